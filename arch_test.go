@@ -58,9 +58,22 @@ var arrows = map[string]struct {
 	"repo": {
 		[]string{
 			"internal/mysqlerr", "internal/rediserr", "internal/redisscript", "lock", "repo/gate", "service",
-			"service/order",
 		},
-		"storage implements what the domain declares",
+		"connections, and what their errors mean to the domain: it does not know what is kept",
+	},
+	"repo/stock": {
+		[]string{
+			"internal/mysqlerr", "internal/redisscript", "lock", "repo", "repo/gate", "service", "service/order",
+		},
+		"the demonstration's store: it knows the guard of orders, to leave their stock alone, and no ledger",
+	},
+	"repo/ledger": {
+		[]string{"internal/mysqlerr", "internal/redisscript", "lock", "repo", "service", "service/order"},
+		"the shop's store: it knows no write that may lose an update",
+	},
+	"repo/repotest": {
+		[]string{"internal/stack/stacktest", "internal/stack/wire", "lock", "repo", "repo/stock", "service"},
+		"stores for tests",
 	},
 	"repo/gate": {
 		[]string{"lock"},
@@ -77,8 +90,8 @@ var arrows = map[string]struct {
 	"app": {
 		[]string{
 			"app/health", "app/metrics", "handler", "internal/rediserr", "internal/words", "lock", "lock/redislock",
-			"lock/zklock", "repo", "repo/gate", "service", "service/archive", "service/order", "service/relay",
-			"service/strategy",
+			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/stock", "service", "service/archive",
+			"service/order", "service/relay", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
@@ -108,11 +121,11 @@ var arrows = map[string]struct {
 		"it shows what the load test found, and asks nobody else",
 	},
 	"lab": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest"},
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
 	},
 	"lab/scenario": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "loadtest"},
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
 	},
 	"lab/soak": {
@@ -210,12 +223,14 @@ var thirdParty = map[string]struct {
 	"github.com/gin-gonic/gin": {[]string{"handler"}, "HTTP is the handler's business"},
 	"github.com/spf13/viper":   {[]string{"app"}, "everybody else gets typed values"},
 	"github.com/spf13/cobra":   {[]string{"cmd/stock"}, "the command line is cmd's business"},
-	"gorm.io/":                 {[]string{"repo"}, "SQL is storage's business"},
+	"gorm.io/": {
+		[]string{"repo", "repo/ledger", "repo/repotest", "repo/stock"}, "SQL is storage's business",
+	},
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
 			"app", "internal/redisscript", "internal/stack", "lab", "lab/scenario", "loadtest/checkout",
-			"lock/redislock", "repo", "service/relay", "service/strategy",
+			"lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
 			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and " +
@@ -236,7 +251,7 @@ var thirdParty = map[string]struct {
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
 	"github.com/prometheus/client_golang": {[]string{"app/metrics"}, "one place names the series"},
 	"github.com/alicebob/miniredis": {
-		[]string{"internal/stack", "lock/explore/pureredis"},
+		[]string{"internal/stack", "lock/explore/pureredis", "repo/repotest"},
 		"a stand-in for a computer without redis-server, and for tests that run a script from a million states",
 	},
 }

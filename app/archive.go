@@ -23,7 +23,7 @@ func OpenArchive(cfg Config, log *slog.Logger) (*Archive, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.close())
 	}
-	return &Archive{a, books.archive}, nil
+	return &Archive{a, books}, nil
 }
 
 // Run archives what o says, as [archive.Run]. MinAge and Name are those of the configuration.

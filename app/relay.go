@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/repo"
+	"example.com/stock/repo/ledger"
 	"example.com/stock/service/archive"
 	"example.com/stock/service/order"
 	"example.com/stock/service/relay"
@@ -67,36 +68,32 @@ func (c *Config) checkRelay() (bad []error) {
 	return bad
 }
 
-// A ledger is what the relay and the archiver need of a store.
-type ledger struct {
-	outbox  order.Outbox
-	book    order.Book
-	dead    order.DeadLetters
-	archive archive.Store
+// books are what the relay and the archiver need of a ledger.
+type books interface {
+	order.Outbox
+	order.Book
+	order.DeadLetters
+	archive.Store
 }
 
 // openLedger opens the ledger of the default store, on connections of its own: the relay must not wait behind sales,
 // nor they behind it.
-func (a *App) openLedger() (ledger, error) {
+func (a *App) openLedger() (books, error) {
 	if a.cfg.Store == strategy.Redis {
 		if len(a.cfg.Redis.Addrs) == 0 {
-			return ledger{}, isEmpty("redis.addrs", "redis-addrs", "STOCK_REDIS_ADDRS")
+			return nil, isEmpty("redis.addrs", "redis-addrs", "STOCK_REDIS_ADDRS")
 		}
-		store := repo.NewRedis(a.relayRedis())
-		books, err := store.Ledger()
-		return ledger{books, books, store, books}, err
+		return ledger.NewRedis(repo.NewRedis(a.relayRedis()))
 	}
 	if a.cfg.MySQL.DSN == "" {
-		return ledger{}, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
+		return nil, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
 	}
 	db, connections, err := pool(repo.OpenMySQL(a.cfg.MySQL.DSN, repo.Pool{Open: relayConnections, Idle: 1}))
 	if err != nil {
-		return ledger{}, err
+		return nil, err
 	}
 	a.closers = append(a.closers, connections.Close)
-	store := repo.NewMySQL(db)
-	books := store.Ledger()
-	return ledger{books, books, store, books}, nil
+	return ledger.NewMySQL(repo.NewMySQL(db)), nil
 }
 
 // relayConnections are those of a relay to MySQL. An instance that waits for its turn uses none.
@@ -128,11 +125,11 @@ func (a *App) buildRelay() (*relay.Relay, error) {
 	}
 	counts := a.metrics.Relay()
 	return relay.New(relay.Config{
-		Outbox: books.outbox, Book: books.book, Dead: books.dead, Sink: sink,
+		Outbox: books, Book: books, Dead: books, Sink: sink,
 		Lock: l, Key: relayKey(a.cfg.Store), Owner: a.cfg.Instance,
 		Parallel: a.cfg.Relay.Parallel, Attempts: a.cfg.Relay.Attempts,
 		Term: min(time.Minute, a.cfg.Lock.MaxHold/2), Log: a.log.With("part", "relay"),
-		Events: relay.Events{
+		Observer: relay.Observer{
 			Active: counts.Active, Delivered: counts.Delivered, Failed: counts.Failed,
 			Lag: func(l relay.Lag) { counts.Lag(l.Undelivered, l.Oldest, l.Parked) },
 		},

@@ -49,7 +49,7 @@ func ledgerOf(t *testing.T, args ...string) order.Ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return books.book.(order.Ledger)
+	return books.(order.Ledger)
 }
 
 // Two instances relay what is in the ledger of either store to Redis Streams, one at a time. When the one that relays

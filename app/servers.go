@@ -18,6 +18,8 @@ import (
 	"example.com/stock/lock/zklock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
+	"example.com/stock/repo/ledger"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 	"example.com/stock/service/strategy"
@@ -69,7 +71,7 @@ func (a *App) openRedis() error {
 		absent := health.Absent(strategy.Redis, "redis-not-configured")
 		a.backends[strategy.Redis] = absent
 		if a.cfg.storeEnabled(strategy.Redis) {
-			a.stores[strategy.Redis] = service.StoreConfig{Store: repo.NewRedis(sales), Needs: absent}
+			a.stores[strategy.Redis] = service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(sales)), Needs: absent}
 		}
 		return nil
 	}
@@ -87,9 +89,9 @@ func (a *App) openRedis() error {
 	a.metrics.Queue(strategy.Redis, queue.Load)
 	shop, watched := repo.NewRedis(sales).Behind(queue).KeepKeysFor(a.cfg.Orders.KeepKeys), repo.NewRedis(probe)
 	var books order.Book
-	if ledger, err := shop.Ledger(); err == nil {
-		a.ledgers[strategy.Redis] = ledger
-		books, _ = watched.Ledger()
+	if l, err := ledger.NewRedis(shop); err == nil {
+		a.ledgers[strategy.Redis] = l
+		books, _ = ledger.NewRedis(watched)
 	} else {
 		a.noLedger = err // of a Cluster: a cart has keys in several of its parts
 	}
@@ -99,8 +101,8 @@ func (a *App) openRedis() error {
 			"redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB,
 		),
 		parts:  cluster,
-		sales:  shop,
-		memory: watched,
+		sales:  stock.NewRedis(shop),
+		memory: stock.NewRedis(watched),
 		books:  books,
 		ping:   ping,
 	})
@@ -245,21 +247,22 @@ func (a *App) openMySQL() error {
 	}
 	if !a.cfg.storeEnabled(strategy.MySQL) { // it is there for locks alone, whose tables the migrations make, too
 		a.backends[strategy.MySQL] = health.New(strategy.MySQL,
-			a.readyOnce(probePool.PingContext, ready, repo.NewMySQL(probe).CanWrite))
+			a.readyOnce(probePool.PingContext, ready, stock.NewMySQL(repo.NewMySQL(probe)).CanWrite))
 		return nil
 	}
 	gates := mysqlGates(c.PoolSize, c.Queue)
 	a.metrics.Queue(strategy.MySQL, gates.All.Load)
 	shop := repo.NewMySQL(sales).Behind(gates)
-	a.ledgers[strategy.MySQL] = shop.Ledger()
-	watched := repo.NewMySQL(probe).ProbeOf(shop)
+	a.ledgers[strategy.MySQL] = ledger.NewMySQL(shop)
+	probed := repo.NewMySQL(probe).ProbeOf(shop)
+	watched, books := stock.NewMySQL(probed), ledger.NewMySQL(probed)
 	canWrite := watched.CanWrite
 	if a.cfg.Profile == ordersProfile {
-		canWrite = watched.Ledger().CanWrite
+		canWrite = books.CanWrite
 	}
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
-		sales: shop, memory: watched, books: watched.Ledger(),
+		sales: stock.NewMySQL(shop), memory: watched, books: books,
 		ping: probePool.PingContext, ready: ready, canWrite: canWrite,
 	})
 	return nil

@@ -117,7 +117,7 @@ func (m *Migrator) Check(ctx context.Context) error {
 	err := m.db.QueryRowContext(ctx, "SELECT MAX(version_id) FROM "+goose.DefaultTablename).Scan(&version)
 	switch {
 	case err != nil:
-		return mysqlFault(ctx, doing, err)
+		return MySQLFault(ctx, doing, err)
 	case version.Int64 < m.version:
 		return fmt.Errorf("%s: %w", doing, lock.NewDown("mysql", "wrong-schema", "has", version.Int64, "wants", m.version))
 	}
@@ -136,7 +136,7 @@ func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose
 	}
 	conn, err := m.db.Conn(ctx)
 	if err != nil {
-		return mysqlFault(ctx, doing, err)
+		return MySQLFault(ctx, doing, err)
 	}
 	defer conn.Close()
 
@@ -147,7 +147,7 @@ func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose
 	err = conn.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", ?)", int(migrateWait.Seconds())).Scan(&got)
 	switch {
 	case err != nil:
-		return mysqlFault(ctx, doing, err)
+		return MySQLFault(ctx, doing, err)
 	case got.Int64 != 1:
 		return fmt.Errorf("%s: another instance has been migrating for %v: %w", doing, migrateWait, lock.ErrHeld)
 	}
@@ -162,7 +162,7 @@ func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose
 		if mysqlerr.Number(err) == 0 && ctx.Err() == nil && !unreachable(err) {
 			return fmt.Errorf("%s: %w", doing, err) // an error of goose: the files are wrong, not the server
 		}
-		return mysqlFault(ctx, doing, err)
+		return MySQLFault(ctx, doing, err)
 	}
 	return nil
 }

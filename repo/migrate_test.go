@@ -13,7 +13,10 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/repo"
+	"example.com/stock/repo/repotest"
 )
+
+func TestMain(m *testing.M) { repotest.Main(m) }
 
 func migrator(t *testing.T, db *gorm.DB) *repo.Migrator {
 	t.Helper()
@@ -27,7 +30,7 @@ func migrator(t *testing.T, db *gorm.DB) *repo.Migrator {
 // checks wants Check to say that, or nothing.
 func checks(t *testing.T, m *repo.Migrator, says string) {
 	t.Helper()
-	err := m.Check(short(t))
+	err := m.Check(repotest.Short(t))
 	switch {
 	case says == "" && err != nil:
 		t.Errorf("check: %v", err)
@@ -39,7 +42,7 @@ func checks(t *testing.T, m *repo.Migrator, says string) {
 // applied is how many steps Status reports as applied, of how many.
 func applied(t *testing.T, m *repo.Migrator) (n, of int) {
 	t.Helper()
-	all, err := m.Status(short(t))
+	all, err := m.Status(repotest.Short(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +71,7 @@ func TestMigrateUpDownUp(t *testing.T) {
 	t.Parallel()
 	all := steps(t)
 	last := len(all) // each is numbered by its place
-	db := openMySQL(t, servers.MariaDB(t))
+	db := repotest.OpenMySQL(t, repotest.Servers.MariaDB(t))
 	m := migrator(t, db)
 	checks(t, m, "no-schema")
 	if n, of := applied(t, m); n != 0 || of != last {
@@ -76,32 +79,32 @@ func TestMigrateUpDownUp(t *testing.T) {
 	}
 	checks(t, m, fmt.Sprintf("wrong-schema (has=0, wants=%d)", last))
 
-	up, err := m.Up(short(t))
+	up, err := m.Up(repotest.Short(t))
 	if err != nil || len(up) != last || up[0].Name != all[0] {
 		t.Fatalf("up: %+v, %v", up, err)
 	}
 	checks(t, m, "")
-	mustSet(t, repo.NewMySQL(db), "sku", 5)
+	repotest.MustSet(t, repotest.ShopOn(repo.NewMySQL(db)), "sku", 5)
 
 	down := append([]string{""}, all...)
 	slices.Reverse(down)
 	for _, name := range down {
-		undone, err := m.Down(short(t))
+		undone, err := m.Down(repotest.Short(t))
 		if err != nil || (undone == nil) != (name == "") || undone != nil && undone.Name != name {
 			t.Fatalf("down: %+v, %v; want %q", undone, err, name)
 		}
 		checks(t, m, "-schema")
 	}
-	if up, err = m.Up(short(t)); err != nil || len(up) != last {
+	if up, err = m.Up(repotest.Short(t)); err != nil || len(up) != last {
 		t.Fatalf("up again: %+v, %v", up, err)
 	}
-	if up, err = m.Up(short(t)); err != nil || len(up) != 0 {
+	if up, err = m.Up(repotest.Short(t)); err != nil || len(up) != 0 {
 		t.Errorf("up once more: %+v, %v; want nothing to do", up, err)
 	}
 	if n, _ := applied(t, m); n != last {
 		t.Errorf("%d applied, want %d", n, last)
 	}
-	mustSet(t, repo.NewMySQL(db), "sku", 5)
+	repotest.MustSet(t, repotest.ShopOn(repo.NewMySQL(db)), "sku", 5)
 
 	// A newer schema is fine: in a rolling update the old instances go on.
 	if err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, 1)", last+1).Error; err != nil {
@@ -115,14 +118,14 @@ func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
 	want := len(steps(t))
 	for range 3 {
-		dsn := servers.MariaDB(t)
+		dsn := repotest.Servers.MariaDB(t)
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		steps := 0
 		for range 3 {
-			m := migrator(t, openMySQL(t, dsn))
+			m := migrator(t, repotest.OpenMySQL(t, dsn))
 			all.Go(func() {
-				done, err := m.Up(short(t))
+				done, err := m.Up(repotest.Short(t))
 				mu.Lock()
 				defer mu.Unlock()
 				steps += len(done)
@@ -140,9 +143,9 @@ func TestMigrateTogether(t *testing.T) {
 
 func TestMigrateNowhere(t *testing.T) {
 	t.Parallel()
-	m := migrator(t, openMySQL(t, "root@tcp(127.0.0.1:1)/stock"))
+	m := migrator(t, repotest.OpenMySQL(t, "root@tcp(127.0.0.1:1)/stock"))
 	checks(t, m, "refused")
-	if _, err := m.Up(short(t)); !errors.Is(err, lock.ErrDown) {
+	if _, err := m.Up(repotest.Short(t)); !errors.Is(err, lock.ErrDown) {
 		t.Errorf("up: %v, want ErrDown", err)
 	}
 }

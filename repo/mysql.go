@@ -22,16 +22,11 @@ import (
 	"example.com/stock/service"
 )
 
-// MySQL keeps stock and orders in MySQL or MariaDB, in the tables of migrations/. The deduction and its order are one
-// transaction. It is safe for concurrent use.
-//
-// Round trips: Read 1; Write, Swap, Deduct and Batch, for any number of sales, 2 (see mysql_sale.go); a sale in
-// Transact 5 (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refused Write or Swap takes one more, to find
-// the reason.
+// MySQL is a pool of connections to MySQL or MariaDB, with the queues in front of it. It is safe for concurrent use.
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates
-	sales *MySQL // that CanWrite is about; nil: itself
+	sales *MySQL // that WriteProbe is about; nil: itself
 	answerCounter
 }
 
@@ -59,45 +54,68 @@ func (m *MySQL) Behind(g Gates) *MySQL {
 	return m
 }
 
-// reading returns the gate's key for operations that lock nothing. They do not wait for writes, nor writes for them.
-func reading(sku service.SKU) string { return "read " + string(sku) }
+// Gates returns the queues of m.
+func (m *MySQL) Gates() Gates { return m.gates }
 
-// writing returns the gate's key for operations that may wait for the row of a SKU, or of a segment.
-func writing(sku service.SKU, segment int) string {
+// On returns a handle for statements that are not in a transaction, with ctx.
+func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) }
+
+// Pool returns the connections.
+func (m *MySQL) Pool() (*sql.DB, error) { return m.db.DB() }
+
+// Now is one round trip.
+func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
+	const doing = "read the clock"
+	query := m.On(ctx).Raw("SELECT UTC_TIMESTAMP(6)")
+	if query.Error != nil {
+		return now, m.ReadFault(ctx, doing, query.Error)
+	}
+	if err := query.Row().Scan(&now); err != nil {
+		return now, m.ReadFault(ctx, doing, err)
+	}
+	return now, nil
+}
+
+// Reading returns the gate's key for operations that lock nothing. They do not wait for writes, nor writes for them.
+func Reading(sku service.SKU) string { return "read " + string(sku) }
+
+// Writing returns the gate's key for operations that may wait for the row of a SKU, or of a segment.
+func Writing(sku service.SKU, segment int) string {
 	if segment == 0 {
 		return string(sku)
 	}
 	return string(sku) + "#" + strconv.Itoa(segment)
 }
 
-// enter waits until the gate of all operations admits one.
-func (m *MySQL) enter(ctx context.Context, doing, key string) (leave func(), err error) {
+// Enter waits until the gate of all operations admits one.
+func (m *MySQL) Enter(ctx context.Context, doing, key string) (leave func(), err error) {
 	if ctx.Err() != nil {
-		return nil, ctxEnded(ctx, doing)
+		return nil, CtxEnded(ctx, doing)
 	}
-	return enter(ctx, m.gates.All, doing, key)
+	return EnterGate(ctx, m.gates.All, doing, key)
 }
 
-// errChanged reports that an UPDATE matched nothing, and that the row, read afterwards, shows no reason: the stock was
+// ErrChanged reports that an UPDATE matched nothing, and that the row, read afterwards, shows no reason: the stock was
 // set in between. The transaction is run again, as a whole: within this one every read would return the same snapshot.
-var errChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)
+var ErrChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)
 
-// A statement is SQL and its parameters. From the lock of a row to COMMIT all other sales of it wait. There statements
+// A Statement is SQL and its parameters. From the lock of a row to COMMIT all other sales of it wait. There statements
 // are written out, because gorm needs 40 µs to make them from maps and structs, and 200 allocations.
-type statement struct {
-	text strings.Builder
-	args []any
+type Statement struct {
+	Text strings.Builder
+	Args []any
 }
 
-func (s *statement) add(text string, args ...any) {
-	s.text.WriteString(text)
-	s.args = append(s.args, args...)
+// Add appends text and its parameters.
+func (s *Statement) Add(text string, args ...any) {
+	s.Text.WriteString(text)
+	s.Args = append(s.Args, args...)
 }
 
-// settledIfTaken turns the error of an INSERT whose order id is taken into service.ErrSettled, and that of one whose
+// SettledIfTaken turns the error of an INSERT whose order id is taken into service.ErrSettled, and that of one whose
 // idempotency key is taken into service.ErrKeyTaken. Where it came too late
-// for [idUntil] it is errChanged: the next attempt sees that before it writes.
-func settledIfTaken(err error) error {
+// to be written it is ErrChanged: the next attempt sees that before it writes.
+func SettledIfTaken(err error) error {
 	switch mysqlerr.Number(err) {
 	case mysqlerr.DupEntry:
 		// MariaDB names the index alone, MySQL 8 puts the table before it. A key and an id have no quotation marks.
@@ -106,25 +124,22 @@ func settledIfTaken(err error) error {
 		}
 		return fmt.Errorf("%w: %w", service.ErrSettled, err)
 	case mysqlerr.BadNull:
-		return fmt.Errorf("%w: %w", errChanged, err)
+		return fmt.Errorf("%w: %w", ErrChanged, err)
 	}
 	return err
 }
 
-const (
-
-	// rollbackTimeout bounds a ROLLBACK, which may be sent after the caller's ctx has ended. If it fails the connection
-	// is dropped.
-	rollbackTimeout = time.Second
-)
+// rollbackTimeout bounds a ROLLBACK, which may be sent after the caller's ctx has ended. If it fails the connection is
+// dropped.
+const rollbackTimeout = time.Second
 
 // repeat makes attempts until one ends in another way than by a deadlock or the like.
 func (m *MySQL) repeat(ctx context.Context, do func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := do()
-		m.countAnswer(err)
-		again := deadlocked(err) || errors.Is(err, errChanged) || errors.Is(err, errStaleConn)
-		if !again || attempt == attempts || ctx.Err() != nil {
+		m.CountAnswer(err)
+		again := Deadlocked(err) || errors.Is(err, ErrChanged) || errors.Is(err, errStaleConn)
+		if !again || attempt == Attempts || ctx.Err() != nil {
 			return err
 		}
 		if lock.Sleep(ctx, rand.N(time.Millisecond<<attempt)) != nil {
@@ -137,10 +152,10 @@ func (m *MySQL) repeat(ctx context.Context, do func() error) error {
 // it, so this is rare.
 var errStaleConn = errors.New("connection was closed while idle")
 
-// onConnection calls do with a connection of the pool.
-func (m *MySQL) onConnection(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
+// OnConnection calls do with a connection of the pool.
+func (m *MySQL) OnConnection(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	if ctx.Err() != nil {
-		return ctxEnded(ctx, doing)
+		return CtxEnded(ctx, doing)
 	}
 	began := false
 	err := m.db.WithContext(ctx).Connection(func(tx *gorm.DB) error {
@@ -148,12 +163,12 @@ func (m *MySQL) onConnection(ctx context.Context, doing string, do func(tx *gorm
 		tx = tx.Session(&gorm.Session{NewDB: true})
 		err := do(tx)
 		if mysqlerr.Of(err).ReadOnly() {
-			discard(tx)
+			Discard(tx)
 		}
 		return err
 	})
 	if !began {
-		err = m.readFault(ctx, doing, err)
+		err = m.ReadFault(ctx, doing, err)
 	}
 	return err
 }
@@ -167,11 +182,11 @@ func stale(err error) error {
 }
 
 // finish runs what is left of a transaction: do, and then the statements that it returns, with COMMIT.
-func finish(ctx context.Context, tx *gorm.DB, doing string, do func() (*statement, error)) error {
+func finish(ctx context.Context, tx *gorm.DB, doing string, do func() (*Statement, error)) error {
 	returned := false
 	defer func() {
 		if !returned {
-			discard(tx) // do panicked: a caller may recover, and go on with the pool
+			Discard(tx) // do panicked: a caller may recover, and go on with the pool
 		}
 	}()
 	last, err := do()
@@ -182,15 +197,15 @@ func finish(ctx context.Context, tx *gorm.DB, doing string, do func() (*statemen
 	}
 	if ctx.Err() != nil {
 		rollback(tx)
-		return waitEnded(ctx, doing)
+		return WaitEnded(ctx, doing)
 	}
 	return commit(ctx, tx, doing, last)
 }
 
-// send executes a statement on the connection of tx. gorm's Exec copies the text character by character and runs its
+// Send executes a statement on the connection of tx. gorm's Exec copies the text character by character and runs its
 // callbacks. That takes little, but while the row is locked all others wait for it. BenchmarkPessimistic compares with
 // database/sql.
-func send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
+func Send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 	done, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, text, args...)
 	if err != nil {
 		return 0, err
@@ -199,13 +214,13 @@ func send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 }
 
 // commit sends COMMIT, behind last in the same packet.
-func commit(ctx context.Context, tx *gorm.DB, doing string, last *statement) error {
-	behind := last.text.Len() > 0
+func commit(ctx context.Context, tx *gorm.DB, doing string, last *Statement) error {
+	behind := last.Text.Len() > 0
 	if behind {
-		last.add("; ")
+		last.Add("; ")
 	}
-	last.add("COMMIT")
-	_, err := send(tx, last.text.String(), last.args...)
+	last.Add("COMMIT")
+	_, err := Send(tx, last.Text.String(), last.Args...)
 	if err == nil {
 		return nil
 	}
@@ -214,14 +229,14 @@ func commit(ctx context.Context, tx *gorm.DB, doing string, last *statement) err
 	switch {
 	case meaning.Outcome == mysqlerr.OfStatement && behind:
 		// It is about one of the statements before COMMIT: the server stops at the first that fails.
-		return explain(ctx, doing, settledIfTaken(err))
+		return Explain(ctx, doing, SettledIfTaken(err))
 	// If there was no answer to COMMIT and the connection still works, COMMIT never left. If the connection is broken,
 	// the reply may have been lost. If COMMIT was answered with an error, it proves nothing that ROLLBACK works: there
 	// may be nothing left to roll back.
 	case meaning.Number == 0 && alive || meaning.Outcome == mysqlerr.NotCommitted:
-		return mysqlFault(ctx, doing, err)
+		return MySQLFault(ctx, doing, err)
 	}
-	return outcomeUnknown(doing, err)
+	return OutcomeUnknown(doing, err)
 }
 
 // rollback takes a round trip, and reports whether the server answered. If not, the connection is dropped, and the
@@ -230,13 +245,14 @@ func rollback(tx *gorm.DB) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.Statement.Context), rollbackTimeout)
 	defer cancel()
 	if err := tx.WithContext(ctx).Exec("ROLLBACK").Error; err != nil {
-		discard(tx)
+		Discard(tx)
 		return false
 	}
 	return true
 }
 
-func discard(tx *gorm.DB) {
+// Discard closes the connection of tx instead of giving it back to the pool.
+func Discard(tx *gorm.DB) {
 	if conn, ok := tx.Statement.ConnPool.(*sql.Conn); ok {
 		drop(conn)
 	}
@@ -245,10 +261,10 @@ func discard(tx *gorm.DB) {
 // drop keeps conn from going back to the pool. Its next user would go on in our transaction, or hold our lock.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
-// fault reports whether err is a fault of the server, and not one of our own refusals.
-func fault(err error) bool {
+// Fault reports whether err is a fault of the server, and not one of our own refusals.
+func Fault(err error) bool {
 	switch {
-	case err == nil, errors.Is(err, errChanged), errors.Is(err, errNothing), errors.Is(err, service.ErrConflict),
+	case err == nil, errors.Is(err, ErrChanged), errors.Is(err, ErrNothing), errors.Is(err, service.ErrConflict),
 		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset),
 		errors.Is(err, service.ErrGuarded),
 		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrSettled),
@@ -258,12 +274,12 @@ func fault(err error) bool {
 	return true
 }
 
-// explain returns refusals as they are, and the meaning of faults.
-func explain(ctx context.Context, doing string, err error) error {
-	if !fault(err) {
+// Explain returns refusals as they are, and the meaning of faults.
+func Explain(ctx context.Context, doing string, err error) error {
+	if !Fault(err) {
 		return err
 	}
-	return mysqlFault(ctx, doing, err)
+	return MySQLFault(ctx, doing, err)
 }
 
 // unreachable reports whether err is about the connection.
@@ -273,25 +289,25 @@ func unreachable(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF)
 }
 
-// ofOneOrder reports whether err is what the server says of a single row: a taken id, or a text that its column cannot
+// OfOneOrder reports whether err is what the server says of a single row: a taken id, or a text that its column cannot
 // hold. All else would be the same for every order, or is no answer.
-func ofOneOrder(err error) bool {
+func OfOneOrder(err error) bool {
 	n := mysqlerr.Number(err)
 	return n != 0 && !errors.Is(err, lock.ErrDown) && !errors.Is(err, lock.ErrHeld) &&
 		!errors.Is(err, service.ErrOutcomeUnknown)
 }
 
-// deadlocked reports whether InnoDB has rolled the transaction back for a reason that does not last: a second try may
+// Deadlocked reports whether InnoDB has rolled the transaction back for a reason that does not last: a second try may
 // succeed.
-func deadlocked(err error) bool {
+func Deadlocked(err error) bool {
 	n := mysqlerr.Number(err)
 	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
 }
 
-// readFault is [explain] for a statement that reads, or that was not sent because there was no connection. If ctx ended
+// ReadFault is [Explain] for a statement that reads, or that was not sent because there was no connection. If ctx ended
 // while the pool had no free connection, that is our load and says nothing about the server. It happens only to a pool
 // without a gate before it, or to one that others share.
-func (m *MySQL) readFault(ctx context.Context, doing string, err error) error {
+func (m *MySQL) ReadFault(ctx context.Context, doing string, err error) error {
 	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		if pool, bad := m.db.DB(); bad == nil {
 			if s := pool.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
@@ -299,23 +315,23 @@ func (m *MySQL) readFault(ctx context.Context, doing string, err error) error {
 			}
 		}
 	}
-	return explain(ctx, doing, err)
+	return Explain(ctx, doing, err)
 }
 
-// mysqlFault returns the error for a failed statement of a transaction that was not committed. Nothing was written: the
+// MySQLFault returns the error for a failed statement of a transaction that was not committed. Nothing was written: the
 // server rolls back what it was not told to commit, also when the connection dies.
-func mysqlFault(ctx context.Context, doing string, err error) error {
+func MySQLFault(ctx context.Context, doing string, err error) error {
 	meaning := mysqlerr.Of(err)
 	n := meaning.Number
 	switch {
 	case err == nil:
 		return nil
 	case n == 0 && ctx.Err() != nil:
-		return ctxEnded(ctx, doing)
+		return CtxEnded(ctx, doing)
 	case n == 0:
 		// Refused, reset, closed by the server, no route: errors of the driver, and none of them after COMMIT.
 		return lock.Down(doing, err)
-	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, deadlocked(err):
+	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, Deadlocked(err):
 		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
 	}
 	if meaning.Reason != "" {
@@ -325,25 +341,5 @@ func mysqlFault(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// A stockRow is a row of stock. It is written by map or in full, never by Updates(stockRow{...}): that leaves zero
-// values out, so stock sold down to 0 would stay as it was.
-type stockRow struct {
-	SKU      string `gorm:"column:sku;primaryKey"`
-	Quantity int64  `gorm:"column:quantity"`
-	Initial  int64  `gorm:"column:initial"`
-	Sold     int64  `gorm:"column:sold"`
-	Version  uint64 `gorm:"column:version"`
-	Epoch    uint64 `gorm:"column:epoch"`
-	Fence    uint64 `gorm:"column:fence"`
-	Guard    string `gorm:"column:guard"`
-}
-
-func (r stockRow) stock() service.Stock {
-	return service.Stock{
-		SKU: service.SKU(r.SKU), Quantity: r.Quantity, Initial: r.Initial, Sold: r.Sold,
-		Version: r.Version, Epoch: r.Epoch, Fence: r.Fence, Guard: r.Guard,
-	}
-}
-
-// errNothing reports that no order of a batch can be written. The transaction is rolled back, and its results stand.
-var errNothing = errors.New("nothing to write")
+// ErrNothing reports that no order of a batch can be written. The transaction is rolled back, and its results stand.
+var ErrNothing = errors.New("nothing to write")

@@ -39,8 +39,8 @@ type Pool struct {
 //   - interpolateParams: the client puts values into the statement, escaped. Without it every statement is three
 //     packets (prepare, execute, close) and two round trips. gorm's PrepareStmt would save the parsing as well, but our
 //     transactions, on one connection, cannot use its statements; BenchmarkPessimistic compares.
-//   - multiStatements: a sale is two packets of several statements, see mysql_sale.go. All SQL is constant, and values
-//     are put in by interpolateParams alone: docs/adr/0019-a-sale-is-two-packets.md says why that is safe.
+//   - multiStatements: a sale is two packets of several statements, see mysql_transaction.go. All SQL is constant,
+//     and values are put in by interpolateParams alone: docs/adr/0019-a-sale-is-two-packets.md says why that is safe.
 //   - clientFoundRows=false: "rows affected" counts changed rows. All our UPDATEs add to the version, so every matched
 //     row is changed; the setting is here so that nothing depends on that.
 //   - autocommit, isolation level (REPEATABLE READ), sql_mode (strict), time zone (UTC), completion_type,

@@ -2,7 +2,6 @@ package repo
 
 import (
 	"context"
-	_ "embed" // the scripts
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -20,34 +19,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Redis keeps stock and orders in Redis. Each SKU has these keys, all but one of them from when it is first set:
-//
-//   - stock:{<sku>}: a hash, with the segments of the stock if there are any.
-//   - stock:{<sku>}:orders: a list, which begins with the number of the epoch and then has its orders as they were
-//     written. When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
-//   - stock:{<sku>}:key:<digest>: the order that was written with an idempotency key, and its fingerprint, for
-//     as long as [Redis.KeepKeysFor] says. It is there only if a client sent one.
-//   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, scored by the time when
-//     they may be forgotten.
-//
-// The braces are a hash tag: all keys of a SKU are in one slot of a cluster, so that one script can use them. Scripts
-// name all keys that they use. A cluster that is moving the slot then refuses a script (TRYAGAIN) while some of the
-// keys are on one node and others on another. The script has done nothing, and is sent again until ctx ends. A cluster
-// cannot know where a key is that does not exist: so all three keys are made at once, and Set waits for the end of the
-// move, as does a sale with an idempotency key.
-//
-// Every operation is one round trip, except Set (two) and Settle. The first use of a script after a restart of Redis
-// takes one more. Scripts run one at a time, so nothing can come between the deduction and its order.
-//
-// The orders of the current epoch are never removed: whoever judges a run needs all of them. Each takes some 300 bytes,
-// so a million takes 300 MB, and without maxmemory Redis takes what there is. Setting the stock again begins a new
-// list.
-//
-// What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica.
-// A crash can lose the last second and a failover the last writes, and with them fences, versions and what was settled.
-// It never loses half of a sale. The option lock.replicas does not change that: it is about locks, and writes to the
-// stock wait for no replica. A WAIT after each would be a second round trip, and could not be undone where too few
-// replicas answer: that sale is written, and whether it survives is as open as before.
+// Redis is a client of Redis, with the queue in front of it. A Cluster is moving a slot from time to time: a script is
+// then sent again until ctx ends, so scripts name all keys that they use.
 type Redis struct {
 	client   redis.UniversalClient
 	gate     *gate.Gate // nil: none
@@ -62,6 +35,9 @@ type Redis struct {
 // When a ctx is cancelled, rather than timed out, after a request was sent, the reply is still awaited: leaving would
 // not undo the write but only make its outcome unknown.
 func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c, keepKeys: service.KeepKeys} }
+
+// KeepKeys returns how long r keeps an idempotency key.
+func (r *Redis) KeepKeys() time.Duration { return r.keepKeys }
 
 // KeepKeysFor sets how long r keeps the idempotency keys of deductions and of the ledger, instead of service.KeepKeys.
 // Call it before the first write. It returns r.
@@ -79,27 +55,38 @@ func (r *Redis) Behind(g *gate.Gate) *Redis {
 	return r
 }
 
-// enter waits until the gate admits an operation. key is the key of the stock: operations on the same SKU share a
-// queue.
-func (r *Redis) enter(ctx context.Context, doing, key string) (leave func(), err error) {
-	if ctx.Err() != nil {
-		return nil, ctxEnded(ctx, doing)
+// Client returns the client.
+func (r *Redis) Client() redis.UniversalClient { return r.client }
+
+// Now is one round trip. In Redis Cluster it is the clock of one of the masters.
+func (r *Redis) Now(ctx context.Context) (time.Time, error) {
+	now, err := r.client.Time(ctx).Result()
+	if err != nil {
+		return now, RedisFault(ctx, "read the clock", "", err)
 	}
-	return enter(ctx, r.gate, doing, key)
+	return now.UTC(), nil
 }
 
-func stockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
-func ordersKey(sku service.SKU) string  { return stockKey(sku) + ":orders" }
-func settledKey(sku service.SKU) string { return stockKey(sku) + ":settled" }
+// Enter waits until the gate admits an operation. key is the key of the stock: operations on the same SKU share a
+// queue.
+func (r *Redis) Enter(ctx context.Context, doing, key string) (leave func(), err error) {
+	if ctx.Err() != nil {
+		return nil, CtxEnded(ctx, doing)
+	}
+	return EnterGate(ctx, r.gate, doing, key)
+}
 
-// The keys of scripts. The first is always that of the stock, or begins with it.
-func stockKeys(sku service.SKU) []string { return []string{stockKey(sku)} }
+// The keys of the stock of a SKU, of its orders, and of the ids that are settled.
+func StockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
+func OrdersKey(sku service.SKU) string  { return StockKey(sku) + ":orders" }
+func SettledKey(sku service.SKU) string { return StockKey(sku) + ":settled" }
 
-// stock returns the stock whose fields are f, in the order of stockFields.
-func (f *fields) stock(sku service.SKU) service.Stock {
+// Stock returns the stock whose fields are f, in the order quantity, initial, sold,
+// version, epoch, fence, guard.
+func (f *Fields) Stock(sku service.SKU) service.Stock {
 	return service.Stock{
-		SKU: sku, Quantity: f.integer(0), Initial: f.integer(1), Sold: f.integer(2),
-		Version: f.natural(3), Epoch: f.natural(4), Fence: f.natural(5), Guard: f.text(6),
+		SKU: sku, Quantity: f.Integer(0), Initial: f.Integer(1), Sold: f.Integer(2),
+		Version: f.Natural(3), Epoch: f.Natural(4), Fence: f.Natural(5), Guard: f.Text(6),
 	}
 }
 
@@ -110,12 +97,12 @@ const (
 	movingMost  = 50 * time.Millisecond
 )
 
-// run runs s once and turns a refusal into its error. The first element of the reply is "ok". While a cluster is moving
+// Run runs s once and turns a refusal into its error. The first element of the reply is "ok". While a cluster is moving
 // the slot, run waits until ctx ends.
-func (r *Redis) run(
+func (r *Redis) Run(
 	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
 ) ([]any, error) {
-	leave, err := r.enter(ctx, doing, keys[0])
+	leave, err := r.Enter(ctx, doing, keys[0])
 	if err != nil {
 		return nil, err
 	}
@@ -128,15 +115,15 @@ func (r *Redis) run(
 		}
 		switch {
 		case err == nil:
-			r.countAnswer(nil)
-			return reply, refusal(doing, keys[0], reply)
+			r.CountAnswer(nil)
+			return reply, Refusal(doing, keys[0], reply)
 		case slotMoving(err) && lock.Sleep(ctx, most/2+rand.N(most)) == nil:
 		case sent(err):
-			return nil, outcomeUnknown(doing, err)
+			return nil, OutcomeUnknown(doing, err)
 		case moving != nil && errors.Is(err, ctx.Err()):
-			return nil, redisFault(ctx, doing, keys[0], moving) // that is what the time was spent on
+			return nil, RedisFault(ctx, doing, keys[0], moving) // that is what the time was spent on
 		default:
-			return nil, redisFault(ctx, doing, keys[0], err)
+			return nil, RedisFault(ctx, doing, keys[0], err)
 		}
 	}
 }
@@ -152,17 +139,17 @@ func (r *Redis) CanWrite(ctx context.Context) error {
 	if err == nil || errors.Is(err, redis.Nil) {
 		return nil
 	}
-	return redisFault(ctx, "write a probe", probeKey, err)
+	return RedisFault(ctx, "write a probe", probeKey, err)
 }
 
-// refusal returns the error that the reply of a script stands for.
-func refusal(doing, key string, reply []any) error {
-	f := fields{key: key, values: reply}
-	switch word := f.text(0); word {
+// Refusal returns the error that the reply of a script stands for.
+func Refusal(doing, key string, reply []any) error {
+	f := Fields{Key: key, Values: reply}
+	switch word := f.Text(0); word {
 	case "ok":
 		return nil
 	case "unknown sku":
-		return unknownSKU(service.SKU(strings.TrimSuffix(strings.TrimPrefix(key, "stock:{"), "}")))
+		return UnknownSKU(service.SKU(strings.TrimSuffix(strings.TrimPrefix(key, "stock:{"), "}")))
 	case "reset":
 		return service.ErrStockReset
 	case "settled":
@@ -170,24 +157,24 @@ func refusal(doing, key string, reply []any) error {
 	case "key taken":
 		return service.ErrKeyTaken
 	case "full":
-		return errTooManySettled
+		return ErrTooManySettled
 	case "no orders":
 		return fmt.Errorf("%s: key %s:orders is not the orders of this epoch: they are lost,"+
 			" or of an earlier version of this service; set the stock again", doing, key)
 	case "guarded":
-		return &service.GuardError{Guard: f.text(1)}
+		return &service.GuardError{Guard: f.Text(1)}
 	case "no movements":
 		return fmt.Errorf("%s: key %s does not end with the last movement of its SKU: the ledger is damaged",
-			doing, f.text(1))
+			doing, f.Text(1))
 	case "changed":
 		return service.ErrConflict
 	case "precondition":
 		return service.ErrPrecondition
 	case "stale fence":
-		return staleFence(f.text(1))
+		return StaleFence(f.Text(1))
 	case "sold out":
-		left := f.integer(1)
-		return errors.Join(f.err, &service.SoldOutError{Remaining: left})
+		left := f.Integer(1)
+		return errors.Join(f.Err, &service.SoldOutError{Remaining: left})
 	default:
 		return fmt.Errorf("%s: script answered %q", doing, word)
 	}
@@ -223,8 +210,8 @@ func slotMoving(err error) bool {
 	return meaning.Outcome == rediserr.Moving
 }
 
-// redisFault returns the error for a failed request that wrote nothing.
-func redisFault(ctx context.Context, doing, key string, err error) error {
+// RedisFault returns the error for a failed request that wrote nothing.
+func RedisFault(ctx context.Context, doing, key string, err error) error {
 	var answered redis.Error
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
 		// All connections are busy: that is our load, and says nothing about the server.
@@ -232,7 +219,7 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 	}
 	if !errors.As(err, &answered) {
 		if ctx.Err() != nil {
-			return ctxEnded(ctx, doing)
+			return CtxEnded(ctx, doing)
 		}
 		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 			// The socket has the same deadline, and may notice it a moment before ctx does.
@@ -251,54 +238,55 @@ func redisFault(ctx context.Context, doing, key string, err error) error {
 	return lock.Down(doing, err)
 }
 
-// fields are strings that Redis answered. The error of the first that cannot be parsed becomes err.
-type fields struct {
-	key    string
-	values []any
-	err    error
+// Fields are strings that Redis answered. The error of the first that cannot be parsed becomes err.
+type Fields struct {
+	Key    string
+	Values []any
+	Err    error
 }
 
-func (f *fields) text(i int) string {
-	if i < len(f.values) {
-		if s, ok := f.values[i].(string); ok {
+func (f *Fields) Text(i int) string {
+	if i < len(f.Values) {
+		if s, ok := f.Values[i].(string); ok {
 			return s
 		}
 	}
-	f.fail(errors.New("a field is missing"))
+	f.Fail(errors.New("a field is missing"))
 	return ""
 }
 
-func (f *fields) integer(i int) int64 {
-	n, err := strconv.ParseInt(f.text(i), 10, 64)
-	f.fail(err)
+func (f *Fields) Integer(i int) int64 {
+	n, err := strconv.ParseInt(f.Text(i), 10, 64)
+	f.Fail(err)
 	return n
 }
 
-func (f *fields) natural(i int) uint64 {
-	n, err := strconv.ParseUint(f.text(i), 10, 64)
-	f.fail(err)
+func (f *Fields) Natural(i int) uint64 {
+	n, err := strconv.ParseUint(f.Text(i), 10, 64)
+	f.Fail(err)
 	return n
 }
 
-func (f *fields) fail(err error) {
-	if err != nil && f.err == nil {
-		f.err = fmt.Errorf("key %s is not stock of this service, set the stock again: %w", f.key, err)
+// Fail keeps err unless there was one before.
+func (f *Fields) Fail(err error) {
+	if err != nil && f.Err == nil {
+		f.Err = fmt.Errorf("key %s is not stock of this service, set the stock again: %w", f.Key, err)
 	}
 }
 
-func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// maxSettled bounds the ids of a SKU that are remembered as absent: any client may ask, and each id takes some 100
+// MaxSettled bounds the ids of a SKU that are remembered as absent: any client may ask, and each id takes some 100
 // bytes for KeepOrders.
-const maxSettled = 100_000
+const MaxSettled = 100_000
 
-var errTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, maxSettled)
+var ErrTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, MaxSettled)
 
-// idempotentFailure reports a failed request that is safe to repeat. It matches lock.ErrDown, or what ended ctx, and
+// IdempotentFailure reports a failed request that is safe to repeat. It matches lock.ErrDown, or what ended ctx, and
 // not service.ErrOutcomeUnknown.
-func idempotentFailure(ctx context.Context, doing string, err error) error {
+func IdempotentFailure(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
-		return ctxEnded(ctx, doing)
+		return CtxEnded(ctx, doing)
 	}
 	return lock.Down(doing, errors.New(err.Error()))
 }

@@ -9,12 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"example.com/stock/lock"
 	"example.com/stock/repo/gate"
-	"example.com/stock/service"
 )
 
 // lateContext has a deadline, and never notices that it has passed.
@@ -31,7 +27,7 @@ func TestTheSocketMayNoticeTheDeadlineFirst(t *testing.T) {
 		socket := &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}
 		for left, late := range map[time.Duration]bool{0: true, -time.Second: true, time.Second: false} {
 			ctx := lateContext{t.Context(), time.Now().Add(left)}
-			err := redisFault(ctx, "read stock", "stock:{pen}", socket)
+			err := RedisFault(ctx, "read stock", "stock:{pen}", socket)
 			if !errors.Is(err, lock.ErrDown) || errors.Is(err, context.DeadlineExceeded) != late {
 				t.Errorf("%v before the deadline: %v, want it to be the end of ctx: %t", left, err, late)
 			}
@@ -51,38 +47,9 @@ func TestTheGateLeavesTimeForTheServer(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		began := time.Now()
-		_, err = enter(ctx, g, "read stock", "pen")
+		_, err = EnterGate(ctx, g, "read stock", "pen")
 		if !errors.Is(err, lock.ErrOverloaded) || time.Since(began) != 5*time.Second {
 			t.Errorf("refused after %v of 10 s: %v", time.Since(began), err)
 		}
 	})
-}
-
-// Whoever ends an epoch names it: of two that saw the same one the second has to look again. A stock that is there is
-// not seeded.
-func TestAnEpochEndsOnce(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	defer client.Close()
-	r := NewRedis(client)
-	for _, step := range []struct {
-		saw  uint64
-		want error
-	}{
-		{1, service.ErrStockReset},
-		{0, nil},
-		{0, service.ErrStockReset},
-		{2, service.ErrStockReset},
-		{1, nil},
-		{1, service.ErrStockReset},
-	} {
-		before, _ := r.Read(t.Context(), "pen")
-		_, err := r.set(t.Context(), "set", "pen", 5, step.saw, service.Condition{}, "")
-		if !errors.Is(err, step.want) {
-			t.Errorf("epoch %d, seen as %d: %v, want %v", before.Epoch, step.saw, err, step.want)
-		}
-		after, _ := r.Read(t.Context(), "pen")
-		if grown := after.Epoch - before.Epoch; (grown == 1) != (step.want == nil) {
-			t.Errorf("epoch %d, seen as %d, became %d", before.Epoch, step.saw, after.Epoch)
-		}
-	}
 }

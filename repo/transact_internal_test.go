@@ -108,7 +108,7 @@ func TestWhatAFailedCommitMeans(t *testing.T) {
 			server := &scripted{answer: func(_ int, text string) error {
 				return map[string]error{"COMMIT": row.commit, "ROLLBACK": row.rollback}[text]
 			}}
-			err := server.store(t).transact(t.Context(), "test", func(*gorm.DB) error { return nil })
+			err := server.store(t).Transaction(t.Context(), "test", func(*gorm.DB) error { return nil })
 			if err == nil || errors.Is(err, service.ErrOutcomeUnknown) != row.unknown {
 				t.Errorf("%v; want it unknown: %t", err, row.unknown)
 			}
@@ -133,8 +133,8 @@ func TestWhatAFailedPacketMeans(t *testing.T) {
 		"too long":      {state(1406, "22001"), nil, nil, 1},
 		"no such table": {state(mysqlerr.NoSuchTable, "42S02"), nil, lock.ErrDown, 1},
 		"bad text":      {state(mysqlerr.BadValue, "HY000"), nil, nil, 1},
-		"deadlock":      {state(mysqlerr.Deadlock, "40001"), nil, lock.ErrHeld, attempts},
-		"too late":      {state(mysqlerr.BadNull, "23000"), nil, errChanged, attempts},
+		"deadlock":      {state(mysqlerr.Deadlock, "40001"), nil, lock.ErrHeld, Attempts},
+		"too late":      {state(mysqlerr.BadNull, "23000"), nil, ErrChanged, Attempts},
 		"table full":    {state(mysqlerr.RecordFileFull, "HY000"), nil, lock.ErrFull, 1},
 		"disk full":     {state(mysqlerr.DiskFull, "HY000"), nil, lock.ErrFull, 1},
 		"waited":        {state(mysqlerr.LockWaitTimeout, "HY000"), nil, lock.ErrHeld, 1},
@@ -157,9 +157,9 @@ func TestWhatAFailedPacketMeans(t *testing.T) {
 				}
 				return nil
 			}}
-			err := server.store(t).inTwo(t.Context(), "test", func(*gorm.DB) (*statement, error) {
-				s := &statement{}
-				s.add("INSERT")
+			err := server.store(t).InTwo(t.Context(), "test", func(*gorm.DB) (*Statement, error) {
+				s := &Statement{}
+				s.Add("INSERT")
 				return s, nil
 			})
 			if err == nil || row.want != nil && !errors.Is(err, row.want) || sent != row.times ||
@@ -191,11 +191,11 @@ func TestAConnectionThatCannotRollBackIsDropped(t *testing.T) {
 			s := server.store(t)
 			func() {
 				defer func() { _ = recover() }()
-				if err := s.transact(t.Context(), "test", row.do); err == nil {
+				if err := s.Transaction(t.Context(), "test", row.do); err == nil {
 					t.Error("no error")
 				}
 			}()
-			if err := s.transact(t.Context(), "test", func(*gorm.DB) error { return nil }); err != nil {
+			if err := s.Transaction(t.Context(), "test", func(*gorm.DB) error { return nil }); err != nil {
 				t.Errorf("the next: %v", err)
 			}
 			if !slices.Contains(server.closed, 1) || server.opened != 2 {
@@ -209,8 +209,8 @@ func TestAConnectionThatCannotRollBackIsDropped(t *testing.T) {
 func TestAConnectionThatRolledBackIsKept(t *testing.T) {
 	server := &scripted{answer: func(int, string) error { return nil }}
 	s := server.store(t)
-	_ = s.transact(t.Context(), "test", func(*gorm.DB) error { return service.ErrConflict })
-	_ = s.transact(t.Context(), "test", func(*gorm.DB) error { return nil })
+	_ = s.Transaction(t.Context(), "test", func(*gorm.DB) error { return service.ErrConflict })
+	_ = s.Transaction(t.Context(), "test", func(*gorm.DB) error { return nil })
 	want := []string{"START TRANSACTION", "ROLLBACK", "START TRANSACTION", "COMMIT"}
 	if server.opened != 1 || !slices.Equal(server.said, want) {
 		t.Errorf("%d connections, %q; want one, and %q", server.opened, server.said, want)
@@ -222,7 +222,7 @@ func TestNoCommitAfterTheEnd(t *testing.T) {
 	server := &scripted{answer: func(int, string) error { return nil }}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	err := server.store(t).transact(ctx, "test", func(*gorm.DB) error { <-ctx.Done(); return nil })
+	err := server.store(t).Transaction(ctx, "test", func(*gorm.DB) error { <-ctx.Done(); return nil })
 	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) ||
 		errors.Is(err, service.ErrOutcomeUnknown) {
 		t.Errorf("%v, want the end of ctx alone", err)
@@ -238,9 +238,9 @@ func TestWhatIsDoneAgain(t *testing.T) {
 		begin, do error
 		tries     int
 	}{
-		"deadlock":         {nil, told(mysqlerr.Deadlock), attempts},
-		"changed":          {nil, errChanged, attempts},
-		"stale connection": {mysql.ErrInvalidConn, nil, attempts},
+		"deadlock":         {nil, told(mysqlerr.Deadlock), Attempts},
+		"changed":          {nil, ErrChanged, Attempts},
+		"stale connection": {mysql.ErrInvalidConn, nil, Attempts},
 		"refused":          {nil, service.ErrStaleFence, 1},
 		"lock wait":        {nil, told(mysqlerr.LockWaitTimeout), 1},
 		"begin fails":      {told(mysqlerr.TooManyConns), nil, 1},
@@ -252,7 +252,7 @@ func TestWhatIsDoneAgain(t *testing.T) {
 				}
 				return nil
 			}}
-			err := server.store(t).transact(t.Context(), "test", func(*gorm.DB) error { return row.do })
+			err := server.store(t).Transaction(t.Context(), "test", func(*gorm.DB) error { return row.do })
 			begun := 0
 			for _, text := range server.said {
 				if text == "START TRANSACTION" {
@@ -283,14 +283,17 @@ func TestAProbeAfterARefusal(t *testing.T) {
 	probe := server.store(t).ProbeOf(sales)
 	try := func(want int) {
 		t.Helper()
-		if err := probe.CanWrite(t.Context()); err != nil || rows != want {
+		err := probe.WriteProbe(t.Context(), func(s *Statement, _ string) {
+			s.Add("INSERT INTO orders")
+		})
+		if err != nil || rows != want {
 			t.Errorf("%d rows, %v; want %d", rows, err, want)
 		}
 	}
 	try(1)
-	err := sales.inTwo(t.Context(), "test", func(*gorm.DB) (*statement, error) {
-		s := &statement{}
-		s.add("INSERT")
+	err := sales.InTwo(t.Context(), "test", func(*gorm.DB) (*Statement, error) {
+		s := &Statement{}
+		s.Add("INSERT")
 		return s, nil
 	})
 	if !errors.Is(err, lock.ErrFull) {

@@ -15,7 +15,7 @@ import (
 // Data loss: a store that comes back empty, or with older data, must not be sold from. This file decides whether a
 // store still has its data. The other parts are elsewhere:
 //
-//   - The record in a store of which data it has, and of those of the other store: repo, in the files named origin.
+//   - The record in a store of which data it has, and of the other store: repo/stock, files named origin.
 //   - The probe that asks for it, and the log and the metric: app/store.go.
 //   - A ledger that was restored from an older copy of itself, with the right record: order/dataloss.go.
 //   - The error: DataLostError, which DataCheck.Err returns and every use case passes on.

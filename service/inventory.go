@@ -5,7 +5,7 @@ import (
 	"context"
 )
 
-// Stock returns what store (empty: the default) knows of sku.
+// Stock returns the stock of sku in store (empty: the default).
 func (s *Service) Stock(ctx context.Context, store string, sku SKU) (Stock, error) {
 	return inStore(ctx, s, store, func(ctx context.Context, config StoreConfig) (Stock, error) {
 		return config.Store.Read(ctx, sku)
@@ -17,12 +17,12 @@ func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity 
 	return s.SetStockIf(ctx, store, sku, quantity, Condition{})
 }
 
-// SetStockIf puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold. It
-// fails with ErrPrecondition, and sets nothing, if c does not hold. It is for a person: a store that has lost its
-// data is sold from again after it, with whatever else is in it.
+// SetStockIf puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold. If c
+// does not hold, it sets nothing and fails with ErrPrecondition. It is for a person: after it a store that has lost its
+// data is sold from again, with everything else that is in it.
 //
-// It is one round trip more than the store's own. If the store does not answer that one, the stock is set and the
-// error is lock.ErrDown: a caller that asks again without a condition sets it once more; with one it is told
+// It takes one round trip more than the store's SetIf. If the store does not answer that one, the stock is set and the
+// error is lock.ErrDown. A caller that then repeats the request sets the stock again; with a condition it gets
 // ErrPrecondition.
 func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantity int64, c Condition) (Stock, error) {
 	if quantity < 0 || quantity > MaxStock {
@@ -62,15 +62,15 @@ func (s *Service) Orders(ctx context.Context, store string, sku SKU, cursor stri
 	})
 }
 
-// A Settlement says whether an order exists. It does not change any more.
+// A Settlement says whether an order exists. It is final.
 type Settlement struct {
 	Written bool
 	Order   Order // if Written
 }
 
-// Settle decides whether the order with that id exists. It is for a client that was told ErrOutcomeUnknown, with
-// the sku, store and id of that error. An order that does not is never written. store must be named: the default
-// need not be where the sale was tried.
+// Settle decides whether the order with that id exists. A client calls it after ErrOutcomeUnknown, with the sku, store
+// and id of the OrderError. If the order does not exist, it is never written. store must be named, because the sale
+// need not have been tried in the default store.
 //
 // Errors: as [Settler], and InvalidError.
 func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) (Settlement, error) {

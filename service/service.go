@@ -16,13 +16,13 @@ import (
 // A StrategyConfig is a Seller that requests can name.
 type StrategyConfig struct {
 	Seller    Seller
-	Fits      func(Store) error // what the Seller needs of a store, see [Fits]; nil: it takes every store
-	Blocking  bool              // waits by default; otherwise it tries once unless asked to wait
+	Fits      func(Store) error // returns an error if the Seller cannot use the store, see [Fits]; nil: it can use any
+	Blocking  bool              // requests wait by default; otherwise they try once, unless they ask to wait
 	Stores    []string          // the stores that it works on, the default first; empty: all
 	Needs     []Dependency
-	Lock      lock.Locker // of the Way, to inspect and to evict from; nil: there is none
+	Lock      lock.Locker // that the Seller uses, to inspect it and to evict from it; nil: there is none
 	Segmented bool        // the Lock has a key for each segment of a SKU, such as "sku#3"
-	Weak      bool        // its guard of a stock ends after GuardIdle without a write
+	Weak      bool        // the strategy stops guarding a stock after GuardIdle without a write
 }
 
 // A StoreConfig is a store that requests can name.
@@ -45,17 +45,17 @@ func (s StoreConfig) data() Data {
 
 // Config holds what a Service is made of.
 type Config struct {
-	Instance     string                    // who we are, in orders and replies
+	Instance     string                    // the name of this instance, in orders and replies
 	Strategies   map[string]StrategyConfig // by strategy
 	Stores       map[string]StoreConfig    // by store
 	DefaultStore string                    // the store of requests that name none
 	Wait         time.Duration             // how long a Blocking strategy waits if the request does not say
-	// Work is the longest stay in the critical section, and the longest store call elsewhere. A way without a lock has
-	// as long again for the store's queue.
+	// Work is the longest time in the critical section, and for a call of the store elsewhere. A sale without a lock
+	// may take twice Work: once for the store's queue, once for the store.
 	Work   time.Duration
-	Pauses *Pauses // lab mode: where sales wait that are told to; nil: none does
-	Watch  Watcher // lab mode: is told the steps of each sale, and each sale can be stopped under way; nil: nobody is
-	// Waiting is how many sales wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
+	Pauses *Pauses // lab mode: the sales that wait at a point; nil: sales cannot be paused
+	Watch  Watcher // lab mode: gets the steps of each sale, and lets sales under way be paused; nil: none
+	// Waiting is the most sales that wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
 	Waiting   int
 	GuardIdle time.Duration // see GuardIdle
 }
@@ -70,7 +70,7 @@ type Service struct {
 	keys     underKeys
 }
 
-// New makes a Service. It fails if a strategy does not fit a store that it is to sell from.
+// New makes a Service. It fails if a strategy cannot use one of its stores.
 func New(c Config) (*Service, error) {
 	for name, strategy := range c.Strategies {
 		for store, config := range c.Stores {
@@ -90,7 +90,7 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// A Request asks for a deduction. SKU and quantity are checked; the rest is looked up.
+// A Request asks for a deduction.
 type Request struct {
 	Strategy  string
 	Store     string // empty: the default
@@ -102,28 +102,27 @@ type Request struct {
 	Lab       Lab
 }
 
-// A Receipt says what a deduction saw and did.
+// A Receipt is the record of a deduction: what it read and wrote, and when.
 type Receipt struct {
 	Order
 	Store                  string
 	HolderFence            lock.Fence // Order.Fence is what the write carried: less in the lab
 	Waited, Held           time.Duration
 	AcquiredAt, ReleasedAt time.Time
-	// ReadAt is when the value that the sale went by was in hand, and WrittenAt when the write was known to be done:
-	// the store read before the one and wrote before the other, by the time of a reply. A way that reads and writes in
-	// one step has one time for both. In a transaction both are before the commit.
+	// ReadAt is when the reply with the quantity arrived, and WrittenAt when the reply to the write did. If the store
+	// reads and writes in one step, both are the same time. In a transaction both are before the commit.
 	ReadAt, WrittenAt time.Time
-	// how often it read: more than once where others were quicker, or units had to be fetched
+	// Tries is how often the sale read: more than once after a conflict, or if a segment had to be refilled.
 	Tries     int
-	Wakeups   int      // how often the lock's server woke it while it waited; see lock.Options.OnWake
+	Wakeups   int      // how often the lock's server woke the sale while it waited; see lock.Options.OnWake
 	LeaseLost bool     // the lease was lost after the order was written: the order stands
-	Batch     *InBatch // the batch that it was sold in; nil: its seller does not merge
-	// Replayed: it is of an earlier request with the same Key. The times are not kept: they are CreatedAt.
+	Batch     *InBatch // the batch in which the unit was sold; nil: the seller does not merge
+	// Replayed says that the order is that of an earlier request with the same Key. All times are CreatedAt then.
 	Replayed bool
 }
 
-// An OrderError is a failed deduction with the id that its order would have, and where: with ErrOutcomeUnknown,
-// [Service.Settle] it.
+// An OrderError is the error of a deduction, with what [Service.Settle] needs if it matches ErrOutcomeUnknown: the id
+// that the order would have, its SKU and its store.
 type OrderError struct {
 	OrderID string
 	Err     error
@@ -136,22 +135,20 @@ func (e *OrderError) Error() string { return fmt.Sprintf("order %s: %v", e.Order
 // Unwrap is the cause.
 func (e *OrderError) Unwrap() error { return e.Err }
 
-// Deduct sells req.Quantity units of req.SKU. It is the use case of this service.
+// Deduct sells req.Quantity units of req.SKU.
 //
-// An SKU that the store does not have is refused before its lock is asked for. For that the store is read once when
-// this instance first hears of the SKU under a strategy with a lock; what is known costs no round trip. One that has
-// vanished since is locked once more, at most, by each request under way.
+// A SKU that the store does not have is refused before its lock is acquired. For this, the first request for a SKU
+// under a strategy with a lock reads the store once; see [KnownSKUs].
 //
-// Once a stock was seen sold out, whoever asks for more than is left is refused by one read of the store that all share
-// who came before it was sent, and not by the strategy: see [refusals]. A sale of the lab is always the strategy's.
+// Once a stock is known to be sold out, concurrent requests share one read of the store and are refused by its result;
+// see [soldOut]. This is not done for a request with options of the lab.
 //
-// When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
-// Config.Work.
+// When ctx ends, the sale leaves the queue. A sale that is in the critical section is finished, within Config.Work.
 //
-// A request with the Key of one that has sold is not sold again: it gets the order of the first one, and Replayed. The
-// key is looked for when a sale has failed, and not before it: a first request with a key costs no round trip more than
-// one without, and the store itself refuses to write the same key twice. A refusal is not kept with the key, because it
-// changes nothing: the same key may ask again. A request that is told ErrOutcomeUnknown may be sent again with its key.
+// If an earlier request with the same Key has sold, Deduct returns the order of that request, and Replayed. The store
+// refuses to write a key twice, so Deduct looks for the first order only after a sale has failed: a new key costs no
+// round trip. A refusal is not kept with the key, because it changes nothing; the same key may be sent again. After
+// ErrOutcomeUnknown, too, a request may be sent again with its key.
 //
 // Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
 // ErrKeyInFlight, and as an OrderError what the lock and the store return.
@@ -162,7 +159,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	return s.keyed(ctx, req)
 }
 
-// keyed is Deduct, told to nobody.
+// keyed is Deduct without the steps for a Watcher.
 func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
 	if req.Key == (Key{}) {
 		return s.deduct(ctx, req)
@@ -182,7 +179,7 @@ func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
 	case found:
 		return first, nil
 	case errors.Is(err, ErrKeyTaken):
-		// It was there when the sale was to be written, and could not be read now.
+		// The key existed when the sale was to be written, but its order cannot be read.
 		down := lock.Down("look for the order of the key", errors.New("it cannot be read"))
 		return Receipt{}, errors.Join(down, unseen)
 	}
@@ -198,7 +195,7 @@ type deduction struct {
 	needs    []Dependency // those, and what the strategy needs
 }
 
-// deduct is Deduct for a request whose key, if it has one, is not known to be taken.
+// deduct sells without looking for an earlier request with the key.
 func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, Invalid("quantity", "from-to", "least", 1, "most", MaxQuantity)
@@ -298,8 +295,8 @@ func (d *deduction) wait(byDefault time.Duration) time.Duration {
 	return byDefault
 }
 
-// StoreFor is the store of a request that names none: the default, or if the strategy does not work on it, the
-// first that it does.
+// StoreFor returns the store of a request that names none: the default store, or the first store of the strategy if it
+// does not work on the default.
 func (s *Service) StoreFor(strategy StrategyConfig) string {
 	if len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, s.DefaultStore) {
 		return strategy.Stores[0]

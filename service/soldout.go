@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// A soldOut answers the sales of stocks that was sold out when it was last looked at: with one read of the
-// store, which all share that were waiting when it was sent. In a flash sale 99 of 100 requests are of that kind. They
-// need no lock, no transaction and no turn.
+// A soldOut refuses sales of stocks that are sold out, without a lock or a transaction. All sales that wait share one
+// read of the store. In a flash sale most requests are of that kind.
 //
-// It is no cache. What was seen last is a hint that a read may do; what a sale is told was read after it came. So
-// whoever comes after a restock is sold to. Under a lock, too, stock that reads too little at a moment within the
-// request refuses it: a sale that writes nothing disturbs nobody.
+// It is no cache. What it remembers of a stock is only a hint that a read may be enough; the read that refuses a sale
+// begins after the sale arrived. So a sale that arrives after a restock is made. A refusal without the lock is right,
+// because too little was in stock at a moment within the request, and nothing is written.
 //
-// A wrong hint costs a read. All other answers are those of the strategy.
+// A wrong hint costs a read. If the read does not refuse the sale, the strategy decides.
 type soldOut struct {
 	work time.Duration // half of the bound of a read
 
 	mu   sync.Mutex
-	last map[stockKey]*lastLeft
+	last map[stockKey]*soldOutStock
 }
 
 // A stockKey is a stock of one SKU.
@@ -30,31 +29,30 @@ type stockKey struct {
 	sku   SKU
 }
 
-// A lastLeft is a stock that refused a sale.
-type lastLeft struct {
-	left int64 // when it was looked at last
-	next *look // begins when the one before is over; nil: nobody waits for one
-	busy bool  // one is under way
+// A soldOutStock is a stock that had too little for a sale.
+type soldOutStock struct {
+	left int64       // when it was read last
+	next *sharedRead // the next read; nil: no sale waits for one
+	busy bool        // a read is under way
 }
 
-// A look is one read of a store, for all who wait for it. Who does reads it after done is closed.
-type look struct {
+// A sharedRead is one read of a store for all sales that wait for it. They use its fields after done is closed.
+type sharedRead struct {
 	done     chan struct{}
 	stock    Stock
 	err      error
 	panicked any
 }
 
-// maxLeft bounds the stocks that are remembered. One that is forgotten costs a refusal by the strategy.
+// maxLeft bounds the stocks that are remembered. If one is forgotten, the strategy refuses its next sale.
 const maxLeft = 1024
 
 func newSoldOut(work time.Duration) *soldOut {
-	return &soldOut{work: work, last: make(map[stockKey]*lastLeft)}
+	return &soldOut{work: work, last: make(map[stockKey]*soldOutStock)}
 }
 
-// refuse returns a SoldOutError, or why the store could not be read. A nil error says nothing: the sale must be tried.
-// That is also so when ctx ends, which the strategy reports in its own words. The read ends when one of needs goes
-// down.
+// refuse returns a SoldOutError, or the error of the read. After nil the sale must be tried. It also returns nil when
+// ctx ends, because the strategy reports that in its own way. The read ends when one of needs goes down.
 func (r *soldOut) refuse(
 	ctx context.Context, key stockKey, needs []Dependency, strategy string, quantity int64,
 ) error {
@@ -73,13 +71,13 @@ func (r *soldOut) refuse(
 	case l.err != nil:
 		return overdue(l.err)
 	case l.stock.Quantity >= quantity, l.stock.Guard != "" && l.stock.Guard != strategy:
-		return nil // what another strategy guards is for the store to refuse, which says so
+		return nil // if another strategy guards the stock, the store refuses the sale with a GuardError
 	}
 	return &SoldOutError{l.stock.Quantity}
 }
 
-// join returns the next look at a stock, or nil if it may have enough.
-func (r *soldOut) join(key stockKey, needs []Dependency, quantity int64) *look {
+// join returns the next read of a stock, or nil if the stock may have enough.
+func (r *soldOut) join(key stockKey, needs []Dependency, quantity int64) *sharedRead {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.last[key]
@@ -87,18 +85,18 @@ func (r *soldOut) join(key stockKey, needs []Dependency, quantity int64) *look {
 		return nil
 	}
 	if l.next == nil {
-		l.next = &look{done: make(chan struct{})}
+		l.next = &sharedRead{done: make(chan struct{})}
 	}
 	next := l.next
 	if !l.busy {
 		l.busy = true
-		go r.lead(key, l, needs) // it ends when nobody waits, and each look has a bound
+		go r.serve(key, l, needs) // it ends when no sale waits; each read has a bound
 	}
 	return next
 }
 
-// lead looks for as long as anybody waits.
-func (r *soldOut) lead(key stockKey, l *lastLeft, needs []Dependency) {
+// serve reads as long as sales wait.
+func (r *soldOut) serve(key stockKey, l *soldOutStock, needs []Dependency) {
 	for {
 		r.mu.Lock()
 		at := l.next
@@ -117,8 +115,9 @@ func (r *soldOut) lead(key stockKey, l *lastLeft, needs []Dependency) {
 	}
 }
 
-// read is bounded by itself: the ctx of a sale would end it for the others. A panic is that of all who wait.
-func (l *look) read(key stockKey, needs []Dependency, most time.Duration) {
+// read reads the store, on a ctx of its own: that of a sale would end it for the others. After a panic, all sales that
+// wait panic.
+func (l *sharedRead) read(key stockKey, needs []Dependency, most time.Duration) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
@@ -131,7 +130,7 @@ func (l *look) read(key stockKey, needs []Dependency, most time.Duration) {
 	l.stock, l.err = key.store.Read(ctx, key.sku)
 }
 
-// note remembers that a sale was refused because so much was left.
+// note remembers that a sale was refused with left units in stock.
 func (r *soldOut) note(key stockKey, left int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,5 +141,5 @@ func (r *soldOut) note(key stockKey, left int64) {
 	if len(r.last) >= maxLeft {
 		clear(r.last)
 	}
-	r.last[key] = &lastLeft{left: left}
+	r.last[key] = &soldOutStock{left: left}
 }

@@ -23,14 +23,14 @@ const (
 // MaxPage is the most orders that one call returns.
 const MaxPage = 1000
 
-// Stock is what a store knows of one SKU.
+// Stock is the stock of one SKU in a store.
 type Stock struct {
 	SKU      SKU
 	Quantity int64  // units left
-	Initial  int64  // units there were when the stock was last set
-	Sold     int64  // units sold since, counted from the orders: Initial = Quantity + Sold, or updates were lost
+	Initial  int64  // units when the stock was last set
+	Sold     int64  // units sold since then, counted from the orders: Initial = Quantity + Sold, or updates were lost
 	Version  uint64 // grows by one with every write: two orders that read the same version collided
-	Epoch    uint64 // grows by one every time that the stock is set: orders of an earlier epoch do not count
+	Epoch    uint64 // grows by one when the stock is set: orders of an earlier epoch do not count
 	Fence    uint64 // the largest fence that a write of this epoch has carried
-	Guard    string // the strategy that wrote first in this epoch, and the only one that may; "" before the first write
+	Guard    string // the only strategy that may write in this epoch: the first that did; "" before the first write
 }

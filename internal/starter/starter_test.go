@@ -184,7 +184,7 @@ func TestNames(t *testing.T) {
 		"docker-compose.yml":     "MY_SHOP_MYSQL_DSN: my_shop:",
 		"README.md":              "`stock new` (test)",
 		"handler/table.go":       `"github.com/acme/my-shop/v2/service/order"`,
-		"repo/ledger.go":         `"github.com/acme/my-shop/v2/service/order"`,
+		"repo/ledger/ledger.go":  `"github.com/acme/my-shop/v2/service/order"`,
 	} {
 		if !strings.Contains(read(name), has) {
 			t.Errorf("%s does not say %s", name, has)
@@ -203,9 +203,9 @@ func TestWhatIsNotChosenIsNotThere(t *testing.T) {
 	all := choice()
 	all.Strategies, all.Stores = starter.Strategies(), starter.Stores()
 	for name, there := range map[string][2]bool{ // with the least, and with all
-		"repo/mysql_ledger.go":      {true, true},
-		"repo/redis_ledger.go":      {false, true},
-		"repo/ledger_write.lua":     {false, true},
+		"repo/ledger/step_mysql.go": {true, true},
+		"repo/ledger/step_redis.go": {false, true},
+		"repo/ledger/write.lua":     {false, true},
 		"lock/redislock/cleanup.go": {false, true},
 		"lock/zklock/session.go":    {false, true},
 		"service/order/merge.go":    {false, false},

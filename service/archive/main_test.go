@@ -14,6 +14,7 @@ import (
 
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/repo"
+	"example.com/stock/repo/ledger"
 	"example.com/stock/service"
 	"example.com/stock/service/archive"
 	"example.com/stock/service/order"
@@ -35,20 +36,20 @@ const testWork = 20 * time.Second
 // A place is where a ledger is.
 type place struct{ store, address string }
 
-// A ledger is a Store that sells.
-type ledger interface {
+// books are a Store that sells.
+type books interface {
 	archive.Store
 	order.Batcher
 }
 
 // open opens the ledger. The caller must call closed.
-func (p place) open() (s ledger, closed func() error, err error) {
+func (p place) open() (s books, closed func() error, err error) {
 	if p.store == "redis" {
 		client := redis.NewUniversalClient(&redis.UniversalOptions{
 			Addrs: []string{p.address}, ContextTimeoutEnabled: true,
 			DialTimeout: 5 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,
 		})
-		s, err = repo.NewRedis(client).Ledger()
+		s, err = ledger.NewRedis(repo.NewRedis(client))
 		return s, client.Close, err
 	}
 	db, err := repo.OpenMySQL(p.address, repo.Pool{Open: 10})
@@ -59,7 +60,7 @@ func (p place) open() (s ledger, closed func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return repo.NewMySQL(db).Ledger(), pool.Close, nil
+	return ledger.NewMySQL(repo.NewMySQL(db)), pool.Close, nil
 }
 
 // migrate brings the schema of dsn up.

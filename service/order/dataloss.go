@@ -130,13 +130,13 @@ func (w *Watched) Step(
 ) (reply []byte, replayed bool, err error) {
 	steps := w.begin([]Request{{about, decide}})
 	reply, replayed, err = w.Store.Step(ctx, about, steps[0].rule)
-	one := []Outcome{{reply, replayed, err}}
+	one := []StepResult{{reply, replayed, err}}
 	w.end(ctx, steps, one)
 	return reply, replayed, one[0].Err
 }
 
 // Batch is like Store.Batch. It checks each step as Step does.
-func (w *Watched) Batch(ctx context.Context, steps []Request) []Outcome {
+func (w *Watched) Batch(ctx context.Context, steps []Request) []StepResult {
 	begun := w.begin(steps)
 	watched := make([]Request, len(steps))
 	for i, step := range begun {
@@ -181,7 +181,7 @@ func (w *watchedStep) rule(state State) (c Changes, err error) {
 
 // end makes marks of what was written. It replaces the OldCopyError of a step by the error of the Copy, which gets one
 // report for all steps.
-func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []Outcome) {
+func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []StepResult) {
 	var lost error
 	for i, step := range steps {
 		out := &outcomes[i]

@@ -31,8 +31,8 @@ func (l *Level) Apply(m Movement) error {
 	return l.Check()
 }
 
-// Tag names a level for conditions, such as "0-17": every movement changes it. It is empty before the first one. That
-// of a stock outside of a ledger does not begin with 0, because epochs count from 1.
+// Tag returns the tag of a level for conditions, such as "0-17". Every movement changes it. It is empty before the
+// first movement. The tag of a stock outside of a ledger does not begin with 0, because epochs count from 1.
 func (l Level) Tag() string {
 	if l.Number == 0 {
 		return ""
@@ -40,7 +40,7 @@ func (l Level) Tag() string {
 	return service.Tag(0, l.Number)
 }
 
-// Counts returns what is shown to everybody.
+// Counts returns the counters that are public.
 func (l Level) Counts(sku service.SKU) Counts {
 	return Counts{sku, l.Received, l.Available, l.Reserved, l.Sold, l.Number}
 }

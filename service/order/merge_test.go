@@ -24,7 +24,7 @@ type counter struct {
 	during  func(n int) error // called in the middle of the n-th batch, from 1
 }
 
-func (c *counter) Batch(ctx context.Context, steps []Request) []Outcome {
+func (c *counter) Batch(ctx context.Context, steps []Request) []StepResult {
 	c.mu.Lock()
 	var names []string
 	for _, step := range steps {
@@ -37,7 +37,7 @@ func (c *counter) Batch(ctx context.Context, steps []Request) []Outcome {
 	if c.during != nil {
 		err = c.during(n)
 	}
-	outcomes := make([]Outcome, len(steps))
+	outcomes := make([]StepResult, len(steps))
 	for i, step := range steps {
 		if outcomes[i].Err = err; err == nil {
 			outcomes[i].Reply, outcomes[i].Replayed, outcomes[i].Err = c.Step(ctx, step.About, step.Decide)
@@ -325,7 +325,7 @@ func TestServiceMerges(t *testing.T) {
 		"a lock": {Config{Store: store, Lock: noLock{}}.Merged(MergeOptions{}), false},
 	} {
 		s := New(c.config)
-		if _, merges := s.Steps.(*Merged); merges != c.merges || s.Steps == nil {
+		if _, merges := s.Ledger.(*Merged); merges != c.merges || s.Ledger == nil {
 			t.Errorf("%s: merges is %v", name, merges)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"example.com/stock/service"
 )
 
-// What a client sends is checked here. Every error is an InvalidError, which names the field and its limit.
+// The input of clients is checked here. Every error is an InvalidError, which names the field and its limit.
 
-// ParseCustomer checks the name of a customer: 1 to MaxCustomer characters of the alphabet of a SKU. Who somebody is,
-// is not checked: that is for whoever stands in front of this service.
+// ParseCustomer checks the name of a customer: 1 to MaxCustomer characters of the alphabet of a SKU. It does not check
+// the identity of the customer: a gateway in front of this service must.
 func ParseCustomer(s string) (string, error) {
 	_, err := service.ParseSKU(s)
 	if invalid, ok := errors.AsType[*service.InvalidError](err); ok {

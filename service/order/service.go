@@ -29,49 +29,50 @@ type Config struct {
 	Needs service.Dependency // the store's server
 	Data  service.Data       // knows whether the store has its data; nil: it is not checked
 
-	// Lock is taken for every SKU of a step, see lock.All. nil: none, which is the default, because a step needs none:
-	// the locks are here to be compared, and to keep hot SKUs from being fought for in the store.
+	// Lock is acquired for every SKU of a step, see lock.All; nil: none. A step is correct without locks. They are here
+	// to be compared, and to reduce conflicts for hot SKUs in the store.
 	Lock      lock.Locker
 	LockNeeds []service.Dependency
 	Wait      time.Duration // how long a request waits for the locks; 0: it tries once
 
-	Steps  Ledger // makes the steps in place of the Store, of which it is; nil: the Store. See Config.Merged.
-	merged bool   // Steps are in batches, which have a bound
+	Ledger Ledger // makes the steps in place of Store; nil: Store. See Config.Merged.
+	merged bool   // Ledger makes batches, which are bounded
 
-	Work time.Duration // longest stay under the locks, and the longest call of the store
-	// Waiting is how many requests wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
+	Work time.Duration // longest time under the locks, and for a call of the store
+	// Waiting is the most requests that wait or work at a time; others are refused with lock.ErrOverloaded. 0: any
+	// number.
 	Waiting int
-	KeepKey time.Duration // how long idempotency keys are remembered
-	// Gone says why there is no order or reservation with that id, if not because there never was; nil: it cannot be.
+	KeepKey time.Duration // how long the sweeper keeps idempotency keys; see service.KeepKeys
+	// Gone returns an error if an order or reservation that is not found may have been archived; nil: nothing is.
 	Gone  func(ctx context.Context, id string) error
-	Owner string // the name that others are shown of who holds a lock
+	Owner string // the name of a lock's holder that lock.Inspect shows
 	Log   *slog.Logger
 }
 
-// A Service sells carts, keeps them for customers, and keeps the books. It is safe for concurrent use.
+// A Service sells and reserves carts, and keeps the ledger. It is safe for concurrent use.
 //
-// A method that changes something takes the idempotency key that the client has sent, or "". With the same key, the
-// same caller and the same request it returns the first reply again, and replayed; with another request ErrKeyReused.
-// The key is written with the changes, so no two requests with one key both change something, and none is ever "in
-// flight". What was refused changed nothing and is not remembered: the same key may ask again.
+// A method that changes something takes the idempotency key that the client has sent, or "". For the same key, caller
+// and request it returns the first reply, and replayed. For another request with the key it returns ErrKeyReused. The
+// key is written in one step with the changes, so of two requests with one key only one changes something. A refusal
+// changes nothing and is not remembered; the same key may be sent again.
 //
 // Errors are those of the rules, InvalidError, lock.ErrDown, lock.ErrOverloaded, service.ErrUnknownSKU,
-// service.GuardError, those of package lock if there is a Lock, and an UnknownError.
+// service.GuardError, UnknownError, and those of package lock if there is a Lock.
 type Service struct {
 	Config
 	known    service.KnownSKUs
 	underway service.Underway
 }
 
-// New makes a Service. Call Sweep, or reservations never expire.
+// New makes a Service. The caller must call Sweep, or reservations never expire.
 func New(c Config) *Service {
-	if c.Steps == nil {
-		c.Steps = c.Store
+	if c.Ledger == nil {
+		c.Ledger = c.Store
 	}
 	return &Service{Config: c}
 }
 
-// Err returns nil if orders can be sold now: the servers are up, and the store has its data.
+// Err returns nil if the servers are up and the store has its data.
 func (s *Service) Err() error {
 	for _, need := range s.needs() {
 		if err := need.Err(); err != nil {
@@ -81,7 +82,7 @@ func (s *Service) Err() error {
 	return nil
 }
 
-// needs are what a step depends on.
+// needs returns what a step depends on. The data of the store are last.
 func (s *Service) needs() []service.Dependency {
 	needs := append([]service.Dependency{s.Needs}, s.LockNeeds...)
 	if s.Data != nil {
@@ -90,10 +91,11 @@ func (s *Service) needs() []service.Dependency {
 	return needs
 }
 
-// An UnknownError is a step that was sent and not answered: it was done as a whole, or not at all, and may still be.
+// An UnknownError is the error of a step that was sent and not answered: it was made as a whole, or not at all, and may
+// still be made.
 type UnknownError struct {
-	ID    string // of the order or reservation that it would make or change; "": none
-	Again bool   // the same request can be sent again: it has a key, or ends what has one end
+	ID    string // of the order or reservation that the step makes or changes; "": none
+	Again bool   // the request can be sent again safely: it has a key, or the step is idempotent
 	Err   error
 }
 
@@ -111,18 +113,18 @@ type call struct {
 	operation string // method and path
 	asked     any    // what is asked for, beyond the operation
 	id        string // of what is made or changed
-	ends      bool   // to do it twice is to do it once
+	ends      bool   // the step is idempotent
 }
 
-// step makes the call and decodes the reply.
+// step makes the call and returns its reply, decoded.
 func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool, err error) {
 	if c.about.Key, err = service.NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
 		return out, false, err
 	}
-	decide, told := c.decide, any(nil)
+	decide, value := c.decide, any(nil)
 	c.decide = func(s State) (Changes, error) {
 		changes, err := decide(s)
-		told = changes.told
+		value = changes.value
 		return changes, err
 	}
 	reply, replayed, err := s.step(ctx, c)
@@ -132,7 +134,7 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	if err != nil {
 		return out, false, err
 	}
-	if out, ok := told.(T); ok && !replayed {
+	if out, ok := value.(T); ok && !replayed {
 		return out, false, nil
 	}
 	if err := json.Unmarshal(reply, &out); err != nil {
@@ -141,7 +143,7 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	return out, replayed, nil
 }
 
-// step makes one step, under the locks if there are any. When ctx ends the request leaves the queues; a step that has
+// step makes one step, under the locks if there are any. When ctx ends, the request leaves the queues; a step that has
 // begun is finished.
 func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool, err error) {
 	defer s.underway.Leave()
@@ -158,14 +160,14 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 	ctx, done := service.While(ctx, needs...)
 	defer done()
 	run := func(ctx context.Context) error {
-		reply, replayed, err = s.Steps.Step(ctx, c.about, c.decide)
+		reply, replayed, err = s.Ledger.Step(ctx, c.about, c.decide)
 		return err
 	}
 	if s.Lock == nil {
 		wait, cancel := context.WithTimeout(ctx, s.Work)
 		defer cancel()
 		work := context.WithoutCancel(ctx)
-		if !s.merged || c.about.Create || c.about.Order+c.about.Reservation != "" { // or its batch has a bound
+		if !s.merged || c.about.Create || c.about.Order+c.about.Reservation != "" { // else its batch is bounded
 			bounded, ended := context.WithTimeout(work, 2*s.Work) // the queue, and the step
 			defer ended()
 			work = bounded
@@ -180,7 +182,7 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 	return reply, replayed, service.Busy(err, needs...)
 }
 
-// locked calls run with the locks of all SKUs of c. Its fences go with the step.
+// locked calls run with the locks of all SKUs of c, and puts their fences into the step.
 func (s *Service) locked(ctx context.Context, c *call, run func(context.Context) error) error {
 	keys, err := s.keys(ctx, c)
 	if err != nil {
@@ -197,14 +199,14 @@ func (s *Service) locked(ctx context.Context, c *call, run func(context.Context)
 			for key, fence := range fences {
 				c.about.Fences[service.SKU(key)] = uint64(fence)
 			}
-			// A step that was sent and not answered changes nothing any more once somebody else has moved the same
-			// stock: the next holder need not wait for it.
+			// A step of unknown outcome changes nothing once another step has moved the same stock. So the next holder
+			// need not wait for it.
 			return lock.Conditional(run(ctx))
 		})
 }
 
-// keys returns the SKUs that c is about, which for an order or a reservation are its lines: they never change. A SKU
-// that does not exist is refused here: the servers of locks keep something for every key that was ever locked.
+// keys returns the SKUs that c is about, with those of its order or reservation, whose lines never change. It fails if
+// one does not exist; see service.KnownSKUs.
 func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
@@ -247,7 +249,7 @@ func read[T any](ctx context.Context, s *Service, do func(context.Context) (T, e
 	return service.Call(ctx, s.Work, s.Needs, s.Data, do)
 }
 
-// missing returns the better error for an id that was not found.
+// missing returns the error of Gone for an id that was not found, or err.
 func (s *Service) missing(ctx context.Context, id string, err error) error {
 	if s.Gone != nil && errors.Is(err, ErrNotFound) {
 		return cmp.Or(s.Gone(ctx, id), err)
@@ -255,7 +257,7 @@ func (s *Service) missing(ctx context.Context, id string, err error) error {
 	return err
 }
 
-// newID makes the id of an order or a reservation: ids sort by the time at which they were made, roughly.
+// newID makes the id of an order or a reservation. Ids sort roughly by the time at which they were made.
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -264,7 +266,7 @@ func newID() (string, error) {
 	return id.String(), nil
 }
 
-// isID reports whether s can be an id of ours. The store is not asked for others.
+// isID reports whether s can be an id from newID. The store is not asked for other ids.
 func isID(s string) bool {
 	id, err := uuid.Parse(s)
 	return err == nil && id.String() == s

@@ -17,6 +17,7 @@ import (
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
+	"example.com/stock/repo/ledger"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 	"example.com/stock/service/relay"
@@ -35,8 +36,7 @@ func TestMain(m *testing.M) {
 
 // A shelf is the ledger on MariaDB, with its dead letters.
 type shelf struct {
-	*repo.MySQLLedger
-	order.DeadLetters
+	*ledger.MySQL
 	db *sql.DB
 }
 
@@ -50,8 +50,7 @@ func openShelf(dsn string) (*shelf, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := repo.NewMySQL(db)
-	return &shelf{store.Ledger(), store, pool}, nil
+	return &shelf{ledger.NewMySQL(repo.NewMySQL(db)), pool}, nil
 }
 
 // migrate brings the schema of dsn up.

@@ -10,6 +10,7 @@ import (
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
@@ -68,13 +69,13 @@ func (l *revocableLock) Acquire(ctx context.Context, key string, o lock.Options)
 // A lone Redis can be paused without harm to other tests.
 type lone struct {
 	server *stack.Server
-	store  *repo.Redis
+	store  *stock.Redis
 }
 
 func loneRedis(t *testing.T) lone {
 	t.Helper()
 	server := stacktest.Redis(t)
-	return lone{server, repo.NewRedis(dial(t, server.Addr))}
+	return lone{server, stock.NewRedis(repo.NewRedis(dial(t, server.Addr)))}
 }
 
 func (l lone) pause(t *testing.T) {

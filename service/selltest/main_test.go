@@ -16,6 +16,7 @@ import (
 	"example.com/stock/app/health"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
@@ -54,7 +55,9 @@ func dial(t testing.TB, addr string) redis.UniversalClient {
 	return c
 }
 
-func redisStore(t testing.TB) *repo.Redis { return repo.NewRedis(dial(t, servers.Redis(t).Addr)) }
+func redisStore(t testing.TB) *stock.Redis {
+	return stock.NewRedis(repo.NewRedis(dial(t, servers.Redis(t).Addr)))
+}
 
 // A sharedDatabase is migrated once: every test has SKUs of its own.
 type sharedDatabase struct {
@@ -78,12 +81,12 @@ func newDatabase(t testing.TB) string {
 	return servers.FilledMariaDB(t, func(t testing.TB, dsn string) { openMySQL(t, dsn) })
 }
 
-func mysqlStore(t testing.TB) *repo.MySQL {
+func mysqlStore(t testing.TB) *stock.MySQL {
 	t.Helper()
 	return openMySQL(t, database.open(t))
 }
 
-func openMySQL(t testing.TB, dsn string) *repo.MySQL {
+func openMySQL(t testing.TB, dsn string) *stock.MySQL {
 	t.Helper()
 	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 8})
 	if err != nil {
@@ -101,7 +104,7 @@ func openMySQL(t testing.TB, dsn string) *repo.MySQL {
 	if _, err := m.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return repo.NewMySQL(db)
+	return stock.NewMySQL(repo.NewMySQL(db))
 }
 
 // switched is a dependency that is up until the test says otherwise.

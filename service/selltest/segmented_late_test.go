@@ -9,7 +9,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
-	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
@@ -46,7 +46,7 @@ func TestSegmentedHolderIsLate(t *testing.T) {
 
 // In paused the first write waits until the second is about to happen, and the second until the first has.
 type paused struct {
-	*repo.Redis
+	*stock.Redis
 	mu               sync.Mutex
 	writes           int
 	late, next, done chan struct{}

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
 // lockRow locks the row of s in a transaction of its own until free is called.
-func lockRow(t *testing.T, db *repo.MySQL, s *scene) (free func()) {
+func lockRow(t *testing.T, db *stock.MySQL, s *scene) (free func()) {
 	t.Helper()
 	locked, leave, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -47,7 +47,7 @@ func lockRow(t *testing.T, db *repo.MySQL, s *scene) (free func()) {
 
 // A thinkingStore is MySQL with a test inside the transaction.
 type thinkingStore struct {
-	*repo.MySQL
+	*stock.MySQL
 	entering func()                      // before the row is asked for
 	writing  func(context.Context) error // instead of the write, unless it returns nil
 	reading  func(int) error             // an error takes the place of a Read's result; told the number of the attempt
@@ -218,7 +218,7 @@ func TestTransactionRolledBack(t *testing.T) {
 // rolledBack fails at the last moment, when do is through.
 type rolledBack struct {
 	service.Store
-	db  *repo.MySQL
+	db  *stock.MySQL
 	err error
 }
 

@@ -17,6 +17,7 @@ import (
 	"example.com/stock/lock/local"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
@@ -249,7 +250,7 @@ func proxiedRedis(t *testing.T) (p *wire.Proxy, far, near shop) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close() })
-	return p, repo.NewRedis(dial(t, p.Addr())), repo.NewRedis(dial(t, addr))
+	return p, stock.NewRedis(repo.NewRedis(dial(t, p.Addr()))), stock.NewRedis(repo.NewRedis(dial(t, addr)))
 }
 
 // A slow end is a store whose transaction was sent for good when the wait for the row ended, and which did not learn

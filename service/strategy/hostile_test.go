@@ -10,6 +10,7 @@ import (
 	"example.com/stock/app/health"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 	"example.com/stock/service/strategy"
 )
@@ -65,7 +66,7 @@ func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
 					Work:         20 * time.Second,
 					Strategies:   map[string]service.StrategyConfig{name: {Seller: seller, Blocking: true}},
 					Stores: map[string]service.StoreConfig{
-						strategy.MySQL: {Store: repo.NewMySQL(stocks), Needs: up},
+						strategy.MySQL: {Store: stock.NewMySQL(repo.NewMySQL(stocks)), Needs: up},
 					},
 				})
 				if err != nil {

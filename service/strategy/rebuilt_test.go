@@ -16,6 +16,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 	"example.com/stock/service/strategy"
 )
@@ -30,8 +31,8 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Server(t, stack.ZooKeeper)
 	stores := map[string]service.StoreConfig{
-		strategy.Redis: {Store: repo.NewRedis(plain(t)), Needs: up{}},
-		strategy.MySQL: {Store: repo.NewMySQL(orm(t, database(t))), Needs: up{}},
+		strategy.Redis: {Store: stock.NewRedis(repo.NewRedis(plain(t))), Needs: up{}},
+		strategy.MySQL: {Store: stock.NewMySQL(repo.NewMySQL(orm(t, database(t)))), Needs: up{}},
 	}
 	names := []string{"zk-ephemeral", "zk-sequential", "zk-merged"}
 	instances, lockers := make([]*service.Service, 2), make(map[string]lock.Locker)

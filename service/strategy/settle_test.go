@@ -16,6 +16,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 	"example.com/stock/service/strategy"
 )
@@ -74,17 +75,19 @@ func heldStores(t *testing.T, on *strategy.Servers) map[string]held {
 		strategy.Redis: {
 			behind: func(t *testing.T) (tap, service.StoreConfig) {
 				r := tapped(t, servers.Redis(t).Addr, wire.Redis())
-				return r, service.StoreConfig{Store: repo.NewRedis(r.redis()), Needs: up}
+				return r, service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(r.redis())), Needs: up}
 			},
-			sound: service.StoreConfig{Store: repo.NewRedis(on.Redis), Needs: up}, word: "order_id",
+			sound: service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(on.Redis)), Needs: up}, word: "order_id",
 		},
 		strategy.MySQL: {
 			behind: func(t *testing.T) (tap, service.StoreConfig) {
 				m, through := tapped(t, dsn.Addr, statements()), dsn.Clone()
 				through.Addr = m.Addr()
-				return m, service.StoreConfig{Store: repo.NewMySQL(orm(t, through.FormatDSN())), Needs: up}
+				behind := repo.NewMySQL(orm(t, through.FormatDSN()))
+				return m, service.StoreConfig{Store: stock.NewMySQL(behind), Needs: up}
 			},
-			sound: service.StoreConfig{Store: repo.NewMySQL(direct), Needs: up}, word: "INSERT INTO orders",
+			sound: service.StoreConfig{Store: stock.NewMySQL(repo.NewMySQL(direct)), Needs: up},
+			word:  "INSERT INTO orders",
 		},
 	}
 }

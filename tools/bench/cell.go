@@ -15,6 +15,7 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
@@ -93,7 +94,7 @@ func (c *contest) stock(ctx context.Context, j job, t task) error {
 	if j.entrant.server != stack.MySQL {
 		return nil
 	}
-	store := repo.NewMySQL(c.db)
+	store := stock.NewMySQL(repo.NewMySQL(c.db))
 	keys := []string{t.warmKey()}
 	for i := range t.Keys {
 		keys = append(keys, t.key(i))
@@ -110,7 +111,7 @@ func (c *contest) stock(ctx context.Context, j job, t task) error {
 func (c *contest) counted(ctx context.Context, j job, t task) (sum int64, err error) {
 	for i := range t.Keys {
 		if j.entrant.server == stack.MySQL {
-			stock, err := repo.NewMySQL(c.db).Read(ctx, service.SKU(t.key(i)))
+			stock, err := stock.NewMySQL(repo.NewMySQL(c.db)).Read(ctx, service.SKU(t.key(i)))
 			if err != nil {
 				return 0, fmt.Errorf("read what was sold: %w", err)
 			}

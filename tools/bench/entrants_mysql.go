@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
@@ -27,7 +28,7 @@ func openPessimistic(_ context.Context, t task) ([]turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := repo.NewMySQL(db)
+	store := stock.NewMySQL(repo.NewMySQL(db))
 	return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
 		err := store.Transact(ctx, service.SKU(key), false, func(ctx context.Context, tx service.Store) error {
 			stock, err := tx.Read(ctx, service.SKU(key))

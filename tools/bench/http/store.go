@@ -14,6 +14,8 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
+	"example.com/stock/repo/ledger"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 	"example.com/stock/tools/bench/rig"
@@ -66,7 +68,7 @@ func openBare(side *rig.Side) (b *bare, err error) {
 		s, err := service.New(service.Config{
 			Instance: fmt.Sprintf("no-http-%d", i+1), DefaultStore: "mysql",
 			Wait: 5 * time.Second, Work: 5 * time.Second,
-			Stores: map[string]service.StoreConfig{"mysql": {Store: store, Needs: up{}}},
+			Stores: map[string]service.StoreConfig{"mysql": {Store: stock.NewMySQL(store), Needs: up{}}},
 			Strategies: map[string]service.StrategyConfig{
 				"atomic": {Seller: service.Atomically, Blocking: true},
 				"merged": {Seller: service.Merged(service.MergeOptions{}), Blocking: true},
@@ -77,7 +79,7 @@ func openBare(side *rig.Side) (b *bare, err error) {
 		}
 		b.services = append(b.services, s)
 		config := order.Config{
-			Store: store.Ledger(), Needs: up{}, Work: 5 * time.Second, KeepKey: time.Hour, Owner: s.Instance,
+			Store: ledger.NewMySQL(store), Needs: up{}, Work: 5 * time.Second, KeepKey: time.Hour, Owner: s.Instance,
 		}
 		b.orders["atomic"] = append(b.orders["atomic"], order.New(config))
 		b.orders["merged"] = append(b.orders["merged"], order.New(config.Merged(order.MergeOptions{})))

@@ -18,6 +18,7 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 	"example.com/stock/tools/bench/rig"
 )
@@ -221,7 +222,7 @@ type batcher interface {
 func (s *store) connect(address string) (batcher, func(), error) {
 	if s.Name == "redis" {
 		client := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1})
-		return repo.NewRedis(client), func() { _ = client.Close() }, nil
+		return stock.NewRedis(repo.NewRedis(client)), func() { _ = client.Close() }, nil
 	}
 	db, err := repo.OpenMySQL("root@tcp("+address+")/stock", repo.Pool{})
 	if err != nil {
@@ -231,7 +232,7 @@ func (s *store) connect(address string) (batcher, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return repo.NewMySQL(db), func() { _ = pool.Close() }, nil
+	return stock.NewMySQL(repo.NewMySQL(db)), func() { _ = pool.Close() }, nil
 }
 
 // alone measures steps of one caller, of several sizes, and how often a step waits for the network.

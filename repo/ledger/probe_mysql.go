@@ -1,0 +1,22 @@
+package ledger
+
+import (
+	"context"
+
+	"example.com/stock/repo"
+)
+
+// CanWrite reports whether the server takes what a step writes, by rows that are rolled back: a server that is
+// read-only, has a full disk or is a Galera node without its cluster refuses them. It is one round trip, for a health
+// probe. It cannot tell whether COMMIT would be refused. Errors match lock.ErrDown.
+func (l *MySQL) CanWrite(ctx context.Context) error {
+	return l.mysql.WriteProbe(ctx, func(s *repo.Statement, id string) {
+		s.Add("INSERT INTO customer_orders (id, customer, cart, state, reservation_id, late, created_at)"+
+			" VALUES (?, '', REPEAT('x', 255), '', '', 0, '2000-01-01'); ", id)
+		s.Add("INSERT INTO idempotency_keys (id, fingerprint, reply, created_at)"+
+			" VALUES (?, '', REPEAT('x', 255), '2000-01-01'); ", id)
+		s.Add("INSERT INTO movements"+
+			" (sku, number, kind, received, available, reserved, sold, ref, customer, reason, at)"+
+			" VALUES (?, 0, '', 0, 0, 0, 0, '', '', REPEAT('x', 255), '2000-01-01')", id)
+	})
+}

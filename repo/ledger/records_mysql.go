@@ -1,0 +1,231 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"example.com/stock/repo"
+	"example.com/stock/service"
+	"example.com/stock/service/order"
+)
+
+// Order is one round trip.
+func (l *MySQL) Order(ctx context.Context, id string) (order.Order, error) {
+	var q statement
+	q.Add(selectOrders+"id = ?", id)
+	found, err := l.orders(ctx, "read order", &q)
+	switch {
+	case err != nil:
+		return order.Order{}, err
+	case len(found) == 0:
+		return order.Order{}, order.ErrNotFound
+	}
+	return found[0], nil
+}
+
+// Orders is one round trip. Orders of one customer that are made at the same moment may appear in another order than
+// that of their times: one whose transaction lasts longer can be missing on a page that was read before its end.
+func (l *MySQL) Orders(
+	ctx context.Context, customer, cursor string, limit int,
+) (page []order.Order, next string, err error) {
+	at, err := parsePlaceInOrders(cursor)
+	if err == nil {
+		err = repo.CheckLimit(limit)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	var q statement
+	q.Add(selectOrders+"customer = ?", customer)
+	if at != firstOrders {
+		before := time.UnixMicro(at.at).UTC()
+		q.Add(" AND created_at <= ? AND (created_at < ? OR id < ?)", before, before, at.id)
+	}
+	// One order more than asked for shows whether there is a next page.
+	q.Add(" ORDER BY created_at DESC, id DESC LIMIT ?", limit+1)
+	if page, err = l.orders(ctx, "read orders", &q); err != nil {
+		return nil, "", err
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		next = placeOf(page[limit-1]).String()
+	}
+	return page, next, nil
+}
+
+func (l *MySQL) orders(ctx context.Context, doing string, q *statement) (all []order.Order, err error) {
+	err = l.read(ctx, doing, "records", q, func(rows *sql.Rows) error {
+		o, err := scanOrder(rows)
+		if err == nil {
+			all = append(all, *o)
+		}
+		return err
+	})
+	return all, err
+}
+
+// read sends a packet of SELECTs, by itself.
+func (l *MySQL) read(
+	ctx context.Context, doing, key string, q *statement, results ...func(*sql.Rows) error,
+) error {
+	leave, err := l.mysql.Enter(ctx, doing, key)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err = q.each(l.mysql.On(ctx), results...); err != nil {
+		err = l.mysql.ReadFault(ctx, doing, err)
+	}
+	l.mysql.CountAnswer(err)
+	return err
+}
+
+// Reservation is one round trip.
+func (l *MySQL) Reservation(ctx context.Context, id string) (found order.Reservation, err error) {
+	var q statement
+	q.Add(selectReservations+"id = ?", id)
+	err = l.read(ctx, "read reservation", "records", &q, func(rows *sql.Rows) error {
+		r, err := scanReservation(rows)
+		if err == nil {
+			found = *r
+		}
+		return err
+	})
+	if err == nil && found.ID == "" {
+		err = order.ErrNotFound
+	}
+	return found, err
+}
+
+// Level is one round trip. For a SKU that a strategy guards it fails with a GuardError: it has no ledger.
+func (l *MySQL) Level(ctx context.Context, sku service.SKU) (order.Level, error) {
+	var q statement
+	q.shelves([]service.SKU{sku})
+	rows := map[service.SKU]shelfRow{}
+	var now time.Time
+	if err := l.read(ctx, "read level", repo.Reading(sku), &q, scanShelves(rows, &now)); err != nil {
+		return order.Level{}, err
+	}
+	row, there := rows[sku]
+	switch {
+	case !there:
+		return order.Level{}, repo.UnknownSKU(sku)
+	case row.Guard != "" && row.Guard != order.Guard:
+		return order.Level{}, &service.GuardError{Guard: row.Guard}
+	}
+	return row.level(), nil
+}
+
+// Movements is one round trip, two if there are none.
+func (l *MySQL) Movements(
+	ctx context.Context, sku service.SKU, after uint64, limit int,
+) (all []order.Movement, err error) {
+	if err := repo.CheckLimit(limit); err != nil {
+		return nil, err
+	}
+	var q statement
+	q.Add("SELECT sku, number, kind, received, available, reserved, sold, ref, customer, reason, at FROM movements"+
+		" WHERE sku = ? AND number > ? ORDER BY number LIMIT ?", string(sku), after, limit)
+	err = l.read(ctx, "read movements", repo.Reading(sku), &q, func(rows *sql.Rows) error {
+		var m order.Movement
+		err := rows.Scan(&m.SKU, &m.Number, &m.Kind, &m.Received, &m.Available, &m.Reserved, &m.Sold,
+			&m.Ref, &m.Customer, &m.Reason, &m.At)
+		all = append(all, m)
+		return err
+	})
+	if err == nil && len(all) == 0 {
+		_, err = l.Level(ctx, sku) // is there such a SKU?
+	}
+	return all, err
+}
+
+// SetPolicy is one round trip, two where it is refused. It may be repeated, so a lost reply is lock.ErrDown.
+func (l *MySQL) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int64) error {
+	if err := repo.CheckQuantity("per_customer", perCustomer); err != nil {
+		return err
+	}
+	n, err := l.change(ctx, "set policy", repo.Writing(sku, 0),
+		"UPDATE stock SET per_customer = ?, version = version + 1"+
+			" WHERE sku = ? AND guard IN ('', ?)", perCustomer, string(sku), order.Guard)
+	if err == nil && n == 0 {
+		if _, err = l.Level(ctx, sku); err == nil {
+			err = repo.ErrChanged
+		}
+	}
+	return err
+}
+
+// change executes a statement that is a transaction of its own, and may be repeated.
+func (l *MySQL) change(ctx context.Context, doing, key, text string, args ...any) (int64, error) {
+	leave, err := l.mysql.Enter(ctx, doing, key)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	n, err := repo.Send(l.mysql.On(ctx), text, args...)
+	if err != nil {
+		err = l.mysql.ReadFault(ctx, doing, err)
+	}
+	l.mysql.CountAnswer(err)
+	return n, err
+}
+
+// Due is one round trip.
+func (l *MySQL) Due(ctx context.Context, limit int) (due []order.Reservation, err error) {
+	if err := repo.CheckLimit(limit); err != nil {
+		return nil, err
+	}
+	var q statement
+	q.Add(selectReservations+"state = ? AND expires_at <= UTC_TIMESTAMP(6)"+
+		" ORDER BY expires_at, id LIMIT ?", order.Held, limit)
+	err = l.read(ctx, "look for what is due", "sweep", &q, func(rows *sql.Rows) error {
+		r, err := scanReservation(rows)
+		if err == nil {
+			due = append(due, *r)
+		}
+		return err
+	})
+	return due, err
+}
+
+// Forget is two round trips, one where nothing is old enough. The keys are looked up without a lock and removed one by
+// one: a DELETE over a range of times would lock the gap at its end, into which steps insert.
+func (l *MySQL) Forget(ctx context.Context, age time.Duration, limit int) (int, error) {
+	const doing = "forget keys"
+	if err := repo.CheckLimit(limit); err != nil {
+		return 0, err
+	}
+	var ids []string
+	var q statement
+	q.Add("SELECT id FROM idempotency_keys WHERE created_at < UTC_TIMESTAMP(6) - INTERVAL ? MICROSECOND"+
+		" ORDER BY created_at LIMIT ?", age.Microseconds(), limit)
+	err := l.read(ctx, doing, "sweep", &q, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	var d statement
+	for i, id := range ids {
+		if i == 0 {
+			d.Add("DELETE FROM idempotency_keys WHERE id IN (?", id)
+		} else {
+			d.Add(", ?", id)
+		}
+	}
+	d.Add(")")
+	n, err := l.change(ctx, doing, "sweep", d.Text.String(), d.Args...)
+	return int(n), err
+}
+
+// The interfaces of package order that MySQL implements.
+var (
+	_ order.Ledger  = (*MySQL)(nil)
+	_ order.Records = (*MySQL)(nil)
+	_ order.Book    = (*MySQL)(nil)
+	_ order.Sweeper = (*MySQL)(nil)
+)

@@ -1,0 +1,62 @@
+package repotest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// DeadlockWith waits until a batch stands before the row of other, in a statement that begins so, and has other want
+// the stock's row, which the batch has. InnoDB then ends the batch, and other ends after it.
+func DeadlockWith(t *testing.T, dsn string, other *gorm.DB, statement string) {
+	t.Helper()
+	StatementWaits(t, dsn, statement+"%")
+	var quantity int
+	if err := other.Raw("SELECT quantity FROM stock WHERE sku = 'sku' FOR UPDATE").Scan(&quantity).Error; err != nil {
+		t.Fatalf("the other was chosen: %v", err)
+	}
+	if err := other.Rollback().Error; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// StatementWaits returns when one statement like that is under way.
+func StatementWaits(t *testing.T, dsn, like string) {
+	t.Helper()
+	watch := OpenMySQL(t, dsn)
+	for deadline := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
+		var n int
+		if err := watch.Raw("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()"+
+			" AND INFO LIKE ? AND ID <> CONNECTION_ID()", like).Scan(&n).Error; err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no statement like %s", like)
+		}
+	}
+}
+
+// Down wants target, and nothing else, of an operation that has 5 s: on a busy computer less may be over before its
+// request is on the wire, which is another answer.
+func Down(t *testing.T, what string, op func(context.Context) error, target error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	asked := time.Now()
+	err := op(ctx)
+	if took := time.Since(asked); took > Patience {
+		t.Errorf("%s took %v", what, took)
+	}
+	if !errors.Is(err, target) || errors.Is(err, lock.ErrDown) == errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Errorf("%s: %v, want %v", what, err, target)
+	}
+}

@@ -1,0 +1,62 @@
+package repotest
+
+import (
+	"strings"
+	"testing"
+
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/repo"
+)
+
+// A Proxy stands between a store and its server and breaks what it is told to.
+type Proxy struct{ *wire.Proxy }
+
+// NewProxy puts a proxy in front of a server.
+func NewProxy(t testing.TB, server string, p wire.Protocol) Proxy {
+	t.Helper()
+	listening, err := wire.Listen(server, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listening.Close() })
+	return Proxy{listening}
+}
+
+// Once makes the proxy do that to the next request which contains word.
+func (p Proxy) Once(do wire.Action, word string) {
+	p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(word), Do: do})
+}
+
+// Trips returns the number of requests during op. Clients here wait for each answer before they send the next request.
+func (p Proxy) Trips(op func()) int {
+	before := p.Count(wire.ToServer)
+	op()
+	return p.Count(wire.ToServer) - before
+}
+
+// Proxied returns connections to a server, through a proxy and without it: those of a [repo.Redis] or a [repo.MySQL].
+func Proxied(t testing.TB, name string) (p Proxy, broken, sound any) {
+	t.Helper()
+	if name == "redis" {
+		addr := Servers.Redis(t).Addr
+		p = NewProxy(t, addr, wire.Redis())
+		// With go-redis' default of three retries: they must not matter.
+		return p, repo.NewRedis(DialRedis(t, p.Addr())), repo.NewRedis(DialRedis(t, addr))
+	}
+	dsn := SharedMySQL(t)
+	_, rest, _ := strings.Cut(dsn, "(")
+	addr, _, _ := strings.Cut(rest, ")")
+	p = NewProxy(t, addr, wire.MySQL())
+	through := OpenMySQL(t, strings.Replace(dsn, addr, p.Addr(), 1))
+	return p, repo.NewMySQL(through), repo.NewMySQL(OpenMySQL(t, dsn))
+}
+
+// TripsOf wants op to take n round trips, if warm.
+func TripsOf(t *testing.T, p Proxy, warm bool, what string, n int, op func() error) {
+	t.Helper()
+	var err error
+	got := p.Trips(func() { err = op() })
+	if err != nil || warm && got != n {
+		t.Errorf("%s: %d round trips, want %d; %v", what, got, n, err)
+	}
+}

@@ -1,0 +1,107 @@
+package repotest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/stock/repo"
+	"example.com/stock/repo/stock"
+	"example.com/stock/service"
+)
+
+// A Shop is the interfaces that both stores implement.
+type Shop interface {
+	service.Store
+	service.Deductor
+	service.Batcher
+	service.Segmenter
+	service.Inventory
+	service.Replayer
+}
+
+// ShopOn returns the demonstration's store on a [repo.Redis] or a [repo.MySQL].
+func ShopOn(conn any) Shop {
+	if m, is := conn.(*repo.MySQL); is {
+		return stock.NewMySQL(m)
+	}
+	return stock.NewRedis(conn.(*repo.Redis))
+}
+
+// Order returns an order of one unit by a sale that has read stock.
+func Order(stock service.Stock) service.Order {
+	return service.Order{
+		ID: uuid.NewString(), SKU: stock.SKU, Quantity: 1, Read: stock.Quantity, Remaining: stock.Quantity - 1,
+		Version: stock.Version, Epoch: stock.Epoch, Strategy: "none", Instance: "app-1", RequestID: "r-1",
+		CreatedAt: time.Now().UTC().Truncate(time.Microsecond),
+	}
+}
+
+// Numbered is an order with an id as the service makes them.
+func Numbered(stock service.Stock) service.Order {
+	o := Order(stock)
+	o.ID = uuid.Must(uuid.NewV7()).String()
+	return o
+}
+
+// MustSet sets the stock.
+func MustSet(t testing.TB, s Shop, sku service.SKU, quantity int64) service.Stock {
+	t.Helper()
+	stock, err := s.Set(Short(t), sku, quantity)
+	if err != nil {
+		t.Fatalf("Set(%s, %d): %v", sku, quantity, err)
+	}
+	return stock
+}
+
+// MustRead reads the stock.
+func MustRead(t testing.TB, s Shop, sku service.SKU) service.Stock {
+	t.Helper()
+	stock, err := s.Read(Short(t), sku)
+	if err != nil {
+		t.Fatalf("Read(%s): %v", sku, err)
+	}
+	return stock
+}
+
+// Want wants the stock to be read like that.
+func Want(t *testing.T, s Shop, stock service.Stock) {
+	t.Helper()
+	if got := MustRead(t, s, stock.SKU); got != stock {
+		t.Errorf("read  %+v\nwant  %+v", got, stock)
+	}
+}
+
+// A Recorder is what both stores are for a service.DataCheck.
+type Recorder interface {
+	service.Origins
+	service.Memory
+}
+
+// Recorded returns the origin that a store has, and records one if it has none.
+func Recorded(t testing.TB, s any) service.Origin {
+	t.Helper()
+	r := s.(Recorder)
+	o, err := r.Origin(Short(t))
+	if err == nil && o.None() {
+		o = service.Origin{ID: "one", Generation: 1}
+		_, err = r.Replace(Short(t), service.Origin{}, o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// ErrInvalid stands for an InvalidError, which has no sentinel.
+var ErrInvalid = errors.New("InvalidError")
+
+// Invalid is ErrInvalid for an InvalidError.
+func Invalid(err error) error {
+	if e := new(service.InvalidError); errors.As(err, &e) {
+		return ErrInvalid
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package stock
+
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+	"fmt"
+
+	"example.com/stock/internal/redisscript"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+//go:embed batch.lua
+var batchLua string
+
+var batchScript = redisscript.New(batchLua)
+
+// Batch is one round trip. Redis does nothing else while the script runs, which takes some 6 µs for each order: with
+// 128 of them all other clients wait for 0.7 ms.
+func (r *Redis) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.BatchResult, error) {
+	if len(orders) == 0 {
+		return nil, nil
+	}
+	if err := checkBatch(orders); err != nil {
+		return nil, err
+	}
+	const doing = "deduct in a batch"
+	args := make([]any, 0, 2+9*len(orders))
+	args = append(args, decimalOrAny(version), r.KeepKeys().Milliseconds())
+	keys := saleKeys(orders[0].SKU)
+	results := make([]service.BatchResult, len(orders))
+	sent := make([]int, 0, len(orders)) // the orders that the script gets
+	for i, o := range orders {
+		results[i].Order = o
+		o.Remaining = 0
+		if results[i].Err = checkOrder(o); results[i].Err != nil {
+			continue
+		}
+		sent = append(sent, i)
+		place := 0 // in KEYS, which count from 1
+		if o.Key.ID != "" {
+			keys = append(keys, orderKeyed(o.SKU, o.Key))
+			place = len(keys)
+		}
+		args = append(args, decimalOrAny(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity,
+			o.ID, writtenBy(o).UnixMilli(), encodeOrderTail(o), place, o.Key.Fingerprint)
+	}
+	if len(sent) == 0 {
+		return results, nil
+	}
+	sku := orders[0].SKU
+	reply, err := r.Run(ctx, doing, batchScript, keys, args...)
+	if err != nil {
+		return nil, err
+	}
+	f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
+	epoch := f.Natural(1)
+	replies, _ := reply[len(reply)-1].([]any)
+	if f.Err != nil || len(replies) != len(sent) {
+		// They are written, but not as this program understands it.
+		odd := fmt.Errorf("%d replies to %d orders", len(replies), len(sent))
+		return nil, repo.OutcomeUnknown(doing, errors.Join(odd, f.Err))
+	}
+	for n, i := range sent {
+		values, _ := replies[n].([]any)
+		if results[i].Err = repo.Refusal(doing, f.Key, values); results[i].Err != nil {
+			continue
+		}
+		one, o := repo.Fields{Key: f.Key, Values: values}, &results[i].Order
+		o.Read, o.Remaining, o.Version, o.Epoch = one.Integer(1), one.Integer(2), one.Natural(3), epoch
+		results[i].Err = one.Err
+	}
+	return results, nil
+}
+
+// decimalOrAny is decimal, but 0 is the empty string, which stands for any.
+func decimalOrAny(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return repo.Decimal(n)
+}

@@ -1,0 +1,528 @@
+package stock_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock"
+	"example.com/stock/repo/repotest"
+	"example.com/stock/repo/stock"
+	"example.com/stock/service"
+)
+
+// batching are the clauses about Batch.
+var batching = []clause{
+	{"batch-as-one-by-one", "A batch is what its orders would be one after the other.", batchAsOneByOne},
+	{"batch-large", "An order that does not fit is sold out, and smaller ones behind it are sold.", batchLarge},
+	{"batch-version", "With a version, nothing is written to a stock that has another.", batchVersion},
+	{"batch-nothing", "An empty batch does nothing; one of several SKUs is refused.", batchNothing},
+	{"batch-poison", "A text that the store cannot hold, or a settled id, is refused alone.", batchPoison},
+	{"batch-many", "Batches and single sales at once never oversell, and share no version.", batchMany},
+	{"batch-long", "Versions and fences beyond 2^53, and batches beyond what Lua can unpack, are exact.", batchLong},
+}
+
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	everywhere(t, batching)
+}
+
+// unread is an order of a sale that has read nothing.
+func unread(sku service.SKU, quantity int64) service.Order {
+	o := numbered(service.Stock{SKU: sku})
+	o.Quantity = quantity
+	return o
+}
+
+func mustBatch(t testing.TB, s shop, version uint64, orders ...service.Order) []service.BatchResult {
+	t.Helper()
+	results, err := s.Batch(short(t), version, orders)
+	if err != nil || len(results) != len(orders) {
+		t.Fatalf("Batch of %d: %d results, %v", len(orders), len(results), err)
+	}
+	return results
+}
+
+// what says what an error is, without words that differ from order to order.
+func what(err error) string {
+	var out *service.SoldOutError
+	var guarded *service.GuardError
+	switch {
+	case err == nil:
+		return "sold"
+	case errors.As(err, &out):
+		return out.Error()
+	case errors.As(err, &guarded):
+		return guarded.Error()
+	case invalid(err) == repotest.ErrInvalid:
+		return "invalid"
+	}
+	for _, known := range []error{
+		service.ErrStockReset, service.ErrStaleFence, service.ErrConflict, service.ErrSettled, service.ErrUnknownSKU,
+	} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	return "another: " + err.Error()
+}
+
+// chance makes the same order twice, for two SKUs. Some of them cannot be written, for every reason there is.
+func chance(t *testing.T, r *rand.Rand, s shop, a, b service.SKU, earlier *[][2]string) [2]service.Order {
+	t.Helper()
+	pair := [2]service.Order{unread(a, 1+r.Int64N(4)), unread(b, 0)}
+	o := &pair[0]
+	switch r.IntN(12) {
+	case 0:
+		o.Quantity = 30 + r.Int64N(60)
+	case 1:
+		o.Quantity = []int64{-1, 0, service.MaxQuantity + 1}[r.IntN(3)]
+	}
+	switch r.IntN(10) {
+	case 0:
+		o.Epoch = uint64(1 + r.IntN(3))
+	case 1:
+		o.Strategy = "another"
+	case 2:
+		o.Fence = uint64(1 + r.IntN(20))
+	case 3:
+		o.CreatedAt = time.Now().Add(-stock.KeepOrders).UTC().Truncate(time.Microsecond)
+	}
+	pair[1].Quantity, pair[1].Epoch, pair[1].Strategy, pair[1].Fence = o.Quantity, o.Epoch, o.Strategy, o.Fence
+	pair[1].CreatedAt = o.CreatedAt
+	ids := [2]string{o.ID, pair[1].ID}
+	switch {
+	case time.Since(o.CreatedAt) > time.Hour: // an id that this service did not make: the order's own time counts
+		ids = [2]string{uuid.NewString(), uuid.NewString()}
+	case r.IntN(12) == 0 && len(*earlier) > 0:
+		ids = (*earlier)[r.IntN(len(*earlier))]
+	case r.IntN(12) == 0:
+		wantAbsent(t, s, a, ids[0])
+		wantAbsent(t, s, b, ids[1])
+	}
+	*earlier = append(*earlier, ids)
+	pair[0].ID, pair[1].ID = ids[0], ids[1]
+	return pair
+}
+
+func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	a, b := sku+"-a", sku+"-b"
+	var earlier [][2]string
+	seen := map[string]int{}
+	for round := range 30 {
+		if round%5 == 0 {
+			quantity := 20 + r.Int64N(100)
+			mustSet(t, s, a, quantity)
+			mustSet(t, s, b, quantity)
+		}
+		size := []int{1, 2, 10, 40}[r.IntN(4)]
+		batch, single := make([]service.Order, size), make([]service.Order, size)
+		for i := range size {
+			pair := chance(t, r, s, a, b, &earlier)
+			batch[i], single[i] = pair[0], pair[1]
+		}
+		results := mustBatch(t, s, 0, batch...)
+		for i, o := range single {
+			done, err := s.Deduct(short(t), o)
+			got := results[i]
+			seen[strings.TrimRight(what(err), "0123456789 left")]++
+			if what(got.Err) != what(err) {
+				t.Fatalf("seed %d, round %d, order %d of %d: %v in the batch, %v alone",
+					seed, round, i, size, got.Err, err)
+			}
+			want := service.Order{}
+			if err == nil {
+				want = done
+				want.SKU, want.ID = a, batch[i].ID
+			} else {
+				want = batch[i]
+			}
+			if got.Order != want && err == nil {
+				t.Fatalf("seed %d, order %d of %d: %+v\nwant %+v", seed, i, size, got.Order, want)
+			}
+		}
+		left, right := mustRead(t, s, a), mustRead(t, s, b)
+		if right.SKU = a; left != right {
+			t.Fatalf("seed %d, round %d: %+v\nwant %+v", seed, round, left, right)
+		}
+	}
+	written, want := allOrders(t, s, a), allOrders(t, s, b)
+	if len(written) != len(want) {
+		t.Fatalf("seed %d: %d orders, want %d", seed, len(written), len(want))
+	}
+	for i := range written {
+		pair := slices.IndexFunc(earlier, func(ids [2]string) bool { return ids[1] == want[i].ID })
+		want[i].SKU, want[i].ID = a, earlier[pair][0]
+		if written[i] != want[i] {
+			t.Fatalf("seed %d, order %d: %+v\nwant %+v", seed, i, written[i], want[i])
+		}
+	}
+	if len(seen) < 7 {
+		t.Errorf("seed %d: only %v happened, so this proves little", seed, seen)
+	}
+	t.Log(seed, seen)
+}
+
+func batchLarge(t *testing.T, s shop, sku service.SKU) {
+	stock := mustSet(t, s, sku, 10)
+	quantities := []int64{4, 7, 6, 1, 5, 1}
+	orders := make([]service.Order, len(quantities))
+	for i, q := range quantities {
+		orders[i] = unread(sku, q)
+	}
+	var got []string
+	for _, r := range mustBatch(t, s, 0, orders...) {
+		text := what(r.Err)
+		if r.Err == nil {
+			text = fmt.Sprintf("%d of %d at %d", r.Order.Quantity, r.Order.Read, r.Order.Version-stock.Version)
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"4 of 10 at 0", "sold out: 6 left", "6 of 6 at 1", "sold out: 0 left", "sold out: 0 left",
+		"sold out: 0 left",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	balanced(t, s, sku, 2)
+	before := mustRead(t, s, sku)
+	for _, r := range mustBatch(t, s, 0, unread(sku, 1), unread(sku, 2)) {
+		if !errors.Is(r.Err, service.ErrSoldOut) {
+			t.Errorf("nothing is left: %v", r.Err)
+		}
+	}
+	if after := mustRead(t, s, sku); after != before {
+		t.Errorf("a batch of refusals changed %+v to %+v", before, after)
+	}
+}
+
+func batchVersion(t *testing.T, s shop, sku service.SKU) {
+	stock := mustSet(t, s, sku, 10)
+	for i, r := range mustBatch(t, s, stock.Version, unread(sku, 1), unread(sku, 2), unread(sku, 1)) {
+		if r.Err != nil || r.Order.Version != stock.Version+uint64(i) {
+			t.Errorf("order %d: %+v, %v", i, r.Order, r.Err)
+		}
+	}
+	for _, r := range mustBatch(t, s, stock.Version, unread(sku, 1), unread(sku, 2)) {
+		if !errors.Is(r.Err, service.ErrConflict) {
+			t.Errorf("of a version that is over: %v, want ErrConflict", r.Err)
+		}
+	}
+	balanced(t, s, sku, 3)
+}
+
+func batchNothing(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 10)
+	mustSet(t, s, sku+"-2", 10)
+	if results, err := s.Batch(short(t), 0, nil); len(results) != 0 || err != nil {
+		t.Errorf("nothing: %v, %v", results, err)
+	}
+	refused(t, s, sku, repotest.ErrInvalid, func() error {
+		_, err := s.Batch(short(t), 0, []service.Order{unread(sku, 1), unread(sku+"-2", 1)})
+		return invalid(err)
+	})
+	for _, r := range mustBatch(t, s, 0, unread(sku, 0), unread(sku, service.MaxQuantity+1)) {
+		if invalid(r.Err) != repotest.ErrInvalid {
+			t.Errorf("no quantity: %v", r.Err)
+		}
+	}
+	_, err := s.Batch(short(t), 0, []service.Order{unread(sku+"-3", 1), unread(sku+"-3", 1)})
+	if !errors.Is(err, service.ErrUnknownSKU) {
+		t.Errorf("unknown SKU: %v", err)
+	}
+	part := unread(sku, 1)
+	part.Segment = 1
+	refused(t, s, sku, repotest.ErrInvalid, func() error {
+		_, err := s.Batch(short(t), 0, []service.Order{part})
+		return invalid(err)
+	})
+	balanced(t, s, sku, 0)
+}
+
+func batchPoison(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	orders := make([]service.Order, 8)
+	for i := range orders {
+		orders[i] = unread(sku, 1)
+	}
+	wantAbsent(t, s, sku, orders[2].ID)
+	orders[5].RequestID = strings.Repeat("x", 300) // Redis holds it
+	bad := []int{2}
+	if _, is := s.(*stock.MySQL); is {
+		bad = append(bad, 5)
+	}
+	last := ""
+	for i, r := range mustBatch(t, s, 0, orders...) {
+		if slices.Contains(bad, i) != (r.Err != nil) {
+			t.Errorf("order %d: %v", i, r.Err)
+		}
+		if r.Err == nil {
+			now := fmt.Sprintf("%09d", r.Order.Version)
+			if now <= last {
+				t.Errorf("order %d has version %s after %s", i, now, last)
+			}
+			last = now
+		}
+	}
+	balanced(t, s, sku, len(orders)-len(bad))
+	// The same with the version that was read: each follows the one before.
+	stock := mustRead(t, s, sku)
+	again := []service.Order{unread(sku, 1), unread(sku, 1), unread(sku, 1)}
+	wantAbsent(t, s, sku, again[1].ID)
+	for i, r := range mustBatch(t, s, stock.Version, again...) {
+		if (i == 1) != errors.Is(r.Err, service.ErrSettled) || i != 1 && r.Err != nil {
+			t.Errorf("order %d: %v", i, r.Err)
+		}
+	}
+	balanced(t, s, sku, len(orders)-len(bad)+2)
+}
+
+func batchMany(t *testing.T, s shop, sku service.SKU) {
+	const units = 100
+	mustSet(t, s, sku, units)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var sold int64
+	for range 6 {
+		all.Go(func() {
+			for range 6 {
+				orders := []service.Order{unread(sku, 1), unread(sku, 2), unread(sku, 1)}
+				results, err := s.Batch(short(t), 0, orders)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				one, err := s.Deduct(short(t), unread(sku, 1))
+				for _, r := range append(results, service.BatchResult{Order: one, Err: err}) {
+					if r.Err == nil {
+						mu.Lock()
+						sold += r.Order.Quantity
+						mu.Unlock()
+					} else if !errors.Is(r.Err, service.ErrSoldOut) {
+						t.Error(r.Err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	versions := map[uint64]bool{}
+	orders := allOrders(t, s, sku)
+	for _, o := range orders {
+		versions[o.Version] = true
+	}
+	stock := mustRead(t, s, sku)
+	if sold != units || stock.Quantity != 0 || stock.Sold != units || len(versions) != len(orders) {
+		t.Errorf("%d sold, %d versions of %d orders, %+v", sold, len(versions), len(orders), stock)
+	}
+}
+
+func batchLong(t *testing.T, s shop, sku service.SKU) {
+	stock := mustSet(t, s, sku, service.MaxStock)
+	orders := make([]service.Order, 2500)
+	for i := range orders {
+		orders[i] = unread(sku, 1)
+		orders[i].Fence = 1<<63 + uint64(i)
+	}
+	for i, r := range mustBatch(t, s, 0, orders...) {
+		if r.Err != nil || r.Order.Version != stock.Version+uint64(i) ||
+			r.Order.Read != service.MaxStock-int64(i) || r.Order.Fence != orders[i].Fence {
+			t.Fatalf("order %d: %+v, %v", i, r.Order, r.Err)
+		}
+	}
+	want(t, s, service.Stock{
+		SKU: sku, Quantity: service.MaxStock - 2500, Initial: service.MaxStock, Sold: 2500,
+		Version: stock.Version + 2500, Epoch: 1, Fence: 1<<63 + 2499, Guard: "none",
+	})
+	low := unread(sku, 1)
+	low.Fence = 1<<63 + 2498
+	if r := mustBatch(t, s, 0, low); !errors.Is(r[0].Err, service.ErrStaleFence) {
+		t.Errorf("a smaller fence: %v", r[0].Err)
+	}
+}
+
+// A version beyond 2^53 is counted exactly, with its carries.
+func TestBatchCountsLongVersions(t *testing.T) {
+	t.Parallel()
+	client := dialRedis(t, repotest.Servers.Redis(t).Addr)
+	s := onRedis(client)
+	for _, from := range []uint64{999_999_998, 1<<53 - 1, 9_999_999_999_999_999_998, 18_446_744_073_709_551_600} {
+		sku := newSKU("version")
+		mustSet(t, s, sku, 100)
+		if err := client.HSet(t.Context(), "stock:{"+string(sku)+"}", "version", fmt.Sprint(from)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		results := mustBatch(t, s, from, unread(sku, 1), unread(sku, 1), unread(sku, 1), unread(sku, 1))
+		for i, r := range results {
+			if r.Err != nil || r.Order.Version != from+uint64(i) {
+				t.Errorf("version %d, want %d; %v", r.Order.Version, from+uint64(i), r.Err)
+			}
+		}
+		if got := mustRead(t, s, sku).Version; got != from+4 {
+			t.Errorf("version %d at last, want %d", got, from+4)
+		}
+	}
+}
+
+// A batch whose connection breaks is unknown as a whole only if the server had all it needed, and never half done.
+func TestBatchConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		store, word string
+		fault       wire.Action
+		err         error
+		orders      int
+	}{
+		{"redis", "evalsha", wire.Cut, service.ErrOutcomeUnknown, 0},
+		{"redis", "evalsha", wire.CutReply, service.ErrOutcomeUnknown, 30},
+		{"mysql", "FOR UPDATE", wire.Cut, nil, 30}, // nothing was done, so it is done again
+		{"mysql", "FOR UPDATE", wire.CutReply, nil, 30},
+		{"mysql", "FOR UPDATE", wire.HoldReply, lock.ErrDown, 0},
+		{"mysql", "COMMIT", wire.Cut, service.ErrOutcomeUnknown, 0},
+		{"mysql", "COMMIT", wire.CutReply, service.ErrOutcomeUnknown, 30},
+		{"mysql", "COMMIT", wire.HoldReply, service.ErrOutcomeUnknown, 30},
+	} {
+		t.Run(fmt.Sprintf("%s/%s/%d", row.store, row.word, row.fault), func(t *testing.T) {
+			t.Parallel()
+			p, broken, sound := proxied(t, row.store)
+			sku := newSKU("batch")
+			mustSet(t, sound, sku, 100)
+			mustBatch(t, broken, 0, unread(sku, 1)) // opens the connection, loads the script
+			mustSet(t, sound, sku, 100)
+			p.Once(row.fault, row.word)
+			orders := make([]service.Order, 30)
+			for i := range orders {
+				orders[i] = unread(sku, 1)
+			}
+			ctx, cancel := contextOf(t, 2*time.Second)
+			defer cancel()
+			results, err := broken.Batch(ctx, 0, orders)
+			if !errors.Is(err, row.err) || errors.Is(err, lock.ErrDown) != (row.err == lock.ErrDown) ||
+				row.err != nil && results != nil {
+				t.Errorf("%d results, error %v, want %v", len(results), err, row.err)
+			}
+			await(t, sound, sku, row.orders)
+			balanced(t, sound, sku, row.orders)
+			for _, o := range orders {
+				if _, written := settle(t, sound, sku, o.ID); written != (row.orders > 0) {
+					t.Errorf("order %s is written: %v", o.ID, written)
+				}
+			}
+			mustBatch(t, broken, 0, unread(sku, 1))
+			balanced(t, sound, sku, row.orders+1)
+		})
+	}
+}
+
+// InnoDB may end a batch to resolve a deadlock. Nothing was written, and the batch is made again, as a whole.
+func TestBatchAfterADeadlock(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	s, db := onMySQL(openMySQL(t, dsn)), openMySQL(t, dsn)
+	mustSet(t, s, "sku", 100)
+	orders := make([]service.Order, 30)
+	for i := range orders {
+		orders[i] = unread("sku", 1)
+	}
+	// Another has an order of the batch and wants the row of the stock, which the batch has: it has written more, so
+	// the batch is the one that is rolled back.
+	other := db.Begin()
+	defer other.Rollback()
+	heavy := "INSERT INTO origins (name, id, generation, lost) VALUES (?, 'x', 1, 0)"
+	for i := range 200 {
+		if err := other.Exec(heavy, fmt.Sprint("heavy", i)).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Exec("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left,"+
+		" strategy, instance, request_id, fence, segment, created_at)"+
+		" VALUES (?, 'x', 1, 1, 1, 1, 0, '', '', '', 0, 0, UTC_TIMESTAMP())", orders[20].ID).Error; err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		results []service.BatchResult
+		err     error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		results, err := s.Batch(short(t), 0, orders)
+		done <- answer{results, err}
+	}()
+	deadlockWith(t, dsn, other, "INSERT INTO orders")
+	got := <-done
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	for i, r := range got.results {
+		if r.Err != nil || r.Order.Version != uint64(1+i) {
+			t.Errorf("order %d: %+v, %v", i, r.Order, r.Err)
+		}
+	}
+	balanced(t, s, "sku", 30)
+}
+
+// The packet that writes is held until the time is over in which its order may be written: it writes nothing, not even
+// the row of the stock.
+func TestABatchThatIsHeldTooLong(t *testing.T) {
+	t.Parallel()
+	p, through, sound := proxied(t, "mysql")
+	sku := newSKU("late")
+	mustSet(t, sound, sku, 100)
+	mustBatch(t, through, 0, unread(sku, 1))
+	late := unread(sku, 1)
+	late.ID = uuid.NewString() // of another version: the order's own time counts
+	late.CreatedAt = time.Now().Add(time.Second - stock.KeepOrders/2)
+	held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
+	done := make(chan []service.BatchResult, 1)
+	go func() {
+		defer close(done)
+		results, err := through.Batch(short(t), 0, []service.Order{unread(sku, 1), late})
+		if err != nil {
+			t.Errorf("the batch: %v", err)
+		}
+		done <- results
+	}()
+	<-held.Sprung()
+	time.Sleep(time.Until(late.CreatedAt.Add(stock.KeepOrders/2 + 10*time.Millisecond)))
+	held.Release()
+	results := <-done
+	if len(results) != 2 || results[0].Err != nil || !errors.Is(results[1].Err, service.ErrSettled) {
+		t.Errorf("%+v, want the first sold, and ErrSettled", results)
+	}
+	balanced(t, sound, sku, 2)
+}
+
+// However many orders there are, a batch is two round trips.
+func TestBatchRoundTrips(t *testing.T) {
+	t.Parallel()
+	for store, row := range map[string][2]int{"redis": {1, 1}, "mysql": {2, 2}} {
+		p, through, sound := proxied(t, store)
+		sku := newSKU("trips")
+		mustSet(t, sound, sku, 60)
+		mustBatch(t, through, 0, unread(sku, 1))
+		orders := make([]service.Order, 40)
+		for i := range orders {
+			orders[i] = unread(sku, 1)
+		}
+		if n := p.Trips(func() { mustBatch(t, through, 0, orders...) }); n != row[0] {
+			t.Errorf("%s: %d round trips, want %d", store, n, row[0])
+		}
+		for i := range orders {
+			orders[i] = unread(sku, 50)
+		}
+		if n := p.Trips(func() { mustBatch(t, through, 0, orders...) }); n != row[1] {
+			t.Errorf("%s: %d round trips for nothing, want %d", store, n, row[1])
+		}
+	}
+}

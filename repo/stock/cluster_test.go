@@ -1,0 +1,333 @@
+package stock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// A moving is a SKU on a Redis Cluster whose slot is moved between two of the nodes.
+type moving struct {
+	store   shop
+	sku     service.SKU
+	slot    int64
+	nodes   [2]*redis.Client // the slot is on the first now
+	ids     [2]string
+	addrs   [2]string
+	cluster *stack.RedisCluster
+}
+
+// clustered starts a cluster and finds a SKU whose slot is among the first of its node, which redis-cli moves first.
+func clustered(t *testing.T) *moving {
+	t.Helper()
+	s, err := stack.Start(t.Context(), stack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	m := &moving{}
+	m.cluster, err = s.StartRedisCluster(t.Context(), 3)
+	if missing := new(stack.MissingError); errors.As(err, &missing) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: m.cluster.Addrs(), IsClusterMode: true, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
+		DialTimeout: 5 * time.Second, DialerRetries: 1, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	m.store = onRedis(c)
+	for i := range m.nodes {
+		m.addrs[i] = m.cluster.Nodes[i].Addr
+		m.nodes[i] = redis.NewClient(&redis.Options{Addr: m.addrs[i], Protocol: 2})
+		t.Cleanup(func() { _ = m.nodes[i].Close() })
+		if m.ids[i], err = m.nodes[i].Do(t.Context(), "CLUSTER", "MYID").Text(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 0; ; n++ {
+		m.sku = service.SKU(fmt.Sprint("sku-", n))
+		if m.slot = m.nodes[0].ClusterKeySlot(t.Context(), string(m.sku)).Val(); m.slot < 40 {
+			return m
+		}
+	}
+}
+
+func (m *moving) do(t *testing.T, node int, command ...any) {
+	t.Helper()
+	if err := m.nodes[node].Do(context.WithoutCancel(t.Context()), command...).Err(); err != nil {
+		t.Fatalf("%v: %v", command, err)
+	}
+}
+
+// begin says to both nodes that the slot moves.
+func (m *moving) begin(t *testing.T) {
+	t.Helper()
+	m.do(t, 1, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", m.ids[0])
+	m.do(t, 0, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.ids[1])
+}
+
+func (m *moving) keys(t *testing.T) []string {
+	t.Helper()
+	keys, err := m.nodes[0].ClusterGetKeysInSlot(t.Context(), int(m.slot), 100).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// batch moves keys.
+func (m *moving) batch(t *testing.T, keys ...string) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(m.addrs[1])
+	command := []any{"MIGRATE", host, port, "", 0, 10_000, "KEYS"}
+	for _, key := range keys {
+		command = append(command, key)
+	}
+	m.do(t, 0, command...)
+}
+
+// end gives the slot to the second node, which is the first from then on.
+func (m *moving) end(t *testing.T) {
+	t.Helper()
+	m.do(t, 1, "CLUSTER", "SETSLOT", m.slot, "NODE", m.ids[1])
+	m.do(t, 0, "CLUSTER", "SETSLOT", m.slot, "NODE", m.ids[1])
+	slices.Reverse(m.nodes[:])
+	slices.Reverse(m.ids[:])
+	slices.Reverse(m.addrs[:])
+}
+
+// kinds are the ways to change stock in one step, each of one unit.
+func (m *moving) kinds(ctx context.Context) map[string]func() error {
+	read := func() (service.Order, error) {
+		stock, err := m.store.Read(ctx, m.sku)
+		return order(stock), err
+	}
+	return map[string]func() error{
+		"Deduct": func() error { _, err := m.store.Deduct(ctx, order(service.Stock{SKU: m.sku})); return err },
+		"Write": func() error {
+			o, err := read()
+			if err != nil {
+				return err
+			}
+			return m.store.Write(ctx, o)
+		},
+		"Swap": func() error {
+			o, err := read()
+			if err != nil {
+				return err
+			}
+			return m.store.Swap(ctx, o)
+		},
+	}
+}
+
+// Between two batches of a migration one key of a SKU is on one node and the others are on another. Redis then answers
+// TRYAGAIN to a script that names all of them, which did nothing: the sale waits, and is made when the slot has moved,
+// whichever key goes first.
+func TestSaleBetweenTwoBatches(t *testing.T) {
+	t.Parallel()
+	m := clustered(t)
+	stock := mustSet(t, m.store, m.sku, 1000)
+	if err := m.store.Write(short(t), order(stock)); err != nil {
+		t.Fatal(err)
+	}
+	orders := 1
+	for i := range len(m.keys(t)) {
+		for name, sell := range m.kinds(short(t)) {
+			keys := m.keys(t)
+			m.begin(t)
+			m.batch(t, keys[i])
+			sold := make(chan error, 1)
+			go func() { sold <- sell() }()
+			select {
+			case err := <-sold:
+				t.Errorf("%s while only %s has moved: it ended before all have, with %v", name, keys[i], err)
+				sold <- err
+			case <-time.After(100 * time.Millisecond): // long enough to be refused more than once
+			}
+			m.batch(t, slices.Delete(keys, i, i+1)...)
+			m.end(t)
+			if err := <-sold; err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			orders++
+			balanced(t, m.store, m.sku, orders)
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+	}
+
+	// To set the stock needs a key that is not there yet: it waits for the end of the move.
+	m.begin(t)
+	set := make(chan error, 1)
+	go func() { _, err := m.store.Set(short(t), m.sku, 1000); set <- err }()
+	select {
+	case err := <-set:
+		t.Errorf("Set ended while the slot is being moved, with %v", err)
+		set <- err
+	case <-time.After(100 * time.Millisecond):
+	}
+	m.batch(t, m.keys(t)...)
+	m.end(t)
+	if err := <-set; err != nil {
+		t.Errorf("Set: %v", err)
+	}
+	orders = 0
+
+	// A sale that has no time to wait is refused, and nothing was written.
+	keys := m.keys(t)
+	m.begin(t)
+	m.batch(t, keys[0])
+	told := new(lock.DownError)
+	for try := 0; ; try++ {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		_, err := m.store.Deduct(ctx, order(service.Stock{SKU: m.sku}))
+		cancel()
+		if errors.As(err, &told) && told.Reason == "moving-slots" {
+			break
+		}
+		// On a busy computer the time may end while a request is under way.
+		if try == 20 || !errors.Is(err, service.ErrOutcomeUnknown) && !errors.Is(err, lock.ErrDown) {
+			t.Fatalf("error %v, want that the cluster is moving slots", err)
+		}
+	}
+	m.batch(t, keys[1:]...)
+	m.end(t)
+	balanced(t, m.store, m.sku, orders)
+}
+
+// underLoad sells one unit at a time by Deduct and Swap, and by segments, until end is closed, and returns how many it
+// was told are sold.
+func (m *moving) underLoad(t *testing.T, end <-chan struct{}) (sold func() int) {
+	var all sync.WaitGroup
+	var count atomic.Int64
+	for i := range 6 {
+		all.Go(func() {
+			for {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				o := order(service.Stock{SKU: m.sku})
+				o.ID = uuid.NewString()
+				var err error
+				if i%2 == 0 {
+					_, err = m.store.Deduct(short(t), o)
+				} else {
+					err = m.segmented(short(t), i)
+				}
+				switch {
+				case err == nil:
+					count.Add(1)
+				case !errors.Is(err, service.ErrConflict):
+					t.Errorf("a sale during the migration: %v", err)
+					return
+				}
+			}
+		})
+	}
+	return func() int { all.Wait(); return int(count.Load()) }
+}
+
+// segmented moves a unit into a segment and sells it from there.
+func (m *moving) segmented(ctx context.Context, segment int) error {
+	all, err := m.store.Segments(ctx, m.sku)
+	if err != nil {
+		return err
+	}
+	if all.Row(segment).Quantity == 0 {
+		if err := m.store.Refill(ctx, refillOf(all, segment, 1)); err != nil {
+			return err
+		}
+		if all, err = m.store.Segments(ctx, m.sku); err != nil {
+			return err
+		}
+	}
+	return m.store.Swap(ctx, fromSegment(all, segment))
+}
+
+// tallied wants one order for each unit that a client was told is sold.
+func (m *moving) tallied(t *testing.T, sold int) {
+	t.Helper()
+	stock := mustRead(t, m.store, m.sku)
+	orders, ids := allOrders(t, m.store, m.sku), map[string]bool{}
+	for _, o := range orders {
+		ids[o.ID] = true
+	}
+	if sold == 0 || len(orders) != sold || len(ids) != sold ||
+		stock.Sold != int64(sold) || stock.Initial-stock.Quantity != int64(sold) {
+		t.Errorf("%d sold; %d orders with %d ids, %+v", sold, len(orders), len(ids), stock)
+	}
+}
+
+// The slot goes there and back, key by key, while it is sold from: one order for each unit sold, and nobody is refused.
+func TestMigrationUnderLoad(t *testing.T) {
+	t.Parallel()
+	m := clustered(t)
+	mustSet(t, m.store, m.sku, service.MaxStock)
+	end := make(chan struct{})
+	sold := m.underLoad(t, end)
+	for range 6 {
+		m.begin(t)
+		for _, key := range m.keys(t) {
+			m.batch(t, key)
+			<-time.After(5 * time.Millisecond) // to let sales in between
+		}
+		m.end(t)
+	}
+	close(end)
+	m.tallied(t, sold())
+}
+
+// The same by redis-cli, which asks for batches of one key here.
+func TestReshardUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	t.Parallel()
+	cli, err := exec.LookPath("redis-cli")
+	if err != nil {
+		t.Skip(err)
+	}
+	m := clustered(t)
+	mustSet(t, m.store, m.sku, service.MaxStock)
+	end := make(chan struct{})
+	sold := m.underLoad(t, end)
+	for range 2 {
+		out, err := exec.CommandContext(t.Context(), cli, "--cluster", "reshard", m.addrs[0],
+			"--cluster-from", m.ids[0], "--cluster-to", m.ids[1], "--cluster-slots", fmt.Sprint(m.slot+1),
+			"--cluster-yes", "--cluster-pipeline", "1").CombinedOutput()
+		if err != nil {
+			t.Errorf("reshard: %v\n%s", err, out)
+			break
+		}
+		slices.Reverse(m.nodes[:])
+		slices.Reverse(m.ids[:])
+		slices.Reverse(m.addrs[:])
+	}
+	close(end)
+	m.tallied(t, sold())
+}

@@ -1,0 +1,158 @@
+package stock_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"example.com/stock/service"
+)
+
+// What both stores promise of SetIf.
+var conditions = []clause{
+	{"if-match", "SetIf with the tag of the stock sets it; with another it writes nothing.", ifMatch},
+	{"if-any", "The tag * stands for a stock that exists.", ifAny},
+	{"if-none", "A stock that must not exist is made once.", ifNone},
+	{"if-segments", "The tag of a stock in segments changes with each of them.", ifSegments},
+	{"if-sold", "A sale between the read and SetIf refuses it.", ifSold},
+	{"if-match-many", "Of 10 that set the stock with one tag at once one succeeds.", ifMatchMany},
+	{"if-none-many", "Of 10 that make the stock at once one succeeds.", ifNoneMany},
+}
+
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	everywhere(t, conditions)
+}
+
+// The same where the server locks no gaps between rows.
+func TestConditionsReadCommitted(t *testing.T) {
+	t.Parallel()
+	s := onMySQL(openMySQL(t, database(t)+"?tx_isolation=%27READ-COMMITTED%27"))
+	ifNoneMany(t, s, "sku-none")
+	ifMatchMany(t, s, "sku-match")
+}
+
+// unmet wants SetIf to refuse, and the stock to stay as it is.
+func unmet(t *testing.T, s shop, sku service.SKU, c service.Condition) {
+	t.Helper()
+	before, unknown := s.Read(short(t), sku)
+	if _, err := s.SetIf(short(t), sku, 7, c); !errors.Is(err, service.ErrPrecondition) {
+		t.Errorf("%+v of %+v: %v, want ErrPrecondition", c, before, err)
+	}
+	after, err := s.Read(short(t), sku)
+	if after != before || errors.Is(err, service.ErrUnknownSKU) != errors.Is(unknown, service.ErrUnknownSKU) {
+		t.Errorf("%+v: a refusal made %+v of %+v", c, after, before)
+	}
+}
+
+// met wants SetIf to set, and returns what there is now.
+func met(t *testing.T, s shop, sku service.SKU, c service.Condition) service.Stock {
+	t.Helper()
+	told, err := s.SetIf(short(t), sku, 7, c)
+	now := mustRead(t, s, sku)
+	if err != nil || now.Quantity != 7 || told != now {
+		t.Errorf("%+v: %+v, %v; told %+v", c, now, err, told)
+	}
+	return now
+}
+
+func ifMatch(t *testing.T, s shop, sku service.SKU) {
+	first := mustSet(t, s, sku, 100)
+	unmet(t, s, sku, service.Condition{Match: []string{}})
+	unmet(t, s, sku, service.Condition{Match: []string{"9-9", service.Tag(first.Version, first.Epoch+1)}})
+	unmet(t, s, sku, service.Condition{NoneMatch: []string{"9-9", first.Tag()}})
+	second := met(t, s, sku, service.Condition{Match: []string{"9-9", first.Tag()}})
+	if second.Tag() == first.Tag() {
+		t.Errorf("two states have the tag %s", first.Tag())
+	}
+	unmet(t, s, sku, service.Condition{Match: []string{first.Tag()}})
+	met(t, s, sku, service.Condition{Match: []string{second.Tag()}, NoneMatch: []string{first.Tag()}})
+}
+
+func ifAny(t *testing.T, s shop, sku service.SKU) {
+	anything := service.Condition{Match: []string{service.AnyTag}}
+	unmet(t, s, sku, anything)
+	unmet(t, s, sku, service.Condition{Match: []string{"1-1"}})
+	mustSet(t, s, sku, 100)
+	met(t, s, sku, anything)
+}
+
+func ifNone(t *testing.T, s shop, sku service.SKU) {
+	nothing := service.Condition{NoneMatch: []string{service.AnyTag}}
+	if stock := met(t, s, sku, nothing); stock.Epoch != 1 {
+		t.Errorf("%+v, want epoch 1", stock)
+	}
+	unmet(t, s, sku, nothing)
+}
+
+func ifSegments(t *testing.T, s shop, sku service.SKU) {
+	stock := mustSet(t, s, sku, 100)
+	g := service.Refill{SKU: sku, Epoch: stock.Epoch, Strategy: "none", Reserve: 50, Into: service.Segment{Number: 1}}
+	if err := s.Refill(short(t), g); err != nil {
+		t.Fatal(err)
+	}
+	parted := mustRead(t, s, sku)
+	all, err := s.Segments(short(t), sku)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := all.Rows[0]
+	o := order(service.Stock{SKU: sku, Quantity: part.Quantity, Version: part.Version, Epoch: stock.Epoch})
+	o.Segment = part.Number
+	if err := s.Write(short(t), o); err != nil {
+		t.Fatal(err)
+	}
+	sold := mustRead(t, s, sku)
+	for _, old := range []service.Stock{stock, parted} {
+		unmet(t, s, sku, service.Condition{Match: []string{old.Tag()}})
+	}
+	met(t, s, sku, service.Condition{Match: []string{sold.Tag()}})
+}
+
+func ifSold(t *testing.T, s shop, sku service.SKU) {
+	stock := mustSet(t, s, sku, 100)
+	if _, err := s.Deduct(short(t), order(service.Stock{SKU: sku})); err != nil {
+		t.Fatal(err)
+	}
+	unmet(t, s, sku, service.Condition{Match: []string{stock.Tag()}})
+}
+
+func ifMatchMany(t *testing.T, s shop, sku service.SKU) {
+	stock := mustSet(t, s, sku, 100)
+	oneOfMany(t, s, sku, service.Condition{Match: []string{stock.Tag()}})
+}
+
+func ifNoneMany(t *testing.T, s shop, sku service.SKU) {
+	oneOfMany(t, s, sku, service.Condition{NoneMatch: []string{service.AnyTag}})
+}
+
+// oneOfMany wants one to succeed, and what it set to stay.
+func oneOfMany(t *testing.T, s shop, sku service.SKU, c service.Condition) {
+	t.Helper()
+	var done sync.WaitGroup
+	var mu sync.Mutex
+	var winners []int64
+	start := make(chan struct{})
+	for n := range 10 {
+		done.Go(func() {
+			<-start
+			stock, err := s.SetIf(short(t), sku, int64(n), c)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				winners = append(winners, stock.Quantity)
+			case !errors.Is(err, service.ErrPrecondition):
+				t.Error(err)
+			}
+		})
+	}
+	close(start)
+	done.Wait()
+	if len(winners) != 1 {
+		t.Fatalf("%d have set the stock, want one", len(winners))
+	}
+	if now := mustRead(t, s, sku); now.Quantity != winners[0] {
+		t.Errorf("the stock is %+v, set by the one to %d", now, winners[0])
+	}
+}

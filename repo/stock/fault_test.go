@@ -1,0 +1,248 @@
+package stock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock"
+	"example.com/stock/repo/repotest"
+	"example.com/stock/service"
+)
+
+// A sale whose connection breaks in the middle is unknown only if the server had all it needed; it is never half a
+// sale.
+func TestConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		store, word string
+		fault       wire.Action
+		err         error
+		orders      int
+	}{
+		{"redis", "evalsha", wire.Cut, service.ErrOutcomeUnknown, 0},
+		{"redis", "evalsha", wire.CutReply, service.ErrOutcomeUnknown, 1},
+		{"redis", "evalsha", wire.HoldReply, service.ErrOutcomeUnknown, 1},
+		{"mysql", "START TRANSACTION", wire.Cut, nil, 1}, // nothing was done, so it is done again
+		{"mysql", "START TRANSACTION", wire.CutReply, nil, 1},
+		{"mysql", "START TRANSACTION", wire.HoldReply, lock.ErrDown, 0},
+		{"mysql", "COMMIT", wire.Cut, service.ErrOutcomeUnknown, 0}, // with the statements that write
+		{"mysql", "COMMIT", wire.CutReply, service.ErrOutcomeUnknown, 1},
+		{"mysql", "COMMIT", wire.HoldReply, service.ErrOutcomeUnknown, 1},
+	} {
+		for _, op := range []string{"Write", "Deduct"} {
+			t.Run(fmt.Sprintf("%s/%s/%d/%s", row.store, row.word, row.fault, op), func(t *testing.T) {
+				t.Parallel()
+				p, broken, sound := proxied(t, row.store)
+				sku := newSKU("fault")
+				sell := map[string]func(context.Context, service.Order) error{
+					"Write": broken.Write,
+					"Deduct": func(ctx context.Context, o service.Order) error {
+						_, err := broken.Deduct(ctx, o)
+						return err
+					},
+				}[op]
+				// The first sale loads the script and opens the connection.
+				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
+					t.Fatal(err)
+				}
+				stock := mustSet(t, sound, sku, 100)
+				p.Once(row.fault, row.word)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				o := order(stock)
+				o.Quantity, o.Remaining = 3, 97
+				err := sell(ctx, o)
+				if !errors.Is(err, row.err) || errors.Is(err, lock.ErrDown) != (row.err == lock.ErrDown) ||
+					errors.Is(err, service.ErrOutcomeUnknown) != (row.err == service.ErrOutcomeUnknown) {
+					t.Errorf("error %v, want %v", err, row.err)
+				}
+				await(t, sound, sku, row.orders)
+				balanced(t, sound, sku, row.orders)
+				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
+					t.Errorf("after the fault: %v", err)
+				}
+				balanced(t, sound, sku, 1)
+			})
+		}
+	}
+}
+
+// await waits until there are that many orders. The reply to the first statement of a packet is lost before the last
+// one is run.
+func await(t *testing.T, s shop, sku service.SKU, orders int) {
+	t.Helper()
+	for end := time.Now().Add(repotest.Patience); len(allOrders(t, s, sku)) != orders; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("there are never %d orders", orders)
+		}
+	}
+}
+
+// balanced wants that many orders, and stock that fits them.
+func balanced(t *testing.T, s shop, sku service.SKU, orders int) {
+	t.Helper()
+	var sum int64
+	all := allOrders(t, s, sku)
+	for _, o := range all {
+		sum += o.Quantity
+	}
+	stock := mustRead(t, s, sku)
+	if len(all) != orders || stock.Sold != sum || stock.Quantity+sum != stock.Initial {
+		t.Errorf("%d orders of %d units in all, want %d orders; %+v", len(all), sum, orders, stock)
+	}
+}
+
+// Under a storm of broken connections every accepted order is there, every refused one is not, and the stock adds up.
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"redis", "mysql"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, broken, sound := proxied(t, name)
+			sku := newSKU("storm")
+			mustSet(t, sound, sku, 10_000)
+			for n := range 25 { // of every fourteen requests one is lost, and the reply to one
+				p.Set(wire.Trap{On: wire.ToServer, Skip: 14 * n, Do: wire.CutReply})
+				p.Set(wire.Trap{On: wire.ToServer, Skip: 14*n + 7, Do: wire.Cut})
+			}
+			var mu sync.Mutex
+			outcome := map[string]error{}
+			var all sync.WaitGroup
+			for i := range 30 {
+				all.Go(func() {
+					for j := range 5 {
+						o := order(service.Stock{SKU: sku})
+						o.ID = fmt.Sprintf("order-%d-%d", i, j)
+						_, err := broken.Deduct(short(t), o)
+						mu.Lock()
+						outcome[o.ID] = err
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			written := allOrders(t, sound, sku)
+			balanced(t, sound, sku, len(written))
+			there := map[string]bool{}
+			for _, o := range written {
+				there[o.ID] = true
+			}
+			counts := map[string]int{}
+			for id, err := range outcome {
+				switch {
+				case err == nil:
+					counts["accepted"]++
+					if !there[id] {
+						t.Errorf("%s was accepted and is not there", id)
+					}
+				case errors.Is(err, service.ErrOutcomeUnknown):
+					counts["unknown"]++
+				case errors.Is(err, lock.ErrDown):
+					counts["down"]++
+					if there[id] {
+						t.Errorf("%s is there although nothing was to be written: %v", id, err)
+					}
+				default:
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+			if counts["accepted"] == 0 || counts["unknown"] == 0 {
+				t.Errorf("the storm proves nothing: %v", counts)
+			}
+			t.Log(counts)
+		})
+	}
+}
+
+// A store whose server is gone says so (within 3 s, if the computer has time for us), and works again when the server
+// does.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []stack.Kind{stack.Redis, stack.MySQL} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := stacktest.Server(t, kind)
+			var s shop
+			if kind == stack.Redis {
+				s = onRedis(dialRedis(t, server.Addr))
+			} else {
+				s = onMySQL(migrated(t, server.URL))
+			}
+			const sku = service.SKU("outage")
+			stock := mustSet(t, s, sku, 100)
+
+			t.Run("paused", func(t *testing.T) {
+				if err := server.Pause(); err != nil {
+					t.Fatal(err)
+				}
+				// The first write goes out on an open connection, and is answered or not. The next needs a new
+				// connection, gets none, and was never sent.
+				silent := service.ErrOutcomeUnknown
+				if kind == stack.MySQL {
+					silent = lock.ErrDown // it hangs before COMMIT
+				}
+				write := func(ctx context.Context) error { return s.Write(ctx, order(stock)) }
+				down(t, "Write", write, silent)
+				down(t, "Write", write, lock.ErrDown)
+				down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err },
+					lock.ErrDown)
+				if err := server.Resume(); err != nil {
+					t.Fatal(err)
+				}
+				recovers(t, s, sku)
+			})
+			t.Run("stopped", func(t *testing.T) {
+				if err := server.Stop(); err != nil {
+					t.Fatal(err)
+				}
+				for range 2 {
+					down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err },
+						lock.ErrDown)
+					down(t, "Write", func(ctx context.Context) error { return s.Write(ctx, order(stock)) },
+						lock.ErrDown)
+					down(
+						t, "Deduct",
+						func(ctx context.Context) error { _, err := s.Deduct(ctx, order(stock)); return err },
+						lock.ErrDown,
+					)
+					down(
+						t, "Orders",
+						func(ctx context.Context) error { _, _, err := s.Orders(ctx, sku, "", 1); return err },
+						lock.ErrDown,
+					)
+				}
+				if err := server.Restart(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				recovers(t, s, sku)
+			})
+		})
+	}
+}
+
+// recovers polls until the stock can be set, and wants all to work then.
+func recovers(t *testing.T, s shop, sku service.SKU) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), repotest.Patience)
+	defer cancel()
+	for {
+		stock, err := s.Set(ctx, sku, 100)
+		if err == nil {
+			if err := s.Write(ctx, order(stock)); err != nil {
+				t.Errorf("after the outage: %v", err)
+			}
+			balanced(t, s, sku, 1)
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(fmt.Errorf("does not recover: %w", err))
+		}
+	}
+}

@@ -1,0 +1,361 @@
+package stock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+	"example.com/stock/service/order"
+)
+
+// Set is six round trips, nine if the stock was in segments. The last of them looks for orders of earlier epochs that
+// are older than KeepOrders, and removes them, up to 20000: they do not count and cannot be read. If you need them for
+// longer, copy them.
+func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
+	return m.SetIf(ctx, sku, quantity, service.Condition{})
+}
+
+// SetIf is Set. With a condition it is one round trip more, two if the stock is in segments: the rows are locked and
+// checked first.
+func (m *MySQL) SetIf(
+	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
+) (service.Stock, error) {
+	stock, err := m.put(ctx, "set stock", sku, quantity, c)
+	if err == nil && stock.Epoch > 1 {
+		m.forget(ctx, sku, stock.Epoch)
+	}
+	return stock, err
+}
+
+// setUnguarded are the assignments of Set. They change nothing where a ledger guards the stock: to set it would begin a
+// new epoch, and lose the ledger. The guard is assigned last: in an expression MySQL uses the values that were assigned
+// to the left of it.
+func setUnguarded(quantity int64) (set clause.Set) {
+	for _, to := range []struct {
+		column, value string
+		args          []any
+	}{
+		{"quantity", "?", []any{quantity}},
+		{"initial", "?", []any{quantity}},
+		{"sold", "0", nil},
+		{"version", "version + 1", nil},
+		{"epoch", "epoch + 1", nil},
+		{"fence", "0", nil},
+		{"guard", "''", nil},
+	} {
+		value := gorm.Expr("IF(guard = '"+order.Guard+"', "+to.column+", "+to.value+")", to.args...)
+		set = append(set, clause.Assignment{Column: clause.Column{Name: to.column}, Value: value})
+	}
+	return set
+}
+
+func (m *MySQL) put(
+	ctx context.Context, doing string, sku service.SKU, quantity int64, c service.Condition,
+) (service.Stock, error) {
+	if err := repo.CheckQuantity("quantity", quantity); err != nil {
+		return service.Stock{}, err
+	}
+	leave, err := m.Enter(ctx, doing, repo.Writing(sku, 0))
+	if err != nil {
+		return service.Stock{}, err
+	}
+	defer leave()
+	var row stockRow
+	err = m.Transaction(ctx, doing, func(tx *gorm.DB) error {
+		there, err := checkCondition(tx, sku, c)
+		if err != nil {
+			return repo.Explain(ctx, doing, err)
+		}
+		exists := clause.OnConflict{DoNothing: true}
+		if there {
+			exists = clause.OnConflict{DoUpdates: setUnguarded(quantity)}
+		}
+		done := tx.Clauses(exists).Create(freshStock(sku, quantity))
+		switch err = done.Error; {
+		case err == nil && done.RowsAffected > 0:
+			err = endSegments(tx, sku)
+		case err == nil && !there:
+			err = repo.ErrChanged // another client has made it: look again
+		}
+		if err == nil {
+			row, err = selectRow(tx, sku, unlocked)
+		}
+		if err == nil && row.Guard == order.Guard {
+			err = &service.GuardError{Guard: row.Guard}
+		}
+		return repo.Explain(ctx, doing, err)
+	})
+	return row.stock(), err
+}
+
+func freshStock(sku service.SKU, quantity int64) *stockRow {
+	return &stockRow{SKU: string(sku), Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1}
+}
+
+// checkCondition fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until
+// the transaction ends. It reports whether there is any stock; true if c is empty. A row that does not exist cannot be
+// locked, so another client may make it meanwhile.
+func checkCondition(tx *gorm.DB, sku service.SKU, c service.Condition) (there bool, err error) {
+	if c.None() {
+		return true, nil
+	}
+	tag := ""
+	row, err := selectRow(tx, sku, locked)
+	switch {
+	case err == nil:
+		if row.segmented() {
+			err = row.addSegments(tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}))
+		}
+		tag = row.stock().Tag()
+	case errors.Is(err, service.ErrUnknownSKU):
+		err = nil
+	}
+	if err == nil && !c.Holds(tag) {
+		err = service.ErrPrecondition
+	}
+	return tag != "", err
+}
+
+const (
+	// forgetChunk is the number of orders that are read, and removed, at a time.
+	forgetChunk = 1000
+	// forgetChunks bounds what one Set removes. The next Set goes on.
+	forgetChunks = 20
+)
+
+// forget removes two kinds of rows of sku that are older than KeepOrders by the server's clock, the oldest first:
+// orders of an epoch that is over, which cannot be read any more, and tombstones, which have epoch 0. It is one round
+// trip where there are none, and two for each chunk. It reports no failure: the next Set, or Settle, tries again.
+//
+// The rows are read without a lock and removed one by one, by number. A DELETE over a range of epochs would lock the
+// gap at its end, into which the sales of the new epoch insert.
+func (m *MySQL) forget(ctx context.Context, sku service.SKU, epoch uint64) {
+	db := m.On(ctx)
+	for range forgetChunks {
+		var rows []struct {
+			Seq uint64
+			Old bool
+		}
+		err := db.Raw("SELECT seq, created_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AS old FROM orders"+
+			" WHERE sku = ? AND epoch < ? ORDER BY epoch, seq LIMIT ?",
+			int(KeepOrders.Seconds()), string(sku), epoch, forgetChunk).Scan(&rows).Error
+		var old []uint64
+		for _, row := range rows {
+			if row.Old {
+				old = append(old, row.Seq)
+			}
+		}
+		if err != nil || len(old) == 0 {
+			return
+		}
+		if err := db.Where("seq IN ?", old).Delete(&orderRow{}).Error; err != nil || len(old) < forgetChunk {
+			return
+		}
+	}
+}
+
+// Orders is two round trips. A cursor of an epoch that is over fails with service.ErrStockReset.
+//
+// Segments do not wait for each other, so orders of sales from segments may commit in another order than their numbers.
+// Where there is a next page, Orders waits for the sales under way, so that none of them gets a place behind the
+// cursor. That takes three round trips more, and one for each segment.
+func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
+	at, err := parseCursor(from)
+	if err == nil {
+		err = repo.CheckLimit(limit)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	const doing = "read orders"
+	leave, err := m.Enter(ctx, doing, repo.Reading(sku))
+	if err != nil {
+		return nil, "", err
+	}
+	defer leave()
+	stock, err := selectRow(m.On(ctx), sku, unlocked)
+	switch {
+	case err != nil:
+		return nil, "", m.ReadFault(ctx, doing, err)
+	case at.epoch != 0 && at.epoch != stock.Epoch:
+		return nil, "", service.ErrStockReset
+	}
+	// One order more than asked for shows whether there is a next page.
+	rows, err := m.page(ctx, sku, stock.Epoch, at.after, math.MaxInt64, limit+1)
+	if err == nil && len(rows) > limit && slices.ContainsFunc(rows, func(r orderRow) bool { return r.Segment != 0 }) {
+		if err = m.waitForSegmentSales(ctx, sku); err == nil {
+			rows, err = m.page(ctx, sku, stock.Epoch, at.after, int64(rows[limit].Seq), limit+1)
+		}
+	}
+	if err != nil {
+		return nil, "", m.ReadFault(ctx, doing, err)
+	}
+	next := ""
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next = cursor{stock.Epoch, int64(rows[limit-1].Seq)}.String()
+	}
+	page := make([]service.Order, len(rows))
+	for i := range rows {
+		page[i] = rows[i].order()
+	}
+	return page, next, nil
+}
+
+// page reads the orders whose number is above after, up to last.
+func (m *MySQL) page(
+	ctx context.Context, sku service.SKU, epoch uint64, after, last int64, limit int,
+) (rows []orderRow, err error) {
+	err = m.On(ctx).
+		Where("sku = ? AND epoch = ? AND seq > ? AND seq <= ?", string(sku), epoch, after, last).
+		Order("seq").Limit(limit).Find(&rows).Error
+	return rows, err
+}
+
+// waitForSegmentSales returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has
+// locked the row of its segment; a sale that begins later draws a larger number. It locks one row at a time, so that a
+// wait for one segment does not block the sales of others.
+func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error {
+	var segments []int
+	db := m.On(ctx)
+	err := db.Raw("SELECT segment FROM stock_segments WHERE sku = ?", string(sku)).Scan(&segments).Error
+	if err != nil {
+		return err
+	}
+	for _, segment := range segments {
+		var version uint64
+		err := db.Raw("SELECT version FROM stock_segments WHERE sku = ? AND segment = ? LOCK IN SHARE MODE",
+			string(sku), segment).Scan(&version).Error
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tombstone is the strategy of a row in orders that is not an order. It takes the id, so that the order cannot. Its
+// epoch is 0, which no stock has, and its quantity 0: it is on no page and in no sum.
+const tombstone = "tombstone"
+
+// settleLockWait is how long, in seconds, the server lets Settle wait for a transaction that is writing the order.
+const settleLockWait = 1
+
+// Settle takes the order's id by a row of its own, unless the order is there. The unique key orders_id makes the server
+// serialise the two. If an insert of the order is under way, whether or not its client still waits, Settle waits for
+// it. An insert that comes later finds the id taken, and its sale is rolled back as a whole.
+//
+// It is two round trips where the order is there, six where it is not, and two for each 1000 tombstones that are old.
+// Where a transaction with the order stays open for longer than a second, such as one whose COMMIT waits for a replica,
+// it fails with service.ErrUndecided.
+//
+// A tombstone is kept for KeepOrders by the server's clock, and the server accepts no order that was made longer ago
+// than half of that, on whatever connection it comes. A transaction in which nothing happens is ended after
+// wait_timeout, 8 h. So the answer holds while the clocks of the server and of the instances differ by less than a few
+// hours. It does not hold after a failover that loses the last commits, nor after an old state was restored.
+func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
+	const doing = "settle order"
+	made, err := madeAt(id)
+	if err != nil {
+		return service.Order{}, false, err
+	}
+	leave, err := m.Enter(ctx, doing, "settle "+string(sku)) // a key of its own: sales must not wait for this
+	if err != nil {
+		return service.Order{}, false, err
+	}
+	defer leave()
+	if _, err := selectRow(m.On(ctx), sku, unlocked); err != nil {
+		return service.Order{}, false, repo.Explain(ctx, doing, err)
+	}
+	row, found, err := m.lookUp(ctx, doing, sku, id)
+	if err != nil || found {
+		return row.order(), err == nil && row.Strategy != tombstone, err
+	}
+	err = m.insertTombstone(ctx, doing, sku, id, made)
+	if mysqlerr.Number(err) == mysqlerr.DupEntry {
+		// The row is committed: otherwise the server would have waited for it.
+		row, found, err = m.lookUp(ctx, doing, sku, id)
+		if err == nil && !found {
+			err = service.ErrUndecided // it was removed in between
+		}
+		return row.order(), err == nil && row.Strategy != tombstone, err
+	}
+	if err != nil {
+		return service.Order{}, false, err
+	}
+	m.forget(ctx, sku, 1)
+	return service.Order{}, false, nil
+}
+
+// lookUp finds the row with that id, an order or a tombstone. It reads committed rows only.
+func (m *MySQL) lookUp(
+	ctx context.Context, doing string, sku service.SKU, id string,
+) (row orderRow, found bool, err error) {
+	var rows []orderRow
+	if err := m.On(ctx).Where("id = ?", id).Limit(1).Find(&rows).Error; err != nil {
+		return row, false, repo.MySQLFault(ctx, doing, err)
+	}
+	if len(rows) == 0 {
+		return row, false, nil
+	}
+	if rows[0].SKU != string(sku) {
+		return row, false, service.Invalid("order_id", "other-order")
+	}
+	return rows[0], true, nil
+}
+
+// insertTombstone inserts the tombstone. An error with the number DupEntry means that the id is taken. After any other
+// error the tombstone may be there or not.
+func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.SKU, id string, made time.Time) error {
+	began := false
+	err := m.On(ctx).Connection(func(tx *gorm.DB) (err error) {
+		began = true
+		tx = tx.Session(&gorm.Session{NewDB: true})
+		var old bool
+		var there int
+		// An order that old may have been removed. It cannot be written any more, either.
+		err = tx.Raw("SELECT ? < UTC_TIMESTAMP(6) - INTERVAL ? SECOND,"+
+			" (SELECT COUNT(*) FROM orders WHERE sku = ? AND epoch = 0)",
+			made.UTC(), int(writeWithin.Seconds()), string(sku)).Row().Scan(&old, &there)
+		switch {
+		case err != nil:
+			return repo.MySQLFault(ctx, doing, err)
+		case old:
+			return service.ErrTooOld
+		case there >= repo.MaxSettled:
+			return repo.ErrTooManySettled
+		}
+		_, err = repo.Send(tx, fmt.Sprintf("SET @lock_wait = @@innodb_lock_wait_timeout,"+
+			" SESSION innodb_lock_wait_timeout = %d", settleLockWait))
+		if err == nil {
+			defer func() {
+				if _, undo := repo.Send(tx, "SET SESSION innodb_lock_wait_timeout = @lock_wait"); undo != nil {
+					repo.Discard(tx)
+				}
+			}()
+			_, err = repo.Send(tx, "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read,"+
+				" quantity_left, strategy, instance, request_id, fence, segment, created_at)"+
+				" VALUES (?, ?, 0, 0, 0, 0, 0, ?, '', '', 0, 0, UTC_TIMESTAMP(6))", id, string(sku), tombstone)
+		}
+		switch n := mysqlerr.Number(err); {
+		case n == mysqlerr.DupEntry:
+			return err
+		case n == mysqlerr.LockWaitTimeout, repo.Deadlocked(err):
+			// Several calls that settle the same id deadlock when the order that they waited for is rolled back.
+			return fmt.Errorf("%s: %w: %w", doing, service.ErrUndecided, err)
+		}
+		return repo.MySQLFault(ctx, doing, err)
+	})
+	if !began {
+		err = repo.MySQLFault(ctx, doing, err)
+	}
+	return err
+}

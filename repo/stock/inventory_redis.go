@@ -1,0 +1,225 @@
+package stock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+// Set is two round trips, and two more for each other Set that comes between them. On a cluster that is moving the slot
+// it waits for the end of the move.
+func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
+	return r.SetIf(ctx, sku, quantity, service.Condition{})
+}
+
+// SetIf costs what Set does. The condition is checked in the same step as the write.
+func (r *Redis) SetIf(
+	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
+) (service.Stock, error) {
+	if err := repo.CheckQuantity("quantity", quantity); err != nil {
+		return service.Stock{}, err
+	}
+	const doing = "set stock"
+	var reply []any
+	for attempt := 1; ; attempt++ {
+		epoch, err := r.epoch(ctx, doing, sku)
+		if err == nil {
+			reply, err = r.set(ctx, doing, sku, quantity, epoch, c, "")
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, service.ErrStockReset) || attempt == repo.Attempts {
+			return service.Stock{}, err
+		}
+	}
+	f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
+	return service.Stock{
+		SKU: sku, Quantity: quantity, Initial: quantity, Version: f.Natural(1), Epoch: f.Natural(2),
+	}, f.Err
+}
+
+// epoch returns the current epoch, 0 if there is none.
+func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint64, error) {
+	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	text, err := r.Client().HGet(ctx, repo.StockKey(sku), "epoch").Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return 0, nil
+	case err != nil:
+		return 0, repo.RedisFault(ctx, doing, repo.StockKey(sku), err)
+	}
+	f := repo.Fields{Key: repo.StockKey(sku), Values: []any{text}}
+	return f.Natural(0), f.Err
+}
+
+// neverThere makes set refuse a SKU of which anything is left.
+const neverThere = "never there"
+
+// set ends that epoch and begins the next. If another client has done so, or the SKU was there and only is neverThere,
+// it fails with service.ErrStockReset.
+func (r *Redis) set(
+	ctx context.Context, doing string, sku service.SKU, quantity int64, epoch uint64, c service.Condition, only string,
+) ([]any, error) {
+	keys, over := saleKeys(sku), ""
+	if epoch != 0 {
+		keys, over = append(keys, formerKey(sku, epoch)), repo.Decimal(epoch)
+	}
+	return r.Run(ctx, doing, setScript, keys,
+		quantity, over, int64(KeepOrders.Seconds()), tags(c.Match), tags(c.NoneMatch), only)
+}
+
+// tags returns list as set.lua takes it: each tag between blanks, "" for no list.
+func tags(list []string) string {
+	if list == nil {
+		return ""
+	}
+	return " " + strings.Join(list, " ") + " "
+}
+
+// Orders is one round trip. A cursor of an epoch that is over fails with service.ErrStockReset.
+func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
+	at, err := parseCursor(from)
+	if err == nil {
+		err = repo.CheckLimit(limit)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	epoch := ""
+	if at.epoch != 0 {
+		epoch = repo.Decimal(at.epoch)
+	}
+	// One order more than asked for shows whether there is a next page.
+	reply, err := r.Run(ctx, "read orders", ordersScript, pageKeys(sku), epoch, at.after+1, at.after+1+int64(limit))
+	if errors.Is(err, service.ErrOutcomeUnknown) {
+		return nil, "", repo.IdempotentFailure(ctx, "read orders", err) // the script only reads
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
+	at.epoch = f.Natural(1)
+	list, _ := reply[2].([]any)
+	if f.Err != nil {
+		return nil, "", f.Err
+	}
+	next := ""
+	if len(list) > limit {
+		list = list[:limit]
+		next = cursor{at.epoch, at.after + int64(limit)}.String()
+	}
+	page := make([]service.Order, len(list))
+	for i, item := range list {
+		text, _ := item.(string)
+		if page[i], err = decodeOrder(sku, text); err != nil {
+			return nil, "", fmt.Errorf("order %d in %s: %w", at.after+1+int64(i), repo.OrdersKey(sku), err)
+		}
+	}
+	return page, next, nil
+}
+
+// findPage is the number of orders that Redis searches at a time. It takes some 0.3 ms, for which other clients wait.
+const findPage = 1000
+
+// Settle declares the id absent, so that no script writes an order with it any more. Then it looks for an order that
+// was written before: in the orders of this epoch and in those of earlier ones that are still kept, the last one first.
+//
+// It is one round trip, one more for each 1000 orders, and one for each earlier epoch. While a cluster is moving the
+// slot it waits.
+//
+// Redis remembers the id for KeepOrders by its own clock. It refuses an order that was made longer ago than half of
+// that, in whatever socket buffer, proxy or process the order has been since. So the answer holds while the clocks of
+// Redis and of the instances differ by less than half of KeepOrders. It does not hold after a failover, or a restart,
+// that loses the last writes, nor after an old state was restored.
+func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
+	const doing = "settle order"
+	made, err := madeAt(id)
+	if err != nil {
+		return service.Order{}, false, err
+	}
+	reply, err := r.Run(ctx, doing, settleScript, []string{repo.StockKey(sku), repo.SettledKey(sku)},
+		id, made.Add(writeWithin).UnixMilli(), KeepOrders.Milliseconds(), repo.MaxSettled)
+	if err == nil {
+		f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
+		epoch, late := f.Natural(1), f.Text(2) == "late"
+		if f.Err != nil {
+			return service.Order{}, false, f.Err
+		}
+		order, found, err := r.find(ctx, sku, epoch, id)
+		switch {
+		case errors.Is(err, service.ErrOutcomeUnknown):
+			return service.Order{}, false, repo.IdempotentFailure(ctx, doing, err) // the script only reads
+		case err == nil && !found && late:
+			return service.Order{}, false, service.ErrTooOld
+		}
+		return order, found, err
+	}
+	if errors.Is(err, service.ErrOutcomeUnknown) {
+		err = repo.IdempotentFailure(ctx, doing, err) // settling is idempotent
+	}
+	return service.Order{}, false, err
+}
+
+// find looks for an order of epoch or of an earlier one. If the stock is set meanwhile, the orders of epoch get the key
+// of a former epoch.
+func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id string) (service.Order, bool, error) {
+	keys := []string{repo.OrdersKey(sku), formerKey(sku, epoch)}
+	for ; epoch > 0; epoch-- {
+		kept := false
+		for _, key := range keys {
+			order, found, err := r.findIn(ctx, sku, key, epoch, id)
+			if errors.Is(err, service.ErrStockReset) {
+				continue
+			}
+			if err != nil || found {
+				return order, found, err
+			}
+			kept = true
+			break
+		}
+		if !kept {
+			break // the orders of earlier epochs expired before
+		}
+		keys = []string{formerKey(sku, epoch-1)}
+	}
+	return service.Order{}, false, nil
+}
+
+// findIn looks for an order in one list. It fails with service.ErrStockReset if the key does not hold the orders of
+// epoch.
+func (r *Redis) findIn(
+	ctx context.Context, sku service.SKU, key string, epoch uint64, id string,
+) (service.Order, bool, error) {
+	// Quotes in the text of an order are escaped, so only its id can look like that.
+	part := `"order_id":` + strconv.Quote(id)
+	for last := ""; ; {
+		reply, err := r.Run(ctx, "find order", findScript, []string{key}, repo.Decimal(epoch), part, last, findPage)
+		if err != nil {
+			return service.Order{}, false, err
+		}
+		f := repo.Fields{Key: key, Values: reply}
+		text := f.Text(1)
+		if last = f.Text(2); f.Err != nil {
+			return service.Order{}, false, f.Err
+		}
+		switch {
+		case text != "":
+			order, err := decodeOrder(sku, text)
+			return order, err == nil, err
+		case last == "":
+			return service.Order{}, false, nil
+		}
+	}
+}

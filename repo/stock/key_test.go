@@ -1,0 +1,219 @@
+package stock_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/stock/repo"
+	"example.com/stock/repo/repotest"
+	"example.com/stock/repo/stock"
+	"example.com/stock/service"
+)
+
+// withKeys are the clauses about idempotency keys.
+var withKeys = []clause{
+	{"key-once", "An order with the key of another is refused by every way to write, and nothing is written.", keyOnce},
+	{"key-replay", "The order of a key is found as it was written, and not with another fingerprint.", keyReplay},
+	{"key-none", "Orders without a key do not keep each other out.", keyNone},
+	{"key-many", "Of 30 at once with one key, by different ways to write, one is written.", keyMany},
+	{"key-batch", "Of two orders of a batch with one key the first is written, and all others are.", keyBatch},
+	{"key-epoch", "A key is remembered when the stock is set anew.", keyEpoch},
+	{"key-refused", "A refused order leaves its key free.", keyRefused},
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	everywhere(t, withKeys)
+}
+
+// newKey makes a key that no other SKU has.
+func newKey(sku service.SKU, name string) service.Key {
+	pad := func(s string) string { return s + strings.Repeat("-", service.KeyLength-len(s)) }
+	id := fmt.Sprintf("%.20s.%s.%d", sku, name, time.Now().UnixMicro()%1e9)
+	return service.Key{ID: pad(id), Fingerprint: pad("asked")}
+}
+
+// reads fills in what is in stock now.
+func reads(t *testing.T, s shop, o service.Order) service.Order {
+	stock := mustRead(t, s, o.SKU)
+	o.Read, o.Version, o.Epoch, o.Remaining = stock.Quantity, stock.Version, stock.Epoch, stock.Quantity-o.Quantity
+	return o
+}
+
+func keyOnce(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	for first, write := range ways(s) {
+		key := newKey(sku, first)
+		o := reads(t, s, unread(sku, 1))
+		o.Key = key
+		if err := write(short(t), o); err != nil {
+			t.Fatalf("%s: %v", first, err)
+		}
+		for second, again := range ways(s) {
+			refused(t, s, sku, service.ErrKeyTaken, func() error {
+				o := reads(t, s, unread(sku, 2))
+				o.Key = key
+				err := again(short(t), o)
+				if err == nil {
+					t.Errorf("%s after %s is written", second, first)
+				}
+				return err
+			})
+		}
+	}
+}
+
+func keyReplay(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	key := newKey(sku, "replay")
+	if o, found, err := s.Replay(short(t), sku, key); found || err != nil {
+		t.Errorf("before: %+v, %t, %v", o, found, err)
+	}
+	o := unread(sku, 3)
+	o.Key, o.RequestID = key, `"quoted" \ 中文`
+	wrote, err := s.Deduct(short(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, found, err := s.Replay(short(t), sku, key)
+	want := wrote
+	want.Key, want.CreatedAt, got.CreatedAt = service.Key{}, time.Time{}, time.Time{}
+	if !found || err != nil || got != want {
+		t.Errorf("found %+v, %t, %v\nwant  %+v", got, found, err, want)
+	}
+	key.Fingerprint = strings.Repeat("x", service.KeyLength)
+	if _, found, err := s.Replay(short(t), sku, key); found || !errors.Is(err, service.ErrKeyReused) {
+		t.Errorf("another fingerprint: %t, %v, want %v", found, err, service.ErrKeyReused)
+	}
+}
+
+func keyNone(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	for range 3 { // none keeps the next one out
+		for name, write := range ways(s) {
+			if err := write(short(t), reads(t, s, unread(sku, 1))); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if got, want := mustRead(t, s, sku).Sold, int64(3*len(ways(s))); got != want {
+		t.Errorf("%d sold, want %d", got, want)
+	}
+}
+
+func keyMany(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	key := newKey(sku, "many")
+	var wg sync.WaitGroup
+	results := make(chan error, 30)
+	for i := range 30 {
+		wg.Go(func() {
+			o := unread(sku, 1)
+			o.Key = key
+			switch i % 3 {
+			case 0:
+				_, err := s.Deduct(short(t), o)
+				results <- err
+			case 1:
+				results <- s.Write(short(t), reads(t, s, o))
+			case 2:
+				results <- mustBatch(t, s, 0, o)[0].Err
+			}
+		})
+	}
+	wg.Wait()
+	close(results)
+	sales := int64(0)
+	for err := range results {
+		switch {
+		case err == nil:
+			sales++
+		case !errors.Is(err, service.ErrKeyTaken):
+			t.Error(err)
+		}
+	}
+	if sold := mustRead(t, s, sku).Sold; sales != 1 || sold != 1 {
+		t.Errorf("%d sales, %d sold, want one", sales, sold)
+	}
+}
+
+func keyBatch(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	key := newKey(sku, "batch")
+	orders := make([]service.Order, 6)
+	for i := range orders {
+		orders[i] = unread(sku, int64(i+1))
+		if i == 1 || i == 4 {
+			orders[i].Key = key
+		}
+	}
+	for i, r := range mustBatch(t, s, 0, orders...) {
+		if want := i == 4; errors.Is(r.Err, service.ErrKeyTaken) != want || !want && r.Err != nil {
+			t.Errorf("order %d: %v", i, r.Err)
+		}
+	}
+	if sold := mustRead(t, s, sku).Sold; sold != 1+2+3+4+6 {
+		t.Errorf("%d sold", sold)
+	}
+}
+
+func keyEpoch(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 10)
+	o := unread(sku, 1)
+	o.Key = newKey(sku, "epoch")
+	first, err := s.Deduct(short(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, sku, 10)
+	refused(t, s, sku, service.ErrKeyTaken, func() error {
+		o.ID = unread(sku, 1).ID
+		_, err := s.Deduct(short(t), o)
+		return err
+	})
+	if got, found, err := s.Replay(short(t), sku, o.Key); !found || err != nil || got.ID != first.ID {
+		t.Errorf("found %+v, %t, %v", got, found, err)
+	}
+}
+
+func keyRefused(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 1)
+	o := unread(sku, 2)
+	o.Key = newKey(sku, "refused")
+	refused(t, s, sku, service.ErrSoldOut, func() error {
+		_, err := s.Deduct(short(t), o)
+		return err
+	})
+	refused(t, s, sku, service.ErrSoldOut, func() error { return mustBatch(t, s, 0, o)[0].Err })
+	o.Quantity = 1
+	if _, err := s.Deduct(short(t), o); err != nil {
+		t.Errorf("the key is taken by a refusal: %v", err)
+	}
+}
+
+// Redis forgets the keys of deductions by itself, after the time that the setting says.
+func TestKeysExpire(t *testing.T) {
+	t.Parallel()
+	c := dialRedis(t, repotest.Servers.Redis(t).Addr)
+	for want, r := range map[time.Duration]*repo.Redis{
+		service.KeepKeys: repo.NewRedis(c), time.Hour: repo.NewRedis(c).KeepKeysFor(time.Hour),
+	} {
+		s, sku := stock.NewRedis(r), newSKU("expire")
+		mustSet(t, s, sku, 100)
+		for name, write := range ways(s) {
+			o := reads(t, s, unread(sku, 1))
+			o.Key = newKey(sku, name)
+			if err := write(short(t), o); err != nil {
+				t.Fatal(name, err)
+			}
+			left := c.PTTL(t.Context(), "stock:{"+string(sku)+"}:key:"+o.Key.ID).Val()
+			if left > want || left < want-time.Minute {
+				t.Errorf("%s: it is kept for %v, want %v", name, left, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package stock
+
+import (
+	"context"
+
+	"example.com/stock/service"
+)
+
+// An order with an idempotency key is written once: in MySQL a unique index of the orders refuses a second one, in
+// Redis the scripts look for the key first. Here the order is found again.
+
+// Replay is one round trip. Orders of all SKUs have their keys in one index: that a key was used for another SKU is
+// found, by the fingerprint.
+func (m *MySQL) Replay(ctx context.Context, _ service.SKU, key service.Key) (o service.Order, found bool, err error) {
+	const doing = "look for the order of a key"
+	leave, err := m.Enter(ctx, doing, "key "+key.ID)
+	if err != nil {
+		return o, false, err
+	}
+	defer leave()
+	var rows []struct {
+		Order       orderRow `gorm:"embedded"`
+		Fingerprint string   `gorm:"column:fingerprint"`
+	}
+	err = m.On(ctx).Raw("SELECT * FROM orders WHERE idempotency_key = ?", key.ID).Scan(&rows).Error
+	if err != nil {
+		err = m.ReadFault(ctx, doing, err)
+	}
+	m.CountAnswer(err)
+	switch {
+	case err != nil || len(rows) == 0:
+		return o, false, err
+	case rows[0].Fingerprint != key.Fingerprint:
+		return o, false, service.ErrKeyReused
+	}
+	return rows[0].Order.order(), true, nil
+}

@@ -1,0 +1,41 @@
+package stock
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+// orderKeyed is where the order is that was written with an idempotency key.
+func orderKeyed(sku service.SKU, key service.Key) string {
+	return repo.StockKey(sku) + ":key:" + key.ID
+}
+
+// Replay is one round trip. Keys are kept beside the stock of their SKU: that a key was used for another SKU is not
+// found.
+func (r *Redis) Replay(ctx context.Context, sku service.SKU, key service.Key) (o service.Order, found bool, err error) {
+	const doing = "look for the order of a key"
+	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
+	if err != nil {
+		return o, false, err
+	}
+	defer leave()
+	kept, err := r.Client().Get(ctx, orderKeyed(sku, key)).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		r.CountAnswer(nil)
+		return o, false, nil
+	case err != nil:
+		return o, false, repo.RedisFault(ctx, doing, repo.StockKey(sku), err)
+	}
+	r.CountAnswer(nil)
+	if len(kept) < service.KeyLength || kept[:service.KeyLength] != key.Fingerprint {
+		return o, false, service.ErrKeyReused
+	}
+	o, err = decodeOrder(sku, kept[service.KeyLength:])
+	return o, err == nil, err
+}

@@ -1,0 +1,119 @@
+package stock
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+// The origin of the store, and the origins that it remembers of other stores, have keys of their own. In Redis Cluster
+// they are in other slots than the stock.
+const (
+	originKey     = "stock:origin"
+	rememberedKey = "stock:remembered"
+)
+
+//go:embed origin.lua
+var originLua string
+
+//go:embed origin_seeded.lua
+var originSeededLua string
+
+//go:embed origin_remember.lua
+var originRememberLua string
+
+var (
+	replaceOrigin  = redis.NewScript(originLua)
+	noteSeeded     = redis.NewScript(originSeededLua)
+	rememberOrigin = redis.NewScript(originRememberLua)
+)
+
+// Origin is one round trip.
+func (r *Redis) Origin(ctx context.Context) (service.Origin, error) {
+	const doing = "read the origin"
+	values, err := r.Client().HMGet(ctx, originKey, "id", "generation", "lost").Result()
+	if err != nil {
+		return service.Origin{}, repo.RedisFault(ctx, doing, "", err)
+	}
+	if values[0] == nil {
+		return service.Origin{}, nil
+	}
+	f := repo.Fields{Key: originKey, Values: values}
+	o := service.Origin{ID: f.Text(0), Generation: f.Natural(1), Lost: f.Text(2) == "1"}
+	return o, f.Err
+}
+
+// Replace is one round trip.
+func (r *Redis) Replace(ctx context.Context, was, is service.Origin) (bool, error) {
+	return r.note(ctx, "record the origin", replaceOrigin, originKey,
+		was.ID, repo.Decimal(was.Generation), digit(was.Lost), is.ID, repo.Decimal(is.Generation), digit(is.Lost))
+}
+
+// Seed is one round trip, three if the SKU is not known to be seeded: the SKU may be in another slot than the origin,
+// so it is made in one step, and what was done is noted in the origin in another. If the note is missing, because the
+// instance died or lost a reply between the two, the next Seed finds what the SKU leaves behind: its orders, and the
+// ids that are settled, stay when somebody removes the stock by hand.
+func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
+	const doing = "seed stock"
+	if err := repo.CheckQuantity("quantity", quantity); err != nil {
+		return err
+	}
+	values, err := r.Client().HMGet(ctx, originKey, "id", "lost", "seeded:"+string(sku)).Result()
+	if err != nil {
+		return repo.RedisFault(ctx, doing, "", err)
+	}
+	if values[0] != o.ID || values[1] != "0" || values[2] != nil {
+		return nil
+	}
+	_, err = r.set(ctx, doing, sku, quantity, 0, service.Condition{}, neverThere)
+	if err != nil && !errors.Is(err, service.ErrStockReset) { // it is there, or was
+		return err
+	}
+	_, err = r.note(ctx, doing, noteSeeded, originKey, o.ID, string(sku))
+	return err
+}
+
+// Recall is one round trip.
+func (r *Redis) Recall(ctx context.Context, store string) (service.Origin, error) {
+	const doing = "recall an origin"
+	text, err := r.Client().HGet(ctx, rememberedKey, store).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return service.Origin{}, nil
+	case err != nil:
+		return service.Origin{}, repo.RedisFault(ctx, doing, "", err)
+	}
+	generation, id, _ := strings.Cut(text, " ")
+	f := repo.Fields{Key: rememberedKey, Values: []any{generation}}
+	return service.Origin{ID: id, Generation: f.Natural(0)}, f.Err
+}
+
+// Remember is one round trip.
+func (r *Redis) Remember(ctx context.Context, store string, o service.Origin) error {
+	_, err := r.note(ctx, "remember an origin", rememberOrigin, rememberedKey, store, repo.Decimal(o.Generation), o.ID)
+	return err
+}
+
+// note runs a script that answers 1 if it has changed something. The script may be repeated, so a lost reply means only
+// that the server is down.
+func (r *Redis) note(ctx context.Context, doing string, s *redis.Script, key string, args ...any) (bool, error) {
+	n, err := s.Run(ctx, r.Client(), []string{key}, args...).Int()
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", key, repo.RedisFault(ctx, doing, "", err))
+	}
+	return n == 1, nil
+}
+
+func digit(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}

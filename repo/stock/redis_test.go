@@ -1,0 +1,179 @@
+package stock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock"
+	"example.com/stock/repo/stock"
+	"example.com/stock/service"
+)
+
+// Every operation takes the round trips that it says once its script is known.
+func TestRedisRoundTrips(t *testing.T) {
+	t.Parallel()
+	p, s, sound := proxied(t, "redis")
+	sku := newSKU("trips")
+	origin := recorded(t, sound)
+	for _, warm := range []bool{false, true} {
+		trips(t, p, warm, "Set", 2, func() error { _, err := s.Set(short(t), sku, 10); return err })
+		fresh := newSKU("seed")
+		for _, want := range []int{3, 1} {
+			trips(t, p, warm, "Seed", want, func() error { return s.(recorder).Seed(short(t), origin, fresh, 10) })
+		}
+		trips(t, p, warm, "Read", 1, func() error { _, err := s.Read(short(t), sku); return err })
+		trips(t, p, warm, "Write", 1, func() error { return s.Write(short(t), order(mustRead(t, sound, sku))) })
+		trips(t, p, warm, "Deduct", 1, func() error {
+			_, err := s.Deduct(short(t), order(service.Stock{SKU: sku}))
+			return err
+		})
+		trips(t, p, warm, "Orders", 1, func() error { _, _, err := s.Orders(short(t), sku, "", 1); return err })
+	}
+}
+
+func TestRedisKeys(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := dialRedis(t, stacktest.Redis(t).Addr)
+	s := onRedis(c)
+	const sku = service.SKU("keys")
+	o := order(mustSet(t, s, sku, 100))
+	o.Fence = 1_800_000_000_000_000
+	if err := s.Write(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.HGet(ctx, "stock:{keys}", "fence").Val(); got != "1800000000000000" {
+		t.Errorf("fence is stored as %q", got)
+	}
+	mustSet(t, s, sku, 100)
+	if _, err := s.Deduct(ctx, order(service.Stock{SKU: sku})); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.TTL(ctx, "stock:{keys}:orders:1").Val(); got < stock.KeepOrders-time.Minute || got > stock.KeepOrders {
+		t.Errorf("the orders of the epoch that is over are kept for %v, want %v", got, stock.KeepOrders)
+	}
+	for _, key := range []string{"stock:{keys}", "stock:{keys}:orders", "stock:{keys}:settled"} {
+		if got := c.TTL(ctx, key).Val(); got != -1 {
+			t.Errorf("%s expires in %v, want never", key, got)
+		}
+	}
+	// A stock that was removed by hand begins at epoch 1 again, and must not find the orders of its former epoch 1.
+	c.Del(ctx, "stock:{keys}")
+	mustSet(t, s, sku, 100)
+	if all := allOrders(t, s, sku); len(all) != 0 {
+		t.Errorf("orders of a former life: %+v", all)
+	}
+}
+
+// What Redis refuses is not written, not even half, and the error says what to do.
+func TestRedisRefuses(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, row := range []struct {
+		name, says string
+		err        error
+		breaks     func(t *testing.T, c redis.UniversalClient) error
+	}{
+		{"flushed", "", nil, func(_ *testing.T, c redis.UniversalClient) error { return c.ScriptFlush(ctx).Err() }},
+		{"replica", "read-only-replica", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
+			return c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err()
+		}},
+		{"lost-master", "lost its master", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
+			return errors.Join(
+				c.ConfigSet(ctx, "replica-serve-stale-data", "no").Err(),
+				c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(),
+			)
+		}},
+		{"memory", "out-of-memory", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
+			return c.ConfigSet(ctx, "maxmemory", "1").Err()
+		}},
+		{"replicas", "too-few-replicas", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
+			return c.ConfigSet(ctx, "min-replicas-to-write", "1").Err()
+		}},
+		{"hash", "stock:{sku} must be a hash", nil, func(_ *testing.T, c redis.UniversalClient) error {
+			return errors.Join(c.Del(ctx, "stock:{sku}").Err(), c.Set(ctx, "stock:{sku}", "x", 0).Err())
+		}},
+		{"list", "stock:{sku}:orders a list", nil, func(_ *testing.T, c redis.UniversalClient) error {
+			return c.Set(ctx, "stock:{sku}:orders", "x", 0).Err()
+		}},
+		{"no-list", "stock:{sku}:orders is not the orders", nil, func(_ *testing.T, c redis.UniversalClient) error {
+			return c.Del(ctx, "stock:{sku}:orders").Err()
+		}},
+		{"settled", "stock:{sku}:settled a sorted set", nil, func(_ *testing.T, c redis.UniversalClient) error {
+			return errors.Join(c.Del(ctx, "stock:{sku}:settled").Err(), c.Set(ctx, "stock:{sku}:settled", "x", 0).Err())
+		}},
+		{"number", "key stock:{sku} is not stock", nil, func(_ *testing.T, c redis.UniversalClient) error {
+			return c.HSet(ctx, "stock:{sku}", "quantity", "many").Err()
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			c := dialRedis(t, stacktest.Redis(t).Addr)
+			s := onRedis(c)
+			stock := mustSet(t, s, "sku", 100)
+			if err := row.breaks(t, c); err != nil {
+				t.Fatal(err)
+			}
+			before := c.Dump(ctx, "stock:{sku}").Val()
+			write := s.Write
+			if row.name == "number" { // a write does not look at the quantity: that is what it is
+				write = func(ctx context.Context, o service.Order) error { _, err := s.Read(ctx, o.SKU); return err }
+			}
+			err := write(short(t), order(stock))
+			switch {
+			case row.says == "":
+				if err != nil {
+					t.Errorf("error %v, want none", err)
+				}
+				return
+			case err == nil || !strings.Contains(err.Error(), row.says):
+				t.Errorf("error %v, want one that says %q", err, row.says)
+			case errors.Is(err, lock.ErrDown) != (row.err == lock.ErrDown) || errors.Is(err, service.ErrOutcomeUnknown):
+				t.Errorf("error %v matches what it must not, or does not match %v", err, row.err)
+			}
+			if after := c.Dump(ctx, "stock:{sku}").Val(); after != before {
+				t.Errorf("the refusal changed the stock")
+			}
+		})
+	}
+}
+
+// What a SKU's orders take in memory is what the documentation says.
+func TestRedisOrdersTakeRoom(t *testing.T) {
+	t.Parallel()
+	c := dialRedis(t, stacktest.Redis(t).Addr)
+	s := onRedis(c)
+	stock := mustSet(t, s, "room", 10_000)
+	const n = 1000
+	for range n {
+		o := order(stock)
+		o.Strategy, o.RequestID, o.Fence = "redis-watchdog", o.ID, 1_800_000_000_000_000
+		if err := s.Write(short(t), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := c.MemoryUsage(t.Context(), "stock:{room}:orders", 0).Val() / n
+	if each < 250 || each > 400 {
+		t.Errorf("an order takes %d bytes, not some 300", each)
+	}
+}
+
+func TestRedisPassword(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Redis(t)
+	if err := dialRedis(t, server.Addr).ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := onRedis(dialRedis(t, server.Addr))
+	_, err := s.Read(short(t), "sku")
+	told := new(lock.DownError)
+	if !errors.As(err, &told) || told.Error() != "redis is down: wants-a-password" {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,364 @@
+package stock
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+// Read is one round trip, two while the stock is in segments.
+func (m *MySQL) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
+	const doing = "read stock"
+	leave, err := m.Enter(ctx, doing, repo.Reading(sku))
+	if err != nil {
+		return service.Stock{}, err
+	}
+	defer leave()
+	return m.read(ctx, doing, sku)
+}
+
+func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (service.Stock, error) {
+	row, err := selectRow(m.On(ctx), sku, unlocked)
+	if err != nil {
+		err = m.ReadFault(ctx, doing, err)
+		m.CountAnswer(err)
+		return service.Stock{}, err
+	}
+	m.CountAnswer(nil)
+	if row.segmented() {
+		all, err := m.segments(ctx, doing, sku)
+		return all.Stock, err
+	}
+	return row.stock(), nil
+}
+
+// Write is two round trips.
+func (m *MySQL) Write(ctx context.Context, o service.Order) error {
+	if err := checkOrder(o); err != nil {
+		return err
+	}
+	return m.write(ctx, o, blind)
+}
+
+// Swap is two round trips.
+func (m *MySQL) Swap(ctx context.Context, o service.Order) error {
+	if err := checkOrder(o); err != nil {
+		return err
+	}
+	return m.write(ctx, o, swapping)
+}
+
+func (m *MySQL) write(ctx context.Context, o service.Order, k kind) error {
+	const doing = "write order"
+	leave, err := m.Enter(ctx, doing, repo.Writing(o.SKU, o.Segment))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return m.InTwo(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
+		sold, err := sell(tx, o, k, repo.Begin)
+		switch {
+		case err != nil:
+			return nil, err
+		case !sold:
+			return nil, saleRefusal(tx, o, k)
+		}
+		return inserting(o), nil
+	})
+}
+
+// Deduct is two round trips, also if it is refused. An o.Epoch of 0 stands for the current epoch.
+//
+// It is a Batch of one order. A conditional UPDATE would do for the deduction alone, but an order also says what it
+// read, which version that was, and in which epoch.
+func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
+	o.Remaining = 0
+	if err := checkOrder(o); err != nil {
+		return o, err
+	}
+	orders := []service.Order{o}
+	if err := checkBatch(orders); err != nil {
+		return o, err
+	}
+	const doing = "deduct"
+	leave, err := m.Enter(ctx, doing, repo.Writing(o.SKU, 0))
+	if err != nil {
+		return o, err
+	}
+	defer leave()
+	results, err := m.batch(ctx, doing, 0, orders)
+	switch {
+	case err != nil:
+		return o, err
+	case results[0].Err != nil:
+		return o, results[0].Err
+	}
+	return results[0].Order, nil
+}
+
+// A kind of write says which condition it has besides epoch, guard and fence.
+type kind int
+
+const (
+	blind    kind = iota // none
+	swapping             // the stock still has the version that was read
+)
+
+// write makes a sale whose quantity the caller has computed from what it read, in two round trips of a transaction that
+// has begun.
+func write(tx *gorm.DB, o service.Order, k kind) error {
+	sold, err := sell(tx, o, k, "")
+	switch {
+	case err != nil:
+		return err
+	case !sold:
+		return saleRefusal(tx, o, k)
+	}
+	insert := inserting(o)
+	_, err = repo.Send(tx, insert.Text.String(), insert.Args...)
+	return repo.SettledIfTaken(err)
+}
+
+// sell is the UPDATE of Write and Swap, behind the statements of first. It reports whether a row met the conditions.
+// The row of a segment has its guard from the start.
+func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
+	s := repo.Statement{Args: make([]any, 0, 13)}
+	s.Add(first)
+	if o.Segment == 0 {
+		s.Add("UPDATE stock")
+	} else {
+		s.Add("UPDATE stock_segments")
+	}
+	s.Add(" SET sold = sold + ?, version = version + 1, guard = ?", o.Quantity, o.Strategy)
+	s.Add(", quantity = ?", o.Remaining)
+	if o.Fence != 0 {
+		s.Add(", fence = ?", o.Fence)
+	}
+	s.Add(" WHERE sku = ?", string(o.SKU))
+	if o.Segment == 0 {
+		s.Add(" AND guard IN ('', ?)", o.Strategy)
+	} else {
+		s.Add(" AND segment = ? AND guard = ?", o.Segment, o.Strategy)
+	}
+	s.Add(" AND epoch = ?", o.Epoch)
+	if o.Fence != 0 {
+		s.Add(" AND fence <= ?", o.Fence)
+	}
+	// Settle relies on this. The INSERT of a Batch has it instead: see [idUntil].
+	s.Add(" AND ? > UTC_TIMESTAMP(6)", writtenBy(o).UTC())
+	if k == swapping {
+		s.Add(" AND version = ?", o.Version)
+	}
+	rows, err := repo.Send(tx, s.Text.String(), s.Args...)
+	return rows == 1, err
+}
+
+const (
+	insertOrders = "INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left," +
+		" strategy, instance, request_id, fence, segment, created_at, idempotency_key, fingerprint) VALUES "
+	orderValues = ", ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+// inserting is the INSERT of an order. If its id is taken the answer is one for [settledIfTaken].
+func inserting(o service.Order) *repo.Statement {
+	s := &repo.Statement{Args: make([]any, 0, 15)}
+	s.Text.Grow(len(insertOrders) + 2 + len(orderValues))
+	s.Add(insertOrders)
+	s.Add("(?", o.ID)
+	addOrder(s, o)
+	return s
+}
+
+// CanWrite reports whether the server takes what a sale writes: see [repo.MySQL.WriteProbe].
+func (m *MySQL) CanWrite(ctx context.Context) error {
+	return m.WriteProbe(ctx, func(s *repo.Statement, id string) {
+		s.Add(insertOrders+"(?", id)
+		addOrder(s, service.Order{RequestID: strings.Repeat("x", 255), CreatedAt: time.Unix(1, 0)})
+	})
+}
+
+// addOrder adds the values of an order, but for its id.
+func addOrder(s *repo.Statement, o service.Order) {
+	s.Add(orderValues, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining,
+		o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC(), orNull(o.Key.ID),
+		orNull(o.Key.Fingerprint))
+}
+
+// orNull is s, but "" is NULL, of which a unique index takes any number.
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// saleRefusal returns the reason why the UPDATE matched no row. It checks the conditions in the same order as
+// refuse.lua.
+func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
+	row, err := selectRow(tx, o.SKU, unlocked)
+	version, fence := row.Version, row.Fence
+	if err == nil && o.Segment != 0 {
+		var part segmentRow // one that is not there has version 0
+		err = tx.Where("sku = ? AND segment = ?", string(o.SKU), o.Segment).Limit(1).Find(&part).Error
+		version, fence = part.Version, part.Fence
+	}
+	switch {
+	case err != nil:
+		return err
+	case row.Epoch != o.Epoch:
+		return service.ErrStockReset
+	case row.Guard != "" && row.Guard != o.Strategy:
+		return &service.GuardError{Guard: row.Guard}
+	case o.Segment != 0 && version == 0:
+		return service.ErrConflict
+	case o.Fence != 0 && o.Fence < fence:
+		return repo.StaleFence(fence)
+	case k == swapping && version != o.Version:
+		return service.ErrConflict
+	}
+	var late bool
+	if err := tx.Raw("SELECT ? <= UTC_TIMESTAMP(6)", writtenBy(o).UTC()).Row().Scan(&late); err != nil {
+		return err
+	}
+	if late {
+		return service.ErrSettled
+	}
+	return repo.ErrChanged
+}
+
+// Raise is three round trips, and one more where there was nothing to raise; for a segment it is five. After an
+// ErrOutcomeUnknown it may be called again: raising is idempotent.
+func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
+	const doing = "raise fence"
+	leave, err := m.Enter(ctx, doing, repo.Writing(sku, 0))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return m.Transaction(ctx, doing, func(tx *gorm.DB) error {
+		// The fence of the whole is the largest of its segments, and its guard is that of all segments.
+		err := raise(tx, sku, strategy, fence)
+		if err == nil && segment != 0 {
+			err = raiseSegment(tx, sku, segment, strategy, fence)
+		}
+		return repo.Explain(ctx, doing, err)
+	})
+}
+
+func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
+	done := tx.Model(&stockRow{}).
+		Where("sku = ? AND guard IN ('', ?) AND fence < ?", string(sku), strategy, fence).
+		Updates(map[string]any{"fence": fence, "guard": strategy})
+	if done.Error != nil || done.RowsAffected == 1 {
+		return done.Error
+	}
+	row, err := selectRow(tx, sku, unlocked)
+	switch {
+	case err != nil:
+		return err
+	case row.Guard != "" && row.Guard != strategy:
+		return &service.GuardError{Guard: row.Guard}
+	case row.Fence < fence:
+		return repo.ErrChanged
+	}
+	return nil
+}
+
+// raiseSegment makes the segment if it does not exist. A client that was about to make it finds it made, and the fence
+// refuses its later writes.
+func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fence uint64) error {
+	// Lock the row, so that the epoch stays: the UPDATE before has locked it only if there was something to raise.
+	row, err := selectRow(tx, sku, locked)
+	switch {
+	case err != nil:
+		return err
+	case row.Guard != strategy:
+		return repo.ErrChanged
+	}
+	return tx.Clauses(clause.OnConflict{
+		DoUpdates: clause.Assignments(map[string]any{"fence": gorm.Expr("GREATEST(fence, ?)", fence)}),
+	}).Create(&segmentRow{
+		SKU: string(sku), Segment: segment, Version: 1, Epoch: row.Epoch, Fence: fence, Guard: strategy,
+	}).Error
+}
+
+// How selectRow locks the row.
+const (
+	unlocked = ""
+	locked   = " FOR UPDATE"
+)
+
+// selectRow reads a row by its primary key. If there is none it returns service.ErrUnknownSKU.
+func selectRow(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err error) {
+	query := tx.Raw("SELECT sku, quantity, initial, sold, version, epoch, fence, guard FROM stock"+
+		" WHERE sku = ?"+locking, string(sku))
+	if query.Error != nil {
+		return r, query.Error
+	}
+	err = query.Row().Scan(&r.SKU, &r.Quantity, &r.Initial, &r.Sold, &r.Version, &r.Epoch, &r.Fence, &r.Guard)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = repo.UnknownSKU(sku)
+	}
+	return r, err
+}
+
+// A stockRow is a row of stock. It is written by map or in full, never by Updates(stockRow{...}): that leaves zero
+// values out, so stock sold down to 0 would stay as it was.
+type stockRow struct {
+	SKU      string `gorm:"column:sku;primaryKey"`
+	Quantity int64  `gorm:"column:quantity"`
+	Initial  int64  `gorm:"column:initial"`
+	Sold     int64  `gorm:"column:sold"`
+	Version  uint64 `gorm:"column:version"`
+	Epoch    uint64 `gorm:"column:epoch"`
+	Fence    uint64 `gorm:"column:fence"`
+	Guard    string `gorm:"column:guard"`
+}
+
+func (r stockRow) stock() service.Stock {
+	return service.Stock{
+		SKU: service.SKU(r.SKU), Quantity: r.Quantity, Initial: r.Initial, Sold: r.Sold,
+		Version: r.Version, Epoch: r.Epoch, Fence: r.Fence, Guard: r.Guard,
+	}
+}
+
+// TableName is called by gorm.
+func (stockRow) TableName() string { return "stock" }
+
+// An orderRow is a row of orders.
+type orderRow struct {
+	Seq       uint64    `gorm:"column:seq;primaryKey;autoIncrement"`
+	ID        string    `gorm:"column:id"`
+	SKU       string    `gorm:"column:sku"`
+	Epoch     uint64    `gorm:"column:epoch"`
+	Version   uint64    `gorm:"column:version"`
+	Quantity  int64     `gorm:"column:quantity"`
+	Read      int64     `gorm:"column:quantity_read"`
+	Remaining int64     `gorm:"column:quantity_left"`
+	Strategy  string    `gorm:"column:strategy"`
+	Instance  string    `gorm:"column:instance"`
+	RequestID string    `gorm:"column:request_id"`
+	Fence     uint64    `gorm:"column:fence"`
+	Segment   int       `gorm:"column:segment"`
+	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
+}
+
+// TableName is called by gorm.
+func (orderRow) TableName() string { return "orders" }
+
+func (r *orderRow) order() service.Order {
+	return service.Order{
+		ID: r.ID, SKU: service.SKU(r.SKU), Quantity: r.Quantity,
+		Read: r.Read, Remaining: r.Remaining, Version: r.Version, Epoch: r.Epoch,
+		Strategy: r.Strategy, Instance: r.Instance, RequestID: r.RequestID,
+		Fence: r.Fence, Segment: r.Segment, CreatedAt: r.CreatedAt,
+	}
+}

@@ -1,0 +1,199 @@
+package stock
+
+import (
+	"context"
+	_ "embed" // the scripts
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"example.com/stock/internal/redisscript"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+// formerKey returns the key of the orders of an epoch that is over.
+func formerKey(sku service.SKU, epoch uint64) string {
+	return repo.OrdersKey(sku) + ":" + repo.Decimal(epoch)
+}
+
+func pageKeys(sku service.SKU) []string { return []string{repo.StockKey(sku), repo.OrdersKey(sku)} }
+
+func saleKeys(sku service.SKU) []string {
+	return []string{repo.StockKey(sku), repo.OrdersKey(sku), repo.SettledKey(sku)}
+}
+
+func keyedSaleKeys(o service.Order) []string {
+	keys := saleKeys(o.SKU)
+	if o.Key.ID != "" {
+		keys = append(keys, orderKeyed(o.SKU, o.Key))
+	}
+	return keys
+}
+
+// Read is one round trip.
+func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
+	const doing = "read stock"
+	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
+	if err != nil {
+		return service.Stock{}, err
+	}
+	defer leave()
+	values, err := r.Client().HMGet(ctx, repo.StockKey(sku), stockFields...).Result()
+	if err != nil {
+		return service.Stock{}, repo.RedisFault(ctx, doing, repo.StockKey(sku), err)
+	}
+	r.CountAnswer(nil)
+	if values[4] == nil {
+		return service.Stock{}, repo.UnknownSKU(sku)
+	}
+	f := repo.Fields{Key: repo.StockKey(sku), Values: values}
+	stock := f.Stock(sku)
+	return stock, f.Err
+}
+
+// stockFields are the fields of the hash that are not of a segment.
+var stockFields = []string{"quantity", "initial", "sold", "version", "epoch", "fence", "guard"}
+
+// Write is one round trip.
+func (r *Redis) Write(ctx context.Context, o service.Order) error {
+	if err := checkOrder(o); err != nil {
+		return err
+	}
+	return r.write(ctx, o, "")
+}
+
+// Swap is one round trip.
+func (r *Redis) Swap(ctx context.Context, o service.Order) error {
+	if err := checkOrder(o); err != nil {
+		return err
+	}
+	return r.write(ctx, o, repo.Decimal(o.Version))
+}
+
+// write writes o if the stock still has that version; "" stands for any.
+func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
+	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), r.writeArgs(o, version)...)
+	return err
+}
+
+// writeArgs returns the arguments of write.lua.
+func (r *Redis) writeArgs(o service.Order, version string) []any {
+	return []any{
+		repo.Decimal(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
+		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint,
+		r.KeepKeys().Milliseconds(),
+	}
+}
+
+// Deduct is one round trip. An o.Epoch of 0 stands for the current epoch.
+func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
+	o.Remaining = 0
+	if err := checkOrder(o); err != nil {
+		return o, err
+	}
+	const doing = "deduct"
+	reply, err := r.Run(ctx, doing, deductScript, keyedSaleKeys(o),
+		decimalOrAny(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
+		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, r.KeepKeys().Milliseconds())
+	if err != nil {
+		return o, err
+	}
+	f := repo.Fields{Key: repo.StockKey(o.SKU), Values: reply}
+	o.Read, o.Remaining, o.Version, o.Epoch = f.Integer(1), f.Integer(2), f.Natural(3), f.Natural(4)
+	return o, f.Err
+}
+
+// Raise is one round trip. After an ErrOutcomeUnknown it may be called again: raising is idempotent.
+func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
+	_, err := r.Run(ctx, "raise fence", raiseScript, []string{repo.StockKey(sku)},
+		strategy, repo.Decimal(fence), segmentField(segment, ""))
+	return err
+}
+
+//go:embed refuse.lua
+var refuseLua string
+
+//go:embed write.lua
+var writeLua string
+
+//go:embed deduct.lua
+var deductLua string
+
+//go:embed refill.lua
+var refillLua string
+
+//go:embed set.lua
+var setLua string
+
+//go:embed orders.lua
+var ordersLua string
+
+//go:embed settle.lua
+var settleLua string
+
+//go:embed find.lua
+var findLua string
+
+//go:embed raise.lua
+var raiseLua string
+
+var (
+	writeScript  = redisscript.New(refuseLua + writeLua)
+	deductScript = redisscript.New(refuseLua + deductLua)
+	refillScript = redisscript.New(refillLua)
+	setScript    = redisscript.New(setLua)
+	ordersScript = redisscript.New(ordersLua)
+	settleScript = redisscript.New(settleLua)
+	findScript   = redisscript.New(findLua)
+	raiseScript  = redisscript.New(raiseLua)
+)
+
+// An order in Redis is JSON. What the script of Deduct finds out comes first, so that the script can put it there
+// without parsing the rest.
+type (
+	redisOrder struct {
+		redisResult
+		redisRequest
+	}
+	redisResult struct {
+		Read      int64  `json:"read"`
+		Remaining int64  `json:"remaining"`
+		Version   uint64 `json:"version"`
+		Epoch     uint64 `json:"epoch"`
+	}
+	redisRequest struct {
+		ID        string    `json:"order_id"`
+		Quantity  int64     `json:"quantity"`
+		Strategy  string    `json:"strategy"`
+		Instance  string    `json:"instance"`
+		RequestID string    `json:"request_id"`
+		Fence     uint64    `json:"fence"`
+		Segment   int       `json:"segment,omitempty"`
+		CreatedAt time.Time `json:"created_at"`
+	}
+)
+
+func requestOf(o service.Order) redisRequest {
+	return redisRequest{o.ID, o.Quantity, o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC()}
+}
+
+func encodeOrder(o service.Order) string {
+	return repo.Encode(redisOrder{redisResult{o.Read, o.Remaining, o.Version, o.Epoch}, requestOf(o)})
+}
+
+// encodeOrderTail encodes o without the opening brace and without what Deduct finds out.
+func encodeOrderTail(o service.Order) string { return repo.Encode(requestOf(o))[1:] }
+
+func decodeOrder(sku service.SKU, text string) (service.Order, error) {
+	var o redisOrder
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return service.Order{}, fmt.Errorf("decode order: %w", err)
+	}
+	return service.Order{
+		ID: o.ID, SKU: sku, Quantity: o.Quantity,
+		Read: o.Read, Remaining: o.Remaining, Version: o.Version, Epoch: o.Epoch,
+		Strategy: o.Strategy, Instance: o.Instance, RequestID: o.RequestID,
+		Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt,
+	}, nil
+}

@@ -1,0 +1,207 @@
+package stock
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+	"example.com/stock/service/order"
+)
+
+// A segmentRow is a row of stock_segments. The segments of a SKU belong to its current epoch: a new one begins without
+// any.
+type segmentRow struct {
+	SKU      string `gorm:"column:sku;primaryKey"`
+	Segment  int    `gorm:"column:segment;primaryKey"`
+	Quantity int64  `gorm:"column:quantity"`
+	Sold     int64  `gorm:"column:sold"`
+	Version  uint64 `gorm:"column:version"`
+	Epoch    uint64 `gorm:"column:epoch"`
+	Fence    uint64 `gorm:"column:fence"`
+	Guard    string `gorm:"column:guard"`
+}
+
+// TableName is called by gorm.
+func (segmentRow) TableName() string { return "stock_segments" }
+
+// segmented reports whether the stock is in segments: units that are neither in this row nor sold from it have been
+// moved to them. A ledger does not use segments, and may have taken units off.
+func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial && r.Guard != order.Guard }
+
+// addSegments makes r the whole of the stock, with all segments. It is one round trip.
+func (r *stockRow) addSegments(tx *gorm.DB) error {
+	var rows []segmentRow
+	err := tx.Where("sku = ?", r.SKU).Find(&rows).Error
+	for _, part := range rows {
+		r.addSegment(part)
+	}
+	return err
+}
+
+func (r *stockRow) addSegment(part segmentRow) {
+	r.Quantity += part.Quantity
+	r.Sold += part.Sold
+	r.Version += part.Version
+	r.Fence = max(r.Fence, part.Fence)
+}
+
+// selectParts reads the row of the stock, as number 0, and those of its segments. It is one statement because only that
+// sees all of them at the same moment, whatever the isolation level.
+const selectParts = `SELECT 0 AS segment, sku, quantity, sold, version, epoch, fence, guard, initial
+FROM stock WHERE sku = ?
+UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0
+FROM stock_segments WHERE sku = ? ORDER BY segment`
+
+// Segments is one round trip.
+func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
+	const doing = "read segments"
+	leave, err := m.Enter(ctx, doing, repo.Reading(sku))
+	if err != nil {
+		return service.Segments{}, err
+	}
+	defer leave()
+	return m.segments(ctx, doing, sku)
+}
+
+func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (service.Segments, error) {
+	var rows []struct {
+		Part    segmentRow `gorm:"embedded"`
+		Initial int64      `gorm:"column:initial"`
+	}
+	err := m.On(ctx).Raw(selectParts, string(sku), string(sku)).Scan(&rows).Error
+	switch {
+	case err != nil:
+		return service.Segments{}, m.ReadFault(ctx, doing, err)
+	case len(rows) == 0 || rows[0].Part.Segment != 0:
+		return service.Segments{}, repo.UnknownSKU(sku)
+	}
+	first := rows[0].Part
+	whole := stockRow{
+		SKU: first.SKU, Quantity: first.Quantity, Initial: rows[0].Initial, Sold: first.Sold,
+		Version: first.Version, Epoch: first.Epoch, Fence: first.Fence, Guard: first.Guard,
+	}
+	all := service.Segments{Reserve: whole.Quantity}
+	segmented := whole.segmented() // otherwise they are empty, and Read does not look at them
+	for _, row := range rows[1:] {
+		p := row.Part
+		if segmented {
+			whole.addSegment(p)
+		}
+		all.Rows = append(all.Rows, service.Segment{
+			Number: p.Segment, Quantity: p.Quantity, Version: p.Version, Fence: p.Fence,
+		})
+	}
+	all.Stock = whole.stock()
+	return all, nil
+}
+
+// Refill is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each
+// segment to take from.
+func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
+	if err := checkRefill(g); err != nil {
+		return err
+	}
+	const doing = "refill segment"
+	leave, err := m.Enter(ctx, doing, repo.Writing(g.SKU, 0))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	err = m.Transaction(ctx, doing, func(tx *gorm.DB) error { return repo.Explain(ctx, doing, refill(tx, g)) })
+	if errors.Is(err, service.ErrOutcomeUnknown) {
+		return repo.IdempotentFailure(ctx, doing, err)
+	}
+	return err
+}
+
+// refill locks the row of the stock first, even if nothing is taken from the reserve: there refills, and setting the
+// stock, wait for each other. Sales of other segments go on, since they touch rows of their own.
+func refill(tx *gorm.DB, g service.Refill) error {
+	done := tx.Model(&stockRow{}).
+		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?",
+			string(g.SKU), g.Epoch, g.Strategy, g.Reserve).
+		Updates(map[string]any{
+			"quantity": gorm.Expr("quantity - ?", g.Reserve), "version": gorm.Expr("version + 1"), "guard": g.Strategy,
+		})
+	switch {
+	case done.Error != nil:
+		return done.Error
+	case done.RowsAffected == 0:
+		return refillRefusal(tx, g)
+	}
+	moved := g.Reserve
+	for _, row := range g.From {
+		// change checks the version that was read, so the quantity is still the one that was read.
+		moved += row.Quantity
+		if err := change(tx, g, row, map[string]any{"quantity": 0}); err != nil {
+			return err
+		}
+	}
+	if g.Into.Version > 0 {
+		return change(tx, g, g.Into, map[string]any{"quantity": gorm.Expr("quantity + ?", moved)})
+	}
+	err := tx.Create(&segmentRow{
+		SKU: string(g.SKU), Segment: g.Into.Number, Quantity: moved, Version: 1, Epoch: g.Epoch, Guard: g.Strategy,
+	}).Error
+	if mysqlerr.Number(err) == mysqlerr.DupEntry {
+		return service.ErrConflict
+	}
+	return err
+}
+
+// change updates a segment if it still has the version that was read.
+func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]any) error {
+	set["version"] = gorm.Expr("version + 1")
+	done := tx.Model(&segmentRow{}).
+		Where("sku = ? AND segment = ? AND epoch = ? AND version = ?", string(g.SKU), as.Number, g.Epoch, as.Version).
+		Updates(set)
+	if done.Error == nil && done.RowsAffected == 0 {
+		return service.ErrConflict
+	}
+	return done.Error
+}
+
+// refillRefusal returns the reason why the UPDATE matched no row.
+func refillRefusal(tx *gorm.DB, g service.Refill) error {
+	row, err := selectRow(tx, g.SKU, unlocked)
+	switch {
+	case err != nil:
+		return err
+	case row.Epoch != g.Epoch:
+		return service.ErrStockReset
+	case row.Guard != "" && row.Guard != g.Strategy:
+		return &service.GuardError{Guard: row.Guard}
+	default:
+		return service.ErrConflict
+	}
+}
+
+// endSegments removes all segments of a stock that was just set, and whose row is locked. It is one round trip, four if
+// there are any.
+//
+// A client that has read a segment finds it gone. The versions of the segments are added to that of the stock, which
+// must not go back. The first look locks nothing: locking a range without rows locks the gap, in which others may be
+// about to insert.
+func endSegments(tx *gorm.DB, sku service.SKU) error {
+	var there int64
+	own := func() *gorm.DB { return tx.Model(&segmentRow{}).Where("sku = ?", string(sku)) }
+	if err := own().Count(&there).Error; err != nil || there == 0 {
+		return err
+	}
+	var versions uint64
+	err := own().Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Select("COALESCE(SUM(version), 0)").Scan(&versions).Error
+	if err != nil {
+		return err
+	}
+	if err := own().Delete(&segmentRow{}).Error; err != nil {
+		return err
+	}
+	return tx.Model(&stockRow{}).Where("sku = ?", string(sku)).
+		Update("version", gorm.Expr("version + ?", versions)).Error
+}

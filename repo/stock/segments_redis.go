@@ -1,0 +1,89 @@
+package stock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+// segmentField returns the name of a segment's field in the hash of its SKU. Segments are in the same hash as the
+// whole, so that one command reads all of them as they are at one moment. Segment 0, the whole stock, has no prefix and
+// no fields of its own: its name is "".
+func segmentField(segment int, field string) string {
+	if segment == 0 {
+		return ""
+	}
+	return strconv.Itoa(segment) + "." + field
+}
+
+// Segments is one round trip.
+func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
+	const doing = "read segments"
+	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
+	if err != nil {
+		return service.Segments{}, err
+	}
+	defer leave()
+	hash, err := r.Client().HGetAll(ctx, repo.StockKey(sku)).Result()
+	switch {
+	case err != nil:
+		return service.Segments{}, repo.RedisFault(ctx, doing, repo.StockKey(sku), err)
+	case hash["epoch"] == "":
+		return service.Segments{}, repo.UnknownSKU(sku)
+	}
+	f := repo.Fields{Key: repo.StockKey(sku)}
+	for _, name := range stockFields {
+		f.Values = append(f.Values, hash[name])
+	}
+	all := service.Segments{Stock: f.Stock(sku)}
+	all.Reserve = all.Quantity
+	for name := range hash {
+		number, ok := strings.CutSuffix(name, ".quantity")
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(number)
+		f.Fail(err)
+		row := segmentOf(&f, n, hash)
+		all.Rows = append(all.Rows, row)
+		all.Reserve -= row.Quantity
+	}
+	slices.SortFunc(all.Rows, func(a, b service.Segment) int { return cmp.Compare(a.Number, b.Number) })
+	return all, f.Err
+}
+
+// segmentOf returns segment n of the hash.
+func segmentOf(f *repo.Fields, n int, hash map[string]string) service.Segment {
+	own := repo.Fields{Key: f.Key, Values: []any{
+		hash[segmentField(n, "quantity")], hash[segmentField(n, "version")], hash[segmentField(n, "fence")],
+	}}
+	row := service.Segment{Number: n, Quantity: own.Integer(0), Version: own.Natural(1), Fence: own.Natural(2)}
+	f.Fail(own.Err)
+	return row
+}
+
+// Refill is one round trip.
+func (r *Redis) Refill(ctx context.Context, f service.Refill) error {
+	if err := checkRefill(f); err != nil {
+		return err
+	}
+	args := []any{
+		repo.Decimal(f.Epoch), f.Strategy, f.Reserve, segmentField(f.Into.Number, ""),
+		repo.Decimal(f.Into.Version),
+	}
+	for _, row := range f.From {
+		args = append(args, segmentField(row.Number, ""), repo.Decimal(row.Version))
+	}
+	const doing = "refill segment"
+	_, err := r.Run(ctx, doing, refillScript, []string{repo.StockKey(f.SKU)}, args...)
+	if errors.Is(err, service.ErrOutcomeUnknown) {
+		return repo.IdempotentFailure(ctx, doing, err)
+	}
+	return err
+}

@@ -1,0 +1,620 @@
+package stock_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock"
+	"example.com/stock/repo/repotest"
+	"example.com/stock/repo/stock"
+	"example.com/stock/service"
+)
+
+// settling are the clauses about Settle.
+var settling = []clause{
+	{"settle-written", "An order that was written is found as it was given, in this epoch or before.", settleWritten},
+	{"settle-absent", "An order that was settled as absent is never written, whichever way it comes.", settleAbsent},
+	{"settle-epochs", "That holds after the stock was set anew, also for sales that name no epoch.", settleEpochs},
+	{"settle-hidden", "What is settled is on no page, and in no number of the stock.", settleHidden},
+	{"settle-segment", "It holds for sales from segments.", settleSegment},
+	{"settle-pages", "An order is found among thousands.", settlePages},
+	{"settle-unknown", "It makes no SKU, and takes ids of the service's form only.", settleUnknown},
+	{"settle-old", "Of an order so old that it may have been removed nothing is said; none can be written.", settleOld},
+	{"settle-race", "Sales and settlements of the same ids agree, whoever comes first.", settleRace},
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	everywhere(t, settling)
+}
+
+// settle asks for an answer until there is one: a store may say that it is not decided yet.
+func settle(t testing.TB, s shop, sku service.SKU, id string) (service.Order, bool) {
+	t.Helper()
+	ctx := short(t)
+	for {
+		o, written, err := s.(service.Settler).Settle(ctx, sku, id)
+		if err == nil {
+			return o, written
+		}
+		if !errors.Is(err, service.ErrUndecided) || ctx.Err() != nil {
+			t.Fatalf("settle %s: %v", id, err)
+		}
+	}
+}
+
+func wantAbsent(t testing.TB, s shop, sku service.SKU, id string) {
+	t.Helper()
+	if o, written := settle(t, s, sku, id); written {
+		t.Errorf("order %s is there, want absent: %+v", id, o)
+	}
+}
+
+func wantWritten(t testing.TB, s shop, o service.Order) {
+	t.Helper()
+	if got, written := settle(t, s, o.SKU, o.ID); !written || got != o {
+		t.Errorf("settled as written %v: %+v\nwant %+v", written, got, o)
+	}
+}
+
+func settleWritten(t *testing.T, s shop, sku service.SKU) {
+	var all []service.Order
+	for range 3 {
+		stock := mustSet(t, s, sku, 100)
+		w := numbered(stock)
+		if err := s.Write(short(t), w); err != nil {
+			t.Fatal(err)
+		}
+		d, err := s.Deduct(short(t), numbered(service.Stock{SKU: sku}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range append(all, w, d) {
+			wantWritten(t, s, o)
+			wantWritten(t, s, o)
+		}
+		all = append(all, w, d)
+	}
+	balanced(t, s, sku, 2)
+}
+
+// ways are the writes of a store, each of an order.
+func ways(s shop) map[string]func(context.Context, service.Order) error {
+	all := map[string]func(context.Context, service.Order) error{
+		"Write": s.Write, "Swap": s.Swap,
+		"Deduct": func(ctx context.Context, o service.Order) error { _, err := s.Deduct(ctx, o); return err },
+		"Batch": func(ctx context.Context, o service.Order) error {
+			results, err := s.Batch(ctx, 0, []service.Order{o})
+			if err == nil {
+				err = results[0].Err
+			}
+			return err
+		},
+	}
+	if m, is := s.(*stock.MySQL); is {
+		all["Transact"] = func(ctx context.Context, o service.Order) error {
+			return m.Transact(ctx, o.SKU, false, func(ctx context.Context, tx service.Store) error {
+				if _, err := tx.Read(ctx, o.SKU); err != nil {
+					return err
+				}
+				_ = tx.Write(ctx, o) // swallowed: the deduction must not be written without its order
+				return nil
+			})
+		}
+	}
+	return all
+}
+
+func settleAbsent(t *testing.T, s shop, sku service.SKU) {
+	stock := mustSet(t, s, sku, 100)
+	for name, write := range ways(s) {
+		o := numbered(stock)
+		wantAbsent(t, s, sku, o.ID)
+		refused(t, s, sku, service.ErrSettled, func() error { return write(short(t), o) })
+		wantAbsent(t, s, sku, o.ID)
+		refused(t, s, sku, service.ErrSettled, func() error { return write(short(t), o) })
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	for name, write := range ways(s) {
+		if err := write(short(t), numbered(mustRead(t, s, sku))); err != nil {
+			t.Errorf("%s of another order: %v", name, err)
+		}
+	}
+	balanced(t, s, sku, len(ways(s)))
+}
+
+func settleEpochs(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	o := numbered(service.Stock{SKU: sku})
+	wantAbsent(t, s, sku, o.ID)
+	for range 3 {
+		mustSet(t, s, sku, 100)
+		refused(t, s, sku, service.ErrSettled, func() error { _, err := s.Deduct(short(t), o); return err })
+	}
+	wantAbsent(t, s, sku, o.ID)
+}
+
+func settleHidden(t *testing.T, s shop, sku service.SKU) {
+	for range 2 {
+		stock := mustSet(t, s, sku, 100)
+		for range 5 {
+			wantAbsent(t, s, sku, uuid.Must(uuid.NewV7()).String())
+		}
+		if got := mustRead(t, s, sku); got != stock || len(allOrders(t, s, sku)) != 0 {
+			t.Errorf("%+v, want %+v; orders %+v", got, stock, allOrders(t, s, sku))
+		}
+	}
+}
+
+func settleSegment(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 100)
+	refill(t, s, sku, 3, 10)
+	all := parts(t, s, sku)
+	there, gone := fromSegment(all, 3), fromSegment(all, 3)
+	there.ID, gone.ID = uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
+	wantAbsent(t, s, sku, gone.ID)
+	refused(t, s, sku, service.ErrSettled, func() error { return s.Swap(short(t), gone) })
+	if err := s.Swap(short(t), there); err != nil {
+		t.Fatal(err)
+	}
+	wantWritten(t, s, there)
+	parts(t, s, sku)
+	balanced(t, s, sku, 1)
+}
+
+func settlePages(t *testing.T, s shop, sku service.SKU) {
+	var mine []service.Order
+	mustSet(t, s, sku, 10_000)
+	for i := range 2105 {
+		o, err := s.Deduct(short(t), numbered(service.Stock{SKU: sku}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains([]int{0, 104, 105, 1104, 1105, 2104}, i) {
+			mine = append(mine, o)
+		}
+	}
+	for _, o := range mine {
+		wantWritten(t, s, o)
+	}
+	wantAbsent(t, s, sku, uuid.Must(uuid.NewV7()).String())
+}
+
+func settleUnknown(t *testing.T, s shop, sku service.SKU) {
+	id := uuid.Must(uuid.NewV7()).String()
+	if _, _, err := s.(service.Settler).Settle(short(t), sku, id); !errors.Is(err, service.ErrUnknownSKU) {
+		t.Errorf("error %v, want ErrUnknownSKU", err)
+	}
+	if _, err := s.Read(short(t), sku); !errors.Is(err, service.ErrUnknownSKU) {
+		t.Errorf("read: %v, want ErrUnknownSKU", err)
+	}
+	mustSet(t, s, sku, 1)
+	for _, wrong := range []string{
+		"", "x", uuid.NewString(), "{" + id + "}", "urn:uuid:" + id, id[:35], "0190B2F4-0000-7000-8000-00000000000A",
+	} {
+		if _, _, err := s.(service.Settler).Settle(short(t), sku, wrong); invalid(err) != repotest.ErrInvalid {
+			t.Errorf("id %q: %v, want an InvalidError", wrong, err)
+		}
+	}
+}
+
+// agedID is an id that was made so long ago.
+func agedID(age time.Duration) string {
+	u := uuid.Must(uuid.NewV7())
+	var stamp [8]byte
+	binary.BigEndian.PutUint64(stamp[:], uint64(time.Now().Add(-age).UnixMilli())<<16)
+	copy(u[:6], stamp[:6])
+	return u.String()
+}
+
+func settleOld(t *testing.T, s shop, sku service.SKU) {
+	present := mustSet(t, s, sku, 100)
+	for age, old := range map[time.Duration]bool{
+		stock.KeepOrders/2 - time.Hour: false, stock.KeepOrders/2 + time.Minute: true, 10 * stock.KeepOrders: true,
+	} {
+		o := numbered(present)
+		o.ID = agedID(age)
+		_, written, err := s.(service.Settler).Settle(short(t), sku, o.ID)
+		if errors.Is(err, service.ErrTooOld) != old || !old && err != nil || written {
+			t.Errorf("age %v: written %v, %v; want too old: %v", age, written, err, old)
+		}
+		for name, write := range ways(s) {
+			refused(t, s, sku, service.ErrSettled, func() error { return write(short(t), o) })
+			if t.Failed() {
+				t.Fatal(age, name)
+			}
+		}
+	}
+}
+
+func settleRace(t *testing.T, s shop, sku service.SKU) {
+	mustSet(t, s, sku, 1000)
+	var all sync.WaitGroup
+	var sold atomic.Int64
+	for range 20 {
+		o := numbered(service.Stock{SKU: sku})
+		all.Go(func() {
+			_, err := s.Deduct(short(t), o)
+			if err == nil {
+				sold.Add(1)
+			} else if !errors.Is(err, service.ErrSettled) {
+				t.Error(err)
+			}
+			if _, written := settle(t, s, sku, o.ID); written != (err == nil) {
+				t.Errorf("told %v, and settled as written: %v", err, written)
+			}
+		})
+		for range 2 {
+			all.Go(func() {
+				_, first := settle(t, s, sku, o.ID)
+				if _, second := settle(t, s, sku, o.ID); first != second {
+					t.Errorf("settled as written %v, then as %v", first, second)
+				}
+			})
+		}
+	}
+	all.Wait()
+	balanced(t, s, sku, int(sold.Load()))
+}
+
+// A write whose request is held on its way, or whose client has gone, is settled as absent while it is under way, and
+// never appears when it arrives.
+func TestSettledWhileOnItsWay(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		store, op, word string
+	}{
+		{"redis", "Write", "evalsha"},
+		{"redis", "Swap", "evalsha"},
+		{"redis", "Deduct", "evalsha"},
+		{"mysql", "Write", "START TRANSACTION"},
+		{"mysql", "Write", "UPDATE"},
+		{"mysql", "Write", "INSERT"},
+		{"mysql", "Swap", "INSERT"},
+		{"mysql", "Deduct", "UPDATE"},
+		{"mysql", "Deduct", "INSERT"},
+		{"mysql", "Transact", "INSERT"},
+	} {
+		t.Run(row.store+"/"+row.op+"/"+row.word, func(t *testing.T) {
+			t.Parallel()
+			p, broken, sound := proxied(t, row.store)
+			sku := newSKU("way")
+			mustSet(t, sound, sku, 100)
+			if _, err := broken.Deduct(short(t), order(service.Stock{SKU: sku})); err != nil { // loads the script
+				t.Fatal(err)
+			}
+			stock := mustSet(t, sound, sku, 100)
+			if err := broken.Write(short(t), order(stock)); err != nil {
+				t.Fatal(err)
+			}
+			o := numbered(mustRead(t, sound, sku))
+			held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(row.word), Do: wire.Hold})
+			ended := make(chan error, 1)
+			go func() { ended <- ways(broken)[row.op](short(t), o) }()
+			<-held.Sprung()
+			wantAbsent(t, sound, sku, o.ID)
+			held.Release()
+			if err := <-ended; !errors.Is(err, service.ErrSettled) {
+				t.Errorf("the write that came late: %v, want ErrSettled", err)
+			}
+			wantAbsent(t, sound, sku, o.ID)
+			balanced(t, sound, sku, 1)
+		})
+	}
+}
+
+// A COMMIT that is held on its way: the transaction has the id, so that nothing is decided before it has ended. Only
+// that of a Transact goes by itself.
+func TestSettleWaitsForTheTransaction(t *testing.T) {
+	t.Parallel()
+	for _, committed := range []bool{true, false} {
+		p, broken, sound := proxied(t, "mysql")
+		sku := newSKU("open")
+		o := numbered(mustSet(t, sound, sku, 100))
+		mustRead(t, broken, sku) // its connection says "autocommit" first
+		held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- ways(broken)["Transact"](ctx, o) }()
+		<-held.Sprung()
+		if err := <-ended; !errors.Is(err, service.ErrOutcomeUnknown) {
+			t.Fatalf("the write: %v, want ErrOutcomeUnknown", err)
+		}
+		for range 2 {
+			_, written, err := sound.(service.Settler).Settle(short(t), sku, o.ID)
+			if !errors.Is(err, service.ErrUndecided) {
+				t.Errorf("while the transaction is open: written %v, %v; want ErrUndecided", written, err)
+			}
+		}
+		if committed {
+			held.Release()
+			for len(allOrders(t, sound, sku)) == 0 {
+				<-time.After(time.Millisecond)
+			}
+			wantWritten(t, sound, o)
+			balanced(t, sound, sku, 1)
+			continue
+		}
+		p.Cut()
+		wantAbsent(t, sound, sku, o.ID)
+		balanced(t, sound, sku, 0)
+	}
+}
+
+// A Redis that was stopped with the write in its socket: when it goes on it may serve the latest request first.
+func TestSettledWhileRedisSleeps(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Server(t, stack.Redis)
+	c := dialRedis(t, server.Addr)
+	const sku = service.SKU("asleep")
+	seller := onRedis(dialRedis(t, server.Addr))
+	mustSet(t, seller, sku, 1000)
+	if _, err := seller.Deduct(short(t), order(service.Stock{SKU: sku})); err != nil {
+		t.Fatal(err)
+	}
+	sold := 1
+	for i := range 20 {
+		if err := server.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		o := numbered(service.Stock{SKU: sku})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := seller.Deduct(ctx, o)
+		cancel()
+		if !errors.Is(err, service.ErrOutcomeUnknown) && !errors.Is(err, lock.ErrDown) {
+			t.Fatal(err)
+		}
+		if err := server.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		_, written := settle(t, seller, sku, o.ID)
+		if written {
+			sold++
+		}
+		if err := c.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, still := settle(t, seller, sku, o.ID); still != written {
+			t.Fatalf("%d: settled as written %v, then as %v", i, written, still)
+		}
+		balanced(t, seller, sku, sold)
+	}
+}
+
+// CLIENT PAUSE keeps writes back in the server: what was sent before is settled as absent if the settlement is served
+// first.
+func TestSettledWhileRedisHoldsWritesBack(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Server(t, stack.Redis)
+	c := dialRedis(t, server.Addr)
+	s := onRedis(c)
+	const sku = service.SKU("paused")
+	mustSet(t, s, sku, 100)
+	if err := c.Do(t.Context(), "CLIENT", "PAUSE", 500, "WRITE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := numbered(service.Stock{SKU: sku})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := s.Deduct(ctx, o); !errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Fatalf("%v, want ErrOutcomeUnknown", err)
+	}
+	_, first := settle(t, s, sku, o.ID)
+	_, second := settle(t, s, sku, o.ID)
+	if first != second {
+		t.Errorf("settled as written %v, then as %v", first, second)
+	}
+	orders := 0
+	if first {
+		orders = 1
+	}
+	balanced(t, s, sku, orders)
+}
+
+// What is settled is forgotten when nothing that was on its way then can be written any more, and not before.
+func TestSettledIsForgotten(t *testing.T) {
+	t.Parallel()
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		c := dialRedis(t, stacktest.Redis(t).Addr)
+		s := onRedis(c)
+		mustSet(t, s, "sku", 100)
+		first, second := uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
+		wantAbsent(t, s, "sku", first)
+		score := c.ZScore(t.Context(), "stock:{sku}:settled", first).Val()
+		left := time.Until(time.UnixMilli(int64(score)))
+		if left < stock.KeepOrders-time.Minute || left > stock.KeepOrders+time.Minute {
+			t.Errorf("it is remembered for %v, want %v", left, stock.KeepOrders)
+		}
+		c.ZAdd(t.Context(), "stock:{sku}:settled", redis.Z{Member: first, Score: 1})
+		wantAbsent(t, s, "sku", second)
+		if all := c.ZRange(t.Context(), "stock:{sku}:settled", 0, -1).Val(); !slices.Equal(all, []string{second, ""}) {
+			t.Errorf("settled are %q", all)
+		}
+	})
+	t.Run("mysql", func(t *testing.T) {
+		t.Parallel()
+		db := openMySQL(t, database(t))
+		s := onMySQL(db)
+		mustSet(t, s, "sku", 100)
+		first, second := uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
+		wantAbsent(t, s, "sku", first)
+		old := time.Now().UTC().Add(-stock.KeepOrders - time.Minute)
+		if err := db.Exec("UPDATE orders SET created_at = ?", old).Error; err != nil {
+			t.Fatal(err)
+		}
+		wantAbsent(t, s, "sku", second)
+		var left []string
+		err := db.Raw("SELECT id FROM orders").Scan(&left).Error
+		if err != nil || fmt.Sprint(left) != fmt.Sprint([]string{second}) {
+			t.Errorf("%v, %v; want the second alone", left, err)
+		}
+	})
+}
+
+// Orders that an earlier version of this service has left are found.
+func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
+	t.Parallel()
+	c := dialRedis(t, stacktest.Redis(t).Addr)
+	s := onRedis(c)
+	o := numbered(mustSet(t, s, "sku", 100))
+	if err := s.Write(short(t), o); err != nil {
+		t.Fatal(err)
+	}
+	// As it was: the list had the epoch in its name, and nothing before the orders.
+	c.LPop(t.Context(), "stock:{sku}:orders")
+	c.Rename(t.Context(), "stock:{sku}:orders", "stock:{sku}:orders:1")
+	c.Del(t.Context(), "stock:{sku}:settled")
+	wantWritten(t, s, o)
+	mustSet(t, s, "sku", 100)
+	wantWritten(t, s, o)
+	wantAbsent(t, s, "sku", uuid.Must(uuid.NewV7()).String())
+	balanced(t, s, "sku", 0)
+}
+
+// The number of settled ids is bounded: beyond it nothing is decided, until some are forgotten.
+func TestSettledIsBounded(t *testing.T) {
+	t.Parallel()
+	const most = 100_000
+	full := func(t *testing.T, s shop) {
+		t.Helper()
+		_, _, err := s.(service.Settler).Settle(short(t), "sku", uuid.Must(uuid.NewV7()).String())
+		if !errors.Is(err, service.ErrUndecided) {
+			t.Errorf("error %v, want ErrUndecided", err)
+		}
+	}
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		c := dialRedis(t, stacktest.Redis(t).Addr)
+		s := onRedis(c)
+		mustSet(t, s, "sku", 100)
+		members := make([]redis.Z, most)
+		for i := range members {
+			members[i] = redis.Z{Member: i, Score: float64(time.Now().Add(time.Hour).UnixMilli())}
+		}
+		c.ZAdd(t.Context(), "stock:{sku}:settled", members...)
+		full(t, s)
+	})
+	t.Run("mysql", func(t *testing.T) {
+		t.Parallel()
+		db := openMySQL(t, database(t))
+		s := onMySQL(db)
+		mustSet(t, s, "sku", 100)
+		err := db.Exec("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left," +
+			" strategy, instance, request_id, fence, created_at)" +
+			" SELECT CONCAT('many-', seq), 'sku', 0, 0, 0, 0, 0, 'tombstone', '', '', 0, UTC_TIMESTAMP(6)" +
+			" FROM seq_1_to_100000").Error
+		if err != nil {
+			t.Fatal(err)
+		}
+		full(t, s)
+	})
+}
+
+// semisync starts a MariaDB whose commits wait for a replica that is not there, once that is switched on, and returns
+// its DSN.
+func semisync(t *testing.T) string {
+	t.Helper()
+	server, missing := exec.LookPath("mariadbd")
+	install, also := exec.LookPath("mariadb-install-db")
+	if err := errors.Join(missing, also); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	common := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--innodb-log-file-size=16M"}
+	if os.Geteuid() == 0 {
+		common = append(common, "--user=root")
+	}
+	prepare := exec.CommandContext(t.Context(), install,
+		append(common, "--auth-root-authentication-method=normal", "--skip-test-db")...)
+	if out, err := prepare.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	_, port, _ := net.SplitHostPort(addr)
+	free.Close()
+	cmd := exec.Command(server, append(common, "--bind-address=127.0.0.1", "--port="+port,
+		"--socket="+filepath.Join(dir, "s"),
+		"--pid-file="+filepath.Join(dir, "p"), "--log-bin="+filepath.Join(dir, "bin"), "--server-id=1",
+		"--innodb-flush-log-at-trx-commit=2", "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
+		"--skip-name-resolve", "--innodb-buffer-pool-size=64M")...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	admin, err := sql.Open("mysql", "root@tcp("+addr+")/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
+		if _, err = admin.ExecContext(t.Context(), "CREATE DATABASE IF NOT EXISTS stock"); err == nil {
+			return "root@tcp(" + addr + ")/stock"
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A COMMIT that is in the binary log and waits for a replica: nobody sees the order, whose client was told that the
+// outcome is unknown, and it will be there. Nobody is told that it is absent.
+func TestSettleWaitsForTheReplica(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	t.Parallel()
+	dsn := semisync(t)
+	db := migrated(t, dsn)
+	s := onMySQL(db)
+	const sku = service.SKU("semisync")
+	o := numbered(mustSet(t, s, sku, 100))
+	for _, statement := range []string{
+		"SET GLOBAL rpl_semi_sync_master_timeout = 5000", "SET GLOBAL rpl_semi_sync_master_enabled = 1",
+	} {
+		if err := db.Exec(statement).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := s.Write(ctx, o); !errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Fatalf("the write: %v, want ErrOutcomeUnknown", err)
+	}
+	if seen := len(allOrders(t, s, sku)); seen != 0 {
+		t.Fatalf("%d orders are seen: this proves nothing", seen)
+	}
+	if _, written, err := s.Settle(short(t), sku, o.ID); !errors.Is(err, service.ErrUndecided) {
+		t.Errorf("while it waits for the replica: written %v, %v; want ErrUndecided", written, err)
+	}
+	wantWritten(t, s, o) // when the server has given up waiting
+	balanced(t, s, sku, 1)
+}
