@@ -30,10 +30,6 @@ func explained(err error, field bool) error {
 	return &words.Error{Text: text}
 }
 
-// Said returns an error of the service or of a lock, which have codes and no texts, in both languages. ok is false for
-// any other error.
-func Said(err error) (text words.Text, ok bool) { return handler.Said(err) }
-
 func quote(value string) string { return strconv.Quote(value) }
 
 // check returns an error for every key with an unusable value.

@@ -105,8 +105,8 @@ func TestWhatErrorsSay(t *testing.T) {
 		},
 		{
 			lock.NewDown("zookeeper", "not-allowed", "root", "/a", "again", "/a"),
-			"zookeeper is down: it does not allow this service to lock under /a: give it all permissions there and below" +
-				" (zkCli: setAcl -R /a world:anyone:cdrwa), or configure another root",
+			"zookeeper is down: it does not allow this service to lock under /a: give it all permissions there and " +
+				"below (zkCli: setAcl -R /a world:anyone:cdrwa), or configure another root",
 			"zookeeper 不可用：它不允许本服务在 /a 之下加锁：请授予该处及以下的全部权限" +
 				"（zkCli: setAcl -R /a world:anyone:cdrwa），或另配一个根路径",
 		},

@@ -75,12 +75,12 @@ type Settlement struct {
 // Errors: as [Settler], and InvalidError.
 func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) (Settlement, error) {
 	if store == "" {
-		return Settlement{}, Invalid("store", "store")
+		return Settlement{}, Invalid("store", "missing-store")
 	}
 	return inStore(ctx, s, store, func(ctx context.Context, config StoreConfig) (Settlement, error) {
 		settler, ok := config.Store.(Settler)
 		if !ok {
-			return Settlement{}, Invalid("store", "settle")
+			return Settlement{}, Invalid("store", "cannot-settle")
 		}
 		order, written, err := settler.Settle(ctx, sku, id)
 		return Settlement{written, order}, err

@@ -44,7 +44,8 @@ func TestParseSKU(t *testing.T) {
 	} {
 		sku, err := service.ParseSKU(bad)
 		var invalid *service.InvalidError
-		if sku != "" || !errors.As(err, &invalid) || invalid.Field != "sku" || lock.Coded(invalid.Reason, invalid.Values) != why {
+		if sku != "" || !errors.As(err, &invalid) || invalid.Field != "sku" ||
+			lock.Coded(invalid.Reason, invalid.Values) != why {
 			t.Errorf("ParseSKU(%q) = %q, %v; want an InvalidError of sku with %q", bad, sku, err, why)
 		}
 	}

@@ -82,7 +82,8 @@ func (r replicas) wait(
 	case err != nil:
 		return reply, unanswered(ctx, o, "wait for the replicas of "+key, err)
 	case n < r.number:
-		return reply, lock.NewDown("redis", "too-few-acknowledged", "n", n, "asked", r.number, "limit", r.timeout.String())
+		return reply, lock.NewDown("redis", "too-few-acknowledged", "n", n, "asked", r.number,
+			"limit", r.timeout.String())
 	}
 	return reply, nil
 }
