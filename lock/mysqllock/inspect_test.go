@@ -368,7 +368,7 @@ func TestInspectAndEvictWithoutPrivileges(t *testing.T) {
 			}
 			return
 		}
-		if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "CONNECTION ADMIN") {
+		if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "cannot-kill") {
 			t.Errorf("evict another user: %v, want an error that names the privilege", err)
 		}
 		if h := inspect(t, other, "k").Holder; h == nil || h.Fence != foreign.Fence() {

@@ -453,7 +453,7 @@ func TestRedlockMajorityView(t *testing.T) {
 			[5]string{"1 a", "1 a", "", "", "-"},
 			[5]int{90, 90, 0, 0, 0},
 			"", 0, false,
-			`"a" has the key on 2 of 5 nodes, and 1 did not answer`,
+			`majority-not-known (who="a", n=2, all=5, silent=1)`,
 		},
 		{"one, and one is down", [5]string{"1 a", "", "", "", "-"}, [5]int{90, 0, 0, 0, 0}, "", 0, false, ""},
 		{

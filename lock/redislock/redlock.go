@@ -135,7 +135,7 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 		return nil, same
 	case granted >= r.quorum:
 		return nil, lock.NewDown("redlock", "lease-spent", "n", granted, "all", len(r.nodes),
-			"took", took, "lease", r.o.Lease.String())
+			"took", took.Round(time.Millisecond), "lease", r.o.Lease.String())
 	case short != nil && waitOver(ctx, o):
 		return nil, context.Cause(ctx) // the nodes may be up
 	case short != nil:

@@ -176,7 +176,7 @@ func TestRedlockRefusesALateMajority(t *testing.T) {
 	for _, c := range m.observers {
 		c.Do(t.Context(), "CLIENT", "PAUSE", "3000", "WRITE")
 	}
-	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "nothing of it is left") {
+	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "lease-spent") {
 		t.Errorf("err = %v, want a refusal", err)
 	}
 	if got := m.with(t); got != 0 {

@@ -172,7 +172,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			},
 		},
 		{
-			"cannot save", "cannot save to disk", false,
+			"cannot save", "cannot-save", false,
 			func(t *testing.T, c *redis.Client, dir string) error {
 				// A folder in the place of the file: root may write where it has no permission.
 				if err := os.MkdirAll(dir+"/dump.rdb/in-the-way", 0o700); err != nil {

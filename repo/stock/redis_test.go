@@ -84,7 +84,7 @@ func TestRedisRefuses(t *testing.T) {
 		{"replica", "read-only-replica", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err()
 		}},
-		{"lost-master", "lost its master", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
+		{"lost-master", "lost-its-master", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
 			return errors.Join(
 				c.ConfigSet(ctx, "replica-serve-stale-data", "no").Err(),
 				c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(),
