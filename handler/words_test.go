@@ -130,7 +130,7 @@ func TestWhatErrorsSay(t *testing.T) {
 	for reason, fix := range map[string]string{ // what an operator must mend says how
 		"no-schema": "stock migrate up", "old-schema": "stock migrate up", "read-only": "master",
 		"too-many-connections": "max_connections", "access-denied": "grants", "cannot-kill": "CONNECTION ADMIN",
-		"out-of-memory": "maxmemory",
+		"out-of-memory": "maxmemory", "unusable-masters": "redlock.addrs", "read-only-replica": "redis.master_name",
 	} {
 		if said, _ := Said(lock.NewDown("x", reason)); !strings.Contains(said.EN, fix) {
 			t.Errorf("%s does not name %s: %s", reason, fix, said.EN)
