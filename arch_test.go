@@ -77,7 +77,15 @@ var arrows = map[string]struct {
 	},
 	"handler": {
 		[]string{"handler/text", "internal/words", "lock", "service", "service/order"},
-		"HTTP knows the use cases, not what they are built on",
+		"what both services share: the one table of errors names those of all use cases, and it knows no part",
+	},
+	"handler/demo": {
+		[]string{"handler", "internal/words", "lock", "service", "service/order"},
+		"HTTP knows the use cases, not what they are built on; the ledger's part is handed in",
+	},
+	"handler/orders": {
+		[]string{"handler", "service", "service/order"},
+		"HTTP knows the use cases, not what they are built on, and no strategy",
 	},
 	"handler/text": {
 		[]string{"internal/words"},
@@ -85,7 +93,8 @@ var arrows = map[string]struct {
 	},
 	"app": {
 		[]string{
-			"app/health", "app/metrics", "handler", "internal/rediserr", "internal/words", "lock", "lock/redislock",
+			"app/health", "app/metrics", "handler", "handler/demo", "handler/orders", "internal/rediserr",
+			"internal/words", "lock", "lock/redislock",
 			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/stock", "service", "service/archive",
 			"service/order", "service/relay", "service/strategy",
 		},
@@ -215,9 +224,11 @@ var thirdParty = map[string]struct {
 	packages []string
 	why      string
 }{
-	"github.com/gin-gonic/gin": {[]string{"handler"}, "HTTP is the handler's business"},
-	"github.com/spf13/viper":   {[]string{"app"}, "everybody else gets typed values"},
-	"github.com/spf13/cobra":   {[]string{"cmd/stock"}, "the command line is cmd's business"},
+	"github.com/gin-gonic/gin": {
+		[]string{"handler", "handler/demo", "handler/orders"}, "HTTP is the handler's business",
+	},
+	"github.com/spf13/viper": {[]string{"app"}, "everybody else gets typed values"},
+	"github.com/spf13/cobra": {[]string{"cmd/stock"}, "the command line is cmd's business"},
 	"gorm.io/": {
 		[]string{"repo", "repo/ledger", "repo/repotest", "repo/stock"}, "SQL is storage's business",
 	},

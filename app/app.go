@@ -9,17 +9,15 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
-	"runtime"
 	"sync"
 
 	"example.com/stock/app/health"
 	"example.com/stock/app/metrics"
-	"example.com/stock/handler"
+	"example.com/stock/handler/demo"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
@@ -50,7 +48,7 @@ type App struct {
 	noLedger   error                  // why a store that is there keeps none
 	orders     *order.Service         // nil: the store keeps none
 	watched    *order.Watched         // the store of orders; nil: it keeps none, or does not know its data
-	strategies []handler.Strategy
+	strategies []demo.Strategy
 	relay      *relay.Relay // nil: it is not enabled
 
 	probes     sync.WaitGroup
@@ -152,14 +150,14 @@ func (a *App) buildCatalogue() (err error) {
 	configs := make(map[string]service.StrategyConfig)
 	for _, s := range a.cfg.strategies() {
 		config := a.build(s)
-		shown := handler.Strategy{
+		shown := demo.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
 		for _, need := range s.Needs {
 			shown.Needs = append(shown.Needs, a.backends[need])
 		}
 		for _, store := range a.cfg.storesOf(s) {
-			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.backend(store)})
+			shown.Stores = append(shown.Stores, demo.Store{Name: store, Backend: a.backend(store)})
 		}
 		configs[s.Name] = config
 		a.strategies = append(a.strategies, shown)
@@ -215,28 +213,5 @@ func (a *App) checkStores() {
 		if store.Data != nil && store.Needs.Err() == nil {
 			_ = store.Data.Check(ctx) // the next probe reports an error
 		}
-	}
-}
-
-func (a *App) handlerConfig(draining func() bool) handler.Config {
-	var backends []handler.Backend
-	for name := range a.backends {
-		backends = append(backends, a.backend(name))
-	}
-	readyStore := a.cfg.Store
-	if b := a.backends[readyStore]; b == nil || b.IsAbsent() {
-		readyStore = "" // what is not there by choice is not waited for
-	}
-	return handler.Config{
-		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses,
-		Steps:      a.steps,
-		Strategies: a.strategies, Backends: backends, Instance: a.cfg.Instance, Store: a.cfg.Store,
-		ReadyStore: readyStore,
-		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), AdminToken: a.cfg.AdminToken, Lab: a.cfg.inLab(),
-		Version: handler.Version{
-			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,
-		},
-		Meter: a.metrics, Metrics: a.metrics.Handler(), Log: a.log, Draining: draining,
-		Profile: handler.Profile(a.cfg.Profile), Orders: a.orders, OrdersStore: a.cfg.Store,
 	}
 }

@@ -1,4 +1,4 @@
-package handler
+package demo
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/handler"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
@@ -19,70 +20,70 @@ import (
 var labFields = []string{"hold", "fencing", "heed_loss", "pause", "nested"}
 
 // deduct is the endpoint of one strategy.
-func (h *handler) deduct(c *gin.Context, strategy string) {
-	f, err := decode(c, h.deductFields...)
+func (h *demo) deduct(c *gin.Context, strategy string) {
+	f, err := handler.Decode(c, h.part.deductFields...)
 	sku := h.DefaultSKU
 	switch {
 	case err != nil:
-	case f.has("sku"):
+	case f.Has("sku"):
 		sku, err = service.ParseSKU(f["sku"])
-	case h.Profile == Shop:
-		err = missing("sku")
+	case h.Fixed:
+		err = handler.Missing("sku")
 	}
 	h.sell(c, f, strategy, sku, err)
 }
 
 // deductResource is deduct in resource form: POST /v1/stock/{sku}/deduct with "strategy".
-func (h *handler) deductResource(c *gin.Context) {
-	f, err := decode(c, slices.Concat([]string{"quantity", "wait"}, h.choices("strategy", "store"), labFields)...)
+func (h *demo) deductResource(c *gin.Context) {
+	allowed := slices.Concat([]string{"quantity", "wait"}, h.choices("strategy", "store"), labFields)
+	f, err := handler.Decode(c, allowed...)
 	var sku service.SKU
 	if err == nil {
 		sku, err = service.ParseSKU(c.Param("sku"))
 	}
 	strategy := f["strategy"]
 	switch {
-	case h.Profile == Shop:
+	case h.Fixed:
 		strategy = h.Strategies[0].Name
 	case err == nil && strategy == "":
 		err = &service.InvalidError{Field: "strategy", Reason: "must name one of GET /v1/strategies"}
 	case err == nil && !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.Name == strategy }):
-		err = fmt.Errorf("%w %q", service.ErrUnknownStrategy, shorten(strategy))
+		err = fmt.Errorf("%w %q", service.ErrUnknownStrategy, handler.Shorten(strategy))
 	}
 	h.sell(c, f, strategy, sku, err)
 }
 
-func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU, err error) {
-	c.Set(strategyKey, shorten(strategy))
-	req := service.Request{Strategy: strategy, SKU: sku, Store: f["store"], RequestID: requestID(c)}
+func (h *demo) sell(c *gin.Context, f handler.Fields, strategy string, sku service.SKU, err error) {
+	c.Set(handler.StrategyKey, handler.Shorten(strategy))
+	req := service.Request{Strategy: strategy, SKU: sku, Store: f["store"], RequestID: handler.RequestID(c)}
 	if err == nil {
-		err = f.fill(&req)
+		err = fill(f, &req)
 	}
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
-	if f.has(labFields...) {
+	if f.Has(labFields...) {
 		if !h.Lab {
-			h.fail(c, &service.InvalidError{
+			h.Fail(c, &service.InvalidError{
 				Field: strings.Join(labFields, ", "), Reason: "need an instance in lab mode (STOCK_LAB=true)",
 			})
 			return
 		}
-		if !h.admin(c) {
+		if !h.Admin(c) {
 			return
 		}
 	}
 	if req.Key, err = deductionKey(c, req); err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
 	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
 	if err != nil {
-		row := h.rowOf(err)
-		if row.is != service.ErrUnknownStrategy { // a name from outside must not become a metric label
-			h.Meter.Deduction(strategy, row.kind.name)
+		if name := h.Problem(err); name != "unknown_strategy" { // a name from outside must not become a metric label
+			h.Meter.Deduction(strategy, name)
 		}
-		h.failAs(c, row, err)
+		h.Fail(c, err)
 		return
 	}
 	if receipt.Replayed {
@@ -90,7 +91,7 @@ func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SK
 	} else {
 		h.Meter.Deduction(strategy, "accepted")
 	}
-	replay(c, receipt.Replayed)
+	handler.Replay(c, receipt.Replayed)
 	c.Writer.Header()["Content-Type"] = jsonContent
 	c.Status(http.StatusOK)
 	_, _ = c.Writer.Write(receiptReply(receipt).append(make([]byte, 0, 768))) // nobody is left to tell of an error
@@ -102,7 +103,7 @@ var jsonContent = []string{"application/json; charset=utf-8"}
 // deductionKey is the idempotency key of a deduction. Nobody says who he is here, so that all callers share their keys:
 // a client takes random ones. How long to wait, and what the lab adds, is not what is asked for.
 func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
-	key, err := idempotencyKey(c.Request.Header)
+	key, err := handler.IdempotencyKey(c.Request.Header)
 	if err != nil {
 		return service.Key{}, err
 	}
@@ -114,35 +115,35 @@ func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
 }
 
 // fill copies the fields that both forms of the endpoint share into req.
-func (f fields) fill(req *service.Request) (err error) {
-	if req.Quantity, err = f.number("quantity", 1, 1, service.MaxQuantity); err != nil {
+func fill(f handler.Fields, req *service.Request) (err error) {
+	if req.Quantity, err = f.Number("quantity", 1, 1, service.MaxQuantity); err != nil {
 		return err
 	}
-	if req.Wait, err = f.duration("wait"); err != nil {
+	if req.Wait, err = duration(f, "wait"); err != nil {
 		return err
 	}
-	hold, err := f.duration("hold")
+	hold, err := duration(f, "hold")
 	if err != nil {
 		return err
 	}
 	if hold != nil {
 		req.Lab.Hold = *hold
 	}
-	fenced, err := f.toggle("fencing")
+	fenced, err := toggle(f, "fencing")
 	if err != nil {
 		return err
 	}
-	heed, err := f.toggle("heed_loss")
+	heed, err := toggle(f, "heed_loss")
 	if err != nil {
 		return err
 	}
 	req.Lab.Unfenced, req.Lab.IgnoreLoss = !fenced, !heed
-	return f.fillPauses(req)
+	return fillPauses(f, req)
 }
 
 // fillPauses copies the fields into req that say where the lab makes the sale wait, and what is nested in it.
-func (f fields) fillPauses(req *service.Request) (err error) {
-	if f.has("pause") {
+func fillPauses(f handler.Fields, req *service.Request) (err error) {
+	if f.Has("pause") {
 		if req.Lab.Pause, err = service.ParsePoints(f["pause"]); err != nil {
 			return err
 		}
@@ -255,7 +256,7 @@ func receiptReply(r service.Receipt) deductReply {
 		OrderID: r.ID, SKU: r.SKU, Quantity: r.Quantity, Read: r.Read, Remaining: r.Remaining,
 		Version: r.Version, Epoch: r.Epoch, Strategy: r.Strategy, Store: r.Store, Instance: r.Instance,
 		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, Wakeups: r.Wakeups,
-		WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
+		WaitedMS: handler.Milliseconds(r.Waited), HeldMS: handler.Milliseconds(r.Held),
 		AcquiredAt: r.AcquiredAt.UTC(), ReleasedAt: r.ReleasedAt.UTC(),
 		ReadAt: r.ReadAt.UTC(), WrittenAt: r.WrittenAt.UTC(), LeaseLost: r.LeaseLost,
 		Batch: (*batchReply)(r.Batch),
@@ -263,7 +264,7 @@ func receiptReply(r service.Receipt) deductReply {
 }
 
 // duration returns a duration from 0 to MaxWait, or nil if it is absent.
-func (f fields) duration(name string) (*time.Duration, error) {
+func duration(f handler.Fields, name string) (*time.Duration, error) {
 	text, ok := f[name]
 	if !ok {
 		return nil, nil
@@ -280,7 +281,7 @@ func (f fields) duration(name string) (*time.Duration, error) {
 }
 
 // toggle returns false if the field says "off".
-func (f fields) toggle(name string) (bool, error) {
+func toggle(f handler.Fields, name string) (bool, error) {
 	switch text, ok := f[name]; {
 	case !ok || text == "on":
 		return true, nil

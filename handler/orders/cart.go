@@ -1,4 +1,4 @@
-package handler
+package orders
 
 import (
 	"encoding/json"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/handler"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
 
 // A purchase is what the requests of customers have in common.
 type purchase struct {
-	fields
+	handler.Fields
 	customer string
 	key      string // Idempotency-Key; "": none
 	lines    []order.Line
@@ -22,32 +23,32 @@ type purchase struct {
 
 // decodePurchase reads a request of a customer, who must be named: in the body, or in the query. With cart, it has
 // lines. It answers what is wrong.
-func (h *handler) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p purchase, ok bool) {
-	var inside nested
+func (h *shop) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p purchase, ok bool) {
+	var inside handler.Nested
 	given := false
 	if cart {
-		inside = nested{"lines": func(d *json.Decoder) (err error) {
+		inside = handler.Nested{"lines": func(d *json.Decoder) (err error) {
 			given = true
 			p.lines, err = readLines(d)
 			return err
 		}}
 	}
 	var err error
-	p.fields, err = decodeNested(c, inside, append(allowed, "customer"))
+	p.Fields, err = handler.DecodeNested(c, inside, append(allowed, "customer"))
 	switch {
 	case err != nil:
-	case !p.has("customer"):
-		err = missing("customer")
+	case !p.Has("customer"):
+		err = handler.Missing("customer")
 	case cart && !given:
-		err = missing("lines")
+		err = handler.Missing("lines")
 	default:
-		p.customer, err = order.ParseCustomer(p.fields["customer"])
+		p.customer, err = order.ParseCustomer(p.Fields["customer"])
 	}
 	if err == nil {
-		p.key, err = idempotencyKey(c.Request.Header)
+		p.key, err = handler.IdempotencyKey(c.Request.Header)
 	}
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return purchase{}, false
 	}
 	return p, true
@@ -55,7 +56,7 @@ func (h *handler) decodePurchase(c *gin.Context, cart bool, allowed ...string) (
 
 // change lets a customer change what is there, and answers with what it is now. do reports whether the answer is
 // that of an earlier request with the same key.
-func (h *handler) change(
+func (h *shop) change(
 	c *gin.Context, do func(p purchase) (now any, replayed bool, err error), allowed ...string,
 ) {
 	p, ok := h.decodePurchase(c, false, allowed...)
@@ -64,14 +65,12 @@ func (h *handler) change(
 	}
 	now, replayed, err := do(p)
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
-	replay(c, replayed)
+	handler.Replay(c, replayed)
 	c.JSON(http.StatusOK, now)
 }
-
-func missing(field string) error { return &service.InvalidError{Field: field, Reason: "is missing"} }
 
 // readLines reads the lines of a cart: [{"sku": "book", "quantity": 2}]. The field of an error says which line.
 func readLines(d *json.Decoder) (lines []order.Line, err error) {
@@ -79,7 +78,7 @@ func readLines(d *json.Decoder) (lines []order.Line, err error) {
 		Field: "lines", Reason: `must be a list of lines, such as [{"sku": "book", "quantity": 2}]`,
 	}
 	if t, err := d.Token(); err != nil {
-		return nil, notJSON(d)
+		return nil, handler.NotJSON(d)
 	} else if t != json.Delim('[') {
 		return nil, bad
 	}
@@ -97,42 +96,23 @@ func readLines(d *json.Decoder) (lines []order.Line, err error) {
 		lines = append(lines, line)
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, notJSON(d)
+		return nil, handler.NotJSON(d)
 	}
 	return lines, nil
 }
 
 func readLine(d *json.Decoder) (l order.Line, err error) {
-	f, allowed := fields{}, []string{"sku", "quantity"}
-	if err := f.addObject(d, allowed, nil); err != nil {
+	f, allowed := handler.Fields{}, []string{"sku", "quantity"}
+	if err := f.AddObject(d, allowed, nil); err != nil {
 		return l, err
 	}
 	for _, name := range allowed {
-		if !f.has(name) {
-			return l, missing(name)
+		if !f.Has(name) {
+			return l, handler.Missing(name)
 		}
 	}
 	if l.SKU, err = service.ParseSKU(f["sku"]); err == nil {
-		l.Quantity, err = f.number("quantity", 0, 1, order.MaxQuantity)
+		l.Quantity, err = f.Number("quantity", 0, 1, order.MaxQuantity)
 	}
 	return l, err
-}
-
-// idempotencyKey returns the key of a request, or "".
-func idempotencyKey(header http.Header) (string, error) {
-	switch values := header.Values(order.KeyHeader); len(values) {
-	case 0:
-		return "", nil
-	case 1:
-		return order.ParseKey(values[0])
-	default:
-		return "", &service.InvalidError{Field: order.KeyHeader, Reason: "is given twice"}
-	}
-}
-
-// replay marks a reply that was kept with its idempotency key.
-func replay(c *gin.Context, replayed bool) {
-	if replayed {
-		c.Header("Idempotent-Replayed", "true")
-	}
 }

@@ -1,4 +1,4 @@
-package handler
+package demo
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -18,7 +19,7 @@ func TestTheReplyIsWhatEncodingJSONWrites(t *testing.T) {
 	text := func() string { return texts[r.IntN(len(texts))] }
 	number := func() int64 { return []int64{0, 1, 2, -1, 1 << 62, r.Int64()}[r.IntN(6)] }
 	ms := func() float64 {
-		return milliseconds([]time.Duration{
+		return handler.Milliseconds([]time.Duration{
 			0, time.Microsecond, -time.Microsecond, time.Second, time.Duration(r.Int64()), time.Duration(r.IntN(1e10)),
 		}[r.IntN(6)])
 	}

@@ -1,4 +1,4 @@
-package handler
+package demo
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/handler"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
@@ -56,14 +57,14 @@ type evictionReply struct {
 	Stores   map[string]string `json:"stores"` // raised, or the type of the problem
 }
 
-func (h *handler) getLock(c *gin.Context) {
+func (h *demo) getLock(c *gin.Context) {
 	strategy, key, ok := h.lockAsked(c)
 	if !ok {
 		return
 	}
 	s, err := h.Locks.Lock(c.Request.Context(), strategy, key)
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
 	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, stateReply: stateOf(s.State)}
@@ -84,8 +85,8 @@ func stateOf(s lock.State) stateReply {
 	return reply
 }
 
-func (h *handler) deleteLock(c *gin.Context) {
-	if !h.admin(c) {
+func (h *demo) deleteLock(c *gin.Context) {
+	if !h.Admin(c) {
 		return
 	}
 	strategy, key, ok := h.lockAsked(c)
@@ -94,7 +95,7 @@ func (h *handler) deleteLock(c *gin.Context) {
 	}
 	e, err := h.Locks.Evict(c.Request.Context(), strategy, key)
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
 	reply := evictionReply{Strategy: strategy, Key: key, Fence: e.Fence, Stores: make(map[string]string)}
@@ -105,18 +106,18 @@ func (h *handler) deleteLock(c *gin.Context) {
 	for store, err := range e.Stores {
 		reply.Stores[store] = "raised"
 		if err != nil {
-			reply.Stores[store] = h.rowOf(err).kind.name
+			reply.Stores[store] = h.Problem(err)
 		}
 	}
-	h.log.WarnContext(c, "lock holder evicted", "strategy", strategy, "key", key, "who", who, "fence", e.Fence,
-		"stores", reply.Stores, "request_id", requestID(c))
+	h.Log.WarnContext(c, "lock holder evicted", "strategy", strategy, "key", key, "who", who, "fence", e.Fence,
+		"stores", reply.Stores, "request_id", handler.RequestID(c))
 	c.JSON(http.StatusOK, reply)
 }
 
 // lockAsked returns the lock that a request is about.
-func (h *handler) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
-	if _, err := decode(c); err != nil {
-		h.fail(c, err)
+func (h *demo) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
+	if _, err := handler.Decode(c); err != nil {
+		h.Fail(c, err)
 		return "", "", false
 	}
 	return c.Param("strategy"), c.Param("key"), true
@@ -132,11 +133,11 @@ func contenderOf(k lock.Contender) *contenderReply {
 		r.Instance, r.RequestID = who[:at], who[at+1:]
 	}
 	if !k.Since.IsZero() {
-		since, age := k.Since.UTC(), milliseconds(max(time.Since(k.Since), 0))
+		since, age := k.Since.UTC(), handler.Milliseconds(max(time.Since(k.Since), 0))
 		r.Since, r.SinceMS = &since, &age
 	}
 	if k.Remaining > 0 && k.Remaining != lock.Forever {
-		left := milliseconds(k.Remaining)
+		left := handler.Milliseconds(k.Remaining)
 		r.RemainingMS = &left
 	}
 	return r

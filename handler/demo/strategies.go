@@ -1,12 +1,11 @@
-package handler
+package demo
 
 import (
-	"cmp"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/internal/words"
+	"example.com/stock/handler"
 	"example.com/stock/lock"
 )
 
@@ -39,11 +38,11 @@ type promiseReply struct {
 }
 
 // strategies lists the catalogue, weakest first, and says what cannot be used now and why.
-func (h *handler) strategies(c *gin.Context) {
-	if !h.noFields(c) {
+func (h *demo) strategies(c *gin.Context) {
+	if !h.NoFields(c) {
 		return
 	}
-	lang := negotiate(c)
+	lang := handler.Negotiate(c)
 	list := make([]strategyReply, len(h.Strategies))
 	for i, s := range h.Strategies {
 		list[i] = strategyReply{
@@ -54,21 +53,16 @@ func (h *handler) strategies(c *gin.Context) {
 		for _, store := range s.Stores {
 			list[i].Stores = append(list[i].Stores, store.Name)
 			if err := store.Backend.Err(); err != nil {
-				list[i].DownStores[store.Name] = whyNot(err).In(lang)
+				list[i].DownStores[store.Name] = handler.Why(err).In(lang)
 			}
 		}
 		if err := s.err(); err != nil {
-			list[i].Reason = whyNot(err).In(lang)
+			list[i].Reason = handler.Why(err).In(lang)
 		} else {
 			list[i].Available = true
 		}
 	}
 	c.JSON(http.StatusOK, gin.H{"strategies": list})
-}
-
-// whyNot says why something cannot be used, in Chinese as the problem of a request would.
-func whyNot(err error) words.Text {
-	return words.Text{EN: err.Error(), ZH: cmp.Or(explainServer(err).detail.ZH, err.Error())}
 }
 
 func promiseOf(p lock.Promise) promiseReply {
@@ -104,19 +98,13 @@ func (s Strategy) errOn(store Store) error {
 	return store.Backend.Err()
 }
 
-// sells returns, for each store of a demonstration, what can be sold from it now, and why the instance is not ready, or
+// Sells returns, for each store of a demonstration, what can be sold from it now, and why the instance is not ready, or
 // "". It is ready if a strategy can sell from the store that a request gets which names none. If no strategy uses that
 // store, or it is not configured, any store will do.
-func (h *handler) sells() (stores map[string]storeReply, why string) {
-	if h.Profile == Shop {
-		if h.Orders == nil || h.Orders.Err() != nil {
-			why = "orders cannot be sold"
-		}
-		return nil, why
-	}
-	stores = make(map[string]storeReply)
+func (p *Part) Sells() (stores map[string]handler.StoreReply, why string) {
+	stores = make(map[string]handler.StoreReply)
 	any := false
-	for _, s := range h.Strategies {
+	for _, s := range p.config.Strategies {
 		for _, store := range s.Stores {
 			reply := stores[store.Name]
 			reply.Of++
@@ -130,8 +118,8 @@ func (h *handler) sells() (stores map[string]storeReply, why string) {
 			stores[store.Name] = reply
 		}
 	}
-	if byDefault, used := stores[h.ReadyStore]; used && !byDefault.Sells {
-		return stores, "nothing can be sold from " + h.ReadyStore + ", the default store"
+	if byDefault, used := stores[p.config.ReadyStore]; used && !byDefault.Sells {
+		return stores, "nothing can be sold from " + p.config.ReadyStore + ", the default store"
 	}
 	if !any {
 		return stores, "no strategy is available"

@@ -1,4 +1,4 @@
-package handler
+package demo
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -53,20 +54,20 @@ type stepReply struct {
 // getSteps streams the steps of sales as server-sent events, from "after" on or from now on, until the client leaves or
 // the instance stops. A message has all that came since the one before. A reader that is too slow misses steps, and is
 // told how many.
-func (h *handler) getSteps(c *gin.Context) {
-	if !h.admin(c) {
+func (h *demo) getSteps(c *gin.Context) {
+	if !h.Admin(c) {
 		return
 	}
-	f, err := decode(c, "after")
+	f, err := handler.Decode(c, "after")
 	var after int64
 	if err == nil {
-		after, err = f.number("after", int64(min(h.Steps.Last(), math.MaxInt64)), 0, math.MaxInt64)
+		after, err = f.Number("after", int64(min(h.Steps.Last(), math.MaxInt64)), 0, math.MaxInt64)
 	}
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
-	c.Set(streamKey, true)
+	c.Set(handler.StreamKey, true)
 	c.Header("Content-Type", "text/event-stream")
 	c.Header("Cache-Control", "no-store")
 	c.Header("X-Accel-Buffering", "no")
@@ -77,7 +78,7 @@ func (h *handler) getSteps(c *gin.Context) {
 	}
 }
 
-func (h *handler) streamSteps(c *gin.Context, after uint64) {
+func (h *demo) streamSteps(c *gin.Context, after uint64) {
 	// Not through gin's writer, whose Flush wants the next one to be a Flusher.
 	var writer http.ResponseWriter = c.Writer
 	if w, ok := writer.(interface{ Unwrap() http.ResponseWriter }); ok {
@@ -119,13 +120,14 @@ func (h *handler) streamSteps(c *gin.Context, after uint64) {
 	}
 }
 
-func (h *handler) stepsMessage(steps []service.Step, dropped uint64) string {
-	m := stepsMessage{Boot: h.began.UnixMicro(), Dropped: dropped}
+func (h *demo) stepsMessage(steps []service.Step, dropped uint64) string {
+	m := stepsMessage{Boot: h.part.began.UnixMicro(), Dropped: dropped}
 	for _, s := range steps {
 		reply := stepReply{
 			Number: s.Number, AtUS: s.At.UnixMicro(), Kind: s.Kind, RequestID: s.RequestID,
-			Strategy: shorten(s.Strategy), SKU: s.SKU, Quantity: s.Quantity, Read: s.Read, Remaining: s.Remaining,
-			Version: s.Version, Epoch: s.Epoch, Segment: s.Segment, Point: s.Point.String(), Replayed: s.Replayed,
+			Strategy: handler.Shorten(s.Strategy), SKU: s.SKU, Quantity: s.Quantity, Read: s.Read,
+			Remaining: s.Remaining,
+			Version:   s.Version, Epoch: s.Epoch, Segment: s.Segment, Point: s.Point.String(), Replayed: s.Replayed,
 		}
 		if s.Fence != 0 {
 			reply.Fence = strconv.FormatUint(uint64(s.Fence), 10)
@@ -133,14 +135,14 @@ func (h *handler) stepsMessage(steps []service.Step, dropped uint64) string {
 		if s.Kind == service.Ended {
 			reply.Outcome = "accepted"
 			if s.Err != nil {
-				reply.Outcome = h.rowOf(s.Err).kind.name
+				reply.Outcome = h.Problem(s.Err)
 			}
 		}
 		m.Steps = append(m.Steps, reply)
 	}
 	data, err := json.Marshal(m)
 	if err != nil {
-		return ": " + errInternal.Error() + "\n\n" // no value of a step can fail
+		return ": internal error\n\n" // no value of a step can fail
 	}
 	return fmt.Sprintf("id: %d\ndata: %s\n\n", steps[len(steps)-1].Number, data)
 }

@@ -1,4 +1,4 @@
-package handler
+package demo
 
 import (
 	"net/http"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -32,8 +33,8 @@ type pauseReply struct {
 }
 
 // getPauses lists the sales that wait at this instance, oldest first.
-func (h *handler) getPauses(c *gin.Context) {
-	if !h.admin(c) || !h.noFields(c) {
+func (h *demo) getPauses(c *gin.Context) {
+	if !h.Admin(c) || !h.NoFields(c) {
 		return
 	}
 	list := []pauseReply{}
@@ -44,33 +45,33 @@ func (h *handler) getPauses(c *gin.Context) {
 }
 
 // deletePause lets one sale go on, and answers where it was.
-func (h *handler) deletePause(c *gin.Context) {
-	if !h.admin(c) || !h.noFields(c) {
+func (h *demo) deletePause(c *gin.Context) {
+	if !h.Admin(c) || !h.NoFields(c) {
 		return
 	}
 	p, err := h.Pauses.Release(c.Param("request"))
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
 	c.JSON(http.StatusOK, pauseOf(p))
 }
 
 // putPause makes one sale that is under way wait at further points.
-func (h *handler) putPause(c *gin.Context) {
+func (h *demo) putPause(c *gin.Context) {
 	points, ok := h.points(c, false)
 	if !ok {
 		return
 	}
 	if err := h.Holds.Hold(c.Param("request"), points); err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
 	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
 }
 
 // putPauses says where every sale is to wait from now on. Nowhere is an empty list: who waits then goes on.
-func (h *handler) putPauses(c *gin.Context) {
+func (h *demo) putPauses(c *gin.Context) {
 	points, ok := h.points(c, true)
 	if !ok {
 		return
@@ -80,23 +81,23 @@ func (h *handler) putPauses(c *gin.Context) {
 }
 
 // deletePauses lets all sales that wait go on, each to its next point.
-func (h *handler) deletePauses(c *gin.Context) {
-	if h.admin(c) && h.noFields(c) {
+func (h *demo) deletePauses(c *gin.Context) {
+	if h.Admin(c) && h.NoFields(c) {
 		c.JSON(http.StatusOK, gin.H{"released": h.Holds.Step()})
 	}
 }
 
 // points reads the field pause, and answers the request if it cannot.
-func (h *handler) points(c *gin.Context, none bool) (points service.Points, ok bool) {
-	if !h.admin(c) {
+func (h *demo) points(c *gin.Context, none bool) (points service.Points, ok bool) {
+	if !h.Admin(c) {
 		return 0, false
 	}
-	f, err := decode(c, "pause")
+	f, err := handler.Decode(c, "pause")
 	if text := f["pause"]; err == nil && (text != "" || !none) {
 		points, err = service.ParsePoints(text)
 	}
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 	}
 	return points, err == nil
 }
@@ -104,6 +105,6 @@ func (h *handler) points(c *gin.Context, none bool) (points service.Points, ok b
 func pauseOf(p service.Pause) pauseReply {
 	return pauseReply{
 		RequestID: p.RequestID, Strategy: p.Strategy, SKU: p.SKU, Point: p.Point.String(),
-		Since: p.Since.UTC(), SinceMS: milliseconds(time.Since(p.Since)),
+		Since: p.Since.UTC(), SinceMS: handler.Milliseconds(time.Since(p.Since)),
 	}
 }

@@ -1,4 +1,4 @@
-package handler
+package orders
 
 import (
 	"net/http"
@@ -6,52 +6,53 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/handler"
 	"example.com/stock/service/order"
 )
 
 // ttl returns how long a reservation is to last, which must be said: a default would be forgotten.
 func (p purchase) ttl() (time.Duration, error) {
-	if !p.has("ttl") {
-		return 0, missing("ttl")
+	if !p.Has("ttl") {
+		return 0, handler.Missing("ttl")
 	}
-	return order.ParseTTL(p.fields["ttl"])
+	return order.ParseTTL(p.Fields["ttl"])
 }
 
-func (h *handler) reserve(c *gin.Context) {
+func (h *shop) reserve(c *gin.Context) {
 	p, ok := h.decodePurchase(c, true, "ttl")
 	if !ok {
 		return
 	}
 	ttl, err := p.ttl()
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
 	r, replayed, err := h.Orders.Reserve(c.Request.Context(), p.key, p.customer, p.lines, ttl)
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
-	replay(c, replayed)
+	handler.Replay(c, replayed)
 	c.Header("Location", "/v1/reservations/"+r.ID)
 	c.JSON(http.StatusCreated, r)
 }
 
-func (h *handler) getReservation(c *gin.Context) {
+func (h *shop) getReservation(c *gin.Context) {
 	p, ok := h.decodePurchase(c, false)
 	if !ok {
 		return
 	}
 	r, err := h.Orders.Reservation(c.Request.Context(), p.customer, c.Param("reservation_id"))
 	if err != nil {
-		h.fail(c, err)
+		h.Fail(c, err)
 		return
 	}
 	c.JSON(http.StatusOK, r)
 }
 
 // confirmReservation answers 200, and not 201: to confirm again is the same answer. The order is in the body.
-func (h *handler) confirmReservation(c *gin.Context) {
+func (h *shop) confirmReservation(c *gin.Context) {
 	h.change(c, func(p purchase) (any, bool, error) {
 		o, replayed, err := h.Orders.Confirm(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"))
 		if err == nil {
@@ -61,13 +62,13 @@ func (h *handler) confirmReservation(c *gin.Context) {
 	})
 }
 
-func (h *handler) cancelReservation(c *gin.Context) {
+func (h *shop) cancelReservation(c *gin.Context) {
 	h.change(c, func(p purchase) (any, bool, error) {
 		return h.Orders.CancelReservation(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"))
 	})
 }
 
-func (h *handler) extendReservation(c *gin.Context) {
+func (h *shop) extendReservation(c *gin.Context) {
 	h.change(c, func(p purchase) (any, bool, error) {
 		ttl, err := p.ttl()
 		if err != nil {
