@@ -22,7 +22,7 @@ class-bench: ## Measure how the wall draws 2,000 events/s of 100 requests in hea
 	CLASS_FRAMES=$(if $(WRITE),write,print) $(GO) test -count 1 -v -run '^TestFrames$$' ./lab/class
 
 .PHONY: lab lab-matrix
-lab: build ## Make every failure of the catalogue happen, check docs/failure-modes.json, write out/lab.html (15 minutes)
+lab: build ## Reproduce every failure of the catalogue, check docs/failure-modes.json, write out/lab.html (15 minutes)
 	@mkdir -p out
 	bin/stock lab run --all --json out/lab.json --html out/lab.html $(ARGS)
 	bin/stock lab matrix out/lab.json --check docs/failure-modes.json
@@ -33,7 +33,7 @@ lab-matrix: build ## Make docs/failure-modes.* and the outputs in docs/lessons a
 	docs/refresh lab out/lab.json
 
 .PHONY: lessons
-lessons: ## Give every command of docs/lessons to the program, and see that it does what the lesson says (minutes)
+lessons: ## Run every command of docs/lessons, and check that it does what the lesson says (minutes)
 	REQUIRE_BACKENDS=1 $(GO) test -race -count 1 -parallel 3 -timeout 20m \
 	  -run '^TestLessonsAsTyped$$' ./docs -type-lessons
 
@@ -45,18 +45,18 @@ up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeep
 	@echo "Waiting for it, 60 s at most ..."
 	@bin/stock healthcheck --url $(URL)/readyz --all --wait 60s && echo "It serves at $(URL). Now: make loadtest"
 
-loadtest: build ## Compare all strategies on the composition, write out/loadtest.html (STRATEGY=none,atomic to choose)
+loadtest: build ## Compare all strategies on the running containers, write out/loadtest.html (STRATEGY=none,atomic to choose)
 	@mkdir -p out
 	STOCK_ADMIN_TOKEN=$${STOCK_ADMIN_TOKEN:-demo} bin/stock load --url $(URL) --strategies $(STRATEGY) \
 	  -c 30 -n 1000 --stock 100 --html out/loadtest.html --json out/loadtest.json --history out/loadtest.jsonl $(ARGS)
 
-logs: ## Follow the logs of the composition
+logs: ## Follow the logs of the containers
 	$(COMPOSE) logs -f --tail 50
 
-down: ## Stop the composition and remove its data
+down: ## Stop the containers and remove their data
 	$(COMPOSE) down -v --remove-orphans
 
-compose-test: build ## Bring the composition up, load it, kill an instance under load, take it down
+compose-test: build ## Start the containers, load them, kill an instance under load, stop them
 	deploy/compose-test
 
 ##@ Develop
@@ -64,17 +64,18 @@ compose-test: build ## Bring the composition up, load it, kill an instance under
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
-# make lint vets everything, and more strictly. A process under the race detector would sleep for a second before it
-# ends: there are hundreds of them. On a busy computer a package may take ten times as long as on an idle one.
-GO_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO) test -race -vet=off -p 3 -timeout 40m
-test: ## Run all tests on real servers, with few rounds (4 minutes; REQUIRE_BACKENDS=1: a missing server is a failure)
+# make lint vets everything, and more strictly. On a busy computer a package may take ten times as long as on an idle one.
+GO_TEST = $(GO) test -vet=off -p 4 -timeout 40m
+# A process under the race detector would sleep for a second before it ends: there are hundreds of them.
+RACE_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO_TEST) -race
+test: ## Run the tests on real servers, without the long ones (4 minutes; REQUIRE_BACKENDS=1: a missing server is a failure)
 	$(GO_TEST) -short ./...
 
-verify: ## Run all tests with all of their rounds, and what they start with the race detector (10 minutes)
-	$(GO_TEST) ./...
+verify: ## Run all tests, the long ones too, and the programs that they start, under the race detector (15 minutes)
+	$(RACE_TEST) ./...
 
-test-busy: ## Run make test three times beside programs that take a core each, and list what failed (LOOPS=2 to choose)
-	.ci/busy "$(or $(LOOPS),$$(nproc))" $(GO_TEST) -short -count 1 ./...
+test-busy: ## Run make test RUNS=3 times beside programs that take a core each (LOOPS=2), and list what failed
+	.ci/busy "$(or $(LOOPS),$$(nproc))" "$(or $(RUNS),3)" $(GO_TEST) -short -count 1 ./...
 
 client-test: ## Generate a client from the OpenAPI document with oapi-codegen, and use it against the service
 	cd handler/clienttest && $(GO) test -count 1 .
@@ -83,29 +84,29 @@ client-test: ## Generate a client from the OpenAPI document with oapi-codegen, a
 new-test: build ## Write order services for five choices (stock new) and build them; lint and test three
 	internal/starter/try
 
-new-compose-test: build ## Write the example of docs/new.md, bring its composition up, sell, take it down
+new-compose-test: build ## Write the example of docs/new.md, start its containers, sell, stop them
 	internal/starter/compose-test
 
-race: ## Show that "none" loses updates in ten runs of ten, and that what promises exclusion loses none in a hundred
+race: ## Show that "none" loses updates in ten runs of ten, and that strategies with exclusion lose none in a hundred
 	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often
 
-mutate: ## Break the code on purpose, and see that the tests notice (ARGS='--quick', '--random 40 --seed 7', --help; docs/mutation.md)
+mutate: ## Break the code on purpose, and check that the tests notice (ARGS='--quick', '--random 40 --seed 7', --help; docs/mutation.md)
 	$(GO) build -C tools -o ../bin/mutate ./mutate && bin/mutate $(ARGS)
 
 .PHONY: soak
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)
 	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-tools-test: ## Test the module of tools (bench, mutate), without its runs: seconds
+tools-test: ## Test the module tools (bench, mutate), without benchmarks and mutants: seconds
 	cd tools && $(GO) test -short -count 1 ./...
 
-bench-peers: ## Measure our locks beside those of others, in one run (about 25 minutes; see tools/bench/README.md)
+bench-peers: ## Compare our locks with those of other libraries, in one run (about 25 minutes; see tools/bench/README.md)
 	cd tools && $(GO) run ./bench $(ARGS)
 
 bench-http: ## Measure the endpoints side by side over HTTP (8 minutes; ARGS='--beside COMMIT --write'; see tools/bench/README.md)
 	cd tools && $(GO) run ./bench/http $(ARGS)
 
-bench-scale: ## Show what more instances would sell (ARGS='-measure -write' measures anew, and makes docs/scale.md from it)
+bench-scale: ## Simulate the sales of more instances (ARGS='-measure -write' measures again, and makes docs/scale.md from it)
 	cd tools && $(GO) run ./bench/scale $(ARGS)
 
 fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each

@@ -26,8 +26,8 @@ var arrows = map[string]struct {
 	"lock":       {nil, "the contract is small enough to copy into another project"},
 	"lock/local": {[]string{"lock"}, "a driver knows the contract only"},
 	"lock/redislock": {
-		[]string{"internal/rediserr", "lock"},
-		"a driver knows the contract, and what its server's errors mean",
+		[]string{"internal/rediserr", "internal/redisscript", "lock"},
+		"a driver knows the contract, how its server is asked, and what its server's errors mean",
 	},
 	"lock/zklock": {[]string{"lock"}, "a driver knows the contract only"},
 	"lock/mysqllock": {
@@ -56,15 +56,19 @@ var arrows = map[string]struct {
 
 	// Storage, HTTP, and the instance that has them all.
 	"repo": {
-		[]string{"internal/mysqlerr", "internal/rediserr", "lock", "repo/gate", "service"},
+		[]string{
+			"internal/mysqlerr", "internal/rediserr", "internal/redisscript", "lock", "repo/gate", "service",
+		},
 		"connections, and what their errors mean to the domain: it does not know what is kept",
 	},
 	"repo/stock": {
-		[]string{"internal/mysqlerr", "lock", "repo", "repo/gate", "service", "service/order"},
+		[]string{
+			"internal/mysqlerr", "internal/redisscript", "lock", "repo", "repo/gate", "service", "service/order",
+		},
 		"the demonstration's store: it knows the guard of orders, to leave their stock alone, and no ledger",
 	},
 	"repo/ledger": {
-		[]string{"internal/mysqlerr", "lock", "repo", "service", "service/order"},
+		[]string{"internal/mysqlerr", "internal/redisscript", "lock", "repo", "service", "service/order"},
 		"the shop's store: it knows no write that may lose an update",
 	},
 	"repo/repotest": {
@@ -126,11 +130,11 @@ var arrows = map[string]struct {
 		"it shows what the load test found, and asks nobody else",
 	},
 	"lab": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest"},
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
 	},
 	"lab/scenario": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "loadtest"},
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
 	},
 	"lab/soak": {
@@ -160,6 +164,7 @@ var arrows = map[string]struct {
 	"internal/batching":          {nil, "what waits is served in batches: it knows neither sales nor orders"},
 	"internal/mysqlerr":          {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
 	"internal/rediserr":          {nil, "a table of replies: repo and lock/redislock must not import each other"},
+	"internal/redisscript":       {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
 	"internal/stack":             {[]string{"deploy"}, "it starts servers, it does not know what they are for"},
@@ -235,11 +240,12 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/stack", "lab", "lab/scenario", "loadtest/checkout", "lock/redislock", "repo",
-			"repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
+			"app", "internal/redisscript", "internal/stack", "lab", "lab/scenario", "loadtest/checkout",
+			"lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
 		},
-		"relay publishes on streams, loadtest/checkout consumes them, strategy, app and stack pass the client on, " +
-			"lab shows the code that people write and asks servers for evidence",
+		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
+			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and " +
+			"asks servers for evidence",
 	},
 	"github.com/go-zookeeper/zk": {
 		[]string{"lock/zklock", "lab/scenario"},

@@ -2,6 +2,9 @@ package stock_test
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,6 +53,30 @@ func TestLines(t *testing.T) {
 	}
 	if checked < 100 {
 		t.Errorf("%d files were checked, which cannot be all", checked)
+	}
+}
+
+// No function of the service has more than 60 lines, from its first to its last.
+func TestFunctions(t *testing.T) {
+	const lines = 60
+	files, err := filepath.Glob("service/*.go")
+	deeper, _ := filepath.Glob("service/*/*.go")
+	if files = append(files, deeper...); err != nil || len(files) < 50 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			n := set.Position(d.End()).Line - set.Position(d.Pos()).Line + 1
+			if ok && n > lines && !strings.HasSuffix(name, "_test.go") {
+				t.Errorf("%s: %s has %d lines, want at most %d", name, f.Name.Name, n, lines)
+			}
+		}
 	}
 }
 

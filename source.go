@@ -7,7 +7,7 @@ import "embed"
 //
 //go:embed go.mod go.sum LICENSE
 //go:embed app/*.go repo/gate/*.go handler/*.go handler/openapi.json handler/text/* app/health/*.go app/metrics/*.go
-//go:embed internal/mysqlerr/*.go internal/rediserr/*.go service/order/*.go
+//go:embed internal/mysqlerr/*.go internal/rediserr/*.go internal/redisscript/*.go service/order/*.go
 //go:embed lock/*.go lock/locktest/*.go lock/redislock/*.go lock/redislock/*.lua lock/zklock/*.go
 //go:embed repo/*.go repo/ledger/*.go repo/ledger/*.lua repo/migrations/*.sql service/*.go internal/words/*.go
 var Source embed.FS

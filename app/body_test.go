@@ -59,6 +59,9 @@ const cutOff = 40 * time.Second
 // If a body is announced and does not come, or never ends, every route answers within 6 s, and the connection is
 // closed.
 func TestABodyThatDoesNotCome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	i := begin(t, backends("--lab")...)
 	var all sync.WaitGroup
@@ -135,6 +138,9 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 
 // A connection that does not send its header in time is closed, both a new one and one that has served a request.
 func TestAHeaderThatDoesNotCome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	i := begin(t, backends()...)
 	var all sync.WaitGroup
@@ -186,6 +192,9 @@ func TestABodyThatComesKeepsItsConnection(t *testing.T) {
 // An instance stops on time, on either listener, despite connections whose bodies do not come, that do not take their
 // replies, or that send nothing.
 func TestShutdownDoesNotWaitForBodies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	i := begin(t, backends("--drain=500ms")...)
 	for n := range 100 {

@@ -67,7 +67,7 @@ func (d *DeadLetters) Skip(ctx context.Context, name string) error {
 // RetryAll is Retry for every letter that nobody has decided about. It tells done the name of each.
 func (d *DeadLetters) RetryAll(ctx context.Context, done func(name string)) error {
 	return d.Each(ctx, func(letter DeadLetter) error {
-		if letter.Verdict != order.Undecided {
+		if letter.Decision != order.Undecided {
 			return nil
 		}
 		err := d.dead.Decide(ctx, letter.SKU, letter.Number, order.Resend)
@@ -81,7 +81,7 @@ func (d *DeadLetters) RetryAll(ctx context.Context, done func(name string)) erro
 	})
 }
 
-func (d *DeadLetters) decide(ctx context.Context, name string, v order.Verdict) error {
+func (d *DeadLetters) decide(ctx context.Context, name string, v order.Decision) error {
 	text, digits, _ := strings.Cut(name, "/")
 	sku, err1 := service.ParseSKU(text)
 	number, err2 := strconv.ParseUint(digits, 10, 64)

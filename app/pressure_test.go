@@ -76,6 +76,9 @@ func name(r reply) string {
 // Thirty requests wait for one row. With the default pool, MySQL stays up on that instance, other SKUs and strategies
 // sell, and the waits end as promised.
 func TestWaitersForOneRowDisturbNobody(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	dsn := servers.MariaDB(t)
 	i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--mysql-dsn="+dsn)...)
@@ -133,6 +136,9 @@ func (i *instance) metric(series string) string {
 
 // Clients beyond the capacity of the store are told so, and never that it is down. Every admitted request is served.
 func TestFloodIsNoOutage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	clients, lasts := stacktest.Rounds(1500, 300), time.Duration(stacktest.Rounds(8, 2))*time.Second
 	for _, store := range []string{"redis", "mysql"} {
 		t.Run(store, func(t *testing.T) {

@@ -142,6 +142,9 @@ func (i *instance) sells(t *testing.T, profile, sku, reason, problem string, beg
 // On a full disk every sale is refused as one that was not written, and a lock of the process is free as soon as its
 // sale was refused: with room, the next sale does not wait.
 func TestAnInstanceOnAFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	disk := stacktest.OnDisk(t, stack.MySQL, "220m")
 	i := begin(t, backends("--mysql-dsn="+disk.Server.URL, "--store=mysql", "--stores-enabled=mysql", "--wait=2s")...)

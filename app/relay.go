@@ -129,7 +129,7 @@ func (a *App) buildRelay() (*relay.Relay, error) {
 		Lock: l, Key: relayKey(a.cfg.Store), Owner: a.cfg.Instance,
 		Parallel: a.cfg.Relay.Parallel, Attempts: a.cfg.Relay.Attempts,
 		Term: min(time.Minute, a.cfg.Lock.MaxHold/2), Log: a.log.With("part", "relay"),
-		Events: relay.Events{
+		Observer: relay.Observer{
 			Active: counts.Active, Delivered: counts.Delivered, Failed: counts.Failed,
 			Lag: func(l relay.Lag) { counts.Lag(l.Undelivered, l.Oldest, l.Parked) },
 		},

@@ -87,10 +87,10 @@ func (a *App) openRedis() error {
 	}
 	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
-	shop, watched := repo.NewRedis(sales).Behind(queue), repo.NewRedis(probe)
+	shop, watched := repo.NewRedis(sales).Behind(queue).KeepKeysFor(a.cfg.Orders.KeepKeys), repo.NewRedis(probe)
 	var books order.Book
 	if l, err := ledger.NewRedis(shop); err == nil {
-		a.ledgers[strategy.Redis] = l.KeepKeysFor(a.cfg.Orders.KeepKeys)
+		a.ledgers[strategy.Redis] = l
 		books, _ = ledger.NewRedis(watched)
 	} else {
 		a.noLedger = err // of a Cluster: a cart has keys in several of its parts

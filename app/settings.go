@@ -4,6 +4,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"example.com/stock/service"
 )
 
 // A Config is the configuration of one instance. [Load] makes it from the defaults, a file, the environment and the
@@ -163,7 +165,7 @@ func (c *Config) settings() []setting {
 		{&c.Stores.Enabled, "stores.enabled", []string{}, !secret},
 
 		{&c.Orders.Strategy, "orders.strategy", atomicOrders, !secret},
-		{&c.Orders.KeepKeys, "orders.keep_keys", 24 * time.Hour, !secret},
+		{&c.Orders.KeepKeys, "orders.keep_keys", service.KeepKeys, !secret},
 		{&c.Orders.Merge, "orders.merge", true, !secret},
 
 		{&c.Relay.Enabled, "relay.enabled", false, !secret},

@@ -43,7 +43,7 @@ type memory interface {
 // addStore registers a store and its backend. Every probe checks whether the store takes writes, and whether it still
 // has its data. That also seeds it at its first start, and never again.
 func (a *App) addStore(s store) {
-	keeper := service.NewKeeper(service.KeeperConfig{
+	data := service.NewDataCheck(service.DataCheckConfig{
 		Name: s.name, Place: s.place, Origins: s.memory,
 		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
 		Changed: func(bad error) { a.dataChanged(s.name, bad) },
@@ -81,7 +81,7 @@ func (a *App) addStore(s store) {
 				return bad
 			}
 		}
-		if bad := keeper.Check(ctx); bad != nil {
+		if bad := data.Check(ctx); bad != nil {
 			fresh = true // a database that is empty lacks its tables, too
 			switch {
 			case err != nil:
@@ -96,7 +96,7 @@ func (a *App) addStore(s store) {
 		return err
 	}
 	a.backends[s.name] = health.New(s.name, check)
-	a.stores[s.name] = service.StoreConfig{Store: s.sales, Needs: a.backends[s.name], Data: keeper}
+	a.stores[s.name] = service.StoreConfig{Store: s.sales, Needs: a.backends[s.name], Data: data}
 	a.memories[s.name] = s.memory
 }
 
@@ -136,7 +136,7 @@ func (a *App) linkStores() {
 	for name, store := range a.stores {
 		for other, memory := range a.memories {
 			if store.Data != nil && other != name {
-				store.Data.Beside(service.Remembrance{Name: other, Memory: memory, Server: a.backends[other]})
+				store.Data.RememberIn(service.OtherStore{Name: other, Memory: memory, Server: a.backends[other]})
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func (a *App) dataChanged(name string, bad error) {
 	}
 	for other, store := range a.stores {
 		if other != name && store.Data != nil {
-			store.Data.Again() // the one that came back may have forgotten the other
+			store.Data.RememberAgain() // the one that came back may have forgotten the other
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (a *App) backend(name string) handler.Backend {
 
 type storeBackend struct {
 	*health.Backend
-	data *service.Keeper
+	data *service.DataCheck
 }
 
 // Err returns nil if the server is up and the store has its data.

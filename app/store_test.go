@@ -156,6 +156,9 @@ func TestRedisComesBackEmpty(t *testing.T) {
 
 // The same for a database. An instance that started after the loss learns of it from Redis.
 func TestMySQLComesBackEmpty(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	server := stacktest.Server(t, stack.MySQL)
 	empties := emptyData(t, server)
@@ -225,6 +228,9 @@ func emptyData(t *testing.T, server *stack.Server) func() {
 // All instances were stopped, and Redis is empty: MySQL remembers. While MySQL is down, nothing is seeded either, until
 // MySQL can be asked or a person sets the stock.
 func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
 	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
@@ -259,6 +265,9 @@ func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
 
 // A person need not wait for MySQL. When MySQL is back, it accepts the setting.
 func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
 	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)

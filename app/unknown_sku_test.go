@@ -28,6 +28,9 @@ const strangers = 300
 // Requests for SKUs that do not exist leave nothing on any server: no key, no row, no znode, whatever the strategy and
 // the store.
 func TestUnknownSKUsLeaveNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	nodes := make([]string, 3)
 	redisStack, err := stack.Start(
 		t.Context(), stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}},

@@ -30,10 +30,10 @@ var saidPages = []saidPage{
 	{
 		file: "said.md", lang: "en",
 		title: "# Said and measured",
-		intro: "What blogs and notes say of locks, in our words, and what the fault lab of this project sees. " +
-			"Each\ncard ends in a command: do not believe the card, run it. A test holds every card against the " +
-			"results in\n[failure-modes.md](failure-modes.md), which come from a run of the whole lab. The outcomes " +
-			"are explained\nthere.",
+		intro: "Blogs and notes make these claims about locks (in our words); this page compares them with what " +
+			"the fault lab of\nthis project shows. Each card ends with a command: do not believe the card, run it. " +
+			"A test compares every card\nwith the results in [failure-modes.md](failure-modes.md), which come from " +
+			"a run of the whole lab and explain the\noutcomes.",
 		verdict: "Verdict", see: "See it", evidence: "Seen", source: "Read on", colon: ": ", end: ".",
 		verdicts: map[string]string{"right": "right", "half": "half right", "wrong": "wrong"},
 	},

@@ -7,18 +7,17 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
 // IdempotencyKey returns the key of a request, or "".
 func IdempotencyKey(header http.Header) (string, error) {
-	switch values := header.Values(order.KeyHeader); len(values) {
+	switch values := header.Values(service.KeyHeader); len(values) {
 	case 0:
 		return "", nil
 	case 1:
-		return order.ParseKey(values[0])
+		return service.ParseKey(values[0])
 	default:
-		return "", &service.InvalidError{Field: order.KeyHeader, Reason: "is given twice"}
+		return "", &service.InvalidError{Field: service.KeyHeader, Reason: "is given twice"}
 	}
 }
 

@@ -164,7 +164,7 @@ func reasonsIn(t *testing.T, name, kind string) (texts []string) {
 			}
 			add(reason)
 		case *ast.CallExpr: // of the functions that make one of their argument
-			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "bad" && len(n.Args) == 1 {
+			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "bad" && kind == "InvalidError" && len(n.Args) == 1 {
 				add(n.Args[0])
 			}
 			if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Absent" && len(n.Args) == 2 {

@@ -23,11 +23,11 @@ type Cell struct {
 	Failed      string   `json:"failed,omitempty"`  // why there is no verdict
 	Before      string   `json:"before,omitempty"`  // why an earlier attempt gave no verdict
 
-	SKU       string     `json:"sku,omitempty"`
-	StartedAt time.Time  `json:"started_at"`
-	TookMS    float64    `json:"took_ms"`
-	Evidence  []Evidence `json:"evidence"`
-	Events    []Event    `json:"events"` // oldest first
+	SKU       string      `json:"sku,omitempty"`
+	StartedAt time.Time   `json:"started_at"`
+	TookMS    float64     `json:"took_ms"`
+	Evidence  []Evidence  `json:"evidence"`
+	Events    []CaseEvent `json:"events"` // oldest first
 }
 
 // Case returns the case of which c is a result. Its Variant is not a key, so that only its Label is set.
@@ -61,8 +61,8 @@ const (
 	Answer  Proof = "answer"  // what a customer was told
 )
 
-// An Event is something that happened in a lane of the timeline. One with Until is an interval.
-type Event struct {
+// A CaseEvent is something that happened in a lane of the timeline. One with Until is an interval.
+type CaseEvent struct {
 	At    time.Time `json:"at"`
 	Until time.Time `json:"until,omitzero"`
 	Lane  string    `json:"lane"` // the process or server
@@ -91,7 +91,7 @@ type TTL struct {
 }
 
 // Said returns what happened in both languages, or the English text for both if there is no Chinese one.
-func (e Event) Said() Text { return Text{EN: e.Text, ZH: cmp.Or(e.ZH, e.Text)} }
+func (e CaseEvent) Said() Text { return Text{EN: e.Text, ZH: cmp.Or(e.ZH, e.Text)} }
 
 // A Kind says how an event is drawn. The set is closed.
 type Kind string

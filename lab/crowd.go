@@ -27,7 +27,7 @@ func (b *Testbed) BeginCrowd(app *App, who string, n int, r Request) *Crowd {
 	for i := range n {
 		c.Calls = append(c.Calls, b.Begin(app, fmt.Sprint(who, i+1), r))
 	}
-	b.record(Event{At: sent, Lane: app.Name, Kind: Sent, Who: who}, say("says.crowd-asks", "n", n, "app", app.Name))
+	b.record(CaseEvent{At: sent, Lane: app.Name, Kind: Sent, Who: who}, say("says.crowd-asks", "n", n, "app", app.Name))
 	b.crowds = append(b.crowds, c)
 	return c
 }
@@ -76,7 +76,8 @@ func (c *Crowd) Count() map[string]int {
 				last = call.record.DoneAt
 			}
 		}
-		c.b.record(Event{At: last, Lane: c.app.Name, Kind: Answered, Who: c.who}, say("says.crowd-answered", "n", n))
+		e := CaseEvent{At: last, Lane: c.app.Name, Kind: Answered, Who: c.who}
+		c.b.record(e, say("says.crowd-answered", "n", n))
 	}
 	return sorts
 }

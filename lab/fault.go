@@ -43,7 +43,7 @@ func KillFor(beds []*Testbed, app *App) time.Time {
 
 // fault records what was wrong with an instance from from until now.
 func (b *Testbed) fault(app *App, from time.Time, said Text) {
-	b.record(Event{At: from, Until: time.Now(), Lane: app.Name, Kind: Fault}, said)
+	b.record(CaseEvent{At: from, Until: time.Now(), Lane: app.Name, Kind: Fault}, said)
 }
 
 // Evict takes the case's lock away from its holder, as an operator does, through an instance.

@@ -12,7 +12,7 @@ func (b *Testbed) Stock(units int64) {
 	stock, err := b.anyApp().client.SetStock(b.Ctx, b.Store(), b.SKU, units)
 	b.Must("set the stock", err)
 	b.initial, b.epoch = units, stock.Epoch
-	b.record(Event{At: time.Now(), Lane: "store", Kind: Note, Left: &units}, say("says.in-stock", "units", units))
+	b.record(CaseEvent{At: time.Now(), Lane: "store", Kind: Note, Left: &units}, say("says.in-stock", "units", units))
 }
 
 // anyApp returns an instance that answers.

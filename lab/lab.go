@@ -57,7 +57,7 @@ type Scenario struct {
 
 	// Predict returns what a case of a strategy must show, given what the strategy promises. It is not called for a
 	// case with a Want.
-	Predict func(Case, Promise) Forecast
+	Predict func(Case, StrategyPromise) Forecast
 	// Run makes the failure happen to one case and returns what was seen. It may stop half-way: see Testbed.
 	Run func(*Testbed) Observation
 	// Together, in place of Run, makes it happen to all cases at once, each with its Testbed, where one fault can

@@ -6,8 +6,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A Promise is what a strategy promises, as the service reports it.
-type Promise struct {
+// A StrategyPromise is what a strategy promises, as the service reports it.
+type StrategyPromise struct {
 	loadtest.Promise
 	Reentrant       bool     `json:"reentrant"`
 	SignalsLoss     bool     `json:"signals_loss"`
@@ -15,7 +15,7 @@ type Promise struct {
 }
 
 // Freed returns the longest time from a holder's crash to the next holder. ok is false if there is no limit.
-func (p Promise) Freed() (d time.Duration, ok bool) {
+func (p StrategyPromise) Freed() (d time.Duration, ok bool) {
 	if p.FreedAfterCrash == nil {
 		return 0, false
 	}
@@ -25,5 +25,5 @@ func (p Promise) Freed() (d time.Duration, ok bool) {
 // A Strategy is one line of the service's catalogue, with all that the promise says.
 type Strategy struct {
 	loadtest.Strategy
-	Promise Promise `json:"promise"`
+	Promise StrategyPromise `json:"promise"`
 }

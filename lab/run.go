@@ -118,7 +118,7 @@ func (r *runner) attempt(ctx context.Context, s Scenario, jobs []job) {
 	var beds []*Testbed
 	for _, c := range jobs {
 		r.count++
-		c.StartedAt, c.Evidence, c.Events = time.Now().UTC(), []Evidence{}, []Event{}
+		c.StartedAt, c.Evidence, c.Events = time.Now().UTC(), []Evidence{}, []CaseEvent{}
 		c.SKU = fmt.Sprintf("lab-%.40s-%d", s.Name, r.count)
 		b, why, err := r.testbed(ctx, s, c.Cell, c.of)
 		switch {
@@ -238,7 +238,7 @@ func (c *Cell) close(b *Testbed, failed string) {
 	}
 	c.Evidence = append(c.Evidence, b.evidence...)
 	slices.SortStableFunc(
-		b.events, func(x, y Event) int { return cmp.Or(x.At.Compare(y.At), x.Until.Compare(y.Until)) },
+		b.events, func(x, y CaseEvent) int { return cmp.Or(x.At.Compare(y.At), x.Until.Compare(y.Until)) },
 	)
 	c.Events = append(c.Events, b.events...)
 }

@@ -127,7 +127,7 @@ func TestAReportSurvivesJSON(t *testing.T) {
 			Observed: Delays,
 			AfterMS:  1.5,
 			Evidence: []Evidence{{Kind: Waited, Text: said.EN, ZH: said.ZH, Value: 1.5}},
-			Events: []Event{
+			Events: []CaseEvent{
 				{At: at, Until: at.Add(time.Second), Lane: "app-1", Kind: Sent, Who: "A", Text: said.EN, ZH: said.ZH},
 			},
 		},
@@ -226,7 +226,7 @@ func TestAHolderWhoStandsHasALease(t *testing.T) {
 		t.Fatalf("%d cells", len(report.Cells))
 	}
 	for _, c := range report.Cells {
-		held := slices.ContainsFunc(c.Events, func(e Event) bool {
+		held := slices.ContainsFunc(c.Events, func(e CaseEvent) bool {
 			return e.Kind == Standing && e.Lane == "lock" && strings.HasPrefix(e.Who, "A on ") && len(e.TTL) > 0
 		})
 		if c.Failed != "" || held != (c.Strategy != "none") {

@@ -1,30 +1,30 @@
 package lab
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"example.com/stock/internal/stack/wire"
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 )
 
 // OrderService is the Code of a case that is about the service in profile orders: carts, reservations and events.
 const OrderService = "orders"
 
-// A Shop is the order service: instances in profile orders that keep their ledger in the store of the case. What its
-// customers ask for, what they are told, and every movement of the ledger is drawn in the timeline.
+// A Shop is the order service: instances in profile orders that keep their ledger in the store of the case. The
+// requests of its customers, the replies, and every movement of the ledger are drawn.
 type Shop struct {
 	Apps []*App
 
 	b      *Testbed
-	client *http.Client
 	visits []*Visit
 	skus   []string
 }
@@ -33,7 +33,7 @@ type Shop struct {
 // them.
 func (b *Testbed) Shop(n int, env ...string) *Shop {
 	b.Must("end the instances of earlier scenarios", b.fleet.alone())
-	s := &Shop{b: b, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	s := &Shop{b: b}
 	s.Apps = b.Apps(n, append([]string{"STOCK_PROFILE=orders", "STOCK_STORE=" + b.Store()}, env...)...)
 	return s
 }
@@ -45,86 +45,51 @@ func (s *Shop) Join(n int, env ...string) []*App {
 	return more
 }
 
-// A Line asks for units of a SKU. "" is the SKU of the case.
-type Line struct {
-	SKU      string `json:"sku"`
-	Quantity int64  `json:"quantity"`
-}
-
-// An Ask is a request of a customer.
-type Ask struct {
-	path  string
-	lines []Line
-	ttl   time.Duration
-	key   string
-}
+// An Ask is a request of a customer. The SKUs of its lines are what follows the SKU of the case; "" is that SKU.
+type Ask struct{ checkout.Ask }
 
 // Buy asks to buy lines at once.
-func Buy(lines ...Line) Ask { return Ask{path: "/v1/orders", lines: lines} }
+func Buy(lines ...checkout.Line) Ask { return Ask{checkout.Ask{Op: checkout.OpPlace, Lines: lines}} }
 
 // Keep asks to keep lines for the customer for ttl.
-func Keep(ttl time.Duration, lines ...Line) Ask {
-	return Ask{path: "/v1/reservations", lines: lines, ttl: ttl}
+func Keep(ttl time.Duration, lines ...checkout.Line) Ask {
+	return Ask{checkout.Ask{Op: checkout.OpReserve, Lines: lines, TTL: ttl.String()}}
 }
 
-// Pay confirms the reservation that somebody was told of.
-func Pay(v *Visit) Ask { return Ask{path: "/v1/reservations/" + v.Reply().Reservation + "/confirm"} }
+// Pay confirms the reservation that a customer has.
+func Pay(v *Visit) Ask { return Ask{checkout.Ask{Op: checkout.OpConfirm, Ref: v.Got().ReservationID}} }
 
 // With returns the request with an idempotency key.
 func (a Ask) With(key string) Ask {
-	a.key = key
+	a.Key = key
 	return a
 }
 
 // A Visit is a request to a Shop that is under way.
 type Visit struct {
-	Who string // whose it is: its name in the timeline
+	Who string // the customer's name in the diagram
 	App *App
 
-	b     *Testbed
-	done  chan struct{}
-	told  ShopReply // complete when done is closed
-	at    time.Time
-	noted bool
+	b      *Testbed
+	done   chan struct{}
+	record checkout.Record // complete when done is closed
+	answer loadtest.Answer // likewise
+	noted  bool
 }
 
-// A ShopReply is what a customer was told.
-type ShopReply struct {
-	Order       string `json:"order_id"` // that was placed, or whose outcome is not known
-	Reservation string `json:"reservation_id"`
-	State       string `json:"state"`
-	Late        bool   `json:"late"`
-	Type        string `json:"type"` // of a problem
-	Lines       []struct {
-		SKU                  string
-		Requested, Available int64
-	} `json:"lines"`
-
-	Status   int    `json:"-"` // 0: no whole reply
-	Replayed bool   `json:"-"`
-	Error    string `json:"-"` // why there is no whole reply
-}
-
-// Problem returns the name of the problem, or "".
-func (r ShopReply) Problem() string {
-	if r.Type == "" {
-		return ""
-	}
-	return r.Type[strings.LastIndexByte(r.Type, '/')+1:]
-}
-
-// Said describes the reply.
-func (r ShopReply) Said() Text {
-	said := say("replies.reservation", "status", r.Status, "id", r.Reservation, "state", r.State)
+// answered describes a reply.
+func answered(r *checkout.Record) (said Text) {
 	switch {
-	case r.Status == 0:
-		return say("replies.none", "why", say("replies.broke"))
-	case r.Type != "":
-		return same(fmt.Sprintf("%d %s", r.Status, r.Problem()))
-	case r.Order != "":
-		said = say("replies.order", "status", r.Status, "id", r.Order)
+	case r.Problem != "":
+		return same(fmt.Sprintf("%d %s", r.Status, r.Problem))
+	case r.Got == nil:
+		return say("replies.none", "why", say("replies.broke")) // the text of the error has addresses
+	case r.Got.OrderID != "":
+		said = say("replies.order", "status", r.Status, "id", r.Got.OrderID)
+	default:
+		said = say("replies.reservation", "status", r.Status, "id", r.Got.ReservationID, "state", r.Got.State)
 	}
-	if r.Late {
+	if r.Got.Late {
 		said = say("replies.late", "reply", said)
 	}
 	if r.Replayed {
@@ -138,37 +103,29 @@ func (s *Shop) Begin(app *App, who string, ask Ask) *Visit {
 	b := s.b
 	v := &Visit{Who: who, App: app, b: b, done: make(chan struct{})}
 	s.visits = append(s.visits, v)
-	body := map[string]any{"customer": s.customer(who)}
-	what := "POST " + short(ask.path)
-	if len(ask.lines) > 0 {
-		lines := make([]Line, len(ask.lines))
-		for i, l := range ask.lines {
-			lines[i] = Line{b.SKU + l.SKU, l.Quantity}
-			what += fmt.Sprintf(" %d × %s", l.Quantity, "SKU"+l.SKU)
-		}
-		body["lines"] = lines
+	a := ask.Ask
+	a.Customer = s.customer(who)
+	what := "POST " + short(a.Path())
+	a.Lines = slices.Clone(a.Lines)
+	for i := range a.Lines {
+		l := &a.Lines[i]
+		what += fmt.Sprintf(" %d × %s", l.Quantity, "SKU"+l.SKU)
+		l.SKU = b.SKU + l.SKU
 	}
-	if ask.ttl > 0 {
-		body["ttl"] = ask.ttl.String()
-		what += " ttl " + ask.ttl.String()
+	if a.TTL != "" {
+		what += " ttl " + a.TTL
 	}
-	if ask.key != "" {
-		what += " Idempotency-Key: " + ask.key
-	}
-	text, err := json.Marshal(body)
-	b.Must("encode a request", err)
-	req, err := http.NewRequestWithContext(b.Ctx, http.MethodPost, app.URL+ask.path, bytes.NewReader(text))
-	b.Must("make a request", err)
-	req.Header.Set("Content-Type", "application/json")
-	if ask.key != "" {
-		req.Header.Set("Idempotency-Key", b.SKU+"."+ask.key)
+	if a.Key != "" {
+		what += " Idempotency-Key: " + a.Key
+		a.Key = b.SKU + "." + a.Key
 	}
 	asks := say("says.asks-for", "who", who, "app", app.Name, "what", what)
-	b.record(Event{At: time.Now(), Lane: app.Name, Kind: Sent, Who: who}, asks)
+	b.record(CaseEvent{At: time.Now(), Lane: app.Name, Kind: Sent, Who: who}, asks)
+	id := fmt.Sprintf("%s.%s.%d", b.SKU, who, len(s.visits))
 	b.owned.Go(func() {
 		defer close(v.done)
-		v.told = s.send(req)
-		v.at = time.Now()
+		v.record, v.answer = checkout.Send(b.Ctx, app.client, a, nil, id)
+		v.record.DoneAt = time.Now()
 	})
 	return v
 }
@@ -192,25 +149,6 @@ func short(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// send sends a request once: a client whose connections serve one request each repeats nothing.
-func (s *Shop) send(req *http.Request) (r ShopReply) {
-	res, err := s.client.Do(req)
-	if err != nil {
-		r.Error = "the connection broke" // the text of the error has addresses
-		return r
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	if err == nil {
-		err = json.Unmarshal(text, &r)
-	}
-	if err != nil {
-		return ShopReply{Error: "the connection broke"}
-	}
-	r.Status, r.Replayed = res.StatusCode, res.Header.Get("Idempotent-Replayed") == "true"
-	return r
-}
-
 // Answered reports whether the reply is there.
 func (v *Visit) Answered() bool {
 	select {
@@ -222,7 +160,7 @@ func (v *Visit) Answered() bool {
 }
 
 // Reply waits for the reply.
-func (v *Visit) Reply() ShopReply {
+func (v *Visit) Reply() checkout.Record {
 	select {
 	case <-v.done:
 	case <-time.After(Patience):
@@ -232,23 +170,39 @@ func (v *Visit) Reply() ShopReply {
 	}
 	if !v.noted {
 		v.noted = true
-		kind, said := Answered, say("says.answered", "who", v.Who, "answer", v.told.Said())
-		v.b.record(Event{At: v.at, Lane: v.App.Name, Kind: kind, Who: v.Who}, said)
-		if p := v.told.Problem(); p != "" && p != "outcome_unknown" {
-			refused := say("says.refused", "who", v.Who, "problem", p)
-			v.b.record(Event{At: v.at, Lane: v.App.Name, Kind: Refused, Who: v.Who}, refused)
+		e := CaseEvent{At: v.record.DoneAt, Lane: v.App.Name, Kind: Answered, Who: v.Who}
+		v.b.record(e, say("says.answered", "who", v.Who, "answer", answered(&v.record)))
+		if p := v.record.Problem; p != "" && p != "outcome_unknown" {
+			e.Kind = Refused
+			v.b.record(e, say("says.refused", "who", v.Who, "problem", p))
 		}
 	}
-	return v.told
+	return v.record
 }
 
-// Bought reports whether the customer was told of an order.
-func (v *Visit) Bought() bool { r := v.Reply(); return r.Status/100 == 2 && r.Order != "" }
+// Got returns the order or the reservation in the reply. It is empty if there is none.
+func (v *Visit) Got() (t checkout.Thing) {
+	if r := v.Reply(); r.Got != nil {
+		t = *r.Got
+	}
+	return t
+}
+
+// Bought reports whether the reply shows an order.
+func (v *Visit) Bought() bool { return v.Got().OrderID != "" }
 
 // Short returns the lines that the reply names as short: "SKU.a: 6 of 5".
 func (v *Visit) Short() string {
+	v.Reply()
+	var refusal struct {
+		Lines []struct {
+			SKU                  string
+			Requested, Available int64
+		}
+	}
+	v.b.Must("decode a refusal", json.Unmarshal(v.answer.Body, &refusal))
 	var named []string
-	for _, l := range v.Reply().Lines {
+	for _, l := range refusal.Lines {
 		sku := "SKU" + strings.TrimPrefix(l.SKU, v.b.SKU)
 		named = append(named, fmt.Sprintf("%s: %d of %d", sku, l.Requested, l.Available))
 	}
@@ -285,10 +239,9 @@ func (s *Shop) Limit(units int64) {
 
 // State returns the state of a reservation as the store has it now.
 func (s *Shop) State(v *Visit) string {
-	var reply ShopReply
-	path := "/v1/reservations/" + v.Reply().Reservation + "?customer=" + url.QueryEscape(s.customer(v.Who))
-	s.b.Must("read a reservation", s.any().client.Call(s.b.Ctx, http.MethodGet, path, nil, &reply))
-	return reply.State
+	got, err := checkout.ReadReservation(s.b.Ctx, s.any().client, s.customer(v.Who), v.Got().ReservationID)
+	s.b.Must("read a reservation", err)
+	return got.State
 }
 
 // AwaitState waits until a reservation has that state.
@@ -299,11 +252,10 @@ func (s *Shop) AwaitState(v *Visit, state string) {
 
 // Orders returns how many orders a customer has, and records that as evidence.
 func (s *Shop) Orders(who string) int {
-	var reply struct{ Orders []ShopReply }
-	path := "/v1/orders?customer=" + url.QueryEscape(s.customer(who))
-	s.b.Must("list orders", s.any().client.Call(s.b.Ctx, http.MethodGet, path, nil, &reply))
-	s.b.prove(Served, len(reply.Orders), say("says.has-orders", "who", who, "n", len(reply.Orders)))
-	return len(reply.Orders)
+	orders, err := checkout.ReadOrders(s.b.Ctx, s.any().client, s.customer(who))
+	s.b.Must("list orders", err)
+	s.b.prove(Served, len(orders), say("says.has-orders", "who", who, "n", len(orders)))
+	return len(orders)
 }
 
 // Sold returns how many units of all SKUs the store has as sold now, and records that as evidence.
@@ -346,20 +298,8 @@ func (b *Testbed) Marking() func(message []byte) bool {
 
 // Books are the ledger of one SKU.
 type Books struct {
-	Received, Available, Reserved, Sold int64
-	Movements                           []Movement
-}
-
-// A Movement is a row of the ledger.
-type Movement struct {
-	Number    uint64    `json:"number"`
-	Kind      string    `json:"kind"`
-	Received  int64     `json:"received"`
-	Available int64     `json:"available"`
-	Reserved  int64     `json:"reserved"`
-	Sold      int64     `json:"sold"`
-	Customer  string    `json:"customer"`
-	At        time.Time `json:"at"`
+	checkout.Counts
+	Movements []checkout.Movement
 }
 
 // Kinds returns the kinds of the movements, in order.
@@ -374,20 +314,17 @@ func (b Books) Kinds() []string {
 // wrong returns what is wrong with the books, or "": numbers have no gap, after every movement received = available +
 // reserved + sold with no term below zero, and the sums are what the counters say.
 func (b Books) wrong() string {
-	var sum Books
+	sum := checkout.Counts{SKU: b.SKU}
 	for i, m := range b.Movements {
-		sum.Received += m.Received
-		sum.Available += m.Available
-		sum.Reserved += m.Reserved
-		sum.Sold += m.Sold
+		sum.Add(&m)
 		switch {
 		case m.Number != uint64(i+1):
 			return fmt.Sprintf("after movement %d comes %d", i, m.Number)
-		case sum.Received != sum.Available+sum.Reserved+sum.Sold || min(sum.Available, sum.Reserved, sum.Sold) < 0:
+		case !sum.Lawful():
 			return fmt.Sprintf("the law does not hold after movement %d", m.Number)
 		}
 	}
-	if sum.Received != b.Received || sum.Available != b.Available || sum.Reserved != b.Reserved || sum.Sold != b.Sold {
+	if sum != b.Counts {
 		return "the counters are not the sum of the movements"
 	}
 	return ""
@@ -398,8 +335,8 @@ func (b Books) wrong() string {
 func (s *Shop) Judge() (books map[string]Books, sound bool) {
 	b := s.b
 	for _, v := range s.visits {
-		answer := v.Reply().Said()
-		b.prove(Answer, v.told.Problem(), say("says.answer", "who", v.Who, "app", v.App.Name, "answer", answer))
+		r := v.Reply()
+		b.prove(Answer, r.Problem, say("says.answer", "who", v.Who, "app", v.App.Name, "answer", answered(&r)))
 	}
 	books, sound = make(map[string]Books), true
 	for _, suffix := range s.skus {
@@ -421,10 +358,12 @@ func (s *Shop) Judge() (books map[string]Books, sound bool) {
 
 // read reads the ledger of a SKU.
 func (s *Shop) read(suffix string) (k Books) {
-	path := "/v1/stock/" + url.PathEscape(s.b.SKU+suffix)
-	app := s.any()
-	s.b.Must("read the stock", app.client.Call(s.b.Ctx, http.MethodGet, path, nil, &k))
-	s.b.Must("read the movements", app.client.Call(s.b.Ctx, http.MethodGet, path+"/movements?limit=500", nil, &k))
+	app, sku := s.any(), s.b.SKU+suffix
+	var err error
+	k.Counts, _, err = checkout.ReadCounts(s.b.Ctx, app.client, sku)
+	s.b.Must("read the stock", err)
+	k.Movements, err = checkout.ReadMovements(s.b.Ctx, app.client, sku, 0, k.Number)
+	s.b.Must("read the movements", err)
 	return k
 }
 
@@ -433,7 +372,7 @@ func (s *Shop) draw(suffix string, k Books) {
 	for _, m := range k.Movements {
 		who := strings.TrimPrefix(m.Customer, s.customer(""))
 		units := cmp.Or(m.Sold, m.Reserved, m.Available)
-		s.b.record(Event{At: m.At, Lane: s.b.Store(), Kind: Write, Who: who},
+		s.b.record(CaseEvent{At: m.At, Lane: s.b.Store(), Kind: Write, Who: who},
 			say("says.movement", "number", m.Number, "kind", m.Kind, "units", max(units, -units), "sku", "SKU"+suffix))
 	}
 }

@@ -1,11 +1,7 @@
 package lab
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,43 +9,32 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"example.com/stock/loadtest/checkout"
 )
 
-// A ShopEvent is a movement as the relay announces it.
-type ShopEvent struct {
-	ID   string `json:"id"`
-	Type string `json:"type"`
-	Data struct {
-		SKU       string `json:"sku"`
-		Number    uint64 `json:"number"`
-		Available int64  `json:"available"`
-	} `json:"data"`
-}
-
-// A Receiver is a webhook of the lab: it keeps what it was sent of the SKUs of the case, in order, and answers 204.
+// A Receiver is a webhook of the lab for the events of the SKUs of the case.
 type Receiver struct {
-	Addr string // host:port
+	*checkout.Receiver
 
 	b      *Testbed
-	server *http.Server
-
 	mu     sync.Mutex
-	refuse func(ShopEvent) int // the status of its answer; 0: 204. Nil: every event is taken
-	sent   []ShopEvent         // that were taken, in the order in which they came, repeats included
+	refuse func(checkout.Event) int // the status of the answer; 0: 204. Nil: every event is taken
 	denied int
 }
 
 // Receive opens a Receiver. refuse may be nil.
-func (b *Testbed) Receive(refuse func(ShopEvent) int) *Receiver {
+func (b *Testbed) Receive(refuse func(checkout.Event) int) *Receiver {
 	r := &Receiver{b: b, refuse: refuse}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	receiver, err := checkout.NewReceiver("127.0.0.1:0", r.answer)
 	b.Must("open a webhook", err)
-	r.Addr = listener.Addr().String()
-	r.server = &http.Server{Handler: r, ReadHeaderTimeout: Patience}
-	b.Defer(func() { _ = r.server.Close() })
-	b.Go(func(context.Context) { _ = r.server.Serve(listener) }) // until Close
+	r.Receiver = receiver
+	b.Defer(func() { _ = receiver.Close() })
 	return r
 }
+
+// Addr is host:port.
+func (r *Receiver) Addr() string { return strings.TrimPrefix(r.Name(), "http://") }
 
 // Webhook makes a relay send to the receiver at that address, its own or that of a proxy before it. An event that is
 // refused twice is parked.
@@ -61,21 +46,8 @@ func Webhook(addr string) []string {
 	}
 }
 
-// ServeHTTP takes an event.
-func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	var e ShopEvent
-	text, err := io.ReadAll(io.LimitReader(req.Body, 1<<20))
-	if err == nil {
-		err = json.Unmarshal(text, &e)
-	}
-	if err != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	w.WriteHeader(r.take(e))
-}
-
-func (r *Receiver) take(e ShopEvent) (status int) {
+// answer records an event, and returns the status of its answer.
+func (r *Receiver) answer(e checkout.Event) (status int) {
 	if !strings.HasPrefix(e.Data.SKU, r.b.SKU) { // of another case with the same store
 		return http.StatusNoContent
 	}
@@ -86,21 +58,20 @@ func (r *Receiver) take(e ShopEvent) (status int) {
 		if status = r.refuse(e); status != 0 {
 			r.denied++
 			said := say("says.turns-down", "id", id, "status", status)
-			r.b.record(Event{At: time.Now(), Lane: "receiver", Kind: Refused}, said)
+			r.b.record(CaseEvent{At: time.Now(), Lane: "receiver", Kind: Refused}, said)
 			return status
 		}
 	}
 	said := say("says.receives", "id", id)
-	if slices.ContainsFunc(r.sent, func(old ShopEvent) bool { return old.ID == e.ID }) {
+	if e.Repeat {
 		said = say("says.receives-again", "id", id)
 	}
-	r.sent = append(r.sent, e)
-	r.b.record(Event{At: time.Now(), Lane: "receiver", Kind: Write}, said)
+	r.b.record(CaseEvent{At: time.Now(), Lane: "receiver", Kind: Write}, said)
 	return http.StatusNoContent
 }
 
-// Mend makes the receiver take every event from now on.
-func (r *Receiver) Mend() {
+// Accept makes the receiver take every event from now on.
+func (r *Receiver) Accept() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refuse = nil
@@ -114,13 +85,14 @@ func (r *Receiver) Denied() int {
 }
 
 // Numbers returns the numbers of the events of a SKU that were taken, in the order in which they came.
-func (r *Receiver) Numbers(suffix string) (numbers []uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range r.sent {
-		if e.Data.SKU == r.b.SKU+suffix {
-			numbers = append(numbers, e.Data.Number)
-		}
+func (r *Receiver) Numbers(suffix string) []uint64 { return r.b.numbers(r, suffix) }
+
+// numbers returns the numbers of the events of a SKU that have come out, in their order.
+func (b *Testbed) numbers(feed checkout.Feed, suffix string) (numbers []uint64) {
+	events, err := feed.Events(b.Ctx, b.SKU+suffix, 0)
+	b.Must("read the events", err)
+	for _, e := range events {
+		numbers = append(numbers, e.Data.Number)
 	}
 	return numbers
 }
@@ -158,16 +130,10 @@ func (b *Testbed) Entries(number uint64) (numbers []uint64) {
 }
 
 // Stream returns the numbers of the events in the stream of the SKU of the case, in its order, as it is now.
-func (b *Testbed) Stream() (numbers []uint64) {
-	entries, err := b.Redis().XRange(b.Ctx, "stock:{"+b.SKU+"}:events", "-", "+").Result()
-	b.Must("XRANGE", err)
-	for _, entry := range entries {
-		var e ShopEvent
-		text, _ := entry.Values["event"].(string)
-		b.Must("decode an event", json.Unmarshal([]byte(text), &e))
-		numbers = append(numbers, e.Data.Number)
-	}
-	return numbers
+func (b *Testbed) Stream() []uint64 {
+	streams := checkout.NewStreams(b.Server(NeedRedis).Addr)
+	defer func() { _ = streams.Close() }()
+	return b.numbers(streams, "")
 }
 
 // Relay returns the environment of an instance that relays, under a lock whose lease is so long.

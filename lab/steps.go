@@ -160,18 +160,18 @@ func (b *Testbed) drawSales() {
 
 func isRefusal(problem string) bool { return problem == "stale_fence" || problem == "lock_lost" }
 
-func (c *Call) draw(e Event, said Text) {
+func (c *Call) draw(e CaseEvent, said Text) {
 	e.Lane, e.Who = c.App.Name, c.Who
 	c.b.record(e, said)
 }
 
 func (c *Call) drawRead(at time.Time, read int64, version uint64) {
-	c.draw(Event{At: at, Kind: Read, To: "store", Read: &read, Version: version},
+	c.draw(CaseEvent{At: at, Kind: Read, To: "store", Read: &read, Version: version},
 		say("says.read", "who", c.Who, "read", read, "version", version))
 }
 
 func (c *Call) drawWrite(at time.Time, read, left int64, version, fence uint64, segment int) {
-	e := Event{At: at, Kind: Write, To: "store", Read: &read, Left: &left, Version: version, Fence: fence}
+	e := CaseEvent{At: at, Kind: Write, To: "store", Read: &read, Left: &left, Version: version, Fence: fence}
 	if segment > 0 || c.record.SKU != c.b.SKU {
 		e.Left = nil // of another stock, or of a part of it
 	}
@@ -179,7 +179,7 @@ func (c *Call) drawWrite(at time.Time, read, left int64, version, fence uint64, 
 }
 
 func (c *Call) drawRefusal(at time.Time, problem string, fence uint64, to string) {
-	c.draw(Event{At: at, Kind: Refused, To: to, Fence: fence},
+	c.draw(CaseEvent{At: at, Kind: Refused, To: to, Fence: fence},
 		say("says.refused", "who", c.Who, "problem", problem))
 }
 
@@ -205,7 +205,7 @@ func (c *Call) drawSteps(steps []step) {
 		switch s.Kind {
 		case "waits":
 			if lock != "" {
-				c.draw(Event{At: s.at(), Kind: Asks, To: lock}, say("says.asks-lock", "who", c.Who))
+				c.draw(CaseEvent{At: s.at(), Kind: Asks, To: lock}, say("says.asks-lock", "who", c.Who))
 			}
 		case "acquired":
 			if lock != "" && !held {
@@ -214,11 +214,11 @@ func (c *Call) drawSteps(steps []step) {
 				if fence > 0 {
 					said = say("says.gets-lock-with-fence", "who", c.Who, "fence", fence)
 				}
-				c.draw(Event{At: s.at(), Kind: Gets, To: lock, Fence: fence}, said)
+				c.draw(CaseEvent{At: s.at(), Kind: Gets, To: lock, Fence: fence}, said)
 			}
 		case "read":
 			if !vain.IsZero() {
-				c.draw(Event{At: vain, Kind: Refused, To: "store"}, say("says.conflict", "who", c.Who))
+				c.draw(CaseEvent{At: vain, Kind: Refused, To: "store"}, say("says.conflict", "who", c.Who))
 				vain = time.Time{}
 			}
 			c.drawRead(s.at(), s.Read, s.Version)
@@ -227,7 +227,7 @@ func (c *Call) drawSteps(steps []step) {
 		case "writes":
 			sent = s.at()
 			if !thinks.IsZero() && sent.Sub(thinks) > thoughtful && !b.stood(c.Who, thinks, sent) {
-				c.draw(Event{At: thinks, Until: sent, Kind: Thinks},
+				c.draw(CaseEvent{At: thinks, Until: sent, Kind: Thinks},
 					say("says.thinks", "who", c.Who, "for", sent.Sub(thinks)))
 			}
 			thinks = time.Time{}
@@ -244,7 +244,7 @@ func (c *Call) drawSteps(steps []step) {
 			}
 			if held {
 				held = false
-				c.draw(Event{At: s.at(), Kind: Gives, To: lock}, say("says.gives-lock", "who", c.Who))
+				c.draw(CaseEvent{At: s.at(), Kind: Gives, To: lock}, say("says.gives-lock", "who", c.Who))
 			}
 		case "ended":
 			if isRefusal(s.Outcome) && sent.IsZero() {

@@ -28,8 +28,8 @@ const Patience = 60 * time.Second
 type Testbed struct {
 	Ctx      context.Context
 	Case     Case
-	Promise  Promise  // of the Case's strategy
-	Strategy Strategy // the zero value for code of the lab
+	Promise  StrategyPromise // of the Case's strategy
+	Strategy Strategy        // the zero value for code of the lab
 	SKU      string
 
 	fleet *fleet
@@ -53,7 +53,7 @@ type Testbed struct {
 	answers  []keyAnswer
 	holds    []keyHold
 	evidence []Evidence
-	events   []Event
+	events   []CaseEvent
 	unsaid   []error // texts that are missing
 }
 
@@ -253,7 +253,7 @@ func (b *Testbed) Note(lane, key string, pairs ...any) { b.note(lane, b.say(key,
 
 // Statement records a statement or a command that was just run, which reads the same in every language.
 func (b *Testbed) Statement(lane, text string) {
-	b.record(Event{At: time.Now(), Lane: lane, Kind: Note, To: b.serverOf(lane, text)}, Text{EN: text})
+	b.record(CaseEvent{At: time.Now(), Lane: lane, Kind: Note, To: b.serverOf(lane, text)}, Text{EN: text})
 }
 
 // serverOf returns the server to which a client sends a statement, or "" if none is known.
@@ -286,14 +286,14 @@ func (b *Testbed) serverOf(client, statement string) string {
 
 // Interval records an event that lasted from from until now.
 func (b *Testbed) Interval(lane string, kind Kind, who string, from time.Time, key string, pairs ...any) {
-	b.record(Event{At: from, Until: time.Now(), Lane: lane, Kind: kind, Who: who}, b.say(key, pairs...))
+	b.record(CaseEvent{At: from, Until: time.Now(), Lane: lane, Kind: kind, Who: who}, b.say(key, pairs...))
 }
 
 // Event records e with its text.
-func (b *Testbed) Event(e Event, key string, pairs ...any) { b.record(e, b.say(key, pairs...)) }
+func (b *Testbed) Event(e CaseEvent, key string, pairs ...any) { b.record(e, b.say(key, pairs...)) }
 
 // EventSaying records e with a statement as its text, which reads the same in every language.
-func (b *Testbed) EventSaying(e Event, statement string) { b.record(e, Text{EN: statement}) }
+func (b *Testbed) EventSaying(e CaseEvent, statement string) { b.record(e, Text{EN: statement}) }
 
 // say returns a text of the scenario. A missing text fails the case when it ends, not at once: say may be called from
 // any goroutine.
@@ -314,10 +314,10 @@ func (b *Testbed) prove(kind Proof, value any, said Text) {
 }
 
 func (b *Testbed) note(lane string, said Text) {
-	b.record(Event{At: time.Now(), Lane: lane, Kind: Note}, said)
+	b.record(CaseEvent{At: time.Now(), Lane: lane, Kind: Note}, said)
 }
 
-func (b *Testbed) record(e Event, said Text) {
+func (b *Testbed) record(e CaseEvent, said Text) {
 	e.Text, e.ZH = said.EN, said.ZH
 	e.At = e.At.UTC()
 	if !e.Until.IsZero() {

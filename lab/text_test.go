@@ -38,7 +38,7 @@ func TestACaseIsCalledInBothLanguages(t *testing.T) {
 			Text{EN: "redis-setnx on mysql, heeds the loss", ZH: "redis-setnx（mysql），丢锁即停"},
 		},
 		{Case{Strategy: "none"}, Text{EN: "none", ZH: "none"}},
-		{Case{Code: "naive", Label: label}, Text{EN: "naive, heeds the loss", ZH: "幼稚代码，丢锁即停"}},
+		{Case{Code: "naive", Label: label}, Text{EN: "naive, heeds the loss", ZH: "错误写法，丢锁即停"}},
 		{Case{Code: "probe"}, Text{EN: "probe", ZH: "probe"}},
 	} {
 		if got := row.of.Said(); got != row.want || row.of.String() != row.want.EN {

@@ -202,7 +202,7 @@ func (b *Testbed) drawKeys() {
 			if !a.granted {
 				kind, said = Refused, say("says.refuses-key", "who", a.who, "server", a.lane)
 			}
-			b.record(Event{At: a.at, Lane: a.app, Kind: kind, Who: a.who, To: a.lane}, said)
+			b.record(CaseEvent{At: a.at, Lane: a.app, Kind: kind, Who: a.who, To: a.lane}, said)
 		}
 	}
 	for _, h := range b.holds {
@@ -214,7 +214,7 @@ func (b *Testbed) drawKeys() {
 		}
 		holder := h.who + " on " + h.app
 		b.record(
-			Event{At: h.at, Until: h.until, Lane: h.lane, Kind: Standing, Who: holder, TTL: h.lease},
+			CaseEvent{At: h.at, Until: h.until, Lane: h.lane, Kind: Standing, Who: holder, TTL: h.lease},
 			say("says.has-key", "server", h.lane, "who", on(holder)),
 		)
 	}

@@ -2,9 +2,6 @@ package repo
 
 import (
 	"context"
-	"crypto/sha1"
-	_ "embed" // the scripts
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/rediserr"
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 	"example.com/stock/repo/gate"
 	"example.com/stock/service"
@@ -24,22 +22,29 @@ import (
 // Redis is a client of Redis, with the queue in front of it. A Cluster is moving a slot from time to time: a script is
 // then sent again until ctx ends, so scripts name all keys that they use.
 type Redis struct {
-	client redis.UniversalClient
-	gate   *gate.Gate // nil: none
+	client   redis.UniversalClient
+	gate     *gate.Gate // nil: none
+	keepKeys time.Duration
 	answerCounter
 }
 
-// KeepKeys is how long Redis keeps an idempotency key, unless a ledger says otherwise. In MySQL the
-// sweeper says how long.
-const KeepKeys = 24 * time.Hour
-
 // NewRedis returns a Redis that uses c. Set c's ContextTimeoutEnabled: without it go-redis notices a deadline only
 // before it sends, and a silent server holds a caller for ReadTimeout (5 s). c's MaxRetries applies to reads alone:
-// scripts are sent once, see [once].
+// scripts are sent once, see package redisscript.
 //
 // When a ctx is cancelled, rather than timed out, after a request was sent, the reply is still awaited: leaving would
 // not undo the write but only make its outcome unknown.
-func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c} }
+func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c, keepKeys: service.KeepKeys} }
+
+// KeepKeys returns how long r keeps an idempotency key.
+func (r *Redis) KeepKeys() time.Duration { return r.keepKeys }
+
+// KeepKeysFor sets how long r keeps the idempotency keys of deductions and of the ledger, instead of service.KeepKeys.
+// Call it before the first write. It returns r.
+func (r *Redis) KeepKeysFor(d time.Duration) *Redis {
+	r.keepKeys = d
+	return r
+}
 
 // Behind puts a bounded queue in front of every operation. An operation that g refuses, or does not admit within half
 // of its time, fails with lock.ErrOverloaded, and nothing was done. The other half of the time is left for Redis. Let g
@@ -85,28 +90,6 @@ func (f *Fields) Stock(sku service.SKU) service.Stock {
 	}
 }
 
-// A Script is Lua source and its digest. Only the digest is sent; Redis keeps the source.
-type Script struct{ Source, digest string }
-
-// NewScript returns the script with that source.
-func NewScript(source string) Script {
-	sum := sha1.Sum([]byte(source))
-	return Script{source, hex.EncodeToString(sum[:])}
-}
-
-// once is a command that is sent one time. By default go-redis repeats a command whose reply was lost three times, on a
-// new connection: a script that had run would sell twice. And where the last repetition is refused by a server that has
-// just stopped, its error says "not sent", though the first may have been written. A script is not repeated here, so
-// that its error can be trusted: a lost request or reply is lock.ErrDown or service.ErrOutcomeUnknown, and the caller
-// may look the order up by its id.
-//
-// The alternative is to remember the ids of orders and to allow repetitions. It costs two commands and some 100 bytes
-// per order, and the outcome would still be unknown when all repetitions are lost.
-type once struct{ *redis.Cmd }
-
-// NoRetry is called by go-redis.
-func (once) NoRetry() bool { return true }
-
 // The pauses before a script that a cluster has refused is sent again. The move of a slot takes milliseconds for each
 // batch of keys. The pauses grow, and are random, so that the waiting scripts do not come all at once.
 const (
@@ -116,7 +99,9 @@ const (
 
 // Run runs s once and turns a refusal into its error. The first element of the reply is "ok". While a cluster is moving
 // the slot, run waits until ctx ends.
-func (r *Redis) Run(ctx context.Context, doing string, s Script, keys []string, args ...any) ([]any, error) {
+func (r *Redis) Run(
+	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
+) ([]any, error) {
 	leave, err := r.Enter(ctx, doing, keys[0])
 	if err != nil {
 		return nil, err
@@ -124,7 +109,7 @@ func (r *Redis) Run(ctx context.Context, doing string, s Script, keys []string, 
 	defer leave()
 	var moving error
 	for most := movingPause; ; most = min(2*most, movingMost) {
-		reply, err := r.send(ctx, s, keys, args)
+		reply, err := s.Run(ctx, r.client, keys, args...).Slice()
 		if slotMoving(err) {
 			moving = err
 		}
@@ -141,28 +126,6 @@ func (r *Redis) Run(ctx context.Context, doing string, s Script, keys []string, 
 			return nil, RedisFault(ctx, doing, keys[0], err)
 		}
 	}
-}
-
-func (r *Redis) send(ctx context.Context, s Script, keys []string, args []any) ([]any, error) {
-	reply, err := r.eval(ctx, "evalsha", s.digest, keys, args)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		// Redis has restarted or dropped its scripts. It did nothing, so this does not repeat anything.
-		return r.eval(ctx, "eval", s.Source, keys, args)
-	}
-	return reply, err
-}
-
-func (r *Redis) eval(ctx context.Context, command, body string, keys []string, args []any) ([]any, error) {
-	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, command, body, len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	cmd := redis.NewCmd(ctx, append(all, args...)...)
-	cmd.SetFirstKeyPos(3)
-	// cmd has the error too, and Slice returns it.
-	_ = r.client.Process(ctx, once{cmd})
-	return cmd.Slice()
 }
 
 // probeKey is the key that CanWrite does not write.

@@ -74,8 +74,7 @@ func StaleFence(seen any) error {
 // EnterGate waits until g admits the operation, for half of the time that is left at most: the other half is for the
 // server.
 func EnterGate(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {
-	admission := service.AdmissionOf(ctx)
-	request := gate.Request{Key: key, Begun: admission.Begun, Wait: admission.Wait}
+	request := gate.Request{Key: key, Begun: service.Begun(ctx), Wait: service.WaitOf(ctx)}
 	if deadline, ok := ctx.Deadline(); ok {
 		request.Until = time.Now().Add(time.Until(deadline) / 2)
 	}

@@ -8,8 +8,8 @@ import (
 // AnyTag is the tag of a Condition that stands for every stock that exists.
 const AnyTag = "*"
 
-// Tag names what is in stock: epoch and version, so that every write changes it. Within one origin of a store no two
-// states of a SKU have the same; after a loss of data epochs begin at 1 again.
+// Tag returns the tag of the stock. It consists of epoch and version, so every write changes it. It is unique for a SKU
+// as long as the store has its data; after a loss, epochs begin at 1 again.
 func (s Stock) Tag() string { return Tag(s.Epoch, s.Version) }
 
 // Tag is the tag of a stock with that epoch and version, such as "2-17".
@@ -19,8 +19,8 @@ func Tag(epoch, version uint64) string {
 
 // A Condition must hold of a stock for it to be set. The zero Condition always holds.
 type Condition struct {
-	Match     []string // tags of which the stock must have one; nil: whatever it is; empty: it never holds
-	NoneMatch []string // tags of which it must have none, nil: whatever it is
+	Match     []string // the stock must have one of these tags; nil: any; empty: the condition never holds
+	NoneMatch []string // the stock must have none of these tags; nil: any
 }
 
 // None reports whether c is empty: it holds of every stock.

@@ -17,8 +17,7 @@ type Dependency interface {
 	Up() context.Context
 }
 
-// While returns a ctx that also ends when one of needs goes down, with its Err as the cause. It is one ctx for all of
-// them: each costs a sale about a hundredth of its time.
+// While returns a ctx that also ends when one of needs goes down, with its Err as the cause.
 func While(ctx context.Context, needs ...Dependency) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stops := make([]func() bool, 0, 4)
@@ -38,9 +37,9 @@ func While(ctx context.Context, needs ...Dependency) (context.Context, context.C
 	}
 }
 
-// slow is err, unless all that it says is that a server which is up did not finish in time, and that nothing was done:
-// that is load and no outage, and turns into lock.ErrOverloaded. One that hangs is called so until the health probe has
-// found that out.
+// slow returns err. But if err only means that a server which is up did not finish in time, and that nothing was
+// written, slow returns a lock.ErrOverloaded: that is load and no outage. A server that hangs counts as slow until the
+// health probe finds it down.
 func slow(err error, needs ...Dependency) error {
 	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
@@ -51,15 +50,12 @@ func slow(err error, needs ...Dependency) error {
 			return err
 		}
 	}
-	// The text of err alone: it must not match ErrDown any more.
+	// Only the text of err is kept: the result must not match ErrDown.
 	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
-// Busy is err, unless all that it says is that a server which is up did not finish in time, and that nothing was done:
-// that is lock.ErrOverloaded. A lock that was not free in time is another thing.
-//
-// It is for other use cases on the same stores, such as package order: a store is slow or overloaded in the same words
-// for all.
+// Busy returns err. But if err only means that a server which is up did not finish in time, and that nothing was
+// written, Busy returns a lock.ErrOverloaded. A lock that was not free in time remains lock.ErrHeld.
 func Busy(err error, needs ...Dependency) error {
 	if errors.Is(err, lock.ErrHeld) {
 		return slow(err, needs...)
@@ -67,8 +63,8 @@ func Busy(err error, needs ...Dependency) error {
 	return overdue(slow(err, needs...))
 }
 
-// overdue is err, unless all that it says is that the time was over between two statements: lock.ErrOverloaded. There
-// is no lock here that was not free.
+// overdue returns err. But if err only means that the time was over between two statements, overdue returns a
+// lock.ErrOverloaded. It is for errors that no lock has caused.
 func overdue(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) && !errors.Is(err, ErrOutcomeUnknown) {
 		return fmt.Errorf("%w: %s", lock.ErrOverloaded, err.Error())

@@ -19,19 +19,18 @@ var (
 	ErrGuarded = errors.New("stock is guarded by another strategy")
 	// ErrStockReset: the stock was set anew between the read and the write. Nothing was written.
 	ErrStockReset = errors.New("stock was set anew since it was read")
-	// ErrConflict: somebody else has written since the read. Nothing was written.
+	// ErrConflict: another sale has written since the read. Nothing was written.
 	ErrConflict = errors.New("written by another since it was read")
-	// ErrPrecondition: the stock is not what it had to be for it to be set. Nothing was written.
+	// ErrPrecondition: the condition for setting the stock does not hold. Nothing was written.
 	ErrPrecondition = errors.New("the stock is not what the condition wants")
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist, and one that
 	// does not may still be written: [Service.Settle] decides it.
 	ErrOutcomeUnknown = lock.ErrOutcomeUnknown
-	// ErrSettled: the order's id was settled as absent, or it was made too long ago to be written now. Nothing was
-	// written.
+	// ErrSettled: the order's id was settled as absent, or is too old to be written now. Nothing was written.
 	ErrSettled = errors.New("order was settled as absent")
-	// ErrStopping: the instance stops, and the request had not got to its lock or its store. Nothing was written.
+	// ErrStopping: the instance stops, and the request had not reached its lock or its store. Nothing was written.
 	ErrStopping = errors.New("the instance is stopping")
-	// ErrUndecided: whether the order exists cannot be told yet: it is being written. Nothing was settled.
+	// ErrUndecided: it is not known yet whether the order exists, because it is being written. Nothing was settled.
 	ErrUndecided = errors.New("not decided yet")
 )
 
@@ -40,7 +39,7 @@ type InvalidError struct{ Field, Reason string }
 
 func (e *InvalidError) Error() string { return e.Field + " " + e.Reason }
 
-// A SoldOutError says how many are left: fewer than were asked for.
+// A SoldOutError says how many units are left: fewer than the request asked for.
 type SoldOutError struct{ Remaining int64 }
 
 func (e *SoldOutError) Error() string { return fmt.Sprintf("sold out: %d left", e.Remaining) }
@@ -48,8 +47,8 @@ func (e *SoldOutError) Error() string { return fmt.Sprintf("sold out: %d left", 
 // Is makes a SoldOutError match ErrSoldOut.
 func (e *SoldOutError) Is(target error) bool { return target == ErrSoldOut }
 
-// A GuardError names the strategy that guards the stock. Two strategies do not exclude each other, so a mix would
-// oversell.
+// A GuardError names the strategy that guards the stock. Two strategies do not exclude each other, so sales with both
+// would oversell.
 type GuardError struct{ Guard string }
 
 func (e *GuardError) Error() string { return "stock is guarded by strategy " + e.Guard }
@@ -63,7 +62,7 @@ var ErrDataLost = errors.New("the store has lost its data")
 // A DataLostError names the store. Its text is safe to show, and says what to do.
 type DataLostError struct {
 	Store string
-	Why   error // what this instance has found; nil: nothing more
+	Why   error // what this instance has found; nil: another instance has found the loss
 }
 
 func (e *DataLostError) Error() string {

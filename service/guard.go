@@ -9,13 +9,12 @@ import (
 	"example.com/stock/lock"
 )
 
-// GuardIdle is how long a stock must not have been written to for the guard of a strategy without exclusion to end.
+// GuardIdle is the time without a write after which a strategy without exclusion stops guarding a stock.
 const GuardIdle = 10 * time.Second
 
-// idle remembers when stocks were first seen as they are, by a request that their guard refused. It ends the guards of
-// strategies that exclude nobody, or this process alone: anybody may make the first sale with one, and it would keep
-// all others out until a person sets the stock. The guard of a strategy that excludes others everywhere is theirs to
-// keep.
+// idle remembers since when a stock is unchanged, for stocks whose guard has refused a request. It is used to end the
+// guard of a strategy that excludes nobody, or only callers in its own process: otherwise the first sale with such a
+// strategy would keep all other strategies out until a person sets the stock. Other guards do not end.
 type idle struct {
 	mu   sync.Mutex
 	seen map[idleKey]idleStock
@@ -31,10 +30,10 @@ type idleStock struct {
 	since time.Time
 }
 
-// maxIdle bounds the memory. To be forgotten makes a guard last longer, and no more.
+// maxIdle bounds the memory. If a stock is forgotten, its guard lasts longer.
 const maxIdle = 1000
 
-// since returns since when the stock is known to have had that tag.
+// since returns the time since which the stock is known to have that tag.
 func (i *idle) since(key idleKey, tag string) time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -49,11 +48,11 @@ func (i *idle) since(key idleKey, tag string) time.Time {
 	return now
 }
 
-// endGuard ends the guard that refused a sale, if it may end, and reports whether it did. The stock is set anew at what
-// is left, if nobody has written since it was read. So a sale of the old guard that is under way is refused with
-// ErrStockReset, and its orders so far belong to the epoch before.
+// endGuard ends the guard that refused a sale, if it may end, and reports whether it did. It sets the stock to the
+// quantity that is left, if nothing was written since it was read. So a sale under the old guard that is still under
+// way is refused with ErrStockReset, and earlier orders belong to the epoch before.
 //
-// It costs nothing unless a sale was refused, and then a read; once, two writes.
+// After a refusal it takes one read, and a write if the guard ends.
 func (s *Service) endGuard(ctx context.Context, store string, sku SKU, refused error) bool {
 	guarded, ok := errors.AsType[*GuardError](refused)
 	if !ok || !s.Strategies[guarded.Guard].Weak || errors.Is(refused, lock.ErrLost) {

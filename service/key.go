@@ -1,17 +1,36 @@
 package service
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
 )
 
-// A Key makes a request idempotent: who sends it again with the same key gets the reply to the first one. The zero
-// value is none.
+// A Key makes a request idempotent: a client that sends the request again with the same key gets the first reply. The
+// zero value is none. The key is written in one step with the order.
 type Key struct {
-	// ID is a digest of the caller, the operation, and the key that the client sent: 43 characters of base64url.
+	// ID is a digest of the caller, the operation, and the key that the client sent.
 	ID string
-	// Fingerprint is a digest of what was asked for, decoded and in canonical form: 43 characters of base64url.
+	// Fingerprint is a digest of what was asked for, decoded and in canonical form.
 	Fingerprint string
 }
+
+// KeyLength is the length of both digests of a Key: characters of base64url.
+const KeyLength = 43
+
+// KeepKeys is how long a store remembers a key, if the setting orders.keep_keys says nothing else. One rule holds for
+// everything that is sold: the setting reaches Redis through repo.Redis.KeepKeysFor, and a ledger on MySQL through
+// order.Config.KeepKey, by which the sweeper removes keys. A deduction on MySQL is remembered for longer: its key is a
+// column of its order, and goes with it.
+const KeepKeys = 24 * time.Hour
+
+// MaxKeyText is the longest idempotency key that a client may send: visible ASCII characters.
+const MaxKeyText = 255
 
 var (
 	// ErrKeyReused: the key was sent with another request. Nothing was written.
@@ -19,3 +38,71 @@ var (
 	// ErrKeyTaken is for stores: an order was written with the key. Nothing was written. See [Replayer].
 	ErrKeyTaken = errors.New("an order was written with this idempotency key")
 )
+
+// NewKey returns the Key of a request. Its ID depends on the caller, the operation (method and path) and the key that
+// the client sent; without the caller, one customer could get the replies of another. asked is the decoded request, so
+// the order of fields does not matter. Without a key the Key is zero.
+func NewKey(caller, operation, key string, asked any) (Key, error) {
+	if key == "" {
+		return Key{}, nil
+	}
+	canonical, err := json.Marshal(asked)
+	if err != nil {
+		return Key{}, fmt.Errorf("fingerprint: %w", err)
+	}
+	return Key{ID: digest(caller, operation, key), Fingerprint: digest(string(canonical))}, nil
+}
+
+// digest returns the digest of a list of parts. Each part is written with its length, so different lists differ.
+func digest(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteString(strconv.Itoa(len(part)) + ":" + part)
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// KeyHeader is where a client sends its idempotency key.
+const KeyHeader = "Idempotency-Key"
+
+// ParseKey checks an idempotency key: 1 to MaxKeyText visible ASCII characters. In the draft of the IETF the key stands
+// in quotes, but most clients send it without; both are the same key. In quotes, \" and \\ stand for the second
+// character.
+func ParseKey(s string) (string, error) {
+	bad := func(reason string) (string, error) {
+		return "", &InvalidError{KeyHeader, reason}
+	}
+	key := s
+	if strings.HasPrefix(s, `"`) {
+		var b strings.Builder
+		rest, closed := s[1:], false
+		for i := 0; i < len(rest) && !closed; i++ {
+			switch c := rest[i]; {
+			case c == '"':
+				if closed = i == len(rest)-1; !closed {
+					return bad("must end after its closing quote")
+				}
+			case c == '\\':
+				i++
+				if i == len(rest) || rest[i] != '"' && rest[i] != '\\' {
+					return bad(`must have a quote or a backslash after each backslash`)
+				}
+				b.WriteByte(rest[i])
+			default:
+				b.WriteByte(c)
+			}
+		}
+		if !closed {
+			return bad("must have a closing quote")
+		}
+		key = b.String()
+	}
+	if len(key) < 1 || len(key) > MaxKeyText {
+		return bad(fmt.Sprintf("must have 1 to %d characters, has %d", MaxKeyText, len(key)))
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return bad("must consist of visible ASCII characters")
+	}
+	return key, nil
+}

@@ -1,28 +1,40 @@
 package service
 
 import (
-	"context"
 	"errors"
 	"sync"
 )
 
-// maxKnown is how many SKUs of a store an instance remembers, of 64 bytes at most: some 10 MB at worst. A shop with
-// more of them in demand pays a read for those that are asked for seldom.
+// maxKnown is how many SKUs a KnownSKUs remembers, of 64 bytes at most: some 10 MB at worst. Where more SKUs are in
+// demand, the rare ones cost a read.
 const maxKnown = 50_000
 
-// A knownSet remembers SKUs that a store had when it was last read or set here. It keeps requests for SKUs that do not
-// exist away from the locks, whose servers keep something for every key that was ever locked: a fence in Redis, a row
-// in MySQL. It is that filter and nothing more: whether an SKU exists is the store's to say, in the critical section,
-// also if it has vanished since.
+// KnownSKUs remembers SKUs that a store had when it was last read or set here. Requests for SKUs that do not exist are
+// refused before they ask for a lock, because lock servers keep something for every key that was ever locked: a fence
+// in Redis, a row in MySQL. The store still decides, in the critical section, whether a SKU exists.
 //
-// There are two generations: the young becomes the old one when it is full, and what is asked for is young again. That
-// bounds the set without a list to maintain for every request.
-type knownSet struct {
+// There are two generations. When the young one is full, it becomes the old one. A SKU of the old one that is asked for
+// moves to the young one. This bounds the set without a list that each request would have to maintain.
+//
+// The zero value is ready. It is safe for concurrent use.
+type KnownSKUs struct {
 	mu         sync.RWMutex
 	young, old map[SKU]struct{}
 }
 
-func (k *knownSet) has(sku SKU) bool {
+// Check calls read if sku is not known, and remembers sku if read returns nil. The error is that of read.
+func (k *KnownSKUs) Check(sku SKU, read func() error) error {
+	if k.has(sku) {
+		return nil
+	}
+	err := read()
+	if err == nil {
+		k.add(sku)
+	}
+	return err
+}
+
+func (k *KnownSKUs) has(sku SKU) bool {
 	k.mu.RLock()
 	_, young := k.young[sku]
 	_, old := k.old[sku]
@@ -33,7 +45,7 @@ func (k *knownSet) has(sku SKU) bool {
 	return young || old
 }
 
-func (k *knownSet) add(sku SKU) {
+func (k *KnownSKUs) add(sku SKU) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.young) >= maxKnown/2 {
@@ -45,31 +57,13 @@ func (k *knownSet) add(sku SKU) {
 	k.young[sku] = struct{}{}
 }
 
-func (k *knownSet) remove(sku SKU) {
+// forget removes a SKU if err says that it is unknown.
+func (k *KnownSKUs) forget(sku SKU, err error) {
+	if !errors.Is(err, ErrUnknownSKU) {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.young, sku)
 	delete(k.old, sku)
-}
-
-// admit fails with ErrUnknownSKU if the store does not have the SKU. It costs a read of the store the first time that
-// this instance hears of an SKU, and none for those that it has seen there.
-func (s *Service) admit(ctx context.Context, config StoreConfig, store string, sku SKU) error {
-	if s.known[store].has(sku) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.Work)
-	defer cancel()
-	if _, err := config.Store.Read(ctx, sku); err != nil {
-		return err
-	}
-	s.known[store].add(sku)
-	return nil
-}
-
-// unknown forgets an SKU if err says that it is unknown.
-func (s *Service) unknown(store string, sku SKU, err error) {
-	if errors.Is(err, ErrUnknownSKU) {
-		s.known[store].remove(sku)
-	}
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -9,7 +10,7 @@ import (
 // However many SKUs there are, no more than maxKnown are remembered, and those in demand are not forgotten.
 func TestKnownSetIsBounded(t *testing.T) {
 	t.Parallel()
-	var k knownSet
+	var k KnownSKUs
 	k.add("hot")
 	var all sync.WaitGroup
 	for worker := range 4 {
@@ -27,13 +28,17 @@ func TestKnownSetIsBounded(t *testing.T) {
 	if n := len(k.young) + len(k.old); n > maxKnown {
 		t.Errorf("%d are remembered, want %d at most", n, maxKnown)
 	}
-	if k.remove("hot"); k.has("hot") {
-		t.Error("hot is remembered after it was removed")
+	k.forget("hot", errors.New("the store is down"))
+	if !k.has("hot") {
+		t.Error("hot is forgotten after an error that says nothing of it")
+	}
+	if k.forget("hot", ErrUnknownSKU); k.has("hot") {
+		t.Error("hot is remembered after it vanished")
 	}
 }
 
 func BenchmarkKnownSet(b *testing.B) {
-	var k knownSet
+	var k KnownSKUs
 	k.add("stock")
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

@@ -15,27 +15,27 @@ import (
 // Lab holds what lab mode may ask of one sale. The zero value is normal service.
 type Lab struct {
 	Hold       time.Duration // stay this long between read and write
-	Unfenced   bool          // do not give the fence to the write
-	IgnoreLoss bool          // work on after the lease is lost, as naive code does
-	Pause      Points        // wait at these until let go
-	Nested     Nesting       // ask for the lock again inside the critical section
+	Unfenced   bool          // write without the fence
+	IgnoreLoss bool          // continue after the lease is lost, as naive code does
+	Pause      Points        // wait at these points until released
+	Nested     Nesting       // acquire the lock again inside the critical section
 }
 
-// MaxPause is the longest pause at one point. Whoever forgot to let a sale go finds it gone, and is told so.
+// MaxPause is the longest pause at one point. Then the sale continues by itself, and a release fails with ErrNotPaused.
 const MaxPause = time.Minute
 
-// Points are places in a sale where lab mode can make it wait until it is let go: that forces an interleaving which
-// would otherwise be luck. Not every way has them all: an atomic write has nothing between its read and its write.
+// Points are places in a sale where lab mode can make it wait until it is released, to force an interleaving. Not every
+// seller has all of them: an atomic write has none between its read and its write.
 type Points uint8
 
 // The points, in the order of a sale.
 const (
-	BeforeLock  Points = 1 << iota // nobody was asked yet, and the wait for the lock has not begun
-	AfterLock                      // in the critical section, with nothing read; none where the read takes the lock
-	AfterRead                      // what was read is in hand
-	BeforeWrite                    // after the thinking
+	BeforeLock  Points = 1 << iota // nothing was sent yet, and the wait for the lock has not begun
+	AfterLock                      // in the critical section, before the read; missing if the read takes the lock
+	AfterRead                      // the quantity was read
+	BeforeWrite                    // after the sale has thought
 	AfterWrite                     // the order is in the store, or in the open transaction, and the lock is held
-	AfterUnlock                    // the lock was given back, and the reply not sent
+	AfterUnlock                    // the lock was released, and the reply not sent
 )
 
 func pointNames() []string {
@@ -74,12 +74,12 @@ type Pause struct {
 	Since     time.Time
 }
 
-// Pauses are the sales of one instance that wait at a point. The zero value is ready.
+// Pauses holds the sales of one instance that wait at a point. The zero value is ready.
 type Pauses struct {
 	mu       sync.Mutex
 	waiting  []*paused           // oldest first
-	underway map[*stops]struct{} // sales that can be told to wait; of an instance that is watched, all
-	all      Points              // where every sale is to wait
+	underway map[*stops]struct{} // sales that can be made to wait; with a Watcher, all
+	all      Points              // where every sale waits
 }
 
 type paused struct {
@@ -98,8 +98,8 @@ func (p *Pauses) List() []Pause {
 	return list
 }
 
-// Release lets the oldest sale of that request id go on, to its next point if it has one. The error matches
-// ErrNotPaused if none waits.
+// Release lets the oldest waiting sale of that request id continue, up to its next point if it has one. The error
+// matches ErrNotPaused if no such sale waits.
 func (p *Pauses) Release(requestID string) (Pause, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *Pauses) Release(requestID string) (Pause, error) {
 	return Pause{}, fmt.Errorf("request %s: %w", requestID, ErrNotPaused)
 }
 
-// Step lets every sale that waits go on to its next point, and returns how many.
+// Step lets every waiting sale continue, up to its next point, and returns the number of sales.
 func (p *Pauses) Step() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,9 +125,9 @@ func (p *Pauses) Step() int {
 	return n
 }
 
-// Hold makes the sales of a request id, which are under way, wait at further points. Those that they have passed do
-// nothing. Unlike the points that a request brings along, these give its critical section no more time. The error
-// matches ErrNotPaused if there is no such sale.
+// Hold makes sales of that request id which are under way wait at more points. Points that they have passed have no
+// effect. Unlike the points of a request, these do not extend the time of its critical section. The error matches
+// ErrNotPaused if there is no such sale.
 func (p *Pauses) Hold(requestID string, points Points) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,8 +144,8 @@ func (p *Pauses) Hold(requestID string, points Points) error {
 	return nil
 }
 
-// HoldAll makes every sale wait at these points: those under way, as [Pauses.Hold] does, and those to come. With none
-// nobody is to wait anywhere any more, and who waits goes on.
+// HoldAll makes every sale wait at these points, those under way (see [Pauses.Hold]) and those to come. With no points
+// it removes all points and lets every waiting sale continue.
 func (p *Pauses) HoldAll(points Points) {
 	p.mu.Lock()
 	p.all = points
@@ -161,7 +161,7 @@ func (p *Pauses) HoldAll(points Points) {
 	}
 }
 
-// wait makes w wait until it is released, ctx ends (with its cause), or MaxPause is over.
+// wait returns when w is released or MaxPause is over, or with its cause when ctx ends.
 func (p *Pauses) wait(ctx context.Context, w *paused) error {
 	defer func() {
 		p.mu.Lock()
@@ -180,8 +180,7 @@ func (p *Pauses) wait(ctx context.Context, w *paused) error {
 	}
 }
 
-// stops are the points where one sale is to wait, each once. A sale that cannot be told to has nil, and each point then
-// costs it the comparison of a pointer.
+// stops holds the points where one sale waits, each once. It is nil for a sale that cannot be paused.
 type stops struct {
 	pauses *Pauses
 	points Points // guarded by pauses.mu: a sale under way may get more
@@ -206,7 +205,7 @@ func (s *Service) stops(req Request) *stops {
 	return own
 }
 
-// end says that the sale is over.
+// end is called when the sale is over.
 func (s *stops) end() {
 	if s != nil {
 		s.pauses.mu.Lock()
@@ -215,7 +214,7 @@ func (s *stops) end() {
 	}
 }
 
-// at waits if the sale is to wait here. The error is ctx's.
+// at waits if point is one of the sale's. It returns the cause of ctx if ctx ends.
 func (s *stops) at(ctx context.Context, point Points) error {
 	if s == nil {
 		return nil
@@ -224,7 +223,7 @@ func (s *stops) at(ctx context.Context, point Points) error {
 }
 
 func (s *stops) wait(ctx context.Context, point Points) error {
-	w := s.stand(point)
+	w := s.enqueue(point)
 	if w == nil {
 		return nil
 	}
@@ -233,8 +232,8 @@ func (s *stops) wait(ctx context.Context, point Points) error {
 	return s.pauses.wait(ctx, w)
 }
 
-// stand enters the sale in the list of those that wait, if it is to wait here.
-func (s *stops) stand(point Points) *paused {
+// enqueue adds the sale to the waiting ones if point is one of its points. If not, it returns nil.
+func (s *stops) enqueue(point Points) *paused {
 	s.pauses.mu.Lock()
 	defer s.pauses.mu.Unlock()
 	if s.points&point == 0 {
@@ -256,7 +255,7 @@ func (s *stops) tell(kind StepKind, point Points) {
 	}
 }
 
-// longest is how much longer the critical section may take for the pauses that are still to come.
+// longest returns the time that the pauses still to come may add to the critical section.
 func (s *stops) longest() time.Duration {
 	if s == nil {
 		return 0
@@ -266,16 +265,16 @@ func (s *stops) longest() time.Duration {
 	return time.Duration(bits.OnesCount8(uint8(s.points))) * MaxPause
 }
 
-// A Nesting is how work, in the lab, asks for the lock that it holds already. The empty one does not.
+// A Nesting says how, in the lab, work acquires the lock that it holds already. The empty one means that it does not.
 type Nesting string
 
 // The nestings.
 const (
-	NestedHolder   Nesting = "holder"   // as the holder that it is: re-enters, where the lock promises that
-	NestedStranger Nesting = "stranger" // with a context of its own, as code that passes none on: it waits for itself
+	NestedHolder   Nesting = "holder"   // with the holder's ctx: it re-enters, if the lock promises that
+	NestedStranger Nesting = "stranger" // with another ctx, as code that passes none on: it waits for itself
 )
 
-// nest asks for the lock again if the lab wants that, and then works.
+// nest calls work, under the lock acquired again if the lab asks for that.
 func (s *Sale) nest(ctx context.Context, l lock.Locker, work func(context.Context) error) error {
 	if s.lab.Nested == "" {
 		return work(ctx)
@@ -284,5 +283,6 @@ func (s *Sale) nest(ctx context.Context, l lock.Locker, work func(context.Contex
 	if s.lab.Nested == NestedStranger {
 		asking = context.Background()
 	}
-	return lock.Do(asking, l, string(s.SKU), s.Options, func(context.Context, lock.Fence) error { return work(ctx) })
+	again := func(context.Context, lock.Fence) error { return work(ctx) }
+	return lock.Do(asking, l, string(s.SKU), s.locking(ctx), again)
 }

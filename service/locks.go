@@ -16,27 +16,27 @@ import (
 const MaxKey = 256
 
 var (
-	// ErrNotInspectable: the strategy has no lock, or one that does not tell who has it.
+	// ErrNotInspectable: the strategy has no lock, or one that cannot show its holder.
 	ErrNotInspectable = errors.New("lock cannot be inspected")
 	// ErrNotEvictable: the strategy's lock has no fence, so that the evicted holder could still write.
 	ErrNotEvictable = errors.New("lock cannot be taken from its holder")
 )
 
-// A Fencer is a store that can be told of a fence without a write.
+// A Fencer is a store whose fence can be raised without a write.
 type Fencer interface {
-	// Raise makes fence the smallest that a write to the segment of sku may carry, or with segment 0 to the whole,
-	// unless a larger one is, in one step. It is as if strategy had written with it: a stock that nobody guards yet
-	// is guarded by strategy from then on, because the fences of others do not compare. A segment that is not there
-	// yet is made, with nothing in it. It fails with a GuardError if another strategy guards the stock.
+	// Raise makes fence the smallest that a write to the segment of sku may carry, unless the store has a larger one
+	// already; segment 0 stands for the whole stock. It is one step. If no strategy guards the stock, strategy does
+	// from then on, because fences of different strategies cannot be compared. If the segment does not exist, Raise
+	// creates it without units. It fails with a GuardError if another strategy guards the stock.
 	Raise(ctx context.Context, sku SKU, segment int, strategy string, fence uint64) error
 }
 
-// An Eviction is a lock taken from its holder.
+// An Eviction is the result of taking a lock from its holder.
 type Eviction struct {
 	Fence  lock.Fence
-	Holder *lock.Contender // who was seen to hold the key just before; nil: nobody, or it is not known
-	// Stores are those that have a SKU of that name. A nil error says that the store refuses the evicted holder's
-	// writes from now on. With another it does so once the next holder has written.
+	Holder *lock.Contender // the holder just before; nil: there was none, or it is not known
+	// Stores has the stores with a SKU of that name. After a nil error the store refuses writes of the evicted holder.
+	// After another error it does so when the next holder has written.
 	Stores map[string]error
 }
 
@@ -46,8 +46,8 @@ type Locked struct {
 	Segments []SegmentLock // of a SKU that is sold in segments: those that somebody holds or waits for
 }
 
-// Lock tells who holds key under strategy and who waits for it. Where a strategy has a lock for each segment, key
-// is one of those, such as "sku#3", or the SKU for all of them.
+// Lock returns the holder of key under strategy, and the waiters. If the strategy has a lock for each segment, key is
+// the key of one, such as "sku#3", or the SKU for all of them.
 //
 // Errors: ErrUnknownStrategy, ErrNotInspectable, InvalidError, lock.ErrDown.
 func (s *Service) Lock(ctx context.Context, strategy, key string) (Locked, error) {
@@ -66,11 +66,11 @@ func (s *Service) Lock(ctx context.Context, strategy, key string) (Locked, error
 	return seen, unsupported(err, strategy, ErrNotInspectable)
 }
 
-// Evict takes key away from its holder under strategy, lets the next one in, and tells the stores, so that a
-// write of the evicted holder is refused with ErrStaleFence although nobody else has written. It is finished though
-// ctx ends. Where a strategy has a lock for each segment, key must be one of those.
+// Evict takes key from its holder under strategy, lets the next waiter in, and raises the fence in the stores, so that
+// they refuse a write of the evicted holder with ErrStaleFence even before the next holder has written. It is finished
+// even if ctx ends. If the strategy has a lock for each segment, key must be the key of one.
 //
-// Errors: as Lock, with ErrNotEvictable. After lock.ErrDown it is not known whether somebody was evicted.
+// Errors: those of Lock, and ErrNotEvictable. After lock.ErrDown it is not known whether the holder was evicted.
 func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, error) {
 	config, err := s.lockOf(strategy, key)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, er
 	return e, nil
 }
 
-// lockOf is the config with the lock, if it is up.
+// lockOf returns the config of a strategy that has a lock whose servers are up.
 func (s *Service) lockOf(strategy, key string) (StrategyConfig, error) {
 	if err := CheckKey(key); err != nil {
 		return StrategyConfig{}, err
@@ -117,7 +117,7 @@ func (s *Service) lockOf(strategy, key string) (StrategyConfig, error) {
 	return config, nil
 }
 
-// raise tells the stores of the fence of a part of their stock.
+// raise raises the fence of a stock, or of a segment, in all stores.
 func (s *Service) raise(ctx context.Context, strategy string, t target, fence lock.Fence) map[string]error {
 	told := make(map[string]error)
 	for name, config := range s.Stores {
@@ -176,13 +176,13 @@ func parseSegmentKey(key string) (sku SKU, segment int, ok bool) {
 	return sku, segment, err == nil && segmentKey(sku, segment) == key // "sku#+1" is a key that nobody asks for
 }
 
-// A target is what the holder of a lock writes to: a stock, or a segment of it.
+// A target is what the holder of a lock writes to: a stock or a segment.
 type target struct {
 	sku     SKU
 	segment int // 0: the whole
 }
 
-// targetOf is false for keys that belong to no stock, such as those of "stock lock".
+// targetOf returns false for a key that belongs to no stock, such as one of "stock lock".
 func targetOf(config StrategyConfig, key string) (t target, ok bool) {
 	if config.Segmented {
 		t.sku, t.segment, ok = parseSegmentKey(key)
@@ -192,8 +192,8 @@ func targetOf(config StrategyConfig, key string) (t target, ok bool) {
 	return target{sku: sku}, err == nil
 }
 
-// segmentLocks asks for every segment that there may be, one after the other: how many there are is up to each
-// process that sells. It is for people: it takes the time of MaxSegments questions.
+// segmentLocks inspects the locks of all MaxSegments segments, one after the other, because each process that sells may
+// use another number of segments.
 func segmentLocks(ctx context.Context, l lock.Locker, sku SKU) (Locked, error) {
 	var all Locked
 	for n := 1; n <= MaxSegments; n++ {

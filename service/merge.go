@@ -13,9 +13,9 @@ import (
 
 // MergeOptions bound the batches of [Merged] and [MergedUnderLock]. The zero value is the default.
 type MergeOptions struct {
-	// Limit is the most sales of a batch; 0: 128. A script of 128 keeps Redis from all else for 0.7 ms.
+	// Limit is the most sales of a batch; 0: 128. Redis serves nothing else while it makes a batch.
 	Limit int
-	// Queue is the most sales of one SKU and store that wait for their batch; 0: 4096. Others are refused with
+	// Queue is the most sales of one SKU and store that wait for a batch; 0: 4096. Others are refused with
 	// lock.ErrOverloaded.
 	Queue int
 }
@@ -23,18 +23,17 @@ type MergeOptions struct {
 // Merged sells in batches: the deductions of one SKU that wait in this process are made by one step of the store, which
 // must be a [Batcher], and a pointer.
 //
-// There is no timer: a batch is what came while the last one was under way (package batching). One batch at a time is
-// under way for each SKU and store, because a second would only wait for the same row, and could overtake the first.
+// There is no timer: a batch consists of the sales that arrived during the last one (package batching). For each SKU
+// and store one batch is under way at a time, because a second one would only wait for the same row, and could
+// overtake.
 //
-// What a sale is told is the same as by [Atomically]: batches are in the order of arrival, each sale has its own order,
-// Read, Remaining and Version, and its own refusal. One that does not fit is sold out with what is left at its turn,
-// and smaller ones behind it are still sold: [Atomically] does that, too. To stop at the first that does not fit would
-// let one customer who wants too much keep all others from what is left.
+// A sale returns the same as with [Atomically]: batches are in the order of arrival, and each sale has its own order,
+// Read, Remaining and Version, or its own error. A sale that asks for more than is left is refused, and smaller ones
+// behind it are still made. Otherwise one customer who wants too much would keep all others from what is left.
 //
-// A sale leaves while it waits for its batch, when its wait ends. From then on it is finished in any case: whether one
-// order of a step is to be written cannot be changed while it is under way. When the outcome of a step is not known,
-// it is not known for each of its sales, by its own order id; nothing is tried again. The bound of a batch is that of a
-// single sale, twice Config.Work.
+// When its wait ends, a sale that still waits for its batch leaves. A sale whose batch has begun is finished in any
+// case. If the outcome of a step is not known, every sale of the batch returns ErrOutcomeUnknown with its own order id,
+// and nothing is tried again. A batch is bounded like a single sale, by twice Config.Work.
 //
 // Round trips: those of Batch for each batch.
 func Merged(o MergeOptions) Seller { return newMerged(o).merged }
@@ -52,8 +51,8 @@ func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 	if err := Fits[Batcher](store); err != nil {
 		return err
 	}
-	// Before it joins: a pause of the lab holds up this sale, and not its batch.
-	if err := sale.stops.at(sale.waiting(ctx), AfterLock); err != nil {
+	// A pause of the lab comes before the sale joins a batch: it must not delay the others.
+	if err := sale.stops.at(WaitOf(ctx), AfterLock); err != nil {
 		return m.gone(sale, err)
 	}
 	err := m.sell(ctx, store, sale)
@@ -64,7 +63,7 @@ func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 	return err
 }
 
-// inOneStep sells a batch with nothing but the store.
+// inOneStep sells a batch without a lock.
 func (m *merger) inOneStep(q *mergeQueue) {
 	batch := m.cut(q)
 	if len(batch) == 0 {
@@ -87,23 +86,23 @@ func (m *merger) inOneStep(q *mergeQueue) {
 type merger struct {
 	MergeOptions
 	queues *batching.Queues[stockKey, merging]
-	// gone is what a sale returns whose wait ended before its batch began.
+	// gone returns the error of a sale whose wait ended before its batch began.
 	gone func(sale *Sale, cause error) error
 }
 
-// A mergeQueue is what waits for one key.
+// A mergeQueue holds the sales that wait for one key.
 type mergeQueue = batching.Queue[stockKey, merging]
 
-// A mergeBatch is sales of one key in the order of arrival.
+// A mergeBatch holds sales of one key in the order of arrival.
 type mergeBatch []*merging
 
-// A merging is a sale in a queue, or in a batch, and what became of it.
+// A merging is a sale in a queue or in a batch, and its error.
 type merging struct {
 	sale *Sale
 	err  error
 }
 
-// newMerger makes a merger whose turns cut a batch, and sell it.
+// newMerger makes a merger. turn cuts a batch and sells it.
 func newMerger(
 	o MergeOptions, turn func(*merger, *mergeQueue), gone func(sale *Sale, cause error) error,
 ) *merger {
@@ -115,7 +114,7 @@ func newMerger(
 
 // sell waits until a batch with the sale in it is sold, or leaves.
 func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
-	w, err := m.queues.Do(sale.waiting(ctx), merging{sale: sale}, stockKey{store, sale.SKU})
+	w, err := m.queues.Do(WaitOf(ctx), merging{sale: sale}, stockKey{store, sale.SKU})
 	switch {
 	case errors.Is(err, batching.ErrFull):
 		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.Queue, sale.SKU, lock.ErrOverloaded)
@@ -125,7 +124,7 @@ func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
 	return w.err
 }
 
-// cut takes the next batch out of the queue. Its sales cannot leave any more.
+// cut removes the next batch from the queue. After that its sales cannot leave.
 func (m *merger) cut(q *mergeQueue) mergeBatch {
 	batch := q.Cut(m.Limit, nil)
 	for i, w := range batch {
@@ -134,17 +133,17 @@ func (m *merger) cut(q *mergeQueue) mergeBatch {
 	return batch
 }
 
-// step bounds a step of the store for a batch: once for the step, and once for the queue in front of the store. The ctx
-// is of no sale, whose end would be that of the others.
+// step bounds a step of the store for a batch, by most for the queue in front of the store and most for the step. The
+// ctx does not come from a sale, whose end would end the others.
 func (stockKey) step(most time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 2*most)
 }
 
-// write makes the orders of a batch in one step of the store, which must have that version, 0 for any. The error is one
-// that all of them have.
+// write writes the orders of a batch in one step of the store, if the stock has that version; 0: any. It returns an
+// error that is about all of them.
 func (b mergeBatch) write(ctx context.Context, store Store, version uint64) error {
 	batcher, err := Capability[Batcher](store)
-	var results []Result
+	var results []BatchResult
 	if err == nil {
 		orders := make([]Order, len(b))
 		for i, w := range b {

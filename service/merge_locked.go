@@ -9,21 +9,20 @@ import (
 	"example.com/stock/lock"
 )
 
-// MergedUnderLock is UnderLock for all who wait in this process: one turn of the SKU's lock reads once, thinks once,
-// and writes the orders of a batch in one step of the store, which must be a [Batcher]. A lock whose turn takes a
-// millisecond is not slow then; one turn for each sale is.
+// MergedUnderLock is UnderLock for all sales that wait in this process: under one lease of the SKU's lock it reads
+// once, thinks once, and writes the orders of a batch in one step of the store, which must be a [Batcher]. So many
+// sales share the time that the lock takes.
 //
-// What is said of the batches of [Merged] holds here, too, but for this:
+// It differs from [Merged] in this:
 //
-//   - The batch is cut when the lock is held. So it is what came while the last one was sold, and while the lock was
-//     waited for. Until then a sale can leave, and fails as by a lock. The wait at the lock's server is the queue's: it
-//     goes on when the first in the queue leaves, and ends when nobody waits.
-//   - The write is one of read, think, write: it is refused as a whole if the version is not the one that was read, or
-//     the fence is smaller than one that the stock has seen. All sales of a batch have the turn's fence.
-//   - The time to think is the batch's. In the lab a batch thinks for as long as the longest "hold" of its sales asks,
-//     and stops at the pause points of each.
-//   - A sale that tries once, or that runs in the lab without the fence, deaf to the loss of the lease, or nested, asks
-//     the lock for itself, as with [UnderLock].
+//   - The batch is cut when the lock is held. It has the sales that arrived during the last batch and during the
+//     wait for the lock. Until then a sale can leave, and fails as with a lock. The wait for the lock belongs to the
+//     queue: it continues when the first sale leaves, and ends when no sale waits.
+//   - The write is refused as a whole if the version is not the one that was read, or if the fence is smaller than one
+//     that the stock has seen. All sales of a batch have the same fence.
+//   - In the lab a batch thinks for the longest "hold" of its sales, and pauses at the points of each.
+//   - A sale acquires the lock for itself, as with [UnderLock], if it tries once, or if it runs in the lab without the
+//     fence, without heeding the loss of the lease, or nested.
 //
 // Round trips: those of l, and a Read and a Batch, for each batch.
 func MergedUnderLock(l lock.Locker, o MergeOptions) Seller {
@@ -40,7 +39,7 @@ func MergedUnderLock(l lock.Locker, o MergeOptions) Seller {
 	}
 }
 
-// underLock asks for the lock, cuts the batch when it is held, and sells it.
+// underLock acquires the lock, cuts the batch, and sells it.
 func (m *merger) underLock(l lock.Locker, q *mergeQueue) {
 	wanted, end := context.WithCancel(context.Background())
 	defer end()
@@ -62,12 +61,12 @@ func (m *merger) underLock(l lock.Locker, q *mergeQueue) {
 		return batch.readThinkWrite(Begin(ctx), q.Key.store)
 	})
 	switch {
-	case err == nil, !held && wanted.Err() != nil: // nobody waited any more; whoever came since is for the next turn
+	case err == nil, !held && wanted.Err() != nil: // all have left; a sale that came since is for the next turn
 		return
 	case !held:
 		batch = m.cut(q)
 	case !errors.Is(err, lock.ErrLost):
-		return // it has its sales' errors
+		return // each sale has its error already
 	}
 	for _, w := range batch {
 		w.err = errors.Join(w.err, err)
@@ -95,15 +94,15 @@ func (b mergeBatch) hold() (longest time.Duration) {
 	return longest
 }
 
-// stop stops at a point for each sale that wants it. Only the end of ctx ends it early, which the next step sees.
+// stop pauses at a point, once for each sale that asks for it. If ctx ends, the next step fails.
 func (b mergeBatch) stop(ctx context.Context, point Points) {
 	for _, w := range b {
 		_ = w.sale.stops.at(ctx, point)
 	}
 }
 
-// readThinkWrite is that of a single sale, once for all: see there. The error is one that all of them have, and that
-// the lock has to know of.
+// readThinkWrite is like the function of that name, once for all sales of the batch. It returns an error that is about
+// all of them, which the lock must see.
 func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
 	err := b.readThink(ctx, store)
 	var version uint64
@@ -164,7 +163,7 @@ func (b mergeBatch) readThink(ctx context.Context, store Store) error {
 	return context.Cause(ctx)
 }
 
-// fits reports whether any of the sales can be made by what was read, and otherwise refuses them all.
+// fits reports whether the quantity that was read is enough for at least one of the sales. If not, it refuses them all.
 func (b mergeBatch) fits() bool {
 	if slices.ContainsFunc(b, func(w *merging) bool { return w.sale.Quantity <= w.sale.Read }) {
 		return true

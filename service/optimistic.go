@@ -21,26 +21,23 @@ type OptimisticOptions struct {
 	MaxPause time.Duration
 }
 
-// doublings of the pause: with 64 times the length of a try some 60 contenders come one at a time.
+// doublings is how often the pause doubles. At 64 times the length of a try, some 60 contenders rarely meet.
 const doublings = 6
 
-// Optimistically sells without a lock from a store that is a [Swapper]: read, think, and write if the version is
-// still the one that was read. Otherwise somebody else has sold meanwhile: the sale begins again after a random
-// pause, until the request's wait is over or the tries are used up. It then fails with lock.ErrHeld, and
-// ErrConflict or why the wait ended.
+// Optimistically sells without a lock from a store that is a [Swapper]: it reads, thinks, and writes if the version is
+// still the one that was read. If another sale has written meanwhile, it begins again after a random pause, until the
+// request's wait is over or the tries are used up. It then fails with lock.ErrHeld, and with ErrConflict or the cause
+// of the end of the wait.
 //
 // Round trips: Read and Swap, so 2 on Redis and 3 on MySQL; for every conflict as many again.
 //
-// It assumes that conflicts are rare. When c contenders read the same version one of them succeeds, and the work of
-// the others is lost: c sales take c + (c-1) + ... + 1 tries, so that one takes about c/2 on average, and c for as
-// long as new contenders keep coming. That is the retry storm. The pause, uniform between nothing and a bound that
-// doubles, thins it out: measured with 30 contenders who think for 1 ms, 2 to 3 tries for each sale with it and 12
-// without, and with 4 contenders 1.4. It does not make it a queue: where contention is the rule a lock is better,
-// and [Atomically] better still.
+// It assumes that conflicts are rare. When c contenders read the same version, one of them succeeds and the work of the
+// others is lost: c sales take c + (c-1) + ... + 1 tries. That is the retry storm. The pause, which is uniform between
+// nothing and a bound that doubles, reduces it, but does not make it a queue. If contention is the rule, a lock is
+// better, and [Atomically] is better still.
 //
-// Fairness: none. A caller that has just sold comes back without a pause, while those that came before sleep; the
-// unlucky may use up their tries. What it cannot lose is stock: there is no lease, and a paused process finds the
-// version changed.
+// Fairness: none. A caller that has just sold may begin again at once, while earlier callers sleep, and a caller may
+// use up its tries. Stock is never lost: there is no lease, and a process that was paused finds another version.
 func Optimistically(o OptimisticOptions) Seller {
 	o.Tries = cmp.Or(o.Tries, 100)
 	o.MaxPause = cmp.Or(o.MaxPause, time.Second)
@@ -49,7 +46,7 @@ func Optimistically(o OptimisticOptions) Seller {
 		if err != nil {
 			return err
 		}
-		wait := sale.waiting(ctx)
+		wait := WaitOf(ctx)
 		for {
 			if wait.Err() != nil {
 				return errors.Join(lock.ErrHeld, context.Cause(wait))
@@ -67,7 +64,7 @@ func Optimistically(o OptimisticOptions) Seller {
 	}
 }
 
-// bound is the longest pause after that many conflicts, the last of which took so long.
+// bound returns the longest pause after that many conflicts. took is the length of the last try.
 func (o OptimisticOptions) bound(conflicts int, took time.Duration) time.Duration {
 	return min(cmp.Or(o.Pause, took)<<min(conflicts-1, doublings), o.MaxPause)
 }

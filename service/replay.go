@@ -7,16 +7,13 @@ import (
 	"example.com/stock/lock"
 )
 
-// KeyLength is the length of both parts of a Key.
-const KeyLength = 43
-
-// A Replayer is a store that knows by which key an order was written. Its writes of an order with the Key of another
-// fail with ErrKeyTaken: the key is written in the same step as the order, so there is no moment in which only one of
-// the two is there, and two requests with one key make one order, whatever lock they were under.
+// A Replayer is a store that keeps the key with which an order was written. It refuses to write a second order with the
+// same Key, with ErrKeyTaken. It writes the key in the same step as the order, so two requests with one key make one
+// order, whatever lock they hold.
 type Replayer interface {
-	// Replay returns the order of sku that was written with the key, or false if there is none. If that was another
-	// request, with another fingerprint, it fails with ErrKeyReused. A store whose SKUs are apart from each other may
-	// not see that the key was used for another SKU.
+	// Replay returns the order of sku that was written with the key, or false if there is none. If the order has
+	// another fingerprint, it fails with ErrKeyReused. A store that keeps keys for each SKU may not notice that the key
+	// was used for another SKU.
 	Replay(ctx context.Context, sku SKU, key Key) (o Order, found bool, err error)
 }
 

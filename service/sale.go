@@ -8,32 +8,44 @@ import (
 	"example.com/stock/lock"
 )
 
-// A Sale is one deduction under way: the order as it fills up, and what happened when.
+// A Sale is one deduction under way: its order so far, and the times of its steps.
 type Sale struct {
 	Order
-	Options lock.Options // how it asks for locks; Wait ends the wait for a place in the store, too
+	Options lock.Options // without Wait: see locking
 	lab     Lab
-	stops   *stops        // nil: it waits nowhere
-	most    time.Duration // longest stay in the critical section
+	stops   *stops        // nil: it does not pause
+	most    time.Duration // longest time in the critical section
 
-	// left: before the lock is given back, so that the holds of a right lock do not overlap
+	// left is taken before the lock is released, so that the times of two holders of a correct lock do not overlap
 	asked, entered, left time.Time
-	// when the value was in hand, and when the write was known to be done; of the last try
-	readAt, wroteAt time.Time
-	fence           lock.Fence // of the holder, also when the write does not carry it
-	tries           int        // of ways that may have to begin again; 0: of the others
-	written         bool       // the order is in the store
-	batch           *InBatch   // nil: it is not merged with others
-	wakeups         atomic.Int64
-	watch           Watcher // nil: nobody is told the steps
+	readAt, wroteAt      time.Time  // when the replies to the read and to the write arrived; of the last try
+	fence                lock.Fence // of the holder, also when the write does not carry it
+	tries                int        // of sellers that may have to begin again; 0: the seller does not
+	written              bool       // the order is in the store
+	batch                *InBatch   // nil: it is not merged with others
+	wakeups              atomic.Int64
+	watch                Watcher // nil: there is none
 }
 
-// waiting is the ctx that bounds the wait for a lock of a sale whose work goes by ctx.
-func (s *Sale) waiting(ctx context.Context) context.Context {
-	if s.Options.Wait != nil {
-		return s.Options.Wait
+// sale returns the sale of req that has not begun.
+func (s *Service) sale(id string, req Request, stops *stops) *Sale {
+	now := time.Now()
+	sale := &Sale{
+		Order: Order{
+			ID: id, SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy, Instance: s.Instance,
+			RequestID: req.RequestID, CreatedAt: now, Key: req.Key,
+		},
+		lab: req.Lab, stops: stops, most: s.Work, asked: now, watch: s.Watch,
 	}
-	return ctx
+	sale.Options = lock.Options{Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }}
+	return sale
+}
+
+// locking returns the sale's options with the wait of ctx.
+func (s *Sale) locking(ctx context.Context) lock.Options {
+	o := s.Options
+	o.Wait = WaitOf(ctx)
+	return o
 }
 
 // enter marks the start of the critical section and bounds it.
@@ -59,13 +71,13 @@ func (s *Sale) enterFor(
 	return ctx, cancel
 }
 
-// enterQueue is enter for a seller without a lock, whose requests all go to the store. It allows as long again for
-// the queue in front of the store, which leaves half of the time for the store itself.
+// enterQueue is enter for a seller without a lock: its sales wait in the store's queue. So it allows most twice, once
+// for the queue and once for the store.
 func (s *Sale) enterQueue(ctx context.Context) (context.Context, context.CancelFunc) {
 	return s.enterFor(ctx, lock.NoFence, s.bound()+s.most)
 }
 
-// bound is the longest stay in the critical section, with what the lab asks for on top.
+// bound is the longest time in the critical section, with the time that the lab asks for.
 func (s *Sale) bound() time.Duration { return s.most + s.lab.Hold + s.stops.longest() }
 
 // leave marks the end of the critical section.
@@ -74,7 +86,7 @@ func (s *Sale) leave() {
 	s.tell(Released)
 }
 
-// saw records what the read returned. Where the read itself takes the lock, the critical section begins here.
+// saw records what the read returned. If the read itself takes the lock, the critical section begins here.
 func (s *Sale) saw(stock Stock) {
 	if s.entered.IsZero() {
 		s.entered = time.Now()
@@ -85,8 +97,8 @@ func (s *Sale) saw(stock Stock) {
 	s.tell(ReadIt)
 }
 
-// think stands for what an order service does between read and write: prices, limits, credit. In the lab it takes
-// as long as asked.
+// think stands for the work of an order service between read and write: prices, limits, credit. In the lab it takes
+// the time that the request asks for.
 func (s *Sale) think(ctx context.Context) error {
 	if err := s.stops.at(ctx, AfterRead); err != nil {
 		return err
@@ -115,15 +127,15 @@ func (s *Sale) hold(ctx context.Context) error {
 // wrote marks that the order is in the store.
 func (s *Sale) wrote(ctx context.Context) {
 	s.written = true
-	if s.wroteAt.IsZero() { // a batch has noted it
+	if s.wroteAt.IsZero() { // else a batch has set it
 		s.wroteAt = time.Now()
 	}
 	s.tell(Wrote)
-	// Whether ctx ended while it waited is for the lock to say: the order stands.
+	// The order stands even if ctx ends during the pause. If the lease is lost, the lock reports it.
 	_ = s.stops.at(ctx, AfterWrite)
 }
 
-// receipt is the answer to a sale that was written.
+// receipt returns the receipt of a sale that was written.
 func (s *Sale) receipt(store string, lost bool) Receipt {
 	readAt := s.readAt
 	if readAt.IsZero() {
@@ -138,9 +150,9 @@ func (s *Sale) receipt(store string, lost bool) Receipt {
 	}
 }
 
-// InBatch is the place of a sale in a batch. It is told to who buys, and is not kept in the store.
+// InBatch is the place of a sale in a batch. It is returned to the customer, and not kept in the store.
 type InBatch struct {
-	ID    string // the order id of the first sale of the batch, whatever became of that one
+	ID    string // the order id of the first sale of the batch, even if that sale was refused
 	Place int    // in the order of arrival, from 1
-	Size  int    // how many sales the batch has, with those that were refused
+	Size  int    // the number of sales in the batch, refused ones included
 }

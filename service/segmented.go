@@ -74,7 +74,7 @@ const restarts = 10
 
 // sell begins at a segment and goes on until the sale is made, refused, or the wait is over.
 func (s *segmentedSale) sell(ctx context.Context, at int) error {
-	wait := s.waiting(ctx)
+	wait := WaitOf(ctx)
 	for visits := 1; ; visits++ {
 		next, err := s.visit(ctx, at)
 		switch {
@@ -92,7 +92,7 @@ func (s *segmentedSale) sell(ctx context.Context, at int) error {
 
 // visit sells from a segment under its lock, or says where to go next.
 func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error) {
-	err = lock.Do(ctx, s.lock, s.key(at), s.Options, func(ctx context.Context, fence lock.Fence) error {
+	err = lock.Do(ctx, s.lock, s.key(at), s.locking(ctx), func(ctx context.Context, fence lock.Fence) error {
 		ctx = Begin(ctx)
 		for range restarts {
 			var view Segments
@@ -214,7 +214,7 @@ func (s *segmentedSale) fragments(view *Segments, at int) (above []int, lowest i
 // are held it does nothing.
 func (s *segmentedSale) rebalance(ctx context.Context, at int, fragments []int) error {
 	// The wait for a lock ends with the request's wait, or when the one that is held already is lost.
-	wait, stop := context.WithCancelCause(s.waiting(ctx))
+	wait, stop := context.WithCancelCause(WaitOf(ctx))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
 	o := s.Options

@@ -8,17 +8,18 @@ import (
 	"example.com/stock/lock"
 )
 
-// A Seller sells: it fills in sale and leaves an order in store, or says why not. A strategy is a Seller with a name.
+// A Seller makes a sale: it fills in sale and writes its order to store, or returns an error. A strategy is a Seller
+// with a name.
 type Seller func(ctx context.Context, store Store, sale *Sale) error
 
 // UnderLock reads, thinks and writes while it holds the SKU's lock. The race and all the locks differ by l alone.
 //
-// When the outcome of the write is not known, the lock is kept until its lease runs out: the write may still happen,
-// and a sale in between would go by what it changes. That is so for locks without a fence, and with "fencing=off" in
-// the lab. Where the write compares the version (see writeFenced) the lock is given back at once.
+// If the outcome of the write is not known, the lock is kept until its lease runs out, because the write may still
+// happen and would overwrite a sale in between. This is so for locks without a fence, and with "fencing=off" in the
+// lab. If the write compares the version (see writeFenced), the lock is released at once.
 func UnderLock(l lock.Locker) Seller {
 	return func(ctx context.Context, store Store, sale *Sale) error {
-		return lock.Do(ctx, l, string(sale.SKU), sale.Options, func(ctx context.Context, fence lock.Fence) error {
+		return lock.Do(ctx, l, string(sale.SKU), sale.locking(ctx), func(ctx context.Context, fence lock.Fence) error {
 			ctx, cancel := sale.enter(ctx, fence)
 			defer cancel()
 			defer sale.leave()
@@ -35,10 +36,10 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	if err != nil {
 		return err
 	}
-	wait := sale.waiting(ctx)
+	wait := WaitOf(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// The wait ends the transaction only as long as the row is not locked yet.
+	// The end of the wait ends the transaction only until the row is locked.
 	locked := context.AfterFunc(wait, func() { cancel(context.Cause(wait)) })
 	var most *time.Timer
 	enter := func() {
@@ -55,8 +56,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	}
 	if err != nil {
 		sale.written = false
-		// The wait may have ended as the row was locked, and its end have come to the transaction after the COMMIT
-		// was sent.
+		// The wait may have ended while the row was being locked. If COMMIT was sent by then, the outcome is unknown.
 		if most == nil && wait.Err() != nil &&
 			!errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, lock.ErrOverloaded) {
 			return errors.Join(lock.ErrHeld, context.Cause(wait))
@@ -65,8 +65,8 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	return err
 }
 
-// readHook calls after once the row has been read, and so locked. A read that failed has locked nothing: the store
-// may run the transaction again, and that wait has the same end as the first.
+// readHook calls after when the row has been read and so is locked. A read that failed has locked nothing: the store
+// may run the transaction again, and the same wait bounds that one.
 type readHook struct {
 	Store
 	after func()
@@ -80,8 +80,8 @@ func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
 	return stock, err
 }
 
-// Atomically lets the store, which must be a Deductor, do it all in one step. There is nothing to wait for and
-// nothing to lose.
+// Atomically lets the store, which must be a Deductor, read and write in one step. There is no lock to wait for and no
+// lease to lose.
 func Atomically(ctx context.Context, store Store, sale *Sale) error {
 	deductor, err := Capability[Deductor](store)
 	if err != nil {
@@ -99,8 +99,8 @@ func Atomically(ctx context.Context, store Store, sale *Sale) error {
 	return overdue(err)
 }
 
-// readThinkWrite is the critical section that all this is about. Between the read and the write another instance
-// may do the same.
+// readThinkWrite is the critical section. Without a lock, another instance may do the same between the read and the
+// write.
 func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 	stock, err := store.Read(ctx, sale.SKU)
 	if err != nil {
@@ -122,11 +122,10 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 	return nil
 }
 
-// writeFenced is Write, but where the order carries a fence the version that was read is compared too. The fence
-// refuses the holder that writes too late. It cannot refuse one that was paused past its lease and wakes before the
-// next holder has written: the store has not seen the larger fence yet. What that next holder has read is out of
-// date then, and its blind write would lose the other's update. See
-// docs/adr/0010-a-fenced-write-compares-the-version.md.
+// writeFenced is Write, but if the order carries a fence it also compares the version that was read. The fence alone
+// does not refuse a holder that was paused past its lease and wakes before the next holder has written, because the
+// store has not seen the larger fence yet. The next holder has read by then, and a blind write of its own would lose
+// the first update. See docs/adr/0010-a-fenced-write-compares-the-version.md.
 func writeFenced(ctx context.Context, store Store, o Order) error {
 	s, compares := store.(Swapper)
 	if o.Fence == 0 || !compares {
@@ -139,8 +138,8 @@ func writeFenced(ctx context.Context, store Store, o Order) error {
 	return conditional(err)
 }
 
-// conditional marks the error of a swap whose outcome is not known: if it still happens it makes the next holder's
-// swap change nothing, or is made to change nothing by that. So the lock is given back at once. See
+// conditional marks the error of a swap whose outcome is not known. If the swap still happens, either it or the next
+// holder's swap changes nothing, because both compare the version. So the lock is released at once. See
 // docs/adr/0016-an-unknown-outcome-keeps-the-lease.md.
 func conditional(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {

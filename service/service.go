@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,13 +16,13 @@ import (
 // A StrategyConfig is a Seller that requests can name.
 type StrategyConfig struct {
 	Seller    Seller
-	Fits      func(Store) error // what the Seller needs of a store, see [Fits]; nil: it takes every store
-	Blocking  bool              // waits by default; otherwise it tries once unless asked to wait
+	Fits      func(Store) error // returns an error if the Seller cannot use the store, see [Fits]; nil: it can use any
+	Blocking  bool              // requests wait by default; otherwise they try once, unless they ask to wait
 	Stores    []string          // the stores that it works on, the default first; empty: all
 	Needs     []Dependency
-	Lock      lock.Locker // of the Way, to inspect and to evict from; nil: there is none
+	Lock      lock.Locker // that the Seller uses, to inspect it and to evict from it; nil: there is none
 	Segmented bool        // the Lock has a key for each segment of a SKU, such as "sku#3"
-	Weak      bool        // its guard of a stock ends after GuardIdle without a write
+	Weak      bool        // the strategy stops guarding a stock after GuardIdle without a write
 }
 
 // A StoreConfig is a store that requests can name.
@@ -33,39 +32,30 @@ type StoreConfig struct {
 		Inventory
 	}
 	Needs Dependency
-	Data  *Keeper // knows whether the store has its data; nil: nobody looks
+	Data  *DataCheck // nil: it is not checked whether the store has its data
 }
 
-// needs are what the store depends on: the server, and its data.
-func (s StoreConfig) needs() []Dependency {
+// data returns what knows of the store's data, or nil.
+func (s StoreConfig) data() Data {
 	if s.Data == nil {
-		return []Dependency{s.Needs}
+		return nil
 	}
-	return []Dependency{s.Needs, s.Data}
-}
-
-// open is nil if the store can be sold from and its orders can be believed. The error is a lock.DownError, or a
-// DataLostError.
-func (s StoreConfig) open(ctx context.Context) error {
-	if err := s.Needs.Err(); err != nil || s.Data == nil {
-		return err
-	}
-	return s.Data.Look(ctx)
+	return s.Data
 }
 
 // Config holds what a Service is made of.
 type Config struct {
-	Instance     string                    // who we are, in orders and replies
+	Instance     string                    // the name of this instance, in orders and replies
 	Strategies   map[string]StrategyConfig // by strategy
 	Stores       map[string]StoreConfig    // by store
 	DefaultStore string                    // the store of requests that name none
 	Wait         time.Duration             // how long a Blocking strategy waits if the request does not say
-	// Work is the longest stay in the critical section, and the longest store call elsewhere. A way without a lock has
-	// as long again for the store's queue.
+	// Work is the longest time in the critical section, and for a call of the store elsewhere. A sale without a lock
+	// may take twice Work: once for the store's queue, once for the store.
 	Work   time.Duration
-	Pauses *Pauses // lab mode: where sales wait that are told to; nil: none does
-	Watch  Watcher // lab mode: is told the steps of each sale, and each sale can be stopped under way; nil: nobody is
-	// Waiting is how many sales wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
+	Pauses *Pauses // lab mode: the sales that wait at a point; nil: sales cannot be paused
+	Watch  Watcher // lab mode: gets the steps of each sale, and lets sales under way be paused; nil: none
+	// Waiting is the most sales that wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
 	Waiting   int
 	GuardIdle time.Duration // see GuardIdle
 }
@@ -73,14 +63,14 @@ type Config struct {
 // A Service sells. It is safe for concurrent use.
 type Service struct {
 	Config
-	known    map[string]*knownSet // by store
+	known    map[string]*KnownSKUs // by store
 	idle     idle
-	refusals *refusals
-	underway atomic.Int64 // sales in deduct
+	soldOut  *soldOut
+	underway Underway
 	keys     underKeys
 }
 
-// New makes a Service. It fails if a strategy does not fit a store that it is to sell from.
+// New makes a Service. It fails if a strategy cannot use one of its stores.
 func New(c Config) (*Service, error) {
 	for name, strategy := range c.Strategies {
 		for store, config := range c.Stores {
@@ -93,14 +83,14 @@ func New(c Config) (*Service, error) {
 			}
 		}
 	}
-	s := &Service{Config: c, known: make(map[string]*knownSet), refusals: newRefusals(c.Work)}
+	s := &Service{Config: c, known: make(map[string]*KnownSKUs), soldOut: newSoldOut(c.Work)}
 	for store := range c.Stores {
-		s.known[store] = &knownSet{}
+		s.known[store] = &KnownSKUs{}
 	}
 	return s, nil
 }
 
-// A Request asks for a deduction. SKU and quantity are checked; the rest is looked up.
+// A Request asks for a deduction.
 type Request struct {
 	Strategy  string
 	Store     string // empty: the default
@@ -112,28 +102,27 @@ type Request struct {
 	Lab       Lab
 }
 
-// A Receipt says what a deduction saw and did.
+// A Receipt is the record of a deduction: what it read and wrote, and when.
 type Receipt struct {
 	Order
 	Store                  string
 	HolderFence            lock.Fence // Order.Fence is what the write carried: less in the lab
 	Waited, Held           time.Duration
 	AcquiredAt, ReleasedAt time.Time
-	// ReadAt is when the value that the sale went by was in hand, and WrittenAt when the write was known to be done:
-	// the store read before the one and wrote before the other, by the time of a reply. A way that reads and writes in
-	// one step has one time for both. In a transaction both are before the commit.
+	// ReadAt is when the reply with the quantity arrived, and WrittenAt when the reply to the write did. If the store
+	// reads and writes in one step, both are the same time. In a transaction both are before the commit.
 	ReadAt, WrittenAt time.Time
-	// how often it read: more than once where others were quicker, or units had to be fetched
+	// Tries is how often the sale read: more than once after a conflict, or if a segment had to be refilled.
 	Tries     int
-	Wakeups   int      // how often the lock's server woke it while it waited; see lock.Options.OnWake
+	Wakeups   int      // how often the lock's server woke the sale while it waited; see lock.Options.OnWake
 	LeaseLost bool     // the lease was lost after the order was written: the order stands
-	Batch     *InBatch // the batch that it was sold in; nil: its seller does not merge
-	// Replayed: it is of an earlier request with the same Key. The times are not kept: they are CreatedAt.
+	Batch     *InBatch // the batch in which the unit was sold; nil: the seller does not merge
+	// Replayed says that the order is that of an earlier request with the same Key. All times are CreatedAt then.
 	Replayed bool
 }
 
-// An OrderError is a failed deduction with the id that its order would have, and where: with ErrOutcomeUnknown,
-// [Service.Settle] it.
+// An OrderError is the error of a deduction, with what [Service.Settle] needs if it matches ErrOutcomeUnknown: the id
+// that the order would have, its SKU and its store.
 type OrderError struct {
 	OrderID string
 	Err     error
@@ -146,22 +135,20 @@ func (e *OrderError) Error() string { return fmt.Sprintf("order %s: %v", e.Order
 // Unwrap is the cause.
 func (e *OrderError) Unwrap() error { return e.Err }
 
-// Deduct sells req.Quantity units of req.SKU. It is the use case of this service.
+// Deduct sells req.Quantity units of req.SKU.
 //
-// An SKU that the store does not have is refused before its lock is asked for. For that the store is read once when
-// this instance first hears of the SKU under a strategy with a lock; what is known costs no round trip. One that has
-// vanished since is locked once more, at most, by each request under way.
+// A SKU that the store does not have is refused before its lock is acquired. For this, the first request for a SKU
+// under a strategy with a lock reads the store once; see [KnownSKUs].
 //
-// Once a stock was seen sold out, whoever asks for more than is left is refused by one read of the store that all share
-// who came before it was sent, and not by the strategy: see [refusals]. A sale of the lab is always the strategy's.
+// Once a stock is known to be sold out, concurrent requests share one read of the store and are refused by its result;
+// see [soldOut]. This is not done for a request with options of the lab.
 //
-// When ctx ends the sale leaves the queue; once it is in the critical section it is finished, for no longer than
-// Config.Work.
+// When ctx ends, the sale leaves the queue. A sale that is in the critical section is finished, within Config.Work.
 //
-// A request with the Key of one that has sold is not sold again: it gets the order of the first one, and Replayed. The
-// key is looked for when a sale has failed, and not before it: a first request with a key costs no round trip more than
-// one without, and the store itself refuses to write the same key twice. A refusal is not kept with the key, because it
-// changes nothing: the same key may ask again. A request that is told ErrOutcomeUnknown may be sent again with its key.
+// If an earlier request with the same Key has sold, Deduct returns the order of that request, and Replayed. The store
+// refuses to write a key twice, so Deduct looks for the first order only after a sale has failed: a new key costs no
+// round trip. A refusal is not kept with the key, because it changes nothing; the same key may be sent again. After
+// ErrOutcomeUnknown, too, a request may be sent again with its key.
 //
 // Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
 // ErrKeyInFlight, and as an OrderError what the lock and the store return.
@@ -172,7 +159,7 @@ func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	return s.keyed(ctx, req)
 }
 
-// keyed is Deduct, told to nobody.
+// keyed is Deduct without the steps for a Watcher.
 func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
 	if req.Key == (Key{}) {
 		return s.deduct(ctx, req)
@@ -192,14 +179,23 @@ func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
 	case found:
 		return first, nil
 	case errors.Is(err, ErrKeyTaken):
-		// It was there when the sale was to be written, and could not be read now.
+		// The key existed when the sale was to be written, but its order cannot be read.
 		down := lock.Down("look for the order of the key", errors.New("it cannot be read"))
 		return Receipt{}, errors.Join(down, unseen)
 	}
 	return Receipt{}, err
 }
 
-// deduct is Deduct for a request whose key, if it has one, is not known to be taken.
+// A deduction is a request with what its names stand for.
+type deduction struct {
+	Request
+	strategy StrategyConfig
+	store    StoreConfig
+	backing  []Dependency // the server of the store, and its data
+	needs    []Dependency // those, and what the strategy needs
+}
+
+// deduct sells without looking for an earlier request with the key.
 func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
 		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
@@ -208,102 +204,99 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if !ok {
 		return Receipt{}, fmt.Errorf("%w %q", ErrUnknownStrategy, req.Strategy)
 	}
-	config, err := s.storeConfig(strategy, &req)
+	store, err := s.storeConfig(strategy, &req)
 	if err != nil {
 		return Receipt{}, err
 	}
-	// A wait costs memory for as long as it lasts, up to MaxWait, and locks do not bound their waiters.
-	defer s.underway.Add(-1)
-	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
-		return Receipt{}, fmt.Errorf("%d sales wait or work here: %w", s.Waiting, lock.ErrOverloaded)
+	defer s.underway.Leave()
+	if err := s.underway.Enter(s.Waiting); err != nil {
+		return Receipt{}, err
 	}
+	d := &deduction{Request: req, strategy: strategy, store: store}
+	d.needs = append(append(make([]Dependency, 0, 8), strategy.Needs...), store.Needs)
+	if store.Data != nil {
+		d.needs = append(d.needs, store.Data)
+	}
+	d.backing = d.needs[len(strategy.Needs):]
+	receipt, err := s.attempt(ctx, d)
+	if err != nil && s.endGuard(ctx, req.Store, req.SKU, err) {
+		return s.attempt(ctx, d) // nobody guards the stock any more
+	}
+	return receipt, err
+}
+
+// attempt makes a deduction under a new order id.
+func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
-
-	storeNeeds := config.needs()
-	needs := append(append(make([]Dependency, 0, 8), strategy.Needs...), storeNeeds...)
-	for _, need := range needs {
-		err := need.Err()
-		if errors.Is(err, ErrDataLost) {
-			err = config.Data.Look(ctx)
-		}
-		if err != nil {
-			return Receipt{}, err
+	failed := func(err error) (Receipt, error) { return Receipt{}, &OrderError{id.String(), err, d.SKU, d.Store} }
+	if err := Ready(ctx, d.store.Data, d.needs...); err != nil {
+		return Receipt{}, err
+	}
+	stock, known := stockKey{d.store.Store, d.SKU}, s.known[d.Store]
+	if d.Lab == (Lab{}) {
+		if err := s.soldOut.refuse(ctx, stock, d.backing, d.Strategy, d.Quantity); err != nil {
+			known.forget(d.SKU, err)
+			return failed(slow(err, d.needs...))
 		}
 	}
-	stock := stockKey{config.Store, req.SKU}
-	if req.Lab == (Lab{}) {
-		if err := s.refusals.refuse(ctx, stock, storeNeeds, req.Strategy, req.Quantity); err != nil {
-			s.unknown(req.Store, req.SKU, err)
-			return Receipt{}, &OrderError{id.String(), slow(err, needs...), req.SKU, req.Store}
-		}
-	}
-	ctx, done := While(ctx, needs...)
+	ctx, done := While(ctx, d.needs...)
 	defer done()
-	if strategy.Lock != nil {
-		if err := s.admit(ctx, config, req.Store, req.SKU); err != nil {
-			return Receipt{}, &OrderError{id.String(), err, req.SKU, req.Store}
+	if d.strategy.Lock != nil {
+		if err := s.mustExist(ctx, d); err != nil {
+			return failed(err)
 		}
 	}
-	stops := s.stops(req)
+	stops := s.stops(d.Request)
 	defer stops.end()
 	if err := stops.at(ctx, BeforeLock); err != nil {
 		return Receipt{}, err
 	}
-	wait, tryOnce, cancel := s.wait(ctx, strategy, req.Wait)
+	wait, tryOnce, cancel := Wait(ctx, d.wait(s.Wait), s.Work)
 	defer cancel()
-
-	sale := &Sale{
-		Order: Order{
-			ID: id.String(), SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy,
-			Instance: s.Instance, RequestID: req.RequestID, CreatedAt: time.Now(), Key: req.Key,
-		},
-		lab: req.Lab, stops: stops, most: s.Work, asked: time.Now(), watch: s.Watch,
-	}
-	sale.Options = lock.Options{
-		TryOnce: tryOnce, Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }, Wait: wait,
-	}
-	// A client that goes away ends the wait, but not the work.
+	sale := s.sale(id.String(), d.Request, stops)
+	sale.Options.TryOnce = tryOnce
 	sale.tell(Waits)
-	work := WithAdmission(context.WithoutCancel(ctx), Admission{Wait: wait})
-	err = strategy.Seller(work, config.Store, sale)
+	// When the client disconnects, ctx and the wait end. The work goes on.
+	err = d.strategy.Seller(WithWait(context.WithoutCancel(ctx), wait), d.store.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
-	if err != nil && s.endGuard(ctx, req.Store, req.SKU, err) {
-		return s.deduct(ctx, req) // once: the stock is another now
-	}
 	if err != nil && !(sale.written && lost) {
-		s.unknown(req.Store, req.SKU, err)
+		known.forget(d.SKU, err)
 		if out, short := errors.AsType[*SoldOutError](err); short {
-			s.refusals.note(stock, out.Remaining)
+			s.soldOut.note(stock, out.Remaining)
 		}
-		return Receipt{}, &OrderError{sale.ID, slow(err, needs...), sale.SKU, req.Store}
+		return failed(slow(err, d.needs...))
 	}
-	_ = stops.at(ctx, AfterUnlock) // its end changes nothing: the sale is made
-	return sale.receipt(req.Store, lost), nil
+	_ = stops.at(ctx, AfterUnlock) // an error changes nothing: the order is written
+	return sale.receipt(d.Store, lost), nil
 }
 
-// wait bounds the wait of a request.
-func (s *Service) wait(
-	ctx context.Context, strategy StrategyConfig, asked *time.Duration,
-) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
-	limit := s.Wait
+// mustExist fails with ErrUnknownSKU if the store does not have the SKU. It reads the store the first time that this
+// instance is asked for the SKU.
+func (s *Service) mustExist(ctx context.Context, d *deduction) error {
+	return s.known[d.Store].Check(d.SKU, func() error {
+		ctx, cancel := context.WithTimeout(ctx, s.Work)
+		defer cancel()
+		_, err := d.store.Store.Read(ctx, d.SKU)
+		return err
+	})
+}
+
+// wait returns how long the deduction waits for the lock; 0: it tries once.
+func (d *deduction) wait(byDefault time.Duration) time.Duration {
 	switch {
-	case asked != nil:
-		limit = *asked
-	case !strategy.Blocking:
-		limit = 0
+	case d.Wait != nil:
+		return *d.Wait
+	case !d.strategy.Blocking:
+		return 0
 	}
-	if tryOnce = limit == 0; tryOnce {
-		limit = s.Work // one try still needs a bound: the server may not answer
-	}
-	wait, cancel = context.WithTimeout(ctx, limit)
-	return wait, tryOnce, cancel
+	return byDefault
 }
 
-// StoreFor is the store of a request that names none: the default, or if the strategy does not work on it, the
-// first that it does.
+// StoreFor returns the store of a request that names none: the default store, or the first store of the strategy if it
+// does not work on the default.
 func (s *Service) StoreFor(strategy StrategyConfig) string {
 	if len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, s.DefaultStore) {
 		return strategy.Stores[0]

@@ -8,9 +8,9 @@ import (
 // MaxSKU is the longest SKU, in bytes.
 const MaxSKU = 64
 
-// A SKU names one sort of unit in stock. Only ParseSKU makes one from outside: letters, digits, ". _ : -", 1 to 64 of
-// them, but not "." or "..", which clients and proxies take out of a path. The set leaves out braces (Redis Cluster
-// hash tags), slashes (ZooKeeper paths) and blanks, so that a SKU can be a key anywhere.
+// A SKU names one sort of unit in stock: 1 to 64 letters, digits and ". _ : -", but not "." or "..", which clients and
+// proxies remove from a path. Braces (hash tags of Redis Cluster), slashes (paths of ZooKeeper) and blanks are not
+// allowed, so a SKU can be a key anywhere. Input becomes a SKU by ParseSKU alone.
 type SKU string
 
 // ParseSKU checks s. The error is an InvalidError for the field "sku".

@@ -8,40 +8,40 @@ import (
 	"example.com/stock/lock"
 )
 
-// A Watcher is told each step of each sale, as it happens, by the goroutine that sells: Tell must be quick and must not
-// wait. Steps of one sale come in order; those of different sales come at the same time.
+// A Watcher gets each step of each sale when it happens, from the goroutine that sells. Tell must be quick and must not
+// wait. It is called in order for the steps of one sale, and concurrently for those of different sales.
 type Watcher interface{ Tell(Step) }
 
 // A StepKind says what a sale just did, or is about to do.
 type StepKind string
 
-// The steps, in the order of a sale. A way to write that has no such step leaves it out, and one that tries again
-// repeats those from Acquired on.
+// The steps, in the order of a sale. A seller that has no such step leaves it out. A seller that tries again repeats
+// the steps from Acquired on.
 const (
-	Arrived  StepKind = "arrived"  // nothing was asked of anybody yet
+	Arrived  StepKind = "arrived"  // nothing was sent yet
 	Waits    StepKind = "waits"    // it asks for the lock, or for its place in the store
-	Acquired StepKind = "acquired" // it is in the critical section; without a lock everybody is
-	ReadIt   StepKind = "read"     // what was read is in hand
+	Acquired StepKind = "acquired" // it is in the critical section; without a lock, other sales may be, too
+	ReadIt   StepKind = "read"     // the quantity was read
 	Thinks   StepKind = "thinks"
 	Writes   StepKind = "writes"   // the write is about to be sent
 	Wrote    StepKind = "wrote"    // the order is in the store; in a transaction it is not committed before Ended
-	Released StepKind = "released" // it is about to give the lock back
+	Released StepKind = "released" // it is about to release the lock
 	Ended    StepKind = "ended"    // Err says how
 
-	Paused  StepKind = "paused"  // it stands at Point until it is let go
-	Resumed StepKind = "resumed" // it goes on
+	Paused  StepKind = "paused"  // it waits at Point until it is released
+	Resumed StepKind = "resumed" // it continues
 )
 
 // A Step is one step of a sale. What is not known yet is zero.
 type Step struct {
-	Number    uint64    // in the order in which the instance told them, from 1; set by [Steps]
+	Number    uint64    // from 1, in the order in which they happened in the instance; set by [Steps]
 	At        time.Time // by the clock of this instance
 	Kind      StepKind
 	RequestID string
 	Strategy  string
 	SKU       SKU
 	Quantity  int64
-	Read      int64 // from ReadIt on, or for a way that reads and writes in one, from Wrote on
+	Read      int64 // from ReadIt on; from Wrote on, if the store reads and writes in one step
 	Remaining int64 // from Writes on
 	Version   uint64
 	Epoch     uint64
@@ -52,8 +52,8 @@ type Step struct {
 	Replayed  bool       // of Ended: nothing was sold, the receipt is of an earlier request with the same Key
 }
 
-// Steps keeps the latest steps of an instance for those who want to read them: a ring, which forgets the oldest. A
-// reader that is too slow is told how many it has missed. Nobody who sells ever waits for a reader.
+// Steps keeps the latest steps of an instance in a ring, which drops the oldest. A reader that is too slow gets the
+// number of steps that it has missed. A sale never waits for a reader.
 type Steps struct {
 	mu   sync.Mutex
 	ring []Step
@@ -61,10 +61,10 @@ type Steps struct {
 	more chan struct{} // closed by the next step; nil: nobody waits for one
 }
 
-// NewSteps keeps that many steps, some 200 bytes each. They are allocated at once.
+// NewSteps returns a Steps that keeps size steps, of some 200 bytes each.
 func NewSteps(size int) *Steps { return &Steps{ring: make([]Step, size)} }
 
-// Tell keeps a step and gives it the next number. Kept steps allocate nothing.
+// Tell keeps a step and gives it the next number. It allocates nothing.
 func (s *Steps) Tell(step Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Steps) Last() uint64 {
 	return s.last
 }
 
-// tell tells a step of the sale. Outside lab mode nobody listens, and it costs the comparison of a pointer.
+// tell passes a step of the sale to the Watcher, if there is one.
 func (s *Sale) tell(kind StepKind) {
 	if s.watch != nil {
 		s.watch.Tell(Step{
@@ -117,7 +117,7 @@ func (s *Sale) tell(kind StepKind) {
 	}
 }
 
-// watched is keyed, with its first and its last step.
+// watched is keyed, with the first and the last step for the Watcher.
 func (s *Service) watched(ctx context.Context, req Request) (Receipt, error) {
 	step := Step{
 		At: time.Now(), Kind: Arrived, RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU,

@@ -1,6 +1,13 @@
 // Package service is the domain: stock is sold by read, think, write, and every way to do that is a Seller.
 //
-// It declares what it needs from storage (Store and its companions) and knows no HTTP, no SQL and no Redis.
+// The package declares what it needs from storage (Store and its companions). It knows no HTTP, no SQL and no Redis.
+//
+// Time. A request has three contexts. The first is the caller's: it ends when the client disconnects or a server that
+// the request needs goes down. The second is the wait, which comes from the first and also ends when the time to wait
+// is over: it bounds the queue for a lock, for a batch, and in front of the store. The third is the work, which ends
+// with neither, because the outcome of a write that was cut off would be unknown: it is bounded by Config.Work. Nothing
+// else carries time. A Seller gets the work, and the work carries the wait (see [WithWait]), because all three queues
+// lie below a Seller and a call of a store has one ctx. lock.Options.Wait is set from it where lock.Do is called.
 package service
 
 import "time"
@@ -16,14 +23,14 @@ const (
 // MaxPage is the most orders that one call returns.
 const MaxPage = 1000
 
-// Stock is what a store knows of one SKU.
+// Stock is the stock of one SKU in a store.
 type Stock struct {
 	SKU      SKU
 	Quantity int64  // units left
-	Initial  int64  // units there were when the stock was last set
-	Sold     int64  // units sold since, counted from the orders: Initial = Quantity + Sold, or updates were lost
+	Initial  int64  // units when the stock was last set
+	Sold     int64  // units sold since then, counted from the orders: Initial = Quantity + Sold, or updates were lost
 	Version  uint64 // grows by one with every write: two orders that read the same version collided
-	Epoch    uint64 // grows by one every time that the stock is set: orders of an earlier epoch do not count
+	Epoch    uint64 // grows by one when the stock is set: orders of an earlier epoch do not count
 	Fence    uint64 // the largest fence that a write of this epoch has carried
-	Guard    string // the strategy that wrote first in this epoch, and the only one that may; "" before the first write
+	Guard    string // the only strategy that may write in this epoch: the first that did; "" before the first write
 }

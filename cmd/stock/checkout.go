@@ -120,7 +120,7 @@ func openFeed(where string) (checkout.Feed, func(), error) {
 		return nil, func() {}, nil
 	}
 	if addr, is := strings.CutPrefix(where, "http://"); is {
-		receiver, err := checkout.NewReceiver(strings.TrimSuffix(addr, "/"))
+		receiver, err := checkout.NewReceiver(strings.TrimSuffix(addr, "/"), nil)
 		if err != nil {
 			return nil, nil, &loadtest.PlanError{Field: "events", Reason: words.Of(err)}
 		}

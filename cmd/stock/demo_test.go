@@ -97,6 +97,9 @@ func (s *show) gone(t *testing.T) {
 
 // The short demonstration: the race and one of its fixes, in every act and in the file.
 func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	results := filepath.Join(t.TempDir(), "demo.json")
 	var s *show

@@ -266,6 +266,9 @@ func await(t *testing.T, n <-chan int) int {
 
 // An instance that finds no server at all starts, says so, and works when the servers come.
 func TestStartWithoutBackends(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	c := startCluster(t, 1, demoServers()...)
 	app := c.apps[0]

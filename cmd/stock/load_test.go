@@ -520,6 +520,9 @@ func TestLoadCommandOnFile(t *testing.T) {
 // The commands of loadtest/README.md: the wrong shop is proved wrong, and the right one is not accused, by load and
 // from the store alone.
 func TestLoadOfSomebodyElsesService(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "shop")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../loadtest/examples/shop").

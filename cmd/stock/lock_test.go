@@ -210,6 +210,9 @@ func TestLockPassesSignalsOn(t *testing.T) {
 
 // The lock is kept for the requested time, though the command has ended: a late worker does not run the task again.
 func TestLockAtLeast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	k := redisLocks(t, "redis-watchdog")[0]
 	first := startLocking(t, "m", k.args("late", "--no-wait", "--at-least", "1m", "--", "echo", "done")...)

@@ -98,6 +98,9 @@ func plans() []plan {
 // Every plan runs from start to end with each tool that is installed: set the stock, load, judge. The number of
 // accepted replies that the tool counts is the number of orders.
 func TestPlansOfOtherTools(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	c := startRedisOnly(t)
 	for _, p := range plans() {

@@ -104,7 +104,7 @@ func (v voice) listDead(ctx context.Context, dead *app.DeadLetters, out io.Write
 			t.head(v.say("relay.columns"))
 		}
 		t.line(fmt.Sprintf("%s/%d", d.SKU, d.Number), d.ParkedAt.UTC().Format(time.RFC3339), strconv.Itoa(d.Attempts),
-			cmp.Or(string(d.Verdict), "-"), strconv.Quote(d.Reason))
+			cmp.Or(string(d.Decision), "-"), strconv.Quote(d.Reason))
 		return nil
 	})
 	if len(t) == 0 && err == nil {

@@ -219,7 +219,7 @@ func TestReportWritesSlides(t *testing.T) {
 	t.Parallel()
 	for lang, words := range map[string][]string{
 		"en": {"Said and measured", "half right", "bin/stock lab run ", "naive, reads its follower"},
-		"zh": {"博客说／实测", "对一半", "bin/stock lab run ", "幼稚代码，读自己的 follower"},
+		"zh": {"博客说／实测", "对一半", "bin/stock lab run ", "错误写法，读自己的 follower"},
 	} {
 		path := filepath.Join(t.TempDir(), "slides.html")
 		if _, told, err := run(t.Context(), "report", "--slides", path, "--lang", lang); err != nil ||

@@ -13,7 +13,6 @@ import (
 
 	"example.com/stock/handler"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
 // labFields change what a lock protects against. Only the admin may send them, and only in lab mode.
@@ -107,7 +106,7 @@ func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
 	if err != nil {
 		return service.Key{}, err
 	}
-	return order.NewKey("", c.Request.Method+" "+c.Request.URL.Path, key, struct {
+	return service.NewKey("", c.Request.Method+" "+c.Request.URL.Path, key, struct {
 		Strategy, Store string
 		SKU             service.SKU
 		Quantity        int64

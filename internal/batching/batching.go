@@ -1,8 +1,8 @@
-// Package batching does together, in one step, what waits in this process for the same thing.
+// Package batching serves values that wait in this process for the same key together, in batches.
 //
-// There is no timer. A batch is what came while the last one was under way: who comes alone waits for nobody, and the
-// more come, the larger the batches are. So does group commit, and flat combining (Hendler and others, SPAA 2010): one
-// serves the requests that all others have published.
+// There is no timer. A batch consists of the values that arrived while the last one was under way. A value that arrives
+// alone does not wait, and under load the batches grow. Group commit works like that, and so does flat combining
+// (Hendler and others, SPAA 2010), where one thread serves the requests that all others have published.
 package batching
 
 import (
@@ -14,10 +14,10 @@ import (
 	"sync"
 )
 
-// ErrFull is the error of one that would have been one too many in its queue. Nothing was done for it.
+// ErrFull: the queue has no room for the value. Nothing was done for it.
 var ErrFull = errors.New("too many wait for a batch")
 
-// Queues are queues of V, one for each key for which any V waits or is under way. It is safe for concurrent use.
+// Queues has a queue of V for each key for which a value waits or is under way. It is safe for concurrent use.
 type Queues[K comparable, V any] struct {
 	most int
 	turn func(*Queue[K, V])
@@ -26,43 +26,43 @@ type Queues[K comparable, V any] struct {
 	open map[K]*Queue[K, V] // those with a goroutine
 }
 
-// A Queue is what waits for one key, the first to come first. Its goroutine begins with the first and ends when nobody
-// waits, so it lives no longer than the waits do.
+// A Queue holds the values that wait for one key, in the order of arrival. Its goroutine starts with the first value
+// and ends when none waits.
 type Queue[K comparable, V any] struct {
 	Key     K
 	of      *Queues[K, V]
 	waiting []*waiter[V]
 	batch   []*waiter[V] // of the turn
-	empty   func()       // called when the last one leaves; nil: nobody wants to know
+	empty   func()       // is called when the last waiter leaves; nil: nothing is
 }
 
-// Who waits reads value and panicked after done is closed.
+// A waiter is a value in a queue. Its caller reads value and panicked after done is closed.
 type waiter[V any] struct {
 	value    V
 	done     chan struct{}
 	panicked any
 }
 
-// New makes Queues in each of which at most so many wait. A turn serves those for whom it calls Cut, and must do it in
-// bounded time: it has no context, because the end of one must not be the end of the others. One turn at a time is
-// under way for each key.
+// New makes Queues. In each queue at most most values wait. turn serves the values that it takes with Cut. It must be
+// bounded in time by itself: it gets no context, because the end of one caller's must not end the others. For each key
+// one turn is under way at a time.
 func New[K comparable, V any](most int, turn func(*Queue[K, V])) *Queues[K, V] {
 	return &Queues[K, V]{most: most, turn: turn, open: make(map[K]*Queue[K, V])}
 }
 
-// Len returns the number of keys for which any waits or is under way.
+// Len returns the number of keys for which a value waits or is under way.
 func (qs *Queues[K, V]) Len() int {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	return len(qs.open)
 }
 
-// Do waits for a turn that serves v, and returns v as the turn has left it. Of several keys it waits for the one for
-// which most wait, or for the first if nobody waits for any; there must be one.
+// Do waits for a turn that serves v, and returns v as the turn has left it. Of several keys it chooses the one for
+// which most values wait, or the first key if none waits. There must be at least one key.
 //
-// A wait that ends before the batch of v is cut takes v out of the queue; the error is then the cause of that end. From
-// the cut on Do waits for the end of the turn in any case. If the turn panics, Do does, too: unlike the goroutine of
-// the queue, its caller has somebody who recovers and reports it.
+// If wait ends before the batch of v is cut, Do removes v from the queue and returns the cause. After the cut, Do waits
+// for the end of the turn. If the turn panics, Do panics: a caller can recover and report it, the goroutine of the
+// queue cannot.
 //
 // Other errors: ErrFull.
 func (qs *Queues[K, V]) Do(wait context.Context, v V, keys ...K) (V, error) {
@@ -87,7 +87,7 @@ func (qs *Queues[K, V]) Do(wait context.Context, v V, keys ...K) (V, error) {
 	return w.value, nil
 }
 
-// join appends v to a queue. The first in a queue starts its goroutine.
+// join appends v to a queue. The first value of a queue starts its goroutine.
 func (qs *Queues[K, V]) join(v V, keys []K) (*Queue[K, V], *waiter[V], error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -97,8 +97,8 @@ func (qs *Queues[K, V]) join(v V, keys []K) (*Queue[K, V], *waiter[V], error) {
 			q = of
 		}
 	}
-	led := q != nil
-	if !led {
+	running := q != nil
+	if !running {
 		q = &Queue[K, V]{Key: keys[0], of: qs}
 		qs.open[q.Key] = q
 	}
@@ -107,13 +107,13 @@ func (qs *Queues[K, V]) join(v V, keys []K) (*Queue[K, V], *waiter[V], error) {
 	}
 	w := &waiter[V]{value: v, done: make(chan struct{})}
 	q.waiting = append(q.waiting, w)
-	if !led {
-		go q.lead()
+	if !running {
+		go q.run()
 	}
 	return q, w, nil
 }
 
-// leave takes a waiter out of its queue, and reports false if its batch has been cut.
+// leave removes a waiter from its queue. It returns false if its batch has been cut.
 func (q *Queue[K, V]) leave(w *waiter[V]) bool {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
@@ -128,14 +128,14 @@ func (q *Queue[K, V]) leave(w *waiter[V]) bool {
 	return true
 }
 
-// lead takes turn after turn until nobody waits.
-func (q *Queue[K, V]) lead() {
+// run serves turn after turn until no value waits.
+func (q *Queue[K, V]) run() {
 	for q.wanted() {
 		q.serve()
 	}
 }
 
-// wanted reports whether anybody waits. If not, the queue is closed.
+// wanted reports whether a value waits. If not, it closes the queue.
 func (q *Queue[K, V]) wanted() bool {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
@@ -147,7 +147,7 @@ func (q *Queue[K, V]) wanted() bool {
 	return true
 }
 
-// serve takes a turn and tells those whom it has served, whatever became of it.
+// serve calls turn, and then wakes the waiters of its batch, even after a panic.
 func (q *Queue[K, V]) serve() {
 	defer func() {
 		panicked := recover()
@@ -163,9 +163,8 @@ func (q *Queue[K, V]) serve() {
 	q.of.turn(q)
 }
 
-// First is for a turn that has something to wait for before it cuts its batch, such as a lock. It returns the first of
-// those that wait, or false if nobody does. Until the end of the turn empty is called when the last one leaves, perhaps
-// more than once.
+// First is for a turn that must wait before it cuts its batch, for example for a lock. It returns the first waiting
+// value, or false if none waits. Until the end of the turn, empty is called whenever the last waiter leaves.
 func (q *Queue[K, V]) First(empty func()) (first V, ok bool) {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
@@ -176,9 +175,9 @@ func (q *Queue[K, V]) First(empty func()) (first V, ok bool) {
 	return q.waiting[0].value, true
 }
 
-// Cut takes the batch of a turn out of the queue, in the order of arrival; none of it can leave any more. It has at
-// most so many, and ends before the first that does not fit; the very first goes in any case. A nil fits takes all.
-// What the turn writes to a V is what Do returns. A turn cuts once.
+// Cut removes the batch of a turn from the queue and returns it in the order of arrival. After that its values cannot
+// leave. The batch has at most most values and ends before the first for which fits returns false, but always contains
+// the first value. With a nil fits all values fit. Do returns what the turn writes to a value. A turn calls Cut once.
 func (q *Queue[K, V]) Cut(most int, fits func(V) bool) []*V {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()

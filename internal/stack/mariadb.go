@@ -38,7 +38,7 @@ func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Serve
 	cmd := command{path: install, dir: dir, log: filepath.Join(s.Dir, name+".log")}
 	cmd.args = append(common, "--auth-root-authentication-method=normal", "--skip-test-db",
 		"--innodb-flush-log-at-trx-commit=0")
-	if err := initialise(ctx, cmd, filepath.Join(dir, "initialised")); err != nil {
+	if err := initialise(ctx, cmd, dir, program); err != nil {
 		return nil, err
 	}
 	cmd.path = program
@@ -62,15 +62,55 @@ func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Serve
 	}, nil
 }
 
-// initialise makes the system tables, unless the file mark says that they exist.
-func initialise(ctx context.Context, cmd command, mark string) error {
+// initialise makes the system tables in dir/data, unless the file dir/initialised says that they exist. Making them
+// takes 1.6 s of CPU time, and copying them 0.1 s, so the first call for a build of the program leaves a copy of 30 MB
+// in the user's cache folder (~/.cache/stock on Linux) for later ones. Without such a folder every call makes them.
+func initialise(ctx context.Context, cmd command, dir, program string) error {
+	mark, data := filepath.Join(dir, "initialised"), filepath.Join(dir, "data")
 	if _, err := os.Stat(mark); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := cmd.finish(ctx); err != nil {
-		return err
+	kept := keptTables(program)
+	if kept == "" || os.CopyFS(data, os.DirFS(kept)) != nil {
+		if err := errors.Join(os.RemoveAll(data), cmd.finish(ctx)); err != nil {
+			return err
+		}
+		if kept != "" {
+			keepTables(kept, data)
+		}
 	}
 	return os.WriteFile(mark, nil, 0o600)
+}
+
+// keptTables names the folder for a copy of the system tables that this build of the program makes for this user, or
+// returns "" if there is no cache folder.
+func keptTables(program string) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	info, err := os.Stat(program)
+	if err != nil {
+		return ""
+	}
+	build := fmt.Sprintf("mariadb-%d-%d-%d", info.Size(), info.ModTime().Unix(), os.Geteuid())
+	return filepath.Join(cache, "stock", build)
+}
+
+// keepTables copies data to the folder kept, which appears whole or not at all. Without a copy the next call of
+// initialise takes longer, and nothing else is wrong, so errors are not reported.
+func keepTables(kept, data string) {
+	if os.MkdirAll(filepath.Dir(kept), 0o700) != nil {
+		return
+	}
+	part, err := os.MkdirTemp(filepath.Dir(kept), "part-")
+	if err != nil {
+		return
+	}
+	defer os.RemoveAll(part)
+	if os.CopyFS(filepath.Join(part, "data"), os.DirFS(data)) == nil {
+		_ = os.Rename(filepath.Join(part, "data"), kept)
+	}
 }
 
 // mariadbReady asks which data folder is served, to tell ours from another server on the port, and makes the database

@@ -75,6 +75,9 @@ func needs(t *testing.T, err error) {
 
 // Every node has keys, Owner says which, and a node that was restarted serves its slots again.
 func TestRedisCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	s := start(t, stack.Options{})
 	c, err := s.StartRedisCluster(t.Context(), 3)
@@ -129,6 +132,9 @@ func TestRedisClusterOfTwo(t *testing.T) {
 // The master is killed, a replica takes its place with what it had heard of, and the old master comes back as a
 // replica.
 func TestSentinels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	s := start(t, stack.Options{})
 	x, err := s.StartSentinels(t.Context(), stack.SentinelOptions{Replicas: 2, DownAfter: 3 * time.Second})

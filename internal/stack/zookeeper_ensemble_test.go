@@ -13,6 +13,9 @@ import (
 
 // An ensemble has one leader, which is not the first server; and that one finds it where Via says.
 func TestZooKeeperEnsemble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	s := start(t, stack.Options{})
 	var mu sync.Mutex

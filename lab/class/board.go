@@ -14,28 +14,28 @@ type board struct {
 	mu      sync.Mutex
 	state   *State
 	seq     uint64 // of the class's own events
-	record  func(Event)
+	record  func(RunEvent)
 	changed chan struct{} // closed by the next change
 }
 
 // frameEvery is the shortest time between two frames.
 const frameEvery = 50 * time.Millisecond
 
-func newBoard(record func(Event)) *board {
+func newBoard(record func(RunEvent)) *board {
 	return &board{
 		audience: newAudience(), state: NewState(), record: record, changed: make(chan struct{}),
 	}
 }
 
 // tell adds an event of an instance.
-func (b *board) tell(e Event) {
+func (b *board) tell(e RunEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.add(e)
 }
 
 // note adds an event of the class, with its time and number.
-func (b *board) note(e Event) {
+func (b *board) note(e RunEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq++
@@ -43,7 +43,7 @@ func (b *board) note(e Event) {
 	b.add(e)
 }
 
-func (b *board) add(e Event) {
+func (b *board) add(e RunEvent) {
 	b.state.Apply(e)
 	b.record(e)
 	close(b.changed)

@@ -56,7 +56,7 @@ type Class struct {
 	playing sync.Mutex // held while a run is set up
 	mu      sync.Mutex // guards what follows
 	scene   course
-	plan    Plan
+	plan    RunPlan
 	run     int
 	asking  course // the requests of this run
 	sent    int    // requests of this run
@@ -187,7 +187,7 @@ func (c *Class) meet(ctx context.Context) (err error) {
 }
 
 // told adds a step of an instance, if it is of a request of this class.
-func (c *Class) told(e Event) {
+func (c *Class) told(e RunEvent) {
 	if e.Kind == gap || runOf(e.Req) > 0 {
 		c.tell(e)
 	}
@@ -235,7 +235,7 @@ func (c *Class) stand(server, state string) {
 	c.mu.Lock()
 	c.states[server] = state
 	c.mu.Unlock()
-	c.note(Event{Kind: standing, Server: server, State: state})
+	c.note(RunEvent{Kind: standing, Server: server, State: state})
 }
 
 // secret returns that many random bytes in hexadecimal.
@@ -312,10 +312,11 @@ func (c *Class) seenStock(run int, seen StockSeen) {
 	c.look(func(s *State) {
 		list := s.stocks[run]
 		if n := len(list); n > 0 {
-			news = *list[n-1].Stock != seen || s.latest[allFired].Run == run && s.latest[allFired].Seq > list[n-1].Seq
+			last := list[n-1]
+			news = last.StockSeen != seen || s.latest[allFired].Run == run && s.latest[allFired].Seq > last.seq
 		}
 	})
 	if news {
-		c.note(Event{Kind: stockSeen, Run: run, Stock: &seen})
+		c.note(RunEvent{Kind: stockSeen, Run: run, Stock: &seen})
 	}
 }

@@ -91,7 +91,7 @@ func doors(t *testing.T) *Class {
 		t.Fatal(err)
 	}
 	c := &Class{
-		o: Options{Bind: "127.0.0.1:0"}, stack: none, board: newBoard(func(Event) {}), tape: newTape(""),
+		o: Options{Bind: "127.0.0.1:0"}, stack: none, board: newBoard(func(RunEvent) {}), tape: newTape(""),
 		states: map[string]string{}, catalog: []loadtest.Strategy{{Name: "none", Stores: []string{"redis"}}},
 	}
 	c.ctx, c.end = context.WithCancel(t.Context())
@@ -219,7 +219,7 @@ func TestDoorsAreShut(t *testing.T) {
 
 // A phone presses twice a second at most, and all together so often that instances keep up. Nobody pays for another.
 func TestPhonesHaveALimit(t *testing.T) {
-	s := &school{class: &Class{board: newBoard(func(Event) {})}, all: newBucket(6)}
+	s := &school{class: &Class{board: newBoard(func(RunEvent) {})}, all: newBucket(6)}
 	press := func(who *student, times int) (refused int) {
 		for range times {
 			request, reply := httptest.NewRequest("POST", "/buy", strings.NewReader("{}")), httptest.NewRecorder()
@@ -248,7 +248,7 @@ func TestPhonesHaveALimit(t *testing.T) {
 
 // One computer with the code leaves half of the seats to others, and keeps its own seat when it joins again.
 func TestSeatsOfOneComputer(t *testing.T) {
-	s := &school{class: &Class{board: newBoard(func(Event) {})}, code: "c", students: map[string]*student{}}
+	s := &school{class: &Class{board: newBoard(func(RunEvent) {})}, code: "c", students: map[string]*student{}}
 	join := func(from string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
 		request := httptest.NewRequest("POST", "/join", strings.NewReader(`{"code":"c","name":"x"}`))
 		request.Header.Set("Content-Type", "application/json")
@@ -303,7 +303,7 @@ func (s *school) castBy(who *student) (status int) {
 
 // A student has one vote, can change it while the vote is open, and begins anew with the next.
 func TestVotes(t *testing.T) {
-	c := &Class{board: newBoard(func(Event) {})}
+	c := &Class{board: newBoard(func(RunEvent) {})}
 	counts := func() (text string) {
 		c.look(func(s *State) { text = fmt.Sprint(s.latest[voting].Votes, s.latest[voting].On) })
 		return text
@@ -339,13 +339,13 @@ func TestTheWallIsOnLoopback(t *testing.T) {
 	}
 }
 
-func (c *Class) verdict() (v Verdict) {
+func (c *Class) verdict() (v WallVerdict) {
 	c.look(func(s *State) { v = s.Verdict() })
 	return v
 }
 
 // rest waits until all requests are answered, the instances have told all of them, and the stock was read after that.
-func (c *Class) rest(t *testing.T) (v Verdict) {
+func (c *Class) rest(t *testing.T) (v WallVerdict) {
 	t.Helper()
 	stacktest.Eventually(t, time.Minute, "the run is over", func() (over bool, _ string) {
 		c.mu.Lock()
@@ -360,7 +360,7 @@ func (c *Class) rest(t *testing.T) (v Verdict) {
 			}
 			over = told && left == 0 && v.Open == 0 && len(s.open) == 0 && len(list) > 0 &&
 				s.latest[allFired].Run == run &&
-				list[len(list)-1].Seq > s.latest[allFired].Seq
+				list[len(list)-1].seq > s.latest[allFired].Seq
 		})
 		return over, fmt.Sprintf("%+v", v)
 	})
@@ -369,6 +369,9 @@ func (c *Class) rest(t *testing.T) (v Verdict) {
 
 // Sixty phones join, vote and buy. Each is told what became of its own, and one that is too quick is told so.
 func TestSixtyPhones(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	var phones []*visitor
 	for i := range 60 {
@@ -391,7 +394,7 @@ func TestSixtyPhones(t *testing.T) {
 		}
 	})
 	for run := 1; ; run++ {
-		if _, err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
+		if _, err := c.begin(t.Context(), RunPlan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
 			t.Fatal(err)
 		}
 		for i, p := range phones {
@@ -439,7 +442,7 @@ func TestSixtyPhones(t *testing.T) {
 	}
 	// A purchase that is named again is answered again, and sells nothing; so is one by a phone whose button was
 	// pressed twice. The same name on another phone is another purchase.
-	if _, err := c.begin(t.Context(), Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
+	if _, err := c.begin(t.Context(), RunPlan{Strategy: "redis-watchdog", Store: "redis", Stock: 36}); err != nil {
 		t.Fatal(err)
 	}
 	named, twice, once := `{"key":"one"}`, phone(t, c, "twice"), phone(t, c, "once")
@@ -485,7 +488,8 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stream.Body.Close()
-	if err := c.Fire(Plan{Strategy: "redis-watchdog", Store: "redis", Stock: 9, ThinkMS: 9000, Rate: 20}); err != nil {
+	slow := RunPlan{Strategy: "redis-watchdog", Store: "redis", Stock: 9, ThinkMS: 9000, Rate: 20}
+	if err := c.Fire(slow); err != nil {
 		t.Fatal(err)
 	}
 	for _, fault := range [][2]string{{"app-1", "freeze"}, {"app-2", "kill"}, {"app-2", "start"}, {"redis", "delay"}} {

@@ -9,10 +9,12 @@ package class
 import (
 	"strconv"
 	"strings"
+
+	"example.com/stock/loadtest"
 )
 
-// An Event is one line of the record of a run: a step that an instance told, or something that the class did or saw.
-type Event struct {
+// A RunEvent is one line of the record of a run: a step that an instance told, or something that the class did or saw.
+type RunEvent struct {
 	At   int64  `json:"at"`             // Unix time in µs, by the clock of the computer
 	From string `json:"from"`           // who says so: app-1, or class
 	Boot int64  `json:"boot,omitempty"` // of an instance: its process, whose numbers begin at 1
@@ -35,7 +37,7 @@ type Event struct {
 
 	Who    string     `json:"who,omitempty"`    // fired: the customer, if a person asked
 	Key    string     `json:"key,omitempty"`    // fired: the earlier request whose Idempotency-Key it has
-	Plan   *Plan      `json:"plan,omitempty"`   // run
+	Plan   *RunPlan   `json:"plan,omitempty"`   // run
 	Stock  *StockSeen `json:"stock,omitempty"`  // stock
 	Server string     `json:"server,omitempty"` // standing: which
 	State  string     `json:"state,omitempty"`  // standing: up, frozen, killed, starting, slow, cut
@@ -44,6 +46,10 @@ type Event struct {
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
 	Crowd  int        `json:"crowd,omitempty"`  // crowd: students that have joined
 	Words  []string   `json:"words,omitempty"`  // note: a key of words.json and what to fill in
+
+	// of a load that is played
+	counted bool              // stock: it was counted from the replies so far
+	judge   *loadtest.Verdict // judged
 }
 
 // The kinds of the class's own events. Those of instances are in service.StepKind.
@@ -60,6 +66,7 @@ const (
 	crowd     = "crowd"
 	note      = "note" // what the scene does now
 	rating    = "rate" // requests begin to come at a rate, or end
+	judged    = "judged"
 )
 
 // class is From of the events that no instance told.
@@ -73,19 +80,19 @@ type StockSeen struct {
 	Sold    int64 `json:"sold"`    // counted from the orders
 }
 
-// A Plan says what a run is.
-type Plan struct {
-	Strategy  string `json:"strategy"`
-	Store     string `json:"store"`
-	Stock     int64  `json:"stock"`
-	Requests  int    `json:"requests"`          // all at once
-	Rate      int    `json:"rate,omitempty"`    // a second; Requests is 0 then
-	Seconds   int    `json:"seconds,omitempty"` // how long at this rate; 0: until it is stopped
-	ThinkMS   int    `json:"think_ms"`
-	Instances int    `json:"instances"` // to which requests go: 1 or 3
-	Unfenced  bool   `json:"unfenced,omitempty"`
-	Deaf      bool   `json:"deaf,omitempty"` // works on after the lease is lost
-	Scene     string `json:"scene,omitempty"`
+// A RunPlan says what a run is.
+type RunPlan struct {
+	Strategy   string `json:"strategy"`
+	Store      string `json:"store"`
+	Stock      int64  `json:"stock"`
+	Requests   int    `json:"requests"`          // all at once
+	Rate       int    `json:"rate,omitempty"`    // a second; Requests is 0 then
+	Seconds    int    `json:"seconds,omitempty"` // how long at this rate; 0: until it is stopped
+	ThinkMS    int    `json:"think_ms"`
+	Instances  int    `json:"instances"` // to which requests go: 1 or 3
+	Unfenced   bool   `json:"unfenced,omitempty"`
+	IgnoreLoss bool   `json:"deaf,omitempty"` // works on after the lease is lost
+	Scene      string `json:"scene,omitempty"`
 
 	// of the strategy, for the page: whether holds exclude each other, and how far its promise goes
 	Exclusive bool   `json:"exclusive"`

@@ -71,11 +71,11 @@ func (f *feed) step(n int, kind string, messages [][]string) {
 	id := nameOf(1, n)
 	switch kind {
 	case fired:
-		f.note(Event{Kind: kind, Run: 1, Req: id})
+		f.note(RunEvent{Kind: kind, Run: 1, Req: id})
 	case answered:
-		f.note(Event{Kind: kind, Run: 1, Req: id, Outcome: accepted})
+		f.note(RunEvent{Kind: kind, Run: 1, Req: id, Outcome: accepted})
 		if n%8 == 0 {
-			f.note(Event{Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 9999, int64(9999 - n/2), int64(n)}})
+			f.note(RunEvent{Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 9999, int64(9999 - n/2), int64(n)}})
 		}
 	default:
 		i := n % len(f.sources)
@@ -123,13 +123,14 @@ func TestFrames(t *testing.T) {
 	if how == "" {
 		t.Skip("CLASS_FRAMES is neither print nor write")
 	}
-	f := &feed{board: newBoard(func(Event) {}), numbers: make([]uint64, 3)}
+	f := &feed{board: newBoard(func(RunEvent) {}), numbers: make([]uint64, 3)}
 	apps := []string{"app-1", "app-2", "app-3"}
 	for _, app := range apps {
 		f.sources = append(f.sources, &source{name: app, tell: f.tell})
-		f.note(Event{Kind: standing, Server: app, State: "up"})
+		f.note(RunEvent{Kind: standing, Server: app, State: "up"})
 	}
-	f.note(Event{Kind: runBegan, Run: 1, Plan: &Plan{Strategy: "none", Store: "redis", Scope: "none", Rate: maxRate}})
+	plan := RunPlan{Strategy: "none", Store: "redis", Scope: "none", Rate: maxRate}
+	f.note(RunEvent{Kind: runBegan, Run: 1, Plan: &plan})
 	about, err := json.Marshal(map[string]any{
 		"lang": "en", "apps": apps, "servers": []string{"redis"}, "scenes": []string{},
 		"strategies": []map[string]any{{"name": "none", "stores": []string{"redis"}}},

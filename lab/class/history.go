@@ -29,7 +29,7 @@ func ReadLoad(r io.Reader) (*Recording, error) {
 	return recordLoad(h), nil
 }
 
-// A cue is a moment of a request at its time.
+// A cue is a moment of a request and its time.
 type cue struct {
 	at     int64
 	moment moment
@@ -38,12 +38,12 @@ type cue struct {
 
 func recordLoad(h *loadtest.History) *Recording {
 	result := h.Result()
-	r := newReel(1, h.Header)
-	r.base = result.Records[0].Seq - 1
+	f := newLoadFrames(1, h.Header, func(id string) bool { return numberOf(id) <= maxDrawn })
+	f.base = result.Records[0].Seq - 1
 	if n := len(h.Warm); n > 0 {
-		r.base = h.Warm[n-1].Seq
+		f.base = h.Warm[n-1].Seq
 	}
-	r.fences = fencesOf(result.Records)
+	f.state.expect(fencesOf(result.Records))
 	var cues []cue
 	for i := range result.Records {
 		for m := range moments {
@@ -56,28 +56,27 @@ func recordLoad(h *loadtest.History) *Recording {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.moment, b.moment))
 	})
 	first, last := cues[0].at, cues[len(cues)-1].at
-	r.pointEvery = (last - first) / maxPoints
+	f.pointEvery = (last - first) / maxPoints
 	if n := len(result.Records); n > maxDrawn {
-		r.put("drawn", map[string]int{"n": maxDrawn, "of": n})
+		f.put("drawn", map[string]int{"n": maxDrawn, "of": n})
 	}
 	rec := &Recording{Frames: []Frame{}, Servers: []string{}}
 	add := func(at int64) {
-		if f, changed := r.frame(at); changed {
-			rec.Frames = append(rec.Frames, f)
+		if frame, changed := f.frame(at); changed {
+			rec.Frames = append(rec.Frames, frame)
 		}
 	}
 	add(min(first, h.Header.StartedAt.UnixMicro()))
 	for i, c := range cues {
-		drawn := c.record.Seq-r.base <= maxDrawn
-		r.play(c.record, c.moment, drawn)
-		// What is not drawn is counted, and said as often as the line has points.
-		if drawn || i%(1+len(cues)/(4*maxPoints)) == 0 {
+		f.play(c.record, c.moment)
+		// What is not drawn is counted, and shown as often as the line has points.
+		if c.record.Seq-f.base <= maxDrawn || i%(1+len(cues)/(4*maxPoints)) == 0 {
 			add(c.at)
 		}
 	}
-	r.judge(last, result)
+	f.judge(last, result)
 	add(last + 1)
-	rec.Apps, rec.Verdict = r.apps, r.verdict
+	rec.Apps, rec.Verdict = f.apps, f.state.Verdict()
 	return rec
 }
 

@@ -87,7 +87,7 @@ func TestALoadIsPlayed(t *testing.T) {
 			}
 		}
 		// What was counted reply by reply is what the store said in the end.
-		var before Verdict
+		var before WallVerdict
 		if err := json.Unmarshal([]byte(pageOf(r.Frames[:len(r.Frames)-1])["verdict"]), &before); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestALoadIsPlayed(t *testing.T) {
 
 func allVerdicts(r *Recording) (codes []string) {
 	for _, f := range r.Frames {
-		var v Verdict
+		var v WallVerdict
 		if json.Unmarshal(f.Set["verdict"], &v) == nil {
 			codes = append(codes, v.Code)
 		}

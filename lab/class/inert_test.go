@@ -34,7 +34,7 @@ func exported(t *testing.T, show func(field, page string)) {
 		}
 		shown = 0
 	}
-	for _, field := range browsertest.Fields(Event{}) {
+	for _, field := range browsertest.Fields(RunEvent{}) {
 		var tape bytes.Buffer
 		for _, name := range []string{class, "app-2", "app-1"} {
 			for _, e := range recorded()[name] {
@@ -81,7 +81,7 @@ func exported(t *testing.T, show func(field, page string)) {
 }
 
 // injects puts a script into an event that has what the field is of: a plan does not come with every event.
-func injects(e *Event, field string) bool {
+func injects(e *RunEvent, field string) bool {
 	if len(field) > 5 && field[:5] == ".Plan" && e.Plan == nil {
 		return false
 	}
@@ -102,6 +102,9 @@ func TestARecordIsText(t *testing.T) {
 // Nothing of it runs in a browser, not even without the policy of the page: not of what its scripts draw, either. With
 // the policy nothing else runs that somebody has added, and its own scripts do.
 func TestARecordRunsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	tab := browser.Open(t)
 	const ready = `document.body.dataset.ready`
 	pages := make(map[string]string)

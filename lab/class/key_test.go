@@ -8,6 +8,9 @@ import (
 // The same key twice sells once, in a scene, from the menu of a request and by a phone whose button is pressed twice.
 // The second is marked in both languages, and nobody takes it for a sale that has read what another had read.
 func TestTheSameKeySellsOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	s := look(t, c.wallBase(), c.schoolBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
@@ -43,12 +46,12 @@ func TestTheSameKeySellsOnce(t *testing.T) {
 
 // A reply that was replayed is no sale, whoever says so first, the instance or the reply.
 func TestAReplayedReplyIsNoSale(t *testing.T) {
-	sale := Event{From: "app-1", Kind: "ended", Outcome: accepted, Epoch: 5, Version: 7, Read: 3, Remaining: 2}
+	sale := RunEvent{From: "app-1", Kind: "ended", Outcome: accepted, Epoch: 5, Version: 7, Read: 3, Remaining: 2}
 	first, again := sale, sale
 	first.Seq, first.Req = 1, "r1.1"
 	again.Seq, again.Req, again.Replayed = 2, "r1.2", true
-	reply := Event{From: class, Kind: answered, Run: 1, Req: "r1.2", Outcome: accepted, Replayed: true}
-	for _, events := range [][]Event{{first, again}, {first, reply}, {first, reply, again}, {again, first}} {
+	reply := RunEvent{From: class, Kind: answered, Run: 1, Req: "r1.2", Outcome: accepted, Replayed: true}
+	for _, events := range [][]RunEvent{{first, again}, {first, reply}, {first, reply, again}, {again, first}} {
 		s := NewState()
 		for _, e := range events {
 			s.Apply(e)
@@ -65,8 +68,8 @@ func TestAReplayedReplyIsNoSale(t *testing.T) {
 // Steps that an instance has forgotten are counted, whatever has come before. Those that come twice are not told twice.
 func TestMissedStepsAreCounted(t *testing.T) {
 	s := NewState()
-	var told []Event
-	src := &source{name: "app-1", tell: func(e Event) { told = append(told, e); s.Apply(e) }}
+	var told []RunEvent
+	src := &source{name: "app-1", tell: func(e RunEvent) { told = append(told, e); s.Apply(e) }}
 	for _, text := range []string{
 		`{"boot":1,"steps":[{"number":3,"at_us":1,"kind":"waits","request_id":"r1.1"}]}`,
 		`{"boot":1,"steps":[{"number":3,"at_us":1,"kind":"waits","request_id":"r1.1"},

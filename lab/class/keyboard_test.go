@@ -111,7 +111,7 @@ func TestEveryPartIsReached(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	c := lesson(t)
-	if err := c.Fire(Plan{Strategy: "atomic", Store: "redis", Stock: 10, Requests: 5}); err != nil {
+	if err := c.Fire(RunPlan{Strategy: "atomic", Store: "redis", Stock: 10, Requests: 5}); err != nil {
 		t.Fatal(err)
 	}
 	c.rest(t)

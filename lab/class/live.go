@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -19,8 +20,8 @@ type Live struct {
 	opened chan struct{}
 	once   sync.Once
 
-	mu      sync.Mutex // guards what follows
-	reel    *reel      // nil: nothing has begun
+	mu      sync.Mutex  // guards what follows
+	frames  *loadFrames // nil: nothing has begun
 	run     int
 	rest    []byte   // of a line that is not whole
 	drawn   []string // the requests that are shown, the oldest first
@@ -106,7 +107,7 @@ func (l *Live) line(text []byte) bool {
 		l.begin(h)
 	case is.Seq > 0:
 		var r loadtest.Record
-		if json.Unmarshal(text, &r) != nil || l.reel == nil {
+		if json.Unmarshal(text, &r) != nil || l.frames == nil {
 			return false
 		}
 		l.record(&r)
@@ -119,40 +120,40 @@ func (l *Live) line(text []byte) bool {
 func (l *Live) begin(h loadtest.Header) {
 	l.run++
 	l.drawn, l.fired, l.points, l.dropped = nil, nil, 0, 0
-	l.reel = newReel(l.run, h)
-	l.reel.put("", true) // the page forgets the run before
+	l.frames = newLoadFrames(l.run, h, func(id string) bool { return slices.Contains(l.drawn, id) })
+	l.frames.put("", true) // the page forgets the run before
 }
 
 func (l *Live) record(r *loadtest.Record) {
 	if r.Warm {
-		l.reel.base = max(l.reel.base, r.Seq)
+		l.frames.base = max(l.frames.base, r.Seq)
 		return
 	}
+	l.drawn, l.fired = append(l.drawn, l.frames.name(r.Seq)), append(l.fired, r.SentAt.UnixMicro())
 	for m := range moments {
-		l.reel.play(r, m, m == comes)
+		l.frames.play(r, m)
 	}
-	l.drawn, l.fired = append(l.drawn, l.reel.name(r.Seq)), append(l.fired, r.SentAt.UnixMicro())
 	if len(l.drawn) > liveDrawn {
-		l.reel.put("t:"+l.drawn[0], nil)
-		l.reel.put("twin:"+l.drawn[0], nil)
+		l.frames.put("t:"+l.drawn[0], nil)
+		l.frames.state.drop(l.drawn[0])
 		l.drawn, l.fired = l.drawn[1:], l.fired[1:]
-		l.reel.put("window", l.fired[0])
+		l.frames.put("window", l.fired[0])
 	}
-	for ; l.reel.points-l.points > livePoints; l.points++ {
-		l.reel.put("p:"+strconv.Itoa(l.points), nil)
+	for ; l.frames.points-l.points > livePoints; l.points++ {
+		l.frames.put("p:"+strconv.Itoa(l.points), nil)
 	}
 }
 
 // show hands what is new to the pages.
 func (l *Live) show() {
-	if l.reel == nil {
+	if l.frames == nil {
 		return
 	}
 	if l.dropped > 0 {
-		l.reel.verdict.Dropped = uint64(l.dropped)
-		l.reel.put("verdict", l.reel.verdict)
+		l.frames.state.Apply(RunEvent{From: class, Kind: gap, Run: l.run, Count: uint64(l.dropped)})
+		l.frames.put("verdict", l.frames.state.shownVerdict())
 	}
-	f, _ := l.reel.frame(0)
+	f, _ := l.frames.frame(0)
 	if f.Set[""] != nil {
 		l.forget()
 	}
@@ -170,10 +171,10 @@ func (l *Live) forget() {
 func (l *Live) Progress(p loadtest.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.reel == nil || p.WarmUp {
+	if l.frames == nil || p.WarmUp {
 		return
 	}
-	l.reel.put("load", map[string]string{
+	l.frames.put("load", map[string]string{
 		"done": strconv.Itoa(p.Done), "sold": strconv.FormatFloat(p.SoldRate, 'f', 0, 64),
 		"rate": strconv.FormatFloat(p.Rate, 'f', 0, 64),
 		"p50":  loadtest.Millis(p.P50MS), "p99": loadtest.Millis(p.P99MS),
@@ -185,7 +186,7 @@ func (l *Live) Progress(p loadtest.Progress) {
 func (l *Live) Judged(r *loadtest.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.reel == nil || len(r.Records) == 0 {
+	if l.frames == nil || len(r.Records) == 0 {
 		return
 	}
 	last := r.Records[0].DoneAt
@@ -194,7 +195,7 @@ func (l *Live) Judged(r *loadtest.Result) {
 			last = r.Records[i].DoneAt
 		}
 	}
-	l.reel.judge(last.UnixMicro(), r)
+	l.frames.judge(last.UnixMicro(), r)
 	l.show()
 }
 

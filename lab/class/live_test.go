@@ -82,7 +82,7 @@ func TestALiveWallStaysSmall(t *testing.T) {
 		for key := range l.shown {
 			page[key] = ""
 		}
-		return under(page, "t:") + under(page, "twin:"), under(page, "p:")
+		return under(page, "t:"), under(page, "p:")
 	}
 	requests := stacktest.Rounds(5000, 1000)
 	for run := range 2 {
@@ -95,7 +95,7 @@ func TestALiveWallStaysSmall(t *testing.T) {
 		if drawn > liveDrawn+1 || drawn < liveDrawn || points > livePoints+1 || points < livePoints {
 			t.Errorf("load %d: %d requests and %d points are shown", run, drawn, points)
 		}
-		if v := l.reel.verdict; v.Sold != int64(requests) || v.Collisions != 1 || v.Dropped != 0 {
+		if v := l.frames.state.Verdict(); v.Sold != int64(requests) || v.Collisions != 1 || v.Dropped != 0 {
 			t.Errorf("load %d: %+v", run, v)
 		}
 	}
@@ -109,7 +109,7 @@ func TestALiveWallStaysSmall(t *testing.T) {
 		t.Errorf("after the first line of another load %d requests and %d points are shown", requests, points)
 	}
 	tell(t, l, "what is this\n")
-	if l.reel.verdict.Dropped != 1 {
-		t.Errorf("%+v", l.reel.verdict)
+	if l.frames.state.Verdict().Dropped != 1 {
+		t.Errorf("%+v", l.frames.state.Verdict())
 	}
 }

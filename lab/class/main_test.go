@@ -154,7 +154,7 @@ func (c *Class) tidy(t *testing.T) {
 		}
 	}
 	c.raise()
-	c.awaitReady(Plan{Strategy: "redis-watchdog", Store: "redis"})
+	c.awaitReady(RunPlan{Strategy: "redis-watchdog", Store: "redis"})
 	stacktest.Eventually(t, 70*time.Second, "all is up and no request is under way", func() (bool, string) {
 		_ = c.Step()
 		c.mu.Lock()

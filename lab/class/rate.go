@@ -26,20 +26,20 @@ func (c *Class) fireSteadily(run int) {
 	c.left++
 	c.scene = pacing
 	c.mu.Unlock()
-	c.note(Event{Kind: rating, Run: run, On: true})
+	c.note(RunEvent{Kind: rating, Run: run, On: true})
 	pacing.on.Add(1)
 	c.owned.Go(func() {
 		defer pacing.on.Done()
 		defer pacing.end()
 		unsent := c.pace(pacing.ctx, run, p)
-		c.note(Event{Kind: rating, Run: run, Count: unsent})
+		c.note(RunEvent{Kind: rating, Run: run, Count: unsent})
 		c.leave(run)
 	})
 }
 
 // pace sends each request when it is due, whatever became of those before it: a shop that is slow is not asked less. It
 // returns how many were not sent, because maxOpen had no answer yet.
-func (c *Class) pace(ctx context.Context, run int, p Plan) (unsent uint64) {
+func (c *Class) pace(ctx context.Context, run int, p RunPlan) (unsent uint64) {
 	began, said, told := time.Now(), time.Now(), uint64(0)
 	for n := 0; n < maxRated && (p.Seconds == 0 || n < p.Seconds*p.Rate); n++ {
 		due := began.Add(time.Duration(n) * time.Second / time.Duration(p.Rate))
@@ -56,7 +56,7 @@ func (c *Class) pace(ctx context.Context, run int, p Plan) (unsent uint64) {
 		}
 		if unsent > told && time.Since(said) > unsentEvery {
 			said, told = time.Now(), unsent
-			c.note(Event{Kind: rating, Run: run, On: true, Count: unsent})
+			c.note(RunEvent{Kind: rating, Run: run, On: true, Count: unsent})
 		}
 	}
 	return unsent

@@ -55,7 +55,7 @@ func TestRequestsComeAtARate(t *testing.T) {
 // A request is due at its own time: none comes early, and a second at 50 a second has 50.
 func TestARateIsKept(t *testing.T) {
 	c := lesson(t)
-	if err := c.Fire(Plan{Strategy: "atomic", Store: "redis", Stock: 100, Rate: 50, Seconds: 1}); err != nil {
+	if err := c.Fire(RunPlan{Strategy: "atomic", Store: "redis", Stock: 100, Rate: 50, Seconds: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if v := c.rest(t); v.Sold != 50 {
@@ -79,7 +79,7 @@ func TestWhatIsNotSentIsCounted(t *testing.T) {
 	if err := c.Pause(true); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Fire(Plan{Strategy: "none", Store: "redis", Stock: 1000, Rate: 200, Seconds: 2}); err != nil {
+	if err := c.Fire(RunPlan{Strategy: "none", Store: "redis", Stock: 1000, Rate: 200, Seconds: 2}); err != nil {
 		t.Fatal(err)
 	}
 	s := look(t, c.wallBase())
@@ -89,7 +89,7 @@ func TestWhatIsNotSentIsCounted(t *testing.T) {
 		c.mu.Lock()
 		sent, left := c.sent, c.left
 		c.mu.Unlock()
-		var last Event
+		var last RunEvent
 		c.look(func(s *State) { last = s.latest[rating] })
 		return !last.On && last.Count+uint64(sent) == 400 && left <= maxOpen, fmt.Sprint(last, sent, left)
 	})
@@ -102,16 +102,17 @@ func TestWhatIsNotSentIsCounted(t *testing.T) {
 // Of a run with many requests the page gets the latest and those that have waited longest; the figures count all. So
 // does the file of the run.
 func TestALongRateStaysSmall(t *testing.T) {
-	events := []Event{{At: 1, From: class, Seq: 1, Kind: runBegan, Run: 1, Plan: &Plan{Strategy: "none", Rate: 100}}}
+	plan := RunPlan{Strategy: "none", Rate: 100}
+	events := []RunEvent{{At: 1, From: class, Seq: 1, Kind: runBegan, Run: 1, Plan: &plan}}
 	const requests = 3000
 	for n := 1; n <= requests; n++ {
 		id, at := nameOf(1, n), int64(n*1000)
-		events = append(events, Event{At: at, From: class, Seq: uint64(2 * n), Kind: fired, Run: 1, Req: id})
+		events = append(events, RunEvent{At: at, From: class, Seq: uint64(2 * n), Kind: fired, Run: 1, Req: id})
 		if n == 7 {
 			continue // it never ends
 		}
 		for i, kind := range []string{"acquired", "wrote", "ended"} {
-			e := Event{
+			e := RunEvent{
 				At: at + int64(i), From: "app-1", Boot: 1, Seq: uint64(3*n + i), Kind: kind, Req: id, Epoch: 1,
 				Version: uint64(n - n%2), Fence: fmt.Sprint(n),
 			}
@@ -120,11 +121,11 @@ func TestALongRateStaysSmall(t *testing.T) {
 			}
 			events = append(events, e)
 		}
-		events = append(events, Event{
+		events = append(events, RunEvent{
 			At: at + 9, From: class, Seq: uint64(2*n + 1), Kind: answered, Run: 1, Req: id, Outcome: accepted,
 		})
 	}
-	events = append(events, Event{At: requests*1000 + 99, From: class, Seq: 3*requests + 1, Kind: crowd, Crowd: 5})
+	events = append(events, RunEvent{At: requests*1000 + 99, From: class, Seq: 3*requests + 1, Kind: crowd, Crowd: 5})
 	r := record(events)
 	page := pageOf(r.Frames)
 	for key, value := range page {

@@ -22,12 +22,12 @@ import (
 
 // A Recording is a run that was kept: the frames that a page plays, one for each event, and the verdict.
 type Recording struct {
-	Frames  []Frame  `json:"frames"`
-	Apps    []string `json:"apps"`
-	Servers []string `json:"servers"`
-	Lang    string   `json:"lang"`
-	Back    bool     `json:"back,omitempty"` // there is a wall to go back to
-	Verdict Verdict  `json:"-"`
+	Frames  []Frame     `json:"frames"`
+	Apps    []string    `json:"apps"`
+	Servers []string    `json:"servers"`
+	Lang    string      `json:"lang"`
+	Back    bool        `json:"back,omitempty"` // there is a wall to go back to
+	Verdict WallVerdict `json:"-"`
 }
 
 // maxFrames is about how many frames a recording has. A run with more events, at a high rate and for long, is played
@@ -76,7 +76,7 @@ func ReadAny(r io.Reader, lang string) (Show, error) {
 
 // ReadRecording reads the file of a run: an event in each line. The error names the first line that is none.
 func ReadRecording(r io.Reader) (*Recording, error) {
-	var events []Event
+	var events []RunEvent
 	lines := bufio.NewScanner(io.LimitReader(r, maxRecording+1))
 	lines.Buffer(nil, 1<<20)
 	size, began := 0, false
@@ -87,7 +87,7 @@ func ReadRecording(r io.Reader) (*Recording, error) {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		var e Event
+		var e RunEvent
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
@@ -107,7 +107,7 @@ func ReadRecording(r io.Reader) (*Recording, error) {
 }
 
 // check returns an error if no class can have written e.
-func (e *Event) check() error {
+func (e *RunEvent) check() error {
 	switch {
 	case e.At <= 0 || e.From == "" || e.Kind == "":
 		return errors.New("an event has at, from and kind")
@@ -120,8 +120,8 @@ func (e *Event) check() error {
 }
 
 // record puts the events in the order of their times, which the State does not need but who looks does.
-func record(events []Event) *Recording {
-	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+func record(events []RunEvent) *Recording {
+	slices.SortStableFunc(events, func(a, b RunEvent) int { return cmp.Compare(a.At, b.At) })
 	s, shown := NewState(), View{}
 	r := &Recording{Frames: []Frame{}, Apps: []string{}, Servers: []string{}}
 	known := func(list *[]string, name string) {

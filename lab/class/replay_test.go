@@ -158,7 +158,7 @@ func TestARealRunIsReplayed(t *testing.T) {
 	c := lesson(t)
 	s := look(t, c.wallBase(), "file://")
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
-	for _, plan := range []Plan{
+	for _, plan := range []RunPlan{
 		{Strategy: "none", Store: "redis", Stock: 100, Requests: 20, ThinkMS: 50},
 		{Strategy: "atomic", Store: "redis", Stock: 10, Rate: 60, Seconds: 1},
 	} {

@@ -16,7 +16,7 @@ const (
 )
 
 // check completes a plan, and says what of it is wrong.
-func (c *Class) check(p *Plan) error {
+func (c *Class) check(p *RunPlan) error {
 	s, err := loadtest.Find(c.catalog, p.Strategy)
 	if err != nil {
 		return wrong("strategy", "not_listed")
@@ -54,7 +54,7 @@ func (c *Class) check(p *Plan) error {
 }
 
 // Fire begins a run: it sets the stock and sends the requests of the plan, all at once or at its rate.
-func (c *Class) Fire(p Plan) error {
+func (c *Class) Fire(p RunPlan) error {
 	c.stopScene()
 	run, err := c.begin(c.ctx, p)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Class) Fire(p Plan) error {
 
 // begin ends the run that is on and begins one without requests. The new stock is set first: if that fails, the old run
 // goes on.
-func (c *Class) begin(ctx context.Context, p Plan) (run int, err error) {
+func (c *Class) begin(ctx context.Context, p RunPlan) (run int, err error) {
 	if err := c.check(&p); err != nil {
 		return 0, err
 	}
@@ -101,8 +101,8 @@ func (c *Class) begin(ctx context.Context, p Plan) (run int, err error) {
 	if open {
 		c.Vote(false)
 	}
-	c.note(Event{Kind: runBegan, Run: run, Plan: &p})
-	c.note(Event{Kind: stockSeen, Run: run, Stock: &StockSeen{true, p.Stock, p.Stock, 0}})
+	c.note(RunEvent{Kind: runBegan, Run: run, Plan: &p})
+	c.note(RunEvent{Kind: stockSeen, Run: run, Stock: &StockSeen{true, p.Stock, p.Stock, 0}})
 	return run, nil
 }
 
@@ -164,14 +164,15 @@ func (c *Class) fire(s shot) (id string) {
 	request := loadtest.Request{
 		Endpoint: strategy.Endpoint, Store: p.Store, SKU: skuOf(run), Quantity: 1, RequestID: id, IdempotencyKey: key,
 		Lab: loadtest.LabOptions{
-			Hold: time.Duration(p.ThinkMS) * time.Millisecond, Unfenced: p.Unfenced, IgnoreLoss: p.Deaf, Pause: s.pause,
+			Hold: time.Duration(p.ThinkMS) * time.Millisecond, Unfenced: p.Unfenced,
+			IgnoreLoss: p.IgnoreLoss, Pause: s.pause,
 		},
 	}
 	client := c.front
 	if s.to != "" {
 		client = c.clients[s.to]
 	}
-	c.note(Event{Kind: fired, Run: run, Req: id, Who: s.who, Key: s.again})
+	c.note(RunEvent{Kind: fired, Run: run, Req: id, Who: s.who, Key: s.again})
 	c.owned.Go(func() {
 		defer asking.on.Done()
 		reply := client.Deduct(asking.ctx, request)
@@ -182,7 +183,7 @@ func (c *Class) fire(s shot) (id string) {
 
 // answered records a reply.
 func (c *Class) answered(run int, id string, reply loadtest.Reply) {
-	e := Event{Kind: answered, Run: run, Req: id, Outcome: reply.Problem, Replayed: reply.Replayed}
+	e := RunEvent{Kind: answered, Run: run, Req: id, Outcome: reply.Problem, Replayed: reply.Replayed}
 	switch {
 	case reply.Outcome == loadtest.Accepted:
 		e.Outcome = accepted
@@ -204,7 +205,7 @@ func (c *Class) leave(run int) {
 	}
 	c.mu.Unlock()
 	if last {
-		c.note(Event{Kind: allFired, Run: run})
+		c.note(RunEvent{Kind: allFired, Run: run})
 		c.readStock(c.ctx)
 	}
 }
@@ -271,7 +272,7 @@ func (c *Class) Pause(on bool) error {
 		query = "?pause=" + everyPoint
 	}
 	err := c.everyLab("PUT", "/v1/lab/pauses"+query)
-	c.note(Event{Kind: pausing, On: on})
+	c.note(RunEvent{Kind: pausing, On: on})
 	return err
 }
 

@@ -11,29 +11,29 @@ import (
 // A scene is a run with a course: what happens when. Its title, and what it shows, are in words.json under its name.
 type scene struct {
 	name, key string
-	plan      Plan
+	plan      RunPlan
 	course    func(*play) // nil: all requests at once
 }
 
 // scenes lists them in the order of a lesson.
 func scenes() []scene {
 	everybody := func(name, key, strategy string, stock int64, requests, think, instances int) scene {
-		return scene{name: name, key: key, plan: Plan{
+		return scene{name: name, key: key, plan: RunPlan{
 			Strategy: strategy, Store: "redis", Stock: stock, Requests: requests, ThinkMS: think, Instances: instances,
 		}}
 	}
 	frozen := func(name, key string, unfenced bool) scene {
-		return scene{name, key, Plan{
-			Strategy: "redis-setnx", Store: "redis", Stock: 10, ThinkMS: 1000, Unfenced: unfenced, Deaf: true,
+		return scene{name, key, RunPlan{
+			Strategy: "redis-setnx", Store: "redis", Stock: 10, ThinkMS: 1000, Unfenced: unfenced, IgnoreLoss: true,
 		}, frozenHolder}
 	}
 	one := func(name, key, strategy string, requests, think int, course func(*play)) scene {
-		return scene{name, key, Plan{
+		return scene{name, key, RunPlan{
 			Strategy: strategy, Store: "redis", Stock: 10, Requests: requests, ThinkMS: think,
 		}, course}
 	}
 	return []scene{
-		{"two_buyers", "a", Plan{Strategy: "none", Store: "redis", Stock: 1, Requests: 2}, twoBuyers},
+		{"two_buyers", "a", RunPlan{Strategy: "none", Store: "redis", Stock: 1, Requests: 2}, twoBuyers},
 		everybody("no_lock", "s", "none", 100, 30, 400, 3),
 		everybody("mutex_one", "d", "local-mutex", 100, 30, 50, 1),
 		everybody("mutex_three", "g", "local-mutex", 100, 30, 200, 3),
@@ -113,7 +113,7 @@ func (c *Class) raise() {
 
 // awaitReady waits, for some seconds at most, until each instance that runs can sell as planned: one that was frozen
 // has lost its sessions, and needs a moment.
-func (c *Class) awaitReady(p Plan) {
+func (c *Class) awaitReady(p RunPlan) {
 	ctx, cancel := context.WithTimeout(c.ctx, 8*time.Second)
 	defer cancel()
 	for _, app := range c.apps {
@@ -142,7 +142,7 @@ func (c *Class) stopScene() {
 
 // say shows what happens now: a key of words.json, with what is to be filled in as name, value.
 func (p *play) say(words ...string) {
-	p.note(Event{Kind: note, Run: p.run, Words: words})
+	p.note(RunEvent{Kind: note, Run: p.run, Words: words})
 }
 
 // until waits until a token is as wanted, or the scene is ended.
@@ -273,7 +273,7 @@ func redisDies(p *play) {
 	p.fireAll(p.run, 4)
 }
 
-func (c *Class) planOf() Plan {
+func (c *Class) planOf() RunPlan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plan

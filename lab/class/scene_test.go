@@ -12,7 +12,7 @@ import (
 // it, does not hold its lock, and leaves no request behind.
 func TestASceneDuringASlowRun(t *testing.T) {
 	c := lesson(t)
-	slow := Plan{Strategy: "redis-setnx", Store: "redis", Stock: 10, Requests: 6, ThinkMS: 1500}
+	slow := RunPlan{Strategy: "redis-setnx", Store: "redis", Stock: 10, Requests: 6, ThinkMS: 1500}
 	if err := c.Fire(slow); err != nil {
 		t.Fatal(err)
 	}

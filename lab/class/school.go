@@ -151,7 +151,7 @@ func (s *school) join(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{
 		Name: studentCookie, Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	})
-	s.class.note(Event{Kind: crowd, Crowd: n})
+	s.class.note(RunEvent{Kind: crowd, Crowd: n})
 	answer(w, http.StatusOK, map[string]int{"number": who.number})
 }
 

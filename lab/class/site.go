@@ -234,14 +234,14 @@ func (c *Class) describe(w http.ResponseWriter, _ *http.Request) {
 
 // An order is what the teacher wants.
 type order struct {
-	Do     string `json:"do"`
-	Plan   *Plan  `json:"plan"`
-	Scene  string `json:"scene"`
-	Req    string `json:"req"`
-	Point  string `json:"point"`
-	Server string `json:"server"`
-	Act    string `json:"act"`
-	On     bool   `json:"on"`
+	Do     string   `json:"do"`
+	Plan   *RunPlan `json:"plan"`
+	Scene  string   `json:"scene"`
+	Req    string   `json:"req"`
+	Point  string   `json:"point"`
+	Server string   `json:"server"`
+	Act    string   `json:"act"`
+	On     bool     `json:"on"`
 }
 
 // serveDo does what the teacher wants.

@@ -18,21 +18,22 @@ import (
 // It is not safe for concurrent use.
 type State struct {
 	run     int
-	plans   map[int]Event           // by run
+	plans   map[int]RunEvent        // by run
 	reqs    map[string]*request     // of this run
-	latest  map[string]Event        // of what has one value, by name: the latest counts
-	stocks  map[int][]Event         // of this run and later ones, by number
-	faults  map[string][]Event      // standing, by server, by number
+	latest  map[string]RunEvent     // of what has one value, by name: the latest counts
+	stocks  map[int][]stockLook     // of this run and later ones, by number
+	faults  map[string][]RunEvent   // standing, by server, by number
 	dropped map[int]map[place]gapOf // by run
 
 	// counted from reqs
-	last       int                             // the largest number of a request
-	open       map[string]*request             // not over
-	unanswered int                             // the class has no reply yet
-	sellers    map[version]map[string]*request // by what they had read
+	last       int                  // the largest number of a request
+	open       map[string]*request  // not over
+	unanswered int                  // the class has no reply yet
+	sellers    map[version][]string // the requests that sold what they had read, by what it was
 	collisions int
 	fences     []string // from the smallest
 	fenced     map[string]int
+	changed    []string // requests whose token has changed since changes, some more than once
 }
 
 type place struct {
@@ -43,10 +44,18 @@ type place struct {
 
 type gapOf struct{ count uint64 }
 
+// A stockLook is one look at the stock.
+type stockLook struct {
+	at      int64
+	seq     uint64
+	counted bool
+	StockSeen
+}
+
 // A request is all that is known of one request.
 type request struct {
-	fired, answered *Event
-	steps           []Event // by source, and there by number
+	fired, answered *RunEvent
+	steps           []RunEvent // by source, and there by number
 
 	seen *token          // what follows from that
 	text json.RawMessage // of seen, as a page gets it; nil: it has changed
@@ -55,8 +64,8 @@ type request struct {
 // NewState returns the State before the first event.
 func NewState() *State {
 	s := &State{
-		plans: make(map[int]Event), latest: make(map[string]Event), stocks: make(map[int][]Event),
-		faults: make(map[string][]Event), dropped: make(map[int]map[place]gapOf),
+		plans: make(map[int]RunEvent), latest: make(map[string]RunEvent), stocks: make(map[int][]stockLook),
+		faults: make(map[string][]RunEvent), dropped: make(map[int]map[place]gapOf),
 	}
 	s.forget()
 	return s
@@ -65,12 +74,12 @@ func NewState() *State {
 // forget begins a run without requests.
 func (s *State) forget() {
 	s.reqs, s.open = make(map[string]*request), make(map[string]*request)
-	s.sellers = make(map[version]map[string]*request)
-	s.last, s.unanswered, s.collisions, s.fences, s.fenced = 0, 0, 0, nil, make(map[string]int)
+	s.sellers = make(map[version][]string)
+	s.last, s.unanswered, s.collisions, s.fences, s.fenced, s.changed = 0, 0, 0, nil, make(map[string]int), nil
 }
 
 // Apply adds an event.
-func (s *State) Apply(e Event) {
+func (s *State) Apply(e RunEvent) {
 	run := e.Run
 	if e.Req != "" {
 		run = runOf(e.Req)
@@ -83,15 +92,16 @@ func (s *State) Apply(e Event) {
 	case runBegan:
 		s.plans[e.Run] = e
 	case stockSeen:
-		s.stocks[e.Run] = insert(s.stocks[e.Run], e)
+		seen := stockLook{e.At, e.Seq, e.counted, *e.Stock}
+		s.stocks[e.Run] = insert(s.stocks[e.Run], seen, func(a, b stockLook) int { return cmp.Compare(a.seq, b.seq) })
 	case standing:
-		s.faults[e.Server] = insert(s.faults[e.Server], e)
+		s.faults[e.Server] = insert(s.faults[e.Server], e, bySource)
 	case gap:
 		if s.dropped[e.Run] == nil {
 			s.dropped[e.Run] = make(map[place]gapOf)
 		}
 		s.dropped[e.Run][place{e.From, e.Boot, e.Seq}] = gapOf{e.Count}
-	case pausing, voting, crowd, note, allFired, rating:
+	case pausing, voting, crowd, note, allFired, rating, judged:
 		if old, ok := s.latest[e.Kind]; !ok || old.Seq < e.Seq {
 			s.latest[e.Kind] = e
 		}
@@ -109,13 +119,13 @@ func (s *State) advance(run int) {
 	}
 	s.run = run
 	s.forget()
-	maps.DeleteFunc(s.plans, func(n int, _ Event) bool { return n < run })
-	maps.DeleteFunc(s.stocks, func(n int, _ []Event) bool { return n < run })
+	maps.DeleteFunc(s.plans, func(n int, _ RunEvent) bool { return n < run })
+	maps.DeleteFunc(s.stocks, func(n int, _ []stockLook) bool { return n < run })
 	maps.DeleteFunc(s.dropped, func(n int, _ map[place]gapOf) bool { return n < run })
 }
 
 // change adds an event of a request.
-func (s *State) change(e Event) {
+func (s *State) change(e RunEvent) {
 	id := e.Req
 	r := s.reqs[id]
 	if r == nil {
@@ -135,9 +145,10 @@ func (s *State) change(e Event) {
 		}
 		r.answered = &e
 	default:
-		r.steps = insert(r.steps, e)
+		r.steps = insert(r.steps, e, bySource)
 	}
-	r.seen, r.text = r.token(id), nil
+	r.seen = r.token(id)
+	s.redraw(id)
 	s.count(id, r)
 }
 
@@ -148,22 +159,18 @@ func (s *State) count(id string, r *request) {
 	}
 	if r.seen.sold && r.seen.version.epoch > 0 {
 		others := s.sellers[r.seen.version]
-		if others == nil {
-			others = make(map[string]*request)
-			s.sellers[r.seen.version] = others
-		}
 		if len(others) > 0 {
 			s.collisions++
 		}
-		s.redraw(others)
-		others[id] = r
+		s.redraw(others...)
+		s.sellers[r.seen.version] = append(others, id)
 	}
 	if digits := r.seen.Digits; digits != "" {
 		if s.fenced[digits]++; s.fenced[digits] == 1 {
 			at, _ := slices.BinarySearchFunc(s.fences, digits, byValue)
 			s.fences = slices.Insert(s.fences, at, digits)
 			if at < len(s.fences)-1 { // the ranks of the larger ones
-				s.redraw(s.reqs)
+				s.redraw(slices.Collect(maps.Keys(s.reqs))...)
 			}
 		}
 	}
@@ -172,29 +179,55 @@ func (s *State) count(id string, r *request) {
 // uncount takes it away again.
 func (s *State) uncount(id string, r *request) {
 	delete(s.open, id)
-	if others := s.sellers[r.seen.version]; others[id] != nil {
-		if delete(others, id); len(others) > 0 {
+	if others := s.sellers[r.seen.version]; slices.Contains(others, id) {
+		others = slices.DeleteFunc(others, func(o string) bool { return o == id })
+		if s.sellers[r.seen.version] = others; len(others) > 0 {
 			s.collisions--
 		}
-		s.redraw(others)
+		s.redraw(others...)
 	}
 	if digits := r.seen.Digits; digits != "" {
 		if s.fenced[digits]--; s.fenced[digits] == 0 {
 			delete(s.fenced, digits)
 			at, _ := slices.BinarySearchFunc(s.fences, digits, byValue)
 			if s.fences = slices.Delete(s.fences, at, at+1); at < len(s.fences) {
-				s.redraw(s.reqs)
+				s.redraw(slices.Collect(maps.Keys(s.reqs))...)
 			}
 		}
 	}
 }
 
-// redraw says that what is shown of some requests may have changed by another one.
-func (s *State) redraw(some map[string]*request) {
-	for _, r := range some {
-		r.text = nil
+// redraw says that what is shown of some requests may have changed.
+func (s *State) redraw(ids ...string) {
+	for _, id := range ids {
+		if r := s.reqs[id]; r != nil {
+			r.text = nil
+			s.changed = append(s.changed, id)
+		}
 	}
 }
+
+// changes returns the requests whose token may have changed since the last call, each once.
+func (s *State) changes() []string {
+	slices.Sort(s.changed)
+	list := slices.Compact(s.changed)
+	s.changed = nil
+	return list
+}
+
+// expect says which fences the run has, so that no rank changes.
+func (s *State) expect(fences []string) {
+	s.fences = fences
+	for _, digits := range fences {
+		s.fenced[digits]++
+	}
+}
+
+// sold reports whether a request has sold.
+func (s *State) sold(id string) bool { r := s.reqs[id]; return r != nil && r.seen.sold }
+
+// drop forgets a request of which nothing more will come and that is not shown. What it counts for stays.
+func (s *State) drop(id string) { delete(s.reqs, id) }
 
 // byValue compares fences, which have no leading zeros.
 func byValue(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
@@ -215,11 +248,14 @@ func (s *State) token(id string) *token {
 	return t
 }
 
-// insert keeps events in order of source and number. An event that is there already is not added again.
-func insert(list []Event, e Event) []Event {
-	at, found := slices.BinarySearchFunc(list, e, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Boot, b.Boot), cmp.Compare(a.Seq, b.Seq))
-	})
+// bySource compares events by source and number.
+func bySource(a, b RunEvent) int {
+	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Boot, b.Boot), cmp.Compare(a.Seq, b.Seq))
+}
+
+// insert keeps a list in order. What is there already is not added again.
+func insert[T any](list []T, e T, order func(a, b T) int) []T {
+	at, found := slices.BinarySearchFunc(list, e, order)
 	if found {
 		return list
 	}
@@ -292,7 +328,7 @@ func (r *request) token(id string) *token {
 	if r.fired != nil {
 		t.Fired, t.Who, t.Same = r.fired.At, r.fired.Who, numberOf(r.fired.Key)
 	}
-	for _, e := range r.bySource() {
+	for _, e := range r.inOrder() {
 		t.step(e)
 	}
 	if r.answered != nil && t.Phase != "done" {
@@ -308,10 +344,10 @@ func (r *request) token(id string) *token {
 // accepted is the outcome of a sale.
 const accepted = "accepted"
 
-// bySource returns the steps in order. nginx sends a request that it could not deliver to another instance: the sources
+// inOrder returns the steps in order. nginx sends a request that it could not deliver to another instance: the sources
 // follow each other as they began.
-func (r *request) bySource() []Event {
-	var groups [][]Event
+func (r *request) inOrder() []RunEvent {
+	var groups [][]RunEvent
 	for _, e := range r.steps {
 		last := len(groups) - 1
 		if last < 0 || groups[last][0].From != e.From || groups[last][0].Boot != e.Boot {
@@ -320,12 +356,12 @@ func (r *request) bySource() []Event {
 		}
 		groups[last] = append(groups[last], e)
 	}
-	slices.SortStableFunc(groups, func(a, b []Event) int { return cmp.Compare(a[0].At, b[0].At) })
+	slices.SortStableFunc(groups, func(a, b []RunEvent) int { return cmp.Compare(a[0].At, b[0].At) })
 	return slices.Concat(groups...)
 }
 
 // step is one step of the instance.
-func (t *token) step(e Event) {
+func (t *token) step(e RunEvent) {
 	t.App = e.From
 	see := func() {
 		t.Read = &e.Read
@@ -389,6 +425,7 @@ func (s *State) View() View {
 		}
 	}
 	drawn := s.drawn()
+	s.changed = nil
 	window := int64(math.MaxInt64)
 	for id, r := range drawn {
 		if r.text == nil {
@@ -405,7 +442,7 @@ func (s *State) View() View {
 		put("drawn_last", map[string]int{"n": len(drawn), "of": len(s.reqs)})
 	}
 	put("run", s.runView())
-	put("verdict", s.Verdict())
+	put("verdict", s.shownVerdict())
 	for _, kind := range []string{pausing, voting, crowd, note, rating} {
 		if e, ok := s.latest[kind]; ok && (kind != note && kind != rating || e.Run == s.run) {
 			put(kind, e)
@@ -414,7 +451,7 @@ func (s *State) View() View {
 	points := s.stocks[s.run]
 	for i := max(0, len(points)-livePoints); i < len(points); i++ {
 		e := points[i]
-		put("p:"+strconv.Itoa(i), []any{e.At, e.Stock.Written, e.Stock.Initial - e.Stock.Sold, e.Stock.Known})
+		put("p:"+strconv.Itoa(i), []any{e.at, e.Written, e.Initial - e.Sold, e.Known})
 	}
 	for name, list := range s.faults {
 		put("server:"+name, list[len(list)-1].State)
@@ -427,9 +464,9 @@ func (s *State) View() View {
 func (s *State) runView() any {
 	began := s.plans[s.run]
 	return struct {
-		N    int   `json:"n"`
-		At   int64 `json:"at"`
-		Plan *Plan `json:"plan,omitempty"`
+		N    int      `json:"n"`
+		At   int64    `json:"at"`
+		Plan *RunPlan `json:"plan,omitempty"`
 	}{s.run, began.At, began.Plan}
 }
 
@@ -441,7 +478,7 @@ type band struct {
 }
 
 // bands returns those of this run.
-func (s *State) bands(list []Event) []band {
+func (s *State) bands(list []RunEvent) []band {
 	bands := []band{}
 	for i, e := range list {
 		if e.State == "up" {
@@ -456,31 +493,6 @@ func (s *State) bands(list []Event) []band {
 		}
 	}
 	return bands
-}
-
-// A Verdict is what the store says of a run.
-type Verdict struct {
-	Code       string `json:"code"` // none yet, selling, kept, race, unknown
-	Known      bool   `json:"known"`
-	Initial    int64  `json:"initial"`
-	Written    int64  `json:"written"`
-	Truth      int64  `json:"truth"` // initial less sold
-	Sold       int64  `json:"sold"`
-	Oversold   int64  `json:"oversold"`
-	Lost       int64  `json:"lost"`       // units sold that the stock does not know of
-	Collisions int    `json:"collisions"` // orders that read what another order had read
-	Open       int    `json:"open"`       // requests without an answer
-	Dropped    uint64 `json:"dropped"`    // steps that were lost on their way to the wall
-}
-
-// Verdict returns what is known of the run.
-func (s *State) Verdict() Verdict {
-	v := Verdict{Open: s.unanswered, Collisions: s.collisions}
-	for _, g := range s.dropped[s.run] {
-		v.Dropped += g.count
-	}
-	s.judge(&v)
-	return v
 }
 
 // Limits of what is drawn of a run with many requests: a page must keep up, and nobody sees more.
@@ -507,33 +519,4 @@ func (s *State) drawn() map[string]*request {
 		drawn[id] = s.reqs[id]
 	}
 	return drawn
-}
-
-// judge fills in what the store says. While it cannot be asked, the last that it said is shown.
-func (s *State) judge(v *Verdict) {
-	seen := s.stocks[s.run]
-	for i := len(seen) - 1; i >= 0; i-- {
-		if stock := seen[i].Stock; stock.Known {
-			v.Initial, v.Written, v.Sold = stock.Initial, stock.Written, stock.Sold
-			break
-		}
-	}
-	v.Known = len(seen) > 0 && seen[len(seen)-1].Stock.Known
-	v.Truth = v.Initial - v.Sold
-	v.Oversold = max(0, v.Sold-v.Initial)
-	v.Lost = v.Written + v.Sold - v.Initial
-	over := s.latest[allFired].Run == s.run && v.Open == 0
-	settled := len(seen) > 0 && s.latest[allFired].Seq < seen[len(seen)-1].Seq
-	switch {
-	case s.run == 0:
-		v.Code = "idle"
-	case v.Oversold > 0 || v.Lost != 0 && v.Known:
-		v.Code = "race"
-	case !over || !settled:
-		v.Code = "selling"
-	case !v.Known:
-		v.Code = "unknown"
-	default:
-		v.Code = "kept"
-	}
 }

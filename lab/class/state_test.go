@@ -8,10 +8,10 @@ import (
 )
 
 // recorded is a run of three sources: two buyers of one unit, one of them held, on two instances, and the class.
-func recorded() map[string][]Event {
-	sources := map[string][]Event{}
+func recorded() map[string][]RunEvent {
+	sources := map[string][]RunEvent{}
 	clock := int64(1_000_000)
-	add := func(e Event) {
+	add := func(e RunEvent) {
 		clock += 1000
 		e.At = clock
 		e.Seq = uint64(len(sources[e.From]) + 1)
@@ -20,44 +20,44 @@ func recorded() map[string][]Event {
 		}
 		sources[e.From] = append(sources[e.From], e)
 	}
-	plan := &Plan{Strategy: "none", Store: "redis", Stock: 1, Requests: 2, Scope: "none"}
-	add(Event{From: class, Kind: standing, Server: "app-1", State: "up"})
-	add(Event{From: class, Kind: runBegan, Run: 1, Plan: plan})
-	add(Event{From: class, Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 1, 1, 0}})
-	sell := func(app, req string) (step func(kind string, e Event)) {
-		add(Event{From: class, Kind: fired, Run: 1, Req: req})
-		return func(kind string, e Event) {
+	plan := &RunPlan{Strategy: "none", Store: "redis", Stock: 1, Requests: 2, Scope: "none"}
+	add(RunEvent{From: class, Kind: standing, Server: "app-1", State: "up"})
+	add(RunEvent{From: class, Kind: runBegan, Run: 1, Plan: plan})
+	add(RunEvent{From: class, Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 1, 1, 0}})
+	sell := func(app, req string) (step func(kind string, e RunEvent)) {
+		add(RunEvent{From: class, Kind: fired, Run: 1, Req: req})
+		return func(kind string, e RunEvent) {
 			e.From, e.Kind, e.Req, e.Epoch, e.Version, e.Read = app, kind, req, 5, 0, 1
 			add(e)
 		}
 	}
 	a, b := sell("app-1", "r1.1"), sell("app-2", "r1.2")
 	for _, kind := range []string{"arrived", "waits", "acquired", "read", "thinks"} {
-		a(kind, Event{Fence: "100"})
-		b(kind, Event{Fence: "99"})
+		a(kind, RunEvent{Fence: "100"})
+		b(kind, RunEvent{Fence: "99"})
 	}
-	a("paused", Event{Point: "before_write"})
-	add(Event{From: class, Kind: standing, Server: "app-1", State: "frozen"})
+	a("paused", RunEvent{Point: "before_write"})
+	add(RunEvent{From: class, Kind: standing, Server: "app-1", State: "frozen"})
 	for _, kind := range []string{"writes", "wrote", "released", "ended"} {
-		b(kind, Event{Fence: "99", Outcome: map[bool]string{true: accepted}[kind == "ended"]})
+		b(kind, RunEvent{Fence: "99", Outcome: map[bool]string{true: accepted}[kind == "ended"]})
 	}
-	add(Event{From: class, Kind: answered, Run: 1, Req: "r1.2", Outcome: accepted})
-	add(Event{From: class, Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 1, 0, 1}})
-	add(Event{From: class, Kind: standing, Server: "app-1", State: "up"})
-	a("resumed", Event{Point: "before_write"})
+	add(RunEvent{From: class, Kind: answered, Run: 1, Req: "r1.2", Outcome: accepted})
+	add(RunEvent{From: class, Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 1, 0, 1}})
+	add(RunEvent{From: class, Kind: standing, Server: "app-1", State: "up"})
+	a("resumed", RunEvent{Point: "before_write"})
 	for _, kind := range []string{"writes", "wrote", "released", "ended"} {
-		a(kind, Event{Fence: "100", Outcome: map[bool]string{true: accepted}[kind == "ended"]})
+		a(kind, RunEvent{Fence: "100", Outcome: map[bool]string{true: accepted}[kind == "ended"]})
 	}
-	add(Event{From: "app-1", Kind: gap, Count: 3, Run: 1})
-	add(Event{From: class, Kind: answered, Run: 1, Req: "r1.1", Outcome: accepted})
-	add(Event{From: class, Kind: allFired, Run: 1})
-	add(Event{From: class, Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 1, 0, 2}})
+	add(RunEvent{From: "app-1", Kind: gap, Count: 3, Run: 1})
+	add(RunEvent{From: class, Kind: answered, Run: 1, Req: "r1.1", Outcome: accepted})
+	add(RunEvent{From: class, Kind: allFired, Run: 1})
+	add(RunEvent{From: class, Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 1, 0, 2}})
 	return sources
 }
 
 // interleave merges the sources at random, each in its own order.
-func interleave(r *rand.Rand, sources map[string][]Event) (merged []Event) {
-	left := map[string][]Event{}
+func interleave(r *rand.Rand, sources map[string][]RunEvent) (merged []RunEvent) {
+	left := map[string][]RunEvent{}
 	names := []string{}
 	for _, name := range []string{class, "app-1", "app-2"} {
 		left[name] = sources[name]
@@ -75,7 +75,7 @@ func interleave(r *rand.Rand, sources map[string][]Event) (merged []Event) {
 	return merged
 }
 
-func show(t testing.TB, events []Event) string {
+func show(t testing.TB, events []RunEvent) string {
 	t.Helper()
 	s := NewState()
 	for _, e := range events {
@@ -115,7 +115,7 @@ func TestTheVerdictOfARecordedRun(t *testing.T) {
 			s.Apply(e)
 		}
 	}
-	want := Verdict{
+	want := WallVerdict{
 		Code: "race", Known: true, Initial: 1, Sold: 2, Truth: -1, Oversold: 1, Lost: 1, Collisions: 1, Dropped: 3,
 	}
 	if v := s.Verdict(); v != want {
@@ -137,15 +137,15 @@ func TestTheVerdictOfARecordedRun(t *testing.T) {
 // What a later run begins is not mixed with what is left of an earlier one.
 func TestALateStepOfAnEarlierRunIsNotShown(t *testing.T) {
 	s := NewState()
-	s.Apply(Event{From: "app-1", Seq: 1, Kind: "waits", Req: "r2.1"})
-	s.Apply(Event{From: "app-2", Seq: 1, Kind: "waits", Req: "r1.9"})
-	s.Apply(Event{From: class, Seq: 1, Kind: answered, Run: 1, Req: "r1.9"})
+	s.Apply(RunEvent{From: "app-1", Seq: 1, Kind: "waits", Req: "r2.1"})
+	s.Apply(RunEvent{From: "app-2", Seq: 1, Kind: "waits", Req: "r1.9"})
+	s.Apply(RunEvent{From: class, Seq: 1, Kind: answered, Run: 1, Req: "r1.9"})
 	if len(s.reqs) != 1 || s.token("r2.1") == nil {
 		t.Errorf("%v", s.reqs)
 	}
 }
 
-func viewOf(events []Event) string {
+func viewOf(events []RunEvent) string {
 	s := NewState()
 	for _, e := range events {
 		s.Apply(e)
@@ -172,12 +172,12 @@ func TestVerdicts(t *testing.T) {
 		{"the store cannot be asked", StockSeen{}, true, false, "unknown"},
 	} {
 		s := NewState()
-		s.Apply(Event{From: class, Seq: 1, Kind: runBegan, Run: 1, Plan: &Plan{}})
-		s.Apply(Event{From: class, Seq: 2, Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 10, 10, 0}})
+		s.Apply(RunEvent{From: class, Seq: 1, Kind: runBegan, Run: 1, Plan: &RunPlan{}})
+		s.Apply(RunEvent{From: class, Seq: 2, Kind: stockSeen, Run: 1, Stock: &StockSeen{true, 10, 10, 0}})
 		if row.over {
-			s.Apply(Event{From: class, Seq: map[bool]uint64{false: 3, true: 5}[row.late], Kind: allFired, Run: 1})
+			s.Apply(RunEvent{From: class, Seq: map[bool]uint64{false: 3, true: 5}[row.late], Kind: allFired, Run: 1})
 		}
-		s.Apply(Event{From: class, Seq: 4, Kind: stockSeen, Run: 1, Stock: &row.seen})
+		s.Apply(RunEvent{From: class, Seq: 4, Kind: stockSeen, Run: 1, Stock: &row.seen})
 		if v := s.Verdict(); v.Code != row.want {
 			t.Errorf("%s: %+v, want %s", row.what, v, row.want)
 		}
@@ -228,7 +228,7 @@ func TestFramesAddUp(t *testing.T) {
 		}
 		shown = view
 	}
-	s.Apply(Event{From: class, Seq: 99, Kind: runBegan, Run: 2, Plan: &Plan{}})
+	s.Apply(RunEvent{From: class, Seq: 99, Kind: runBegan, Run: 2, Plan: &RunPlan{}})
 	for key, value := range s.View().Diff(shown) {
 		if string(value) == "null" {
 			delete(page, key)

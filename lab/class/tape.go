@@ -19,14 +19,14 @@ type tape struct {
 	mu     sync.Mutex
 	file   *os.File
 	lines  *bufio.Writer
-	before []Event // the states of servers: each file begins with them
-	failed error   // the first
+	before []RunEvent // the states of servers: each file begins with them
+	failed error      // the first
 }
 
 func newTape(dir string) *tape { return &tape{dir: dir} }
 
 // write keeps an event.
-func (t *tape) write(e Event) {
+func (t *tape) write(e RunEvent) {
 	if t.dir == "" {
 		return
 	}
@@ -56,7 +56,7 @@ func (t *tape) keep(err error) {
 	}
 }
 
-func (t *tape) begin(e Event) (err error) {
+func (t *tape) begin(e RunEvent) (err error) {
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (t *tape) begin(e Event) (err error) {
 	return nil
 }
 
-func (t *tape) line(e Event) error {
+func (t *tape) line(e RunEvent) error {
 	text, err := json.Marshal(e)
 	if err == nil {
 		_, err = t.lines.Write(append(text, '\n'))

@@ -10,7 +10,7 @@ func (c *Class) Vote(on bool) {
 	c.ballot = on
 	counts := c.countVotes()
 	c.mu.Unlock()
-	c.note(Event{Kind: voting, On: on, Votes: counts})
+	c.note(RunEvent{Kind: voting, On: on, Votes: counts})
 }
 
 // cast takes the vote of a student, or changes it.
@@ -23,7 +23,7 @@ func (c *Class) cast(student, choice int) bool {
 	counts := c.countVotes()
 	c.mu.Unlock()
 	if on {
-		c.note(Event{Kind: voting, On: true, Votes: counts})
+		c.note(RunEvent{Kind: voting, On: true, Votes: counts})
 	}
 	return on
 }

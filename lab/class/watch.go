@@ -15,7 +15,7 @@ import (
 // A source reads the steps that one instance tells, for as long as the class lasts.
 type source struct {
 	name, url, token string
-	tell             func(Event)
+	tell             func(RunEvent)
 	client           *http.Client
 
 	boot int64
@@ -94,13 +94,13 @@ func (s *source) message(data []byte) error {
 			continue
 		}
 		if missed := step.Number - s.last - 1; missed > 0 {
-			s.tell(Event{
+			s.tell(RunEvent{
 				At: step.At, From: s.name, Boot: m.Boot, Seq: step.Number - 1, Kind: gap, Count: missed,
 				Run: runOf(step.RequestID),
 			})
 		}
 		s.last = step.Number
-		s.tell(Event{
+		s.tell(RunEvent{
 			At: step.At, From: s.name, Boot: m.Boot, Seq: step.Number, Kind: step.Kind, Req: step.RequestID,
 			Read: step.Read, Remaining: step.Remaining, Version: step.Version, Epoch: step.Epoch, Segment: step.Segment,
 			Fence: step.Fence, Point: step.Point, Outcome: step.Outcome, Replayed: step.Replayed,

@@ -32,6 +32,8 @@ type Diagram struct {
 	Bars   []Bar
 	Bands  []Band
 	Charts []Chart
+
+	Overlaps []Overlap
 }
 
 // A Lane is somebody who does something, or a server.
@@ -78,9 +80,17 @@ type Bar struct {
 	From, To int // steps, both included
 	Kind     lab.Kind
 	Who      string
+	At, For  time.Duration // exactly
 	// of a lease: what is left of it at each of the steps; nil: not known
 	Left []time.Duration
 	Full time.Duration // the most that Left has
+}
+
+// An Overlap is a time for which two holders both believed that they held the lock.
+type Overlap struct {
+	Bars     [2]int // of the holds, by their index
+	From, To int    // steps, both included
+	Says     lab.Text
 }
 
 // A Band is a fault: it shades the time for which it lasts.
@@ -133,13 +143,14 @@ func Of(cell lab.Cell) Diagram {
 	m.step(moments)
 	m.fold()
 	m.spans()
+	m.overlaps()
 	m.harm()
 	return m.Diagram
 }
 
 type maker struct {
 	Diagram
-	events []lab.Event
+	events []lab.CaseEvent
 	fences map[string]string // each with its rank: "#1" is the smallest
 	many   map[Role]bool     // roles whose lanes are joined
 	first  time.Time
@@ -195,7 +206,7 @@ func roleOf(name string) Role {
 }
 
 // ends returns the lanes between which an event goes, from left to right as the arrow points.
-func ends(e lab.Event) (from, to string) {
+func ends(e lab.CaseEvent) (from, to string) {
 	switch e.Kind {
 	case lab.Sent:
 		return e.Who, e.Lane
@@ -263,8 +274,8 @@ func (m *maker) moments() []moment {
 }
 
 // lasts reports whether a fault is more than a moment: whether anything happened while it lasted.
-func (m *maker) lasts(e lab.Event) bool {
-	return e.Until.Sub(e.At) >= shortFault || slices.ContainsFunc(m.events, func(o lab.Event) bool {
+func (m *maker) lasts(e lab.CaseEvent) bool {
+	return e.Until.Sub(e.At) >= shortFault || slices.ContainsFunc(m.events, func(o lab.CaseEvent) bool {
 		return o.At.After(e.At) && o.At.Before(e.Until)
 	})
 }
@@ -400,7 +411,7 @@ func (m *maker) step(list []moment) {
 }
 
 // label is the text at the arrow of an event.
-func (m *maker) label(e lab.Event, end bool) lab.Text {
+func (m *maker) label(e lab.CaseEvent, end bool) lab.Text {
 	said := e.Said()
 	switch {
 	case end && e.Kind == lab.Paused:
@@ -465,7 +476,7 @@ func cut(text string, most int) string {
 }
 
 // point is where a customer stood. Events of older runs have it in their text only.
-func point(e lab.Event) string {
+func point(e lab.CaseEvent) string {
 	if e.Point != "" {
 		return e.Point
 	}
@@ -474,7 +485,7 @@ func point(e lab.Event) string {
 }
 
 // pointSaid is the pause point in words.
-func pointSaid(e lab.Event) lab.Text {
+func pointSaid(e lab.CaseEvent) lab.Text {
 	switch p := point(e); p {
 	case lab.BeforeLock, lab.AfterLock, lab.AfterRead, lab.BeforeWrite, lab.AfterWrite, lab.AfterUnlock:
 		return say("points." + p)
@@ -484,7 +495,7 @@ func pointSaid(e lab.Event) lab.Text {
 }
 
 // sentence says what a step is.
-func (m *maker) sentence(e lab.Event, end bool) lab.Text {
+func (m *maker) sentence(e lab.CaseEvent, end bool) lab.Text {
 	switch {
 	case end && e.Kind == lab.Paused:
 		return say("says.goes-on", "who", e.Who, "point", pointSaid(e))
@@ -586,7 +597,10 @@ func (m *maker) spans() {
 				m.Bands = append(m.Bands, Band{i, m.lane(e.Lane), first, last, e.Said()})
 			}
 		case lab.Lease, lab.Standing, lab.Paused, lab.Thinks:
-			bar := Bar{Event: i, Lane: m.lane(e.Lane), From: first, To: last, Kind: e.Kind, Who: e.Who}
+			bar := Bar{
+				Event: i, Lane: m.lane(e.Lane), From: first, To: last, Kind: e.Kind, Who: e.Who, At: e.At.Sub(m.first),
+				For: e.Until.Sub(e.At),
+			}
 			m.runDown(&bar, e)
 			m.Bars = append(m.Bars, bar)
 		}
@@ -601,9 +615,23 @@ func (m *maker) spans() {
 	}
 }
 
+// overlaps finds the holds that overlap as their holders believed.
+func (m *maker) overlaps() {
+	for i, b := range m.Bars {
+		for j, a := range m.Bars[:i] {
+			one, other := m.events[a.Event], m.events[b.Event]
+			if a.Kind == lab.Lease && b.Kind == lab.Lease && a.Who != b.Who && one.At.Before(other.Until) &&
+				other.At.Before(one.Until) {
+				says := say("says.both-held", "one", a.Who, "other", b.Who)
+				m.Overlaps = append(m.Overlaps, Overlap{[2]int{j, i}, max(a.From, b.From), min(a.To, b.To), says})
+			}
+		}
+	}
+}
+
 // got returns when the holder of a lease got it, as it believed: what is known of one that was refused begins with its
 // first stop.
-func (m *maker) got(lease lab.Event) time.Time {
+func (m *maker) got(lease lab.CaseEvent) time.Time {
 	at := lease.At
 	for _, e := range m.events {
 		if e.Kind == lab.Gets && e.Who == lease.Who && e.Lane == lease.Lane && !e.At.After(lease.At) {
@@ -614,7 +642,7 @@ func (m *maker) got(lease lab.Event) time.Time {
 }
 
 // runDown fills in what is left of a lease at each step of its bar.
-func (m *maker) runDown(bar *Bar, e lab.Event) {
+func (m *maker) runDown(bar *Bar, e lab.CaseEvent) {
 	if len(e.TTL) == 0 {
 		return
 	}

@@ -220,10 +220,10 @@ func anyCell(r *rand.Rand) lab.Cell {
 		version uint64
 		done    int
 	}
-	var events []lab.Event
+	var events []lab.CaseEvent
 	now, left, version := began, int64(1+r.IntN(5)), uint64(1)
 	locks := r.IntN(2) == 0
-	note := func(s *sale, e lab.Event) {
+	note := func(s *sale, e lab.CaseEvent) {
 		e.At = now.Add(time.Duration(r.IntN(1000)) * time.Microsecond)
 		if !e.At.After(s.at) {
 			e.At = s.at.Add(time.Microsecond)
@@ -246,32 +246,32 @@ func anyCell(r *rand.Rand) lab.Cell {
 		s := sales[r.IntN(len(sales))]
 		lock := func(kind lab.Kind) {
 			if locks {
-				note(s, lab.Event{Kind: kind, To: "lock", Fence: uint64(r.IntN(2)) * 1795372784451533})
+				note(s, lab.CaseEvent{Kind: kind, To: "lock", Fence: uint64(r.IntN(2)) * 1795372784451533})
 			}
 		}
 		switch s.done {
 		case 0:
-			note(s, lab.Event{Kind: lab.Sent})
+			note(s, lab.CaseEvent{Kind: lab.Sent})
 		case 1:
 			lock(lab.Asks)
 		case 2:
 			lock(lab.Gets)
 		case 3:
 			s.read, s.version = left, version
-			note(s, lab.Event{Kind: lab.Read, To: "store", Read: &s.read, Version: version})
+			note(s, lab.CaseEvent{Kind: lab.Read, To: "store", Read: &s.read, Version: version})
 		case 4:
 			n := s.read - 1
 			version, left = version+1, n
-			note(s, lab.Event{Kind: lab.Write, To: "store", Read: &s.read, Left: &n, Version: s.version})
+			note(s, lab.CaseEvent{Kind: lab.Write, To: "store", Read: &s.read, Left: &n, Version: s.version})
 		case 5:
 			lock(lab.Gives)
 		case 6:
-			note(s, lab.Event{Kind: lab.Answered})
+			note(s, lab.CaseEvent{Kind: lab.Answered})
 		}
 		s.done++
 		if r.IntN(6) == 0 {
 			kind := []lab.Kind{lab.Fault, lab.Paused, lab.Standing, lab.Lease, lab.Thinks, lab.Note}[r.IntN(6)]
-			e := lab.Event{
+			e := lab.CaseEvent{
 				At: now, Until: now.Add(time.Duration(r.IntN(3000)) * time.Millisecond),
 				Lane: "app-1", Kind: kind, Who: "A",
 				Text: string(kind), ZH: string(kind),
@@ -289,7 +289,7 @@ func anyCell(r *rand.Rand) lab.Cell {
 			events = append(events, e)
 		}
 	}
-	slices.SortStableFunc(events, func(a, b lab.Event) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(events, func(a, b lab.CaseEvent) int { return a.At.Compare(b.At) })
 	return lab.Cell{Scenario: "any", Strategy: "none", Events: events}
 }
 
@@ -298,7 +298,7 @@ func TestALanePerNode(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
 	after := func(ms int) time.Time { return at.Add(time.Duration(ms) * time.Millisecond) }
-	c := lab.Cell{Strategy: "redlock", Events: []lab.Event{
+	c := lab.Cell{Strategy: "redlock", Events: []lab.CaseEvent{
 		{At: at, Lane: "app-1", Kind: lab.Asks, Who: "A", To: "lock", Text: "A asks"},
 		{At: after(9), Lane: "app-1", Kind: lab.Gets, Who: "A", To: "lock", Text: "A has the lock"},
 		{At: after(900), Lane: "app-1", Kind: lab.Answered, Who: "A", Text: "A: sold"},
@@ -306,19 +306,19 @@ func TestALanePerNode(t *testing.T) {
 	for i := 1; i <= 5; i++ {
 		node := fmt.Sprintf("node %d", i)
 		if i == 4 {
-			c.Events = append(c.Events, lab.Event{
+			c.Events = append(c.Events, lab.CaseEvent{
 				At: after(i), Lane: "app-1", Kind: lab.Refused, Who: "A", To: node, Text: node + " refuses A",
 			})
 			continue
 		}
-		c.Events = append(c.Events, lab.Event{
+		c.Events = append(c.Events, lab.CaseEvent{
 			At: after(i), Lane: "app-1", Kind: lab.Gets, Who: "A", To: node, Text: node + " grants its key to A",
-		}, lab.Event{
+		}, lab.CaseEvent{
 			At: after(i), Until: after(500), Lane: node, Kind: lab.Standing, Who: "A on app-1",
 			Text: node + " has the key", TTL: []lab.TTL{{At: after(i), Left: 2000}},
 		})
 	}
-	slices.SortStableFunc(c.Events, func(x, y lab.Event) int { return x.At.Compare(y.At) })
+	slices.SortStableFunc(c.Events, func(x, y lab.CaseEvent) int { return x.At.Compare(y.At) })
 	d := diagram.Of(c)
 	got := dump(d)
 	for i := 1; i <= 5; i++ {

@@ -70,6 +70,7 @@ func (d Diagram) Figure(lang string) template.HTML {
 	for _, c := range d.Charts {
 		chart(&b, c)
 	}
+	d.legend(&b)
 	b.WriteString(`<ol class="steps-list">`)
 	for i, s := range d.Steps {
 		class := ""
@@ -134,6 +135,9 @@ func (p *picture) draw(b *strings.Builder) {
 	}
 	for _, bar := range p.Bars {
 		p.bar(b, bar)
+	}
+	for _, o := range p.Overlaps {
+		p.overlap(b, o)
 	}
 	last := time.Duration(-1)
 	var stock *int64
@@ -235,11 +239,12 @@ func (p *picture) bar(b *strings.Builder, bar Bar) {
 		bottom = top + rowHeight/2
 	}
 	x := p.x(bar.Lane)
+	says := say("page.bar", "who", bar.Who, "what", say("marks."+string(bar.Kind)), "at", Brief(bar.At), "for",
+		Brief(bar.For))
 	fmt.Fprintf(b, `<g class="bar b-%s" data-step="%d"><title>%s</title>`, html.EscapeString(string(bar.Kind)),
-		bar.From+1, both(lab.Text{EN: bar.Who, ZH: bar.Who}))
+		bar.From+1, both(says))
 	if bar.Left == nil {
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d"/>`, x-barWidth/2+bar.Slot*(barWidth+2), top,
-			barWidth, bottom-top)
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d"/>`, p.edge(bar), top, barWidth, bottom-top)
 	} else {
 		at := x + 4
 		var edge strings.Builder
@@ -256,6 +261,35 @@ func (p *picture) bar(b *strings.Builder, bar Bar) {
 		fmt.Fprintf(b, `<path d="%s"/>`, edge.String())
 	}
 	b.WriteString("</g>")
+}
+
+// edge is the left edge of the bar of an interval.
+func (p *picture) edge(bar Bar) int { return p.x(bar.Lane) - barWidth/2 + bar.Slot*(barWidth+2) }
+
+// overlap marks both holds.
+func (p *picture) overlap(b *strings.Builder, o Overlap) {
+	top, tall := p.rows[o.From], max(p.rows[o.To]-p.rows[o.From], rowHeight/2)
+	fmt.Fprintf(b, `<g class="bar b-overlap" data-step="%d"><title>%s</title>`, o.From+1, both(o.Says))
+	for _, i := range o.Bars {
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d"/>`, p.edge(p.Bars[i]), top, barWidth, tall)
+	}
+	b.WriteString("</g>")
+}
+
+// legend explains the marks that occur in the picture.
+func (d Diagram) legend(b *strings.Builder) {
+	occurs := map[lab.Kind]bool{"overlap": len(d.Overlaps) > 0, lab.Fault: len(d.Bands) > 0}
+	for _, bar := range d.Bars {
+		occurs[bar.Kind] = true
+	}
+	b.WriteString(`<ul class="steps-legend">`)
+	for _, kind := range []lab.Kind{lab.Lease, lab.Standing, "overlap", lab.Paused, lab.Thinks, lab.Fault} {
+		if occurs[kind] {
+			fmt.Fprintf(b, `<li><svg width="26" height="14" aria-hidden="true"><g class="bar b-%s"><rect x="1" y="1" `+
+				`width="24" height="12"/></g></svg>%s</li>`, kind, spoken("span", say("marks."+string(kind))))
+		}
+	}
+	b.WriteString(`</ul>`)
 }
 
 // band shades a fault: its own lane strongly, the others a little.

@@ -10,6 +10,9 @@ import (
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	made := []string{"lanes.lock", "lanes.store", "lanes.wire"}
+	for _, mark := range []string{"lease", "standing", "overlap", "paused", "thinks", "fault"} {
+		made = append(made, "marks."+mark)
+	}
 	for _, p := range []string{
 		"before_lock", "after_lock", "after_read", "before_write", "after_write", "after_unlock",
 	} {

@@ -66,11 +66,12 @@ func TestPageInABrowser(t *testing.T) {
 	}
 	shown := fmt.Sprintf(
 		`(() => { const cell = [...document.querySelectorAll("a.w")].find(a => a.hash.startsWith("#%s."));
-		cell.click(); return document.getElementById(cell.hash.slice(1)).querySelectorAll(".m-offence").length })()`,
+		cell.click();
+		return document.getElementById(cell.hash.slice(1)).querySelectorAll("svg .harm .arrow").length })()`,
 		last.Name,
 	)
-	if drawn := evaluate[int](t, ctx, shown); drawn != 3 {
-		t.Errorf("%d offences behind the link, want two writes and the legend", drawn)
+	if drawn := evaluate[int](t, ctx, shown); drawn != 1 {
+		t.Errorf("%d harmful writes behind the link, want the second of two", drawn)
 	}
 	if open := evaluate[bool](
 		t, ctx, `document.querySelector(location.hash.replace(/\./g, "\\.")).closest("details").open`,
@@ -101,7 +102,7 @@ func TestPageInABrowser(t *testing.T) {
 			t.Errorf("%d pixels wide on a screen of %d", wide, width)
 		}
 		narrow := evaluate[int](t, ctx,
-			`[...document.querySelectorAll("svg.story")].filter(s => s.getBoundingClientRect().width < 240).length`)
+			`[...document.querySelectorAll(".steps-scroll")].filter(s => s.getBoundingClientRect().width < 240).length`)
 		if narrow > 0 {
 			t.Errorf("%d pictures are too narrow to read on a screen of %d", narrow, width)
 		}
@@ -110,6 +111,9 @@ func TestPageInABrowser(t *testing.T) {
 
 // No strategy of a matrix is cut off on a screen of 1280 pixels, and a phone shows verdicts before it is moved.
 func TestTheMatrixFits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	ctx := browser.Open(t)
 	path := filepath.Join(t.TempDir(), "lab.html")
 	r := whole()

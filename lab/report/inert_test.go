@@ -61,6 +61,9 @@ func TestAFileIsText(t *testing.T) {
 // Nothing of it runs in a browser, not even without the policy of the page; and with it, nothing else runs that
 // somebody has added.
 func TestAFileRunsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	tab := browser.Open(t)
 	const ready = `document.querySelectorAll("figure.steps").length ===
 		document.querySelectorAll("figure.steps.live").length`

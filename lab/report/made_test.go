@@ -67,8 +67,8 @@ func cell(s lab.Scenario, c lab.Case) lab.Cell {
 func at(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 
 // events have two holders, of which the first was frozen, and a third who is refused.
-func events() []lab.Event {
-	return []lab.Event{
+func events() []lab.CaseEvent {
+	return []lab.CaseEvent{
 		{At: at(0), Lane: "store", Kind: lab.Note, Text: "1 in stock"},
 		{At: at(1), Lane: "app-7", Kind: lab.Sent, Who: "A", Text: "A asks app-7"},
 		{At: at(2), Until: at(3000), Lane: "app-7", Kind: lab.Lease, Who: "A", Text: "A held the lock, as it believed"},
@@ -97,12 +97,18 @@ func events() []lab.Event {
 			Who:   "B",
 			Text:  "B held the lock, as it believed",
 		},
-		{At: at(2000), Lane: "app-9", Kind: lab.Write, Who: "B", Text: "B read 1 and wrote 0"},
+		{
+			At: at(2000), Lane: "app-9", Kind: lab.Write, Who: "B", Text: "B read 1 and wrote 0", To: "store",
+			Version: 1, Left: new(int64),
+		},
 		{At: at(2001), Lane: "app-9", Kind: lab.Answered, Who: "B", Text: "B: sold"},
 		{At: at(2002), Lane: "app-9", Kind: lab.Refused, Who: "C", Text: "C was refused: stale_fence"},
 		{At: at(2003), Lane: "redis", Kind: lab.Note, Text: "SET NX: false"},
 		{At: at(2004), Lane: "redis", Kind: lab.Note, Text: "SET NX: false"},
-		{At: at(3000), Lane: "app-7", Kind: lab.Write, Who: "A", Text: "A read 1 and wrote 0"},
+		{
+			At: at(3000), Lane: "app-7", Kind: lab.Write, Who: "A", Text: "A read 1 and wrote 0", To: "store",
+			Version: 1, Left: new(int64),
+		},
 		{At: at(3001), Lane: "app-9", Kind: lab.Fault, Text: "app-9 is killed (SIGKILL)"},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
@@ -25,7 +26,7 @@ var textFiles embed.FS
 var phrases = words.NewPhrasebook(textFiles, "text")
 
 // WriteHTML writes a page about a run, whole or in part, that needs no network: the matrix, and of every case the
-// evidence and a timeline. lang is the language that it opens in, en or zh; the reader can change it.
+// evidence and a diagram. lang is the language that it opens in, en or zh; the reader can change it.
 func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	if err := phrases.Check(); err != nil {
 		return err
@@ -35,7 +36,7 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 		"class": class,
 		"kind":  func(k lab.Kind) lab.Text { return phrases.Say("kind." + string(k)) },
 		"add":   func(i int) int { return i + 1 },
-		"since": func(e lab.Event, c lab.Cell) string { return since(e.At.Sub(c.Events[0].At)) },
+		"since": since,
 	}).ParseFS(files, "*.tmpl")
 	if err != nil {
 		return err
@@ -113,13 +114,10 @@ type article struct {
 // An exhibit is a case.
 type exhibit struct {
 	*entry
-	Open         bool
-	From         *lab.Text // of the promise; nil: it is stated
-	Names, Story template.HTML
-	Steps        template.HTML
-	Least        int
-	Legend       []legend
-	fences       map[string]string // of 16 digits, each with its rank: "#1" is the smallest
+	Open   bool
+	From   *lab.Text // of the promise; nil: it is stated
+	Steps  template.HTML
+	fences map[string]string // of 16 digits, each with its rank: "#1" is the smallest
 }
 
 // Verdict returns what was seen, and what was predicted if that differs.
@@ -152,9 +150,6 @@ func (m Matrix) newArticle(s lab.Scenario, cells int, lang string) article {
 		}
 		if len(e.Cell.Events) > 0 {
 			x.Steps = diagram.Of(e.Cell).Figure(lang)
-			names, picture, least := timeline(e.Cell)
-			x.Names, x.Story, x.Least = template.HTML(names), template.HTML(picture), least
-			x.Legend = legendOf(e.Cell)
 			e.Cell.Events = fold(e.Cell.Events)
 		}
 		x.fences = ranks(e.Cell)
@@ -164,7 +159,7 @@ func (m Matrix) newArticle(s lab.Scenario, cells int, lang string) article {
 	return a
 }
 
-// pair returns two cases of a scenario to be seen side by side: the lab's naive code and the mended one, or the first
+// pair returns two cases of a scenario to be seen side by side: the lab's naive code and the fixed one, or the first
 // case with harm and the first without. There may be none.
 func pair(cases []exhibit) []exhibit {
 	first := func(fits func(exhibit) bool) int {
@@ -191,10 +186,10 @@ func pair(cases []exhibit) []exhibit {
 	return nil
 }
 
-// fence matches a fence that was made from a clock. A reader compares such numbers, and cannot.
+// fence matches a fence that was made from a clock. Such numbers are too long to be compared at a glance.
 var fence = regexp.MustCompile(`\b[0-9]{15,20}\b`)
 
-// ranks numbers the long fences that a cell tells of, by their size.
+// ranks numbers the long fences in the texts of a cell, by their size.
 func ranks(c lab.Cell) map[string]string {
 	var found []string
 	for _, e := range c.Evidence {
@@ -211,7 +206,7 @@ func ranks(c lab.Cell) map[string]string {
 	return list
 }
 
-// Ranked writes a text in both languages, with the ranks of long fences in place of the numbers, which a title tells.
+// Ranked writes a text in both languages, with the ranks of long fences in place of the numbers, which are in titles.
 func (e exhibit) Ranked(t lab.Text) template.HTML {
 	return template.HTML(fence.ReplaceAllStringFunc(spoken("span", t), func(number string) string {
 		rank, ok := e.fences[number]
@@ -234,44 +229,44 @@ func spoken(element string, t lab.Text) string {
 		html.EscapeString(t.ZH))
 }
 
-// A legend explains one kind of mark.
-type legend struct {
-	Sample template.HTML
-	Text   lab.Text
-}
-
-// legendOf explains the marks that occur in the timeline of a cell.
-func legendOf(c lab.Cell) []legend {
-	s := newStory(c)
-	occurs := make(map[string]bool)
-	for _, e := range c.Events {
-		occurs[string(e.Kind)] = true
-		if s.offends(e) {
-			occurs["offence"] = true
+// fold joins equal steps in a row, such as repeated tries, into one event.
+func fold(events []lab.CaseEvent) []lab.CaseEvent {
+	type lane struct{ name, who string }
+	var list []lab.CaseEvent
+	last, times := make(map[lane]int), make(map[int]int) // the event of each lane that came last, and how often
+	for _, e := range events {
+		l := lane{e.Lane, e.Who}
+		i, any := last[l]
+		if any && e.Kind == lab.Note && list[i].Kind == lab.Note && list[i].Text == e.Text {
+			times[i]++
+			continue
 		}
+		last[l] = len(list)
+		list = append(list, e)
 	}
-	occurs["overlap"] = len(s.meetings()) > 0
-	var list []legend
-	for _, mark := range []string{
-		"sent", "answered", "lease", "standing", "overlap", "paused", "fault", "write", "offence", "refused", "note",
-	} {
-		if occurs[mark] {
-			list = append(list, legend{sample(mark), phrases.Say("legend." + mark)})
-		}
+	for i, n := range times {
+		said := phrases.Say("events.times", "text", list[i].Said(), "n", n+1)
+		list[i].Text, list[i].ZH = said.EN, said.ZH
 	}
 	return list
 }
 
-func sample(kind string) template.HTML {
-	inner := `<g transform="translate(13 7)">` + glyph(kind) + `</g>`
-	switch kind {
-	case "lease", "standing", "overlap":
-		inner = `<rect class="` + kind + `" x="1" y="1" width="24" height="12"/>`
-	case "paused":
-		inner = `<rect class="paused" x="1" y="1" width="24" height="12"/>`
-	case "fault":
-		inner = `<rect class="fault" x="1" y="1" width="24" height="12"/>` +
-			`<rect class="faulty" x="1" y="1" width="24" height="12"/>`
+// since formats when an event was, from the beginning of its cell, and how long it lasted.
+func since(e lab.CaseEvent, c lab.Cell) string {
+	text := exactly(e.At.Sub(c.Events[0].At))
+	if !e.Until.IsZero() {
+		text += " + " + exactly(e.Until.Sub(e.At))
 	}
-	return template.HTML(`<svg width="26" height="14" aria-hidden="true">` + inner + `</svg>`)
+	return text
+}
+
+func exactly(d time.Duration) string {
+	switch ms := float64(d) / float64(time.Millisecond); {
+	case ms < 9.95:
+		return fmt.Sprintf("%.1f ms", ms)
+	case ms < 999.5:
+		return fmt.Sprintf("%.0f ms", ms)
+	default:
+		return fmt.Sprintf("%.2f s", ms/1000)
+	}
 }

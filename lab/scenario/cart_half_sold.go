@@ -5,6 +5,7 @@ import (
 
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/loadtest/checkout"
 )
 
 // The variants of how a cart is sold, and of what a refusal is about.
@@ -39,7 +40,7 @@ func cartHalfSold() lab.Scenario {
 			if b.Case.Variant == afterCommit {
 				do, where = wire.HoldReply, "sale-is-written-reply-held"
 			}
-			cart := lab.Buy(lab.Line{SKU: ".b", Quantity: 1}, lab.Line{SKU: ".a", Quantity: 1}).With("1")
+			cart := lab.Buy(checkout.Line{SKU: ".b", Quantity: 1}, checkout.Line{SKU: ".a", Quantity: 1}).With("1")
 			snare := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: do, Match: b.Moving("sell")})
 			a := s.Begin(s.first, "A", cart)
 			b.Sprung(snare, where)
@@ -65,13 +66,13 @@ func cartHalfSold() lab.Scenario {
 // sellNothing asks for a cart of which two lines are short, one of them because two lines of it are the same SKU.
 func (s pair) sellNothing(b *lab.Testbed) lab.Observation {
 	s.Stock(".c", 5)
-	a := s.Ask(s.first, "A", lab.Buy(lab.Line{SKU: ".a", Quantity: 1}, lab.Line{SKU: ".b", Quantity: 6},
-		lab.Line{SKU: ".c", Quantity: 3}, lab.Line{SKU: ".c", Quantity: 3}))
+	a := s.Ask(s.first, "A", lab.Buy(checkout.Line{SKU: ".a", Quantity: 1}, checkout.Line{SKU: ".b", Quantity: 6},
+		checkout.Line{SKU: ".c", Quantity: 3}, checkout.Line{SKU: ".c", Quantity: 3}))
 	books, sound := s.Judge()
 	if books[".a"].Sold+books[".b"].Sold+books[".c"].Sold > 0 || !sound {
 		return lab.HalfDone.Seen()
 	}
-	b.Require(a.Reply().Problem() == "sold_out", "A is told that it is sold out")
+	b.Require(a.Reply().Problem == "sold_out", "A is told that it is sold out")
 	b.Evidence(lab.Answer, a.Short(), "lines-that-are-short", "who", "A", "lines", a.Short())
 	b.Require(a.Short() == "SKU.b: 6 of 5, SKU.c: 6 of 5", "every line that is short is named")
 	return lab.Refuses.Seen()

@@ -7,7 +7,7 @@ func deleteAnothersLock() lab.Scenario {
 		Name: "delete-anothers-lock", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: lab.Cases("", "redis-setnx-del", "redis-setnx-expire", "redis-setnx-watch", "redis-setnx"),
-		Predict: func(_ lab.Case, p lab.Promise) lab.Forecast {
+		Predict: func(_ lab.Case, p lab.StrategyPromise) lab.Forecast {
 			if p.Exclusive && p.SignalsLoss {
 				return lab.Forecast{Outcome: lab.Safe, From: "exclusive, signals_loss"}
 			}

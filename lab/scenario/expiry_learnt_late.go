@@ -18,7 +18,7 @@ func expiryLearntLate() lab.Scenario {
 				{Code: "naive", Variant: "waits-to-be-told", Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "mended", Variant: "counts-the-time-itself", Want: lab.Forecast{Outcome: lab.Refuses}},
 			},
-			lab.Cases(told, "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Cases(heedsLoss, "zk-sequential", "zk-merged", "zk-ephemeral"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {
@@ -93,7 +93,7 @@ func holdInSilence(beds []*lab.Testbed) {
 		b.Watch(second)
 	}
 	for _, b := range beds {
-		b.Begin(first, "A", lateRequest(told)).Paused(lab.BeforeWrite)
+		b.Begin(first, "A", lateRequest(heedsLoss)).Paused(lab.BeforeWrite)
 	}
 	from := time.Now()
 	p.Silence(wire.ToServer, wire.ToClient)

@@ -32,8 +32,8 @@ func failOver() lab.Scenario {
 			lab.Stated(lab.Refuses, refused, "redis-setnx", "redis-watchdog"),
 			lab.Stated(lab.Safe, replicated, "redis-setnx", "redis-watchdog"),
 			lab.Stated(lab.Safe, oneOfFive, "redlock"))),
-		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {
-			c.Variant = map[string]string{severed: told, severedOff: deaf, severedRaw: blind}[c.Variant]
+		Predict: func(c lab.Case, p lab.StrategyPromise) lab.Forecast {
+			c.Variant = map[string]string{severed: heedsLoss, severedOff: ignoresLoss, severedRaw: noFence}[c.Variant]
 			return lateWriter(c, p)
 		},
 		Together: func(beds []*lab.Testbed) []lab.Observation {
@@ -111,7 +111,7 @@ func killMaster(beds []*lab.Testbed, lost bool) []lab.Observation {
 		first.Must("sever the replica", x.Sever(first.Ctx))
 	}
 	for _, b := range beds {
-		variant := map[string]string{severedOff: deaf, severedRaw: blind}[b.Case.Variant]
+		variant := map[string]string{severedOff: ignoresLoss, severedRaw: noFence}[b.Case.Variant]
 		b.Begin(apps[0], "A", lateRequest(variant)).Paused(lab.BeforeWrite)
 	}
 	old, err := x.Master(first.Ctx)

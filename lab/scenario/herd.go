@@ -37,7 +37,8 @@ func herd() lab.Scenario {
 			for _, n := range turns {
 				woken += n
 			}
-			b.Event(lab.Event{At: time.Now(), Lane: "zookeeper", Kind: lab.Note, Woken: turns}, "woken-by-each-release")
+			turned := lab.CaseEvent{At: time.Now(), Lane: "zookeeper", Kind: lab.Note, Woken: turns}
+			b.Event(turned, "woken-by-each-release")
 			b.Evidence(lab.Served, woken, "woken-for-turns", "turns", contenders, "times", woken)
 			if woken > contenders {
 				return lab.Herds.Seen()
@@ -157,7 +158,7 @@ func herdOfRequests(b *lab.Testbed) lab.Observation {
 	for _, c := range served {
 		turns = append(turns, c.Record().Wakeups)
 	}
-	b.Event(lab.Event{At: time.Now(), Lane: "lock", Kind: lab.Note, Woken: turns}, "woken-before-its-turn")
+	b.Event(lab.CaseEvent{At: time.Now(), Lane: "lock", Kind: lab.Note, Woken: turns}, "woken-before-its-turn")
 	b.Evidence(lab.Served, woken, "woken-for-sales", "sales", contenders, "times", woken)
 	if woken > 3*contenders {
 		return lab.Herds.Seen()

@@ -11,12 +11,14 @@ func holderFrozen() lab.Scenario {
 		Name: "holder-frozen-past-lease", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: slices.Concat(
-			lab.Cases(told, "redis-setnx", "redis-rlock", "redis-watchdog", "zk-sequential", "zk-merged", "redlock"),
 			lab.Cases(
-				deaf, "redis-setnx", "redis-setnx-expire", "redis-rlock", "redis-watchdog", "zk-sequential",
+				heedsLoss, "redis-setnx", "redis-rlock", "redis-watchdog", "zk-sequential", "zk-merged", "redlock",
+			),
+			lab.Cases(
+				ignoresLoss, "redis-setnx", "redis-setnx-expire", "redis-rlock", "redis-watchdog", "zk-sequential",
 				"zk-merged", "redlock", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
-			lab.Cases(blind, "redis-setnx", "redis-watchdog", "zk-sequential", "zk-merged", "mysql-table"),
+			lab.Cases(noFence, "redis-setnx", "redis-watchdog", "zk-sequential", "zk-merged", "mysql-table"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {
@@ -44,7 +46,7 @@ func holderFrozen() lab.Scenario {
 			thaw()
 			return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 				a := b.Calls()[0]
-				if b.Case.Variant != told {
+				if b.Case.Variant != heedsLoss {
 					a.Go()
 				}
 				return lateVerdict(b, a)

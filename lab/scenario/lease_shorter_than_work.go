@@ -10,32 +10,18 @@ import (
 
 // The variants of a holder whose lease ends while it works.
 const (
-	told   = "heeds-the-loss"
-	deaf   = "ignores-the-loss"
-	blind  = "ignores-the-loss-no-fence"
-	renews = "renewed"
+	heedsLoss   = "heeds-the-loss"
+	ignoresLoss = "ignores-the-loss"
+	noFence     = "ignores-the-loss-no-fence"
+	renews      = "renewed"
 )
-
-// lateWriter returns the forecast for a holder whose lease ends before it writes.
-func lateWriter(c lab.Case, p lab.Promise) lab.Forecast {
-	switch {
-	case c.Variant == told && p.SignalsLoss:
-		return lab.Forecast{Outcome: lab.Refuses, From: "signals_loss"}
-	case c.Variant == deaf && p.Fenced:
-		return lab.Forecast{Outcome: lab.Refuses, From: "fenced"}
-	case c.Variant == deaf:
-		return lab.Forecast{Outcome: lab.Oversells, From: "fenced: false"}
-	default:
-		return lab.Forecast{Outcome: lab.Oversells, From: "exclusive, while no lease is lost"}
-	}
-}
 
 // lateRequest returns the request of A in a variant.
 func lateRequest(variant string) lab.Request {
 	return lab.Request{
 		Pause:      []string{lab.BeforeWrite},
-		IgnoreLoss: variant == deaf || variant == blind,
-		Unfenced:   variant == blind,
+		IgnoreLoss: variant == ignoresLoss || variant == noFence,
+		Unfenced:   variant == noFence,
 	}
 }
 
@@ -64,9 +50,9 @@ func leaseShorterThanWork() lab.Scenario {
 		Name: "lease-shorter-than-work", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
-			lab.Cases(told, "redis-setnx", "redis-setnx-expire", "redis-setnx-watch"),
-			lab.Cases(deaf, "redis-setnx", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch"),
-			lab.Cases(blind, "redis-setnx"),
+			lab.Cases(heedsLoss, "redis-setnx", "redis-setnx-expire", "redis-setnx-watch"),
+			lab.Cases(ignoresLoss, "redis-setnx", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch"),
+			lab.Cases(noFence, "redis-setnx"),
 			[]lab.Case{
 				{Strategy: "redis-rlock", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
 				{Strategy: "redis-watchdog", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
@@ -106,7 +92,7 @@ func afterTheLease(b *lab.Testbed) lab.Observation {
 	} else {
 		b.Evidence(lab.Waited, took, "let-in-before-write", "after", took)
 	}
-	if b.Case.Variant != told {
+	if b.Case.Variant != heedsLoss {
 		a.Go()
 	}
 	return lateVerdict(b, a)

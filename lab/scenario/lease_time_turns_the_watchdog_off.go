@@ -18,9 +18,9 @@ func leaseTime() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: slices.Concat(
 			lab.Stated(lab.Safe, noLeaseTime, "redis-rlock", "redis-watchdog"),
-			lab.Cases(told, "redis-rlock", "redis-watchdog"),
-			lab.Cases(deaf, "redis-rlock", "redis-watchdog"),
-			lab.Cases(blind, "redis-watchdog"),
+			lab.Cases(heedsLoss, "redis-rlock", "redis-watchdog"),
+			lab.Cases(ignoresLoss, "redis-rlock", "redis-watchdog"),
+			lab.Cases(noFence, "redis-watchdog"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

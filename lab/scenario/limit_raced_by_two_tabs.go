@@ -5,6 +5,7 @@ import (
 
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/loadtest/checkout"
 )
 
 func limitRaced() lab.Scenario {
@@ -26,7 +27,7 @@ func limitRaced() lab.Scenario {
 			s := openPair(b)
 			s.Stock("", 10)
 			s.Limit(2)
-			two := lab.Buy(lab.Line{Quantity: 2})
+			two := lab.Buy(checkout.Line{Quantity: 2})
 			held := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: b.Moving("sell")})
 			tabs := []*lab.Visit{s.Begin(s.first, "A", two)}
 			b.Sprung(held, "first-tab-is-about-to-write")
@@ -41,7 +42,7 @@ func limitRaced() lab.Scenario {
 			for _, tab := range tabs {
 				if tab.Bought() {
 					bought++
-				} else if tab.Reply().Problem() == "limit_reached" {
+				} else if tab.Reply().Problem == "limit_reached" {
 					refused++
 				}
 			}

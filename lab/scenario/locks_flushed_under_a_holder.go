@@ -30,16 +30,16 @@ func locksFlushed() lab.Scenario {
 				{Code: "naive", Variant: flushed, Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "naive", Variant: evicted, Want: lab.Forecast{Outcome: lab.Oversells}},
 			},
-			lab.Cases(told, "redis-rlock", "redis-watchdog", "redlock"),
-			lab.Cases(deaf, "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
+			lab.Cases(heedsLoss, "redis-rlock", "redis-watchdog", "redlock"),
+			lab.Cases(ignoresLoss, "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
 				"redis-rlock", "redis-watchdog", "redlock"),
 			lab.Cases(evictedDeaf, "redis-setnx", "redis-watchdog"),
-			lab.Cases(blind, "redis-setnx", "redis-watchdog"),
+			lab.Cases(noFence, "redis-setnx", "redis-watchdog"),
 			lab.Stated(lab.Safe, oneNodeFlushed, "redlock"),
 		)),
-		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {
+		Predict: func(c lab.Case, p lab.StrategyPromise) lab.Forecast {
 			if c.Variant == evictedDeaf {
-				c.Variant = deaf
+				c.Variant = ignoresLoss
 			}
 			return lateWriter(c, p)
 		},
@@ -53,7 +53,7 @@ func locksFlushed() lab.Scenario {
 				"STOCK_LOCK_WATCHDOG_LEASE=9s", "STOCK_REDLOCK_LEASE=9s")
 			b.Stock(1)
 			r := lateRequest(b.Case.Variant)
-			r.IgnoreLoss = b.Case.Variant != told
+			r.IgnoreLoss = b.Case.Variant != heedsLoss
 			a := b.Begin(apps[0], "A", r).Paused(lab.BeforeWrite)
 			key := lockKey(b.Case.Strategy, b.SKU)
 			switch {
@@ -74,7 +74,7 @@ func locksFlushed() lab.Scenario {
 			}
 			other := b.Sell(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)})
 			b.Require(other.Outcome == loadtest.Accepted, "B is let in, and sells")
-			if b.Case.Variant != told {
+			if b.Case.Variant != heedsLoss {
 				a.Go()
 			}
 			return lateVerdict(b, a)

@@ -40,10 +40,10 @@ func paymentAfterExpiry() lab.Scenario {
 			switch {
 			case !sound || books[""].Sold != 1:
 				return lab.Oversells.Seen()
-			case pay.Reply().Problem() == "reservation_expired":
+			case pay.Reply().Problem == "reservation_expired":
 				return lab.Refuses.Seen()
 			}
-			b.Require(pay.Bought() && pay.Reply().Late, "A is told that its payment was late, and has the unit")
+			b.Require(pay.Bought() && pay.Got().Late, "A is told that its payment was late, and has the unit")
 			return lab.Safe.Seen()
 		},
 	}

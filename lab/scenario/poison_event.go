@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"example.com/stock/lab"
+	"example.com/stock/loadtest/checkout"
 )
 
 // The variants of whose events are looked at.
@@ -29,18 +30,18 @@ func poisonEvent() lab.Scenario {
 			if b.Case.Code != lab.OrderService {
 				return poisonTheQueue(b)
 			}
-			receiver := b.Receive(func(e lab.ShopEvent) int {
+			receiver := b.Receive(func(e checkout.Event) int {
 				if e.Data.SKU == b.SKU && e.Data.Number == 2 {
 					return http.StatusUnprocessableEntity
 				}
 				return 0
 			})
-			s := b.Shop(1, append(lab.Relay(relayLease), lab.Webhook(receiver.Addr)...)...)
+			s := b.Shop(1, append(lab.Relay(relayLease), lab.Webhook(receiver.Addr())...)...)
 			s.Retire()
 			s.Stock("", 5)
 			s.Stock(".b", 5)
 			for _, who := range []string{"A", "B"} {
-				s.Ask(s.Apps[0], who, lab.Buy(one(), lab.Line{SKU: ".b", Quantity: 1}))
+				s.Ask(s.Apps[0], who, lab.Buy(one(), checkout.Line{SKU: ".b", Quantity: 1}))
 			}
 			b.Eventually("the event is refused twice", func() bool { return receiver.Denied() == 2 })
 			if b.Case.Variant == anotherSKU {
@@ -51,7 +52,7 @@ func poisonEvent() lab.Scenario {
 			}
 			b.Eventually("the event is parked", func() bool { return b.Parked() })
 			behind := slices.Contains(receiver.Numbers(""), 3)
-			receiver.Mend()
+			receiver.Accept()
 			b.Run("relay", "retry", b.SKU+"/2")
 			got := receiver.Await("", 3)
 			s.Judge()

@@ -79,9 +79,9 @@ func bothSell(b *lab.Testbed, one, other string) lab.Observation {
 }
 
 // readOf is the event of a read by the lab's own code, just now, of so many units in a server.
-func readOf(who, server string, units int) lab.Event {
+func readOf(who, server string, units int) lab.CaseEvent {
 	n := int64(units)
-	e := lab.Event{At: time.Now(), Lane: who, Kind: lab.Read, Who: who, To: server, Read: &n}
+	e := lab.CaseEvent{At: time.Now(), Lane: who, Kind: lab.Read, Who: who, To: server, Read: &n}
 	if who == server {
 		e.Kind, e.Who, e.To = lab.Note, "", "" // the lab looks
 	}
@@ -89,12 +89,12 @@ func readOf(who, server string, units int) lab.Event {
 }
 
 // writeOf is the event of a write by the lab's own code, just now, which leaves so many units in a server.
-func writeOf(who, server string, units int) lab.Event {
+func writeOf(who, server string, units int) lab.CaseEvent {
 	n := int64(units)
-	return lab.Event{At: time.Now(), Lane: who, Kind: lab.Write, Who: who, To: server, Left: &n}
+	return lab.CaseEvent{At: time.Now(), Lane: who, Kind: lab.Write, Who: who, To: server, Left: &n}
 }
 
 // unlockOf is the event of an unlock by the lab's own code, just now.
-func unlockOf(who string) lab.Event {
-	return lab.Event{At: time.Now(), Lane: who, Kind: lab.Gives, Who: who, To: "redis"}
+func unlockOf(who string) lab.CaseEvent {
+	return lab.CaseEvent{At: time.Now(), Lane: who, Kind: lab.Gives, Who: who, To: "redis"}
 }

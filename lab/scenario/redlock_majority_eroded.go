@@ -24,7 +24,7 @@ func redlockEroded() lab.Scenario {
 				{Code: "mended", Variant: "counts-what-it-renews", Want: lab.Forecast{Outcome: lab.Refuses}},
 			},
 			lab.Stated(lab.Safe, toppedUp, "redlock"),
-			lab.Cases(told, "redlock"), lab.Cases(deaf, "redlock"),
+			lab.Cases(heedsLoss, "redlock"), lab.Cases(ignoresLoss, "redlock"),
 		),
 		Predict: lateWriter,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -33,7 +33,7 @@ func redlockEroded() lab.Scenario {
 				return nodes.erodeNaively()
 			}
 			lease := 60 * time.Second
-			if b.Case.Variant != deaf { // a renewal, after a third, must come before the end of the case
+			if b.Case.Variant != ignoresLoss { // a renewal, after a third, must come before the end of the case
 				lease = 9 * time.Second
 			}
 			apps := b.Apps(2, fmt.Sprintf("STOCK_REDLOCK_LEASE=%v", lease))
@@ -46,7 +46,7 @@ func redlockEroded() lab.Scenario {
 				nodes.forget(2)
 				other := b.Sell(apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)})
 				b.Require(other.Outcome == loadtest.Accepted, "B gets the other majority")
-				if b.Case.Variant == deaf {
+				if b.Case.Variant == ignoresLoss {
 					a.Go()
 				}
 				return lateVerdict(b, a)

@@ -25,11 +25,11 @@ func openRelays(b *lab.Testbed) *relays {
 	}
 	if b.Case.Variant == toWebhook {
 		r.receiver = b.Receive(nil)
-		p, err := wire.Listen(r.receiver.Addr, wire.Protocol{})
+		p, err := wire.Listen(r.receiver.Addr(), wire.Protocol{})
 		b.Must("a proxy before the webhook", err)
 		b.Defer(func() { _ = p.Close() })
 		r.sink, first = p, append(first, lab.Webhook(p.Addr())...)
-		r.env = append(r.env, lab.Webhook(r.receiver.Addr)...)
+		r.env = append(r.env, lab.Webhook(r.receiver.Addr())...)
 	}
 	s := b.Shop(1, first...)
 	s.Retire()

@@ -15,7 +15,6 @@ import (
 
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
-	"example.com/stock/loadtest"
 )
 
 //go:embed text
@@ -146,30 +145,6 @@ func on(store string, cases []lab.Case) []lab.Case {
 		}
 	}
 	return cases
-}
-
-// excludes returns the forecast for two buyers of the last unit on two instances. It follows from the lock's scope.
-func excludes(_ lab.Case, p lab.Promise) lab.Forecast {
-	if p.Scope == loadtest.Cluster {
-		return lab.Forecast{Outcome: lab.Safe, From: "scope: cluster"}
-	}
-	return lab.Forecast{Outcome: lab.Oversells, From: "scope: " + p.Scope}
-}
-
-// freed returns the forecast for a key whose holder has crashed.
-func freed(_ lab.Case, p lab.Promise) lab.Forecast {
-	if d, ok := p.Freed(); ok {
-		return lab.Forecast{Outcome: lab.Delays, Within: d, From: "freed_after_crash_seconds"}
-	}
-	return lab.Forecast{Outcome: lab.Blocks, From: "freed_after_crash_seconds: null"}
-}
-
-// fenced returns the forecast for a late write that only a fence can refuse.
-func fenced(_ lab.Case, p lab.Promise) lab.Forecast {
-	if p.Fenced {
-		return lab.Forecast{Outcome: lab.Refuses, From: "fenced"}
-	}
-	return lab.Forecast{Outcome: lab.Oversells, From: "fenced: false"}
 }
 
 // lockKey returns the key in Redis of a lock of the service.

@@ -22,7 +22,7 @@ func selfDeadlock() lab.Scenario {
 				"zk-sequential", "zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 		),
-		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {
+		Predict: func(c lab.Case, p lab.StrategyPromise) lab.Forecast {
 			switch {
 			case !p.Exclusive:
 				return lab.Forecast{Outcome: lab.Safe, From: "exclusive: false"}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/stock/lab"
+	"example.com/stock/loadtest/checkout"
 )
 
 // ours are the cases of the order service with that outcome, on both stores.
@@ -34,7 +35,7 @@ func openPair(b *lab.Testbed) pair {
 }
 
 // one is a line of one unit of the SKU of the case.
-func one() lab.Line { return lab.Line{Quantity: 1} }
+func one() checkout.Line { return checkout.Line{Quantity: 1} }
 
 // rowIsWaitedFor waits until a transaction of the order service waits for a row of the SKU of the case, as the server
 // has it.

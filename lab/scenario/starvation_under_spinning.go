@@ -20,7 +20,7 @@ func starvation() lab.Scenario {
 			[]lab.Case{{Code: "naive", Variant: "spins", Want: lab.Forecast{Outcome: lab.Starves}}},
 			lab.Cases("", "redis-rlock", "redis-watchdog", "zk-sequential", "zk-merged"),
 		),
-		Predict: func(_ lab.Case, p lab.Promise) lab.Forecast {
+		Predict: func(_ lab.Case, p lab.StrategyPromise) lab.Forecast {
 			if p.Fair {
 				return lab.Forecast{Outcome: lab.Safe, From: "fair"}
 			}

@@ -26,7 +26,7 @@ func sweepersRace() lab.Scenario {
 			s := openPair(b)
 			s.Stock("", 2)
 			// What is given back once too often must be somebody's, or the books alone would refuse it.
-			b.Require(s.Ask(s.first, "B", lab.Keep(time.Hour, one())).Reply().State == "held", "B has a reservation")
+			b.Require(s.Ask(s.first, "B", lab.Keep(time.Hour, one())).Got().State == "held", "B has a reservation")
 			thaw := b.Freeze(s.second)
 			a := s.Ask(s.first, "A", lab.Keep(briefly, one()))
 			// On MySQL the step of the first sweeper is stopped before it locks the row, on Redis before it writes.
@@ -57,7 +57,7 @@ func sweepersRace() lab.Scenario {
 			if !sound || expired != 2 || last.Bought() {
 				return lab.Oversells.Seen()
 			}
-			b.Require(last.Reply().Problem() == "sold_out", "what B keeps is not for sale")
+			b.Require(last.Reply().Problem == "sold_out", "what B keeps is not for sale")
 			return lab.Safe.Seen()
 		},
 	}

@@ -33,7 +33,7 @@ func waitNoConsensus() lab.Scenario {
 			lab.Cases(oneOfTwoDeaf, "redis-setnx", "redis-watchdog"),
 			lab.Cases(oneOfTwoRaw, "redis-setnx", "redis-watchdog"),
 			lab.Stated(lab.Refuses, bothOfTwo, "redis-setnx", "redis-watchdog"))),
-		Predict: func(c lab.Case, p lab.Promise) lab.Forecast {
+		Predict: func(c lab.Case, p lab.StrategyPromise) lab.Forecast {
 			c.Variant = acknowledged(c.Variant)
 			return lateWriter(c, p)
 		},
@@ -43,7 +43,7 @@ func waitNoConsensus() lab.Scenario {
 
 // acknowledged returns the variant of a late writer that a variant is.
 func acknowledged(variant string) string {
-	return map[string]string{oneOfTwo: told, oneOfTwoDeaf: deaf, oneOfTwoRaw: blind}[variant]
+	return map[string]string{oneOfTwo: heedsLoss, oneOfTwoDeaf: ignoresLoss, oneOfTwoRaw: noFence}[variant]
 }
 
 // acknowledgedInVain severs the second replica, lets each A have its lock acknowledged by the first, and kills that one

@@ -14,9 +14,9 @@ func zkSessionExpiry() lab.Scenario {
 		Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
-			lab.Cases(told, "zk-sequential", "zk-merged", "zk-ephemeral"),
-			lab.Cases(deaf, "zk-sequential", "zk-merged", "zk-ephemeral"),
-			lab.Cases(blind, "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Cases(heedsLoss, "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Cases(ignoresLoss, "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Cases(noFence, "zk-sequential", "zk-merged", "zk-ephemeral"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {
@@ -44,7 +44,7 @@ func zkSessionExpiry() lab.Scenario {
 			}
 			seen := lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 				a := b.Calls()[0]
-				if b.Case.Variant != told {
+				if b.Case.Variant != heedsLoss {
 					a.Go()
 				}
 				return lateVerdict(b, a)

@@ -148,7 +148,7 @@ func (r *staleReader) sell() {
 	r.began = time.Now()
 	asks := func(statement string, f func() error) {
 		before := r.e.asked()
-		r.b.EventSaying(lab.Event{At: r.began, Lane: "B", Kind: lab.Note, To: ours.Name}, statement)
+		r.b.EventSaying(lab.CaseEvent{At: r.began, Lane: "B", Kind: lab.Note, To: ours.Name}, statement)
 		r.b.Go(func(context.Context) { r.done <- f() }) // which ends with the session
 		r.b.Eventually("the follower asks the leader", func() bool { return r.e.asked() > before })
 	}
@@ -191,7 +191,7 @@ func (r *staleReader) judge() lab.Observation {
 	waited := time.Since(r.began)
 	switch {
 	case err == zk.ErrBadVersion:
-		refusal := lab.Event{At: time.Now(), Lane: "B", Kind: lab.Refused, Who: "B", To: ours.Name}
+		refusal := lab.CaseEvent{At: time.Now(), Lane: "B", Kind: lab.Refused, Who: "B", To: ours.Name}
 		b.Event(refusal, "bad-version")
 		b.Evidence(lab.Answer, err.Error(), "bad-version")
 		return lab.Refuses.Seen()

@@ -74,6 +74,9 @@ func TestSoak(t *testing.T) {
 
 // An interrupted soak gives its verdict, and nothing stays broken or running.
 func TestAnInterruptEndsWithTheVerdict(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	fault := func(_ time.Duration, text words.Text) {

@@ -85,6 +85,7 @@ type Receiver struct {
 	listener net.Listener
 	server   *http.Server
 	served   chan struct{}
+	answer   func(Event) int
 
 	mu     sync.Mutex
 	events map[string][]Event // by SKU
@@ -94,14 +95,20 @@ type Receiver struct {
 // maxEvent is the longest event that a Receiver takes, in bytes.
 const maxEvent = 1 << 20
 
-// NewReceiver listens on addr, such as 127.0.0.1:9999, and takes events on every path. Close it.
-func NewReceiver(addr string) (*Receiver, error) {
+// NewReceiver listens on addr, such as 127.0.0.1:9999, and takes events on every path. Close it. answer returns the
+// status with which an event is answered; the receiver keeps those that are answered 204. It is called for one event at
+// a time, with Repeat set. A nil answer takes all.
+func NewReceiver(addr string, answer func(Event) (status int)) (*Receiver, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	r := &Receiver{
 		listener: listener, served: make(chan struct{}), events: make(map[string][]Event), seen: make(map[string]bool),
+		answer: answer,
+	}
+	if answer == nil {
+		r.answer = func(Event) int { return http.StatusNoContent }
 	}
 	r.server = &http.Server{Handler: http.HandlerFunc(r.receive), ReadTimeout: 10 * time.Second}
 	go func() {
@@ -135,10 +142,13 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Lock()
 	e.Entry, e.Repeat = "", r.seen[e.ID]
-	r.seen[e.ID] = true
-	r.events[e.Data.SKU] = append(r.events[e.Data.SKU], e)
+	status := r.answer(e)
+	if status == http.StatusNoContent {
+		r.seen[e.ID] = true
+		r.events[e.Data.SKU] = append(r.events[e.Data.SKU], e)
+	}
 	r.mu.Unlock()
-	w.WriteHeader(http.StatusNoContent)
+	w.WriteHeader(status)
 }
 
 // Events returns what has come. An event may come again: delivery is at least once.

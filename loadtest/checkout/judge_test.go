@@ -278,7 +278,7 @@ func TestEventsOfAWebhook(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			receiver, err := checkout.NewReceiver("127.0.0.1:0")
+			receiver, err := checkout.NewReceiver("127.0.0.1:0", nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -61,11 +61,8 @@ func (j *judge) ledgers() {
 				m.units() < 1 && !m.received() {
 				j.fail(CheckLaw, "kind", "sku", sku, "number", m.Number, "kind", m.Kind, "terms", fmt.Sprint(got))
 			}
-			now.Received += m.Received
-			now.Available += m.Available
-			now.Reserved += m.Reserved
-			now.Sold += m.Sold
-			if !now.lawful() {
+			now.Add(m)
+			if !now.Lawful() {
 				j.fail(CheckLaw, "law", "sku", sku, "number", m.Number, "terms", now.terms())
 			}
 			taken[m.Customer] += m.Reserved + m.Sold
@@ -159,10 +156,6 @@ func (j *judge) delivered() {
 			j.fail(CheckKeys, "delivered-unasked", "key", key)
 		}
 	}
-}
-
-func (c Counts) lawful() bool {
-	return c.Received == c.Available+c.Reserved+c.Sold && min(c.Received, c.Available, c.Reserved, c.Sold) >= 0
 }
 
 func (c Counts) terms() string {

@@ -316,13 +316,13 @@ func (s *Shopping) read(ctx context.Context) (moved string, err error) {
 	}
 	for i, customer := range customers {
 		jobs = append(jobs, func(c *loadtest.Client) (err error) {
-			ordersOf[i], err = orders(ctx, c, customer)
+			ordersOf[i], err = ReadOrders(ctx, c, customer)
 			return err
 		})
 	}
 	for i, t := range told {
 		jobs = append(jobs, func(c *loadtest.Client) (err error) {
-			reservations[i], err = reservation(ctx, c, t.Customer, t.ReservationID)
+			reservations[i], err = ReadReservation(ctx, c, t.Customer, t.ReservationID)
 			return err
 		})
 	}
@@ -334,7 +334,7 @@ func (s *Shopping) read(ctx context.Context) (moved string, err error) {
 	jobs = nil
 	for i := range books {
 		jobs = append(jobs, func(c *loadtest.Client) error {
-			now, _, err := counts(ctx, c, books[i].Before.SKU)
+			now, _, err := ReadCounts(ctx, c, books[i].Before.SKU)
 			numbers[i] = now.Number
 			return err
 		})
@@ -384,13 +384,14 @@ func (s *Shopping) each(ctx context.Context, jobs []func(*loadtest.Client) error
 func (s *Shopping) book(ctx context.Context, c *loadtest.Client, before Counts) (b Book, err error) {
 	b.Before = before
 	var guard string
-	if b.After, guard, err = counts(ctx, c, before.SKU); err != nil {
+	if b.After, guard, err = ReadCounts(ctx, c, before.SKU); err != nil {
 		return b, err
 	}
 	if guard != ledgerGuard {
 		return b, fmt.Errorf("%s has no ledger any more (guard %q)", before.SKU, guard)
 	}
-	if b.Movements, err = movements(ctx, c, before.SKU, before.Number, b.After.Number); err != nil || s.feed == nil {
+	b.Movements, err = ReadMovements(ctx, c, before.SKU, before.Number, b.After.Number)
+	if err != nil || s.feed == nil {
 		return b, err
 	}
 	b.Events, err = s.feed.Events(ctx, before.SKU, before.Number)

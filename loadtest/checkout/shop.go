@@ -43,6 +43,20 @@ type Counts struct {
 	Number    uint64 `json:"number"`
 }
 
+// Add adds a movement.
+func (c *Counts) Add(m *Movement) {
+	c.Received += m.Received
+	c.Available += m.Available
+	c.Reserved += m.Reserved
+	c.Sold += m.Sold
+	c.Number = m.Number
+}
+
+// Lawful reports whether received = available + reserved + sold, and no term is below zero.
+func (c *Counts) Lawful() bool {
+	return c.Received == c.Available+c.Reserved+c.Sold && min(c.Received, c.Available, c.Reserved, c.Sold) >= 0
+}
+
 // A Movement is a row of the ledger.
 type Movement struct {
 	SKU       string    `json:"sku"`
@@ -143,8 +157,8 @@ func (r *Record) check() error {
 	return nil
 }
 
-// path returns where an ask is posted.
-func (a *Ask) path() string {
+// Path returns where an ask is posted.
+func (a *Ask) Path() string {
 	switch a.Op {
 	case OpPlace:
 		return "/v1/orders"
@@ -181,14 +195,17 @@ func (a *Ask) body() any {
 // cutOff is the cause of a request that its customer broke off.
 var errCutOff = errors.New("the customer broke the connection off")
 
-// send makes one attempt. With cut, the connection is closed so long after the request was written, or as soon as the
-// reply begins, whichever is first: the service may or may not have done it, and the customer cannot tell.
-func send(ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id string) (r Record) {
+// Send makes one attempt, and returns its record without the times, and the reply. With cut, the connection is closed
+// so long after the request was written, or as soon as the reply begins, whichever is first: the service may or may not
+// have done it, and the customer cannot tell.
+func Send(
+	ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id string,
+) (r Record, got loadtest.Answer) {
 	r.Ask = a
 	text, err := json.Marshal(a.body())
 	if err != nil {
 		r.Outcome, r.Error = Busy, err.Error()
-		return r
+		return r, got
 	}
 	ctx, drop := context.WithCancelCause(ctx)
 	defer drop(nil)
@@ -209,10 +226,10 @@ func send(ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id
 			}
 		}()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL()+a.path(), bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL()+a.Path(), bytes.NewReader(text))
 	if err != nil {
 		r.Outcome, r.Error = Busy, err.Error()
-		return r
+		return r, got
 	}
 	// Without it net/http sends a request with a key a second time by itself, and the history would not know.
 	req.GetBody = nil
@@ -225,6 +242,7 @@ func send(ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id
 		req.Header.Set("Authorization", "Bearer "+c.Token())
 	}
 	reply := c.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply {
+		got = *ans
 		r.read(ans)
 		return loadtest.Reply{}
 	})
@@ -239,7 +257,7 @@ func send(ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id
 	default:
 		r.Outcome, r.Status, r.Error = Unknown, reply.Status, reply.Error
 	}
-	return r
+	return r, got
 }
 
 // read takes what a whole reply says.
@@ -288,8 +306,8 @@ func outcomeOf(p *loadtest.Problem) Outcome {
 	return Refused
 }
 
-// counts reads the counters of a SKU. guard names who sells it.
-func counts(ctx context.Context, c *loadtest.Client, sku string) (out Counts, guard string, err error) {
+// ReadCounts reads the counters of a SKU. guard names who sells it.
+func ReadCounts(ctx context.Context, c *loadtest.Client, sku string) (out Counts, guard string, err error) {
 	var stock struct {
 		Counts
 		Version uint64 `json:"version"`
@@ -313,7 +331,7 @@ func prepare(ctx context.Context, c *loadtest.Client, sku string, units, limit i
 	if err := set(); err != nil {
 		return Counts{}, err
 	}
-	_, guard, err := counts(ctx, c, sku)
+	_, guard, err := ReadCounts(ctx, c, sku)
 	if err == nil && guard != ledgerGuard {
 		if err = c.Call(ctx, http.MethodPost, path+"/adjustments", map[string]any{"delta": 1}, nil); err == nil {
 			err = set()
@@ -325,14 +343,14 @@ func prepare(ctx context.Context, c *loadtest.Client, sku string, units, limit i
 	if err != nil {
 		return Counts{}, err
 	}
-	before, _, err := counts(ctx, c, sku)
+	before, _, err := ReadCounts(ctx, c, sku)
 	return before, err
 }
 
 const pageSize = 1000 // of movements and orders
 
-// movements reads the movements of a SKU with numbers from after+1 to last.
-func movements(ctx context.Context, c *loadtest.Client, sku string, after, last uint64) ([]Movement, error) {
+// ReadMovements reads the movements of a SKU with numbers from after+1 to last.
+func ReadMovements(ctx context.Context, c *loadtest.Client, sku string, after, last uint64) ([]Movement, error) {
 	var list []Movement
 	for after < last {
 		var page struct {
@@ -356,8 +374,8 @@ func movements(ctx context.Context, c *loadtest.Client, sku string, after, last 
 	return list, nil
 }
 
-// orders reads all orders of a customer.
-func orders(ctx context.Context, c *loadtest.Client, customer string) ([]Thing, error) {
+// ReadOrders reads all orders of a customer.
+func ReadOrders(ctx context.Context, c *loadtest.Client, customer string) ([]Thing, error) {
 	var list []Thing
 	for cursor := ""; ; {
 		query := url.Values{"customer": {customer}, "limit": {fmt.Sprint(pageSize)}}
@@ -379,8 +397,8 @@ func orders(ctx context.Context, c *loadtest.Client, customer string) ([]Thing, 
 	}
 }
 
-// reservation reads one reservation; one that is not there has no id.
-func reservation(ctx context.Context, c *loadtest.Client, customer, id string) (out Thing, err error) {
+// ReadReservation reads one reservation. If there is none, the Thing has no id.
+func ReadReservation(ctx context.Context, c *loadtest.Client, customer, id string) (out Thing, err error) {
 	path := "/v1/reservations/" + url.PathEscape(id) + "?" + url.Values{"customer": {customer}}.Encode()
 	err = c.Call(ctx, http.MethodGet, path, nil, &out)
 	var problem *loadtest.Problem

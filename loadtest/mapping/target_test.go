@@ -110,6 +110,9 @@ func (f *foreign) open(t *testing.T, text string) (*mapping.Target, *mapping.Fil
 }
 
 func TestMappedVerdicts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	least := foreignMapping[:strings.Index(foreignMapping, "orders:")]
 	blind := strings.Replace(least, "  remaining: data.after\n", "", 1)
 	// Every fault occurs at the fifth sale.

@@ -143,6 +143,9 @@ func TestAHistoryIsText(t *testing.T) {
 
 // Nothing of it runs in a browser, not even without the policy of the page; and with it nothing runs at all.
 func TestAHistoryRunsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	tab := browsertest.Open(t)
 	const ready = `document.readyState === "complete"`
 	last := ""

@@ -93,7 +93,7 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		t.client.Set(ctx, key+":"+token, "", time.Hour)
 	}
 	if t.ghosts {
-		go time.Sleep(10 * time.Second)
+		go time.Sleep(time.Hour) // longer than the process lives, however busy the computer is
 	}
 	var mail <-chan *redis.Message
 	for held := false; ; {

@@ -279,6 +279,9 @@ func toldByItsOwnClock(t *testing.T, k kind) bool {
 
 // The server is killed under a holder and a waiter of each lock, and comes back.
 func TestServerGoneAndBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	server := stacktest.Server(t, "mysql")
 	migrate(t, server.URL)
@@ -345,6 +348,9 @@ func TestServerGoneAndBack(t *testing.T) {
 // A server that hangs is said to be down, also to a caller that waits for another, and a holder is told before the
 // server can let others in.
 func TestServerPaused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	server := stacktest.Server(t, "mysql")
 	migrate(t, server.URL)

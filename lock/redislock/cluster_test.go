@@ -56,6 +56,9 @@ func all(t testing.TB, c redis.UniversalClient) map[string]lock.Locker {
 }
 
 func TestLocksOnACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	nodes := cluster(t)
 	t.Run("conform", func(t *testing.T) { conformOnACluster(t, nodes) })

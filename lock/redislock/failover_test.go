@@ -83,6 +83,9 @@ func sever(t *testing.T, x *stack.Sentinels) {
 // A replica that has not heard of the lock is promoted: two hold it, and the first does not know. Only the fence
 // tells them apart. A holder whose lease is short enough to be renewed meanwhile is told that it is lost.
 func TestAFailOverThatLosesTheLock(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	x := sentinels(t)
 	// Renewed for the first time long after this test has ended.
@@ -116,6 +119,9 @@ func TestAFailOverThatLosesTheLock(t *testing.T) {
 // With acknowledgements nobody gets a lock that no replica knows, and a lock that one knows outlives its master,
 // with its queue.
 func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	x := sentinels(t)
 	o := redislock.WatchdogOptions{
@@ -157,6 +163,9 @@ func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
 
 // Waiters of all processes are served through a fail-over: none is stuck, whatever was lost.
 func TestWaitersOutliveAFailOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	x := sentinels(t)
 	held := acquire(t, onSentinels(t, x, redislock.WatchdogOptions{}), "k")

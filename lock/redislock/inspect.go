@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -110,7 +111,7 @@ func (r *RLock) Keys(ctx context.Context) ([]string, error) { return scan(ctx, r
 
 func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
-	reply, err := newScript(queueSource+inspectSource).run(ctx, c, names).Slice()
+	reply, err := run(ctx, c, redisscript.New(queueSource+inspectSource), names).Slice()
 	if err != nil {
 		return state, queryError("inspect", names[0], err)
 	}
@@ -145,7 +146,7 @@ func number(v any) int64 {
 }
 
 func evict(ctx context.Context, c redis.UniversalClient, names []string) (lock.Fence, error) {
-	reply, err := newScript(queueSource+evictSource).run(ctx, c, names, grantLease.Milliseconds()).Text()
+	reply, err := run(ctx, c, redisscript.New(queueSource+evictSource), names, grantLease.Milliseconds()).Text()
 	if err != nil {
 		return lock.NoFence, queryError("evict the holder of", names[0], err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -19,7 +20,7 @@ type orphan struct {
 // addOrphan has the orphan deleted as soon as the node answers. One goroutine cleans up a node, however long its list
 // is. After a clean-up without an answer the list stops growing, because the node is asked for no lock until it
 // answers.
-func (n *node) addOrphan(c *cleanup, release *script, o orphan) {
+func (n *node) addOrphan(c *cleanup, release *redisscript.Script, o orphan) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.orphans = append(n.orphans, o)
@@ -32,7 +33,7 @@ func (n *node) addOrphan(c *cleanup, release *script, o orphan) {
 }
 
 // deleteOrphans deletes the orphans of a node. It returns an ErrDown if some are left.
-func (n *node) deleteOrphans(ctx context.Context, release *script) error {
+func (n *node) deleteOrphans(ctx context.Context, release *redisscript.Script) error {
 	if n.silent.Load() {
 		// Ping, because all orphans may have run out, and no other request would notice that the node answers again.
 		if err := n.client.Ping(ctx).Err(); err != nil {
@@ -54,7 +55,7 @@ func (n *node) deleteOrphans(ctx context.Context, release *script) error {
 			if time.Now().After(o.until) {
 				continue
 			}
-			switch err := ownership(release.run(ctx, n.client, []string{o.name}, o.value).Int()); {
+			switch err := ownership(run(ctx, n.client, release, []string{o.name}, o.value).Int()); {
 			case errors.Is(err, lock.ErrDown):
 				n.silent.Store(true)
 				n.putBack(append(again, list[i:]...))

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -46,7 +47,7 @@ func (q *turnstile) pass(d time.Duration) {
 func (q *turnstile) enter(who string) (fence uint64, holder string) {
 	q.Helper()
 	q.asked++
-	reply, err := q.w.enter.run(q.Context(), q.client, q.w.names("k"),
+	reply, err := run(q.Context(), q.client, q.w.enter, q.w.names("k"),
 		"p:1 "+who, time.Minute.Milliseconds(), grantLease.Milliseconds(), q.asked).Result()
 	if err != nil {
 		q.Fatal(err)
@@ -63,7 +64,7 @@ func (q *turnstile) enter(who string) (fence uint64, holder string) {
 
 func (q *turnstile) leave(who string) (what int) {
 	q.Helper()
-	what, err := q.w.leave.run(q.Context(), q.client, q.w.names("k"), "p:1 "+who, grantLease.Milliseconds()).Int()
+	what, err := run(q.Context(), q.client, q.w.leave, q.w.names("k"), "p:1 "+who, grantLease.Milliseconds()).Int()
 	if err != nil {
 		q.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestOnlyTheHolderRenewsAndReleases(t *testing.T) {
 	q := newTurnstile(t)
 	q.enter("a")
 	renew := func(who string) int {
-		n, err := q.w.renew.run(t.Context(), q.client, q.w.names("k")[:1], "p:1 "+who, time.Hour.Milliseconds()).Int()
+		n, err := run(t.Context(), q.client, q.w.renew, q.w.names("k")[:1], "p:1 "+who, time.Hour.Milliseconds()).Int()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,13 +250,13 @@ func TestOnlyTheHolderRenewsAndReleases(t *testing.T) {
 	if n := renew("a"); n != 0 {
 		t.Errorf("renewed when it is free: %d", n)
 	}
-	release := newScript(releaseSource)
+	release := redisscript.New(releaseSource)
 	q.server.Set("lock:{k}", "mine")
 	for _, row := range []struct {
 		value string
 		want  int
 	}{{"other", -1}, {"mine", 1}, {"mine", 0}} {
-		n, err := release.run(t.Context(), q.client, []string{"lock:{k}"}, row.value).Int()
+		n, err := run(t.Context(), q.client, release, []string{"lock:{k}"}, row.value).Int()
 		if err != nil || n != row.want {
 			t.Errorf("released by %s: %d, %v; want %d", row.value, n, err, row.want)
 		}
@@ -291,7 +292,7 @@ func (l *listener) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestAFirstTryDoesNotQueueUp(t *testing.T) {
 	q := newTurnstile(t)
 	q.enter("a")
-	heard := &listener{enter: q.w.enter.digest}
+	heard := &listener{enter: q.w.enter.Digest}
 	q.client.AddHook(heard)
 	got := make(chan error, 1)
 	go func() {

@@ -11,9 +11,7 @@ package redislock
 
 import (
 	"context"
-	"crypto/sha1"
 	_ "embed" // the scripts
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -24,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/rediserr"
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -92,13 +91,13 @@ type attempt struct {
 
 // A call is a script with its keys and arguments.
 type call struct {
-	script *script
+	script *redisscript.Script
 	keys   []string
 	args   []any
 }
 
 func (c call) run(ctx context.Context, client redis.UniversalClient) *redis.Cmd {
-	return c.script.run(ctx, client, c.keys, c.args...)
+	return run(ctx, client, c.script, c.keys, c.args...)
 }
 
 // request runs the acquire script once. The error is a HeldError if another caller holds the key. If the outcome is
@@ -238,69 +237,19 @@ func refusal(name string, err error) error {
 	return lock.Down("ask "+name, err)
 }
 
-// A script is Lua source. Its digest is sent, and the source only if Redis does not know the digest. All its keys are
-// in
-// KEYS and share one slot. A node of a cluster whose slots are being moved can so check whether it has all of them: if
-// it has only some, it answers TRYAGAIN and does nothing.
-type script struct{ source, digest string }
-
-func newScript(source string) *script {
-	sum := sha1.Sum([]byte(source))
-	return &script{source, hex.EncodeToString(sum[:])}
-}
-
-// run runs s once. It repeats a request only if the server cannot have begun it; see retryUnstarted.
-func (s *script) run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) *redis.Cmd {
-	return retryUnstarted(ctx, c, func() *redis.Cmd {
-		reply := s.evalSHA(ctx, c, keys, args)
-		if err := reply.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-			reply = s.eval(ctx, c, keys, args)
-		}
-		return reply
-	})
-}
-
-func (s *script) evalSHA(ctx context.Context, c processor, keys []string, args []any) *redis.Cmd {
-	return s.send(ctx, c, "evalsha", s.digest, keys, args)
-}
-
-func (s *script) eval(ctx context.Context, c processor, keys []string, args []any) *redis.Cmd {
-	return s.send(ctx, c, "eval", s.source, keys, args)
-}
-
-func (s *script) send(ctx context.Context, c processor, command, body string, keys []string, args []any) *redis.Cmd {
-	all := append(make([]any, 0, 3+len(keys)+len(args)), command, body, len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	cmd := redis.NewCmd(ctx, append(all, args...)...)
-	cmd.SetFirstKeyPos(3)
-	_ = c.Process(ctx, once{cmd}) // the error is in cmd, too
-	return cmd
-}
-
-// A processor is a client or a pipeline.
-type processor interface {
-	Process(ctx context.Context, cmd redis.Cmder) error
-}
-
-// once is a command that go-redis sends one time, whatever the client's MaxRetries is.
-//
-// By default go-redis repeats a request that got no answer. For a lock that is wrong: a repeated release finds the key
-// gone and reports a loss, and a repeated eviction takes the lock from the next holder as well. Here the outcome of a
-// request without an answer is unknown, and cleanup.undo takes it back. MOVED and ASK are still followed, because a
-// node that answers so has done nothing.
-type once struct{ *redis.Cmd }
-
-// NoRetry makes go-redis not repeat the command, nor a pipeline that contains it.
-func (once) NoRetry() bool { return true }
-
 // movingPause is the first pause between tries while a slot is moved. movingTime limits the tries. MIGRATE moves ten
 // keys at a time, so the keys of one lock are on different nodes for milliseconds only.
 const (
 	movingPause = 10 * time.Millisecond
 	movingTime  = time.Second
 )
+
+// run runs a script once. It repeats a request only if the server cannot have begun it; see retryUnstarted.
+func run(
+	ctx context.Context, c redis.UniversalClient, s *redisscript.Script, keys []string, args ...any,
+) *redis.Cmd {
+	return retryUnstarted(ctx, c, func() *redis.Cmd { return s.Run(ctx, c, keys, args...) })
+}
 
 // retryUnstarted repeats a request that a node of a cluster refused to begin, because its keys are being moved to
 // another node. It also repeats once if there was no connection, because the cluster may have replaced a dead node.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -78,7 +79,7 @@ type Redlock struct {
 	quorum  int
 	cleanup *cleanup
 
-	releaseScript, renewScript *script
+	releaseScript, renewScript *redisscript.Script
 }
 
 // NewRedlock returns a Redlock on clients, one for each node: at least three, better five. It sends nothing. Each
@@ -95,7 +96,7 @@ func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, er
 	}
 	r := &Redlock{
 		o: o, quorum: quorum(len(clients)), cleanup: newCleanup(),
-		releaseScript: newScript(releaseSource), renewScript: newScript(renewSource),
+		releaseScript: redisscript.New(releaseSource), renewScript: redisscript.New(renewSource),
 	}
 	for i, c := range clients {
 		n := newNode(c, i)
@@ -300,7 +301,7 @@ func (a *redlockAttempt) renew(ctx context.Context) error {
 	sent := time.Now()
 	errs := make([]error, len(a.nodes))
 	a.round(ctx, func(ctx context.Context, i int, n *node) {
-		reply := a.renewScript.run(ctx, n.client, []string{a.name}, a.value, a.o.Lease.Milliseconds())
+		reply := run(ctx, n.client, a.renewScript, []string{a.name}, a.value, a.o.Lease.Milliseconds())
 		errs[i] = ownership(reply.Int())
 		if errs[i] == nil {
 			errs[i] = n.eligible(ctx, a.o.Quarantine)
@@ -380,7 +381,7 @@ func (a *redlockAttempt) release(ctx context.Context) []error {
 		}
 		errs[i] = lock.Down("release", errSilent)
 		if !n.silent.Load() {
-			errs[i] = ownership(a.releaseScript.run(ctx, n.client, []string{a.name}, a.value).Int())
+			errs[i] = ownership(run(ctx, n.client, a.releaseScript, []string{a.name}, a.value).Int())
 		}
 		left := orphan{a.name, a.value, time.Now().Add(a.o.Lease), 1}
 		switch answered := !errors.Is(errs[i], lock.ErrDown); {

@@ -79,6 +79,9 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 // Two of five nodes that hang cost the node time-out, not the client's. With three there is no majority. A request
 // that reached a hanging node is undone when the node goes on.
 func TestRedlockNodesThatHang(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	m := fiveMasters(t)
 	var counted atomic.Int64
@@ -112,6 +115,9 @@ func TestRedlockNodesThatHang(t *testing.T) {
 
 // A node that hangs for longer does not delay every round, and is asked again when it is back.
 func TestRedlockDoesWithoutASilentNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	m := fiveMasters(t)
 	var counted atomic.Int64
@@ -297,6 +303,9 @@ func (s *nodeCounts) forget() {
 }
 
 func TestRedlockRenewal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	m := masterServers.take(t)
 	const lease = 3 * time.Second
@@ -422,6 +431,9 @@ func TestRedlockTopsUp(t *testing.T) {
 // A node that comes back empty does not count until all that it forgot has run out: two such nodes and one more are
 // no majority beside the holder's other three.
 func TestRedlockQuarantine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	m := fiveMasters(t)
 	var n nodeCounts

@@ -47,11 +47,11 @@ func (r replicas) run(
 	// For a pipeline to one node the client does not follow a key that has moved to another node.
 	reply = retryUnstarted(ctx, c, func() *redis.Cmd {
 		reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
-			return call.script.evalSHA(ctx, p, call.keys, call.args)
+			return call.script.EvalSHA(ctx, p, call.keys, call.args)
 		})
 		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
-				return call.script.eval(ctx, p, call.keys, call.args)
+				return call.script.Eval(ctx, p, call.keys, call.args)
 			})
 		}
 		return reply

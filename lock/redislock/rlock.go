@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -74,7 +75,7 @@ type RLock struct {
 	serial  atomic.Uint64
 	wakers  *wakers
 
-	enter, leave, renew *script
+	enter, leave, renew *redisscript.Script
 }
 
 // NewRLock returns an RLock on c. Close it when no lease is held any more.
@@ -87,9 +88,9 @@ func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	return &RLock{
 		server: server{c, lease, nil, newCleanup()},
 		o:      o, process: uuid.NewString(), wakers: newWakers(c, o.Logger),
-		enter: newScript(rlockEnterSource),
-		leave: newScript(rlockLeaveSource),
-		renew: newScript(rlockRenewSource),
+		enter: redisscript.New(rlockEnterSource),
+		leave: redisscript.New(rlockLeaveSource),
+		renew: redisscript.New(rlockRenewSource),
 	}
 }
 

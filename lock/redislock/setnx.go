@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -50,7 +51,7 @@ var (
 type SetNX struct {
 	server
 	o                            SetNXOptions
-	acquireScript, releaseScript *script
+	acquireScript, releaseScript *redisscript.Script
 }
 
 // NewSetNX returns a SetNX on c. Close it when no lease is held any more.
@@ -59,8 +60,8 @@ func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	return &SetNX{
 		server:        server{c, o.Lease, o.Replicas, newCleanup()},
 		o:             o,
-		acquireScript: newScript(acquireSource),
-		releaseScript: newScript(releaseSource),
+		acquireScript: redisscript.New(acquireSource),
+		releaseScript: redisscript.New(releaseSource),
 	}
 }
 

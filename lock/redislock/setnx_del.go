@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -63,5 +64,5 @@ func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.L
 
 // free deletes the key, even if another caller has it.
 func (s *SetNXDel) free(ctx context.Context, name string) error {
-	return ownership(sendOnce(ctx, s.client, "del", name).Int())
+	return ownership(redisscript.Send(ctx, s.client, "del", name).Int())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -46,7 +47,7 @@ type SetNXExpireOptions struct {
 type SetNXExpire struct {
 	variant
 	o             SetNXExpireOptions
-	releaseScript *script
+	releaseScript *redisscript.Script
 
 	mu       sync.Mutex
 	suspects map[string]suspect // by key, until the key is seen with an expiry or another holder
@@ -64,7 +65,7 @@ func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire 
 	def(&o.RepairAfter, time.Second)
 	return &SetNXExpire{
 		variant: newVariant(c, "setnx-expire", o.SetNXOptions), o: o,
-		releaseScript: newScript(releaseSource), suspects: make(map[string]suspect),
+		releaseScript: redisscript.New(releaseSource), suspects: make(map[string]suspect),
 	}
 }
 
@@ -77,7 +78,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*loc
 	// Every try has a value of its own, so that a late release of this one cannot hit the next.
 	name, value := s.name(key), newValue(o)
 	release := func(ctx context.Context) error {
-		return ownership(s.releaseScript.run(ctx, s.client, []string{name}, value).Int())
+		return ownership(run(ctx, s.client, s.releaseScript, []string{name}, value).Int())
 	}
 	sent := time.Now()
 	taken, found, err := setNX(ctx, s.client, name, value, 0)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -116,7 +117,7 @@ func setNX(
 		if lease > 0 {
 			args = append(args, "px", lease.Milliseconds())
 		}
-		set = sendOnce(ctx, p, append(args, "nx")...)
+		set = redisscript.Send(ctx, p, append(args, "nx")...)
 		get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
 		return nil
 	})
@@ -127,10 +128,4 @@ func setNX(
 		return false, keyState{}, err // the key has another type: it is no lock
 	}
 	return false, keyState{get.Val(), pttl.Val()}, nil
-}
-
-func sendOnce(ctx context.Context, c processor, args ...any) *redis.Cmd {
-	cmd := redis.NewCmd(ctx, args...)
-	_ = c.Process(ctx, once{cmd}) // the error is in cmd, too
-	return cmd
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -68,7 +69,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 				return lock.ErrTaken
 			}
 			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-				sendOnce(ctx, p, "del", name)
+				redisscript.Send(ctx, p, "del", name)
 				return nil
 			})
 			return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -48,14 +49,14 @@ func (s *slow) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipel
 var errNoAnswer = errors.New("no answer")
 
 func (s *slow) answer(cmd redis.Cmder) error {
-	if o, ok := cmd.(once); ok {
+	if o, ok := cmd.(redisscript.Once); ok {
 		cmd = o.Cmd
 	}
 	name, args := cmd.Name(), cmd.Args()
 	acquires := name == "set"
 	if name == "evalsha" {
-		acquires = args[1] == newScript(acquireSource).digest ||
-			args[1] == newScript(queueSource+enterSource).digest
+		acquires = args[1] == redisscript.New(acquireSource).Digest ||
+			args[1] == redisscript.New(queueSource+enterSource).Digest
 	}
 	s.mu.Lock()
 	first := acquires && len(s.asked) == 0

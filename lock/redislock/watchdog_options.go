@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -82,7 +83,7 @@ type Watchdog struct {
 	serial   atomic.Uint64
 	notifier *notifier
 
-	enter, leave, renew *script
+	enter, leave, renew *redisscript.Script
 }
 
 // NewWatchdog returns a Watchdog on c. Close it when no lease is held any more.
@@ -99,9 +100,9 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	return &Watchdog{
 		server: server{c, o.Lease, o.Replicas, newCleanup()},
 		o:      o, process: process, notifier: newNotifier(c, process, o.Logger),
-		enter: newScript(queueSource + enterSource),
-		leave: newScript(queueSource + leaveSource),
-		renew: newScript(renewSource),
+		enter: redisscript.New(queueSource + enterSource),
+		leave: redisscript.New(queueSource + leaveSource),
+		renew: redisscript.New(renewSource),
 	}
 }
 

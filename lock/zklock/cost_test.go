@@ -104,6 +104,9 @@ func TestShortWaitsShareAWatch(t *testing.T) {
 }
 
 func TestThousandsLeaveNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
 	var work sync.WaitGroup

@@ -19,6 +19,9 @@ import (
 // nothing. It needs a JDK and Curator's jars (deploy/deps tests), or a folder that has them in $CURATOR_JARS. CI has
 // them.
 func TestExcludesCurator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	home := os.Getenv("CURATOR_JARS")
 	if home == "" {
 		home = "/usr/share/java"

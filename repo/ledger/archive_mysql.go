@@ -42,10 +42,10 @@ func (l *MySQL) Archived(ctx context.Context) (last order.Part, now time.Time, e
 	return last, now, err
 }
 
-// Shelves is one round trip.
-func (l *MySQL) Shelves(
+// Positions is one round trip.
+func (l *MySQL) Positions(
 	ctx context.Context, cursor string, limit int,
-) (page []order.Shelf, next string, err error) {
+) (page []order.Position, next string, err error) {
 	if err := repo.CheckLimit(limit); err != nil {
 		return nil, "", err
 	}
@@ -54,7 +54,7 @@ func (l *MySQL) Shelves(
 		" LEFT JOIN deliveries AS d ON d.sku = s.sku WHERE s.sku > ? AND s.guard = ? AND s.number > 0"+
 		" ORDER BY s.sku LIMIT ?", cursor, order.Guard, limit)
 	err = l.read(ctx, "read SKUs", "archive", &q, func(rows *sql.Rows) error {
-		var s order.Shelf
+		var s order.Position
 		err := rows.Scan(&s.SKU, &s.Number, &s.Fence)
 		page = append(page, s)
 		return err

@@ -60,11 +60,11 @@ func (l *Redis) scan(
 	return names, next, err
 }
 
-// Shelves is one round trip for about limit keys of the server, of whatever kind, and one more if there are SKUs among
+// Positions is one round trip for about limit keys of the server, of any kind, and one more if there are SKUs among
 // them.
-func (l *Redis) Shelves(
+func (l *Redis) Positions(
 	ctx context.Context, cursor string, limit int,
-) (page []order.Shelf, next string, err error) {
+) (page []order.Position, next string, err error) {
 	const doing = "read SKUs"
 	if cursor == "" {
 		cursor = "0"
@@ -87,7 +87,7 @@ func (l *Redis) Shelves(
 		return nil, "", err
 	}
 	for i, name := range names {
-		s := order.Shelf{Delivered: order.Delivered{SKU: service.SKU(name)}}
+		s := order.Position{Delivered: order.Delivered{SKU: service.SKU(name)}}
 		if v := values[i].Val(); v[0] != nil {
 			f := repo.Fields{Key: deliveredKey(s.SKU), Values: v}
 			s.Number, s.Fence = f.Natural(0), f.Natural(1)

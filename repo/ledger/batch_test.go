@@ -69,7 +69,7 @@ func (c *tally) Due(ctx context.Context, limit int) ([]orders.Reservation, error
 	return due, err
 }
 
-func (c *tally) Batch(ctx context.Context, steps []orders.Request) []orders.Outcome {
+func (c *tally) Batch(ctx context.Context, steps []orders.Request) []orders.StepResult {
 	c.calls = append(c.calls, fmt.Sprintf("step of %d", len(steps)))
 	return c.books.Batch(ctx, steps)
 }
@@ -216,7 +216,7 @@ func (g *tries) next() (t try) {
 var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`)
 
 // told is what a step was told, without what differs between the two sides.
-func (g *tries) told(side int, o orders.Outcome) string {
+func (g *tries) told(side int, o orders.StepResult) string {
 	told := fmt.Sprintf("%s %v %v", o.Reply, o.Replayed, o.Err)
 	told = strings.ReplaceAll(told, string(g.skus[side]), "sku")
 	return moment.ReplaceAllString(told, "then")
@@ -271,8 +271,8 @@ func TestABatchIsItsStepsOneByOne(t *testing.T) {
 					}
 					one, other := journal(t, d, a), journal(t, d, b)
 					for i := range one {
-						wrote := orders.Outcome{Reply: text(one[i])}
-						if x, y := g.told(0, wrote), g.told(1, orders.Outcome{Reply: text(other[i])}); x != y {
+						wrote := orders.StepResult{Reply: text(one[i])}
+						if x, y := g.told(0, wrote), g.told(1, orders.StepResult{Reply: text(other[i])}); x != y {
 							t.Fatalf("seed %d: movement %s, one by one %s", seed, y, x)
 						}
 					}
@@ -282,8 +282,8 @@ func TestABatchIsItsStepsOneByOne(t *testing.T) {
 	}
 }
 
-func outcome(reply []byte, replayed bool, err error) orders.Outcome {
-	return orders.Outcome{Reply: reply, Replayed: replayed, Err: err}
+func outcome(reply []byte, replayed bool, err error) orders.StepResult {
+	return orders.StepResult{Reply: reply, Replayed: replayed, Err: err}
 }
 
 // mustWrite makes a strategy the guard of a SKU.
@@ -389,7 +389,7 @@ func TestLedgerBatchAfterADeadlock(t *testing.T) {
 	if err := other.Exec(key, steps[20].About.Key.ID).Error; err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan []orders.Outcome, 1)
+	done := make(chan []orders.StepResult, 1)
 	go func() { done <- d.books.(orders.Batcher).Batch(short(t), steps) }()
 	deadlockWith(t, dsn, other, "INSERT INTO idempotency_keys")
 	for i, o := range <-done {
@@ -443,7 +443,7 @@ func TestLedgerBatchKeyOfAnotherSKU(t *testing.T) {
 					two[i].About.Key = one[7-i].About.Key
 				}
 				var all sync.WaitGroup
-				var outcomes [2][]orders.Outcome
+				var outcomes [2][]orders.StepResult
 				for i, steps := range [][]orders.Request{one, two} {
 					all.Go(func() { outcomes[i] = d.books.(orders.Batcher).Batch(short(t), steps) })
 				}

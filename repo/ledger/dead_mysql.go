@@ -20,7 +20,7 @@ type deadRow struct {
 	Attempts int       `gorm:"column:attempts"`
 	Reason   string    `gorm:"column:reason"`
 	ParkedAt time.Time `gorm:"column:parked_at"`
-	Verdict  string    `gorm:"column:verdict"`
+	Decision string    `gorm:"column:verdict"`
 }
 
 func (deadRow) TableName() string { return "dead_letters" }
@@ -62,14 +62,14 @@ func (l *MySQL) Parked(ctx context.Context, after service.SKU, limit int) ([]ord
 	for i, r := range rows {
 		letters[i] = order.DeadLetter{
 			SKU: service.SKU(r.SKU), Number: r.Number, Attempts: r.Attempts, Reason: r.Reason, ParkedAt: r.ParkedAt,
-			Verdict: order.Verdict(r.Verdict),
+			Decision: order.Decision(r.Decision),
 		}
 	}
 	return letters, nil
 }
 
 // Decide is one round trip.
-func (l *MySQL) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Verdict) error {
+func (l *MySQL) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Decision) error {
 	const doing = "decide on a dead letter"
 	changed := int64(0)
 	err := l.deadLetter(ctx, doing, func(db *gorm.DB) *gorm.DB {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
@@ -31,13 +32,13 @@ var deadParkSource string
 var deadDecideSource string
 
 var (
-	deadParkScript   = repo.NewScript(deadParkSource)
-	deadDecideScript = repo.NewScript(deadDecideSource)
+	deadParkScript   = redisscript.New(deadParkSource)
+	deadDecideScript = redisscript.New(deadDecideSource)
 )
 
 // Park is one round trip.
 func (l *Redis) Park(ctx context.Context, d order.DeadLetter) error {
-	d.ParkedAt, d.Verdict = time.Time{}, order.Undecided
+	d.ParkedAt, d.Decision = time.Time{}, order.Undecided
 	text, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("encode a dead letter: %w", err)
@@ -78,7 +79,7 @@ func (l *Redis) Parked(ctx context.Context, after service.SKU, limit int) ([]ord
 }
 
 // Decide is two round trips, and two more for each change that comes between them.
-func (l *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Verdict) error {
+func (l *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Decision) error {
 	const doing = "decide on a dead letter"
 	for range repo.Attempts {
 		old, err := l.deadLetter(ctx, doing, sku)
@@ -95,7 +96,7 @@ func (l *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v or
 		fresh := ""
 		if v != order.Settled {
 			stamp, _, _ := strings.Cut(old, " ")
-			letter.ParkedAt, letter.Verdict = time.Time{}, v
+			letter.ParkedAt, letter.Decision = time.Time{}, v
 			text, err := json.Marshal(letter)
 			if err != nil {
 				return fmt.Errorf("encode a dead letter: %w", err)

@@ -48,7 +48,7 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		if err := dead.Park(short(t), want); err != nil {
 			t.Fatal(err)
 		}
-		for _, verdict := range []orders.Verdict{orders.Undecided, orders.Resend, orders.Resend, orders.Skip} {
+		for _, verdict := range []orders.Decision{orders.Undecided, orders.Resend, orders.Resend, orders.Skip} {
 			if verdict != orders.Undecided {
 				if err := dead.Decide(short(t), "a", big, verdict); err != nil {
 					t.Fatal(err)
@@ -58,7 +58,7 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 			if len(got) != 1 || time.Since(got[0].ParkedAt).Abs() > time.Minute {
 				t.Fatalf("parked: %+v", got)
 			}
-			want.ParkedAt, want.Verdict = got[0].ParkedAt, verdict
+			want.ParkedAt, want.Decision = got[0].ParkedAt, verdict
 			if got[0] != want {
 				t.Errorf("after %q: %+v, want %+v", verdict, got[0], want)
 			}
@@ -67,7 +67,7 @@ func TestADeadLetterIsKeptUntilItIsSettled(t *testing.T) {
 		if err := dead.Park(short(t), want); err != nil {
 			t.Fatal(err)
 		}
-		if got := parked(t, dead, "", 10); len(got) != 1 || got[0].Number != 7 || got[0].Verdict != orders.Undecided {
+		if got := parked(t, dead, "", 10); len(got) != 1 || got[0].Number != 7 || got[0].Decision != orders.Undecided {
 			t.Errorf("parked anew: %+v, want number 7 alone, undecided", got)
 		}
 		if err := dead.Decide(short(t), "a", 7, orders.Settled); err != nil {
@@ -89,13 +89,13 @@ func TestAVerdictIsAboutOneEvent(t *testing.T) {
 			sku    service.SKU
 			number uint64
 		}{{"a", 4}, {"a", 6}, {"A", 5}, {"b", 5}} {
-			for _, v := range []orders.Verdict{orders.Skip, orders.Settled} {
+			for _, v := range []orders.Decision{orders.Skip, orders.Settled} {
 				if err := dead.Decide(short(t), c.sku, c.number, v); !errors.Is(err, orders.ErrNoDeadLetter) {
 					t.Errorf("%q on %s/%d: %v, want ErrNoDeadLetter", v, c.sku, c.number, err)
 				}
 			}
 		}
-		if got := parked(t, dead, "", 10); len(got) != 1 || got[0].Verdict != orders.Undecided {
+		if got := parked(t, dead, "", 10); len(got) != 1 || got[0].Decision != orders.Undecided {
 			t.Errorf("%+v, want one, undecided", got)
 		}
 	})

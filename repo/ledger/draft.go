@@ -62,8 +62,8 @@ func newDraft() *draft {
 var errElsewhere = errors.New("it is about other SKUs, too")
 
 // all makes the steps, one after the other.
-func (d *draft) all(steps []order.Request) []order.Outcome {
-	outcomes := make([]order.Outcome, len(steps))
+func (d *draft) all(steps []order.Request) []order.StepResult {
+	outcomes := make([]order.StepResult, len(steps))
 	for i, step := range steps {
 		outcomes[i] = d.step(step)
 	}
@@ -71,7 +71,7 @@ func (d *draft) all(steps []order.Request) []order.Outcome {
 }
 
 // step makes one step. If it is refused nothing has changed.
-func (d *draft) step(r order.Request) (out order.Outcome) {
+func (d *draft) step(r order.Request) (out order.StepResult) {
 	about := r.About
 	if k := d.keys[about.Key.ID]; k != nil && about.Key.ID != "" {
 		out.Reply, out.Replayed, out.Err = k.replay(about.Key)
@@ -79,18 +79,18 @@ func (d *draft) step(r order.Request) (out order.Outcome) {
 	}
 	stock, state, err := d.state(about)
 	if err != nil {
-		return order.Outcome{Err: err}
+		return order.StepResult{Err: err}
 	}
 	c, err := r.Decide(state)
 	if err != nil || empty(c) {
-		return order.Outcome{Err: err}
+		return order.StepResult{Err: err}
 	}
 	movements, err := post(stock, d.now, c)
 	if err != nil {
-		return order.Outcome{Err: err}
+		return order.StepResult{Err: err}
 	}
 	d.keep(about, stock, movements, c)
-	return order.Outcome{Reply: c.Reply}
+	return order.StepResult{Reply: c.Reply}
 }
 
 // state is what a step reads, and copies of the stock that it may change.

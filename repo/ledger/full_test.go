@@ -295,6 +295,9 @@ func TestProbesLeaveNothing(t *testing.T) {
 
 // A COMMIT that waits for an operator's lock and gives up is rolled back: LockWaitTimeout is NotCommitted.
 func TestACommitThatGivesUpIsRolledBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	db := migrated(t, stacktest.MariaDB(t))
 	pool, err := db.DB()

@@ -39,8 +39,8 @@ func (k *known) replay(key order.Key) (reply []byte, replayed bool, err error) {
 }
 
 // outcomeOf puts the results of a Step into an Outcome.
-func outcomeOf(reply []byte, replayed bool, err error) order.Outcome {
-	return order.Outcome{Reply: reply, Replayed: replayed, Err: err}
+func outcomeOf(reply []byte, replayed bool, err error) order.StepResult {
+	return order.StepResult{Reply: reply, Replayed: replayed, Err: err}
 }
 
 // reach returns the SKUs that a step may change: those it is about, and those of the order and of the reservation that
@@ -101,16 +101,11 @@ func (s *shelf) refuse(fence uint64) error {
 
 // move adds m to the level.
 func (s *shelf) move(m order.Movement) error {
-	s.Received += m.Received
-	s.Available += m.Available
-	s.Reserved += m.Reserved
-	s.Sold += m.Sold
 	if m.Number != s.Number+1 {
 		return fmt.Errorf("movement %d of %s follows movement %d", m.Number, m.SKU, s.Number)
 	}
-	s.Number = m.Number
-	if s.Received != s.Available+s.Reserved+s.Sold || min(s.Received, s.Available, s.Reserved, s.Sold) < 0 {
-		return fmt.Errorf("movement %d of %s would leave %+v, which breaks the law", m.Number, m.SKU, s.Level)
+	if err := s.Apply(m); err != nil {
+		return fmt.Errorf("movement %d of %s: %w", m.Number, m.SKU, err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
@@ -17,7 +18,7 @@ import (
 //go:embed delivered.lua
 var ledgerDeliveredLua string
 
-var ledgerDeliveredScript = repo.NewScript(ledgerDeliveredLua)
+var ledgerDeliveredScript = redisscript.New(ledgerDeliveredLua)
 
 var _ order.Outbox = (*Redis)(nil)
 

@@ -226,7 +226,7 @@ func (l *Redis) texts(
 	return keys, texts, err
 }
 
-// Forget does nothing: Redis itself removes a key when it is old. See KeepKeysFor.
+// Forget does nothing: Redis itself removes a key when it is old. See [repo.Redis.KeepKeysFor].
 func (l *Redis) Forget(context.Context, time.Duration, int) (int, error) { return 0, nil }
 
 // The interfaces of package order that Redis implements.

@@ -84,7 +84,7 @@ func (l *MySQL) Step(
 			outcomes, err = l.batch(ctx, one, access{keys: true, create: true})
 		}
 		if err != nil {
-			outcomes = []order.Outcome{{Err: err}}
+			outcomes = []order.StepResult{{Err: err}}
 		}
 		err = outcomes[0].Err
 		how.keys = how.keys || errors.Is(err, errKeyTaken)
@@ -97,13 +97,13 @@ func (l *MySQL) Step(
 
 // Batch makes the steps in one transaction. See MySQL for its round trips. If the server refuses what is written
 // for the sake of one step, it makes each in a transaction of its own.
-func (l *MySQL) Batch(ctx context.Context, steps []order.Request) []order.Outcome {
+func (l *MySQL) Batch(ctx context.Context, steps []order.Request) []order.StepResult {
 	outcomes, err := l.batch(ctx, steps, access{})
 	if errors.Is(err, errKeyTaken) {
 		outcomes, err = l.batch(ctx, steps, access{keys: true})
 	}
 	if err != nil {
-		outcomes = make([]order.Outcome, len(steps))
+		outcomes = make([]order.StepResult, len(steps))
 	}
 	for i := range steps {
 		switch {
@@ -133,7 +133,7 @@ type access struct {
 // batch is the transaction of Step and Batch. The error is of all steps.
 func (l *MySQL) batch(
 	ctx context.Context, steps []order.Request, how access,
-) (outcomes []order.Outcome, err error) {
+) (outcomes []order.StepResult, err error) {
 	const doing = "step of the ledger"
 	s := scopeOf(steps)
 	key := "step"
@@ -173,7 +173,7 @@ func (l *MySQL) batch(
 
 // recall looks for the keys of the steps that were refused. Where one is there, the step is a repeat. A key with which
 // another step of the batch was made was not there.
-func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []order.Outcome) {
+func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []order.StepResult) {
 	made := map[string]bool{}
 	for i, out := range outcomes {
 		key := steps[i].About.Key.ID

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/service"
@@ -35,7 +36,7 @@ import (
 //   - ledger:due: a sorted set of the ids of reservations that are held, by when they expire.
 //   - ledger:behind: a set, sorted by name, of the SKUs with movements that were not delivered.
 //   - ledger:archived: the last part that was archived.
-//   - ledger:key:<id>: fingerprint and reply of an idempotency key, for KeepKeys.
+//   - ledger:key:<id>: fingerprint and reply of an idempotency key, as long as [repo.Redis.KeepKeysFor] says.
 //
 // Step is optimistic: one script reads, decide runs here, and another script writes all changes if all that was read is
 // as it was. Otherwise the step begins again, after a random pause. Steps of one process with the same SKU take turns
@@ -65,14 +66,7 @@ func NewRedis(r *repo.Redis) (*Redis, error) {
 			" nodes, which no script changes in one step; use one master, with Sentinel if need be, or MySQL: %w",
 			errors.ErrUnsupported)
 	}
-	return &Redis{redis: r, keepKeys: repo.KeepKeys}, nil
-}
-
-// KeepKeysFor sets how long Redis keeps an idempotency key from now on, instead of KeepKeys. It is to be called before
-// the first step, and returns l.
-func (l *Redis) KeepKeysFor(d time.Duration) *Redis {
-	l.keepKeys = d
-	return l
+	return &Redis{redis: r}, nil
 }
 
 const (
@@ -102,11 +96,11 @@ var ledgerPageLua string
 var ledgerPolicyLua string
 
 var (
-	ledgerReadScript   = repo.NewScript(ledgerReadLua)
-	ledgerWriteScript  = repo.NewScript(ledgerWriteLua)
-	ledgerDueScript    = repo.NewScript(ledgerDueLua)
-	ledgerPageScript   = repo.NewScript(ledgerPageLua)
-	ledgerPolicyScript = repo.NewScript(ledgerPolicyLua)
+	ledgerReadScript   = redisscript.New(ledgerReadLua)
+	ledgerWriteScript  = redisscript.New(ledgerWriteLua)
+	ledgerDueScript    = redisscript.New(ledgerDueLua)
+	ledgerPageScript   = redisscript.New(ledgerPageLua)
+	ledgerPolicyScript = redisscript.New(ledgerPolicyLua)
 )
 
 const (
@@ -167,10 +161,10 @@ func (l *Redis) Step(
 }
 
 // Batch makes the steps with one script that reads and one that writes. See Redis for its round trips.
-func (l *Redis) Batch(ctx context.Context, steps []order.Request) []order.Outcome {
+func (l *Redis) Batch(ctx context.Context, steps []order.Request) []order.StepResult {
 	outcomes, err := l.batch(ctx, steps)
 	if err != nil {
-		outcomes = make([]order.Outcome, len(steps))
+		outcomes = make([]order.StepResult, len(steps))
 	}
 	for i := range steps {
 		switch {
@@ -201,7 +195,7 @@ func ofOneStep(err error) bool {
 }
 
 // batch makes steps, again if others were faster. The error is of all of them.
-func (l *Redis) batch(ctx context.Context, steps []order.Request) ([]order.Outcome, error) {
+func (l *Redis) batch(ctx context.Context, steps []order.Request) ([]order.StepResult, error) {
 	const doing = "step of the ledger"
 	if ctx.Err() != nil {
 		return nil, repo.CtxEnded(ctx, doing)
@@ -250,7 +244,7 @@ func (l *Redis) takeTurn(ctx context.Context, skus []service.SKU) (leave func(),
 }
 
 // try makes steps once.
-func (l *Redis) try(ctx context.Context, s scope, steps []order.Request) ([]order.Outcome, error) {
+func (l *Redis) try(ctx context.Context, s scope, steps []order.Request) ([]order.StepResult, error) {
 	seen, err := l.see(ctx, s)
 	if err != nil {
 		return nil, err
@@ -260,7 +254,7 @@ func (l *Redis) try(ctx context.Context, s scope, steps []order.Request) ([]orde
 	if d.unchanged() {
 		return outcomes, nil
 	}
-	w := &redisStep{until: d.now.Add(stepWithin), keepKeys: l.keepKeys, index: map[string]int{}}
+	w := &redisStep{until: d.now.Add(stepWithin), keepKeys: l.redis.KeepKeys(), index: map[string]int{}}
 	w.compare(s, seen)
 	w.stock(seen)
 	w.records(d)
@@ -513,7 +507,9 @@ func (w *redisStep) records(d *draft) {
 }
 
 // read runs a script that only reads, or that may be repeated: a lost reply is lock.ErrDown.
-func (l *Redis) read(ctx context.Context, doing string, s repo.Script, keys []string, args ...any) ([]any, error) {
+func (l *Redis) read(
+	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
+) ([]any, error) {
 	reply, err := l.redis.Run(ctx, doing, s, keys, args...)
 	if errors.Is(err, service.ErrOutcomeUnknown) {
 		err = repo.IdempotentFailure(ctx, doing, err)

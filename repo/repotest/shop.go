@@ -74,7 +74,7 @@ func Want(t *testing.T, s Shop, stock service.Stock) {
 	}
 }
 
-// A Recorder is what both stores are for a service.Keeper.
+// A Recorder is what both stores are for a service.DataCheck.
 type Recorder interface {
 	service.Origins
 	service.Memory

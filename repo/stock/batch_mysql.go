@@ -21,7 +21,7 @@ import (
 //
 // If the INSERT is refused because of one order, whose id is taken, say, the transaction is rolled back and the orders
 // are written singly, each in a transaction of its own and in the same order.
-func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.Result, error) {
+func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.BatchResult, error) {
 	if len(orders) == 0 {
 		return nil, nil
 	}
@@ -39,13 +39,13 @@ func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Orde
 		return results, err
 	}
 	if len(orders) == 1 {
-		return []service.Result{{Order: orders[0], Err: err}}, nil
+		return []service.BatchResult{{Order: orders[0], Err: err}}, nil
 	}
-	results = make([]service.Result, 0, len(orders))
+	results = make([]service.BatchResult, 0, len(orders))
 	for i := range orders {
 		one, err := m.batch(ctx, doing, version, orders[i:i+1])
 		if err != nil {
-			one = []service.Result{{Order: orders[i], Err: err}}
+			one = []service.BatchResult{{Order: orders[i], Err: err}}
 		} else if version != 0 && one[0].Err == nil {
 			version++
 		}
@@ -57,7 +57,7 @@ func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Orde
 // batch is the transaction of Batch.
 func (m *MySQL) batch(
 	ctx context.Context, doing string, version uint64, orders []service.Order,
-) (results []service.Result, err error) {
+) (results []service.BatchResult, err error) {
 	err = m.InTwo(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
 		row, now, err := lockRow(tx, orders[0].SKU)
 		if err != nil {
@@ -102,9 +102,9 @@ func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error
 // order as batch.lua.
 func plan(
 	row stockRow, now time.Time, version uint64, orders []service.Order,
-) (results []service.Result, sold []service.Order) {
+) (results []service.BatchResult, sold []service.Order) {
 	changed := version != 0 && version != row.Version
-	results, sold = make([]service.Result, len(orders)), make([]service.Order, 0, len(orders))
+	results, sold = make([]service.BatchResult, len(orders)), make([]service.Order, 0, len(orders))
 	for i, o := range orders {
 		o.Remaining = 0
 		var err error
@@ -125,7 +125,7 @@ func plan(
 			err = service.ErrSettled
 		}
 		if err != nil {
-			results[i] = service.Result{Order: orders[i], Err: err}
+			results[i] = service.BatchResult{Order: orders[i], Err: err}
 			continue
 		}
 		o.Read, o.Remaining, o.Version, o.Epoch = row.Quantity, row.Quantity-o.Quantity, row.Version, row.Epoch

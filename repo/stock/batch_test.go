@@ -42,7 +42,7 @@ func unread(sku service.SKU, quantity int64) service.Order {
 	return o
 }
 
-func mustBatch(t testing.TB, s shop, version uint64, orders ...service.Order) []service.Result {
+func mustBatch(t testing.TB, s shop, version uint64, orders ...service.Order) []service.BatchResult {
 	t.Helper()
 	results, err := s.Batch(short(t), version, orders)
 	if err != nil || len(results) != len(orders) {
@@ -304,7 +304,7 @@ func batchMany(t *testing.T, s shop, sku service.SKU) {
 					return
 				}
 				one, err := s.Deduct(short(t), unread(sku, 1))
-				for _, r := range append(results, service.Result{Order: one, Err: err}) {
+				for _, r := range append(results, service.BatchResult{Order: one, Err: err}) {
 					if r.Err == nil {
 						mu.Lock()
 						sold += r.Order.Quantity
@@ -451,7 +451,7 @@ func TestBatchAfterADeadlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	type answer struct {
-		results []service.Result
+		results []service.BatchResult
 		err     error
 	}
 	done := make(chan answer, 1)
@@ -484,7 +484,7 @@ func TestABatchThatIsHeldTooLong(t *testing.T) {
 	late.ID = uuid.NewString() // of another version: the order's own time counts
 	late.CreatedAt = time.Now().Add(time.Second - stock.KeepOrders/2)
 	held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
-	done := make(chan []service.Result, 1)
+	done := make(chan []service.BatchResult, 1)
 	go func() {
 		defer close(done)
 		results, err := through.Batch(short(t), 0, []service.Order{unread(sku, 1), late})

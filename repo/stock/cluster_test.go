@@ -305,6 +305,9 @@ func TestMigrationUnderLoad(t *testing.T) {
 
 // The same by redis-cli, which asks for batches of one key here.
 func TestReshardUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	cli, err := exec.LookPath("redis-cli")
 	if err != nil {

@@ -117,6 +117,9 @@ var hostile = map[string]string{
 
 // Whatever the defaults of the server are, sales one after the other lose nothing, and every clause holds.
 func TestHostileDefaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	server := stacktest.MariaDB(t)
 	admin, err := sql.Open("mysql", strings.Replace(server, "/stock", "/", 1)+"?autocommit=1")

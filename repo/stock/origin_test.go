@@ -217,13 +217,13 @@ func TestALostReplyLeavesNoStoreUnseeded(t *testing.T) {
 func seededAfter(t *testing.T, s bareStore, fault wire.Action, n int) bool {
 	t.Helper()
 	s.clear(t)
-	instance := func() *service.Keeper {
-		return service.NewKeeper(service.KeeperConfig{
+	instance := func() *service.DataCheck {
+		return service.NewDataCheck(service.DataCheckConfig{
 			Name: "store", Place: "here", Origins: s.broken.(recorder), Changed: func(error) {},
 			Seed: service.Seed{SKU: "first", Quantity: 10},
 		})
 	}
-	check := func(k *service.Keeper) {
+	check := func(k *service.DataCheck) {
 		t.Helper()
 		stacktest.Eventually(t, time.Minute, "the store is up", func() (bool, string) {
 			ctx, cancel := contextOf(t, 20*time.Second)

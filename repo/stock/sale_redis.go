@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )
@@ -72,16 +73,16 @@ func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 
 // write writes o if the stock still has that version; "" stands for any.
 func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
-	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), writeArgs(o, version)...)
+	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), r.writeArgs(o, version)...)
 	return err
 }
 
 // writeArgs returns the arguments of write.lua.
-func writeArgs(o service.Order, version string) []any {
+func (r *Redis) writeArgs(o service.Order, version string) []any {
 	return []any{
 		repo.Decimal(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
 		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint,
-		repo.KeepKeys.Milliseconds(),
+		r.KeepKeys().Milliseconds(),
 	}
 }
 
@@ -94,7 +95,7 @@ func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	const doing = "deduct"
 	reply, err := r.Run(ctx, doing, deductScript, keyedSaleKeys(o),
 		decimalOrAny(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
-		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, repo.KeepKeys.Milliseconds())
+		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, r.KeepKeys().Milliseconds())
 	if err != nil {
 		return o, err
 	}
@@ -138,14 +139,14 @@ var findLua string
 var raiseLua string
 
 var (
-	writeScript  = repo.NewScript(refuseLua + writeLua)
-	deductScript = repo.NewScript(refuseLua + deductLua)
-	refillScript = repo.NewScript(refillLua)
-	setScript    = repo.NewScript(setLua)
-	ordersScript = repo.NewScript(ordersLua)
-	settleScript = repo.NewScript(settleLua)
-	findScript   = repo.NewScript(findLua)
-	raiseScript  = repo.NewScript(raiseLua)
+	writeScript  = redisscript.New(refuseLua + writeLua)
+	deductScript = redisscript.New(refuseLua + deductLua)
+	refillScript = redisscript.New(refillLua)
+	setScript    = redisscript.New(setLua)
+	ordersScript = redisscript.New(ordersLua)
+	settleScript = redisscript.New(settleLua)
+	findScript   = redisscript.New(findLua)
+	raiseScript  = redisscript.New(raiseLua)
 )
 
 // An order in Redis is JSON. What the script of Deduct finds out comes first, so that the script can put it there

@@ -588,6 +588,9 @@ func semisync(t *testing.T) string {
 // A COMMIT that is in the binary log and waits for a replica: nobody sees the order, whose client was told that the
 // outcome is unknown, and it will be there. Nobody is told that it is absent.
 func TestSettleWaitsForTheReplica(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	dsn := semisync(t)
 	db := migrated(t, dsn)

@@ -20,7 +20,7 @@ import (
 //   - stock:{<sku>}:orders: a list, which begins with the number of the epoch and then has its orders as they were
 //     written. When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
 //   - stock:{<sku>}:key:<digest>: the order that was written with an idempotency key, and its fingerprint, for
-//     KeepKeys. It is there only if a client sent one.
+//     as long as [repo.Redis.KeepKeysFor] says. It is there only if a client sent one.
 //   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, scored by the time when
 //     they may be forgotten.
 //

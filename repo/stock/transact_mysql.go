@@ -63,7 +63,7 @@ func (m *MySQL) enterTransaction(
 	if tryOnce && m.Gates().Transactions.Busy(string(about)) {
 		return nil, fmt.Errorf("%s: row %w, by another of this process", doing, lock.ErrHeld)
 	}
-	asked := gate.Request{Key: string(about), Wait: service.AdmissionOf(ctx).Wait}
+	asked := gate.Request{Key: string(about), Wait: service.WaitOf(ctx)}
 	first, err := m.Gates().Transactions.Enter(ctx, asked)
 	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
 		return nil, fmt.Errorf("%s: row %w, by another of this process: %w",

@@ -132,7 +132,7 @@ func (m *writeModel) write(s *writeState, o service.Order) (text string, wrong e
 		version = repo.Decimal(o.Version)
 	}
 	var words []string
-	for _, arg := range writeArgs(o, version) {
+	for _, arg := range NewRedis(repo.NewRedis(nil)).writeArgs(o, version) {
 		words = append(words, fmt.Sprint(arg))
 	}
 	answer := m.redis.Eval(s.keys, m.script, saleKeys(o.SKU), words...)

@@ -94,7 +94,7 @@ type archiver struct {
 	behind map[service.SKU]time.Time // SKUs whose movements stay from a time on
 	part   Contents                  // that is being collected
 	ids    map[string]bool           // in it: pages may have the same orders
-	mark   []order.Shelf             // of Undelivered: to be recorded as delivered with the part
+	mark   []order.Position          // of Undelivered: to be recorded as delivered with the part
 }
 
 // Run archives what is old. When ctx ends, it ends between two steps of the store, with the error of ctx: what was
@@ -213,19 +213,19 @@ func (a *archiver) stays(sku service.SKU, since time.Time) {
 func (a *archiver) movements(ctx context.Context) error {
 	seen := map[service.SKU]bool{} // pages may have the same SKU
 	for cursor := ""; ; {
-		page, next, err := bounded(ctx, func(ctx context.Context) (paged[[]order.Shelf], error) {
-			page, next, err := a.Shelves(ctx, cursor, min(a.o.Batch, service.MaxPage))
-			return paged[[]order.Shelf]{page, next}, err
+		page, next, err := bounded(ctx, func(ctx context.Context) (paged[[]order.Position], error) {
+			page, next, err := a.Positions(ctx, cursor, min(a.o.Batch, service.MaxPage))
+			return paged[[]order.Position]{page, next}, err
 		})
 		if err != nil {
 			return err
 		}
-		for _, shelf := range page {
-			if seen[shelf.SKU] {
+		for _, at := range page {
+			if seen[at.SKU] {
 				continue
 			}
-			seen[shelf.SKU] = true
-			if err := a.shelf(ctx, shelf); err != nil {
+			seen[at.SKU] = true
+			if err := a.sku(ctx, at); err != nil {
 				return err
 			}
 		}
@@ -236,7 +236,7 @@ func (a *archiver) movements(ctx context.Context) error {
 }
 
 // shelf collects the movements of one SKU.
-func (a *archiver) shelf(ctx context.Context, of order.Shelf) error {
+func (a *archiver) sku(ctx context.Context, of order.Position) error {
 	var carried order.Movement // what stands for all before the next one
 	first := uint64(0)         // of the movements that are collected; 0: none are
 	carry := func() {

@@ -10,40 +10,40 @@ import (
 	"example.com/stock/service"
 )
 
-// An Archivable is a ledger from which what is old can be taken away, part by part. See package archive.
+// An Archivable is a ledger from which old records can be removed, part by part. See package archive.
 //
-// A Carried movement stands for all movements of its SKU up to its own number, when these were archived. It adds what
-// all of them have added, so the sum of what is left is the stock, as before.
+// A Carried movement replaces all movements of its SKU up to its own number when these are archived. It adds what they
+// added together, so the sum of the movements in the ledger is still the stock.
 type Archivable interface {
-	// Archived returns the last part that was taken away, and what the clock of the store's server says.
+	// Archived returns the last part that was removed, and the time of the store's server.
 	Archived(ctx context.Context) (last Part, now time.Time, err error)
-	// Shelves returns about limit SKUs of the ledger, from cursor on ("" is the first page), and the cursor of the next
-	// page, or "". Those that are made meanwhile may be missing.
-	Shelves(ctx context.Context, cursor string, limit int) (page []Shelf, next string, err error)
-	// Old returns about limit orders and reservations that nobody has changed since before, and the cursor of the next
-	// page, or "". Reservations that are held are not old. Two pages may have the same one.
+	// Positions returns about limit SKUs of the ledger, from cursor on ("" is the first page), and the cursor of the
+	// next page, or "". SKUs that are created meanwhile may be missing.
+	Positions(ctx context.Context, cursor string, limit int) (page []Position, next string, err error)
+	// Old returns about limit orders and reservations that have not changed since before, and the cursor of the next
+	// page, or "". It leaves out held reservations. Two pages may have the same record.
 	Old(ctx context.Context, before time.Time, cursor string, limit int) (page Old, next string, err error)
 	// Present returns those of the ids of orders and reservations that the ledger has.
 	Present(ctx context.Context, ids []string) ([]string, error)
-	// TakeAway removes what t names, in one step, as if nobody else were there: the movements up to that of each Carry,
-	// which takes their place, the orders and the reservations. It fails, and changes nothing, with ErrTaken if the
-	// last part is not the one before t.Part, and with ErrMoved if the ledger does not have what t names, as it is
-	// there. For a part that was taken away already it is nil.
+	// TakeAway removes the records of t in one isolated step: it replaces movements by the Carry of their SKU, and
+	// removes the orders and the reservations. If the last part is not the one before t.Part, it changes nothing and
+	// fails with ErrTaken. If the ledger does not have the same records as t, it changes nothing and fails with
+	// ErrMoved. For a part that was removed already it returns nil.
 	TakeAway(ctx context.Context, t Taking) error
 }
 
-// ErrTaken: another archiver has taken a part away meanwhile.
+// ErrTaken: another archiver has removed a part meanwhile.
 var ErrTaken = errors.New("another part was archived meanwhile")
 
-// ErrMoved: what is to be archived is not in the ledger as it was read.
+// ErrMoved: a record to be archived has changed in the ledger since it was read.
 var ErrMoved = errors.New("it has changed since it was read")
 
-// A Part is what was archived in one step: a file, or a piece of one.
+// A Part describes the records that were archived in one step: a file, or a piece of one.
 type Part struct {
 	Number       uint64    `json:"part"`               // from 1, without a gap; 0: nothing was archived yet
-	Digest       string    `json:"sha256"`             // of its lines, see package archive
+	Digest       string    `json:"sha256"`             // of the lines of its file, see package archive
 	Previous     string    `json:"previous,omitempty"` // the digest of the part before it
-	Before       time.Time `json:"before"`             // what is not older than that is in no part so far
+	Before       time.Time `json:"before"`             // no part so far has a record that is not older
 	Movements    int       `json:"movements"`
 	Orders       int       `json:"orders"`
 	Reservations int       `json:"reservations"`
@@ -60,26 +60,26 @@ func (p Part) Follows(last Part) (is bool, err error) {
 	return false, nil
 }
 
-// A Shelf is a SKU of a ledger, as an archiver sees it.
-type Shelf struct {
-	Delivered        // how far its movements were delivered
-	Fence     uint64 // of the relay which said so; 0: none has
+// A Position is the number up to which the movements of a SKU were delivered, with the fence of that record.
+type Position struct {
+	Delivered        // the last number that was delivered
+	Fence     uint64 // of the relay that recorded it; 0: none has
 }
 
-// Old is a page of what is old.
+// Old is a page of old orders and reservations.
 type Old struct {
 	Orders       []Order
 	Reservations []Reservation
 }
 
-// A Taking is a part that is to be taken away.
+// A Taking is a part with the records that are to be removed.
 type Taking struct {
 	Part Part
 	Old
 	Carries []Carry
 }
 
-// IDs returns those of the orders and of the reservations.
+// IDs returns the ids of the orders and of the reservations.
 func (t Taking) IDs() (orders, reservations []string) {
 	for _, o := range t.Orders {
 		orders = append(orders, o.ID)
@@ -90,7 +90,7 @@ func (t Taking) IDs() (orders, reservations []string) {
 	return orders, reservations
 }
 
-// SKUs returns all that t is about, sorted, each once.
+// SKUs returns the SKUs of all records of t, sorted, each once.
 func (t Taking) SKUs() (skus []service.SKU) {
 	for _, c := range t.Carries {
 		skus = append(skus, c.SKU)
@@ -105,14 +105,14 @@ func (t Taking) SKUs() (skus []service.SKU) {
 	return slices.Compact(skus)
 }
 
-// A Carry puts a movement in place of all those of its SKU from First to its number, and of the one before First, which
-// is a Carried one, if First is not 1.
+// A Carry replaces all movements of its SKU from First to its own number, and if First is not 1, the Carried movement
+// before First.
 type Carry struct {
 	First uint64
 	Movement
 }
 
-// Carry adds m to a Carried movement, which then stands for m, too. The zero Movement stands for none.
+// Carry returns the Carried movement that replaces m and next. m is a Carried movement, or zero for none.
 func (m Movement) Carry(next Movement) Movement {
 	return Movement{
 		SKU: next.SKU, Number: next.Number, Kind: Carried, At: next.At,
@@ -121,8 +121,8 @@ func (m Movement) Carry(next Movement) Movement {
 	}
 }
 
-// An ArchivedError says that there is no such order or reservation any more, or never was one: it may have been
-// archived. It matches ErrNotFound.
+// An ArchivedError says that the order or reservation is not found, and that it may have been archived. It matches
+// ErrNotFound.
 type ArchivedError struct{ Before time.Time }
 
 func (e *ArchivedError) Error() string {
@@ -135,8 +135,9 @@ func (e *ArchivedError) Is(target error) bool { return target == ErrArchived || 
 // ErrArchived: it comes as an ArchivedError.
 var ErrArchived = errors.New("archived")
 
-// GoneFrom returns a Config.Gone for the orders and reservations of a. It costs a read. Nothing is kept of each that
-// was archived: its id tells when it was made, see FirstID.
+// GoneFrom returns a Config.Gone for the orders and reservations of a. Each call takes one read. It compares the id,
+// which contains the time at which it was made, with the time of the last part, see FirstID: the ledger keeps no record
+// of what was archived.
 func GoneFrom(a Archivable) func(ctx context.Context, id string) error {
 	return func(ctx context.Context, id string) error {
 		last, _, err := a.Archived(ctx)
@@ -147,15 +148,14 @@ func GoneFrom(a Archivable) func(ctx context.Context, id string) error {
 	}
 }
 
-// FirstID returns a text that comes before all ids of orders and reservations which are made from t on, by the clocks
-// of the instances that make them, and after those that were made before: ids are of version 7, and begin with the
-// time.
+// FirstID returns a text that sorts before all ids of orders and reservations made from t on, and after those made
+// before. Ids are UUIDs of version 7, which begin with the time by the clock of the instance that made them.
 func FirstID(t time.Time) string {
 	ms := max(0, t.UnixMilli())
 	return fmt.Sprintf("%08x-%04x", ms>>16, ms&0xffff)
 }
 
-// Ended returns when an order was changed last.
+// Ended returns the time of the last change of an order.
 func (o Order) Ended() time.Time {
 	if o.CanceledAt != nil {
 		return *o.CanceledAt

@@ -7,20 +7,20 @@ import (
 	"example.com/stock/service"
 )
 
-// An Account is what an audit has found of one SKU.
+// An Account is the result of the audit of one SKU.
 type Account struct {
-	Counts                // as the counters have them
-	Movements int         `json:"movements"` // that were read
+	Counts                // the counters
+	Movements int         `json:"movements"` // the number of movements that were read
 	Problems  []Imbalance `json:"problems"`  // empty: the books balance
 }
 
-// An Imbalance is one thing that is wrong with the books of a SKU. In JSON it is a sentence.
+// An Imbalance is one error in the books of a SKU. In JSON it is a sentence.
 type Imbalance struct {
-	Kind   string // one of those below
-	Number uint64 // the movement that it is about, if it is about one
-	Next   uint64 // of a gap: the one that follows
+	Kind   string // one of the kinds below
+	Number uint64 // of the movement, if the error is about one
+	Next   uint64 // of the movement after a gap
 	Other  service.SKU
-	Level  Level // that is wrong
+	Level  Level // the wrong level
 }
 
 // The kinds of imbalance.
@@ -72,12 +72,7 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 		if m.Number != sum.Number+1 {
 			wrong(Imbalance{Kind: Gap, Number: sum.Number, Next: m.Number})
 		}
-		sum.Number = m.Number
-		sum.Received += m.Received
-		sum.Available += m.Available
-		sum.Reserved += m.Reserved
-		sum.Sold += m.Sold
-		if sum.Check() != nil {
+		if sum.Apply(m) != nil {
 			wrong(Imbalance{Kind: Law, Number: m.Number, Level: sum})
 		}
 	}
@@ -90,5 +85,5 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 	return a
 }
 
-// maxProblems bounds what is told of one SKU: after the first problem the rest often follows from it.
+// maxProblems bounds the problems of one SKU: later ones often follow from the first.
 const maxProblems = 10

@@ -29,7 +29,7 @@ func (w *watched) Step(ctx context.Context, about About, decide func(State) (Cha
 	return w.memory.Step(ctx, about, decide)
 }
 
-func (w *watched) Batch(ctx context.Context, steps []Request) []Outcome {
+func (w *watched) Batch(ctx context.Context, steps []Request) []StepResult {
 	w.note(ctx)
 	return w.memory.Batch(ctx, steps)
 }
@@ -117,14 +117,14 @@ func TestALostLeaseOfAStep(t *testing.T) {
 	l, gone := &losing{}, errors.New("the lock's server has forgotten it")
 	s.Lock, s.Wait = l, time.Second
 	type decider = func(State) (Changes, error)
-	s.Steps = stepper(func(ctx context.Context, _ About, _ decider) ([]byte, bool, error) {
+	s.Ledger = stepper(func(ctx context.Context, _ About, _ decider) ([]byte, bool, error) {
 		l.lose(gone)
 		return nil, false, context.Cause(ctx)
 	})
 	if _, _, err := s.Place(t.Context(), "", "ann", []Line{{"a", 1}}); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("lost before the step: %v, want ErrLost", err)
 	}
-	s.Steps = stepper(func(ctx context.Context, about About, decide decider) ([]byte, bool, error) {
+	s.Ledger = stepper(func(ctx context.Context, about About, decide decider) ([]byte, bool, error) {
 		defer l.lose(gone)
 		return m.Step(ctx, about, decide)
 	})
@@ -133,7 +133,7 @@ func TestALostLeaseOfAStep(t *testing.T) {
 		t.Errorf("lost after the step: %+v, %v", o, err)
 	}
 	// What failed, and not because of the lease, has failed.
-	s.Steps = stepper(func(context.Context, About, decider) ([]byte, bool, error) {
+	s.Ledger = stepper(func(context.Context, About, decider) ([]byte, bool, error) {
 		return []byte("{}"), false, service.ErrStaleFence
 	})
 	if _, _, err := s.Place(t.Context(), "", "ann", []Line{{"a", 1}}); !errors.Is(err, service.ErrStaleFence) {

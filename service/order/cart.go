@@ -8,8 +8,8 @@ import (
 	"example.com/stock/service"
 )
 
-// merge returns the lines sorted by SKU, with one line for each: two lines of 5 must not both pass where 5 are left,
-// and two carts must not take their SKUs in different orders. The error is an InvalidError.
+// merge returns the lines sorted by SKU, with one line for each. Otherwise two lines of 5 could both pass where 5 are
+// left, and two carts could lock their SKUs in different orders. The error is an InvalidError.
 func merge(lines []Line) ([]Line, error) {
 	if len(lines) < 1 || len(lines) > MaxLines {
 		return nil, &service.InvalidError{Field: "lines", Reason: fmt.Sprintf("must be from 1 to %d", MaxLines)}

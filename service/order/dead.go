@@ -8,43 +8,43 @@ import (
 	"example.com/stock/service"
 )
 
-// ErrNoDeadLetter: that event is not parked, or not any more.
+// ErrNoDeadLetter: the event is not parked.
 var ErrNoDeadLetter = errors.New("no such dead letter")
 
-// A DeadLetter is an event that its receiver refused so often that the relay has parked it. The events of its SKU that
-// come after it wait: a person decides whether it is sent again, or left out. So a SKU has one at most.
+// A DeadLetter is an event that the relay has parked after too many refusals. A person decides whether it is sent again
+// or left out. Until then the later events of its SKU wait, so a SKU has at most one.
 type DeadLetter struct {
 	SKU      service.SKU `json:"sku"`
 	Number   uint64      `json:"number"` // of the movement
 	Attempts int         `json:"attempts"`
 	Reason   string      `json:"reason"` // of the last attempt, up to MaxDeadReason bytes
 	ParkedAt time.Time   `json:"parked_at"`
-	Verdict  Verdict     `json:"verdict,omitempty"`
+	Decision Decision    `json:"verdict,omitempty"`
 }
 
-// MaxDeadReason bounds DeadLetter.Reason: what is longer is cut.
+// MaxDeadReason is the longest DeadLetter.Reason.
 const MaxDeadReason = 500
 
-// A Verdict says what is to become of a dead letter.
-type Verdict string
+// A Decision says what to do with a dead letter.
+type Decision string
 
-// Verdicts.
+// Decisions.
 const (
-	Undecided Verdict = ""      // a person has not decided yet
-	Resend    Verdict = "retry" // a person wants it to be sent again: it has its attempts anew
-	Skip      Verdict = "skip"  // a person wants it to be left out: its receiver sees a gap in the numbers
-	Settled   Verdict = "done"  // the relay has done so: the letter is removed
+	Undecided Decision = ""      // a person has not decided yet
+	Resend    Decision = "retry" // send it again, with its attempts counted from 0
+	Skip      Decision = "skip"  // leave it out: its receiver sees a gap in the numbers
+	Settled   Decision = "done"  // the relay has carried out the decision: the letter is removed
 )
 
-// DeadLetters keep what the relay has parked, in the store of the ledger. They need no fence: a letter only makes the
-// relay wait for a person, and one whose movement was delivered means nothing.
+// DeadLetters keeps the parked events in the store of the ledger. It needs no fence: a letter only makes the relay wait
+// for a person, and a letter whose movement was delivered has no effect.
 type DeadLetters interface {
-	// Park keeps a letter, undecided, in place of that of the same SKU if there is one. ParkedAt and Verdict of d do
-	// not count: the time is the store's.
+	// Park keeps a letter, undecided, and replaces an earlier one of the same SKU. It ignores d.ParkedAt and
+	// d.Decision: the time is that of the store's server.
 	Park(ctx context.Context, d DeadLetter) error
-	// Parked returns up to limit letters, in order of their SKUs, after the given one ("": from the first).
+	// Parked returns up to limit letters of SKUs after the given one ("": from the first), sorted by SKU.
 	Parked(ctx context.Context, after service.SKU, limit int) ([]DeadLetter, error)
-	// Decide sets the verdict of a letter, or removes it if v is Settled. It fails with ErrNoDeadLetter if the SKU has
-	// no letter with that number.
-	Decide(ctx context.Context, sku service.SKU, number uint64, v Verdict) error
+	// Decide sets the decision of a letter, or removes the letter if v is Settled. It fails with ErrNoDeadLetter if the
+	// SKU has no letter with that number.
+	Decide(ctx context.Context, sku service.SKU, number uint64, v Decision) error
 }

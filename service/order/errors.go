@@ -13,26 +13,26 @@ var (
 	ErrNotFound = errors.New("no such order or reservation")
 	// ErrKeyReused: the idempotency key was used for another request. Nothing was written.
 	ErrKeyReused = service.ErrKeyReused
-	// ErrShort: not all lines can be had. It comes as a ShortError.
+	// ErrShort: not enough is in stock for all lines. It comes as a ShortError.
 	ErrShort = errors.New("not enough in stock")
-	// ErrLimit: a customer may not have so many. It comes as a LimitError.
+	// ErrLimit: the customer would have more units than allowed. It comes as a LimitError.
 	ErrLimit = errors.New("limit per customer reached")
-	// ErrState: a reservation or an order has ended in another way. It comes as a StateError.
+	// ErrState: the reservation or the order has ended in another way. It comes as a StateError.
 	ErrState = errors.New("it has ended already")
-	// ErrExpired: the reservation's time is over, and its units are not to be had any more.
+	// ErrExpired: the reservation has expired, and its units are not available any more.
 	ErrExpired = errors.New("the reservation has expired")
-	// ErrBelowZero: an adjustment would leave less than nothing.
+	// ErrBelowZero: an adjustment would remove more units than are available.
 	ErrBelowZero = errors.New("there is less in stock than is to be taken off")
 )
 
-// A Shortage is a line that cannot be had.
+// A Shortage is a line for which not enough is in stock.
 type Shortage struct {
 	SKU       service.SKU `json:"sku"`
 	Requested int64       `json:"requested"`
 	Available int64       `json:"available"`
 }
 
-// A ShortError names every line that cannot be had. Nothing was taken.
+// A ShortError names every line for which not enough is in stock. Nothing was sold.
 type ShortError struct{ Lines []Shortage }
 
 func (e *ShortError) Error() string {

@@ -6,8 +6,11 @@ import (
 	"example.com/stock/service"
 )
 
-// Adjust adds delta units to what is available, or takes some off, never below zero: a delivery, or a loss. It fails
-// with service.ErrPrecondition if c does not hold.
+// admin is the caller of what only the operator may do. It is no customer: a customer's name has no blank.
+const admin = "the admin"
+
+// Adjust adds delta units to what is available, for a delivery, or removes some, for a loss, but never below zero. It
+// fails with service.ErrPrecondition if c does not hold.
 func (s *Service) Adjust(
 	ctx context.Context, key string, sku service.SKU, delta int64, reason string, c service.Condition,
 ) (Entry, bool, error) {
@@ -26,10 +29,10 @@ func (s *Service) Adjust(
 	})
 }
 
-// Set makes quantity units available, and creates the SKU if need be. What is reserved and sold stays so. It is for a
-// person: a store that has lost its data is sold from again after it, with whatever else is in it. A replay sets
-// nothing, so it is no decision of a person: in a store that has lost its data it fails with a service.DataLostError.
-// The person sends another key then, or none, also where the loss has hidden that a first Set with the key was written.
+// Set makes quantity units available, and creates the SKU if need be. Reserved and sold units do not change. It is for
+// a person: after it a store that has lost its data is sold from again, with everything else that is in it. A replay
+// sets nothing, so it does not end a data loss, and fails with a service.DataLostError: the person must send another
+// key, or none.
 func (s *Service) Set(
 	ctx context.Context, key string, sku service.SKU, quantity int64, c service.Condition,
 ) (Entry, bool, error) {
@@ -45,12 +48,12 @@ func (s *Service) Set(
 	case replayed:
 		err = s.Data.Look(ctx)
 	default:
-		err = s.Data.Renew(ctx) // after the stock is there: a reader of the new origin sees the stock
+		err = s.Data.Renew(ctx) // after the stock is set: whoever reads the new origin sees the stock
 	}
 	return entry, replayed, err
 }
 
-// Level returns the stock as the counters have it. Number is 0 if no step has moved it yet.
+// Level returns the counters of the SKU. Number is 0 if no step has moved it yet.
 func (s *Service) Level(ctx context.Context, sku service.SKU) (Level, error) {
 	return read(ctx, s, func(ctx context.Context) (Level, error) { return s.Store.Level(ctx, sku) })
 }
@@ -65,8 +68,8 @@ func (s *Service) Movements(ctx context.Context, sku service.SKU, after uint64, 
 	})
 }
 
-// SetPolicy sets the most units of a SKU that one customer may have, reserved and sold; 0: no limit. It takes nothing
-// away from a customer who has more. To set it twice is to set it once, so it needs no key.
+// SetPolicy sets the most units of a SKU that one customer may have, reserved and sold; 0: no limit. A customer who has
+// more keeps them. The step is idempotent, so it needs no key.
 func (s *Service) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int64) error {
 	if err := between("per_customer", perCustomer, 0, MaxPolicy); err != nil {
 		return err

@@ -20,8 +20,19 @@ func (l Level) Check() error {
 	return nil
 }
 
-// Tag names a level for conditions, such as "0-17": every movement changes it. It is empty before the first one. That
-// of a stock outside of a ledger does not begin with 0, because epochs count from 1.
+// Apply adds a movement to the level, and fails with ErrUnbalanced if the level then breaks the law. It does not change
+// Taken: a level does not know whose it is.
+func (l *Level) Apply(m Movement) error {
+	l.Number = m.Number
+	l.Received += m.Received
+	l.Available += m.Available
+	l.Reserved += m.Reserved
+	l.Sold += m.Sold
+	return l.Check()
+}
+
+// Tag returns the tag of a level for conditions, such as "0-17". Every movement changes it. It is empty before the
+// first movement. The tag of a stock outside of a ledger does not begin with 0, because epochs count from 1.
 func (l Level) Tag() string {
 	if l.Number == 0 {
 		return ""
@@ -29,7 +40,7 @@ func (l Level) Tag() string {
 	return service.Tag(0, l.Number)
 }
 
-// Counts returns what is shown to everybody.
+// Counts returns the counters that are public.
 func (l Level) Counts(sku service.SKU) Counts {
 	return Counts{sku, l.Received, l.Available, l.Reserved, l.Sold, l.Number}
 }

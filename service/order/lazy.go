@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// A lazy Store looks for reservations that are over once in a pause, as long as no step was made through it and none
-// was found. From then on it looks whenever it is asked.
+// A lazy Store searches for expired reservations only once in a pause, until a step was made through it or a
+// reservation was found. From then on it searches at every call.
 type lazy struct {
 	Store
 	pause time.Duration
 
 	mu    sync.Mutex
 	awake bool
-	next  time.Time // before then it does not look
+	next  time.Time // no search before this time
 }
 
-// Lazily returns a Store for a demonstration, which may sell no order at all: the looks of the sweeper must not be in
-// the way of what is shown.
+// Lazily returns a Store for a demonstration, which may have no orders at all: the searches of the sweeper must not
+// disturb what is measured.
 func Lazily(s Store, pause time.Duration) Store { return &lazy{Store: s, pause: pause} }
 
 func (l *lazy) wake() {
@@ -34,7 +34,7 @@ func (l *lazy) Step(
 	return l.Store.Step(ctx, about, decide)
 }
 
-func (l *lazy) Batch(ctx context.Context, steps []Request) []Outcome {
+func (l *lazy) Batch(ctx context.Context, steps []Request) []StepResult {
 	l.wake()
 	return l.Store.Batch(ctx, steps)
 }

@@ -16,29 +16,29 @@ import (
 // MergeOptions bound the batches of a [Merged]. The zero value is the default.
 type MergeOptions struct {
 	Limit int // most steps of a batch; 0: 128
-	// Queue is the most steps of one SKU that wait for their batch; 0: 4096. Others are refused with
-	// lock.ErrOverloaded.
+	// Queue is the most steps of one SKU that wait for a batch; 0: 4096. Others are refused with lock.ErrOverloaded.
 	Queue int
-	// Work is the longest step of the store. A batch has twice as long, once for the queue in front of the store;
-	// 0: 2 s.
+	// Work is the longest step of the store; 0: 2 s. A batch may take twice Work: once for the queue in front of the
+	// store, once for the step.
 	Work time.Duration
 }
 
 // A Merged is a Ledger that makes steps in batches: the steps about one SKU that wait in this process are made as one
 // step of the store. It is safe for concurrent use.
 //
-// There is no timer: a batch is what came while the last one was under way (package batching). One batch at a time is
-// under way for each queue, because a second would only wait for the same row, and could overtake the first.
+// There is no timer: a batch consists of the steps that arrived during the last one (package batching). For each queue
+// one batch is under way at a time, because a second one would only wait for the same row, and could overtake.
 //
-// What a step is told is what it would be told alone. Batches are in the order of arrival, each step is decided on what
-// those before it have left, and is refused alone. A step about several SKUs waits where most others do, and a batch
-// may have carts with different ones; those that wait for different SKUs of one cart take turns in the store.
+// A step returns what it would return alone. Batches are in the order of arrival. Each step is decided on the stock
+// that those before it have left, and fails alone. A step about several SKUs joins the queue in which most steps wait,
+// so the carts of a batch may have other SKUs, too; batches of different queues that share a SKU take turns in the
+// store.
 //
-// A step leaves while it waits for its batch, when its wait ends. From then on it is finished in any case. When the
-// outcome of a batch is not known, it is not known for each of its steps, by its own order id, and by its own key the
-// same request tells; nothing is tried again.
+// When its wait ends, a step that still waits for its batch leaves. A step whose batch has begun is finished in any
+// case. If the outcome of a batch is not known, each of its steps returns service.ErrOutcomeUnknown, and nothing is
+// tried again.
 //
-// Round trips: those of Batch for each batch, and one more for a step about an order or a reservation, for its SKUs.
+// Round trips: those of Batch for each batch, and one for the SKUs of an order or a reservation.
 type Merged struct {
 	MergeOptions
 	store  MergeStore
@@ -51,17 +51,16 @@ type MergeStore interface {
 	Records
 }
 
-// Merged returns c with steps that wait made together, if there is no Lock, under which none wait. The Work of o is
-// that of c.
+// Merged returns c with steps made in batches, unless c has a Lock. It replaces o.Work by c.Work.
 func (c Config) Merged(o MergeOptions) Config {
 	if c.Lock == nil {
 		o.Work = c.Work
-		c.Steps, c.merged = NewMerged(c.Store, o), true
+		c.Ledger, c.merged = NewMerged(c.Store, o), true
 	}
 	return c
 }
 
-// NewMerged makes a Merged. All steps of a process should be those of one: two would wait for each other in the store.
+// NewMerged makes a Merged. A process should have only one for a store: two would wait for each other there.
 func NewMerged(store MergeStore, o MergeOptions) *Merged {
 	o.Limit, o.Queue, o.Work = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096), cmp.Or(o.Work, 2*time.Second)
 	m := &Merged{MergeOptions: o, store: store}
@@ -69,14 +68,13 @@ func NewMerged(store MergeStore, o MergeOptions) *Merged {
 	return m
 }
 
-// A merging is a step in a queue, or in a batch, and what became of it.
+// A merging is a step in a queue or in a batch, and its result.
 type merging struct {
 	Request
-	out Outcome
+	out StepResult
 }
 
-// Step makes a step, in a batch with others. A step that may create SKUs is made alone, by the store's own Step: that
-// is what a person does.
+// Step makes a step in a batch with others. A step that may create SKUs, which only a person does, is made alone.
 func (m *Merged) Step(
 	ctx context.Context, about About, decide func(State) (Changes, error),
 ) (reply []byte, replayed bool, err error) {
@@ -87,11 +85,7 @@ func (m *Merged) Step(
 	case about.Create || len(named.SKUs) == 0 || ctx.Err() != nil: // there is no queue for it
 		return m.store.Step(ctx, about, decide)
 	}
-	wait := service.AdmissionOf(ctx).Wait
-	if wait == nil {
-		wait = ctx
-	}
-	w, err := m.queues.Do(wait, merging{Request: Request{named, decide}}, named.SKUs...)
+	w, err := m.queues.Do(service.WaitOf(ctx), merging{Request: Request{named, decide}}, named.SKUs...)
 	switch {
 	case errors.Is(err, batching.ErrFull):
 		return nil, false, fmt.Errorf("%d steps wait for a batch: %w", m.Queue, lock.ErrOverloaded)
@@ -101,7 +95,7 @@ func (m *Merged) Step(
 	return w.out.Reply, w.out.Replayed, w.out.Err
 }
 
-// gone is what a step returns whose wait ended before its batch began.
+// gone returns the error of a step whose wait ended before its batch began.
 func gone(cause error) error {
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return fmt.Errorf("the turn of its batch did not come in time: %w", lock.ErrOverloaded)
@@ -109,8 +103,7 @@ func gone(cause error) error {
 	return fmt.Errorf("wait for a batch: %w", cause)
 }
 
-// name adds the SKUs of the order and of the reservation, whose lines never change. Of one that does not exist there
-// are none.
+// name adds the SKUs of the order and of the reservation, whose lines never change. One that does not exist adds none.
 func (m *Merged) name(ctx context.Context, about About) (About, error) {
 	var lines []Line
 	if about.Order != "" {
@@ -135,7 +128,7 @@ func (m *Merged) name(ctx context.Context, about About) (About, error) {
 	return about, nil
 }
 
-// serve makes a batch in one step of the store. The ctx is of no step, whose end would be that of the others.
+// serve makes a batch in one step of the store. The ctx does not come from a step, whose end would end the others.
 func (m *Merged) serve(q *batching.Queue[service.SKU, merging]) {
 	lines := 0
 	batch := q.Cut(m.Limit, func(w merging) bool {

@@ -24,7 +24,7 @@ type counter struct {
 	during  func(n int) error // called in the middle of the n-th batch, from 1
 }
 
-func (c *counter) Batch(ctx context.Context, steps []Request) []Outcome {
+func (c *counter) Batch(ctx context.Context, steps []Request) []StepResult {
 	c.mu.Lock()
 	var names []string
 	for _, step := range steps {
@@ -37,7 +37,7 @@ func (c *counter) Batch(ctx context.Context, steps []Request) []Outcome {
 	if c.during != nil {
 		err = c.during(n)
 	}
-	outcomes := make([]Outcome, len(steps))
+	outcomes := make([]StepResult, len(steps))
 	for i, step := range steps {
 		if outcomes[i].Err = err; err == nil {
 			outcomes[i].Reply, outcomes[i].Replayed, outcomes[i].Err = c.Step(ctx, step.About, step.Decide)
@@ -124,7 +124,7 @@ func (c *crowd) step(name string, about About, decide rule) {
 		}()
 		wait, end := context.WithTimeout(ctx, time.Second)
 		defer end()
-		work := service.WithAdmission(context.WithoutCancel(ctx), service.Admission{Wait: wait})
+		work := service.WithWait(context.WithoutCancel(ctx), wait)
 		_, _, err = c.Step(work, about, decide)
 	})
 	synctest.Wait()
@@ -258,7 +258,7 @@ func TestMergedLeaving(t *testing.T) {
 		}
 		wait, cancel := context.WithCancel(c.t.Context())
 		cancel()
-		ctx := service.WithAdmission(c.t.Context(), service.Admission{Wait: wait})
+		ctx := service.WithWait(c.t.Context(), wait)
 		if _, _, err := c.Step(ctx, About{SKUs: []service.SKU{"a"}}, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("one that had left before it came: %v", err)
 		}
@@ -325,7 +325,7 @@ func TestServiceMerges(t *testing.T) {
 		"a lock": {Config{Store: store, Lock: noLock{}}.Merged(MergeOptions{}), false},
 	} {
 		s := New(c.config)
-		if _, merges := s.Steps.(*Merged); merges != c.merges || s.Steps == nil {
+		if _, merges := s.Ledger.(*Merged); merges != c.merges || s.Ledger == nil {
 			t.Errorf("%s: merges is %v", name, merges)
 		}
 	}

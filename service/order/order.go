@@ -1,8 +1,8 @@
-// Package order is what an order service sells by: carts, reservations, movements of stock, limits for customers.
+// Package order is the domain of an order service: carts, reservations, movements of stock, and limits for customers.
 //
-// Everything that changes something is one step of a [Ledger]: what is in stock is read, a pure function decides
-// (rules.go), and its changes are written, all as if nobody else were there. The order, the movements of stock, the
-// idempotency key and the event are written in the same step or not at all, so nothing needs repair after a crash.
+// Every change is one step of a [Ledger]: the step reads the stock, a pure function decides (rules.go), and the step
+// writes the changes, isolated from other steps. The order, the movements of stock, the idempotency key and the event
+// are written in the same step or not at all, so nothing needs repair after a crash.
 //
 // The law holds for each SKU after every step: received = available + reserved + sold.
 package order
@@ -17,7 +17,6 @@ import (
 const (
 	MaxLines    = 100                 // lines of a cart, and of it after lines of one SKU were merged
 	MaxCustomer = 64                  // bytes of a customer's name, which is of the alphabet of a SKU
-	MaxKey      = 255                 // bytes of an idempotency key, visible ASCII
 	MinTTL      = time.Second         // of a reservation
 	MaxTTL      = 24 * time.Hour      // of a reservation, extensions included
 	MaxReason   = 200                 // bytes of the reason of an adjustment
@@ -36,25 +35,26 @@ const (
 	Canceled = "canceled" // its units were given back
 )
 
-// An Order is what a customer bought. Its lines are sorted by SKU, one for each. Times are by the clock of the store's
-// server, in all of this package.
+// An Order is a customer's order. Its lines are sorted by SKU, one for each. All times in this package are by the clock
+// of the store's server.
 type Order struct {
 	ID          string     `json:"order_id"`
 	Customer    string     `json:"customer"`
 	Lines       []Line     `json:"lines"`
 	State       string     `json:"state"`
-	Reservation string     `json:"reservation_id,omitempty"` // that was confirmed; "": none
+	Reservation string     `json:"reservation_id,omitempty"` // the confirmed reservation; "": none
 	Late        bool       `json:"late,omitempty"`           // the reservation had expired; its units were taken again
 	CreatedAt   time.Time  `json:"created_at"`
 	CanceledAt  *time.Time `json:"canceled_at,omitempty"`
 }
 
-// States of a Reservation. Held changes, and Expired to Confirmed if the payment came late and the units are there.
+// States of a Reservation. Only Held can change, and Expired can become Confirmed if the payment comes late and the
+// units are available.
 const (
 	Held      = "held"
 	Confirmed = "confirmed" // it became an order; late, if EndedAt is not before ExpiresAt
-	Released  = "canceled"  // the customer gave it back
-	Expired   = "expired"   // its time was over, and its units were given back
+	Released  = "canceled"  // the customer canceled it
+	Expired   = "expired"   // it expired, and its units are for sale again
 )
 
 // A Reservation keeps units for a customer until it expires. Its lines are sorted by SKU, one for each.
@@ -63,10 +63,10 @@ type Reservation struct {
 	Customer  string     `json:"customer"`
 	Lines     []Line     `json:"lines"`
 	State     string     `json:"state"`
-	ExpiresAt time.Time  `json:"expires_at"` // from then on it has expired, swept or not
+	ExpiresAt time.Time  `json:"expires_at"` // from then on it has expired, even before a sweeper ends it
 	CreatedAt time.Time  `json:"created_at"`
 	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	Order     string     `json:"order_id,omitempty"` // that it became
+	Order     string     `json:"order_id,omitempty"` // the order that it became
 }
 
 // A Kind says why stock moved.
@@ -85,8 +85,8 @@ const (
 	Carried Kind = "carried" // all: the sum of those up to its number, which were archived; no event
 )
 
-// A Movement is a change of one SKU's stock: a row of the ledger, and the event that is announced. It is never changed.
-// Errors are corrected by another movement.
+// A Movement is a change of the stock of one SKU: a row of the ledger, and the event that is announced. It never
+// changes; an error is corrected by another movement.
 type Movement struct {
 	SKU service.SKU `json:"sku"`
 	// Number counts the movements of the SKU, from 1, without a gap.
@@ -98,6 +98,6 @@ type Movement struct {
 	Sold      int64     `json:"sold"`
 	Ref       string    `json:"ref,omitempty"` // the order or reservation; "": none
 	Customer  string    `json:"customer,omitempty"`
-	Reason    string    `json:"reason,omitempty"` // that a person gave
+	Reason    string    `json:"reason,omitempty"` // given by a person
 	At        time.Time `json:"at"`
 }

@@ -7,20 +7,21 @@ import (
 	"example.com/stock/service"
 )
 
-// An Outbox is the ledger as a queue of events: the movements of each SKU in order of their numbers, and how far they
-// were delivered. One relay at a time reads it, under a lock with a fence.
+// An Outbox is the ledger as a queue of events: the movements of each SKU in the order of their numbers, and the last
+// number that was delivered. One relay at a time reads it, under a lock with a fence.
 type Outbox interface {
-	// Behind returns up to limit SKUs, in order, after the given one ("": from the first), of which movements are to be
-	// delivered, with the number of the last one that was.
+	// Behind returns up to limit SKUs with movements to deliver, sorted, after the given one ("": from the first), each
+	// with the last number that was delivered.
 	Behind(ctx context.Context, after service.SKU, limit int) ([]Delivered, error)
-	// Delivered records that the movements of d.SKU up to d.Number were delivered. It fails with service.ErrStaleFence
-	// if a later holder of the relay's lock has recorded one for this SKU, and never goes back.
+	// Delivered records that the movements of d.SKU up to d.Number were delivered. The recorded number never becomes
+	// smaller. It fails with service.ErrStaleFence if a later holder of the relay's lock has recorded a number for the
+	// SKU.
 	Delivered(ctx context.Context, d Delivered, fence uint64) error
-	// Now returns what the clock of the store's server says, by which movements have their times.
+	// Now returns the time of the store's server, which is the clock of the movements.
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Delivered says how far the movements of a SKU were delivered.
+// Delivered is the number up to which the movements of a SKU were delivered.
 type Delivered struct {
 	SKU    service.SKU
 	Number uint64 // of the last movement that was delivered; 0: none yet

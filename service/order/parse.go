@@ -11,10 +11,10 @@ import (
 	"example.com/stock/service"
 )
 
-// What a client sends is checked here. Every error is an InvalidError, which names the field and its limit.
+// The input of clients is checked here. Every error is an InvalidError, which names the field and its limit.
 
-// ParseCustomer checks the name of a customer: 1 to MaxCustomer characters of the alphabet of a SKU. Who somebody is,
-// is not checked: that is for whoever stands in front of this service.
+// ParseCustomer checks the name of a customer: 1 to MaxCustomer characters of the alphabet of a SKU. It does not check
+// the identity of the customer: a gateway in front of this service must.
 func ParseCustomer(s string) (string, error) {
 	_, err := service.ParseSKU(s)
 	if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
@@ -33,49 +33,6 @@ func ParseTTL(s string) (time.Duration, error) {
 		}
 	}
 	return d.Truncate(time.Millisecond), nil
-}
-
-// KeyHeader is where a client sends its idempotency key.
-const KeyHeader = "Idempotency-Key"
-
-// ParseKey checks an idempotency key: 1 to MaxKey visible ASCII characters. The draft of the IETF has it in quotes, and
-// most clients send it bare: both are the same key. In quotes, \" and \\ stand for the second character.
-func ParseKey(s string) (string, error) {
-	bad := func(reason string) (string, error) {
-		return "", &service.InvalidError{Field: KeyHeader, Reason: reason}
-	}
-	key := s
-	if strings.HasPrefix(s, `"`) {
-		var b strings.Builder
-		rest, closed := s[1:], false
-		for i := 0; i < len(rest) && !closed; i++ {
-			switch c := rest[i]; {
-			case c == '"':
-				if closed = i == len(rest)-1; !closed {
-					return bad("must end after its closing quote")
-				}
-			case c == '\\':
-				i++
-				if i == len(rest) || rest[i] != '"' && rest[i] != '\\' {
-					return bad(`must have a quote or a backslash after each backslash`)
-				}
-				b.WriteByte(rest[i])
-			default:
-				b.WriteByte(c)
-			}
-		}
-		if !closed {
-			return bad("must have a closing quote")
-		}
-		key = b.String()
-	}
-	if len(key) < 1 || len(key) > MaxKey {
-		return bad(fmt.Sprintf("must have 1 to %d characters, has %d", MaxKey, len(key)))
-	}
-	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return bad("must consist of visible ASCII characters")
-	}
-	return key, nil
 }
 
 // ParseReason checks why a person changed the stock: at most MaxReason bytes of text in one line.

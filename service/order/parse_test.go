@@ -30,21 +30,6 @@ func TestCartsAreBounded(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for in, want := range map[string]string{
-		"abc": "abc", `"abc"`: "abc", `"a\"b\\c"`: `a"b\c`, `a"b`: `a"b`, strings.Repeat("k",
-			MaxKey): strings.Repeat("k", MaxKey),
-	} {
-		if got, err := ParseKey(in); err != nil || got != want {
-			t.Errorf("ParseKey(%q) = %q, %v, want %q", in, got, err, want)
-		}
-	}
-	for _, in := range []string{
-		"", `""`, `"a`, `"a"b`, `"a\x"`, `"a\`, "a b", "a\x7f", "é", strings.Repeat("k", MaxKey+1), "\n",
-	} {
-		if got, err := ParseKey(in); err == nil {
-			t.Errorf("ParseKey(%q) = %q", in, got)
-		}
-	}
 	for _, in := range []string{"", "1", "999ms", "24h1ms", "-5s", "x", "NaNs"} {
 		if d, err := ParseTTL(in); err == nil {
 			t.Errorf("ParseTTL(%q) = %v", in, d)

@@ -9,10 +9,11 @@ import (
 	"example.com/stock/service"
 )
 
-// The rules are pure functions from a State to the Changes that a step writes. They read no clock, make no id, and know
-// no store: a Ledger may call one again with another State, and a test can put any State before it.
+// The rules are pure functions from a State to the Changes that a step writes. They read no clock, make no id, and use
+// no store, so a Ledger may call a rule again with another State, and a test can call it with any State.
 //
-// To ask for the same end again gives the same reply, and moves nothing. To ask for another end is a StateError.
+// A second request for the same end of an order or a reservation returns the same reply and moves nothing. A request
+// for another end fails with a StateError.
 
 // A rule decides a step.
 type rule func(State) (Changes, error)
@@ -20,7 +21,7 @@ type rule func(State) (Changes, error)
 // place sells the lines, all or nothing.
 func place(id, customer string, lines []Line) rule {
 	return func(s State) (Changes, error) {
-		if err := take(s, lines); err != nil {
+		if err := mayHave(s, lines); err != nil {
 			return Changes{}, err
 		}
 		o := Order{ID: id, Customer: customer, Lines: lines, State: Placed, CreatedAt: s.Now}
@@ -30,7 +31,7 @@ func place(id, customer string, lines []Line) rule {
 	}
 }
 
-// cancelOrder gives the units of an order back, once.
+// cancelOrder returns the units of an order to stock, once.
 func cancelOrder(customer string) rule {
 	return func(s State) (Changes, error) {
 		if s.Order == nil || s.Order.Customer != customer {
@@ -47,10 +48,10 @@ func cancelOrder(customer string) rule {
 	}
 }
 
-// reserve keeps the lines for the customer, all or nothing.
+// reserve reserves the lines for the customer, all or nothing.
 func reserve(id, customer string, lines []Line, ttl time.Duration) rule {
 	return func(s State) (Changes, error) {
-		if err := take(s, lines); err != nil {
+		if err := mayHave(s, lines); err != nil {
 			return Changes{}, err
 		}
 		r := Reservation{
@@ -62,8 +63,8 @@ func reserve(id, customer string, lines []Line, ttl time.Duration) rule {
 	}
 }
 
-// confirm makes the order with that id of a reservation. After the reservation has expired it takes the units again, if
-// they are there and the customer may have them: the payment may have come too late, but it has come.
+// confirm turns a reservation into the order with that id. If the reservation has expired, it sells the units again, if
+// they are available and the customer's limit allows it: the payment came late, but it came.
 func confirm(id, customer string) rule {
 	return func(s State) (Changes, error) {
 		r, err := owned(s, customer)
@@ -78,7 +79,7 @@ func confirm(id, customer string) rule {
 			if r.State == Held { // and nobody has swept it
 				w.all(Expire, r.Lines, r.ID, customer)
 			}
-			if err := take(w.state(), r.Lines); err != nil {
+			if err := mayHave(w.state(), r.Lines); err != nil {
 				return Changes{}, fmt.Errorf("%w: %w", ErrExpired, err)
 			}
 			w.all(Sell, r.Lines, id, customer)
@@ -93,7 +94,7 @@ func confirm(id, customer string) rule {
 	}
 }
 
-// orderOf returns the order that the confirmed reservation r became, as it was then.
+// orderOf returns the order that the confirmed reservation r became, as it was when it was placed.
 func orderOf(r Reservation) Order {
 	return Order{
 		ID: r.Order, Customer: r.Customer, Lines: r.Lines, State: Placed, Reservation: r.ID, CreatedAt: *r.EndedAt,
@@ -101,7 +102,7 @@ func orderOf(r Reservation) Order {
 	}
 }
 
-// release gives the units of a reservation back because its customer wants them no more.
+// release returns the units of a reservation to stock because its customer cancels it.
 func release(customer string) rule {
 	return func(s State) (Changes, error) {
 		r, err := owned(s, customer)
@@ -122,8 +123,8 @@ func release(customer string) rule {
 	}
 }
 
-// extend makes a reservation that is held last for ttl from now, and at most MaxTTL from its creation: units that are
-// held for ever are sold to nobody. It never makes it shorter.
+// extend makes a held reservation expire ttl from now, but not later than MaxTTL after its creation, so that units are
+// not held for ever. It never makes it expire earlier.
 func extend(customer string, ttl time.Duration) rule {
 	return func(s State) (Changes, error) {
 		r, err := owned(s, customer)
@@ -146,8 +147,8 @@ func extend(customer string, ttl time.Duration) rule {
 	}
 }
 
-// expire ends a reservation whose time is over. For one that has ended, or was extended, it changes nothing: sweepers
-// come too late as often as not.
+// expire ends a reservation that has expired. If it has ended already, or was extended, expire changes nothing: several
+// sweepers may find the same reservation.
 func expire(s State) (Changes, error) {
 	if s.Reservation == nil || s.Reservation.State != Held || stateAt(*s.Reservation, s.Now) != Expired {
 		return Changes{}, nil
@@ -159,7 +160,7 @@ func expire(s State) (Changes, error) {
 	return w.reservation(&r).changes()
 }
 
-// adjust adds delta units, or takes some off: a delivery, or a loss.
+// adjust adds delta units, for a delivery, or removes some, for a loss.
 func adjust(sku service.SKU, delta int64, reason string, c service.Condition) rule {
 	return func(s State) (Changes, error) {
 		level := s.Stock[sku]
@@ -173,8 +174,8 @@ func adjust(sku service.SKU, delta int64, reason string, c service.Condition) ru
 	}
 }
 
-// set makes quantity units available, whatever was there: the movement is the difference. It is recorded also if there
-// is none, because a person has counted.
+// set makes quantity units available. Its movement is the difference to what was available. It is recorded even if it
+// is 0, because a person has counted.
 func set(sku service.SKU, quantity int64, c service.Condition) rule {
 	return func(s State) (Changes, error) {
 		level := s.Stock[sku]
@@ -207,7 +208,8 @@ func owned(s State, customer string) (Reservation, error) {
 	return *s.Reservation, nil
 }
 
-// stateAt returns the state of r at a time: what is held has expired when its time is over, swept or not.
+// stateAt returns the state of r at now. A held reservation has expired from ExpiresAt on, even before a sweeper ends
+// it.
 func stateAt(r Reservation, now time.Time) string {
 	if r.State == Held && !now.Before(r.ExpiresAt) {
 		return Expired
@@ -215,8 +217,9 @@ func stateAt(r Reservation, now time.Time) string {
 	return r.State
 }
 
-// take fails if the customer may not have the lines, or cannot. The limit comes first: more stock would not help.
-func take(s State, lines []Line) error {
+// mayHave fails if the lines exceed the customer's limit, or what is available. The limit comes first, because more
+// stock would not help.
+func mayHave(s State, lines []Line) error {
 	for _, l := range lines {
 		level := s.Stock[l.SKU]
 		if level.PerCustomer > 0 && level.Taken+l.Quantity > level.PerCustomer {
@@ -235,7 +238,7 @@ func take(s State, lines []Line) error {
 	return nil
 }
 
-// deltas returns what a movement of so many units adds to each term of the law.
+// deltas returns what a movement of that kind adds to each term of the law.
 func (k Kind) deltas(units int64) (received, available, reserved, sold int64) {
 	switch k {
 	case Receive, Adjust:
@@ -254,7 +257,7 @@ func (k Kind) deltas(units int64) (received, available, reserved, sold int64) {
 	return 0, 0, 0, 0
 }
 
-// A writer collects the changes of a step, with the levels that they lead to.
+// A writer collects the changes of a step, and the levels after them.
 type writer struct {
 	s      State
 	levels map[service.SKU]Level
@@ -264,7 +267,7 @@ type writer struct {
 
 func newWriter(s State) *writer { return &writer{s: s, levels: maps.Clone(s.Stock)} }
 
-// state is what was read, with the movements up to here.
+// state returns the state after the movements so far.
 func (w *writer) state() State {
 	s := w.s
 	s.Stock = w.levels
@@ -278,21 +281,16 @@ func (w *writer) all(kind Kind, lines []Line, ref, customer string) {
 	}
 }
 
-// move adds m, a movement of so many units, with its number and its time. No rule lets a term sink below zero. If one
-// does nevertheless, the books were wrong before, and the step is refused rather than written on top of that.
+// move adds m, a movement of that many units, with its number and time. No rule makes a term negative. If a term
+// becomes negative, the books were wrong before, and the step is refused.
 func (w *writer) move(m Movement, units int64) {
 	level := w.levels[m.SKU]
 	m.Received, m.Available, m.Reserved, m.Sold = m.Kind.deltas(units)
-	level.Received += m.Received
-	level.Available += m.Available
-	level.Reserved += m.Reserved
-	level.Sold += m.Sold
+	m.Number, m.At = level.Number+1, w.s.Now
 	if m.Customer != "" {
 		level.Taken += m.Reserved + m.Sold
 	}
-	level.Number++
-	m.Number, m.At = level.Number, w.s.Now
-	if err := level.Check(); err != nil && w.err == nil {
+	if err := level.Apply(m); err != nil && w.err == nil {
 		w.err = fmt.Errorf("%s %d units of %s: %w", m.Kind, units, m.SKU, err)
 	}
 	w.levels[m.SKU] = level
@@ -316,12 +314,12 @@ func (w *writer) changes() (Changes, error) {
 	return w.c, nil
 }
 
-// replying is changes with v as the reply.
+// replying returns the changes with v as the reply.
 func (w *writer) replying(v any) (Changes, error) {
 	reply, err := json.Marshal(v)
 	if err != nil {
 		return Changes{}, fmt.Errorf("encode the reply: %w", err)
 	}
-	w.c.Reply, w.c.told = reply, v
+	w.c.Reply, w.c.value = reply, v
 	return w.changes()
 }

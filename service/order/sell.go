@@ -19,7 +19,7 @@ func (s *Service) Place(ctx context.Context, key, customer string, lines []Line)
 	})
 }
 
-// CancelOrder gives the units of an order back, once. Of another customer's order it knows nothing: ErrNotFound.
+// CancelOrder returns the units of an order to stock, once. Another customer's order is reported as not found.
 func (s *Service) CancelOrder(ctx context.Context, key, customer, id string) (Order, bool, error) {
 	if !isID(id) {
 		return Order{}, false, ErrNotFound
@@ -47,8 +47,8 @@ func (s *Service) Reserve(
 	})
 }
 
-// Confirm makes an order of a reservation. After the reservation has expired it takes the units again in the same step,
-// and the order is Late; if they are not to be had any more it fails with ErrExpired, and the cause.
+// Confirm turns a reservation into an order. If the reservation has expired, it takes the units again in the same step,
+// and the order is Late. If they are not available any more, it fails with ErrExpired and the cause.
 func (s *Service) Confirm(ctx context.Context, key, customer, id string) (Order, bool, error) {
 	if !isID(id) {
 		return Order{}, false, ErrNotFound
@@ -63,7 +63,7 @@ func (s *Service) Confirm(ctx context.Context, key, customer, id string) (Order,
 	})
 }
 
-// CancelReservation gives the units of a reservation back, once.
+// CancelReservation returns the units of a reservation to stock, once.
 func (s *Service) CancelReservation(ctx context.Context, key, customer, id string) (Reservation, bool, error) {
 	if !isID(id) {
 		return Reservation{}, false, ErrNotFound
@@ -74,8 +74,8 @@ func (s *Service) CancelReservation(ctx context.Context, key, customer, id strin
 	})
 }
 
-// Extend makes a reservation that is held last for ttl from now, at most MaxTTL from its creation, and never shorter
-// than it does already.
+// Extend makes a held reservation expire ttl from now, but not later than MaxTTL after its creation, and never earlier
+// than before.
 func (s *Service) Extend(
 	ctx context.Context, key, customer, id string, ttl time.Duration,
 ) (Reservation, bool, error) {
@@ -120,8 +120,8 @@ func (s *Service) Orders(ctx context.Context, customer, cursor string, limit int
 	})
 }
 
-// Reservation returns a reservation of the customer, or ErrNotFound. One whose time is over may still be shown as held,
-// until a sweeper comes by: ExpiresAt counts.
+// Reservation returns a reservation of the customer, or ErrNotFound. Until a sweeper ends it, an expired reservation
+// may be returned as held: ExpiresAt counts.
 func (s *Service) Reservation(ctx context.Context, customer, id string) (Reservation, error) {
 	return read(ctx, s, func(ctx context.Context) (Reservation, error) {
 		if !isID(id) {
@@ -135,7 +135,7 @@ func (s *Service) Reservation(ctx context.Context, customer, id string) (Reserva
 	})
 }
 
-// newCart merges the lines of a cart, and makes an id for what is to become of it.
+// newCart merges the lines of a cart, and makes an id for its order or reservation.
 func newCart(lines []Line) (merged []Line, id string, err error) {
 	if merged, err = merge(lines); err != nil {
 		return nil, "", err

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,64 +23,56 @@ type Store interface {
 	Sweeper
 }
 
-// Data is what a store knows of its own data. Its Err is not nil while the store has lost it.
-type Data interface {
-	service.Dependency
-	// Look is nil if the data is there, and asks the store for that if it was not.
-	Look(ctx context.Context) error
-	// Renew says that a person has set stock: what is there now is the data.
-	Renew(ctx context.Context) error
-}
-
 // Config holds what a Service is made of.
 type Config struct {
 	Store Store
 	Needs service.Dependency // the store's server
-	Data  Data               // knows whether the store has its data; nil: nobody looks
+	Data  service.Data       // knows whether the store has its data; nil: it is not checked
 
-	// Lock is taken for every SKU of a step, see lock.All. nil: none, which is the default, because a step needs none:
-	// the locks are here to be compared, and to keep hot SKUs from being fought for in the store.
+	// Lock is acquired for every SKU of a step, see lock.All; nil: none. A step is correct without locks. They are here
+	// to be compared, and to reduce conflicts for hot SKUs in the store.
 	Lock      lock.Locker
 	LockNeeds []service.Dependency
 	Wait      time.Duration // how long a request waits for the locks; 0: it tries once
 
-	Steps  Ledger // makes the steps in place of the Store, of which it is; nil: the Store. See Config.Merged.
-	merged bool   // Steps are in batches, which have a bound
+	Ledger Ledger // makes the steps in place of Store; nil: Store. See Config.Merged.
+	merged bool   // Ledger makes batches, which are bounded
 
-	Work time.Duration // longest stay under the locks, and the longest call of the store
-	// Waiting is how many requests wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
+	Work time.Duration // longest time under the locks, and for a call of the store
+	// Waiting is the most requests that wait or work at a time; others are refused with lock.ErrOverloaded. 0: any
+	// number.
 	Waiting int
-	KeepKey time.Duration // how long idempotency keys are remembered
-	// Gone says why there is no order or reservation with that id, if not because there never was; nil: it cannot be.
+	KeepKey time.Duration // how long the sweeper keeps idempotency keys; see service.KeepKeys
+	// Gone returns an error if an order or reservation that is not found may have been archived; nil: nothing is.
 	Gone  func(ctx context.Context, id string) error
-	Owner string // the name that others are shown of who holds a lock
+	Owner string // the name of a lock's holder that lock.Inspect shows
 	Log   *slog.Logger
 }
 
-// A Service sells carts, keeps them for customers, and keeps the books. It is safe for concurrent use.
+// A Service sells and reserves carts, and keeps the ledger. It is safe for concurrent use.
 //
-// A method that changes something takes the idempotency key that the client has sent, or "". With the same key, the
-// same caller and the same request it returns the first reply again, and replayed; with another request ErrKeyReused.
-// The key is written with the changes, so no two requests with one key both change something, and none is ever "in
-// flight". What was refused changed nothing and is not remembered: the same key may ask again.
+// A method that changes something takes the idempotency key that the client has sent, or "". For the same key, caller
+// and request it returns the first reply, and replayed. For another request with the key it returns ErrKeyReused. The
+// key is written in one step with the changes, so of two requests with one key only one changes something. A refusal
+// changes nothing and is not remembered; the same key may be sent again.
 //
 // Errors are those of the rules, InvalidError, lock.ErrDown, lock.ErrOverloaded, service.ErrUnknownSKU,
-// service.GuardError, those of package lock if there is a Lock, and an UnknownError.
+// service.GuardError, UnknownError, and those of package lock if there is a Lock.
 type Service struct {
 	Config
-	known    skus
-	underway atomic.Int64
+	known    service.KnownSKUs
+	underway service.Underway
 }
 
-// New makes a Service. Call Sweep, or reservations never expire.
+// New makes a Service. The caller must call Sweep, or reservations never expire.
 func New(c Config) *Service {
-	if c.Steps == nil {
-		c.Steps = c.Store
+	if c.Ledger == nil {
+		c.Ledger = c.Store
 	}
 	return &Service{Config: c}
 }
 
-// Err returns nil if orders can be sold now: the servers are up, and the store has its data.
+// Err returns nil if the servers are up and the store has its data.
 func (s *Service) Err() error {
 	for _, need := range s.needs() {
 		if err := need.Err(); err != nil {
@@ -91,7 +82,7 @@ func (s *Service) Err() error {
 	return nil
 }
 
-// needs are what a step depends on.
+// needs returns what a step depends on. The data of the store are last.
 func (s *Service) needs() []service.Dependency {
 	needs := append([]service.Dependency{s.Needs}, s.LockNeeds...)
 	if s.Data != nil {
@@ -100,10 +91,11 @@ func (s *Service) needs() []service.Dependency {
 	return needs
 }
 
-// An UnknownError is a step that was sent and not answered: it was done as a whole, or not at all, and may still be.
+// An UnknownError is the error of a step that was sent and not answered: it was made as a whole, or not at all, and may
+// still be made.
 type UnknownError struct {
-	ID    string // of the order or reservation that it would make or change; "": none
-	Again bool   // the same request can be sent again: it has a key, or ends what has one end
+	ID    string // of the order or reservation that the step makes or changes; "": none
+	Again bool   // the request can be sent again safely: it has a key, or the step is idempotent
 	Err   error
 }
 
@@ -121,18 +113,18 @@ type call struct {
 	operation string // method and path
 	asked     any    // what is asked for, beyond the operation
 	id        string // of what is made or changed
-	ends      bool   // to do it twice is to do it once
+	ends      bool   // the step is idempotent
 }
 
-// step makes the call and decodes the reply.
+// step makes the call and returns its reply, decoded.
 func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool, err error) {
-	if c.about.Key, err = NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
+	if c.about.Key, err = service.NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
 		return out, false, err
 	}
-	decide, told := c.decide, any(nil)
+	decide, value := c.decide, any(nil)
 	c.decide = func(s State) (Changes, error) {
 		changes, err := decide(s)
-		told = changes.told
+		value = changes.value
 		return changes, err
 	}
 	reply, replayed, err := s.step(ctx, c)
@@ -142,7 +134,7 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	if err != nil {
 		return out, false, err
 	}
-	if out, ok := told.(T); ok && !replayed {
+	if out, ok := value.(T); ok && !replayed {
 		return out, false, nil
 	}
 	if err := json.Unmarshal(reply, &out); err != nil {
@@ -151,42 +143,36 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	return out, replayed, nil
 }
 
-// step makes one step, under the locks if there are any. When ctx ends the request leaves the queues; a step that has
+// step makes one step, under the locks if there are any. When ctx ends, the request leaves the queues; a step that has
 // begun is finished.
 func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool, err error) {
-	defer s.underway.Add(-1)
-	if n := s.underway.Add(1); s.Waiting > 0 && n > int64(s.Waiting) {
-		return nil, false, fmt.Errorf("%d requests wait or work here: %w", s.Waiting, lock.ErrOverloaded)
+	defer s.underway.Leave()
+	if err := s.underway.Enter(s.Waiting); err != nil {
+		return nil, false, err
 	}
 	needs := s.needs()
 	if s.Data != nil && c.about.Create { // a person may set stock in a store that has lost its data
 		needs = needs[:len(needs)-1]
 	}
-	for _, need := range needs {
-		err := need.Err()
-		if errors.Is(err, service.ErrDataLost) {
-			err = s.Data.Look(ctx)
-		}
-		if err != nil {
-			return nil, false, err
-		}
+	if err := service.Ready(ctx, s.Data, needs...); err != nil {
+		return nil, false, err
 	}
 	ctx, done := service.While(ctx, needs...)
 	defer done()
 	run := func(ctx context.Context) error {
-		reply, replayed, err = s.Steps.Step(ctx, c.about, c.decide)
+		reply, replayed, err = s.Ledger.Step(ctx, c.about, c.decide)
 		return err
 	}
 	if s.Lock == nil {
 		wait, cancel := context.WithTimeout(ctx, s.Work)
 		defer cancel()
 		work := context.WithoutCancel(ctx)
-		if !s.merged || c.about.Create || c.about.Order+c.about.Reservation != "" { // or its batch has a bound
+		if !s.merged || c.about.Create || c.about.Order+c.about.Reservation != "" { // else its batch is bounded
 			bounded, ended := context.WithTimeout(work, 2*s.Work) // the queue, and the step
 			defer ended()
 			work = bounded
 		}
-		err = run(service.WithAdmission(work, service.Admission{Wait: wait}))
+		err = run(service.WithWait(work, wait))
 		return reply, replayed, service.Busy(err, needs...)
 	}
 	err = s.locked(ctx, &c, run)
@@ -196,20 +182,15 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 	return reply, replayed, service.Busy(err, needs...)
 }
 
-// locked calls run with the locks of all SKUs of c. Its fences go with the step.
+// locked calls run with the locks of all SKUs of c, and puts their fences into the step.
 func (s *Service) locked(ctx context.Context, c *call, run func(context.Context) error) error {
 	keys, err := s.keys(ctx, c)
 	if err != nil {
 		return err
 	}
-	o := lock.Options{TryOnce: s.Wait == 0, Owner: s.Owner}
-	limit := s.Wait
-	if o.TryOnce {
-		limit = s.Work // one try still needs a bound: the server may not answer
-	}
-	wait, cancel := context.WithTimeout(ctx, limit)
+	wait, tryOnce, cancel := service.Wait(ctx, s.Wait, s.Work)
 	defer cancel()
-	o.Wait = wait
+	o := lock.Options{TryOnce: tryOnce, Owner: s.Owner, Wait: wait}
 	return lock.All(context.WithoutCancel(ctx), s.Lock, keys, o,
 		func(ctx context.Context, fences map[string]lock.Fence) error {
 			ctx, cancel := context.WithTimeout(service.Begin(ctx), s.Work)
@@ -218,14 +199,14 @@ func (s *Service) locked(ctx context.Context, c *call, run func(context.Context)
 			for key, fence := range fences {
 				c.about.Fences[service.SKU(key)] = uint64(fence)
 			}
-			// A step that was sent and not answered changes nothing any more once somebody else has moved the same
-			// stock: the next holder need not wait for it.
+			// A step of unknown outcome changes nothing once another step has moved the same stock. So the next holder
+			// need not wait for it.
 			return lock.Conditional(run(ctx))
 		})
 }
 
-// keys returns the SKUs that c is about, which for an order or a reservation are its lines: they never change. A SKU
-// that does not exist is refused here: the servers of locks keep something for every key that was ever locked.
+// keys returns the SKUs that c is about, with those of its order or reservation, whose lines never change. It fails if
+// one does not exist; see service.KnownSKUs.
 func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
@@ -248,29 +229,27 @@ func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 	list = append(list[:len(list):len(list)], skusOf(lines)...)
 	keys := make([]string, len(list))
 	for i, sku := range list {
-		if !c.about.Create && !s.known.has(sku) {
-			if _, err := s.Store.Level(ctx, sku); err != nil {
-				return nil, err
-			}
-			s.known.add(sku)
-		}
 		keys[i] = string(sku)
+		if c.about.Create {
+			continue
+		}
+		err := s.known.Check(sku, func() error {
+			_, err := s.Store.Level(ctx, sku)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return keys, nil
 }
 
-// read bounds a call of the store that changes nothing, and fails if what the store says cannot be believed.
-func read[T any](ctx context.Context, s *Service, do func(context.Context) (T, error)) (out T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Work)
-	defer cancel()
-	if err := s.open(ctx); err != nil {
-		return out, err
-	}
-	out, err = do(ctx)
-	return out, service.Busy(err, s.Needs)
+// read makes a call of the store that changes no stock.
+func read[T any](ctx context.Context, s *Service, do func(context.Context) (T, error)) (T, error) {
+	return service.Call(ctx, s.Work, s.Needs, s.Data, do)
 }
 
-// missing returns the better error for an id that was not found.
+// missing returns the error of Gone for an id that was not found, or err.
 func (s *Service) missing(ctx context.Context, id string, err error) error {
 	if s.Gone != nil && errors.Is(err, ErrNotFound) {
 		return cmp.Or(s.Gone(ctx, id), err)
@@ -278,14 +257,7 @@ func (s *Service) missing(ctx context.Context, id string, err error) error {
 	return err
 }
 
-func (s *Service) open(ctx context.Context) error {
-	if err := s.Needs.Err(); err != nil || s.Data == nil {
-		return err
-	}
-	return s.Data.Look(ctx)
-}
-
-// newID makes the id of an order or a reservation: ids sort by the time at which they were made, roughly.
+// newID makes the id of an order or a reservation. Ids sort roughly by the time at which they were made.
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -294,7 +266,7 @@ func newID() (string, error) {
 	return id.String(), nil
 }
 
-// isID reports whether s can be an id of ours. The store is not asked for others.
+// isID reports whether s can be an id from newID. The store is not asked for other ids.
 func isID(s string) bool {
 	id, err := uuid.Parse(s)
 	return err == nil && id.String() == s

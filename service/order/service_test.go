@@ -125,11 +125,11 @@ func (m *memory) Due(_ context.Context, limit int) (due []Reservation, err error
 	return due[:min(limit, len(due))], nil
 }
 
-func (m *memory) Batch(ctx context.Context, steps []Request) []Outcome {
+func (m *memory) Batch(ctx context.Context, steps []Request) []StepResult {
 	m.mu.Lock()
 	m.batches++
 	m.mu.Unlock()
-	outcomes := make([]Outcome, len(steps))
+	outcomes := make([]StepResult, len(steps))
 	for i, step := range steps {
 		outcomes[i].Reply, outcomes[i].Replayed, outcomes[i].Err = m.Step(ctx, step.About, step.Decide)
 	}

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// sweepEvery is the pause between looks for reservations whose time is over. Their units are for sale again after
-	// so long at most, and the time of the steps.
+	// sweepEvery is the pause between two searches for expired reservations. It bounds how late their units are for
+	// sale again, apart from the time of the steps.
 	sweepEvery = 250 * time.Millisecond
-	sweepBatch = 250 // reservations that one look finds, and that are ended together
-	// forgetEvery is the pause between looks for idempotency keys that need not be remembered any more.
+	sweepBatch = 250 // reservations that one search returns
+	// forgetEvery is the pause between two searches for old idempotency keys.
 	forgetEvery = time.Minute
 	forgetBatch = 500
-	// sweepRest is the pause after an error of the store. It is short, so that what became due while the store was away
-	// is for sale within a second of its return. A store that is known to be down is not asked.
+	// sweepRest is the pause after an error of the store. It is short, so that units of reservations that expired
+	// during an outage are for sale within a second after it. A store that is known to be down is not asked.
 	sweepRest = 500 * time.Millisecond
 )
 
-// Sweep ends reservations whose time is over, and forgets keys that are older than KeepKey, until ctx ends. Every
-// instance does so, without a lock: the step that ends a reservation decides, and the others find that it has ended.
+// Sweep ends expired reservations, and removes keys that are older than KeepKey, until ctx ends. Every instance runs
+// it, without a lock: if two end the same reservation, the step of the first decides and the other changes nothing.
 func (s *Service) Sweep(ctx context.Context) {
 	var broken error
 	forget := time.Now()
@@ -52,7 +52,7 @@ func (s *Service) Sweep(ctx context.Context) {
 	}
 }
 
-// sweep ends one batch of reservations whose time is over, and returns how many it found.
+// sweep ends up to sweepBatch expired reservations, and returns how many it found.
 func (s *Service) sweep(ctx context.Context) (found int, err error) {
 	due, err := read(ctx, s, func(ctx context.Context) ([]Reservation, error) { return s.Store.Due(ctx, sweepBatch) })
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) sweep(ctx context.Context) (found int, err error) {
 			if errors.Is(out.Err, lock.ErrDown) || errors.Is(out.Err, lock.ErrOverloaded) || ctx.Err() != nil {
 				return 0, out.Err
 			}
-			if out.Err != nil { // of this one alone, such as books that do not balance: the others are to be ended
+			if out.Err != nil { // about this one, such as books that do not balance; the others are still ended
 				one = fmt.Errorf("reservation %s: %w", rest[i].ID, out.Err)
 			}
 		}
@@ -78,9 +78,9 @@ func (s *Service) sweep(ctx context.Context) (found int, err error) {
 	return len(due), err
 }
 
-// expire ends reservations in one step of the store. It takes no lock, whatever the Service does: the step alone keeps
-// the books right. Where others sweep, too, the store lets one of them be first, and the rest find nothing to do.
-func (s *Service) expire(ctx context.Context, due []Reservation) []Outcome {
+// expire ends reservations in one step of the store. It acquires no lock, even if the Service has one: a step is
+// correct without.
+func (s *Service) expire(ctx context.Context, due []Reservation) []StepResult {
 	steps := make([]Request, len(due))
 	for i, r := range due {
 		steps[i] = Request{About{Reservation: r.ID, Customer: r.Customer, SKUs: skusOf(r.Lines)}, expire}
@@ -88,16 +88,16 @@ func (s *Service) expire(ctx context.Context, due []Reservation) []Outcome {
 			steps[i].Decide = func(State) (Changes, error) { return Changes{}, ErrNotFound }
 		}
 	}
-	outcomes, err := read(ctx, s, func(ctx context.Context) ([]Outcome, error) {
+	outcomes, err := read(ctx, s, func(ctx context.Context) ([]StepResult, error) {
 		return s.Store.Batch(ctx, steps), nil
 	})
 	if err != nil {
-		return []Outcome{{Err: err}}
+		return []StepResult{{Err: err}}
 	}
 	return outcomes
 }
 
-// forget removes keys that nobody will send again.
+// forget removes keys that are older than KeepKey.
 func (s *Service) forget(ctx context.Context) error {
 	for ctx.Err() == nil {
 		n, err := read(ctx, s, func(ctx context.Context) (int, error) {

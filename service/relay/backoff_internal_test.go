@@ -19,7 +19,7 @@ func TestThePausesOfAHead(t *testing.T) {
 			{"refused", errors.New("no"), c.MaxBackoff},
 			{"away", ErrUnavailable, maxAway},
 		} {
-			var h head
+			var h stuckEvent
 			total := time.Duration(0)
 			for i := range 100 {
 				h.fail(way.err, c)
@@ -41,7 +41,7 @@ func TestThePausesOfAHead(t *testing.T) {
 				t.Errorf("%s: %d refusals of %d", way.name, h.refusals, h.attempts)
 			}
 		}
-		var h head
+		var h stuckEvent
 		h.fail(&LaterError{After: time.Minute, Err: errors.New("busy")}, c)
 		if pause := time.Until(h.next); pause != time.Minute || h.refusals != 0 {
 			t.Errorf("Retry-After of a minute: %v, %d refusals", pause, h.refusals)

@@ -17,12 +17,12 @@ import (
 // An Event is a movement as it is announced. The same movement is the same event, byte for byte, however often it is
 // sent.
 type Event struct {
-	// ID is the same for every copy, and for no other event: what a receiver recognises a repeat by. It is the SKU,
-	// with "~" for ".", the number, and a digest of the movement, with slashes between. Webhooks sign
-	// "id.timestamp.body", so a "." in an id would leave open where it ends.
+	// ID is the same for every copy of the event, and for no other event, so a receiver can recognise a repeat. It is
+	// the SKU, with "~" for ".", the number, and a digest of the movement, separated by slashes. Webhooks sign
+	// "id.timestamp.body", so the end of an id that contains "." would be ambiguous.
 	//
-	// SKU and number alone are not enough. A store that was restored from an older copy gives numbers a second time, to
-	// other movements, and nobody may have noticed that it was. See docs/adr/0025.
+	// SKU and number alone are not enough: a store that was restored from an older copy gives the same numbers to other
+	// movements, and the restore may go unnoticed. See docs/adr/0025.
 	ID   string         `json:"id"`
 	Type string         `json:"type"`      // "stock." and the kind of the movement
 	At   time.Time      `json:"timestamp"` // of the movement
@@ -35,8 +35,8 @@ func NewEvent(m order.Movement) Event {
 	return Event{ID: place + "/" + digest(m), Type: "stock." + string(m.Kind), At: m.At, Data: m}
 }
 
-// digest tells movements of the same number apart: two that are equal in everything, down to the microsecond and the
-// order, are one. It must not change with the version of the program.
+// digest distinguishes movements with the same number. Movements that are equal in all fields are the same one. The
+// digest must not change with the version of the program.
 func digest(m order.Movement) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q %d %d %d %d %q %q %q %d", m.SKU, m.Number, m.Kind,
 		m.Received, m.Available, m.Reserved, m.Sold, m.Ref, m.Customer, m.Reason, m.At.UnixMicro()))
@@ -54,17 +54,17 @@ func (e Event) body() ([]byte, error) {
 
 // A Sink is where events go.
 type Sink interface {
-	// Deliver returns nil when the receiver has the event for good. An error that matches ErrUnavailable is about the
-	// receiver: the event is sent again until it gets through. Any other error is about this event, which is parked
-	// when it has come too often. The relay delivers the events of a SKU one after the other, and those of several SKUs
-	// at a time. When ctx ends, Deliver returns at once; the event may have arrived, or still arrive.
+	// Deliver returns nil when the receiver has stored the event. An error that matches ErrUnavailable is about the
+	// receiver: the event is sent again until it gets through. Any other error is about this event: after too many
+	// attempts it is parked. The relay delivers the events of one SKU one after the other, and those of several SKUs
+	// concurrently. When ctx ends, Deliver returns at once; the event may have arrived, or may still arrive.
 	Deliver(ctx context.Context, e Event) error
 }
 
-// ErrUnavailable: the receiver did not answer, or said that it cannot serve now. It may have the event.
+// ErrUnavailable: the receiver did not answer, or answered that it cannot serve now. It may have the event.
 var ErrUnavailable = errors.New("the receiver is not available")
 
-// A LaterError is an ErrUnavailable of a receiver that has said when it wants to be asked again.
+// A LaterError is an ErrUnavailable with the pause that the receiver asks for.
 type LaterError struct {
 	After time.Duration
 	Err   error

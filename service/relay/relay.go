@@ -1,17 +1,18 @@
-// Package relay announces what the ledger says: it reads the movements of every SKU in order of their numbers, gives
-// them to a [Sink], and records how far it has got.
+// Package relay announces the movements of a ledger: it reads the movements of every SKU in the order of their numbers,
+// delivers them to a [Sink], and records the last number that was delivered.
 //
-// One relay at a time works, under a lock with a fence. What it promises:
+// One relay works at a time, under a lock with a fence. It promises:
 //
-//   - Every movement is delivered, at least once. What is recorded as delivered was delivered; a relay that is killed
-//     between the two delivers it again.
-//   - In order for each SKU: nobody gets number n+1 before n, unless a person has said that n is to be left out.
-//   - A relay whose lock was lost delivers nothing more that counts: its record is refused by the fence. What it was
-//     sending just then is a copy of what the next relay sends, and can come late. [Streams] refuse it; the receiver of
-//     a [Webhook] must recognise it by its id.
-//   - A movement that cannot be delivered stops its own SKU only.
+//   - Every movement is delivered at least once. A relay that is killed between a delivery and its record delivers the
+//     movement again.
+//   - The movements of each SKU are delivered in order. Number n+1 is not delivered before n, unless a person decided
+//     to leave n out.
+//   - If a relay has lost its lock, the fence makes the store refuse its records. An event that it was sending is a
+//     copy of one that the next relay sends, and may arrive late. [Streams] refuse it; the receiver of a [Webhook] must
+//     recognise it by its id.
+//   - A movement that cannot be delivered holds up only its own SKU.
 //
-// What it does not promise: order between SKUs, or that each event comes once.
+// It does not promise an order between SKUs, or that each event arrives once.
 package relay
 
 import (
@@ -26,44 +27,45 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A Config says what a Relay works on. The fields without a default are needed.
+// A Config is what a Relay is made of. The fields without a default are required.
 type Config struct {
 	Outbox order.Outbox
 	Book   order.Book
 	Dead   order.DeadLetters
 	Sink   Sink
 
-	// Lock keeps out other relays. It must be fenced and hold across machines, or two relays record at once. Its fences
-	// must not become smaller: a change to a lock whose fences are not by a clock stops the relay for good.
+	// Lock keeps other relays out. It must be fenced and exclude across machines, or two relays record at once. Its
+	// fences must not become smaller: after a change to a lock with smaller fences, the store refuses all records.
 	Lock  lock.Locker
-	Key   string // of the lock: no SKU, or selling it would wait for the relay
-	Owner string // shown to whoever asks for the holder of the lock
+	Key   string // of the lock; not a SKU, or the lock would also keep out its sales
+	Owner string // the name of the holder that lock.Inspect shows
 
-	Parallel int // SKUs that are delivered at a time; default 16. So many receivers that hang stop all
-	Batch    int // movements that are read at a time, before another SKU has its turn; default 100
+	Parallel int // SKUs that are delivered at a time; default 16. If so many deliveries hang, all others wait
+	Batch    int // movements of a SKU that are read at a time, before another SKU gets its turn; default 100
 	Attempts int // refusals of an event until it is parked; default 20, which takes an hour
 
-	Poll    time.Duration // the ledger is asked so often when all is delivered; default 200 ms
-	Term    time.Duration // the lock is given back after this, which is less than the longest hold; default 1 min
-	Grace   time.Duration // what is being delivered at the end of Run has so long; default 5 s
-	Backoff time.Duration // before the second attempt, doubled with each; default 1 s
-	// MaxBackoff bounds the pause after a refusal; default 5 min. A receiver that is away is asked every 10 s at the
-	// least: nothing else tells that it is back.
+	Poll    time.Duration // pause between two reads of the ledger when everything is delivered; default 200 ms
+	Term    time.Duration // after this the lock is released; shorter than the longest hold; default 1 min
+	Grace   time.Duration // time for deliveries under way at the end of Run; default 5 s
+	Backoff time.Duration // pause before the second attempt, doubled with each; default 1 s
+	// MaxBackoff bounds the pause after a refusal; default 5 min. A receiver that is not available is tried at least
+	// every 10 s, because only an attempt shows that it is back.
 	MaxBackoff time.Duration
 
-	Log    *slog.Logger // default: nobody
-	Events Events
+	Log      *slog.Logger // default: none
+	Observer Observer
 }
 
-// Events are told what a Relay does. They must be quick, and safe for concurrent use; nil ones are skipped.
-type Events struct {
-	Active    func(bool) // this relay has got, or lost, the lock
+// An Observer is called when a Relay does something. Its functions must be quick and safe for concurrent use; nil ones
+// are skipped.
+type Observer struct {
+	Active    func(bool) // this relay has acquired the lock, or has it no more
 	Delivered func()     // an event was delivered
 	Failed    func()     // an attempt failed
-	Lag       func(Lag)  // what is to be delivered, every five seconds while this relay has the lock
+	Lag       func(Lag)  // the lag, every five seconds while this relay has the lock
 }
 
-// A Lag says how much is to be delivered.
+// A Lag is what is not delivered yet.
 type Lag struct {
 	Undelivered uint64        // movements, of 1000 SKUs at most
 	Oldest      time.Duration // age of the oldest of them, by the clock of the store's server; 0: none
@@ -72,13 +74,13 @@ type Lag struct {
 
 const (
 	pageSize      = 256                    // SKUs, or letters, that are read at a time
-	markEvery     = 250 * time.Millisecond // while delivering: what a crash repeats
+	markEvery     = 250 * time.Millisecond // between two records of a delivery; after a crash so much is repeated
 	lagEvery      = 5 * time.Second
 	lagSKUs       = 1000
 	lettersEvery  = time.Second
 	maxAway       = 10 * time.Second
 	awayPace      = 100 * time.Millisecond // between two SKUs while the receiver does not answer
-	maxLater      = time.Hour              // that a receiver can ask for
+	maxLater      = time.Hour              // the longest pause that a receiver can ask for
 	againAfter    = time.Second
 	storeDeadline = 5 * time.Second // of one request to the store
 )
@@ -86,7 +88,7 @@ const (
 // A Relay delivers the movements of one store. Make it with New.
 type Relay struct {
 	c     Config
-	heads heads // of Run's goroutine alone
+	stuck stuckEvents // of Run's goroutine alone
 }
 
 // New returns a Relay. It opens nothing.
@@ -100,7 +102,7 @@ func New(c Config) *Relay {
 	c.Backoff = cmp.Or(c.Backoff, time.Second)
 	c.MaxBackoff = cmp.Or(c.MaxBackoff, 5*time.Minute)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	e := &c.Events
+	e := &c.Observer
 	if e.Active == nil {
 		e.Active = func(bool) {}
 	}
@@ -113,15 +115,15 @@ func New(c Config) *Relay {
 	if e.Lag == nil {
 		e.Lag = func(Lag) {}
 	}
-	return &Relay{c: c, heads: make(heads)}
+	return &Relay{c: c, stuck: make(stuckEvents)}
 }
 
-// Run relays until ctx ends. Then it lets what is being delivered come to its end, within Grace, records it, and gives
-// the lock back. It waits for the store and the lock for as long as they are away. It can be called once.
+// Run relays until ctx ends. Then it finishes the deliveries under way, within Grace, records them, and releases the
+// lock. While the store or the lock cannot be used, it tries again. Call it once.
 func (r *Relay) Run(ctx context.Context) {
 	bad := false
 	for ctx.Err() == nil {
-		err := r.term(ctx)
+		err := r.hold(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -141,17 +143,17 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// term relays for one holding of the lock. It returns nil at its planned end.
-func (r *Relay) term(ctx context.Context) error {
-	// The end of ctx ends the wait for the lock, but not what is being delivered: see turn.loop.
+// hold acquires the lock and relays for one term. It returns nil at the planned end of the term.
+func (r *Relay) hold(ctx context.Context) error {
+	// The end of ctx ends the wait for the lock, but not the deliveries under way: see term.loop.
 	o := lock.Options{Owner: r.c.Owner, Wait: ctx}
 	return lock.Do(context.WithoutCancel(ctx), r.c.Lock, r.c.Key, o, func(work context.Context, f lock.Fence) error {
 		if f == lock.NoFence {
 			return errors.New("the lock of the relay has no fence")
 		}
 		r.c.Log.Debug("relaying", "fence", f)
-		r.c.Events.Active(true)
-		defer r.c.Events.Active(false)
-		return newTurn(r, work, ctx.Done(), uint64(f)).loop()
+		r.c.Observer.Active(true)
+		defer r.c.Observer.Active(false)
+		return newTerm(r, work, ctx.Done(), uint64(f)).loop()
 	})
 }

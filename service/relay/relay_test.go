@@ -100,7 +100,7 @@ func TestTheLagIsByTheClockOfTheStore(t *testing.T) {
 	oldest := make(chan time.Duration, 1)
 	c := quick(s, &diary{answer: func(relay.Event, int) error { return relay.ErrUnavailable }}, newLatch())
 	c.Outbox = ahead{s}
-	c.Events.Lag = func(l relay.Lag) {
+	c.Observer.Lag = func(l relay.Lag) {
 		select {
 		case oldest <- l.Oldest:
 		default:
@@ -114,7 +114,7 @@ func TestTheLagIsByTheClockOfTheStore(t *testing.T) {
 
 func TestAPoisonEventStopsItsOwnSKUUntilAPersonDecides(t *testing.T) {
 	t.Parallel()
-	for _, verdict := range []order.Verdict{order.Resend, order.Skip} {
+	for _, verdict := range []order.Decision{order.Resend, order.Skip} {
 		t.Run(string(verdict), func(t *testing.T) {
 			t.Parallel()
 			s, _ := newShelf(t)
@@ -127,7 +127,7 @@ func TestAPoisonEventStopsItsOwnSKUUntilAPersonDecides(t *testing.T) {
 			}}
 			var lag atomic.Pointer[relay.Lag]
 			c := quick(s, sink, newLatch())
-			c.Events.Lag = func(l relay.Lag) { lag.Store(&l) }
+			c.Observer.Lag = func(l relay.Lag) { lag.Store(&l) }
 			s.receive(t, "bad", 6)
 			s.receive(t, "good", 6)
 			stop := start(t, c)
@@ -192,7 +192,7 @@ func TestALetterThatIsRefusedAgainIsParkedAgain(t *testing.T) {
 	for round := 1; round <= 2; round++ {
 		stacktest.Eventually(t, 30*time.Second, "parked", func() (bool, string) {
 			letters, err := s.Parked(t.Context(), "", 10)
-			return len(letters) == 1 && letters[0].Verdict == order.Undecided, fmt.Sprint(letters, err)
+			return len(letters) == 1 && letters[0].Decision == order.Undecided, fmt.Sprint(letters, err)
 		})
 		if got := sink.tries("bad/1"); got != round*c.Attempts {
 			t.Errorf("round %d: tried %d times", round, got)
@@ -332,7 +332,7 @@ func TestALostLockEndsDeliveryAtOnce(t *testing.T) {
 	l := newLatch()
 	var active atomic.Int64
 	c := quick(s, sink, l)
-	c.Events.Active = func(on bool) {
+	c.Observer.Active = func(on bool) {
 		if on {
 			active.Add(1)
 		}

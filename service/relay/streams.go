@@ -16,14 +16,14 @@ import (
 	"example.com/stock/service"
 )
 
-// Streams deliver to Redis Streams, one for each SKU. The entry of an event has the id <number>-0 and one field,
-// "event", with its JSON. Redis takes no id that is not larger than the last one of the stream: so a repeat, and what a
-// relay sends too late, is refused, and a consumer sees every event once and in order, however often it is sent.
+// Streams delivers to Redis Streams, one for each SKU. The entry of an event has the id <number>-0 and one field,
+// "event", with its JSON. Redis refuses an id that is not larger than the last one of the stream. So it refuses a
+// repeat and an event that a relay sends too late, and a consumer sees every event once and in order.
 //
 // The set StreamIndex has the names of all streams.
 //
-// What is not promised: that Redis keeps what it has taken. It may lose the last second in a crash, and what no replica
-// had in a fail-over. The ledger still has it: the consumer sees that numbers are missing.
+// It is not promised that Redis keeps an entry. Redis may lose the last second in a crash, and in a fail-over what no
+// replica had. The ledger still has the movements, and the consumer sees that numbers are missing.
 type Streams struct {
 	client redis.UniversalClient
 	log    *slog.Logger
@@ -38,19 +38,19 @@ func StreamKey(sku service.SKU) string { return "stock:{" + string(sku) + "}:eve
 // StreamField is the field of an entry that has the event.
 const StreamField = "event"
 
-// trimEvery is how many events of a SKU come between two looks for what every group has taken.
+// trimEvery is the number of events of a SKU between two trims.
 const trimEvery = 100
 
 //go:embed trim.lua
 var trimSource string
 
-// ErrOther: a stream has another event with that number. Its ledger was begun anew, or restored from an older copy. A
-// person deletes the stream when its consumers have taken what is in it.
+// ErrOther: the stream has another event with that number. The ledger was begun anew, or restored from an older copy. A
+// person must delete the stream when its consumers have read it.
 var ErrOther = errors.New("the stream has another event of this number: if the ledger was lost and begun anew, or " +
 	"restored from an older copy, delete the stream")
 
-// NewStreams returns a sink. Set c's ContextTimeoutEnabled, and MaxRetries to -1: the relay tries again itself. A nil
-// log is nobody.
+// NewStreams returns a sink. Set c's ContextTimeoutEnabled, and MaxRetries to -1: the relay tries again itself. log may
+// be nil.
 func NewStreams(c redis.UniversalClient, log *slog.Logger) *Streams {
 	return &Streams{c, cmp.Or(log, slog.New(slog.DiscardHandler))}
 }
@@ -63,7 +63,7 @@ func (s *Streams) Deliver(ctx context.Context, e Event) error {
 	}
 	key, id := StreamKey(e.Data.SKU), strconv.FormatUint(e.Data.Number, 10)+"-0"
 	pipe := s.client.Pipeline()
-	pipe.SAdd(ctx, StreamIndex, key) // every time, and first: a name that was lost is back with the next event
+	pipe.SAdd(ctx, StreamIndex, key) // with each event, so that a name that was lost comes back
 	add := pipe.XAdd(ctx, &redis.XAddArgs{Stream: key, ID: id, Values: []any{StreamField, body}})
 	_, err = pipe.Exec(ctx)
 	if refused := add.Err(); refused != nil && strings.Contains(refused.Error(), "equal or smaller") {
@@ -80,8 +80,9 @@ func (s *Streams) Deliver(ctx context.Context, e Event) error {
 	return nil
 }
 
-// repeat tells a repeat from another event with the same number. One that is not there any more was trimmed: it is
-// another if it is younger than the last entry, which is never trimmed. A version that wrote other ids is recognised.
+// repeat returns nil if the event is a repeat, and ErrOther if the stream has another event with its number. If the
+// entry was trimmed, the event is another one if it is younger than the last entry, which is never trimmed. It compares
+// the movements, because older versions wrote other ids.
 func (s *Streams) repeat(ctx context.Context, key, id string, e Event) error {
 	pipe := s.client.Pipeline()
 	same, last := pipe.XRange(ctx, key, id, id), pipe.XRevRangeN(ctx, key, "+", "-", 1)
@@ -106,12 +107,13 @@ func (s *Streams) repeat(ctx context.Context, key, id string, e Event) error {
 	return nil
 }
 
-// trim removes what every group has taken and acknowledged. A stream without a group stays whole.
+// trim removes the entries that every group has read and acknowledged. A stream without a group is not trimmed.
 func (s *Streams) trim(ctx context.Context, key string) error {
 	return s.client.Eval(ctx, trimSource, []string{key}).Err()
 }
 
-// streamFault tells what is about the server from what is about the event, such as a key of another type.
+// streamFault makes errors about the server match ErrUnavailable, but not those about the event, such as a key of
+// another type.
 func streamFault(err error) error {
 	var answered redis.Error
 	if !errors.As(err, &answered) {

@@ -27,14 +27,14 @@ import (
 
 // A Webhook posts each event to a URL, as https://www.standardwebhooks.com says: the headers webhook-id (that of the
 // event, the same for every copy), webhook-timestamp (of this attempt) and webhook-signature, one "v1," and HMAC-SHA256
-// of "id.timestamp.body" for each secret. Only a 2xx means that the receiver has it. Redirects are failures: nobody but
-// the operator says where events go. Proxies of the environment are not used.
+// of "id.timestamp.body" for each secret. Only a 2xx means that the receiver has the event. Redirects are failures:
+// only the operator decides where events go. Proxies of the environment are not used.
 //
 // A receiver that does not answer, or whose status is about the address (3xx, 401, 403, 404, 405, 410) or the moment
 // (408, 425, 429, 502, 503, 504) is not available. Any other status is a refusal of the event.
 //
-// Where an event has a number that this process has delivered with another id, the ledger has gone back to an older
-// copy. The event is delivered, because its id is new to the receiver, and the log says so.
+// If this process has delivered another event with the same number, the ledger has gone back to an older copy. The
+// event is delivered, because its id is new to the receiver, and an error is logged.
 type Webhook struct {
 	url     string
 	secrets [][]byte
@@ -45,18 +45,18 @@ type Webhook struct {
 	last map[service.SKU]Event // that was delivered, of maxLast SKUs at most
 }
 
-// maxLast bounds the memory: some 20 MB. A full map is forgotten.
+// maxLast bounds the memory to some 20 MB. A full map is cleared.
 const maxLast = 50_000
 
-// WebhookOptions say where to and how.
+// WebhookOptions are the options of a Webhook.
 type WebhookOptions struct {
 	URL     string
-	Secrets []string // of ParseSecret; several while they are rotated: the receiver needs one of them
-	// AllowInternal lets the URL lead to addresses that only this network can reach, such as 127.0.0.1 or 10.0.0.1.
-	// They are checked when the connection is made: a name may lead elsewhere by then.
+	Secrets []string // see ParseSecret; several while they are rotated: the receiver needs one of them
+	// AllowInternal lets the URL lead to addresses that only this network can reach, such as 127.0.0.1 or 10.0.0.1. The
+	// address is checked when the connection is made, because a name may change its address.
 	AllowInternal bool
 	Timeout       time.Duration // of one attempt, from the connection to the end of the reply; default 15 s
-	Log           *slog.Logger  // default: nobody
+	Log           *slog.Logger  // default: none
 }
 
 const secretPrefix = "whsec_"
@@ -71,7 +71,7 @@ func ParseSecret(text string) ([]byte, error) {
 	return key, nil
 }
 
-// CheckURL returns an error if no webhook can have that URL. The error does not quote it.
+// CheckURL returns an error if a webhook cannot have that URL. The error does not quote the URL.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -83,7 +83,7 @@ func CheckURL(text string) error {
 	return nil
 }
 
-// NewWebhook returns a sink. It connects to nobody. Close it.
+// NewWebhook returns a sink. It does not connect. The caller must close it.
 func NewWebhook(o WebhookOptions) (*Webhook, error) {
 	if err := CheckURL(o.URL); err != nil {
 		return nil, fmt.Errorf("webhook: URL %w", err)
@@ -153,7 +153,7 @@ func (w *Webhook) Deliver(ctx context.Context, e Event) error {
 	return nil
 }
 
-// note remembers what was delivered, and notices what cannot come after it.
+// note remembers what was delivered, and logs an event that cannot come after it.
 func (w *Webhook) note(e Event) {
 	w.mu.Lock()
 	last, known := w.last[e.Data.SKU]
@@ -183,14 +183,14 @@ func (w *Webhook) sign(id, stamp string, body []byte) string {
 	return strings.Join(signatures, " ")
 }
 
-// notTheEvent are the statuses that every event would get.
+// notTheEvent has the statuses that every event would get.
 var notTheEvent = []int{
 	http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone,
 	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
 	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// judge says what a reply means.
+// judge returns the error of Deliver for a reply.
 func judge(resp *http.Response) error {
 	if resp.StatusCode/100 == 2 {
 		return nil
@@ -205,8 +205,8 @@ func judge(resp *http.Response) error {
 	return unavailable(err)
 }
 
-// retryAfter reads the header Retry-After: seconds, or a date. 0: there is none. The date is by the receiver's clock,
-// which the header Date tells; now is by ours.
+// retryAfter reads the header Retry-After, which has seconds or a date; 0: there is none. The date is by the receiver's
+// clock, which the header Date shows; without that header, now counts.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
@@ -241,7 +241,7 @@ func public(a netip.Addr) bool {
 	for _, text := range [...]string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",
 		"203.0.113.0/24", "240.0.0.0/4",
-		// IPv6 that stands for IPv4, which would be checked by nobody: NAT64, 6to4, Teredo, compatible.
+		// IPv6 addresses that stand for IPv4 ones, which are not checked: NAT64, 6to4, Teredo, compatible.
 		"64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "2001:db8::/32",
 	} {
 		if netip.MustParsePrefix(text).Contains(a) {

@@ -14,26 +14,26 @@ import (
 type admitting struct {
 	shop
 	swapper     service.Swapper
-	read, write service.Admission
+	read, write context.Context
 }
 
 func (a *admitting) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
-	a.read = service.AdmissionOf(ctx)
+	a.read = ctx
 	return a.shop.Read(ctx, sku)
 }
 
 func (a *admitting) Write(ctx context.Context, o service.Order) error {
-	a.write = service.AdmissionOf(ctx)
+	a.write = ctx
 	return a.shop.Write(ctx, o)
 }
 
 func (a *admitting) Swap(ctx context.Context, o service.Order) error {
-	a.write = service.AdmissionOf(ctx)
+	a.write = ctx
 	return a.swapper.Swap(ctx, o)
 }
 
 func (a *admitting) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
-	a.write = service.AdmissionOf(ctx)
+	a.write = ctx
 	return a.shop.Deduct(ctx, o)
 }
 
@@ -55,18 +55,19 @@ func TestAdmissionOfASale(t *testing.T) {
 			s := stage(t, row.seller, store)
 			client, leave := context.WithCancel(t.Context())
 			defer leave()
-			store.read, store.write = service.Admission{}, service.Admission{}
+			store.read, store.write = t.Context(), t.Context()
 			if _, err := s.sell(client); err != nil {
 				t.Fatal(err)
 			}
-			if store.read.Begun != row.read || store.write.Begun != row.write {
-				t.Errorf("begun: read %+v, write %+v; want %t, %t", store.read, store.write, row.read, row.write)
+			read, write := service.Begun(store.read), service.Begun(store.write)
+			if read != row.read || write != row.write {
+				t.Errorf("begun: read %t, write %t; want %t, %t", read, write, row.read, row.write)
 			}
 			newcomer := store.write
 			if name == "optimistic" {
 				newcomer = store.read
 			}
-			if !newcomer.Begun && newcomer.Wait == nil {
+			if !service.Begun(newcomer) && service.WaitOf(newcomer) == newcomer {
 				t.Error("the wait of a newcomer does not end with its client")
 			}
 		})

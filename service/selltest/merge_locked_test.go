@@ -171,7 +171,7 @@ type evictAfter struct {
 	evict func()
 }
 
-func (e *evictAfter) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.Result, error) {
+func (e *evictAfter) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.BatchResult, error) {
 	results, err := e.shop.Batch(ctx, version, orders)
 	e.evict()
 	return results, err

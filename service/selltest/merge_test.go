@@ -49,7 +49,7 @@ func (c *counter) SetIf(
 	return c.stock, nil
 }
 
-func (c *counter) Batch(_ context.Context, _ uint64, orders []service.Order) ([]service.Result, error) {
+func (c *counter) Batch(_ context.Context, _ uint64, orders []service.Order) ([]service.BatchResult, error) {
 	c.mu.Lock()
 	var ids []string
 	for _, o := range orders {
@@ -65,7 +65,7 @@ func (c *counter) Batch(_ context.Context, _ uint64, orders []service.Order) ([]
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	results := make([]service.Result, len(orders))
+	results := make([]service.BatchResult, len(orders))
 	for i, o := range orders {
 		if results[i].Order = o; o.Quantity > c.stock.Quantity {
 			results[i].Err = &service.SoldOutError{Remaining: c.stock.Quantity}
@@ -343,7 +343,7 @@ type stuck struct {
 	begun, free chan struct{}
 }
 
-func (s *stuck) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.Result, error) {
+func (s *stuck) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.BatchResult, error) {
 	s.once.Do(func() { close(s.begun); <-s.free })
 	return s.shop.Batch(ctx, version, orders)
 }

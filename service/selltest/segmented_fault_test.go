@@ -85,6 +85,9 @@ func scattered(t *testing.T, store shop) *scene {
 // all. Steps go by name and not by number: at which segment a sale begins is left to chance, and with it how often
 // it looks before it moves.
 func TestSegmentedCrashAtEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		reserve := func(t *testing.T, store shop) *scene {

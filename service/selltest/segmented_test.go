@@ -62,6 +62,9 @@ func TestSegmentedSellsEverythingOnce(t *testing.T) {
 // The tail: what is left is in fragments that nobody's quantity fits into, and is sold all the same, until the
 // total is too small.
 func TestSegmentedTail(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	bothStores(t, func(t *testing.T, store shop) {
 		for round := range 4 {

@@ -271,7 +271,7 @@ func TestUnknownOutcomeOfATransactionIsNotHeld(t *testing.T) {
 	t.Parallel()
 	wait, end := context.WithCancel(t.Context())
 	err := service.InTransaction(
-		t.Context(), slowEnd{redisStore(t), end}, &service.Sale{Options: lock.Options{Wait: wait}},
+		service.WithWait(t.Context(), wait), slowEnd{redisStore(t), end}, &service.Sale{},
 	)
 	fails(t, err, all(service.ErrOutcomeUnknown), lock.ErrHeld)
 }

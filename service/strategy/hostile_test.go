@@ -18,6 +18,9 @@ import (
 // On a server whose defaults are meant for somebody else's program every strategy that uses MySQL, for its lock or for
 // the stock alone, sells one after the other and all at once without losing a unit.
 func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	dsn := stacktest.MariaDB(t)
 	admin, err := sql.Open("mysql", dsn)

@@ -25,6 +25,9 @@ import (
 // strategies sell again, on both stores, and nobody starts an instance or sets the stock. Whoever held a key before
 // is refused.
 func TestZooKeeperIsBuiltAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	server := stacktest.Server(t, stack.ZooKeeper)
 	stores := map[string]service.StoreConfig{

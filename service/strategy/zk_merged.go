@@ -13,7 +13,7 @@ func zkMerged() Strategy {
 		Summary: Text{
 			EN: "the lock of zk-sequential, one turn of which sells for all who wait in an instance: one read, one " +
 				"write, an order each",
-			ZH: "用 zk-sequential 的锁，一轮为同一实例中所有等待者销售：读一次、写一次，各得一个订单",
+			ZH: "用 zk-sequential 的锁，每拿到一次锁，就为本实例的所有等待者一起扣减：读一次、写一次，各得一个订单",
 		},
 		Caveat: Text{
 			EN: "What `zk-sequential` does not promise; instances take turns of up to 128 sales (merge.limit). " +

@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 
 // Consumers are killed all the time, and every event has its effect once.
 func TestKilledConsumersLoseAndDoubleNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	const skus = 10
 	each, kills := stacktest.Rounds(150, 40), stacktest.Rounds(12, 4)
 	t.Parallel()

@@ -81,5 +81,5 @@ func Some[Row any](n int, rows []Row) []Row {
 // IgnoreServers is for a goleak.VerifyNone inside a test: every server that still runs has a goroutine, which ends
 // when it is stopped. goleak.VerifyTestMain does not need it.
 func IgnoreServers() goleak.Option {
-	return goleak.IgnoreAnyFunction("example.com/stock/stack.(*child).own")
+	return goleak.IgnoreAnyFunction("example.com/stock/internal/stack.(*child).own")
 }

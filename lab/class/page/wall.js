@@ -262,13 +262,11 @@ function face(layer, id, token) {
     b.dataset.req = id
     tokens.set(id, b)
   }
-  const two = twin(id, token)
-  if (b.shown === token && b.two === two) return b
+  if (b.shown === token) return b
   b.shown = token // a frame that changes it brings another
-  b.two = two
   const sold = token.phase === 'done' && token.outcome === 'accepted'
   b.className = ['tok', fresh && 'fresh', ['in', 'read', 'thinks', 'writes', 'wrote'].includes(token.phase) && 'in',
-    token.point && 'stands', sold && 'sold', two && 'twin', token.phase === 'done' && !sold && 'no',
+    token.point && 'stands', sold && 'sold', token.twin && 'twin', token.phase === 'done' && !sold && 'no',
     token.replayed && 'replayed']
     .filter(Boolean).join(' ')
   b.dataset.phase = token.phase
@@ -292,7 +290,6 @@ function free(b) {
 }
 
 /** Whether another order read the same. Of a load that is told of the first of them when the second comes. */
-const twin = (id, token) => token.twin || store.get(`twin:${id}`)
 
 function describe(id, token) {
   const parts = [t('token', { n: token.n, phase: token.phase === 'done' ? outcome(token.outcome) : t(laneOf[token.phase] ?? 'sent') })]
@@ -301,7 +298,7 @@ function describe(id, token) {
   if (token.wrote !== undefined) parts.push(t('token_wrote', { n: token.wrote }))
   if (token.fence) parts.push(t('token_fence', { n: token.fence }))
   if (token.point) parts.push(t('token_at', { point: t(token.point) }))
-  if (twin(id, token)) parts.push(t('token_twin'))
+  if (token.twin) parts.push(t('token_twin'))
   if (token.same) parts.push(t('token_same', { n: token.same }))
   if (token.replayed) parts.push(t('token_replayed'))
   return parts.join(', ')

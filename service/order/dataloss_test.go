@@ -20,7 +20,7 @@ type shelfCopy struct {
 
 func (c *shelfCopy) Current() string { return c.name }
 
-func (c *shelfCopy) GoneBack(_ context.Context, of string, why error) error {
+func (c *shelfCopy) ReportOlderCopy(_ context.Context, of string, why error) error {
 	if of != c.name {
 		return nil
 	}

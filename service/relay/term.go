@@ -13,26 +13,28 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A turn is one holding of the lock. Its loop, in one goroutine, decides; a goroutine for each SKU delivers.
-type turn struct {
+// A term is the time for which this relay holds the lock. One goroutine, loop, decides; workers, a goroutine for each
+// SKU, deliver.
+type term struct {
 	*Relay
 	fence   uint64
-	work    context.Context // ends when the lock is lost, or at the end of the turn
+	work    context.Context // ends when the lock is lost, or at the end of the term
 	cancel  context.CancelFunc
-	stop    <-chan struct{} // closed: begin nothing more
-	closing chan struct{}   // closed by loop: the workers stop between two events
+	stop    <-chan struct{} // is closed when no delivery may begin
+	closing chan struct{}   // is closed by loop: the workers stop between two events
 
 	results chan result
 	busy    map[service.SKU]bool
-	ready   []order.Delivered // read, and not begun yet
-	after   service.SKU       // the last SKU that was read; "": begin at the first
+	ready   []order.Delivered // read from the ledger, without a worker yet
+	after   service.SKU       // the last SKU that was read; "": the next is the first
 	begun   int               // workers since the first SKU was read
-	away    bool              // the last result: the receiver was not available
-	paced   bool              // one worker may begin although it is away
+	away    bool              // by the last result the receiver was not available
+	paced   bool              // one worker may begin although the receiver is away
 
 	letters map[service.SKU]order.DeadLetter
-	// doubtful are the letters from before this turn whose SKUs were not seen to wait for them. Those that are left
-	// when all SKUs were read are of events that were delivered or left out: a relay died before it could remove them.
+	// doubtful has letters from before this term whose SKUs have not been seen to wait for them. A letter that is left
+	// when all SKUs were read is settled: its event was delivered or left out, and a relay died before it removed the
+	// letter.
 	doubtful  map[service.SKU]order.DeadLetter
 	lettersAt time.Time // read
 	lagAt     time.Time // measured
@@ -40,16 +42,16 @@ type turn struct {
 	measuring bool
 }
 
-// A result is what a worker has done for a SKU.
+// A result is what a worker returns for a SKU.
 type result struct {
 	order.Delivered      // and recorded
 	more            bool // there may be more at once
 	failed          error
-	fatal           error // of the store: the turn is over
+	fatal           error // of the store: it ends the term
 }
 
-func newTurn(r *Relay, work context.Context, stop <-chan struct{}, fence uint64) *turn {
-	t := &turn{
+func newTerm(r *Relay, work context.Context, stop <-chan struct{}, fence uint64) *term {
+	t := &term{
 		Relay: r, fence: fence, stop: stop, closing: make(chan struct{}),
 		results: make(chan result, r.c.Parallel), busy: make(map[service.SKU]bool), measured: make(chan error, 1),
 	}
@@ -57,16 +59,16 @@ func newTurn(r *Relay, work context.Context, stop <-chan struct{}, fence uint64)
 	return t
 }
 
-// loop works until the term is over, the relay is stopped, the lock is lost, or the store fails. When it returns, no
-// worker runs any more. Workers that are delivering at a planned end have Grace for it; a lost lock ends them at once.
-func (t *turn) loop() (err error) {
-	term := time.NewTimer(t.c.Term)
-	defer term.Stop()
+// loop works until the time is over, the relay is stopped, the lock is lost, or the store fails. No worker runs when it
+// returns. At a planned end the workers may finish within Grace; a lost lock ends them at once.
+func (t *term) loop() (err error) {
+	planned := time.NewTimer(t.c.Term)
+	defer planned.Stop()
 	look := time.NewTimer(0)
 	defer look.Stop()
 	defer func() { err = errors.Join(err, t.finish(err)) }()
 	for {
-		select { // a stop comes before what else there is to do
+		select { // a stop comes before other work
 		case <-t.stop:
 			return nil
 		case <-t.work.Done():
@@ -76,7 +78,7 @@ func (t *turn) loop() (err error) {
 		t.begin()
 		idle, pace := look.C, (<-chan time.Time)(nil)
 		if len(t.ready) > 0 {
-			idle = nil // all workers are busy, or must wait
+			idle = nil // all workers are busy, or may not begin
 			if len(t.busy) < t.c.Parallel {
 				pace = time.After(awayPace)
 			}
@@ -86,10 +88,10 @@ func (t *turn) loop() (err error) {
 			t.paced = true
 		case <-t.stop:
 		case <-t.work.Done():
-		case <-term.C:
+		case <-planned.C:
 			return nil
 		case done := <-t.results:
-			if err := t.take(done); err != nil {
+			if err := t.record(done); err != nil {
 				return err
 			}
 			if done.more {
@@ -101,7 +103,7 @@ func (t *turn) loop() (err error) {
 				return err
 			}
 		case <-idle:
-			pause, err := t.look()
+			pause, err := t.poll()
 			if err != nil {
 				return err
 			}
@@ -110,8 +112,8 @@ func (t *turn) loop() (err error) {
 	}
 }
 
-// finish waits for the workers, and takes what they have done. After an error they are told to leave.
-func (t *turn) finish(failed error) (err error) {
+// finish waits for the workers and records their results. After an error it ends them.
+func (t *term) finish(failed error) (err error) {
 	defer t.cancel()
 	close(t.closing)
 	if failed != nil {
@@ -120,7 +122,7 @@ func (t *turn) finish(failed error) (err error) {
 	grace := time.AfterFunc(t.c.Grace, t.cancel)
 	defer grace.Stop()
 	for len(t.busy) > 0 {
-		if e := t.take(<-t.results); err == nil {
+		if e := t.record(<-t.results); err == nil {
 			err = e
 		}
 	}
@@ -131,9 +133,9 @@ func (t *turn) finish(failed error) (err error) {
 	return err
 }
 
-// look reads the next page of SKUs, and the letters and the lag when it is time for them. It returns how long until it
-// is to be called again.
-func (t *turn) look() (time.Duration, error) {
+// poll reads the next page of SKUs, and the letters and the lag when they are due. It returns the pause until the next
+// call.
+func (t *term) poll() (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	if time.Since(t.lettersAt) > lettersEvery {
@@ -161,7 +163,7 @@ func (t *turn) look() (time.Duration, error) {
 		return 0, nil
 	}
 	if len(page) == 0 && t.after == "" {
-		clear(t.heads)
+		clear(t.stuck)
 	}
 	t.after = ""
 	for _, letter := range t.doubtful {
@@ -179,29 +181,30 @@ func (t *turn) look() (time.Duration, error) {
 	return 0, nil
 }
 
-// begin gives SKUs to workers while there are both.
-func (t *turn) begin() {
+// begin assigns waiting SKUs to idle workers.
+func (t *term) begin() {
 	for len(t.ready) > 0 && len(t.busy) < t.c.Parallel && (!t.away || t.paced) {
 		d := t.ready[0]
 		t.ready = t.ready[1:]
-		if t.busy[d.SKU] || t.heads.wait(d) {
+		if t.busy[d.SKU] || t.stuck.tooSoon(d) {
 			continue
 		}
 		skip := false
 		if letter, parked := t.letters[d.SKU]; parked && letter.Number == d.Number+1 {
-			if letter.Verdict == order.Undecided {
+			if letter.Decision == order.Undecided {
 				continue
 			}
-			skip = letter.Verdict == order.Skip
+			skip = letter.Decision == order.Skip
 		}
 		t.busy[d.SKU], t.paced = true, false
 		t.begun++
-		go func() { t.results <- t.pump(d, skip) }() // take removes it from busy; finish waits for all
+		go func() { t.results <- t.deliver(d, skip) }() // take removes it from busy; finish waits for all
 	}
 }
 
-// pump delivers the next events of a SKU in order, until one fails, and records how far it got.
-func (t *turn) pump(d order.Delivered, skip bool) (done result) {
+// deliver delivers the next events of a SKU in order until one fails, and marks the last one that was delivered. With
+// skip it leaves the next event out.
+func (t *term) deliver(d order.Delivered, skip bool) (done result) {
 	done = result{Delivered: d}
 	if skip {
 		d.Number++
@@ -230,7 +233,7 @@ func (t *turn) pump(d order.Delivered, skip bool) (done result) {
 		if done.failed = t.c.Sink.Deliver(t.work, NewEvent(m)); done.failed != nil {
 			break
 		}
-		t.c.Events.Delivered()
+		t.c.Observer.Delivered()
 		d.Number = m.Number
 		if time.Since(marked) > markEvery {
 			if done.fatal = t.mark(&done, d); done.fatal != nil {
@@ -245,18 +248,18 @@ func (t *turn) pump(d order.Delivered, skip bool) (done result) {
 	return done
 }
 
-// errCarried: the movements were delivered, and then archived, since this relay asked how far it is: another one has
-// the lock. Or a person has said that they need not be delivered.
+// errCarried: the movements were archived since this relay read the last number that was delivered. Another relay has
+// the lock and has delivered them, or a person has decided that they need not be delivered.
 var errCarried = errors.New("the movements to be delivered were archived")
 
-func (t *turn) movements(d order.Delivered) ([]order.Movement, error) {
+func (t *term) movements(d order.Delivered) ([]order.Movement, error) {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	return t.c.Book.Movements(ctx, d.SKU, d.Number, t.c.Batch)
 }
 
-// leaving reports whether the turn is over. An event is not begun then.
-func (t *turn) leaving() bool {
+// leaving reports whether the term is over, so that no further event may begin.
+func (t *term) leaving() bool {
 	select {
 	case <-t.closing:
 		return true
@@ -268,31 +271,31 @@ func (t *turn) leaving() bool {
 }
 
 // mark records that the movements up to d were delivered.
-func (t *turn) mark(done *result, d order.Delivered) error {
+func (t *term) mark(done *result, d order.Delivered) error {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	if err := t.c.Outbox.Delivered(ctx, d, t.fence); err != nil {
-		// What is unknown here is safe: the record never goes back, and what was delivered is delivered again. So it
-		// must not look like a write that needs the lock to stay taken.
+		// An unknown outcome is safe here: the record never goes back, and at worst events are delivered again. So the
+		// error must not match ErrOutcomeUnknown, which would keep the lock taken.
 		return fmt.Errorf("record what was delivered: %w", hide(err))
 	}
 	done.Number = d.Number
 	return nil
 }
 
-// take notes what a worker has done.
-func (t *turn) take(done result) error {
+// record stores a worker's result.
+func (t *term) record(done result) error {
 	delete(t.busy, done.SKU)
 	switch {
 	case done.fatal != nil:
 		return done.fatal
 	case done.failed == nil:
 		t.away = false
-		delete(t.heads, done.SKU)
+		delete(t.stuck, done.SKU)
 	case t.work.Err() != nil:
-		return nil // the end of the turn, and not the receiver, has ended it
+		return nil // the term has ended the delivery, not the receiver
 	default:
-		t.c.Events.Failed()
+		t.c.Observer.Failed()
 		t.away = errors.Is(done.failed, ErrUnavailable)
 		if err := t.fail(done); err != nil {
 			return err
@@ -304,9 +307,9 @@ func (t *turn) take(done result) error {
 	return nil
 }
 
-// fail notes a failed attempt, and parks the event if it was the last.
-func (t *turn) fail(done result) error {
-	h := t.heads.of(done.Delivered)
+// fail counts a failed attempt, and parks the event if it was the last.
+func (t *term) fail(done result) error {
+	h := t.stuck.of(done.Delivered)
 	h.fail(done.failed, t.c)
 	log := t.c.Log.With("sku", done.SKU, "number", h.number, "attempts", h.attempts, "err", done.failed)
 	if h.refusals < t.c.Attempts {
@@ -325,12 +328,12 @@ func (t *turn) fail(done result) error {
 	}
 	log.Error("event parked: a person decides with stock relay retry, or skip")
 	t.letters[done.SKU] = letter
-	delete(t.heads, done.SKU)
+	delete(t.stuck, done.SKU)
 	return nil
 }
 
-// settle removes a letter whose event was delivered, or left out.
-func (t *turn) settle(letter order.DeadLetter) error {
+// settle removes the letter of an event that was delivered or left out.
+func (t *term) settle(letter order.DeadLetter) error {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	err := t.c.Dead.Decide(ctx, letter.SKU, letter.Number, order.Settled)
@@ -342,7 +345,7 @@ func (t *turn) settle(letter order.DeadLetter) error {
 }
 
 // readLetters reads all letters.
-func (t *turn) readLetters(ctx context.Context) error {
+func (t *term) readLetters(ctx context.Context) error {
 	letters := make(map[service.SKU]order.DeadLetter)
 	for after := service.SKU(""); ; {
 		page, err := t.c.Dead.Parked(ctx, after, pageSize)
@@ -364,8 +367,8 @@ func (t *turn) readLetters(ctx context.Context) error {
 	return nil
 }
 
-// measure tells how much is to be delivered.
-func (t *turn) measure(parked int) error {
+// measure reports the lag to the observer.
+func (t *term) measure(parked int) error {
 	lag := Lag{Parked: parked}
 	oldest := time.Time{}
 	ctx, cancel := context.WithTimeout(t.work, 2*storeDeadline)
@@ -403,11 +406,11 @@ func (t *turn) measure(parked int) error {
 		}
 		lag.Oldest = max(now.Sub(oldest), 0)
 	}
-	t.c.Events.Lag(lag)
+	t.c.Observer.Lag(lag)
 	return nil
 }
 
-// hide keeps err's text and drops what it matches, except what the relay looks for.
+// hide keeps the text of err but not what it matches, except service.ErrStaleFence.
 func hide(err error) error {
 	if errors.Is(err, service.ErrStaleFence) {
 		return err
@@ -415,7 +418,7 @@ func hide(err error) error {
 	return errors.New(err.Error())
 }
 
-// cut bounds the reason of a dead letter.
+// cut shortens the reason of a dead letter.
 func cut(reason string) string {
 	if len(reason) <= order.MaxDeadReason {
 		return reason
@@ -423,40 +426,40 @@ func cut(reason string) string {
 	return strings.ToValidUTF8(reason[:order.MaxDeadReason], "")
 }
 
-// heads are the SKUs whose next event could not be delivered.
-type heads map[service.SKU]*head
+// stuckEvents has the SKUs whose next event could not be delivered.
+type stuckEvents map[service.SKU]*stuckEvent
 
-// A head is the event of a SKU that could not be delivered, behind which the others wait. It is known to this process
-// alone: after a restart it has its attempts anew.
-type head struct {
+// A stuckEvent is an event that could not be delivered. The later events of its SKU wait behind it. Only this process
+// knows its attempts: after a restart they are counted from 0.
+type stuckEvent struct {
 	number   uint64
 	attempts int
 	refusals int       // attempts that ended with an error about the event
 	next     time.Time // attempt
 }
 
-// wait reports whether it is too soon for the next event of d.SKU.
-func (h heads) wait(d order.Delivered) bool {
-	found := h[d.SKU]
+// tooSoon reports whether the next attempt for d.SKU must wait.
+func (s stuckEvents) tooSoon(d order.Delivered) bool {
+	found := s[d.SKU]
 	if found != nil && found.number != d.Number+1 {
-		delete(h, d.SKU) // another relay has delivered it meanwhile
+		delete(s, d.SKU) // another relay has delivered it meanwhile
 		return false
 	}
 	return found != nil && time.Now().Before(found.next)
 }
 
-// of returns the head behind what was delivered of a SKU.
-func (h heads) of(d order.Delivered) *head {
-	if found := h[d.SKU]; found != nil && found.number == d.Number+1 {
+// of returns the event after d as a stuck one.
+func (s stuckEvents) of(d order.Delivered) *stuckEvent {
+	if found := s[d.SKU]; found != nil && found.number == d.Number+1 {
 		return found
 	}
-	h[d.SKU] = &head{number: d.Number + 1}
-	return h[d.SKU]
+	s[d.SKU] = &stuckEvent{number: d.Number + 1}
+	return s[d.SKU]
 }
 
-// fail counts an attempt and sets the time of the next: half of the pause is random, so that the SKUs that failed
-// together do not come back together.
-func (h *head) fail(err error, c Config) {
+// fail counts an attempt and sets the time of the next. Half of the pause is random, so that SKUs that failed together
+// are not tried again together.
+func (h *stuckEvent) fail(err error, c Config) {
 	h.attempts++
 	most := c.MaxBackoff
 	if errors.Is(err, ErrUnavailable) {

@@ -82,7 +82,7 @@ func (l *ledger) Parked(_ context.Context, after service.SKU, limit int) (list [
 	return list, nil
 }
 
-func (l *ledger) Decide(_ context.Context, sku service.SKU, _ uint64, verdict order.Verdict) error {
+func (l *ledger) Decide(_ context.Context, sku service.SKU, _ uint64, verdict order.Decision) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if verdict == order.Settled {
@@ -105,7 +105,7 @@ func (l *ledger) Deliver(ctx context.Context, e Event) error {
 	return nil
 }
 
-func (l *ledger) turn(t *testing.T, change func(*Config)) (work *turn, stop context.CancelFunc) {
+func (l *ledger) term(t *testing.T, change func(*Config)) (work *term, stop context.CancelFunc) {
 	if l.delivered == nil {
 		l.delivered = map[service.SKU]uint64{}
 	}
@@ -114,15 +114,15 @@ func (l *ledger) turn(t *testing.T, change func(*Config)) (work *turn, stop cont
 		change(&c)
 	}
 	stopped, stop := context.WithCancel(t.Context())
-	return newTurn(New(c), t.Context(), stopped.Done(), 7), stop
+	return newTerm(New(c), t.Context(), stopped.Done(), 7), stop
 }
 
 // What comes behind a gap is not delivered, and what comes before it is recorded.
 func TestAGapIsNotDeliveredOver(t *testing.T) {
 	l := &ledger{movements: map[service.SKU][]uint64{"a": {1, 2, 4, 5}}}
-	work, stop := l.turn(t, nil)
+	work, stop := l.term(t, nil)
 	defer stop()
-	done := work.pump(order.Delivered{SKU: "a"}, false)
+	done := work.deliver(order.Delivered{SKU: "a"}, false)
 	if done.failed == nil || done.fatal != nil || done.Number != 2 || l.delivered["a"] != 2 {
 		t.Errorf("%+v, recorded %d: want 2, and an error", done, l.delivered["a"])
 	}
@@ -138,12 +138,13 @@ func TestALetterStaysWhileItsSKUWaits(t *testing.T) {
 		movements: map[service.SKU][]uint64{"a": {1, 2, 3, 4}, "b": {1, 2}},
 		delivered: map[service.SKU]uint64{"a": 2, "b": 1},
 		letters: map[service.SKU]order.DeadLetter{
-			"a": {SKU: "a", Number: 3, Verdict: order.Undecided}, "b": {SKU: "b", Number: 1, Verdict: order.Undecided},
+			"a": {SKU: "a", Number: 3, Decision: order.Undecided},
+			"b": {SKU: "b", Number: 1, Decision: order.Undecided},
 		},
 		answer: func(context.Context, Event) error { return errors.New("no") },
 	}
 	synctest.Test(t, func(t *testing.T) {
-		work, stop := l.turn(t, nil)
+		work, stop := l.term(t, nil)
 		var running sync.WaitGroup
 		running.Go(func() {
 			if err := work.loop(); err != nil {
@@ -189,7 +190,7 @@ func TestWhoDeliversAtTheEnd(t *testing.T) {
 						return nil
 					}
 				}
-				work, stop := l.turn(t, func(c *Config) { c.Grace = 5 * time.Second })
+				work, stop := l.term(t, func(c *Config) { c.Grace = 5 * time.Second })
 				defer stop()
 				time.AfterFunc(time.Second, func() {
 					l.mu.Lock()

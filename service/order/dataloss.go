@@ -12,12 +12,13 @@ import (
 	"example.com/stock/service"
 )
 
-// A store that was restored from an older copy of itself has the right origin, balanced books, and not the last
-// movements: orders that customers were told of are gone, and their numbers are given to others. What tells is that
-// the numbers of movements only grow. An instance remembers the last number of each SKU that it was told is written,
-// and what the store says later must not be below it. See docs/adr/0025.
+// Data loss that the origin of a store does not show (see service/dataloss.go): a store that was restored from an older
+// copy of itself has the right origin and balanced books, but lacks the last movements. Orders that customers were told
+// of are gone, and their numbers are given to other orders. It is noticed because the numbers of movements only grow:
+// an instance remembers the last number of each SKU that was written, and the store must not return a smaller one
+// later. See docs/adr/0025.
 
-// An OldCopyError says that a store has less than it had.
+// An OldCopyError reports that movements are missing which were written before.
 type OldCopyError struct {
 	SKU     service.SKU
 	Number  uint64 // of the last movement that was written
@@ -29,23 +30,24 @@ func (e *OldCopyError) Error() string {
 		"of which %d were written", e.Missing, e.SKU, e.Number)
 }
 
-// A Copy says which data a store has, and is told that they are older than they were.
+// A Copy identifies the data of a store. A service.DataCheck is one.
 type Copy interface {
-	// Current names the data. It is another name once a person has said that what is there now is the data.
+	// Current returns the name of the data. The name changes when a person sets stock after a loss.
 	Current() string
-	// GoneBack stops everything until a person sets stock, and returns a service.DataLostError. Of is what Current said
-	// before the older copy was read. Where it says another name by now, nothing happens, and there may be no error.
-	GoneBack(ctx context.Context, of string, why error) error
+	// ReportOlderCopy stops all sales until a person sets stock, and returns a service.DataLostError. of is what
+	// Current returned before the older copy was read. If Current has changed since, nothing happens, and there may be
+	// no error.
+	ReportOlderCopy(ctx context.Context, of string, why error) error
 }
 
-// A mark is the last movement of a SKU that this instance was told is written.
+// A mark is the last movement of a SKU that this instance knows to be written.
 type mark struct {
 	number uint64
 	at     time.Time
-	serial uint64 // marks are counted as they are made
+	serial uint64 // the number of the mark, in the order in which marks are made
 }
 
-// marks are those of one copy. The zero value is ready.
+// marks are the marks of one copy of the data. The zero value is ready.
 type marks struct {
 	mu     sync.Mutex
 	of     string // the copy
@@ -54,10 +56,10 @@ type marks struct {
 	newest service.SKU
 }
 
-// maxMarks bounds the memory: some 10 MB. A full set forgets any of them for a new one.
+// maxMarks bounds the memory to some 10 MB. In a full set a new mark replaces any other.
 const maxMarks = 50_000
 
-// since returns a moment: marks that are made later say nothing of what was read before.
+// since returns the serial of the newest mark. A read that begins now can be compared with the marks up to it.
 func (m *marks) since(copied string) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +69,7 @@ func (m *marks) since(copied string) uint64 {
 	return m.serial
 }
 
-// compare returns an OldCopyError if what was read after that moment is older than what was written before it.
+// compare returns an OldCopyError if stock, which was read after since, is older than a mark that was made before.
 func (m *marks) compare(since uint64, stock map[service.SKU]Level) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +81,7 @@ func (m *marks) compare(since uint64, stock map[service.SKU]Level) error {
 	return nil
 }
 
-// raise notes movements that were written to that copy.
+// raise makes marks of movements that were written to the copy.
 func (m *marks) raise(copied string, written []Movement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +106,7 @@ func (m *marks) raise(copied string, written []Movement) {
 	}
 }
 
-// last returns the mark that was made last.
+// last returns the newest mark.
 func (m *marks) last(copied string) (service.SKU, mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,29 +114,29 @@ func (m *marks) last(copied string) (service.SKU, mark, bool) {
 	return m.newest, at, ok && m.of == copied
 }
 
-// A Watched is a Store that tells its Copy where it has gone back. It is safe for concurrent use.
+// A Watched is a Store that checks in each step whether the data are an older copy. It is safe for concurrent use.
 type Watched struct {
 	Store
 	data  Copy
 	marks marks
 }
 
-// Watch returns s with each step watched. All steps of a process should be made through one Watched.
+// Watch returns a Watched. All steps of a process should be made through one Watched.
 func Watch(s Store, data Copy) *Watched { return &Watched{Store: s, data: data} }
 
-// Step is that of the Store. In an older copy nothing is written, and the error is that of Copy.GoneBack.
+// Step is like Store.Step. To an older copy it writes nothing, and returns the error of Copy.ReportOlderCopy.
 func (w *Watched) Step(
 	ctx context.Context, about About, decide func(State) (Changes, error),
 ) (reply []byte, replayed bool, err error) {
 	steps := w.begin([]Request{{about, decide}})
 	reply, replayed, err = w.Store.Step(ctx, about, steps[0].rule)
-	one := []Outcome{{reply, replayed, err}}
+	one := []StepResult{{reply, replayed, err}}
 	w.end(ctx, steps, one)
 	return reply, replayed, one[0].Err
 }
 
-// Batch is that of the Store, with each step as Step has it.
-func (w *Watched) Batch(ctx context.Context, steps []Request) []Outcome {
+// Batch is like Store.Batch. It checks each step as Step does.
+func (w *Watched) Batch(ctx context.Context, steps []Request) []StepResult {
 	begun := w.begin(steps)
 	watched := make([]Request, len(steps))
 	for i, step := range begun {
@@ -145,7 +147,7 @@ func (w *Watched) Batch(ctx context.Context, steps []Request) []Outcome {
 	return outcomes
 }
 
-// A watchedStep compares what a step reads with what was written before it, and notes what it writes.
+// A watchedStep compares what a step reads with the marks, and keeps the movements that it returns.
 type watchedStep struct {
 	Request
 	marks *marks
@@ -164,7 +166,7 @@ func (w *Watched) begin(steps []Request) []*watchedStep {
 	return begun
 }
 
-// rule is the step's, on what is no older copy. A person who sets stock goes on with what is there.
+// rule calls the step's Decide, unless the state is that of an older copy. A person may set stock in an older copy.
 func (w *watchedStep) rule(state State) (c Changes, err error) {
 	w.wrote = nil
 	if !w.About.Create {
@@ -177,8 +179,9 @@ func (w *watchedStep) rule(state State) (c Changes, err error) {
 	return c, err
 }
 
-// end takes what the steps have returned, and makes it what they are to return. The Copy is told once.
-func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []Outcome) {
+// end makes marks of what was written. It replaces the OldCopyError of a step by the error of the Copy, which gets one
+// report for all steps.
+func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []StepResult) {
 	var lost error
 	for i, step := range steps {
 		out := &outcomes[i]
@@ -190,17 +193,17 @@ func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []Outc
 			continue
 		}
 		if lost == nil {
-			// Without an error it is there again: the next step finds out.
-			lost = w.data.GoneBack(context.WithoutCancel(ctx), step.of, old)
+			// No error means that the data were replaced meanwhile. The next step checks them.
+			lost = w.data.ReportOlderCopy(context.WithoutCancel(ctx), step.of, old)
 			lost = cmp.Or(lost, lock.Down("step of the ledger", old))
 		}
 		out.Err = lost
 	}
 }
 
-// Compare looks whether the newest movement that this instance was told of is still in the store, as it was. It is
-// for every health probe, so that a store that has gone back is noticed before much is sold from it. Book is of the
-// same store. It is one round trip, two where the movement was archived. An error is that the store does not answer.
+// Compare checks whether the newest movement that this instance knows is still in the store, unchanged. Every health
+// probe calls it, so that an older copy is noticed before much is sold from it. book is of the same store. It takes one
+// round trip, or two if the movement was archived. It returns an error if the store does not answer.
 func (w *Watched) Compare(ctx context.Context, book Book) error {
 	copied := w.data.Current()
 	sku, newest, ok := w.marks.last(copied)
@@ -215,7 +218,7 @@ func (w *Watched) Compare(ctx context.Context, book Book) error {
 		return nil
 	}
 	old := &OldCopyError{sku, newest.number, 1}
-	if len(found) == 0 || found[0].Number != newest.number { // else it is another one with its number
+	if len(found) == 0 || found[0].Number != newest.number { // else another movement has its number
 		level, err := book.Level(ctx, sku)
 		switch {
 		case err != nil && !noLedger(err):
@@ -225,12 +228,12 @@ func (w *Watched) Compare(ctx context.Context, book Book) error {
 		}
 		old.Missing = newest.number - level.Number
 	}
-	// The store's data say so from now on, unless a person has set stock meanwhile.
-	_ = w.data.GoneBack(ctx, copied, old)
+	// The loss is recorded in the store. A health probe reports it; here it is no error.
+	_ = w.data.ReportOlderCopy(ctx, copied, old)
 	return nil
 }
 
-// noLedger reports whether err says that a SKU has no movements.
+// noLedger reports whether err means that a SKU has no movements.
 func noLedger(err error) bool {
 	_, guarded := errors.AsType[*service.GuardError](err)
 	return guarded || errors.Is(err, service.ErrUnknownSKU)

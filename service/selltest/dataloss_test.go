@@ -14,8 +14,8 @@ import (
 	"example.com/stock/service"
 )
 
-// A ledger is what a Keeper keeps in a store, and its store's memory of another. It can be lost. See origin_test.go in
-// package repo for what the real ones do.
+// A ledger is what a DataCheck records in a store, and its store's memory of another. It can be lost. See
+// origin_test.go in package repo for what the real ones do.
 type ledger struct {
 	origin     service.Origin
 	first      map[service.SKU]bool
@@ -63,20 +63,20 @@ func (l *ledger) Remember(_ context.Context, _ string, o service.Origin) error {
 // lose empties the store.
 func (l *ledger) lose() { *l = ledger{seeded: l.seeded, remembered: l.remembered} }
 
-// instance is a Keeper of a new instance, which remembers nothing. other may be nil.
-func instance(l, other *ledger, server service.Dependency) *service.Keeper {
-	k := service.NewKeeper(service.KeeperConfig{
+// instance is the DataCheck of a new instance, which remembers nothing. other may be nil.
+func instance(l, other *ledger, server service.Dependency) *service.DataCheck {
+	k := service.NewDataCheck(service.DataCheckConfig{
 		Name: "redis", Place: "here", Origins: l, Seed: service.Seed{SKU: "stock", Quantity: 1},
 		Changed: func(error) {},
 	})
 	if other != nil {
-		k.Beside(service.Remembrance{Name: "mysql", Memory: other, Server: server})
+		k.RememberIn(service.OtherStore{Name: "mysql", Memory: other, Server: server})
 	}
 	return k
 }
 
 // finds checks, and wants Err to match; nil: the store has its data.
-func finds(t *testing.T, what string, k *service.Keeper, want error) {
+func finds(t *testing.T, what string, k *service.DataCheck, want error) {
 	t.Helper()
 	if err := k.Check(t.Context()); err != nil {
 		t.Errorf("%s: %v", what, err)
@@ -87,7 +87,7 @@ func finds(t *testing.T, what string, k *service.Keeper, want error) {
 }
 
 // An older copy of the data has the right origin: who knows of more than is there says so, and then it is a loss.
-func TestKeeperIsToldOfAnOlderCopy(t *testing.T) {
+func TestDataCheckIsToldOfAnOlderCopy(t *testing.T) {
 	l := &ledger{}
 	k, other := instance(l, nil, nil), instance(l, nil, nil)
 	finds(t, "first start", k, nil)
@@ -97,7 +97,7 @@ func TestKeeperIsToldOfAnOlderCopy(t *testing.T) {
 		t.Fatalf("data %q and %q", of, other.Current())
 	}
 	why := errors.New("3 movements are missing")
-	if err := k.GoneBack(t.Context(), k.Current(), why); !errors.Is(err, service.ErrDataLost) {
+	if err := k.ReportOlderCopy(t.Context(), k.Current(), why); !errors.Is(err, service.ErrDataLost) {
 		t.Errorf("told: %v", err)
 	}
 	finds(t, "told", k, service.ErrDataLost)
@@ -106,7 +106,7 @@ func TestKeeperIsToldOfAnOlderCopy(t *testing.T) {
 	}
 	finds(t, "another instance", other, service.ErrDataLost)
 	written := len(l.written)
-	err := other.GoneBack(t.Context(), other.Current(), why)
+	err := other.ReportOlderCopy(t.Context(), other.Current(), why)
 	if !errors.Is(err, service.ErrDataLost) || len(l.written) != written {
 		t.Errorf("told once more: %v, %v", err, l.written)
 	}
@@ -123,11 +123,11 @@ func TestKeeperIsToldOfAnOlderCopy(t *testing.T) {
 		t.Errorf("data %q and %q, were %q", k.Current(), other.Current(), of)
 	}
 	// A report about the data before is late: this instance knows of the new ones, or does not yet.
-	if err := k.GoneBack(t.Context(), of, why); err != nil || l.origin.Lost {
+	if err := k.ReportOlderCopy(t.Context(), of, why); err != nil || l.origin.Lost {
 		t.Errorf("about data of which a person has set the stock: %v, %+v", err, l.origin)
 	}
 	l.origin = service.Origin{ID: "third", Generation: l.origin.Generation + 1}
-	if err := k.GoneBack(t.Context(), k.Current(), why); err != nil || l.origin.Lost {
+	if err := k.ReportOlderCopy(t.Context(), k.Current(), why); err != nil || l.origin.Lost {
 		t.Errorf("about data that are gone: %v, %+v", err, l.origin)
 	}
 }
@@ -146,10 +146,10 @@ func (l slowLedger) Origin(ctx context.Context) (service.Origin, error) {
 
 // When a person has set the stock by another instance, nobody is told afterwards that the data are lost: neither who
 // looks, nor who comes while another looks. One look is for all who came before it.
-func TestKeeperLooksForAll(t *testing.T) {
+func TestDataCheckLooksForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := slowLedger{&ledger{}, make(chan struct{}, 100), make(chan struct{}, 100)}
-		k := service.NewKeeper(service.KeeperConfig{
+		k := service.NewDataCheck(service.DataCheckConfig{
 			Name: "redis", Place: "here", Origins: l, Changed: func(error) {},
 		})
 		for range 10 {
@@ -190,7 +190,7 @@ func TestKeeperLooksForAll(t *testing.T) {
 	})
 }
 
-func TestKeeperSeedsOnce(t *testing.T) {
+func TestDataCheckSeedsOnce(t *testing.T) {
 	l := &ledger{}
 	k := instance(l, nil, nil)
 	if !errors.Is(k.Err(), lock.ErrDown) {
@@ -205,7 +205,7 @@ func TestKeeperSeedsOnce(t *testing.T) {
 }
 
 // As long as the store has not said that it is seeded, each look tries again.
-func TestKeeperSeedsUntilItIsAnswered(t *testing.T) {
+func TestDataCheckSeedsUntilItIsAnswered(t *testing.T) {
 	for _, lost := range []string{"request", "reply"} {
 		l := &ledger{lost: lost}
 		k := instance(l, nil, nil)
@@ -222,7 +222,7 @@ func TestKeeperSeedsUntilItIsAnswered(t *testing.T) {
 
 // A store that is empty, or has other data than this instance knows, is not sold from by any instance until a person
 // has set the stock. It is not seeded then.
-func TestKeeperNoticesALoss(t *testing.T) {
+func TestDataCheckNoticesALoss(t *testing.T) {
 	for name, happens := range map[string]func(*ledger){
 		"empty":                      func(l *ledger) { l.lose() },
 		"exchanged, same generation": func(l *ledger) { l.origin = service.Origin{ID: "another", Generation: 5} },
@@ -262,7 +262,7 @@ func TestKeeperNoticesALoss(t *testing.T) {
 
 // The generation of what a person has set is by the clock of the store's server: that of an instance which is behind
 // would make one that others remember as older.
-func TestKeeperGoesByTheClockOfTheStore(t *testing.T) {
+func TestDataCheckGoesByTheClockOfTheStore(t *testing.T) {
 	clock := time.Now().Add(2 * time.Hour)
 	l := &ledger{clock: clock, origin: service.Origin{ID: "lost", Generation: 1, Lost: true}}
 	k := instance(l, nil, nil)
@@ -279,7 +279,7 @@ func TestKeeperGoesByTheClockOfTheStore(t *testing.T) {
 }
 
 // A later origin is a person's doing, by another instance.
-func TestKeeperAcceptsALaterOrigin(t *testing.T) {
+func TestDataCheckAcceptsALaterOrigin(t *testing.T) {
 	l := &ledger{origin: service.Origin{ID: "ours", Generation: 5}}
 	k := instance(l, nil, nil)
 	finds(t, "before", k, nil)
@@ -290,7 +290,7 @@ func TestKeeperAcceptsALaterOrigin(t *testing.T) {
 }
 
 // What an instance cannot remember the other store does, and without that it is not known.
-func TestKeeperAsksTheOtherStore(t *testing.T) {
+func TestDataCheckAsksTheOtherStore(t *testing.T) {
 	server := newSwitched(t, "mysql")
 	down := &lock.DownError{Server: "mysql", Reason: "the test says so"}
 	l, other := &ledger{}, &ledger{}

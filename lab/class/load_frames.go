@@ -1,0 +1,268 @@
+package class
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+// loadFrames makes frames of a run of stock load. Its requests come, when they are over, with what their instances
+// reported of them. Each is made into events, which a State takes as it takes those of a class.
+type loadFrames struct {
+	state *State
+	run   int
+	base  int // the number of the last request of the warm-up
+	drawn func(id string) bool
+
+	set     map[string]json.RawMessage // of the next frame
+	initial int64
+	written int64 // what the sales so far have left in stock
+	sold    int64
+	left    map[string]leftover // by SKU
+	locks   map[lockOf]int      // a number for each
+	apps    []string
+	seq     uint64 // of the last event that no request has
+	points  int
+	pointAt int64 // of the last point
+	// pointEvery is the shortest time between two points, in µs.
+	pointEvery int64
+}
+
+// A leftover is how many units the last sale of a SKU left, and the version that it had read.
+type leftover struct {
+	units   int64
+	version uint64
+}
+
+// A lockOf names what has one holder at a time: a SKU, or a segment of it.
+type lockOf struct {
+	sku     string
+	segment int
+}
+
+// newLoadFrames begins a run. drawn reports whether the page shows a request.
+func newLoadFrames(run int, h loadtest.Header, drawn func(id string) bool) *loadFrames {
+	f := &loadFrames{
+		state: NewState(), run: run, drawn: drawn, set: map[string]json.RawMessage{},
+		left: map[string]leftover{}, locks: map[lockOf]int{},
+	}
+	for _, b := range h.Before {
+		f.initial += b.Quantity
+		f.left[b.SKU] = leftover{b.Quantity, b.Version}
+	}
+	f.written = f.initial
+	at := h.StartedAt.UnixMicro()
+	f.tell(RunEvent{At: at, Kind: runBegan, Plan: &RunPlan{
+		Strategy: h.Strategy.Name, Store: h.Plan.Store, Stock: f.initial, Requests: h.Plan.Requests,
+		Exclusive: h.Strategy.Promise.Exclusive, Scope: h.Strategy.Promise.Scope, Fenced: h.Strategy.Promise.Fenced,
+		ThinkMS: int(h.Plan.Think.Milliseconds()),
+	}})
+	f.put("run", f.state.runView())
+	f.count(at)
+	f.point(at)
+	return f
+}
+
+// tell adds an event that no request has.
+func (f *loadFrames) tell(e RunEvent) {
+	f.seq++
+	e.From, e.Run, e.Seq = class, f.run, f.seq
+	f.state.Apply(e)
+}
+
+func (f *loadFrames) put(key string, value any) {
+	if text, err := json.Marshal(value); err == nil { // nothing that is put here can fail
+		f.set[key] = text
+	}
+}
+
+// frame returns what has changed since the last frame.
+func (f *loadFrames) frame(at int64) (frame Frame, changed bool) {
+	frame = Frame{at, f.set}
+	f.set = map[string]json.RawMessage{}
+	return frame, len(frame.Set) > 0
+}
+
+// A moment is a part of the life of a request.
+type moment int
+
+const (
+	leaves  moment = iota // it is sent
+	enters                // the critical section
+	reads                 // has the stock in hand
+	writes                // knows that it has written
+	frees                 // has left the critical section
+	comes                 // its reply
+	moments               // how many there are
+)
+
+// said returns when an instance says that a moment was, or the zero time.
+func (m moment) said(r *loadtest.Receipt) time.Time {
+	switch {
+	case r == nil:
+	case m == enters:
+		return r.AcquiredAt
+	case m == reads && r.ReadAt.IsZero():
+		return r.AcquiredAt
+	case m == reads:
+		return r.ReadAt
+	case m == writes && r.WrittenAt.IsZero(), m == frees:
+		return r.ReleasedAt
+	case m == writes:
+		return r.WrittenAt
+	}
+	return time.Time{}
+}
+
+// at returns when a moment was, or false if nobody said so. The clock of an instance may differ from ours: its times
+// are put between the request and its reply, and after the moments before, so that no effect precedes its cause.
+func (m moment) at(r *loadtest.Record) (at int64, known bool) {
+	first, last := r.SentAt.UnixMicro(), r.DoneAt.UnixMicro()
+	switch m {
+	case leaves:
+		return first, true
+	case comes:
+		return last, true
+	}
+	if r.Replayed { // the receipt is that of an earlier request
+		return 0, false
+	}
+	at = first
+	for earlier := enters; earlier <= m; earlier++ {
+		t := earlier.said(r.Receipt)
+		if known = !t.IsZero(); known {
+			at = min(max(t.UnixMicro(), at), last)
+		}
+	}
+	return at, known
+}
+
+// play adds a moment of a request, and puts into the frame what it has changed.
+func (f *loadFrames) play(rec *loadtest.Record, m moment) {
+	at, known := m.at(rec)
+	if !known {
+		return
+	}
+	id := f.name(rec.Seq)
+	ours := RunEvent{At: at, From: class, Run: f.run, Req: id, Outcome: outcomeOf(rec), Replayed: rec.Replayed}
+	step := ours
+	step.From, step.Seq = f.app(rec), uint64(m)+1
+	if r := rec.Receipt; r != nil && m != leaves {
+		step.Read, step.Remaining, step.Version, step.Epoch = r.Read, r.Remaining, r.Version, r.Epoch
+		step.Segment = f.lock(lockOf{rec.SKU, r.Segment})
+		if r.Fence > 0 {
+			step.Fence = strconv.FormatUint(r.Fence, 10)
+		}
+	}
+	was := f.state.sold(id)
+	step.Kind = [moments]string{"arrived", "acquired", "read", "wrote", "released", "ended"}[m]
+	if m == leaves {
+		ours.Kind = fired
+		f.state.Apply(ours)
+	}
+	if m != comes || rec.Outcome == loadtest.Accepted && !rec.Replayed && rec.Receipt != nil && !rec.Blind {
+		f.state.Apply(step)
+	}
+	if m == comes {
+		ours.Kind = answered
+		f.state.Apply(ours)
+	}
+	if f.state.sold(id) && !was {
+		f.sell(rec, at)
+	}
+	for _, id := range f.state.changes() {
+		if f.drawn(id) {
+			f.put("t:"+id, f.state.token(id))
+		}
+	}
+	if m == comes {
+		f.put("verdict", f.state.shownVerdict())
+		if !f.drawn(id) {
+			f.state.drop(id)
+		}
+	}
+}
+
+// name is the id of a request as the page knows it.
+func (f *loadFrames) name(seq int) string { return nameOf(f.run, seq-f.base) }
+
+// outcomeOf returns what the page calls an outcome. A foreign service names no problem.
+func outcomeOf(rec *loadtest.Record) string {
+	if rec.Outcome == loadtest.Accepted || rec.Problem == "" {
+		return map[loadtest.Outcome]string{
+			loadtest.Accepted: accepted, loadtest.Busy: "lock_busy", loadtest.SoldOut: "sold_out",
+			loadtest.Failed: "no_reply", loadtest.Unknown: "outcome_unknown",
+		}[rec.Outcome]
+	}
+	return rec.Problem
+}
+
+// sell counts a sale when it is known: when it was written, or else when its reply came. Of two sales of a SKU the one
+// that has read the later version wrote later. Segments hand units to each other, so that of them no more is known
+// than what was sold.
+func (f *loadFrames) sell(rec *loadtest.Record, at int64) {
+	f.sold += rec.Quantity
+	before := f.left[rec.SKU]
+	switch {
+	case rec.Receipt == nil || rec.Blind || rec.Segment > 0:
+		f.written -= rec.Quantity
+	case rec.Version >= before.version:
+		f.written += rec.Remaining - before.units
+		f.left[rec.SKU] = leftover{rec.Remaining, rec.Version}
+	}
+	f.count(at)
+	if at-f.pointAt >= f.pointEvery {
+		f.point(at)
+	}
+}
+
+// count shows the stock as the sales so far have left it.
+func (f *loadFrames) count(at int64) {
+	stock := &StockSeen{Known: true, Initial: f.initial, Written: f.written, Sold: f.sold}
+	f.tell(RunEvent{At: at, Kind: stockSeen, Stock: stock, counted: true})
+	f.put("verdict", f.state.shownVerdict())
+}
+
+// app is the column of a request. A foreign service may not say who answered.
+func (f *loadFrames) app(rec *loadtest.Record) string {
+	name := rec.Instance
+	if name == "" && (rec.Status > 0 || len(f.apps) == 0) {
+		name = "?"
+	}
+	if name != "" && !slices.Contains(f.apps, name) {
+		f.apps = append(f.apps, name)
+		slices.Sort(f.apps)
+		f.put("apps", f.apps)
+	}
+	return name
+}
+
+func (f *loadFrames) lock(of lockOf) int {
+	n, ok := f.locks[of]
+	if !ok {
+		n = len(f.locks) + 1
+		f.locks[of] = n
+	}
+	return n
+}
+
+// point adds a point to the line of the stock.
+func (f *loadFrames) point(at int64) {
+	v := f.state.Verdict()
+	f.put("p:"+strconv.Itoa(f.points), []any{at, v.Written, v.Truth, v.Known})
+	f.points++
+	f.pointAt = at
+}
+
+// judge ends the run with the verdict of the judge of the load.
+func (f *loadFrames) judge(at int64, result *loadtest.Result) {
+	j := &result.Verdict
+	stock := &StockSeen{Known: j.Known, Initial: f.initial, Written: j.RemainingUnits, Sold: j.AcceptedUnits}
+	f.tell(RunEvent{At: at, Kind: stockSeen, Stock: stock})
+	f.tell(RunEvent{At: at, Kind: judged, judge: j})
+	f.put("verdict", f.state.shownVerdict())
+	f.point(at)
+}

@@ -1,0 +1,95 @@
+package class
+
+import "example.com/stock/loadtest"
+
+// A WallVerdict says whether a run has lost updates or oversold.
+type WallVerdict struct {
+	Code       string `json:"code"` // none yet, selling, kept, race, unknown
+	Known      bool   `json:"known"`
+	Initial    int64  `json:"initial"`
+	Written    int64  `json:"written"`
+	Truth      int64  `json:"truth"` // initial less sold
+	Sold       int64  `json:"sold"`
+	Oversold   int64  `json:"oversold"`
+	Lost       int64  `json:"lost"`       // units sold that the stock does not know of
+	Collisions int    `json:"collisions"` // orders that read a version that another order had used
+	Open       int    `json:"open"`       // requests without an answer
+	Dropped    uint64 `json:"dropped"`    // steps that were lost on their way to the wall
+}
+
+// Verdict returns what is known of the run: what the judge of a load says, or else what follows from the stock.
+func (s *State) Verdict() WallVerdict {
+	v := WallVerdict{Open: s.unanswered, Collisions: s.collisions}
+	for _, g := range s.dropped[s.run] {
+		v.Dropped += g.count
+	}
+	s.compare(&v)
+	if j := s.judged(); j != nil {
+		v.Oversold, v.Lost, v.Open = j.OversoldUnits, j.LostUnits, 0
+		switch {
+		case j.RaceSeen || j.Finding == loadtest.Broken:
+			v.Code = "race"
+		case j.Finding == loadtest.Holds:
+			v.Code = "kept"
+		default:
+			v.Code = "unknown"
+		}
+	}
+	return v
+}
+
+// shownVerdict is the verdict as a page gets it: with the words of the judge of a load, by language, if there is one.
+func (s *State) shownVerdict() any {
+	j := s.judged()
+	if j == nil {
+		return s.Verdict()
+	}
+	return struct {
+		WallVerdict
+		Said map[string]string `json:"said"` // in place of the words of the wall
+	}{s.Verdict(), both(j.Sentence)}
+}
+
+// judged returns the verdict of the judge of a load, or nil.
+func (s *State) judged() *loadtest.Verdict {
+	if e := s.latest[judged]; e.Run == s.run {
+		return e.judge
+	}
+	return nil
+}
+
+// compare compares the stock with the orders. While the store cannot be asked, its last answer counts.
+func (s *State) compare(v *WallVerdict) {
+	seen := s.stocks[s.run]
+	for i := len(seen) - 1; i >= 0; i-- {
+		if stock := seen[i].StockSeen; stock.Known {
+			v.Initial, v.Written, v.Sold = stock.Initial, stock.Written, stock.Sold
+			break
+		}
+	}
+	var last stockLook
+	if len(seen) > 0 {
+		last = seen[len(seen)-1]
+	}
+	v.Known = last.Known
+	v.Truth = v.Initial - v.Sold
+	v.Oversold = max(0, v.Sold-v.Initial)
+	v.Lost = v.Written + v.Sold - v.Initial
+	if last.counted {
+		v.Lost = max(0, v.Lost) // the reply to a sale that was written may be still to come
+	}
+	over := s.latest[allFired].Run == s.run && v.Open == 0
+	settled := len(seen) > 0 && s.latest[allFired].Seq < last.seq
+	switch {
+	case s.run == 0:
+		v.Code = "idle"
+	case v.Oversold > 0 || v.Lost != 0 && v.Known, last.counted && v.Collisions > 0:
+		v.Code = "race"
+	case !over || !settled:
+		v.Code = "selling"
+	case !v.Known:
+		v.Code = "unknown"
+	default:
+		v.Code = "kept"
+	}
+}

@@ -1,0 +1,405 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// Data loss: a store that comes back empty, or with older data, must not be sold from. This file decides whether a
+// store still has its data. The other parts are elsewhere:
+//
+//   - The record in a store of which data it has, and of the other store: repo/stock, files named origin.
+//   - The probe that asks for it, and the log and the metric: app/store.go.
+//   - A ledger that was restored from an older copy of itself, with the right record: order/dataloss.go.
+//   - The error: DataLostError, which DataCheck.Err returns and every use case passes on.
+
+// An Origin names the data of a store, so that a store which has lost its data can be told from one which never had
+// any. It is recorded in the store itself, before the first stock, and is lost with it. See
+// docs/adr/0013-a-store-that-lost-its-data.md.
+type Origin struct {
+	ID string // random; empty: the store has no origin, and so no data that this service knows of
+	// Generation orders the origins of one store. The first is 1. When a person sets the stock of a store that has lost
+	// its data, the next one is the time in seconds by the clock of the store's server, or one more than the last if
+	// that is larger. The clock of an instance would not do: another instance may have used a later time already.
+	Generation uint64
+	Lost       bool // the data were lost: nothing is sold until a person sets the stock
+}
+
+// None reports whether the store has no origin.
+func (o Origin) None() bool { return o.ID == "" }
+
+func newOrigin(generation uint64, lost bool) Origin {
+	return Origin{ID: rand.Text(), Generation: generation, Lost: lost}
+}
+
+// Origins is a store's record of its own origin. Errors match lock.ErrDown or ErrOutcomeUnknown. Every method may be
+// repeated.
+type Origins interface {
+	// Origin returns the recorded origin, or the zero Origin if there is none.
+	Origin(ctx context.Context) (Origin, error)
+	// Now returns what the clock of the store's server says.
+	Now(ctx context.Context) (time.Time, error)
+	// Replace records is in place of was, in one step of the store. If another origin than was is recorded, it changes
+	// nothing and returns false.
+	Replace(ctx context.Context, was, is Origin) (bool, error)
+	// Seed puts quantity units of sku in stock, once for each SKU and origin, if o is recorded and not lost. It does
+	// nothing if the SKU exists, or existed before. After an error the SKU may have been seeded or not: call Seed until
+	// it returns nil.
+	Seed(ctx context.Context, o Origin, sku SKU, quantity int64) error
+}
+
+// A Memory is a store that remembers the origins of others, by name.
+type Memory interface {
+	// Recall returns the origin that was remembered last for the store, or the zero Origin if there is none.
+	Recall(ctx context.Context, store string) (Origin, error)
+	// Remember keeps o, unless it remembers an origin of the same or a later generation.
+	Remember(ctx context.Context, store string, o Origin) error
+}
+
+// recallTimeout bounds the question to the other store. The question is part of a health probe of this store.
+const recallTimeout = 300 * time.Millisecond
+
+// A Seed is the stock that a demonstration begins with. With an empty SKU it begins with none.
+type Seed struct {
+	SKU      SKU
+	Quantity int64
+}
+
+// A DataCheck checks whether one store still has its data, and seeds the store at its first start. What is sold from
+// the store depends on it as well as on the server, because a Redis that came back empty still serves locks. It is safe
+// for concurrent use.
+//
+// It compares the store's Origin with the one that it has seen before, and with the one that the other store remembers.
+// It records its finding in the store, so that every instance sees it, also an instance that remembers nothing.
+//
+// It notices that the store is empty, or has data of an earlier origin, if this instance was running before, or if the
+// other store remembers. It cannot notice:
+//
+//   - a part of the data that is missing, while the origin is there: the last second of an append-only file, what a
+//     replica had not received when it was promoted, a backup of the same origin;
+//   - a loss of both stores, or of the only one, while no instance was running: if all stores are empty, it is a first
+//     start, and they are seeded. With a single store this is also true for an instance that starts after the loss,
+//     until the next Check of an instance that was running before. With a single store, or to start from backups, set
+//     Seed to nothing;
+//   - anything between the loss and the next Check: until then an empty store answers ErrUnknownSKU, and a store with
+//     older data sells them.
+type DataCheck struct {
+	DataCheckConfig
+	other OtherStore
+
+	checking chan struct{} // has room for one: one Check at a time
+	begun    atomic.Uint64 // the number of Checks that have begun
+
+	mu     sync.Mutex
+	known  Origin // the last one that was right
+	asked  bool   // the other store has been asked what it remembers, and remembers what is known here
+	seeded bool   // nothing is left to seed
+	bad    error  // nil: the store has its data
+	good   context.Context
+	end    context.CancelCauseFunc
+}
+
+// An OtherStore remembers the origin of this store. With a nil Memory there is none.
+type OtherStore struct {
+	Name   string
+	Memory Memory
+	Server Dependency
+}
+
+// DataCheckConfig is what a DataCheck is made of.
+type DataCheckConfig struct {
+	Name string // of the store: "redis"
+	// Place tells this store from others that the other store was used with, such as its address. The other store
+	// remembers an origin for each place. So if a store moves to another address and loses its data at the same time,
+	// the loss is not noticed.
+	Place   string
+	Origins Origins // of the same store
+	Seed    Seed
+	Changed func(err error) // is called whenever Err changes
+}
+
+// NewDataCheck returns a DataCheck whose Err is not nil until Check has run.
+func NewDataCheck(c DataCheckConfig) *DataCheck {
+	k := &DataCheck{
+		DataCheckConfig: c, bad: &lock.DownError{Server: c.Name, Reason: "not asked yet"},
+		checking: make(chan struct{}, 1),
+	}
+	k.good, k.end = context.WithCancelCause(context.Background())
+	k.end(k.bad)
+	return k
+}
+
+// RememberIn sets the store that remembers the origin of this one. Call it before the first Check.
+func (k *DataCheck) RememberIn(o OtherStore) { k.other = o }
+
+// Err returns nil if the store has its data, a DataLostError if it has lost them, and a lock.DownError as long as that
+// is not known.
+func (k *DataCheck) Err() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.bad
+}
+
+// Up returns a ctx that ends, with Err as its cause, when the store turns out to have lost its data. It stays ended
+// until the store has them again.
+func (k *DataCheck) Up() context.Context {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.good
+}
+
+// RememberAgain makes the next Check ask and tell the other store again, which may have lost what it remembered.
+func (k *DataCheck) RememberAgain() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked = false
+}
+
+// Check checks whether the store has its data, and seeds the store if it is new. It is part of every health probe. It
+// takes one round trip as long as nothing has changed. It returns the errors of the store's server; what it has found
+// about the data is returned by Err.
+func (k *DataCheck) Check(ctx context.Context) error {
+	k.checking <- struct{}{}
+	defer k.free()
+	return k.check(ctx)
+}
+
+// Look is Check for a store that is known to have lost its data: a person may have set stock through another instance
+// since the last probe. Concurrent callers share one check, if it began after they called.
+func (k *DataCheck) Look(ctx context.Context) error {
+	if err := k.Err(); !errors.Is(err, ErrDataLost) {
+		return err
+	}
+	before := k.begun.Load()
+	select {
+	case k.checking <- struct{}{}:
+	case <-ctx.Done():
+		return k.Err()
+	}
+	defer k.free()
+	if k.begun.Load() == before {
+		if err := k.check(ctx); err != nil {
+			return err
+		}
+	}
+	return k.Err()
+}
+
+func (k *DataCheck) free() { <-k.checking }
+
+func (k *DataCheck) check(ctx context.Context) error {
+	k.begun.Add(1)
+	// Several instances may start on an empty store at the same moment. The others find the record of the first.
+	for range 5 {
+		now, err := k.Origins.Origin(ctx)
+		if err != nil {
+			return err
+		}
+		settled, err := k.judge(ctx, now)
+		if err != nil || settled {
+			return err
+		}
+	}
+	return lock.Down("look at the origin", fmt.Errorf("%s: it changes all the time", k.Name))
+}
+
+// judge compares the current origin with the remembered one. settled is false if the record changed in between.
+func (k *DataCheck) judge(ctx context.Context, now Origin) (settled bool, err error) {
+	unasked := k.recall(ctx)
+	k.mu.Lock()
+	known := k.known
+	k.mu.Unlock()
+	switch {
+	case now.Lost:
+		if !errors.Is(k.Err(), ErrDataLost) { // else its reason may be known here
+			k.set(&DataLostError{Store: k.Name})
+		}
+		return true, nil
+	case now.None() && known.None() && unasked != nil:
+		k.set(unasked)
+		return true, nil
+	case now.None() && known.None():
+		_, err := k.Origins.Replace(ctx, now, newOrigin(1, false))
+		return false, err
+	case now.follows(known):
+		k.accept(now)
+		return true, k.seedOnce(ctx, now)
+	default:
+		// The loss is recorded in the store, so that an instance which remembers nothing sells nothing either.
+		_, err := k.Origins.Replace(ctx, now, newOrigin(max(now.Generation, known.Generation), true))
+		return false, err
+	}
+}
+
+// follows reports whether data with origin o may replace data with the origin known: they are the same data, or a
+// person has set stock since.
+func (o Origin) follows(known Origin) bool {
+	return !o.None() && (known.None() || o.ID == known.ID || o.Generation > known.Generation)
+}
+
+// accept makes o the origin that is right.
+func (k *DataCheck) accept(o Origin) {
+	k.mu.Lock()
+	if o.ID != k.known.ID {
+		k.known, k.asked = o, false
+	}
+	k.mu.Unlock()
+	k.set(nil)
+}
+
+// set makes err what Err returns.
+func (k *DataCheck) set(err error) {
+	k.mu.Lock()
+	before := k.bad
+	switch {
+	case err == nil && before != nil:
+		k.good, k.end = context.WithCancelCause(context.Background())
+	case err != nil:
+		k.end(err)
+	}
+	k.bad = err
+	k.mu.Unlock()
+	if (err == nil) != (before == nil) || err != nil && err.Error() != before.Error() {
+		k.Changed(err)
+	}
+}
+
+// recall asks the other store for the origin of this one that it remembers, and tells it the origin that is known here.
+// It does so once, and again after a change. It returns an error if the other store could not be asked.
+func (k *DataCheck) recall(ctx context.Context) error {
+	k.mu.Lock()
+	known, asked := k.known, k.asked
+	k.mu.Unlock()
+	if asked || k.other.Memory == nil {
+		return nil
+	}
+	unasked := &lock.DownError{Server: k.Name, Reason: fmt.Sprintf(
+		"it is empty, and %s, which would know whether it has lost its data, cannot be asked: "+
+			"start %s, or set the stock (PUT /v1/stock/{sku}?store=%s)", k.other.Name, k.other.Name, k.Name)}
+	if k.other.Server.Err() != nil {
+		return unasked
+	}
+	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
+	defer cancel()
+	remembered, err := k.other.Memory.Recall(ctx, k.Place)
+	if err != nil {
+		return unasked
+	}
+	if !remembered.None() && remembered.Generation >= known.Generation {
+		// If it has the same generation and another id, no person set the stock in between: the store was exchanged.
+		known = remembered
+	} else if !known.None() && remembered.ID != known.ID {
+		if err := k.other.Memory.Remember(ctx, k.Place, known); err != nil {
+			return unasked
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known, k.asked = known, !known.None()
+	return nil
+}
+
+// seedOnce creates the initial stock, once per store. If the SKU was seeded and is gone, it was lost, or removed by a
+// person. A store that a person has set after a loss is not seeded. Nothing is seeded before the other store remembers
+// this one. Each Check tries again until the store has answered: if a reply was lost, only the store knows the outcome.
+func (k *DataCheck) seedOnce(ctx context.Context, now Origin) error {
+	if k.recall(ctx) != nil {
+		return nil
+	}
+	k.mu.Lock()
+	done := k.seeded || k.Seed.SKU == "" || now.Generation > 1 || k.known.ID != now.ID
+	k.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := k.Origins.Seed(ctx, now, k.Seed.SKU, k.Seed.Quantity); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.seeded = true
+	return nil
+}
+
+// Current returns the id of the origin that the store has, or "" as long as that is not known.
+func (k *DataCheck) Current() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known.ID
+}
+
+// ReportOlderCopy records a loss that the origin does not show: the caller has found that the store has gone back to an
+// older copy of its data. of is what Current returned before the caller read the copy. If the data have another origin
+// by now, a person has set stock meanwhile, and nothing is recorded. It returns Err.
+func (k *DataCheck) ReportOlderCopy(ctx context.Context, of string, why error) error {
+	k.checking <- struct{}{}
+	defer k.free()
+	now, err := k.Origins.Origin(ctx)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	known, bad := k.known, k.bad
+	k.mu.Unlock()
+	if bad == nil && now == known && known.ID == of {
+		done, err := k.Origins.Replace(ctx, now, newOrigin(now.Generation, true))
+		if err != nil {
+			return err
+		}
+		if done {
+			k.set(&DataLostError{k.Name, why})
+			return k.Err()
+		}
+	}
+	if err := k.check(ctx); err != nil {
+		return err
+	}
+	return k.Err()
+}
+
+// Renew records that a person has set the stock. A store without its data gets a new origin, which all instances
+// accept; for a store that has its data nothing changes. It takes one round trip, and three more where the data were
+// lost.
+func (k *DataCheck) Renew(ctx context.Context) error {
+	k.checking <- struct{}{}
+	defer k.free()
+	for range 5 {
+		now, err := k.Origins.Origin(ctx)
+		if err != nil {
+			return err
+		}
+		k.mu.Lock()
+		known, bad := k.known, k.bad
+		k.mu.Unlock()
+		fine := !now.Lost && now.follows(known)
+		if fine && bad == nil && now.ID == known.ID {
+			return nil
+		}
+		if !fine {
+			at, err := k.Origins.Now(ctx)
+			if err != nil {
+				return err
+			}
+			last := max(now.Generation, known.Generation)
+			fresh := newOrigin(max(last+1, uint64(at.Unix())), false)
+			switch replaced, err := k.Origins.Replace(ctx, now, fresh); {
+			case err != nil:
+				return err
+			case !replaced:
+				continue
+			}
+			now = fresh
+		}
+		k.accept(now)
+		_ = k.recall(ctx) // after an error the next Check tells the other store
+		return nil
+	}
+	return lock.Down("renew the origin", fmt.Errorf("%s: it changes all the time", k.Name))
+}

@@ -1,0 +1,82 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"example.com/stock/lock"
+)
+
+// What every request goes through before it sells, in both use cases: those of [Service] and of package order.
+
+// Underway counts the requests of one Service that wait or work. The zero value is ready.
+type Underway struct{ requests atomic.Int64 }
+
+// Enter counts a request. It fails with lock.ErrOverloaded if there are more than most; 0: any number may be. Leave is
+// called in any case. A wait costs memory for as long as it lasts, up to MaxWait, and locks do not limit their waiters.
+func (u *Underway) Enter(most int) error {
+	if n := u.requests.Add(1); most > 0 && n > int64(most) {
+		return fmt.Errorf("%d requests wait or work here: %w", most, lock.ErrOverloaded)
+	}
+	return nil
+}
+
+// Leave ends what Enter has counted.
+func (u *Underway) Leave() { u.requests.Add(-1) }
+
+// Data knows whether a store still has its data. Its Err is a DataLostError while the store has lost them.
+type Data interface {
+	Dependency
+	// Look returns nil if the data are there. If they were lost, it asks the store again: a person may have set stock.
+	Look(ctx context.Context) error
+	// Renew records that a person has set stock: what is in the store now is its data.
+	Renew(ctx context.Context) error
+}
+
+// Ready returns an error if one of needs cannot be used. data is nil, or one of needs.
+func Ready(ctx context.Context, data Data, needs ...Dependency) error {
+	for _, need := range needs {
+		err := need.Err()
+		if errors.Is(err, ErrDataLost) {
+			err = data.Look(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Wait returns a ctx that bounds a wait by limit. A limit of 0 means to try once. One try is bounded by work, because
+// the server may not answer.
+func Wait(
+	ctx context.Context, limit, work time.Duration,
+) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
+	if tryOnce = limit == 0; tryOnce {
+		limit = work
+	}
+	wait, cancel = context.WithTimeout(ctx, limit)
+	return wait, tryOnce, cancel
+}
+
+// Call calls do, bounded by work, if the server of the store is up and the store has its data. data may be nil: then
+// only the server counts.
+func Call[T any](
+	ctx context.Context, work time.Duration, server Dependency, data Data, do func(context.Context) (T, error),
+) (out T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, work)
+	defer cancel()
+	if err := server.Err(); err != nil {
+		return out, err
+	}
+	if data != nil {
+		if err := data.Look(ctx); err != nil {
+			return out, err
+		}
+	}
+	out, err = do(ctx)
+	return out, Busy(err, server)
+}
