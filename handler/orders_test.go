@@ -118,11 +118,11 @@ func (s *shelf) Movements(_ context.Context, sku service.SKU, after uint64, limi
 	return all[:min(limit, len(all))], nil
 }
 
-func (*shelf) SetPolicy(context.Context, service.SKU, int64) error      { return nil }
-func (*shelf) Due(context.Context, int) ([]orders.Reservation, error)   { return nil, nil }
+func (*shelf) SetPolicy(context.Context, service.SKU, int64) error         { return nil }
+func (*shelf) Due(context.Context, int) ([]orders.Reservation, error)      { return nil, nil }
 func (*shelf) Batch(context.Context, []orders.Request) []orders.StepResult { return nil }
-func (*shelf) Forget(context.Context, time.Duration, int) (int, error)  { return 0, nil }
-func (backend) Up() context.Context                                     { return context.Background() }
+func (*shelf) Forget(context.Context, time.Duration, int) (int, error)     { return 0, nil }
+func (backend) Up() context.Context                                        { return context.Background() }
 
 func shopOf(s *shelf) *orders.Service {
 	return orders.New(orders.Config{Store: s, Needs: backend{name: "redis"}, Work: time.Second})

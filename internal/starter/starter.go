@@ -298,12 +298,20 @@ func manifest(text []byte) (rules []rule, err error) {
 	return rules, nil
 }
 
-// taken returns the files that the patterns mean. Each pattern must mean one at least.
+// taken returns the files that the patterns mean: a folder, with "/" at its end, means its files without tests. Each
+// pattern must mean one at least.
 func taken(patterns []string) ([]string, error) {
 	found := make(map[string]bool)
 	for _, pattern := range patterns {
 		pattern, out := strings.CutPrefix(pattern, "!")
+		folder := strings.HasSuffix(pattern, "/")
+		if folder {
+			pattern += "*.*"
+		}
 		names, err := fs.Glob(stock.Source, pattern)
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return folder && strings.HasSuffix(name, "_test.go")
+		})
 		if err != nil || len(names) == 0 {
 			return nil, errors.Join(fmt.Errorf("manifest.yaml: there is no %s", pattern), err)
 		}
