@@ -17,6 +17,7 @@ import (
 
 	"example.com/stock/app/health"
 	"example.com/stock/app/metrics"
+	"example.com/stock/handler"
 	"example.com/stock/handler/demo"
 	"example.com/stock/lock"
 	"example.com/stock/service"
@@ -50,6 +51,7 @@ type App struct {
 	watched    *order.Watched         // the store of orders; nil: it keeps none, or does not know its data
 	strategies []demo.Strategy
 	relay      *relay.Relay // nil: it is not enabled
+	serve      func(*handler.Config)
 
 	probes     sync.WaitGroup
 	probing    context.Context // of the probes
@@ -75,7 +77,11 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	}
 	a.linkStores()
 	a.probed = a.checkStores
-	if err := a.buildCatalogue(); err != nil {
+	build := a.buildDemo
+	if a.cfg.Profile == ordersProfile {
+		build = a.buildShop
+	}
+	if err := build(); err != nil {
 		return nil, errors.Join(err, a.closeListeners(), a.close())
 	}
 	if cfg.Relay.Enabled {
@@ -145,8 +151,8 @@ func (a *App) AdminAddr() net.Addr {
 	return a.operators.Addr()
 }
 
-// buildCatalogue builds every strategy that is enabled on the open clients, and the services on the strategies.
-func (a *App) buildCatalogue() (err error) {
+// buildStrategies builds every strategy that is enabled, on the open clients.
+func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	configs := make(map[string]service.StrategyConfig)
 	for _, s := range a.cfg.strategies() {
 		config := a.build(s)
@@ -162,9 +168,11 @@ func (a *App) buildCatalogue() (err error) {
 		configs[s.Name] = config
 		a.strategies = append(a.strategies, shown)
 	}
-	if err := a.buildOrders(configs); err != nil {
-		return err
-	}
+	return configs
+}
+
+// buildService builds the service on the strategies.
+func (a *App) buildService(configs map[string]service.StrategyConfig) (err error) {
 	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
