@@ -68,7 +68,9 @@ var arrows = map[string]struct {
 		"the demonstration's store: it knows the guard of orders, to leave their stock alone, and no ledger",
 	},
 	"repo/ledger": {
-		[]string{"internal/mysqlerr", "internal/redisscript", "lock", "repo", "service", "service/order"},
+		[]string{
+			"internal/mysqlerr", "internal/redisscript", "lock", "repo", "repo/gate", "service", "service/order",
+		},
 		"the shop's store: it knows no write that may lose an update",
 	},
 	"repo/repotest": {

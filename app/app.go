@@ -113,36 +113,6 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 	}
 }
 
-// listen opens both listeners.
-func (a *App) listen() (err error) {
-	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
-		return failure("listen", "why", err)
-	}
-	a.connections = newConnections(a.listener)
-	if a.cfg.Admin.Addr == "" {
-		return nil
-	}
-	if a.operators, err = net.Listen("tcp", a.cfg.Admin.Addr); err != nil {
-		_ = a.listener.Close()
-		return failure("listen-operators", "why", err)
-	}
-	return nil
-}
-
-func (a *App) closeListeners() error {
-	err := a.listener.Close()
-	if a.operators != nil {
-		err = errors.Join(err, a.operators.Close())
-	}
-	return err
-}
-
-// MeasureLog shows in the metrics how many lines w has dropped. Call it once, before Run.
-func (a *App) MeasureLog(w *LogWriter) { a.metrics.Log(w.Dropped) }
-
-// Addr returns the address of the listener for customers.
-func (a *App) Addr() net.Addr { return a.listener.Addr() }
-
 // AdminAddr returns the address of the listener for operators, or nil if there is none.
 func (a *App) AdminAddr() net.Addr {
 	if a.operators == nil {
