@@ -115,7 +115,6 @@ func customersKey(sku service.SKU) string { return repo.StockKey(sku) + ":custom
 func orderKey(id string) string           { return "ledger:order:" + id }
 func reservationKey(id string) string     { return "ledger:reservation:" + id }
 func customerKey(customer string) string  { return "ledger:customer:" + customer }
-func idempotencyKey(id string) string     { return "ledger:key:" + id }
 func movementID(number uint64) string     { return repo.Decimal(number) + "-0" }
 func digest(text string) string           { sum := sha1.Sum([]byte(text)); return hex.EncodeToString(sum[:]) }
 func micros(t time.Time) string           { return fmt.Sprint(t.UnixMicro()) }
