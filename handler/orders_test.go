@@ -360,6 +360,10 @@ func TestBadInputOfOrders(t *testing.T) {
 				r.problem.Detail)
 		}
 	}
+	r := send(t, http.MethodPost, url+"/v1/stock/book/adjustments", `{}`, "Authorization", "Bearer "+token)
+	if !strings.Contains(r.problem.Detail, "missing") {
+		t.Errorf("an adjustment without a delta: %q", r.problem.Detail)
+	}
 	for _, key := range []string{"", `"`, `""`, "a b", strings.Repeat("k", 256), "\u00e9"} {
 		r := send(t, http.MethodPost, url+"/v1/orders", cart, "Idempotency-Key", key)
 		wantProblem(t, r, 400, "invalid")
