@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -11,24 +10,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"example.com/stock/handler"
-	"example.com/stock/internal/words"
 	"example.com/stock/service"
 	"example.com/stock/service/relay"
 )
-
-// explained returns what the domain calls invalid in both languages, with or without the name of the field.
-func explained(err error, field bool) error {
-	var invalid *service.InvalidError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	text := handler.Reason(invalid)
-	if field {
-		text, _ = handler.Said(invalid)
-	}
-	return &words.Error{Text: text}
-}
 
 func quote(value string) string { return strconv.Quote(value) }
 

@@ -58,12 +58,6 @@ func FindLock(name string) (strategy.Strategy, error) {
 // CheckKey returns an error if no lock can have that key.
 func CheckKey(key string) error { return explained(service.CheckKey(key), true) }
 
-// ParseSKU returns an error, in both languages, if no stock can have that name.
-func ParseSKU(name string) (service.SKU, error) {
-	sku, err := service.ParseSKU(name)
-	return sku, explained(err, true)
-}
-
 // Locks are open clients of the servers that some locks need.
 type Locks struct{ app *App }
 

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -266,18 +265,6 @@ func (a *App) openMySQL() error {
 		ping: probePool.PingContext, ready: ready, canWrite: canWrite,
 	})
 	return nil
-}
-
-// pool returns db together with its connection pool. It is generic because only repo knows gorm's type.
-func pool[DB interface{ DB() (*sql.DB, error) }](db DB, err error) (DB, *sql.DB, error) {
-	var connections *sql.DB
-	if err == nil {
-		connections, err = db.DB()
-	}
-	if err != nil {
-		return db, nil, fmt.Errorf("open mysql: %w", err)
-	}
-	return db, connections, nil
 }
 
 // mysqlGates returns the queues in front of a pool of that many connections. One connection is kept for taking waiters

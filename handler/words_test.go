@@ -53,7 +53,7 @@ func codes(t *testing.T) (keys []string) {
 		"NewDown": {At: 1, Under: []string{"down."}, Literal: true},
 		"Absent":  {At: 1, Under: []string{"down."}, Literal: true},
 	}
-	for _, room := range []string{".", "../app", "../lock", "../repo", "../service"} {
+	for _, room := range []string{".", "demo", "orders", "../app", "../lock", "../repo", "../service"} {
 		if err := filepath.WalkDir(room, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -66,11 +66,6 @@ func WaitEnded(ctx context.Context, doing string) error {
 // UnknownSKU returns the error for a SKU that does not exist.
 func UnknownSKU(sku service.SKU) error { return fmt.Errorf("%w %q", service.ErrUnknownSKU, sku) }
 
-// StaleFence returns the error for a fence that is smaller than the one seen.
-func StaleFence(seen any) error {
-	return fmt.Errorf("%w (it had fence %v)", service.ErrStaleFence, seen)
-}
-
 // EnterGate waits until g admits the operation, for half of the time that is left at most: the other half is for the
 // server.
 func EnterGate(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {

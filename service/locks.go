@@ -15,13 +15,6 @@ import (
 // MaxKey is the longest key of a lock, in bytes. Keys that are no SKU are those of "stock lock", and of segments.
 const MaxKey = 256
 
-var (
-	// ErrNotInspectable: the strategy has no lock, or one that cannot show its holder.
-	ErrNotInspectable = errors.New("lock cannot be inspected")
-	// ErrNotEvictable: the strategy's lock has no fence, so that the evicted holder could still write.
-	ErrNotEvictable = errors.New("lock cannot be taken from its holder")
-)
-
 // A Fencer is a store whose fence can be raised without a write.
 type Fencer interface {
 	// Raise makes fence the smallest that a write to the segment of sku may carry, unless the store has a larger one

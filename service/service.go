@@ -121,20 +121,6 @@ type Receipt struct {
 	Replayed bool
 }
 
-// An OrderError is the error of a deduction, with what [Service.Settle] needs if it matches ErrOutcomeUnknown: the id
-// that the order would have, its SKU and its store.
-type OrderError struct {
-	OrderID string
-	Err     error
-	SKU     SKU
-	Store   string
-}
-
-func (e *OrderError) Error() string { return fmt.Sprintf("order %s: %v", e.OrderID, e.Err) }
-
-// Unwrap is the cause.
-func (e *OrderError) Unwrap() error { return e.Err }
-
 // Deduct sells req.Quantity units of req.SKU.
 //
 // A SKU that the store does not have is refused before its lock is acquired. For this, the first request for a SKU
