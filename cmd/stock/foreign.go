@@ -45,31 +45,14 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		return failure("foreign.command-meant", "name", strconv.Quote(name), "command", strconv.Quote(root.Name()),
 			"list", list.String())
 	}
-	return failure("foreign.command", "name", strconv.Quote(name), "command", strconv.Quote(root.Name()))
+	return failure("args.unknown", "name", strconv.Quote(name), "command", strconv.Quote(root.Name()))
 }
 
-// noArgs, exactly and atLeast are those of cobra in both languages.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return failure("foreign.command",
-			"name", strconv.Quote(args[0]), "command", strconv.Quote(cmd.CommandPath()))
-	}
-	return nil
-}
-
+// exactly is that of cobra in both languages.
 func exactly(n int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
 			return failure("foreign.exactly", "n", n, "given", len(args))
-		}
-		return nil
-	}
-}
-
-func atLeast(n int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) < n {
-			return failure("foreign.least", "least", n, "given", len(args))
 		}
 		return nil
 	}

@@ -179,7 +179,7 @@ func TestNames(t *testing.T) {
 		"cmd/my-shop/main.go":    `"github.com/acme/my-shop/v2/app"`,
 		"app/settings.go":        `envPrefix = "MY_SHOP_"`,
 		"app/metrics/metrics.go": `Namespace: "my_shop"`,
-		"repo/migrate.go":        "run my-shop migrate up",
+		"handler/text/en.yaml":   "run my-shop migrate up",
 		"docker-compose.yml":     "MY_SHOP_MYSQL_DSN: my_shop:",
 		"README.md":              "`stock new` (test)",
 		"handler/table.go":       `"github.com/acme/my-shop/v2/service/order"`,
