@@ -85,8 +85,10 @@ func TestLabRun(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(page)
-	if err != nil || strings.Count(string(text), `class="m-offence"`) < 2 {
-		t.Errorf("the page does not show the pair of writes that met: %v", err)
+	for _, mark := range []string{`class="bar b-overlap" data-step="`, `class="said harm"`} {
+		if err != nil || !strings.Contains(string(text), mark) {
+			t.Errorf("the page does not show the pair of writes that met: no %s, %v", mark, err)
+		}
 	}
 	if text, err = os.ReadFile(file); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,9 @@ func (s *screen) tabTo(selector string) {
 
 // A whole lesson without a mouse: choose, fire, hold one request and let it go, step, freeze, look at the run again.
 func TestALessonByKeyboard(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := lesson(t)
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
