@@ -171,7 +171,7 @@ func TestWhoEndedTheWait(t *testing.T) {
 		"mysql, answered":  {mysqlFault(gone, "read", told(mysqlerr.LockNowait)), []error{lock.ErrHeld}, nil},
 		"mysql, deadlock":  {mysqlFault(gone, "read", told(mysqlerr.Deadlock)), []error{lock.ErrHeld}, nil},
 		"mysql, lock wait": {mysqlFault(gone, "read", told(mysqlerr.LockWaitTimeout)), []error{lock.ErrHeld}, nil},
-		"mysql, no room":   {mysqlFault(gone, "read", told(mysqlerr.DiskFull)), []error{lock.ErrDown, lock.ErrFull}, nil},
+		"mysql, no room":   {mysqlFault(gone, "read", told(mysqlerr.DiskFull)), []error{lock.ErrFull}, nil},
 		"mysql, other":     {mysqlFault(gone, "read", told(1406)), nil, []error{lock.ErrDown, lock.ErrHeld}},
 		"redis, no pool":   {redisFault(gone, "read", "k", redis.ErrPoolTimeout), []error{lock.ErrOverloaded}, nil},
 		"redis, pool full": {redisFault(gone, "read", "k", redis.ErrPoolExhausted), []error{lock.ErrOverloaded}, nil},

@@ -49,14 +49,13 @@ func TestHowManyAcknowledge(t *testing.T) {
 		{"as many", t.Context(), follower{n: 2}, "", nil},
 		{"more", t.Context(), follower{n: 3}, "", nil},
 		{"no answer", t.Context(), follower{err: broken}, "wait for the replicas of k", lock.ErrDown},
-		{"no connection", t.Context(), follower{err: redis.ErrPoolTimeout}, "wait for the replicas", lock.ErrOverloaded},
+		{"no room", t.Context(), follower{err: redis.ErrPoolTimeout}, "wait for the replicas", lock.ErrOverloaded},
 		{"the end of the wait", ended, follower{err: broken}, "context canceled", context.Canceled},
 	} {
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 		client.AddHook(row.by)
-		reply, err := replicas{number: 2}.wait(row.ctx, lock.Options{}, client, "k", func(p redis.Pipeliner) *redis.Cmd {
-			return p.Do(row.ctx, "EVALSHA")
-		})
+		script := func(p redis.Pipeliner) *redis.Cmd { return p.Do(row.ctx, "EVALSHA") }
+		reply, err := replicas{number: 2}.wait(row.ctx, lock.Options{}, client, "k", script)
 		if reply.Val() != "OK" {
 			t.Errorf("%s: the script's reply is %v", row.name, reply.Val())
 		}

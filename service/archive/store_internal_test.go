@@ -21,7 +21,9 @@ type scripted struct {
 	taken int
 }
 
-func (s *scripted) Archived(context.Context) (order.Part, time.Time, error) { return order.Part{}, s.now, nil }
+func (s *scripted) Archived(context.Context) (order.Part, time.Time, error) {
+	return order.Part{}, s.now, nil
+}
 
 func (s *scripted) Due(context.Context, int) ([]order.Reservation, error) {
 	return make([]order.Reservation, s.due), nil
@@ -41,7 +43,8 @@ func TestHowYoungMayBeArchived(t *testing.T) {
 	for late, want := range map[time.Duration]bool{-time.Microsecond: false, 0: false, time.Microsecond: true} {
 		a := newArchiver(&scripted{now: now}, Options{MinAge: time.Hour, Before: now.Add(late - time.Hour)})
 		var young *YoungError
-		if err := a.begin(t.Context()); errors.As(err, &young) != want || want && !young.Latest.Equal(now.Add(-time.Hour)) {
+		err := a.begin(t.Context())
+		if errors.As(err, &young) != want || want && !young.Latest.Equal(now.Add(-time.Hour)) {
 			t.Errorf("%v after the latest: %v", late, err)
 		}
 	}
@@ -78,7 +81,10 @@ func TestWhatStays(t *testing.T) {
 		ended int
 		want  bool
 	}{
-		{"before", lines, 6, true}, {"before", lines, 6, false}, {"then", lines, 7, false}, {"later", lines, 8, false},
+		{"before", lines, 6, true},
+		{"before", lines, 6, false},
+		{"then", lines, 7, false},
+		{"later", lines, 8, false},
 		{"elsewhere", lines[:1], 8, true},
 	} {
 		if got := a.goes(row.id, row.lines, at(row.ended)); got != row.want {
@@ -104,7 +110,7 @@ func TestBeforeOfAPart(t *testing.T) {
 // A step that fails is tried again, with pauses that double; one that was refused is not. What a later try says of one
 // whose outcome is unknown does not make it known.
 func TestTriesOfAStep(t *testing.T) {
-	fails := errors.New("the store says so")
+	fails, unknown := errors.New("the store says so"), service.ErrOutcomeUnknown
 	for name, row := range map[string]struct {
 		answers []error
 		taken   int
@@ -117,18 +123,18 @@ func TestTriesOfAStep(t *testing.T) {
 		"taken":                {[]error{order.ErrTaken}, 1, 0, false, order.ErrTaken},
 		"fails":                {[]error{fails}, tries, 15 * time.Second, false, fails},
 		"fails twice":          {[]error{fails, fails, nil}, 3, 3 * time.Second, false, nil},
-		"unknown, then done":   {[]error{service.ErrOutcomeUnknown, nil}, 2, time.Second, true, nil},
-		"unknown, then moved":  {[]error{service.ErrOutcomeUnknown, order.ErrMoved}, 2, time.Second, true, order.ErrMoved},
-		"unknown, then fails":  {[]error{service.ErrOutcomeUnknown, fails}, tries, 15 * time.Second, true, fails},
+		"unknown, then done":   {[]error{unknown, nil}, 2, time.Second, true, nil},
+		"unknown, then moved":  {[]error{unknown, order.ErrMoved}, 2, time.Second, true, order.ErrMoved},
+		"unknown, then fails":  {[]error{unknown, fails}, tries, 15 * time.Second, true, fails},
 		"fails, then is taken": {[]error{fails, order.ErrTaken}, 2, time.Second, false, order.ErrTaken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, began := &scripted{takes: row.answers}, time.Now()
-				unknown, err := newArchiver(s, Options{}).take(t.Context(), Contents{})
-				if !errors.Is(err, row.want) || unknown != row.unknown || s.taken != row.taken ||
+				is, err := newArchiver(s, Options{}).take(t.Context(), Contents{})
+				if !errors.Is(err, row.want) || is != row.unknown || s.taken != row.taken ||
 					time.Since(began) != row.lasts {
-					t.Errorf("%v, unknown %t, after %d tries in %v", err, unknown, s.taken, time.Since(began))
+					t.Errorf("%v, unknown %t, after %d tries in %v", err, is, s.taken, time.Since(began))
 				}
 			})
 		})
@@ -166,7 +172,8 @@ func TestSameRecords(t *testing.T) {
 func TestPartsFollowEachOther(t *testing.T) {
 	part := func(number uint64, digest, previous string) Contents {
 		c := Contents{}
-		c.Part = order.Part{Number: number, Digest: digest, Previous: previous, Movements: 1, Orders: 2, Reservations: 3}
+		c.Part = order.Part{Number: number, Digest: digest, Previous: previous}
+		c.Part.Movements, c.Part.Orders, c.Part.Reservations = 1, 2, 3
 		return c
 	}
 	v := newVerifier()
