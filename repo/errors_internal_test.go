@@ -262,3 +262,24 @@ func TestFieldsThatAreNone(t *testing.T) {
 		t.Errorf("counts %v", f.err)
 	}
 }
+
+// What a script refuses for one step of a batch is tried for each alone; what is true of all is not.
+func TestWhatIsOfOneStep(t *testing.T) {
+	for _, row := range []struct {
+		err error
+		is  bool
+	}{
+		{errors.New("WRONGTYPE"), true},
+		{fmt.Errorf("%w: %w", lock.ErrHeld, errFaster), true},
+		{lock.ErrHeld, false},
+		{lock.ErrDown, false},
+		{lock.ErrOverloaded, false},
+		{service.ErrOutcomeUnknown, false},
+		{context.Canceled, false},
+		{context.DeadlineExceeded, false},
+	} {
+		if got := ofOneStep(row.err); got != row.is {
+			t.Errorf("%v: of one step %t", row.err, got)
+		}
+	}
+}

@@ -2,12 +2,15 @@ package repo_test
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
@@ -23,9 +26,11 @@ var errLame = errors.New("no way to the server")
 
 // fails counts commands, but not those with which the client greets the server on a new connection.
 func (l *lame) fails(first redis.Cmder) bool {
-	if name := first.Name(); name == "hello" || name == "client" {
-		return false
-	}
+	name := first.Name()
+	return name != "hello" && name != "client" && l.count()
+}
+
+func (l *lame) count() bool {
 	l.seen++
 	return l.seen == l.at
 }
@@ -57,8 +62,26 @@ func (l *lame) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // An operation is prepared for a SKU, on a store without faults; what is returned is done on one with a fault.
 type operation func(t *testing.T, d desk, sku service.SKU) func(ctx context.Context) error
 
-// operations are those of a Redis.
-func operations(r *repo.Redis, ledger *repo.RedisLedger) map[string]operation {
+// A wholeStore and a wholeLedger are all that both stores can do.
+type (
+	wholeStore interface {
+		shop
+		orders.DeadLetters
+		service.Origins
+		service.Memory
+		Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error)
+		Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error
+		CanWrite(ctx context.Context) error
+	}
+	wholeLedger interface {
+		books
+		orders.Outbox
+		orders.Archivable
+	}
+)
+
+// operations are those of both stores.
+func operations(r wholeStore, ledger wholeLedger) map[string]operation {
 	sold := func(do func(context.Context, service.Order) error) operation {
 		return func(t *testing.T, d desk, sku service.SKU) func(context.Context) error {
 			o := order(mustSet(t, d.shop, sku, 10))
@@ -230,34 +253,132 @@ func operations(r *repo.Redis, ledger *repo.RedisLedger) map[string]operation {
 	}
 }
 
-// Whichever command of an operation does not reach the server, the operation fails, and says that the server is down.
-// The same operation succeeds without the fault.
-func TestNoFaultOfRedisIsSwallowed(t *testing.T) {
-	t.Parallel()
-	client, fault := dialRedis(t, miniAddr(t)), &lame{}
-	client.AddHook(fault)
-	r := repo.NewRedis(client)
-	ledger, err := r.Ledger()
+// A lameConnector makes connections that fail at one statement, before it is sent.
+type lameConnector struct {
+	driver.Connector
+	fault *lame
+}
+
+func (c lameConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lameConn{conn.(mysqlConn), c.fault}, nil
+}
+
+// A mysqlConn is what the driver's connections can do.
+type mysqlConn interface {
+	driver.Conn
+	driver.Pinger
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.NamedValueChecker
+	driver.SessionResetter
+	driver.Validator
+}
+
+type lameConn struct {
+	mysqlConn
+	fault *lame
+}
+
+// tidying reports whether a statement is one whose failure nobody is told of, because it is made up for later.
+func tidying(text string) bool {
+	return strings.HasPrefix(text, "SELECT seq, created_at") || text == "SET SESSION innodb_lock_wait_timeout = @lock_wait"
+}
+
+func (c lameConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	if !tidying(text) && c.fault.count() {
+		return nil, errLame
+	}
+	return c.mysqlConn.ExecContext(ctx, text, args)
+}
+
+func (c lameConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	if !tidying(text) && c.fault.count() {
+		return nil, errLame
+	}
+	return c.mysqlConn.QueryContext(ctx, text, args)
+}
+
+// lameMySQL returns a MySQL of the test's own that fails as fault says.
+func lameMySQL(t *testing.T, fault *lame) *repo.MySQL {
+	t.Helper()
+	dsn := database(t)
+	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := desk{books: ledger, Outbox: ledger, shop: r}
-	for name, prepare := range operations(r, ledger) {
-		for at := 1; ; at++ {
-			fault.at = 0
-			do := prepare(t, d, newSKU(strings.ReplaceAll(name, " ", "-")))
-			*fault = lame{at: at}
-			err := do(short(t))
-			if fault.seen < at {
-				if err != nil || at == 1 {
-					t.Errorf("%s without a fault: %v", name, err)
+	c.ParseTime, c.Loc, c.InterpolateParams, c.MultiStatements = true, time.UTC, true, true // as OpenMySQL does
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := sql.OpenDB(lameConnector{connector, fault})
+	db := openMySQL(t, dsn)
+	if plain, err := db.DB(); err != nil || plain.Close() != nil {
+		t.Fatal(err)
+	}
+	db.ConnPool, db.Statement.ConnPool = pool, pool // closed at the end as that of openMySQL
+	return repo.NewMySQL(db)
+}
+
+// Whichever command of an operation does not reach the server, the operation fails, and says that the server is down
+// or that nobody knows. The same operation succeeds without the fault.
+func TestNoFaultIsSwallowed(t *testing.T) {
+	t.Parallel()
+	sweep := func(t *testing.T, fault *lame, d desk, all map[string]operation) {
+		t.Parallel()
+		for name, prepare := range all {
+			for at := 1; ; at++ {
+				fault.at = 0
+				do := prepare(t, d, newSKU(strings.ReplaceAll(name, " ", "-")))
+				*fault = lame{at: at}
+				err := do(short(t))
+				if fault.seen < at {
+					if err != nil || at == 1 {
+						t.Errorf("%s without a fault: %v", name, err)
+					}
+					break
 				}
-				break
-			}
-			if !errors.Is(err, lock.ErrDown) && !errors.Is(err, service.ErrOutcomeUnknown) ||
-				!strings.Contains(fmt.Sprint(err), errLame.Error()) {
-				t.Errorf("%s, command %d fails: %v", name, at, err)
+				if !errors.Is(err, lock.ErrDown) && !errors.Is(err, service.ErrOutcomeUnknown) ||
+					!strings.Contains(fmt.Sprint(err), errLame.Error()) {
+					t.Errorf("%s, command %d fails: %v", name, at, err)
+				}
 			}
 		}
 	}
+	t.Run("redis", func(t *testing.T) {
+		client, fault := dialRedis(t, miniAddr(t)), &lame{}
+		client.AddHook(fault)
+		r := repo.NewRedis(client)
+		ledger, err := r.Ledger()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sweep(t, fault, desk{books: ledger, Outbox: ledger, shop: r}, operations(r, ledger))
+	})
+	t.Run("mysql", func(t *testing.T) {
+		fault := &lame{}
+		m := lameMySQL(t, fault)
+		all := operations(m, m.Ledger())
+		all["Forget"] = func(*testing.T, desk, service.SKU) func(context.Context) error {
+			return func(ctx context.Context) error { _, err := m.Ledger().Forget(ctx, time.Hour, 5); return err }
+		}
+		all["Transact"] = func(t *testing.T, d desk, sku service.SKU) func(context.Context) error {
+			o := order(mustSet(t, d.shop, sku, 10))
+			return func(ctx context.Context) error {
+				return m.Transact(ctx, sku, false, func(ctx context.Context, tx service.Store) error {
+					if _, err := tx.Read(ctx, sku); err != nil {
+						return err
+					}
+					return tx.Write(ctx, o)
+				})
+			}
+		}
+		sweep(t, fault, desk{books: m.Ledger(), Outbox: m.Ledger(), shop: m}, all)
+	})
 }
