@@ -105,6 +105,7 @@ func (b mergeBatch) stop(ctx context.Context, point Points) {
 // readThinkWrite is that of a single sale, once for all: see there. The error is one that all of them have, and that
 // the lock has to know of.
 func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
+	defer b.leave()
 	err := b.readThink(ctx, store)
 	var version uint64
 	if err == nil {
@@ -112,7 +113,6 @@ func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
 			version = 0 // as writeFenced: without a fence nothing is compared
 		}
 		if !b.fits() {
-			b.leave()
 			return nil
 		}
 		// Conditional also without a version: Batch deducts from what is there.
@@ -132,7 +132,6 @@ func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
 	if err == nil {
 		b.stop(ctx, AfterWrite)
 	}
-	b.leave()
 	return err
 }
 
