@@ -287,7 +287,8 @@ type lameConn struct {
 
 // tidying reports whether a statement is one whose failure nobody is told of, because it is made up for later.
 func tidying(text string) bool {
-	return strings.HasPrefix(text, "SELECT seq, created_at") || text == "SET SESSION innodb_lock_wait_timeout = @lock_wait"
+	return strings.HasPrefix(text, "SELECT seq, created_at") || // old rows are removed the next time
+		text == "SET SESSION innodb_lock_wait_timeout = @lock_wait" // or else the connection is dropped
 }
 
 func (c lameConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
