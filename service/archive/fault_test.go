@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -225,4 +226,21 @@ func TestAFileOfAnotherLedgerIsRefused(t *testing.T) {
 			t.Errorf("as part %d: the file has changed, %v", last.Number+1, err)
 		}
 	}
+}
+
+// Files are read in the order of their parts, in whatever order they are named.
+func TestFilesAreReadInTheOrderOfTheirParts(t *testing.T) {
+	t.Parallel()
+	s := miniShop(t)
+	made := s.history(t, 20)
+	s.relay(t)
+	s.mustRun(t)
+	files, err := filepath.Glob(filepath.Join(s.dir, "*"))
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	slices.Reverse(files)
+	s.whole(t, len(made), files...)
+	slices.Reverse(files[1:])
+	s.whole(t, len(made), files...)
 }
