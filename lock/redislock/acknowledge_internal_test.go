@@ -65,3 +65,14 @@ func TestHowManyAcknowledge(t *testing.T) {
 		_ = client.Close()
 	}
 }
+
+// Without a master for the key there is a reply all the same: why there is none.
+func TestNoMasterAcknowledges(t *testing.T) {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRedirects: -1})
+	defer cluster.Close()
+	script := func(redis.Pipeliner) *redis.Cmd { t.Error("a script was sent"); return nil }
+	reply, short := replicas{number: 1}.wait(t.Context(), lock.Options{}, cluster, "k", script)
+	if reply == nil || reply.Err() == nil || short != nil {
+		t.Errorf("%v, %v", reply, short)
+	}
+}
