@@ -1,8 +1,11 @@
 package checkout_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 )
@@ -36,5 +39,26 @@ func TestHarmlessEvidenceHolds(t *testing.T) {
 		if v := checkout.Judge(e); v.Finding != loadtest.Holds {
 			t.Errorf("%s: %s: %v", name, v.Sentence, failures(&v))
 		}
+	}
+}
+
+// A run whose records lack all attempts of one request is no evidence, though the others follow each other.
+func TestAMissingRequestIsNoticed(t *testing.T) {
+	t.Parallel()
+	s, url := serve(t)
+	p := plan()
+	p.Visits = 100
+	e := clone(&run(t, s, url, p).Evidence)
+	gone := e.Records[len(e.Records)/2].Request
+	e.Records = slices.DeleteFunc(e.Records, func(r checkout.Record) bool { return r.Request == gone })
+	for i := range e.Records {
+		e.Records[i].Seq = i + 1
+	}
+	v := checkout.Judge(e)
+	missing := slices.ContainsFunc(v.Check(checkout.CheckSettled).Examples, func(text words.Text) bool {
+		return strings.Contains(text.EN, "1 request")
+	})
+	if v.Finding == loadtest.Holds || !missing {
+		t.Errorf("%s: %v", v.Sentence, failures(&v))
 	}
 }
