@@ -2,6 +2,7 @@
 package stock_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -68,7 +69,9 @@ var arrows = map[string]struct {
 		"the demonstration's store: it knows the guard of orders, to leave their stock alone, and no ledger",
 	},
 	"repo/ledger": {
-		[]string{"internal/mysqlerr", "internal/redisscript", "lock", "repo", "service", "service/order"},
+		[]string{
+			"internal/mysqlerr", "internal/redisscript", "lock", "repo", "repo/gate", "service", "service/order",
+		},
 		"the shop's store: it knows no write that may lose an update",
 	},
 	"repo/repotest": {
@@ -81,7 +84,15 @@ var arrows = map[string]struct {
 	},
 	"handler": {
 		[]string{"handler/text", "internal/words", "lock", "service", "service/order"},
-		"HTTP knows the use cases, not what they are built on",
+		"what both services share: the one table of errors names those of all use cases, and it knows no part",
+	},
+	"handler/demo": {
+		[]string{"handler", "internal/words", "lock", "service", "service/order"},
+		"HTTP knows the use cases, not what they are built on; the ledger's part is handed in",
+	},
+	"handler/orders": {
+		[]string{"handler", "service", "service/order"},
+		"HTTP knows the use cases, not what they are built on, and no strategy",
 	},
 	"handler/text": {
 		[]string{"internal/words"},
@@ -89,7 +100,8 @@ var arrows = map[string]struct {
 	},
 	"app": {
 		[]string{
-			"app/health", "app/metrics", "handler", "internal/rediserr", "internal/words", "lock", "lock/redislock",
+			"app/health", "app/metrics", "handler", "handler/demo", "handler/orders", "internal/rediserr",
+			"internal/words", "lock", "lock/redislock",
 			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/stock", "service", "service/archive",
 			"service/order", "service/relay", "service/strategy",
 		},
@@ -220,9 +232,11 @@ var thirdParty = map[string]struct {
 	packages []string
 	why      string
 }{
-	"github.com/gin-gonic/gin": {[]string{"handler"}, "HTTP is the handler's business"},
-	"github.com/spf13/viper":   {[]string{"app"}, "everybody else gets typed values"},
-	"github.com/spf13/cobra":   {[]string{"cmd/stock"}, "the command line is cmd's business"},
+	"github.com/gin-gonic/gin": {
+		[]string{"handler", "handler/demo", "handler/orders"}, "HTTP is the handler's business",
+	},
+	"github.com/spf13/viper": {[]string{"app"}, "everybody else gets typed values"},
+	"github.com/spf13/cobra": {[]string{"cmd/stock"}, "the command line is cmd's business"},
 	"gorm.io/": {
 		[]string{"repo", "repo/ledger", "repo/repotest", "repo/stock"}, "SQL is storage's business",
 	},
@@ -310,6 +324,128 @@ func TestTheDomainIsTestedWithoutDrivers(t *testing.T) {
 			t.Errorf("%s has no tests", pkg)
 		}
 	}
+}
+
+// orders are the packages that sell to customers.
+var orders = []string{"service/order", "handler/orders", "repo/ledger"}
+
+// A blind write may lose an update, and stands in blindFile. No order can reach one: the packages of orders import
+// neither repo/stock nor what imports it, and name nothing of package service through which a store is written.
+func TestNoOrderReachesABlindWrite(t *testing.T) {
+	const blindFile = "repo/stock/blind.go"
+	blind := make(map[string]bool) // what the file declares
+	for _, d := range parsed(t, blindFile).Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			blind[d.Name.Name] = true
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok {
+					for _, name := range v.Names {
+						blind[name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	if !blind["Write"] || !blind["blind"] || !blind["anyVersion"] {
+		t.Fatalf("%s declares %v", blindFile, blind)
+	}
+	// Nothing else in the package is blind.
+	for _, name := range goFiles(t, "repo/stock") {
+		ast.Inspect(parsed(t, name), func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && name != blindFile && (id.Name == "blind" || id.Name == "anyVersion") {
+				t.Errorf("%s makes a blind write: its place is %s", name, blindFile)
+			}
+			return true
+		})
+	}
+	// What is declared in package service with such a write in it, or with something that has one.
+	writes := map[string]bool{"Write": true}
+	for found := true; found; {
+		found = false
+		for _, name := range goFiles(t, "service") {
+			for _, d := range parsed(t, name).Decls {
+				for declared, mentions := range signatures(d) {
+					if !writes[declared] && slices.ContainsFunc(mentions, func(m string) bool { return writes[m] }) {
+						writes[declared], found = true, true
+					}
+				}
+			}
+		}
+	}
+	if !writes["Store"] || !writes["Transactor"] || writes["Order"] {
+		t.Fatalf("a store is written through %v", writes)
+	}
+	imports := importsOf(t, "")
+	for _, pkg := range orders {
+		for reached, todo := map[string]bool{}, []string{pkg}; len(todo) > 0; todo = todo[1:] {
+			if todo[0] == "repo/stock" {
+				t.Errorf("%s reaches repo/stock", pkg)
+			}
+			for _, imported := range imports[todo[0]] {
+				if inside, ours := strings.CutPrefix(imported, module); ours && !reached[inside] {
+					reached[inside] = true
+					todo = append(todo, inside)
+				}
+			}
+		}
+		for _, name := range goFiles(t, pkg) {
+			ast.Inspect(parsed(t, name), func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if of, ok := s.X.(*ast.Ident); ok && of.Name == "service" && writes[s.Sel.Name] {
+						t.Errorf("%s names service.%s, through which a store is written", name, s.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// signatures returns the names that the types and functions of a declaration mention, without the bodies.
+func signatures(d ast.Decl) map[string][]string {
+	names := make(map[string][]string)
+	mentions := func(declared string, in ast.Node) {
+		ast.Inspect(in, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				names[declared] = append(names[declared], id.Name)
+			}
+			return true
+		})
+	}
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			mentions(d.Name.Name, d.Type)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			if s, ok := spec.(*ast.TypeSpec); ok {
+				mentions(s.Name.Name, s.Type)
+			}
+		}
+	}
+	return names
+}
+
+// goFiles returns the files of a package, without its tests.
+func goFiles(t *testing.T, pkg string) []string {
+	t.Helper()
+	all, err := filepath.Glob(pkg + "/*.go")
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%s: %v, %v", pkg, all, err)
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
+}
+
+func parsed(t *testing.T, name string) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // importsOf returns the imports of every package of the module: those of its tests (kind "_test"), or of the others

@@ -6,8 +6,13 @@ import "embed"
 // Source has the files from which starter chooses. Folders that a service of one's own never has are not in it.
 //
 //go:embed go.mod go.sum LICENSE
-//go:embed app/*.go repo/gate/*.go handler/*.go handler/openapi.json handler/text/* app/health/*.go app/metrics/*.go
+//go:embed app/*.go app/text/*.yaml app/health/*.go app/metrics/*.go repo/gate/*.go
+//go:embed cmd/stock/args.go
+//go:embed cmd/stock/audit.go cmd/stock/config.go cmd/stock/exit.go cmd/stock/healthcheck.go cmd/stock/migrate.go
+//go:embed cmd/stock/help/*.yaml cmd/stock/text/*.yaml
+//go:embed handler/*.go handler/orders/*.go handler/openapi.json handler/text/*
 //go:embed internal/mysqlerr/*.go internal/rediserr/*.go internal/redisscript/*.go service/order/*.go
 //go:embed lock/*.go lock/locktest/*.go lock/redislock/*.go lock/redislock/*.lua lock/zklock/*.go
-//go:embed repo/*.go repo/ledger/*.go repo/ledger/*.lua repo/migrations/*.sql service/*.go internal/words/*.go
+//go:embed repo/*.go repo/ledger/*.go repo/ledger/*.lua repo/migrations/*.sql
+//go:embed service/*.go internal/words/*.go
 var Source embed.FS

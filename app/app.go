@@ -9,17 +9,16 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
-	"runtime"
 	"sync"
 
 	"example.com/stock/app/health"
 	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
+	"example.com/stock/handler/demo"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
@@ -50,8 +49,9 @@ type App struct {
 	noLedger   error                  // why a store that is there keeps none
 	orders     *order.Service         // nil: the store keeps none
 	watched    *order.Watched         // the store of orders; nil: it keeps none, or does not know its data
-	strategies []handler.Strategy
+	strategies []demo.Strategy
 	relay      *relay.Relay // nil: it is not enabled
+	serve      func(*handler.Config)
 
 	probes     sync.WaitGroup
 	probing    context.Context // of the probes
@@ -77,7 +77,11 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	}
 	a.linkStores()
 	a.probed = a.checkStores
-	if err := a.buildCatalogue(); err != nil {
+	build := a.buildDemo
+	if a.cfg.Profile == ordersProfile {
+		build = a.buildShop
+	}
+	if err := build(); err != nil {
 		return nil, errors.Join(err, a.closeListeners(), a.close())
 	}
 	if cfg.Relay.Enabled {
@@ -109,36 +113,6 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 	}
 }
 
-// listen opens both listeners.
-func (a *App) listen() (err error) {
-	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
-		return failure("listen", "why", err)
-	}
-	a.connections = newConnections(a.listener)
-	if a.cfg.Admin.Addr == "" {
-		return nil
-	}
-	if a.operators, err = net.Listen("tcp", a.cfg.Admin.Addr); err != nil {
-		_ = a.listener.Close()
-		return failure("listen-operators", "why", err)
-	}
-	return nil
-}
-
-func (a *App) closeListeners() error {
-	err := a.listener.Close()
-	if a.operators != nil {
-		err = errors.Join(err, a.operators.Close())
-	}
-	return err
-}
-
-// MeasureLog shows in the metrics how many lines w has dropped. Call it once, before Run.
-func (a *App) MeasureLog(w *LogWriter) { a.metrics.Log(w.Dropped) }
-
-// Addr returns the address of the listener for customers.
-func (a *App) Addr() net.Addr { return a.listener.Addr() }
-
 // AdminAddr returns the address of the listener for operators, or nil if there is none.
 func (a *App) AdminAddr() net.Addr {
 	if a.operators == nil {
@@ -147,26 +121,28 @@ func (a *App) AdminAddr() net.Addr {
 	return a.operators.Addr()
 }
 
-// buildCatalogue builds every strategy that is enabled on the open clients, and the services on the strategies.
-func (a *App) buildCatalogue() (err error) {
+// buildStrategies builds every strategy that is enabled, on the open clients.
+func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	configs := make(map[string]service.StrategyConfig)
 	for _, s := range a.cfg.strategies() {
 		config := a.build(s)
-		shown := handler.Strategy{
+		shown := demo.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
 		for _, need := range s.Needs {
 			shown.Needs = append(shown.Needs, a.backends[need])
 		}
 		for _, store := range a.cfg.storesOf(s) {
-			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.backend(store)})
+			shown.Stores = append(shown.Stores, demo.Store{Name: store, Backend: a.backend(store)})
 		}
 		configs[s.Name] = config
 		a.strategies = append(a.strategies, shown)
 	}
-	if err := a.buildOrders(configs); err != nil {
-		return err
-	}
+	return configs
+}
+
+// buildService builds the service on the strategies.
+func (a *App) buildService(configs map[string]service.StrategyConfig) (err error) {
 	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
@@ -215,28 +191,5 @@ func (a *App) checkStores() {
 		if store.Data != nil && store.Needs.Err() == nil {
 			_ = store.Data.Check(ctx) // the next probe reports an error
 		}
-	}
-}
-
-func (a *App) handlerConfig(draining func() bool) handler.Config {
-	var backends []handler.Backend
-	for name := range a.backends {
-		backends = append(backends, a.backend(name))
-	}
-	readyStore := a.cfg.Store
-	if b := a.backends[readyStore]; b == nil || b.IsAbsent() {
-		readyStore = "" // what is not there by choice is not waited for
-	}
-	return handler.Config{
-		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses,
-		Steps:      a.steps,
-		Strategies: a.strategies, Backends: backends, Instance: a.cfg.Instance, Store: a.cfg.Store,
-		ReadyStore: readyStore,
-		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), AdminToken: a.cfg.AdminToken, Lab: a.cfg.inLab(),
-		Version: handler.Version{
-			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,
-		},
-		Meter: a.metrics, Metrics: a.metrics.Handler(), Log: a.log, Draining: draining,
-		Profile: handler.Profile(a.cfg.Profile), Orders: a.orders, OrdersStore: a.cfg.Store,
 	}
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -11,24 +10,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"example.com/stock/handler"
-	"example.com/stock/internal/words"
 	"example.com/stock/service"
 	"example.com/stock/service/relay"
 )
-
-// explained returns what the domain calls invalid in both languages, with or without the name of the field.
-func explained(err error, field bool) error {
-	var invalid *service.InvalidError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	text := handler.Reason(invalid.Reason)
-	if field {
-		text = words.Join([]words.Text{words.Same(invalid.Field), text}, words.Same(" "))
-	}
-	return &words.Error{Text: text}
-}
 
 func quote(value string) string { return strconv.Quote(value) }
 
@@ -114,8 +98,12 @@ func (c *Config) check() (bad []error) {
 	positive("relay.parallel", c.Relay.Parallel)
 	within("relay.webhook_timeout", c.Relay.WebhookTimeout, 100*time.Millisecond, time.Minute)
 	if c.Relay.WebhookURL != "" {
-		if err := relay.CheckURL(c.Relay.WebhookURL); err != nil {
-			bad = append(bad, fmt.Errorf("relay.webhook_url: %w", err))
+		switch relay.CheckURL(c.Relay.WebhookURL) {
+		case nil:
+		case relay.ErrURLUser:
+			no("relay.webhook_url", "url-user")
+		default:
+			no("relay.webhook_url", "url")
 		}
 	}
 	if c.Relay.Enabled {

@@ -14,7 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/app/health"
+	"example.com/stock/handler"
 	"example.com/stock/internal/rediserr"
+	"example.com/stock/internal/words"
 	"example.com/stock/lock"
 	"example.com/stock/service/strategy"
 )
@@ -107,14 +109,15 @@ func (c *clusterCheck) check(ctx context.Context) error {
 	}
 	switch {
 	case !best.ok && best.missing > 0:
-		return &lock.DownError{Server: strategy.Redis, Reason: "its cluster is down: " + best.unserved()}
+		return lock.NewDown(strategy.Redis, "cluster-slots",
+			"missing", best.missing, "all", slots, "which", best.failed)
 	case !best.ok:
-		return &lock.DownError{Server: strategy.Redis, Reason: "its cluster is down"}
+		return lock.NewDown(strategy.Redis, "cluster-down")
 	case refused > 0 && refused >= slots-best.missing:
 		return reason
 	case refused > 0:
 		return &health.ImpairedError{
-			Reason: fmt.Sprintf("%d of %d slots take no writes: %v", refused, slots, reason),
+			Reason: fmt.Sprintf("%d of %d slots take no writes: %v", refused, slots, words.Of(reason, handler.Said)),
 		}
 	case best.missing > 0:
 		return &health.ImpairedError{

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -88,3 +89,33 @@ func (l *backlogListener) Accept() (net.Conn, error) {
 	l.backlog = l.backlog[1:]
 	return next, nil
 }
+
+// listen opens both listeners.
+func (a *App) listen() (err error) {
+	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
+		return failure("listen", "why", err)
+	}
+	a.connections = newConnections(a.listener)
+	if a.cfg.Admin.Addr == "" {
+		return nil
+	}
+	if a.operators, err = net.Listen("tcp", a.cfg.Admin.Addr); err != nil {
+		_ = a.listener.Close()
+		return failure("listen-operators", "why", err)
+	}
+	return nil
+}
+
+func (a *App) closeListeners() error {
+	err := a.listener.Close()
+	if a.operators != nil {
+		err = errors.Join(err, a.operators.Close())
+	}
+	return err
+}
+
+// MeasureLog shows in the metrics how many lines w has dropped. Call it once, before Run.
+func (a *App) MeasureLog(w *LogWriter) { a.metrics.Log(w.Dropped) }
+
+// Addr returns the address of the listener for customers.
+func (a *App) Addr() net.Addr { return a.listener.Addr() }

@@ -58,12 +58,6 @@ func FindLock(name string) (strategy.Strategy, error) {
 // CheckKey returns an error if no lock can have that key.
 func CheckKey(key string) error { return explained(service.CheckKey(key), true) }
 
-// ParseSKU returns an error, in both languages, if no stock can have that name.
-func ParseSKU(name string) (service.SKU, error) {
-	sku, err := service.ParseSKU(name)
-	return sku, explained(err, true)
-}
-
 // Locks are open clients of the servers that some locks need.
 type Locks struct{ app *App }
 
@@ -89,7 +83,7 @@ func (l *Locks) Open(s strategy.Strategy) (lock.Locker, error) {
 	for _, need := range s.Needs {
 		switch b := l.app.backends[need]; {
 		case b == nil:
-			return nil, &lock.DownError{Server: need, Reason: "it cannot be configured here"}
+			return nil, lock.NewDown(need, "not-configurable")
 		case b.IsAbsent():
 			return nil, b.Err()
 		}

@@ -1,28 +1,17 @@
 package app
 
 import (
-	"cmp"
-	"time"
-
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
 
-// lazySweep is the pause of a demonstration that has sold no order between its looks for reservations that are over. It
-// must not be in the way of what is shown.
-const lazySweep = 5 * time.Second
-
 // buildOrders builds the order service on the default store. configs are the strategies that are built: the lock of one
-// is the lock of orders, too. What only orders need is added, so that its lock can be looked at.
-func (a *App) buildOrders(configs map[string]service.StrategyConfig) error {
+// is the lock of orders, too. What only orders need is added, so that its lock can be looked at. wrap is put around the
+// store.
+func (a *App) buildOrders(
+	configs map[string]service.StrategyConfig, wrap func(order.Store) order.Store,
+) error {
 	ledger := a.ledgers[a.cfg.Store]
-	if ledger == nil {
-		if a.cfg.Profile == ordersProfile {
-			return failure("no-ledger", "store", a.cfg.Store,
-				"why", cmp.Or(a.noLedger, failure("not-configured")))
-		}
-		return nil
-	}
 	store := a.stores[a.cfg.Store]
 	config := order.Config{
 		Store: ledger, Needs: store.Needs, Work: a.cfg.Work, Waiting: a.cfg.Limits.Waiting,
@@ -35,9 +24,7 @@ func (a *App) buildOrders(configs map[string]service.StrategyConfig) error {
 		a.watched = order.Watch(ledger, store.Data)
 		config.Data, config.Store = store.Data, a.watched
 	}
-	if a.cfg.Profile != ordersProfile {
-		config.Store = order.Lazily(config.Store, lazySweep)
-	}
+	config.Store = wrap(config.Store)
 	if s, ok := a.cfg.locked(); ok {
 		built, there := configs[s.Name]
 		if !there {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"example.com/stock/app/health"
+	"example.com/stock/handler"
+	"example.com/stock/internal/words"
 )
 
 // firstProbes is how long startProbes waits for the first answers.
@@ -52,7 +54,7 @@ func (a *App) backendChanged(name string, down error) {
 	case partly:
 		a.log.Warn("backend is up, but not for everything", "backend", name, "reason", impaired)
 	case down != nil:
-		a.log.Warn("backend is down", "backend", name, "reason", down)
+		a.log.Warn("backend is down", "backend", name, "reason", words.Of(down, handler.Said).EN)
 	default:
 		a.log.Info("backend is up", "backend", name)
 	}

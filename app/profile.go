@@ -5,14 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/stock/handler"
 	"example.com/stock/service/strategy"
 )
 
 // Profiles: see the setting.
 const (
-	demoProfile   = string(handler.Demo)
-	ordersProfile = string(handler.Shop)
+	demoProfile   = "demo"
+	ordersProfile = "orders"
 )
 
 // atomicOrders is the strategy of orders without a lock.

@@ -30,7 +30,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 
 	var draining atomic.Bool
-	config := a.handlerConfig(draining.Load)
+	config := a.http(draining.Load)
 	server, operators := a.newServer(background, handler.New(config)), a.newServer(background, handler.NewAdmin(config))
 	server.ConnState = a.connections.track
 	served, attended := make(chan error, 1), make(chan error, 1)

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,7 +67,7 @@ func (a *App) openRedis() error {
 	a.servers.Redis = locks
 	a.closers = append(a.closers, locks.Close, sales.Close)
 	if len(c.Addrs) == 0 {
-		absent := health.Absent(strategy.Redis, "it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)")
+		absent := health.Absent(strategy.Redis, "redis-not-configured")
 		a.backends[strategy.Redis] = absent
 		if a.cfg.storeEnabled(strategy.Redis) {
 			a.stores[strategy.Redis] = service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(sales)), Needs: absent}
@@ -163,7 +162,7 @@ func (a *App) openRedlock() error {
 	c := a.cfg.Redlock
 	if len(c.Addrs) == 0 {
 		a.backends[strategy.Redlock] = health.Absent(strategy.Redlock,
-			"it is not configured: set redlock.addrs (STOCK_REDLOCK_ADDRS) to five independent masters")
+			"redlock-not-configured")
 		return nil
 	}
 	shared := a.redisOptions()
@@ -194,7 +193,7 @@ func (a *App) openRedlock() error {
 func (a *App) openMySQL() error {
 	c := a.cfg.MySQL
 	if c.DSN == "" {
-		absent := health.Absent(strategy.MySQL, "it is not configured: set mysql.dsn (STOCK_MYSQL_DSN)")
+		absent := health.Absent(strategy.MySQL, "mysql-not-configured")
 		a.backends[strategy.MySQL] = absent
 		if a.cfg.storeEnabled(strategy.MySQL) {
 			a.stores[strategy.MySQL] = service.StoreConfig{Needs: absent}
@@ -268,18 +267,6 @@ func (a *App) openMySQL() error {
 	return nil
 }
 
-// pool returns db together with its connection pool. It is generic because only repo knows gorm's type.
-func pool[DB interface{ DB() (*sql.DB, error) }](db DB, err error) (DB, *sql.DB, error) {
-	var connections *sql.DB
-	if err == nil {
-		connections, err = db.DB()
-	}
-	if err != nil {
-		return db, nil, fmt.Errorf("open mysql: %w", err)
-	}
-	return db, connections, nil
-}
-
 // mysqlGates returns the queues in front of a pool of that many connections. One connection is kept for taking waiters
 // out of the server's queue. A single SKU may have a quarter, and transactions, which wait for rows, a half. A gate
 // lets one in at the least.
@@ -295,7 +282,7 @@ func (a *App) openZooKeeper() error {
 	c := a.cfg.ZooKeeper
 	if len(c.Hosts) == 0 {
 		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper,
-			"it is not configured: set zookeeper.hosts (STOCK_ZOOKEEPER_HOSTS)")
+			"zookeeper-not-configured")
 		return nil
 	}
 	session, err := zklock.Dial(zklock.Config{

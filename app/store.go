@@ -111,26 +111,6 @@ func (a *App) compare(ctx context.Context, s store) {
 	_ = a.watched.Compare(ctx, s.books)
 }
 
-// readyOnce is a check of a server that is no store: ready runs every time that the server comes up, before canWrite.
-func (a *App) readyOnce(ping, ready, canWrite func(context.Context) error) func(context.Context) error {
-	fresh := true
-	return func(ctx context.Context) error {
-		var err error
-		if fresh {
-			if err = ping(ctx); err == nil {
-				long, cancel := context.WithTimeout(a.probing, time.Minute) // as in addStore
-				defer cancel()
-				ctx, err = long, ready(long)
-			}
-		}
-		if err == nil {
-			err = canWrite(ctx)
-		}
-		fresh = err != nil
-		return err
-	}
-}
-
 // linkStores makes each store remember the origin of the other.
 func (a *App) linkStores() {
 	for name, store := range a.stores {

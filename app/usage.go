@@ -4,6 +4,7 @@ import (
 	"embed"
 	"sync"
 
+	"example.com/stock/handler"
 	"example.com/stock/internal/words"
 )
 
@@ -11,6 +12,10 @@ import (
 var textFiles embed.FS
 
 var phrases = words.NewPhrasebook(textFiles, "text")
+
+// Said returns an error of the service or of a lock, which have codes and no texts, in both languages. ok is false for
+// any other error.
+func Said(err error) (text words.Text, ok bool) { return handler.Said(err) }
 
 // Usage returns what a flag of [AddFlags] means, and which environment variable sets the same. Without such a flag, ok
 // is false.

@@ -21,9 +21,9 @@ var (
 // servicePackages lists the packages that the picture of docs/architecture.md must show: those of the running service.
 func servicePackages() []string {
 	return []string{
-		"app", "handler", "service", "service/strategy", "repo", "repo/stock", "repo/ledger", "lock",
-		"lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock", "app/health", "app/metrics", "repo/gate",
-		"internal/mysqlerr",
+		"app", "handler", "handler/demo", "handler/orders", "service", "service/strategy", "repo", "repo/stock",
+		"repo/ledger", "lock", "lock/local", "lock/redislock", "lock/zklock", "lock/mysqllock", "app/health",
+		"app/metrics", "repo/gate", "internal/mysqlerr",
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 // ownTag matches a tag of ours, without its quotes. Others may be sent, and match nothing.
 var ownTag = regexp.MustCompile(`^[0-9]{1,20}-[0-9]{1,20}$`)
 
-// condition reads If-Match and If-None-Match (RFC 9110, 13.1). If-Match compares strongly, so a weak tag matches
+// Condition reads If-Match and If-None-Match (RFC 9110, 13.1). If-Match compares strongly, so a weak tag matches
 // nothing. If-None-Match compares weakly. The error is an InvalidError that names the header.
-func condition(h http.Header) (c service.Condition, err error) {
+func Condition(h http.Header) (c service.Condition, err error) {
 	if c.Match, err = parseTags(h, "If-Match", false); err == nil {
 		c.NoneMatch, err = parseTags(h, "If-None-Match", true)
 	}
@@ -53,7 +53,7 @@ func parseTags(h http.Header, name string, weak bool) ([]string, error) {
 }
 
 func badTags(name string) error {
-	return &service.InvalidError{Field: name, Reason: `must be * or a list of entity tags, such as "2-17"`}
+	return service.Invalid(name, "etag", "example", `"2-17"`)
 }
 
 // noTag reports whether r cannot be part of a tag: a blank, a control or a quote. Bytes beyond ASCII can.

@@ -19,8 +19,11 @@ import (
 
 	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
+	"example.com/stock/handler/demo"
+	httporders "example.com/stock/handler/orders"
 	"example.com/stock/lock"
 	"example.com/stock/service"
+	orders "example.com/stock/service/order"
 )
 
 // A fakeService is a service with the answers that a test wants.
@@ -90,7 +93,7 @@ func receipt() service.Receipt {
 
 const token = "secret"
 
-func serve(t *testing.T, d *fakeService, change func(*handler.Config)) *httptest.Server {
+func serve(t *testing.T, d *fakeService, change func(*options)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(build(d, change))
 	t.Cleanup(s.Close)
@@ -98,35 +101,61 @@ func serve(t *testing.T, d *fakeService, change func(*handler.Config)) *httptest
 }
 
 // serveAdmin is serve for the admin listener.
-func serveAdmin(t *testing.T, d *fakeService, change func(*handler.Config)) *httptest.Server {
+func serveAdmin(t *testing.T, d *fakeService, change func(*options)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(handler.NewAdmin(config(d, change)))
 	t.Cleanup(s.Close)
 	return s
 }
 
-func build(d *fakeService, change func(*handler.Config)) http.Handler {
+func build(d *fakeService, change func(*options)) http.Handler {
 	return handler.New(config(d, change))
 }
 
-func config(d *fakeService, change func(*handler.Config)) handler.Config {
+// options are what a test may change of an instance.
+type options struct {
+	handler.Config
+	Demo   demo.Config
+	Orders *orders.Service // nil: there are no orders of customers
+	Shop   bool            // not a demonstration
+}
+
+// config composes the parts as app does.
+func config(d *fakeService, change func(*options)) handler.Config {
 	m := metrics.NewSales("test", "app-1")
 	up := backend{name: "redis"}
-	c := handler.Config{
-		Seller: d, Inventory: d, Locks: d, Backends: []handler.Backend{up}, Instance: "app-1", DefaultSKU: "stock",
-		Store: "redis", AdminToken: token, Meter: m, Metrics: m.Handler(), Log: slog.New(slog.DiscardHandler),
-		Draining: func() bool { return false },
-		Strategies: []handler.Strategy{{
-			Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock",
-			Stores:     []handler.Store{{Name: "redis", Backend: up}},
-			Promise:    lock.Promise{Exclusive: true, Scope: lock.Cluster, FreedAfterCrash: lock.Forever},
-			RoundTrips: 2,
-		}},
+	c := options{
+		Config: handler.Config{
+			Backends: []handler.Backend{up}, Instance: "app-1", AdminToken: token, Meter: m, Metrics: m.Handler(),
+			Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
+		},
+		Demo: demo.Config{
+			Seller: d, Inventory: d, Locks: d, DefaultSKU: "stock", Store: "redis", Meter: m,
+			Strategies: []demo.Strategy{{
+				Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock",
+				Stores:     []demo.Store{{Name: "redis", Backend: up}},
+				Promise:    lock.Promise{Exclusive: true, Scope: lock.Cluster, FreedAfterCrash: lock.Forever},
+				RoundTrips: 2,
+			}},
+		},
 	}
 	if change != nil {
 		change(&c)
 	}
-	return c
+	c.Demo.Fixed = c.Shop
+	var shop *httporders.Part
+	if c.Orders != nil {
+		shop = httporders.New(httporders.Config{Orders: c.Orders, Store: "redis", SharesStock: !c.Shop})
+		c.Parts = append(c.Parts, shop)
+		c.Demo.Ledger = shop
+	}
+	strategies := demo.New(c.Demo)
+	c.Parts, c.Sells = append(c.Parts, strategies), strategies.Sells
+	if c.Shop {
+		c.Sells = shop.Sells
+		c.Crowded = handler.Crowded{Contended: http.StatusConflict, TooMany: http.StatusTooManyRequests}
+	}
+	return c.Config
 }
 
 // A reply, read to its end.
@@ -224,7 +253,7 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 	}{
 		{service.ErrUnknownSKU, 404, "unknown_sku", false},
 		{fmt.Errorf("%w %q", service.ErrUnknownStrategy, "x"), 404, "unknown_strategy", false},
-		{&service.InvalidError{Field: "store", Reason: "must be redis"}, 400, "invalid", false},
+		{service.Invalid("store", "one-of", "list", "[redis]"), 400, "invalid", false},
 		{&service.SoldOutError{Remaining: 1}, 409, "sold_out", false},
 		{&service.GuardError{Guard: "none"}, 409, "strategy_mismatch", false},
 		{service.ErrStockReset, 409, "stock_reset", false},
@@ -240,11 +269,11 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{errors.Join(context.Canceled, lock.ErrLost, lock.ErrExpired), 503, "lock_lost", true},
 		{lock.Down("acquire", secret), 503, "backend_down", true},
 		{
-			errors.Join(held, &lock.DownError{Server: "mysql", Reason: "its disk is full", Full: true}), 503,
+			errors.Join(held, &lock.DownError{Server: "mysql", Reason: "disk-full", Full: true}), 503,
 			"store_full", true,
 		},
 		{
-			errors.Join(held, &lock.DownError{Server: "redis", Reason: "no answer within 800ms"}), 503, "backend_down",
+			errors.Join(held, lock.NewDown("redis", "no-answer", "limit", "800ms")), 503, "backend_down",
 			true,
 		},
 		{held, 503, "lock_busy", true},

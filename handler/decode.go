@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -26,29 +25,29 @@ var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 // numbers are the fields that are JSON numbers. All others are strings: an SKU 123 is "123".
 var numbers = []string{"quantity", "limit", "delta", "per_customer"}
 
-// fields holds the named values of one request, from the query and from a JSON object. Each name is given at most once.
-type fields map[string]string
+// Fields holds the named values of one request, from the query and from a JSON object. Each name is given at most once.
+type Fields map[string]string
 
-// decode collects the fields of a request. Names outside allowed are refused: a misspelt field must not be ignored.
-func decode(c *gin.Context, allowed ...string) (fields, error) { return decodeNested(c, nil, allowed) }
+// Decode collects the fields of a request. Names outside allowed are refused: a misspelt field must not be ignored.
+func Decode(c *gin.Context, allowed ...string) (Fields, error) { return DecodeNested(c, nil, allowed) }
 
-// nested reads members of the body that are neither string nor number, by name.
-type nested map[string]func(*json.Decoder) error
+// Nested reads members of the body that are neither string nor number, by name.
+type Nested map[string]func(*json.Decoder) error
 
-// decodeNested is decode for a body with such members.
-func decodeNested(c *gin.Context, inside nested, allowed []string) (fields, error) {
-	f := make(fields)
+// DecodeNested is Decode for a body with such members.
+func DecodeNested(c *gin.Context, inside Nested, allowed []string) (Fields, error) {
+	f := make(Fields)
 	var query url.Values
 	var err error
 	if c.Request.URL.RawQuery != "" {
 		query, err = url.ParseQuery(c.Request.URL.RawQuery)
 	}
 	if err != nil {
-		return nil, &service.InvalidError{Field: "query", Reason: "must be name=value pairs"}
+		return nil, service.Invalid("query", "pairs")
 	}
 	for name, values := range query {
 		if len(values) > 1 {
-			return nil, &service.InvalidError{Field: shorten(name), Reason: "is given twice"}
+			return nil, service.Invalid(Shorten(name), "twice")
 		}
 		f[name] = values[0]
 	}
@@ -69,11 +68,11 @@ func decodeNested(c *gin.Context, inside nested, allowed []string) (fields, erro
 	return f, nil
 }
 
-// noFields reports whether the request has no fields, and answers it if it has.
-func (h *handler) noFields(c *gin.Context) bool {
-	_, err := decode(c)
+// NoFields reports whether the request has no fields, and answers it if it has.
+func (b *Base) NoFields(c *gin.Context) bool {
+	_, err := Decode(c)
 	if err != nil {
-		h.fail(c, err)
+		b.Fail(c, err)
 	}
 	return err == nil
 }
@@ -83,10 +82,10 @@ func checkName(name string, allowed []string) error {
 	case slices.Contains(allowed, name):
 		return nil
 	case len(allowed) == 0:
-		return &service.InvalidError{Field: shorten(name), Reason: "is unknown here, as every field is"}
+		return service.Invalid(Shorten(name), "unknown")
 	default:
 		known := strings.Join(allowed, ", ")
-		return &service.InvalidError{Field: shorten(name), Reason: "is unknown here; known are " + known}
+		return service.Invalid(Shorten(name), "known", "list", known)
 	}
 }
 
@@ -106,7 +105,7 @@ func readBody(c *gin.Context) ([]byte, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errSlowBody
 	case err != nil:
-		return nil, &service.InvalidError{Field: "body", Reason: "could not be read to its end"}
+		return nil, service.Invalid("body", "read")
 	}
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 {
@@ -125,27 +124,27 @@ func readBody(c *gin.Context) ([]byte, error) {
 
 // addJSON adds the members of a JSON object: strings, and numbers with the digits that were sent. Others are read by
 // those of inside, which take their names from the field names that are allowed.
-func (f fields) addJSON(body []byte, allowed []string, inside nested) error {
+func (f Fields) addJSON(body []byte, allowed []string, inside Nested) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	if err := f.addObject(d, allowed, inside); err != nil {
+	if err := f.AddObject(d, allowed, inside); err != nil {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return &service.InvalidError{Field: "body", Reason: "must end after the JSON object"}
+		return service.Invalid("body", "rest")
 	}
 	return nil
 }
 
-// addObject is addJSON for the object that comes next.
-func (f fields) addObject(d *json.Decoder, allowed []string, inside nested) error {
+// AddObject is addJSON for the object that comes next.
+func (f Fields) AddObject(d *json.Decoder, allowed []string, inside Nested) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return &service.InvalidError{Field: "body", Reason: "must be a JSON object"}
+		return service.Invalid("body", "object")
 	}
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
-			return notJSON(d)
+			return NotJSON(d)
 		}
 		name, _ := token.(string)
 		if read := inside[name]; read != nil {
@@ -159,63 +158,63 @@ func (f fields) addObject(d *json.Decoder, allowed []string, inside nested) erro
 			return err
 		}
 		if _, twice := f[name]; twice {
-			return &service.InvalidError{Field: name, Reason: "is given twice"}
+			return service.Invalid(name, "twice")
 		}
 		switch value, err := d.Token(); v := value.(type) {
 		case string:
 			if slices.Contains(numbers, name) {
-				return &service.InvalidError{Field: name, Reason: "must be a number, not a string"}
+				return service.Invalid(name, "number")
 			}
 			f[name] = v
 		case json.Number:
 			if !slices.Contains(numbers, name) {
-				return &service.InvalidError{Field: name, Reason: "must be a string, not a number"}
+				return service.Invalid(name, "string")
 			}
 			f[name] = v.String()
 		default:
 			if err != nil {
-				return notJSON(d)
+				return NotJSON(d)
 			}
-			return &service.InvalidError{Field: name, Reason: "must be a string or a number"}
+			return service.Invalid(name, "either")
 		}
 	}
 	if _, err := d.Token(); err != nil {
-		return notJSON(d)
+		return NotJSON(d)
 	}
 	return nil
 }
 
-func notJSON(d *json.Decoder) error {
-	return &service.InvalidError{Field: "body", Reason: fmt.Sprintf("is not JSON near byte %d", d.InputOffset())}
+// NotJSON returns the error for a body that is no JSON.
+func NotJSON(d *json.Decoder) error {
+	return service.Invalid("body", "json", "at", d.InputOffset())
 }
 
-// shorten returns the first bytes of a name that a client chose, so that it cannot fill the reply.
-func shorten(s string) string { return truncate(s, 40) }
+// Shorten returns the first bytes of a name that a client chose, so that it cannot fill the reply.
+func Shorten(s string) string { return Truncate(s, 40) }
 
 // truncate returns the first n bytes of what a client sent, so that it cannot fill the log or a reply.
-func truncate(s string, n int) string {
+func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-// number returns a whole number from least to most, or def if it is absent.
-func (f fields) number(name string, def, least, most int64) (int64, error) {
+// Number returns a whole number from least to most, or def if it is absent.
+func (f Fields) Number(name string, def, least, most int64) (int64, error) {
 	text, ok := f[name]
 	if !ok {
 		return def, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || !wholeNumber.MatchString(text) || n < least || n > most {
-		return 0, &service.InvalidError{
-			Field: name, Reason: fmt.Sprintf("must be a whole number from %d to %d", least, most),
-		}
+		return 0, service.Invalid(name, "whole", "least", least, "most", most)
 	}
 	return n, nil
 }
 
-func (f fields) has(names ...string) bool {
+// Has reports whether one of the fields is there.
+func (f Fields) Has(names ...string) bool {
 	for _, name := range names {
 		if _, ok := f[name]; ok {
 			return true

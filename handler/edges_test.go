@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -94,7 +93,7 @@ func TestLimitsAreExact(t *testing.T) {
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
 	}
 	l := &recorder{fakeService: d}
-	url := serve(t, d, func(c *handler.Config) { c.Inventory, c.Lab = l, true }).URL
+	url := serve(t, d, func(c *options) { c.Demo.Inventory, c.Demo.Lab = l, true }).URL
 	sold := func(what func(service.Request) any) func() any {
 		return func() any {
 			if len(d.asked) == 0 {
@@ -217,7 +216,6 @@ func TestRetryAfter(t *testing.T) {
 
 // counts remembers the deductions that were counted.
 type counts struct {
-	handler.Meter
 	seen []string
 }
 
@@ -231,7 +229,7 @@ func TestDeductionsAreCounted(t *testing.T) {
 		return receipt(), outcome
 	}}
 	c := new(counts)
-	h := build(d, func(config *handler.Config) { c.Meter = config.Meter; config.Meter = c })
+	h := build(d, func(config *options) { config.Demo.Meter = c })
 	for _, outcome = range []error{nil, service.ErrSoldOut, service.ErrUnknownStrategy} {
 		record(h, http.MethodPost, "/deduct_stock_zk", "")
 	}

@@ -1,33 +1,22 @@
-// Package handler is the HTTP side: routes, decoding, replies and problems. It is the only package that knows gin.
+// Package handler is the HTTP side of both services: middleware, decoding, problems, the probes and the document.
+//
+// What each of them serves is a [Part]: handler/demo, the strategies' endpoints, and handler/orders, the shop's. Only
+// these packages know gin.
 package handler
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
-
-	"example.com/stock/lock"
-	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
-// A Seller deducts stock.
-type Seller interface {
-	Deduct(context.Context, service.Request) (service.Receipt, error)
-}
-
-// An Inventory shows and sets stock. An empty store means the default one.
-type Inventory interface {
-	Stock(ctx context.Context, store string, sku service.SKU) (service.Stock, error)
-	SetStockIf(
-		ctx context.Context, store string, sku service.SKU, quantity int64, c service.Condition,
-	) (service.Stock, error)
-	Orders(ctx context.Context, store string, sku service.SKU, cursor string, limit int) (service.Page, error)
-	Settle(ctx context.Context, store string, sku service.SKU, id string) (service.Settlement, error)
+// A Part adds the routes of one service, and what the document says of them.
+type Part interface {
+	Public(b *Base, e *gin.Engine) // for customers and load balancers
+	Admin(b *Base, e *gin.Engine)  // for operators
+	Document(document map[string]any)
 }
 
 // A Backend is a server that the service depends on.
@@ -41,69 +30,36 @@ type Backend interface {
 // A Meter counts.
 type Meter interface {
 	Request(route, method string, status int, took time.Duration)
-	Deduction(strategy, outcome string) // outcome: accepted, or the type of the problem
-}
-
-// A Strategy holds what the routes and GET /v1/strategies need to know of one.
-type Strategy struct {
-	Name, Endpoint, Summary string
-	Stores                  []Store // the default one first
-	Promise                 lock.Promise
-	Needs                   []Backend // of the lock itself
-	RoundTrips              int       // to acquire and release the lock, uncontended; 0: there is no server to ask
-}
-
-// A Store is where stock is kept, by name.
-type Store struct {
-	Name    string
-	Backend Backend
 }
 
 // Config holds what New and NewAdmin need.
 type Config struct {
-	Seller     Seller
-	Inventory  Inventory
-	Locks      Locks
-	Pauses     Pauses // of lab mode
-	Holds      Holds  // of lab mode
-	Steps      Steps  // of lab mode
-	Strategies []Strategy
+	Parts      []Part
 	Backends   []Backend
 	Instance   string
-	DefaultSKU service.SKU // in a demonstration
-	Store      string      // default store, for replies
-	ReadyStore string      // in a demonstration: not ready while nothing can be sold from it; empty: from any
-	AdminToken string      // empty: nobody is admin
-	Lab        bool        // allow the lab's parameters to the admin
+	AdminToken string // empty: nobody is admin
 	Version    Version
 	Meter      Meter
 	Metrics    http.Handler
 	Log        *slog.Logger
 	Draining   func() bool // readiness fails while it is true
-
-	Profile     Profile
-	Orders      *order.Service // nil: there are no orders of customers
-	OrdersStore string         // where they are kept
+	// Sells returns what can be sold from each store now, nil for a service that does not say so, and why the instance
+	// is not ready, or "".
+	Sells   func() (stores map[string]StoreReply, why string)
+	Crowded Crowded
 }
 
-// A Profile says whom the service is for.
-type Profile string
+// Crowded has the statuses for a client that others were faster than, and for one that finds too many before it; 0 is
+// 503. For customers neither is an outage, and it must not look like one to a load balancer.
+type Crowded struct{ Contended, TooMany int }
 
-const (
-	// Demo is for class: the client chooses the strategy and the store, and need not name a SKU.
-	Demo Profile = "demo"
-	// Shop is for customers: the client chooses neither strategy nor store, and stock is kept by the ledger of orders.
-	// A client that is one of too many is told so by 409 or 429: the service is well.
-	Shop Profile = "orders"
-)
-
-type handler struct {
+// A Base is what both services share. Its methods answer requests.
+type Base struct {
 	Config
-	log          *slog.Logger
-	problems     []row
-	deductFields []string // of the endpoints of strategies
-	began        time.Time
-	instance     []string // the header of every reply
+	log      *slog.Logger
+	problems []row
+	instance []string       // the header of every reply
+	document map[string]any // see describe
 }
 
 // MaxBody is the largest body that is read, in bytes.
@@ -112,69 +68,55 @@ const MaxBody = 64 << 10
 // New makes the handler of the public listener, which customers and load balancers use. What is for operators is not
 // there: see NewAdmin.
 func New(c Config) http.Handler {
-	h, e := newEngine(c)
-	for _, s := range c.Strategies {
-		e.POST(s.Endpoint, func(c *gin.Context) { h.deduct(c, s.Name) })
-	}
-	get(e, "/v1/strategies", h.strategies)
-	get(e, "/v1/stock/:sku", h.getStock)
-	e.PUT("/v1/stock/:sku", h.putStock)
-	if len(c.Strategies) > 0 { // the sales of strategies, of which each is one SKU's
-		get(e, "/v1/stock/:sku/orders", h.getOrders)
-		e.POST("/v1/stock/:sku/orders/:order_id/settle", h.settleOrder)
-		e.POST("/v1/stock/:sku/deduct", h.deductResource)
-	}
-	if c.Orders != nil {
-		h.addOrders(e)
-	}
-	return limits{connectionCloser{e, h.Draining}}
+	b, e := public(c)
+	b.document = b.describe(e.Routes())
+	return limits{connectionCloser{e, b.Draining}}
 }
 
-// NewAdmin makes the handler of the admin listener: the metrics, the locks, and in lab mode the paused sales. It sells
+// NewAdmin makes the handler of the admin listener: the metrics, and what the parts have for operators. It sells
 // nothing. As on the public listener, a change needs the token. Whoever can reach it may read.
 func NewAdmin(c Config) http.Handler {
-	h, e := newEngine(c)
-	get(e, "/v1/locks/:strategy/:key", h.getLock)
-	e.DELETE("/v1/locks/:strategy/:key", h.deleteLock)
-	if c.Lab {
-		get(e, "/v1/lab/pauses", h.getPauses)
-		e.PUT("/v1/lab/pauses", h.putPauses)
-		e.DELETE("/v1/lab/pauses", h.deletePauses)
-		e.PUT("/v1/lab/pauses/:request", h.putPause)
-		e.DELETE("/v1/lab/pauses/:request", h.deletePause)
-		get(e, "/v1/lab/steps", h.getSteps)
+	b, e := newEngine(c)
+	for _, p := range c.Parts {
+		p.Admin(b, e)
 	}
-	get(e, "/metrics", gin.WrapH(c.Metrics))
-	return limits{connectionCloser{e, h.Draining}}
+	Get(e, "/metrics", gin.WrapH(c.Metrics))
+	_, served := public(c)
+	b.document = b.describe(served.Routes())
+	return limits{connectionCloser{e, b.Draining}}
+}
+
+func public(c Config) (*Base, *gin.Engine) {
+	b, e := newEngine(c)
+	for _, p := range c.Parts {
+		p.Public(b, e)
+	}
+	return b, e
 }
 
 // newEngine adds the routes that both listeners have: the probes, and what the service says of itself.
-func newEngine(c Config) (*handler, *gin.Engine) {
+func newEngine(c Config) (*Base, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
-	h := &handler{
-		Config: c, log: c.Log, problems: table(c.Profile), began: time.Now(),
-		instance: []string{c.Instance},
-	}
-	h.deductFields = slices.Concat([]string{"sku", "quantity", "wait"}, h.choices("store"), labFields)
+	b := &Base{Config: c, log: c.Log, problems: table(c.Crowded), instance: []string{c.Instance}}
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	// A SKU with an encoded slash is an invalid SKU, not an unknown path.
 	e.UseRawPath, e.UnescapePathValues = true, true
 	e.RedirectTrailingSlash = false // many clients follow a redirect of a POST with a GET
 	_ = e.SetTrustedProxies(nil)
-	e.Use(h.identify, h.measure, h.recoverPanic)
-	e.NoRoute(func(c *gin.Context) { h.fail(c, errNotFound) })
-	e.NoMethod(func(c *gin.Context) { h.fail(c, &methodError{c.Writer.Header().Get("Allow")}) })
-	get(e, "/livez", h.livez)
-	get(e, "/readyz", h.readyz)
-	get(e, "/version", h.version)
-	get(e, "/openapi.json", h.openAPI())
-	get(e, "/problems/:name", h.explainProblem)
-	return h, e
+	e.Use(b.identify, b.measure, b.recoverPanic)
+	e.NoRoute(func(c *gin.Context) { b.Fail(c, errNotFound) })
+	e.NoMethod(func(c *gin.Context) { b.Fail(c, &methodError{c.Writer.Header().Get("Allow")}) })
+	Get(e, "/livez", b.livez)
+	Get(e, "/readyz", b.readyz)
+	Get(e, "/version", b.version)
+	Get(e, "/openapi.json", b.openAPI)
+	Get(e, "/problems/:name", b.explainProblem)
+	return b, e
 }
 
-// get adds a route for GET and HEAD. net/http leaves the body out of a reply to HEAD.
-func get(e *gin.Engine, path string, answer gin.HandlerFunc) {
+// Get adds a route for GET and HEAD. net/http leaves the body out of a reply to HEAD.
+func Get(e *gin.Engine, path string, answer gin.HandlerFunc) {
 	e.GET(path, answer)
 	e.HEAD(path, answer)
 }

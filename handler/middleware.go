@@ -17,8 +17,8 @@ import (
 const (
 	requestIDKey = "request_id"
 	problemKey   = "problem"
-	strategyKey  = "strategy"
-	streamKey    = "stream"
+	StrategyKey  = "strategy"
+	StreamKey    = "stream"
 )
 
 // goodRequestID reports whether a request id from outside is used as it is: ^[A-Za-z0-9._:-]{1,64}$. It ends up in logs
@@ -34,21 +34,22 @@ func goodRequestID(id string) bool {
 	return 1 <= len(id) && len(id) <= 64
 }
 
-func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
+// RequestID returns the id of the request.
+func RequestID(c *gin.Context) string { return c.GetString(requestIDKey) }
 
 // identify gives every request an id, and every reply that id and the name of this instance.
-func (h *handler) identify(c *gin.Context) {
+func (b *Base) identify(c *gin.Context) {
 	id := c.GetHeader("X-Request-Id")
 	if !goodRequestID(id) {
 		id = uuid.NewString()
 	}
 	c.Set(requestIDKey, id)
 	c.Header("X-Request-Id", id)
-	c.Writer.Header()["X-Instance"] = h.instance
+	c.Writer.Header()["X-Instance"] = b.instance
 }
 
 // measure counts and logs every request once.
-func (h *handler) measure(c *gin.Context) {
+func (b *Base) measure(c *gin.Context) {
 	began := time.Now()
 	c.Next()
 	took := time.Since(began)
@@ -56,51 +57,51 @@ func (h *handler) measure(c *gin.Context) {
 	if route == "" {
 		route = "none" // unknown paths must not become metric labels
 	}
-	if !c.GetBool(streamKey) { // which lasts for as long as somebody looks, and is no latency
-		h.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
+	if !c.GetBool(StreamKey) { // which lasts for as long as somebody looks, and is no latency
+		b.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
 	}
 	level := slog.LevelInfo
 	if route == "/livez" || route == "/readyz" || route == "/metrics" {
 		level = slog.LevelDebug
 	}
-	h.log.LogAttrs(c, level, "request",
-		slog.String("request_id", requestID(c)),
-		slog.String("method", shorten(c.Request.Method)),
+	b.log.LogAttrs(c, level, "request",
+		slog.String("request_id", RequestID(c)),
+		slog.String("method", Shorten(c.Request.Method)),
 		slog.String("path", shownPath(c)),
 		slog.Int("status", c.Writer.Status()),
-		slog.String("strategy", c.GetString(strategyKey)),
+		slog.String("strategy", c.GetString(StrategyKey)),
 		slog.String("problem", c.GetString(problemKey)),
 		slog.Duration("took", took),
 	)
 }
 
 // recoverPanic answers a panic like any other error.
-func (h *handler) recoverPanic(c *gin.Context) {
+func (b *Base) recoverPanic(c *gin.Context) {
 	defer func() {
 		if r := recover(); r != nil {
 			if r == http.ErrAbortHandler {
 				panic(r)
 			}
-			h.log.ErrorContext(c, "panic",
-				"value", fmt.Sprint(r), "stack", string(debug.Stack()), "request_id", requestID(c))
-			h.answer(c, h.rowOf(errInternal), errInternal)
+			b.log.ErrorContext(c, "panic",
+				"value", fmt.Sprint(r), "stack", string(debug.Stack()), "request_id", RequestID(c))
+			b.answer(c, b.rowOf(errInternal), errInternal)
 		}
 	}()
 	c.Next()
 }
 
-// admin reports whether the request carries the admin token, and answers 401 if it does not.
-func (h *handler) admin(c *gin.Context) bool {
+// Admin reports whether the request carries the admin token, and answers 401 if it does not.
+func (b *Base) Admin(c *gin.Context) bool {
 	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
 	token = strings.TrimLeft(token, " ")
-	if strings.EqualFold(scheme, "Bearer") && h.AdminToken != "" &&
-		subtle.ConstantTimeCompare([]byte(token), []byte(h.AdminToken)) == 1 {
+	if strings.EqualFold(scheme, "Bearer") && b.AdminToken != "" &&
+		subtle.ConstantTimeCompare([]byte(token), []byte(b.AdminToken)) == 1 {
 		return true
 	}
 	err := errUnauthorized
-	if h.AdminToken == "" {
+	if b.AdminToken == "" {
 		err = errNoAdmin
 	}
-	h.fail(c, err)
+	b.Fail(c, err)
 	return false
 }

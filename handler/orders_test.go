@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/handler"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 	orders "example.com/stock/service/order"
@@ -119,11 +118,11 @@ func (s *shelf) Movements(_ context.Context, sku service.SKU, after uint64, limi
 	return all[:min(limit, len(all))], nil
 }
 
-func (*shelf) SetPolicy(context.Context, service.SKU, int64) error      { return nil }
-func (*shelf) Due(context.Context, int) ([]orders.Reservation, error)   { return nil, nil }
+func (*shelf) SetPolicy(context.Context, service.SKU, int64) error         { return nil }
+func (*shelf) Due(context.Context, int) ([]orders.Reservation, error)      { return nil, nil }
 func (*shelf) Batch(context.Context, []orders.Request) []orders.StepResult { return nil }
-func (*shelf) Forget(context.Context, time.Duration, int) (int, error)  { return 0, nil }
-func (backend) Up() context.Context                                     { return context.Background() }
+func (*shelf) Forget(context.Context, time.Duration, int) (int, error)     { return 0, nil }
+func (backend) Up() context.Context                                        { return context.Background() }
 
 func shopOf(s *shelf) *orders.Service {
 	return orders.New(orders.Config{Store: s, Needs: backend{name: "redis"}, Work: time.Second})
@@ -132,8 +131,8 @@ func shopOf(s *shelf) *orders.Service {
 // shop serves the orders of s, in the profile of a shop.
 func shop(t *testing.T, s *shelf) string {
 	t.Helper()
-	return serve(t, &fakeService{}, func(c *handler.Config) {
-		c.Orders, c.OrdersStore, c.Profile, c.Strategies = shopOf(s), "redis", handler.Shop, nil
+	return serve(t, &fakeService{}, func(c *options) {
+		c.Orders, c.Shop, c.Demo.Strategies = shopOf(s), true, nil
 	}).URL
 }
 
@@ -361,6 +360,10 @@ func TestBadInputOfOrders(t *testing.T) {
 				r.problem.Detail)
 		}
 	}
+	r := send(t, http.MethodPost, url+"/v1/stock/book/adjustments", `{}`, "Authorization", "Bearer "+token)
+	if !strings.Contains(r.problem.Detail, "missing") {
+		t.Errorf("an adjustment without a delta: %q", r.problem.Detail)
+	}
 	for _, key := range []string{"", `"`, `""`, "a b", strings.Repeat("k", 256), "\u00e9"} {
 		r := send(t, http.MethodPost, url+"/v1/orders", cart, "Idempotency-Key", key)
 		wantProblem(t, r, 400, "invalid")
@@ -420,7 +423,7 @@ func TestEveryErrorOfOrdersHasItsProblem(t *testing.T) {
 		{lock.ErrOverloaded, 429, "overloaded", true, ""},
 		{lock.ErrNoCapacity, 429, "no_capacity", true, ""},
 		{service.ErrStaleFence, 409, "stale_fence", true, ""},
-		{&lock.DownError{Server: "mysql", Reason: "no answer"}, 503, "backend_down", true, ""},
+		{lock.NewDown("mysql", "unreachable"), 503, "backend_down", true, ""},
 	} {
 		s := newShelf()
 		s.err = row.err
@@ -451,8 +454,8 @@ func TestAShopHasNothingToChoose(t *testing.T) {
 		wantProblem(t, ask(t, http.MethodPost, none+path, ""), 404, "not_found")
 	}
 	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
-	enabled := serve(t, d, func(c *handler.Config) {
-		c.Orders, c.OrdersStore, c.Profile = shopOf(newShelf()), "redis", handler.Shop
+	enabled := serve(t, d, func(c *options) {
+		c.Orders, c.Shop = shopOf(newShelf()), true
 	}).URL
 	wantProblem(t, ask(t, http.MethodPost, enabled+"/deduct_stock_zk", ""), 400, "invalid")
 	wantProblem(t, ask(t, http.MethodPost, enabled+"/deduct_stock_zk?sku=book&store=mysql", ""), 400, "invalid")
@@ -496,7 +499,7 @@ func TestADemonstrationHasBoth(t *testing.T) {
 		}
 		return service.Stock{SKU: sku, Quantity: 5, Guard: "none"}, nil
 	}}
-	url := serve(t, d, func(c *handler.Config) { c.Orders, c.OrdersStore = shopOf(newShelf()), "redis" }).URL
+	url := serve(t, d, func(c *options) { c.Orders = shopOf(newShelf()) }).URL
 	wantFields(t, ask(t, http.MethodGet, url+"/v1/stock/book", "").body, map[string]string{"reserved": "40"})
 	if r := ask(t, http.MethodGet, url+"/v1/stock/other", ""); strings.Contains(string(r.body), "reserved") {
 		t.Errorf("%s", r.body)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -34,7 +33,7 @@ func (s *pausedSale) Release(id string) (service.Pause, error) {
 }
 
 func TestPausesAreListedAndReleased(t *testing.T) {
-	s := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
+	s := serveAdmin(t, &fakeService{}, func(c *options) { c.Demo.Lab, c.Demo.Pauses = true, &pausedSale{} })
 	admin := []string{"Authorization", "Bearer " + token}
 	var list struct{ Pauses []json.RawMessage }
 	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/lab/pauses", "", admin...).body, &list); err != nil ||
@@ -55,8 +54,8 @@ func TestPausesAreListedAndReleased(t *testing.T) {
 }
 
 func TestPausesAreForTheAdminInTheLab(t *testing.T) {
-	lab := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
-	shop := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Pauses = &pausedSale{} })
+	lab := serveAdmin(t, &fakeService{}, func(c *options) { c.Demo.Lab, c.Demo.Pauses = true, &pausedSale{} })
+	shop := serveAdmin(t, &fakeService{}, func(c *options) { c.Demo.Pauses = &pausedSale{} })
 	for method, path := range map[string]string{
 		http.MethodGet: "/v1/lab/pauses", http.MethodDelete: "/v1/lab/pauses/r:1",
 	} {
@@ -69,7 +68,7 @@ func TestPausesAreForTheAdminInTheLab(t *testing.T) {
 
 func TestWhatTheLabAsksOfTheCourseOfASale(t *testing.T) {
 	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
-	s := serve(t, d, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
+	s := serve(t, d, func(c *options) { c.Demo.Lab, c.Demo.Pauses = true, &pausedSale{} })
 	for _, row := range []struct {
 		query string
 		want  service.Lab

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,7 +96,7 @@ func textWith(header, value, key string) func(error) problem {
 func explainInvalid(err error) (p problem) {
 	if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
 		p.Field = invalid.Field
-		p.detail = phrases.Say("invalid.detail", "field", invalid.Field, "reason", Reason(invalid.Reason))
+		p.detail, _ = Said(invalid)
 	}
 	return p
 }
@@ -154,14 +155,21 @@ func explainServer(err error) (p problem) {
 		p.detail = phrases.Say("data_lost.detail", "store", lost.Store,
 			"set", "PUT /v1/stock/{sku}?store="+lost.Store)
 	} else if down, ok := errors.AsType[*lock.DownError](err); ok {
-		p.detail = phrases.Say("backend_down.detail", "server", down.Server, "reason", downs.Text(down.Reason))
+		p.detail, _ = Said(down)
 	}
 	return p
 }
 
+// Why says why something cannot be used, in Chinese as the problem of a request would.
+func Why(err error) words.Text {
+	text := words.Of(err, Said)
+	text.ZH = cmp.Or(explainServer(err).detail.ZH, text.ZH)
+	return text
+}
+
 func explainFull(err error) (p problem) {
-	if down, ok := errors.AsType[*lock.DownError](err); ok {
-		p.detail = phrases.Say("store_full.detail", "server", down.Server, "reason", downs.Text(down.Reason))
+	if full, ok := errors.AsType[*lock.DownError](err); ok {
+		p.detail = phrases.Say("store_full.detail", "server", full.Server, "reason", down(full))
 	}
 	return p
 }
@@ -195,30 +203,31 @@ func explainMethod(err error) (p problem) {
 }
 
 // rowOf returns the first row that err matches. An error that matches none is an internal one.
-func (h *handler) rowOf(err error) row {
+func (b *Base) rowOf(err error) row {
 	if _, ok := errors.AsType[*service.InvalidError](err); ok {
-		return h.problems[0]
+		return b.problems[0]
 	}
-	for _, row := range h.problems {
+	for _, row := range b.problems {
 		if errors.Is(err, row.is) {
 			return row
 		}
 	}
-	return h.problems[len(h.problems)-1]
+	return b.problems[len(b.problems)-1]
 }
 
-// fail answers err, and logs it if an operator should know of it.
-func (h *handler) fail(c *gin.Context, err error) { h.failAs(c, h.rowOf(err), err) }
+// Problem returns the name of the problem by which err is answered.
+func (b *Base) Problem(err error) string { return b.rowOf(err).kind.name }
 
-// failAs is fail for an error whose row is known.
-func (h *handler) failAs(c *gin.Context, row row, err error) {
+// Fail answers err, and logs it if an operator should know of it.
+func (b *Base) Fail(c *gin.Context, err error) {
+	row := b.rowOf(err)
 	switch name := row.kind.name; {
 	case name == "internal":
-		h.log.ErrorContext(c, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))
+		b.log.ErrorContext(c, "request failed", "err", err, "request_id", RequestID(c), "path", shownPath(c))
 	case row.kind.status >= 500 && !routine(name) && !logged(err):
-		h.log.WarnContext(c, name, "err", err, "request_id", requestID(c), "path", shownPath(c))
+		b.log.WarnContext(c, name, "err", err, "request_id", RequestID(c), "path", shownPath(c))
 	}
-	h.answer(c, row, err)
+	b.answer(c, row, err)
 }
 
 // routine reports whether a problem is part of a busy day.
@@ -235,7 +244,7 @@ func logged(err error) bool {
 }
 
 // answer writes the problem that row makes of err.
-func (h *handler) answer(c *gin.Context, row row, err error) {
+func (b *Base) answer(c *gin.Context, row row, err error) {
 	var p problem
 	if row.explain != nil {
 		p = row.explain(err)
@@ -244,9 +253,9 @@ func (h *handler) answer(c *gin.Context, row row, err error) {
 	if p.detail == (words.Text{}) {
 		p.detail = words.Text{EN: k.title().EN + ".", ZH: k.title().ZH + "。"}
 	}
-	lang := negotiate(c)
+	lang := Negotiate(c)
 	p.Type, p.Title, p.Status, p.Detail = "/problems/"+k.name, k.title().In(lang), k.status, p.detail.In(lang)
-	p.Instance, p.RequestID = shownPath(c), requestID(c)
+	p.Instance, p.RequestID = shownPath(c), RequestID(c)
 	for name, value := range p.header {
 		c.Header(name, value)
 	}
@@ -258,8 +267,8 @@ func (h *handler) answer(c *gin.Context, row row, err error) {
 	c.AbortWithStatusJSON(k.status, p)
 }
 
-// negotiate returns the language of the texts of an answer, and says on the answer which it is.
-func negotiate(c *gin.Context) (lang string) {
+// Negotiate returns the language of the texts of an answer, and says on the answer which it is.
+func Negotiate(c *gin.Context) (lang string) {
 	lang = words.Accept(strings.Join(c.Request.Header.Values("Accept-Language"), ","))
 	c.Header("Content-Language", lang)
 	c.Writer.Header().Add("Vary", "Accept-Language")
@@ -267,21 +276,21 @@ func negotiate(c *gin.Context) (lang string) {
 }
 
 // shownPath returns as much of a request's path as is logged and shown.
-func shownPath(c *gin.Context) string { return truncate(c.Request.URL.Path, 200) }
+func shownPath(c *gin.Context) string { return Truncate(c.Request.URL.Path, 200) }
 
 // explainProblem answers the type URI of a problem with what it means.
-func (h *handler) explainProblem(c *gin.Context) {
-	if !h.noFields(c) {
+func (b *Base) explainProblem(c *gin.Context) {
+	if !b.NoFields(c) {
 		return
 	}
-	for _, row := range h.problems {
+	for _, row := range b.problems {
 		if row.kind.name == c.Param("name") {
 			c.JSON(http.StatusOK, gin.H{
-				"type": "/problems/" + row.kind.name, "title": row.kind.title().In(negotiate(c)),
+				"type": "/problems/" + row.kind.name, "title": row.kind.title().In(Negotiate(c)),
 				"status": row.kind.status, "retry_helps": row.kind.retry > 0,
 			})
 			return
 		}
 	}
-	h.fail(c, errNoSuchProblem)
+	b.Fail(c, errNoSuchProblem)
 }

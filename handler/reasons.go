@@ -1,13 +1,25 @@
 package handler
 
-import "example.com/stock/internal/words"
+import (
+	"example.com/stock/internal/words"
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
 
-// reasons say how a request is invalid: the domain says it in English, in an InvalidError, and knows no language.
-var reasons = phrases.Foreign("reason")
+// Said returns an error of the service or of a lock in both languages, if it has a code that the catalogue knows.
+func Said(err error) (text words.Text, ok bool) {
+	switch err := err.(type) {
+	case *service.InvalidError:
+		return phrases.Say("invalid.detail", "field", err.Field, "reason", Reason(err)), true
+	case *lock.DownError:
+		return phrases.Say("backend_down.detail", "server", err.Server, "reason", down(err)), true
+	}
+	return text, false
+}
 
-// downs say why a server is down, of which a lock.DownError knows the English.
-var downs = phrases.Foreign("down")
+// Reason says why a field is invalid, without the field.
+func Reason(err *service.InvalidError) words.Text {
+	return phrases.Say("reason."+err.Reason, err.Values...)
+}
 
-// Reason returns the reason of an InvalidError in both languages. One that the catalogue does not have is the same
-// in both, which a test finds.
-func Reason(english string) words.Text { return reasons.Text(english) }
+func down(err *lock.DownError) words.Text { return phrases.Say("down."+err.Reason, err.Values...) }

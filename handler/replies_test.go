@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/handler"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
@@ -107,7 +106,7 @@ func TestProblemsSayWhatTheErrorKnows(t *testing.T) {
 // What is on by itself can be said to be on.
 func TestTogglesThatAreOn(t *testing.T) {
 	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
-	url := serve(t, d, func(c *handler.Config) { c.Lab = true }).URL
+	url := serve(t, d, func(c *options) { c.Demo.Lab = true }).URL
 	for query, want := range map[string]service.Lab{
 		"fencing=on&heed_loss=on": {}, "fencing=off&heed_loss=on": {Unfenced: true},
 		"fencing=on&heed_loss=off": {IgnoreLoss: true},
@@ -126,7 +125,7 @@ func TestTheLogNamesTheProblem(t *testing.T) {
 	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
 		return service.Receipt{}, service.ErrSoldOut
 	}}
-	h := build(d, func(c *handler.Config) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	h := build(d, func(c *options) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
 	record(h, http.MethodPost, "/deduct_stock_zk", "")
 	wantFields(t, log.Bytes(),
 		map[string]string{"problem": `"sold_out"`, "strategy": `"zk-sequential"`, "status": "409", "method": `"POST"`})

@@ -1,205 +1,55 @@
 package handler
 
 import (
-	"cmp"
-	"errors"
-	"net/http"
-	"net/url"
-	"time"
-
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
-type orderReply struct {
-	OrderID   string      `json:"order_id"`
-	SKU       service.SKU `json:"sku"`
-	Quantity  int64       `json:"quantity"`
-	Read      int64       `json:"read"`
-	Remaining int64       `json:"remaining"`
-	Version   uint64      `json:"version"`
-	Epoch     uint64      `json:"epoch"`
-	Strategy  string      `json:"strategy"`
-	Instance  string      `json:"instance"`
-	RequestID string      `json:"request_id"`
-	Fence     uint64      `json:"fence"`
-	Segment   int         `json:"segment,omitempty"`
-	CreatedAt time.Time   `json:"created_at"`
+// A StockReply is the stock of a SKU.
+type StockReply struct {
+	SKU      service.SKU `json:"sku"`
+	Store    string      `json:"store"`
+	Quantity int64       `json:"quantity"`
+	Initial  int64       `json:"initial"`
+	Sold     int64       `json:"sold"`
+	Version  uint64      `json:"version"`
+	Epoch    uint64      `json:"epoch"`
+	Fence    uint64      `json:"fence"`
+	Guard    string      `json:"guard"`
+	*Law                 // of a SKU of the ledger
 }
 
-// choices returns those names of fields, or none where the client has no choice.
-func (h *handler) choices(names ...string) []string {
-	if h.Profile == Shop {
-		return nil
-	}
-	return names
+// A Law is what the stock of a ledger has besides: received = available + reserved + sold.
+type Law struct {
+	Received  int64 `json:"received"`
+	Available int64 `json:"available"`
+	Reserved  int64 `json:"reserved"`
 }
 
-// decodeStock decodes what the requests about one SKU have in common.
-func (h *handler) decodeStock(c *gin.Context, allowed ...string) (f fields, sku service.SKU, store string, ok bool) {
-	f, err := decode(c, append(h.choices("store"), allowed...)...)
+// DecodeSKU reads a request about one SKU.
+func (b *Base) DecodeSKU(c *gin.Context, allowed ...string) (f Fields, sku service.SKU, ok bool) {
+	f, err := Decode(c, allowed...)
 	if err == nil {
 		sku, err = service.ParseSKU(c.Param("sku"))
 	}
 	if err != nil {
-		h.fail(c, err)
-		return nil, "", "", false
+		b.Fail(c, err)
+		return nil, "", false
 	}
-	return f, sku, f["store"], true
+	return f, sku, true
 }
 
-func (h *handler) getStock(c *gin.Context) {
-	_, sku, store, ok := h.decodeStock(c)
-	if !ok {
-		return
+// Quantity returns what a request sets the stock to, and the condition in its header.
+func Quantity(c *gin.Context, f Fields) (quantity int64, only service.Condition, err error) {
+	if !f.Has("quantity") {
+		return 0, only, Missing("quantity")
 	}
-	only, err := condition(c.Request.Header)
-	if err != nil {
-		h.fail(c, err)
-		return
+	if quantity, err = f.Number("quantity", 0, 0, service.MaxStock); err == nil {
+		only, err = Condition(c.Request.Header)
 	}
-	if h.Profile == Shop {
-		h.getLedger(c, sku, only)
-		return
-	}
-	stock, err := h.Inventory.Stock(c.Request.Context(), store, sku)
-	if err == nil && h.isLedger(store, stock.Guard) {
-		h.getLedger(c, sku, only)
-		return
-	}
-	if err == nil && !(service.Condition{Match: only.Match}).Holds(stock.Tag()) {
-		err = service.ErrPrecondition
-	}
-	if err == nil && !only.Holds(stock.Tag()) {
-		setETag(c, stock)
-		c.Status(http.StatusNotModified)
-		return
-	}
-	h.replyStock(c, store, stock, err)
+	return quantity, only, err
 }
 
-// putStock sets the stock, whatever it is. If-Match and If-None-Match say what it must be to be set.
-func (h *handler) putStock(c *gin.Context) {
-	if !h.admin(c) {
-		return
-	}
-	f, sku, store, ok := h.decodeStock(c, "quantity")
-	if !ok {
-		return
-	}
-	if !f.has("quantity") {
-		h.fail(c, &service.InvalidError{Field: "quantity", Reason: "is missing"})
-		return
-	}
-	quantity, err := f.number("quantity", 0, 0, service.MaxStock)
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	only, err := condition(c.Request.Header)
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	if h.Profile == Shop {
-		h.setLedger(c, sku, quantity, only)
-		return
-	}
-	stock, err := h.Inventory.SetStockIf(c.Request.Context(), store, sku, quantity, only)
-	if guarded, ok := errors.AsType[*service.GuardError](err); ok && h.isLedger(store, guarded.Guard) {
-		h.setLedger(c, sku, quantity, only)
-		return
-	}
-	h.replyStock(c, store, stock, err)
-}
-
-func (h *handler) replyStock(c *gin.Context, store string, s service.Stock, err error) {
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	if store == "" {
-		store = h.Store
-	}
-	setETag(c, s)
-	c.JSON(http.StatusOK, stockReply{
-		SKU: s.SKU, Store: store, Quantity: s.Quantity, Initial: s.Initial, Sold: s.Sold,
-		Version: s.Version, Epoch: s.Epoch, Fence: s.Fence, Guard: s.Guard,
-	})
-}
-
-func (h *handler) getOrders(c *gin.Context) {
-	f, sku, store, ok := h.decodeStock(c, "cursor", "limit")
-	if !ok {
-		return
-	}
-	limit, err := f.number("limit", 100, 1, service.MaxPage)
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	page, err := h.Inventory.Orders(c.Request.Context(), store, sku, f["cursor"], int(limit))
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	orders := make([]orderReply, len(page.Orders))
-	for i, o := range page.Orders {
-		orders[i] = orderOf(o)
-	}
-	c.JSON(http.StatusOK, gin.H{"orders": orders, "next": page.Next})
-}
-
-func orderOf(o service.Order) orderReply {
-	return orderReply{
-		OrderID: o.ID, SKU: o.SKU, Quantity: o.Quantity, Read: o.Read, Remaining: o.Remaining,
-		Version: o.Version, Epoch: o.Epoch, Strategy: o.Strategy, Instance: o.Instance,
-		RequestID: o.RequestID, Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt.UTC(),
-	}
-}
-
-// A settlementReply never changes, so Final is always true. It is there for readers without the documentation.
-type settlementReply struct {
-	OrderID string      `json:"order_id"`
-	SKU     service.SKU `json:"sku"`
-	Store   string      `json:"store"`
-	State   string      `json:"state"` // written or absent
-	Final   bool        `json:"final"`
-	Order   *orderReply `json:"order,omitempty"` // if written
-}
-
-// settleOrder needs no admin token: only its client and the admin know the order's id.
-func (h *handler) settleOrder(c *gin.Context) {
-	_, sku, store, ok := h.decodeStock(c)
-	if !ok {
-		return
-	}
-	id := c.Param("order_id")
-	s, err := h.Inventory.Settle(c.Request.Context(), store, sku, id)
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	reply := settlementReply{OrderID: id, SKU: sku, Store: store, State: "absent", Final: true}
-	if s.Written {
-		order := orderOf(s.Order)
-		reply.State, reply.Order = "written", &order
-	}
-	c.JSON(http.StatusOK, reply)
-}
-
-// settlePath returns the path that settles an order whose outcome is unknown. It names the store, because the default
-// store need not be the strategy's.
-func settlePath(o *service.OrderError) string {
-	query := url.Values{"store": {o.Store}}
-	return "/v1/stock/" + url.PathEscape(string(o.SKU)) + "/orders/" + o.OrderID + "/settle?" + query.Encode()
-}
-
-func setETag(c *gin.Context, s service.Stock) { c.Header("ETag", `"`+s.Tag()+`"`) }
-
-// isLedger reports whether a stock is sold by the ledger. In a demonstration some are sold by strategies.
-func (h *handler) isLedger(store, guard string) bool {
-	return h.Orders != nil && guard == order.Guard && cmp.Or(store, h.Store) == h.OrdersStore
-}
+// SetETag names the version of the stock that is answered.
+func SetETag(c *gin.Context, tag string) { c.Header("ETag", `"`+tag+`"`) }

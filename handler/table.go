@@ -1,9 +1,11 @@
 package handler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"time"
 
 	"example.com/stock/lock"
@@ -16,16 +18,13 @@ import (
 // down.
 //
 // What is shown to a client comes from here and from errors that are safe to show. Other text stays in the log.
-func table(profile Profile) []row {
+func table(crowded Crowded) []row {
 	const (
 		gone        = http.StatusNotFound
 		conflict    = http.StatusConflict
 		unavailable = http.StatusServiceUnavailable
 	)
-	contended, many := unavailable, unavailable
-	if profile == Shop { // to be one of too many is no outage, and must not look like one to a load balancer
-		contended, many = conflict, http.StatusTooManyRequests
-	}
+	contended, many := cmp.Or(crowded.Contended, unavailable), cmp.Or(crowded.TooMany, unavailable)
 	var (
 		notFound     = kind{"not_found", gone, 0}
 		unauthorized = kind{"unauthorized", http.StatusUnauthorized, 0}
@@ -144,4 +143,11 @@ func explainArchived(err error) (p problem) {
 		p.detail = phrases.Say("archived.detail", "before", archived.Before.UTC().Format(time.RFC3339))
 	}
 	return p
+}
+
+// settlePath returns the path that settles an order whose outcome is unknown. It names the store, because the default
+// store need not be the strategy's.
+func settlePath(o *service.OrderError) string {
+	query := url.Values{"store": {o.Store}}
+	return "/v1/stock/" + url.PathEscape(string(o.SKU)) + "/orders/" + o.OrderID + "/settle?" + query.Encode()
 }

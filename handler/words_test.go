@@ -1,199 +1,142 @@
 package handler
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/internal/rediserr"
+	"example.com/stock/internal/words"
 	"example.com/stock/internal/words/wordstest"
+	"example.com/stock/lock"
 	"example.com/stock/service"
 )
 
-// Every problem says what it is in both languages, and the catalogue has nothing else.
+// Every problem has its title and its details in both languages, and so has every code of an InvalidError or a
+// DownError that any package makes, with its values. The catalogue has nothing else.
 func TestEveryProblemHasItsTexts(t *testing.T) {
 	t.Parallel()
-	made := []string{"reason.", "down."}
+	var made []string
 	seen := make(map[string]bool)
-	for _, row := range table(Shop) {
+	for _, row := range table(Crowded{}) {
 		if key := row.kind.name + ".title"; !seen[key] {
 			seen[key] = true
 			made = append(made, key)
 		}
 	}
-	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"Say": {}, "text": {}, "textWith": {At: 2}}, made...)
-}
-
-// Each reason for which the domain or this package calls a request invalid is in the catalogue, and each of the
-// catalogue is given somewhere.
-func TestEveryReasonIsInBothLanguages(t *testing.T) {
-	t.Parallel()
-	given := make(map[string]bool)
-	for _, dir := range []string{".", "../service", "../service/order"} {
-		files, err := filepath.Glob(dir + "/*.go")
-		if err != nil || len(files) == 0 {
-			t.Fatal(err, files)
-		}
-		for _, name := range files {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			for _, text := range reasonsIn(t, name, "InvalidError") {
-				said := Reason(text)
-				if said.ZH == said.EN {
-					t.Errorf("%s: no Chinese for %q", name, text)
-				}
-				given[reasons.Key(text)] = true
-			}
-		}
-	}
-	if len(given) < 30 {
-		t.Errorf("only %d reasons were found", len(given))
-	}
-	texts, err := phrases.Texts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key := range texts.Under("reason") {
-		if !given[key] {
-			t.Errorf("nothing is invalid for %s", key)
-		}
-	}
-}
-
-var verb = regexp.MustCompile(`%[.0-9]*[a-z]`)
-
-// Each reason for which a server is down is in the catalogue.
-func TestEveryDownReasonIsInBothLanguages(t *testing.T) {
-	t.Parallel()
-	var all []string
+	made = append(made, codes(t)...)
 	for _, m := range mysqlerr.Meanings() {
 		if m.Reason != "" {
-			all = append(all, m.Reason)
+			made = append(made, "down."+m.Reason)
 		}
 	}
 	for _, m := range rediserr.Meanings() {
-		all = append(all, m.Reason)
+		made = append(made, "down."+m.Reason)
 	}
-	dirs := []string{
-		"lock/redislock", "lock/zklock", "lock/mysqllock", "app", "app/health", "repo", "service", "service/strategy",
-	}
-	for _, dir := range dirs {
-		files, err := filepath.Glob("../" + dir + "/*.go")
-		if err != nil || len(files) == 0 {
-			t.Fatal(err, files)
-		}
-		for _, name := range files {
-			if !strings.HasSuffix(name, "_test.go") {
-				all = append(all, reasonsIn(t, name, "DownError")...)
-			}
-		}
-	}
-	if len(all) < 40 {
-		t.Errorf("only %d reasons were found", len(all))
-	}
-	for _, text := range all {
-		if said := downs.Text(text); said.ZH == said.EN && strings.Trim(text, "7") != "" {
-			t.Errorf("no Chinese for %q", text)
-		}
-	}
-	for english, chinese := range map[string]string{
-		"no answer within 800ms": "800ms 内没有响应",
-		"its cluster is down: 2 of 16384 slots are not served (0-1)": "它的 Cluster 不可用：16384 个槽中有 2 个" +
-			"没有节点提供（0-1）",
-		"1 of 5 nodes count, 3 must: node 1 cannot be reached": "5 个节点中只有 1 个算数，至少要 3 个：" +
-			"node 1 cannot be reached",
-	} {
-		if got := downs.Text(english); got.EN != english || got.ZH != chinese {
-			t.Errorf("%q: %q", english, got.ZH)
-		}
-	}
+	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"Say": {}, "text": {}, "textWith": {At: 2}}, made...)
 }
 
-// reasonsIn returns the reasons of the errors of a type that a file makes, with something in place of each value.
-func reasonsIn(t *testing.T, name, kind string) (texts []string) {
+// unchecked is an error with a code that its constructor has not seen.
+var unchecked = regexp.MustCompile("(InvalidError|DownError)\\{[^}]*Reason: *[^}]*[\"`(]")
+
+// codes checks all that make an InvalidError or a DownError, and returns their keys in the catalogue.
+func codes(t *testing.T) (keys []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-	if err != nil {
-		t.Fatal(err)
+	speakers := map[string]wordstest.Speaker{
+		"Invalid": {At: 1, Under: []string{"reason."}, Literal: true},
+		"bad":     {Under: []string{"reason."}, Literal: true},
+		"NewDown": {At: 1, Under: []string{"down."}, Literal: true},
+		"Absent":  {At: 1, Under: []string{"down."}, Literal: true},
 	}
-	var value func(ast.Expr) string
-	value = func(e ast.Expr) string {
-		switch e := e.(type) {
-		case *ast.BasicLit:
-			if text, err := strconv.Unquote(e.Value); err == nil {
-				return text
+	for _, room := range []string{".", "demo", "orders", "../app", "../lock", "../repo", "../service"} {
+		if err := filepath.WalkDir(room, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
 			}
-		case *ast.BinaryExpr:
-			return value(e.X) + value(e.Y)
-		case *ast.CallExpr:
-			if f, ok := e.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Sprintf" {
-				return verb.ReplaceAllString(value(e.Args[0]), "7")
+			if entry.IsDir() {
+				keys = append(keys, wordstest.Said(t, phrases, path, speakers)...)
+				return nil
 			}
-		case *ast.SelectorExpr, *ast.Ident: // said elsewhere
+			if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			if found := unchecked.Find(text); found != nil {
+				t.Errorf("%s: %s has a reason that is not checked", path, found)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
-		return "7"
 	}
-	add := func(e ast.Expr) {
-		if text := value(e); text != "7" {
-			texts = append(texts, text)
-		}
+	if len(keys) < 90 {
+		t.Errorf("only %d codes were found", len(keys))
 	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CompositeLit:
-			is := false
-			switch made := n.Type.(type) {
-			case *ast.Ident:
-				is = made.Name == kind
-			case *ast.SelectorExpr:
-				is = made.Sel.Name == kind
-			}
-			if !is || len(n.Elts) != 2 {
-				return true
-			}
-			reason := n.Elts[1]
-			if named, ok := reason.(*ast.KeyValueExpr); ok {
-				reason = named.Value
-			}
-			add(reason)
-		case *ast.CallExpr: // of the functions that make one of their argument
-			if f, ok := n.Fun.(*ast.Ident); ok && f.Name == "bad" && kind == "InvalidError" && len(n.Args) == 1 {
-				add(n.Args[0])
-			}
-			if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Absent" && len(n.Args) == 2 {
-				add(n.Args[1])
-			}
-		}
-		return true
-	})
-	return texts
+	return keys
 }
 
-// The values of a reason are said in Chinese, too; the English is the one of the domain, whatever is in it.
-func TestAReasonKeepsItsValues(t *testing.T) {
+// What an error says has its values in both languages.
+func TestWhatErrorsSay(t *testing.T) {
 	t.Parallel()
-	for english, chinese := range map[string]string{
-		"must be from 1 to 100":                      "须在 1 到 100 之间",
-		"must be a whole number from 1 to 1000000":   "须为 1 到 1000000 之间的整数",
-		"must have at most 64 characters, has 65":    "最多 64 个字符，现有 65 个",
-		"must have from 1 to 64 bytes, has 65":       "须有 1 到 64 字节，现有 65 字节",
-		"is unknown here; known are {a} to b":        "在这里不认识；认识的有 {a} to b",
-		"must ask for at most 9 of book, all in all": "每种商品合计最多 9 件，book 超出了",
-		"something that nobody translated":           "something that nobody translated",
+	for _, row := range []struct {
+		err    error
+		en, zh string
+	}{
+		{
+			service.Invalid("quantity", "from-to", "least", 1, "most", 9),
+			"quantity must be from 1 to 9", "quantity 须在 1 到 9 之间",
+		},
+		{
+			service.Invalid("sku", "characters", "most", 64, "has", 65),
+			"sku must have at most 64 characters, has 65", "sku 最多 64 个字符，现有 65 个",
+		},
+		{
+			service.Invalid("x", "known", "list", "{a} to b"),
+			"x is unknown here; known are {a} to b", "x 在这里不认识；认识的有 {a} to b",
+		},
+		{
+			lock.NewDown("redis", "no-answer", "limit", 800*time.Millisecond),
+			"redis is down: no answer within 800ms", "redis 不可用：800ms 内没有响应",
+		},
+		{
+			lock.NewDown("zookeeper", "not-allowed", "root", "/a", "again", "/a"),
+			"zookeeper is down: it does not allow this service to lock under /a: give it all permissions there and " +
+				"below (zkCli: setAcl -R /a world:anyone:cdrwa), or configure another root",
+			"zookeeper 不可用：它不允许本服务在 /a 之下加锁：请授予该处及以下的全部权限" +
+				"（zkCli: setAcl -R /a world:anyone:cdrwa），或另配一个根路径",
+		},
+		{
+			lock.NewDown("redis", "cluster-slots", "missing", 2, "all", 16384, "which", "0-1"),
+			"redis is down: its cluster is down: 2 of 16384 slots are not served (0-1)",
+			"redis 不可用：它的 Cluster 不可用：16384 个槽中有 2 个没有节点提供（0-1）",
+		},
 	} {
-		if got := Reason(english); got.EN != english || got.ZH != chinese {
-			t.Errorf("%q: %q, %q", english, got.EN, got.ZH)
+		if got, ok := Said(row.err); !ok || got != (words.Text{EN: row.en, ZH: row.zh}) {
+			t.Errorf("%v: %q, %q", row.err, got.EN, got.ZH)
 		}
 	}
-	p := explainInvalid(&service.InvalidError{Field: "quantity", Reason: "must be from 1 to 9"})
-	if p.detail.EN != "quantity must be from 1 to 9" || p.detail.ZH != "quantity 须在 1 到 9 之间" {
+	invalid := service.Invalid("quantity", "from-to", "least", 1, "most", 9)
+	if got := invalid.Error(); got != "quantity from-to (least=1, most=9)" {
+		t.Errorf("the log has %q", got)
+	}
+	if p := explainInvalid(invalid); p.Field != "quantity" || p.detail.ZH != "quantity 须在 1 到 9 之间" {
 		t.Errorf("%v", p.detail)
+	}
+	for reason, fix := range map[string]string{ // what an operator must mend says how
+		"no-schema": "stock migrate up", "old-schema": "stock migrate up", "read-only": "master",
+		"too-many-connections": "max_connections", "access-denied": "grants", "cannot-kill": "CONNECTION ADMIN",
+		"out-of-memory": "maxmemory", "unusable-masters": "redlock.addrs", "read-only-replica": "redis.master_name",
+	} {
+		if said, _ := Said(lock.NewDown("x", reason)); !strings.Contains(said.EN, fix) {
+			t.Errorf("%s does not name %s: %s", reason, fix, said.EN)
+		}
+	}
+	if _, ok := Said(errInternal); ok {
+		t.Error("an error without a code is said")
 	}
 }

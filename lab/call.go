@@ -311,5 +311,5 @@ func Told(r loadtest.Reply) Text {
 	case r.Problem != "":
 		return same(fmt.Sprintf("%d %s", r.Status, r.Problem))
 	}
-	return say("replies.none", "why", loadtest.ErrorText(strings.TrimPrefix(r.Error, "no whole reply: ")))
+	return say("replies.none", "why", loadtest.ErrorText("", strings.TrimPrefix(r.Error, "no whole reply: ")))
 }

@@ -186,7 +186,7 @@ func TestDeductIsRedirected(t *testing.T) {
 	if got.Outcome != loadtest.Failed || got.Location != "https://shop.example/deduct" || got.Error != want {
 		t.Errorf("got %+v", got)
 	}
-	if zh := loadtest.ErrorText(got.Error).ZH; zh != "状态码 307，重定向到 https://shop.example/deduct，这里不会跟随" {
+	if zh := loadtest.ErrorText(got.Problem, got.Error).ZH; zh != "状态码 307，重定向到 https://shop.example/deduct，这里不会跟随" {
 		t.Errorf("in Chinese: %s", zh)
 	}
 }

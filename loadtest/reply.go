@@ -146,7 +146,7 @@ type Problem struct {
 
 // Said returns the refusal in both languages, whichever the service has answered in.
 func (p *Problem) Said() words.Text {
-	return problemtext.Said(cmp.Or(p.Detail, p.Title))
+	return problemtext.Said(p.Name(), cmp.Or(p.Detail, p.Title))
 }
 
 // Name returns the last part of the type: "lock_busy" of "/problems/lock_busy".
@@ -228,7 +228,7 @@ func FailureSorts(records []Record, most int) []words.Text {
 			return append(lines, say("more-failures", "n", len(order)-i))
 		}
 		problem, detail, _ := strings.Cut(sort, " ")
-		said := words.Join([]words.Text{words.Same(problem), ErrorText(detail)}, words.Same(" "))
+		said := words.Join([]words.Text{words.Same(problem), ErrorText(problem, detail)}, words.Same(" "))
 		lines = append(lines, words.Text{
 			EN: fmt.Sprintf("%d x %s", seen[sort], strings.TrimSpace(said.EN)),
 			ZH: fmt.Sprintf("%d 次 %s", seen[sort], strings.TrimSpace(said.ZH)),
@@ -238,9 +238,12 @@ func FailureSorts(records []Record, most int) []words.Text {
 }
 
 // ErrorText returns the error of a recorded request in both languages: a history has it in English, whoever reads it.
-func ErrorText(recorded string) words.Text {
-	if text := recordedTexts.Text(recorded); text.ZH != text.EN {
-		return text
+// problem is the problem of the reply, if it was one.
+func ErrorText(problem, recorded string) words.Text {
+	texts, err := phrases.Texts()
+	if problem != "" || err != nil {
+		return problemtext.Said(problem, recorded)
 	}
-	return problemtext.Said(recorded)
+	own := texts.Under("recorded")
+	return own.Read(recorded, own)
 }

@@ -16,9 +16,6 @@ var textFiles embed.FS
 
 var phrases = words.NewPhrasebook(textFiles, "text")
 
-// recordedTexts are what this package writes to histories as the error of a request.
-var recordedTexts = phrases.Foreign("recorded")
-
 // say returns a text of this package.
 func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
 

@@ -27,18 +27,19 @@ func TestTheJudgeHasItsTexts(t *testing.T) {
 // What a history has in English is shown in the reader's language: what the service refused, and what this package
 // recorded. Each text of the catalogue is recorded somewhere.
 func TestRecordedErrorsAreInBothLanguages(t *testing.T) {
-	for english, zh := range map[string]string{
-		"no whole reply: no reply within the timeout": "没有完整的响应：时限之内没有响应",
-		"no whole reply: EOF":                         "没有完整的响应：EOF",
-		"not sent: connection refused":                "没有发出：connection refused",
-		"sold out: 3 left":                            "售罄：剩余 3 件",
-		"redis is down: it does not answer":           "redis 不可用：it does not answer",
-		"quantity must be from 1 to 9":                "quantity 须在 1 到 9 之间",
-		"of somebody else's service":                  "of somebody else's service",
-		"":                                            "",
+	for _, row := range []struct{ problem, english, zh string }{
+		{"", "no whole reply: no reply within the timeout", "没有完整的响应：时限之内没有响应"},
+		{"", "no whole reply: EOF", "没有完整的响应：EOF"},
+		{"", "not sent: connection refused", "没有发出：connection refused"},
+		{"sold_out", "sold out: 3 left", "售罄：剩余 3 件"},
+		{"backend_down", "redis is down: it does not answer", "redis 不可用：it does not answer"},
+		{"backend_down", "redis is down: no answer within 800ms", "redis 不可用：800ms 内没有响应"},
+		{"invalid", "quantity must be from 1 to 9", "quantity 须在 1 到 9 之间"},
+		{"teapot", "of somebody else's service", "of somebody else's service"},
+		{"", "", ""},
 	} {
-		if got := ErrorText(english); got != (words.Text{EN: english, ZH: zh}) {
-			t.Errorf("%q: %q", english, got.ZH)
+		if got := ErrorText(row.problem, row.english); got != (words.Text{EN: row.english, ZH: row.zh}) {
+			t.Errorf("%q: %q", row.english, got.ZH)
 		}
 	}
 	lines := FailureSorts([]Record{

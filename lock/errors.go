@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -56,24 +57,64 @@ func (e *HeldError) Error() string {
 // Is makes a HeldError match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// A lostError is an ErrLost with its key and cause.
-type lostError struct {
-	key   string
-	cause error
+// A LostError is an ErrLost with its key and cause.
+type LostError struct {
+	Key   string
+	Cause error
 }
 
-func (e *lostError) Error() string        { return fmt.Sprintf("lock %q lost: %v", e.key, e.cause) }
-func (e *lostError) Is(target error) bool { return target == ErrLost }
-func (e *lostError) Unwrap() error        { return e.cause }
+func (e *LostError) Error() string { return fmt.Sprintf("lock %q lost: %v", e.Key, e.Cause) }
 
-// A DownError is an ErrDown whose text is safe to show to clients.
+// Is makes a LostError match ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap returns the cause.
+func (e *LostError) Unwrap() error { return e.Cause }
+
+// An ExpiredError is an ErrExpired of a lease that its holder counted out.
+type ExpiredError struct {
+	After   time.Duration // since the lease was asked for
+	Maximum bool          // the lease ended because it was held for as long as it may be
+}
+
+func (e *ExpiredError) Error() string {
+	if e.Maximum {
+		return fmt.Sprintf("%v: held for the maximum of %v", ErrExpired, e.After)
+	}
+	return fmt.Sprintf("%v after %v", ErrExpired, e.After)
+}
+
+// Is makes an ExpiredError match ErrExpired.
+func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
+
+// A DownError is an ErrDown that is safe to show to clients. Its Reason is a code with values: what people read, and
+// how to repair it where that is known, is a text with that code.
 type DownError struct {
 	Server string // redis, zookeeper or mysql
-	Reason string // what is wrong and, where that is known, how to repair it
-	Full   bool   // the server has no room for more data, and can be read
+	Reason string
+	Values []any // of the text: a name, its value, the next name
+	Full   bool  // the server has no room for more data, and can be read
 }
 
-func (e *DownError) Error() string { return e.Server + " is down: " + e.Reason }
+// NewDown returns a DownError. values are names in the text of reason, each followed by its value.
+func NewDown(server, reason string, values ...any) *DownError {
+	return &DownError{Server: server, Reason: reason, Values: values}
+}
+
+func (e *DownError) Error() string { return e.Server + " is down: " + Coded(e.Reason, e.Values) }
+
+// Coded writes a code with its values for a log: code (name=value, name=value).
+func Coded(code string, values []any) string {
+	var b strings.Builder
+	b.WriteString(code)
+	for i, separator := 0, " ("; i+1 < len(values); i, separator = i+2, ", " {
+		fmt.Fprintf(&b, "%s%v=%v", separator, values[i], values[i+1])
+	}
+	if len(values) > 1 {
+		b.WriteByte(')')
+	}
+	return b.String()
+}
 
 // Is makes a DownError match ErrDown, and ErrFull if it is Full.
 func (e *DownError) Is(target error) bool { return target == ErrDown || target == ErrFull && e.Full }

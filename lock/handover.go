@@ -200,7 +200,7 @@ func (h *handOver) newShare(k *keyQueue, b *batch) *Lease {
 	l := newLease(k.key, fence, s.free)
 	l.bound, l.leave, l.retire = true, s.leave, s.retire // bound: free releases the batch's lease, if anything
 	s.unfollow = context.AfterFunc(b.lease.held, func() {
-		l.end(&lostError{k.key, b.lease.Err()})
+		l.end(&LostError{k.key, b.lease.Err()})
 		_ = s.end(false) // this holder may hang; the waiters behind it get another lease
 	})
 	return l

@@ -138,7 +138,7 @@ func (m *hoModel) live(s hoState) *hoLive {
 		l.b = &batch{lease: l.lease(), since: at(-s.age), holders: s.holders}
 	}
 	if s.lost {
-		l.b.lease.end(&lostError{"k", ErrExpired})
+		l.b.lease.end(&LostError{"k", ErrExpired})
 	}
 	return l
 }

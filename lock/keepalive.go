@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -88,9 +87,9 @@ func (k Keep) Renewed(t Term, asked time.Time) Term {
 func (k Keep) Over(t Term, now time.Time) error {
 	switch {
 	case !now.Before(t.Until):
-		return fmt.Errorf("%w after %v", ErrExpired, now.Sub(t.Sent).Round(time.Millisecond))
+		return &ExpiredError{After: now.Sub(t.Sent).Round(time.Millisecond)}
 	case k.Max > 0 && now.Sub(t.Sent) >= k.Max:
-		return fmt.Errorf("%w: held for the maximum of %v", ErrExpired, k.Max)
+		return &ExpiredError{After: k.Max, Maximum: true}
 	}
 	return nil
 }

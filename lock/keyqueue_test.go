@@ -95,7 +95,7 @@ func TestAFailureMakesNoHolder(t *testing.T) {
 
 // A loss that free found is told once: not as the loss of a loss.
 func TestALossIsToldOnce(t *testing.T) {
-	told := &lostError{"k", ErrExpired}
+	told := &LostError{"k", ErrExpired}
 	l, _ := NewLease("k", NoFence, func(context.Context) error { return told })
 	if err := l.Release(); err != error(told) {
 		t.Errorf("%v, want %v as it is", err, told)

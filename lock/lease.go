@@ -19,7 +19,7 @@ type Lease struct {
 	free  func(context.Context) error
 	bound bool // free ignores its ctx, because it releases another lease, which has a time limit of its own
 
-	held context.Context // ends with ErrReleased or a lostError as its cause
+	held context.Context // ends with ErrReleased or a LostError as its cause
 	end  context.CancelCauseFunc
 
 	due     *time.Timer // starts the keeper, the goroutine of Keep; nil: the lease has none
@@ -44,7 +44,7 @@ type Lease struct {
 // tolerate a key that is gone or that another holder has.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
 	l := newLease(key, f, free)
-	return l, func(cause error) { l.end(&lostError{key, cause}) }
+	return l, func(cause error) { l.end(&LostError{key, cause}) }
 }
 
 func newLease(key string, f Fence, free func(context.Context) error) *Lease {
@@ -112,7 +112,7 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 		}
 		l.mu.Unlock()
 		if err := KeepAlive(l.held, renewing, sent, k); err != nil {
-			l.end(&lostError{l.key, err})
+			l.end(&LostError{l.key, err})
 		}
 	})
 }
@@ -145,7 +145,7 @@ func (l *Lease) Release() error {
 		case errors.Is(loss, ErrLost):
 			l.freed = loss
 		case gone(l.freed):
-			l.freed = &lostError{l.key, l.freed}
+			l.freed = &LostError{l.key, l.freed}
 		}
 	})
 	return l.freed

@@ -119,10 +119,8 @@ func (m *Migrator) Check(ctx context.Context) error {
 	case err != nil:
 		return MySQLFault(ctx, doing, err)
 	case version.Int64 < m.version:
-		return fmt.Errorf("%s: %w", doing, &lock.DownError{
-			Server: "mysql",
-			Reason: fmt.Sprintf("the schema is at version %d of %d: run stock migrate up", version.Int64, m.version),
-		})
+		old := lock.NewDown("mysql", "wrong-schema", "has", version.Int64, "wants", m.version)
+		return fmt.Errorf("%s: %w", doing, old)
 	}
 	return nil
 }

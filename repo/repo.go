@@ -66,11 +66,6 @@ func WaitEnded(ctx context.Context, doing string) error {
 // UnknownSKU returns the error for a SKU that does not exist.
 func UnknownSKU(sku service.SKU) error { return fmt.Errorf("%w %q", service.ErrUnknownSKU, sku) }
 
-// StaleFence returns the error for a fence that is smaller than the one seen.
-func StaleFence(seen any) error {
-	return fmt.Errorf("%w (it had fence %v)", service.ErrStaleFence, seen)
-}
-
 // EnterGate waits until g admits the operation, for half of the time that is left at most: the other half is for the
 // server.
 func EnterGate(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {
@@ -94,7 +89,7 @@ func Encode(v any) string {
 // CheckQuantity refuses a quantity that stock cannot have. SQL has its CHECK; Redis would accept any number.
 func CheckQuantity(field string, quantity int64) error {
 	if quantity < 0 || quantity > service.MaxStock {
-		return &service.InvalidError{Field: field, Reason: fmt.Sprintf("must be from 0 to %d", service.MaxStock)}
+		return service.Invalid(field, "from-to", "least", 0, "most", service.MaxStock)
 	}
 	return nil
 }
@@ -102,7 +97,7 @@ func CheckQuantity(field string, quantity int64) error {
 // CheckLimit refuses a page of less than one.
 func CheckLimit(limit int) error {
 	if limit < 1 {
-		return &service.InvalidError{Field: "limit", Reason: "must be at least 1"}
+		return service.Invalid("limit", "least", "least", 1)
 	}
 	return nil
 }

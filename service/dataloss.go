@@ -128,7 +128,7 @@ type DataCheckConfig struct {
 // NewDataCheck returns a DataCheck whose Err is not nil until Check has run.
 func NewDataCheck(c DataCheckConfig) *DataCheck {
 	k := &DataCheck{
-		DataCheckConfig: c, bad: &lock.DownError{Server: c.Name, Reason: "not asked yet"},
+		DataCheckConfig: c, bad: lock.NewDown(c.Name, "not-asked-yet"),
 		checking: make(chan struct{}, 1),
 	}
 	k.good, k.end = context.WithCancelCause(context.Background())
@@ -280,9 +280,8 @@ func (k *DataCheck) recall(ctx context.Context) error {
 	if asked || k.other.Memory == nil {
 		return nil
 	}
-	unasked := &lock.DownError{Server: k.Name, Reason: fmt.Sprintf(
-		"it is empty, and %s, which would know whether it has lost its data, cannot be asked: "+
-			"start %s, or set the stock (PUT /v1/stock/{sku}?store=%s)", k.other.Name, k.other.Name, k.Name)}
+	unasked := lock.NewDown(k.Name, "empty-store", "other", k.other.Name, "again", k.other.Name,
+		"request", "PUT /v1/stock/{sku}?store="+k.Name)
 	if k.other.Server.Err() != nil {
 		return unasked
 	}

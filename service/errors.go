@@ -17,8 +17,6 @@ var (
 	ErrStaleFence = errors.New("stale fence: a later holder has written")
 	// ErrGuarded: another strategy guards the stock. It comes as a GuardError.
 	ErrGuarded = errors.New("stock is guarded by another strategy")
-	// ErrStockReset: the stock was set anew between the read and the write. Nothing was written.
-	ErrStockReset = errors.New("stock was set anew since it was read")
 	// ErrConflict: another sale has written since the read. Nothing was written.
 	ErrConflict = errors.New("written by another since it was read")
 	// ErrPrecondition: the condition for setting the stock does not hold. Nothing was written.
@@ -26,18 +24,23 @@ var (
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist, and one that
 	// does not may still be written: [Service.Settle] decides it.
 	ErrOutcomeUnknown = lock.ErrOutcomeUnknown
-	// ErrSettled: the order's id was settled as absent, or is too old to be written now. Nothing was written.
-	ErrSettled = errors.New("order was settled as absent")
 	// ErrStopping: the instance stops, and the request had not reached its lock or its store. Nothing was written.
 	ErrStopping = errors.New("the instance is stopping")
-	// ErrUndecided: it is not known yet whether the order exists, because it is being written. Nothing was settled.
-	ErrUndecided = errors.New("not decided yet")
 )
 
-// An InvalidError names the field that is wrong and the limit that it breaks. Its text is safe to show.
-type InvalidError struct{ Field, Reason string }
+// An InvalidError names the field that is wrong. Its Reason is a code with values, such as the limit that the field
+// breaks: what people read is a text with that code. It is safe to show.
+type InvalidError struct {
+	Field, Reason string
+	Values        []any // of the text: a name, its value, the next name
+}
 
-func (e *InvalidError) Error() string { return e.Field + " " + e.Reason }
+// Invalid returns an InvalidError. values are names in the text of reason, each followed by its value.
+func Invalid(field, reason string, values ...any) *InvalidError {
+	return &InvalidError{field, reason, values}
+}
+
+func (e *InvalidError) Error() string { return e.Field + " " + lock.Coded(e.Reason, e.Values) }
 
 // A SoldOutError says how many units are left: fewer than the request asked for.
 type SoldOutError struct{ Remaining int64 }

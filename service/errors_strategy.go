@@ -1,6 +1,9 @@
 package service
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // What can go wrong with a sale by a strategy alone.
 var (
@@ -13,4 +16,28 @@ var (
 	ErrTooOld = errors.New("order is too old to tell")
 	// ErrKeyInFlight: the first request with the key is still under way in this instance.
 	ErrKeyInFlight = errors.New("a request with this idempotency key is under way")
+	// ErrNotInspectable: the strategy has no lock, or one that cannot show its holder.
+	ErrNotInspectable = errors.New("lock cannot be inspected")
+	// ErrNotEvictable: the strategy's lock has no fence, so that the evicted holder could still write.
+	ErrNotEvictable = errors.New("lock cannot be taken from its holder")
+	// ErrStockReset: the stock was set anew between the read and the write. Nothing was written.
+	ErrStockReset = errors.New("stock was set anew since it was read")
+	// ErrSettled: the order's id was settled as absent, or is too old to be written now. Nothing was written.
+	ErrSettled = errors.New("order was settled as absent")
+	// ErrUndecided: it is not known yet whether the order exists, because it is being written. Nothing was settled.
+	ErrUndecided = errors.New("not decided yet")
 )
+
+// An OrderError is the error of a deduction, with what [Service.Settle] needs if it matches ErrOutcomeUnknown: the id
+// that the order would have, its SKU and its store.
+type OrderError struct {
+	OrderID string
+	Err     error
+	SKU     SKU
+	Store   string
+}
+
+func (e *OrderError) Error() string { return fmt.Sprintf("order %s: %v", e.OrderID, e.Err) }
+
+// Unwrap is the cause.
+func (e *OrderError) Unwrap() error { return e.Err }

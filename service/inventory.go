@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"fmt"
 )
 
 // Stock returns the stock of sku in store (empty: the default).
@@ -27,7 +26,7 @@ func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity 
 // ErrPrecondition.
 func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantity int64, c Condition) (Stock, error) {
 	if quantity < 0 || quantity > MaxStock {
-		return Stock{}, &InvalidError{"quantity", fmt.Sprintf("must be from 0 to %d", MaxStock)}
+		return Stock{}, Invalid("quantity", "from-to", "least", 0, "most", MaxStock)
 	}
 	config, err := s.storeConfig(StrategyConfig{}, &Request{Store: store})
 	if err != nil {
@@ -55,7 +54,7 @@ type Page struct {
 // Orders returns a page of the orders of the current epoch, in the order in which they were written.
 func (s *Service) Orders(ctx context.Context, store string, sku SKU, cursor string, limit int) (Page, error) {
 	if limit < 1 || limit > MaxPage {
-		return Page{}, &InvalidError{"limit", fmt.Sprintf("must be from 1 to %d", MaxPage)}
+		return Page{}, Invalid("limit", "from-to", "least", 1, "most", MaxPage)
 	}
 	return inStore(ctx, s, store, func(ctx context.Context, config StoreConfig) (Page, error) {
 		orders, next, err := config.Store.Orders(ctx, sku, cursor, limit)
@@ -76,12 +75,12 @@ type Settlement struct {
 // Errors: as [Settler], and InvalidError.
 func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) (Settlement, error) {
 	if store == "" {
-		return Settlement{}, &InvalidError{"store", "is missing: name the one that the order was tried in"}
+		return Settlement{}, Invalid("store", "missing-store")
 	}
 	return inStore(ctx, s, store, func(ctx context.Context, config StoreConfig) (Settlement, error) {
 		settler, ok := config.Store.(Settler)
 		if !ok {
-			return Settlement{}, &InvalidError{"store", "cannot settle orders"}
+			return Settlement{}, Invalid("store", "cannot-settle")
 		}
 		order, written, err := settler.Settle(ctx, sku, id)
 		return Settlement{written, order}, err

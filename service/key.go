@@ -70,8 +70,8 @@ const KeyHeader = "Idempotency-Key"
 // in quotes, but most clients send it without; both are the same key. In quotes, \" and \\ stand for the second
 // character.
 func ParseKey(s string) (string, error) {
-	bad := func(reason string) (string, error) {
-		return "", &InvalidError{KeyHeader, reason}
+	bad := func(reason string, values ...any) (string, error) {
+		return "", Invalid(KeyHeader, reason, values...)
 	}
 	key := s
 	if strings.HasPrefix(s, `"`) {
@@ -81,12 +81,12 @@ func ParseKey(s string) (string, error) {
 			switch c := rest[i]; {
 			case c == '"':
 				if closed = i == len(rest)-1; !closed {
-					return bad("must end after its closing quote")
+					return bad("after-quote")
 				}
 			case c == '\\':
 				i++
 				if i == len(rest) || rest[i] != '"' && rest[i] != '\\' {
-					return bad(`must have a quote or a backslash after each backslash`)
+					return bad("backslash")
 				}
 				b.WriteByte(rest[i])
 			default:
@@ -94,15 +94,15 @@ func ParseKey(s string) (string, error) {
 			}
 		}
 		if !closed {
-			return bad("must have a closing quote")
+			return bad("quote")
 		}
 		key = b.String()
 	}
 	if len(key) < 1 || len(key) > MaxKeyText {
-		return bad(fmt.Sprintf("must have 1 to %d characters, has %d", MaxKeyText, len(key)))
+		return bad("key-length", "least", 1, "most", MaxKeyText, "has", len(key))
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return bad("must consist of visible ASCII characters")
+		return bad("ascii")
 	}
 	return key, nil
 }

@@ -48,7 +48,7 @@ func ParsePoints(text string) (Points, error) {
 	for name := range strings.SplitSeq(text, ",") {
 		i := slices.Index(pointNames(), name)
 		if i < 0 {
-			return 0, &InvalidError{"pause", "must be some of " + strings.Join(pointNames(), ",")}
+			return 0, Invalid("pause", "points", "list", strings.Join(pointNames(), ","))
 		}
 		p |= 1 << i
 	}

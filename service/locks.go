@@ -15,13 +15,6 @@ import (
 // MaxKey is the longest key of a lock, in bytes. Keys that are no SKU are those of "stock lock", and of segments.
 const MaxKey = 256
 
-var (
-	// ErrNotInspectable: the strategy has no lock, or one that cannot show its holder.
-	ErrNotInspectable = errors.New("lock cannot be inspected")
-	// ErrNotEvictable: the strategy's lock has no fence, so that the evicted holder could still write.
-	ErrNotEvictable = errors.New("lock cannot be taken from its holder")
-)
-
 // A Fencer is a store whose fence can be raised without a write.
 type Fencer interface {
 	// Raise makes fence the smallest that a write to the segment of sku may carry, unless the store has a larger one
@@ -78,7 +71,7 @@ func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, er
 	}
 	target, fenced := targetOf(config, key)
 	if config.Segmented && !fenced {
-		return Eviction{}, &InvalidError{"key", "must name a segment, such as sku#1: each has a lock of its own"}
+		return Eviction{}, Invalid("key", "segment")
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Work)
 	defer cancel()
@@ -148,9 +141,9 @@ func unsupported(err error, strategy string, as error) error {
 func CheckKey(key string) error {
 	switch {
 	case key == "" || len(key) > MaxKey:
-		return &InvalidError{"key", fmt.Sprintf("must have from 1 to %d bytes, has %d", MaxKey, len(key))}
+		return Invalid("key", "bytes", "least", 1, "most", MaxKey, "has", len(key))
 	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
-		return &InvalidError{"key", "must be UTF-8 without control characters"}
+		return Invalid("key", "key")
 	}
 	return nil
 }

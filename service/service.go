@@ -121,20 +121,6 @@ type Receipt struct {
 	Replayed bool
 }
 
-// An OrderError is the error of a deduction, with what [Service.Settle] needs if it matches ErrOutcomeUnknown: the id
-// that the order would have, its SKU and its store.
-type OrderError struct {
-	OrderID string
-	Err     error
-	SKU     SKU
-	Store   string
-}
-
-func (e *OrderError) Error() string { return fmt.Sprintf("order %s: %v", e.OrderID, e.Err) }
-
-// Unwrap is the cause.
-func (e *OrderError) Unwrap() error { return e.Err }
-
 // Deduct sells req.Quantity units of req.SKU.
 //
 // A SKU that the store does not have is refused before its lock is acquired. For this, the first request for a SKU
@@ -198,7 +184,7 @@ type deduction struct {
 // deduct sells without looking for an earlier request with the key.
 func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
-		return Receipt{}, &InvalidError{"quantity", fmt.Sprintf("must be from 1 to %d", MaxQuantity)}
+		return Receipt{}, Invalid("quantity", "from-to", "least", 1, "most", MaxQuantity)
 	}
 	strategy, ok := s.Strategies[req.Strategy]
 	if !ok {
@@ -312,15 +298,9 @@ func (s *Service) storeConfig(strategy StrategyConfig, req *Request) (StoreConfi
 	config, ok := s.Stores[name]
 	switch {
 	case !ok:
-		return StoreConfig{}, &InvalidError{
-			"store",
-			fmt.Sprintf("must be one of %v", slices.Sorted(maps.Keys(s.Stores))),
-		}
+		return StoreConfig{}, Invalid("store", "one-of", "list", slices.Sorted(maps.Keys(s.Stores)))
 	case len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, name):
-		return StoreConfig{}, &InvalidError{
-			"store",
-			fmt.Sprintf("must be %v for strategy %s", strategy.Stores, req.Strategy),
-		}
+		return StoreConfig{}, Invalid("store", "stores-for", "stores", strategy.Stores, "strategy", req.Strategy)
 	}
 	return config, nil
 }

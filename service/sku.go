@@ -1,7 +1,6 @@
 package service
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -17,17 +16,14 @@ type SKU string
 func ParseSKU(s string) (SKU, error) {
 	switch {
 	case s == "":
-		return "", &InvalidError{"sku", "must not be empty"}
+		return "", Invalid("sku", "empty")
 	case len(s) > MaxSKU:
-		return "", &InvalidError{"sku", fmt.Sprintf("must have at most %d characters, has %d", MaxSKU, len(s))}
+		return "", Invalid("sku", "characters", "most", MaxSKU, "has", len(s))
 	case s == "." || s == "..":
-		return "", &InvalidError{"sku", "must not be " + s + ": that is a step in a path"}
+		return "", Invalid("sku", "path", "step", s)
 	}
 	if i := strings.IndexFunc(s, foreign); i >= 0 {
-		return "", &InvalidError{
-			"sku",
-			fmt.Sprintf("must consist of A-Z a-z 0-9 . _ : -, but character %d is another", i+1),
-		}
+		return "", Invalid("sku", "alphabet", "at", i+1)
 	}
 	return SKU(s), nil
 }

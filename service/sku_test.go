@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/stock/lock"
 	"example.com/stock/service"
 )
 
@@ -20,30 +21,31 @@ func TestParseSKU(t *testing.T) {
 		}
 	}
 	for bad, why := range map[string]string{
-		".":                                     "path",
-		"..":                                    "path",
-		"":                                      "must not be empty",
-		strings.Repeat("x", service.MaxSKU+1):   "must have at most 64 characters, has 65",
-		"a b":                                   "character 2",
-		" a":                                    "character 1",
-		"a\n":                                   "character 2",
-		"a{b}":                                  "character 2", // a hash tag of Redis Cluster
-		"a/b":                                   "character 2", // a path of ZooKeeper
-		"a\x00":                                 "character 2",
-		"a%":                                    "character 2",
-		"a'":                                    "character 2",
-		"naïve":                                 "character 3",
-		"库存":                                    "character 1",
-		"a\xff":                                 "character 2", // no UTF-8
-		"a@":                                    "character 2", // the neighbours of the ranges
-		"a[":                                    "character 2",
-		"a`":                                    "character 2",
-		"a;":                                    "character 2",
-		strings.Repeat("é", service.MaxSKU/2+1): "at most 64",
+		".":                                     "path (step=.)",
+		"..":                                    "path (step=..)",
+		"":                                      "empty",
+		strings.Repeat("x", service.MaxSKU+1):   "characters (most=64, has=65)",
+		"a b":                                   "alphabet (at=2)",
+		" a":                                    "alphabet (at=1)",
+		"a\n":                                   "alphabet (at=2)",
+		"a{b}":                                  "alphabet (at=2)", // a hash tag of Redis Cluster
+		"a/b":                                   "alphabet (at=2)", // a path of ZooKeeper
+		"a\x00":                                 "alphabet (at=2)",
+		"a%":                                    "alphabet (at=2)",
+		"a'":                                    "alphabet (at=2)",
+		"naïve":                                 "alphabet (at=3)",
+		"库存":                                    "alphabet (at=1)",
+		"a\xff":                                 "alphabet (at=2)", // no UTF-8
+		"a@":                                    "alphabet (at=2)", // the neighbours of the ranges
+		"a[":                                    "alphabet (at=2)",
+		"a`":                                    "alphabet (at=2)",
+		"a;":                                    "alphabet (at=2)",
+		strings.Repeat("é", service.MaxSKU/2+1): "characters (most=64, has=66)",
 	} {
 		sku, err := service.ParseSKU(bad)
 		var invalid *service.InvalidError
-		if sku != "" || !errors.As(err, &invalid) || invalid.Field != "sku" || !strings.Contains(invalid.Reason, why) {
+		if sku != "" || !errors.As(err, &invalid) || invalid.Field != "sku" ||
+			lock.Coded(invalid.Reason, invalid.Values) != why {
 			t.Errorf("ParseSKU(%q) = %q, %v; want an InvalidError of sku with %q", bad, sku, err, why)
 		}
 	}

@@ -45,7 +45,7 @@ func (e *ImpairedError) Error() string { return e.Reason }
 // New returns a Backend that is down until check has passed once. If the error of check is a lock.DownError it is shown
 // as it is. Of other errors only a summary is shown, because they may contain addresses and passwords.
 func New(name string, check func(context.Context) error) *Backend {
-	b := &Backend{name: name, check: check, down: &lock.DownError{Server: name, Reason: "not asked yet"}}
+	b := &Backend{name: name, check: check, down: lock.NewDown(name, "not-asked-yet")}
 	b.up, b.end = context.WithCancelCause(context.Background())
 	b.end(b.down)
 	return b
@@ -167,9 +167,9 @@ func (b *Backend) reason(err error, late bool) error {
 	case errors.As(err, &told):
 		return told
 	case late:
-		return &lock.DownError{Server: b.name, Reason: "no answer within " + Timeout.String()}
+		return lock.NewDown(b.name, "no-answer", "limit", Timeout.String())
 	default:
-		return &lock.DownError{Server: b.name, Reason: "cannot be reached"}
+		return lock.NewDown(b.name, "unreachable")
 	}
 }
 

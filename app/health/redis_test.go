@@ -50,7 +50,7 @@ func TestARedisThatStandsStill(t *testing.T) {
 		t.Errorf("a server that stands still answered after %v", took)
 	}
 	probe(lock.ErrDown, true)
-	down(t, b, "no answer within 800ms")
+	down(t, b, "no-answer (limit=800ms)")
 	if err := server.Resume(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,5 +59,5 @@ func TestARedisThatStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	probe(lock.ErrDown, true)
-	down(t, b, "cannot be reached")
+	down(t, b, "unreachable")
 }

@@ -26,7 +26,7 @@ func archiveCommand(v voice) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:  "archive --before DATE",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Before, err = parseBefore(before); err != nil {
 				return err

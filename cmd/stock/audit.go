@@ -23,7 +23,7 @@ func auditCommand(v voice) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:  "audit SKU...",
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeast(1),
 		RunE: func(cmd *cobra.Command, skus []string) error {
 			a := auditor{v, strings.TrimRight(address, "/"), &http.Client{Timeout: 30 * time.Second}}
 			err := a.run(cmd.Context(), cmd.OutOrStdout(), skus, asJSON)

@@ -23,7 +23,7 @@ func classCommand(v voice) *cobra.Command {
 	l := lesson{voice: v}
 	cmd := &cobra.Command{
 		Use:  "class",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			if err := l.check(); err != nil {

@@ -9,7 +9,7 @@ import (
 func configCommand(v voice) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "config",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags())
 			if err == nil {

@@ -40,7 +40,7 @@ func demoCommand(v voice) *cobra.Command {
 	d := demo{voice: v}
 	cmd := &cobra.Command{
 		Use:  "demo",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			d.out, d.err = cmd.OutOrStdout(), cmd.ErrOrStderr()

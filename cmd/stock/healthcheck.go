@@ -30,7 +30,7 @@ func healthcheckCommand() *cobra.Command {
 	var r readiness
 	cmd := &cobra.Command{
 		Use:  "healthcheck",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := url.ParseRequestURI(r.url); err != nil {
 				return fmt.Errorf("--url: %w", err)

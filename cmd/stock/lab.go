@@ -34,7 +34,7 @@ func labCommand(v voice) *cobra.Command {
 func labListCommand(v voice) *cobra.Command {
 	var group string
 	cmd := &cobra.Command{
-		Use: "list", Args: cobra.NoArgs,
+		Use: "list", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var t table
 			scenarios, err := scenario.All()
@@ -172,7 +172,7 @@ func labMatrixCommand(v voice) *cobra.Command {
 	m := labMatrix{voice: v}
 	cmd := &cobra.Command{
 		Use:  "matrix FILE",
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := readReport(args[0])
 			if err != nil {
@@ -288,7 +288,7 @@ func labSoakCommand(v voice) *cobra.Command {
 	r := soakRun{voice: v}
 	cmd := &cobra.Command{
 		Use:  "soak",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			r.out, r.err = cmd.OutOrStdout(), cmd.ErrOrStderr()

@@ -27,7 +27,7 @@ func loadCommand(v voice) *cobra.Command {
 	f.out.voice = v
 	cmd := &cobra.Command{
 		Use:  "load --strategy NAME[,NAME...]|all",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := f.read(cmd.Flags())
 			if err == nil && f.scenario == checkoutScenario {

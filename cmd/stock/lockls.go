@@ -210,7 +210,7 @@ func lockEvictCommand(v voice) *cobra.Command {
 	var url, token string
 	cmd := &cobra.Command{
 		Use:  "evict <strategy> <key>",
-		Args: cobra.ExactArgs(2),
+		Args: exactly(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if token == "" {
 				token = os.Getenv("STOCK_ADMIN_TOKEN")

@@ -35,7 +35,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which a newcomer needs them
 	v := language(os.Args[1:], os.Getenv)
-	err := rootCommand(v).ExecuteContext(ctx)
+	err := execute(ctx, rootCommand(v), os.Args[1:])
 	var status exitError
 	switch {
 	case err == nil:
@@ -50,15 +50,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-// An exitError ends the program with its own exit status. err is nil if everything was printed.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e exitError) Error() string { return fmt.Sprintf("exit status %d: %v", e.code, e.err) }
-func (e exitError) Unwrap() error { return e.err }
 
 func rootCommand(v voice) *cobra.Command {
 	root := &cobra.Command{

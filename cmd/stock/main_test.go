@@ -240,8 +240,7 @@ func run(ctx context.Context, args ...string) (stdout, stderr string, err error)
 	var out, errs bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&errs)
-	root.SetArgs(args)
-	err = root.ExecuteContext(ctx)
+	err = execute(ctx, root, args)
 	return out.String(), errs.String(), err
 }
 

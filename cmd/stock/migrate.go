@@ -15,7 +15,7 @@ func migrateCommand(v voice) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate",
 		// With a RunE of its own, the command refuses an unknown verb. Without, it would show its help and exit with 0.
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
@@ -29,7 +29,7 @@ func migrateCommand(v voice) *cobra.Command {
 // migrateVerb returns a subcommand that prints the result of do.
 func migrateVerb(use string, do func(context.Context, *app.Migrator) (string, error)) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Args: cobra.NoArgs,
+		Use: use, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags())
 			if err != nil {

@@ -21,7 +21,7 @@ func newCommand(v voice) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:  "new DIR --module PATH",
-		Args: cobra.ExactArgs(1),
+		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
 			if err := starter.New(dir, c); err != nil {

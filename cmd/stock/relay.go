@@ -17,7 +17,7 @@ import (
 func relayCommand(v voice) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "relay",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags())
 			if err != nil {
@@ -33,7 +33,7 @@ func relayCommand(v voice) *cobra.Command {
 		},
 	}
 	app.AddFlags(cmd.Flags())
-	cmd.AddCommand(relayVerb("dead", cobra.NoArgs, v.listDead), relayRetry(v), relaySkip(v))
+	cmd.AddCommand(relayVerb("dead", noArgs, v.listDead), relayRetry(v), relaySkip(v))
 	return cmd
 }
 
@@ -62,7 +62,7 @@ func relayRetry(v voice) *cobra.Command {
 }
 
 func relaySkip(v voice) *cobra.Command {
-	return relayVerb("skip SKU/NUMBER", cobra.ExactArgs(1),
+	return relayVerb("skip SKU/NUMBER", exactly(1),
 		func(ctx context.Context, dead *app.DeadLetters, out io.Writer, names []string) error {
 			err := dead.Skip(ctx, names[0])
 			if err == nil {

@@ -12,7 +12,7 @@ import (
 func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "serve",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags())
 			if err != nil {

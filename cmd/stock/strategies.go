@@ -16,7 +16,7 @@ func strategiesCommand(v voice) *cobra.Command {
 	var markdown, short bool
 	cmd := &cobra.Command{
 		Use:  "strategies",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if short && !markdown {
 				return failure("wrong.short")

@@ -36,7 +36,7 @@ func verdictCommand(v voice) *cobra.Command {
 	f := verdictFlags{voice: v}
 	cmd := &cobra.Command{
 		Use:  "verdict [--set N | --from FILE | --accepted N]",
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
 			err := f.run(cmd.Context(), cmd.Flags(), cmd.InOrStdin(), cmd.OutOrStdout())

@@ -15,23 +15,20 @@ var textFiles embed.FS
 
 var phrases = words.NewPhrasebook(textFiles, "text")
 
-// foreign is what cobra and others say in English.
-var foreign = phrases.Foreign("foreign")
-
 // A voice says the texts of the commands in one language.
 type voice string
 
 func (v voice) say(key string, pairs ...any) string {
 	for i := 1; i < len(pairs); i += 2 {
 		if err, is := pairs[i].(error); is {
-			pairs[i] = foreign.Of(err)
+			pairs[i] = words.Of(err, told)
 		}
 	}
 	return phrases.Say(key, pairs...).In(string(v))
 }
 
-// message says an error, also one that was made where only English is known.
-func (v voice) message(err error) string { return v.in(foreign.Of(err)) }
+// message says an error, also one that was made where no language is known.
+func (v voice) message(err error) string { return v.in(words.Of(err, told)) }
 
 // in says a text of another package.
 func (v voice) in(t words.Text) string { return t.In(string(v)) }

@@ -1,9 +1,19 @@
 package text
 
-import "example.com/stock/internal/words"
+import (
+	"maps"
 
-var said = book.Foreign("")
+	"example.com/stock/internal/words"
+)
 
-// Said returns the title or the detail of a problem in both languages. One that the catalogue does not have is the same
-// in both.
-func Said(english string) words.Text { return said.Text(english) }
+// Said returns the title or the detail of a problem in both languages, of which a client's records have the English.
+// name is the last part of the problem's type. A text that is none of that problem is the same in both.
+func Said(name, english string) words.Text {
+	texts, err := book.Texts()
+	if err != nil {
+		return words.Same(english)
+	}
+	reasons := texts.Under("reason")
+	maps.Copy(reasons, texts.Under("down"))
+	return texts.Under(name).Read(english, reasons)
+}

@@ -80,14 +80,13 @@ const (
 type Meaning struct {
 	Number  uint16
 	Outcome Outcome
-	// Reason says why the server cannot serve, in words without names and addresses, and if that is known how to mend
-	// it. It is empty if the server can serve others.
+	// Reason is why the server cannot serve, a code of lock.DownError. It is empty if the server can serve others.
 	Reason string
 	Full   bool   // the server has no room for more data
 	Why    string // why Outcome is what it is
 }
 
-const readOnly = "it is read-only: the address must be the master's"
+const readOnly = "read-only"
 
 // ReadOnly reports whether the server takes no writes. If it was the master before, another server may be by now, which
 // only a new connection reaches.
@@ -96,15 +95,15 @@ func (m Meaning) ReadOnly() bool { return m.Reason == readOnly }
 // Meanings returns the table of all decisions, one row for each number.
 func Meanings() []Meaning {
 	const (
-		full    = "its disk is full"
-		memory  = "it is out of memory"
-		damaged = "a table is damaged: see its log"
-		conns   = "it has too many connections: raise max_connections or lower the pools"
-		host    = "it does not let this host in"
-		denied  = "access denied: check user, password and grants"
-		ended   = "it is shutting down or an operator ended the statement"
-		late    = "it ended a statement that took longer than it allows"
-		files   = "it cannot write its files: see its log"
+		full    = "disk-full"
+		memory  = "no-memory"
+		damaged = "table-damaged"
+		conns   = "too-many-connections"
+		host    = "host-not-allowed"
+		denied  = "access-denied"
+		ended   = "shutting-down"
+		late    = "statement-too-long"
+		files   = "cannot-write-files"
 
 		row     = "a storage engine says it of a row or a page, and COMMIT touches neither"
 		begun   = "said before the statement begins, COMMIT included"
@@ -118,7 +117,7 @@ func Meanings() []Meaning {
 		{Checkread, OfStatement, "", false, "InnoDB has rolled back for a row that changed; it may be run again"},
 		{DiskFull, OfStatement, full, true, row},
 		{ErrorOnWrite, Unknown, files, false, binlog},
-		{GetErrno, Unknown, "its storage engine failed: see its log", false, engines},
+		{GetErrno, Unknown, "engine-failed", false, engines},
 		{NotKeyfile, OfStatement, damaged, false, row},
 		{OpenAsReadOnly, OfStatement, readOnly, false, "of a table that a statement would change"},
 		{OutOfMemory, Unknown, memory, false, engines},
@@ -128,23 +127,22 @@ func Meanings() []Meaning {
 		{DBAccessDenied, OfStatement, denied, false, login},
 		{AccessDenied, OfStatement, denied, false, login},
 		{
-			NodeNotReady, NotCommitted, "it is a node that has lost its Galera cluster", false,
+			NodeNotReady, NotCommitted, "lost-its-galera-cluster", false,
 			"the node refuses every statement, COMMIT included, and has rolled back what was open",
 		},
 		{BadNull, OfStatement, "", false, "of a value"},
-		{BadDB, OfStatement, "the database does not exist: create it", false, names},
+		{BadDB, OfStatement, "no-database", false, names},
 		{ServerShutdown, Unknown, ended, false, endless},
-		{BadField, OfStatement, "the schema is too old: run stock migrate up", false, names},
+		{BadField, OfStatement, "old-schema", false, names},
 		{DupEntry, OfStatement, "", false, "of a value"},
 		{
-			KillDenied, OfStatement, "the holder's connection is another database user's: " +
-				"grant CONNECTION ADMIN, or let all use one user", false, "of KILL",
+			KillDenied, OfStatement, "cannot-kill", false, "of KILL",
 		},
 		{RecordFileFull, OfStatement, full, true, row},
 		{HostBlocked, NotCommitted, host, false, login},
 		{HostNotAllowed, NotCommitted, host, false, login},
 		{TableAccess, OfStatement, denied, false, names},
-		{NoSuchTable, OfStatement, "the schema is missing: run stock migrate up", false, names},
+		{NoSuchTable, OfStatement, "no-schema", false, names},
 		{ErrorInCommit, Unknown, files, false, engines},
 		{CrashedOnUsage, OfStatement, damaged, false, row},
 		{CrashedOnRepair, OfStatement, damaged, false, row},
@@ -154,17 +152,17 @@ func Meanings() []Meaning {
 			"of a row; a COMMIT that waits for FLUSH TABLES WITH READ LOCK is rolled back",
 		},
 		{
-			LockTableFull, OfStatement, "it has no room for more row locks: raise innodb_buffer_pool_size", false,
+			LockTableFull, OfStatement, "no-room-for-locks", false,
 			"InnoDB has rolled the transaction back",
 		},
-		{ReadLocked, NotCommitted, "an operator has locked its tables", false, begun},
+		{ReadLocked, NotCommitted, "tables-locked", false, begun},
 		{Deadlock, NotCommitted, "", false, "rolled back by InnoDB, or at COMMIT by another node of a Galera cluster"},
 		{UserLimit, OfStatement, conns, false, begun},
 		{OptionPrevents, NotCommitted, readOnly, false, begun},
 		{Interrupted, Unknown, ended, false, endless},
 		{BadValue, OfStatement, "", false, "of a value"},
 		{BinlogImpossible, Unknown, files, false, binlog},
-		{TooManyTrxs, OfStatement, "it has too many transactions", false, "of the first row that is written"},
+		{TooManyTrxs, OfStatement, "too-many-transactions", false, "of the first row that is written"},
 		{IndexCorrupt, OfStatement, damaged, false, row},
 		{ReadOnlyTx, NotCommitted, readOnly, false, begun},
 		{ReadOnlyMode, NotCommitted, readOnly, false, begun},
@@ -173,7 +171,7 @@ func Meanings() []Meaning {
 		{Killed, Unknown, ended, false, endless},
 		{StatementTime, Unknown, late, false, endless},
 		{ExecutionTime, OfStatement, late, false, "of a SELECT alone"},
-		{HookFailed, Unknown, "a plugin of it failed: see its log", false, "the plugin may run behind the commit"},
+		{HookFailed, Unknown, "plugin-failed", false, "the plugin may run behind the commit"},
 		{RolledBack, NotCommitted, "", false, "says so itself"},
 		{LockNowait, OfStatement, "", false, "of a row"},
 		{CheckViolated, OfStatement, "", false, "of a value"},

@@ -23,7 +23,7 @@ const (
 type Meaning struct {
 	Word    string // by which the reply is known
 	Outcome Outcome
-	Reason  string // why the server cannot serve, in words without names and addresses
+	Reason  string // why the server cannot serve, a code of lock.DownError
 	Full    bool   // the server has no room for more data
 	Why     string // why Outcome is what it is
 }
@@ -31,40 +31,40 @@ type Meaning struct {
 // Meanings returns the table of all decisions. The first row whose Word is in a reply counts.
 func Meanings() []Meaning {
 	const (
-		moving  = "its cluster is moving slots"
+		moving  = "moving-slots"
 		before  = "Redis checks it before it runs a command, and in a script before its first write"
 		command = "Redis checks it before it runs a command"
 		cluster = "the node does not run what belongs to other nodes"
 		script  = "Redis checks each command of a script, and does not undo those before the refused one"
-		rights  = "the user lacks a permission"
+		rights  = "no-permission"
 	)
 	return []Meaning{
 		{"executing the script", Unknown, rights, false, script}, // until 7.0
 		{"ACL failure in script", Unknown, rights, false, script},
 		{
-			"READONLY", Refused, "it is a read-only replica; point redis.addrs at the master, or use redis.master_name",
+			"READONLY", Refused, "read-only-replica",
 			false, before,
 		},
-		{"OOM", Refused, "it is out of memory: raise maxmemory", true, before},
-		{"MISCONF", Refused, "it cannot save to disk", false, before},
-		{"NOREPLICAS", Refused, "it has fewer replicas than min-replicas-to-write", false, before},
-		{"LOADING", Refused, "it is still loading its data", false, command},
-		{"MASTERDOWN", Refused, "it is a replica that has lost its master", false, command},
-		{"CROSSSLOT", Refused, "it is a node of a cluster, which cannot keep orders", false, cluster},
-		{"Hash slot not served", Refused, "its cluster does not serve the slot of this SKU", false, cluster},
-		{"CLUSTERDOWN", Refused, "its cluster is down", false, cluster},
+		{"OOM", Refused, "out-of-memory", true, before},
+		{"MISCONF", Refused, "cannot-save", false, before},
+		{"NOREPLICAS", Refused, "too-few-replicas", false, before},
+		{"LOADING", Refused, "loading", false, command},
+		{"MASTERDOWN", Refused, "lost-its-master", false, command},
+		{"CROSSSLOT", Refused, "no-orders", false, cluster},
+		{"Hash slot not served", Refused, "slot-not-served", false, cluster},
+		{"CLUSTERDOWN", Refused, "cluster-down", false, cluster},
 		{"TRYAGAIN ", Moving, moving, false, cluster},
 		{"ASK ", Moving, moving, false, cluster},
 		{"MOVED ", Moving, moving, false, cluster},
 		{
-			"killed by user", Refused, "an operator ended the script", false,
+			"killed by user", Refused, "script-ended", false,
 			"Redis ends only a script that has written nothing; of another it answers the operator UNKILLABLE",
 		},
-		{"BUSY ", Refused, "it is busy with a script", false, "of the command that comes while another's script runs"},
-		{"NOAUTH", Refused, "it wants a password", false, command},
-		{"WRONGPASS", Refused, "it refused the password", false, command},
+		{"BUSY ", Refused, "busy-with-a-script", false, "of the command that comes while another's script runs"},
+		{"NOAUTH", Refused, "wants-a-password", false, command},
+		{"WRONGPASS", Refused, "wrong-password", false, command},
 		{"NOPERM", Refused, rights, false, command},
-		{"max number of clients", Refused, "it has too many clients: raise maxclients", false, command},
+		{"max number of clients", Refused, "too-many-clients", false, command},
 	}
 }
 

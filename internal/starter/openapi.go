@@ -18,7 +18,11 @@ const (
 	problems = "handler/table.go"
 )
 
-var kinds = regexp.MustCompile(`kind\{"(\w+)"`)
+// kinds matches the kinds of problems in the table, with the error of package service that is answered so.
+// ofStrategies is where those of sales by a strategy are, which the new service does not have.
+var kinds = regexp.MustCompile(`(?:service\.(Err\w+),[^{}]*)?kind\{"(\w+)"`)
+
+const ofStrategies = "service/errors_strategy.go"
 
 // openAPI returns this project's document without what the new service does not serve: the strategies, the locks, the
 // lab, the problems that are not in its table, and what only these refer to.
@@ -64,8 +68,14 @@ func (c Choice) openAPI(table string) ([]byte, error) {
 	schemas := object(d, "components", "schemas")
 	object(schemas, "Stock", "properties", "store")["enum"] = c.Stores
 	types := []string{"/problems/bad_gateway"} // of nginx
+	strategies, err := stock.Source.ReadFile(ofStrategies)
+	if err != nil {
+		return nil, err
+	}
 	for _, kind := range kinds.FindAllStringSubmatch(table, -1) {
-		types = append(types, "/problems/"+kind[1])
+		if kind[1] == "" || !bytes.Contains(strategies, []byte("\t"+kind[1]+" ")) {
+			types = append(types, "/problems/"+kind[2])
+		}
 	}
 	slices.Sort(types)
 	object(schemas, "Problem", "properties", "type")["enum"] = slices.Compact(types)

@@ -250,7 +250,7 @@ func (c Choice) files() (map[string][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			made[name] = c.rename(name, text)
+			made[strings.Replace(name, "cmd/stock/", "cmd/"+c.name()+"/", 1)] = c.rename(name, text)
 		}
 		for from, to := range r.Write {
 			text, err := c.fill(from)
@@ -298,12 +298,20 @@ func manifest(text []byte) (rules []rule, err error) {
 	return rules, nil
 }
 
-// taken returns the files that the patterns mean. Each pattern must mean one at least.
+// taken returns the files that the patterns mean: a folder, with "/" at its end, means its files without tests. Each
+// pattern must mean one at least.
 func taken(patterns []string) ([]string, error) {
 	found := make(map[string]bool)
 	for _, pattern := range patterns {
 		pattern, out := strings.CutPrefix(pattern, "!")
+		folder := strings.HasSuffix(pattern, "/")
+		if folder {
+			pattern += "*.*"
+		}
 		names, err := fs.Glob(stock.Source, pattern)
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return folder && strings.HasSuffix(name, "_test.go")
+		})
 		if err != nil || len(names) == 0 {
 			return nil, errors.Join(fmt.Errorf("manifest.yaml: there is no %s", pattern), err)
 		}
@@ -324,7 +332,7 @@ func (c Choice) rename(name string, text []byte) []byte {
 	default:
 		return text
 	case ".yaml":
-		return bytes.ReplaceAll(text, []byte("STOCK_"), []byte(c.env()))
+		return commands.ReplaceAll(bytes.ReplaceAll(text, []byte("STOCK_"), []byte(c.env())), []byte(c.name()+" $1"))
 	case ".go":
 	}
 	text = bytes.ReplaceAll(text, []byte(`"`+ourModule+`/`), []byte(`"`+c.Module+`/`))
@@ -351,6 +359,7 @@ func (c Choice) fill(name string) ([]byte, error) {
 	features := c.features()
 	t, err := template.New(name).Delims("«", "»").Option("missingkey=error").Funcs(template.FuncMap{
 		"if_":  func(feature string) bool { return features[feature] },
+		"from": c.from,
 		"join": func(list []string, with string) string { return strings.Join(list, with) },
 		"quote": func(list []string) string {
 			quoted := make([]string, len(list))
@@ -375,6 +384,35 @@ func (c Choice) fill(name string) ([]byte, error) {
 		return out.Bytes(), nil
 	}
 	return format.Source(out.Bytes()) // a choice leaves columns of another width
+}
+
+// from returns what a catalogue of this project has below a key, with the key; or some of it, without.
+func (c Choice) from(name, key string, only ...string) (string, error) {
+	text, err := stock.Source.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	var kept []string
+	inside, wanted := false, false
+	for line := range strings.Lines(string(c.rename(name, text))) {
+		switch entry, _, isKey := strings.Cut(line, ":"); {
+		case line == "\n":
+		case line[0] == '#':
+			wanted = false
+		case line[0] != ' ':
+			inside = isKey && entry == key
+			wanted = inside && len(only) == 0
+		case inside && len(only) > 0 && line[2] != ' ':
+			wanted = slices.Contains(only, strings.TrimSpace(entry))
+		}
+		if wanted {
+			kept = append(kept, line)
+		}
+	}
+	if len(kept) < max(1, len(only)) {
+		return "", fmt.Errorf("%s has not all of %s %v", name, key, only)
+	}
+	return strings.TrimRight(strings.Join(kept, ""), "\n"), nil
 }
 
 // record says what the service was made from: the version, the choices, and a digest of each file as it was written.

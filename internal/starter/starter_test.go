@@ -18,7 +18,6 @@ import (
 	"example.com/stock/internal/starter"
 	"example.com/stock/internal/words"
 	"example.com/stock/internal/words/wordstest"
-	"example.com/stock/service/order"
 )
 
 func choice() starter.Choice {
@@ -180,7 +179,7 @@ func TestNames(t *testing.T) {
 		"cmd/my-shop/main.go":    `"github.com/acme/my-shop/v2/app"`,
 		"app/settings.go":        `envPrefix = "MY_SHOP_"`,
 		"app/metrics/metrics.go": `Namespace: "my_shop"`,
-		"repo/migrate.go":        "run my-shop migrate up",
+		"handler/text/en.yaml":   "run my-shop migrate up",
 		"docker-compose.yml":     "MY_SHOP_MYSQL_DSN: my_shop:",
 		"README.md":              "`stock new` (test)",
 		"handler/table.go":       `"github.com/acme/my-shop/v2/service/order"`,
@@ -261,18 +260,25 @@ func TestFindingsOfAnAudit(t *testing.T) {
 	if err := commands.Check(); err != nil {
 		t.Error(err)
 	}
-	findings := commands.Foreign("finding")
-	level := order.Level{Received: 5, Available: 4, Reserved: 3, Sold: -2, Number: 7}
-	for kind, zh := range map[string]string{
-		order.OtherSKU:  "第 7 条流水属于 pen",
-		order.Gap:       "第 7 条流水之后是第 9 条",
-		order.Law:       "第 7 条流水之后，入库不等于可卖 + 已预留 + 已售，或其中有负数：入库 5、可卖 4、已预留 3、已售 -2",
-		order.CounterOf: "计数里入库不等于可卖 + 已预留 + 已售，或其中有负数：入库 5、可卖 4、已预留 3、已售 -2",
-		order.SumOf:     "各条流水合计为入库 5、可卖 4、已预留 3、已售 -2，编号 7",
+	level := commands.Say("audit.level", "received", 5, "available", 4, "reserved", 3, "sold", -2)
+	for _, row := range []struct {
+		kind, zh string
+		with     []any
+	}{
+		{"other-sku", "第 7 条流水属于 pen", []any{"number", 7, "other", "pen"}},
+		{"gap", "第 7 条流水之后是第 9 条", []any{"number", 7, "next", 9}},
+		{
+			"law", "第 7 条流水之后，入库不等于可卖 + 已预留 + 已售，或其中有负数：入库 5、可卖 4、已预留 3、已售 -2",
+			[]any{"number", 7, "level", level},
+		},
+		{
+			"counters", "计数里入库不等于可卖 + 已预留 + 已售，或其中有负数：入库 5、可卖 4、已预留 3、已售 -2",
+			[]any{"level", level},
+		},
+		{"sum", "各条流水合计为入库 5、可卖 4、已预留 3、已售 -2，编号 7", []any{"level", level, "number", 7}},
 	} {
-		i := order.Imbalance{Kind: kind, Number: 7, Next: 9, Other: "pen", Level: level}
-		if said := findings.Text(i.String()); said.ZH != zh {
-			t.Errorf("%s: %q and %q, want %q", kind, said.EN, said.ZH, zh)
+		if said := commands.Say("audit."+row.kind, row.with...); said.ZH != row.zh {
+			t.Errorf("%s: %q and %q, want %q", row.kind, said.EN, said.ZH, row.zh)
 		}
 	}
 }
@@ -290,9 +296,9 @@ func TestTheDocumentIsOfWhatIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var routes, operations []string
-	route := regexp.MustCompile(`(?:e\.([A-Z]+)\(|(get)\(e, )"(/[^"]+)"`)
+	route := regexp.MustCompile(`(?:e\.([A-Z]+)\(|(Get)\(e, )"(/[^"]+)"`)
 	parameter := regexp.MustCompile(`:(\w+)`)
-	for _, name := range []string{"handler/handler.go", "handler/orders.go"} {
+	for _, name := range []string{"handler/handler.go", "handler/orders/orders.go"} {
 		for _, m := range route.FindAllStringSubmatch(read(name), -1) {
 			routes = append(routes, strings.ToUpper(m[1]+m[2])+" "+parameter.ReplaceAllString(m[3], "{$1}"))
 		}

@@ -45,7 +45,7 @@ type RunEvent struct {
 	On     bool       `json:"on,omitempty"`     // pause: every sale stops at each point; voting: votes are taken; rate
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
 	Crowd  int        `json:"crowd,omitempty"`  // crowd: students that have joined
-	Words  []string   `json:"words,omitempty"`  // note: a key of words.json and what to fill in
+	Words  []string   `json:"words,omitempty"`  // note: the key of a text and what to fill in
 
 	// of a load that is played
 	counted bool              // stock: it was counted from the replies so far

@@ -24,7 +24,7 @@ func ReadLoad(r io.Reader) (*Recording, error) {
 		return nil, err
 	}
 	if len(h.Records) == 0 {
-		return nil, errors.New("the history has no request")
+		return nil, phrases.Error("no_request")
 	}
 	return recordLoad(h), nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -56,7 +55,7 @@ func ReadLab(r io.Reader) (*LabRun, error) {
 		})
 	}
 	if len(run.cells) == 0 {
-		return nil, errors.New("the run of the lab has no case of which anything was recorded")
+		return nil, phrases.Error("no_case")
 	}
 	return run, nil
 }

@@ -1,17 +1,33 @@
 package class
 
 import (
+	"embed"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"net/http"
-	"strconv"
-	"strings"
-	"sync"
 
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 )
+
+//go:embed text
+var textFiles embed.FS
+
+// phrases has the texts of the pages, and those that the wall answers with.
+var phrases = words.NewPhrasebook(textFiles, "text")
+
+// wordsJSON is what the pages read the texts from: by key, in both languages.
+func wordsJSON() ([]byte, error) {
+	texts, err := phrases.Texts()
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]any, len(texts))
+	for key, text := range texts {
+		all[key] = both(text)
+	}
+	return json.Marshal(all)
+}
 
 // An InputError says what of a request to the wall is wrong, in both languages.
 type InputError struct {
@@ -25,11 +41,11 @@ func (e *InputError) Error() string { return e.Field + ": " + e.said.EN }
 func (e *InputError) Said() words.Text { return e.said }
 
 // wrong returns an InputError with the text reason_ and the reason, and with what is to be filled in as name, value.
-func wrong(field, reason string, pairs ...string) *InputError {
+func wrong(field, reason string, pairs ...any) *InputError {
 	return &InputError{field, reasonText(reason, pairs...)}
 }
 
-// Labels of numbers that have limits, in words.json.
+// Labels of numbers that have limits, in the catalogue.
 var labels = map[string]string{
 	"stock": "units", "requests": "requests", "think_ms": "think", "rate": "rate", "seconds": "lasts",
 }
@@ -39,42 +55,14 @@ func within(field string, value, least, most int) error {
 	if value >= least && value <= most {
 		return nil
 	}
-	what := pageTexts()[labels[field]]
-	limits := reasonText("limits", "least", strconv.Itoa(least), "most", strconv.Itoa(most))
-	return &InputError{field, words.Join([]words.Text{what, limits}, words.Text{EN: ": ", ZH: "："})}
+	limits := reasonText("limits", "least", least, "most", most)
+	said := words.Join([]words.Text{phrases.Say(labels[field]), limits}, words.Text{EN: ": ", ZH: "："})
+	return &InputError{field, said}
 }
 
-// reasonText returns a reason with its values filled in. One that has no text is shown as its name, which a test finds.
-func reasonText(reason string, pairs ...string) words.Text {
-	text, ok := pageTexts()["reason_"+reason]
-	if !ok {
-		return words.Same(reason)
-	}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		hole := "{" + pairs[i] + "}"
-		text.EN, text.ZH = strings.ReplaceAll(text.EN, hole, pairs[i+1]), strings.ReplaceAll(text.ZH, hole, pairs[i+1])
-	}
-	return text
+func reasonText(reason string, pairs ...any) words.Text {
+	return phrases.Say("reason_"+reason, pairs...)
 }
-
-// pageTexts are those texts of the pages that have one form in English.
-var pageTexts = sync.OnceValue(func() map[string]words.Text {
-	var all map[string]struct {
-		EN any
-		ZH string
-	}
-	texts := make(map[string]words.Text)
-	content, err := fs.ReadFile(pageFiles(), "words.json")
-	if err != nil || json.Unmarshal(content, &all) != nil {
-		return texts // a test reads the file, too, and says what is wrong
-	}
-	for key, t := range all {
-		if english, ok := t.EN.(string); ok {
-			texts[key] = words.Text{EN: english, ZH: t.ZH}
-		}
-	}
-	return texts
-})
 
 // refuse answers with a code, and what it means in both languages: the page knows its reader's.
 func refuse(w http.ResponseWriter, status int, code string) {

@@ -77,8 +77,12 @@ func TestReasonsHaveTexts(t *testing.T) {
 			return true
 		})
 	}
+	texts, err := phrases.Texts()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, reason := range slices.Sorted(maps.Keys(found)) {
-		text, ok := pageTexts()["reason_"+reason]
+		text, ok := texts["reason_"+reason]
 		if !ok || !chinese.MatchString(text.ZH) || text.EN == "" {
 			t.Errorf("%s: %q", reason, text)
 		}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"io/fs"
 	"net/http"
 	"regexp"
 	"slices"
@@ -101,7 +100,7 @@ func ReadRecording(r io.Reader) (*Recording, error) {
 		return nil, err
 	}
 	if !began {
-		return nil, errors.New(`no line has kind "run": this is no recording of a class`)
+		return nil, phrases.Error("no_recording")
 	}
 	return record(events), nil
 }
@@ -227,7 +226,7 @@ func (o oneFile) write(w io.Writer) error {
 		if text, ok := o.more[name]; ok {
 			return text
 		}
-		text, err := fs.ReadFile(pageFiles(), name)
+		text, err := pageFile(name)
 		failed = errors.Join(failed, err)
 		return string(text)
 	}

@@ -8,7 +8,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A scene is a run with a course: what happens when. Its title, and what it shows, are in words.json under its name.
+// A scene is a run with a course: what happens when. Its title, and what it shows, are texts under its name.
 type scene struct {
 	name, key string
 	plan      RunPlan
@@ -140,7 +140,7 @@ func (c *Class) stopScene() {
 	scene.stop()
 }
 
-// say shows what happens now: a key of words.json, with what is to be filled in as name, value.
+// say shows what happens now: the key of a text, with what is to be filled in as name, value.
 func (p *play) say(words ...string) {
 	p.note(RunEvent{Kind: note, Run: p.run, Words: words})
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -169,7 +168,7 @@ func (s *school) seat(who *student, id string) (taken int, refusal *InputError) 
 	case len(s.students) >= maxStudents:
 		return 0, wrong("full", "full")
 	case beside >= maxSeats:
-		return 0, wrong("seats", "seats", "most", strconv.Itoa(maxSeats))
+		return 0, wrong("seats", "seats", "most", maxSeats)
 	}
 	who.number = len(s.students) + 1
 	s.students[id] = who

@@ -15,9 +15,24 @@ import (
 //go:embed page
 var pages embed.FS
 
-// asset serves one embedded file.
+// asset serves a part of a page.
 func asset(name string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, pageFiles(), name) }
+	return func(w http.ResponseWriter, r *http.Request) {
+		content, err := pageFile(name)
+		if err != nil {
+			refuse(w, http.StatusInternalServerError, "failed")
+			return
+		}
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+	}
+}
+
+// pageFile returns an embedded file, or the texts of the pages.
+func pageFile(name string) ([]byte, error) {
+	if name == "words.json" {
+		return wordsJSON()
+	}
+	return fs.ReadFile(pageFiles(), name)
 }
 
 func pageFiles() fs.FS {

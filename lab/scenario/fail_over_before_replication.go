@@ -165,7 +165,7 @@ func unacknowledged(beds []*lab.Testbed) []lab.Observation {
 	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 		reply := b.Sell(apps[0], "A", lab.Request{})
 		b.Evidence(lab.Answer, reply.Problem, "was-told-why", "problem", reply.Problem,
-			"error", loadtest.ErrorText(reply.Error))
+			"error", loadtest.ErrorText(reply.Problem, reply.Error))
 		b.Judge()
 		b.Require(reply.Problem == "backend_down", "A is refused")
 		return lab.Refuses.Seen()

@@ -76,7 +76,7 @@ func acknowledgedInVain(beds []*lab.Testbed) []lab.Observation {
 		case b.Case.Variant == bothOfTwo:
 			reply := b.Sell(apps[b][0], "A", lab.Request{})
 			b.Evidence(lab.Answer, reply.Problem, "was-told-why", "problem", reply.Problem,
-				"error", loadtest.ErrorText(reply.Error))
+				"error", loadtest.ErrorText(reply.Problem, reply.Error))
 		default:
 			b.Begin(apps[b][0], "A", lateRequest(acknowledged(b.Case.Variant))).Paused(lab.BeforeWrite)
 		}

@@ -139,7 +139,7 @@ func (j *judge) settled() {
 		j.looked(CheckSettled, 1)
 		if !q.settled() {
 			j.fail(CheckSettled, "open", "op", string(q.ask.Op), "key", cmp.Or(q.ask.Key, q.ask.Ref),
-				"why", loadtest.ErrorText(q.last.Error))
+				"why", loadtest.ErrorText(q.last.Problem, q.last.Error))
 		}
 	}
 	if j.e.Unread.EN != "" {

@@ -21,7 +21,7 @@ func (j *judge) refusals() {
 					note = j.soon // it may not have been swept yet
 				}
 				note(CheckRefusals, "refusal", "op", string(q.ask.Op), "order", cmp.Or(q.ask.Ref, q.ask.Key),
-					"problem", r.Problem, "detail", loadtest.ErrorText(r.Error))
+					"problem", r.Problem, "detail", loadtest.ErrorText(r.Problem, r.Error))
 			}
 		}
 	}

@@ -182,7 +182,7 @@ func TestInspectWithoutTables(t *testing.T) {
 		_, evicted := lock.Evict(t.Context(), l, "k")
 		_, listed := l.(lock.Lister).Keys(t.Context())
 		for _, err := range []error{inspected, evicted, listed} {
-			if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "run stock migrate up") {
+			if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "no-schema") {
 				t.Errorf("%v, want ErrDown that names the fix", err)
 			}
 		}
@@ -368,7 +368,7 @@ func TestInspectAndEvictWithoutPrivileges(t *testing.T) {
 			}
 			return
 		}
-		if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "CONNECTION ADMIN") {
+		if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "cannot-kill") {
 			t.Errorf("evict another user: %v, want an error that names the privilege", err)
 		}
 		if h := inspect(t, other, "k").Holder; h == nil || h.Fence != foreign.Fence() {

@@ -59,11 +59,7 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	defer cancel()
 	conn, err := db.Conn(bounded)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return nil, &lock.DownError{
-			Server: "mysql",
-			Reason: "no connection within " + answerTimeout.String() +
-				": it does not answer, or the pool of the locks is too small",
-		}
+		return nil, lock.NewDown("mysql", "no-connection", "limit", answerTimeout.String())
 	}
 	return conn, err
 }
@@ -288,7 +284,7 @@ func fault(ctx context.Context, doing string, err error) error {
 	case n == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
 		// Our own time limit, which must not be reported as the caller's.
 		return fmt.Errorf("%s: %w", doing,
-			&lock.DownError{Server: "mysql", Reason: "no answer within " + answerTimeout.String()})
+			lock.NewDown("mysql", "no-answer", "limit", answerTimeout.String()))
 	case n == 0:
 		return lock.Down(doing, err)
 	}

@@ -93,7 +93,7 @@ func TestMissingTables(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		_, err := k.open(t, dsn, 0).Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 		var down *lock.DownError
-		if !errors.As(err, &down) || down.Server != "mysql" || !strings.Contains(down.Reason, "run stock migrate up") {
+		if !errors.As(err, &down) || down.Server != "mysql" || down.Reason != "no-schema" {
 			t.Errorf("err = %v, want a DownError that names the fix", err)
 		}
 		db := pool(t, dsn, 1)

@@ -171,7 +171,7 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 		case ctx.Err() != nil && refused && !s.broken:
 			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
 		case ctx.Err() != nil:
-			silent := &lock.DownError{Server: "mysql", Reason: "no answer before the wait ended"}
+			silent := lock.NewDown("mysql", "no-answer-in-time")
 			return nil, errors.Join(silent, context.Cause(ctx))
 		case s.broken:
 			return nil, fault(ctx, acquiring(key), err)
@@ -201,7 +201,7 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 	if err == nil && time.Since(sent) >= lock.Valid(p.Lease) {
 		// This process was paused, and the server has ended the connection, or will.
 		s.broken = true
-		err = &lock.DownError{Server: "mysql", Reason: "the connection was silent for longer than a lease"}
+		err = lock.NewDown("mysql", "connection-silent")
 	}
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func TestHowManyAcknowledge(t *testing.T) {
 		says  string // of a fault; empty: there is none
 		fault error
 	}{
-		{"one fewer", t.Context(), follower{n: 1}, "1 of the 2 replicas", lock.ErrDown},
+		{"one fewer", t.Context(), follower{n: 1}, "too-few-acknowledged (n=1, asked=2", lock.ErrDown},
 		{"as many", t.Context(), follower{n: 2}, "", nil},
 		{"more", t.Context(), follower{n: 3}, "", nil},
 		{"no answer", t.Context(), follower{err: broken}, "wait for the replicas of k", lock.ErrDown},

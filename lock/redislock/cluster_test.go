@@ -224,7 +224,8 @@ func acksOnACluster(t *testing.T, nodes *stack.RedisCluster) {
 	refused := func(key string) {
 		t.Helper()
 		for name, l := range acknowledged(t, c, 1, 20*time.Millisecond) {
-			if err := tryKey(t, l, key); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+			if err := tryKey(t, l, key); !errors.Is(err, lock.ErrDown) ||
+				!mentions(err, "too-few-acknowledged (n=0, asked=1") {
 				t.Errorf("%s of %s: %v, want ErrDown and how many acknowledged", key, name, err)
 			}
 			if c.Exists(t.Context(), name+":{"+key+"}").Val() != 0 {

@@ -147,7 +147,8 @@ func TestAFailOverAfterAnAcknowledgement(t *testing.T) {
 		t, "another is refused",
 		func() bool { return errors.Is(try(t, onSentinels(t, x, redislock.WatchdogOptions{})), lock.ErrHeld) },
 	)
-	if err := tryKey(t, holder, "other"); !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+	if err := tryKey(t, holder, "other"); !errors.Is(err, lock.ErrDown) ||
+		!mentions(err, "too-few-acknowledged (n=0, asked=1") {
 		t.Errorf("without a replica: %v, want ErrDown and how many acknowledged", err)
 	}
 	if err := held.Release(); err != nil {

@@ -221,9 +221,8 @@ func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
 	}
 	for value, list := range byValue {
 		if len(list)+silent >= r.quorum {
-			return state, &lock.DownError{Server: "redlock", Reason: fmt.Sprintf(
-				"%q has the key on %d of %d nodes, and %d did not answer: whether that is a majority is not known",
-				ownerOf(value), len(list), len(r.nodes), silent)}
+			return state, lock.NewDown("redlock", "majority-not-known", "who", strconv.Quote(ownerOf(value)),
+				"n", len(list), "all", len(r.nodes), "silent", silent)
 		}
 	}
 	return state, nil

@@ -214,11 +214,11 @@ func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quaranti
 // addresses. The detail has the addresses.
 type quorumError struct {
 	*lock.DownError // what errors.As finds
-	detail          string
+	detail          *lock.DownError
 }
 
-func (e *quorumError) Error() string { return e.Server + " is down: " + e.detail }
-func (e *quorumError) Unwrap() error { return e.DownError }
+func (e *quorumError) Error() string   { return e.detail.Error() }
+func (e *quorumError) Unwrap() []error { return []error{e.DownError, e.detail} }
 
 // distinct fails if two of the masters are the same server.
 func distinct(addrs []string, ids []identity) error {
@@ -228,12 +228,11 @@ func distinct(addrs []string, ids []identity) error {
 			continue // not known yet
 		}
 		if first, twice := seen[id.runID]; twice {
-			const text = "%s and %s are the same server%s: its end would be the end of both; " +
-				"list %d independent masters"
-			return &quorumError{
-				&lock.DownError{Server: "redlock", Reason: fmt.Sprintf(text, nth(first), nth(i), "", len(ids))},
-				fmt.Sprintf(text, addrs[first], addrs[i], fmt.Sprintf(" (run_id %.8s)", id.runID), len(ids)),
+			same := func(one, two string) *lock.DownError {
+				return lock.NewDown("redlock", "same-master", "one", one, "two", two, "n", len(ids))
 			}
+			run := fmt.Sprintf("%s (run_id %.8s)", addrs[i], id.runID)
+			return &quorumError{same(nth(first), nth(i)), same(addrs[first], run)}
 		}
 		seen[id.runID] = i
 	}
@@ -256,11 +255,11 @@ func checkQuorum(addrs []string, errs []error) error {
 	if good >= quorum(len(errs)) {
 		return nil
 	}
-	text := fmt.Sprintf("%d of %d nodes count, %d must: ", good, len(errs), quorum(len(errs)))
-	return &quorumError{
-		&lock.DownError{Server: "redlock", Reason: text + strings.Join(shown, "; ")},
-		text + strings.Join(logged, "; "),
+	short := func(which []string) *lock.DownError {
+		return lock.NewDown("redlock", "quorum", "good", good, "all", len(errs), "must", quorum(len(errs)),
+			"which", strings.Join(which, "; "))
 	}
+	return &quorumError{short(shown), short(logged)}
 }
 
 func quorum(nodes int) int { return nodes/2 + 1 }

@@ -154,7 +154,7 @@ func TestRedlockWantsDistinctMasters(t *testing.T) {
 	closer(t, r)
 	acquired, checked := tryKey(t, r, m.key), redislock.CheckMasters(t.Context(), clients, 0)
 	for what, err := range map[string]error{"Acquire": acquired, "CheckMasters": checked} {
-		if !errors.Is(err, lock.ErrDown) || !mentions(err, "the same server") || !mentions(err, m.servers[0].Addr) ||
+		if !errors.Is(err, lock.ErrDown) || !mentions(err, "same-master") || !mentions(err, m.servers[0].Addr) ||
 			!mentions(err, "ocalhost:") {
 			t.Errorf("%s: %v, want both addresses", what, err)
 		}
@@ -206,7 +206,7 @@ func TestCheckMasters(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if err := redislock.CheckMasters(ctx, m.observers, 0); !errors.Is(err, lock.ErrDown) ||
-		!mentions(err, "2 of 5 nodes count") {
+		!mentions(err, "quorum (good=2, all=5") {
 		t.Errorf("three that hang: %v, want ErrDown", err)
 	}
 }
@@ -453,7 +453,7 @@ func TestRedlockMajorityView(t *testing.T) {
 			[5]string{"1 a", "1 a", "", "", "-"},
 			[5]int{90, 90, 0, 0, 0},
 			"", 0, false,
-			`"a" has the key on 2 of 5 nodes, and 1 did not answer`,
+			`majority-not-known (who="a", n=2, all=5, silent=1)`,
 		},
 		{"one, and one is down", [5]string{"1 a", "", "", "", "-"}, [5]int{90, 0, 0, 0, 0}, "", 0, false, ""},
 		{
@@ -461,7 +461,7 @@ func TestRedlockMajorityView(t *testing.T) {
 			[5]string{"1 a", "1 a", "-", "-", "-"},
 			[5]int{90, 90, 0, 0, 0},
 			"", 0, false,
-			"2 of 5 nodes count, 3 must",
+			"quorum (good=2, all=5, must=3",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -525,11 +525,11 @@ func TestRedlockHidesAddresses(t *testing.T) {
 		shown []string
 	}{
 		"Acquire": {acquired, []string{
-			"2 of 5 nodes count, 3 must", "node 1 says OOM: it is out of memory",
+			"quorum (good=2, all=5, must=3", "node 1 says OOM: it is out of memory",
 			"node 2 says WRONGTYPE: it has no lock", "node 3 is not reached",
 		}},
 		"Inspect": {inspected, []string{"node 2 says WRONGTYPE", "node 4 is not reached"}},
-		"Keys":    {listed, []string{"2 of 5 nodes count", "node 5 is not reached"}},
+		"Keys":    {listed, []string{"quorum (good=2, all=5", "node 5 is not reached"}},
 		"CheckMasters": {
 			redislock.CheckMasters(t.Context(), m.observers, 0),
 			[]string{"node 3 is not reached", "node 4 is not reached", "node 5 is not reached"},

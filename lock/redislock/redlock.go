@@ -134,9 +134,8 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 	case same != nil:
 		return nil, same
 	case granted >= r.quorum:
-		return nil, &lock.DownError{Server: "redlock", Reason: fmt.Sprintf(
-			"%d of %d nodes granted the lock, but after %v of a lease of %v: nothing of it is left",
-			granted, len(r.nodes), took.Round(time.Millisecond), r.o.Lease)}
+		return nil, lock.NewDown("redlock", "lease-spent", "n", granted, "all", len(r.nodes),
+			"took", took.Round(time.Millisecond), "lease", r.o.Lease.String())
 	case short != nil && waitOver(ctx, o):
 		return nil, context.Cause(ctx) // the nodes may be up
 	case short != nil:

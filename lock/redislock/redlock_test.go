@@ -64,7 +64,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	}()
 	for _, err := range []error{<-held, tryKey(t, r, m.key)} {
 		if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) ||
-			!mentions(err, "2 of 5 nodes count, 3 must") ||
+			!mentions(err, "quorum (good=2, all=5, must=3") ||
 			!mentions(err, m.servers[4].Addr) {
 			t.Errorf("with 3 nodes down: %v, want ErrDown with the count and the addresses", err)
 		}
@@ -176,7 +176,7 @@ func TestRedlockRefusesALateMajority(t *testing.T) {
 	for _, c := range m.observers {
 		c.Do(t.Context(), "CLIENT", "PAUSE", "3000", "WRITE")
 	}
-	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "nothing of it is left") {
+	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "lease-spent") {
 		t.Errorf("err = %v, want a refusal", err)
 	}
 	if got := m.with(t); got != 0 {

@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -83,9 +82,8 @@ func (r replicas) wait(
 	case err != nil:
 		return reply, unanswered(ctx, o, "wait for the replicas of "+key, err)
 	case n < r.number:
-		return reply, &lock.DownError{Server: "redis", Reason: fmt.Sprintf(
-			"%d of the %d replicas that lock.replicas asks for acknowledged the lock within %v; "+
-				"see that they follow (INFO replication), or ask for fewer", n, r.number, r.timeout)}
+		return reply, lock.NewDown("redis", "too-few-acknowledged", "n", n, "asked", r.number,
+			"limit", r.timeout.String())
 	}
 	return reply, nil
 }

@@ -92,8 +92,8 @@ func TestTooFewAcknowledge(t *testing.T) {
 	for name, l := range acknowledged(t, c, 2, 50*time.Millisecond) {
 		if err := try(
 			t, l,
-		); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "of the 2 replicas") ||
-			!mentions(err, "lock.replicas") {
+		); !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || !mentions(err, "too-few-acknowledged") ||
+			!mentions(err, "asked=2") {
 			t.Errorf("%s with one of two replicas: %v, want ErrDown, the number and the setting", name, err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestTooFewAcknowledge(t *testing.T) {
 	for name, l := range acknowledged(t, c, 1, 50*time.Millisecond) {
 		for _, o := range []lock.Options{{}, {TryOnce: true}} {
 			if _, err := l.Acquire(t.Context(), "k", o); !errors.Is(err, lock.ErrDown) ||
-				!mentions(err, "0 of the 1 replicas") {
+				!mentions(err, "too-few-acknowledged (n=0, asked=1") {
 				t.Errorf("%s with a replica that hangs: %v, want ErrDown and the number", name, err)
 			}
 			if c.Exists(t.Context(), name+":{k}", name+":{k}:queue", name+":{k}:seen").Val() != 0 {
@@ -156,7 +156,7 @@ func TestAGrantIsAcknowledged(t *testing.T) {
 	awaitQueue(t, client(t, master), 1)
 	pause(t, replica)
 	_ = held.Release()
-	if err := <-refused; !errors.Is(err, lock.ErrDown) || !mentions(err, "0 of the 1 replicas") {
+	if err := <-refused; !errors.Is(err, lock.ErrDown) || !mentions(err, "too-few-acknowledged (n=0, asked=1") {
 		t.Errorf("granted while the replica hangs: %v, want ErrDown", err)
 	}
 	_ = acquire(t, plain, "k").Release()

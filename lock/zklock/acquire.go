@@ -111,7 +111,7 @@ func (q *acquisition) enter(ctx context.Context) (*attempt, error) {
 			return nil, q.failure(err)
 		}
 	}
-	down := &lock.DownError{Server: "zookeeper", Reason: "the session does not last"}
+	down := lock.NewDown("zookeeper", "session-does-not-last")
 	return nil, q.failure(errors.Join(down, errAgain))
 }
 
@@ -323,7 +323,7 @@ func explain(ctx context.Context, g *generation, err error) error {
 	case errors.Is(err, lock.ErrHeld):
 		return err
 	case cause != nil:
-		return errors.Join(&lock.DownError{Server: "zookeeper", Reason: "no answer before the wait ended"}, cause)
+		return errors.Join(lock.NewDown("zookeeper", "no-answer-in-time"), cause)
 	case g.s.ctx.Err() != nil:
 		return errors.Join(errNoConnection, errClosed)
 	case g.over.Err() != nil:
@@ -341,14 +341,12 @@ func explain(ctx context.Context, g *generation, err error) error {
 // clients, so it contains the configured root only. The path of the node is in the joined error.
 func (s *Session) refused(err error) error {
 	root := max(s.config.Root, "/")
-	reason := "it refuses what a lock needs"
+	down := lock.NewDown("zookeeper", "refuses")
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL):
-		reason = "it does not allow this service to lock under " + root + ": give it all permissions there and below" +
-			" (zkCli: setAcl -R " + root + " world:anyone:cdrwa), or configure another root"
+		down = lock.NewDown("zookeeper", "not-allowed", "root", root, "again", root)
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals), errors.Is(err, zk.ErrNotEmpty), errors.Is(err, errNoLock):
-		reason = "another program keeps its own nodes where the locks under " + root + " belong:" +
-			" delete them, or configure another root"
+		down = lock.NewDown("zookeeper", "foreign-nodes", "root", root)
 	}
-	return errors.Join(&lock.DownError{Server: "zookeeper", Reason: reason}, err)
+	return errors.Join(down, err)
 }

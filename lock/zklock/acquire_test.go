@@ -258,7 +258,7 @@ func TestWithoutPermission(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				fix := "setAcl -R " + root
+				fix := "not-allowed (root=" + root
 				if row.mayAcquire {
 					lease, err := l.Acquire(ctx, keyOf(t), lock.Options{})
 					must(t, err)
@@ -294,7 +294,7 @@ func TestAnEphemeralNodeWhereTheFolderBelongs(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	c := raw(t, host)
-	const fix = "delete them, or configure another root"
+	const fix = "foreign-nodes"
 	for _, k := range kinds() {
 		root := "/foreign-" + uuid.NewString()
 		if _, err := c.Create(root, nil, zk.FlagEphemeral, everyone()); err != nil {
@@ -326,7 +326,7 @@ func namesTheFix(t *testing.T, what string, err, cause error, fix string) {
 	t.Helper()
 	var down *lock.DownError
 	if !errors.As(err, &down) || !errors.Is(err, cause) || errors.Is(err, lock.ErrHeld) ||
-		!strings.Contains(down.Reason, fix) {
+		!strings.Contains(lock.Coded(down.Reason, down.Values), fix) {
 		t.Errorf("%s: %v, want a DownError that says %q, because of %v", what, err, fix, cause)
 	}
 }

@@ -36,7 +36,7 @@ var (
 	errOutage = errors.New("no connection to zookeeper")
 
 	// errNoConnection is safe to show. The reasons are in the log.
-	errNoConnection = &lock.DownError{Server: "zookeeper", Reason: "no server of the ensemble accepts our session"}
+	errNoConnection = lock.NewDown("zookeeper", "no-session")
 )
 
 // Dial makes a Session. It does not wait for a server. A server that is down is used within 2 s of its return. If the

@@ -23,12 +23,12 @@ func eachArchive(t *testing.T, test func(t *testing.T, d archived)) {
 	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()
 		d := deskOn(t, repo.NewMySQL(openMySQL(t, database(t))))
-		test(t, archived{d, d.books.(orders.Archivable)})
+		test(t, archived{d, d.ledger.(orders.Archivable)})
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		d := deskOn(t, repo.NewRedis(dialRedis(t, stacktest.Redis(t).Addr)))
-		test(t, archived{d, d.books.(orders.Archivable)})
+		test(t, archived{d, d.ledger.(orders.Archivable)})
 	})
 }
 

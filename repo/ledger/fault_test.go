@@ -335,9 +335,12 @@ func TestLedgerOutage(t *testing.T) {
 					"Movements": func(ctx context.Context) error { _, err := d.Movements(ctx, sku, 0, 1); return err },
 					"SetPolicy": func(ctx context.Context) error { return d.SetPolicy(ctx, sku, 1) },
 					"Due":       func(ctx context.Context) error { _, err := d.Due(ctx, 1); return err },
-					"Behind":    func(ctx context.Context) error { _, err := d.Behind(ctx, "", 1); return err },
+					"Behind": func(ctx context.Context) error {
+						_, err := d.outbox().Behind(ctx, "", 1)
+						return err
+					},
 					"Delivered": func(ctx context.Context) error {
-						return d.Delivered(ctx, orders.Delivered{SKU: sku}, 1)
+						return d.outbox().Delivered(ctx, orders.Delivered{SKU: sku}, 1)
 					},
 				} {
 					down(t, what, op, lock.ErrDown)

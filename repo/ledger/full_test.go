@@ -145,7 +145,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 		begin, end func(t *testing.T, c *redis.Client, dir string) error
 	}{
 		{
-			"out of memory", "maxmemory", true,
+			"out of memory", "out-of-memory", true,
 			func(t *testing.T, c *redis.Client, _ string) error {
 				return c.ConfigSet(t.Context(), "maxmemory", "1mb").Err()
 			},
@@ -154,7 +154,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			},
 		},
 		{
-			"too few replicas", "min-replicas-to-write", false,
+			"too few replicas", "too-few-replicas", false,
 			func(t *testing.T, c *redis.Client, _ string) error {
 				return c.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err()
 			},
@@ -163,7 +163,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			},
 		},
 		{
-			"a replica", "read-only replica", false,
+			"a replica", "read-only-replica", false,
 			func(t *testing.T, c *redis.Client, _ string) error {
 				return c.ReplicaOf(t.Context(), "127.0.0.1", "1").Err()
 			},
@@ -172,7 +172,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			},
 		},
 		{
-			"cannot save", "cannot save to disk", false,
+			"cannot save", "cannot-save", false,
 			func(t *testing.T, c *redis.Client, dir string) error {
 				// A folder in the place of the file: root may write where it has no permission.
 				if err := os.MkdirAll(dir+"/dump.rdb/in-the-way", 0o700); err != nil {
@@ -215,7 +215,7 @@ func TestRedisRefusesWrites(t *testing.T) {
 			check := func(what string, err error) {
 				t.Helper()
 				var down *lock.DownError
-				if !errors.As(err, &down) || !strings.Contains(down.Reason, row.says) || down.Full != row.full ||
+				if !errors.As(err, &down) || down.Reason != row.says || down.Full != row.full ||
 					errors.Is(err, service.ErrOutcomeUnknown) {
 					t.Errorf("%s: %v, want a DownError that says %q, full: %t", what, err, row.says, row.full)
 				}

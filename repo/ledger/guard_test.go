@@ -14,6 +14,7 @@ import (
 var guardClauses = []ledgerClause{
 	{"ledger-adopt", "The first step that moves a SKU records what was there as movement 1.", ledgerAdopt},
 	{"ledger-guard", "What a ledger has changed no strategy may sell, and nobody set.", ledgerGuard},
+	{"ledger-seen", "Strategies see the guard, the sales and the largest fence of a ledger.", ledgerSeen},
 	{"ledger-guarded", "What a strategy has sold no ledger may touch.", ledgerGuarded},
 }
 
@@ -97,6 +98,18 @@ func ledgerGuard(t *testing.T, d desk, sku service.SKU) {
 		t.Error(err)
 	}
 	level(t, d, sku, 6, 4, 0)
+}
+
+func ledgerSeen(t *testing.T, d desk, sku service.SKU) {
+	stocked(t, d, sku, 10)
+	for _, fence := range []uint64{1<<63 + 1, 0} {
+		about := orders.About{SKUs: []service.SKU{sku}, Fences: map[service.SKU]uint64{sku: fence}}
+		step(t, d, about, place(newID(), "ann", line(sku, 2)))
+	}
+	stock := mustRead(t, d.shop(), sku)
+	if stock.Guard != orders.Guard || stock.Quantity != 6 || stock.Sold != 4 || stock.Fence != 1<<63+1 {
+		t.Errorf("the strategies see %+v", stock)
+	}
 }
 
 func ledgerGuarded(t *testing.T, d desk, sku service.SKU) {

@@ -7,7 +7,6 @@ package ledger
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,24 +18,6 @@ import (
 )
 
 // What both ledgers share: what a step may touch, and what it writes.
-
-// errKeyTaken reports that the idempotency key of a step is there: another request with it was faster. What was kept
-// with it is then read.
-var errKeyTaken = errors.New("the idempotency key is there")
-
-// A known is what an idempotency key was kept with.
-type known struct {
-	Fingerprint string `json:"fingerprint"`
-	Reply       []byte `json:"reply"`
-}
-
-// replay returns what Step returns for a key that is known.
-func (k *known) replay(key order.Key) (reply []byte, replayed bool, err error) {
-	if k.Fingerprint != key.Fingerprint {
-		return nil, false, order.ErrKeyReused
-	}
-	return k.Reply, true, nil
-}
 
 // outcomeOf puts the results of a Step into an Outcome.
 func outcomeOf(reply []byte, replayed bool, err error) order.StepResult {
@@ -90,13 +71,10 @@ func newShelf(stock service.Stock, level order.Level) *shelf {
 
 // refuse returns the reason why a step with that fence may not touch the SKU.
 func (s *shelf) refuse(fence uint64) error {
-	switch {
-	case s.stock.Guard != "" && s.stock.Guard != order.Guard:
+	if s.stock.Guard != "" && s.stock.Guard != order.Guard {
 		return &service.GuardError{Guard: s.stock.Guard}
-	case fence != 0 && fence < s.stock.Fence:
-		return repo.StaleFence(s.stock.Fence)
 	}
-	return nil
+	return repo.CheckFence(fence, s.stock.Fence)
 }
 
 // move adds m to the level.
@@ -140,7 +118,7 @@ func parsePlaceInOrders(cursor string) (placeInOrders, error) {
 }
 
 func wrongCursor() error {
-	return &service.InvalidError{Field: "cursor", Reason: `must be the "next" of an earlier page`}
+	return service.Invalid("cursor", "cursor")
 }
 
 func placeOf(o order.Order) placeInOrders { return placeInOrders{o.CreatedAt.UnixMicro(), o.ID} }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -225,9 +224,6 @@ func (l *Redis) texts(
 	})
 	return keys, texts, err
 }
-
-// Forget does nothing: Redis itself removes a key when it is old. See [repo.Redis.KeepKeysFor].
-func (l *Redis) Forget(context.Context, time.Duration, int) (int, error) { return 0, nil }
 
 // The interfaces of package order that Redis implements.
 var (

@@ -308,10 +308,12 @@ func ledgerRecords(t *testing.T, d desk, sku service.SKU) {
 	}
 }
 
+func (d desk) outbox() orders.Outbox { return d.ledger.(orders.Outbox) }
+
 // behind returns how far the SKUs with that prefix are, of those that are behind.
 func behind(t testing.TB, d desk, prefix service.SKU, limit int) (mine []orders.Delivered) {
 	t.Helper()
-	all, err := d.Behind(short(t), prefix, limit)
+	all, err := d.outbox().Behind(short(t), prefix, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +336,7 @@ func ledgerOutbox(t *testing.T, d desk, sku service.SKU) {
 	}
 	delivered := func(sku service.SKU, number, fence uint64, want error) {
 		t.Helper()
-		err := d.Delivered(short(t), orders.Delivered{SKU: sku, Number: number}, fence)
+		err := d.outbox().Delivered(short(t), orders.Delivered{SKU: sku, Number: number}, fence)
 		if !errors.Is(err, want) {
 			t.Errorf("delivered %d with fence %d: %v, want %v", number, fence, err, want)
 		}
@@ -343,7 +345,7 @@ func ledgerOutbox(t *testing.T, d desk, sku service.SKU) {
 	if got := behind(t, d, sku, 1); len(got) != 1 || got[0].SKU != a {
 		t.Errorf("the first: %v", got)
 	}
-	if got, err := d.Behind(short(t), a, 1); err != nil || len(got) != 1 || got[0].SKU != b {
+	if got, err := d.outbox().Behind(short(t), a, 1); err != nil || len(got) != 1 || got[0].SKU != b {
 		t.Errorf("after the first: %v, %v", got, err)
 	}
 	delivered(a, 1, 5, nil)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
+	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
@@ -51,9 +53,8 @@ import (
 // So a step that was answered before a failover, and is sent again after it, may be written twice from the client's
 // view, and once in the books.
 type Redis struct {
-	redis    *repo.Redis
-	keepKeys time.Duration
-	turns    lock.Queue // by SKU
+	redis *repo.Redis
+	turns *gate.Gate // by SKU
 }
 
 // NewRedis returns the ledger in r. All steps of a process should be those of one Redis. It fails, with
@@ -66,7 +67,7 @@ func NewRedis(r *repo.Redis) (*Redis, error) {
 			" nodes, which no script changes in one step; use one master, with Sentinel if need be, or MySQL: %w",
 			errors.ErrUnsupported)
 	}
-	return &Redis{redis: r}, nil
+	return &Redis{redis: r, turns: gate.New(gate.Limits{In: math.MaxInt, PerKey: 1})}, nil
 }
 
 const (
@@ -114,7 +115,6 @@ func customersKey(sku service.SKU) string { return repo.StockKey(sku) + ":custom
 func orderKey(id string) string           { return "ledger:order:" + id }
 func reservationKey(id string) string     { return "ledger:reservation:" + id }
 func customerKey(customer string) string  { return "ledger:customer:" + customer }
-func idempotencyKey(id string) string     { return "ledger:key:" + id }
 func movementID(number uint64) string     { return repo.Decimal(number) + "-0" }
 func digest(text string) string           { sum := sha1.Sum([]byte(text)); return hex.EncodeToString(sum[:]) }
 func micros(t time.Time) string           { return fmt.Sprint(t.UnixMicro()) }
@@ -227,18 +227,19 @@ var errAgain = errors.New("changed since it was read")
 
 // takeTurn waits until no other step of this process is about any of the SKUs, which are sorted.
 func (l *Redis) takeTurn(ctx context.Context, skus []service.SKU) (leave func(), err error) {
-	entered := 0
+	var entered []func()
 	leave = func() {
-		for _, sku := range skus[:entered] {
-			l.turns.Leave(string(sku))
+		for _, leave := range entered {
+			leave()
 		}
 	}
 	for _, sku := range skus {
-		if err := l.turns.Enter(ctx, string(sku), lock.Options{}); err != nil {
+		one, err := l.turns.Enter(ctx, gate.Request{Key: string(sku)})
+		if err != nil {
 			leave()
-			return nil, err
+			return nil, errors.Join(&lock.HeldError{Key: string(sku)}, ctx.Err())
 		}
-		entered++
+		entered = append(entered, one)
 	}
 	return leave, nil
 }

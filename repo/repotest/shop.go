@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/google/uuid"
 
 	"example.com/stock/repo"
@@ -104,4 +105,15 @@ func Invalid(err error) error {
 		return ErrInvalid
 	}
 	return err
+}
+
+// MiniAddr returns the address of a miniredis.
+func MiniAddr(t testing.TB) string {
+	t.Helper()
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return server.Addr()
 }

@@ -9,10 +9,6 @@
 --
 -- Everything is checked before anything is written: a script is not undone when it fails half way. What is written is
 -- written once, whatever the number of orders: the hash, and the list.
-local function less(a, b)
-  return #a < #b or (#a == #b and a < b)
-end
-
 -- plus adds a small number to a string of digits, also where a double would round.
 local function plus(digits, n)
   local head, sum = string.sub(digits, 1, -10), tonumber(string.sub(digits, -9)) + n
@@ -46,7 +42,7 @@ for i = 3, #ARGV, 9 do
     reply = {'reset'}
   elseif guard ~= '' and guard ~= ARGV[i + 1] then
     reply = {'guarded', guard}
-  elseif ARGV[i + 2] ~= '0' and less(ARGV[i + 2], fence) then
+  elseif stale(ARGV[i + 2], fence) then
     reply = {'stale fence', fence}
   elseif changed then
     reply = {'changed'}

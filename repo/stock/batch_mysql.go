@@ -115,8 +115,8 @@ func plan(
 			err = service.ErrStockReset
 		case row.Guard != "" && row.Guard != o.Strategy:
 			err = &service.GuardError{Guard: row.Guard}
-		case o.Fence != 0 && o.Fence < row.Fence:
-			err = repo.StaleFence(row.Fence)
+		case repo.CheckFence(o.Fence, row.Fence) != nil:
+			err = repo.CheckFence(o.Fence, row.Fence)
 		case changed:
 			err = service.ErrConflict
 		case o.Quantity > row.Quantity:

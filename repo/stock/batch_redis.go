@@ -14,7 +14,7 @@ import (
 //go:embed batch.lua
 var batchLua string
 
-var batchScript = redisscript.New(batchLua)
+var batchScript = redisscript.New(fenceLua + batchLua)
 
 // Batch is one round trip. Redis does nothing else while the script runs, which takes some 6 µs for each order: with
 // 128 of them all other clients wait for 0.7 ms.

@@ -26,7 +26,7 @@ func parseCursor(s string) (cursor, error) {
 	e, err1 := strconv.ParseUint(epoch, 10, 64)
 	a, err2 := strconv.ParseInt(after, 10, 64)
 	if err1 != nil || err2 != nil || e == 0 || a < 0 {
-		return cursor{}, &service.InvalidError{Field: "cursor", Reason: `must be the "next" of an earlier page`}
+		return cursor{}, service.Invalid("cursor", "cursor")
 	}
 	return cursor{e, a}, nil
 }

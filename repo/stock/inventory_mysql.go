@@ -307,7 +307,7 @@ func (m *MySQL) lookUp(
 		return row, false, nil
 	}
 	if rows[0].SKU != string(sku) {
-		return row, false, &service.InvalidError{Field: "order_id", Reason: "is that of another SKU's order"}
+		return row, false, service.Invalid("order_id", "other-order")
 	}
 	return rows[0], true, nil
 }

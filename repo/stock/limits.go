@@ -1,7 +1,6 @@
 package stock
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,12 +26,12 @@ func checkRefill(r service.Refill) error {
 	seen := map[int]bool{0: true, r.Into.Number: true}
 	for _, row := range r.From {
 		if row.Number < 0 || row.Version == 0 || seen[row.Number] {
-			return &service.InvalidError{Field: "segment", Reason: "must be one that was read, and each another"}
+			return service.Invalid("segment", "segments")
 		}
 		seen[row.Number] = true
 	}
 	if r.Into.Number < 1 {
-		return &service.InvalidError{Field: "segment", Reason: "must be 1 or more"}
+		return service.Invalid("segment", "least", "least", 1)
 	}
 	return repo.CheckQuantity("reserve", r.Reserve)
 }
@@ -40,8 +39,7 @@ func checkRefill(r service.Refill) error {
 // checkOrder refuses an order that would put stock back, or leave less than none.
 func checkOrder(o service.Order) error {
 	if o.Quantity < 1 || o.Quantity > service.MaxQuantity {
-		reason := fmt.Sprintf("must be from 1 to %d", service.MaxQuantity)
-		return &service.InvalidError{Field: "quantity", Reason: reason}
+		return service.Invalid("quantity", "from-to", "least", 1, "most", service.MaxQuantity)
 	}
 	return repo.CheckQuantity("remaining", o.Remaining)
 }
@@ -51,9 +49,9 @@ func checkBatch(orders []service.Order) error {
 	for _, o := range orders {
 		switch {
 		case o.SKU != orders[0].SKU:
-			return &service.InvalidError{Field: "sku", Reason: "must be the same for all orders of a batch"}
+			return service.Invalid("sku", "batch-sku")
 		case o.Segment != 0:
-			return &service.InvalidError{Field: "segment", Reason: "must be 0 in a batch"}
+			return service.Invalid("segment", "batch-segment")
 		}
 	}
 	return nil
@@ -63,9 +61,7 @@ func checkBatch(orders []service.Order) error {
 func madeAt(id string) (time.Time, error) {
 	u, err := uuid.Parse(id)
 	if err != nil || u.Version() != 7 || u.String() != id {
-		return time.Time{}, &service.InvalidError{
-			Field: "order_id", Reason: "must be one that this service has made: a UUID of version 7, in lower case",
-		}
+		return time.Time{}, service.Invalid("order_id", "order-id")
 	}
 	seconds, nanoseconds := u.Time().UnixTime()
 	return time.Unix(seconds, nanoseconds), nil

@@ -2,7 +2,7 @@
 -- KEYS[1] stock:{sku}
 -- ARGV[1] strategy   [2] fence   [3] prefix of the fields of the segment, such as "3."; "" for the whole stock
 --
--- Digits are compared as digits: see refuse.lua.
+-- Digits are compared as digits: see fence.lua.
 local s = redis.call('HMGET', KEYS[1], 'epoch', 'guard', ARGV[3] .. 'version')
 local epoch, guard, version = s[1], s[2], s[3]
 if not epoch then
@@ -19,7 +19,7 @@ end
 -- The fence of the whole is the largest of its segments.
 for _, field in ipairs({ARGV[3] .. 'fence', 'fence'}) do
   local fence = redis.call('HGET', KEYS[1], field)
-  if #fence < #ARGV[2] or (#fence == #ARGV[2] and fence < ARGV[2]) then
+  if less(fence, ARGV[2]) then
     redis.call('HSET', KEYS[1], field, ARGV[2], 'guard', ARGV[1])
   end
 end

@@ -81,19 +81,19 @@ func TestRedisRefuses(t *testing.T) {
 		breaks     func(t *testing.T, c redis.UniversalClient) error
 	}{
 		{"flushed", "", nil, func(_ *testing.T, c redis.UniversalClient) error { return c.ScriptFlush(ctx).Err() }},
-		{"replica", "read-only replica", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
+		{"replica", "read-only-replica", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err()
 		}},
-		{"lost-master", "lost its master", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
+		{"lost-master", "lost-its-master", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
 			return errors.Join(
 				c.ConfigSet(ctx, "replica-serve-stale-data", "no").Err(),
 				c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(),
 			)
 		}},
-		{"memory", "out of memory", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
+		{"memory", "out-of-memory", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.ConfigSet(ctx, "maxmemory", "1").Err()
 		}},
-		{"replicas", "fewer replicas", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
+		{"replicas", "too-few-replicas", lock.ErrDown, func(_ *testing.T, c redis.UniversalClient) error {
 			return c.ConfigSet(ctx, "min-replicas-to-write", "1").Err()
 		}},
 		{"hash", "stock:{sku} must be a hash", nil, func(_ *testing.T, c redis.UniversalClient) error {
@@ -173,7 +173,7 @@ func TestRedisPassword(t *testing.T) {
 	s := onRedis(dialRedis(t, server.Addr))
 	_, err := s.Read(short(t), "sku")
 	told := new(lock.DownError)
-	if !errors.As(err, &told) || told.Error() != "redis is down: it wants a password" {
+	if !errors.As(err, &told) || told.Error() != "redis is down: wants-a-password" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -6,12 +6,7 @@
 -- ARGV[11] fingerprint of the request with the key   [12] how long to keep it, in ms
 -- ARGV[9], of write.lua: prefix of the fields of a segment, such as "3."; "" for the whole stock
 --
--- Every number stays the string of digits that Redis stores. A Lua number is a double: from 2^53 on it is rounded, and
--- from 1e14 on it prints as 1e+14.
-local function less(a, b)
-  return #a < #b or (#a == #b and a < b)
-end
-
+-- Numbers are compared as digits: see fence.lua.
 local part = ARGV[9] or ''
 local s = redis.call('HMGET', KEYS[1], 'epoch', 'guard', part .. 'fence', part .. 'quantity', part .. 'version')
 local epoch, guard, fence, quantity, version = s[1], s[2], s[3], s[4], s[5]
@@ -28,7 +23,7 @@ end
 if not version then
   return {'changed'} -- there is no such segment in this epoch
 end
-if ARGV[3] ~= '0' and less(ARGV[3], fence) then
+if stale(ARGV[3], fence) then
   return {'stale fence', fence}
 end
 

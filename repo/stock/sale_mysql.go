@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"example.com/stock/repo"
 	"example.com/stock/service"
@@ -38,14 +37,6 @@ func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (servic
 		return all.Stock, err
 	}
 	return row.stock(), nil
-}
-
-// Write is two round trips.
-func (m *MySQL) Write(ctx context.Context, o service.Order) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
-	return m.write(ctx, o, blind)
 }
 
 // Swap is two round trips.
@@ -104,14 +95,6 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	return results[0].Order, nil
 }
 
-// A kind of write says which condition it has besides epoch, guard and fence.
-type kind int
-
-const (
-	blind    kind = iota // none
-	swapping             // the stock still has the version that was read
-)
-
 // write makes a sale whose quantity the caller has computed from what it read, in two round trips of a transaction that
 // has begun.
 func write(tx *gorm.DB, o service.Order, k kind) error {
@@ -139,9 +122,7 @@ func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
 	}
 	s.Add(" SET sold = sold + ?, version = version + 1, guard = ?", o.Quantity, o.Strategy)
 	s.Add(", quantity = ?", o.Remaining)
-	if o.Fence != 0 {
-		s.Add(", fence = ?", o.Fence)
-	}
+	keepFence(&s, o.Fence)
 	s.Add(" WHERE sku = ?", string(o.SKU))
 	if o.Segment == 0 {
 		s.Add(" AND guard IN ('', ?)", o.Strategy)
@@ -149,9 +130,7 @@ func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
 		s.Add(" AND segment = ? AND guard = ?", o.Segment, o.Strategy)
 	}
 	s.Add(" AND epoch = ?", o.Epoch)
-	if o.Fence != 0 {
-		s.Add(" AND fence <= ?", o.Fence)
-	}
+	compareFence(&s, o.Fence)
 	// Settle relies on this. The INSERT of a Batch has it instead: see [idUntil].
 	s.Add(" AND ? > UTC_TIMESTAMP(6)", writtenBy(o).UTC())
 	if k == swapping {
@@ -219,8 +198,8 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 		return &service.GuardError{Guard: row.Guard}
 	case o.Segment != 0 && version == 0:
 		return service.ErrConflict
-	case o.Fence != 0 && o.Fence < fence:
-		return repo.StaleFence(fence)
+	case repo.CheckFence(o.Fence, fence) != nil:
+		return repo.CheckFence(o.Fence, fence)
 	case k == swapping && version != o.Version:
 		return service.ErrConflict
 	}
@@ -232,62 +211,6 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 		return service.ErrSettled
 	}
 	return repo.ErrChanged
-}
-
-// Raise is three round trips, and one more where there was nothing to raise; for a segment it is five. After an
-// ErrOutcomeUnknown it may be called again: raising is idempotent.
-func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
-	const doing = "raise fence"
-	leave, err := m.Enter(ctx, doing, repo.Writing(sku, 0))
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return m.Transaction(ctx, doing, func(tx *gorm.DB) error {
-		// The fence of the whole is the largest of its segments, and its guard is that of all segments.
-		err := raise(tx, sku, strategy, fence)
-		if err == nil && segment != 0 {
-			err = raiseSegment(tx, sku, segment, strategy, fence)
-		}
-		return repo.Explain(ctx, doing, err)
-	})
-}
-
-func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
-	done := tx.Model(&stockRow{}).
-		Where("sku = ? AND guard IN ('', ?) AND fence < ?", string(sku), strategy, fence).
-		Updates(map[string]any{"fence": fence, "guard": strategy})
-	if done.Error != nil || done.RowsAffected == 1 {
-		return done.Error
-	}
-	row, err := selectRow(tx, sku, unlocked)
-	switch {
-	case err != nil:
-		return err
-	case row.Guard != "" && row.Guard != strategy:
-		return &service.GuardError{Guard: row.Guard}
-	case row.Fence < fence:
-		return repo.ErrChanged
-	}
-	return nil
-}
-
-// raiseSegment makes the segment if it does not exist. A client that was about to make it finds it made, and the fence
-// refuses its later writes.
-func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fence uint64) error {
-	// Lock the row, so that the epoch stays: the UPDATE before has locked it only if there was something to raise.
-	row, err := selectRow(tx, sku, locked)
-	switch {
-	case err != nil:
-		return err
-	case row.Guard != strategy:
-		return repo.ErrChanged
-	}
-	return tx.Clauses(clause.OnConflict{
-		DoUpdates: clause.Assignments(map[string]any{"fence": gorm.Expr("GREATEST(fence, ?)", fence)}),
-	}).Create(&segmentRow{
-		SKU: string(sku), Segment: segment, Version: 1, Epoch: row.Epoch, Fence: fence, Guard: strategy,
-	}).Error
 }
 
 // How selectRow locks the row.

@@ -55,14 +55,6 @@ func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 // stockFields are the fields of the hash that are not of a segment.
 var stockFields = []string{"quantity", "initial", "sold", "version", "epoch", "fence", "guard"}
 
-// Write is one round trip.
-func (r *Redis) Write(ctx context.Context, o service.Order) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
-	return r.write(ctx, o, "")
-}
-
 // Swap is one round trip.
 func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
@@ -104,13 +96,6 @@ func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	return o, f.Err
 }
 
-// Raise is one round trip. After an ErrOutcomeUnknown it may be called again: raising is idempotent.
-func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
-	_, err := r.Run(ctx, "raise fence", raiseScript, []string{repo.StockKey(sku)},
-		strategy, repo.Decimal(fence), segmentField(segment, ""))
-	return err
-}
-
 //go:embed refuse.lua
 var refuseLua string
 
@@ -135,18 +120,14 @@ var settleLua string
 //go:embed find.lua
 var findLua string
 
-//go:embed raise.lua
-var raiseLua string
-
 var (
-	writeScript  = redisscript.New(refuseLua + writeLua)
-	deductScript = redisscript.New(refuseLua + deductLua)
+	writeScript  = redisscript.New(fenceLua + refuseLua + writeLua)
+	deductScript = redisscript.New(fenceLua + refuseLua + deductLua)
 	refillScript = redisscript.New(refillLua)
 	setScript    = redisscript.New(setLua)
 	ordersScript = redisscript.New(ordersLua)
 	settleScript = redisscript.New(settleLua)
 	findScript   = redisscript.New(findLua)
-	raiseScript  = redisscript.New(raiseLua)
 )
 
 // An order in Redis is JSON. What the script of Deduct finds out comes first, so that the script can put it there

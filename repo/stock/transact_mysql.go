@@ -116,14 +116,6 @@ func (t *transaction) Read(ctx context.Context, sku service.SKU) (service.Stock,
 	return row.stock(), err
 }
 
-// Write is two round trips.
-func (t *transaction) Write(ctx context.Context, o service.Order) error {
-	if err := checkOrder(o); err != nil {
-		return err
-	}
-	return t.do(ctx, "write order", func(tx *gorm.DB) error { return write(tx, o, blind) })
-}
-
 func (t *transaction) do(ctx context.Context, doing string, statements func(tx *gorm.DB) error) error {
 	if t.broken != nil {
 		return t.broken

@@ -233,8 +233,8 @@ func TestWriteModelFindsBugs(t *testing.T) {
 		swap           bool
 		want           string
 	}{
-		{"no fence check", "less(ARGV[3], fence)", "false", false, "accepted behind"},
-		{"an equal fence is refused", "less(ARGV[3], fence)", "not less(fence, ARGV[3])", false, "newest fence"},
+		{"no fence check", "stale(ARGV[3], fence)", "false", false, "accepted behind"},
+		{"an equal fence is refused", "less(fence, seen)", "not less(seen, fence)", false, "newest fence"},
 		{
 			"fences are compared as text", "#a < #b or (#a == #b and a < b)", "a < b", false,
 			"",

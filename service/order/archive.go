@@ -121,20 +121,6 @@ func (m Movement) Carry(next Movement) Movement {
 	}
 }
 
-// An ArchivedError says that the order or reservation is not found, and that it may have been archived. It matches
-// ErrNotFound.
-type ArchivedError struct{ Before time.Time }
-
-func (e *ArchivedError) Error() string {
-	return fmt.Sprintf("%v: what was made before %s may have been archived", ErrNotFound, e.Before.Format(time.RFC3339))
-}
-
-// Is makes an ArchivedError match ErrArchived and ErrNotFound.
-func (e *ArchivedError) Is(target error) bool { return target == ErrArchived || target == ErrNotFound }
-
-// ErrArchived: it comes as an ArchivedError.
-var ErrArchived = errors.New("archived")
-
 // GoneFrom returns a Config.Gone for the orders and reservations of a. Each call takes one read. It compares the id,
 // which contains the time at which it was made, with the time of the last part, see FirstID: the ledger keeps no record
 // of what was archived.

@@ -2,7 +2,6 @@ package order
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"example.com/stock/service"
@@ -12,15 +11,13 @@ import (
 // left, and two carts could lock their SKUs in different orders. The error is an InvalidError.
 func merge(lines []Line) ([]Line, error) {
 	if len(lines) < 1 || len(lines) > MaxLines {
-		return nil, &service.InvalidError{Field: "lines", Reason: fmt.Sprintf("must be from 1 to %d", MaxLines)}
+		return nil, service.Invalid("lines", "from-to", "least", 1, "most", MaxLines)
 	}
 	merged := slices.SortedFunc(slices.Values(lines), func(a, b Line) int { return cmp.Compare(a.SKU, b.SKU) })
 	kept := merged[:0]
 	for _, l := range merged {
 		if l.Quantity < 1 || l.Quantity > MaxQuantity {
-			return nil, &service.InvalidError{
-				Field: "quantity", Reason: fmt.Sprintf("must be a whole number from 1 to %d", MaxQuantity),
-			}
+			return nil, service.Invalid("quantity", "whole", "least", 1, "most", MaxQuantity)
 		}
 		if n := len(kept); n > 0 && kept[n-1].SKU == l.SKU {
 			kept[n-1].Quantity += l.Quantity
@@ -30,9 +27,7 @@ func merge(lines []Line) ([]Line, error) {
 	}
 	for _, l := range kept {
 		if l.Quantity > MaxQuantity {
-			return nil, &service.InvalidError{
-				Field: "lines", Reason: fmt.Sprintf("must ask for at most %d of %s, all in all", MaxQuantity, l.SKU),
-			}
+			return nil, service.Invalid("lines", "all-in-all", "most", MaxQuantity, "sku", l.SKU)
 		}
 	}
 	return kept, nil

@@ -3,6 +3,7 @@ package order
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"example.com/stock/service"
 )
@@ -65,3 +66,17 @@ func (e *StateError) Error() string { return "it is " + e.State + " already" }
 
 // Is makes a StateError match ErrState.
 func (e *StateError) Is(target error) bool { return target == ErrState }
+
+// An ArchivedError says that the order or reservation is not found, and that it may have been archived. It matches
+// ErrNotFound.
+type ArchivedError struct{ Before time.Time }
+
+func (e *ArchivedError) Error() string {
+	return fmt.Sprintf("%v: what was made before %s may have been archived", ErrNotFound, e.Before.Format(time.RFC3339))
+}
+
+// Is makes an ArchivedError match ErrArchived and ErrNotFound.
+func (e *ArchivedError) Is(target error) bool { return target == ErrArchived || target == ErrNotFound }
+
+// ErrArchived: it comes as an ArchivedError.
+var ErrArchived = errors.New("archived")

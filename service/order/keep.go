@@ -18,7 +18,7 @@ func (s *Service) Adjust(
 		return Entry{}, false, err
 	}
 	if delta == 0 {
-		return Entry{}, false, &service.InvalidError{Field: "delta", Reason: "must not be 0: nothing would move"}
+		return Entry{}, false, service.Invalid("delta", "nothing")
 	}
 	return step[Entry](ctx, s, call{
 		about: About{SKUs: []service.SKU{sku}}, decide: adjust(sku, delta, reason, c),

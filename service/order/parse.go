@@ -18,7 +18,7 @@ import (
 func ParseCustomer(s string) (string, error) {
 	_, err := service.ParseSKU(s)
 	if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
-		return "", &service.InvalidError{Field: "customer", Reason: invalid.Reason}
+		return "", service.Invalid("customer", invalid.Reason, invalid.Values...)
 	}
 	return s, nil
 }
@@ -27,10 +27,8 @@ func ParseCustomer(s string) (string, error) {
 func ParseTTL(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < MinTTL || d > MaxTTL {
-		return 0, &service.InvalidError{
-			Field: "ttl", Reason: fmt.Sprintf("must be a duration from %.0fs to %.0fh, such as 90s or 15m",
-				MinTTL.Seconds(), MaxTTL.Hours()),
-		}
+		return 0, service.Invalid("ttl", "ttl", "least", fmt.Sprintf("%.0fs", MinTTL.Seconds()),
+			"most", fmt.Sprintf("%.0fh", MaxTTL.Hours()), "example", "90s or 15m")
 	}
 	return d.Truncate(time.Millisecond), nil
 }
@@ -38,12 +36,10 @@ func ParseTTL(s string) (time.Duration, error) {
 // ParseReason checks why a person changed the stock: at most MaxReason bytes of text in one line.
 func ParseReason(s string) (string, error) {
 	if len(s) > MaxReason {
-		return "", &service.InvalidError{
-			Field: "reason", Reason: fmt.Sprintf("must have at most %d bytes, has %d", MaxReason, len(s)),
-		}
+		return "", service.Invalid("reason", "most-bytes", "most", MaxReason, "has", len(s))
 	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
-		return "", &service.InvalidError{Field: "reason", Reason: "must be one line of text"}
+		return "", service.Invalid("reason", "line")
 	}
 	return s, nil
 }
@@ -53,9 +49,7 @@ const MaxPolicy = service.MaxStock
 
 func between(field string, n, least, most int64) error {
 	if n < least || n > most {
-		return &service.InvalidError{
-			Field: field, Reason: fmt.Sprintf("must be a whole number from %d to %d", least, most),
-		}
+		return service.Invalid(field, "whole", "least", least, "most", most)
 	}
 	return nil
 }

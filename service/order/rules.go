@@ -188,9 +188,7 @@ func set(sku service.SKU, quantity int64, c service.Condition) rule {
 
 func received(s State, kind Kind, sku service.SKU, delta int64, reason string) (Changes, error) {
 	if s.Stock[sku].Available+delta > service.MaxStock {
-		return Changes{}, &service.InvalidError{
-			Field: "delta", Reason: fmt.Sprintf("must leave at most %d in stock", service.MaxStock),
-		}
+		return Changes{}, service.Invalid("delta", "leave", "most", service.MaxStock)
 	}
 	w := newWriter(s)
 	w.move(Movement{SKU: sku, Kind: kind, Reason: reason}, delta)

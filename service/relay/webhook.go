@@ -71,14 +71,20 @@ func ParseSecret(text string) ([]byte, error) {
 	return key, nil
 }
 
-// CheckURL returns an error if a webhook cannot have that URL. The error does not quote the URL.
+// Why a webhook cannot have a URL.
+var (
+	ErrURL     = errors.New("is not http:// or https:// and a host")
+	ErrURLUser = errors.New("must have no user or password: the signature says who sends")
+)
+
+// CheckURL returns ErrURL or ErrURLUser if a webhook cannot have that URL.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("is not http:// or https:// and a host")
+		return ErrURL
 	case u.User != nil:
-		return errors.New("must have no user or password: the signature says who sends")
+		return ErrURLUser
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func TestSettleNamesItsStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.Settle(t.Context(), "", s.sku, r.ID)
-	invalid(t, err, "store", "is missing")
+	invalid(t, err, "store", "missing-store")
 	if settled, err := s.Settle(t.Context(), "here", s.sku, r.ID); err != nil || !settled.Written {
 		t.Errorf("%+v, %v; want the order", settled, err)
 	}

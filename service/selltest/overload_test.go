@@ -100,7 +100,7 @@ func TestSlowIsNotDown(t *testing.T) {
 		"between":      {fmt.Errorf("deduct: %w", context.DeadlineExceeded), false, all(lock.ErrOverloaded)},
 		"down":         {timeout, true, all(lock.ErrDown)},
 		"unreachable":  {lock.Down("deduct", errors.New("refused")), false, all(lock.ErrDown)},
-		"told":         {&lock.DownError{Server: "redis", Reason: "its disk is full"}, false, all(lock.ErrDown)},
+		"told":         {lock.NewDown("redis", "disk-full"), false, all(lock.ErrDown)},
 		"in the queue": {fmt.Errorf("deduct: %w", lock.ErrOverloaded), false, all(lock.ErrOverloaded)},
 		"lost":         {errors.Join(timeout, lock.ErrLost), false, all(lock.ErrDown)},
 		"in doubt": {

@@ -40,7 +40,7 @@ func TestQuantityBounds(t *testing.T) {
 			}
 			continue
 		}
-		invalid(t, err, "quantity", "1 to 1000000")
+		invalid(t, err, "quantity", "from-to (least=1, most=1000000)")
 		if after != before {
 			t.Errorf("quantity %d: refused, but the stock went from %+v to %+v", quantity, before, after)
 		}
@@ -50,7 +50,7 @@ func TestQuantityBounds(t *testing.T) {
 func invalid(t *testing.T, err error, field, reason string) {
 	t.Helper()
 	var told *service.InvalidError
-	if !errors.As(err, &told) || told.Field != field || !strings.Contains(told.Reason, reason) {
+	if !errors.As(err, &told) || told.Field != field || lock.Coded(told.Reason, told.Values) != reason {
 		t.Errorf("err = %v, want an InvalidError of %s with %q", err, field, reason)
 	}
 }
@@ -94,13 +94,13 @@ func TestWhichStore(t *testing.T) {
 		{"anywhere", "", "redis", ""},
 		{"anywhere", "redis", "redis", ""},
 		{"anywhere", "mysql", "mysql", ""},
-		{"anywhere", "oracle", "", "must be one of [here mysql redis]"},
+		{"anywhere", "oracle", "", "one-of (list=[here mysql redis])"},
 		{"sql-only", "", "mysql", ""}, // its own, where the default is not one of them
 		{"sql-only", "mysql", "mysql", ""},
-		{"sql-only", "redis", "", "must be [mysql] for strategy sql-only"},
+		{"sql-only", "redis", "", "stores-for (stores=[mysql], strategy=sql-only)"},
 		{"both", "", "redis", ""}, // the default, if it is one of them, before the offer's first
 		{"both", "mysql", "mysql", ""},
-		{"both", "here", "", "must be [mysql redis] for strategy both"},
+		{"both", "here", "", "stores-for (stores=[mysql redis], strategy=both)"},
 	} {
 		for _, store := range []string{"redis", "mysql"} {
 			if _, err := s.SetStock(t.Context(), store, s.sku, initial); err != nil {
@@ -143,18 +143,18 @@ func TestStockroomBounds(t *testing.T) {
 	s.keeping.turn(t, &lock.DownError{Server: "store", Reason: "the test says so"}) // it is not asked
 	for _, quantity := range []int64{-1, service.MaxStock + 1} {
 		_, err := s.SetStock(t.Context(), "", s.sku, quantity)
-		invalid(t, err, "quantity", "from 0 to 1000000000")
+		invalid(t, err, "quantity", "from-to (least=0, most=1000000000)")
 	}
 	s.keeping.turn(t, nil)
 	for _, limit := range []int{0, -1, service.MaxPage + 1} {
 		_, err := s.Orders(t.Context(), "", s.sku, "", limit)
-		invalid(t, err, "limit", "from 1 to 1000")
+		invalid(t, err, "limit", "from-to (least=1, most=1000)")
 	}
 	for _, err := range []error{
 		second(s.Stock(t.Context(), "oracle", s.sku)), second(s.SetStock(t.Context(), "oracle", s.sku, 1)),
 		second(s.Orders(t.Context(), "oracle", s.sku, "", 1)),
 	} {
-		invalid(t, err, "store", "[here]")
+		invalid(t, err, "store", "one-of (list=[here])")
 	}
 	s.sold(t, 0)
 }

@@ -58,7 +58,7 @@ type unusable struct{ why error }
 func (u unusable) down() error {
 	return fmt.Errorf(
 		"%w: %w",
-		&lock.DownError{Server: Redlock, Reason: "it cannot be made of redlock.addrs; the log says why"}, u.why,
+		lock.NewDown(Redlock, "unusable-masters"), u.why,
 	)
 }
 

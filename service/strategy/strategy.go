@@ -106,7 +106,7 @@ func All() []Strategy {
 	}
 }
 
-// Lookup finds a strategy by name. The error lists the names there are.
+// Lookup finds a strategy by name. The error is an UnknownError.
 func Lookup(name string) (Strategy, error) {
 	var names []string
 	for _, s := range All() {
@@ -115,7 +115,17 @@ func Lookup(name string) (Strategy, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return Strategy{}, fmt.Errorf("unknown strategy %q; there are %s", name, strings.Join(names, ", "))
+	return Strategy{}, &UnknownError{name, names}
+}
+
+// An UnknownError says that there is no strategy of that name, and which there are.
+type UnknownError struct {
+	Name  string
+	Names []string
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("unknown strategy %q; there are %s", e.Name, strings.Join(e.Names, ", "))
 }
 
 // handOver makes one contender of all requests of this process, unless plain locks are wanted.

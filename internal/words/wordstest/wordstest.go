@@ -20,24 +20,24 @@ import (
 
 // A Speaker says how a function or method says a text: At is the index of the key among its arguments, and Under what
 // comes before it in the catalogue, if anything. Several functions of one name may have several of these. The arguments
-// after the key are the pairs of Say, unless it is Bare.
+// after the key are the pairs of Say, unless it is Bare. If it is Literal, the key must stand in the call, or be passed
+// on from a variable or a field named reason.
 type Speaker struct {
-	At    int
-	Under []string
-	Bare  bool
+	At      int
+	Under   []string
+	Bare    bool
+	Literal bool
 }
 
-// Catalogue checks a catalogue against the package in the current folder: each call of a speaker, by name, with a
-// literal key has a text and gives it the values of its placeholders, and each text is said. Keys that are put together
-// at run time are given as made; one that ends in a dot stands for all that begin with it.
-func Catalogue(t *testing.T, book words.Phrasebook, speakers map[string]Speaker, made ...string) {
+// Said checks the package in a folder against a catalogue: each call of a speaker, by name, with a literal key has a
+// text and gives it the values of its placeholders. It returns the keys.
+func Said(t *testing.T, book words.Phrasebook, folder string, speakers map[string]Speaker) (said []string) {
 	t.Helper()
 	texts, err := book.Texts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := make(map[string]bool)
-	for _, file := range sources(t) {
+	for _, file := range sources(t, folder) {
 		ast.Inspect(file.File, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -49,15 +49,18 @@ func Catalogue(t *testing.T, book words.Phrasebook, speakers map[string]Speaker,
 			}
 			key, is := literal(call.Args[speaker.At])
 			if !is || key == "" {
+				if speaker.Literal && !passesOn(call.Args[speaker.At]) {
+					t.Errorf("%s: the key of %s is no literal", file.at(call), name(call))
+				}
 				return true
 			}
 			at := slices.IndexFunc(speaker.Under, func(under string) bool { return texts[under+key] != words.Text{} })
 			if at >= 0 {
 				key = speaker.Under[at] + key
 			}
-			said[key] = true
+			said = append(said, key)
 			text, ok := texts[key]
-			if !ok {
+			if !ok || speaker.Literal && at < 0 {
 				t.Errorf("%s: there is no text %q", file.at(call), key)
 				return true
 			}
@@ -75,6 +78,32 @@ func Catalogue(t *testing.T, book words.Phrasebook, speakers map[string]Speaker,
 			}
 			return true
 		})
+	}
+	return said
+}
+
+// passesOn reports whether a key was given by another call, which is checked itself.
+func passesOn(key ast.Expr) bool {
+	switch key := key.(type) {
+	case *ast.Ident:
+		return key.Name == "reason"
+	case *ast.SelectorExpr:
+		return key.Sel.Name == "Reason"
+	}
+	return false
+}
+
+// Catalogue checks a catalogue against the package in the current folder, as Said does, and that each text is said.
+// Keys that are put together at run time are given as made; one that ends in a dot stands for all that begin with it.
+func Catalogue(t *testing.T, book words.Phrasebook, speakers map[string]Speaker, made ...string) {
+	t.Helper()
+	texts, err := book.Texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make(map[string]bool)
+	for _, key := range Said(t, book, ".", speakers) {
+		said[key] = true
 	}
 	for _, key := range inTemplates(t) {
 		said[key] = true
@@ -144,7 +173,7 @@ func Literals(t *testing.T, allowed Allowed) {
 		found[name] = found[name] || is
 		return is
 	}
-	for _, file := range sources(t) {
+	for _, file := range sources(t, ".") {
 		if _, skipped := allowed.Files[file.name]; skipped {
 			found[file.name] = true
 			continue
@@ -218,9 +247,9 @@ type source struct {
 
 func (s source) at(n ast.Node) string { return s.set.Position(n.Pos()).String() }
 
-func sources(t *testing.T) []source {
+func sources(t *testing.T, folder string) []source {
 	t.Helper()
-	names, err := filepath.Glob("*.go")
+	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// The texts of both pages, in both languages, from one file.
+// The texts of all pages, in both languages, from the catalogue.
 
 let table = {}
 let lang = 'en'
@@ -36,13 +36,12 @@ export function other() {
 export const language = () => lang
 export const has = (key) => key in table
 
-/** The text of a key, with {name} filled in. Of two English forms n chooses. */
+/** The text of a key, with {name} filled in. {name:one|several} is one of two words, which a number chooses. */
 export function t(key, values = {}) {
   const entry = table[key]
   if (!entry) return `⟨${key}⟩` // seen at once, and found by a test
-  let text = entry[lang]
-  if (Array.isArray(text)) text = text[values.n === 1 ? 0 : 1]
-  return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? '')
+  return entry[lang].replace(/\{(\w+)(?::([^|{}]*)\|([^|{}]*))?\}/g, (_, name, one, several) =>
+    one === undefined ? values[name] ?? '' : Number(values[name]) === 1 ? one : several)
 }
 
 /** What an outcome means. */

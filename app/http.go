@@ -1,0 +1,38 @@
+package app
+
+import (
+	"cmp"
+	"runtime"
+
+	"example.com/stock/handler"
+	"example.com/stock/handler/demo"
+	"example.com/stock/service"
+)
+
+// http returns what the profile serves.
+func (a *App) http(draining func() bool) handler.Config {
+	c := handler.Config{
+		Instance: a.cfg.Instance, AdminToken: a.cfg.AdminToken, Meter: a.metrics, Metrics: a.metrics.Handler(),
+		Log: a.log, Draining: draining,
+		Version: handler.Version{
+			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,
+		},
+	}
+	for name := range a.backends {
+		c.Backends = append(c.Backends, a.backend(name))
+	}
+	a.serve(&c)
+	return c
+}
+
+func (a *App) demoConfig() demo.Config {
+	readyStore := a.cfg.Store
+	if b := a.backends[readyStore]; b == nil || b.IsAbsent() {
+		readyStore = "" // what is not there by choice is not waited for
+	}
+	return demo.Config{
+		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses, Steps: a.steps,
+		Strategies: a.strategies, Store: a.cfg.Store, ReadyStore: readyStore,
+		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), Meter: a.metrics,
+	}
+}

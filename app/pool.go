@@ -1,0 +1,42 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// pool returns db together with its connection pool. It is generic because only repo knows gorm's type.
+func pool[DB interface{ DB() (*sql.DB, error) }](db DB, err error) (DB, *sql.DB, error) {
+	var connections *sql.DB
+	if err == nil {
+		connections, err = db.DB()
+	}
+	if err != nil {
+		return db, nil, fmt.Errorf("open mysql: %w", err)
+	}
+	return db, connections, nil
+}
+
+// readyOnce is a check of a server for which ready runs every time that the server comes up. A migration takes longer
+// than a probe may, and may have to wait for that of another instance. It must not keep the instance from stopping.
+// canWrite comes behind it, and is all that is asked while the server is up.
+func (a *App) readyOnce(ping, ready, canWrite func(context.Context) error) func(context.Context) error {
+	fresh := true
+	return func(ctx context.Context) error {
+		var err error
+		if fresh {
+			if err = ping(ctx); err == nil {
+				long, cancel := context.WithTimeout(a.probing, time.Minute)
+				defer cancel()
+				ctx, err = long, ready(long)
+			}
+		}
+		if err == nil {
+			err = canWrite(ctx)
+		}
+		fresh = err != nil
+		return err
+	}
+}

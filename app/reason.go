@@ -1,0 +1,28 @@
+package app
+
+import (
+	"errors"
+
+	"example.com/stock/handler"
+	"example.com/stock/internal/words"
+	"example.com/stock/service"
+)
+
+// explained returns what the domain calls invalid in both languages, with or without the name of the field.
+func explained(err error, field bool) error {
+	var invalid *service.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	text := handler.Reason(invalid)
+	if field {
+		text, _ = handler.Said(invalid)
+	}
+	return &words.Error{Text: text}
+}
+
+// ParseSKU returns an error, in both languages, if no stock can have that name.
+func ParseSKU(name string) (service.SKU, error) {
+	sku, err := service.ParseSKU(name)
+	return sku, explained(err, true)
+}

@@ -1,0 +1,34 @@
+package app
+
+import (
+	"cmp"
+	"net/http"
+
+	"example.com/stock/handler"
+	"example.com/stock/handler/demo"
+	"example.com/stock/handler/orders"
+	"example.com/stock/service/order"
+)
+
+// buildShop builds the service for customers: the client chooses neither strategy nor store, stock is kept by the
+// ledger of orders, and there is no lab.
+func (a *App) buildShop() error {
+	a.serve = a.serveShop
+	if a.ledgers[a.cfg.Store] == nil {
+		return failure("no-ledger", "store", a.cfg.Store, "why", cmp.Or(a.noLedger, failure("not-configured")))
+	}
+	configs := a.buildStrategies()
+	if err := a.buildOrders(configs, func(s order.Store) order.Store { return s }); err != nil {
+		return err
+	}
+	return a.buildService(configs)
+}
+
+// serveShop answers a client that is one of too many by 409 or 429: the service is well.
+func (a *App) serveShop(c *handler.Config) {
+	strategies := a.demoConfig()
+	strategies.Fixed = true
+	shop := orders.New(orders.Config{Orders: a.orders, Store: a.cfg.Store})
+	c.Parts, c.Sells = append(c.Parts, demo.New(strategies), shop), shop.Sells
+	c.Crowded = handler.Crowded{Contended: http.StatusConflict, TooMany: http.StatusTooManyRequests}
+}

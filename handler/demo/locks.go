@@ -1,0 +1,144 @@
+package demo
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/handler"
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// Locks shows the holder of a lock and its waiters, and takes a lock away.
+type Locks interface {
+	Lock(ctx context.Context, strategy, key string) (service.Locked, error)
+	Evict(ctx context.Context, strategy, key string) (service.Eviction, error)
+}
+
+type lockReply struct {
+	Strategy string         `json:"strategy"`
+	Key      string         `json:"key"`
+	Scope    lock.Scope     `json:"scope"`
+	Segments []segmentReply `json:"segments,omitempty"`
+	stateReply
+}
+
+type segmentReply struct {
+	Segment int    `json:"segment"`
+	Key     string `json:"key"`
+	stateReply
+}
+
+type stateReply struct {
+	Holder  *contenderReply  `json:"holder"`
+	Waiters []contenderReply `json:"waiters"`
+}
+
+// A contenderReply is a holder or a waiter. What is not known is left out.
+type contenderReply struct {
+	Who         string     `json:"who"`
+	Instance    string     `json:"instance,omitempty"`
+	RequestID   string     `json:"request_id,omitempty"`
+	Since       *time.Time `json:"since,omitempty"`
+	SinceMS     *float64   `json:"since_ms,omitempty"` // before now
+	RemainingMS *float64   `json:"remaining_ms,omitempty"`
+	Fence       lock.Fence `json:"fence,omitempty"`
+}
+
+type evictionReply struct {
+	Strategy string            `json:"strategy"`
+	Key      string            `json:"key"`
+	Fence    lock.Fence        `json:"fence"`
+	Evicted  *contenderReply   `json:"evicted"`
+	Stores   map[string]string `json:"stores"` // raised, or the type of the problem
+}
+
+func (h *demo) getLock(c *gin.Context) {
+	strategy, key, ok := h.lockAsked(c)
+	if !ok {
+		return
+	}
+	s, err := h.Locks.Lock(c.Request.Context(), strategy, key)
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, stateReply: stateOf(s.State)}
+	for _, part := range s.Segments {
+		reply.Segments = append(reply.Segments, segmentReply{part.Segment, part.Key, stateOf(part.State)})
+	}
+	c.JSON(http.StatusOK, reply)
+}
+
+func stateOf(s lock.State) stateReply {
+	reply := stateReply{Waiters: make([]contenderReply, len(s.Waiters))}
+	if s.Holder != nil {
+		reply.Holder = contenderOf(*s.Holder)
+	}
+	for i, w := range s.Waiters {
+		reply.Waiters[i] = *contenderOf(w)
+	}
+	return reply
+}
+
+func (h *demo) deleteLock(c *gin.Context) {
+	if !h.Admin(c) {
+		return
+	}
+	strategy, key, ok := h.lockAsked(c)
+	if !ok {
+		return
+	}
+	e, err := h.Locks.Evict(c.Request.Context(), strategy, key)
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	reply := evictionReply{Strategy: strategy, Key: key, Fence: e.Fence, Stores: make(map[string]string)}
+	who := ""
+	if e.Holder != nil {
+		reply.Evicted, who = contenderOf(*e.Holder), e.Holder.Who
+	}
+	for store, err := range e.Stores {
+		reply.Stores[store] = "raised"
+		if err != nil {
+			reply.Stores[store] = h.Problem(err)
+		}
+	}
+	h.Log.WarnContext(c, "lock holder evicted", "strategy", strategy, "key", key, "who", who, "fence", e.Fence,
+		"stores", reply.Stores, "request_id", handler.RequestID(c))
+	c.JSON(http.StatusOK, reply)
+}
+
+// lockAsked returns the lock that a request is about.
+func (h *demo) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
+	if _, err := handler.Decode(c); err != nil {
+		h.Fail(c, err)
+		return "", "", false
+	}
+	return c.Param("strategy"), c.Param("key"), true
+}
+
+// longestWho is how many bytes are shown of a holder's name, which anybody may have written.
+const longestWho = 200
+
+func contenderOf(k lock.Contender) *contenderReply {
+	who := strings.ToValidUTF8(k.Who[:min(len(k.Who), longestWho)], "")
+	r := &contenderReply{Who: who, Fence: k.Fence}
+	if at := strings.LastIndexByte(who, '/'); at >= 0 {
+		r.Instance, r.RequestID = who[:at], who[at+1:]
+	}
+	if !k.Since.IsZero() {
+		since, age := k.Since.UTC(), handler.Milliseconds(max(time.Since(k.Since), 0))
+		r.Since, r.SinceMS = &since, &age
+	}
+	if k.Remaining > 0 && k.Remaining != lock.Forever {
+		left := handler.Milliseconds(k.Remaining)
+		r.RemainingMS = &left
+	}
+	return r
+}

@@ -1,0 +1,110 @@
+package demo
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/handler"
+	"example.com/stock/service"
+)
+
+// Pauses lists the sales that wait at a pause point of the lab, and lets them go on.
+type Pauses interface {
+	List() []service.Pause
+	Release(requestID string) (service.Pause, error)
+}
+
+// Holds makes sales that are under way, or all, wait at pause points.
+type Holds interface {
+	Hold(requestID string, points service.Points) error
+	HoldAll(points service.Points)
+	Step() int
+}
+
+type pauseReply struct {
+	RequestID string      `json:"request_id"`
+	Strategy  string      `json:"strategy"`
+	SKU       service.SKU `json:"sku"`
+	Point     string      `json:"point"`
+	Since     time.Time   `json:"since"`
+	SinceMS   float64     `json:"since_ms"` // before now
+}
+
+// getPauses lists the sales that wait at this instance, oldest first.
+func (h *demo) getPauses(c *gin.Context) {
+	if !h.Admin(c) || !h.NoFields(c) {
+		return
+	}
+	list := []pauseReply{}
+	for _, p := range h.Pauses.List() {
+		list = append(list, pauseOf(p))
+	}
+	c.JSON(http.StatusOK, gin.H{"pauses": list})
+}
+
+// deletePause lets one sale go on, and answers where it was.
+func (h *demo) deletePause(c *gin.Context) {
+	if !h.Admin(c) || !h.NoFields(c) {
+		return
+	}
+	p, err := h.Pauses.Release(c.Param("request"))
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	c.JSON(http.StatusOK, pauseOf(p))
+}
+
+// putPause makes one sale that is under way wait at further points.
+func (h *demo) putPause(c *gin.Context) {
+	points, ok := h.points(c, false)
+	if !ok {
+		return
+	}
+	if err := h.Holds.Hold(c.Param("request"), points); err != nil {
+		h.Fail(c, err)
+		return
+	}
+	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
+}
+
+// putPauses says where every sale is to wait from now on. Nowhere is an empty list: who waits then goes on.
+func (h *demo) putPauses(c *gin.Context) {
+	points, ok := h.points(c, true)
+	if !ok {
+		return
+	}
+	h.Holds.HoldAll(points)
+	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
+}
+
+// deletePauses lets all sales that wait go on, each to its next point.
+func (h *demo) deletePauses(c *gin.Context) {
+	if h.Admin(c) && h.NoFields(c) {
+		c.JSON(http.StatusOK, gin.H{"released": h.Holds.Step()})
+	}
+}
+
+// points reads the field pause, and answers the request if it cannot.
+func (h *demo) points(c *gin.Context, none bool) (points service.Points, ok bool) {
+	if !h.Admin(c) {
+		return 0, false
+	}
+	f, err := handler.Decode(c, "pause")
+	if text := f["pause"]; err == nil && (text != "" || !none) {
+		points, err = service.ParsePoints(text)
+	}
+	if err != nil {
+		h.Fail(c, err)
+	}
+	return points, err == nil
+}
+
+func pauseOf(p service.Pause) pauseReply {
+	return pauseReply{
+		RequestID: p.RequestID, Strategy: p.Strategy, SKU: p.SKU, Point: p.Point.String(),
+		Since: p.Since.UTC(), SinceMS: handler.Milliseconds(time.Since(p.Since)),
+	}
+}

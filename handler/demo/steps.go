@@ -1,0 +1,148 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/handler"
+	"example.com/stock/service"
+)
+
+// Steps are what the sales of this instance did lately; see [service.Steps].
+type Steps interface {
+	After(number uint64) (steps []service.Step, dropped uint64, more <-chan struct{})
+	Last() uint64
+}
+
+// A stream of steps shows that it lives each stepsAlive, and looks each stepsLook whether the instance stops.
+const (
+	stepsAlive = 15 * time.Second
+	stepsLook  = 250 * time.Millisecond
+)
+
+type stepsMessage struct {
+	Boot    int64       `json:"boot"`    // numbers of another boot are of another process: Unix time in µs
+	Dropped uint64      `json:"dropped"` // steps that were forgotten before these
+	Steps   []stepReply `json:"steps"`
+}
+
+type stepReply struct {
+	Number    uint64           `json:"number"`
+	AtUS      int64            `json:"at_us"` // Unix time in µs
+	Kind      service.StepKind `json:"kind"`
+	RequestID string           `json:"request_id"`
+	Strategy  string           `json:"strategy"`
+	SKU       service.SKU      `json:"sku"`
+	Quantity  int64            `json:"quantity,omitempty"`
+	Read      int64            `json:"read,omitempty"`
+	Remaining int64            `json:"remaining,omitempty"`
+	Version   uint64           `json:"version,omitempty"`
+	Epoch     uint64           `json:"epoch,omitempty"`
+	Segment   int              `json:"segment,omitempty"`
+	Fence     string           `json:"fence,omitempty"` // it has more digits than a number of JavaScript
+	Point     string           `json:"point,omitempty"`
+	Outcome   string           `json:"outcome,omitempty"` // of ended: accepted, or the name of the problem
+	Replayed  bool             `json:"replayed,omitempty"`
+}
+
+// getSteps streams the steps of sales as server-sent events, from "after" on or from now on, until the client leaves or
+// the instance stops. A message has all that came since the one before. A reader that is too slow misses steps, and is
+// told how many.
+func (h *demo) getSteps(c *gin.Context) {
+	if !h.Admin(c) {
+		return
+	}
+	f, err := handler.Decode(c, "after")
+	var after int64
+	if err == nil {
+		after, err = f.Number("after", int64(min(h.Steps.Last(), math.MaxInt64)), 0, math.MaxInt64)
+	}
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	c.Set(handler.StreamKey, true)
+	c.Header("Content-Type", "text/event-stream")
+	c.Header("Cache-Control", "no-store")
+	c.Header("X-Accel-Buffering", "no")
+	c.Status(http.StatusOK)
+	c.Writer.WriteHeaderNow()
+	if c.Request.Method != http.MethodHead {
+		h.streamSteps(c, uint64(after))
+	}
+}
+
+func (h *demo) streamSteps(c *gin.Context, after uint64) {
+	// Not through gin's writer, whose Flush wants the next one to be a Flusher.
+	var writer http.ResponseWriter = c.Writer
+	if w, ok := writer.(interface{ Unwrap() http.ResponseWriter }); ok {
+		writer = w.Unwrap()
+	}
+	control := http.NewResponseController(writer)
+	_ = control.SetWriteDeadline(time.Time{})
+	look := time.NewTicker(stepsLook)
+	defer look.Stop()
+	send := func(text string) bool {
+		_, err := c.Writer.WriteString(text)
+		return err == nil && control.Flush() == nil
+	}
+	spoke := time.Now()
+	if !send(": steps of " + h.Instance + "\n\n") {
+		return
+	}
+	for !h.Draining() && c.Request.Context().Err() == nil {
+		steps, dropped, more := h.Steps.After(after)
+		if len(steps) > 0 {
+			after = steps[len(steps)-1].Number
+			if !send(h.stepsMessage(steps, dropped)) {
+				return
+			}
+			spoke = time.Now()
+			continue
+		}
+		select {
+		case <-more:
+		case <-c.Request.Context().Done():
+		case <-look.C:
+			if time.Since(spoke) > stepsAlive {
+				if !send(": alive\n\n") {
+					return
+				}
+				spoke = time.Now()
+			}
+		}
+	}
+}
+
+func (h *demo) stepsMessage(steps []service.Step, dropped uint64) string {
+	m := stepsMessage{Boot: h.part.began.UnixMicro(), Dropped: dropped}
+	for _, s := range steps {
+		reply := stepReply{
+			Number: s.Number, AtUS: s.At.UnixMicro(), Kind: s.Kind, RequestID: s.RequestID,
+			Strategy: handler.Shorten(s.Strategy), SKU: s.SKU, Quantity: s.Quantity, Read: s.Read,
+			Remaining: s.Remaining,
+			Version:   s.Version, Epoch: s.Epoch, Segment: s.Segment, Point: s.Point.String(), Replayed: s.Replayed,
+		}
+		if s.Fence != 0 {
+			reply.Fence = strconv.FormatUint(uint64(s.Fence), 10)
+		}
+		if s.Kind == service.Ended {
+			reply.Outcome = "accepted"
+			if s.Err != nil {
+				reply.Outcome = h.Problem(s.Err)
+			}
+		}
+		m.Steps = append(m.Steps, reply)
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return ": internal error\n\n" // no value of a step can fail
+	}
+	return fmt.Sprintf("id: %d\ndata: %s\n\n", steps[len(steps)-1].Number, data)
+}

@@ -1,0 +1,175 @@
+package demo
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/handler"
+	"example.com/stock/service"
+	"example.com/stock/service/order"
+)
+
+type orderReply struct {
+	OrderID   string      `json:"order_id"`
+	SKU       service.SKU `json:"sku"`
+	Quantity  int64       `json:"quantity"`
+	Read      int64       `json:"read"`
+	Remaining int64       `json:"remaining"`
+	Version   uint64      `json:"version"`
+	Epoch     uint64      `json:"epoch"`
+	Strategy  string      `json:"strategy"`
+	Instance  string      `json:"instance"`
+	RequestID string      `json:"request_id"`
+	Fence     uint64      `json:"fence"`
+	Segment   int         `json:"segment,omitempty"`
+	CreatedAt time.Time   `json:"created_at"`
+}
+
+// decodeStock decodes what the requests about one SKU have in common.
+func (h *demo) decodeStock(
+	c *gin.Context, allowed ...string,
+) (f handler.Fields, sku service.SKU, store string, ok bool) {
+	f, err := handler.Decode(c, append(h.choices("store"), allowed...)...)
+	if err == nil {
+		sku, err = service.ParseSKU(c.Param("sku"))
+	}
+	if err != nil {
+		h.Fail(c, err)
+		return nil, "", "", false
+	}
+	return f, sku, f["store"], true
+}
+
+func (h *demo) getStock(c *gin.Context) {
+	_, sku, store, ok := h.decodeStock(c)
+	if !ok {
+		return
+	}
+	only, err := handler.Condition(c.Request.Header)
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	stock, err := h.Inventory.Stock(c.Request.Context(), store, sku)
+	if err == nil && h.isLedger(store, stock.Guard) {
+		h.Ledger.GetStock(h.Base, c, sku, only)
+		return
+	}
+	if err == nil && !(service.Condition{Match: only.Match}).Holds(stock.Tag()) {
+		err = service.ErrPrecondition
+	}
+	if err == nil && !only.Holds(stock.Tag()) {
+		setETag(c, stock)
+		c.Status(http.StatusNotModified)
+		return
+	}
+	h.replyStock(c, store, stock, err)
+}
+
+// putStock sets the stock, whatever it is. If-Match and If-None-Match say what it must be to be set.
+func (h *demo) putStock(c *gin.Context) {
+	if !h.Admin(c) {
+		return
+	}
+	f, sku, store, ok := h.decodeStock(c, "quantity")
+	if !ok {
+		return
+	}
+	quantity, only, err := handler.Quantity(c, f)
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	stock, err := h.Inventory.SetStockIf(c.Request.Context(), store, sku, quantity, only)
+	if guarded, ok := errors.AsType[*service.GuardError](err); ok && h.isLedger(store, guarded.Guard) {
+		h.Ledger.SetStock(h.Base, c, sku, quantity, only)
+		return
+	}
+	h.replyStock(c, store, stock, err)
+}
+
+func (h *demo) replyStock(c *gin.Context, store string, s service.Stock, err error) {
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	if store == "" {
+		store = h.Store
+	}
+	setETag(c, s)
+	c.JSON(http.StatusOK, handler.StockReply{
+		SKU: s.SKU, Store: store, Quantity: s.Quantity, Initial: s.Initial, Sold: s.Sold,
+		Version: s.Version, Epoch: s.Epoch, Fence: s.Fence, Guard: s.Guard,
+	})
+}
+
+func (h *demo) getOrders(c *gin.Context) {
+	f, sku, store, ok := h.decodeStock(c, "cursor", "limit")
+	if !ok {
+		return
+	}
+	limit, err := f.Number("limit", 100, 1, service.MaxPage)
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	page, err := h.Inventory.Orders(c.Request.Context(), store, sku, f["cursor"], int(limit))
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	orders := make([]orderReply, len(page.Orders))
+	for i, o := range page.Orders {
+		orders[i] = orderOf(o)
+	}
+	c.JSON(http.StatusOK, gin.H{"orders": orders, "next": page.Next})
+}
+
+func orderOf(o service.Order) orderReply {
+	return orderReply{
+		OrderID: o.ID, SKU: o.SKU, Quantity: o.Quantity, Read: o.Read, Remaining: o.Remaining,
+		Version: o.Version, Epoch: o.Epoch, Strategy: o.Strategy, Instance: o.Instance,
+		RequestID: o.RequestID, Fence: o.Fence, Segment: o.Segment, CreatedAt: o.CreatedAt.UTC(),
+	}
+}
+
+// A settlementReply never changes, so Final is always true. It is there for readers without the documentation.
+type settlementReply struct {
+	OrderID string      `json:"order_id"`
+	SKU     service.SKU `json:"sku"`
+	Store   string      `json:"store"`
+	State   string      `json:"state"` // written or absent
+	Final   bool        `json:"final"`
+	Order   *orderReply `json:"order,omitempty"` // if written
+}
+
+// settleOrder needs no admin token: only its client and the admin know the order's id.
+func (h *demo) settleOrder(c *gin.Context) {
+	_, sku, store, ok := h.decodeStock(c)
+	if !ok {
+		return
+	}
+	id := c.Param("order_id")
+	s, err := h.Inventory.Settle(c.Request.Context(), store, sku, id)
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	reply := settlementReply{OrderID: id, SKU: sku, Store: store, State: "absent", Final: true}
+	if s.Written {
+		order := orderOf(s.Order)
+		reply.State, reply.Order = "written", &order
+	}
+	c.JSON(http.StatusOK, reply)
+}
+
+func setETag(c *gin.Context, s service.Stock) { handler.SetETag(c, s.Tag()) }
+
+// isLedger reports whether a stock is sold by the ledger. In a demonstration some are sold by strategies.
+func (h *demo) isLedger(store, guard string) bool {
+	return h.Ledger != nil && guard == order.Guard && cmp.Or(store, h.Store) == h.Ledger.Store()
+}

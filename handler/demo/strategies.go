@@ -1,0 +1,128 @@
+package demo
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/handler"
+	"example.com/stock/lock"
+)
+
+type strategyReply struct {
+	Name         string   `json:"name"`
+	Endpoint     string   `json:"endpoint"`
+	Summary      string   `json:"summary"`
+	Stores       []string `json:"stores"`
+	DefaultStore string   `json:"default_store"`
+	Blocking     bool     `json:"blocking"`
+	Available    bool     `json:"available"` // the lock's servers are up, and at least one store
+	Reason       string   `json:"reason,omitempty"`
+	// DownStores maps those of Stores that cannot be used now to the reason.
+	DownStores map[string]string `json:"down_stores,omitempty"`
+	Promise    promiseReply      `json:"promise"`
+	// RoundTrips is their number to acquire and release the lock, uncontended; 0: there is no server to ask.
+	RoundTrips int `json:"round_trips"`
+}
+
+type promiseReply struct {
+	Exclusive   bool       `json:"exclusive"`
+	Scope       lock.Scope `json:"scope"`
+	Fenced      bool       `json:"fenced"`
+	Fair        bool       `json:"fair"`
+	Blocking    bool       `json:"blocking"`
+	Reentrant   bool       `json:"reentrant"`
+	SignalsLoss bool       `json:"signals_loss"`
+	// FreedAfterCrash is the longest time in seconds from a holder's crash to the next holder; null: never.
+	FreedAfterCrash *float64 `json:"freed_after_crash_seconds"`
+}
+
+// strategies lists the catalogue, weakest first, and says what cannot be used now and why.
+func (h *demo) strategies(c *gin.Context) {
+	if !h.NoFields(c) {
+		return
+	}
+	lang := handler.Negotiate(c)
+	list := make([]strategyReply, len(h.Strategies))
+	for i, s := range h.Strategies {
+		list[i] = strategyReply{
+			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary, DefaultStore: s.Stores[0].Name,
+			Blocking: s.Promise.Blocking, Promise: promiseOf(s.Promise), DownStores: make(map[string]string),
+			RoundTrips: s.RoundTrips,
+		}
+		for _, store := range s.Stores {
+			list[i].Stores = append(list[i].Stores, store.Name)
+			if err := store.Backend.Err(); err != nil {
+				list[i].DownStores[store.Name] = handler.Why(err).In(lang)
+			}
+		}
+		if err := s.err(); err != nil {
+			list[i].Reason = handler.Why(err).In(lang)
+		} else {
+			list[i].Available = true
+		}
+	}
+	c.JSON(http.StatusOK, gin.H{"strategies": list})
+}
+
+func promiseOf(p lock.Promise) promiseReply {
+	r := promiseReply{
+		Exclusive: p.Exclusive, Scope: p.Scope, Fenced: p.Fenced, Fair: p.Fair,
+		Blocking: p.Blocking, Reentrant: p.Reentrant, SignalsLoss: p.SignalsLoss,
+	}
+	if p.FreedAfterCrash != lock.Forever {
+		seconds := p.FreedAfterCrash.Seconds()
+		r.FreedAfterCrash = &seconds
+	}
+	return r
+}
+
+// err returns nil if s can sell from at least one store, and otherwise the reason why it cannot.
+func (s Strategy) err() error {
+	var err error
+	for _, store := range s.Stores {
+		if err = s.errOn(store); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// errOn returns nil if s can sell from store, and otherwise the reason why it cannot.
+func (s Strategy) errOn(store Store) error {
+	for _, b := range s.Needs {
+		if err := b.Err(); err != nil {
+			return err
+		}
+	}
+	return store.Backend.Err()
+}
+
+// Sells returns, for each store of a demonstration, what can be sold from it now, and why the instance is not ready, or
+// "". It is ready if a strategy can sell from the store that a request gets which names none. If no strategy uses that
+// store, or it is not configured, any store will do.
+func (p *Part) Sells() (stores map[string]handler.StoreReply, why string) {
+	stores = make(map[string]handler.StoreReply)
+	any := false
+	for _, s := range p.config.Strategies {
+		for _, store := range s.Stores {
+			reply := stores[store.Name]
+			reply.Of++
+			if err := s.errOn(store); err == nil {
+				reply.Sells, reply.Reason = true, ""
+				reply.Strategies++
+				any = true
+			} else if !reply.Sells {
+				reply.Reason = handler.Why(err).EN
+			}
+			stores[store.Name] = reply
+		}
+	}
+	if byDefault, used := stores[p.config.ReadyStore]; used && !byDefault.Sells {
+		return stores, "nothing can be sold from " + p.config.ReadyStore + ", the default store"
+	}
+	if !any {
+		return stores, "no strategy is available"
+	}
+	return stores, ""
+}

@@ -1,0 +1,43 @@
+package handler
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/service"
+)
+
+// IdempotencyKey returns the key of a request, or "".
+func IdempotencyKey(header http.Header) (string, error) {
+	switch values := header.Values(service.KeyHeader); len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return service.ParseKey(values[0])
+	default:
+		return "", service.Invalid(service.KeyHeader, "twice")
+	}
+}
+
+// Replay marks a reply that was kept with its idempotency key.
+func Replay(c *gin.Context, replayed bool) {
+	if replayed {
+		c.Header("Idempotent-Replayed", "true")
+	}
+}
+
+// LinkNext names the next page in the header Link (RFC 8288).
+func LinkNext(c *gin.Context, cursor string) {
+	if cursor == "" {
+		return
+	}
+	query := c.Request.URL.Query()
+	query.Set("cursor", cursor)
+	next := url.URL{Path: c.Request.URL.Path, RawQuery: query.Encode()}
+	c.Header("Link", "<"+next.String()+`>; rel="next"`)
+}
+
+// Missing returns the error for a field that is not there.
+func Missing(field string) error { return service.Invalid(field, "missing") }

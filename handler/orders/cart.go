@@ -1,0 +1,114 @@
+package orders
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"example.com/stock/handler"
+	"example.com/stock/service"
+	"example.com/stock/service/order"
+)
+
+// A purchase is what the requests of customers have in common.
+type purchase struct {
+	handler.Fields
+	customer string
+	key      string // Idempotency-Key; "": none
+	lines    []order.Line
+}
+
+// decodePurchase reads a request of a customer, who must be named: in the body, or in the query. With cart, it has
+// lines. It answers what is wrong.
+func (h *shop) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p purchase, ok bool) {
+	var inside handler.Nested
+	given := false
+	if cart {
+		inside = handler.Nested{"lines": func(d *json.Decoder) (err error) {
+			given = true
+			p.lines, err = readLines(d)
+			return err
+		}}
+	}
+	var err error
+	p.Fields, err = handler.DecodeNested(c, inside, append(allowed, "customer"))
+	switch {
+	case err != nil:
+	case !p.Has("customer"):
+		err = handler.Missing("customer")
+	case cart && !given:
+		err = handler.Missing("lines")
+	default:
+		p.customer, err = order.ParseCustomer(p.Fields["customer"])
+	}
+	if err == nil {
+		p.key, err = handler.IdempotencyKey(c.Request.Header)
+	}
+	if err != nil {
+		h.Fail(c, err)
+		return purchase{}, false
+	}
+	return p, true
+}
+
+// change lets a customer change what is there, and answers with what it is now. do reports whether the answer is
+// that of an earlier request with the same key.
+func (h *shop) change(
+	c *gin.Context, do func(p purchase) (now any, replayed bool, err error), allowed ...string,
+) {
+	p, ok := h.decodePurchase(c, false, allowed...)
+	if !ok {
+		return
+	}
+	now, replayed, err := do(p)
+	if err != nil {
+		h.Fail(c, err)
+		return
+	}
+	handler.Replay(c, replayed)
+	c.JSON(http.StatusOK, now)
+}
+
+// readLines reads the lines of a cart: [{"sku": "book", "quantity": 2}]. The field of an error says which line.
+func readLines(d *json.Decoder) (lines []order.Line, err error) {
+	bad := service.Invalid("lines", "lines", "example", `[{"sku": "book", "quantity": 2}]`)
+	if t, err := d.Token(); err != nil {
+		return nil, handler.NotJSON(d)
+	} else if t != json.Delim('[') {
+		return nil, bad
+	}
+	for i := 0; d.More(); i++ {
+		if i == order.MaxLines {
+			return nil, service.Invalid("lines", "from-to", "least", 1, "most", order.MaxLines)
+		}
+		line, err := readLine(d)
+		if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
+			invalid.Field = fmt.Sprintf("lines[%d].%s", i, invalid.Field)
+			return nil, invalid
+		}
+		lines = append(lines, line)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, handler.NotJSON(d)
+	}
+	return lines, nil
+}
+
+func readLine(d *json.Decoder) (l order.Line, err error) {
+	f, allowed := handler.Fields{}, []string{"sku", "quantity"}
+	if err := f.AddObject(d, allowed, nil); err != nil {
+		return l, err
+	}
+	for _, name := range allowed {
+		if !f.Has(name) {
+			return l, handler.Missing(name)
+		}
+	}
+	if l.SKU, err = service.ParseSKU(f["sku"]); err == nil {
+		l.Quantity, err = f.Number("quantity", 0, 1, order.MaxQuantity)
+	}
+	return l, err
+}

@@ -1,0 +1,11 @@
+package ledger
+
+import (
+	"context"
+	"time"
+)
+
+func idempotencyKey(id string) string { return "ledger:key:" + id }
+
+// Forget does nothing: Redis itself removes a key when it is old. See [repo.Redis.KeepKeysFor].
+func (l *Redis) Forget(context.Context, time.Duration, int) (int, error) { return 0, nil }

@@ -1,0 +1,48 @@
+package stock
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"example.com/stock/service"
+)
+
+// The writes of this file are blind: the quantity becomes what the caller has computed, whatever was sold since it
+// read. Two of them may lose an update, which is what the demonstration shows without a lock. No order of a customer
+// can reach them: arch_test.go proves it.
+
+// A kind of write says which condition it has besides epoch, guard and fence.
+type kind int
+
+const (
+	blind    kind = iota // none
+	swapping             // the stock still has the version that was read
+)
+
+// anyVersion is the version for a blind write to Redis.
+const anyVersion = ""
+
+// Write is two round trips. It is blind.
+func (m *MySQL) Write(ctx context.Context, o service.Order) error {
+	if err := checkOrder(o); err != nil {
+		return err
+	}
+	return m.write(ctx, o, blind)
+}
+
+// Write is two round trips. It is blind, and loses nothing if the caller has read in the same transaction.
+func (t *transaction) Write(ctx context.Context, o service.Order) error {
+	if err := checkOrder(o); err != nil {
+		return err
+	}
+	return t.do(ctx, "write order", func(tx *gorm.DB) error { return write(tx, o, blind) })
+}
+
+// Write is one round trip. It is blind.
+func (r *Redis) Write(ctx context.Context, o service.Order) error {
+	if err := checkOrder(o); err != nil {
+		return err
+	}
+	return r.write(ctx, o, anyVersion)
+}

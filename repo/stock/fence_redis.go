@@ -1,0 +1,27 @@
+package stock
+
+import (
+	"context"
+	_ "embed" // the scripts
+
+	"example.com/stock/internal/redisscript"
+	"example.com/stock/repo"
+	"example.com/stock/service"
+)
+
+// fenceLua is in front of every script that compares fences.
+//
+//go:embed fence.lua
+var fenceLua string
+
+//go:embed raise.lua
+var raiseLua string
+
+var raiseScript = redisscript.New(fenceLua + raiseLua)
+
+// Raise is one round trip. After an ErrOutcomeUnknown it may be called again: raising is idempotent.
+func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
+	_, err := r.Run(ctx, "raise fence", raiseScript, []string{repo.StockKey(sku)},
+		strategy, repo.Decimal(fence), segmentField(segment, ""))
+	return err
+}
