@@ -257,8 +257,10 @@ var thirdParty = map[string]struct {
 	"github.com/go-sql-driver/mysql": {
 		[]string{
 			"app", "internal/mysqlerr", "internal/stack", "internal/stack/stacktest", "lab", "lab/scenario", "repo",
+			"repo/repotest",
 		},
-		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write",
+		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write, " +
+			"repotest has connections that fail at one statement",
 	},
 	"rsc.io/qr":                           {[]string{"lab/class"}, "only students scan an address"},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},

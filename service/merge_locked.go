@@ -104,6 +104,7 @@ func (b mergeBatch) stop(ctx context.Context, point Points) {
 // readThinkWrite is like the function of that name, once for all sales of the batch. It returns an error that is about
 // all of them, which the lock must see.
 func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
+	defer b.leave()
 	err := b.readThink(ctx, store)
 	var version uint64
 	if err == nil {
@@ -111,7 +112,6 @@ func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
 			version = 0 // as writeFenced: without a fence nothing is compared
 		}
 		if !b.fits() {
-			b.leave()
 			return nil
 		}
 		// Conditional also without a version: Batch deducts from what is there.
@@ -131,7 +131,6 @@ func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
 	if err == nil {
 		b.stop(ctx, AfterWrite)
 	}
-	b.leave()
 	return err
 }
 

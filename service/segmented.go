@@ -226,7 +226,7 @@ func (s *segmentedSale) rebalance(ctx context.Context, at int, fragments []int) 
 		if err != nil {
 			return err
 		}
-		from := make([]Segment, 0, len(fragments))
+		var from []Segment
 		missing := s.Quantity - view.Row(at).Quantity - view.Reserve
 		for _, number := range fragments {
 			row := view.Row(number)

@@ -158,12 +158,7 @@ func differ(before, now error) bool {
 
 // wording returns the text of a reason without its numbers: a countdown that goes on is no change.
 func wording(reason error) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, reason.Error())
+	return strings.Join(strings.FieldsFunc(reason.Error(), unicode.IsDigit), "")
 }
 
 func (b *Backend) reason(err error, late bool) error {

@@ -142,19 +142,22 @@ func (p Plan) Filled() (Plan, error) {
 	if p.Lost > 0.9 {
 		return p, wrong("lost-replies", "lost", "given", p.Lost)
 	}
-	if _, err := p.Skew.Weights(p.SKUs); err != nil {
-		return p, &loadtest.PlanError{Field: "skew", Reason: words.Of(err)}
-	}
 	for _, q := range p.Quantities {
 		if err := between("quantity", q, 1, 1000); err != nil {
 			return p, err
 		}
 	}
-	return p, cmp.Or(
+	if err := cmp.Or(
 		between("skus", int64(p.SKUs), 1, maxSKUs), between("stock", p.Stock, 1, 1_000_000_000),
 		between("lines", int64(p.Lines), 1, maxLines), between("concurrency", int64(p.Concurrency), 1, maxWorkers),
 		between("visits", int64(p.Visits), 0, 10_000_000),
-	)
+	); err != nil {
+		return p, err
+	}
+	if _, err := p.Skew.Weights(p.SKUs); err != nil {
+		return p, &loadtest.PlanError{Field: "skew", Reason: words.Of(err)}
+	}
+	return p, nil
 }
 
 // Names returns the SKUs.

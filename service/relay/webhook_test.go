@@ -103,6 +103,9 @@ func TestTheSignatureOfAWebhook(t *testing.T) {
 	if verify(newSecret, r.Header, append(r.body, ' ')) == nil {
 		t.Error("the signature fits any body")
 	}
+	if kind, from := r.Get("Content-Type"), r.Get("User-Agent"); kind != "application/json" || from != "stock-relay" {
+		t.Errorf("Content-Type %q, User-Agent %q", kind, from)
+	}
 	for _, name := range []string{"webhook-id", "webhook-timestamp"} {
 		changed := r.Header.Clone()
 		changed.Set(name, changed.Get(name)+"1")

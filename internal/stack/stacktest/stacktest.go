@@ -7,6 +7,7 @@ package stacktest
 
 import (
 	"os"
+	"reflect"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -81,5 +82,5 @@ func Some[Row any](n int, rows []Row) []Row {
 // IgnoreServers is for a goleak.VerifyNone inside a test: every server that still runs has a goroutine, which ends
 // when it is stopped. goleak.VerifyTestMain does not need it.
 func IgnoreServers() goleak.Option {
-	return goleak.IgnoreAnyFunction("example.com/stock/internal/stack.(*child).own")
+	return goleak.IgnoreAnyFunction(reflect.TypeFor[stack.Server]().PkgPath() + ".(*child).own")
 }
