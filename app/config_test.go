@@ -27,10 +27,13 @@ func bare(t *testing.T) {
 }
 
 // says fails unless err has all of the words, and none of those that begin with "!".
-func says(t *testing.T, err error, words ...string) {
+func says(t *testing.T, err error, parts ...string) {
 	t.Helper()
-	text := fmt.Sprint(err)
-	for _, word := range words {
+	text := ""
+	if err != nil {
+		text = words.Of(err, Said).EN // as the commands print it
+	}
+	for _, word := range parts {
 		if unwanted, no := strings.CutPrefix(word, "!"); no {
 			if strings.Contains(text, unwanted) {
 				t.Errorf("the error has %q in it:\n%s", unwanted, text)

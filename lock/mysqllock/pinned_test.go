@@ -284,7 +284,7 @@ func TestNoConnectionForTheFence(t *testing.T) {
 	}
 	asked := time.Now()
 	if _, err := l.Acquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrDown) ||
-		!strings.Contains(err.Error(), "pool") {
+		!strings.Contains(err.Error(), "no-connection") {
 		t.Errorf("err = %v, want ErrDown because of the pool", err)
 	}
 	if took := time.Since(asked); took > soon {

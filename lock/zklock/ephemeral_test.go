@@ -125,7 +125,7 @@ func TestALockNodeThatNobodyOwns(t *testing.T) {
 	defer cancel()
 	for how, o := range map[string]lock.Options{"wait": {}, "try": {TryOnce: true}} {
 		_, err := e.Acquire(ctx, keyOf(t), o)
-		namesTheFix(t, how, err, errNoLock, "delete them")
+		namesTheFix(t, how, err, errNoLock, "foreign-nodes")
 	}
 	if _, err := e.Evict(t.Context(), keyOf(t)); err != nil {
 		t.Fatal(err)

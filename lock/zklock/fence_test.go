@@ -272,7 +272,7 @@ func TestSomethingElseWhereTheRecordBelongs(t *testing.T) {
 	}
 	for _, k := range kinds() {
 		_, err := k.open(rooted(t, host, root)).Acquire(t.Context(), keyOf(t), lock.Options{})
-		namesTheFix(t, k.name, err, errNoLock, "delete them, or configure another root")
+		namesTheFix(t, k.name, err, errNoLock, "foreign-nodes")
 		if !strings.Contains(err.Error(), originName) {
 			t.Errorf("%s: %v, which does not say what is in the way", k.name, err)
 		}
