@@ -65,17 +65,17 @@ build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
 # make lint vets everything, and more strictly. On a busy computer a package may take ten times as long as on an idle one.
-GO_TEST = $(GO) test -vet=off -p 4 -timeout 40m
+GO_TEST = $(GO) test -vet=off -timeout 40m
 # A process under the race detector would sleep for a second before it ends: there are hundreds of them.
-RACE_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO_TEST) -race
+RACE_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO_TEST) -race -p 3
 test: ## Run the tests on real servers, without the long ones (4 minutes; REQUIRE_BACKENDS=1: a missing server is a failure)
-	$(GO_TEST) -short ./...
+	$(GO_TEST) -short -p 4 ./...
 
 verify: ## Run all tests, the long ones too, and the programs that they start, under the race detector (15 minutes)
 	$(RACE_TEST) ./...
 
 test-busy: ## Run make test RUNS=3 times beside programs that take a core each (LOOPS=2), and list what failed
-	.ci/busy "$(or $(LOOPS),$$(nproc))" "$(or $(RUNS),3)" $(GO_TEST) -short -count 1 ./...
+	.ci/busy "$(or $(LOOPS),$$(nproc))" "$(or $(RUNS),3)" $(GO_TEST) -short -p 4 -count 1 ./...
 
 client-test: ## Generate a client from the OpenAPI document with oapi-codegen, and use it against the service
 	cd handler/clienttest && $(GO) test -count 1 .

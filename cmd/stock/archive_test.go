@@ -54,6 +54,9 @@ func oldLedger(t *testing.T) (dsn string) {
 }
 
 func TestArchiveCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	dsn, dir := oldLedger(t), filepath.Join(t.TempDir(), "new", "archive")
 	stock := func(args ...string) (string, error) {

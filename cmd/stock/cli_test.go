@@ -265,6 +265,9 @@ func TestDocumentsShowTheCatalogue(t *testing.T) {
 
 // A reader that goes away after the first line, such as head, leaves neither a server nor a folder behind.
 func TestNobodyReadsOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	path, err := program.Path()
 	if err != nil {

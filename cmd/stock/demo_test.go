@@ -183,6 +183,9 @@ func TestDemo(t *testing.T) {
 
 // Ctrl-C, at any moment: nothing is left, and the exit status says what happened.
 func TestDemoInterrupted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("processes are looked up in /proc")

@@ -166,6 +166,9 @@ func staleFences(t *testing.T, c *group, strategy string) (sum int) {
 
 // An instance shows the requests that wait inside it, in the order of arrival.
 func TestLocksOfAnInstance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	c := cluster.serve(t, 1, "STOCK_LAB=true")
 	client := c.client(t, 8)

@@ -21,6 +21,9 @@ import (
 //
 // Each server has a cluster of its own, in which its outages follow one another.
 func TestBackendsGoAndComeBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	type sale struct{ strategy, store string }
 	for _, row := range []struct {
@@ -175,6 +178,9 @@ func endpoint(t *testing.T, client *loadtest.Client, strategy string) string {
 
 // An instance that is stopped under load finishes its requests: no client gets an error, and nothing is lost.
 func TestGracefulStopUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	for _, strategy := range stacktest.Some(1, []string{"redis-watchdog", "zk-sequential", "pessimistic"}) {
 		t.Run(strategy, func(t *testing.T) {
@@ -196,6 +202,9 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 
 // An instance that is killed under load loses only its own requests: its sales stand, and its locks become free.
 func TestInstanceKilledUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	for _, strategy := range stacktest.Some(1, []string{"redis-watchdog", "zk-sequential", "pessimistic"}) {
 		t.Run(strategy, func(t *testing.T) {
@@ -328,6 +337,9 @@ func post(t *testing.T, url string, into any) int {
 // If Redis stops in the middle of a sale, the outcome is unknown. A client that follows the reply, through the proxy,
 // learns whether the sale was made. The answer stays the same, and matches the list of orders at the end.
 func TestOutcomeUnknownIsSettled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	c := startCluster(t, 1, stack.Redis)
 	sale := c.front.URL + "/deduct_stock_atomic?store=redis"

@@ -86,6 +86,9 @@ func commandsOf(example string) []string {
 
 // With --lang zh, no heading and no default is left in English; with --lang en, no Chinese.
 func TestHelpSpeaksOneLanguage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	english := []string{"Usage:", "Examples:", "Flags:", "Commands:", "(default ", "Use \"", "help for "}
 	every(t, func(t *testing.T, path []string, cmd *cobra.Command) {

@@ -202,6 +202,9 @@ func TestLoadExitStatus(t *testing.T) {
 }
 
 func TestLoadInterrupted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

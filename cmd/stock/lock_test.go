@@ -84,6 +84,9 @@ func TestLockExcludes(t *testing.T) {
 
 // While one process holds the lock, another is told so at once, or after its wait; or it waits until it gets the lock.
 func TestLockNotObtained(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	for _, k := range append(redisLocks(t, "redis-setnx", "redis-watchdog"), zkLock(t)) {
 		t.Run(k.strategy, func(t *testing.T) {
@@ -124,6 +127,9 @@ func TestLockNotObtained(t *testing.T) {
 }
 
 func TestLockPassesTheStatusOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	k := redisLocks(t, "redis-watchdog")[0]
 	plain := filepath.Join(t.TempDir(), "plain")
@@ -227,6 +233,9 @@ func TestLockAtLeast(t *testing.T) {
 
 // If stock is killed, so is the command, and the lock becomes free within the promised time.
 func TestLockFreeAfterAKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	for _, k := range []kindOfLock{
 		{"redis-watchdog", append(redisLocks(t, "")[0].server, "--lock-watchdog-lease", "3s")},
@@ -302,6 +311,9 @@ func (k kindOfLock) open(t *testing.T) lock.Locker {
 
 // However the lock is lost, the command is told. A command that ignores that is killed with all its processes.
 func TestLockLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	evict := func(t *testing.T, k kindOfLock, key string, _ *stack.Server) {
 		if _, err := lock.Evict(t.Context(), k.open(t), key); err != nil {
@@ -449,6 +461,9 @@ func TestLockIsListedByTheClockOfTheInstance(t *testing.T) {
 }
 
 func TestRedlockIsSeen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	redis := make([]stack.Kind, 6) // one for the stock, and five masters
 	for i := range redis {

@@ -82,6 +82,9 @@ func firstError(r *loadtest.Result) string {
 
 // The documents' own demonstration: 100 units and 30 requests, one at a time and all at once.
 func TestTheClassic(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	c := cluster.serve(t, 2)
 	client := c.client(t, 30)
 	for _, row := range []struct {

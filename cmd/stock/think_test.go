@@ -12,6 +12,9 @@ import (
 // Under --think each sale holds its lock for so long, the command in the history says so, and an instance that is not
 // in lab mode, or whose token is another, is named before anything is sold.
 func TestLoadThinks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	lab := cluster.serve(t, 1, "STOCK_LAB=true")
 	const think = 20 * time.Millisecond

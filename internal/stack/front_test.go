@@ -76,6 +76,9 @@ func TestAnInstanceThatIsOnlyAliveWillDo(t *testing.T) {
 
 // An instance that has had no answer yet, because it migrates a database, say, is given more time.
 func TestAnInstanceThatIsAskingIsWaitedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	if ready := served(t, "FAKE_SLOW=7s"); strings.Contains(ready, "alive but not ready") {
 		t.Errorf("progress said %q", ready)

@@ -143,6 +143,9 @@ func TestTheSuiteRejectsBrokenLocks(t *testing.T) {
 
 // In several processes, on a server that forgets its locks when it is killed.
 func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	s := newSuite(clausesAtOnce)
 	t.Cleanup(func() {
 		if err := s.end(); err != nil {

@@ -95,6 +95,9 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 
 // A client that repeats by itself what got no answer must not repeat what a lock asks.
 func TestLostRepliesWithAClientThatRepeats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	s := stacktest.Redis(t)
 	p, err := wire.Listen(s.Addr, wire.Redis())

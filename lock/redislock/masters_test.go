@@ -426,6 +426,9 @@ func TestRedlockTellsTheHolder(t *testing.T) {
 // Rows say what each node has: the value, and the seconds for which it lasts; empty: nothing. A "-" is a node that
 // is down.
 func TestRedlockMajorityView(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	t.Parallel()
 	m := fiveMasters(t)
 	for _, row := range []struct {

@@ -956,6 +956,9 @@ func TestWatchdogModel(t *testing.T) {
 
 // Every bug that is put back is found.
 func TestWatchdogModelFindsBugs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
 	small := watchdogBounds{clients: 2, turns: 1, slow: 1, late: 5}
 	twice := watchdogBounds{clients: 2, turns: 2, slow: 1, late: 5}
 	three := watchdogBounds{clients: 3, turns: 1, crashes: 1, late: 1}
