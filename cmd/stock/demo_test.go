@@ -48,7 +48,7 @@ func startDemo(t *testing.T, args ...string) *show {
 // wait returns the exit status. It fails if there is none within two minutes.
 func (s *show) wait(t *testing.T) int {
 	t.Helper()
-	guard := time.AfterFunc(2*time.Minute, func() { _ = s.cmd.Process.Kill() })
+	guard := time.AfterFunc(10*time.Minute, func() { _ = s.cmd.Process.Kill() })
 	defer guard.Stop()
 	err := s.cmd.Wait()
 	var exit *exec.ExitError
@@ -213,7 +213,7 @@ func TestDemoInterrupted(t *testing.T) {
 			t.Parallel()
 			s := startDemo(t, append(args, row.more...)...)
 			stacktest.Eventually(
-				t, time.Minute, "the moment comes",
+				t, 5*time.Minute, "the moment comes",
 				func() (bool, string) { return row.moment(s), s.errs.String() },
 			)
 			if len(s.started(t)) == 0 {
@@ -245,7 +245,7 @@ func TestDemoKept(t *testing.T) {
 			t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--keep",
 			"--instances", "2",
 		)
-		stacktest.Eventually(t, time.Minute, "all has been shown", func() (bool, string) {
+		stacktest.Eventually(t, 5*time.Minute, "all has been shown", func() (bool, string) {
 			return strings.Contains(s.out.String(), "It goes on running until Ctrl-C"), s.errs.String()
 		})
 		_, after, _ := strings.Cut(s.out.String(), "\n  curl http")

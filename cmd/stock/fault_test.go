@@ -267,7 +267,7 @@ func await(t *testing.T, n <-chan int) int {
 	select {
 	case v := <-n:
 		return v
-	case <-time.After(2 * time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatal("sales have stopped")
 		return 0
 	}
