@@ -246,7 +246,7 @@ func TestDemoKept(t *testing.T) {
 			"--instances", "2",
 		)
 		stacktest.Eventually(t, 5*time.Minute, "all has been shown", func() (bool, string) {
-			return strings.Contains(s.out.String(), "It goes on running until Ctrl-C"), s.errs.String()
+			return strings.Contains(s.out.String(), "Everything keeps running until Ctrl-C"), s.errs.String()
 		})
 		_, after, _ := strings.Cut(s.out.String(), "\n  curl http")
 		url, _, _ := strings.Cut("http"+after, "/v1/")
