@@ -1,5 +1,5 @@
-// Package app is one running instance of the service: its configuration, the servers it opens, what is built on them,
-// its listeners, and its orderly end.
+// Package app is one instance of the service: it loads the configuration, opens clients of the servers, builds the
+// service on them, listens, and shuts down in order.
 //
 //	cfg, err := app.Load(flags)
 //	a, err := app.New(cfg, version, log)
@@ -26,7 +26,7 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// An App is one instance. Opening it waits for no server: each backend comes up by itself.
+// An App is one instance. Opening it waits for no server; a server that is down comes up later.
 type App struct {
 	cfg     Config
 	version string
@@ -41,27 +41,27 @@ type App struct {
 	servers    strategy.Servers
 	backends   map[string]*health.Backend     // by name
 	stores     map[string]service.StoreConfig // by name
-	memories   map[string]memory              // by store: what it remembers of its own data and of the other's
+	memories   map[string]memory              // by store: what it records of its own data and of the other store's
 	service    *service.Service
 	pauses     service.Pauses         // of lab mode
 	steps      *service.Steps         // of lab mode; nil outside it
-	ledgers    map[string]order.Store // by store: those that keep orders of customers
-	noLedger   error                  // why a store that is there keeps none
-	orders     *order.Service         // nil: the store keeps none
-	watched    *order.Watched         // the store of orders; nil: it keeps none, or does not know its data
+	ledgers    map[string]order.Store // by store: those that keep orders
+	noLedger   error                  // why a configured store keeps no orders
+	orders     *order.Service         // nil: the default store keeps no orders
+	watched    *order.Watched         // the ledger of the default store, checked for lost data; nil: not checked
 	strategies []demo.Strategy
-	relay      *relay.Relay // nil: it is not enabled
+	relay      *relay.Relay // nil: not enabled
 	serve      func(*handler.Config)
 
 	probes     sync.WaitGroup
-	probing    context.Context // of the probes
+	probing    context.Context // the probes run until it ends
 	stopProbes context.CancelFunc
-	probed     func()         // is called once all servers were probed; nil: nothing is
-	closers    []func() error // in the order of opening
+	probed     func()         // called once, after the first probe of every server; may be nil
+	closers    []func() error // in order of opening
 }
 
 // New opens the listeners and the clients of an instance. It waits for no server. The caller must call Run, which
-// closes everything again.
+// closes everything.
 func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	a := newApp(cfg, version, log)
 	if err := a.listen(); err != nil {
@@ -156,14 +156,14 @@ func (a *App) buildService(configs map[string]service.StrategyConfig) (err error
 	return err
 }
 
-// keptSteps is how many steps of sales an instance in lab mode keeps for those who watch it, some 200 bytes each.
+// keptSteps is how many steps of sales an instance in lab mode keeps for its viewers, some 200 bytes each.
 const keptSteps = 4096
 
-// build builds a strategy, unless a server that it needs is not configured: then it has no Seller, and says so.
+// build builds a strategy. If a server that it needs is not configured, the result has no Seller and gives the reason.
 func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	config := service.StrategyConfig{
 		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
-		// In the lab a stock must stay as the scenario has left it.
+		// In the lab a stock must stay as the scenario left it.
 		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
 	}
 	configured := true
@@ -182,8 +182,8 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	return config
 }
 
-// checkStores checks the stores again when all servers were probed. A store is seeded only after the other was asked
-// what it remembers, and the first requests should not have to wait for the next probe.
+// checkStores checks the stores again after the first probe of every server. A store is seeded only after the other
+// store was asked what it recorded of it, and the first requests should not wait for the second probe.
 func (a *App) checkStores() {
 	ctx, cancel := context.WithTimeout(a.probing, health.Timeout)
 	defer cancel()

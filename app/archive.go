@@ -10,7 +10,7 @@ import (
 	"example.com/stock/service/order"
 )
 
-// An Archive is the ledger of the default store, and what was archived of it.
+// An Archive archives the ledger of the default store and verifies its archive files.
 type Archive struct {
 	app   *App
 	store archive.Store
@@ -26,18 +26,18 @@ func OpenArchive(cfg Config, log *slog.Logger) (*Archive, error) {
 	return &Archive{a, books}, nil
 }
 
-// Run archives what o says, as [archive.Run]. MinAge and Name are those of the configuration.
+// Run calls [archive.Run] with o. It sets MinAge and Name from the configuration.
 func (a *Archive) Run(ctx context.Context, o archive.Options) (archive.Report, error) {
 	o.Name = a.app.cfg.Store
 	o.MinAge = a.minAge()
 	return archive.Run(ctx, a.store, o)
 }
 
-// minAge is how old must be what is archived: no key that can be replayed and no reservation that can be held is
-// younger.
+// minAge returns the age from which orders may be archived. By then no idempotency key can be replayed and no
+// reservation is still held.
 func (a *Archive) minAge() time.Duration { return max(a.app.cfg.Orders.KeepKeys, order.MaxTTL) }
 
-// Verify checks files against the store, as [archive.Verify].
+// Verify checks files against the store; see [archive.Verify].
 func (a *Archive) Verify(ctx context.Context, paths []string) (archive.Check, error) {
 	return archive.Verify(ctx, a.store, paths)
 }

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// takeBacklog takes all connections that the kernel has accepted, and stops listening right after. The two are only
-// some microseconds apart. Closing the listener takes effect later, when the goroutine in Accept is scheduled. Until
-// then the kernel would go on accepting connections, only to reset them in the end.
+// takeBacklog takes all connections that the kernel has accepted and stops listening, some microseconds later. Closing
+// the listener instead would take effect only when the goroutine in Accept is scheduled. Until then the kernel would
+// accept further connections and finally reset them.
 func takeBacklog(l *net.TCPListener) []net.Conn {
 	raw, err := l.SyscallConn()
 	if err != nil {

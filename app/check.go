@@ -89,7 +89,7 @@ func (c *Config) check() (bad []error) {
 	if c.MySQL.LockPoolSize < 3 {
 		no("mysql.lock_pool_size", "least", "value", c.MySQL.LockPoolSize, "least", 3)
 	} else if most := (c.MySQL.LockPoolSize - 1) / 2; c.MySQL.LockKeys < 0 || c.MySQL.LockKeys > most {
-		// Two strategies keep a connection for each key, and a fence or a KILL needs a free one, too.
+		// Two strategies keep a connection for each key. A fence or a KILL needs another one.
 		no("mysql.lock_keys", "lock-keys", "value", c.MySQL.LockKeys, "most", most)
 	}
 	oneOf("relay.sink", c.Relay.Sink, sinkStreams, sinkWebhook)
@@ -126,7 +126,7 @@ func (c *Config) check() (bad []error) {
 		addrs []string
 	}{{"redis.addrs", c.Redis.Addrs}, {"redlock.addrs", c.Redlock.Addrs}, {"zookeeper.hosts", c.ZooKeeper.Hosts}} {
 		for _, addr := range list.addrs {
-			if strings.Contains(addr, "@") { // not quoted: what stands before it may be a password
+			if strings.Contains(addr, "@") { // not quoted: a password may precede the @
 				no(list.key, "credentials")
 			} else if _, _, err := net.SplitHostPort(addr); err != nil {
 				no(list.key, "address", "value", quote(addr))
@@ -141,10 +141,10 @@ func (c *Config) check() (bad []error) {
 	return bad
 }
 
-// maxMerge bounds a batch: the INSERT of 1000 orders takes some 300 kB, and a script of as many 5 ms.
+// maxMerge bounds a batch: the INSERT of 1000 orders takes some 300 kB, and a script for 1000 orders 5 ms.
 const maxMerge = 1000
 
-// doubts returns a warning for every usable value that promises less than one may think.
+// doubts returns a warning for every valid value that gives weaker guarantees than users may expect.
 func (c *Config) doubts() (list []string) {
 	if c.Lab && !c.inLab() {
 		list = append(list, "lab has no effect in profile orders: it switches protections off")

@@ -24,12 +24,12 @@ import (
 // slots is the number of slots of every Redis Cluster.
 const slots = 16384
 
-// A clusterCheck asks every known node of a Redis Cluster for its view of the cluster, on connections that nothing else
-// uses. A PING only says that some node lives, but sales fail while the cluster refuses keys.
+// A clusterCheck asks every known node of a Redis Cluster for its view of the cluster, on connections of its own. A
+// PING would not do: it succeeds while the cluster refuses keys.
 //
-// The cluster is up while one node says so (cluster_state:ok), because a node that is cut off from the others says the
-// opposite. If cluster-require-full-coverage is off, nodes also say so while slots are not served: SKUs in those slots
-// cannot be sold, all others can.
+// The cluster is up while at least one node reports cluster_state:ok, because a node that is cut off reports fail. If
+// cluster-require-full-coverage is off, nodes report ok even while some slots are not served. Then SKUs in those slots
+// cannot be sold, and the backend is up with a warning.
 type clusterCheck struct {
 	options redis.Options
 	mu      sync.Mutex // close may run during a check
@@ -49,14 +49,14 @@ type clusterView struct {
 	failed  string   // slots that no master serves, such as "0-5460"
 	missing int      // number of failed slots
 	addrs   []string // of all nodes
-	own     int      // number of slots that the node serves itself
-	first   int      // of these
-	refuses error    // a lock.DownError that says why the node takes no writes; nil: it does, or has no slots
+	own     int      // number of slots that this node serves
+	first   int      // the first of them
+	refuses error    // a lock.DownError: why the node refuses writes; nil: it takes them, or has no slots
 }
 
 // check implements the check of health.New.
 func (c *clusterCheck) check(ctx context.Context) error {
-	// A node that hangs, or is cut off, must not delay the answers of the others.
+	// A node that hangs or is cut off must not delay the check of the others.
 	each := health.Timeout / 2
 	if deadline, ok := ctx.Deadline(); ok {
 		each = time.Until(deadline) / 2
@@ -87,7 +87,7 @@ func (c *clusterCheck) check(ctx context.Context) error {
 	}
 	all.Wait()
 	if len(views) == 0 {
-		// A node that did not answer in time is slow, which is not an outage yet.
+		// Timeouts come first: if one node is merely slow, the check counts as slow, which is not yet an outage.
 		slices.SortFunc(silent, func(a, b error) int {
 			return strings.Compare(strconv.FormatBool(isSlow(b)), strconv.FormatBool(isSlow(a)))
 		})
@@ -137,7 +137,8 @@ func isSlow(err error) bool {
 	return errors.As(err, &late) && late.Timeout()
 }
 
-// viewOf asks one node, in one round trip, and one more if it serves slots: a write there that changes nothing.
+// viewOf asks one node for its view, in one round trip. If the node serves slots, a second one tries a write that
+// changes nothing.
 func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, error) {
 	var info, nodes *redis.StringCmd
 	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -157,7 +158,7 @@ func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, 
 	return view, nil
 }
 
-// keyIn returns a key of a slot, which nothing writes. The slot of a key is the CRC16 of what stands in its braces.
+// keyIn returns an unused key in a slot. The slot of a key is the CRC16 of the text in its braces.
 func keyIn(slot int) string {
 	for n := 0; ; n++ {
 		tag, crc := strconv.Itoa(n), uint16(0)
@@ -191,7 +192,7 @@ func parseCluster(addr, info, nodes string) clusterView {
 			continue
 		}
 		at, _, _ := strings.Cut(fields[1], "@")
-		if host, port, err := net.SplitHostPort(at); err == nil && host == "" { // its own address is not known yet
+		if host, port, err := net.SplitHostPort(at); err == nil && host == "" { // itself, address unknown
 			host, _, _ = net.SplitHostPort(addr)
 			at = net.JoinHostPort(host, port)
 		}
@@ -207,7 +208,7 @@ func parseCluster(addr, info, nodes string) clusterView {
 				last, err = strconv.Atoi(to)
 			}
 			if err != nil || first < 0 || last >= slots {
-				continue // such as [93-<-id], of a slot on its way, which its owner still serves
+				continue // such as [93-<-id]: a migrating slot, which its owner still serves
 			}
 			if slices.Contains(flags, "myself") {
 				v.own, v.first = v.own+last-first+1, first
@@ -241,7 +242,7 @@ func parseCluster(addr, info, nodes string) clusterView {
 	return v
 }
 
-// learn sets the known nodes to those of the configuration and those at addrs.
+// learn sets the known nodes to those of the configuration and of addrs.
 func (c *clusterCheck) learn(addrs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,8 +22,8 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// A setting is one key of the configuration: flag, environment variable, line of a file and line of "stock config".
-// What it means is said in the catalogue, by its key.
+// A setting is one key of the configuration: flag, environment variable, line of a file and line of "stock config". The
+// catalogue of texts has its meaning, by its key.
 type setting struct {
 	field  any // a pointer to the field of a Config; the field's type is the setting's
 	key    string
@@ -41,8 +41,8 @@ func (s setting) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
 }
 
-// AddFlags adds a flag for every setting, and --config, to flags. What they say of themselves is in English; [Usage]
-// has it in both languages.
+// AddFlags adds a flag for every setting, and --config, to flags. Their usage is in English; [Usage] returns it in both
+// languages.
 func AddFlags(flags *pflag.FlagSet) {
 	flags.String(configFlag, "", configUsage().EN)
 	for _, s := range new(Config).settings() {
@@ -88,7 +88,7 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 		}
 	}
 	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
-		// A section whose lines are all commented out is a key, too. It stands for the defaults.
+		// A section whose lines are all commented out is also a key. It means the defaults.
 		if _, section := v.Get(key).(map[string]any); !section && !slices.Contains(known, key) {
 			bad = append(bad, unknown(key, "key", nearest(key, known, "")))
 		}
@@ -114,7 +114,7 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 var kubernetes = regexp.MustCompile(`^STOCK_(SERVICE_(HOST|PORT)|PORT)(_|=)`)
 
 func unknownEnv(environ []string, settings []setting) (bad []error) {
-	known := []string{envPrefix + "CONFIG", envPrefix + "LANG"} // LANG: of the commands' texts
+	known := []string{envPrefix + "CONFIG", envPrefix + "LANG"} // LANG: language of the commands' texts
 	for _, s := range settings {
 		known = append(known, s.env())
 	}
@@ -127,8 +127,8 @@ func unknownEnv(environ []string, settings []setting) (bad []error) {
 	return bad
 }
 
-// nearest suggests the key that was probably meant: the known key with the longest common beginning with key, if that
-// is longer than prefix and three letters; else "".
+// nearest suggests the key that was probably meant: the one in known with the longest prefix in common with key. It
+// returns "" unless that prefix exceeds prefix by more than three letters.
 func nearest(key string, known []string, prefix string) string {
 	best, length := "", len(prefix)+3
 	for _, k := range known {
@@ -143,7 +143,7 @@ func nearest(key string, known []string, prefix string) string {
 	return best
 }
 
-// unknown returns the error for a key or a variable that is none, with the one that was meant, or "".
+// unknown returns the error for an unknown key or variable. meant is the suggested one, or "".
 func unknown(name, what, meant string) error {
 	if meant == "" {
 		return wrong(name, "unknown-"+what)
@@ -151,7 +151,7 @@ func unknown(name, what, meant string) error {
 	return wrong(name, "meant-"+what, "meant", meant)
 }
 
-// wrong returns what is wrong with a setting: a text of the catalogue, after its key.
+// wrong returns the error for a setting: its key and a text of the catalogue.
 func wrong(key, why string, pairs ...any) error {
 	return fmt.Errorf("%s: %w", key, failure(why, pairs...))
 }
@@ -159,14 +159,14 @@ func wrong(key, why string, pairs ...any) error {
 // failure returns a text of the catalogue as an error.
 func failure(why string, pairs ...any) error { return phrases.Error("wrong."+why, pairs...) }
 
-// isEmpty returns the error for a setting without which a command can do nothing.
+// isEmpty returns the error for an empty setting that a command needs.
 func isEmpty(key, flag, env string) error {
 	return failure("empty", "key", key, "flag", flag, "env", env)
 }
 
-// parse converts a value from a file, a variable or a flag to the type of the setting. It is strict where viper is not:
-// a number is no duration (nobody means nanoseconds), 1.5 is no 1, and a number is no text, because YAML reads 0123 as
-// 83.
+// parse converts a value from a file, a variable or a flag to the type of the setting. It is stricter than viper: a
+// number is not a duration (nobody means nanoseconds), 1.5 is not 1, and a number is not a text, because YAML reads
+// 0123 as 83.
 func (s setting) parse(raw any) (value any, ok bool) {
 	text, isText := raw.(string)
 	switch s.value.(type) {
@@ -197,7 +197,7 @@ func (s setting) parse(raw any) (value any, ok bool) {
 	return nil, false
 }
 
-// kind says in words what parse accepts.
+// kind describes what parse accepts.
 func (s setting) kind() words.Text {
 	switch s.value.(type) {
 	case bool:
@@ -228,7 +228,7 @@ func whole(raw any) (int64, bool) {
 	return 0, false
 }
 
-// list removes blanks around commas, and empty items: "" is the empty list.
+// list splits at commas, and removes blanks and empty items: "" is the empty list.
 func list(raw any) ([]string, bool) {
 	var items []string
 	switch l := raw.(type) {
@@ -294,9 +294,9 @@ func (s setting) yaml() string {
 // hidden stands for a secret.
 const hidden = "***"
 
-// masked hides a secret but shows whether it is set. Of the DSN it hides only the password, and of the URL of the
-// webhook all but the host: senders are often told apart by a token in the path or the query. It does not mistake
-// another secret that looks like a DSN or a URL for one.
+// masked hides a secret but shows whether it is set. In the DSN it hides only the password. In the webhook's URL it
+// hides all but the host, because path and query often contain a token. Other secrets are hidden whole, even if they
+// look like a DSN or a URL.
 func masked(key, secret string) string {
 	if secret == "" {
 		return ""

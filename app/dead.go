@@ -12,7 +12,7 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A DeadLetter is an event that the relay has parked until a person decides.
+// A DeadLetter is an event that the relay has parked until an operator decides.
 type DeadLetter = order.DeadLetter
 
 // DeadLetters are the events that the relay of a store has parked.
@@ -21,7 +21,7 @@ type DeadLetters struct {
 	dead order.DeadLetters
 }
 
-// OpenDeadLetters opens the store that has them. The caller must close the result.
+// OpenDeadLetters opens the default store. The caller must close the result.
 func OpenDeadLetters(cfg Config, log *slog.Logger) (*DeadLetters, error) {
 	a := newApp(cfg, "", log)
 	books, err := a.openLedger()
@@ -34,7 +34,7 @@ func OpenDeadLetters(cfg Config, log *slog.Logger) (*DeadLetters, error) {
 // Close closes the store.
 func (d *DeadLetters) Close() error { return d.app.close() }
 
-// Each calls do for every letter, in order of the SKUs, until it fails.
+// Each calls do for every dead letter, in order of the SKUs, and returns the first error.
 func (d *DeadLetters) Each(ctx context.Context, do func(DeadLetter) error) error {
 	const page = 200
 	for after := service.SKU(""); ; {
@@ -54,17 +54,17 @@ func (d *DeadLetters) Each(ctx context.Context, do func(DeadLetter) error) error
 	}
 }
 
-// Retry makes the relay send the event again that a person names as SKU/NUMBER.
+// Retry makes the relay send an event again. name is SKU/NUMBER.
 func (d *DeadLetters) Retry(ctx context.Context, name string) error {
 	return d.decide(ctx, name, order.Resend)
 }
 
-// Skip makes the relay leave it out for good.
+// Skip makes the relay skip the event for good.
 func (d *DeadLetters) Skip(ctx context.Context, name string) error {
 	return d.decide(ctx, name, order.Skip)
 }
 
-// RetryAll is Retry for every letter that nobody has decided about. It tells done the name of each.
+// RetryAll calls Retry for every undecided dead letter, and done with the name of each.
 func (d *DeadLetters) RetryAll(ctx context.Context, done func(name string)) error {
 	return d.Each(ctx, func(letter DeadLetter) error {
 		if letter.Decision != order.Undecided {
@@ -72,7 +72,7 @@ func (d *DeadLetters) RetryAll(ctx context.Context, done func(name string)) erro
 		}
 		err := d.dead.Decide(ctx, letter.SKU, letter.Number, order.Resend)
 		if errors.Is(err, order.ErrNoDeadLetter) {
-			return nil // it was decided meanwhile
+			return nil // another operator decided meanwhile
 		}
 		if err == nil {
 			done(fmt.Sprintf("%s/%d", letter.SKU, letter.Number))

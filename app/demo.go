@@ -9,12 +9,12 @@ import (
 	"example.com/stock/service/order"
 )
 
-// lazySweep is the pause of a demonstration that has sold no order between its looks for reservations that are over. It
-// must not be in the way of what is shown.
+// lazySweep is the pause between sweeps of expired reservations in a demonstration that has sold no order. Frequent
+// sweeps would disturb what is shown.
 const lazySweep = 5 * time.Second
 
-// buildDemo builds the service for class: the client chooses the strategy and the store, and need not name a SKU.
-// Orders are sold beside the strategies, if the default store can keep them.
+// buildDemo builds the service for class: the client chooses the strategy and the store, and need not name a SKU. If
+// the default store can keep orders, the service sells them too.
 func (a *App) buildDemo() error {
 	a.serve = a.serveDemo
 	configs := a.buildStrategies()

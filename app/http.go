@@ -9,7 +9,7 @@ import (
 	"example.com/stock/service"
 )
 
-// http returns what the profile serves.
+// http returns the configuration of the HTTP handlers for the profile.
 func (a *App) http(draining func() bool) handler.Config {
 	c := handler.Config{
 		Instance: a.cfg.Instance, AdminToken: a.cfg.AdminToken, Meter: a.metrics, Metrics: a.metrics.Handler(),
@@ -28,7 +28,7 @@ func (a *App) http(draining func() bool) handler.Config {
 func (a *App) demoConfig() demo.Config {
 	readyStore := a.cfg.Store
 	if b := a.backends[readyStore]; b == nil || b.IsAbsent() {
-		readyStore = "" // what is not there by choice is not waited for
+		readyStore = "" // readiness does not wait for a store that is not configured
 	}
 	return demo.Config{
 		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses, Steps: a.steps,

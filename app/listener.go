@@ -9,13 +9,12 @@ import (
 )
 
 // connections closes the listener of an instance and its connections so that no request is lost. A connection with a
-// request in flight must not be closed: a load balancer that has sent an order and gets no answer cannot know what
-// became of it, and answers 502.
+// request in flight must not be closed: a load balancer that gets no reply to an order answers 502, and the client
+// cannot know the outcome.
 //
-// http.Server.Shutdown keeps that promise only for requests that it has handed to their handler. It loses a request
-// that arrives on an idle connection while that is being closed. It drops one that is read after Shutdown was called
-// (net/http, conn.serve). And a connection that the kernel has accepted but the server has not is reset. So Shutdown is
-// called when no connection is left.
+// http.Server.Shutdown guarantees that only for requests that have reached their handler. It loses a request that
+// arrives on an idle connection while it closes that, drops one that it reads after the call (net/http, conn.serve),
+// and resets connections that only the kernel has accepted. So Shutdown is called when no connection is left.
 type connections struct {
 	listener net.Listener
 
@@ -42,20 +41,20 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.states[conn] = state
 }
 
-// serveBacklog closes the listener. Later connections are refused, after which a load balancer may try another
-// instance. server answers the connections that the kernel had accepted before.
+// serveBacklog closes the listener, and serves the connections that the kernel had accepted before. Later connections
+// are refused, so that a load balancer can try another instance.
 func (c *connections) serveBacklog(server *http.Server) {
 	if tcp, ok := c.listener.(*net.TCPListener); ok {
-		// Serve ends after the last connection.
+		// Serve returns after the last connection of the backlog.
 		_ = server.Serve(&backlogListener{Listener: c.listener, backlog: takeBacklog(tcp)})
 	}
 	_ = c.listener.Close()
 }
 
-// drain waits until every connection is closed, or until no connection has a request and none arrived for quiet; for
-// limit at most. While the instance drains, it closes each connection after its next reply. A busy load balancer so
-// uses up its connections, and an idle one sends nothing that could be lost. drain does not promise that the first
-// request after a quiet time does not arrive just when its connection is closed.
+// drain waits until every connection is closed, or until no request has been in flight or arrived for quiet, but at
+// most for limit. Each connection closes after its next reply while the instance drains, so the connections of a busy
+// load balancer soon close. Those of an idle one stay open, and a request can still be lost if it arrives just when its
+// connection is closed.
 func (c *connections) drain(quiet, limit time.Duration) {
 	for began := time.Now(); time.Since(began) < limit; time.Sleep(5 * time.Millisecond) {
 		open, busy, last := c.state()

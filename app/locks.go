@@ -14,8 +14,8 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// AddLockFlags adds to flags the settings that say where the servers are and how to lock, for a program that uses the
-// locks and is no instance. It returns the whole set, for Load: file and environment set the rest.
+// AddLockFlags adds to flags the settings of the servers and the locks, for a program that uses locks without being an
+// instance. It returns the flags of all settings, for Load, so that the file and the environment can set the others.
 func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	AddFlags(all)
@@ -32,14 +32,14 @@ func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	return all
 }
 
-// AllLocks returns the strategies that are only a lock and hold across machines.
+// AllLocks returns the strategies that are a lock, and exclude holders on other machines.
 func AllLocks() []strategy.Strategy {
 	return slices.DeleteFunc(strategy.All(), func(s strategy.Strategy) bool {
 		return s.Lock == nil || s.Around != nil || s.Promise.Scope != lock.Cluster
 	})
 }
 
-// FindLock returns the strategy with that name. The error for a name that is not in AllLocks lists those that are.
+// FindLock returns the strategy with that name. The error for another name than those in AllLocks lists them.
 func FindLock(name string) (strategy.Strategy, error) {
 	var names []string
 	for _, s := range AllLocks() {
@@ -64,7 +64,7 @@ type Locks struct{ app *App }
 // OpenLocks opens clients of the servers that the strategies need. It waits for no server. The caller must close the
 // result.
 func OpenLocks(cfg Config, log *slog.Logger, needed ...strategy.Strategy) (*Locks, error) {
-	cfg.Lock.HandOver = false // one contender in this process
+	cfg.Lock.HandOver = false // this process has one contender
 	a := newApp(cfg, "", log)
 	for _, server := range a.openers() {
 		needs := func(s strategy.Strategy) bool { return slices.Contains(s.Needs, server.name) }

@@ -6,35 +6,34 @@ import (
 	"sync/atomic"
 )
 
-// maxLog bounds the lines of the log that wait to be written, in bytes: some 4,000 lines.
+// maxLog bounds the unwritten lines of the log, in bytes: some 4,000 lines.
 const maxLog = 1 << 20
 
-// A LogWriter writes lines in the background: a request does not wait for the disk or the pipe that takes its line, and
-// lines that come together are written together. Nothing waits for company: the first line is written at once, and
-// those that come meanwhile are the next write.
+// A LogWriter writes lines in the background, so that requests do not wait for a disk or a pipe. It writes the first
+// line at once, and the lines that arrive during a write together in the next one.
 //
-// Lines that find no room are dropped and counted: a pipe that nobody reads must not stop the sales. What is written
-// stays in order. A process that is killed loses what waits. It is safe for concurrent use.
+// Lines beyond maxLog are dropped and counted, because a pipe that nobody reads must not stop the sales. Lines stay in
+// order. A process that is killed loses its unwritten lines. A LogWriter is safe for concurrent use.
 type LogWriter struct {
 	out     io.Writer
 	dropped atomic.Uint64
 
 	mu     sync.Mutex
-	lines  []byte // that wait
+	lines  []byte // unwritten
 	closed bool
 
 	wake  chan struct{}
 	ended chan struct{}
 }
 
-// NewLogWriter returns a LogWriter on out. The caller closes it.
+// NewLogWriter returns a LogWriter on out. The caller must close it.
 func NewLogWriter(out io.Writer) *LogWriter {
 	w := &LogWriter{out: out, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	go w.run()
 	return w
 }
 
-// Write takes one line. It does not fail. After Close it writes the line itself.
+// Write queues one line, and never fails. After Close it writes the line directly.
 func (w *LogWriter) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,15 +47,15 @@ func (w *LogWriter) Write(line []byte) (int, error) {
 	w.lines = append(w.lines, line...)
 	select {
 	case w.wake <- struct{}{}:
-	default: // it will look
+	default: // the goroutine is already due to wake
 	}
 	return len(line), nil
 }
 
-// Dropped returns how many lines found no room.
+// Dropped returns the number of dropped lines.
 func (w *LogWriter) Dropped() uint64 { return w.dropped.Load() }
 
-// Close writes what waits, and ends the background. It may be called twice.
+// Close writes the queued lines and ends the goroutine. It may be called twice.
 func (w *LogWriter) Close() error {
 	w.mu.Lock()
 	if !w.closed {
@@ -77,7 +76,7 @@ func (w *LogWriter) run() {
 		batch, w.lines = w.lines, batch[:0]
 		w.mu.Unlock()
 		if len(batch) > 0 {
-			_, _ = w.out.Write(batch) // there is nobody to tell
+			_, _ = w.out.Write(batch) // a log has nowhere to report its own errors
 		}
 	}
 }

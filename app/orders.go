@@ -5,9 +5,8 @@ import (
 	"example.com/stock/service/order"
 )
 
-// buildOrders builds the order service on the default store. configs are the strategies that are built: the lock of one
-// is the lock of orders, too. What only orders need is added, so that its lock can be looked at. wrap is put around the
-// store.
+// buildOrders builds the order service on the default store, which wrap wraps. If orders need a lock, it is that of a
+// strategy in configs; buildOrders adds a strategy that is missing there, so that its lock can be inspected.
 func (a *App) buildOrders(
 	configs map[string]service.StrategyConfig, wrap func(order.Store) order.Store,
 ) error {

@@ -19,9 +19,9 @@ func pool[DB interface{ DB() (*sql.DB, error) }](db DB, err error) (DB, *sql.DB,
 	return db, connections, nil
 }
 
-// readyOnce is a check of a server for which ready runs every time that the server comes up. A migration takes longer
-// than a probe may, and may have to wait for that of another instance. It must not keep the instance from stopping.
-// canWrite comes behind it, and is all that is asked while the server is up.
+// readyOnce returns a check of a server. When the server comes up, the check calls ping, ready and canWrite; while it
+// is up, only canWrite. ready may take a minute, because a migration takes longer than a probe and may wait for that of
+// another instance; it is cancelled when the instance stops.
 func (a *App) readyOnce(ping, ready, canWrite func(context.Context) error) func(context.Context) error {
 	fresh := true
 	return func(ctx context.Context) error {

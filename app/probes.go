@@ -12,12 +12,12 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// firstProbes is how long startProbes waits for the first answers.
+// firstProbes is how long startProbes waits for the first probes.
 const firstProbes = 2 * health.Timeout
 
-// startProbes probes every backend until close. It returns when each was probed once, so that the first requests find
-// the servers that are up, or after firstProbes: a migration takes longer, and an instance that does not answer /livez
-// is killed.
+// startProbes probes every backend until close. It returns after the first probe of each, so that the first requests
+// find the servers up, but at the latest after firstProbes: a migration takes longer, and an instance that does not
+// answer /livez is killed.
 func (a *App) startProbes(ctx context.Context) {
 	a.probing, a.stopProbes = context.WithCancel(ctx)
 	var first sync.WaitGroup
@@ -40,7 +40,7 @@ func (a *App) startProbes(ctx context.Context) {
 	}
 }
 
-// backendChanged counts and logs that a backend is up, up with exceptions, or down.
+// backendChanged records and logs that a backend is up, up with a warning, or down.
 func (a *App) backendChanged(name string, down error) {
 	impaired, partly := errors.AsType[*health.ImpairedError](down)
 	if partly {

@@ -8,7 +8,7 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// Profiles: see the setting.
+// Values of the setting profile.
 const (
 	demoProfile   = "demo"
 	ordersProfile = "orders"
@@ -17,8 +17,7 @@ const (
 // atomicOrders is the strategy of orders without a lock.
 const atomicOrders = "atomic"
 
-// checkProfile returns an error for every key that names a strategy or a store that there is not, or that is not
-// enabled.
+// checkProfile returns an error for every key that names an unknown or disabled strategy or store.
 func (c *Config) checkProfile() (bad []error) {
 	no := func(key, why string, pairs ...any) { bad = append(bad, wrong(key, why, pairs...)) }
 	if c.Profile != demoProfile && c.Profile != ordersProfile {
@@ -47,7 +46,7 @@ func (c *Config) checkProfile() (bad []error) {
 	return bad
 }
 
-// inLab reports whether protections may be switched off. A shop has no lab.
+// inLab reports whether the lab may switch protections off. The profile orders has no lab.
 func (c *Config) inLab() bool { return c.Lab && c.Profile != ordersProfile }
 
 func stores() []string { return []string{strategy.Redis, strategy.MySQL} }
@@ -63,7 +62,7 @@ func (c *Config) storeEnabled(name string) bool {
 	return true
 }
 
-// storesOf returns the stores that s works on and that are used, the default first.
+// storesOf returns the enabled stores that s works on, the default one first.
 func (c *Config) storesOf(s strategy.Strategy) []string {
 	list := s.Stores
 	if len(list) == 0 {
@@ -84,7 +83,7 @@ func (c *Config) strategies() []strategy.Strategy {
 	})
 }
 
-// locked returns the strategy whose lock orders are sold under, or false: they need none.
+// locked returns the strategy whose lock orders are sold under, or false if orders need no lock.
 func (c *Config) locked() (strategy.Strategy, bool) {
 	if c.Orders.Strategy == atomicOrders {
 		return strategy.Strategy{}, false
@@ -93,7 +92,7 @@ func (c *Config) locked() (strategy.Strategy, bool) {
 	return s, err == nil
 }
 
-// needs reports whether something that is enabled needs that server.
+// needs reports whether an enabled feature needs that server.
 func (c *Config) needs(server string) bool {
 	if c.Relay.Enabled && c.relayNeeds(server) {
 		return true

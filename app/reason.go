@@ -8,7 +8,7 @@ import (
 	"example.com/stock/service"
 )
 
-// explained returns what the domain calls invalid in both languages, with or without the name of the field.
+// explained returns an InvalidError of the domain in both languages, with or without the name of the field.
 func explained(err error, field bool) error {
 	var invalid *service.InvalidError
 	if !errors.As(err, &invalid) {
@@ -21,7 +21,7 @@ func explained(err error, field bool) error {
 	return &words.Error{Text: text}
 }
 
-// ParseSKU returns an error, in both languages, if no stock can have that name.
+// ParseSKU returns an error, in both languages, if name is no valid SKU.
 func ParseSKU(name string) (service.SKU, error) {
 	sku, err := service.ParseSKU(name)
 	return sku, explained(err, true)

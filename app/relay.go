@@ -25,11 +25,11 @@ const (
 	sinkWebhook = "webhook"
 )
 
-// relayKey is the key of the lock of the relay of a store. No SKU has a "#" in it.
+// relayKey returns the key of the relay's lock for a store. No SKU contains a "#".
 func relayKey(store string) string { return "relay#" + store }
 
-// relayLocks returns the names of the locks that the relay can be under: it holds for a minute, so the lock must be
-// renewed, and it relies on the fence.
+// relayLocks returns the names of the locks that can protect a relay. They must be renewed, because a relay holds its
+// lock for a minute, and have fencing tokens.
 func relayLocks() (names []string) {
 	for _, s := range AllLocks() {
 		if s.Promise.Fenced && s.Promise.Blocking {
@@ -39,7 +39,7 @@ func relayLocks() (names []string) {
 	return names
 }
 
-// relayNeeds reports whether the relay needs that server, besides the store's.
+// relayNeeds reports whether the relay needs that server, apart from the store.
 func (c *Config) relayNeeds(server string) bool {
 	if c.Relay.Sink == sinkStreams && server == strategy.Redis {
 		return true
@@ -54,8 +54,8 @@ func (c *Config) webhookSecrets() []string {
 	return secrets
 }
 
-// checkRelay returns what an enabled relay lacks. Whether secrets are well-formed is openSink's to say: a printed
-// configuration, where they are masked, is one, too.
+// checkRelay returns an error for every setting that an enabled relay lacks. It leaves the form of secrets to openSink,
+// because a printed configuration, in which they are masked, must be valid too.
 func (c *Config) checkRelay() (bad []error) {
 	switch {
 	case c.Relay.Sink == sinkStreams && len(c.Redis.Addrs) == 0:
@@ -68,7 +68,7 @@ func (c *Config) checkRelay() (bad []error) {
 	return bad
 }
 
-// books are what the relay and the archiver need of a ledger.
+// books is what the relay and the archiver need of a ledger.
 type books interface {
 	order.Outbox
 	order.Book
@@ -76,8 +76,8 @@ type books interface {
 	archive.Store
 }
 
-// openLedger opens the ledger of the default store, on connections of its own: the relay must not wait behind sales,
-// nor they behind it.
+// openLedger opens the ledger of the default store, on connections of its own, so that the relay and the sales do not
+// wait for each other.
 func (a *App) openLedger() (books, error) {
 	if a.cfg.Store == strategy.Redis {
 		if len(a.cfg.Redis.Addrs) == 0 {
@@ -96,7 +96,7 @@ func (a *App) openLedger() (books, error) {
 	return ledger.NewMySQL(repo.NewMySQL(db)), nil
 }
 
-// relayConnections are those of a relay to MySQL. An instance that waits for its turn uses none.
+// relayConnections bounds a relay's connections to MySQL. A relay that waits for its lock uses none.
 const relayConnections = 8
 
 // buildRelay returns the relay. The servers of its lock must be open.
@@ -115,7 +115,7 @@ func (a *App) buildRelay() (*relay.Relay, error) {
 	}
 	servers := a.servers
 	servers.PlainLocks = true // one contender in this process
-	servers.LeaseTime = 0     // it is for those who hold for a moment; the relay's term is longer than any lease
+	servers.LeaseTime = 0     // no fixed lease: the relay's term is longer
 	l, err := (&Locks{&App{servers: servers, backends: a.backends}}).Open(s)
 	if err != nil {
 		return nil, fmt.Errorf("relay.lock: %w", err)
@@ -136,7 +136,7 @@ func (a *App) buildRelay() (*relay.Relay, error) {
 	}), nil
 }
 
-// openSink opens what events go to.
+// openSink opens the sink of the events.
 func (a *App) openSink() (relay.Sink, error) {
 	c := a.cfg.Relay
 	if c.Sink == sinkWebhook {
@@ -153,7 +153,7 @@ func (a *App) openSink() (relay.Sink, error) {
 	return relay.NewStreams(a.relayRedis(), a.log), nil
 }
 
-// relayRedis returns a client of the relay's own: each SKU that is being delivered needs a connection.
+// relayRedis returns a Redis client for the relay alone, because each SKU that is being delivered needs a connection.
 func (a *App) relayRedis() redis.UniversalClient {
 	c, options := a.cfg.Redis, a.redisOptions()
 	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
@@ -163,7 +163,7 @@ func (a *App) relayRedis() redis.UniversalClient {
 	return client
 }
 
-// startRelay runs the relay, if there is one, until ctx ends or the result is called, which waits for it.
+// startRelay runs the relay, if there is one, until ctx ends or stop is called. stop waits for its end.
 func (a *App) startRelay(ctx context.Context) (stop func()) {
 	if a.relay == nil {
 		return func() {}
@@ -177,7 +177,7 @@ func (a *App) startRelay(ctx context.Context) (stop func()) {
 	}
 }
 
-// A Relay is a relay without an instance, for "stock relay".
+// A Relay is a relay outside an instance, for "stock relay".
 type Relay struct{ app *App }
 
 // OpenRelay opens the clients of a relay. It waits for no server. The caller must call Run, which closes them.
@@ -190,7 +190,7 @@ func OpenRelay(cfg Config, version string, log *slog.Logger) (*Relay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("relay.lock: %w", err)
 	}
-	for _, server := range a.openers() { // ledger and sink have connections of their own
+	for _, server := range a.openers() { // ledger and sink have connections apart from these
 		if !slices.Contains(s.Needs, server.name) {
 			continue
 		}
@@ -204,7 +204,7 @@ func OpenRelay(cfg Config, version string, log *slog.Logger) (*Relay, error) {
 	return &Relay{a}, nil
 }
 
-// Run relays until ctx ends, and closes everything.
+// Run relays until ctx ends, and closes the clients.
 func (r *Relay) Run(ctx context.Context) error {
 	r.app.log.Info("relaying", "sink", r.app.cfg.Relay.Sink, "lock", r.app.cfg.Relay.Lock)
 	r.app.relay.Run(ctx)

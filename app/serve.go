@@ -14,8 +14,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Run serves until ctx ends, and then stops the instance in order: /readyz fails, the listener closes, the requests in
-// flight finish, everything is closed. Then it returns. It can be called once.
+// Run serves until ctx ends. Then it stops the instance in order: /readyz fails, the listener closes, the requests in
+// flight finish, everything is closed. It can be called once.
 func (a *App) Run(ctx context.Context) error {
 	for _, doubt := range a.cfg.doubts() {
 		a.log.Warn("configuration", "doubt", doubt)
@@ -23,7 +23,7 @@ func (a *App) Run(ctx context.Context) error {
 	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	a.startProbes(background)
-	stopRelay := a.startRelay(ctx) // it ends with the first signal: another instance goes on at once
+	stopRelay := a.startRelay(ctx) // it ends as soon as ctx does, so that another instance takes over
 
 	if a.orders != nil {
 		a.probes.Go(func() { a.orders.Sweep(a.probing) })
@@ -40,7 +40,7 @@ func (a *App) Run(ctx context.Context) error {
 		go func() {
 			err := operators.Serve(a.operators)
 			if !errors.Is(err, http.ErrServerClosed) {
-				a.log.Error("operators cannot ask any more", "err", err) // no reason to stop selling
+				a.log.Error("operators cannot ask any more", "err", err) // sales go on
 			}
 			attended <- err
 		}()
@@ -59,13 +59,13 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.log.Info("stopping: not ready any more", "drain", a.cfg.Drain, "stop", a.cfg.Stop)
 	draining.Store(true)
-	time.Sleep(a.cfg.Drain) // load balancers notice, and each connection is closed after its next reply
+	time.Sleep(a.cfg.Drain) // load balancers notice, and connections close after their next reply
 	a.connections.serveBacklog(server)
 	end := time.Now().Add(a.cfg.Stop)
 	a.connections.drain(a.cfg.Drain, a.cfg.Stop)
 	err := shutdown(server, time.Until(end), cancel, a.log)
 	<-served
-	// The server for operators stops last: until then the metrics show the draining.
+	// The server for operators stops last, so that the metrics show the draining.
 	err = errors.Join(err, shutdownOperators(operators, a.cfg.Work+time.Second))
 	<-attended
 	stopRelay()
@@ -78,18 +78,18 @@ func (a *App) newServer(background context.Context, h http.Handler) *http.Server
 	return &http.Server{
 		Handler:     h,
 		BaseContext: func(net.Listener) context.Context { return background },
-		// No ReadTimeout: its deadline stays on the connection while the handler waits for a lock, and looks like a
-		// client that went away. The header has a limit here, the body and the reply have theirs in the handler.
+		// No ReadTimeout: its deadline would pass while the handler waits for a lock, as if the client had gone. The
+		// handler limits the time for the body and the reply.
 		ReadHeaderTimeout: 5 * time.Second,
-		WriteTimeout:      2*service.MaxWait + 10*time.Second, // longest wait, longest hold in the lab
+		WriteTimeout:      2*service.MaxWait + 10*time.Second, // longest wait and longest hold in the lab
 		IdleTimeout:       2 * time.Minute,                    // nginx closes its idle connections first
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 	}
 }
 
-// shutdown finishes the requests that are still in flight. After limit it ends their waits. Critical sections, which
-// are bounded, still finish.
+// shutdown waits for the requests in flight. After limit it cancels their waits for locks. Critical sections, which are
+// bounded, still finish.
 func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCauseFunc, log *slog.Logger) error {
 	for _, step := range []time.Duration{limit, service.MaxWait} {
 		ctx, done := context.WithTimeout(context.Background(), step)
@@ -104,8 +104,7 @@ func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCau
 	return server.Close()
 }
 
-// shutdownOperators finishes the requests of operators, within limit. It does not wait for connections without a
-// request.
+// shutdownOperators waits for the requests of operators, at most for limit. It does not wait for idle connections.
 func shutdownOperators(operators *http.Server, limit time.Duration) error {
 	ctx, done := context.WithTimeout(context.Background(), limit)
 	defer done()

@@ -24,7 +24,7 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// An opener opens the clients of one server that strategies need.
+// An opener opens the clients of one server.
 type opener struct {
 	name string
 	open func() error
@@ -44,12 +44,12 @@ func (a *App) redisOptions() redis.UniversalOptions {
 	c := a.cfg.Redis
 	return redis.UniversalOptions{
 		Username: c.Username, Password: c.Password, PoolSize: c.PoolSize,
-		// Without this a command ignores its context's deadline: a wait of 100 ms on a silent server takes ReadTimeout.
+		// Without this a command ignores the deadline of its context and waits ReadTimeout for a silent server.
 		ContextTimeoutEnabled: true,
-		// With RESP3 the client looks for messages from the server before each command, 6 % of a sale's time. None of
-		// ours needs them.
+		// With RESP3 the client checks for push messages before each command, 6 % of a sale's time. This service uses
+		// none.
 		Protocol: 2,
-		// A retry after a lost reply would run a script twice. The callers that may retry do so themselves.
+		// A retry after a lost reply would run a script twice. Callers retry themselves where it is safe.
 		MaxRetries:  -1,
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
@@ -61,8 +61,8 @@ func (a *App) openRedis() error {
 	options := a.redisOptions()
 	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
 	options.DB, options.SentinelPassword = c.DB, c.SentinelPassword
-	// Locks, store and health probe have connections of their own. So waiting for a connection of the locks does not
-	// make the store look slow, and every request that the queue in front of the store admits finds a connection.
+	// Locks, store and health probe have separate pools. So waiting for a connection of the locks does not make the
+	// store look slow, and each request that the queue in front of the store admits gets a connection.
 	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
 	a.servers.Redis = locks
 	a.closers = append(a.closers, locks.Close, sales.Close)
@@ -75,14 +75,14 @@ func (a *App) openRedis() error {
 		return nil
 	}
 	probe, ping := a.redisProbe(options, locks, sales)
-	if !a.cfg.storeEnabled(strategy.Redis) { // it is there for locks alone
+	if !a.cfg.storeEnabled(strategy.Redis) { // only locks use it
 		a.backends[strategy.Redis] = health.New(strategy.Redis, ping)
 		return nil
 	}
 	connections := c.PoolSize
 	_, cluster := sales.(*redis.ClusterClient)
 	if cluster {
-		connections *= max(3, len(c.Addrs)) // each node has a pool, and a node that hangs must not fill the queue
+		connections *= max(3, len(c.Addrs)) // each node has a pool, and a hung node must not fill the queue
 	}
 	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
@@ -92,7 +92,7 @@ func (a *App) openRedis() error {
 		a.ledgers[strategy.Redis] = l
 		books, _ = ledger.NewRedis(watched)
 	} else {
-		a.noLedger = err // of a Cluster: a cart has keys in several of its parts
+		a.noLedger = err // in a Cluster the keys of a cart are on several nodes
 	}
 	a.addStore(store{
 		name: strategy.Redis,
@@ -108,13 +108,12 @@ func (a *App) openRedis() error {
 	return nil
 }
 
-// redisProbe returns the health check. Its connection is its own, so that Redis is asked and answers however busy the
-// pools are. The connection is made once, and again when it breaks. The store checks its data there, too. The pool may
-// be larger than the connections in use: go-redis makes them on demand, and after as many failed dials as the pool has
-// connections it does not dial for a second.
+// redisProbe returns the health check and its client, which also checks the store's data. The client is separate, so
+// that the check works however busy the pools are. Its pool is larger than the one connection it uses, because go-redis
+// stops dialling for a second after as many failed dials as the pool has connections.
 //
-// For the same reason a pool may refuse requests when the probe already has its answer. So each of pools is asked, too:
-// see through.
+// For the same reason one of pools may still refuse requests when the probe already succeeds, so through asks each of
+// them.
 func (a *App) redisProbe(
 	options redis.UniversalOptions, pools ...redis.UniversalClient,
 ) (redis.UniversalClient, func(context.Context) error) {
@@ -128,12 +127,11 @@ func (a *App) redisProbe(
 	return probe, through(repo.NewRedis(probe).CanWrite, pools)
 }
 
-// poolTime bounds how long the probe waits for a connection of a pool that requests use, and for the answer there.
+// poolTime bounds how long the probe waits for a connection of each pool and for the reply on it.
 const poolTime = health.Timeout / 4
 
-// through is check, which also fails if the pool of one of clients cannot connect. It asks each of them by a PING, all
-// at once. A pool that is busy, or slow, says nothing: requests use its connections, and check has its answer. So
-// through takes poolTime longer than check at most.
+// through returns a check that runs check, and fails also if the pool of a client cannot connect. It sends all clients
+// a PING at once, and ignores busy and slow pools, whose connections work. It takes at most poolTime longer than check.
 func through(check func(context.Context) error, clients []redis.UniversalClient) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := check(ctx); err != nil {
@@ -157,7 +155,7 @@ func through(check func(context.Context) error, clients []redis.UniversalClient)
 	}
 }
 
-// openRedlock opens the independent masters of redlock. They are up while a majority of distinct masters answers.
+// openRedlock opens the independent masters of redlock. The backend is up while a majority of distinct masters answers.
 func (a *App) openRedlock() error {
 	c := a.cfg.Redlock
 	if len(c.Addrs) == 0 {
@@ -166,7 +164,7 @@ func (a *App) openRedlock() error {
 		return nil
 	}
 	shared := a.redisOptions()
-	var probes []redis.UniversalClient // with connections of their own, as in redisProbe
+	var probes []redis.UniversalClient // separate connections, as in redisProbe
 	for _, addr := range c.Addrs {
 		options := shared.Simple()
 		options.Addr = addr
@@ -177,8 +175,8 @@ func (a *App) openRedlock() error {
 	}
 	a.servers.RedlockLease, a.servers.RedlockQuarantine = c.Lease, c.Quarantine
 	a.servers.RedlockNodeTimeout = c.NodeTimeout
-	quarantine := cmp.Or(c.Quarantine, c.Lease) // as in the lock: a node that the lock refuses is not up
-	logged := false                             // replies give the numbers of nodes; their addresses are for the log
+	quarantine := cmp.Or(c.Quarantine, c.Lease) // as in the lock: a node in quarantine is not up
+	logged := false                             // replies number the nodes; only the log has their addresses
 	a.backends[strategy.Redlock] = health.New(strategy.Redlock, func(ctx context.Context) error {
 		err := redislock.CheckMasters(ctx, probes, quarantine)
 		if err != nil && !logged && !errors.Is(ctx.Err(), context.Canceled) {
@@ -205,22 +203,22 @@ func (a *App) openMySQL() error {
 		return err
 	}
 	a.closers = append(a.closers, salesPool.Close)
-	// Locks that keep a connection need a pool of their own: in a shared pool, the waiters can take the connections
-	// that the holder needs to write.
+	// Locks that keep a connection need a separate pool: in a shared one, waiters could take the connections that the
+	// holder needs to write.
 	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize}))
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, lockPool.Close)
 	a.servers.MySQL = lockPool
-	// The connection of the health probe is its own, so that MySQL is asked and answers however busy the pools are.
-	// database/sql dials whenever it needs a connection: requests reach the server as soon as the probe does.
+	// The health probe has a separate pool, so that it works however busy the others are. It need not test them as
+	// redisProbe does: database/sql dials whenever it needs a connection.
 	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1}))
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, probePool.Close)
-	// Migrations are not bound by what bounds a probe.
+	// Migrations may take longer than the timeouts of a probe.
 	migrations, migrationPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 2, Idle: 1}))
 	if err != nil {
 		return err
@@ -244,7 +242,7 @@ func (a *App) openMySQL() error {
 	if err != nil {
 		return fmt.Errorf("open mysql: %w", err)
 	}
-	if !a.cfg.storeEnabled(strategy.MySQL) { // it is there for locks alone, whose tables the migrations make, too
+	if !a.cfg.storeEnabled(strategy.MySQL) { // only locks use it; the migrations make their tables, too
 		a.backends[strategy.MySQL] = health.New(strategy.MySQL,
 			a.readyOnce(probePool.PingContext, ready, stock.NewMySQL(repo.NewMySQL(probe)).CanWrite))
 		return nil
@@ -267,9 +265,9 @@ func (a *App) openMySQL() error {
 	return nil
 }
 
-// mysqlGates returns the queues in front of a pool of that many connections. One connection is kept for taking waiters
-// out of the server's queue. A single SKU may have a quarter, and transactions, which wait for rows, a half. A gate
-// lets one in at the least.
+// mysqlGates returns the queues in front of a pool of connections. It reserves one connection for removing waiters from
+// the server's queue. One SKU may use a quarter of the others, and transactions, which wait for rows, a half. A gate
+// admits at least one.
 func mysqlGates(connections, queue int) repo.Gates {
 	admitted := connections - 1
 	return repo.Gates{

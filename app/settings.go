@@ -9,7 +9,7 @@ import (
 )
 
 // A Config is the configuration of one instance. [Load] makes it from the defaults, a file, the environment and the
-// flags, each overriding the previous. The setting of a field documents it.
+// flags, each overriding the previous. The texts of the settings document the fields.
 type Config struct {
 	Profile    string
 	Addr       string
@@ -183,7 +183,7 @@ func (c *Config) settings() []setting {
 // complete fills in the values that depend on other keys.
 func (c *Config) complete() {
 	if c.Profile == ordersProfile {
-		c.Seed.SKU = "" // what is in stock is for a person to say
+		c.Seed.SKU = "" // a shop is never seeded
 	}
 	if c.Instance == "" {
 		host, err := os.Hostname()

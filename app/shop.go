@@ -24,7 +24,7 @@ func (a *App) buildShop() error {
 	return a.buildService(configs)
 }
 
-// serveShop answers a client that is one of too many by 409 or 429: the service is well.
+// serveShop replies 409 or 429 to requests over the limit, because the service itself is healthy.
 func (a *App) serveShop(c *handler.Config) {
 	strategies := a.demoConfig()
 	strategies.Fixed = true

@@ -11,37 +11,38 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A store holds what an instance has opened for one store.
+// A store holds the clients and checks of one store.
 type store struct {
 	name  string
-	place string // its address: the other store remembers it by that
-	// parts is set for a server in parts, such as a Redis Cluster. It is up for the SKUs of the others while one part
-	// does not answer, which may be the one that tells of the data.
+	place string // its address, by which the other store remembers it
+	// parts is true for a server of several nodes, such as a Redis Cluster. If the node that has the record of the data
+	// does not answer, the store stays up for the SKUs of the other nodes.
 	parts  bool
 	sales  sales
 	memory memory
-	books  order.Book // the ledger; nil: it keeps none
+	books  order.Book // the ledger; nil: the store keeps no orders
 	ping   func(context.Context) error
-	ready  func(context.Context) error // runs every time that the server comes up; nil: nothing does
-	// canWrite needs what ready has made. It takes the place of ping while the server is up; nil: ping writes itself.
+	ready  func(context.Context) error // runs every time that the server comes up; may be nil
+	// canWrite needs the tables that ready makes. It replaces ping while the server is up; nil: ping tests writes
+	// itself.
 	canWrite func(context.Context) error
 }
 
-// sales is a store as sellers use it.
+// sales is what sellers need of a store.
 type sales interface {
 	service.Store
 	service.Inventory
 	Answers() uint64
 }
 
-// memory is what a store knows about its own data, and about the data of the other store.
+// memory is what a store records about its own data and about the data of the other store.
 type memory interface {
 	service.Origins
 	service.Memory
 }
 
-// addStore registers a store and its backend. Every probe checks whether the store takes writes, and whether it still
-// has its data. That also seeds it at its first start, and never again.
+// addStore registers a store and its backend. Every probe checks that the store takes writes and still has its data.
+// The first check of a new store also seeds it.
 func (a *App) addStore(s store) {
 	data := service.NewDataCheck(service.DataCheckConfig{
 		Name: s.name, Place: s.place, Origins: s.memory,
@@ -62,8 +63,7 @@ func (a *App) addStore(s store) {
 			return err
 		}
 		if fresh {
-			// A migration takes longer than a probe may, and may have to wait for that of another instance. It must not
-			// keep the instance from stopping.
+			// A migration takes longer than a probe, and may wait for that of another instance.
 			long, cancel := context.WithTimeout(a.probing, time.Minute)
 			defer cancel()
 			ctx = long
@@ -82,10 +82,10 @@ func (a *App) addStore(s store) {
 			}
 		}
 		if bad := data.Check(ctx); bad != nil {
-			fresh = true // a database that is empty lacks its tables, too
+			fresh = true // an empty database lacks its tables, too
 			switch {
 			case err != nil:
-				return err // the slots that are not served may be those that tell of the data
+				return err // the record of the data may be in a slot that is not served
 			case s.parts && known:
 				return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
 			}
@@ -100,8 +100,8 @@ func (a *App) addStore(s store) {
 	a.memories[s.name] = s.memory
 }
 
-// compare looks whether the ledger of a store has gone back to an older copy. What cannot be looked at now is looked at
-// by the next probe: a slow answer is no reason to call the server down.
+// compare checks whether the ledger of a store has gone back to an older copy. It ignores errors, because a slow reply
+// does not mean that the server is down, and the next probe compares again.
 func (a *App) compare(ctx context.Context, s store) {
 	if a.watched == nil || s.name != a.cfg.Store || s.books == nil {
 		return
@@ -111,7 +111,7 @@ func (a *App) compare(ctx context.Context, s store) {
 	_ = a.watched.Compare(ctx, s.books)
 }
 
-// linkStores makes each store remember the origin of the other.
+// linkStores makes each store record the origin of the other.
 func (a *App) linkStores() {
 	for name, store := range a.stores {
 		for other, memory := range a.memories {
@@ -122,7 +122,7 @@ func (a *App) linkStores() {
 	}
 }
 
-// dataChanged is called when a check finds that a store has or lacks its data.
+// dataChanged records and logs that a store has, or lacks, its data.
 func (a *App) dataChanged(name string, bad error) {
 	lost := errors.Is(bad, service.ErrDataLost)
 	a.metrics.DataLost(name, lost)
@@ -139,12 +139,12 @@ func (a *App) dataChanged(name string, bad error) {
 	}
 	for other, store := range a.stores {
 		if other != name && store.Data != nil {
-			store.Data.RememberAgain() // the one that came back may have forgotten the other
+			store.Data.RememberAgain() // the restarted store may have lost its record of the other
 		}
 	}
 }
 
-// backend returns the named backend for the handler. A store is down also while it lacks its data.
+// backend returns the named backend for the handler. A store also counts as down while it lacks its data.
 func (a *App) backend(name string) handler.Backend {
 	if data := a.stores[name].Data; data != nil {
 		return storeBackend{a.backends[name], data}

@@ -13,19 +13,18 @@ var textFiles embed.FS
 
 var phrases = words.NewPhrasebook(textFiles, "text")
 
-// Said returns an error of the service or of a lock, which have codes and no texts, in both languages. ok is false for
-// any other error.
+// Said returns the text of an error of the service or of a lock, in both languages. ok is false for any other error.
 func Said(err error) (text words.Text, ok bool) { return handler.Said(err) }
 
-// Usage returns what a flag of [AddFlags] means, and which environment variable sets the same. Without such a flag, ok
-// is false.
+// Usage returns the usage of a flag of [AddFlags], with the environment variable for the same setting. ok is false for
+// an unknown flag.
 func Usage(flag string) (text words.Text, ok bool) {
 	text, ok = usages()[flag]
 	return text, ok
 }
 
-// usages are made once: a command line asks for the flags of all its commands before it runs one, and to search the
-// settings for each took half the time that a process needs to begin.
+// usages are made once, because a command line asks for the flags of all its commands before it runs one, and searching
+// the settings for each took half of the start-up time.
 var usages = sync.OnceValue(func() map[string]words.Text {
 	texts := map[string]words.Text{configFlag: configUsage()}
 	for _, s := range new(Config).settings() {
@@ -44,5 +43,5 @@ func withEnv(text words.Text, env string) words.Text {
 	return words.Join([]words.Text{text, words.Same("(" + env + ")")}, words.Same(" "))
 }
 
-// meaning says what a setting is for.
+// meaning returns the purpose of a setting, in a language.
 func (s setting) meaning(lang string) string { return phrases.Say(s.key).In(lang) }

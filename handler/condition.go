@@ -8,7 +8,7 @@ import (
 	"example.com/stock/service"
 )
 
-// ownTag matches a tag of ours, without its quotes. Others may be sent, and match nothing.
+// ownTag matches an entity tag that this service makes, without its quotes. Other tags are valid and match nothing.
 var ownTag = regexp.MustCompile(`^[0-9]{1,20}-[0-9]{1,20}$`)
 
 // Condition reads If-Match and If-None-Match (RFC 9110, 13.1). If-Match compares strongly, so a weak tag matches

@@ -13,19 +13,18 @@ const (
 	bodyTimeout = 5 * time.Second
 	// replyTimeout is how long a client may take to receive a reply.
 	replyTimeout = 5 * time.Second
-	// linger is how long the rest of an unwanted body is still received after the reply. To close at once would reset
-	// the connection under a client that is still sending, which then may lose the reply.
+	// linger is how long the rest of an unwanted body is received after the reply. Closing at once would reset the
+	// connection, and a client that is still sending might lose the reply.
 	linger = time.Second
 )
 
 // limits bounds the time for which a client can keep a connection busy: bodyTimeout to send a body, replyTimeout to
 // receive the reply. The wait for a lock is between the two and has its own limit.
 //
-// http.Server.ReadTimeout cannot do that: its deadline stays on the connection while the handler waits for a lock,
-// and then looks like a client that went away. A limit where the body is read is not enough either: net/http itself
-// reads what is left of a body, before the reply if the connection is to be kept, and after the handler has returned.
-// So the deadline stays until the body has been read to its end. If it has not been, the reply is the last one on its
-// connection.
+// http.Server.ReadTimeout cannot do that: its deadline stays on the connection while the handler waits for a lock, and
+// when it passes the client seems to have gone. Nor is a limit around the handler's reads enough, because net/http
+// itself reads the rest of a body, before the reply and after the handler. So the deadline stays until the body has
+// been read to its end. A reply before that is the last one on its connection.
 type limits struct{ next http.Handler }
 
 func (l limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +41,7 @@ func (l limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(limited, r)
 }
 
-// A limitedBody lifts the limit when it has been read to its end.
+// A limitedBody removes the read deadline when it has been read to its end.
 type limitedBody struct {
 	io.ReadCloser
 	w *limitedWriter
@@ -60,7 +59,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 type limitedWriter struct {
 	http.ResponseWriter
 	connection http.ResponseController
-	unread     bool      // there is a body, and it has not been read to its end
+	unread     bool      // a body has not been read to its end
 	until      time.Time // the deadline of the body
 }
 
@@ -78,11 +77,12 @@ func (w *limitedWriter) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w *limitedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// connectionCloser closes connections while the instance drains: every reply says that it is the last one on its
-// connection. So when the instance stops, a proxy has no connection left on which it could send a request.
+// connectionCloser closes connections while the instance drains: every reply is the last one on its connection. So when
+// the instance stops, a proxy has no open connection left to send a request on.
 //
-// It looks when the reply begins, not when the request comes. A request that came before the drain and waited for a
-// lock would otherwise leave its connection open, which the stop would close while the next request is on its way.
+// It calls draining when the reply begins. At the start of the request would be too early: a request that came before
+// the drain and waited for a lock would leave its connection open, and stopping could close that under the next
+// request.
 type connectionCloser struct {
 	next     http.Handler
 	draining func() bool

@@ -19,7 +19,7 @@ import (
 	"example.com/stock/service"
 )
 
-// wholeNumber allows one spelling of each number, so that nobody need guess what a client meant by 007 or -0.
+// wholeNumber allows one spelling of each number: neither 007 nor -0.
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 
 // numbers are the fields that are JSON numbers. All others are strings: an SKU 123 is "123".
@@ -89,10 +89,10 @@ func checkName(name string, allowed []string) error {
 	}
 }
 
-// readBody reads the body if there is one, within the limits. An empty body is none, whatever the Content-Type says.
+// readBody reads the body, within the limits. An empty body counts as none, whatever the Content-Type.
 func readBody(c *gin.Context) ([]byte, error) {
 	if c.Request.ContentLength > MaxBody {
-		return nil, errTooLarge // nothing of it is read, and with Expect: 100-continue nothing is sent
+		return nil, errTooLarge // without reading: a client that sent Expect: 100-continue then sends no body
 	}
 	if c.Request.Body == http.NoBody {
 		return nil, nil
@@ -122,8 +122,8 @@ func readBody(c *gin.Context) ([]byte, error) {
 	return body, nil
 }
 
-// addJSON adds the members of a JSON object: strings, and numbers with the digits that were sent. Others are read by
-// those of inside, which take their names from the field names that are allowed.
+// addJSON adds the members of a JSON object: strings, and numbers with the digits that were sent. The functions in
+// inside read the members that they are named for; each name may occur once.
 func (f Fields) addJSON(body []byte, allowed []string, inside Nested) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -151,7 +151,7 @@ func (f Fields) AddObject(d *json.Decoder, allowed []string, inside Nested) erro
 			if err := read(d); err != nil {
 				return err
 			}
-			delete(inside, name) // given again, its name is not known
+			delete(inside, name) // a second member of that name is unknown
 			continue
 		}
 		if err := checkName(name, allowed); err != nil {
@@ -184,7 +184,7 @@ func (f Fields) AddObject(d *json.Decoder, allowed []string, inside Nested) erro
 	return nil
 }
 
-// NotJSON returns the error for a body that is no JSON.
+// NotJSON returns the error for a body that is not JSON.
 func NotJSON(d *json.Decoder) error {
 	return service.Invalid("body", "json", "at", d.InputOffset())
 }
@@ -192,7 +192,7 @@ func NotJSON(d *json.Decoder) error {
 // Shorten returns the first bytes of a name that a client chose, so that it cannot fill the reply.
 func Shorten(s string) string { return Truncate(s, 40) }
 
-// truncate returns the first n bytes of what a client sent, so that it cannot fill the log or a reply.
+// Truncate returns the first n bytes of a client's text, so that it cannot fill the log or a reply.
 func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -213,7 +213,7 @@ func (f Fields) Number(name string, def, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// Has reports whether one of the fields is there.
+// Has reports whether at least one of the fields is present.
 func (f Fields) Has(names ...string) bool {
 	for _, name := range names {
 		if _, ok := f[name]; ok {

@@ -6,5 +6,5 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Engine is gin's, which New and NewAdmin wrap.
+// Engine returns the gin engine that New and NewAdmin wrap.
 func Engine(h http.Handler) *gin.Engine { return h.(limits).next.(connectionCloser).next.(*gin.Engine) }

@@ -1,7 +1,7 @@
 // Package handler is the HTTP side of both services: middleware, decoding, problems, the probes and the document.
 //
-// What each of them serves is a [Part]: handler/demo, the strategies' endpoints, and handler/orders, the shop's. Only
-// these packages know gin.
+// The routes of a service are a [Part]: handler/demo has the endpoints of the strategies, handler/orders those of the
+// shop. Only these packages use gin.
 package handler
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A Part adds the routes of one service, and what the document says of them.
+// A Part adds the routes of one service and describes them in the OpenAPI document.
 type Part interface {
 	Public(b *Base, e *gin.Engine) // for customers and load balancers
 	Admin(b *Base, e *gin.Engine)  // for operators
@@ -23,11 +23,11 @@ type Part interface {
 type Backend interface {
 	Name() string
 	Err() error             // nil: up; else a lock.DownError
-	Warning() error         // up, but not for everything; nil: for everything
+	Warning() error         // what a server that is up cannot be used for; nil: nothing
 	Latency() time.Duration // of the last check
 }
 
-// A Meter counts.
+// A Meter counts requests.
 type Meter interface {
 	Request(route, method string, status int, took time.Duration)
 }
@@ -37,23 +37,22 @@ type Config struct {
 	Parts      []Part
 	Backends   []Backend
 	Instance   string
-	AdminToken string // empty: nobody is admin
+	AdminToken string // empty: no request is the admin's
 	Version    Version
 	Meter      Meter
 	Metrics    http.Handler
 	Log        *slog.Logger
 	Draining   func() bool // readiness fails while it is true
-	// Sells returns what can be sold from each store now, nil for a service that does not say so, and why the instance
-	// is not ready, or "".
+	// Sells returns what can be sold from each store now (nil: not reported), and why the instance is not ready, or "".
 	Sells   func() (stores map[string]StoreReply, why string)
 	Crowded Crowded
 }
 
-// Crowded has the statuses for a client that others were faster than, and for one that finds too many before it; 0 is
-// 503. For customers neither is an outage, and it must not look like one to a load balancer.
+// Crowded has the statuses of two refusals under load: Contended if another request got the lock or the write first,
+// TooMany if the queue is full; 0 is 503. In the shop neither may look like an outage to a load balancer.
 type Crowded struct{ Contended, TooMany int }
 
-// A Base is what both services share. Its methods answer requests.
+// A Base is the part of a handler that both services share. Its methods answer requests.
 type Base struct {
 	Config
 	log      *slog.Logger
@@ -65,16 +64,16 @@ type Base struct {
 // MaxBody is the largest body that is read, in bytes.
 const MaxBody = 64 << 10
 
-// New makes the handler of the public listener, which customers and load balancers use. What is for operators is not
-// there: see NewAdmin.
+// New makes the handler of the public listener, which customers and load balancers use. The routes for operators are
+// those of NewAdmin.
 func New(c Config) http.Handler {
 	b, e := public(c)
 	b.document = b.describe(e.Routes())
 	return limits{connectionCloser{e, b.Draining}}
 }
 
-// NewAdmin makes the handler of the admin listener: the metrics, and what the parts have for operators. It sells
-// nothing. As on the public listener, a change needs the token. Whoever can reach it may read.
+// NewAdmin makes the handler of the admin listener: the metrics and the parts' routes for operators. It sells nothing.
+// Changes need the admin token, as on the public listener; reading needs none.
 func NewAdmin(c Config) http.Handler {
 	b, e := newEngine(c)
 	for _, p := range c.Parts {
@@ -94,7 +93,7 @@ func public(c Config) (*Base, *gin.Engine) {
 	return b, e
 }
 
-// newEngine adds the routes that both listeners have: the probes, and what the service says of itself.
+// newEngine adds the routes of both listeners: the probes, the version, the OpenAPI document and the types of problems.
 func newEngine(c Config) (*Base, *gin.Engine) {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
 	b := &Base{Config: c, log: c.Log, problems: table(c.Crowded), instance: []string{c.Instance}}

@@ -21,7 +21,7 @@ func IdempotencyKey(header http.Header) (string, error) {
 	}
 }
 
-// Replay marks a reply that was kept with its idempotency key.
+// Replay marks a reply that repeats the one kept with its idempotency key.
 func Replay(c *gin.Context, replayed bool) {
 	if replayed {
 		c.Header("Idempotent-Replayed", "true")
@@ -39,5 +39,5 @@ func LinkNext(c *gin.Context, cursor string) {
 	c.Header("Link", "<"+next.String()+`>; rel="next"`)
 }
 
-// Missing returns the error for a field that is not there.
+// Missing returns the error for an absent required field.
 func Missing(field string) error { return service.Invalid(field, "missing") }

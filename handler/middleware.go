@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Keys of what the middleware leaves in the gin context.
+// Keys of values in the gin context.
 const (
 	requestIDKey = "request_id"
 	problemKey   = "problem"
@@ -21,8 +21,8 @@ const (
 	StreamKey    = "stream"
 )
 
-// goodRequestID reports whether a request id from outside is used as it is: ^[A-Za-z0-9._:-]{1,64}$. It ends up in logs
-// and orders.
+// goodRequestID reports whether a client's request id is used, in logs and orders: it must match
+// ^[A-Za-z0-9._:-]{1,64}$.
 func goodRequestID(id string) bool {
 	for i := range len(id) {
 		switch c := id[i]; {
@@ -57,7 +57,7 @@ func (b *Base) measure(c *gin.Context) {
 	if route == "" {
 		route = "none" // unknown paths must not become metric labels
 	}
-	if !c.GetBool(StreamKey) { // which lasts for as long as somebody looks, and is no latency
+	if !c.GetBool(StreamKey) { // a stream lasts as long as its client; that is no latency
 		b.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
 	}
 	level := slog.LevelInfo

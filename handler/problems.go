@@ -17,8 +17,8 @@ import (
 	"example.com/stock/service/order"
 )
 
-// phrases has the texts of the problems by their names. What they say is for people, in the language that the request
-// asks for; programs read type and fields.
+// phrases has the texts of the problems by their names. They are for people, in the language that the request asks for;
+// programs read type and fields.
 var phrases = problemtext.Book()
 
 // A kind is one type of problem. Its name is the last part of the type URI. It is stable: clients match on it.
@@ -46,21 +46,21 @@ type problem struct {
 	Limit int64            `json:"limit,omitempty"`
 	State string           `json:"state,omitempty"`
 
-	detail words.Text        // of which Detail is one language; empty: the title is all there is to say
-	header map[string]string // sent with it
+	detail words.Text        // Detail in both languages; empty: the title is the detail
+	header map[string]string // further headers of the reply
 }
 
 // title says in a few words what a kind of problem is.
 func (k kind) title() words.Text { return phrases.Say(k.name + ".title") }
 
-// A row of the table says how an error is answered.
+// A row of the table maps an error to its problem.
 type row struct {
 	is      error
 	kind    kind
-	explain func(error) problem // the detail and what else this error knows; nil: the title is all there is to say
+	explain func(error) problem // sets the detail and further members; nil: the title is the detail
 }
 
-// What the HTTP layer itself finds.
+// Errors that the HTTP layer itself finds.
 var (
 	errInvalid       = errors.New("invalid request")
 	errNotFound      = errors.New("not found")
@@ -81,12 +81,12 @@ type methodError struct{ allowed string }
 func (e *methodError) Error() string        { return "method not allowed, only " + e.allowed }
 func (e *methodError) Is(target error) bool { return target == errMethod }
 
-// text explains every error of a row in the same words.
+// text returns an explain that gives every error of a row the same detail.
 func text(key string, pairs ...any) func(error) problem {
 	return func(error) problem { return problem{detail: phrases.Say(key, pairs...)} }
 }
 
-// textWith is text for a row whose answer has a header of its own.
+// textWith is text for a row whose reply has a further header.
 func textWith(header, value, key string) func(error) problem {
 	return func(error) problem {
 		return problem{detail: phrases.Say(key), header: map[string]string{header: value}}
@@ -112,7 +112,7 @@ func explainSoldOut(err error) (p problem) {
 	return p
 }
 
-// explainExpired says what is missing to sell a reservation that has expired all the same.
+// explainExpired says why an expired reservation could not be sold from the stock that is left.
 func explainExpired(err error) (p problem) {
 	p = explainSoldOut(err)
 	if limit := explainLimit(err); limit.SKU != "" {
@@ -137,8 +137,7 @@ func explainState(err error) (p problem) {
 	return p
 }
 
-// explainUnknownStep says how to find out about a step of the ledger. With a key, or for what has one end, that is to
-// send the same request again: it is done once.
+// explainUnknownStep says how to learn the outcome of a step of the ledger. An idempotent step can be sent again.
 func explainUnknownStep(step *order.UnknownError) (p problem) {
 	if step.Again {
 		p.detail = phrases.Say("outcome_unknown.again")
@@ -149,7 +148,7 @@ func explainUnknownStep(step *order.UnknownError) (p problem) {
 	return p
 }
 
-// explainServer names the server that is the cause, if one is: a lock may be lost because Redis is down.
+// explainServer names the server that caused the error, if one did: a lock may be lost because Redis is down.
 func explainServer(err error) (p problem) {
 	if lost, ok := errors.AsType[*service.DataLostError](err); ok {
 		p.detail = phrases.Say("data_lost.detail", "store", lost.Store,
@@ -160,7 +159,7 @@ func explainServer(err error) (p problem) {
 	return p
 }
 
-// Why says why something cannot be used, in Chinese as the problem of a request would.
+// Why returns the reason why a backend cannot be used. Its Chinese text is that of a request's problem.
 func Why(err error) words.Text {
 	text := words.Of(err, Said)
 	text.ZH = cmp.Or(explainServer(err).detail.ZH, text.ZH)
@@ -183,7 +182,7 @@ func explainHeld(err error) (p problem) {
 	return p
 }
 
-// explainHolder says who holds a lock, and for how long at most, as far as that is known.
+// explainHolder names the holder of a lock and the longest remaining time, as far as they are known.
 func explainHolder(held *lock.HeldError) words.Text {
 	parts := []words.Text{phrases.Say("lock_busy.detail", "key", strconv.Quote(held.Key))}
 	if held.Holder != "" {
@@ -215,10 +214,10 @@ func (b *Base) rowOf(err error) row {
 	return b.problems[len(b.problems)-1]
 }
 
-// Problem returns the name of the problem by which err is answered.
+// Problem returns the name of the problem for err.
 func (b *Base) Problem(err error) string { return b.rowOf(err).kind.name }
 
-// Fail answers err, and logs it if an operator should know of it.
+// Fail replies with the problem for err, and logs errors that an operator should see.
 func (b *Base) Fail(c *gin.Context, err error) {
 	row := b.rowOf(err)
 	switch name := row.kind.name; {
@@ -230,20 +229,19 @@ func (b *Base) Fail(c *gin.Context, err error) {
 	b.answer(c, row, err)
 }
 
-// routine reports whether a problem is part of a busy day.
+// routine reports whether a problem is normal under load, so that it is not logged.
 func routine(name string) bool {
 	return name == "lock_busy" || name == "lock_timeout" || name == "overloaded" || name == "no_capacity"
 }
 
-// logged reports whether err comes from a backend that is known to be down, or to have lost its data. That was logged
-// when it happened: once, not once for every request.
+// logged reports whether err comes from a backend that is down or has lost its data, which was logged when it happened.
 func logged(err error) bool {
 	_, lost := errors.AsType[*service.DataLostError](err)
 	_, down := errors.AsType[*lock.DownError](err)
 	return lost || down
 }
 
-// answer writes the problem that row makes of err.
+// answer replies with the problem of row, explained by err.
 func (b *Base) answer(c *gin.Context, row row, err error) {
 	var p problem
 	if row.explain != nil {
@@ -267,7 +265,7 @@ func (b *Base) answer(c *gin.Context, row row, err error) {
 	c.AbortWithStatusJSON(k.status, p)
 }
 
-// Negotiate returns the language of the texts of an answer, and says on the answer which it is.
+// Negotiate returns the language of a reply, and sets Content-Language and Vary.
 func Negotiate(c *gin.Context) (lang string) {
 	lang = words.Accept(strings.Join(c.Request.Header.Values("Accept-Language"), ","))
 	c.Header("Content-Language", lang)
@@ -275,10 +273,10 @@ func Negotiate(c *gin.Context) (lang string) {
 	return lang
 }
 
-// shownPath returns as much of a request's path as is logged and shown.
+// shownPath returns the path of a request, cut for logs and replies.
 func shownPath(c *gin.Context) string { return Truncate(c.Request.URL.Path, 200) }
 
-// explainProblem answers the type URI of a problem with what it means.
+// explainProblem serves the type URIs of problems.
 func (b *Base) explainProblem(c *gin.Context) {
 	if !b.NoFields(c) {
 		return

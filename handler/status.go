@@ -38,12 +38,12 @@ type StoreReply struct {
 	Reason     string `json:"reason,omitempty"`
 }
 
-// livez says that the process runs. It asks no backend: a restart does not mend a database. The probes and the metrics
-// ignore unknown parameters: a load balancer may add some.
+// livez says that the process runs. It asks no backend, because a restart does not mend a database. The probes and the
+// metrics ignore unknown parameters, which load balancers may add.
 func (b *Base) livez(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "alive"}) }
 
-// readyz says whether a load balancer should send requests here: not while the instance drains, and not while it cannot
-// sell what a request without a choice asks for. A backend that is down disables its strategies, not the instance.
+// readyz says whether a load balancer should send requests here. It fails while the instance drains, and while it
+// cannot sell to a request that names no store. A backend that is down disables its strategies, not the instance.
 func (b *Base) readyz(c *gin.Context) {
 	backends := make(map[string]backendReply)
 	for _, server := range b.Backends {
@@ -69,5 +69,5 @@ func (b *Base) readyz(c *gin.Context) {
 	c.JSON(status, reply)
 }
 
-// Milliseconds returns d for a reply.
+// Milliseconds returns d in milliseconds, with three decimals.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

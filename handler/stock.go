@@ -17,10 +17,10 @@ type StockReply struct {
 	Epoch    uint64      `json:"epoch"`
 	Fence    uint64      `json:"fence"`
 	Guard    string      `json:"guard"`
-	*Law                 // of a SKU of the ledger
+	*Law                 // nil: the SKU is not sold by the ledger
 }
 
-// A Law is what the stock of a ledger has besides: received = available + reserved + sold.
+// A Law holds further counts of a ledger's stock: received = available + reserved + sold.
 type Law struct {
 	Received  int64 `json:"received"`
 	Available int64 `json:"available"`
@@ -40,7 +40,7 @@ func (b *Base) DecodeSKU(c *gin.Context, allowed ...string) (f Fields, sku servi
 	return f, sku, true
 }
 
-// Quantity returns what a request sets the stock to, and the condition in its header.
+// Quantity returns the new quantity of a request that sets stock, and the condition in its header.
 func Quantity(c *gin.Context, f Fields) (quantity int64, only service.Condition, err error) {
 	if !f.Has("quantity") {
 		return 0, only, Missing("quantity")
@@ -51,5 +51,5 @@ func Quantity(c *gin.Context, f Fields) (quantity int64, only service.Condition,
 	return quantity, only, err
 }
 
-// SetETag names the version of the stock that is answered.
+// SetETag sets the header ETag to the version of the stock in the reply.
 func SetETag(c *gin.Context, tag string) { c.Header("ETag", `"`+tag+`"`) }

@@ -13,11 +13,10 @@ import (
 	"example.com/stock/service/order"
 )
 
-// table is the only place where an error becomes a status, a type, a Retry-After and the key of its texts. The first
-// match counts: one error may carry several causes, such as a wait for a held lock that ended because the server went
-// down.
+// table is the only place that maps an error to a status, a type, a Retry-After and its texts. The first match counts,
+// because one error may have several causes: a wait for a held lock may end because the server went down.
 //
-// What is shown to a client comes from here and from errors that are safe to show. Other text stays in the log.
+// Clients see only these texts and errors that are safe to show. Other text stays in the log.
 func table(crowded Crowded) []row {
 	const (
 		gone        = http.StatusNotFound
@@ -44,7 +43,7 @@ func table(crowded Crowded) []row {
 		},
 		{service.ErrKeyInFlight, kind{"idempotency_in_flight", conflict, 1}, text("idempotency_in_flight.detail")},
 		{
-			order.ErrExpired, // before its causes: too few are left, or the customer may not have them
+			order.ErrExpired, // before its causes, ErrSoldOut and ErrLimit
 			kind{"reservation_expired", conflict, 0},
 			explainExpired,
 		},
@@ -107,8 +106,8 @@ func table(crowded Crowded) []row {
 
 const bearer = `Bearer realm="stock admin"`
 
-// What only a gateway in front of the instances answers (deploy/nginx.conf). These are here to be explained. "sent" in
-// such a problem says whether an instance may have got the request; if not, it can be sent again.
+// Only a gateway in front of the instances answers with these problems (deploy/nginx.conf); they are here so that
+// /problems explains them. Their member "sent" is false if no instance got the request: then it can be sent again.
 var (
 	errNoReply       = errors.New("no reply from an instance")
 	errNoReplyInTime = errors.New("no reply from an instance in time")
@@ -123,7 +122,7 @@ func explainGuarded(err error) (p problem) {
 	return p
 }
 
-// explainOutcomeUnknown says how to find out. Without the order's id there is nothing to ask with.
+// explainOutcomeUnknown says how to learn the outcome. That needs the order's id.
 func explainOutcomeUnknown(err error) (p problem) {
 	if step, ok := errors.AsType[*order.UnknownError](err); ok {
 		return explainUnknownStep(step)
@@ -137,7 +136,7 @@ func explainOutcomeUnknown(err error) (p problem) {
 	return p
 }
 
-// explainArchived says from when on things are here.
+// explainArchived gives the time before which orders are archived.
 func explainArchived(err error) (p problem) {
 	if archived, ok := errors.AsType[*order.ArchivedError](err); ok {
 		p.detail = phrases.Say("archived.detail", "before", archived.Before.UTC().Format(time.RFC3339))

@@ -12,12 +12,12 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// An App is an instance of the service, a process of its own in lab mode. Each request to it has a connection of
-// its own: the instance may be killed, and nothing may be sent twice.
+// An App is an instance of the service in lab mode, in its own process. Each request uses a new connection, because the
+// instance may be killed and the transport must send nothing twice.
 type App struct {
 	*stack.Server
-	client *loadtest.Client // of the listener for customers
-	admin  *loadtest.Client // of the listener for operators
+	client *loadtest.Client // for the listener for customers
+	admin  *loadtest.Client // for the listener for operators
 	frozen bool
 
 	mu    sync.Mutex
@@ -57,7 +57,7 @@ func (a *App) backends(ctx context.Context, from *stack.Stack) error {
 	return nil
 }
 
-// heal makes an instance that a scenario has frozen or killed serve again.
+// heal resumes or restarts an instance that a scenario has frozen or killed.
 func (a *App) heal(ctx context.Context) error {
 	if a.Pid() == 0 {
 		a.frozen = false
@@ -70,7 +70,7 @@ func (a *App) heal(ctx context.Context) error {
 	return a.Resume()
 }
 
-// whereabouts returns the pause point at which a request stands, or "".
+// whereabouts returns the pause point at which a request waits, or "".
 func (a *App) whereabouts(ctx context.Context, id string) (point string, since time.Time, err error) {
 	var list struct {
 		Pauses []struct {
@@ -90,7 +90,7 @@ func (a *App) whereabouts(ctx context.Context, id string) (point string, since t
 	return "", time.Time{}, nil
 }
 
-// release lets a request that stands at a pause point go on.
+// release resumes a request that waits at a pause point.
 func (a *App) release(ctx context.Context, id string) error {
 	return a.admin.Call(ctx, http.MethodDelete, "/v1/lab/pauses/"+url.PathEscape(id), nil, nil)
 }

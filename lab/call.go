@@ -26,16 +26,16 @@ const (
 // value is a plain request.
 type Request struct {
 	Pause      []string       // stop at these points until Call.Go
-	Wait       *time.Duration // for the lock; nil: as the strategy does
+	Wait       *time.Duration // longest wait for the lock; nil: the strategy's default
 	Unfenced   bool           // fencing=off
-	IgnoreLoss bool           // heed_loss=off: work on after the lease is lost
+	IgnoreLoss bool           // heed_loss=off: continue after the lease is lost
 	Nested     string         // holder, stranger
-	Hold       time.Duration  // how long it thinks between read and write
+	Hold       time.Duration  // pause between read and write
 	Strategy   string         // in place of the case's
 	SKU        string         // in place of the case's
 	Key        string         // Idempotency-Key; "": none
 
-	crowd *Crowd // that the customer is of
+	crowd *Crowd // of which the customer is one; nil: none
 }
 
 // Once returns the Wait of a request that tries once.
@@ -44,7 +44,7 @@ func Once() *time.Duration { return For(0) }
 // For returns the Wait of a request that waits for the lock for up to d.
 func For(d time.Duration) *time.Duration { return &d }
 
-// A Call is a request under way.
+// A Call is a request in progress.
 type Call struct {
 	Who string // A, B, ...: its name in the timeline
 	ID  string // X-Request-Id
@@ -55,12 +55,12 @@ type Call struct {
 	done   chan struct{}
 	record loadtest.Record // complete when done is closed
 
-	crowd *Crowd // which is told of as a whole; nil: the customer came alone
+	crowd *Crowd // recorded as a whole; nil: a single customer
 
-	at    string    // the pause point at which it stands, or ""
-	since time.Time // since when
-	inner time.Time // the first time at which it was seen in the critical section
-	over  time.Time // when it had left the critical section, or was answered
+	at    string    // the pause point at which it waits, or ""
+	since time.Time // when it stopped there
+	inner time.Time // when it was first seen in the critical section
+	over  time.Time // when it had left the critical section or got its reply
 	noted bool
 }
 
@@ -116,7 +116,7 @@ func (b *Testbed) Sell(app *App, who string, r Request) loadtest.Reply {
 	return b.Begin(app, who, r).Reply()
 }
 
-// another returns a strategy of the service that is not the case's.
+// another returns the strategy of that name, which need not be the case's.
 func (b *Testbed) another(name string) Strategy {
 	all, err := b.fleet.catalogue(b.Ctx)
 	b.Must("ask what strategies there are", err)
@@ -125,7 +125,7 @@ func (b *Testbed) another(name string) Strategy {
 	return strategy
 }
 
-// sent describes a request by the parameters that not every request has.
+// sent describes a request by its optional parameters.
 func (b *Testbed) sent(app *App, who string, r *loadtest.Request) Text {
 	query := r.Query()
 	if r.SKU == b.SKU {
@@ -144,8 +144,8 @@ func (b *Testbed) sent(app *App, who string, r *loadtest.Request) Text {
 	return say("says.asks-with", "who", who, "app", app.Name, "parameters", parameters)
 }
 
-// Paused waits until the call stands at point. It stops the scenario if the call is answered first, or never gets
-// there.
+// Paused waits until the call has stopped at point. It stops the scenario if the reply comes first, or the call never
+// stops there.
 func (c *Call) Paused(point string) *Call {
 	if !c.PausedOrAnswered(point) {
 		c.b.Fatalf("%s was answered before it came to %s: %s", c.Who, point, Told(c.record.Reply))
@@ -153,8 +153,8 @@ func (c *Call) Paused(point string) *Call {
 	return c
 }
 
-// PausedOrAnswered waits until the call stands at point or is answered, and reports whether it stands at point. For a
-// request that does not wait, this tells without a clock whether the lock lets it in.
+// PausedOrAnswered waits until the call has stopped at point or has its reply, and reports whether it stopped. For a
+// request that tries once, this shows without a clock whether it got the lock.
 func (c *Call) PausedOrAnswered(point string) bool {
 	for began := time.Now(); ; {
 		answered := c.Answered()
@@ -183,7 +183,7 @@ func (c *Call) PausedOrAnswered(point string) bool {
 	}
 }
 
-// Answered reports whether the reply is there.
+// Answered reports whether the reply has arrived.
 func (c *Call) Answered() bool {
 	select {
 	case <-c.done:
@@ -193,7 +193,7 @@ func (c *Call) Answered() bool {
 	}
 }
 
-// Go lets a call that stands at a point go on.
+// Go resumes a call that waits at a pause point.
 func (c *Call) Go() *Call {
 	if c.at == "" {
 		c.b.Fatalf("%s is to go on, but stands nowhere", c.Who)
@@ -219,8 +219,8 @@ func (c *Call) Reply() loadtest.Reply {
 	return c.record.Reply
 }
 
-// Settle makes final whether the order of a call without a known outcome was written, as its customer does, records the
-// answer as evidence, and reports it.
+// Settle settles the order of a call with an unknown outcome, as its customer would. It records the result as evidence,
+// and reports whether the order was written.
 func (c *Call) Settle() (written bool) {
 	state := c.settle()
 	said := say("says.settled", "who", c.Who, "app", c.App.Name, "state", state)
@@ -229,7 +229,7 @@ func (c *Call) Settle() (written bool) {
 	return state == isWritten
 }
 
-// isWritten is the state of an order that is in the store.
+// isWritten is the state of a settled order that is in the store.
 const isWritten = "written"
 
 func (c *Call) settle() (state string) {
@@ -249,8 +249,8 @@ func (c *Call) Record() loadtest.Record { return c.record }
 // Took returns how long the reply took.
 func (c *Call) Took() time.Duration { return c.record.DoneAt.Sub(c.record.SentAt) }
 
-// Leave makes the customer go away without the reply, as if its connection broke. If its sale stands at a point in the
-// critical section it still stands there, and Go lets it go on.
+// Leave disconnects the customer before the reply. A sale that waits at a pause point in the critical section stays
+// there until Go.
 func (c *Call) Leave() *Call {
 	c.b.note(c.App.Name, say("says.goes-away", "who", c.Who))
 	at := c.at
@@ -261,7 +261,7 @@ func (c *Call) Leave() *Call {
 	return c
 }
 
-// note records the reply and the time in which the instance believed that it held the lock. It does so once.
+// note records the reply, and when the instance believed that it held the lock. Further calls do nothing.
 func (c *Call) note() {
 	if c.noted || c.crowd != nil {
 		return
@@ -287,7 +287,7 @@ func (c *Call) note() {
 	}
 }
 
-// abandon ends a call that the scenario has left open.
+// abandon ends a call that the scenario left in progress.
 func (c *Call) abandon(ctx context.Context) {
 	c.cancel()
 	<-c.done
@@ -301,7 +301,7 @@ func (c *Call) abandon(ctx context.Context) {
 	}
 }
 
-// Told describes a reply.
+// Told returns the description of a reply.
 func Told(r loadtest.Reply) Text {
 	switch {
 	case r.Receipt != nil && r.Fence > 0:

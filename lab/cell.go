@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Cell is the result of one run of one case of a scenario: what was predicted, what was seen, and the evidence.
+// A Cell is the result of one run of one case of a scenario: prediction, observation and evidence.
 type Cell struct {
 	Scenario string `json:"scenario"`
 	Strategy string `json:"strategy,omitempty"` // empty: code of the lab
@@ -17,11 +17,11 @@ type Cell struct {
 
 	Predicted   Forecast `json:"predicted"`
 	Observed    Outcome  `json:"observed,omitempty"`
-	AfterMS     float64  `json:"after_ms,omitempty"` // of delays: how long
+	AfterMS     float64  `json:"after_ms,omitempty"` // duration of a delay
 	AsPredicted bool     `json:"as_predicted"`
-	Skipped     string   `json:"skipped,omitempty"` // why it was not tried
+	Skipped     string   `json:"skipped,omitempty"` // why it was not run
 	Failed      string   `json:"failed,omitempty"`  // why there is no verdict
-	Before      string   `json:"before,omitempty"`  // why an earlier attempt gave no verdict
+	Before      string   `json:"before,omitempty"`  // why the previous attempt gave no verdict
 
 	SKU       string      `json:"sku,omitempty"`
 	StartedAt time.Time   `json:"started_at"`
@@ -30,7 +30,7 @@ type Cell struct {
 	Events    []CaseEvent `json:"events"` // oldest first
 }
 
-// Case returns the case of which c is a result. Its Variant is not a key, so that only its Label is set.
+// Case returns the case of c. It sets Label, and no Variant, because a Cell does not contain that key.
 func (c Cell) Case() Case {
 	label := Text{EN: c.Variant, ZH: cmp.Or(c.ZH, c.Variant)}
 	return Case{Strategy: c.Strategy, Code: c.Code, Label: label, Store: c.Store}
@@ -41,10 +41,10 @@ type Evidence struct {
 	Kind  Proof  `json:"kind"`
 	Text  string `json:"text"`
 	ZH    string `json:"text_zh,omitempty"` // Text in Chinese
-	Value any    `json:"value,omitempty"`   // the number or the structure that Text tells of
+	Value any    `json:"value,omitempty"`   // the number or the structure that Text describes
 }
 
-// Said returns the fact in both languages, or the English text for both if there is no Chinese one.
+// Said returns the fact in both languages. Without a Chinese text both are English.
 func (e Evidence) Said() Text { return Text{EN: e.Text, ZH: cmp.Or(e.ZH, e.Text)} }
 
 // A Proof is a kind of evidence. The set is closed.
@@ -54,11 +54,11 @@ type Proof string
 const (
 	Pair    Proof = "pair"    // two orders that read the same version: a proof that needs no clock
 	Balance Proof = "balance" // initial, sold and left
-	Fence   Proof = "fence"   // fences, and which writes were refused
+	Fence   Proof = "fence"   // fencing tokens, and which writes were refused
 	Hold    Proof = "hold"    // when each holder believed that it held the lock
-	Served  Proof = "server"  // what a server said: PTTL, rows, watches, nodes
+	Served  Proof = "server"  // a server's reply: PTTL, rows, watches, nodes
 	Waited  Proof = "wait"    // how long a customer waited
-	Answer  Proof = "answer"  // what a customer was told
+	Answer  Proof = "answer"  // the reply to a customer
 )
 
 // A CaseEvent is something that happened in a lane of the timeline. One with Until is an interval.
@@ -67,53 +67,52 @@ type CaseEvent struct {
 	Until time.Time `json:"until,omitzero"`
 	Lane  string    `json:"lane"` // the process or server
 	Kind  Kind      `json:"kind"`
-	Who   string    `json:"who,omitempty"` // the request, or the code, that it happened to
+	Who   string    `json:"who,omitempty"` // the request, or the lab's code, that it concerns
 	Text  string    `json:"text"`
 	ZH    string    `json:"text_zh,omitempty"` // Text in Chinese
 
-	// What Text says, for pictures. What an event does not tell of is zero.
+	// The content of Text, for diagrams. What does not apply is zero.
 
-	To      string `json:"to,omitempty"`      // the process or server that it went to, or came from
-	Read    *int64 `json:"read,omitempty"`    // how many were read
-	Left    *int64 `json:"left,omitempty"`    // how many are in the store from then on
-	Version uint64 `json:"version,omitempty"` // of the stock, as it was read
+	To      string `json:"to,omitempty"`      // the process or server at the other end
+	Read    *int64 `json:"read,omitempty"`    // the stock that was read
+	Left    *int64 `json:"left,omitempty"`    // the stock after the event
+	Version uint64 `json:"version,omitempty"` // of the stock that was read
 	Fence   uint64 `json:"fence,omitempty"`
-	Point   string `json:"point,omitempty"` // of Paused
-	TTL     []TTL  `json:"ttl,omitempty"`   // of Standing: how long the server lets the hold stand
+	Point   string `json:"point,omitempty"` // for Paused
+	TTL     []TTL  `json:"ttl,omitempty"`   // for Standing: the lease that the server reports
 	Woken   []int  `json:"woken,omitempty"` // how many waiters each release woke, from the first release on
 }
 
-// A TTL is how much of a lease was left at a moment, as its server said. Between two of them it runs down, or is
-// renewed.
+// A TTL is the rest of a lease at a moment, as its server reported it.
 type TTL struct {
 	At   time.Time `json:"at"`
 	Left float64   `json:"left_ms"`
 }
 
-// Said returns what happened in both languages, or the English text for both if there is no Chinese one.
+// Said returns the text in both languages. Without a Chinese text both are English.
 func (e CaseEvent) Said() Text { return Text{EN: e.Text, ZH: cmp.Or(e.ZH, e.Text)} }
 
 // A Kind says how an event is drawn. The set is closed.
 type Kind string
 
-// The kinds. Lease and Standing show the same hold as seen by its holder and by the server. Where they differ, a lock
+// The kinds. Lease and Standing show the same hold as its holder and as the server see it. Where they differ, the lock
 // fails.
 const (
-	Sent     Kind = "sent"     // a request came
-	Answered Kind = "answered" // and was answered
-	Paused   Kind = "paused"   // interval: it stood at a pause point
-	Lease    Kind = "lease"    // interval: it held the lock, as it believed
-	Standing Kind = "standing" // interval: it held the lock, as the server had it
+	Sent     Kind = "sent"     // a request arrived
+	Answered Kind = "answered" // its reply was sent
+	Paused   Kind = "paused"   // interval: a request waited at a pause point
+	Lease    Kind = "lease"    // interval: a request believed that it held the lock
+	Standing Kind = "standing" // interval: the server regarded it as the holder
 	Fault    Kind = "fault"    // interval: frozen, cut, dead
 	Write    Kind = "write"    // an order was written
 	Refused  Kind = "refused"  // a write was refused
 	Note     Kind = "note"     // anything else that was seen or done
 
-	Asks   Kind = "asks"   // it asks for the lock
-	Gets   Kind = "gets"   // and has it
-	Read   Kind = "read"   // the stock was read: the value is in hand
+	Asks   Kind = "asks"   // a request asks for the lock
+	Gets   Kind = "gets"   // it has acquired the lock
+	Read   Kind = "read"   // it has read the stock
 	Thinks Kind = "thinks" // interval: between read and write
-	Gives  Kind = "gives"  // it is about to give the lock back
+	Gives  Kind = "gives"  // it is about to release the lock
 )
 
 // A Report is a run of the lab.
@@ -138,7 +137,7 @@ func (r Report) Wrong() []Cell {
 	return wrong
 }
 
-// Skipped returns the cells that were not tried.
+// Skipped returns the cells that were not run.
 func (r Report) Skipped() []Cell {
 	var skipped []Cell
 	for _, c := range r.Cells {

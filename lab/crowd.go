@@ -7,8 +7,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A Crowd is customers who ask one instance for a unit each at the same time. In the evidence and in the timeline they
-// are told of together.
+// A Crowd is a number of customers who each ask one instance for a unit at the same time. Evidence and timeline record
+// them together.
 type Crowd struct {
 	Calls []*Call
 
@@ -32,14 +32,15 @@ func (b *Testbed) BeginCrowd(app *App, who string, n int, r Request) *Crowd {
 	return c
 }
 
-// MergeQueue returns the environment variable for Apps that lets n sales of a SKU wait for their batch. See Gather.
+// MergeQueue returns the environment variable for Apps that limits the queue for a batch to n sales of a SKU. See
+// Gather.
 func MergeQueue(n int) string { return fmt.Sprintf("STOCK_MERGE_QUEUE=%d", n) }
 
 // Gather returns a crowd of n customers who wait for their batch in an instance that was started with MergeQueue(n). A
-// batch of the SKU must be under way there, which cannot end meanwhile.
+// batch of the SKU must be in progress there, and must not end meanwhile.
 //
-// That they wait needs no clock: one more than the queue holds is sent, and who finds the queue full is turned away at
-// once. That one is not of the crowd.
+// Gather needs no clock to see that they wait: it sends n+1 requests, of which one is refused at once because the queue
+// is full. The refused one is not part of the crowd.
 func (b *Testbed) Gather(app *App, who string, n int) *Crowd {
 	c := b.BeginCrowd(app, who, n+1, Request{Wait: For(Patience)})
 	full := -1
@@ -62,8 +63,7 @@ func (b *Testbed) Gather(app *App, who string, n int) *Crowd {
 	return c
 }
 
-// Count waits for the replies, and returns how many of them are of each sort: the outcome, or the problem if there is
-// one.
+// Count waits for the replies, and counts them by problem, or by outcome if they have no problem.
 func (c *Crowd) Count() map[string]int {
 	sorts := make(map[string]int)
 	for _, call := range c.Calls {
@@ -89,8 +89,8 @@ func sortOf(r loadtest.Reply) string {
 	return string(r.Outcome)
 }
 
-// Settle makes final for each customer of a crowd without a known outcome whether its order was written, and returns
-// how many were and how many never will be.
+// Settle settles the orders of the crowd with an unknown outcome, and returns how many were found and how many are
+// absent for good.
 func (c *Crowd) Settle() (found, absent int) {
 	for _, call := range c.Calls {
 		if call.settle() == isWritten {
@@ -105,12 +105,12 @@ func (c *Crowd) Settle() (found, absent int) {
 	return found, absent
 }
 
-// writeDown records what a crowd was told, each sort of answer once.
+// writeDown records the crowd's replies, each kind once.
 func (c *Crowd) writeDown() {
 	type sort struct {
 		n           int
 		first       loadtest.Reply
-		most, least int64 // of accepted replies: the largest that was read, the smallest that was left
+		most, least int64 // of accepted replies: the largest Read, the smallest Remaining
 	}
 	var order []string
 	sorts := make(map[string]*sort)

@@ -8,11 +8,11 @@ import (
 	"example.com/stock/internal/stack/wire"
 )
 
-// Freeze stops an instance in mid-step (SIGSTOP), as a long garbage collection, a swapping host or a suspended virtual
-// machine does. thaw resumes it; so does the end of the case.
+// Freeze suspends an instance (SIGSTOP), as a long garbage collection, a swapping host or a suspended virtual machine
+// would. thaw or the end of the case resumes it.
 func (b *Testbed) Freeze(app *App) (thaw func()) { return FreezeFor([]*Testbed{b}, app) }
 
-// FreezeFor is Freeze once for the testbeds of Together: it is drawn in the timelines of all.
+// FreezeFor is Freeze for the testbeds of Together. It is recorded in all their timelines.
 func FreezeFor(beds []*Testbed, app *App) (thaw func()) {
 	from := time.Now()
 	beds[0].Must("freeze "+app.Name, app.Pause())
@@ -26,11 +26,11 @@ func FreezeFor(beds []*Testbed, app *App) (thaw func()) {
 	}
 }
 
-// Kill ends an instance at once (SIGKILL), and returns the time. The instance is started again for the next case that
-// wants it.
+// Kill ends an instance at once (SIGKILL), and returns the time. The instance is restarted for the next case that uses
+// it.
 func (b *Testbed) Kill(app *App) time.Time { return KillFor([]*Testbed{b}, app) }
 
-// KillFor is Kill once for the testbeds of Together.
+// KillFor is Kill for the testbeds of Together.
 func KillFor(beds []*Testbed, app *App) time.Time {
 	at := time.Now()
 	beds[0].Must("kill "+app.Name, app.Kill())
@@ -41,12 +41,12 @@ func KillFor(beds []*Testbed, app *App) time.Time {
 	return at
 }
 
-// fault records what was wrong with an instance from from until now.
+// fault records a fault of an instance from from until now.
 func (b *Testbed) fault(app *App, from time.Time, said Text) {
 	b.record(CaseEvent{At: from, Until: time.Now(), Lane: app.Name, Kind: Fault}, said)
 }
 
-// Evict takes the case's lock away from its holder, as an operator does, through an instance.
+// Evict evicts the holder of the case's lock, as an operator does, through an instance.
 func (b *Testbed) Evict(through *App) {
 	var reply struct{ Fence uint64 }
 	path := "/v1/locks/" + b.Strategy.Name + "/" + url.PathEscape(b.SKU)
@@ -54,8 +54,8 @@ func (b *Testbed) Evict(through *App) {
 	b.note("lock", say("says.evicted", "fence", reply.Fence))
 }
 
-// Proxy returns the proxy between instances and a server. Instances that were started with Via of the same need reach
-// the server through it. What is done to it is undone at the end of the case.
+// Proxy returns the proxy between instances and a server. Instances that were started with Via of the same need use it.
+// Changes to it are undone at the end of the case.
 func (b *Testbed) Proxy(need Need) *wire.Proxy {
 	p, err := b.fleet.proxy(need)
 	b.Must("open a proxy", err)
@@ -78,7 +78,7 @@ func (b *Testbed) Trap(p *wire.Proxy, t wire.Trap) *wire.Snare {
 	return s
 }
 
-// Sprung waits until a trap has sprung, and records that. key and pairs are those of Note.
+// Sprung waits until a trap has sprung, and records that in the text of key and pairs; see Note.
 func (b *Testbed) Sprung(s *wire.Snare, key string, pairs ...any) {
 	what := b.say(key, pairs...)
 	b.Eventually("on the wire: "+what.EN, func() bool {

@@ -23,7 +23,7 @@ const token = "lab"
 type fleet struct {
 	stack *stack.Stack
 
-	round int // the scenario that runs now, counted from the first
+	round int // number of the current scenario
 
 	mu         sync.Mutex
 	sets       map[string][]*App // instances by their environment variables
@@ -32,8 +32,8 @@ type fleet struct {
 	strategies map[string]Strategy // by name; nil: not read yet
 }
 
-// baseEnv returns the environment variables of all instances of the lab. Limits are long unless a scenario sets them:
-// a loaded computer must not decide what is seen.
+// baseEnv returns the environment variables of all instances of the lab. Limits are long unless a scenario sets them,
+// so that the load of the computer does not decide a verdict.
 func baseEnv() []string {
 	return []string{
 		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=1s",
@@ -49,7 +49,7 @@ func openFleet(ctx context.Context, o stack.Options, needs []Need) (*fleet, erro
 		wants []stack.Kind
 	}{
 		{NeedRedis, []stack.Kind{stack.Redis}},
-		{NeedRedlock, slices.Repeat([]stack.Kind{stack.Redis}, 5)}, // after the Redis that is no node
+		{NeedRedlock, slices.Repeat([]stack.Kind{stack.Redis}, 5)}, // after the Redis that is not a node
 		{NeedZooKeeper, []stack.Kind{stack.ZooKeeper}},
 		{NeedMySQL, []stack.Kind{stack.MySQL}},
 	} {
@@ -74,7 +74,7 @@ func (f *fleet) close() error {
 	var failed []error
 	for _, set := range f.sets {
 		for _, app := range set {
-			failed = append(failed, app.Kill()) // an instance of the lab has nothing that is worth a slow shutdown
+			failed = append(failed, app.Kill()) // a slow shutdown would save nothing
 		}
 	}
 	for _, proxy := range f.proxies {
@@ -83,7 +83,8 @@ func (f *fleet) close() error {
 	return errors.Join(append(failed, f.stack.Stop())...)
 }
 
-// missing returns why a need cannot be met, or "" if it can. A stand-in proves nothing, so it does not count.
+// missing returns why a need cannot be met, or "" if it can. A stand-in for a server does not meet a need, because it
+// proves nothing.
 func (f *fleet) missing(need Need) string {
 	if need == NeedClocks {
 		if err := stack.CheckClocks(); err != nil {
@@ -110,8 +111,7 @@ func (f *fleet) missing(need Need) string {
 	return ""
 }
 
-// apps returns n instances with env on top of baseEnv. It uses those of earlier scenarios with the same env again, and
-// heals them first.
+// apps returns n instances with env added to baseEnv. It heals and reuses those of earlier scenarios with the same env.
 func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,20 +147,20 @@ func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) 
 	return list, nil
 }
 
-// maxRunning is how many instances are kept running for later scenarios. Each checks the health of every server twice a
-// second, so more of them would load the computer.
+// maxRunning is how many instances are kept for later scenarios. Each checks every server twice a second, so more would
+// load the computer.
 const maxRunning = 8
 
-// alone ends the instances of earlier scenarios. Every instance looks for reservations that are over, and an idle one
-// would end those of a scenario that must know which instance does so.
+// alone ends the instances of earlier scenarios. Even an idle instance ends expired reservations, but a scenario must
+// know which instance ends its own.
 func (f *fleet) alone() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.makeRoom(0)
 }
 
-// makeRoom ends the instances that were used least recently until so many are left, but none of this round. They are
-// started again when a scenario wants them.
+// makeRoom ends the least recently used instances until most are left, but none of the current scenario. They restart
+// when a scenario uses them.
 func (f *fleet) makeRoom(most int) error {
 	keys := slices.SortedFunc(maps.Keys(f.sets), func(a, b string) int { return cmp.Compare(f.wanted[b], f.wanted[a]) })
 	running := 0
@@ -180,8 +180,8 @@ func (f *fleet) makeRoom(most int) error {
 	return nil
 }
 
-// ready waits until an instance reports that every server that runs here is up. After a freeze of the instance or of a
-// server this takes a moment.
+// ready waits until an instance reports that every started server is up. This takes a moment after a freeze of the
+// instance or of a server.
 func (f *fleet) ready(ctx context.Context, app *App) error {
 	var last error
 	for began := time.Now(); time.Since(began) < Patience; {
@@ -229,8 +229,7 @@ func (f *fleet) proxy(need Need) (*wire.Proxy, error) {
 	return p, err
 }
 
-// via returns the environment variable that makes an instance reach the server of a need at addr, which is that of its
-// proxy.
+// via returns the environment variable that makes an instance connect to addr, the proxy's address, for a need.
 func via(need Need, addr string) string {
 	return map[Need]string{
 		NeedRedis:     "STOCK_REDIS_ADDRS=" + addr,
@@ -239,8 +238,8 @@ func via(need Need, addr string) string {
 	}[need]
 }
 
-// union returns every need once, in a fixed order. Redis is always among them: the first server of Redis is no node of
-// Redlock.
+// union returns every need once, in a fixed order. Redis is always included, because the first Redis server is not a
+// node of Redlock.
 func union(scenarios []Scenario) []Need {
 	needs := []Need{NeedRedis}
 	for _, s := range scenarios {

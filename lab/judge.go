@@ -7,7 +7,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// Stock puts units of the case's SKU in stock.
+// Stock sets the stock of the case's SKU.
 func (b *Testbed) Stock(units int64) {
 	stock, err := b.anyApp().client.SetStock(b.Ctx, b.Store(), b.SKU, units)
 	b.Must("set the stock", err)
@@ -25,17 +25,17 @@ func (b *Testbed) anyApp() *App {
 	return b.Apps(1)[0]
 }
 
-// A Judgement is the verdict on a case, with the stock and the orders that it is based on.
+// A Judgement is the verdict on a case, with the stock and the orders that are its basis.
 type Judgement struct {
 	loadtest.Verdict
 	Stock  loadtest.Stock
 	Orders []loadtest.Order
 }
 
-// Lost reports whether stock was lost: units sold that were not taken off it, or more than there were.
+// Lost reports whether an update was lost: more units were sold than were deducted, or than were in stock.
 func (j Judgement) Lost() bool { return j.RaceSeen }
 
-// Seen returns Oversells if stock was lost, and otherwise Safe.
+// Seen returns Oversells if an update was lost, and otherwise Safe.
 func (j Judgement) Seen() Observation {
 	if j.Lost() {
 		return Oversells.Seen()
@@ -43,8 +43,7 @@ func (j Judgement) Seen() Observation {
 	return Safe.Seen()
 }
 
-// Judge compares the replies of all calls with the store, and writes down what it finds. It waits for calls that are
-// under way.
+// Judge waits for all calls, compares their replies with the store, and records the result as evidence.
 func (b *Testbed) Judge() Judgement {
 	var j Judgement
 	var records []loadtest.Record
@@ -53,7 +52,7 @@ func (b *Testbed) Judge() Judgement {
 		c.Reply()
 		if c.record.Replayed {
 			replayed = append(replayed, c.record.OrderID)
-			continue // the order is that of the first request with the key
+			continue // the order belongs to the first request with the key
 		}
 		records = append(records, c.record)
 	}
@@ -110,7 +109,7 @@ func (b *Testbed) writeDown(j Judgement) {
 	}
 }
 
-// sum says whether the units that were sold are those that left the stock.
+// sum compares the units sold with the units that left the stock.
 func (b *Testbed) sum(s loadtest.Stock) Text {
 	switch lost := s.Sold - (b.initial - s.Quantity); {
 	case s.Sold > b.initial:

@@ -1,13 +1,13 @@
 // Package lab is the fault lab: it forces each way in which a lock for stock fails, on real servers and on the
 // first run, and judges what it saw.
 //
-// A scenario of package lab/scenario says what is set up, what is forced and what must be seen of each strategy; its
-// texts in two languages say why, and what the fix is. Nothing in it depends on luck: an interleaving is forced by the
+// A scenario of package lab/scenario defines the setup, the failure and the outcome to be seen for each strategy; its
+// texts in two languages give the reason and the fix. No scenario depends on luck: interleavings are forced by the
 // pause points of the service, by SIGSTOP and SIGKILL, by a proxy on the wire, or by commands to the servers. This
-// package has what all scenarios need: the servers and instances, requests, faults, the judgement, and the run. See
+// package has what all scenarios need: servers and instances, requests, faults, the judgement, and the run. See
 // docs/adr/0008-fault-lab.md.
 //
-// The lab is a client: it knows the service by its HTTP alone, and what a strategy promises by GET /v1/strategies.
+// The lab is a client of the service's HTTP API. It reads the promises of the strategies from GET /v1/strategies.
 package lab
 
 import (
@@ -38,7 +38,7 @@ func (g Group) Name() Text { return say("groups." + string(g)) }
 // A Need is a server that a scenario requires.
 type Need string
 
-// The needs. NeedRedlock is five more of Redis. NeedClocks means that each server can have a wall clock of its own.
+// The needs. NeedRedlock is five further Redis servers. NeedClocks means that each server can have its own wall clock.
 const (
 	NeedRedis     Need = "redis"
 	NeedZooKeeper Need = "zookeeper"
@@ -47,31 +47,29 @@ const (
 	NeedClocks    Need = "clocks"
 )
 
-// A Scenario is one failure: how it is made to happen, and what each Case must show.
+// A Scenario is one failure: how it is forced, and what each Case must show.
 type Scenario struct {
 	Name  string // in kebab case, unique
 	Group Group
 	Needs []Need
 	Cases []Case
-	Quick bool // takes less than 3 s for all cases: part of the subset that every test run makes
+	Quick bool // all cases take less than 3 s: part of every test run
 
-	// Predict returns what a case of a strategy must show, given what the strategy promises. It is not called for a
-	// case with a Want.
+	// Predict returns what a case must show, from the promise of its strategy. It is not called for a case with a Want.
 	Predict func(Case, StrategyPromise) Forecast
-	// Run makes the failure happen to one case and returns what was seen. It may stop half-way: see Testbed.
+	// Run forces the failure for one case and returns what was seen. It may stop half-way: see Testbed.
 	Run func(*Testbed) Observation
-	// Together, in place of Run, makes it happen to all cases at once, each with its Testbed, where one fault can
-	// serve them all.
+	// Together replaces Run if one fault can serve all cases at once. Each case has its Testbed.
 	Together func([]*Testbed) []Observation
 
-	// The rest comes from a catalogue of texts: see Describe.
+	// The other fields come from a catalogue of texts: see Describe.
 
 	Title  Text  // what fails, in a few words
 	Setup  Text  // what is set up
-	Forced Text  // what is made to happen, in order
-	Why    Text  // why that does harm, or does none
+	Forced Text  // what is forced, in order
+	Why    Text  // why it is harmful or harmless
 	Fix    Text  // how to prevent it
-	Says   Texts // what its evidence and its timeline say
+	Says   Texts // texts of the evidence and the timeline
 }
 
 // A Case is the subject of a scenario: a strategy of the service, or a piece of the lab's own code.
@@ -95,7 +93,7 @@ func (c Case) Subject() string {
 // String returns the case in English. It is unique among the cases of a scenario.
 func (c Case) String() string { return c.Said().EN }
 
-// Said returns the case in both languages. The names of strategies and stores stay: they are what a user types.
+// Said returns the case in both languages. Names of strategies and stores are not translated, because users type them.
 func (c Case) Said() Text {
 	said := same(c.Subject())
 	if c.Code == "naive" || c.Code == "mended" {
@@ -125,8 +123,7 @@ func Cases(variant string, strategies ...string) []Case {
 	return list
 }
 
-// Column returns the column of the matrix in which the case is shown: its strategy, or OrderService. It is empty for
-// code of the lab.
+// Column returns the column of the case in the matrix: its strategy, OrderService, or "" for code of the lab.
 func (c Case) Column() string {
 	if c.Code == OrderService {
 		return OrderService
@@ -134,7 +131,7 @@ func (c Case) Column() string {
 	return c.Strategy
 }
 
-// Stated makes cases with a stated outcome, for what the promise does not cover.
+// Stated makes cases with a stated outcome, for failures that the promise does not cover.
 func Stated(o Outcome, variant string, strategies ...string) []Case {
 	list := Cases(variant, strategies...)
 	for i := range list {
@@ -143,7 +140,7 @@ func Stated(o Outcome, variant string, strategies ...string) []Case {
 	return list
 }
 
-// Each is for Together: it calls f for each testbed in turn.
+// Each calls f for each testbed in turn, for use in Together.
 func Each(beds []*Testbed, f func(*Testbed) Observation) []Observation {
 	seen := make([]Observation, len(beds))
 	for i, b := range beds {
@@ -152,8 +149,8 @@ func Each(beds []*Testbed, f func(*Testbed) Observation) []Observation {
 	return seen
 }
 
-// Describe fills in what a scenario says, from a catalogue: "scenarios.<name>.title" and so on,
-// "variants.<variant>" for each of its cases, and all of "says". The error names each key that is missing.
+// Describe fills in the texts of a scenario from a catalogue: "scenarios.<name>.title" and so on, "variants.<variant>"
+// for each of its cases, and all of "says". The error names every missing key.
 func (s *Scenario) Describe(texts Texts) error {
 	var wrong []error
 	get := func(key string) Text {

@@ -9,28 +9,28 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// An Outcome is the effect of a failure, as the word that the matrix shows. The set is closed.
+// An Outcome is the effect of a failure, a word in the matrix. The set is closed.
 type Outcome string
 
 // The outcomes.
 const (
-	// the fault did no harm: every unit sold was in stock, and nobody waited long or was turned away
+	// no harm: every unit sold was in stock, and no customer waited long or was refused
 	Safe       Outcome = "safe"
-	Oversells  Outcome = "oversells"  // an update was lost: sold, and not taken off the stock
-	Refuses    Outcome = "refuses"    // the write that would have done harm was refused, and its customer was told
-	Delays     Outcome = "delays"     // others wait, for a time with a known end
-	Blocks     Outcome = "blocks"     // others wait until somebody repairs it
-	Busy       Outcome = "busy"       // others are turned away at once, and can try again
+	Oversells  Outcome = "oversells"  // an update was lost: a unit was sold and not deducted
+	Refuses    Outcome = "refuses"    // the harmful write was refused, and its customer got an error
+	Delays     Outcome = "delays"     // others wait, for a bounded time
+	Blocks     Outcome = "blocks"     // others wait until an operator repairs it
+	Busy       Outcome = "busy"       // others are refused at once, and can try again
 	Duplicates Outcome = "duplicates" // one order is sold twice
-	Aborts     Outcome = "aborts"     // the server ended one of them and left nothing half done
-	HalfDone   Outcome = "half-done"  // a part of a piece of work was committed
-	Starves    Outcome = "starves"    // some wait while those who came later are served
-	Herds      Outcome = "herds"      // all waiters are woken so that one can go on
-	Leaks      Outcome = "leaks"      // each try leaves something behind on the server, which nobody removes
-	Repeats    Outcome = "repeats"    // of several that begin together one succeeds, and the others start again
-	Loses      Outcome = "loses"      // what happened is told to nobody
-	Reorders   Outcome = "reorders"   // what came first is told later
-	Exceeds    Outcome = "exceeds"    // somebody has more than he may have
+	Aborts     Outcome = "aborts"     // the server rolled one transaction back completely
+	HalfDone   Outcome = "half-done"  // only a part of a piece of work was committed
+	Starves    Outcome = "starves"    // some wait while later ones are served
+	Herds      Outcome = "herds"      // all waiters are woken although only one can proceed
+	Leaks      Outcome = "leaks"      // each try leaves something on the server that is never removed
+	Repeats    Outcome = "repeats"    // of several that begin together one succeeds; the others start again
+	Loses      Outcome = "loses"      // an event is never delivered
+	Reorders   Outcome = "reorders"   // events are delivered out of order
+	Exceeds    Outcome = "exceeds"    // a customer got more than the limit
 )
 
 // Outcomes returns all outcomes.
@@ -55,7 +55,7 @@ func Outcomes() []Outcome {
 	}
 }
 
-// Word returns the outcome's name: in English the word itself.
+// Word returns the outcome's name in both languages.
 func (o Outcome) Word() Text { return o.text("word", Text{EN: string(o), ZH: string(o)}) }
 
 // Means returns what the outcome stands for.
@@ -71,8 +71,8 @@ func (o Outcome) text(key string, unknown Text) Text {
 // A Forecast is what must be seen.
 type Forecast struct {
 	Outcome Outcome       `json:"outcome"`
-	Within  time.Duration `json:"within_ns,omitempty"` // of Delays: the known end
-	// the part of the promise from which it follows; empty: the scenario states it
+	Within  time.Duration `json:"within_ns,omitempty"` // the bound of Delays
+	// the part of the promise from which the forecast follows; empty: the scenario states it
 	From string `json:"from,omitempty"`
 }
 
@@ -83,17 +83,17 @@ func (f Forecast) String() string {
 	return string(f.Outcome)
 }
 
-// slack is how much later than promised a delay may end on a loaded computer. The locks' own tests measure to the
-// millisecond; the lab only tells outcomes apart.
+// slack is how much later than promised a delay may end on a loaded computer. The tests of the locks measure to the
+// millisecond; the lab only distinguishes outcomes.
 const slack = 10 * time.Second
 
 // An Observation is what was seen.
 type Observation struct {
 	Outcome Outcome
-	After   time.Duration // of Delays: how long it took
+	After   time.Duration // the duration of Delays
 }
 
-// agrees reports whether what was seen is what was predicted.
+// agrees reports whether o is what f predicts.
 func (f Forecast) agrees(o Observation) bool {
 	return f.Outcome == o.Outcome && (f.Within == 0 || o.After <= f.Within+slack)
 }
@@ -101,7 +101,7 @@ func (f Forecast) agrees(o Observation) bool {
 // Seen returns the observation of an outcome without a duration.
 func (o Outcome) Seen() Observation { return Observation{Outcome: o} }
 
-// Delayed returns the observation that others waited for d.
+// Delayed returns the observation that other customers waited for d.
 func Delayed(d time.Duration) Observation { return Observation{Delays, d} }
 
 // Basis returns the part of the promise from which f follows, for people.

@@ -17,7 +17,7 @@ func (s Scenario) Parts() [4]struct{ Name, Text Text } {
 	}
 }
 
-// WriteScenario writes what a scenario is about.
+// WriteScenario writes the texts of a scenario.
 func WriteScenario(w io.Writer, s Scenario, lang string) {
 	fmt.Fprintf(w, "\n%s (%s)\n", s.Title.In(lang), s.Name)
 	for _, part := range s.Parts() {
@@ -25,7 +25,7 @@ func WriteScenario(w io.Writer, s Scenario, lang string) {
 	}
 }
 
-// WriteCell writes what was predicted and seen, with the evidence, and if wanted the events.
+// WriteCell writes the prediction, the observation and the evidence of a cell, and its events if events is true.
 func WriteCell(w io.Writer, c Cell, events bool, lang string) {
 	fmt.Fprintf(w, "  %s %s: %s\n", c.mark(), c.Case().Said().In(lang), c.Verdict().In(lang))
 	for _, e := range c.Evidence {
@@ -44,7 +44,7 @@ func WriteCell(w io.Writer, c Cell, events bool, lang string) {
 	}
 }
 
-// Verdict describes the result of a cell. It has the word of the matrix in both languages; the Chinese text adds its
+// Verdict describes the result of a cell. Both languages contain the English word of the matrix; Chinese adds its
 // translation.
 func (c Cell) Verdict() Text {
 	switch {
@@ -78,7 +78,7 @@ func (c Cell) mark() string {
 	}
 }
 
-// WriteSummary writes how many cells were as predicted, wrong and skipped, and names the last two.
+// WriteSummary writes how many cells were as predicted, wrong and skipped, and lists the wrong and the skipped ones.
 func WriteSummary(w io.Writer, r Report, lang string) {
 	wrong, skipped := r.Wrong(), r.Skipped()
 	count := say("summary.cells", "cells", len(r.Cells), "seconds", fmt.Sprintf("%.0f", r.TookMS/1000),

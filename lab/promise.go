@@ -22,7 +22,7 @@ func (p StrategyPromise) Freed() (d time.Duration, ok bool) {
 	return time.Duration(*p.FreedAfterCrash * float64(time.Second)), true
 }
 
-// A Strategy is one line of the service's catalogue, with all that the promise says.
+// A Strategy is one entry of the service's catalogue, with its whole promise.
 type Strategy struct {
 	loadtest.Strategy
 	Promise StrategyPromise `json:"promise"`

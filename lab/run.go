@@ -19,10 +19,10 @@ const cellLimit = 4 * time.Minute
 // Options say what to run.
 type Options struct {
 	Scenarios  []Scenario
-	Strategies []string // only cases of these; empty: all cases
-	Repeat     int      // how often; 0: once
-	Binary     string   // the stock program; empty: this one
-	Parent     string   // where the temporary folder is made; empty: os.TempDir()
+	Strategies []string // run only cases of these; empty: all cases
+	Repeat     int      // number of runs; 0: one
+	Binary     string   // the stock program; empty: this executable
+	Parent     string   // parent of the temporary folder; empty: os.TempDir()
 
 	Server func(stack.Event) // called when a server starts or stops; may be nil
 	Began  func(Scenario, Case)
@@ -30,8 +30,8 @@ type Options struct {
 }
 
 // Run starts the servers that the scenarios need, runs each scenario on each of its cases, and stops everything. A
-// server that does not start is an error; a cell that is not as predicted is none. When ctx ends, Run returns the cells
-// that are done, and ctx's cause.
+// server that does not start is an error, but a cell that is not as predicted is not. When ctx ends, Run returns the
+// finished cells and ctx's cause.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	report = Report{Version: ReportVersion, StartedAt: time.Now().UTC(), Cells: []Cell{}}
 	defer func() { report.TookMS = ms(time.Since(report.StartedAt)) }()
@@ -63,11 +63,11 @@ type runner struct {
 	count int
 }
 
-// maxAttempts is how often a case is tried if it gives no verdict because the testbed failed: an instance did not
-// start, or a server did not answer. A case with a verdict is never tried again, whatever the verdict is.
+// maxAttempts is how often a case is tried while the testbed fails, such as when an instance does not start. A case
+// with a verdict is never repeated, whatever the verdict.
 const maxAttempts = 3
 
-// scenario runs one scenario on the cases that are wanted.
+// scenario runs one scenario on the selected cases.
 func (r *runner) scenario(ctx context.Context, s Scenario, repeat int) []Cell {
 	var cases []Case
 	var cells []Cell
@@ -104,14 +104,14 @@ func (r *runner) scenario(ctx context.Context, s Scenario, repeat int) []Cell {
 	return cells
 }
 
-// A job is a cell that is to be filled in, with its case and, if it can be tried, its testbed.
+// A job is a cell to be filled in, with its case and, unless it must be skipped, its testbed.
 type job struct {
 	*Cell
 	of  Case
 	bed *Testbed
 }
 
-// attempt fills cells in.
+// attempt runs a scenario once and fills in the cells of jobs.
 func (r *runner) attempt(ctx context.Context, s Scenario, jobs []job) {
 	r.fleet.round++
 	var live []job
@@ -227,7 +227,7 @@ func (c *Cell) judge(o Observation) {
 	c.AsPredicted = c.Predicted.agrees(o)
 }
 
-// close ends the testbed and copies its evidence and events into the cell.
+// close cleans up the testbed and copies its evidence and events into the cell.
 func (c *Cell) close(b *Testbed, failed string) {
 	left := b.cleanup()
 	c.TookMS = ms(time.Since(c.StartedAt))

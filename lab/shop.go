@@ -19,8 +19,8 @@ import (
 // OrderService is the Code of a case that is about the service in profile orders: carts, reservations and events.
 const OrderService = "orders"
 
-// A Shop is the order service: instances in profile orders that keep their ledger in the store of the case. The
-// requests of its customers, the replies, and every movement of the ledger are drawn.
+// A Shop is the order service: instances in profile orders, with their ledger in the store of the case. The timeline
+// shows the requests of its customers, the replies, and every movement of the ledger.
 type Shop struct {
 	Apps []*App
 
@@ -29,8 +29,7 @@ type Shop struct {
 	skus   []string
 }
 
-// Shop starts n instances, with env (KEY=value) on top of what all have. No instance of an earlier scenario runs beside
-// them.
+// Shop starts n instances, with env (KEY=value) added to baseEnv. It first ends the instances of earlier scenarios.
 func (b *Testbed) Shop(n int, env ...string) *Shop {
 	b.Must("end the instances of earlier scenarios", b.fleet.alone())
 	s := &Shop{b: b}
@@ -45,18 +44,18 @@ func (s *Shop) Join(n int, env ...string) []*App {
 	return more
 }
 
-// An Ask is a request of a customer. The SKUs of its lines are what follows the SKU of the case; "" is that SKU.
+// An Ask is a request of a customer. The SKUs of its lines are suffixes to the SKU of the case; "" is that SKU.
 type Ask struct{ checkout.Ask }
 
-// Buy asks to buy lines at once.
+// Buy returns a request to buy lines at once.
 func Buy(lines ...checkout.Line) Ask { return Ask{checkout.Ask{Op: checkout.OpPlace, Lines: lines}} }
 
-// Keep asks to keep lines for the customer for ttl.
+// Keep returns a request to reserve lines for ttl.
 func Keep(ttl time.Duration, lines ...checkout.Line) Ask {
 	return Ask{checkout.Ask{Op: checkout.OpReserve, Lines: lines, TTL: ttl.String()}}
 }
 
-// Pay confirms the reservation that a customer has.
+// Pay returns a request to confirm the reservation in the reply to v.
 func Pay(v *Visit) Ask { return Ask{checkout.Ask{Op: checkout.OpConfirm, Ref: v.Got().ReservationID}} }
 
 // With returns the request with an idempotency key.
@@ -65,7 +64,7 @@ func (a Ask) With(key string) Ask {
 	return a
 }
 
-// A Visit is a request to a Shop that is under way.
+// A Visit is a request to a Shop in progress.
 type Visit struct {
 	Who string // the customer's name in the diagram
 	App *App
@@ -83,7 +82,7 @@ func answered(r *checkout.Record) (said Text) {
 	case r.Problem != "":
 		return same(fmt.Sprintf("%d %s", r.Status, r.Problem))
 	case r.Got == nil:
-		return say("replies.none", "why", say("replies.broke")) // the text of the error has addresses
+		return say("replies.none", "why", say("replies.broke")) // the error contains addresses
 	case r.Got.OrderID != "":
 		said = say("replies.order", "status", r.Status, "id", r.Got.OrderID)
 	default:
@@ -137,10 +136,10 @@ func (s *Shop) Ask(app *App, who string, ask Ask) *Visit {
 	return v
 }
 
-// customer is the name of a customer, whom no other case has.
+// customer returns the name of a customer, unique among cases.
 func (s *Shop) customer(who string) string { return s.b.SKU + "." + who }
 
-// short leaves the id out of a path.
+// short returns a path without its id.
 func short(path string) string {
 	parts := strings.Split(path, "/")
 	if len(parts) > 4 {
@@ -149,7 +148,7 @@ func short(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// Answered reports whether the reply is there.
+// Answered reports whether the reply has arrived.
 func (v *Visit) Answered() bool {
 	select {
 	case <-v.done:
@@ -220,7 +219,7 @@ func (s *Shop) any() *App {
 	return nil
 }
 
-// Stock makes units of a SKU available. suffix is "" for the SKU of the case, or what is put behind it for another.
+// Stock makes units of a SKU available: that of the case with the suffix.
 func (s *Shop) Stock(suffix string, units int64) {
 	path := "/v1/stock/" + url.PathEscape(s.b.SKU+suffix)
 	in := map[string]any{"quantity": units}
@@ -237,7 +236,7 @@ func (s *Shop) Limit(units int64) {
 	s.b.note(s.b.Store(), say("says.limit", "units", units))
 }
 
-// State returns the state of a reservation as the store has it now.
+// State reads the state of a reservation from the store.
 func (s *Shop) State(v *Visit) string {
 	got, err := checkout.ReadReservation(s.b.Ctx, s.any().client, s.customer(v.Who), v.Got().ReservationID)
 	s.b.Must("read a reservation", err)
@@ -258,7 +257,7 @@ func (s *Shop) Orders(who string) int {
 	return len(orders)
 }
 
-// Sold returns how many units of all SKUs the store has as sold now, and records that as evidence.
+// Sold reads from the store how many units of all SKUs are sold, and records that as evidence.
 func (s *Shop) Sold() (units int64) {
 	for _, suffix := range s.skus {
 		units += s.read(suffix).Sold
@@ -272,8 +271,7 @@ func (s *Shop) Sold() (units int64) {
 // Proxy returns the proxy before the store. Start the Shop with Testbed.Via of the same need.
 func (s *Shop) Proxy() *wire.Proxy { return s.b.Proxy(Need(s.b.Store())) }
 
-// Moving matches the message by which a step is written for good that moves a SKU of the case, in that way: "sell",
-// "expire" and so on.
+// Moving matches the message that commits a movement of the case's SKU. kind is "sell", "expire" and so on.
 func (b *Testbed) Moving(kind string) func(message []byte) bool {
 	text := `"kind":"` + kind + `"`
 	if b.Store() == string(NeedMySQL) {
@@ -283,7 +281,7 @@ func (b *Testbed) Moving(kind string) func(message []byte) bool {
 	return func(m []byte) bool { return sku(m) && moves(m) }
 }
 
-// Marking matches the message by which a relay records what was delivered of the SKU of the case.
+// Marking matches the message by which a relay records a delivery for the case's SKU.
 func (b *Testbed) Marking() func(message []byte) bool {
 	text := ":delivered"
 	if b.Store() == string(NeedMySQL) {
@@ -291,7 +289,7 @@ func (b *Testbed) Marking() func(message []byte) bool {
 	}
 	sku, records := wire.Contains(b.SKU), wire.Contains(text)
 	return func(m []byte) bool {
-		// Redis: the script, and not a look for what is to be delivered.
+		// In Redis this is the script, and not the query for undelivered events.
 		return sku(m) && records(m) && (b.Store() == string(NeedMySQL) || wire.Contains("eval")(m))
 	}
 }
@@ -311,8 +309,8 @@ func (b Books) Kinds() []string {
 	return kinds
 }
 
-// wrong returns what is wrong with the books, or "": numbers have no gap, after every movement received = available +
-// reserved + sold with no term below zero, and the sums are what the counters say.
+// wrong returns what is wrong with the books, or "". Movements must be numbered without a gap; after each, received =
+// available + reserved + sold, with no term below zero; and their sums must equal the counters.
 func (b Books) wrong() string {
 	sum := checkout.Counts{SKU: b.SKU}
 	for i, m := range b.Movements {
@@ -330,8 +328,8 @@ func (b Books) wrong() string {
 	return ""
 }
 
-// Judge waits for all replies, reads the ledger of every SKU, writes all of it down, and returns the books by the
-// suffixes of the SKUs. sound reports whether the books of all balance.
+// Judge waits for all replies, reads the ledger of every SKU, and records it as evidence. It returns the books by the
+// suffixes of the SKUs. sound is true if all books balance.
 func (s *Shop) Judge() (books map[string]Books, sound bool) {
 	b := s.b
 	for _, v := range s.visits {
@@ -367,7 +365,7 @@ func (s *Shop) read(suffix string) (k Books) {
 	return k
 }
 
-// draw records the movements of a ledger as writes, at the times of the server, with whose they are.
+// draw records the movements of a ledger as writes, at the server's times, with their customers.
 func (s *Shop) draw(suffix string, k Books) {
 	for _, m := range k.Movements {
 		who := strings.TrimPrefix(m.Customer, s.customer(""))

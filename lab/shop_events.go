@@ -19,7 +19,7 @@ type Receiver struct {
 
 	b      *Testbed
 	mu     sync.Mutex
-	refuse func(checkout.Event) int // the status of the answer; 0: 204. Nil: every event is taken
+	refuse func(checkout.Event) int // returns the status of the reply, 0 for 204; nil: accept every event
 	denied int
 }
 
@@ -36,8 +36,8 @@ func (b *Testbed) Receive(refuse func(checkout.Event) int) *Receiver {
 // Addr is host:port.
 func (r *Receiver) Addr() string { return strings.TrimPrefix(r.Name(), "http://") }
 
-// Webhook makes a relay send to the receiver at that address, its own or that of a proxy before it. An event that is
-// refused twice is parked.
+// Webhook returns the environment of a relay that sends to the receiver at addr, or to a proxy in front of it. The
+// relay parks an event after two refusals.
 func Webhook(addr string) []string {
 	return []string{
 		"STOCK_RELAY_SINK=webhook", "STOCK_RELAY_WEBHOOK_URL=http://" + addr + "/events",
@@ -46,7 +46,7 @@ func Webhook(addr string) []string {
 	}
 }
 
-// answer records an event, and returns the status of its answer.
+// answer records an event, and returns the status of the reply.
 func (r *Receiver) answer(e checkout.Event) (status int) {
 	if !strings.HasPrefix(e.Data.SKU, r.b.SKU) { // of another case with the same store
 		return http.StatusNoContent
@@ -70,7 +70,7 @@ func (r *Receiver) answer(e checkout.Event) (status int) {
 	return http.StatusNoContent
 }
 
-// Accept makes the receiver take every event from now on.
+// Accept makes the receiver accept every event from now on.
 func (r *Receiver) Accept() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,10 +84,10 @@ func (r *Receiver) Denied() int {
 	return r.denied
 }
 
-// Numbers returns the numbers of the events of a SKU that were taken, in the order in which they came.
+// Numbers returns the numbers of the accepted events of a SKU, in order of arrival.
 func (r *Receiver) Numbers(suffix string) []uint64 { return r.b.numbers(r, suffix) }
 
-// numbers returns the numbers of the events of a SKU that have come out, in their order.
+// numbers returns the numbers of a SKU's events in feed, in its order.
 func (b *Testbed) numbers(feed checkout.Feed, suffix string) (numbers []uint64) {
 	events, err := feed.Events(b.Ctx, b.SKU+suffix, 0)
 	b.Must("read the events", err)
@@ -97,8 +97,8 @@ func (b *Testbed) numbers(feed checkout.Feed, suffix string) (numbers []uint64) 
 	return numbers
 }
 
-// Await waits until the receiver has the event of a SKU with that number, and returns all numbers as they came. It
-// records them as evidence.
+// Await waits until the receiver has the event of a SKU with that number. It returns all numbers in order of arrival,
+// and records them as evidence.
 func (r *Receiver) Await(suffix string, number uint64) []uint64 {
 	r.b.Eventually(fmt.Sprintf("the receiver has event %d", number), func() bool {
 		return slices.Contains(r.Numbers(suffix), number)
@@ -116,8 +116,8 @@ func listed(suffix string, numbers []uint64) string {
 	return strings.Join(parts, ", ")
 }
 
-// Entries waits until the stream of the SKU of the case has the event with that number, records what the stream has as
-// evidence, and returns the numbers in the order of the stream.
+// Entries waits until the stream of the case's SKU has the event with that number. It returns all numbers in order of
+// the stream, and records them as evidence.
 func (b *Testbed) Entries(number uint64) (numbers []uint64) {
 	b.Eventually(fmt.Sprintf("the stream has event %d", number), func() bool {
 		numbers = b.Stream()
@@ -129,19 +129,19 @@ func (b *Testbed) Entries(number uint64) (numbers []uint64) {
 	return numbers
 }
 
-// Stream returns the numbers of the events in the stream of the SKU of the case, in its order, as it is now.
+// Stream reads the numbers of the events in the stream of the case's SKU, in its order.
 func (b *Testbed) Stream() []uint64 {
 	streams := checkout.NewStreams(b.Server(NeedRedis).Addr)
 	defer func() { _ = streams.Close() }()
 	return b.numbers(streams, "")
 }
 
-// Relay returns the environment of an instance that relays, under a lock whose lease is so long.
+// Relay returns the environment of an instance that relays under a lock with that lease.
 func Relay(lease time.Duration) []string {
 	return []string{"STOCK_RELAY_ENABLED=true", "STOCK_LOCK_WATCHDOG_LEASE=" + lease.String()}
 }
 
-// Retire ends instances of a Shop with a relay when the case has ended: they would relay what other cases sell.
+// Retire makes the end of the case end the Shop's instances, because their relay would relay the sales of other cases.
 func (s *Shop) Retire() {
 	s.b.Defer(func() {
 		for _, app := range s.Apps {
@@ -154,7 +154,7 @@ func (s *Shop) Retire() {
 // Parked reports whether the relay has parked an event of the SKU of the case.
 func (b *Testbed) Parked() bool { return strings.Contains(b.output("relay", "dead"), b.SKU+"/") }
 
-// Run runs the program as a person does, on the servers of the case, waits for it, and records that.
+// Run runs the program on the servers of the case, as an operator would, waits for it, and records that.
 func (b *Testbed) Run(args ...string) {
 	b.output(args...)
 	said := say("says.runs", "args", strings.ReplaceAll(strings.Join(args, " "), b.SKU, "SKU"))
@@ -162,7 +162,7 @@ func (b *Testbed) Run(args ...string) {
 	b.note(b.Store(), said)
 }
 
-// output is what the program prints.
+// output runs the program and returns its output.
 func (b *Testbed) output(args ...string) string {
 	program := b.o.Binary
 	if program == "" {

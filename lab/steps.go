@@ -13,7 +13,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A step is one step of a sale, as its instance told it.
+// A step is one step of a sale, as its instance reported it.
 type step struct {
 	Number    uint64
 	AtUS      int64 `json:"at_us"`
@@ -29,19 +29,19 @@ type step struct {
 
 func (s step) at() time.Time { return time.UnixMicro(s.AtUS).UTC() }
 
-// heard is where to read on in the steps of an instance: those of earlier cases need not be read again.
+// heard is the position after the last step that was read from an instance. Later cases continue there.
 type heard struct {
 	pid    int
 	number uint64
 }
 
-// follow reads the steps that an instance tells until the case ends. An instance that is dead or frozen tells nothing;
-// what it told before is kept.
+// follow reads the steps of an instance until the case ends. Steps that were read before the instance died or froze are
+// kept.
 func (b *Testbed) follow(app *App) {
 	b.Go(func(ctx context.Context) {
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		for ctx.Err() == nil {
-			_ = b.hear(ctx, client, app) // it is tried again
+			_ = b.hear(ctx, client, app) // the loop tries again
 			_ = loadtest.Sleep(ctx, watchEvery)
 		}
 	})
@@ -88,7 +88,7 @@ func (b *Testbed) hear(ctx context.Context, client *http.Client, app *App) error
 	return lines.Err()
 }
 
-// keep keeps the steps of this case's requests. A stream that is opened again may repeat some.
+// keep stores the steps of this case's requests. It drops repeats, which a reopened stream may send.
 func (b *Testbed) keep(steps []step) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,8 +107,7 @@ func (b *Testbed) keep(steps []step) {
 	}
 }
 
-// awaitSteps waits until the last steps of the sales that were answered are there, for a second at most: a reply may
-// be quicker than the stream.
+// awaitSteps waits for the last steps of the answered sales, at most a second, because a reply may overtake the stream.
 func (b *Testbed) awaitSteps() {
 	for began := time.Now(); time.Since(began) < time.Second && b.Ctx.Err() == nil; {
 		open := false
@@ -126,11 +125,11 @@ func (b *Testbed) awaitSteps() {
 	}
 }
 
-// fewCustomers is the most customers whose sales are drawn step by step.
+// fewCustomers is the largest number of customers whose sales are drawn step by step.
 const fewCustomers = 12
 
-// drawSales records the steps of the sales: from what the instances told, and where they told nothing, as when they
-// were killed, from the replies.
+// drawSales records the steps of the sales. Where an instance reported none, as after a kill, it derives them from the
+// replies.
 func (b *Testbed) drawSales() {
 	few := len(b.calls) <= fewCustomers
 	for _, c := range b.calls {
@@ -173,7 +172,7 @@ func (c *Call) drawRead(at time.Time, read int64, version uint64) {
 func (c *Call) drawWrite(at time.Time, read, left int64, version, fence uint64, segment int) {
 	e := CaseEvent{At: at, Kind: Write, To: "store", Read: &read, Left: &left, Version: version, Fence: fence}
 	if segment > 0 || c.record.SKU != c.b.SKU {
-		e.Left = nil // of another stock, or of a part of it
+		e.Left = nil // of another stock, or of a segment
 	}
 	c.draw(e, say("says.wrote", "who", c.Who, "read", read, "left", left))
 }
@@ -183,7 +182,7 @@ func (c *Call) drawRefusal(at time.Time, problem string, fence uint64, to string
 		say("says.refused", "who", c.Who, "problem", problem))
 }
 
-// lockLane returns where the lock of the case's strategy is, or "" if it has none.
+// lockLane returns the lane of the server that has the strategy's lock, or "" if there is none.
 func (c *Call) lockLane() string {
 	switch p := c.b.Promise; {
 	case !p.Exclusive && p.Scope != loadtest.Process:
@@ -194,7 +193,7 @@ func (c *Call) lockLane() string {
 	return "lock"
 }
 
-// drawSteps records the steps that an instance told of one sale.
+// drawSteps records the steps of one sale that an instance reported.
 func (c *Call) drawSteps(steps []step) {
 	b, lock := c.b, c.lockLane()
 	held := false
@@ -240,7 +239,7 @@ func (c *Call) drawSteps(steps []step) {
 			case isRefusal(last.Outcome):
 				c.drawRefusal(s.at(), last.Outcome, fence, "store")
 			default:
-				vain, sent = s.at(), time.Time{} // if it begins again
+				vain, sent = s.at(), time.Time{} // for the next try
 			}
 			if held {
 				held = false
@@ -257,7 +256,7 @@ func (c *Call) drawSteps(steps []step) {
 // thoughtful is the shortest time between read and write that is drawn.
 const thoughtful = 5 * time.Millisecond
 
-// stood reports whether a customer stood at a pause point between two moments: then it did not think.
+// stood reports whether a customer waited at a pause point between two moments. Then the interval is no thinking time.
 func (b *Testbed) stood(who string, from, until time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

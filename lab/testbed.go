@@ -17,11 +17,12 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// Patience is how long a scenario waits for what must happen. It keeps a run from hanging, and decides no verdict.
+// Patience is how long a scenario waits for an event that must happen. It keeps a run from hanging, and decides no
+// verdict.
 const Patience = 60 * time.Second
 
-// A Testbed is what a scenario works with: one case, a SKU that nothing else uses, instances, servers, faults, and a
-// record of evidence and events.
+// A Testbed gives a scenario one case, a SKU of its own, instances, servers, faults, and a record of evidence and
+// events.
 //
 // Its methods do not return errors. An error of the testbed itself stops the scenario, as t.Fatal stops a test, and the
 // cell has no verdict. So the methods must be called from the goroutine that runs the scenario.
@@ -33,16 +34,16 @@ type Testbed struct {
 	SKU      string
 
 	fleet *fleet
-	own   *fleet // if this case has one for itself
+	own   *fleet // nil: the case shares the fleet
 	o     stack.Options
 	says  Texts // the scenario's
 	owned sync.WaitGroup
 	end   context.CancelCauseFunc
 
-	apps    []*App  // that were asked for
+	apps    []*App  // returned by Apps
 	calls   []*Call // in the order of Begin
 	crowds  []*Crowd
-	watch   *lockWatch // of the case's lock; nil: nobody has begun one
+	watch   *lockWatch // of the case's lock; nil: not begun
 	initial int64
 	epoch   uint64
 	redis   *redis.Client
@@ -54,7 +55,7 @@ type Testbed struct {
 	holds    []keyHold
 	evidence []Evidence
 	events   []CaseEvent
-	unsaid   []error // texts that are missing
+	unsaid   []error // missing texts
 }
 
 // A failure stops a scenario.
@@ -70,14 +71,14 @@ func (b *Testbed) Must(doing string, err error) {
 	}
 }
 
-// Require stops the scenario unless so is true. what says what the scenario takes for granted.
+// Require stops the scenario unless so is true. what names the condition.
 func (b *Testbed) Require(so bool, what string) {
 	if !so {
 		b.Fatalf("it is not so: %s", what)
 	}
 }
 
-// Store returns where the stock of this case is.
+// Store returns the store of this case's stock.
 func (b *Testbed) Store() string {
 	if b.Case.Store != "" {
 		return b.Case.Store
@@ -88,8 +89,8 @@ func (b *Testbed) Store() string {
 // Calls returns the requests of this case, in the order of Begin.
 func (b *Testbed) Calls() []*Call { return b.calls }
 
-// Apps returns n instances, with env (KEY=value) on top of what all have. Instances of an earlier case with the
-// same env are used again. Within a case, the first ones are the same each time.
+// Apps returns n instances, with env (KEY=value) added to baseEnv. It reuses instances of earlier cases with the same
+// env. Within a case, each call returns the same first ones.
 func (b *Testbed) Apps(n int, env ...string) []*App {
 	list, err := b.fleet.apps(b.Ctx, n, env...)
 	b.Must("start instances", err)
@@ -109,7 +110,7 @@ func (b *Testbed) AwaitReady(apps []*App) {
 	}
 }
 
-// Fresh starts servers for this case alone, which may damage them: they are stopped with the case. Call it first.
+// Fresh starts servers for this case alone, which may damage them. They stop with the case. Call it first.
 func (b *Testbed) Fresh(o stack.Options, needs ...Need) {
 	o.Binary = b.o.Binary
 	own, err := openFleet(b.Ctx, o, needs)
@@ -137,7 +138,7 @@ func (b *Testbed) Redis() *redis.Client {
 	return b.redis
 }
 
-// RedisAt returns a client of a Redis at host:port, such as a node of Redlock or a proxy. It repeats nothing.
+// RedisAt returns a client of a Redis at host:port, such as a node of Redlock or a proxy. It never retries.
 func (b *Testbed) RedisAt(addr string) *redis.Client {
 	c := redis.NewClient(&redis.Options{
 		Addr:                  addr,
@@ -151,8 +152,8 @@ func (b *Testbed) RedisAt(addr string) *redis.Client {
 	return c
 }
 
-// TTL returns how long a key has to live, as Redis reports it, and records that. It is -1 for a key without an expiry,
-// and -2 for a key that does not exist.
+// TTL returns and records the time to live of a key as Redis reports it: -1 for a key without an expiry, -2 for a
+// missing key.
 func (b *Testbed) TTL(key string) time.Duration {
 	ttl, err := b.Redis().PTTL(b.Ctx, key).Result()
 	b.Must("PTTL "+key, err)
@@ -173,7 +174,7 @@ func (b *Testbed) DB() *sql.DB {
 	return b.OpenDB(name + "?interpolateParams=true")
 }
 
-// OpenDB opens a pool of its own on a database of the server: a name, with parameters of the driver if wanted.
+// OpenDB opens a new pool on a database of the server. name may have parameters of the driver.
 func (b *Testbed) OpenDB(name string) *sql.DB { return b.OpenDBAt(b.Server(NeedMySQL).Addr, name) }
 
 // OpenDBAt is OpenDB for a server at host:port, such as a proxy before it.
@@ -187,7 +188,7 @@ func (b *Testbed) ServiceDB() *sql.DB { return b.open(b.Server(NeedMySQL).URL) }
 func (b *Testbed) open(dsn string) *sql.DB {
 	config, err := mysql.ParseDSN(dsn)
 	b.Must("open mysql", err)
-	config.Logger = &mysql.NopLogger{} // a connection that breaks is what the scenario wants
+	config.Logger = &mysql.NopLogger{} // scenarios break connections on purpose
 	connector, err := mysql.NewConnector(config)
 	b.Must("open mysql", err)
 	db := sql.OpenDB(connector)
@@ -221,8 +222,8 @@ func (b *Testbed) Defer(f func()) { b.closers = append(b.closers, f) }
 // Go runs f in a goroutine. f must return when ctx ends, and must not call a method that can stop the scenario.
 func (b *Testbed) Go(f func(ctx context.Context)) { b.owned.Go(func() { f(b.Ctx) }) }
 
-// Eventually waits until so returns true, and stops the scenario if it does not within Patience. Use it for what must
-// happen, never for what must not.
+// Eventually waits until so returns true, and stops the scenario after Patience. Use it for events that must happen,
+// never for those that must not.
 func (b *Testbed) Eventually(what string, so func() bool) {
 	for began := time.Now(); !so(); {
 		if time.Since(began) > Patience {
@@ -232,15 +233,15 @@ func (b *Testbed) Eventually(what string, so func() bool) {
 	}
 }
 
-// pause waits a moment before the next look.
+// pause waits a moment before the next poll.
 func (b *Testbed) pause(what string) {
 	if err := loadtest.Sleep(b.Ctx, 5*time.Millisecond); err != nil {
 		b.Fatalf("until %s: %w", what, err)
 	}
 }
 
-// Evidence records a fact. value is the number or the structure that the fact is about, or nil. key and pairs are
-// those of Texts.Say, in the texts of the scenario.
+// Evidence records a fact. value is its number or structure, or nil. key and pairs select a text of the scenario, as in
+// Texts.Say.
 func (b *Testbed) Evidence(kind Proof, value any, key string, pairs ...any) {
 	if d, ok := value.(time.Duration); ok {
 		value = ms(d)
@@ -248,10 +249,10 @@ func (b *Testbed) Evidence(kind Proof, value any, key string, pairs ...any) {
 	b.prove(kind, value, b.say(key, pairs...))
 }
 
-// Note records what was done or seen just now, in a lane of the timeline.
+// Note records an action or observation of this moment in a lane of the timeline.
 func (b *Testbed) Note(lane, key string, pairs ...any) { b.note(lane, b.say(key, pairs...)) }
 
-// Statement records a statement or a command that was just run, which reads the same in every language.
+// Statement records a statement or a command that was just run. It is not translated.
 func (b *Testbed) Statement(lane, text string) {
 	b.record(CaseEvent{At: time.Now(), Lane: lane, Kind: Note, To: b.serverOf(lane, text)}, Text{EN: text})
 }
@@ -292,11 +293,11 @@ func (b *Testbed) Interval(lane string, kind Kind, who string, from time.Time, k
 // Event records e with its text.
 func (b *Testbed) Event(e CaseEvent, key string, pairs ...any) { b.record(e, b.say(key, pairs...)) }
 
-// EventSaying records e with a statement as its text, which reads the same in every language.
+// EventSaying records e with a statement as its text, which is not translated.
 func (b *Testbed) EventSaying(e CaseEvent, statement string) { b.record(e, Text{EN: statement}) }
 
-// say returns a text of the scenario. A missing text fails the case when it ends, not at once: say may be called from
-// any goroutine.
+// say returns a text of the scenario. A missing text fails the case only at its end, because say may be called from any
+// goroutine.
 func (b *Testbed) say(key string, pairs ...any) Text {
 	text, err := b.says.Say(key, pairs...)
 	if err != nil {
@@ -328,7 +329,7 @@ func (b *Testbed) record(e CaseEvent, said Text) {
 	b.events = append(b.events, e)
 }
 
-// cleanup ends and undoes what the case has left, and returns what went wrong.
+// cleanup ends the case's calls, undoes its faults, and returns what went wrong.
 func (b *Testbed) cleanup() (failed string) {
 	var wrong []string
 	for _, app := range b.apps {

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// watchEvery is how often the state of the lock is read for the timeline.
+// watchEvery is the interval at which the timeline reads the state of the lock.
 const watchEvery = 20 * time.Millisecond
 
 // lockState is the answer of GET /v1/locks/{strategy}/{key}.
@@ -26,13 +26,13 @@ type lockState struct {
 	Waiters []struct{ Who string }
 }
 
-// lock asks an instance for the state of the case's lock, as its server has it.
+// lock reads the state of the case's lock from its server, through an instance.
 func (b *Testbed) lock(ctx context.Context, from *App) (state lockState, err error) {
 	err = from.admin.Call(ctx, http.MethodGet, "/v1/locks/"+b.Strategy.Name+"/"+b.SKU, nil, &state)
 	return state, err
 }
 
-// Waiting returns the number of waiters for the case's lock, as its server has it, or -1 if it is not known.
+// Waiting returns the number of waiters for the case's lock on its server, or -1 if it is unknown.
 func (b *Testbed) Waiting(from *App) int {
 	state, err := b.lock(b.Ctx, from)
 	if err != nil {
@@ -41,7 +41,7 @@ func (b *Testbed) Waiting(from *App) int {
 	return len(state.Waiters)
 }
 
-// Holding returns 1 if the case's lock is held, as its server has it, and otherwise 0.
+// Holding returns 1 if the case's lock is held on its server, and otherwise 0.
 func (b *Testbed) Holding(from *App) int {
 	if state, err := b.lock(b.Ctx, from); err != nil || state.Holder == nil {
 		return 0
@@ -49,21 +49,22 @@ func (b *Testbed) Holding(from *App) int {
 	return 1
 }
 
-// askBound is how long an instance may take to tell the state of the lock: a frozen one takes for ever.
+// askBound is the timeout for reading the state of the lock, because a frozen instance never replies.
 const askBound = time.Second
 
-// A lockWatch draws who holds the case's lock.
+// A lockWatch records the holders of the case's lock.
 type lockWatch struct {
-	from   atomic.Pointer[App] // that is asked; nil: it has ended
-	looked chan struct{}       // closed when the lock was looked at for the first time
+	from   atomic.Pointer[App] // the instance that is asked; nil: the watch has ended
+	looked chan struct{}       // closed after the first read
 	wanted bool                // by the scenario
 }
 
-// Watch draws who holds the case's lock, as its server has it, until the case ends. It reads the state through from, an
-// instance that must not be frozen or killed. If the strategy cannot tell, nothing is drawn. No verdict depends on it.
+// Watch records, until the case ends, who holds the case's lock according to its server. It reads the state through
+// from, an instance that must not be frozen or killed. Nothing is recorded for a strategy that cannot be inspected. No
+// verdict depends on it.
 //
-// A scenario need not call it: where a holder stands at a pause point the lock is watched from then on, through another
-// instance. It calls Watch where that one is the wrong one, or too late.
+// When a holder waits at a pause point, the testbed starts a watch through another instance by itself. A scenario calls
+// Watch only if that is too late or would use the wrong instance.
 func (b *Testbed) Watch(from *App) {
 	if b.watch == nil || b.watch.from.Load() == nil {
 		b.watch = b.watchLock(from)
@@ -72,9 +73,9 @@ func (b *Testbed) Watch(from *App) {
 	b.watch.wanted = true
 }
 
-// watchHolder watches the lock of the case from now on, because a holder stands: what becomes of its lease is what the
-// case is about. It asks another instance than the holder's, to which things happen. Of a crowd nothing is drawn: its
-// holders would be most of the picture.
+// watchHolder starts a watch when a holder waits at a pause point, because the case is about the lease of that holder.
+// It asks another instance, since the scenario may freeze the holder's. It records no holds of a crowd, which would
+// fill the diagram.
 func (b *Testbed) watchHolder(of *App) {
 	if !b.Promise.Exclusive || b.Promise.Scope != loadtest.Cluster || b.watch != nil || len(b.crowds) > 0 {
 		return
@@ -84,13 +85,13 @@ func (b *Testbed) watchHolder(of *App) {
 		from = b.apps[i]
 	}
 	b.watch = b.watchLock(from)
-	select { // what happens to the lease comes after its beginning
+	select { // wait for the first read, so that the lease begins before the fault
 	case <-b.watch.looked:
 	case <-b.Ctx.Done():
 	}
 }
 
-// unwatch ends what watchHolder has begun.
+// unwatch ends the watch of watchHolder.
 func (b *Testbed) unwatch() {
 	if b.watch != nil && !b.watch.wanted {
 		b.watch.from.Store(nil)
@@ -121,7 +122,7 @@ func (b *Testbed) watchLock(from *App) *lockWatch {
 				close(w.looked)
 			}
 			if err == nil {
-				seen := time.Now() // a hold begins no sooner than it is seen: its cause comes first
+				seen := time.Now() // drawn when seen, so that it follows its cause
 				if now := state.holder(); now != holder {
 					draw(asked)
 					holder, since, lease = now, seen, nil
@@ -157,10 +158,10 @@ func (s lockState) holder() string {
 	return s.Holder.Who
 }
 
-// renewed is how much later than before a lease must end to count as renewed: less is the time of the questions.
+// renewed is how much later a lease must end to count as renewed. Smaller differences come from the round trips.
 const renewed = 100 * time.Millisecond
 
-// runDown adds a moment to those of a lease. Of the moments between two renewals it keeps the first and the last.
+// runDown adds a TTL to those of a lease. Between two renewals it keeps only the first and the last.
 func runDown(lease []TTL, now TTL) []TTL {
 	end := func(t TTL) time.Time { return t.At.Add(time.Duration(t.Left * float64(time.Millisecond))) }
 	if n := len(lease); n >= 2 && end(now).Sub(end(lease[n-1])) < renewed &&
@@ -170,7 +171,7 @@ func runDown(lease []TTL, now TTL) []TTL {
 	return append(lease, now)
 }
 
-// on says who holds a lock, and where, in both languages.
+// on returns the holder of a lock and its instance, in both languages.
 func on(holder string) Text {
 	who, app, ok := strings.Cut(holder, " on ")
 	if !ok {

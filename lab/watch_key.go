@@ -17,24 +17,24 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A keyAnswer is what one server of several answered to a customer who asked it for the key.
+// A keyAnswer is the reply of one server of several to a customer who asked for the key.
 type keyAnswer struct {
 	lane, who, app string
-	before, at     time.Time // it was given between these two
+	before, at     time.Time // the reply was sent between these two times
 	granted        bool
 }
 
-// A keyHold is the time for which a customer had a key on one server, as the server had it.
+// A keyHold is an interval in which the key on one server had a customer's value.
 type keyHold struct {
 	keyAnswer
 	until time.Time
 	lease []TTL
 }
 
-// WatchKey draws, in a lane of its own, what one Redis of several answers to the customers of the case who ask it for a
-// key, and which of them has it, until the case ends. The server itself tells: MONITOR says who asks, and GET, right
-// after and each 20 ms, who has the key. The value must name the request and its instance, as the service's do; others
-// are not drawn. No verdict depends on it.
+// WatchKey records, in a lane of its own, the replies of one Redis of several to the case's customers who ask for a
+// key, and which of them has the key, until the case ends. MONITOR shows who asks; GET, right after that and every 20
+// ms, shows who has the key. Values must name the request and its instance, as the service's do; others are ignored. No
+// verdict depends on it.
 func (b *Testbed) WatchKey(lane, addr, key string) {
 	w := &keyWatch{b: b, lane: lane, key: key, client: b.RedisAt(addr), last: time.Now()}
 	w.customer = regexp.MustCompile(regexp.QuoteMeta(b.SKU) + `\.([\w-]+)`)
@@ -49,7 +49,7 @@ type keyWatch struct {
 	lane, key string
 	client    *redis.Client
 	customer  *regexp.Regexp
-	value     string // that the key has
+	value     string // of the key
 	hold      keyHold
 	last      time.Time // when it was read
 }
@@ -70,7 +70,7 @@ func (w *keyWatch) follow(ctx context.Context, asked <-chan string) {
 	}
 }
 
-// look reads the key. asked is the value that somebody has just asked the server to set, or "".
+// look reads the key. asked is the value of the latest command to set it, or "".
 func (w *keyWatch) look(ctx context.Context, asked string) {
 	var value *redis.StringCmd
 	var left *redis.DurationCmd
@@ -80,12 +80,12 @@ func (w *keyWatch) look(ctx context.Context, asked string) {
 	})
 	now := time.Now()
 	if err := value.Err(); err != nil && !errors.Is(err, redis.Nil) {
-		return // it is down
+		return // the server is down
 	}
 	before, has := w.last, value.Val()
 	w.last = now
 	if asked != "" && has == "" && w.value != asked {
-		// Set and deleted again, since. Had another had the key it would have it still.
+		// The key was set and deleted since. If another customer had held the key, it would still be set.
 		w.begin(asked, before, now)
 		w.end(now)
 	}
@@ -101,7 +101,7 @@ func (w *keyWatch) look(ctx context.Context, asked string) {
 	}
 }
 
-// of returns an answer to the customer who is named in a value; who is "" if there is none.
+// of returns a reply to the customer whom a value names; who is "" if it names none.
 func (w *keyWatch) of(value string, before, at time.Time) keyAnswer {
 	a := keyAnswer{lane: w.lane, app: anApp.FindString(value), before: before, at: at}
 	if name := w.customer.FindStringSubmatch(value); name != nil {
@@ -134,14 +134,14 @@ func (w *keyWatch) answer(a keyAnswer) {
 	}
 }
 
-// anApp finds the name of an instance.
+// anApp matches the name of an instance.
 var anApp = regexp.MustCompile(`\bapp-\d+\b`)
 
-// quoted finds the words of a command in what MONITOR prints.
+// quoted matches the words of a command in the output of MONITOR.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// monitor tells which values are to be set under a key on a server, until ctx ends. A server that is away is asked
-// again.
+// monitor sends to asked the values that commands try to set under a key on a server, until ctx ends. It reconnects
+// when the server is away.
 func monitor(ctx context.Context, addr, key string, asked chan<- string) {
 	for ctx.Err() == nil {
 		if conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr); err == nil {
@@ -162,13 +162,13 @@ func readMonitor(conn io.ReadWriter, key string, asked chan<- string) {
 		if value := setting(lines.Text(), key); value != "" {
 			select {
 			case asked <- value:
-			default: // one more try of somebody who asks all the time
+			default: // drop it: the customer tries again and again
 			}
 		}
 	}
 }
 
-// setting returns the value that a command in a line of MONITOR is to set under a key, or "".
+// setting returns the value that a command in a line of MONITOR sets under a key, or "".
 func setting(line, key string) string {
 	words := quoted.FindAllString(line, -1)
 	if len(words) < 3 || !strings.EqualFold(words[0], `"set"`) || words[1] != strconv.Quote(key) {
@@ -181,8 +181,8 @@ func setting(line, key string) string {
 	return value
 }
 
-// drawKeys records what WatchKey has seen. Who asks again and again is drawn with the first answer and with the one by
-// which it got the lock, or the last one.
+// drawKeys records the results of WatchKey. For a customer who asks repeatedly it records the first reply, and the one
+// that gave it the lock or the last one.
 func (b *Testbed) drawKeys() {
 	type question struct{ lane, who string }
 	given := make(map[question][]keyAnswer)
@@ -220,7 +220,7 @@ func (b *Testbed) drawKeys() {
 	}
 }
 
-// winner returns which of the answers of one server was the last before a customer had the lock, or the last one if it
+// winner returns the index of the last reply of one server before a customer had the lock, or of the last one if it
 // never had it; -1 if there is none.
 func (b *Testbed) winner(who string, list []keyAnswer) int {
 	last := len(list) - 1
@@ -236,7 +236,7 @@ func (b *Testbed) winner(who string, list []keyAnswer) int {
 	return last
 }
 
-// beforeItsEffect moves an answer that was noted a moment late before the moment at which its customer had the lock.
+// beforeItsEffect moves a reply that was recorded late to just before its customer had the lock.
 func (b *Testbed) beforeItsEffect(a keyAnswer) keyAnswer {
 	for _, s := range b.told[b.SKU+"."+a.who] {
 		if s.Kind == "acquired" && s.at().After(a.before) && s.at().Before(a.at) {

@@ -11,22 +11,23 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// An Account holds what the store said about one SKU before and after a run. This evidence does not come from replies.
+// An Account holds the store's stock and orders of one SKU before and after a run, evidence that does not come from
+// replies.
 type Account struct {
 	Store  string  `json:"store"`  // as in the records; may be empty for the service's default
 	Before Stock   `json:"before"` // as it was set
 	After  *Stock  `json:"after"`  // nil: it could not be read
 	Orders []Order `json:"-"`      // of the epoch, in the order of writing
-	// Complete reports whether Orders held every order at the moment when the stock was After.
+	// Complete reports whether Orders has every order up to the moment when the stock was After.
 	Complete bool       `json:"complete"`
 	Gap      words.Text `json:"gap,omitzero"`       // why it is not complete
 	LookedAt time.Time  `json:"looked_at,omitzero"` // when After was read, by the clock of the load generator
-	// Undone are the orders of an earlier look that are not in Orders, or are another sale there, as they were.
+	// Undone has the orders of an earlier look that are missing from Orders, or belong to another sale there.
 	Undone []Order `json:"-"`
 }
 
-// again returns what is known of a SKU after a second look. A second look that is incomplete, or finds the stock set
-// anew, tells nothing of the run: then the first stands.
+// again returns the account after a second look. If the second look is incomplete, or the stock was set since, it
+// proves nothing about the run, and again returns a.
 func (a Account) again(second Account) Account {
 	if second.After == nil || second.After.Epoch != second.Before.Epoch ||
 		!second.Complete && !a.Before.Unlisted {
@@ -46,7 +47,8 @@ func (a Account) again(second Account) Account {
 	return second
 }
 
-// lookers is the number of SKUs that are read concurrently: waiting for one to come to rest takes a second or more.
+// lookers is the number of SKUs that are read concurrently, because waiting for one to come to rest takes a second or
+// more.
 const lookers = 32
 
 // accounts reads the final state of each SKU.
@@ -69,12 +71,11 @@ func accounts(ctx context.Context, inv Inventory, before []Stock, store string, 
 	return list
 }
 
-// comeback is how long reads of the final state are repeated while a server is down, for all SKUs together.
+// comeback is how long reads of the final state are retried while a server is down, for all SKUs together.
 const comeback = 5 * time.Second
 
-// account calls look, and repeats it until the given time while a server is down. A server that comes back is up for
-// one instance a moment before it is up for the next. Without the orders, a sale by somebody else would look like a
-// vanished unit.
+// account calls look, and retries until the given time while a server is down, because a restarted server is not up for
+// all instances at once. Without the orders, a sale by another client would look like a lost unit.
 func account(ctx context.Context, inv Inventory, before Stock, store string, unsure bool, until time.Time) Account {
 	for {
 		a, err := look(ctx, inv, before, store, unsure)
@@ -86,9 +87,9 @@ func account(ctx context.Context, inv Inventory, before Stock, store string, uns
 	}
 }
 
-// look reads the final state of before's SKU. It reads stock and orders one after the other, and repeats that until the
-// stock and its version are the same before and after the orders. If unsure is set, it first waits until the version
-// has been at rest for a while. It does not see a sale that an instance finishes later still.
+// look reads the final state of before's SKU. It reads stock, orders and stock, until both stocks have the same
+// quantity and version. If unsure is set, it first waits until the version stays unchanged. It does not see a sale that
+// an instance finishes even later.
 func look(ctx context.Context, inv Inventory, before Stock, store string, unsure bool) (a Account, err error) {
 	a = Account{Store: store, Before: before, LookedAt: time.Now().UTC()}
 	now, err := inv.Stock(ctx, store, before.SKU)
@@ -113,8 +114,8 @@ func look(ctx context.Context, inv Inventory, before Stock, store string, unsure
 	return a, err
 }
 
-// atRest reads the stock until two reads that are quiet apart agree, or five times: a SKU that others sell from never
-// comes to rest.
+// atRest reads the stock at intervals of quiet until two successive reads agree. It gives up after five, because a SKU
+// that others sell from never comes to rest.
 func atRest(ctx context.Context, inv Inventory, now Stock, err error) (Stock, error) {
 	for range 5 {
 		if err != nil {
@@ -131,15 +132,15 @@ func atRest(ctx context.Context, inv Inventory, now Stock, err error) (Stock, er
 	return now, err
 }
 
-// A settler makes final whether an order exists. The outcomes of a target without this method may still change after
-// its stock has come to rest.
+// A settler is a target that can settle an order: decide finally whether it exists. In other targets an unknown outcome
+// may change even after the stock has come to rest.
 type settler interface {
 	Settle(ctx context.Context, store, sku, orderID string) error
 }
 
-// settleUnknown asks the target to decide every order whose outcome it reported as unknown. After that, what the
-// accounts show of these orders is final. It asks again while a server is down or an order is undecided, for comeback
-// at most in all. Orders that are still undecided then are judged by the accounts alone.
+// settleUnknown settles every order whose outcome the target reported as unknown, so that the accounts show its final
+// state. It retries while a server is down or an order is undecided, for comeback in all. Orders that are still
+// undecided are judged by the accounts alone.
 func settleUnknown(ctx context.Context, c Target, store string, records []Record) {
 	s, can := c.(settler)
 	if !can {

@@ -24,7 +24,7 @@ type attack struct {
 	plan   *Plan // filled
 	order  Request
 	mix    *mix
-	run    string // what the request ids are made of
+	run    string // part of the request ids
 	base   int    // number of requests sent before the attack
 	warm   bool   // whether this is the warm-up
 
@@ -105,8 +105,8 @@ func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record 
 	return record
 }
 
-// requestID returns the id of a request of a run. It is a UUID, so that a service cannot tell the requests of a load
-// test from those of its customers, and behave.
+// requestID returns the id of a request of a run. It is a UUID, so that a service cannot recognise the requests of a
+// load test and treat them better than those of its customers.
 func requestID(run string, seq int) string {
 	sum := sha256.Sum256([]byte(run + " " + strconv.Itoa(seq)))
 	sum[6], sum[8] = sum[6]&0x0f|0x40, sum[8]&0x3f|0x80 // version 4 (random), RFC 9562
@@ -118,8 +118,8 @@ func (a *attack) now() time.Time { return a.at(time.Since(a.start)) }
 
 func (a *attack) at(elapsed time.Duration) time.Time { return a.start.Round(0).Add(elapsed).UTC() }
 
-// unsentPause is how long a worker of a closed loop waits after a request that could not be sent. Without the pause it
-// would try a target that is down tens of thousands of times a second, with a line in the history for each.
+// unsentPause is how long a worker of a closed loop waits after a request that could not be sent. Otherwise it would
+// try a target that is down tens of thousands of times a second, and write a line of the history for each.
 const unsentPause = 10 * time.Millisecond
 
 // release starts the workers of a closed loop. When all are ready they start together, or one after the other within
@@ -173,8 +173,8 @@ func (a *attack) over(ctx context.Context) bool {
 }
 
 // arrive runs an open loop: it sends each request when it is due. A request that is due while Plan.MaxInFlight are in
-// flight is dropped for good: waiting would turn the loop into a closed one. If the generator itself was delayed, it
-// sends what became due meanwhile at once, late.
+// flight is dropped, because waiting would turn the loop into a closed one. After a delay of the generator itself,
+// arrive sends all overdue requests at once.
 func (a *attack) arrive(ctx, flight context.Context, workers *sync.WaitGroup) {
 	slots := newSlots(a.plan.MaxInFlight)
 	for due := range a.plan.schedule() {
@@ -195,7 +195,8 @@ func (a *attack) arrive(ctx, flight context.Context, workers *sync.WaitGroup) {
 	a.finished.Store(true)
 }
 
-// slots limits the requests of an open loop that are in flight. The number of a slot stands in for that of a worker.
+// slots limits the requests of an open loop that are in flight. Records have the number of the slot in place of a
+// worker's.
 type slots struct {
 	mu   sync.Mutex
 	free []int // a stack
@@ -209,8 +210,7 @@ func newSlots(n int) *slots {
 	return l
 }
 
-// take returns the free slot that was given back last, so that as few as possible are used. ok is false if all are
-// taken.
+// take returns the free slot that was returned last, so that few different ones are used. ok is false if all are taken.
 func (l *slots) take() (slot int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,8 +228,8 @@ func (l *slots) give(slot int) {
 	l.free = append(l.free, slot)
 }
 
-// warmUp returns the plan of p's warm-up: the same load for p.WarmUp, on SKUs of its own. A rate that changes stays at
-// its first value.
+// warmUp returns the plan of p's warm-up: the same load for p.WarmUp, on separate SKUs. A changing rate stays at its
+// first value.
 func (p *Plan) warmUp() *Plan {
 	w := *p
 	w.SKU, w.Stock = p.SKU+"-warm", warmStock

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// batches checks the batches that replies tell of: each place is taken once and is not beyond the size, all sales of a
-// batch name one size and one instance, and a later place has read a later version. That is what "as if they had been
-// made one after the other in the order of arrival" means. A stock may be set anew between two sales of a batch that
-// are written singly; its versions begin again then.
+// batches checks the batches in replies: each place occurs once and is within the size, all sales of a batch name the
+// same size and instance, and a later place has read a later version. That is the meaning of "as if they had been made
+// one after the other in the order of arrival". Versions start again if the stock is set between two sales of a batch
+// that are written singly.
 //
-// What is missing from a batch proves nothing: its other sales were refused, or their replies were lost.
+// Sales missing from a batch prove nothing: they were refused, or their replies were lost.
 func (l *ledger) batches() {
 	byID := make(map[string][]*Record)
 	var ids []string

@@ -8,7 +8,7 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// balance checks the sums: initial = remaining + sold, or the run is wrong.
+// balance checks that initial = remaining + sold.
 func (l *ledger) balance() {
 	v := l.verdict
 	initial := l.Before.Quantity
@@ -65,7 +65,7 @@ func (l *ledger) balance() {
 	}
 }
 
-// gap judges without all orders. Requests with an unknown outcome, and those of others, can only have sold more: units
+// gap judges without all orders. Requests with an unknown outcome and other clients can only have sold more, so units
 // that are lost already stay lost.
 func (l *ledger) gap(lost, gone int64) {
 	if lost > 0 {
@@ -97,8 +97,8 @@ func (l *ledger) byReplies(lost, gone int64) {
 //
 // If no two sales read the same version, and the orders are complete, nothing was lost: the n-th write makes version n,
 // so the first sale must have read 0, the second 1 (0 is taken), and so on. Then every write follows the one before it.
-// Between two sales from a segment units may have been moved, which makes a version too. So there, a sale follows
-// another only if their versions are neighbours.
+// Moving units between two sales from a segment also makes a version. So in a segment, a sale follows another only if
+// their versions are successive.
 func (l *ledger) sequence() {
 	slices.SortFunc(l.sales, func(a, b sale) int {
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.version, b.version),
@@ -176,8 +176,8 @@ func (l *ledger) sequence() {
 	}
 }
 
-// follows reports whether s should have read what last wrote, and did not. If orders are missing, it compares
-// neighbours only.
+// follows reports whether s should have read what last wrote, and did not. If orders are missing, it compares only
+// sales with successive versions.
 func (l *ledger) follows(last, s *sale, first bool) bool {
 	switch {
 	case first:
@@ -224,7 +224,7 @@ func (v *Verdict) example(sku string) *Collision {
 	return nil
 }
 
-// overlaps counts the holds that began while another lasted. The sales of a batch hold together: they are one hold.
+// overlaps counts the holds that began during another. The sales of a batch are one hold.
 func (l *ledger) overlaps() {
 	type hold struct{ from, to time.Time }
 	holds := make([]hold, 0, len(l.records))
@@ -253,7 +253,8 @@ func (l *ledger) overlaps() {
 	}
 }
 
-// limits notes what could not be checked because the target does not tell it. Our own service tells everything.
+// limits notes what could not be checked because a mapped target does not report it. Our own service reports
+// everything.
 func (l *ledger) limits() {
 	if !l.Before.Mapped {
 		return

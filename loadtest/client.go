@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	askLimit = 15 * time.Second // for any request but a deduction: those do not wait for locks
+	askLimit = 15 * time.Second // for all requests but deductions, which may wait for locks
 	pageSize = 500              // orders per page
 	maxBody  = 4 << 20          // the longest reply that is read; a page of orders has some hundred kilobytes
 )
@@ -37,11 +37,11 @@ type Client struct {
 	token string
 	http  *http.Client
 	limit time.Duration // askLimit, or less in tests
-	lang  string        // of refusals that end a run; empty: as the service likes
+	lang  string        // of refusals that end a run; empty: the service's default
 }
 
-// Speak asks for the texts of the refusals that end a run in a language, such as zh. Those of single sales, which
-// histories keep, stay in English. It must be called before the client is used.
+// Speak sets the language, such as zh, of the refusals that end a run. Texts of single sales, which histories keep,
+// stay in English. It must be called before the client is used.
 func (c *Client) Speak(lang string) { c.lang = lang }
 
 // NewClient returns a client of the service at address, such as http://localhost:8080, for that many concurrent
@@ -94,8 +94,8 @@ func (c *Client) Token() string { return c.token }
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Warm opens n connections. It holds the replies until all have come, so that no connection serves two of them. It
-// reports no failure: the run itself will meet it.
+// Warm opens n connections. It keeps all of them busy until all replies have come, so that none is used twice. It
+// ignores failures, which the run itself will report.
 func (c *Client) Warm(ctx context.Context, n int) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -142,8 +142,8 @@ type LabOptions struct {
 	Pause      []string      // points at which the sale stops until it is released
 	Hold       time.Duration // how long the critical section lasts
 	Unfenced   bool          // the store does not check the fence
-	IgnoreLoss bool          // the work goes on after the lease is lost
-	Nested     string        // "holder" or "stranger": acquire the lock a second time inside; empty: do not
+	IgnoreLoss bool          // continue after the lease is lost
+	Nested     string        // "holder" or "stranger": who acquires the lock again inside; empty: nobody
 }
 
 // Query returns the parameters of r.
@@ -220,7 +220,7 @@ func classify(r Request, ans *Answer) Reply {
 	}
 	if ans.Status == http.StatusOK {
 		if err := reply.accept(r, ans); err != nil {
-			// The service accepted in a form that we do not understand. The orders in the store will tell.
+			// The service accepted with an invalid receipt. The orders in the store will decide.
 			return Reply{Outcome: Unknown, Status: ans.Status, Instance: reply.Instance, Error: err.Error()}
 		}
 		reply.Replayed = ans.Header.Get("Idempotent-Replayed") == "true"
@@ -231,8 +231,8 @@ func classify(r Request, ans *Answer) Reply {
 		reply.Error = fmt.Sprintf("status %d redirects to %s, which is not followed", ans.Status, reply.Location)
 		return reply
 	}
-	// This reply is not from the service but from a proxy in front of it, or due to a crash. The three statuses below
-	// do not tell what the instance did.
+	// This reply is from a proxy in front of the service, or due to a crash. The three statuses below leave the outcome
+	// open.
 	reply.Outcome = Failed
 	switch ans.Status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
@@ -244,7 +244,7 @@ func classify(r Request, ans *Answer) Reply {
 
 // accept fills in the receipt. It returns an error if ans holds none, or one for another request.
 func (reply *Reply) accept(r Request, ans *Answer) error {
-	// Pointers tell an absent version from version 0: two absent ones would look like a collision.
+	// Pointers distinguish an absent version from version 0, because two absent ones would look like a collision.
 	var got struct {
 		OrderID   string `json:"order_id"`
 		SKU       string `json:"sku"`
@@ -307,7 +307,7 @@ func (c *Client) stock(ctx context.Context, method, store, sku string, in any) (
 	return out, err
 }
 
-// Orders returns all orders of the current epoch, in the order of writing. It reads page after page: orders that are
+// Orders returns all orders of the current epoch, in the order of writing. It reads page after page, so orders that are
 // written meanwhile may be missing.
 func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error) {
 	orders := []Order{}
@@ -337,7 +337,7 @@ func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error)
 	}
 }
 
-// Settle makes final whether an order exists.
+// Settle makes the service decide finally whether an order exists.
 func (c *Client) Settle(ctx context.Context, store, sku, orderID string) error {
 	path := stockPath(sku, "/orders/"+url.PathEscape(orderID)+"/settle", url.Values{}, store)
 	var out struct {
@@ -413,7 +413,7 @@ func (c *Client) authorize(req *http.Request) {
 	}
 }
 
-// Ask sends a request and returns the complete reply, whatever it says. It gives up after 15 s. hint ends the error
+// Ask sends a request and returns the complete reply, whatever its status. It gives up after 15 s. hint ends the error
 // text if the target cannot be reached. Errors are TargetErrors.
 func (c *Client) Ask(req *http.Request, hint words.Text) (Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(req.Context(), c.limit, phrases.Error("client.no-reply", "limit", c.limit))
@@ -446,7 +446,7 @@ func (c *Client) alien(method, path, returned string) error {
 	return c.fail("alien", "method", method, "path", path, "returned", returned)
 }
 
-// An Answer is an HTTP reply that was read to its end, or as far as it came.
+// An Answer is an HTTP reply, or the part of it that arrived.
 type Answer struct {
 	Status int // 0: there was no reply
 	Header http.Header
@@ -481,7 +481,7 @@ func withoutPort(err error) error {
 	return err
 }
 
-// Kind returns the media type, or says that there is none.
+// Kind returns the media type, or a text that there is none.
 func (a *Answer) Kind() string {
 	kind, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil || kind == "" {
@@ -490,8 +490,8 @@ func (a *Answer) Kind() string {
 	return kind
 }
 
-// Redirect returns where a redirect leads, without query and fragment, which may differ between requests. It returns ""
-// if a is none.
+// Redirect returns the target of a redirect, without query and fragment, which may differ between requests. It returns
+// "" if a is no redirect.
 func (a *Answer) Redirect() string {
 	if a.Status < 300 || a.Status > 399 {
 		return ""

@@ -13,9 +13,9 @@ import (
 // An Expectation is a threshold for a run, and whether the run met it.
 type Expectation struct {
 	Text   string     `json:"text"`   // as it was given: "p99<50ms"
-	Actual words.Text `json:"actual"` // with its unit; "not known" if it is not
+	Actual words.Text `json:"actual"` // with its unit, or "not known"
 	Value  float64    `json:"value"`  // the same as a number: milliseconds, percent, requests per second, or a count
-	Met    bool       `json:"met"`    // false also if it is not known
+	Met    bool       `json:"met"`    // false also if the value is unknown
 }
 
 // A Threshold is an Expectation before the run. ParseThreshold makes one.
@@ -76,8 +76,8 @@ func (t Threshold) String() string {
 	return t.figure.name + t.op + t.figure.unit.exact(t.bound) + sign
 }
 
-// Check reports whether r meets the threshold. If the evidence is incomplete, the true count of damage may be larger
-// than the known one, so a threshold is met only if more damage could not change that.
+// Check reports whether r meets the threshold. With incomplete evidence the true count of damage may be larger than the
+// known one. Then a threshold counts as met only if further damage could not change that.
 func (t Threshold) Check(r *Result) Expectation {
 	value, known := t.figure.value(r)
 	e := Expectation{Text: t.text, Actual: say("actual.unknown"), Value: value}
@@ -132,7 +132,7 @@ func (r *Result) complete() bool {
 	return len(r.Accounts) > 0
 }
 
-// seen reports whether every accepted reply tells what the sale read. Collisions cannot be counted without that.
+// seen reports whether every accepted reply reports what the sale read, without which collisions cannot be counted.
 func (r *Result) seen() bool {
 	for i := range r.Records {
 		if r.Records[i].Receipt != nil && r.Records[i].Blind {
@@ -147,8 +147,8 @@ type figure struct {
 	name     string
 	unit     unit
 	requests bool                                        // counts requests, so a percentage makes sense
-	damage   bool                                        // counts damage, of which there may be more than is known
-	value    func(r *Result) (value float64, known bool) // not known: there is no evidence at all
+	damage   bool                                        // counts damage, which may exceed the known count
+	value    func(r *Result) (value float64, known bool) // known is false without any evidence
 }
 
 // figures returns all figures, in the order in which errors list them.

@@ -12,14 +12,14 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// Format and Version are in the first line of every history. Version grows when a reader of the previous version would
-// misread the new one.
+// Format and Version are in the first line of every history. Version increases when a reader of the previous version
+// would misread a history.
 const (
 	Format  = "stock-history"
 	Version = 2
 )
 
-// A Header is the first line of a history. It says what was run.
+// A Header is the first line of a history. It describes the run.
 type Header struct {
 	Format    string    `json:"format"`
 	Version   int       `json:"version"`
@@ -32,11 +32,10 @@ type Header struct {
 	Before    []Stock   `json:"before"`  // the stock of each SKU as it was set
 }
 
-// An End is the last line of a history: what the store said after the run. The final state cannot be in the first line,
-// because the lines are written during the run.
+// An End is the last line of a history: the state of the store after the run.
 type End struct {
 	Stocks      []Closing `json:"stocks"`  // of each SKU
-	Dropped     int       `json:"dropped"` // requests of an open loop that were never sent: too many were under way
+	Dropped     int       `json:"dropped"` // requests of an open loop never sent, because too many were in flight
 	Interrupted bool      `json:"interrupted"`
 	SettledMS   float64   `json:"settled_ms,omitempty"` // as in Result
 }
@@ -52,18 +51,18 @@ type Closing struct {
 
 // A History is a run in a file of JSON lines: the Header; a Record for each request in order of completion, those of
 // the warm-up first; {"order": ...} for each order in the store, and {"undone": ...} for each that an earlier look
-// found and the last did not; {"end": ...}. The history of a run that was killed has
-// no orders and no end. Its records are valid all the same.
+// found and the last did not; {"end": ...}. The history of a killed run has no orders and no end, but its records are
+// valid.
 type History struct {
 	Header  Header
-	Warm    []Record // of the warm-up, on SKUs of its own; not judged or measured
+	Warm    []Record // of the warm-up, on separate SKUs; not judged or measured
 	Records []Record
 	Orders  []Order
 	Undone  []Order
 	End     *End // nil: the run was killed
 }
 
-// Accounts returns what the store said of each SKU.
+// Accounts returns the account of each SKU.
 func (h *History) Accounts() []Account {
 	bySKU := func(list []Order) map[string][]Order {
 		m := make(map[string][]Order, len(h.Header.Before))
@@ -101,8 +100,8 @@ func (h *History) Accounts() []Account {
 // Judge judges the run again, from the history alone.
 func (h *History) Judge() Verdict { return h.Result().Verdict }
 
-// Result returns the run as Run returned it, or would have returned it if it had not been killed: a run without an end
-// counts as interrupted. Its records are sorted by Seq. The Result shares memory with h.
+// Result returns the Result that Run returned. A killed run, which has no end, counts as interrupted. Records are
+// sorted by Seq. The Result shares memory with h.
 func (h *History) Result() *Result {
 	r := &Result{
 		Plan:        h.Header.Plan,
@@ -222,13 +221,13 @@ func (h *historyWriter) end(r *Result) {
 // maxLine is the longest line of a history, in bytes. Ours have a few hundred.
 const maxLine = 1 << 20
 
-// ErrCut reports that the last line of a history is cut off, as when its writer was killed. What comes with it holds
-// all lines before.
+// ErrCut reports that the last line of a history is cut off, as when its writer was killed. The value returned with it
+// has all earlier lines.
 var ErrCut = errors.New("the last line is cut off")
 
 // ReadHistory reads a history. It is strict: an unknown key, an impossible value or a misplaced line is an error that
-// names the line. Only a last line that has no newline and cannot be read is forgiven: ReadHistory leaves it out and
-// returns an error that matches ErrCut.
+// names the line. If the last line has no newline and cannot be read, ReadHistory leaves it out and returns an error
+// that matches ErrCut.
 func ReadHistory(r io.Reader) (*History, error) {
 	h := new(History)
 	err := ReadLines(r, h.readHeader, h.readLine)
@@ -238,9 +237,9 @@ func ReadHistory(r io.Reader) (*History, error) {
 	return h, err
 }
 
-// ReadLines reads what a LineWriter has written: it calls header with the first line and line with each of the others,
-// until one returns an error, which it names the line of. The error of a last line without a newline matches ErrCut,
-// unless that is the first. The text is valid during the call only.
+// ReadLines reads the output of a LineWriter. It calls header with the first line and line with each other one. It
+// returns the first error of these calls, with the line's number. If a last line without a newline is in error and is
+// not the first, the error matches ErrCut. text is valid during the call only.
 func ReadLines(r io.Reader, header, line func(text []byte) error) error {
 	in := bufio.NewReaderSize(r, maxLine)
 	for number := 1; ; number++ {
@@ -273,7 +272,7 @@ func ReadLines(r io.Reader, header, line func(text []byte) error) error {
 }
 
 func (h *History) readHeader(text []byte) error {
-	// Another format or version has other keys: say that rather than name an unknown key.
+	// Report another format or version as such, and not as an unknown key.
 	var kind struct {
 		Format  string `json:"format"`
 		Version int    `json:"version"`

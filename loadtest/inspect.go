@@ -11,21 +11,21 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// A Look says what Inspect judges.
+// A Look is the subject of an inspection.
 type Look struct {
 	Store, SKU string
-	Initial    *int64 // units in stock at first; nil: as the store says
-	Accepted   *int64 // requests that a tool counted as accepted; nil: not known
-	AtMost     *int64 // requests that a tool did not count as refused, if it does not tell Accepted; nil: not known
-	Quantity   int64  // units per accepted request; 0: not known, and 1 where the target lists no orders
-	CutOff     int64  // requests that the tool may have cut off at its end without counting them
+	Initial    *int64 // initial units in stock; nil: as the store reports
+	Accepted   *int64 // requests that a tool counted as accepted; nil: unknown
+	AtMost     *int64 // without Accepted: requests that a tool did not count as refused; nil: unknown
+	Quantity   int64  // units per accepted request; 0: unknown, or 1 if the target lists no orders
+	CutOff     int64  // uncounted requests that the tool may have cut off at its end
 	Shared     bool   // others may have sold from the SKU
 
-	// how long after the first look at stock and orders Inspect looks again; nil: Recheck; 0: it does not
+	// time until Inspect's second look at stock and orders; nil: Recheck; 0: no second look
 	Recheck *time.Duration
 }
 
-// An Inspection says what the store alone tells about a SKU, whichever tool put load on it.
+// An Inspection is the judgement on a SKU from the store alone, after a load by any tool.
 type Inspection struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
@@ -35,14 +35,14 @@ type Inspection struct {
 
 	Finding Finding      `json:"finding"`
 	Reasons []Reason     `json:"reasons"` // none if it holds
-	Notes   []words.Text `json:"notes"`   // what the reader should know, though it is no reason
+	Notes   []words.Text `json:"notes"`   // remarks that are not reasons
 
 	Initial   int64    `json:"initial_units"`
 	Sold      int64    `json:"sold_units"`      // by the orders
 	Remaining int64    `json:"remaining_units"` // 0 if not Known
 	Known     bool     `json:"remaining_known"`
 	Oversold  int64    `json:"oversold_units"`
-	Lost      int64    `json:"lost_units"` // sold, and never taken off the stock
+	Lost      int64    `json:"lost_units"` // sold, and not deducted
 	Orders    int      `json:"orders"`
 	Accepted  *int64   `json:"accepted"` // as given; null: not known
 	Ways      []string `json:"strategies"`
@@ -53,7 +53,7 @@ type Inspection struct {
 	StaleReads   int         `json:"stale_reads"`
 	FenceDrops   int         `json:"fence_drops"`
 
-	// LookedAt is when the stock was read that the finding is about: what came later was not seen.
+	// LookedAt is when the stock was read. The finding does not cover later changes.
 	LookedAt time.Time `json:"looked_at"`
 }
 
@@ -64,11 +64,11 @@ const (
 )
 
 // Inspect judges from the store alone: from the stock of one SKU, and from the orders written since it was set. It
-// waits until the stock has been at rest for a second, since a tool may leave requests behind that are still being
-// served, and looks again after Look.Recheck, since a service may take back what it has sold. It does not see what
-// comes later. If ctx ends before the second look, there is none.
+// waits until the stock has been at rest for a second, because requests of the tool may still be in progress. It looks
+// again after Look.Recheck, because a service may take back a sale. It does not see later changes. If ctx ends before
+// the second look, there is none.
 //
-// The store does not hold what customers were told. Look.Accepted is the only evidence that a sale was refused, or
+// The store does not record the replies to customers. Look.Accepted is the only evidence that a sale was refused, or
 // accepted twice. Errors are TargetErrors and PlanErrors.
 func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	recheck := Recheck
@@ -136,7 +136,7 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	return i, nil
 }
 
-// read is one look. earlier is what an earlier look found; nil: this is the first.
+// read is one look. earlier is the result of an earlier look, or nil.
 func (look *Look) read(ctx context.Context, t Target, before Stock, earlier *Account) (a Account, v *Verdict) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -162,9 +162,9 @@ func with(list []string, name string) []string {
 	return list
 }
 
-// compare compares the count of a tool with the orders. Every accepted reply must have its order, of as many units as
-// the tool asked for, and every order its reply. A tool that runs for a fixed time cuts off the requests in flight at
-// the end, and does not count them. The user says how many that may be.
+// compare compares the count of a tool with the orders. Every accepted reply must have an order of the requested units,
+// and every order a reply, except for Look.CutOff: a tool that runs for a fixed time cuts off the requests in flight at
+// its end, and does not count them.
 func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 	if look.Quantity > 0 {
 		var other finding
@@ -205,7 +205,7 @@ func (i *Inspection) note(key string, pairs ...any) {
 	i.Notes = append(i.Notes, phrases.Say("note."+key, pairs...))
 }
 
-// replies returns records that stand for what a tool counted, for a target that lists no orders.
+// replies returns records that represent a tool's count, for a target that lists no orders.
 func (look *Look) replies(unlisted bool) []Record {
 	if !unlisted || look.Accepted == nil {
 		return nil

@@ -22,7 +22,7 @@ type Quantiles struct {
 
 // A Share counts the replies of one instance.
 type Share struct {
-	Instance string `json:"instance"` // "": replies that named none, or no reply
+	Instance string `json:"instance"` // "": the reply named none, or there was no reply
 	Replies  int    `json:"replies"`
 	Accepted int    `json:"accepted"`
 }
@@ -34,11 +34,11 @@ type Latency struct {
 	Sold float64 `json:"sold_per_second"`
 	// requests of any outcome: refusals are quick, so it ranks nothing
 	Rate      float64               `json:"per_second"`
-	All       Quantiles             `json:"all"`               // of an open loop: since the request was due
-	Service   *Quantiles            `json:"service,omitempty"` // of an open loop: since the request was sent
+	All       Quantiles             `json:"all"`               // in an open loop: since the request was due
+	Service   *Quantiles            `json:"service,omitempty"` // open loop only: since the request was sent
 	ByOutcome map[Outcome]Quantiles `json:"by_outcome"`        // only those that occurred
 	Instances []Share               `json:"instances"`         // by name
-	// Of an open loop: the requests that left later than planned by more than the constant Late, and the longest delay.
+	// Open loop only: the requests sent more than the constant Late after their planned time, and the longest delay.
 	Late          int     `json:"late"`
 	LongestLateMS float64 `json:"longest_late_ms"`
 }
@@ -46,7 +46,7 @@ type Latency struct {
 // Accepted returns the latency of the accepted requests. Its count is 0 if there were none.
 func (l *Latency) Accepted() Quantiles { return l.ByOutcome[Accepted] }
 
-// Measure computes the speed of the run that left records.
+// Measure computes the latency of a run from its records.
 func Measure(records []Record) Latency {
 	l := Latency{ByOutcome: make(map[Outcome]Quantiles), Instances: shares(records)}
 	if len(records) == 0 {
@@ -140,8 +140,8 @@ func shares(records []Record) []Share {
 // Fairness describes how evenly a run served its workers.
 type Fairness struct {
 	// Jain is Jain's index over the units that each worker got: 1 if all got the same, 1/n if one of n got all (Jain,
-	// Chiu and Hawe, 1984). It is 0 if it is not known: nothing was sold, or the load was an open loop, whose workers
-	// do not stand for customers.
+	// Chiu and Hawe, 1984). It is 0 if unknown: nothing was sold, or the load was an open loop, whose workers do not
+	// represent customers.
 	Jain float64 `json:"jain"`
 	// LongestWaitMS is the longest time that an accepted request waited for the lock, as its instance reported. Refused
 	// requests do not report it.

@@ -12,30 +12,30 @@ import (
 type sale struct {
 	order, request, instance  string
 	quantity, read, remaining int64
-	segment                   int // the segment that read, remaining, version and fence belong to; 0: none
+	segment                   int // the segment of read, remaining, version and fence; 0: none
 	version, fence            uint64
 	blind                     bool    // a foreign API that does not report read, remaining and version
-	of                        *Record // the request that the order belongs to; nil: not known
+	of                        *Record // the request of the order; nil: unknown
 	booked                    *Order  // the order in the store; nil: only the reply reports it
 
 	earliest time.Time // the first instant that its place among the versions allows
-	first    *sale     // the sale whose sending determines earliest
+	first    *sale     // the sale whose sending time is earliest's
 }
 
 // A ledger compares replies and store for one SKU.
 type ledger struct {
-	*Account // nil: nothing is known of the store
+	*Account // nil: the store was not read
 	sku      string
 	several  bool // there are other ledgers
-	shared   bool // others may sell too
+	shared   bool // other clients may also sell
 	records  []*Record
 	verdict  *Verdict
 
 	sales      []sale // each order once
-	phantom    int64  // units of replies beyond the first that name one order
+	phantom    int64  // units of repeated replies with the same order
 	unresolved int64  // units that may have been sold
-	otherEpoch int    // accepted, but in another epoch
-	whole      bool   // every sale is known, with what it read
+	otherEpoch int    // accepted in another epoch
+	whole      bool   // every sale and the version that it read are known
 }
 
 func (v *Verdict) reason(about string, text words.Text) {
@@ -59,7 +59,7 @@ func (l *ledger) reason(about string, text words.Text) {
 	l.verdict.reason(about, text)
 }
 
-// check does all checks but those of the order in time.
+// check does all checks except those of the order in time.
 func (l *ledger) check() {
 	if l.Account == nil {
 		l.Account = &Account{Gap: say("gap.unknown-sku")}
@@ -68,7 +68,7 @@ func (l *ledger) check() {
 		}
 	}
 	if l.After != nil && l.After.Epoch != l.Before.Epoch {
-		// The orders belong to another epoch: that ours are missing is no fault.
+		// The orders belong to another epoch, so it is no fault that ours are missing.
 		account := *l.Account
 		account.Complete = false
 		l.Account = &account
@@ -132,8 +132,8 @@ func (b *book) find(r *Record) int {
 	return -1
 }
 
-// parts returns the indexes of the orders that r was served by: the one at the given index, and if that is of fewer
-// units than r asked for, the others of the same request. A service may write an order for each unit.
+// parts returns the indexes of r's orders: the given one, and, if that has fewer units than r asked for, the others
+// with the same request id. A service may write an order for each unit.
 func (b *book) parts(r *Record, at int) []int {
 	alone, id := []int{at}, b.orders[at].RequestID
 	if id == "" || b.orders[at].Quantity >= r.Quantity {
@@ -145,7 +145,7 @@ func (b *book) parts(r *Record, at int) []int {
 			parts, units = append(parts, i), units+b.orders[i].Quantity
 		}
 	}
-	// Where something on the way replaced the request ids, one id may stand for several requests.
+	// If a proxy replaced the request ids, one id may belong to several requests.
 	if id != r.RequestID && units != r.Quantity {
 		return alone
 	}
@@ -217,7 +217,7 @@ func (l *ledger) agree(ours map[string]bool) {
 			continue
 		}
 		if parts[r][0] != s {
-			continue // was looked at with the first part
+			continue // was checked with the first part
 		}
 		switch took := total(parts[r]); {
 		case took == r.Quantity:
@@ -241,7 +241,7 @@ func (l *ledger) agree(ours map[string]bool) {
 				quote("version", r.Version, o.Version)
 			case r.Segment != o.Segment:
 				quote("segment", r.Segment, o.Segment)
-			case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may carry none
+			case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may have none
 				quote("fence", r.Fence, o.Fence)
 			}
 		}
@@ -250,7 +250,7 @@ func (l *ledger) agree(ours map[string]bool) {
 		case ours[id]:
 			swapped.add(phrases.Say("found.swapped", "order", s.order, "request", r.RequestID, "id", id))
 		default:
-			renamed.add(words.Text{}) // only whether there are any is told
+			renamed.add(words.Text{}) // only their existence is reported
 		}
 	}
 	v := l.verdict
@@ -276,8 +276,8 @@ func total(parts []*sale) (units int64) {
 	return units
 }
 
-// joined returns the order that the parts of one sale make together, or nil if others sold in between: then what the
-// reply must tell is not known.
+// joined returns the parts of one sale as one order. It returns nil if another sale came in between, because then the
+// expected reply is unknown.
 func joined(parts []*sale) *Order {
 	if len(parts) == 1 {
 		return parts[0].booked
@@ -348,7 +348,7 @@ func (l *ledger) accepted(b *book, r *Record, at int) {
 	}
 }
 
-// bookParts makes sales of the orders that r was served by. at is the index of one of them.
+// bookParts makes sales of r's orders. at is the index of one of them.
 func (l *ledger) bookParts(b *book, at int, r *Record, fence uint64) {
 	parts := b.parts(r, at)
 	whole := b.orders[at]
@@ -358,7 +358,7 @@ func (l *ledger) bookParts(b *book, at int, r *Record, fence uint64) {
 		whole.Blind = whole.Blind && b.orders[i].Blind
 	}
 	if len(parts) > 1 && whole.Blind && r.Receipt != nil && !r.Receipt.Blind && whole.Quantity == r.Quantity {
-		// Only the reply tells what was read, and it tells of all parts together.
+		// Only the reply reports what was read, for all parts together.
 		for _, i := range parts {
 			b.matched[i] = true
 		}
@@ -371,14 +371,14 @@ func (l *ledger) bookParts(b *book, at int, r *Record, fence uint64) {
 	}
 }
 
-// book makes a sale of the order with the index at. The order belongs to r if r is not nil. fence is the fence of the
-// holder if a reply reported one: in the lab, writes may carry none.
+// book makes a sale of the order with the index at. The order belongs to r if r is not nil. fence is the holder's
+// fencing token from a reply, because in the lab the write may have none.
 func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
 	b.matched[at] = true
 	booked := b.orders[at]
 	o := &b.orders[at]
 	if o.Blind && r != nil && r.Receipt != nil && !r.Receipt.Blind && o.Quantity == r.Quantity {
-		// The reply told what the list of orders does not.
+		// The reply has the values that the list of orders lacks.
 		o.Read, o.Remaining, o.Version, o.Blind = r.Read, r.Remaining, r.Version, false
 	}
 	l.sales = append(l.sales, sale{
@@ -397,8 +397,8 @@ func (l *ledger) book(b *book, at int, r *Record, fence uint64) {
 	})
 }
 
-// undone finds sales that an earlier look saw in the store and the last did not. To take back an order of which the
-// customer has had no answer is no fault; so is what others do with theirs.
+// undone finds sales that an earlier look saw in the store and the last did not. A service may take back an order
+// without a reply to its customer, and other clients may take back theirs.
 func (l *ledger) undone() {
 	accepted, ours := make(map[string]bool), make(map[string]bool)
 	for _, r := range l.records {
@@ -426,7 +426,7 @@ func (l *ledger) undone() {
 	}
 }
 
-// unreferenced reports whether no order of a mapped target tells the request that it is of.
+// unreferenced reports whether no order of a mapped target has a request id.
 func (l *ledger) unreferenced() bool {
 	return l.Before.Mapped && len(l.Orders) > 0 &&
 		!slices.ContainsFunc(l.Orders, func(o Order) bool { return o.RequestID != "" })
@@ -465,7 +465,7 @@ func (l *ledger) bookRest(b *book, ours map[string]bool) {
 	}
 }
 
-// stranger names an order of a request that is not of this run.
+// stranger names an order whose request is not of this run.
 func stranger(order, request string) words.Text {
 	if request == "" {
 		return say("found.of-no-request", "order", order)

@@ -20,17 +20,17 @@ const MaxLinear = 10_000
 // linearLimit is the limit of the search. A correct run of MaxLinear records takes some hundredths of a second.
 const linearLimit = 2 * time.Second
 
-// The results of the search for an order. Only InOrder is a pass.
+// The results of the search for a linear order. Only InOrder is a pass.
 const (
 	InOrder  = "ok"      // there is an order
 	Illegal  = "illegal" // there is none
-	NotAsked = "skipped" // there was no search; Why says why
+	NotAsked = "skipped" // no search; Why has the reason
 )
 
-// Linear says whether the requests can be put in an order, each at one instant between its sending and its reply, in
-// which one counter would have given these replies (Herlihy and Wing, "Linearizability", 1990). The other findings do
-// not consider time: this one alone finds a request that did not see what was sold before it was sent. Times are the
-// load generator's, so the clocks of instances do not matter.
+// Linear tells whether the run is linearizable: whether each request can be placed at one instant between its sending
+// and its reply, so that one counter would have given these replies (Herlihy and Wing, "Linearizability", 1990). Only
+// this check considers time, and finds a request that did not see a sale made before it was sent. Times are the load
+// generator's, so the clocks of instances do not matter.
 type Linear struct {
 	Result string     `json:"result"`
 	Why    words.Text `json:"why,omitzero"` // unless it is ok
@@ -48,10 +48,9 @@ func (l Linear) Sentence() words.Text {
 	}
 }
 
-// linear looks for an order in time of a run of n records. A counter that only goes down needs no search, whatever the
-// size of the run: see [ledger.place]. Up to MaxLinear records, porcupine checks the run as well, by a search that does
-// not rely on that argument. If porcupine gives up, the order that place found stands. If it finds that there is none,
-// that counts.
+// linear looks for a linear order of a run of n records. A counter that only goes down needs no search: see
+// [ledger.place]. Up to MaxLinear records, porcupine also searches, without relying on that argument. If porcupine
+// gives up, the order that place found counts. If porcupine finds that there is no order, that counts.
 func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	ops, why := operations(ledgers)
 	switch {
@@ -79,18 +78,16 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	return Linear{Result: InOrder}
 }
 
-// place puts the sales and refusals of one SKU in order, each at an instant between its sending and its reply, or says
-// why that is impossible.
+// place puts the sales and refusals of one SKU in order, each at an instant between its sending and its reply, or
+// returns why that is impossible.
 //
-// Stock only goes down during a run. So a refusal is best explained by the lowest possible stock before its answer. The
-// stock is lowest if every sale happens as early as possible: when it was sent or, since the versions give the order in
-// which sales read and wrote, when the last of the sales before it in that order was sent. With this placement, a sale
-// that was answered before its instant, or a refusal that was answered while there was enough, has no place in any
-// order. If there is no such sale or refusal, the placement is an order.
+// Stock only goes down during a run. So a refusal is best explained by the lowest possible stock before its reply. The
+// stock is lowest if every sale happens as early as possible: when it was sent or, because versions give the order of
+// the sales, when the last of the earlier sales was sent. If in this placement a sale was answered before its instant,
+// or a refusal while there was enough, no order exists. Otherwise the placement is an order.
 //
-// The stock at an instant is what was left at the end plus all that was sold after the instant. This counts up from the
-// end rather than down from the beginning, so that unknown sales can only add to it: a missing order never makes a
-// refusal look false.
+// The stock at an instant is the final stock plus all units sold after the instant. Counting from the end means that
+// unknown sales can only add to the true stock, so that a missing order never makes a refusal look false.
 func (l *ledger) place() (why words.Text) {
 	sales := make([]*sale, len(l.sales))
 	for i := range l.sales {
@@ -99,7 +96,7 @@ func (l *ledger) place() (why words.Text) {
 	slices.SortStableFunc(sales, func(a, b *sale) int {
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.version, b.version))
 	})
-	var last *sale // of the chain, the sale that was sent last
+	var last *sale // the previous sale of the segment
 	for _, s := range sales {
 		s.earliest = s.sent()
 		if s.blind {
@@ -136,7 +133,7 @@ func (s *sale) sent() time.Time {
 	return s.of.SentAt
 }
 
-// falseSoldOut finds requests that were answered "sold out" while there was enough. The sales must have been placed.
+// falseSoldOut finds "sold out" replies while there was enough. The sales must have been placed.
 func (l *ledger) falseSoldOut(sales []*sale) (why words.Text) {
 	if l.After == nil {
 		return why
@@ -167,8 +164,8 @@ func (l *ledger) falseSoldOut(sales []*sale) (why words.Text) {
 	return why
 }
 
-// WriteLinear writes porcupine's picture of the search as a page of HTML that needs no other file. If there is none,
-// the error says why.
+// WriteLinear writes porcupine's picture of the search as an HTML page that needs no other file. If there was no
+// search, the error gives the reason.
 func WriteLinear(w io.Writer, r *Result) error {
 	_, ledgers := examine(r.evidence())
 	ops, why := operations(ledgers)
@@ -183,8 +180,8 @@ func WriteLinear(w io.Writer, r *Result) error {
 	return porcupine.Visualize(model, info, w)
 }
 
-// operations returns the requests in the form that porcupine takes, or why there are none. Times are those of the load
-// generator. A sale whose time is not known may have happened at any time before the orders were last read.
+// operations returns the requests as input for porcupine, or why there are none. Times are the load generator's. A sale
+// of unknown time may have happened at any time before the orders were last read.
 func operations(ledgers []*ledger) (ops []porcupine.Operation, why words.Text) {
 	for number, l := range ledgers {
 		switch {
@@ -198,7 +195,7 @@ func operations(ledgers []*ledger) (ops []porcupine.Operation, why words.Text) {
 	if len(ops) == 0 {
 		return nil, say("linear.nothing")
 	}
-	// Sort by time: porcupine leaves equal times in the order of the list.
+	// Sort by time, because porcupine keeps equal times in the order of the list.
 	slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	return ops, why
 }
@@ -240,7 +237,7 @@ func (l *ledger) operations(number int) []porcupine.Operation {
 		switch {
 		case sold[r]:
 		case r.Outcome == SoldOut:
-			// Stock only goes down, so its best place is its last: one place to try instead of many.
+			// Stock only goes down, so only the latest possible instant needs to be tried.
 			add(in, seen{outcome: r.Outcome, who: r.Instance}, r.DoneAt.UnixNano(), r.DoneAt.UnixNano())
 		case r.Outcome == Unknown && !l.Complete:
 			add(in, seen{outcome: Unknown, who: r.Instance}, from, math.MaxInt64)
@@ -280,7 +277,7 @@ type units struct {
 }
 
 // counterModel returns the counter that every strategy should implement. Versions are compared from the first sale on.
-// Busy replies are left out: they say nothing about the stock, and would multiply the orders to search.
+// Busy replies are left out, because they do not depend on the stock and would multiply the orders to search.
 func counterModel() porcupine.Model {
 	return porcupine.Model{
 		Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
@@ -331,7 +328,7 @@ func (u *units) step(in call, out seen) bool {
 		if out.told && out.counted {
 			u.version = out.version + 1
 		}
-	case Unknown: // it may have sold; if it did not, its place is at the end, where nothing can contradict it.
+	case Unknown: // it may have sold; if not, it is placed at the end, where nothing contradicts it.
 		if u.left >= in.quantity {
 			u.left -= in.quantity
 			if u.version > 0 {

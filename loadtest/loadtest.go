@@ -15,15 +15,15 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// After a run, reading the final state takes lookLimit at most. If outcomes are unknown, instances may still be working
-// on them, so the stock must first be at rest for quiet.
+// After a run, reading the final state takes lookLimit at most. If outcomes are unknown, instances may still work on
+// them, so the stock must first be unchanged for quiet.
 const (
 	lookLimit = 30 * time.Second
 	quiet     = time.Second
 )
 
-// Recheck is how long after the first look at stock and orders the judge looks again, unless it is told otherwise: a
-// service may take back what it has sold and shown. maxRecheck is the longest time that it can be told.
+// Recheck is the default time between the judge's first and second look at stock and orders. A service may take back a
+// sale between them. maxRecheck is the largest allowed value.
 const (
 	Recheck    = time.Second
 	maxRecheck = time.Hour
@@ -35,13 +35,13 @@ const warmStock = 1_000_000_000
 // Run sets the stock, sends the requests, reads the final state of the store, and judges.
 //
 // Run calls progress, if not nil, about five times a second and at the end. If ctx ends during the attack, Run judges
-// what was done, and that is no error. Errors are PlanErrors (the plan is impossible), TargetErrors (the target is
+// the requests so far and returns no error. Errors are PlanErrors (the plan is impossible), TargetErrors (the target is
 // down, refuses, or is no stock service), ctx's error if it ended before the first request, and errors of Plan.History,
 // which come with a Result.
 //
-// The warm-up sells from SKUs of its own ("-warm" after the name): a request of the warm-up that hangs, and sells
-// during the run, does not touch the stock that is judged. It warms connections, pools, scripts and code, but not what
-// a lock or a store keeps for each SKU.
+// The warm-up sells from separate SKUs (with "-warm" after the name), so that a warm-up request that ends during the
+// run does not change the judged stock. It warms connections, pools, scripts and code, but not the state that locks and
+// stores keep for each SKU.
 func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Result, error) {
 	p, err := p.filled()
 	if err != nil {
@@ -91,9 +91,8 @@ func Run(ctx context.Context, c Target, p Plan, progress func(Progress)) (*Resul
 	return r, nil
 }
 
-// look reads the final state of the store and judges, and does both again after Plan.Recheck: a service may take back
-// what it has sold and shown. What the first look proved stays proved. If ctx ends before the second look, there is
-// none.
+// look reads the final state of the store and judges, and does both again after Plan.Recheck, because a service may
+// take back a sale. Faults that the first look proved stay proved. If ctx ends before the second look, there is none.
 func (r *Result) look(ctx context.Context, c Target, before []Stock) {
 	r.read(ctx, c, before, nil)
 	if r.Verdict.Finding == Broken || *r.Plan.Recheck == 0 || Sleep(ctx, *r.Plan.Recheck) != nil {
@@ -102,7 +101,7 @@ func (r *Result) look(ctx context.Context, c Target, before []Stock) {
 	r.read(ctx, c, before, r.Accounts)
 }
 
-// read is one look. earlier is what an earlier look found; nil: this is the first.
+// read is one look. earlier is the result of an earlier look, or nil.
 func (r *Result) read(ctx context.Context, c Target, before []Stock, earlier []Account) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 	defer cancel()
@@ -125,8 +124,8 @@ func (r *Result) read(ctx context.Context, c Target, before []Stock, earlier []A
 	}
 }
 
-// canThink returns an error if the target refuses to let sales think: better one error than a run of refusals. It asks
-// for a SKU that nobody has put in stock.
+// canThink returns an error if the target refuses Plan.Think, so that the run does not consist of refusals. It asks for
+// an unknown SKU.
 func canThink(ctx context.Context, c Target, r *Result, p Plan) error {
 	if p.Think == 0 {
 		return nil
@@ -142,13 +141,13 @@ func canThink(ctx context.Context, c Target, r *Result, p Plan) error {
 	return &TargetError{c.URL(), phrases.Error("target.no-thinking", "why", refusal)}
 }
 
-// LateLimit is how late a target may report changes of stock and orders: it may have a cache, a replica, or an index
-// that lags. What disagrees with the replies after that is a contradiction.
+// LateLimit is how late a target may report changes of stock and orders, such as from a cache or a lagging replica or
+// index. A later disagreement with the replies is a contradiction.
 const LateLimit = 3 * time.Second
 
-// LookAgain calls wrong until it returns false, for LateLimit at most. wrong reports whether it found something that
-// may come right by itself. LookAgain returns how long after the start the call that returned false began. It returns 0
-// if that was the first call, or there was none.
+// LookAgain calls wrong until it returns false, but at most for LateLimit. wrong reports whether it found a
+// disagreement that may vanish with time. LookAgain returns the time from the start to the last call, or 0 if the first
+// call returned false or none did.
 func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
 	for began := time.Now(); wrong(); late = time.Since(began) {
 		if time.Since(began) >= LateLimit || Sleep(ctx, LateLimit/20) != nil {
@@ -158,8 +157,8 @@ func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
 	return late
 }
 
-// mayComeRight reports whether a target that reports late may explain everything that is wrong. It cannot explain what
-// the orders themselves prove, such as two that read the same version.
+// mayComeRight reports whether late reports by the target may explain all faults. They cannot explain faults that the
+// orders themselves prove, such as two that read the same version.
 func (v *Verdict) mayComeRight() bool {
 	return v.late && v.Collisions == 0 && v.OversoldUnits == 0 && v.StaleReads == 0
 }
@@ -207,18 +206,18 @@ func choose(ctx context.Context, c Target, p Plan) (s Strategy, store string, er
 type Result struct {
 	Plan        Plan      `json:"plan"` // with its defaults filled in
 	Target      string    `json:"target"`
-	Run         string    `json:"run"`     // a name of its own
+	Run         string    `json:"run"`     // unique name
 	Command     string    `json:"command"` // as in Header
 	Strategy    Strategy  `json:"strategy"`
 	StartedAt   time.Time `json:"started_at"`
-	Interrupted bool      `json:"interrupted"` // it ended before all requests were sent
+	Interrupted bool      `json:"interrupted"` // the run ended before all requests were sent
 	Dropped     int       `json:"dropped"`     // as in End
 	Warm        []Record  `json:"-"`           // of the warm-up, by Seq; not in the figures
 	Records     []Record  `json:"-"`           // by Seq
 	Accounts    []Account `json:"accounts"`    // by SKU, in the order of Plan.Names
 	Verdict     Verdict   `json:"verdict"`
-	// SettledMS is how long the target went on to report stock or orders that disagreed with the replies, before it
-	// came right; 0: it agreed at once, or never did.
+	// SettledMS is how long the target reported stock or orders that disagreed with the replies; 0: it agreed at once,
+	// or never.
 	SettledMS float64       `json:"settled_ms,omitempty"`
 	Latency   Latency       `json:"latency"`
 	Fairness  Fairness      `json:"fairness"`
@@ -237,17 +236,17 @@ func (r *Result) judge() {
 	r.Warnings = r.warnings()
 }
 
-// evidence returns the evidence that the run left. Its records are sorted by Seq.
+// evidence returns the evidence of the run, with the records sorted by Seq.
 func (r *Result) evidence() Evidence {
 	e := Evidence{Records: r.Records, Accounts: r.Accounts, Promise: r.Strategy.Promise, Shared: r.Plan.Shared}
 	if n := len(r.Records); n > 0 {
-		// The numbers of the warm-up come first. Dropped requests have numbers, too.
+		// Numbers start with the warm-up, and include dropped requests.
 		e.Missing = max(0, r.Records[n-1].Seq-highest(r.Warm)-n-r.Dropped)
 	}
 	return e
 }
 
-// lateShare is the share of late or dropped requests above which an open loop was not the one that was planned.
+// lateShare is the share of late or dropped requests above which an open loop deviates from its plan.
 const lateShare = 0.01
 
 func (r *Result) warnings() []words.Text {
@@ -278,8 +277,7 @@ const (
 	ReportVersion = 2
 )
 
-// A Report is the document that WriteJSON writes. It holds the runs without the single requests, which are in their
-// histories.
+// A Report is the document that WriteJSON writes. It has the runs without their requests, which are in the histories.
 type Report struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`

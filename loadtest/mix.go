@@ -12,7 +12,7 @@ import (
 // maxSKUs limits the SKUs of a run, since the stock of each is set before and read after it.
 const maxSKUs = 1000
 
-// Streams of random numbers from one seed. Those of the requests follow.
+// Streams of random numbers from one seed. The streams of the requests follow these.
 const (
 	arrivalStream = iota
 	firstRequest
@@ -101,8 +101,8 @@ func newMix(p *Plan) *mix {
 	return &mix{p.Seed, p.Names(), weights, quantities}
 }
 
-// pick returns the SKU and quantity of the seq-th request. They depend on the seed and seq alone: when a run is
-// repeated, each request asks for the same, whichever worker sends it.
+// pick returns the SKU and quantity of the seq-th request. They depend only on the seed and seq, so that a repeated run
+// sends the same requests, whichever worker sends them.
 func (m *mix) pick(seq int) (sku string, quantity int64) {
 	if len(m.skus) == 1 && len(m.quantities) == 1 {
 		return m.skus[0], m.quantities[0]

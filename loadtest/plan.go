@@ -1,5 +1,5 @@
-// Package loadtest is the load generator and the judge. It sends deductions over HTTP, keeps every reply, and decides
-// from the replies and the orders in the store whether stock was lost.
+// Package loadtest is the load generator and the judge. It sends deductions over HTTP, records every reply, and decides
+// from the replies and the orders in the store whether an update was lost.
 package loadtest
 
 import (
@@ -33,8 +33,8 @@ const inFlight = 1000
 // A Plan describes a run. Its load follows one of two models.
 //
 // Without a Rate it is a closed loop: each of Concurrency workers sends its next request after the reply to the last
-// one. That hides queueing, because a slow service receives fewer requests. So the latencies are service times, not
-// those that customers who come at a fixed rate would see.
+// one. That hides queueing, because a slow service receives fewer requests. So the latencies are service times, and not
+// what customers arriving at a fixed rate would see.
 //
 // With a Rate it is an open loop: a request is sent when it is due, whether or not the service keeps up, and its
 // latency counts from then.
@@ -42,9 +42,9 @@ type Plan struct {
 	Strategy string `json:"strategy"`
 	Store    string `json:"store"`          // empty: the strategy's default
 	SKU      string `json:"sku"`            // empty: "load-" and the strategy, so that runs do not collide
-	SKUs     int    `json:"skus,omitempty"` // how many; 0: 1. Of several each is named SKU with "-1", "-2" ... after it
+	SKUs     int    `json:"skus,omitempty"` // number of SKUs; 0: 1. Several are named SKU with "-1", "-2" ... after it
 	Skew     Skew   `json:"skew,omitempty"` // among the SKUs
-	Stock    int64  `json:"stock"`          // units put in stock of each SKU before the run
+	Stock    int64  `json:"stock"`          // units of each SKU before the run
 
 	Quantity int64 `json:"quantity,omitempty"` // units per request; 0: 1
 	// instead of Quantity: each request asks for one of these, all equally likely
@@ -58,18 +58,18 @@ type Plan struct {
 	RampUp   time.Duration `json:"-"`
 	Rate     Rate          `json:"rate,omitzero"`      // open loop; zero: closed loop
 	Arrivals Arrivals      `json:"arrivals,omitempty"` // open loop; empty: Poisson
-	// open loop: a request that is due while so many are in flight is dropped; 0: 1000
+	// open loop: a request that is due while this number is in flight is dropped; 0: 1000
 	MaxInFlight int `json:"max_in_flight,omitempty"`
-	// the same load before the run, on SKUs of its own; 0: none
+	// duration of the same load before the run, on separate SKUs; 0: none
 	WarmUp time.Duration `json:"-"`
 	Seed   uint64        `json:"seed,omitempty"` // of SKUs, quantities and arrivals; 0: a new one
 
-	// how long a sale thinks between its read and its write, in an instance in lab mode; 0: no longer than it takes
+	// pause of a sale between read and write, in an instance in lab mode
 	Think   time.Duration  `json:"-"`
 	Wait    *time.Duration `json:"-"`              // for the lock; nil: the strategy's default; 0: try once
 	Timeout time.Duration  `json:"-"`              // of one request; 0: 30 s more than Wait
 	Cold    bool           `json:"cold,omitempty"` // do not open the connections before the start
-	// how long after the first look at the final stock and orders Run looks again; nil: Recheck; 0: it does not
+	// time until Run's second look at the final stock and orders; nil: Recheck; 0: no second look
 	Recheck *time.Duration `json:"-"`
 
 	Shared  bool   `json:"shared,omitempty"`  // others may sell from the same SKUs during the run; see Evidence
@@ -127,7 +127,7 @@ func wrong(field, key string, pairs ...any) error {
 	return &PlanError{field, phrases.Say("plan."+key, pairs...)}
 }
 
-// check refuses plans that are wrong in either model.
+// check refuses plans that are invalid in both models.
 func (p *Plan) check(wait time.Duration) error {
 	switch {
 	case p.Strategy == "":
@@ -208,7 +208,7 @@ func (p *Plan) checkOpen() error {
 	return nil
 }
 
-// Check returns a PlanError if p is impossible, as far as that is known without the target.
+// Check returns a PlanError if p is impossible for any target.
 func (p Plan) Check() error {
 	p.Strategy = cmp.Or(p.Strategy, "any")
 	_, err := p.filled()

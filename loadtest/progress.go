@@ -13,13 +13,13 @@ type Progress struct {
 	Total       int             // requests in all; 0: the run is limited by time
 	Outcomes    map[Outcome]int // so far; valid during the call only
 	Elapsed     time.Duration
-	Left        time.Duration // about; 0: not known
+	Left        time.Duration // approximate; 0: unknown
 	Rate        float64       // replies per second since the start
 	SoldRate    float64       // units accepted per second since the start
 	P50MS       float64       // latency so far, in milliseconds
 	P99MS       float64
-	Oversold    int64 // units accepted beyond the stock there was, so far
-	Late        int   // of an open loop
+	Oversold    int64 // units accepted beyond the initial stock, so far
+	Late        int   // in an open loop
 	Dropped     int
 	Interrupted bool // no more requests are sent; replies are awaited
 	WarmUp      bool // this is the progress of the warm-up
@@ -113,7 +113,7 @@ func (a *attack) collect(ctx context.Context, out *historyWriter, progress func(
 	t := newTally(a.plan)
 	records := make([]Record, 0, min(a.plan.Requests, 1<<20))
 	report := func(last bool) {
-		// The history is complete up to here whatever happens next. A write error sticks, and is returned at the end.
+		// From here on, the history is complete whatever happens. A write error is kept and returned at the end.
 		_ = out.Flush()
 		if progress != nil {
 			p := t.progress(ctx, a)

@@ -17,9 +17,9 @@ type Outcome string
 // The outcomes. Busy and sold out are answers, not failures.
 const (
 	Accepted Outcome = "accepted"
-	Busy     Outcome = "busy"     // the lock was held by another, at once or until the wait ended, or a queue was full
+	Busy     Outcome = "busy"     // the lock was held until the wait ended, or a queue was full
 	SoldOut  Outcome = "sold_out" // too few were left
-	Failed   Outcome = "failed"   // any other refusal, or never sent: nothing was sold
+	Failed   Outcome = "failed"   // any other refusal, or not sent: nothing was sold
 	Unknown  Outcome = "unknown"  // no usable reply came: units may have been sold
 )
 
@@ -33,27 +33,27 @@ type Receipt struct {
 	Version    uint64    `json:"version"`
 	Epoch      uint64    `json:"epoch"`
 	Fence      uint64    `json:"fence,omitempty"`   // of the holder; 0: the strategy has none
-	Segment    int       `json:"segment,omitempty"` // that read, remaining and version are of; 0: of the whole stock
+	Segment    int       `json:"segment,omitempty"` // of read, remaining and version; 0: they are of the whole stock
 	Tries      int       `json:"tries,omitempty"`   // number of reads; 0: one
 	Wakeups    int       `json:"wakeups,omitempty"` // how often the lock's server woke it while it waited
 	WaitedMS   float64   `json:"waited_ms"`
 	HeldMS     float64   `json:"held_ms"`
 	AcquiredAt time.Time `json:"acquired_at,omitzero"` // by the instance's clock
-	// when the value was in hand, and when the write was known to be done; zero: the target does not tell
+	// when the read and the write had completed; zero: the target does not report it
 	ReadAt     time.Time `json:"read_at,omitzero"`
 	WrittenAt  time.Time `json:"written_at,omitzero"`
 	ReleasedAt time.Time `json:"released_at,omitzero"`
-	LeaseLost  bool      `json:"lease_lost,omitempty"` // after the order was written: the order stands
-	Batch      *Batch    `json:"batch,omitempty"`      // that it was sold in; nil: its strategy does not merge
+	LeaseLost  bool      `json:"lease_lost,omitempty"` // after the write; the order is valid
+	Batch      *Batch    `json:"batch,omitempty"`      // nil: the strategy does not merge
 	// a foreign API that does not report read, remaining and version
 	Blind bool `json:"blind,omitempty"`
 }
 
-// A Batch says which batch of sales a sale was made in: one step of the store, or one turn of a lock.
+// A Batch identifies the batch of a sale. A batch is one step of the store, or one hold of a lock.
 type Batch struct {
 	ID    string `json:"id"`
 	Place int    `json:"place"` // in the order of arrival at the instance, from 1
-	Size  int    `json:"size"`  // how many sales the batch has, with those that were refused
+	Size  int    `json:"size"`  // number of sales in the batch, refused ones included
 }
 
 // A Reply is the result of one deduction. Its Receipt is nil unless the request was accepted.
@@ -64,8 +64,8 @@ type Reply struct {
 	OrderID  string  `json:"order_id,omitempty"` // of an accepted request; of an unknown one if the service named it
 	Instance string  `json:"instance,omitempty"`
 	Error    string  `json:"error,omitempty"`
-	Location string  `json:"location,omitempty"` // where a redirect leads, without its query; it is not followed
-	Replayed bool    `json:"replayed,omitempty"` // the kept reply to an earlier request with the same Idempotency-Key
+	Location string  `json:"location,omitempty"` // target of a redirect, without its query; it is not followed
+	Replayed bool    `json:"replayed,omitempty"` // repeats the reply to an earlier request with the same key
 	*Receipt
 }
 
@@ -89,8 +89,8 @@ type Record struct {
 	Reply
 }
 
-// Late is how much later than planned a request of an open loop may leave before it counts as late. A timer of a loaded
-// computer is a millisecond or two late; 10 ms mean that the generator did not keep up.
+// Late is the delay above which a request of an open loop counts as late. Timers of a loaded computer are a millisecond
+// or two late; 10 ms mean that the generator did not keep up.
 const Late = 10 * time.Millisecond
 
 // Latency returns the time that the customer waited for the reply. In an open loop it counts from PlannedAt, so that it
@@ -141,10 +141,10 @@ type Problem struct {
 	Detail  string `json:"detail"`
 	Field   string `json:"field"`
 	OrderID string `json:"order_id"`
-	Sent    *bool  `json:"sent"` // of a gateway: whether an instance got the request
+	Sent    *bool  `json:"sent"` // from a gateway: whether an instance got the request
 }
 
-// Said returns the refusal in both languages, whichever the service has answered in.
+// Said returns the refusal in both languages.
 func (p *Problem) Said() words.Text {
 	return problemtext.Said(p.Name(), cmp.Or(p.Detail, p.Title))
 }
@@ -158,13 +158,13 @@ func (p *Problem) Outcome() Outcome {
 	case "lock_busy",
 		"lock_timeout",
 		"overloaded",
-		"no_capacity": // the last two: a queue was full, and nothing was done
+		"no_capacity": // for the last two, a queue was full and nothing was done
 		return Busy
 	case "sold_out":
 		return SoldOut
 	case "outcome_unknown", "internal": // a crash may come after the sale
 		return Unknown
-	case "bad_gateway", "gateway_timeout": // of a proxy, which may know that it reached no instance
+	case "bad_gateway", "gateway_timeout": // from a proxy, which may know that it reached no instance
 		if p.Sent == nil || *p.Sent {
 			return Unknown
 		}
@@ -183,8 +183,8 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%d %s: %s", p.Status, p.Name(), text)
 }
 
-// A TargetError reports that the target cannot be used: it is down, refuses, or is not a stock service. The error for a
-// refusal unwraps to a Problem.
+// A TargetError reports that the target cannot be used: it is down, refuses, or is no stock service. For a refusal it
+// unwraps to a Problem.
 type TargetError struct {
 	URL string
 	Err error
@@ -237,8 +237,8 @@ func FailureSorts(records []Record, most int) []words.Text {
 	return lines
 }
 
-// ErrorText returns the error of a recorded request in both languages: a history has it in English, whoever reads it.
-// problem is the problem of the reply, if it was one.
+// ErrorText returns the error of a recorded request in both languages, from the English text in the history. problem is
+// the reply's problem, if any.
 func ErrorText(problem, recorded string) words.Text {
 	texts, err := phrases.Texts()
 	if problem != "" || err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxRate limits the requests per second of an open loop: no computer sends more from one process.
+// maxRate limits the requests per second of an open loop. No process can send more.
 const maxRate = 1_000_000
 
 // A Rate is the number of requests due per second: From at the start of a run, To at its end, and linear in between.
@@ -61,11 +61,11 @@ func (r *Rate) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Arrivals says how the requests of an open loop are spaced.
+// Arrivals is the spacing of the requests of an open loop.
 type Arrivals string
 
-// The spacings. Poisson is the default: customers come independently of each other, so some come at the same moment,
-// which a race needs. Even requests never meet if the service is faster than their distance.
+// The spacings. Poisson, the default, models independent customers, some of whom come at the same moment, which a race
+// needs. Even requests never compete if the service takes less time than their distance.
 const (
 	Poisson Arrivals = "poisson"
 	Even    Arrivals = "even"

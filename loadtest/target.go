@@ -30,7 +30,7 @@ type Inventory interface {
 	Orders(ctx context.Context, store, sku string) ([]Order, error)
 }
 
-// An assumer is a target that does not report the initial stock. Assume takes it from look, or makes it up of what it
+// An assumer is a target that does not report the initial stock. Assume takes it from look, or derives it from what it
 // can read.
 type assumer interface {
 	Assume(ctx context.Context, look Look) (initial int64, err error)
@@ -41,19 +41,19 @@ type warmer interface {
 	Warm(ctx context.Context, n int)
 }
 
-// Stock is what the service says about one SKU in one store.
+// Stock is the service's report on one SKU in one store.
 type Stock struct {
 	SKU      string `json:"sku"`
 	Store    string `json:"store"`
 	Quantity int64  `json:"quantity"` // units left
-	Initial  int64  `json:"initial"`  // units there were when it was last set
+	Initial  int64  `json:"initial"`  // units when the stock was last set
 	Sold     int64  `json:"sold"`     // units sold since, counted from the orders
 	Version  uint64 `json:"version"`  // grows with every write
 	Epoch    uint64 `json:"epoch"`    // grows every time that the stock is set
 	Fence    uint64 `json:"fence,omitempty"`
 	Guard    string `json:"guard,omitempty"` // the only strategy that may write in this epoch
 
-	// of a foreign API: Version is the number of units that are gone, and Sold is not counted
+	// from a foreign API: Version is the number of deducted units, and Sold is not counted
 	Mapped   bool `json:"mapped,omitempty"`
 	Unlisted bool `json:"unlisted,omitempty"` // a foreign API that lists no orders: the replies are the only evidence
 }
@@ -79,12 +79,12 @@ type Order struct {
 
 // The scopes of a Promise: how far lost updates are excluded.
 const (
-	Nowhere = "none"    // lost updates are to be expected
+	Nowhere = "none"    // lost updates may happen
 	Process = "process" // among the requests of one instance
 	Cluster = "cluster" // among all instances
 )
 
-// A Promise is the part of what a strategy promises that a load run can check.
+// A Promise is the part of a strategy's promise that a load run can check.
 type Promise struct {
 	Exclusive bool   `json:"exclusive"` // a lock: one holder at a time
 	Scope     string `json:"scope"`
@@ -101,7 +101,7 @@ type Strategy struct {
 	Stores       []string `json:"stores,omitempty"`
 	DefaultStore string   `json:"default_store,omitempty"`
 	Available    bool     `json:"available"`
-	Reason       string   `json:"reason,omitempty"` // why it is not available
+	Reason       string   `json:"reason,omitempty"` // why it is unavailable
 	// DownStores are the Stores that cannot be used now, with the reason.
 	DownStores map[string]string `json:"down_stores,omitempty"`
 	Promise    Promise           `json:"promise"`
@@ -118,9 +118,8 @@ func Find(catalogue []Strategy, name string) (Strategy, error) {
 	return catalogue[i], nil
 }
 
-// Choose returns the strategies with the given names, in that order. The single name "all" stands for those of the
-// catalogue that can run now on store (empty: on any); then leftOut has a sentence for each of the others, with the
-// reason. Errors are PlanErrors.
+// Choose returns the strategies with the given names, in that order. The single name "all" means all that can run now
+// on store (empty: on any); then leftOut gives the reason for each of the others. Errors are PlanErrors.
 func Choose(catalogue []Strategy, given []string, store string) (chosen []Strategy, leftOut []words.Text, err error) {
 	bad := func(key string, pairs ...any) ([]Strategy, []words.Text, error) {
 		return nil, nil, wrong("strategy", key, pairs...)

@@ -19,24 +19,24 @@ var phrases = words.NewPhrasebook(textFiles, "text")
 // say returns a text of this package.
 func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
 
-// A Finding is the result of judging a run. Undecided is never a pass: the evidence does not suffice.
+// A Finding is the result of judging a run. Undecided means that the evidence does not suffice, and is never a pass.
 type Finding string
 
 // The findings.
 const (
-	Holds     Finding = "holds"   // no stock was lost, and the evidence is complete
-	Broken    Finding = "broken"  // proved wrong
+	Holds     Finding = "holds"   // no update was lost, and the evidence is complete
+	Broken    Finding = "broken"  // a fault is proved
 	Undecided Finding = "unknown" // neither
 )
 
 // The kinds of Reasons.
 const (
-	AboutStock    = "stock"    // updates were lost, or the like: what a lock prevents
-	AboutReplies  = "replies"  // replies and orders contradict each other: a fault of the service whatever the strategy
+	AboutStock    = "stock"    // lost updates and other faults that a lock prevents
+	AboutReplies  = "replies"  // contradictions of replies and orders: a fault of the service, whatever the strategy
 	AboutEvidence = "evidence" // why the run cannot be decided
 )
 
-// A Reason says in plain words what was found.
+// A Reason describes one fact in plain words.
 type Reason struct {
 	About string     `json:"about"`
 	Text  words.Text `json:"text"`
@@ -70,14 +70,13 @@ type Collision struct {
 type Verdict struct {
 	Finding Finding  `json:"finding"`
 	Reasons []Reason `json:"reasons"` // none if it holds
-	// Limits say what could not be checked because a mapped target does not report it. The finding is right within
-	// them.
+	// Limits list what could not be checked because a mapped target does not report it. The finding does not cover
+	// that.
 	Limits []words.Text `json:"limits,omitempty"`
 
-	// Kept reports whether the strategy did what it promises, which may be nothing. It is false if that cannot be
-	// decided.
+	// Kept reports whether the strategy kept its promise, which may be empty. It is false if that cannot be decided.
 	Kept bool `json:"kept"`
-	// RaceSeen reports whether stock was lost, promised or not.
+	// RaceSeen reports whether an update was lost, whatever the promise.
 	RaceSeen bool `json:"race_seen"`
 	// Luck reports that nothing was lost, though no promise would have prevented it.
 	Luck     bool       `json:"luck"`
@@ -90,25 +89,25 @@ type Verdict struct {
 	Failed   int `json:"failed"`
 	Unknown  int `json:"unknown"` // without Recovered
 
-	Recovered  int `json:"recovered"`  // no usable reply, but the order is in the store
-	Phantoms   int `json:"phantoms"`   // accepted, but the order is not in the store
-	Denied     int `json:"denied"`     // busy, sold out or failed, but the order is in the store
+	Recovered  int `json:"recovered"`  // without a usable reply, but with an order in the store
+	Phantoms   int `json:"phantoms"`   // accepted, but without an order in the store
+	Denied     int `json:"denied"`     // busy, sold out or failed, but with an order in the store
 	Duplicates int `json:"duplicates"` // orders beyond the first of one request
 	Foreign    int `json:"foreign"`    // orders of requests that are not of this run
 	Misserved  int `json:"misserved"`  // orders of another quantity than was requested
 	Misquoted  int `json:"misquoted"`  // replies that contradict their order
 	Swapped    int `json:"swapped"`    // orders that carry the id of another request of the run
-	Misplaced  int `json:"misplaced"`  // replies that tell of a batch what another reply contradicts
+	Misplaced  int `json:"misplaced"`  // replies that contradict another reply about their batch
 	Undone     int `json:"undone"`     // orders of accepted requests that an earlier look saw, and the last did not
-	Missing    int `json:"missing"`    // requests whose records are missing: their numbers are not among the records
+	Missing    int `json:"missing"`    // requests without a record, found by gaps in the numbers
 
 	InitialUnits   int64 `json:"initial_units"`
 	AcceptedUnits  int64 `json:"accepted_units"`  // by replies and orders, each order once
 	RemainingUnits int64 `json:"remaining_units"` // 0 if not Known
 	Known          bool  `json:"remaining_known"`
 	OversoldUnits  int64 `json:"oversold_units"` // max(0, accepted - initial)
-	// LostUnits = accepted - (initial - remaining): units that were sold but not taken off the stock. It is negative if
-	// units were taken off but not sold.
+	// LostUnits = accepted - (initial - remaining): units sold but not deducted. It is negative if units were deducted
+	// but not sold.
 	LostUnits int64 `json:"lost_units"`
 
 	Collisions   int         `json:"collisions"` // pairs
@@ -123,31 +122,31 @@ type Verdict struct {
 	LongestOverlapMS float64 `json:"longest_overlap_ms"`
 	Linear           Linear  `json:"linear"`
 	Instances        int     `json:"instances"` // number of instances that sold
-	// no request was sent while another was under way: nothing could race
+	// no request was sent while another was in progress, so nothing could race
 	OneAtATime bool `json:"one_at_a_time"`
 
-	// LookedAt is when the final stock was read that the finding is about: what came later was not seen. Of several
-	// SKUs it is the earliest. Zero: it was not read. LookedMS is how long that was after the last reply.
+	// LookedAt is when the final stock was read, the earliest time for several SKUs; zero: it was not read. The finding
+	// does not cover later changes. LookedMS is the time from the last reply to LookedAt.
 	LookedAt time.Time `json:"looked_at,omitzero"`
 	LookedMS float64   `json:"looked_ms,omitempty"`
 
-	late bool // a later read of the store may remove what was found: the store may report late
+	late bool // a later read of the store may remove the fault, because the store may report late
 }
 
-// Evidence is everything that a run has left.
+// Evidence is all evidence of a run.
 type Evidence struct {
 	Records  []Record
 	Accounts []Account
 	Promise  Promise
-	// Shared reports whether others may sell from the same SKUs. Their orders are counted and are no fault. Without
-	// Shared, an order that no request of the run asked for leaves the run undecided: either somebody else sold, or the
-	// service booked what nobody ordered.
+	// Shared reports whether other clients may sell from the same SKUs. Then their orders are counted and are no fault.
+	// Otherwise an order without a request of the run makes the run undecided: another client may have sold, or the
+	// service may have booked an order that nobody placed.
 	Shared bool
-	// Missing is the number of requests that were sent and left no record.
+	// Missing is the number of requests that were sent and have no record.
 	Missing int
 }
 
-// Judge judges a run. It sorts, and never compares all with all: 100,000 records take a fraction of a second.
+// Judge judges a run. It sorts the records instead of comparing all pairs: 100,000 take a fraction of a second.
 // docs/verdict.md lists every check with its name, what it compares and what it cannot see.
 func Judge(e Evidence) Verdict {
 	v, ledgers := examine(e)
@@ -191,7 +190,7 @@ func (v *Verdict) lookedAt(e Evidence) {
 	}
 }
 
-// nothingSold says why there is nothing to judge. A redirect is not followed, so it sells nothing here.
+// nothingSold adds the reason why there is nothing to judge. A redirect is not followed, so it counts as no sale.
 func (v *Verdict) nothingSold(records []Record) {
 	var first *Record
 	n := 0
@@ -208,7 +207,7 @@ func (v *Verdict) nothingSold(records []Record) {
 	v.because(AboutEvidence, "redirected", "n", n, "status", first.Status, "to", first.Location)
 }
 
-// examine opens a ledger for each SKU, and does all checks but those of the order in time.
+// examine opens a ledger for each SKU, and does all checks except those of the order in time.
 func examine(e Evidence) (*Verdict, []*ledger) {
 	records, accounts := e.Records, e.Accounts
 	v := &Verdict{Known: true}
@@ -265,8 +264,8 @@ func (v *Verdict) has(about string) bool {
 	return slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.About == about })
 }
 
-// decide derives the finding from the reasons, and compares it with the promise. mapped means that the target promised
-// nothing and the promise is what is expected of it.
+// decide derives the finding from the reasons, and compares it with the promise. mapped means that the target made no
+// promise, so that p is only the expectation.
 func (v *Verdict) decide(p Promise, mapped bool) {
 	stock, replies, evidence := v.has(AboutStock), v.has(AboutReplies), v.has(AboutEvidence)
 	v.RaceSeen = stock
@@ -278,7 +277,7 @@ func (v *Verdict) decide(p Promise, mapped bool) {
 	default:
 		v.Finding = Holds
 	}
-	// The promise is about stock. True replies are a promise of the service, whatever the strategy.
+	// The strategy's promise is about stock. True replies are a promise of the service.
 	if replies {
 		v.Sentence = say("sentence.contradiction")
 		return
@@ -287,7 +286,7 @@ func (v *Verdict) decide(p Promise, mapped bool) {
 }
 
 func (v *Verdict) kept(p Promise, mapped bool) (bool, words.Text) {
-	open := v.Finding == Undecided // also where nothing is promised: a run in which every request failed shows nothing
+	open := v.Finding == Undecided // even without a promise: a run in which every request failed shows nothing
 	switch p.Scope {
 	case Nowhere:
 		switch {

@@ -2,8 +2,8 @@ package health
 
 import "example.com/stock/lock"
 
-// Absent returns a Backend that is not configured and stays down. reason is a code of lock.DownError, whose text says
-// what to set.
+// Absent returns a Backend that is not configured and stays down. reason is the code of a lock.DownError whose text
+// says what to set.
 func Absent(name, reason string) *Backend {
 	b := New(name, nil)
 	b.down = lock.NewDown(name, reason)

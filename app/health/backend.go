@@ -1,4 +1,4 @@
-// Package health watches the servers that the service depends on: up, or down and why.
+// Package health checks whether the servers that the service depends on are up, and if not, why.
 package health
 
 import (
@@ -13,9 +13,9 @@ import (
 	"example.com/stock/lock"
 )
 
-// A backend is checked every Interval and has Timeout to answer. A backend that was up is down after Failures slow
-// checks in a row: a server that hangs is noticed within 2.4 s, one that refuses at once within 0.4 s, and one slow
-// reply under load is no outage.
+// A backend is checked every Interval and has Timeout to answer. A backend goes down after Failures slow checks in a
+// row, or after one other error. So a hung server is noticed within 2.4 s and one that refuses within 0.4 s, but one
+// slow reply under load is no outage.
 const (
 	Interval = 400 * time.Millisecond
 	Timeout  = 800 * time.Millisecond
@@ -29,21 +29,21 @@ type Backend struct {
 
 	mu      sync.Mutex
 	down    error // nil: up
-	warning error // up, but not for everything; nil: for everything
-	failed  int   // checks in a row
+	warning error // what a server that is up cannot be used for; nil: nothing
+	failed  int   // failed checks in a row
 	latency time.Duration
 	up      context.Context // ends when the backend goes down, with the reason as cause
 	end     context.CancelCauseFunc
 }
 
-// An ImpairedError is returned by a check when the server is up, but cannot be used for everything. The backend is up
-// then. The text is safe to show.
+// An ImpairedError is a check's result for a server that is up but cannot be used for everything. Then the backend is
+// up. The text is safe to show.
 type ImpairedError struct{ Reason string }
 
 func (e *ImpairedError) Error() string { return e.Reason }
 
-// New returns a Backend that is down until check has passed once. If the error of check is a lock.DownError it is shown
-// as it is. Of other errors only a summary is shown, because they may contain addresses and passwords.
+// New returns a Backend that is down until check has passed once. If check returns a lock.DownError, it is shown. Other
+// errors are summarised, because they may contain addresses and passwords.
 func New(name string, check func(context.Context) error) *Backend {
 	b := &Backend{name: name, check: check, down: lock.NewDown(name, "not-asked-yet")}
 	b.up, b.end = context.WithCancelCause(context.Background())
@@ -61,8 +61,8 @@ func (b *Backend) Err() error {
 	return b.down
 }
 
-// Warning returns what the backend cannot be used for although it is up. It returns nil if it can be used for
-// everything, or is down.
+// Warning returns what the backend cannot be used for although it is up. It returns nil if the backend is down or can
+// be used for everything.
 func (b *Backend) Warning() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,15 +76,17 @@ func (b *Backend) Latency() time.Duration {
 	return b.latency
 }
 
-// Up returns a ctx that ends when the backend goes down, with Err as its cause. It has ended while the backend is down.
+// Up returns a context that is cancelled when the backend goes down, with Err as its cause. While the backend is down,
+// Up returns a cancelled one.
 func (b *Backend) Up() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.up
 }
 
-// Run checks until ctx ends. It calls first once, after the first check, and changed at every change: with nil for up,
-// and with an ImpairedError for up but not for everything. Reasons that differ only in numbers are not a change.
+// Run checks until ctx ends. It calls first after the first check, and changed at every change: down is nil for up, an
+// ImpairedError for up with a warning, and a lock.DownError for down. Reasons that differ only in numbers are no
+// change.
 func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
 	if b.check == nil {
 		first()
@@ -108,7 +110,7 @@ func (b *Backend) Run(ctx context.Context, first func(), changed func(name strin
 	}
 }
 
-// Probe checks once. It returns what the backend is now, as Run passes it to changed, and whether that is a change.
+// Probe checks once. It returns the state of the backend as Run passes it to changed, and whether that is a change.
 func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	asked := time.Now()
 	probe, cancel := context.WithTimeout(ctx, Timeout)
@@ -116,7 +118,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	late := probe.Err() != nil
 	cancel()
 	if ctx.Err() != nil {
-		return nil, false // the service stops; that says nothing about the backend
+		return nil, false // the service is stopping, so the check proves nothing
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,8 +138,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	}
 	b.failed++
 	_, told := errors.AsType[*lock.DownError](err)
-	// When the time is over the text of err does not count: a driver may report a bad connection, which it has closed
-	// itself.
+	// After the timeout err is ignored: a driver may report a bad connection that it has closed itself.
 	late = !told && (late || slow(err))
 	reason := b.reason(err, late)
 	if before == nil && b.failed < Failures && late {
@@ -148,7 +149,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	return reason, differ(before, reason)
 }
 
-// differ reports whether now is news to a caller that knows before. nil means that nothing is wrong.
+// differ reports whether two reasons differ by more than numbers. nil means that nothing is wrong.
 func differ(before, now error) bool {
 	if before == nil || now == nil {
 		return before != now
@@ -156,7 +157,7 @@ func differ(before, now error) bool {
 	return wording(before) != wording(now)
 }
 
-// wording returns the text of a reason without its numbers: a countdown that goes on is no change.
+// wording returns the text of a reason without its numbers, so that a countdown is no change.
 func wording(reason error) string {
 	return strings.Join(strings.FieldsFunc(reason.Error(), unicode.IsDigit), "")
 }
@@ -173,8 +174,8 @@ func (b *Backend) reason(err error, late bool) error {
 	}
 }
 
-// slow reports whether err says that an answer did not come in time. Some clients say so with the errors of package
-// context, others, such as go-redis, with those of the socket. All of them have Timeout.
+// slow reports whether err is a timeout. Some clients return the errors of package context, others, such as go-redis,
+// those of the socket; all of them have the method Timeout.
 func slow(err error) bool {
 	var late net.Error
 	return errors.As(err, &late) && late.Timeout()

@@ -2,10 +2,9 @@ package health
 
 import "context"
 
-// Heard changes check so that it fails as silent only if the server was silent to all clients of this process. A server
-// that answers others while it leaves a probe waiting is busy, or this process is, and that is no outage. answers
-// counts what the server has answered to others; only its changes matter. An error that comes before the time of the
-// check is over is returned as it is.
+// Heard returns a check that ignores a timeout of check if the server answered other clients of this process in the
+// meantime. Such a server, or this process, is busy, and that is no outage. answers returns the number of replies to
+// the other clients so far. Errors other than timeouts are returned as they are.
 func Heard(check func(context.Context) error, answers func() uint64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		before := answers()

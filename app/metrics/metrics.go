@@ -31,10 +31,10 @@ type Metrics struct {
 	impaired  *prometheus.GaugeVec
 }
 
-// seconds covers a Redis round trip on loopback up to the longest wait.
+// seconds covers the range from a Redis round trip on loopback to the longest wait.
 var seconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
-// New returns the series, with those of the Go runtime and the process.
+// New returns the series, including those of the Go runtime and the process.
 func New(version, instance string) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stock", Name: name, Help: help}, labels)
@@ -89,8 +89,8 @@ func (m *Metrics) Request(route, method string, status int, took time.Duration) 
 	m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// known returns method if HTTP defines it, and "other" if not. A client may send any word, and each would make series
-// that never go away.
+// known returns method if HTTP defines it, and "other" if not. A client may send any word, and each would create series
+// that stay for ever.
 func known(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -123,8 +123,8 @@ func (m *Metrics) Impaired(name string, warning error) {
 	m.impaired.WithLabelValues(name).Set(value)
 }
 
-// Queue adds the series of the queue in front of a store: how many operations are in the store, and how many wait. load
-// is called at every scrape.
+// Queue adds the series of the queue in front of a store: the operations in the store, and those that wait. load is
+// called at every scrape.
 func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	for state, pick := range map[string]func(in, waiting int) int{
 		"in":      func(in, _ int) int { return in },
@@ -138,7 +138,7 @@ func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	}
 }
 
-// Log adds the series of the lines that the log had no room for. dropped is called at every scrape.
+// Log adds the series of dropped log lines. dropped is called at every scrape.
 func (m *Metrics) Log(dropped func() uint64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "stock", Name: "log_dropped_total",
@@ -146,8 +146,8 @@ func (m *Metrics) Log(dropped func() uint64) {
 	}, func() float64 { return float64(dropped()) }))
 }
 
-// Lock returns the callbacks for lock.Observe that count the locks of strategy. Their series exist from the start, so
-// that a rate over them does, too.
+// Lock returns the callbacks for lock.Observe that count the locks of strategy. It creates their series at once,
+// because a rate needs a first value.
 func (m *Metrics) Lock(strategy string) lock.Events {
 	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
 	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)

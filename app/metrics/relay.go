@@ -6,15 +6,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Relay are the callbacks that count what a relay does.
+// Relay has the callbacks by which a relay is measured.
 type Relay struct {
 	Active            func(bool)
 	Delivered, Failed func()
 	Lag               func(undelivered uint64, oldest time.Duration, parked int)
 }
 
-// Relay adds the series of the relay, once, and returns what sets them. The gauges are 0 in an instance that is not the
-// one which relays, so that the sum over all instances is right.
+// Relay adds the series of the relay, and returns the callbacks that set them. Call it once. The gauges are 0 in
+// instances that do not hold the relay's lock, so that their sum over all instances is right.
 func (m *Metrics) Relay() Relay {
 	gauge := func(name, help string) prometheus.Gauge {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "stock", Subsystem: "relay", Name: name, Help: help})

@@ -91,14 +91,15 @@ func (h *demo) sell(c *gin.Context, f handler.Fields, strategy string, sku servi
 	handler.Replay(c, receipt.Replayed)
 	c.Writer.Header()["Content-Type"] = jsonContent
 	c.Status(http.StatusOK)
-	_, _ = c.Writer.Write(receiptReply(receipt).append(make([]byte, 0, 768))) // nobody is left to tell of an error
+	_, _ = c.Writer.Write(receiptReply(receipt).append(make([]byte, 0, 768))) // the client has gone if it fails
 }
 
-// jsonContent is shared by all replies: net/http does not change the values of a header.
+// jsonContent is shared by all replies, because net/http does not change header values.
 var jsonContent = []string{"application/json; charset=utf-8"}
 
-// deductionKey is the idempotency key of a deduction. Nobody says who he is here, so that all callers share their keys:
-// a client takes random ones. How long to wait, and what the lab adds, is not what is asked for.
+// deductionKey returns the idempotency key of a deduction. All clients share one space of keys, because requests name
+// no customer; so clients must choose random keys. The request that a key stands for excludes the wait and the lab's
+// fields.
 func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
 	key, err := handler.IdempotencyKey(c.Request.Header)
 	if err != nil {
@@ -138,7 +139,7 @@ func fill(f handler.Fields, req *service.Request) (err error) {
 	return fillPauses(f, req)
 }
 
-// fillPauses copies the fields into req that say where the lab makes the sale wait, and what is nested in it.
+// fillPauses copies the lab's pause points and nesting into req.
 func fillPauses(f handler.Fields, req *service.Request) (err error) {
 	if f.Has("pause") {
 		if req.Lab.Pause, err = service.ParsePoints(f["pause"]); err != nil {
@@ -184,8 +185,8 @@ type batchReply struct {
 	Size  int    `json:"size"`
 }
 
-// append writes the reply to the byte as encoding/json would, which takes five times as long (BenchmarkReply): a
-// twelfth of what a merged sale costs this process.
+// append writes exactly the bytes that encoding/json would. That takes five times as long (BenchmarkReply), a twelfth
+// of this process's time for a merged sale.
 func (r deductReply) append(b []byte) []byte {
 	word := func(name, value string) { b = appendText(append(b, name...), value) }
 	number := func(name string, value int64) { b = strconv.AppendInt(append(b, name...), value, 10) }
@@ -195,7 +196,7 @@ func (r deductReply) append(b []byte) []byte {
 			number(name, int64(value))
 		}
 	}
-	// Milliseconds have three digits behind the point, so that they are never written with an exponent.
+	// encoding/json uses an exponent only below 1e-6 and from 1e21, which Milliseconds never returns.
 	ms := func(name string, value float64) { b = strconv.AppendFloat(append(b, name...), value, 'f', -1, 64) }
 	at := func(name string, value time.Time) {
 		b = append(value.AppendFormat(append(append(b, name...), '"'), time.RFC3339Nano), '"')
@@ -235,7 +236,7 @@ func (r deductReply) append(b []byte) []byte {
 // appendText appends a JSON string.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
-		// What encoding/json escapes, and what it would have to look at as UTF-8.
+		// encoding/json escapes these characters, or decodes them as UTF-8.
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			quoted, _ := json.Marshal(text) // cannot fail
 			return append(b, quoted...)
@@ -247,7 +248,7 @@ func appendText(b []byte, text string) []byte {
 func receiptReply(r service.Receipt) deductReply {
 	tries := r.Tries
 	if tries == 1 {
-		tries = 0 // the usual number is left out
+		tries = 0 // one try is omitted from the reply
 	}
 	return deductReply{
 		OrderID: r.ID, SKU: r.SKU, Quantity: r.Quantity, Read: r.Read, Remaining: r.Remaining,

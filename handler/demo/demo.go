@@ -29,25 +29,25 @@ type Inventory interface {
 	Settle(ctx context.Context, store string, sku service.SKU, id string) (service.Settlement, error)
 }
 
-// A Ledger shows and sets the stock that orders are sold from, in one of the stores.
+// A Ledger replies to requests for the stock that orders are sold from, in one of the stores.
 type Ledger interface {
 	Store() string
 	GetStock(b *handler.Base, c *gin.Context, sku service.SKU, only service.Condition)
 	SetStock(b *handler.Base, c *gin.Context, sku service.SKU, quantity int64, only service.Condition)
 }
 
-// A Meter counts.
+// A Meter counts deductions.
 type Meter interface {
 	Deduction(strategy, outcome string) // outcome: accepted, or the type of the problem
 }
 
-// A Strategy holds what the routes and GET /v1/strategies need to know of one.
+// A Strategy holds what the routes and GET /v1/strategies need of one strategy.
 type Strategy struct {
 	Name, Endpoint, Summary string
 	Stores                  []Store // the default one first
 	Promise                 lock.Promise
 	Needs                   []handler.Backend // of the lock itself
-	// RoundTrips are those to acquire and release the lock, uncontended; 0: there is no server to ask.
+	// RoundTrips is the number to acquire and release the uncontended lock; 0: the lock needs no server.
 	RoundTrips int
 }
 
@@ -68,19 +68,19 @@ type Config struct {
 	Strategies []Strategy
 	DefaultSKU service.SKU
 	Store      string // default store, for replies
-	ReadyStore string // not ready while nothing can be sold from it; empty: from any
-	Lab        bool   // allow the lab's parameters to the admin
+	ReadyStore string // ready only while something can be sold from it; empty: any store
+	Lab        bool   // the admin may send the lab's parameters
 	Meter      Meter
-	Ledger     Ledger // nil: there are no orders of customers
-	// Fixed takes every choice from the client: it names the SKU, and neither store nor strategy. The ledger's part
-	// shows and sets the stock.
+	Ledger     Ledger // nil: no orders are sold
+	// Fixed: the client must name the SKU, and can choose neither store nor strategy. The ledger's part shows and sets
+	// the stock.
 	Fixed bool
 }
 
-// A Part is what a demonstration serves.
+// A Part has the routes of a demonstration.
 type Part struct {
 	config       Config
-	deductFields []string // of the endpoints of strategies
+	deductFields []string // allowed at the endpoints of strategies
 	began        time.Time
 }
 
@@ -111,7 +111,7 @@ func (p *Part) Public(b *handler.Base, e *gin.Engine) {
 		handler.Get(e, "/v1/stock/:sku", h.getStock)
 		e.PUT("/v1/stock/:sku", h.putStock)
 	}
-	if len(h.Strategies) > 0 { // the sales of strategies, of which each is one SKU's
+	if len(h.Strategies) > 0 { // sales of strategies, which are of one SKU each
 		handler.Get(e, "/v1/stock/:sku/orders", h.getOrders)
 		e.POST("/v1/stock/:sku/orders/:order_id/settle", h.settleOrder)
 		e.POST("/v1/stock/:sku/deduct", h.deductResource)
@@ -133,7 +133,7 @@ func (p *Part) Admin(b *handler.Base, e *gin.Engine) {
 	}
 }
 
-// choices returns those names of fields, or none where the client has no choice.
+// choices returns names, the fields by which a client chooses, or nil if c is Fixed.
 func (c *Config) choices(names ...string) []string {
 	if c.Fixed {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"example.com/stock/handler"
 )
 
-// Document adds a path for every strategy of the catalogue, and takes out what the client cannot choose.
+// Document adds a path for every strategy of the catalogue, and removes the parameters that the client cannot choose.
 func (p *Part) Document(document map[string]any) {
 	paths := handler.Object(document["paths"])
 	for _, s := range p.config.Strategies {

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/service"
 )
 
-// Locks shows the holder of a lock and its waiters, and takes a lock away.
+// Locks shows the holder of a lock and its waiters, and evicts the holder.
 type Locks interface {
 	Lock(ctx context.Context, strategy, key string) (service.Locked, error)
 	Evict(ctx context.Context, strategy, key string) (service.Eviction, error)
@@ -38,13 +38,13 @@ type stateReply struct {
 	Waiters []contenderReply `json:"waiters"`
 }
 
-// A contenderReply is a holder or a waiter. What is not known is left out.
+// A contenderReply is a holder or a waiter. Unknown members are omitted.
 type contenderReply struct {
 	Who         string     `json:"who"`
 	Instance    string     `json:"instance,omitempty"`
 	RequestID   string     `json:"request_id,omitempty"`
 	Since       *time.Time `json:"since,omitempty"`
-	SinceMS     *float64   `json:"since_ms,omitempty"` // before now
+	SinceMS     *float64   `json:"since_ms,omitempty"` // how long ago
 	RemainingMS *float64   `json:"remaining_ms,omitempty"`
 	Fence       lock.Fence `json:"fence,omitempty"`
 }
@@ -54,7 +54,7 @@ type evictionReply struct {
 	Key      string            `json:"key"`
 	Fence    lock.Fence        `json:"fence"`
 	Evicted  *contenderReply   `json:"evicted"`
-	Stores   map[string]string `json:"stores"` // raised, or the type of the problem
+	Stores   map[string]string `json:"stores"` // "raised", or the type of the problem
 }
 
 func (h *demo) getLock(c *gin.Context) {
@@ -114,7 +114,7 @@ func (h *demo) deleteLock(c *gin.Context) {
 	c.JSON(http.StatusOK, reply)
 }
 
-// lockAsked returns the lock that a request is about.
+// lockAsked returns the strategy and the key in the path of a request.
 func (h *demo) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
 	if _, err := handler.Decode(c); err != nil {
 		h.Fail(c, err)
@@ -123,7 +123,7 @@ func (h *demo) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
 	return c.Param("strategy"), c.Param("key"), true
 }
 
-// longestWho is how many bytes are shown of a holder's name, which anybody may have written.
+// longestWho bounds the shown part of a holder's name, in bytes: any client of the lock server may have written it.
 const longestWho = 200
 
 func contenderOf(k lock.Contender) *contenderReply {

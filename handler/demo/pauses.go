@@ -10,13 +10,13 @@ import (
 	"example.com/stock/service"
 )
 
-// Pauses lists the sales that wait at a pause point of the lab, and lets them go on.
+// Pauses lists the sales that wait at a pause point of the lab, and resumes them.
 type Pauses interface {
 	List() []service.Pause
 	Release(requestID string) (service.Pause, error)
 }
 
-// Holds makes sales that are under way, or all, wait at pause points.
+// Holds sets the pause points of one sale in progress, or of all sales.
 type Holds interface {
 	Hold(requestID string, points service.Points) error
 	HoldAll(points service.Points)
@@ -29,7 +29,7 @@ type pauseReply struct {
 	SKU       service.SKU `json:"sku"`
 	Point     string      `json:"point"`
 	Since     time.Time   `json:"since"`
-	SinceMS   float64     `json:"since_ms"` // before now
+	SinceMS   float64     `json:"since_ms"` // how long ago
 }
 
 // getPauses lists the sales that wait at this instance, oldest first.
@@ -44,7 +44,7 @@ func (h *demo) getPauses(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"pauses": list})
 }
 
-// deletePause lets one sale go on, and answers where it was.
+// deletePause resumes one sale, and replies with its pause point.
 func (h *demo) deletePause(c *gin.Context) {
 	if !h.Admin(c) || !h.NoFields(c) {
 		return
@@ -57,7 +57,7 @@ func (h *demo) deletePause(c *gin.Context) {
 	c.JSON(http.StatusOK, pauseOf(p))
 }
 
-// putPause makes one sale that is under way wait at further points.
+// putPause adds pause points to one sale in progress.
 func (h *demo) putPause(c *gin.Context) {
 	points, ok := h.points(c, false)
 	if !ok {
@@ -70,7 +70,7 @@ func (h *demo) putPause(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
 }
 
-// putPauses says where every sale is to wait from now on. Nowhere is an empty list: who waits then goes on.
+// putPauses sets the pause points of all sales. An empty list resumes those that wait.
 func (h *demo) putPauses(c *gin.Context) {
 	points, ok := h.points(c, true)
 	if !ok {
@@ -80,14 +80,14 @@ func (h *demo) putPauses(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
 }
 
-// deletePauses lets all sales that wait go on, each to its next point.
+// deletePauses resumes all sales that wait, each to its next pause point.
 func (h *demo) deletePauses(c *gin.Context) {
 	if h.Admin(c) && h.NoFields(c) {
 		c.JSON(http.StatusOK, gin.H{"released": h.Holds.Step()})
 	}
 }
 
-// points reads the field pause, and answers the request if it cannot.
+// points reads the field pause, and replies with a problem if it is invalid.
 func (h *demo) points(c *gin.Context, none bool) (points service.Points, ok bool) {
 	if !h.Admin(c) {
 		return 0, false

@@ -14,21 +14,21 @@ import (
 	"example.com/stock/service"
 )
 
-// Steps are what the sales of this instance did lately; see [service.Steps].
+// Steps are the latest steps of sales of this instance; see [service.Steps].
 type Steps interface {
 	After(number uint64) (steps []service.Step, dropped uint64, more <-chan struct{})
 	Last() uint64
 }
 
-// A stream of steps shows that it lives each stepsAlive, and looks each stepsLook whether the instance stops.
+// A stream sends a comment every stepsAlive, and checks every stepsLook whether the instance stops.
 const (
 	stepsAlive = 15 * time.Second
 	stepsLook  = 250 * time.Millisecond
 )
 
 type stepsMessage struct {
-	Boot    int64       `json:"boot"`    // numbers of another boot are of another process: Unix time in µs
-	Dropped uint64      `json:"dropped"` // steps that were forgotten before these
+	Boot    int64       `json:"boot"`    // start of the process that counts the numbers: Unix time in µs
+	Dropped uint64      `json:"dropped"` // number of steps discarded before these
 	Steps   []stepReply `json:"steps"`
 }
 
@@ -45,15 +45,15 @@ type stepReply struct {
 	Version   uint64           `json:"version,omitempty"`
 	Epoch     uint64           `json:"epoch,omitempty"`
 	Segment   int              `json:"segment,omitempty"`
-	Fence     string           `json:"fence,omitempty"` // it has more digits than a number of JavaScript
+	Fence     string           `json:"fence,omitempty"` // a string, because it exceeds JavaScript's integers
 	Point     string           `json:"point,omitempty"`
-	Outcome   string           `json:"outcome,omitempty"` // of ended: accepted, or the name of the problem
+	Outcome   string           `json:"outcome,omitempty"` // of step "ended": accepted, or the name of the problem
 	Replayed  bool             `json:"replayed,omitempty"`
 }
 
-// getSteps streams the steps of sales as server-sent events, from "after" on or from now on, until the client leaves or
-// the instance stops. A message has all that came since the one before. A reader that is too slow misses steps, and is
-// told how many.
+// getSteps streams the steps of sales as server-sent events, after number "after" or from now, until the client leaves
+// or the instance stops. Each message has all steps since the previous one. A slow reader misses steps; Dropped counts
+// them.
 func (h *demo) getSteps(c *gin.Context) {
 	if !h.Admin(c) {
 		return
@@ -79,7 +79,7 @@ func (h *demo) getSteps(c *gin.Context) {
 }
 
 func (h *demo) streamSteps(c *gin.Context, after uint64) {
-	// Not through gin's writer, whose Flush wants the next one to be a Flusher.
+	// This bypasses gin's writer, whose Flush panics if the writer that it wraps is no Flusher.
 	var writer http.ResponseWriter = c.Writer
 	if w, ok := writer.(interface{ Unwrap() http.ResponseWriter }); ok {
 		writer = w.Unwrap()

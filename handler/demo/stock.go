@@ -29,7 +29,7 @@ type orderReply struct {
 	CreatedAt time.Time   `json:"created_at"`
 }
 
-// decodeStock decodes what the requests about one SKU have in common.
+// decodeStock decodes the SKU, the store and the allowed fields of a request.
 func (h *demo) decodeStock(
 	c *gin.Context, allowed ...string,
 ) (f handler.Fields, sku service.SKU, store string, ok bool) {
@@ -70,7 +70,7 @@ func (h *demo) getStock(c *gin.Context) {
 	h.replyStock(c, store, stock, err)
 }
 
-// putStock sets the stock, whatever it is. If-Match and If-None-Match say what it must be to be set.
+// putStock sets the stock if If-Match and If-None-Match hold, and in any case without them.
 func (h *demo) putStock(c *gin.Context) {
 	if !h.Admin(c) {
 		return
@@ -137,7 +137,7 @@ func orderOf(o service.Order) orderReply {
 	}
 }
 
-// A settlementReply never changes, so Final is always true. It is there for readers without the documentation.
+// A settlementReply never changes, so Final is always true; it tells readers who lack the documentation.
 type settlementReply struct {
 	OrderID string      `json:"order_id"`
 	SKU     service.SKU `json:"sku"`
@@ -147,7 +147,7 @@ type settlementReply struct {
 	Order   *orderReply `json:"order,omitempty"` // if written
 }
 
-// settleOrder needs no admin token: only its client and the admin know the order's id.
+// settleOrder needs no admin token: only the client of the order and the admin know its id.
 func (h *demo) settleOrder(c *gin.Context) {
 	_, sku, store, ok := h.decodeStock(c)
 	if !ok {
@@ -169,7 +169,7 @@ func (h *demo) settleOrder(c *gin.Context) {
 
 func setETag(c *gin.Context, s service.Stock) { handler.SetETag(c, s.Tag()) }
 
-// isLedger reports whether a stock is sold by the ledger. In a demonstration some are sold by strategies.
+// isLedger reports whether a stock is sold by the ledger and not by strategies.
 func (h *demo) isLedger(store, guard string) bool {
 	return h.Ledger != nil && guard == order.Guard && cmp.Or(store, h.Store) == h.Ledger.Store()
 }

@@ -16,12 +16,12 @@ type strategyReply struct {
 	Stores       []string `json:"stores"`
 	DefaultStore string   `json:"default_store"`
 	Blocking     bool     `json:"blocking"`
-	Available    bool     `json:"available"` // the lock's servers are up, and at least one store
+	Available    bool     `json:"available"` // the lock's servers and at least one store are up
 	Reason       string   `json:"reason,omitempty"`
-	// DownStores maps those of Stores that cannot be used now to the reason.
+	// DownStores maps each of Stores that cannot be used now to the reason.
 	DownStores map[string]string `json:"down_stores,omitempty"`
 	Promise    promiseReply      `json:"promise"`
-	// RoundTrips is their number to acquire and release the lock, uncontended; 0: there is no server to ask.
+	// RoundTrips is the number to acquire and release the uncontended lock; 0: the lock needs no server.
 	RoundTrips int `json:"round_trips"`
 }
 
@@ -37,7 +37,7 @@ type promiseReply struct {
 	FreedAfterCrash *float64 `json:"freed_after_crash_seconds"`
 }
 
-// strategies lists the catalogue, weakest first, and says what cannot be used now and why.
+// strategies lists the catalogue, weakest first, with the reason for each strategy that cannot be used now.
 func (h *demo) strategies(c *gin.Context) {
 	if !h.NoFields(c) {
 		return
@@ -98,9 +98,8 @@ func (s Strategy) errOn(store Store) error {
 	return store.Backend.Err()
 }
 
-// Sells returns, for each store of a demonstration, what can be sold from it now, and why the instance is not ready, or
-// "". It is ready if a strategy can sell from the store that a request gets which names none. If no strategy uses that
-// store, or it is not configured, any store will do.
+// Sells returns what can be sold from each store now, and why the instance is not ready, or "". It is ready if a
+// strategy can sell from ReadyStore. If ReadyStore is empty or no strategy uses it, any store will do.
 func (p *Part) Sells() (stores map[string]handler.StoreReply, why string) {
 	stores = make(map[string]handler.StoreReply)
 	any := false

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A purchase is what the requests of customers have in common.
+// A purchase holds the common fields of customers' requests.
 type purchase struct {
 	handler.Fields
 	customer string
@@ -21,8 +21,8 @@ type purchase struct {
 	lines    []order.Line
 }
 
-// decodePurchase reads a request of a customer, who must be named: in the body, or in the query. With cart, it has
-// lines. It answers what is wrong.
+// decodePurchase reads a request of a customer, whom the body or the query must name. With cart, it reads lines too. It
+// replies with a problem if the request is invalid.
 func (h *shop) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p purchase, ok bool) {
 	var inside handler.Nested
 	given := false
@@ -54,8 +54,8 @@ func (h *shop) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p p
 	return p, true
 }
 
-// change lets a customer change what is there, and answers with what it is now. do reports whether the answer is
-// that of an earlier request with the same key.
+// change lets a customer change an order or a reservation, and replies with its new state. do reports whether its
+// result repeats that of an earlier request with the same key.
 func (h *shop) change(
 	c *gin.Context, do func(p purchase) (now any, replayed bool, err error), allowed ...string,
 ) {
@@ -72,7 +72,8 @@ func (h *shop) change(
 	c.JSON(http.StatusOK, now)
 }
 
-// readLines reads the lines of a cart: [{"sku": "book", "quantity": 2}]. The field of an error says which line.
+// readLines reads the lines of a cart: [{"sku": "book", "quantity": 2}]. The field of an error includes the index of
+// the line.
 func readLines(d *json.Decoder) (lines []order.Line, err error) {
 	bad := service.Invalid("lines", "lines", "example", `[{"sku": "book", "quantity": 2}]`)
 	if t, err := d.Token(); err != nil {

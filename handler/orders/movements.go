@@ -11,7 +11,7 @@ import (
 	"example.com/stock/service/order"
 )
 
-// change reads what a change of a SKU may carry in its header.
+// change reads the idempotency key and the condition of a request that changes a SKU.
 func change(c *gin.Context) (key string, only service.Condition, err error) {
 	if key, err = handler.IdempotencyKey(c.Request.Header); err == nil {
 		only, err = handler.Condition(c.Request.Header)
@@ -53,7 +53,7 @@ func (h *shop) adjustStock(c *gin.Context) {
 	c.JSON(http.StatusOK, entry)
 }
 
-// getMovements shows the ledger of a SKU. Who bought, and why somebody took units off, is for the admin alone.
+// getMovements shows the movements of a SKU. Only the admin sees customers, references and reasons.
 func (h *shop) getMovements(c *gin.Context) {
 	all := c.GetHeader("Authorization") != ""
 	if all && !h.Admin(c) {
@@ -114,7 +114,7 @@ func (h *shop) putPolicy(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"sku": sku, "per_customer": most})
 }
 
-// getLedger shows the stock of a SKU as the ledger has it.
+// getLedger replies with the stock of a SKU in the ledger.
 func (h *shop) getLedger(c *gin.Context, sku service.SKU, only service.Condition) {
 	level, err := h.Orders.Level(c.Request.Context(), sku)
 	if err == nil && !(service.Condition{Match: only.Match}).Holds(level.Tag()) {
@@ -131,7 +131,7 @@ func (h *shop) getLedger(c *gin.Context, sku service.SKU, only service.Condition
 	}
 }
 
-// ledgerReply shows a level in the words of the stock of a strategy, and in its own.
+// ledgerReply replies with counts, both in the members of a strategy's stock and as a Law.
 func (h *shop) ledgerReply(c *gin.Context, counts order.Counts) {
 	if tag := counts.Tag(); tag != "" {
 		handler.SetETag(c, tag)
@@ -143,7 +143,7 @@ func (h *shop) ledgerReply(c *gin.Context, counts order.Counts) {
 	})
 }
 
-// setLedger sets the stock of a SKU of the ledger: the movement is the difference.
+// setLedger sets the available stock of a SKU in the ledger by a movement of the difference.
 func (h *shop) setLedger(c *gin.Context, sku service.SKU, quantity int64, only service.Condition) {
 	key, err := handler.IdempotencyKey(c.Request.Header)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 type Config struct {
 	Orders *order.Service
 	Store  string // where they are kept, for replies
-	// SharesStock is set where strategies sell, too: their part shows and sets the stock.
+	// SharesStock is true if strategies also sell. Then their part shows and sets the stock.
 	SharesStock bool
 }
 
-// A Part is what a shop serves: carts, reservations, and the movements of stock.
+// A Part has the routes of a shop: carts, reservations, and the movements of stock.
 type Part struct{ config Config }
 
 // New returns the part.
@@ -58,7 +58,7 @@ func (p *Part) Public(b *handler.Base, e *gin.Engine) {
 // Admin adds nothing: operators have the metrics.
 func (*Part) Admin(*handler.Base, *gin.Engine) {}
 
-// Document takes out the store of the stock, which the client cannot choose.
+// Document removes the parameter store of the stock, which the client cannot choose.
 func (p *Part) Document(document map[string]any) {
 	if p.config.SharesStock {
 		return
@@ -70,7 +70,7 @@ func (p *Part) Document(document map[string]any) {
 	})
 }
 
-// Sells returns why nothing can be sold here, or "".
+// Sells returns why no orders can be sold, or "".
 func (p *Part) Sells() (map[string]handler.StoreReply, string) {
 	if p.config.Orders.Err() != nil {
 		return nil, "orders cannot be sold"

@@ -20,7 +20,7 @@ func (h *shop) getStock(c *gin.Context) {
 	h.getLedger(c, sku, only)
 }
 
-// putStock sets the stock, whatever it is. If-Match and If-None-Match say what it must be to be set.
+// putStock sets the stock if If-Match and If-None-Match hold, and in any case without them.
 func (h *shop) putStock(c *gin.Context) {
 	if !h.Admin(c) {
 		return
@@ -40,12 +40,12 @@ func (h *shop) putStock(c *gin.Context) {
 // Store returns the store of the ledger.
 func (p *Part) Store() string { return p.config.Store }
 
-// GetStock answers with the stock of a SKU of the ledger, for a part that shows others, too.
+// GetStock replies with the stock of a SKU in the ledger, for a part that also shows other stock.
 func (p *Part) GetStock(b *handler.Base, c *gin.Context, sku service.SKU, only service.Condition) {
 	(&shop{b, p.config}).getLedger(c, sku, only)
 }
 
-// SetStock sets the stock of a SKU of the ledger, for a part that sets others, too.
+// SetStock sets the stock of a SKU in the ledger, for a part that also sets other stock.
 func (p *Part) SetStock(b *handler.Base, c *gin.Context, sku service.SKU, quantity int64, only service.Condition) {
 	(&shop{b, p.config}).setLedger(c, sku, quantity, only)
 }

@@ -6,8 +6,8 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// Said returns the title or the detail of a problem in both languages, of which a client's records have the English.
-// name is the last part of the problem's type. A text that is none of that problem is the same in both.
+// Said returns the title or the detail of a problem in both languages, from the English text in a client's records.
+// name is the last part of the problem's type. A text that this problem does not have is returned as both.
 func Said(name, english string) words.Text {
 	texts, err := book.Texts()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package text holds what problems say, in both languages: for the service, which answers with them, and for its
-// clients, whose records have them in English.
+// Package text holds the texts of problems in both languages, for the service and for clients that translate their
+// records.
 package text
 
 import (

@@ -80,9 +80,9 @@ type child struct {
 	reaped bool
 }
 
-// own starts the child, waits for its end and closes exit. It keeps its thread for all that time: Linux sends the
-// parent-death signal when the *thread* that forked ends, and the runtime ends threads whenever it likes. So a signal
-// that was set from another goroutine could kill a healthy child. The price is one sleeping thread per child.
+// own starts the child, waits for its end and closes exit. It locks its thread for all that time: Linux sends the
+// parent-death signal when the *thread* that forked ends, and the runtime may end any other thread, which would kill a
+// healthy child. The price is one sleeping thread per child.
 func (c *child) own(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -96,10 +96,10 @@ func (c *child) own(started chan<- error) {
 	close(c.exit)
 }
 
-// awaitGroup waits until the rest of the killed group is gone. This process cannot wait(2) for it: nginx's workers
-// keep the port open for some milliseconds after their master. Signal 0 only asks whether the group exists, so it
-// does no harm if the number belongs to another group by now. The bound is for a container whose first process never
-// reaps: there, a zombie counts as alive, but it holds no resources.
+// awaitGroup waits until the rest of the killed group is gone, because nginx's workers keep the port open for some
+// milliseconds after their master. This process cannot wait(2) for them. Signal 0 only tests whether the group exists,
+// so it is harmless if the number now belongs to another group. The wait is bounded, because in a container whose first
+// process never reaps, a zombie counts as alive.
 func (c *child) awaitGroup() {
 	for deadline := time.Now().Add(groupBound); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if syscall.Kill(-c.pid(), 0) != nil {
@@ -141,7 +141,7 @@ func (c *child) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// A MissingError says that a program is not installed, and how to install it.
+// A MissingError reports that a program is not installed, and how to install it.
 type MissingError struct {
 	Program string // what was looked for
 	Install string // the shell command that installs it
@@ -173,14 +173,14 @@ func isProgram(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// How much of a log is quoted: enough for the head of a Java stack trace, and for the three lines of mariadbd that say
-// what is wrong.
+// How much of a log is quoted: enough for the head of a Java stack trace, and for mariadbd's three lines about an
+// error.
 const (
 	tailLines = 15
 	tailBytes = 4 << 10
 )
 
-// size returns the length of a log now. The error of a start quotes only what comes after it.
+// size returns the current length of a log. The error of a start quotes only later lines.
 func size(log string) int64 {
 	info, err := os.Stat(log)
 	if err != nil {

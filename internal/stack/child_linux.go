@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processGroup gives the child a process group of its own, and a parent-death signal: the kernel sends onDeath to the
-// child when this process dies without having stopped it. That is no guarantee. Only the leader gets the signal, so it
-// must be SIGTERM for a leader that has to end its workers. And it is lost when the child changes its user.
+// processGroup gives the child its own process group and a parent-death signal: the kernel sends onDeath to the child
+// when this process dies without having stopped it. Only the leader gets the signal, so it must be SIGTERM for a leader
+// that has to end its workers. The signal is lost when the child changes its user.
 func processGroup(onDeath syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: onDeath}
 }

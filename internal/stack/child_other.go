@@ -8,8 +8,8 @@ import "syscall"
 // killed parent.
 func processGroup(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// reap waits for the end, and kills what the leader left behind. There is no waitid here that leaves a zombie, so the
-// group's number is free for a moment before the kill. On Linux it is not.
+// reap waits for the end, and kills what the leader left behind. Unlike on Linux, no waitid leaves a zombie here, so
+// the group's number is free for a moment before the kill.
 func (c *child) reap() {
 	_ = c.cmd.Wait()
 	c.mu.Lock()
@@ -18,5 +18,5 @@ func (c *child) reap() {
 	c.reaped = true
 }
 
-// awaitStop does nothing. Here Pause returns when the signal is sent, which is a moment before it takes effect.
+// awaitStop does nothing. Here Pause returns a moment before the signal takes effect.
 func (c *child) awaitStop() {}

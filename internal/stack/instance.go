@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// aliveBound is how long to wait for an instance that is alive to become ready. After that, alive is enough: a backend
-// that is missing on purpose must not keep the others from being shown.
+// aliveBound is how long to wait for a live instance to become ready. After that, alive is enough, because a backend
+// that is missing on purpose must not block the use of the others.
 const aliveBound = 5 * time.Second
 
-// askedBound is how long to wait for an instance that has not had the first answer of a backend, and so cannot tell
-// whether it is missing. On a busy computer the migration of an empty MySQL takes longer than aliveBound.
+// askedBound is how long to wait for an instance whose first check of a backend has not ended. On a busy computer the
+// migration of an empty MySQL takes longer than aliveBound.
 const askedBound = startBound / 2
 
-// notAsked is what an instance says of a backend until then (see health.New).
+// notAsked is the reason that an instance reports until then (see health.New).
 const notAsked = "not asked yet"
 
 // app is the first part of the name of an instance.
@@ -32,8 +32,8 @@ const app = "app"
 
 // Serve starts n instances of `stock serve` in parallel. Their environment has the addresses of the stack's backends,
 // then Options.Env, then env. They listen on ports 8088, 8089 and 8090, and for operators on 9090, 9091 and 9092, if
-// these are free. Serve returns when each instance is ready, or has been alive for 5 s: the event then says what it
-// lacks. On error it leaves none of the n running.
+// these are free. Serve returns when each instance is ready, or has been alive for 5 s; then the event has the reason
+// why it is not ready. On error it leaves none of the n running.
 func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, error) {
 	program := s.options.Binary
 	if program == "" {
@@ -88,7 +88,7 @@ func (s *Stack) instance(program string, env []string, adminPorts []int) builder
 			return nil, err
 		}
 		cmd := command{path: program, args: []string{"serve"}, dir: dir, log: filepath.Join(s.Dir, name+".log")}
-		// The instance's own come last, so that neither Options.Env nor env can make two instances collide.
+		// These come last, so that neither Options.Env nor env can make two instances collide.
 		cmd.env = append(slices.Clip(env),
 			"STOCK_ADDR="+local(port), "STOCK_ADMIN_ADDR="+local(admin), "STOCK_INSTANCE="+name)
 		server := &Server{
@@ -100,8 +100,8 @@ func (s *Stack) instance(program string, env []string, adminPorts []int) builder
 	}
 }
 
-// instanceReady wants 200 from /readyz, with every given backend up. From aliveBound after the launch on, 200 from
-// /livez is enough, or from askedBound on if a backend has not answered yet.
+// instanceReady requires 200 from /readyz, with every given backend up. From aliveBound after the launch, 200 from
+// /livez suffices; from askedBound, if the first check of a backend has not ended.
 func (s *Server) instanceReady(ctx context.Context, name string, given []Kind) error {
 	body, err := get(ctx, s.URL+"/readyz", name)
 	if err == nil {
@@ -125,7 +125,7 @@ func (s *Server) instanceReady(ctx context.Context, name string, given []Kind) e
 	return nil
 }
 
-// backendsUp reads a reply of /readyz. An instance is ready as soon as it can sell in any way, but a run wants all
+// backendsUp checks a reply of /readyz. An instance is ready as soon as it can sell in any way, but a run needs all
 // backends.
 func backendsUp(body []byte, given []Kind) error {
 	var reply struct {

@@ -97,8 +97,8 @@ func keptTables(program string) string {
 	return filepath.Join(cache, "stock", build)
 }
 
-// keepTables copies data to the folder kept, which appears whole or not at all. Without a copy the next call of
-// initialise takes longer, and nothing else is wrong, so errors are not reported.
+// keepTables copies data to the folder kept, atomically. It ignores errors, because without a copy the next call of
+// initialise only takes longer.
 func keepTables(kept, data string) {
 	if os.MkdirAll(filepath.Dir(kept), 0o700) != nil {
 		return
@@ -113,8 +113,8 @@ func keepTables(kept, data string) {
 	}
 }
 
-// mariadbReady asks which data folder is served, to tell ours from another server on the port, and makes the database
-// if there is none.
+// mariadbReady asks for the served data folder, to tell our server from another one on the port, and creates the
+// database if it is missing.
 func mariadbReady(ctx context.Context, addr, dir string) error {
 	config := mysql.NewConfig()
 	config.User, config.Net, config.Addr, config.Logger = "root", "tcp", addr, &mysql.NopLogger{}

@@ -37,7 +37,7 @@ type mini struct {
 
 func startMini(addr string) (run, error) {
 	m := &mini{server: miniredis.NewMiniRedis(), exit: make(chan struct{})}
-	// By default its TTLs elapse only when a test moves the clock: a lease would never run out.
+	// By default TTLs elapse only when a test moves the clock, so a lease would never run out.
 	m.server.ClockTTL(true)
 	if err := m.server.StartAddr(addr); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (m *mini) pid() int                { return 0 }
 func (m *mini) exited() <-chan struct{} { return m.exit }
 func (m *mini) outcome() string         { return "closed" }
 
-// signal does what a process would do. While paused, it holds the mutex that every command takes: connections stay
+// signal does what a process would do. A paused stand-in holds the mutex that every command needs: connections stay
 // open, nothing answers, and time goes on.
 func (m *mini) signal(sig syscall.Signal) error {
 	m.mu.Lock()

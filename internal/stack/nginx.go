@@ -69,8 +69,8 @@ func buildNginx(ctx context.Context, log, dir string, port int, upstreams []stri
 	}, nil
 }
 
-// sameUser keeps nginx, if root started it, from running its workers as nobody: they connect to a socket in the stack's
-// folder, which is for its owner only. They can be reached from this computer only.
+// sameUser makes an nginx that root started run its workers as root and not as nobody, because they connect to a socket
+// in the stack's folder, which only its owner can open. They listen on this computer only.
 func sameUser() string {
 	if os.Geteuid() != 0 {
 		return ""
@@ -86,7 +86,8 @@ func sameUser() string {
 	return " user " + owner.Username + " " + group.Name + ";"
 }
 
-// nginxReady wants the pid file, which nginx writes only once the port is ours, and an answer that needs no instance.
+// nginxReady requires the pid file, which nginx writes only after it has bound the port, and a reply that needs no
+// instance.
 func nginxReady(ctx context.Context, port int, pidFile string, pid int) error {
 	text, err := os.ReadFile(pidFile)
 	if err != nil {

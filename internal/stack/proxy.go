@@ -29,9 +29,9 @@ const (
 )
 
 // goProxy prepares the stand-in for nginx. It keeps the rules that matter to a sale: requests go to the instances in
-// turn, and a request goes on to the next instance only if it could not be sent, never once an instance may have seen
-// it. (nginx sends a GET on even then; the stand-in may ask the same instance once more if a kept connection turns
-// out to be closed.) It hides from the public what nginx hides.
+// turn, and a request goes to the next instance only if it could not be sent, never if an instance may have received
+// it. (nginx then forwards a GET all the same; the stand-in may ask the same instance again if a kept connection is
+// closed.) It hides the same paths as nginx.
 func goProxy(why string, port int, upstreams []string) *Server {
 	return &Server{
 		URL: "http://" + local(port), tier: front,
@@ -69,7 +69,7 @@ func startProxy(addr string, upstreams []string) (run, error) {
 		IdleConnTimeout:       500 * time.Millisecond, // the instances must not close first: see nginx.conf
 		ResponseHeaderTimeout: proxyReply,
 	}}
-	silent := log.New(io.Discard, "", 0) // every failure is answered, and the client records the answer
+	silent := log.New(io.Discard, "", 0) // every failure is in a reply, which the client records
 	reverse := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "instances"
@@ -119,7 +119,7 @@ func (p *proxy) count(next http.Handler) http.Handler {
 		p.mu.Lock()
 		if p.closed {
 			p.mu.Unlock()
-			panic(http.ErrAbortHandler) // net/http's way to drop a connection without an answer
+			panic(http.ErrAbortHandler) // net/http's way to drop a connection without a reply
 		}
 		p.serving.Add(1)
 		p.mu.Unlock()
@@ -128,8 +128,7 @@ func (p *proxy) count(next http.Handler) http.Handler {
 	})
 }
 
-// dotted matches paths with "." or ".." in them: servers that resolve them and servers that do not disagree about what
-// they mean.
+// dotted matches paths with the elements "." or "..", which not all servers resolve.
 var dotted = regexp.MustCompile(`(?i)(/|%2f)(\.|%2e){1,2}(/|%2f|$)`)
 
 // forOperators matches the paths that only the instances themselves answer.
@@ -180,7 +179,7 @@ func (t *roundRobin) RoundTrip(req *http.Request) (*http.Response, error) {
 		try.URL.Host = t.upstreams[(first+i)%uint64(len(t.upstreams))]
 		try.Body, _ = req.GetBody() // named has set it, and it never fails
 		if req.ContentLength == 0 {
-			try.Body = http.NoBody // the transport cannot know that another body is empty, and would send it in chunks
+			try.Body = http.NoBody // the transport would send another empty body in chunks
 		}
 		try.GetBody = nil
 		hideKey(try.Header)
@@ -196,9 +195,8 @@ func (t *roundRobin) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, &unreachableError{failed}
 }
 
-// hideKey keeps the transport from repeating a POST of its own accord. It repeats a request with an Idempotency-Key
-// even after the instance may have seen it, but it finds that header only under its canonical name. Instances read
-// header names in any case.
+// hideKey keeps the transport from retrying a POST. The transport retries a request with an Idempotency-Key even if the
+// instance may have received it, but recognises the header only by its canonical name. Instances accept any case.
 func hideKey(h http.Header) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[name]; ok {
@@ -213,13 +211,13 @@ func unsent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// An unreachableError says that no instance received any part of the request.
+// An unreachableError reports that no instance received any part of the request.
 type unreachableError struct{ cause error }
 
 func (e *unreachableError) Error() string { return fmt.Sprintf("no instance reached: %v", e.cause) }
 func (e *unreachableError) Unwrap() error { return e.cause }
 
-// badGateway answers for an instance that did not answer, in the words of the shipped nginx.conf.
+// badGateway replies for an instance that did not, with the texts of the shipped nginx.conf.
 func badGateway(w http.ResponseWriter, r *http.Request, err error) {
 	var unreachable *unreachableError
 	var slow net.Error

@@ -38,9 +38,9 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 	}
 	aof := "no"
 	if s.options.AOF {
-		// The file is written before the reply leaves, and synced when the system likes. So a killed server loses no
-		// confirmed write; a computer that loses power may. Not "everysec": while a sync is under way, Redis answers
-		// before it writes, for up to two seconds. A server that is killed then has lost what it confirmed.
+		// The file is written before the reply leaves, and synced by the system at its own time. So a killed server
+		// loses no confirmed write; a computer that loses power may. "everysec" does not guarantee that: during a sync,
+		// Redis replies before it writes, for up to two seconds.
 		aof = "yes"
 	}
 	cmd := command{path: program, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: slices.Concat(first, []string{
@@ -61,7 +61,7 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 	}, nil
 }
 
-// redisReady wants a PONG from the process that we started. A server that is still loading its AOF does not give one.
+// redisReady requires a PONG from the process that we started. A server that is loading its AOF does not send one.
 func redisReady(ctx context.Context, addr string, pid int) error {
 	conn, err := dial(ctx, addr)
 	if err != nil {
@@ -105,8 +105,7 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 	return conn, nil
 }
 
-// askRedis sends one command on a connection of its own. The servers here are killed and paused, and none is asked
-// often.
+// askRedis sends one command on a new connection, because the servers here are killed and paused.
 func askRedis(ctx context.Context, addr string, command ...any) *redis.Cmd {
 	client := redis.NewClient(&redis.Options{
 		Addr: addr, MaxRetries: -1, DialerRetries: 1, PoolSize: 1, ContextTimeoutEnabled: true,
@@ -116,7 +115,7 @@ func askRedis(ctx context.Context, addr string, command ...any) *redis.Cmd {
 	return client.Do(ctx, command...)
 }
 
-// until calls ok until it returns nil. The error says what was waited for, and the last error of ok.
+// until calls ok until it returns nil. The error contains what and the last error of ok.
 func until(ctx context.Context, what string, ok func(context.Context) error) error {
 	ticker := time.NewTicker(5 * checkEvery)
 	defer ticker.Stop()
@@ -127,7 +126,7 @@ func until(ctx context.Context, what string, ok func(context.Context) error) err
 			return nil
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // an error that the end of ctx caused says nothing
+			last = err // not an error caused by the end of ctx
 		}
 		select {
 		case <-ctx.Done():
@@ -137,7 +136,7 @@ func until(ctx context.Context, what string, ok func(context.Context) error) err
 	}
 }
 
-// bounded returns ctx with the bound of a start. It also ends when the stack is stopped.
+// bounded returns ctx with the time limit of a start. It also ends when the stack is stopped.
 func (s *Stack) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startBound, fmt.Errorf("not so within %v", startBound))
 	ctx, giveUp := context.WithCancelCause(ctx)
@@ -155,23 +154,21 @@ func (s *Stack) abandon(err error, servers []*Server) error {
 
 const installClock = "apt-get install libfaketime"
 
-// errNoClock says that a server uses the clock of the computer, which is not set here.
+// errNoClock reports that a server uses the computer's clock, which SetClock does not change.
 var errNoClock = errors.New("has no clock of its own: see Options.Clocks")
 
 // A clock is the wall clock of one server, which libfaketime reads from a file. It runs at the usual rate, and jumps
-// when the file changes. The clock that measures time spans (CLOCK_MONOTONIC) is not changed, as on a computer whose
-// wall clock is set.
+// when the file changes. CLOCK_MONOTONIC is not changed, as on a computer whose wall clock is set.
 type clock struct{ file string }
 
-// CheckClocks returns nil if servers can have a clock of their own here, and otherwise a MissingError.
+// CheckClocks returns nil if servers can have their own clocks here, and otherwise a MissingError.
 func CheckClocks() error {
 	_, err := clockLibraries()
 	return err
 }
 
-// clockLibraries returns what the dynamic linker has to load before a server's own libraries. The C library is among
-// them because redis-server comes with jemalloc, which asks for the time before libfaketime is ready. With it, malloc
-// is taken from the C library instead.
+// clockLibraries returns the libraries to preload into a server. The C library is among them so that its malloc
+// replaces redis-server's jemalloc, which asks for the time before libfaketime is ready.
 func clockLibraries() (preload string, err error) {
 	for _, pattern := range []string{
 		"/usr/lib/*/faketime", "/usr/lib64/faketime", "/usr/lib/faketime", "/usr/local/lib/faketime",

@@ -16,8 +16,8 @@ const slots = 16384
 // [Server] of the stack and can be paused, killed and restarted. It comes back with its slots, and with its data if
 // the stack keeps an AOF.
 //
-// While a master is gone, its keys are not available. After 15 s (cluster-node-timeout) the others notice, and refuse
-// all keys until it is back (cluster-require-full-coverage), which is the default of Redis Cluster.
+// While a master is down, its keys are unavailable. After 15 s (cluster-node-timeout) the others notice, and refuse all
+// keys until it is back (cluster-require-full-coverage, the default of Redis Cluster).
 type RedisCluster struct {
 	// Nodes are the masters in the order of their slots: redis-cluster, redis-cluster-2, ... Each has an equal share.
 	Nodes []*Server
@@ -49,7 +49,7 @@ func (s *Stack) StartRedisCluster(ctx context.Context, masters int) (*RedisClust
 // Addrs returns the addresses for a cluster client.
 func (c *RedisCluster) Addrs() []string { return addrs(c.Nodes) }
 
-// Owner returns the node that has key, by its hash tag. It asks the first node that answers for the slot.
+// Owner returns the node that has key, by its hash tag. It gets the slot from the first node that answers.
 func (c *RedisCluster) Owner(ctx context.Context, key string) (*Server, error) {
 	var failed []error
 	for _, node := range c.Nodes {
@@ -80,7 +80,7 @@ func (s *Stack) clusterNode(_ context.Context, name, dir string, port int) (*Ser
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-announce-ip", "127.0.0.1")
 }
 
-// form makes a cluster of nodes that do not know each other.
+// form joins the new nodes into a cluster.
 func (c *RedisCluster) form(ctx context.Context) error {
 	first, ip := c.Nodes[0], "127.0.0.1"
 	for i, node := range c.Nodes {

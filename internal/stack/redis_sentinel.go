@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Sentinels are a Redis master, its replicas, and three Sentinels that watch them and promote a replica when the
-// master is gone. Each is a [Server] of the stack and can be paused, killed and restarted. The Sentinels make a
-// former master that comes back a replica.
+// Sentinels are a Redis master, its replicas, and three Sentinels that watch them and promote a replica when the master
+// is gone. Each is a [Server] of the stack and can be paused, killed and restarted. The Sentinels make a former master
+// a replica when it comes back.
 //
 // A fail-over, as a test or the fault lab forces it:
 //
@@ -31,15 +31,15 @@ type Sentinels struct {
 
 // SentinelOptions are the choices of [Stack.StartSentinels]; a zero field means its default.
 type SentinelOptions struct {
-	Replicas int // of the master; default 1
+	Replicas int // number of replicas; default 1
 
-	// DownAfter is the time after which a master that does not answer is replaced; default 2 s. A stall of the whole
-	// computer counts, too.
+	// DownAfter is the time after which a master that does not answer is replaced; default 2 s. It includes stalls of
+	// the whole computer.
 	DownAfter time.Duration
 }
 
-// StartSentinels starts them. It returns when the replicas follow the master, and every Sentinel knows the others and
-// all replicas, which takes some 3 s. Without redis-server the error is a MissingError. On error nothing of them is
+// StartSentinels starts the servers. It returns when the replicas follow the master, and every Sentinel knows the
+// others and all replicas, which takes some 3 s. Without redis-server the error is a MissingError. On error none is
 // left running. ctx bounds the start only.
 func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentinels, error) {
 	if o.Replicas == 0 {
@@ -82,7 +82,7 @@ func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentine
 // Addrs returns the addresses of the Sentinels. A client needs them and Name.
 func (x *Sentinels) Addrs() []string { return addrs(x.Sentinels) }
 
-// Master returns the server that all Sentinels which answer name as the master, and which agrees.
+// Master returns the server that all answering Sentinels name as the master, if its own role agrees.
 func (x *Sentinels) Master(ctx context.Context) (*Server, error) {
 	named, asked := "", []error(nil)
 	for _, sentinel := range x.Sentinels {
@@ -128,10 +128,10 @@ func (x *Sentinels) AwaitMaster(ctx context.Context, old *Server) (*Server, erro
 	return master, err
 }
 
-// Sever cuts the replicas off from the master, so that they get no write from now on. They remain replicas and may be
-// promoted: by the rules of Sentinel, if the master dies within ten times DownAfter.
+// Sever cuts the replicas off from the master, so that they get no further writes. They remain replicas, and Sentinel
+// may promote them if the master dies within ten times DownAfter.
 //
-// Only a restart of the replica undoes it.
+// Only a restart of a replica reconnects it.
 func (x *Sentinels) Sever(ctx context.Context) error {
 	master, err := x.Master(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (x *Sentinels) Sever(ctx context.Context) error {
 		if server == master {
 			continue
 		}
-		// The master has no password and refuses a replica that gives one, so a broken link is not made again.
+		// The master has no password and refuses a replica that gives one, so the link stays broken.
 		if err := askRedis(ctx, server.Addr, "CONFIG", "SET", "masterauth", "severed").Err(); err != nil {
 			return fmt.Errorf("sever %s: %w", server.Name, err)
 		}
@@ -193,8 +193,8 @@ func (x *Sentinels) settle(ctx context.Context) error {
 	return nil
 }
 
-// replicated prepares a master, or a replica of the first of others. A fail-over writes its new role to its file, as in
-// production, so the role outlives a restart.
+// replicated prepares a master, or a replica of the first of others. A fail-over writes the new role to the server's
+// file, as in production, so the role survives a restart.
 func (s *Stack) replicated(others []*Server) builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		lines := "repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n"
@@ -210,7 +210,7 @@ func (s *Stack) replicated(others []*Server) builder {
 	}
 }
 
-// sentinel prepares one Sentinel. It keeps in its file who the others are, and which server is the master now.
+// sentinel prepares one Sentinel. It stores the other Sentinels and the current master in its file.
 func (s *Stack) sentinel(x *Sentinels, downAfter time.Duration) builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		host, master, _ := net.SplitHostPort(x.Redis[0].Addr)

@@ -23,7 +23,8 @@ type Server struct {
 	Name string // redis, redis-2, zookeeper, mysql, nginx, app-1, ...
 	Addr string // 127.0.0.1:port, the same after every restart
 
-	// URL is for clients: Addr for redis and zookeeper, a DSN of go-sql-driver for mysql, an http:// URL for others.
+	// URL is the address for clients: Addr for redis and zookeeper, a DSN of go-sql-driver for mysql, an http:// URL
+	// for others.
 	URL string
 
 	Admin   string // of an instance: the http:// URL for operators, the same after every restart; empty for others
@@ -31,20 +32,20 @@ type Server struct {
 	Log     string // file with its output; empty for a stand-in
 
 	tier     tier
-	clock    *clock          // nil: it uses the computer's clock
+	clock    *clock          // nil: the computer's clock
 	admin    int             // port of Admin; 0: none
-	life     context.Context // the stack's: once it has ended, nothing is started
+	life     context.Context // the stack's; nothing starts after its end
 	launched time.Time
-	unready  string // of an instance that is alive but not ready: the reason
+	unready  string // why a live instance is not ready
 	launch   func() (run, error)
-	ready    func(ctx context.Context, pid int) error // asks the server in its own protocol, and checks that it is ours
+	ready    func(ctx context.Context, pid int) error // checks in the server's protocol that it answers and is ours
 
 	mu     sync.Mutex
 	run    run // nil before the first start
 	paused bool
 }
 
-// A run is a Server between a start and its end. It is driven by signals: a stand-in does what a process would do.
+// A run is a Server between a start and its end. Signals control it; a stand-in does what a process would do.
 type run interface {
 	pid() int // 0: no process of its own
 	signal(syscall.Signal) error
@@ -91,8 +92,7 @@ func (s *Server) Kill() error {
 	return s.end(syscall.SIGKILL)
 }
 
-// Pause stops the server in mid-step (SIGSTOP) and returns when it has stopped. Connections stay open, and nothing
-// answers.
+// Pause suspends the server (SIGSTOP) and returns when it has stopped. Connections stay open, and nothing answers.
 func (s *Server) Pause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Server) Pause() error {
 	return nil
 }
 
-// Resume lets a paused server go on (SIGCONT). It then handles everything that it was sent meanwhile.
+// Resume resumes a paused server (SIGCONT), which then handles everything that it was sent in the meantime.
 func (s *Server) Resume() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +114,8 @@ func (s *Server) Resume() error {
 	return nil
 }
 
-// Restart stops the server if it runs, starts it again on the same address with its data, and returns when it
-// answers. On error it does not run. After the Stop of its stack there is no restart. After Kill, Redis has lost
+// Restart stops the server if it runs, starts it again on the same address with its data, and returns when it answers.
+// On error it does not run. After the Stop of its stack, Restart returns an error. After Kill, Redis has lost
 // everything unless it keeps an AOF; ZooKeeper and MySQL have lost nothing that they confirmed.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
@@ -158,7 +158,7 @@ func (s *Server) end(sig syscall.Signal) error {
 		err = nil
 	}
 	if s.paused && err == nil {
-		// A stopped process handles a SIGTERM only when it goes on.
+		// A stopped process handles a SIGTERM only after SIGCONT.
 		_ = s.run.signal(syscall.SIGCONT)
 	}
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	s.run, s.paused, s.launched = run, false, time.Now()
 	if err := s.await(ctx); err != nil {
-		// A server that does not answer has nothing to lose, and would not answer to SIGTERM either.
+		// A server that does not answer has no data to lose, and may not react to SIGTERM.
 		_ = s.end(syscall.SIGKILL)
 		return fmt.Errorf("start %s: %w%s", s.Name, err, tail(s.Log, from))
 	}
@@ -227,7 +227,7 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
-// An exitError says that a server ended before it was ready.
+// An exitError reports that a server ended before it was ready.
 type exitError struct{ outcome string }
 
 func (e *exitError) Error() string { return "ended before it was ready: " + e.outcome }

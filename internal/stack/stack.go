@@ -1,8 +1,9 @@
-// Package stack starts and stops what a run needs on this computer: Redis, ZooKeeper, MariaDB, instances of stock, and
-// nginx in front of them. Each listens on a free port of 127.0.0.1, and all files are in one temporary folder.
+// Package stack starts and stops servers on this computer: Redis, ZooKeeper, MariaDB, instances of stock, and nginx in
+// front of them. Each listens on a free port of 127.0.0.1, and all files are in one temporary folder.
 //
 // Real servers are taken from PATH. If redis-server is missing, an embedded one stands in; if nginx is missing, a small
-// proxy does. What has no stand-in is reported with the reason. Every server can be paused, killed and restarted.
+// proxy does. A missing server without a stand-in is reported with the reason. Every server can be paused, killed and
+// restarted.
 package stack
 
 import (
@@ -22,7 +23,7 @@ import (
 
 var (
 	errStopped = errors.New("the stack is stopped")
-	// errOther cancels the starts that are under way when another one fails. The other's error is the one to show.
+	// errOther cancels the other starts when one fails. That one's error is returned.
 	errOther = errors.New("another server did not start")
 )
 
@@ -38,16 +39,16 @@ type Stack struct {
 	telling sync.Mutex // held while Options.Progress runs
 
 	mu       sync.Mutex
-	servers  []*Server        // that have been ready, oldest first
+	servers  []*Server        // servers that have been ready, oldest first
 	ports    []net.PacketConn // one for each reserved port; see reserve
-	named    map[string]int   // the servers of each kind that were named so far; see name
+	named    map[string]int   // number of names given for each kind; see name
 	missing  map[string]string
 	starting sync.WaitGroup
 }
 
-// Start makes a Stack and starts the backends that are wanted, in parallel. What is not installed is no error: see
-// [Stack.Missing]. ctx bounds the start only; afterwards only Stop ends the servers. On error nothing is left running,
-// and the folder is gone unless Options.Keep is set.
+// Start makes a Stack and starts the backends in Options.Want, in parallel. A backend that is not installed is no
+// error: see [Stack.Missing]. ctx bounds the start only; afterwards only Stop ends the servers. On error nothing is
+// left running, and the folder is gone unless Options.Keep is set.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	dir, err := os.MkdirTemp(o.Parent, "stock-")
 	if err != nil {
@@ -96,9 +97,9 @@ func (s *Stack) Missing() map[string]string {
 	return maps.Clone(s.missing)
 }
 
-// Stop stops all servers: nginx first, then the instances, then the backends. It removes the folder unless
-// Options.Keep is set. A start that is under way is given up. Stop is idempotent and depends on no context. It takes
-// at most 10 s for each of the three steps, usually less than 2 s in all.
+// Stop stops all servers: nginx first, then the instances, then the backends. It removes the folder unless Options.Keep
+// is set. A start in progress is cancelled. Stop is idempotent and depends on no context. It takes at most 10 s for
+// each of the three steps, usually less than 2 s in all.
 func (s *Stack) Stop() error {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -155,32 +156,32 @@ const (
 	MySQL     Kind = "mysql" // MariaDB
 )
 
-// Options says what a Stack consists of. The zero value wants no backend.
+// Options configure a Stack. The zero value means no backend.
 type Options struct {
 	Want []Kind // backends to start; a kind that is listed twice is started twice
 
-	// AOF makes Redis keep an append-only file, so that it has its data after a restart, even after Kill. Without it,
-	// it comes back empty.
+	// AOF makes Redis keep an append-only file, so that its data survives a restart, even after Kill. Without it, Redis
+	// restarts empty.
 	AOF bool
 
-	// Clocks gives each Redis a wall clock of its own, which Server.SetClock moves. It needs libfaketime: see
-	// CheckClocks. Without that, a stand-in takes the place of Redis.
+	// Clocks gives each Redis its own wall clock, which Server.SetClock moves. It needs libfaketime: see CheckClocks.
+	// Without that, a stand-in replaces Redis.
 	Clocks bool
 
 	Binary string // the stock program; default: os.Executable()
 
-	// Env is KEY=value for every instance, after the addresses of the backends. STOCK_* of this process are not
-	// passed on.
+	// Env has variables (KEY=value) for every instance, after the addresses of the backends. STOCK_* of this process
+	// are not passed on.
 	Env []string
 
-	// AnyPort keeps instances off the usual ports. A program of the user's may want to listen there while an instance
-	// is dead, and the reservation keeps only other stacks away.
+	// AnyPort makes instances avoid the usual ports. A program of the user may listen there while an instance is dead,
+	// because the reservation excludes only other stacks.
 	AnyPort bool
 
 	Parent string // where the temporary folder is made; default: os.TempDir()
 	Keep   bool   // Stop leaves the folder, with logs and data
 
-	Progress func(Event) // called with what happens, one event at a time; default: not called
+	Progress func(Event) // called for each event, one at a time; may be nil
 }
 
 // An Event is a step of a start or a stop.
@@ -287,7 +288,7 @@ func (s *Stack) tryPorts(ctx context.Context, name string, build builder, ports 
 		var missing *MissingError
 		switch {
 		case errors.As(err, &missing):
-			return nil, err // the reason is for people to read, and stands for itself
+			return nil, err // the reason needs no prefix
 		case err != nil:
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
@@ -298,7 +299,7 @@ func (s *Stack) tryPorts(ctx context.Context, name string, build builder, ports 
 		if err = server.start(ctx); err == nil {
 			return server, nil
 		}
-		// Our server is gone: if the port is not free, another process took it.
+		// Our server has ended. If the port is not free, another process took it.
 		if try == startTries || ctx.Err() != nil || free(port) && (server.admin == 0 || free(server.admin)) {
 			return nil, err
 		}
@@ -312,7 +313,7 @@ func (s *Stack) add(server *Server) {
 	s.servers = append(s.servers, server)
 }
 
-// drop stops a server and forgets it.
+// drop stops a server and removes it from the stack.
 func (s *Stack) drop(server *Server) error {
 	s.mu.Lock()
 	s.servers = slices.DeleteFunc(s.servers, func(other *Server) bool { return other == server })
@@ -340,24 +341,22 @@ func (s *Stack) instances() []*Server {
 	return slices.DeleteFunc(slices.Clone(s.servers), func(server *Server) bool { return server.tier != instance })
 }
 
-// Ports are chosen below the range that the kernel uses for outgoing connections (from 32768 on Linux, from 49152 on
-// macOS). A port from ":0" lies in that range: when its server is killed, the connection of any client may take it,
-// even of the client that tries to reach the dead server. Then the restart on the same port fails. The fault lab does
-// that all day.
+// Ports are chosen below the kernel's range for outgoing connections (from 32768 on Linux, from 49152 on macOS). A port
+// from ":0" is in that range: when its server is killed, the connection of any client may take the port, and then the
+// restart fails.
 const (
 	portsFrom = 20000
 	portsTo   = 32000
 	portTries = 200
 )
 
-// reserve finds a port of 127.0.0.1 on which nothing listens, one of preferred if possible. It keeps the port from
-// every other stack until Stop, also from those of other processes, and also while the server on it is dead.
-// Otherwise an instance of another stack, which has the same name, could listen there when ours comes back, and be
-// taken for it. A program that is no stack knows of no reservation, so a start on the port can fail and must be tried
-// again.
+// reserve finds a port of 127.0.0.1 on which nothing listens, one of preferred if possible. It reserves the port until
+// Stop against all stacks, also of other processes, and also while the server on it is dead. Otherwise an instance of
+// another stack with the same name could listen there, and be mistaken for ours. Other programs ignore the reservation,
+// so a start on the port can fail and must be retried.
 //
-// The reservation is a UDP socket bound to the same number. No server here uses UDP, a killed process leaves none
-// behind, and it works on every system, which a lock file or an abstract socket would not.
+// The reservation is a UDP socket bound to the same number. No server here uses UDP, and the socket ends with its
+// process on every system, unlike a lock file or an abstract socket.
 func (s *Stack) reserve(preferred ...int) (int, error) {
 	for _, port := range preferred {
 		if s.tryReserve(port) {

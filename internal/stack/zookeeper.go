@@ -12,16 +12,16 @@ import (
 
 const installZooKeeper = "apt-get install zookeeper"
 
-// zookeeper prepares a standalone ZooKeeper in a small JVM. The scripts that come with it are not used: they differ
-// between distributions, and they leave a shell between us and the server.
+// zookeeper prepares a standalone ZooKeeper in a small JVM. It does not use ZooKeeper's scripts, which differ between
+// distributions and leave a shell between this process and the server.
 func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Server, error) {
 	const alone = "org.apache.zookeeper.server.ZooKeeperServerMain"
 	return s.zookeeperServer(name, dir, port, alone, zookeeperConfig(filepath.Join(dir, "data"), port))
 }
 
-// zookeeperServer prepares a server that is run by a class of ZooKeeper's, with a configuration.
+// zookeeperServer prepares a server that runs a main class of ZooKeeper with a configuration.
 func (s *Stack) zookeeperServer(name, dir string, port int, class string, lines []byte) (*Server, error) {
-	java, err := find(installZooKeeper, "java") // Debian's package brings a Java along
+	java, err := find(installZooKeeper, "java") // Debian's package depends on a Java
 	if err != nil {
 		return nil, fmt.Errorf("ZooKeeper needs Java: %w", err)
 	}
@@ -34,7 +34,7 @@ func (s *Stack) zookeeperServer(name, dir string, port int, class string, lines 
 		return nil, err
 	}
 	cmd := command{path: java, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: []string{
-		// Quick to start, and small. The second compiler pays only in runs longer than a demonstration.
+		// Quick to start, and small. The second compiler pays off only in long runs.
 		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-XX:-UsePerfData", "-Djava.io.tmpdir=" + dir, // otherwise it leaves files outside the folder
 		"-Djava.net.preferIPv4Stack=true",
@@ -67,8 +67,8 @@ preAllocSize=1024
 `, data, port)
 }
 
-// zookeeperReady asks for the configuration, which a server gives only once it serves. The data folder in it tells ours
-// from another server on the port.
+// zookeeperReady asks for the configuration, which a server returns only when it serves. The data folder in it tells
+// our server from another one on the port.
 func zookeeperReady(ctx context.Context, addr, dir string) error {
 	conn, err := dial(ctx, addr)
 	if err != nil {
@@ -88,7 +88,8 @@ func zookeeperReady(ctx context.Context, addr, dir string) error {
 	return nil
 }
 
-// zookeeperJars looks in $ZOOKEEPER_HOME, where a zkServer on PATH points, and where Homebrew and Debian put the jars.
+// zookeeperJars looks for the jars in $ZOOKEEPER_HOME, beside a zkServer on PATH, and in the folders of Homebrew and
+// Debian.
 func zookeeperJars() ([]string, error) {
 	homes := []string{os.Getenv("ZOOKEEPER_HOME")}
 	if script, err := find(installZooKeeper, "zkServer.sh", "zkServer"); err == nil {

@@ -11,24 +11,24 @@ import (
 	"sync"
 )
 
-// A ZooKeeperEnsemble is three ZooKeepers that agree on what is written. Each is a [Server] of the stack and can be
-// paused, killed and restarted.
+// A ZooKeeperEnsemble is a quorum of three ZooKeepers. Each is a [Server] of the stack and can be paused, killed and
+// restarted.
 type ZooKeeperEnsemble struct {
-	// Servers are zookeeper-ha, zookeeper-ha-2 and zookeeper-ha-3. The first of them does not lead: of servers that
-	// know the same, the one with the largest number does, and two of them are enough.
+	// Servers are zookeeper-ha, zookeeper-ha-2 and zookeeper-ha-3. The first never becomes the leader at the start: of
+	// servers with the same data the one with the largest id does, and two of them suffice.
 	Servers []*Server
 }
 
 // EnsembleOptions are the choices of [Stack.StartZooKeeperEnsemble].
 type EnsembleOptions struct {
-	// Via returns the address at which the first server finds another one when that leads, such as the address of a
-	// proxy; addr is the other's own. What a follower hears, it hears on that connection. Nil: addr.
+	// Via returns the address by which the first server reaches another one as its leader, such as the address of a
+	// proxy. addr is the other's own. A follower gets all updates on that connection. Nil: addr.
 	Via func(addr string) (string, error)
 }
 
-// StartZooKeeperEnsemble starts three servers. It returns when they serve, which takes some 3 s. A follower that hears
-// nothing of its leader serves what it knows for 30 s, and then no more until it hears again. Without ZooKeeper the
-// error is a MissingError. On error nothing of it is left running. ctx bounds the start only.
+// StartZooKeeperEnsemble starts three servers. It returns when they serve, which takes some 3 s. A follower without
+// messages from its leader serves its own state for 30 s, and then nothing until it is connected again. Without
+// ZooKeeper the error is a MissingError. On error nothing of it is left running. ctx bounds the start only.
 func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (*ZooKeeperEnsemble, error) {
 	const members = 3
 	ctx, cancel := s.bounded(ctx)
@@ -43,7 +43,7 @@ func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (
 			return nil, fmt.Errorf("start an ensemble of ZooKeeper: %w", err)
 		}
 	}
-	// Each waits for the others, so they are started together.
+	// They start together, because each waits for the others.
 	var servers [members]*Server
 	var failed [members]error
 	var all sync.WaitGroup

@@ -12,26 +12,26 @@ import (
 	stock "example.com/stock"
 )
 
-// document describes what a service serves, and problems is the table of what it answers instead.
+// document is the OpenAPI document of a service, and problems the table of its problems.
 const (
 	document = "handler/openapi.json"
 	problems = "handler/table.go"
 )
 
-// kinds matches the kinds of problems in the table, with the error of package service that is answered so.
-// ofStrategies is where those of sales by a strategy are, which the new service does not have.
+// kinds matches the kinds of problems in the table, with the error of package service that is mapped to it.
+// ofStrategies is the file with the errors of sales by a strategy, which the new service does not have.
 var kinds = regexp.MustCompile(`(?:service\.(Err\w+),[^{}]*)?kind\{"(\w+)"`)
 
 const ofStrategies = "service/errors_strategy.go"
 
-// openAPI returns this project's document without what the new service does not serve: the strategies, the locks, the
-// lab, the problems that are not in its table, and what only these refer to.
+// openAPI returns this project's document without the parts that the new service lacks: the strategies, the locks, the
+// lab, the problems that are not in its table, and components that only these refer to.
 func (c Choice) openAPI(table string) ([]byte, error) {
 	text, err := stock.Source.ReadFile(document)
 	if err != nil {
 		return nil, err
 	}
-	// The only sentence that is about what is not there.
+	// This is the only sentence about a missing part.
 	text = bytes.ReplaceAll(text, []byte(" Locks on a server without its data still work: GET /v1/strategies."), nil)
 	var d map[string]any
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -67,7 +67,7 @@ func (c Choice) openAPI(table string) ([]byte, error) {
 		"with If-None-Match: * only if it does not exist; 412 otherwise, and nothing is written."
 	schemas := object(d, "components", "schemas")
 	object(schemas, "Stock", "properties", "store")["enum"] = c.Stores
-	types := []string{"/problems/bad_gateway"} // of nginx
+	types := []string{"/problems/bad_gateway"} // from nginx
 	strategies, err := stock.Source.ReadFile(ofStrategies)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (c Choice) openAPI(table string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// object returns the object at the end of a path, which must be there.
+// object returns the object at the end of a path, which must exist.
 func object(in map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		in = in[key].(map[string]any)
@@ -93,7 +93,7 @@ func object(in map[string]any, path ...string) map[string]any {
 	return in
 }
 
-// operations returns those of a path.
+// operations returns the operations of a path.
 func operations(item any) (list []map[string]any) {
 	for _, o := range item.(map[string]any) {
 		if o, ok := o.(map[string]any); ok {
@@ -103,8 +103,8 @@ func operations(item any) (list []map[string]any) {
 	return list
 }
 
-// addRefusals adds the answers to requests that cannot be decoded. In the document of this project they are added when
-// it is served.
+// addRefusals adds the responses to requests that cannot be decoded. This project's handler adds them to its own
+// document when it starts.
 func addRefusals(responses map[string]any) {
 	for _, status := range []string{"400", "408", "413", "415", "500"} {
 		if responses[status] == nil {

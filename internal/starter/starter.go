@@ -1,12 +1,12 @@
-// Package starter writes an order service of one's own: the profile "orders" of this project, with the stores and the
-// locks that somebody has chosen, its tests, and what is needed to run it.
+// Package starter generates an order service: the profile "orders" of this project, with the chosen stores and locks,
+// its tests, and the files to run it.
 //
-// What is taken is in manifest.yaml, by file. Go code is changed in its import paths, the prefix of the environment and
-// the name of the program, and in nothing else: what does not fit is in a file of its own in this project, or is
-// written from a template below files/.
+// manifest.yaml lists the files that are copied. In copied Go code only the import paths, the prefix of the environment
+// and the name of the program change. Code that does not fit is in separate files of this project, or is generated from
+// a template below files/.
 //
-// Errors that whoever uses it can mend are said in both languages. That a file of the manifest is not there, and the
-// like, is a fault of this project.
+// Errors that a user can correct have texts in both languages. Others, such as a missing file of the manifest, are
+// faults of this project.
 package starter
 
 import (
@@ -44,16 +44,16 @@ var phrases = words.NewPhrasebook(files, "text")
 // ourModule is the module path that is replaced.
 const ourModule = "example.com/stock"
 
-// Record is the name of the file that says what a service was made from.
+// Record is the name of the file that records the version, the choices and the digests of a generated service.
 const Record = ".stock.json"
 
-// Strategies returns how orders can be sold: without a lock, or under which.
+// Strategies returns the strategies of orders: without a lock, or by the lock's name.
 func Strategies() []string { return []string{"atomic", "redis-watchdog", "zk-sequential"} }
 
-// Stores returns where orders can be kept.
+// Stores returns the stores of orders.
 func Stores() []string { return []string{"mysql", "redis"} }
 
-// A Choice says what to write.
+// A Choice has the parameters of a service to generate.
 type Choice struct {
 	Module     string   `json:"module"`     // its path, such as github.com/acme/orders
 	Strategies []string `json:"strategies"` // of Strategies; the first is the default of the service
@@ -61,7 +61,7 @@ type Choice struct {
 	Version    string   `json:"version"`    // of this program, to be recorded
 }
 
-// Check returns an error for everything that cannot be written.
+// Check returns an error for every invalid parameter.
 func (c Choice) Check() error {
 	var bad []error
 	no := func(err error) { bad = append(bad, err) }
@@ -89,26 +89,26 @@ func (c Choice) Check() error {
 	return errors.Join(bad...)
 }
 
-// goodName matches the names that a program, a variable of the environment, an image and a service of Compose can be
-// made of.
+// goodName matches names from which those of a program, environment variables, an image and a Compose service can be
+// derived.
 var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*([._-][a-z0-9]+)*$`)
 
-// longestName is that of a user of MySQL.
+// longestName is the limit for users of MySQL.
 const longestName = 32
 
-// takenNames mean something else where the name of the program stands: servers of the composition, databases and users
-// that MySQL has, and an image that Docker has.
+// takenNames returns the names that a program cannot have: servers of the composition, existing databases and users of
+// MySQL, and a reserved image of Docker.
 func takenNames() []string {
 	return []string{
 		"information_schema", "mysql", "nginx", "performance_schema", "redis", "root", "scratch", "sys", "zookeeper",
 	}
 }
 
-// checkName returns an error for a module path that is valid, and of which no service can be made.
+// checkName returns an error for a valid module path that no service can have.
 func (c Choice) checkName() error {
 	name := c.name()
 	for _, element := range strings.Split(c.Module, "/") {
-		// The go command takes what is below vendor for copies of other modules, and finds no program in cmd/testdata.
+		// The go command treats packages below vendor as copies of other modules, and ignores cmd/testdata.
 		if element == "vendor" || element == "testdata" || strings.HasPrefix(element, "_") {
 			return phrases.Error("ignored", "path", c.Module, "element", element)
 		}
@@ -137,7 +137,7 @@ func (c Choice) checkName() error {
 	return nil
 }
 
-// reason is the part of an error of package module that does not repeat the path.
+// reason returns the part of an error of package module that does not repeat the path.
 func reason(err error) error {
 	if invalid, ok := errors.AsType[*module.InvalidPathError](err); ok {
 		return invalid.Err
@@ -145,13 +145,13 @@ func reason(err error) error {
 	return err
 }
 
-// name returns the name of the program: the last element of the module's path that is no version.
+// name returns the name of the program: the last element of the module's path that is not a version.
 func (c Choice) name() string {
 	prefix, _, _ := module.SplitPathVersion(c.Module)
 	return path.Base(prefix)
 }
 
-// features are what the conditions of the manifest name.
+// features returns the features that conditions of the manifest can name, and whether c has them.
 func (c Choice) features() map[string]bool {
 	lock := slices.ContainsFunc(c.Strategies, func(name string) bool { return name != "atomic" })
 	f := map[string]bool{
@@ -174,7 +174,7 @@ type rule struct {
 	Write map[string]string
 }
 
-// New writes the service into dir, which must be empty or not exist. After an error nothing of it is left.
+// New writes the service into dir, which must be empty or not exist. After an error it leaves nothing behind.
 func New(dir string, c Choice) error {
 	if err := errors.Join(c.Check(), phrases.Check()); err != nil {
 		return err
@@ -194,7 +194,7 @@ func New(dir string, c Choice) error {
 	return write(dir, made)
 }
 
-// write puts all files into dir, which may exist and be empty: it may be where the caller stands.
+// write writes all files into dir, which may be an existing empty folder, such as the working directory.
 func write(dir string, made map[string][]byte) (err error) {
 	_, missing := os.Stat(dir)
 	defer func() {
@@ -225,7 +225,7 @@ func write(dir string, made map[string][]byte) (err error) {
 	return nil
 }
 
-// files returns all that the service consists of, by path.
+// files returns all files of the service, by path.
 func (c Choice) files() (map[string][]byte, error) {
 	text, err := files.ReadFile("manifest.yaml")
 	if err != nil {
@@ -279,8 +279,7 @@ func (c Choice) files() (map[string][]byte, error) {
 	return made, nil
 }
 
-// manifest reads the rules. A condition that no choice can fulfil is an error, as a file that is not there is: what it
-// is about would be missing from every service.
+// manifest reads the rules. An unknown condition is an error, because its files would be missing from every service.
 func manifest(text []byte) (rules []rule, err error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
@@ -298,8 +297,8 @@ func manifest(text []byte) (rules []rule, err error) {
 	return rules, nil
 }
 
-// taken returns the files that the patterns mean: a folder, with "/" at its end, means its files without tests. Each
-// pattern must mean one at least.
+// taken returns the files that match the patterns. A folder, with "/" at its end, matches its files without tests. Each
+// pattern must match at least one file.
 func taken(patterns []string) ([]string, error) {
 	found := make(map[string]bool)
 	for _, pattern := range patterns {
@@ -323,10 +322,10 @@ func taken(patterns []string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// commands matches what somebody types to run this program.
+// commands matches commands of this program in texts.
 var commands = regexp.MustCompile(`\bstock (serve|config|migrate|relay|audit|archive|healthcheck)\b`)
 
-// rename makes a file of this project one of the new service.
+// rename adapts a file of this project to the new service.
 func (c Choice) rename(name string, text []byte) []byte {
 	switch path.Ext(name) {
 	default:
@@ -344,13 +343,13 @@ func (c Choice) rename(name string, text []byte) []byte {
 
 var noWord = regexp.MustCompile(`[^a-z0-9]+`)
 
-// metric returns the beginning of the names of metrics.
+// metric returns the prefix of the names of metrics.
 func (c Choice) metric() string { return noWord.ReplaceAllString(c.name(), "_") }
 
-// env returns the beginning of the names of variables in the environment.
+// env returns the prefix of environment variables.
 func (c Choice) env() string { return strings.ToUpper(c.metric()) + "_" }
 
-// fill makes a file from a template.
+// fill executes a template.
 func (c Choice) fill(name string) ([]byte, error) {
 	text, err := files.ReadFile("files/" + name)
 	if err != nil {
@@ -383,10 +382,10 @@ func (c Choice) fill(name string) ([]byte, error) {
 	if !strings.HasSuffix(name, ".go.tmpl") {
 		return out.Bytes(), nil
 	}
-	return format.Source(out.Bytes()) // a choice leaves columns of another width
+	return format.Source(out.Bytes()) // conditions change the alignment of columns
 }
 
-// from returns what a catalogue of this project has below a key, with the key; or some of it, without.
+// from returns an entry of a catalogue of this project, with its key; or only some of its members, without the key.
 func (c Choice) from(name, key string, only ...string) (string, error) {
 	text, err := stock.Source.ReadFile(name)
 	if err != nil {
@@ -415,14 +414,14 @@ func (c Choice) from(name, key string, only ...string) (string, error) {
 	return strings.TrimRight(strings.Join(kept, ""), "\n"), nil
 }
 
-// record says what the service was made from: the version, the choices, and a digest of each file as it was written.
+// record returns the content of Record: the version, the choices, and a digest of each file.
 func (c Choice) record(made map[string][]byte) []byte {
 	digests := make(map[string]string, len(made))
 	for name, text := range made {
 		sum := sha256.Sum256(text)
 		digests[name] = hex.EncodeToString(sum[:])
 	}
-	text, _ := json.MarshalIndent(struct { // it cannot fail: all of it is text
+	text, _ := json.MarshalIndent(struct { // cannot fail: all of it is text
 		Choice
 		Files map[string]string `json:"files"`
 	}{c, digests}, "", "  ")

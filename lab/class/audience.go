@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// An audience is the pages that look. Each gets the frames, or a snapshot when it has missed some. It is safe for
-// concurrent use.
+// An audience is the set of connected pages. Each gets every frame, or a snapshot after it has missed some. It is safe
+// for concurrent use.
 type audience struct {
 	seats   sync.Mutex
 	shown   View
 	readers map[*reader]struct{}
-	missed  int // frames that a page was too slow for
+	missed  int // frames dropped because a page was too slow
 }
 
-// A reader is a page that looks. It gets whole frames, or if it is too slow, a snapshot.
+// A reader is one connected page.
 type reader struct {
 	queue chan Frame
 	lost  bool // frames were dropped: it needs a snapshot
 }
 
-// framesAhead is how many frames wait for a page that is slow.
+// framesAhead is the number of frames that are queued for a slow page.
 const framesAhead = 64
 
 func newAudience() *audience {
 	return &audience{shown: make(View), readers: make(map[*reader]struct{})}
 }
 
-// see shows a view: pages get what is new in it.
+// see shows a view. Pages get its changes.
 func (a *audience) see(v View) {
 	a.seats.Lock()
 	defer a.seats.Unlock()
 	a.tellAll(v.Diff(a.shown))
 }
 
-// change shows what has changed, with null for what is gone.
+// change sends changed values to the pages. null removes a key.
 func (a *audience) change(set map[string]json.RawMessage) {
 	a.seats.Lock()
 	defer a.seats.Unlock()
@@ -74,7 +74,7 @@ func (a *audience) hand(r *reader, f Frame) {
 	}
 }
 
-// snapshot is all that is shown. "" tells the page to forget what it has.
+// snapshot returns all values. The key "" makes the page forget its own.
 func (a *audience) snapshot() map[string]json.RawMessage {
 	set := map[string]json.RawMessage{"": json.RawMessage("true")}
 	for key, value := range a.shown {
@@ -83,7 +83,7 @@ func (a *audience) snapshot() map[string]json.RawMessage {
 	return set
 }
 
-// join adds a reader, whose first frame is a snapshot. Call leave when it has gone.
+// join adds a reader, whose first frame is a snapshot. The caller must call leave.
 func (a *audience) join() *reader {
 	a.seats.Lock()
 	defer a.seats.Unlock()
@@ -99,7 +99,7 @@ func (a *audience) leave(r *reader) {
 	delete(a.readers, r)
 }
 
-// rest waits until every page has been handed its frames, for a second at most.
+// rest waits until every page has got its frames, but at most a second.
 func (a *audience) rest() {
 	for range 100 {
 		a.seats.Lock()
@@ -115,7 +115,7 @@ func (a *audience) rest() {
 	}
 }
 
-// serveFrames streams what changes to a page.
+// serveFrames streams frames to a page.
 func (a *audience) serveFrames(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	reader := a.join()
 	defer a.leave(reader)

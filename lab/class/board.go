@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// A board keeps the State, and hands what changes to those who look. It is safe for concurrent use.
+// A board keeps the State, and sends its changes to the audience. It is safe for concurrent use.
 type board struct {
 	*audience
 	mu      sync.Mutex
 	state   *State
 	seq     uint64 // of the class's own events
 	record  func(RunEvent)
-	changed chan struct{} // closed by the next change
+	changed chan struct{} // closed at the next change
 }
 
 // frameEvery is the shortest time between two frames.
@@ -57,7 +57,7 @@ func (b *board) look(f func(*State)) {
 	f(b.state)
 }
 
-// await waits until so holds, or done is closed, and reports whether it did.
+// await waits until so returns true or done is closed, and reports whether so did.
 func (b *board) await(done <-chan struct{}, so func(*State) bool) bool {
 	for {
 		b.mu.Lock()
@@ -74,7 +74,7 @@ func (b *board) await(done <-chan struct{}, so func(*State) bool) bool {
 	}
 }
 
-// show makes frames until done is closed.
+// show sends frames until done is closed.
 func (b *board) show(done <-chan struct{}) {
 	for {
 		b.mu.Lock()
@@ -94,7 +94,7 @@ func (b *board) show(done <-chan struct{}) {
 	}
 }
 
-// frame hands what has changed to all pages.
+// frame sends the changes to all pages.
 func (b *board) frame() {
 	b.mu.Lock()
 	view := b.state.View()

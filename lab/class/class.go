@@ -17,24 +17,24 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// Options say what a class consists of.
+// Options configure a class.
 type Options struct {
 	Want     []stack.Kind // backends; the first Redis, ZooKeeper and MySQL can be killed from the wall
 	Binary   string       // the stock program; default: os.Executable()
 	Parent   string       // where the stack's temporary folder is made; default: os.TempDir()
-	AnyPort  bool         // keep off the usual ports
+	AnyPort  bool         // do not use the usual ports
 	Progress func(stack.Event)
-	Dir      string // where each run is kept as a file; empty: nowhere
+	Dir      string // folder for a file of each run; empty: none
 	Addr     string // of the wall, on a loopback address; default: 127.0.0.1:0
-	Bind     string // of the students' page; empty: there is none
-	Lang     string // of the wall before somebody chooses: en or zh
+	Bind     string // of the students' page; empty: no such page
+	Lang     string // initial language of the wall: en or zh
 }
 
-// skuOf returns what is sold in a run. Each has its own: what is left of an earlier run, such as a holder that was
-// frozen, neither takes from the stock of this one nor holds its lock.
+// skuOf returns the SKU of a run. Each run has its own, so that a request of an earlier run, such as a frozen holder,
+// neither deducts from this run's stock nor holds its lock.
 func skuOf(run int) string { return "run-" + strconv.Itoa(run) }
 
-// A Class is a wall with the servers behind it.
+// A Class is a wall and the servers behind it.
 type Class struct {
 	*board
 	o       Options
@@ -46,27 +46,27 @@ type Class struct {
 	front   *loadtest.Client
 	catalog []loadtest.Strategy
 
-	ctx    context.Context // of everything that the class does
+	ctx    context.Context // of all work of the class
 	end    context.CancelFunc
 	owned  sync.WaitGroup
 	wall   *site
 	school *school // nil: no students
 	tape   *tape
 
-	playing sync.Mutex // held while a run is set up
-	mu      sync.Mutex // guards what follows
+	playing sync.Mutex // held while a run begins
+	mu      sync.Mutex // guards the fields below
 	scene   course
 	plan    RunPlan
 	run     int
 	asking  course // the requests of this run
 	sent    int    // requests of this run
-	left    int    // of them, those without an answer
+	left    int    // requests without a reply
 	states  map[string]string
 	votes   map[int]int // choice, by student
 	ballot  bool
 }
 
-// A course is what goes on until it is ended. The zero value has ended.
+// A course is background work that can be stopped. The zero value is stopped.
 type course struct {
 	ctx context.Context
 	end context.CancelFunc
@@ -79,7 +79,7 @@ func begun(ctx context.Context) course {
 	return c
 }
 
-// stop ends it, and waits until nothing of it goes on.
+// stop cancels the work and waits for its end.
 func (c course) stop() {
 	if c.end != nil {
 		c.end()
@@ -87,9 +87,9 @@ func (c course) stop() {
 	}
 }
 
-// env is that of all instances. Leases are short, so that a class can wait for their end, and the critical section may
-// take long, so that a token can be held while the class talks. Requests of one instance do not hand a lock on among
-// themselves: each is to be seen to wait.
+// env returns the environment of all instances. Leases are short, so that a class can wait for their end. The limit on
+// the critical section is long, so that the teacher can hold a request while the class talks. Requests of one instance
+// do not hand the lock over to each other, so that each is seen to wait.
 func env(token string) []string {
 	return []string{
 		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=1s",
@@ -99,7 +99,8 @@ func env(token string) []string {
 	}
 }
 
-// Start starts the servers, three instances, nginx and the wall. Close ends all of it. On error nothing is left.
+// Start starts the servers, three instances, nginx and the wall. Close stops them. After an error nothing is left
+// running.
 func Start(ctx context.Context, o Options) (*Class, error) {
 	c := &Class{
 		o: o, proxies: make(map[string]*wire.Proxy), clients: make(map[string]*loadtest.Client), admin: secret(16),
@@ -136,7 +137,7 @@ func (c *Class) open(ctx context.Context) (err error) {
 	return c.listen()
 }
 
-// wires puts a proxy before each server that the wall can delay and cut off.
+// wires opens a proxy in front of each server that the wall can delay and cut off.
 func (c *Class) wires() (via []string, err error) {
 	for _, w := range []struct {
 		name     string
@@ -162,7 +163,7 @@ func (c *Class) wires() (via []string, err error) {
 	return via, nil
 }
 
-// meet makes clients of the instances and of nginx, and begins to read what the instances tell.
+// meet makes clients for the instances and nginx, and begins to read the instances' steps.
 func (c *Class) meet(ctx context.Context) (err error) {
 	front, err := c.stack.Front(ctx, c.apps...)
 	if err != nil {
@@ -186,7 +187,7 @@ func (c *Class) meet(ctx context.Context) (err error) {
 	return err
 }
 
-// told adds a step of an instance, if it is of a request of this class.
+// told adds a step of an instance if it belongs to a request of this class.
 func (c *Class) told(e RunEvent) {
 	if e.Kind == gap || runOf(e.Req) > 0 {
 		c.tell(e)
@@ -207,7 +208,7 @@ func (c *Class) Close() error {
 		failed = append(failed, proxy.Close())
 	}
 	for _, app := range c.apps {
-		failed = append(failed, app.Kill()) // it has nothing that is worth a slow end
+		failed = append(failed, app.Kill()) // a slow shutdown would save nothing
 	}
 	if c.stack != nil {
 		failed = append(failed, c.stack.Stop())
@@ -230,7 +231,7 @@ func (c *Class) JoinURL() string {
 	return c.school.url()
 }
 
-// stand records the state of a server.
+// stand stores the state of a server.
 func (c *Class) stand(server, state string) {
 	c.mu.Lock()
 	c.states[server] = state
@@ -238,7 +239,7 @@ func (c *Class) stand(server, state string) {
 	c.note(RunEvent{Kind: standing, Server: server, State: state})
 }
 
-// secret returns that many random bytes in hexadecimal.
+// secret returns random bytes in hexadecimal.
 func secret(bytes int) string {
 	b := make([]byte, bytes)
 	_, _ = rand.Read(b) // never fails
@@ -252,13 +253,13 @@ func code() string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b))
 }
 
-// stockEvery is how often the stock is read if nothing happens, and stockSoon after something did.
+// stockEvery is the interval for reading an unchanged stock, and stockSoon the delay after a change.
 const (
 	stockEvery = time.Second
 	stockSoon  = 60 * time.Millisecond
 )
 
-// watchStock reads the stock in the store: soon after anything happened, and now and then.
+// watchStock reads the stock in the store, soon after every change and otherwise at intervals.
 func (c *Class) watchStock() {
 	for c.ctx.Err() == nil {
 		c.board.mu.Lock()
@@ -276,7 +277,7 @@ func (c *Class) watchStock() {
 	}
 }
 
-// readStock reads the stock through the first instance that answers, and records it if it is news.
+// readStock reads the stock through the first instance that answers, and records it if it has changed.
 func (c *Class) readStock(ctx context.Context) {
 	c.mu.Lock()
 	run, plan := c.run, c.plan
@@ -306,7 +307,8 @@ func (c *Class) readStock(ctx context.Context) {
 	c.seenStock(run, seen)
 }
 
-// seenStock records what was seen, unless that is what was seen last and it settles nothing.
+// seenStock records the stock if it has changed, or if it is the first reading after all requests have ended, which
+// settles the verdict.
 func (c *Class) seenStock(run int, seen StockSeen) {
 	news := true
 	c.look(func(s *State) {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// maxBody is the longest body that anybody may send here.
+// maxBody is the largest body of a request, in bytes.
 const maxBody = 1 << 10
 
-// guard admits requests that name one of our own hosts, and changes that come from a page of ours. A name that somebody
-// has bound to our address (DNS rebinding) has another Host. Browsers send no Sec-Fetch-Site over plain HTTP to an
-// address of the LAN, so Origin is what tells where a change comes from.
+// guard admits only requests whose Host is one of hosts, and changes only from our own pages. The check of Host
+// prevents DNS rebinding. Changes are checked by Origin, because browsers send no Sec-Fetch-Site over plain HTTP to an
+// address of the LAN.
 func guard(hosts map[string]bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -37,8 +37,8 @@ func guard(hosts map[string]bool, next http.Handler) http.Handler {
 	})
 }
 
-// hostsOf returns the values of Host that lead to a listener: its address, and if it listens on all, each address of
-// this computer.
+// hostsOf returns the valid values of Host for a listener: its address, or each address of this computer if it listens
+// on all.
 func hostsOf(l net.Listener) (hosts map[string]bool, first string) {
 	host, port, _ := net.SplitHostPort(l.Addr().String())
 	hosts = map[string]bool{}
@@ -53,7 +53,7 @@ func hostsOf(l net.Listener) (hosts map[string]bool, first string) {
 	if ip != nil && !ip.IsUnspecified() {
 		add(host)
 	} else {
-		addresses, _ := net.InterfaceAddrs() // none: the loopback address remains
+		addresses, _ := net.InterfaceAddrs() // after an error only the loopback address remains
 		for _, a := range addresses {
 			if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
 				add(n.IP.String())
@@ -73,7 +73,7 @@ func answer(w http.ResponseWriter, status int, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// same compares secrets.
+// same compares secrets in constant time.
 func same(a, b string) bool {
 	return len(a) > 0 && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
@@ -103,7 +103,7 @@ func stream(w http.ResponseWriter) (send func(any) bool) {
 	}
 }
 
-// A bucket allows so many acts a second, and as many at once.
+// A bucket is a token bucket: rate acts a second, and a burst of the same number.
 type bucket struct {
 	mu   sync.Mutex
 	rate float64
@@ -113,7 +113,7 @@ type bucket struct {
 
 func newBucket(rate float64) *bucket { return &bucket{rate: rate, have: rate, last: time.Now()} }
 
-// take reports whether one more is allowed now.
+// take reports whether one more act is allowed now.
 func (b *bucket) take() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

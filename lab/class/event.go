@@ -1,9 +1,9 @@
-// Package class is the live wall for a class: it starts real servers and instances, lets a teacher fire requests at
-// them, hold each at any point, freeze and kill what it likes, and shows on a page for the projector what the instances
-// say that they do. Students buy and vote on their phones.
+// Package class is the live wall for a class. It starts real servers and instances. The teacher sends requests, pauses
+// each at any point, and freezes and kills servers; a page for the projector shows the steps that the instances report.
+// Students buy and vote on their phones.
 //
-// It is a client over HTTP: what it shows comes from the steps that instances in lab mode tell, from their replies and
-// from the stock in the store. Nothing is simulated.
+// It is an HTTP client. It shows the steps that instances in lab mode report, their replies, and the stock in the
+// store. Nothing is simulated.
 package class
 
 import (
@@ -13,12 +13,13 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A RunEvent is one line of the record of a run: a step that an instance told, or something that the class did or saw.
+// A RunEvent is one line of the record of a run: a step that an instance reported, or an action or observation of the
+// class.
 type RunEvent struct {
 	At   int64  `json:"at"`             // Unix time in µs, by the clock of the computer
-	From string `json:"from"`           // who says so: app-1, or class
-	Boot int64  `json:"boot,omitempty"` // of an instance: its process, whose numbers begin at 1
-	Seq  uint64 `json:"seq"`            // in the order of From, within Boot
+	From string `json:"from"`           // the source: app-1, or class
+	Boot int64  `json:"boot,omitempty"` // of an instance: its process; Seq begins at 1 in each
+	Seq  uint64 `json:"seq"`            // order of the events of From within Boot
 	Kind string `json:"kind"`
 	Run  int    `json:"run,omitempty"`
 	Req  string `json:"req,omitempty"` // X-Request-Id: the run and the number of the request in it, such as r3.17
@@ -31,24 +32,24 @@ type RunEvent struct {
 	Segment   int    `json:"segment,omitempty"`
 	Fence     string `json:"fence,omitempty"`
 	Point     string `json:"point,omitempty"`
-	Outcome   string `json:"outcome,omitempty"` // accepted, or the name of a problem; of answered also no_reply
+	Outcome   string `json:"outcome,omitempty"` // accepted, or the name of a problem; for answered also no_reply
 
-	Replayed bool `json:"replayed,omitempty"` // of ended and answered: it is the reply to an earlier request
+	Replayed bool `json:"replayed,omitempty"` // of ended and answered: the reply repeats that to an earlier request
 
-	Who    string     `json:"who,omitempty"`    // fired: the customer, if a person asked
-	Key    string     `json:"key,omitempty"`    // fired: the earlier request whose Idempotency-Key it has
+	Who    string     `json:"who,omitempty"`    // fired: the customer, if it is a person
+	Key    string     `json:"key,omitempty"`    // fired: the earlier request with the same Idempotency-Key
 	Plan   *RunPlan   `json:"plan,omitempty"`   // run
 	Stock  *StockSeen `json:"stock,omitempty"`  // stock
-	Server string     `json:"server,omitempty"` // standing: which
+	Server string     `json:"server,omitempty"` // standing: its name
 	State  string     `json:"state,omitempty"`  // standing: up, frozen, killed, starting, slow, cut
-	Count  uint64     `json:"count,omitempty"`  // gap: steps that were lost on the way here; rate: requests not sent
-	On     bool       `json:"on,omitempty"`     // pause: every sale stops at each point; voting: votes are taken; rate
+	Count  uint64     `json:"count,omitempty"`  // gap: steps lost in transit; rate: requests not sent
+	On     bool       `json:"on,omitempty"`     // pause: all sales pause at every point; voting: open; rate: on
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
-	Crowd  int        `json:"crowd,omitempty"`  // crowd: students that have joined
-	Words  []string   `json:"words,omitempty"`  // note: the key of a text and what to fill in
+	Crowd  int        `json:"crowd,omitempty"`  // crowd: students who have joined
+	Words  []string   `json:"words,omitempty"`  // note: the key of a text and its parameters
 
-	// of a load that is played
-	counted bool              // stock: it was counted from the replies so far
+	// of a played load
+	counted bool              // stock: counted from the replies so far
 	judge   *loadtest.Verdict // judged
 }
 
@@ -56,7 +57,7 @@ type RunEvent struct {
 const (
 	runBegan  = "run"      // a run begins: the stock was set
 	fired     = "fired"    // a request was sent
-	answered  = "answered" // its reply came, or none
+	answered  = "answered" // its reply came, or no reply will
 	allFired  = "all_fired"
 	stockSeen = "stock"
 	standing  = "standing" // a server's state
@@ -64,43 +65,43 @@ const (
 	pausing   = "pause"
 	voting    = "voting"
 	crowd     = "crowd"
-	note      = "note" // what the scene does now
-	rating    = "rate" // requests begin to come at a rate, or end
+	note      = "note" // a text about the scene
+	rating    = "rate" // requests at a rate begin or end
 	judged    = "judged"
 )
 
-// class is From of the events that no instance told.
+// class is From of the class's own events.
 const class = "class"
 
-// A StockSeen is the stock as the store has it.
+// A StockSeen is the stock as read from the store.
 type StockSeen struct {
-	Known   bool  `json:"known"` // false: the store cannot be asked
+	Known   bool  `json:"known"` // false: the store cannot be read
 	Initial int64 `json:"initial"`
 	Written int64 `json:"written"` // the number in the store
 	Sold    int64 `json:"sold"`    // counted from the orders
 }
 
-// A RunPlan says what a run is.
+// A RunPlan has the parameters of a run.
 type RunPlan struct {
 	Strategy   string `json:"strategy"`
 	Store      string `json:"store"`
 	Stock      int64  `json:"stock"`
 	Requests   int    `json:"requests"`          // all at once
-	Rate       int    `json:"rate,omitempty"`    // a second; Requests is 0 then
-	Seconds    int    `json:"seconds,omitempty"` // how long at this rate; 0: until it is stopped
+	Rate       int    `json:"rate,omitempty"`    // a second; then Requests is 0
+	Seconds    int    `json:"seconds,omitempty"` // duration of the rate; 0: until stopped
 	ThinkMS    int    `json:"think_ms"`
-	Instances  int    `json:"instances"` // to which requests go: 1 or 3
+	Instances  int    `json:"instances"` // number that get requests: 1 or 3
 	Unfenced   bool   `json:"unfenced,omitempty"`
-	IgnoreLoss bool   `json:"deaf,omitempty"` // works on after the lease is lost
+	IgnoreLoss bool   `json:"deaf,omitempty"` // continue after the lease is lost
 	Scene      string `json:"scene,omitempty"`
 
-	// of the strategy, for the page: whether holds exclude each other, and how far its promise goes
+	// from the strategy's promise, for the page
 	Exclusive bool   `json:"exclusive"`
 	Scope     string `json:"scope"`
 	Fenced    bool   `json:"fenced"`
 }
 
-// runOf returns the run of a request, 0 for one that is none of a class.
+// runOf returns the run of a request, or 0 for a request that is not of a class.
 func runOf(req string) int {
 	head, _, ok := strings.Cut(req, ".")
 	if !ok || len(head) < 2 || head[0] != 'r' {

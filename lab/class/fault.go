@@ -7,11 +7,11 @@ import (
 	"example.com/stock/internal/stack/wire"
 )
 
-// slow is by how much a server that is delayed answers later, there and back.
+// slow is the delay of a slow server, in each direction.
 const slow = 150 * time.Millisecond
 
-// Fault does something to an instance or to a server: freeze (SIGSTOP), wake, kill (SIGKILL), start, delay, cut (the
-// network between the instances and the server), mend. A start goes on after Fault has returned.
+// Fault applies an act to an instance or a server: freeze (SIGSTOP), wake, kill (SIGKILL), start, delay, cut (the
+// network between the instances and the server), mend. A start continues after Fault has returned.
 func (c *Class) Fault(name, act string) error {
 	server, proxy := c.stack.Server(name), c.proxies[name]
 	if server == nil || name == "nginx" {
@@ -37,7 +37,7 @@ func (c *Class) Fault(name, act string) error {
 	return wrong("act", "act")
 }
 
-// become records the state before the signal: what the instance tells afterwards must not seem to be from before.
+// become records the state before the signal, so that later steps of the instance do not seem to precede it.
 func (c *Class) become(name, state string, do func() error) error {
 	if state == "up" {
 		if err := do(); err != nil {

@@ -10,14 +10,14 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// Limits of what is shown of a load: a page must draw it. The figures count all.
+// Limits of what a page draws of a load. The figures count everything.
 const (
-	maxDrawn  = 2000 // requests, the first that were sent
-	maxPoints = 1000 // of the line of the stock
+	maxDrawn  = 2000 // requests: the first ones
+	maxPoints = 1000 // points of the stock's line
 )
 
-// ReadLoad reads a history of stock load as a recording, with the verdict that the load's judge gives. A history whose
-// last line is cut off is read without it.
+// ReadLoad reads a history of stock load as a recording, with the verdict of the load's judge. An incomplete last line
+// is ignored.
 func ReadLoad(r io.Reader) (*Recording, error) {
 	h, err := loadtest.ReadHistory(r)
 	if err != nil && !errors.Is(err, loadtest.ErrCut) {
@@ -29,7 +29,7 @@ func ReadLoad(r io.Reader) (*Recording, error) {
 	return recordLoad(h), nil
 }
 
-// A cue is a moment of a request and its time.
+// A cue is a moment of a request, with its time.
 type cue struct {
 	at     int64
 	moment moment
@@ -69,7 +69,7 @@ func recordLoad(h *loadtest.History) *Recording {
 	add(min(first, h.Header.StartedAt.UnixMicro()))
 	for i, c := range cues {
 		f.play(c.record, c.moment)
-		// What is not drawn is counted, and shown as often as the line has points.
+		// Requests that are not drawn are counted, and shown about as often as the line has points.
 		if c.record.Seq-f.base <= maxDrawn || i%(1+len(cues)/(4*maxPoints)) == 0 {
 			add(c.at)
 		}
@@ -80,7 +80,7 @@ func recordLoad(h *loadtest.History) *Recording {
 	return rec
 }
 
-// fencesOf returns the fences of a run, from the smallest.
+// fencesOf returns the fencing tokens of a run in ascending order.
 func fencesOf(records []loadtest.Record) []string {
 	var fences []uint64
 	for i := range records {

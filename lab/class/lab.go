@@ -13,24 +13,24 @@ import (
 	"example.com/stock/lab/diagram"
 )
 
-// A LabRun is a run of the lab in the player: for each case the diagram that one steps through.
+// A LabRun is a run of the lab in the player, with a diagram for each case.
 type LabRun struct {
 	Lang  string
 	cells []labCell
 }
 
-// A labCell is what the player is told of a case.
+// A labCell is the data of a case for the player.
 type labCell struct {
 	Scenario string            `json:"scenario"`
 	Case     map[string]string `json:"case"`    // by language
 	Outcome  map[string]string `json:"outcome"` // in words, by language
-	Right    bool              `json:"right"`   // it is as was predicted
+	Right    bool              `json:"right"`   // as predicted
 	HTML     string            `json:"html,omitempty"`
 
 	cell lab.Cell
 }
 
-// ReadLab reads the JSON report of stock lab run. Cases of which nothing was recorded are left out.
+// ReadLab reads the JSON report of stock lab run. Cases without recorded events are left out.
 func ReadLab(r io.Reader) (*LabRun, error) {
 	var report lab.Report
 	if err := json.NewDecoder(io.LimitReader(r, maxRecording)).Decode(&report); err != nil {
@@ -62,7 +62,7 @@ func ReadLab(r io.Reader) (*LabRun, error) {
 
 func both(t lab.Text) map[string]string { return map[string]string{"en": t.EN, "zh": t.ZH} }
 
-// page is what the page is told. In one file it has all the diagrams.
+// page returns the data of the page. If whole, it includes all diagrams.
 func (l *LabRun) page(whole bool) ([]byte, error) {
 	cells := make([]labCell, len(l.cells))
 	for i, c := range l.cells {
@@ -76,7 +76,7 @@ func (l *LabRun) page(whole bool) ([]byte, error) {
 
 func (l *LabRun) figure(c labCell) string { return string(diagram.Of(c.cell).Figure(l.Lang)) }
 
-// labPolicy lets a diagram set the width of its picture.
+// labPolicy allows inline styles, by which a diagram sets the width of its picture.
 const labPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
 
 func (l *LabRun) site(addr string) (*site, error) {
@@ -128,7 +128,7 @@ func (l *LabRun) WriteHTML(w io.Writer) error {
 	}.write(w)
 }
 
-// isLab reports whether a file begins as a report of the lab does.
+// isLab reports whether head is the beginning of a report of the lab.
 func isLab(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("{")) && bytes.Contains(head, []byte(`"started_at"`)) &&
 		bytes.Contains(head, []byte(`"took_ms"`)) && !bytes.Contains(head, []byte(`"format"`))

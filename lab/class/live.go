@@ -12,32 +12,32 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A Live is the wall of a load that runs: it shows, and there is nothing to control. It learns of requests when they
-// are over, from the history that the load writes to it.
+// A Live is the wall of a running load, without controls. It shows each request when it has ended, from the history
+// that the load writes to it.
 type Live struct {
 	*audience
 	site   *site
 	opened chan struct{}
 	once   sync.Once
 
-	mu      sync.Mutex  // guards what follows
-	frames  *loadFrames // nil: nothing has begun
+	mu      sync.Mutex  // guards the fields below
+	frames  *loadFrames // nil: no run has begun
 	run     int
-	rest    []byte   // of a line that is not whole
-	drawn   []string // the requests that are shown, the oldest first
+	rest    []byte   // an incomplete line
+	drawn   []string // the drawn requests, oldest first
 	fired   []int64  // when each was sent
-	points  int      // of the line that are shown no more
+	points  int      // points of the line that are no longer shown
 	dropped int      // lines that could not be read
 }
 
-// Limits of what is shown of a load that runs.
+// Limits of what is drawn of a running load.
 const (
 	liveDrawn  = 240
 	livePoints = 600
 )
 
-// ShowLive opens the wall of a load on a loopback address. Give it to the load as a writer of the history, or as one of
-// several. Close ends it.
+// ShowLive opens the wall of a load on a loopback address. The caller must pass it to the load as a writer of the
+// history, and close it.
 func ShowLive(addr, lang string) (*Live, error) {
 	if err := checkLoopback(addr); err != nil {
 		return nil, err
@@ -61,14 +61,14 @@ func ShowLive(addr, lang string) (*Live, error) {
 	return l, err
 }
 
-// URL is where the wall is.
+// URL returns the address of the wall.
 func (l *Live) URL() string { return "http://" + l.site.addr() + "/" }
 
-// Opened is closed when somebody looks.
+// Opened returns a channel that is closed when a page connects.
 func (l *Live) Opened() <-chan struct{} { return l.opened }
 
-// Write takes a part of a history. It always succeeds: a load does not end because its wall could not be drawn. Lines
-// that it cannot read are counted and shown.
+// Write accepts a part of a history. It always succeeds, so that a fault of the wall does not end a load. Unreadable
+// lines are counted, and the count is shown.
 func (l *Live) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +87,7 @@ func (l *Live) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// line takes a line of a history: a header, a request, an order, or the end.
+// line reads a line of a history: a header, a request, an order, or the end.
 func (l *Live) line(text []byte) bool {
 	var is struct {
 		Format string `json:"format"`
@@ -112,7 +112,7 @@ func (l *Live) line(text []byte) bool {
 		}
 		l.record(&r)
 	default:
-		return is.Order != nil || is.End != nil // the judge goes by them
+		return is.Order != nil || is.End != nil // only the judge needs them
 	}
 	return true
 }
@@ -121,7 +121,7 @@ func (l *Live) begin(h loadtest.Header) {
 	l.run++
 	l.drawn, l.fired, l.points, l.dropped = nil, nil, 0, 0
 	l.frames = newLoadFrames(l.run, h, func(id string) bool { return slices.Contains(l.drawn, id) })
-	l.frames.put("", true) // the page forgets the run before
+	l.frames.put("", true) // the page forgets the previous run
 }
 
 func (l *Live) record(r *loadtest.Record) {
@@ -144,7 +144,7 @@ func (l *Live) record(r *loadtest.Record) {
 	}
 }
 
-// show hands what is new to the pages.
+// show sends the changes to the pages.
 func (l *Live) show() {
 	if l.frames == nil {
 		return
@@ -160,14 +160,14 @@ func (l *Live) show() {
 	l.change(f.Set)
 }
 
-// forget empties what is shown: a page that comes later is not to see the run before.
+// forget clears the values, so that a page that connects later does not see the previous run.
 func (l *Live) forget() {
 	l.seats.Lock()
 	defer l.seats.Unlock()
 	clear(l.shown)
 }
 
-// Progress shows the figures of a load while it runs.
+// Progress shows the figures of a running load.
 func (l *Live) Progress(p loadtest.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +199,7 @@ func (l *Live) Judged(r *loadtest.Result) {
 	l.show()
 }
 
-// Close ends the wall. Pages keep what they have.
+// Close ends the wall. Open pages keep their values.
 func (l *Live) Close() error {
 	l.change(map[string]json.RawMessage{"over": json.RawMessage("true")})
 	l.audience.rest()

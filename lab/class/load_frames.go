@@ -9,41 +9,41 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// loadFrames makes frames of a run of stock load. Its requests come, when they are over, with what their instances
-// reported of them. Each is made into events, which a State takes as it takes those of a class.
+// loadFrames makes frames of a run of stock load. It gets each finished request with its receipt, and derives events
+// from them for a State, like those of a class.
 type loadFrames struct {
 	state *State
 	run   int
 	base  int // the number of the last request of the warm-up
 	drawn func(id string) bool
 
-	set     map[string]json.RawMessage // of the next frame
+	set     map[string]json.RawMessage // changes for the next frame
 	initial int64
-	written int64 // what the sales so far have left in stock
+	written int64 // stock after the sales so far
 	sold    int64
 	left    map[string]leftover // by SKU
-	locks   map[lockOf]int      // a number for each
+	locks   map[lockOf]int      // number of each lock
 	apps    []string
-	seq     uint64 // of the last event that no request has
+	seq     uint64 // of the last event without a request
 	points  int
-	pointAt int64 // of the last point
+	pointAt int64 // time of the last point
 	// pointEvery is the shortest time between two points, in µs.
 	pointEvery int64
 }
 
-// A leftover is how many units the last sale of a SKU left, and the version that it had read.
+// A leftover is the stock that the last sale of a SKU left, and the version that the sale had read.
 type leftover struct {
 	units   int64
 	version uint64
 }
 
-// A lockOf names what has one holder at a time: a SKU, or a segment of it.
+// A lockOf names what a lock protects: a SKU, or a segment of it.
 type lockOf struct {
 	sku     string
 	segment int
 }
 
-// newLoadFrames begins a run. drawn reports whether the page shows a request.
+// newLoadFrames begins a run. drawn reports whether the page draws a request.
 func newLoadFrames(run int, h loadtest.Header, drawn func(id string) bool) *loadFrames {
 	f := &loadFrames{
 		state: NewState(), run: run, drawn: drawn, set: map[string]json.RawMessage{},
@@ -66,7 +66,7 @@ func newLoadFrames(run int, h loadtest.Header, drawn func(id string) bool) *load
 	return f
 }
 
-// tell adds an event that no request has.
+// tell adds an event without a request.
 func (f *loadFrames) tell(e RunEvent) {
 	f.seq++
 	e.From, e.Run, e.Seq = class, f.run, f.seq
@@ -74,12 +74,12 @@ func (f *loadFrames) tell(e RunEvent) {
 }
 
 func (f *loadFrames) put(key string, value any) {
-	if text, err := json.Marshal(value); err == nil { // nothing that is put here can fail
+	if text, err := json.Marshal(value); err == nil { // no value here can fail
 		f.set[key] = text
 	}
 }
 
-// frame returns what has changed since the last frame.
+// frame returns the changes since the last frame.
 func (f *loadFrames) frame(at int64) (frame Frame, changed bool) {
 	frame = Frame{at, f.set}
 	f.set = map[string]json.RawMessage{}
@@ -91,15 +91,15 @@ type moment int
 
 const (
 	leaves  moment = iota // it is sent
-	enters                // the critical section
-	reads                 // has the stock in hand
-	writes                // knows that it has written
-	frees                 // has left the critical section
-	comes                 // its reply
-	moments               // how many there are
+	enters                // it enters the critical section
+	reads                 // it has read the stock
+	writes                // it has written
+	frees                 // it has left the critical section
+	comes                 // its reply arrives
+	moments               // number of moments
 )
 
-// said returns when an instance says that a moment was, or the zero time.
+// said returns the time of a moment in the receipt, or the zero time.
 func (m moment) said(r *loadtest.Receipt) time.Time {
 	switch {
 	case r == nil:
@@ -117,8 +117,9 @@ func (m moment) said(r *loadtest.Receipt) time.Time {
 	return time.Time{}
 }
 
-// at returns when a moment was, or false if nobody said so. The clock of an instance may differ from ours: its times
-// are put between the request and its reply, and after the moments before, so that no effect precedes its cause.
+// at returns the time of a moment, or false if it is unknown. Because the clock of an instance may differ from ours,
+// its times are moved between the request and its reply and after earlier moments, so that no effect precedes its
+// cause.
 func (m moment) at(r *loadtest.Record) (at int64, known bool) {
 	first, last := r.SentAt.UnixMicro(), r.DoneAt.UnixMicro()
 	switch m {
@@ -127,7 +128,7 @@ func (m moment) at(r *loadtest.Record) (at int64, known bool) {
 	case comes:
 		return last, true
 	}
-	if r.Replayed { // the receipt is that of an earlier request
+	if r.Replayed { // the receipt belongs to an earlier request
 		return 0, false
 	}
 	at = first
@@ -140,7 +141,7 @@ func (m moment) at(r *loadtest.Record) (at int64, known bool) {
 	return at, known
 }
 
-// play adds a moment of a request, and puts into the frame what it has changed.
+// play adds a moment of a request, and its changes to the frame.
 func (f *loadFrames) play(rec *loadtest.Record, m moment) {
 	at, known := m.at(rec)
 	if !known {
@@ -186,10 +187,10 @@ func (f *loadFrames) play(rec *loadtest.Record, m moment) {
 	}
 }
 
-// name is the id of a request as the page knows it.
+// name returns the page's id of a request.
 func (f *loadFrames) name(seq int) string { return nameOf(f.run, seq-f.base) }
 
-// outcomeOf returns what the page calls an outcome. A foreign service names no problem.
+// outcomeOf returns the page's name of an outcome. A foreign service reports no problem names.
 func outcomeOf(rec *loadtest.Record) string {
 	if rec.Outcome == loadtest.Accepted || rec.Problem == "" {
 		return map[loadtest.Outcome]string{
@@ -200,9 +201,9 @@ func outcomeOf(rec *loadtest.Record) string {
 	return rec.Problem
 }
 
-// sell counts a sale when it is known: when it was written, or else when its reply came. Of two sales of a SKU the one
-// that has read the later version wrote later. Segments hand units to each other, so that of them no more is known
-// than what was sold.
+// sell counts a sale at the time of its write, or of its reply if that is unknown. Of two sales of a SKU, the one that
+// read the later version wrote later. For segments only the sum of sales is known, because they transfer units to each
+// other.
 func (f *loadFrames) sell(rec *loadtest.Record, at int64) {
 	f.sold += rec.Quantity
 	before := f.left[rec.SKU]
@@ -219,14 +220,14 @@ func (f *loadFrames) sell(rec *loadtest.Record, at int64) {
 	}
 }
 
-// count shows the stock as the sales so far have left it.
+// count shows the stock after the sales so far.
 func (f *loadFrames) count(at int64) {
 	stock := &StockSeen{Known: true, Initial: f.initial, Written: f.written, Sold: f.sold}
 	f.tell(RunEvent{At: at, Kind: stockSeen, Stock: stock, counted: true})
 	f.put("verdict", f.state.shownVerdict())
 }
 
-// app is the column of a request. A foreign service may not say who answered.
+// app returns the column of a request. A foreign service may not report which instance answered.
 func (f *loadFrames) app(rec *loadtest.Record) string {
 	name := rec.Instance
 	if name == "" && (rec.Status > 0 || len(f.apps) == 0) {
@@ -257,7 +258,7 @@ func (f *loadFrames) point(at int64) {
 	f.pointAt = at
 }
 
-// judge ends the run with the verdict of the judge of the load.
+// judge ends the run with the verdict of the load's judge.
 func (f *loadFrames) judge(at int64, result *loadtest.Result) {
 	j := &result.Verdict
 	stock := &StockSeen{Known: j.Known, Initial: f.initial, Written: j.RemainingUnits, Sold: j.AcceptedUnits}

@@ -13,7 +13,8 @@ import (
 // quiet is the width of the border that scanners need, in modules.
 const quiet = 4
 
-// WriteQR draws text for a terminal, two modules in a character, in black on white whatever the terminal's colours are.
+// WriteQR draws a QR code of text for a terminal, two modules in a character, black on white whatever the terminal's
+// colours.
 func WriteQR(w io.Writer, text string) error {
 	picture, err := qr.Encode(text, qr.M)
 	if err != nil {
@@ -31,7 +32,7 @@ func WriteQR(w io.Writer, text string) error {
 	return err
 }
 
-// ink is 1 for a black module, and 0 for a white one or for what is outside.
+// ink returns 1 for a black module, and 0 for a white one or outside the picture.
 func ink(picture *qr.Code, x, y int) int {
 	if picture.Black(x, y) {
 		return 1
@@ -39,7 +40,7 @@ func ink(picture *qr.Code, x, y int) int {
 	return 0
 }
 
-// svg draws text as a picture of one path.
+// svg draws a QR code of text as an SVG picture of one path.
 func svg(text string) ([]byte, error) {
 	picture, err := qr.Encode(text, qr.M)
 	if err != nil {

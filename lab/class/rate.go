@@ -10,15 +10,15 @@ import (
 // Limits of a rate.
 const (
 	maxRate  = 200    // requests a second
-	maxRated = 10_000 // requests of one run: the file of the run has some 15 MB then
-	maxOpen  = 200    // requests without an answer: each has a connection of its own, and an instance keeps waiters
+	maxRated = 10_000 // requests of one run, whose file then has some 15 MB
+	maxOpen  = 200    // requests without a reply; each has its own connection and waits in an instance
 )
 
-// unsentEvery is the shortest time between two notes of how many were not sent.
+// unsentEvery is the shortest time between two events with the number of unsent requests.
 const unsentEvery = 500 * time.Millisecond
 
-// fireSteadily sends requests at the rate of the run that has begun, until its time is over, it has sent maxRated, it
-// is stopped, or the next run begins. The rate is part of the run: as long as it lasts, nothing is said to be right.
+// fireSteadily sends requests at the rate of the current run until the run's time is over, maxRated were sent, it is
+// stopped, or the next run begins. Until then the run has no final verdict.
 func (c *Class) fireSteadily(run int) {
 	pacing := begun(c.ctx)
 	c.mu.Lock()
@@ -37,8 +37,8 @@ func (c *Class) fireSteadily(run int) {
 	})
 }
 
-// pace sends each request when it is due, whatever became of those before it: a shop that is slow is not asked less. It
-// returns how many were not sent, because maxOpen had no answer yet.
+// pace sends each request when it is due, independent of the replies, so that a slow shop gets no fewer. It returns the
+// number not sent because maxOpen requests had no reply.
 func (c *Class) pace(ctx context.Context, run int, p RunPlan) (unsent uint64) {
 	began, said, told := time.Now(), time.Now(), uint64(0)
 	for n := 0; n < maxRated && (p.Seconds == 0 || n < p.Seconds*p.Rate); n++ {
@@ -62,7 +62,7 @@ func (c *Class) pace(ctx context.Context, run int, p RunPlan) (unsent uint64) {
 	return unsent
 }
 
-// StopRate ends the rate of the run that is on. What was sent is still answered.
+// StopRate ends the rate of the current run. Requests in flight still get their replies.
 func (c *Class) StopRate() error {
 	on := false
 	c.look(func(s *State) { on = s.latest[rating].On && s.latest[rating].Run == s.run })

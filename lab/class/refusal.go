@@ -13,10 +13,10 @@ import (
 //go:embed text
 var textFiles embed.FS
 
-// phrases has the texts of the pages, and those that the wall answers with.
+// phrases has the texts of the pages and of the wall's replies.
 var phrases = words.NewPhrasebook(textFiles, "text")
 
-// wordsJSON is what the pages read the texts from: by key, in both languages.
+// wordsJSON returns the texts for the pages, by key, in both languages.
 func wordsJSON() ([]byte, error) {
 	texts, err := phrases.Texts()
 	if err != nil {
@@ -29,7 +29,7 @@ func wordsJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// An InputError says what of a request to the wall is wrong, in both languages.
+// An InputError is the error of an invalid request to the wall, in both languages.
 type InputError struct {
 	Field string
 	said  words.Text
@@ -37,15 +37,15 @@ type InputError struct {
 
 func (e *InputError) Error() string { return e.Field + ": " + e.said.EN }
 
-// Said returns the message in both languages, without the field, which people see by another name.
+// Said returns the message in both languages, without the field, which the page labels in its own words.
 func (e *InputError) Said() words.Text { return e.said }
 
-// wrong returns an InputError with the text reason_ and the reason, and with what is to be filled in as name, value.
+// wrong returns an InputError with the text of key reason_<reason>. pairs are the names and values of its parameters.
 func wrong(field, reason string, pairs ...any) *InputError {
 	return &InputError{field, reasonText(reason, pairs...)}
 }
 
-// Labels of numbers that have limits, in the catalogue.
+// Keys of the labels of numbers with limits.
 var labels = map[string]string{
 	"stock": "units", "requests": "requests", "think_ms": "think", "rate": "rate", "seconds": "lasts",
 }
@@ -64,7 +64,7 @@ func reasonText(reason string, pairs ...any) words.Text {
 	return phrases.Say("reason_"+reason, pairs...)
 }
 
-// refuse answers with a code, and what it means in both languages: the page knows its reader's.
+// refuse replies with a code and its text in both languages, of which the page shows one.
 func refuse(w http.ResponseWriter, status int, code string) {
 	refuseWith(w, status, code, reasonText(code))
 }
@@ -73,7 +73,7 @@ func refuseWith(w http.ResponseWriter, status int, code string, said words.Text)
 	answer(w, status, map[string]any{"error": code, "said": both(said)})
 }
 
-// refuseFor answers with what an error says. What is no fault of the request failed behind the wall.
+// refuseFor replies with an error: an InputError is the client's fault, any other error the wall's.
 func refuseFor(w http.ResponseWriter, err error) {
 	var input *InputError
 	var problem *loadtest.Problem
@@ -83,7 +83,7 @@ func refuseFor(w http.ResponseWriter, err error) {
 		refuseWith(w, http.StatusBadRequest, input.Field, input.said)
 	case errors.As(err, &problem):
 		refuseWith(w, http.StatusServiceUnavailable, problem.Name(), problem.Said())
-	case errors.As(err, &target): // what the network says of it helps nobody who looks at the wall
+	case errors.As(err, &target): // the text of a network error does not help the wall's users
 		refuseWith(w, http.StatusServiceUnavailable, "silent", reasonText("silent", "url", target.URL))
 	default:
 		refuseWith(w, http.StatusServiceUnavailable, "failed", words.Of(err))

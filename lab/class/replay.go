@@ -19,33 +19,32 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A Recording is a run that was kept: the frames that a page plays, one for each event, and the verdict.
+// A Recording is a kept run: the frames that a page plays, one for each event, and the verdict.
 type Recording struct {
 	Frames  []Frame     `json:"frames"`
 	Apps    []string    `json:"apps"`
 	Servers []string    `json:"servers"`
 	Lang    string      `json:"lang"`
-	Back    bool        `json:"back,omitempty"` // there is a wall to go back to
+	Back    bool        `json:"back,omitempty"` // the page can go back to the wall
 	Verdict WallVerdict `json:"-"`
 }
 
-// maxFrames is about how many frames a recording has. A run with more events, at a high rate and for long, is played
-// some events at a time.
+// maxFrames is about the largest number of frames of a recording. In a run with more events a frame has several.
 const maxFrames = 8000
 
 // maxRecording bounds what ReadRecording reads: a run of a class has some hundred kilobytes.
 const maxRecording = 64 << 20
 
-// A Show is what the player can show: a Recording or a LabRun.
+// A Show is a Recording or a LabRun, which the player can show.
 type Show interface {
-	// WriteHTML writes it as one file that a browser opens without a server.
+	// WriteHTML writes the show as one file that a browser opens without a server.
 	WriteHTML(w io.Writer) error
 
 	site(addr string) (*site, error)
 }
 
-// ReadAny reads the file of a run of a class, a history of stock load, or a JSON report of stock lab run. What it is,
-// its first bytes say. lang is the language that its page begins with: en or zh.
+// ReadAny reads the file of a run of a class, a history of stock load, or a JSON report of stock lab run, which it
+// tells apart by the first bytes. lang is the initial language of the page: en or zh.
 func ReadAny(r io.Reader, lang string) (Show, error) {
 	in := bufio.NewReaderSize(r, 1<<12)
 	head, err := in.Peek(1 << 9)
@@ -73,7 +72,7 @@ func ReadAny(r io.Reader, lang string) (Show, error) {
 	return recording, nil
 }
 
-// ReadRecording reads the file of a run: an event in each line. The error names the first line that is none.
+// ReadRecording reads the file of a run, which has an event in each line. The error names the first invalid line.
 func ReadRecording(r io.Reader) (*Recording, error) {
 	var events []RunEvent
 	lines := bufio.NewScanner(io.LimitReader(r, maxRecording+1))
@@ -105,7 +104,7 @@ func ReadRecording(r io.Reader) (*Recording, error) {
 	return record(events), nil
 }
 
-// check returns an error if no class can have written e.
+// check returns an error if e is not a valid event of a class.
 func (e *RunEvent) check() error {
 	switch {
 	case e.At <= 0 || e.From == "" || e.Kind == "":
@@ -118,7 +117,7 @@ func (e *RunEvent) check() error {
 	return nil
 }
 
-// record puts the events in the order of their times, which the State does not need but who looks does.
+// record sorts the events by time, for viewers; the State does not need that.
 func record(events []RunEvent) *Recording {
 	slices.SortStableFunc(events, func(a, b RunEvent) int { return cmp.Compare(a.At, b.At) })
 	s, shown := NewState(), View{}
@@ -156,7 +155,7 @@ func record(events []RunEvent) *Recording {
 // A Player shows a run on this computer.
 type Player struct{ at *site }
 
-// Replay serves a run on a loopback address. It starts nothing else. Close ends it.
+// Replay serves a run on a loopback address. The caller must close the Player.
 func Replay(s Show, addr string) (*Player, error) {
 	if err := checkLoopback(addr); err != nil {
 		return nil, err
@@ -176,13 +175,13 @@ func (r *Recording) site(addr string) (*site, error) {
 	return openSite(addr, func(context.Context) http.Handler { return pageMux(page) })
 }
 
-// URL is where the player is.
+// URL returns the address of the player.
 func (p *Player) URL() string { return "http://" + p.at.addr() + "/" }
 
 // Close ends the player.
 func (p *Player) Close() error { return p.at.close() }
 
-// page is what the page is told of a recording.
+// page returns the data of a recording for the page.
 func (r *Recording) page() ([]byte, error) { return json.Marshal(r.told()) }
 
 func (r *Recording) told() any {
@@ -214,8 +213,8 @@ func (r *Recording) WriteHTML(w io.Writer) error {
 // A oneFile is a page with all its parts inside.
 type oneFile struct {
 	page      string
-	styles    []string // that the page links to
-	scripts   []string // modules, each after those that it imports; the last is that of the page
+	styles    []string // linked by the page
+	scripts   []string // modules, each after its imports; the last is the page's
 	more      map[string]string
 	recording []byte // JSON
 }
@@ -234,7 +233,7 @@ func (o oneFile) write(w io.Writer) error {
 	for _, name := range o.scripts {
 		script.WriteString(moduleExport.ReplaceAllString(moduleImport.ReplaceAllString(read(name), ""), ""))
 	}
-	// In JSON, < inside of strings is written as \u003c, so that no text of a recording can end the element.
+	// HTMLEscape writes < in JSON strings as \u003c, so that no text of a recording can end the element.
 	var words, told bytes.Buffer
 	json.HTMLEscape(&words, []byte(read("words.json")))
 	json.HTMLEscape(&told, o.recording)

@@ -12,10 +12,10 @@ import (
 const (
 	maxStock    = 1000
 	maxRequests = 100
-	maxThink    = 10_000 // ms; the slider ends at 2 s, and scenes need more
+	maxThink    = 10_000 // ms; more than the slider's 2 s, for scenes
 )
 
-// check completes a plan, and says what of it is wrong.
+// check completes a plan, or returns an InputError.
 func (c *Class) check(p *RunPlan) error {
 	s, err := loadtest.Find(c.catalog, p.Strategy)
 	if err != nil {
@@ -68,8 +68,8 @@ func (c *Class) Fire(p RunPlan) error {
 	return nil
 }
 
-// begin ends the run that is on and begins one without requests. The new stock is set first: if that fails, the old run
-// goes on.
+// begin ends the current run and begins one without requests. It sets the new stock first; if that fails, the old run
+// continues.
 func (c *Class) begin(ctx context.Context, p RunPlan) (run int, err error) {
 	if err := c.check(&p); err != nil {
 		return 0, err
@@ -106,14 +106,14 @@ func (c *Class) begin(ctx context.Context, p RunPlan) (run int, err error) {
 	return run, nil
 }
 
-// endRun ends the requests of the run that is on: those without a reply get none, and sales that stand go on.
+// endRun ends the current run. It cancels requests without a reply, and resumes paused sales.
 func (c *Class) endRun() {
 	c.mu.Lock()
 	old, open := c.asking, c.left > 0
 	c.mu.Unlock()
 	old.stop()
 	if open {
-		_ = c.Step() // an instance that does not answer has another minute until they go on by themselves
+		_ = c.Step() // ignored: in an instance that does not answer, paused sales resume by themselves within a minute
 	}
 }
 
@@ -130,19 +130,19 @@ func (c *Class) fireAll(run, n int) {
 	}
 }
 
-// A shot is a request to be sent. The zero value is one of nobody's, to nginx.
+// A shot is a request to be sent. The zero value is sent to nginx, for no customer.
 type shot struct {
 	who   string   // the customer
 	to    string   // an instance
-	pause []string // where it stops
-	again string   // the request whose Idempotency-Key it has; empty: one of its own
-	run   int      // that it is for; 0: the one that is on
+	pause []string // pause points
+	again string   // the request whose Idempotency-Key it repeats; empty: a new key
+	run   int      // 0: the current run
 }
 
-// fire sends one more request of the run. It does not wait for the reply. It returns the id of the request, or "" if
-// the run is not on.
+// fire sends a request of the run, without waiting for the reply. It returns the id of the request, or "" if the run is
+// not the current one.
 //
-// Each request has an Idempotency-Key, as those of a careful client do: so any of them can be sent again.
+// Each request has an Idempotency-Key, so that it can be sent again.
 func (c *Class) fire(s shot) (id string) {
 	c.mu.Lock()
 	if c.run == 0 || s.run != 0 && s.run != c.run || c.asking.ctx.Err() != nil {
@@ -156,7 +156,7 @@ func (c *Class) fire(s shot) (id string) {
 	run, p := c.run, c.plan
 	id = nameOf(run, c.sent)
 	c.mu.Unlock()
-	strategy, _ := loadtest.Find(c.catalog, p.Strategy) // begin has found it
+	strategy, _ := loadtest.Find(c.catalog, p.Strategy) // begin has checked it
 	key := id
 	if s.again != "" {
 		key = s.again
@@ -194,8 +194,7 @@ func (c *Class) answered(run int, id string, reply loadtest.Reply) {
 	c.leave(run)
 }
 
-// leave counts one less that is to come in a run. After the last one the stock is read once more: that is what the
-// verdict goes by.
+// leave counts a finished request of a run. After the last one it reads the stock, which decides the verdict.
 func (c *Class) leave(run int) {
 	c.mu.Lock()
 	last := false
@@ -217,7 +216,7 @@ func (c *Class) stateOf(server string) string {
 	return c.states[server]
 }
 
-// Again sends a request of this run once more, with its key, as a client does that has got no reply.
+// Again repeats a request of this run with its key, as a client without a reply would.
 func (c *Class) Again(req string) error {
 	s := shot{run: runOf(req)}
 	c.look(func(state *State) {
@@ -234,7 +233,7 @@ func (c *Class) Again(req string) error {
 	return nil
 }
 
-// Hold makes a request stop at a point as soon as it gets there.
+// Hold makes a request pause at a point.
 func (c *Class) Hold(req, point string) error {
 	app := c.appOf(req)
 	if app == "" {
@@ -243,7 +242,7 @@ func (c *Class) Hold(req, point string) error {
 	return c.lab(app, "PUT", "/v1/lab/pauses/"+req+"?pause="+point)
 }
 
-// Go lets a request go on.
+// Go resumes a request.
 func (c *Class) Go(req string) error {
 	app := c.appOf(req)
 	if app == "" {
@@ -262,10 +261,10 @@ func (c *Class) appOf(req string) (app string) {
 	return app
 }
 
-// everyPoint is where a sale stops when everything is paused.
+// everyPoint lists the pause points at which sales stop while Pause is on.
 const everyPoint = "before_lock,after_lock,after_read,before_write,after_write"
 
-// Pause makes every sale stop at each of its points, or lets all go on.
+// Pause makes every sale stop at each pause point, or resumes all.
 func (c *Class) Pause(on bool) error {
 	query := ""
 	if on {
@@ -276,10 +275,10 @@ func (c *Class) Pause(on bool) error {
 	return err
 }
 
-// Step lets every sale that stands go on to its next point.
+// Step resumes every paused sale until its next point.
 func (c *Class) Step() error { return c.everyLab("DELETE", "/v1/lab/pauses") }
 
-// everyLab asks all instances that run.
+// everyLab sends a lab request to all running instances.
 func (c *Class) everyLab(method, path string) (err error) {
 	for _, app := range c.apps {
 		if c.stateOf(app.Name) == "up" {
@@ -291,7 +290,7 @@ func (c *Class) everyLab(method, path string) (err error) {
 	return err
 }
 
-// lab asks the listener for operators of an instance.
+// lab sends a lab request to an instance's listener for operators.
 func (c *Class) lab(app, method, path string) error {
 	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Second)
 	defer cancel()

@@ -8,14 +8,14 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A scene is a run with a course: what happens when. Its title, and what it shows, are texts under its name.
+// A scene is a run with a scripted course. The texts under its name have its title and its point.
 type scene struct {
 	name, key string
 	plan      RunPlan
 	course    func(*play) // nil: all requests at once
 }
 
-// scenes lists them in the order of a lesson.
+// scenes returns the scenes in the order of a lesson.
 func scenes() []scene {
 	everybody := func(name, key, strategy string, stock int64, requests, think, instances int) scene {
 		return scene{name: name, key: key, plan: RunPlan{
@@ -50,7 +50,7 @@ func scenes() []scene {
 	}
 }
 
-// A play is a scene that plays. Its steps do nothing any more when it was ended.
+// A play is a running scene. After its end its steps do nothing.
 type play struct {
 	*Class
 	ctx context.Context
@@ -63,7 +63,7 @@ func (p *play) fire(s shot) (id string) {
 	return p.Class.fire(s)
 }
 
-// Play begins a scene, in place of the one that plays.
+// Play begins a scene, and ends the running one.
 func (c *Class) Play(name string) error {
 	all := scenes()
 	i := slices.IndexFunc(all, func(s scene) bool { return s.name == name })
@@ -99,7 +99,7 @@ func (c *Class) Play(name string) error {
 	return nil
 }
 
-// raise wakes and starts the instances that are frozen or dead.
+// raise wakes frozen instances and starts killed ones.
 func (c *Class) raise() {
 	for _, app := range c.apps {
 		switch c.stateOf(app.Name) {
@@ -111,8 +111,8 @@ func (c *Class) raise() {
 	}
 }
 
-// awaitReady waits, for some seconds at most, until each instance that runs can sell as planned: one that was frozen
-// has lost its sessions, and needs a moment.
+// awaitReady waits at most 8 s until each running instance can sell as planned. An instance that was frozen needs time,
+// because it has lost its sessions.
 func (c *Class) awaitReady(p RunPlan) {
 	ctx, cancel := context.WithTimeout(c.ctx, 8*time.Second)
 	defer cancel()
@@ -132,7 +132,7 @@ func (c *Class) awaitReady(p RunPlan) {
 	}
 }
 
-// stopScene ends the scene that plays, or the rate: nothing more comes of it.
+// stopScene ends the running scene or rate, and waits for its end.
 func (c *Class) stopScene() {
 	c.mu.Lock()
 	scene := c.scene
@@ -140,12 +140,12 @@ func (c *Class) stopScene() {
 	scene.stop()
 }
 
-// say shows what happens now: the key of a text, with what is to be filled in as name, value.
+// say shows a text by its key. The other words are the names and values of its parameters.
 func (p *play) say(words ...string) {
 	p.note(RunEvent{Kind: note, Run: p.run, Words: words})
 }
 
-// until waits until a token is as wanted, or the scene is ended.
+// until waits until so returns true for a token, or the scene ends.
 func (p *play) until(id string, so func(*token) bool) bool {
 	return p.await(p.ctx.Done(), func(s *State) bool {
 		r := s.reqs[id]
@@ -155,14 +155,14 @@ func (p *play) until(id string, so func(*token) bool) bool {
 
 func (p *play) sleep(d time.Duration) bool { return loadtest.Sleep(p.ctx, d) == nil }
 
-// What a token must be for a scene to go on.
+// Conditions of tokens for which scenes wait.
 func ended(t *token) bool         { return t.Phase == "done" }
 func stands(t *token) bool        { return t.Point != "" }
 func thinking(t *token) bool      { return t.Phase == "thinks" }
 func (p *play) release(id string) { _ = p.Go(id) }
 func (p *play) app(i int) string  { return p.apps[i].Name }
 
-// does does something to a server, unless the scene was ended.
+// does applies a fault to a server, unless the scene has ended.
 func (p *play) does(name, do string) {
 	if p.ctx.Err() == nil {
 		_ = p.Fault(name, do)
@@ -192,7 +192,7 @@ func twoBuyers(p *play) {
 	}
 }
 
-// frozenHolder: a holder is stopped past its lease, another sells, and the first wakes and writes what it had in mind.
+// frozenHolder: a holder is frozen past its lease, another sells, and the first wakes and writes by the old value.
 func frozenHolder(p *play) {
 	a := p.fire(shot{who: "A", to: p.app(0)})
 	if !p.until(a, thinking) {
@@ -215,7 +215,7 @@ func frozenHolder(p *play) {
 	}
 }
 
-// sameKey: a customer who has pressed twice sends the same key, and one who means to buy again sends another.
+// sameKey: a second press of the button sends the same key, a second purchase another key.
 func sameKey(p *play) {
 	buy := func(i int, again string) (id string, ok bool) {
 		id = p.fire(shot{who: "A", to: p.app(i), again: again})
@@ -253,7 +253,7 @@ func killedHolder(p *play) {
 	}
 }
 
-// redisDies: while Redis is dead nothing can be sold, and afterwards it goes on.
+// redisDies: while Redis is dead nothing can be sold; afterwards sales continue.
 func redisDies(p *play) {
 	p.fireAll(p.run, p.planOf().Requests)
 	if !p.sleep(1200 * time.Millisecond) {

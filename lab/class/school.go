@@ -15,22 +15,22 @@ import (
 // Limits for students.
 const (
 	maxStudents = 200
-	maxSeats    = 100 // of one address: one computer with the code leaves half, and a class behind one router has room
+	maxSeats    = 100 // of one address: enough for a class behind one router, but half at most for one computer
 	maxName     = 20  // characters
-	buysEach    = 2   // a second, of one phone
-	buysAll     = 200 // a second, of all
-	ownShown    = 5   // of a student's own requests
-	maxKey      = 40  // characters of the name of a purchase
+	buysEach    = 2   // a second, for one phone
+	buysAll     = 200 // a second, for all
+	ownShown    = 5   // latest requests that a student sees
+	maxKey      = 40  // characters of a purchase's key
 	schoolEvery = 500 * time.Millisecond
-	choices     = 3 // of a vote: yes, no, who knows
+	choices     = 3 // of a vote: yes, no, unsure
 )
 
-// A school is the students' page: a listener of its own, whose mux has these six things and nothing else. A phone can
-// neither name a strategy nor a SKU, nor hold or pause anything: the class makes the request.
+// A school is the students' page, on a separate listener that serves nothing else. A phone can name neither a strategy
+// nor a SKU, and can pause nothing, because the class makes the request.
 type school struct {
 	*site
 	class *Class
-	code  string // in the address that the QR code shows
+	code  string // part of the address in the QR code
 
 	mu       sync.Mutex
 	students map[string]*student // by cookie
@@ -41,8 +41,8 @@ type student struct {
 	number  int
 	from    netip.Prefix // the address that joined
 	name    string
-	own     []string // requests, the latest last
-	keys    []string // of each of them, as the phone has named it; empty: none
+	own     []string // requests, oldest first
+	keys    []string // the phone's key for each of them; empty: none
 	bucket  *bucket
 	streams int
 
@@ -75,7 +75,7 @@ func (s *school) mux(ctx context.Context) http.Handler {
 			answer(w, http.StatusOK, s.viewFor(who))
 			return
 		}
-		answer(w, http.StatusOK, map[string]int{"number": 0}) // who has not joined yet
+		answer(w, http.StatusOK, map[string]int{"number": 0}) // not joined yet
 	})
 	mux.HandleFunc("GET /events", s.own(func(w http.ResponseWriter, r *http.Request, who *student) {
 		s.serve(ctx, w, r, who)
@@ -85,7 +85,7 @@ func (s *school) mux(ctx context.Context) http.Handler {
 	return mux
 }
 
-// who returns the student whose cookie a request has, or nil.
+// who returns the student of a request's cookie, or nil.
 func (s *school) who(r *http.Request) *student {
 	cookie, err := r.Cookie(studentCookie)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *school) who(r *http.Request) *student {
 	return s.students[cookie.Value]
 }
 
-// own calls next with the student whose cookie the request has.
+// own calls next with the student of the request's cookie.
 func (s *school) own(next func(http.ResponseWriter, *http.Request, *student)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := s.who(r)
@@ -154,7 +154,7 @@ func (s *school) join(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]int{"number": who.number})
 }
 
-// seat gives a student a seat, and returns how many are taken then.
+// seat gives a student a seat, and returns the number of seats taken.
 func (s *school) seat(who *student, id string) (taken int, refusal *InputError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,10 +175,9 @@ func (s *school) seat(who *student, id string) (taken int, refusal *InputError) 
 	return len(s.students), nil
 }
 
-// clientOf returns where a request comes from: the address, or with IPv6 the network of 64 bits, in which one computer
-// can have any address.
+// clientOf returns the client's address, or for IPv6 its /64 network, in which one computer can use any address.
 func clientOf(r *http.Request) netip.Prefix {
-	at, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http has set it
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http sets it
 	from := at.Addr().Unmap().WithZone("")
 	bits := from.BitLen()
 	if from.Is6() {
@@ -188,10 +187,10 @@ func clientOf(r *http.Request) netip.Prefix {
 	return network
 }
 
-// buy sells to a student, through the endpoint of the run that is on.
+// buy sells to a student, in the current run.
 //
-// A phone names each purchase. One that it names again, because a button was pressed twice or no reply has come, is
-// sent with the key of the first: it is answered, and sells nothing more.
+// A phone sends a key with each purchase. A repeated key, after a second press or a lost reply, is sent with the
+// Idempotency-Key of the first request, so that it sells nothing more.
 func (s *school) buy(w http.ResponseWriter, r *http.Request, who *student) {
 	var in struct{ Key string }
 	if !decode(r, &in) || len(in.Key) > maxKey {
@@ -203,7 +202,7 @@ func (s *school) buy(w http.ResponseWriter, r *http.Request, who *student) {
 		refuse(w, http.StatusTooManyRequests, "too_fast")
 		return
 	}
-	// Presses of one phone are taken one after the other: the second must find the first.
+	// Presses of one phone are serialised, so that the second finds the first.
 	who.pressing.Lock()
 	defer who.pressing.Unlock()
 	id := ""
@@ -213,9 +212,9 @@ func (s *school) buy(w http.ResponseWriter, r *http.Request, who *student) {
 	if first >= 0 && in.Key != "" {
 		again := who.own[first]
 		if id = s.class.fire(shot{who: who.name, again: again, run: runOf(again)}); id != "" {
-			in.Key = "" // the first has the name
+			in.Key = "" // the first request keeps the key
 		} else {
-			who.keys[first] = "" // its run is over
+			who.keys[first] = "" // the run of the first is over
 		}
 	}
 	if id == "" {
@@ -248,11 +247,11 @@ func (s *school) vote(w http.ResponseWriter, r *http.Request, who *student) {
 	}
 }
 
-// A phoneView is what a phone shows.
+// A phoneView has the data for a phone.
 type phoneView struct {
 	Number   int              `json:"number"`
 	Name     string           `json:"name"`
-	Run      int              `json:"run"` // 0: there is none yet
+	Run      int              `json:"run"` // 0: none yet
 	Strategy string           `json:"strategy,omitempty"`
 	Own      map[int]phoneBuy `json:"own"` // by number
 	Voting   bool             `json:"voting"`
@@ -268,7 +267,7 @@ type phoneBuy struct {
 	Wrote   *int64 `json:"wrote,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
 	Twin    bool   `json:"twin,omitempty"`
-	// Replayed: it was a repeat of an earlier one, and sold nothing.
+	// Replayed is true for a repeat, which sold nothing.
 	Replayed bool `json:"replayed,omitempty"`
 }
 
@@ -294,7 +293,7 @@ func (s *school) viewFor(who *student) phoneView {
 	return v
 }
 
-// serve streams what a phone shows, at most twice a second. A phone has one stream.
+// serve streams a phone's view, at most twice a second. A phone has one stream.
 func (s *school) serve(ctx context.Context, w http.ResponseWriter, r *http.Request, who *student) {
 	s.mu.Lock()
 	who.streams++

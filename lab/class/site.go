@@ -38,24 +38,24 @@ func pageFile(name string) ([]byte, error) {
 func pageFiles() fs.FS {
 	files, err := fs.Sub(pages, "page")
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // the file is embedded
 	}
 	return files
 }
 
 // A site is a listener with the pages on it.
 type site struct {
-	token    string // opens it
+	token    string // required to open the site
 	listener net.Listener
 	host     string
 	server   *http.Server
 	served   chan struct{}
-	end      context.CancelFunc // of the streams
+	end      context.CancelFunc // ends the streams
 }
 
 func (s *site) addr() string { return s.host }
 
-// openSite listens and serves. mux makes what is served, for streams that end with the ctx.
+// openSite listens and serves. mux returns the handler, whose streams must end with ctx.
 func openSite(addr string, mux func(ctx context.Context) http.Handler) (*site, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -71,7 +71,7 @@ func openSite(addr string, mux func(ctx context.Context) http.Handler) (*site, e
 	}
 	go func() {
 		defer close(s.served)
-		_ = s.server.Serve(l) // ends with close
+		_ = s.server.Serve(l) // until close
 	}()
 	return s, nil
 }
@@ -88,7 +88,7 @@ func (s *site) close() error {
 	return err
 }
 
-// listen opens the wall, and the students' page if there is to be one.
+// listen opens the wall, and the students' page if configured.
 func (c *Class) listen() (err error) {
 	addr := c.o.Addr
 	if addr == "" {
@@ -107,7 +107,7 @@ func (c *Class) listen() (err error) {
 	return err
 }
 
-// checkLoopback returns an error unless addr can be reached from this computer only.
+// checkLoopback returns an error unless addr is a loopback address.
 func checkLoopback(addr string) error {
 	if at, err := netip.ParseAddrPort(addr); err != nil || !at.Addr().IsLoopback() {
 		return wrong("addr", "addr")
@@ -122,7 +122,7 @@ func wallAssets() []string {
 	}
 }
 
-// pageMux serves the page with what it is told of itself: there is nothing to control, so that no key is needed.
+// pageMux serves the page and its data. It needs no token, because there is nothing to control.
 func pageMux(about []byte) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", asset("wall.html"))
@@ -139,8 +139,8 @@ func pageMux(about []byte) *http.ServeMux {
 // wallCookie is the name of the wall's cookie.
 const wallCookie = "wall"
 
-// wallMux is what the wall serves. The page and its parts are the same for everybody; what happens, and every control,
-// needs the cookie, which the token in the address is exchanged for. A browser sends that part of an address to nobody.
+// wallMux returns the handler of the wall. The page and its parts are public. Frames and controls need a cookie, which
+// the page gets for the token in the fragment of the address. Browsers do not send the fragment.
 func (c *Class) wallMux(ctx context.Context) http.Handler {
 	session := secret(16)
 	mux := http.NewServeMux()
@@ -178,7 +178,7 @@ func (c *Class) wallMux(ctx context.Context) http.Handler {
 	return mux
 }
 
-// kept reads the run that is on, as far as it has come.
+// kept reads the current run so far.
 func (c *Class) kept(w http.ResponseWriter) *Recording {
 	text, err := c.tape.read()
 	if err != nil {
@@ -194,14 +194,14 @@ func (c *Class) kept(w http.ResponseWriter) *Recording {
 	return r
 }
 
-// replay tells the page what a player is told of the run that is on.
+// replay replies with the current run's data for the player.
 func (c *Class) replay(w http.ResponseWriter, _ *http.Request) {
 	if r := c.kept(w); r != nil {
 		answer(w, http.StatusOK, r.told())
 	}
 }
 
-// export is the run that is on, as one file.
+// export replies with the current run as one file.
 func (c *Class) export(w http.ResponseWriter, _ *http.Request) {
 	r := c.kept(w)
 	if r == nil {
@@ -210,15 +210,15 @@ func (c *Class) export(w http.ResponseWriter, _ *http.Request) {
 	r.Back, r.Lang = false, c.o.Lang
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="run.html"`)
-	_ = r.WriteHTML(w) // the page has been told of the failure by a file that ends too early
+	_ = r.WriteHTML(w) // an error truncates the file, which the browser reports
 }
 
-// describe says what can be chosen.
+// describe replies with the choices of the wall.
 func (c *Class) describe(w http.ResponseWriter, _ *http.Request) {
 	type strategy struct {
 		Name   string   `json:"name"`
 		Stores []string `json:"stores"`
-		Reason string   `json:"reason,omitempty"` // why it cannot be used
+		Reason string   `json:"reason,omitempty"` // why it is unavailable
 	}
 	var strategies []strategy
 	for _, s := range c.catalog {
@@ -247,7 +247,7 @@ func (c *Class) describe(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// An order is what the teacher wants.
+// An order is a command of the teacher.
 type order struct {
 	Do     string   `json:"do"`
 	Plan   *RunPlan `json:"plan"`
@@ -259,7 +259,7 @@ type order struct {
 	On     bool     `json:"on"`
 }
 
-// serveDo does what the teacher wants.
+// serveDo executes a command of the teacher.
 func (c *Class) serveDo(w http.ResponseWriter, r *http.Request) {
 	var o order
 	if !decode(r, &o) {

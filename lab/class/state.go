@@ -9,31 +9,31 @@ import (
 	"strconv"
 )
 
-// A State is what the wall shows, made of events. Each event changes only what is its own, or is put in its place by
-// its source's number. So any interleaving of the sources gives the same State: instances tell at their own pace.
+// A State is the content of the wall, derived from events. Events are ordered by their source's numbers, and never
+// depend on other sources. So any interleaving of the sources gives the same State.
 //
-// What is counted over all requests is kept up to date as they change: at 2,000 events a second a frame must not cost
-// more for what has long been over.
+// Sums over all requests are updated incrementally, so that at 2,000 events a second a frame does not cost more for
+// finished requests.
 //
 // It is not safe for concurrent use.
 type State struct {
 	run     int
 	plans   map[int]RunEvent        // by run
 	reqs    map[string]*request     // of this run
-	latest  map[string]RunEvent     // of what has one value, by name: the latest counts
-	stocks  map[int][]stockLook     // of this run and later ones, by number
-	faults  map[string][]RunEvent   // standing, by server, by number
+	latest  map[string]RunEvent     // latest event of each single-valued kind, by name
+	stocks  map[int][]stockLook     // of this and later runs, by number
+	faults  map[string][]RunEvent   // standing events of each server, by number
 	dropped map[int]map[place]gapOf // by run
 
 	// counted from reqs
 	last       int                  // the largest number of a request
-	open       map[string]*request  // not over
-	unanswered int                  // the class has no reply yet
-	sellers    map[version][]string // the requests that sold what they had read, by what it was
+	open       map[string]*request  // not finished
+	unanswered int                  // requests without a reply
+	sellers    map[version][]string // the requests that sold, by the version that they had read
 	collisions int
-	fences     []string // from the smallest
+	fences     []string // ascending
 	fenced     map[string]int
-	changed    []string // requests whose token has changed since changes, some more than once
+	changed    []string // requests whose token changed since changes was called; may repeat
 }
 
 type place struct {
@@ -44,7 +44,7 @@ type place struct {
 
 type gapOf struct{ count uint64 }
 
-// A stockLook is one look at the stock.
+// A stockLook is one reading of the stock.
 type stockLook struct {
 	at      int64
 	seq     uint64
@@ -52,13 +52,13 @@ type stockLook struct {
 	StockSeen
 }
 
-// A request is all that is known of one request.
+// A request has the events of one request and its token.
 type request struct {
 	fired, answered *RunEvent
-	steps           []RunEvent // by source, and there by number
+	steps           []RunEvent // by source and number
 
-	seen *token          // what follows from that
-	text json.RawMessage // of seen, as a page gets it; nil: it has changed
+	seen *token          // derived from the above
+	text json.RawMessage // seen as JSON; nil: seen has changed
 }
 
 // NewState returns the State before the first event.
@@ -85,7 +85,7 @@ func (s *State) Apply(e RunEvent) {
 		run = runOf(e.Req)
 	}
 	if run > 0 && run < s.run {
-		return // of a run that is over
+		return // of an earlier run
 	}
 	s.advance(run)
 	switch e.Kind {
@@ -112,7 +112,7 @@ func (s *State) Apply(e RunEvent) {
 	}
 }
 
-// advance forgets what is of earlier runs.
+// advance drops the data of earlier runs.
 func (s *State) advance(run int) {
 	if run <= s.run {
 		return
@@ -152,7 +152,7 @@ func (s *State) change(e RunEvent) {
 	s.count(id, r)
 }
 
-// count adds what a request contributes.
+// count adds a request to the sums.
 func (s *State) count(id string, r *request) {
 	if r.seen.Phase != "done" {
 		s.open[id] = r
@@ -169,14 +169,14 @@ func (s *State) count(id string, r *request) {
 		if s.fenced[digits]++; s.fenced[digits] == 1 {
 			at, _ := slices.BinarySearchFunc(s.fences, digits, byValue)
 			s.fences = slices.Insert(s.fences, at, digits)
-			if at < len(s.fences)-1 { // the ranks of the larger ones
+			if at < len(s.fences)-1 { // the ranks of larger ones change
 				s.redraw(slices.Collect(maps.Keys(s.reqs))...)
 			}
 		}
 	}
 }
 
-// uncount takes it away again.
+// uncount removes a request from the sums.
 func (s *State) uncount(id string, r *request) {
 	delete(s.open, id)
 	if others := s.sellers[r.seen.version]; slices.Contains(others, id) {
@@ -197,7 +197,7 @@ func (s *State) uncount(id string, r *request) {
 	}
 }
 
-// redraw says that what is shown of some requests may have changed.
+// redraw marks the tokens of requests as changed.
 func (s *State) redraw(ids ...string) {
 	for _, id := range ids {
 		if r := s.reqs[id]; r != nil {
@@ -207,7 +207,7 @@ func (s *State) redraw(ids ...string) {
 	}
 }
 
-// changes returns the requests whose token may have changed since the last call, each once.
+// changes returns, without repeats, the requests whose token may have changed since the last call.
 func (s *State) changes() []string {
 	slices.Sort(s.changed)
 	list := slices.Compact(s.changed)
@@ -215,7 +215,7 @@ func (s *State) changes() []string {
 	return list
 }
 
-// expect says which fences the run has, so that no rank changes.
+// expect sets all fencing tokens of the run in advance, so that no rank changes.
 func (s *State) expect(fences []string) {
 	s.fences = fences
 	for _, digits := range fences {
@@ -226,13 +226,13 @@ func (s *State) expect(fences []string) {
 // sold reports whether a request has sold.
 func (s *State) sold(id string) bool { r := s.reqs[id]; return r != nil && r.seen.sold }
 
-// drop forgets a request of which nothing more will come and that is not shown. What it counts for stays.
+// drop removes a finished request that is not drawn. It stays in the sums.
 func (s *State) drop(id string) { delete(s.reqs, id) }
 
-// byValue compares fences, which have no leading zeros.
+// byValue compares fencing tokens, which have no leading zeros.
 func byValue(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
-// token returns what is shown of a request, or nil if there is none of that id.
+// token returns the token of a request, or nil if the id is unknown.
 func (s *State) token(id string) *token {
 	r := s.reqs[id]
 	if r == nil {
@@ -253,7 +253,7 @@ func bySource(a, b RunEvent) int {
 	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Boot, b.Boot), cmp.Compare(a.Seq, b.Seq))
 }
 
-// insert keeps a list in order. What is there already is not added again.
+// insert adds e to a sorted list, unless an equal element is present.
 func insert[T any](list []T, e T, order func(a, b T) int) []T {
 	at, found := slices.BinarySearchFunc(list, e, order)
 	if found {
@@ -262,16 +262,16 @@ func insert[T any](list []T, e T, order func(a, b T) int) []T {
 	return slices.Insert(list, at, e)
 }
 
-// A View is what a page shows, by key. A page keeps the values that it has and replaces those that a Frame brings.
+// A View has the values of a page, by key. A page keeps its values until a Frame replaces them.
 type View map[string]json.RawMessage
 
-// A Frame is what changed, with null for what is gone.
+// A Frame has changed values; null removes a key.
 type Frame struct {
 	At  int64                      `json:"at"` // Unix time in µs
 	Set map[string]json.RawMessage `json:"set"`
 }
 
-// Diff returns what turns old into v.
+// Diff returns the changes from old to v.
 func (v View) Diff(old View) map[string]json.RawMessage {
 	set := make(map[string]json.RawMessage)
 	for key, value := range v {
@@ -287,7 +287,7 @@ func (v View) Diff(old View) map[string]json.RawMessage {
 	return set
 }
 
-// A token is a request as the wall shows it.
+// A token is a request's view on the wall.
 type token struct {
 	N       int    `json:"n"`
 	Who     string `json:"who,omitempty"`
@@ -295,34 +295,34 @@ type token struct {
 	Phase   string `json:"phase"` // sent, waits, in, read, thinks, writes, wrote, done
 	Read    *int64 `json:"read,omitempty"`
 	Wrote   *int64 `json:"wrote,omitempty"`
-	Fence   int    `json:"fence,omitempty"`   // its rank among those of the run: 1 is the smallest
-	Digits  string `json:"digits,omitempty"`  // the fence itself
-	Point   string `json:"point,omitempty"`   // it stands here
-	Outcome string `json:"outcome,omitempty"` // of done
-	// Replayed is set if the reply is that of an earlier request with the same Idempotency-Key: nothing was sold.
+	Fence   int    `json:"fence,omitempty"`   // rank of the fencing token in the run: 1 is the smallest
+	Digits  string `json:"digits,omitempty"`  // the fencing token itself
+	Point   string `json:"point,omitempty"`   // the pause point at which it waits
+	Outcome string `json:"outcome,omitempty"` // in phase done
+	// Replayed is true if the reply repeats that to an earlier request with the same Idempotency-Key; nothing was sold.
 	Replayed bool    `json:"replayed,omitempty"`
-	Same     int     `json:"same,omitempty"` // it was sent with the key of this request
+	Same     int     `json:"same,omitempty"` // the request whose key it repeats
 	Twin     bool    `json:"twin,omitempty"` // another order read the same version: one update is lost
 	Fired    int64   `json:"fired,omitempty"`
 	Holds    []hold  `json:"holds,omitempty"`
 	Ended    int64   `json:"ended,omitempty"`
-	version  version // of what it sold
+	version  version // that the sale had read
 	sold     bool
 }
 
 type hold struct {
 	From    int64 `json:"from"`
-	To      int64 `json:"to,omitempty"` // 0: it lasts
+	To      int64 `json:"to,omitempty"` // 0: not ended
 	Segment int   `json:"segment,omitempty"`
 }
 
-// A version names what a sale read.
+// A version identifies the stock that a sale read.
 type version struct {
 	epoch, number uint64
 	segment       int
 }
 
-// token derives what is shown of a request.
+// token derives the token of a request.
 func (r *request) token(id string) *token {
 	t := &token{N: numberOf(id), Phase: "sent"}
 	if r.fired != nil {
@@ -341,11 +341,11 @@ func (r *request) token(id string) *token {
 	return t
 }
 
-// accepted is the outcome of a sale.
+// accepted is the outcome of a successful sale.
 const accepted = "accepted"
 
-// inOrder returns the steps in order. nginx sends a request that it could not deliver to another instance: the sources
-// follow each other as they began.
+// inOrder returns the steps in causal order. They may be from several sources, because nginx tries another instance
+// after a failure. Sources are sorted by their first step.
 func (r *request) inOrder() []RunEvent {
 	var groups [][]RunEvent
 	for _, e := range r.steps {
@@ -360,7 +360,7 @@ func (r *request) inOrder() []RunEvent {
 	return slices.Concat(groups...)
 }
 
-// step is one step of the instance.
+// step applies one step of an instance.
 func (t *token) step(e RunEvent) {
 	t.App = e.From
 	see := func() {
@@ -385,7 +385,7 @@ func (t *token) step(e RunEvent) {
 		see()
 		t.sold = true
 	case "released":
-		t.Phase = "waits" // as long as no end follows, it tries again
+		t.Phase = "waits" // without an end, it tries again
 		if t.sold {
 			t.Phase = "wrote"
 		}
@@ -415,12 +415,12 @@ func (t *token) closeHold(at int64) {
 	}
 }
 
-// View returns what is to be shown now.
+// View returns the current values of the page.
 func (s *State) View() View {
 	v := make(View)
 	put := func(key string, value any) {
 		text, err := json.Marshal(value)
-		if err == nil { // nothing that is put here can fail
+		if err == nil { // no value here can fail
 			v[key] = text
 		}
 	}
@@ -460,7 +460,7 @@ func (s *State) View() View {
 	return v
 }
 
-// runView is the plan of the run, and when it began.
+// runView returns the plan of the run, and when it began.
 func (s *State) runView() any {
 	began := s.plans[s.run]
 	return struct {
@@ -470,14 +470,14 @@ func (s *State) runView() any {
 	}{s.run, began.At, began.Plan}
 }
 
-// A band is a time in which a server was not as usual.
+// A band is an interval in which a server was not up.
 type band struct {
 	State string `json:"state"`
 	From  int64  `json:"from"`
 	To    int64  `json:"to,omitempty"`
 }
 
-// bands returns those of this run.
+// bands returns the bands of this run.
 func (s *State) bands(list []RunEvent) []band {
 	bands := []band{}
 	for i, e := range list {
@@ -495,13 +495,13 @@ func (s *State) bands(list []RunEvent) []band {
 	return bands
 }
 
-// Limits of what is drawn of a run with many requests: a page must keep up, and nobody sees more.
+// Limits of what is drawn of a run with many requests, so that a page keeps up.
 const (
 	drawnLatest = liveDrawn
 	drawnOpen   = 120
 )
 
-// drawn returns the requests that a page draws: all, or of many the latest, and those that have been under way longest.
+// drawn returns the requests that a page draws: all, or, if there are many, the latest and the longest in progress.
 func (s *State) drawn() map[string]*request {
 	if len(s.reqs) <= drawnLatest {
 		return s.reqs

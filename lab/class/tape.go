@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// A tape keeps the events of each run in a file of its own, as JSON lines. Events between two runs, such as a server
-// that is started again, are of the run before.
+// A tape writes the events of each run to a separate file, as JSON lines. Events between two runs, such as the restart
+// of a server, belong to the earlier run.
 type tape struct {
 	dir string
 
 	mu     sync.Mutex
 	file   *os.File
 	lines  *bufio.Writer
-	before []RunEvent // the states of servers: each file begins with them
-	failed error      // the first
+	before []RunEvent // states of servers, with which each file begins
+	failed error      // the first error
 }
 
 func newTape(dir string) *tape { return &tape{dir: dir} }
 
-// write keeps an event.
+// write writes an event to the run's file.
 func (t *tape) write(e RunEvent) {
 	if t.dir == "" {
 		return
@@ -91,7 +91,7 @@ func (t *tape) finish() error {
 	return err
 }
 
-// read returns what is kept of the run that is on.
+// read returns the file of the current run.
 func (t *tape) read() ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,7 +106,7 @@ func (t *tape) read() ([]byte, error) {
 
 var errNoTape = errors.New("no run is kept")
 
-// close ends the last file. It returns the first error of all.
+// close closes the last file. It returns the first error of all files.
 func (t *tape) close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,16 +8,16 @@ type WallVerdict struct {
 	Known      bool   `json:"known"`
 	Initial    int64  `json:"initial"`
 	Written    int64  `json:"written"`
-	Truth      int64  `json:"truth"` // initial less sold
+	Truth      int64  `json:"truth"` // initial minus sold
 	Sold       int64  `json:"sold"`
 	Oversold   int64  `json:"oversold"`
-	Lost       int64  `json:"lost"`       // units sold that the stock does not know of
-	Collisions int    `json:"collisions"` // orders that read a version that another order had used
-	Open       int    `json:"open"`       // requests without an answer
-	Dropped    uint64 `json:"dropped"`    // steps that were lost on their way to the wall
+	Lost       int64  `json:"lost"`       // units sold and not deducted
+	Collisions int    `json:"collisions"` // orders based on the same version as another order
+	Open       int    `json:"open"`       // requests without a reply
+	Dropped    uint64 `json:"dropped"`    // steps lost in transit
 }
 
-// Verdict returns what is known of the run: what the judge of a load says, or else what follows from the stock.
+// Verdict returns the verdict of a load's judge, or else that derived from the stock.
 func (s *State) Verdict() WallVerdict {
 	v := WallVerdict{Open: s.unanswered, Collisions: s.collisions}
 	for _, g := range s.dropped[s.run] {
@@ -38,7 +38,7 @@ func (s *State) Verdict() WallVerdict {
 	return v
 }
 
-// shownVerdict is the verdict as a page gets it: with the words of the judge of a load, by language, if there is one.
+// shownVerdict returns the verdict for a page, with the texts of a load's judge if there is one.
 func (s *State) shownVerdict() any {
 	j := s.judged()
 	if j == nil {
@@ -46,11 +46,11 @@ func (s *State) shownVerdict() any {
 	}
 	return struct {
 		WallVerdict
-		Said map[string]string `json:"said"` // in place of the words of the wall
+		Said map[string]string `json:"said"` // replaces the wall's texts
 	}{s.Verdict(), both(j.Sentence)}
 }
 
-// judged returns the verdict of the judge of a load, or nil.
+// judged returns the verdict of a load's judge, or nil.
 func (s *State) judged() *loadtest.Verdict {
 	if e := s.latest[judged]; e.Run == s.run {
 		return e.judge
@@ -58,7 +58,7 @@ func (s *State) judged() *loadtest.Verdict {
 	return nil
 }
 
-// compare compares the stock with the orders. While the store cannot be asked, its last answer counts.
+// compare compares the stock with the orders. While the store cannot be read, its last reading counts.
 func (s *State) compare(v *WallVerdict) {
 	seen := s.stocks[s.run]
 	for i := len(seen) - 1; i >= 0; i-- {
@@ -76,7 +76,7 @@ func (s *State) compare(v *WallVerdict) {
 	v.Oversold = max(0, v.Sold-v.Initial)
 	v.Lost = v.Written + v.Sold - v.Initial
 	if last.counted {
-		v.Lost = max(0, v.Lost) // the reply to a sale that was written may be still to come
+		v.Lost = max(0, v.Lost) // the reply to a written sale may not have arrived
 	}
 	over := s.latest[allFired].Run == s.run && v.Open == 0
 	settled := len(seen) > 0 && s.latest[allFired].Seq < last.seq

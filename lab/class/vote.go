@@ -1,7 +1,7 @@
 package class
 
-// Vote opens or closes the vote: will this run oversell or lose an update? While it is open nobody sees the counts:
-// who sees what the others say does not think. The next run closes it.
+// Vote opens or closes the vote: will this run oversell or lose an update? Counts are hidden while it is open, so that
+// students think for themselves. The next run closes it.
 func (c *Class) Vote(on bool) {
 	c.mu.Lock()
 	if on {
@@ -13,7 +13,7 @@ func (c *Class) Vote(on bool) {
 	c.note(RunEvent{Kind: voting, On: on, Votes: counts})
 }
 
-// cast takes the vote of a student, or changes it.
+// cast records or changes the vote of a student. It returns false if the vote is closed.
 func (c *Class) cast(student, choice int) bool {
 	c.mu.Lock()
 	on := c.ballot
@@ -28,7 +28,7 @@ func (c *Class) cast(student, choice int) bool {
 	return on
 }
 
-// ballotOf says whether votes are taken, and what a student has voted.
+// ballotOf reports whether the vote is open, and returns a student's vote.
 func (c *Class) ballotOf(student int) (on bool, choice *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,29 +12,29 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A source reads the steps that one instance tells, for as long as the class lasts.
+// A source reads the steps of one instance until the class ends.
 type source struct {
 	name, url, token string
 	tell             func(RunEvent)
 	client           *http.Client
 
 	boot int64
-	last uint64 // of boot
+	last uint64 // last number read within boot
 }
 
-// again is the pause before the next try to reach an instance that does not run.
+// again is the pause between tries to reach an instance.
 const again = 100 * time.Millisecond
 
 // follow reads until ctx ends.
 func (s *source) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		_ = s.read(ctx) // the instance is dead, or frozen: what the wall shows of that comes from who did it
+		_ = s.read(ctx) // ignored: Fault has recorded that the instance is dead or frozen
 		_ = loadtest.Sleep(ctx, again)
 	}
 }
 
-// read reads one stream to its end. It begins with the oldest step that the instance keeps: those that are known are
-// left out, and those that the instance has forgotten are counted.
+// read reads one stream to its end, from the oldest step that the instance keeps. It skips known steps, and counts
+// those that the instance has discarded.
 func (s *source) read(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/lab/steps?after=0", nil)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package diagram makes a sequence diagram of one case of the fault lab from its recorded events, to be stepped
-// through. Of is the model, a pure function; WriteHTML and Mermaid draw what it returns. Nothing is typed by hand.
+// Package diagram makes a sequence diagram of one case of the fault lab from its recorded events. Readers can step
+// through it. Of, a pure function, returns the model; Figure and Mermaid draw it.
 package diagram
 
 import (
@@ -24,11 +24,11 @@ var phrases = words.NewPhrasebook(textFiles, "text")
 
 func say(key string, pairs ...any) lab.Text { return phrases.Say(key, pairs...) }
 
-// A Diagram is what happened in a case, in the order of causes. It does not change with who draws it.
+// A Diagram has the events of a case in causal order, independent of the form in which it is drawn.
 type Diagram struct {
 	Title  lab.Text // the case
 	Lanes  []Lane   // from left to right: customers, clients, instances, locks, servers, the store
-	Steps  []Step   // from top to bottom; their times never go back
+	Steps  []Step   // from top to bottom, with ascending times
 	Bars   []Bar
 	Bands  []Band
 	Charts []Chart
@@ -36,19 +36,19 @@ type Diagram struct {
 	Overlaps []Overlap
 }
 
-// A Lane is somebody who does something, or a server.
+// A Lane is a customer, a client, an instance or a server.
 type Lane struct {
 	Name string // as in the events; "*" for many customers
 	Role Role
 	Says lab.Text
 }
 
-// A Role is what stands in a lane. The lanes are in the order of the roles.
+// A Role is the kind of a lane. Lanes are sorted by role.
 type Role int
 
 // The roles.
 const (
-	Customer Role = iota // who buys
+	Customer Role = iota // a buyer
 	Client               // code of the lab
 	Instance
 	Wire
@@ -57,43 +57,43 @@ const (
 	Store
 )
 
-// A Step is one moment: an arrow from lane to lane, or something that happens in one.
+// A Step is one moment: an arrow from lane to lane, or an event in one lane.
 type Step struct {
-	Events   []int // that it stands for, by their index in the cell; several: the same, tried again
-	End      bool  // it is where an interval ends
+	Events   []int // indices of its events in the cell; several: repeated tries
+	End      bool  // the end of an interval
 	At       time.Duration
-	Break    time.Duration // that has passed since the step before, if that is long; 0: it is not
-	From, To int           // lanes; equal: nothing moves
+	Break    time.Duration // time since the previous step, if it is long; otherwise 0
+	From, To int           // lanes; equal: no arrow
 	Kind     lab.Kind
 	Lost     bool // the arrow is refused
-	Harm     bool // the write goes by what another has written over
+	Harm     bool // the write is based on a value that another write has replaced
 	Label    lab.Text
 	Says     lab.Text // one sentence
-	Stock    *int64   // how many are in the store from then on; nil: not known
+	Stock    *int64   // the stock from then on; nil: unknown
 }
 
-// A Bar is an interval in a lane: a hold, a pause, a time to think.
+// A Bar is an interval in a lane: a hold, a pause, or the time between read and write.
 type Bar struct {
 	Event    int
 	Lane     int
-	Slot     int // bars of one lane that overlap stand in different slots, from 0
+	Slot     int // overlapping bars of one lane have different slots, from 0
 	From, To int // steps, both included
 	Kind     lab.Kind
 	Who      string
 	At, For  time.Duration // exactly
-	// of a lease: what is left of it at each of the steps; nil: not known
+	// for a lease: its rest at each of the steps; nil: unknown
 	Left []time.Duration
-	Full time.Duration // the most that Left has
+	Full time.Duration // the maximum of Left
 }
 
-// An Overlap is a time for which two holders both believed that they held the lock.
+// An Overlap is an interval in which two holders both believed that they held the lock.
 type Overlap struct {
-	Bars     [2]int // of the holds, by their index
+	Bars     [2]int // indices of the two holds
 	From, To int    // steps, both included
 	Says     lab.Text
 }
 
-// A Band is a fault: it shades the time for which it lasts.
+// A Band shades the duration of a fault.
 type Band struct {
 	Event    int
 	Lane     int
@@ -101,7 +101,7 @@ type Band struct {
 	Says     lab.Text
 }
 
-// A Chart is a row of numbers, such as how many waiters each release has woken.
+// A Chart is a series of numbers, such as how many waiters each release woke.
 type Chart struct {
 	Event  int
 	Values []int
@@ -109,9 +109,9 @@ type Chart struct {
 }
 
 const (
-	manyLanes  = 6                      // more customers, or more clients, share a lane
-	longBreak  = 300 * time.Millisecond // that the axis breaks
-	shortFault = 20 * time.Millisecond  // a fault that is shorter is a moment, unless something happens in it
+	manyLanes  = 6                      // if there are more customers, or more clients, they share a lane
+	longBreak  = 300 * time.Millisecond // at which the axis has a break
+	shortFault = 20 * time.Millisecond  // a shorter fault is drawn as a moment, unless an event falls into it
 	longLabel  = 38                     // runes
 )
 
@@ -122,8 +122,8 @@ type moment struct {
 	end   bool
 }
 
-// Of returns the diagram of a cell. Every event of the cell is in it once: as a Step that is no End, as the Bar of a
-// hold as its holder had it, or as a Chart. A cell without events, or with nothing but such holds, has no steps.
+// Of returns the diagram of a cell. It contains every event once: as a Step that is no End, as a Chart, or, if the
+// event is a hold as its holder saw it, as a Bar. A cell with no events, or only such holds, has no steps.
 func Of(cell lab.Cell) Diagram {
 	d := Diagram{Title: cell.Case().Said()}
 	if len(cell.Events) == 0 {
@@ -151,15 +151,15 @@ func Of(cell lab.Cell) Diagram {
 type maker struct {
 	Diagram
 	events []lab.CaseEvent
-	fences map[string]string // each with its rank: "#1" is the smallest
-	many   map[Role]bool     // roles whose lanes are joined
+	fences map[string]string // rank of each: "#1" is the smallest
+	many   map[Role]bool     // roles that share a lane
 	first  time.Time
 }
 
-// longFence matches a fence that was made from a clock. A reader is to compare them, and cannot.
+// longFence matches a fencing token made from a clock, which is too long to compare by eye.
 var longFence = regexp.MustCompile(`\b[0-9]{15,20}\b`)
 
-// rank numbers the fences, and puts the ranks of long ones into the texts.
+// rank numbers the fencing tokens by size, and replaces long ones in the texts by their ranks.
 func (m *maker) rank() {
 	all := make(map[string]bool)
 	for _, e := range m.events {
@@ -205,7 +205,7 @@ func roleOf(name string) Role {
 	return Client
 }
 
-// ends returns the lanes between which an event goes, from left to right as the arrow points.
+// ends returns the lanes of an event's arrow: its start and its head.
 func ends(e lab.CaseEvent) (from, to string) {
 	switch e.Kind {
 	case lab.Sent:
@@ -223,7 +223,7 @@ func ends(e lab.CaseEvent) (from, to string) {
 	return e.Lane, e.Lane
 }
 
-// shareLanes joins the lanes of customers, or of clients, where there are many.
+// shareLanes joins the lanes of customers, or of clients, if there are many.
 func (m *maker) shareLanes() {
 	buyers, clients := make(map[string]bool), make(map[string]bool)
 	for _, e := range m.events {
@@ -246,7 +246,7 @@ func (m *maker) shareLanes() {
 	}
 }
 
-// moments returns when something begins, and when what matters ends.
+// moments returns the beginnings of all events and the ends that are drawn.
 func (m *maker) moments() []moment {
 	var list []moment
 	last := m.events[0].At
@@ -273,7 +273,7 @@ func (m *maker) moments() []moment {
 	return list
 }
 
-// lasts reports whether a fault is more than a moment: whether anything happened while it lasted.
+// lasts reports whether a fault is drawn as an interval: it is long, or another event falls into it.
 func (m *maker) lasts(e lab.CaseEvent) bool {
 	return e.Until.Sub(e.At) >= shortFault || slices.ContainsFunc(m.events, func(o lab.CaseEvent) bool {
 		return o.At.After(e.At) && o.At.Before(e.Until)
@@ -294,9 +294,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// causes puts reads and writes into the order in which the store had them. A read is noted when its reply is there, and
-// so is a write: the noise of a computer may turn them round. The versions tell: what was read from a version was read
-// before the first write that went by it was done, and after the write that made it.
+// causes sorts reads and writes into the store's order. Both are recorded when their replies arrive, so their times may
+// be in the wrong order. The versions give the right one: a read of a version comes after the write that made it, and
+// before the first write that is based on it.
 func (m *maker) causes(list []moment) {
 	for again, rounds := true, 0; again && rounds < len(list); rounds++ {
 		again = false
@@ -312,8 +312,8 @@ func (m *maker) causes(list []moment) {
 	}
 }
 
-// turnedRound reports whether the later of two moments was the cause of the earlier one, which comes after the moments
-// before.
+// turnedRound reports whether the later of two moments caused the earlier one. before has the moments that precede
+// both.
 func (m *maker) turnedRound(before []moment, later, earlier moment) bool {
 	l, e := m.events[later.event], m.events[earlier.event]
 	if later.end || earlier.end || l.Version == 0 || l.To != e.To || l.Who == e.Who {
@@ -323,7 +323,7 @@ func (m *maker) turnedRound(before []moment, later, earlier moment) bool {
 	case l.Kind == lab.Read && e.Kind == lab.Write:
 		return l.Version == e.Version
 	case l.Kind == lab.Write && e.Kind == lab.Read:
-		// Where an update was lost two have written from one version. The first of them made the next one.
+		// If an update was lost, two writes are based on one version. The first of them made the next version.
 		return l.Version+1 == e.Version && !slices.ContainsFunc(before, func(b moment) bool {
 			o := m.events[b.event]
 			return o.Kind == lab.Write && o.Version == l.Version
@@ -332,7 +332,7 @@ func (m *maker) turnedRound(before []moment, later, earlier moment) bool {
 	return false
 }
 
-// bringForward moves the last of some moments before all others, with those of the same customer, which led to it.
+// bringForward moves the last moment of list, and those of the same customer, before all others.
 func (m *maker) bringForward(list []moment, at time.Time) {
 	who := m.events[list[len(list)-1].event].Who
 	own := func(x moment) int { return 1 - boolean(m.events[x.event].Who == who) }
@@ -410,7 +410,7 @@ func (m *maker) step(list []moment) {
 	}
 }
 
-// label is the text at the arrow of an event.
+// label returns the text at the arrow of an event.
 func (m *maker) label(e lab.CaseEvent, end bool) lab.Text {
 	said := e.Said()
 	switch {
@@ -452,7 +452,7 @@ func (m *maker) label(e lab.CaseEvent, end bool) lab.Text {
 	return lab.Text{EN: cut(said.EN, longLabel), ZH: cut(said.ZH, longLabel)}
 }
 
-// behind returns what stands behind a mark in a text, or the text.
+// behind returns the part of a text after a mark, or the whole text.
 func behind(t lab.Text, en, zh string) lab.Text {
 	after := func(text, mark string) string {
 		if _, rest, ok := strings.Cut(text, mark); ok {
@@ -467,7 +467,7 @@ func behind(t lab.Text, en, zh string) lab.Text {
 	return t
 }
 
-// cut makes a text short enough for a picture. Its whole is the sentence.
+// cut shortens a text for the picture. The sentence has the whole text.
 func cut(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
@@ -475,7 +475,7 @@ func cut(text string, most int) string {
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-// point is where a customer stood. Events of older runs have it in their text only.
+// point returns the pause point of an event. Older runs have it only in the text.
 func point(e lab.CaseEvent) string {
 	if e.Point != "" {
 		return e.Point
@@ -484,7 +484,7 @@ func point(e lab.CaseEvent) string {
 	return at
 }
 
-// pointSaid is the pause point in words.
+// pointSaid returns the pause point in words.
 func pointSaid(e lab.CaseEvent) lab.Text {
 	switch p := point(e); p {
 	case lab.BeforeLock, lab.AfterLock, lab.AfterRead, lab.BeforeWrite, lab.AfterWrite, lab.AfterUnlock:
@@ -494,7 +494,7 @@ func pointSaid(e lab.CaseEvent) lab.Text {
 	}
 }
 
-// sentence says what a step is.
+// sentence returns the description of a step.
 func (m *maker) sentence(e lab.CaseEvent, end bool) lab.Text {
 	switch {
 	case end && e.Kind == lab.Paused:
@@ -511,8 +511,8 @@ func (m *maker) sentence(e lab.CaseEvent, end bool) lab.Text {
 	return e.Said()
 }
 
-// fold joins what was tried again and again with the same result, with nothing between; and of a crowd what all of them
-// do, with no long time between.
+// fold joins repeated tries with the same result and no other step between them. It also joins equal steps of a crowd
+// without a long break.
 func (m *maker) fold() {
 	var list []Step
 	type doing struct {
@@ -520,7 +520,7 @@ func (m *maker) fold() {
 		end      bool
 		from, to int
 	}
-	crowd := make(map[doing]int) // where they do it
+	crowd := make(map[doing]int) // index of the step
 	for _, s := range m.Steps {
 		if s.Break > 0 {
 			clear(crowd)
@@ -553,7 +553,7 @@ func (m *maker) fold() {
 	m.Steps = list
 }
 
-// row returns the first step that is not before t, or the last one.
+// row returns the index of the first step not before t, or of the last one.
 func (m *maker) row(t time.Time) int {
 	i := slices.IndexFunc(m.Steps, func(s Step) bool { return s.At >= t.Sub(m.first) })
 	if i < 0 {
@@ -562,7 +562,7 @@ func (m *maker) row(t time.Time) int {
 	return i
 }
 
-// span returns the steps that lie between two moments. If there are none it is the one that follows.
+// span returns the first and the last step between two moments. If there is none, both are the next step.
 func (m *maker) span(from, until time.Time) (first, last int) {
 	first = m.row(from)
 	last = first
@@ -572,7 +572,7 @@ func (m *maker) span(from, until time.Time) (first, last int) {
 	return first, last
 }
 
-// charts makes charts of the events that are numbers.
+// charts makes charts of the events with numbers.
 func (m *maker) charts() {
 	for i, e := range m.events {
 		if len(e.Woken) > 0 {
@@ -581,7 +581,7 @@ func (m *maker) charts() {
 	}
 }
 
-// spans makes bars and bands of what lasts.
+// spans makes bars and bands of the intervals.
 func (m *maker) spans() {
 	for i, e := range m.events {
 		if e.Until.IsZero() || len(e.Woken) > 0 {
@@ -629,8 +629,7 @@ func (m *maker) overlaps() {
 	}
 }
 
-// got returns when the holder of a lease got it, as it believed: what is known of one that was refused begins with its
-// first stop.
+// got returns when a holder believed that it got its lease. For a refused sale only its first pause is known.
 func (m *maker) got(lease lab.CaseEvent) time.Time {
 	at := lease.At
 	for _, e := range m.events {
@@ -641,7 +640,7 @@ func (m *maker) got(lease lab.CaseEvent) time.Time {
 	return at
 }
 
-// runDown fills in what is left of a lease at each step of its bar.
+// runDown fills in the rest of a lease at each step of its bar.
 func (m *maker) runDown(bar *Bar, e lab.CaseEvent) {
 	if len(e.TTL) == 0 {
 		return
@@ -665,8 +664,8 @@ func (m *maker) runDown(bar *Bar, e lab.CaseEvent) {
 	}
 }
 
-// harm finds the writes by which an update was lost: another had written from the same version, or, where the store
-// has no versions, the same number.
+// harm finds the writes that lost an update: another write was based on the same version, or, in a store without
+// versions, on the same stock.
 func (m *maker) harm() {
 	for i := range m.Steps {
 		s, e := &m.Steps[i], m.events[m.Steps[i].Events[0]]
@@ -703,7 +702,7 @@ func Brief(d time.Duration) string {
 	return fmt.Sprintf("%.2f s", d.Seconds())
 }
 
-// roughly formats a time so far that most runs of the lab have the same.
+// roughly formats a time so coarsely that most runs of the lab agree.
 func roughly(d time.Duration) string {
 	switch {
 	case d < time.Second/2:

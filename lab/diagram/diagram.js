@@ -1,5 +1,5 @@
-// Steps through a sequence diagram: one call for each figure.steps of the page. Of step n are shown all up to it, with
-// its sentence; at 0 the whole picture. With keys, the arrow keys step the figure that has the focus.
+// Steps through a sequence diagram: call it once for each figure.steps of the page. At step n it shows steps 1 to n and
+// the sentence of n; at 0, the whole picture. With keys, the arrow keys step the focused figure.
 export function steps(figure, { keys = true, onStep = null } = {}) {
   const of = Number(figure.dataset.steps);
   const parts = [...figure.querySelectorAll("[data-step]")];

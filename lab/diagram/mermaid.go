@@ -11,8 +11,8 @@ import (
 // longStatement is the most runes of a statement at an arrow of Mermaid.
 const longStatement = 72
 
-// Mermaid returns the diagram as text that GitHub draws, in one language: en or zh. It has no times but those of long
-// breaks, so that it changes with the findings only; the lab's page has all of them.
+// Mermaid returns the diagram as Mermaid text, which GitHub draws, in one language: en or zh. It has only the times of
+// long breaks, so that it changes only with the findings. The lab's page has all times.
 func (d Diagram) Mermaid(lang string) string {
 	var b strings.Builder
 	b.WriteString("sequenceDiagram\n")
@@ -36,7 +36,7 @@ func (d Diagram) Mermaid(lang string) string {
 			note(0, len(d.Lanes)-1, say("page.later", "for", roughly(s.Break)).In(lang))
 		}
 		label := s.Label.In(lang)
-		if s.Kind == lab.Note { // a statement: there is more room than in the page's picture
+		if s.Kind == lab.Note { // a statement: Mermaid has more room than the page
 			label = cut(s.Says.In(lang), longStatement)
 		}
 		switch {
@@ -66,7 +66,7 @@ func (d Diagram) Mermaid(lang string) string {
 	return b.String()
 }
 
-// end is a word that ends blocks in Mermaid, wherever it stands.
+// end matches the word that ends a block in Mermaid, even within a text.
 var end = regexp.MustCompile(`(?i)\bend\b`)
 
 // plain escapes what Mermaid would read as markup.

@@ -2,7 +2,7 @@ package diagram
 
 import (
 	"crypto/sha256"
-	_ "embed" // for what a page embeds
+	_ "embed" // Script and Style
 	"encoding/base64"
 	"fmt"
 	"html"
@@ -13,19 +13,19 @@ import (
 	"example.com/stock/lab"
 )
 
-// Script is the ES module that steps through the figures: its one export is steps(figure, options). Without it all
-// steps of a figure are shown.
+// Script is the ES module that steps through the figures. Its only export is steps(figure, options). Without it a
+// figure shows all steps.
 //
 //go:embed diagram.js
 var Script string
 
-// Style is the CSS of the figures. A page says which language it shows by hiding what has the other one as its lang.
+// Style is the CSS of the figures. A page chooses a language by hiding the elements with the other lang.
 //
 //go:embed diagram.css
 var Style string
 
-// Policy returns the Content-Security-Policy of a page with figures that is one file. No other script runs, and nothing
-// is loaded or sent. Styles are allowed, because a figure sets the width of its picture.
+// Policy returns the Content-Security-Policy of a single-file page with figures. Only script runs, and nothing is
+// loaded or sent. Styles are allowed, because a figure sets the width of its picture.
 func Policy(script string) string {
 	digest := sha256.Sum256([]byte(script))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
@@ -42,10 +42,9 @@ const (
 	leaseWide = 44 // a whole lease
 )
 
-// Figure returns the diagram as one <figure class="steps"> that needs nothing but Style, and Script to be stepped
-// through: the picture, and a sentence for each step in both languages. The elements of step n have data-step="n", from
-// 1. Of a case that has charts and no steps it is the charts. lang, en or zh, is the language of the description for
-// readers who do not see the picture.
+// Figure returns the diagram as one <figure class="steps">: the picture, and a sentence for each step in both
+// languages. It needs Style, and Script for stepping. The elements of step n have data-step="n", from 1. For a case
+// without steps it returns the charts. lang, en or zh, is the language of the description for screen readers.
 func (d Diagram) Figure(lang string) template.HTML {
 	if len(d.Steps) == 0 {
 		var b strings.Builder
@@ -83,7 +82,7 @@ func (d Diagram) Figure(lang string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// caption describes the picture in a sentence, for readers who do not see it.
+// caption describes the picture in a sentence, for screen readers.
 func (d Diagram) caption() lab.Text {
 	var en, zh []string
 	for _, l := range d.Lanes {
@@ -93,7 +92,7 @@ func (d Diagram) caption() lab.Text {
 	return say("page.picture", "case", d.Title, "steps", len(d.Steps), "lanes", lanes)
 }
 
-// spoken writes a text in both languages into elements of that name, or once where they do not differ.
+// spoken writes a text in both languages into elements of that name, or once if they are equal.
 func spoken(element string, t lab.Text) string {
 	if t.EN == t.ZH {
 		return html.EscapeString(t.EN)
@@ -122,7 +121,7 @@ func (p *picture) layOut() {
 
 func (p *picture) x(lane int) int { return axisWidth + laneWidth*lane + laneWidth/2 }
 
-// draw draws what is behind first: faults, lanes, bars, and then the steps.
+// draw draws from back to front: faults, lanes, bars, steps.
 func (p *picture) draw(b *strings.Builder) {
 	for _, band := range p.Bands {
 		p.band(b, band)
@@ -203,7 +202,7 @@ func (p *picture) step(b *strings.Builder, s Step, y int) {
 	b.WriteString(`</g>`)
 }
 
-// stock writes how many are in the store, to the right of the lane that has them.
+// stock writes the stock to the right of the store's lane.
 func (p *picture) stock(b *strings.Builder, s Step, y int) {
 	at := s.To
 	if p.Lanes[at].Role < Server {
@@ -213,7 +212,7 @@ func (p *picture) stock(b *strings.Builder, s Step, y int) {
 		`<text x="%d" y="%d">%d</text></g>`, p.x(at)+10, y-10, p.x(at)+27, y+5, *s.Stock)
 }
 
-// left writes how much of each lease is left at a step.
+// left writes the rest of each lease at a step.
 func (p *picture) left(b *strings.Builder, i, y int) {
 	for _, bar := range p.Bars {
 		if bar.Left == nil || i < bar.From || i > bar.To {
@@ -252,7 +251,7 @@ func (p *picture) bar(b *strings.Builder, bar Bar) {
 		for i, left := range bar.Left {
 			wide := float64(leaseWide) * float64(left) / float64(max(bar.Full, 1))
 			y := p.rows[bar.From+i]
-			if i > 0 && left > bar.Left[i-1] { // renewed: it is whole again just above
+			if i > 0 && left > bar.Left[i-1] { // renewed: the bar is wide again just above
 				fmt.Fprintf(&edge, "L%.1f,%d", float64(at), y-rowHeight/2)
 			}
 			fmt.Fprintf(&edge, "L%.1f,%d", float64(at)+wide, y)
@@ -263,10 +262,10 @@ func (p *picture) bar(b *strings.Builder, bar Bar) {
 	b.WriteString("</g>")
 }
 
-// edge is the left edge of the bar of an interval.
+// edge returns the left edge of a bar.
 func (p *picture) edge(bar Bar) int { return p.x(bar.Lane) - barWidth/2 + bar.Slot*(barWidth+2) }
 
-// overlap marks both holds.
+// overlap marks two holds that overlap.
 func (p *picture) overlap(b *strings.Builder, o Overlap) {
 	top, tall := p.rows[o.From], max(p.rows[o.To]-p.rows[o.From], rowHeight/2)
 	fmt.Fprintf(b, `<g class="bar b-overlap" data-step="%d"><title>%s</title>`, o.From+1, both(o.Says))
@@ -292,7 +291,7 @@ func (d Diagram) legend(b *strings.Builder) {
 	b.WriteString(`</ul>`)
 }
 
-// band shades a fault: its own lane strongly, the others a little.
+// band shades a fault, its own lane more than the others.
 func (p *picture) band(b *strings.Builder, band Band) {
 	top, bottom := p.rows[band.From]-rowHeight/2, p.rows[band.To]+rowHeight/2
 	fmt.Fprintf(b, `<g class="band" data-step="%d"><title>%s</title>`+

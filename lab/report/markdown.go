@@ -18,7 +18,7 @@ import (
 //go:embed failure-modes.head.md
 var head string
 
-// WriteMarkdown writes the matrix and the evidence of a whole run, without what differs from run to run.
+// WriteMarkdown writes the matrix and the evidence of a whole run, without details that differ from run to run.
 func (m Matrix) WriteMarkdown(w io.Writer) error {
 	if err := phrases.Check(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (e *entry) link() string {
 	return fmt.Sprintf("[%s](#%s)", bold(e.Cell.Observed, e.Word().EN), e.Anchor)
 }
 
-// bold marks harm, for readers who see no colours.
+// bold marks harm without the help of colours.
 func bold(o lab.Outcome, text string) string {
 	if class(o) == "bad" {
 		return "**" + text + "**"
@@ -118,11 +118,11 @@ func (m Matrix) prove(b *bufio.Writer, s lab.Scenario) {
 	}
 }
 
-// crowded is the largest number of answers that are listed one by one.
+// crowded is the largest number of replies that are listed one by one.
 const crowded = 6
 
-// facts returns the evidence of a cell. More than crowded answers are only counted: which of many customers was served
-// when differs from run to run.
+// facts returns the evidence of a cell. More than crowded replies are only counted, because the order of many customers
+// differs from run to run.
 func facts(c lab.Cell) []string {
 	var all, lines, answers []string
 	told := make(map[string]int)
@@ -159,8 +159,8 @@ var (
 	orders    = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b|\b[0-9a-f]{16,}\b`)
 )
 
-// Generic removes from evidence what differs from run to run and proves nothing, so that a file under version control
-// changes only with the findings: fences are numbered by size, instances by appearance, and times are rounded.
+// Generic removes irrelevant differences between runs from evidence, so that a file under version control changes only
+// with the findings. It numbers fencing tokens by size and instances by appearance, and rounds times.
 func Generic(lines []string) []string {
 	var seen []int64
 	var names []string
@@ -196,7 +196,7 @@ func Generic(lines []string) []string {
 	return out
 }
 
-// about rounds a time so far that most runs round to the same. Whole seconds are settings and stay.
+// about rounds a time so coarsely that most runs agree. Whole seconds are settings and stay.
 func about(text string) string {
 	d, err := time.ParseDuration(text)
 	switch {

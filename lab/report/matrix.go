@@ -8,8 +8,8 @@ import (
 	"example.com/stock/lab"
 )
 
-// A table is a chapter of the matrix: a row for each variant of each scenario, a column for each strategy that
-// occurs, and one for code that is no strategy.
+// A table is a chapter of the matrix. It has a row for each variant of each scenario, a column for each strategy that
+// occurs, and one for the lab's own code.
 type table struct {
 	Group      lab.Group
 	Strategies []string // the columns: strategies, and the order service
@@ -20,16 +20,16 @@ type table struct {
 type row struct {
 	Scenario lab.Scenario
 	Variant  lab.Text
-	First    bool // of its scenario
+	First    bool // the first row of its scenario
 	Cells    []*entry
-	Code     []*entry // wrong and mended code; with the first row of a scenario
+	Code     []*entry // wrong and mended code, in the first row of a scenario
 }
 
-// An entry is a case of the catalogue with what a run says of it.
+// An entry is a case of the catalogue with its result in a run.
 type entry struct {
 	Case   lab.Case
 	Cell   lab.Cell
-	Known  bool // the run has it
+	Known  bool // the run has a result
 	Anchor string
 }
 
@@ -46,7 +46,7 @@ func (e *entry) Word() lab.Text {
 	return e.Cell.Observed.Word()
 }
 
-// Class returns the colour class of a cell. A cell that contradicts its forecast has a class of its own.
+// Class returns the colour class of a cell. A cell that contradicts its forecast has a separate class.
 func (e *entry) Class() string {
 	switch {
 	case !e.Known || e.Cell.Skipped != "":

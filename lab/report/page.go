@@ -25,8 +25,8 @@ var textFiles embed.FS
 
 var phrases = words.NewPhrasebook(textFiles, "text")
 
-// WriteHTML writes a page about a run, whole or in part, that needs no network: the matrix, and of every case the
-// evidence and a diagram. lang is the language that it opens in, en or zh; the reader can change it.
+// WriteHTML writes a page about a whole or partial run: the matrix, and the evidence and a diagram of every case. The
+// page needs no network. lang is its initial language, en or zh; the reader can change it.
 func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	if err := phrases.Check(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	return t.Execute(w, v)
 }
 
-// start makes each figure a diagram to be stepped through, and lets the keys step a pair side by side.
+// start makes each figure steppable, and makes the keys step a pair together.
 const start = `
 for (const pair of document.querySelectorAll(".pair")) {
   const both = [...pair.querySelectorAll("figure.steps")].map(figure => steps(figure, { keys: false }));
@@ -93,7 +93,7 @@ for (const figure of document.querySelectorAll("figure.steps:not(.live)")) steps
 type view struct {
 	Title, Policy                string
 	Style                        template.CSS
-	Script                       template.JS // stands in CDATA, so that the page is XML, too
+	Script                       template.JS // in CDATA, so that the page is also XML
 	Chinese                      bool
 	When                         string
 	Took                         float64
@@ -107,7 +107,7 @@ type view struct {
 type article struct {
 	Scenario lab.Scenario
 	Parts    [4]struct{ Name, Text lab.Text }
-	Pair     []exhibit // two cases to be seen side by side: with harm and without; or none
+	Pair     []exhibit // two cases side by side, with harm and without; may be empty
 	Cases    []exhibit
 }
 
@@ -115,9 +115,9 @@ type article struct {
 type exhibit struct {
 	*entry
 	Open   bool
-	From   *lab.Text // of the promise; nil: it is stated
+	From   *lab.Text // part of the promise that predicts the outcome; nil: the scenario states it
 	Steps  template.HTML
-	fences map[string]string // of 16 digits, each with its rank: "#1" is the smallest
+	fences map[string]string // ranks of long fencing tokens: "#1" is the smallest
 }
 
 // Verdict returns what was seen, and what was predicted if that differs.
@@ -135,7 +135,7 @@ func (e exhibit) Verdict() lab.Text {
 	return phrases.Say("verdict.contradicted", "word", word, "predicted", c.Predicted)
 }
 
-// shownAtOnce is the largest number of cases with which a page opens all of them.
+// shownAtOnce is the largest number of cases that a page shows expanded.
 const shownAtOnce = 12
 
 func (m Matrix) newArticle(s lab.Scenario, cells int, lang string) article {
@@ -159,8 +159,8 @@ func (m Matrix) newArticle(s lab.Scenario, cells int, lang string) article {
 	return a
 }
 
-// pair returns two cases of a scenario to be seen side by side: the lab's naive code and the fixed one, or the first
-// case with harm and the first without. There may be none.
+// pair returns two cases of a scenario to show side by side: the lab's naive and fixed code, or the first case with
+// harm and the first without. It may return none.
 func pair(cases []exhibit) []exhibit {
 	first := func(fits func(exhibit) bool) int {
 		return slices.IndexFunc(cases, func(x exhibit) bool { return x.Steps != "" && x.Cell.AsPredicted && fits(x) })
@@ -186,10 +186,10 @@ func pair(cases []exhibit) []exhibit {
 	return nil
 }
 
-// fence matches a fence that was made from a clock. Such numbers are too long to be compared at a glance.
+// fence matches a fencing token made from a clock, which is too long to compare at a glance.
 var fence = regexp.MustCompile(`\b[0-9]{15,20}\b`)
 
-// ranks numbers the long fences in the texts of a cell, by their size.
+// ranks numbers the long fencing tokens in the texts of a cell by size.
 func ranks(c lab.Cell) map[string]string {
 	var found []string
 	for _, e := range c.Evidence {
@@ -206,7 +206,8 @@ func ranks(c lab.Cell) map[string]string {
 	return list
 }
 
-// Ranked writes a text in both languages, with the ranks of long fences in place of the numbers, which are in titles.
+// Ranked writes a text in both languages. It replaces long fencing tokens by their ranks, and puts the tokens into
+// titles.
 func (e exhibit) Ranked(t lab.Text) template.HTML {
 	return template.HTML(fence.ReplaceAllStringFunc(spoken("span", t), func(number string) string {
 		rank, ok := e.fences[number]
@@ -217,10 +218,10 @@ func (e exhibit) Ranked(t lab.Text) template.HTML {
 	}))
 }
 
-// both writes a text in both languages; the page shows one.
+// both writes a text in both languages, of which the page shows one.
 func both(t lab.Text) template.HTML { return template.HTML(spoken("span", t)) }
 
-// spoken writes a text in both languages into elements of that name, or once where they do not differ.
+// spoken writes a text in both languages into elements of that name, or once if they are equal.
 func spoken(element string, t lab.Text) string {
 	if t.EN == t.ZH {
 		return html.EscapeString(t.EN)
@@ -233,7 +234,7 @@ func spoken(element string, t lab.Text) string {
 func fold(events []lab.CaseEvent) []lab.CaseEvent {
 	type lane struct{ name, who string }
 	var list []lab.CaseEvent
-	last, times := make(map[lane]int), make(map[int]int) // the event of each lane that came last, and how often
+	last, times := make(map[lane]int), make(map[int]int) // index of the last event of each lane, and its repeats
 	for _, e := range events {
 		l := lane{e.Lane, e.Who}
 		i, any := last[l]

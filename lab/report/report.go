@@ -1,6 +1,5 @@
-// Package report shows runs of the fault lab: the matrix as Markdown and as words for a file that is kept, and a
-// page of HTML with the evidence and a timeline of every case. Everything in it is made from a run and the
-// catalogue; nothing is typed.
+// Package report shows runs of the fault lab: the matrix as Markdown and as words in a kept file, and an HTML page with
+// the evidence and a timeline of every case. All of it is generated from a run and the catalogue.
 package report
 
 import (
@@ -13,23 +12,23 @@ import (
 	"example.com/stock/lab"
 )
 
-// A Matrix is a run of the lab beside the catalogue: what became of each case of each scenario.
+// A Matrix combines a run of the lab with the catalogue.
 type Matrix struct {
 	Scenarios []lab.Scenario // the whole catalogue, in its order
-	Run       lab.Report     // of all of it or a part
+	Run       lab.Report     // a run of the whole catalogue or a part
 }
 
-// A Word is one cell of the matrix as it is kept, without what changes from run to run.
+// A Word is one kept cell of the matrix, without details that differ from run to run.
 type Word struct {
 	Scenario  string      `json:"scenario"`
-	Case      string      `json:"case"` // lab.Case.String as the catalogue has it
+	Case      string      `json:"case"` // lab.Case.String of the catalogue's case
 	Predicted lab.Outcome `json:"predicted"`
 	Observed  lab.Outcome `json:"observed"`
 }
 
 func (w Word) key() [2]string { return [2]string{w.Scenario, w.Case} }
 
-// Words returns the words of a run, in the order of the catalogue. For a repeated case it is the first result that was
+// Words returns the words of a run, in the order of the catalogue. Of a repeated case it uses the first result that was
 // not as predicted, or else the first. Cells without a verdict have no word.
 func (m Matrix) Words() []Word {
 	var list []Word
@@ -56,7 +55,8 @@ func (m Matrix) cellOf(s lab.Scenario, c lab.Case) (cell lab.Cell, found bool) {
 	return cell, found
 }
 
-// caseOf returns the case of a cell. A cell always names its store, a case only if it is not the strategy's default.
+// caseOf returns the case of a cell. A cell always names its store; a case names it only if it is not the strategy's
+// default.
 func caseOf(s lab.Scenario, cell lab.Cell) lab.Case {
 	want := cell.Case()
 	for _, store := range []string{want.Store, ""} {
@@ -97,10 +97,10 @@ func ReadWords(r io.Reader) ([]Word, error) {
 	return words, nil
 }
 
-// mend says what to do about kept words that a run contradicts.
+// mend is the advice for kept words that a run contradicts.
 const mend = "understand why, then run make lab-matrix"
 
-// Stale returns where the words that are kept do not fit the catalogue. It needs no run.
+// Stale returns the differences between the kept words and the catalogue. It needs no run.
 func (m Matrix) Stale(kept []Word) []string {
 	var wrong []string
 	has := make(map[[2]string]bool)
@@ -141,7 +141,7 @@ func (m Matrix) Stale(kept []Word) []string {
 	return wrong
 }
 
-// Changed returns where a run, whole or in part, differs from the words that are kept. Skipped cells do not count.
+// Changed returns the differences between a whole or partial run and the kept words. Skipped cells do not count.
 func (m Matrix) Changed(kept []Word) []string {
 	var wrong []string
 	for _, w := range m.Words() {
@@ -168,10 +168,10 @@ func (m Matrix) Changed(kept []Word) []string {
 	return wrong
 }
 
-// ErrNotWhole means that a run cannot be kept: a matrix has no holes and no contradictions.
+// ErrNotWhole means that a run cannot be kept, because cells are missing or not as predicted.
 var ErrNotWhole = errors.New("a matrix is kept only of a whole run in which everything was as predicted")
 
-// Whole returns an error unless the run can be kept. The error names each cell that is missing or not as predicted.
+// Whole returns an error unless the run can be kept. The error names every cell that is missing or not as predicted.
 func (m Matrix) Whole() error {
 	var errs []error
 	for _, s := range m.Scenarios {

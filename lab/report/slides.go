@@ -20,7 +20,7 @@ import (
 //go:embed said.yaml
 var saidFile []byte
 
-// A Card is a claim about locks that blogs and notes make, and what the lab sees of it.
+// A Card is a common claim about locks, and what the lab shows about it.
 type Card struct {
 	ID       string            `yaml:"id"`
 	Verdict  string            `yaml:"verdict"`  // right, half or wrong
@@ -30,7 +30,7 @@ type Card struct {
 	Source   string            `yaml:"source"`
 }
 
-// Cards returns the cards, in teaching order. A test of docs holds each against what the lab found.
+// Cards returns the cards, in teaching order. A test of docs compares each with the lab's findings.
 func Cards() ([]Card, error) {
 	var cards []Card
 	in := yaml.NewDecoder(bytes.NewReader(saidFile))
@@ -44,10 +44,10 @@ func Cards() ([]Card, error) {
 	return cards, nil
 }
 
-// folded finds the blank which YAML makes of a line break, where Chinese has none.
+// folded matches the blank that YAML makes of a line break after Chinese punctuation.
 var folded = regexp.MustCompile(`([，。；：？！”])\s+`)
 
-// Command returns the command that shows what a card says.
+// Command returns the command that demonstrates the card's claim.
 func (c Card) Command() string {
 	var scenarios []string
 	for _, e := range c.Evidence {
@@ -58,7 +58,7 @@ func (c Card) Command() string {
 	return "bin/stock lab run " + strings.Join(scenarios, " ")
 }
 
-// Harmful returns in how many cases of its evidence harm was done.
+// Harmful returns the number of cases in the evidence in which harm was done.
 func (c Card) Harmful() (n int) {
 	for _, e := range c.Evidence {
 		if class(lab.Outcome(e[2])) == "bad" {
@@ -71,7 +71,7 @@ func (c Card) Harmful() (n int) {
 //go:embed slides.html.tmpl
 var slidesPage string
 
-// turn lets keys turn the slides.
+// turn makes the arrow keys turn the slides.
 const turn = `
 const slides = [...document.querySelectorAll("section")];
 addEventListener("keydown", (e) => {
@@ -83,9 +83,9 @@ addEventListener("keydown", (e) => {
 });
 `
 
-// WriteSlides writes a slide of each card as one page that needs no network: the claim, the verdict, what the lab saw,
-// in how many cases harm was done, and the command. Arrow keys turn the slides, and a printer makes a page of each. The
-// scenarios are the catalogue, for the names of cases; lang is en or zh.
+// WriteSlides writes one page that needs no network, with a slide for each card: the claim, the verdict, the findings,
+// the number of harmful cases, and the command. Arrow keys turn the slides; each prints as one page. scenarios is the
+// catalogue, for the names of cases. lang is en or zh.
 func WriteSlides(w io.Writer, cards []Card, scenarios []lab.Scenario, lang string) error {
 	if err := phrases.Check(); err != nil {
 		return err

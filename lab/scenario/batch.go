@@ -13,8 +13,8 @@ import (
 // crowd is how many customers wait for one batch.
 const crowd = 30
 
-// A heldBatch is an instance with a batch under way, that of A, whose sale is written and whose reply is held back on
-// the wire. Behind it a crowd waits for the next batch.
+// A heldBatch is an instance with a batch in progress: the sale of A is written, and the proxy holds back the store's
+// reply. A crowd waits for the next batch.
 type heldBatch struct {
 	b     *lab.Testbed
 	proxy *wire.Proxy
@@ -24,7 +24,7 @@ type heldBatch struct {
 	held  *wire.Snare
 }
 
-// holdABatch sells to W, so that nothing is done for the first time later, and then to A.
+// holdABatch sells to W, as a warm-up, and then to A.
 func holdABatch(b *lab.Testbed, units int64) *heldBatch {
 	need := lab.Need(b.Store())
 	h := &heldBatch{b: b, proxy: b.Proxy(need)}
@@ -38,7 +38,7 @@ func holdABatch(b *lab.Testbed, units int64) *heldBatch {
 	return h
 }
 
-// lastMessage matches the message by which a batch of the case's SKU is written for good.
+// lastMessage matches the message that commits a batch of the case's SKU.
 func (h *heldBatch) lastMessage() func([]byte) bool {
 	if h.b.Store() == "mysql" {
 		return commits
@@ -47,7 +47,7 @@ func (h *heldBatch) lastMessage() func([]byte) bool {
 	return func(m []byte) bool { return script(m) && sku(m) }
 }
 
-// orders matches the message with the orders of a batch of the case's SKU, and keeps it in seen.
+// orders matches the message with the orders of a batch of the case's SKU, and stores it in seen.
 func (h *heldBatch) orders(seen *[]byte) func([]byte) bool {
 	match := h.lastMessage()
 	if h.b.Store() == "mysql" {
@@ -66,7 +66,7 @@ func (h *heldBatch) orders(seen *[]byte) func([]byte) bool {
 // anID matches the id of an order of the service.
 var anID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// holdOrders lets A have its reply, holds the orders of the batch behind it on the wire, and reads their ids there.
+// holdOrders releases A's reply, holds back the orders of the next batch on the wire, and reads their ids there.
 func (h *heldBatch) holdOrders() (*wire.Snare, []string) {
 	var sent []byte
 	snare := h.b.Trap(h.proxy, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: h.orders(&sent)})
@@ -77,16 +77,16 @@ func (h *heldBatch) holdOrders() (*wire.Snare, []string) {
 	return snare, ids
 }
 
-// letGo lets A have its reply, so that the batch of the crowd begins.
+// letGo releases A's reply, so that the batch of the crowd begins.
 func (h *heldBatch) letGo() {
 	h.held.Release()
 	h.b.Require(h.a.Reply().Outcome == loadtest.Accepted, "A is served")
 }
 
-// counted records how many orders there are of how many customers.
+// counted records the numbers of orders and of customers.
 func counted(b *lab.Testbed, orders, customers int) {
 	b.Evidence(lab.Served, orders, "orders-of-customers", "orders", orders, "customers", customers)
 }
 
-// naiveOrder is the id of the order of one of a naive crowd.
+// naiveOrder returns the order id of customer i of a naive crowd.
 func naiveOrder(i int) string { return fmt.Sprintf("order of C%d", i+1) }

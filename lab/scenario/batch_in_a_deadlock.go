@@ -47,8 +47,8 @@ func batchDeadlock() lab.Scenario {
 	}
 }
 
-// newHeavy opens a transaction that has written more than a batch writes: of two that wait for each other InnoDB ends
-// the one that is cheaper to undo.
+// newHeavy opens a transaction that has written more than a batch writes. In a deadlock InnoDB rolls back the
+// transaction that is cheaper to undo.
 func newHeavy(b *lab.Testbed, db *sql.DB) *session {
 	name := databaseOf(b, b.DB())
 	b.Exec("mysql", db, "CREATE TABLE "+name+".heavy (n INT PRIMARY KEY) ENGINE=InnoDB")
@@ -59,7 +59,7 @@ func newHeavy(b *lab.Testbed, db *sql.DB) *session {
 	return x
 }
 
-// waitsFor reports whether the server works on a statement of another that is like a pattern.
+// waitsFor reports whether another connection is executing a statement that matches the pattern like.
 func waitsFor(b *lab.Testbed, db *sql.DB, like string) bool {
 	var n int
 	b.Must("processlist", db.QueryRowContext(b.Ctx,
@@ -68,9 +68,9 @@ func waitsFor(b *lab.Testbed, db *sql.DB, like string) bool {
 	return n > 0
 }
 
-// sellInADeadlock sells to a crowd in one transaction, while X has an order with the id of one of them and wants the
-// row of the stock. Error 1213 has undone the whole transaction. The naive code tells it to all; the mended code makes
-// the transaction again.
+// sellInADeadlock sells to a crowd in one transaction, while X has written an order with the id of one of them and
+// waits for the row of the stock. Error 1213 rolls the whole transaction back. The naive code returns the error to
+// every customer; the mended code repeats the transaction.
 func sellInADeadlock(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")

@@ -8,7 +8,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// The variants of an instance that dies with a batch in flight.
+// The variants of an instance that is killed with a batch in flight.
 const (
 	beforeCommit = "killed-before-the-write-is-final"
 	afterCommit  = "killed-after-the-write-is-final"
@@ -64,8 +64,8 @@ func batchKilled() lab.Scenario {
 	}
 }
 
-// answerFirst sells three units to three customers by a counter in memory, answers them, and dies before it has
-// written the sum: a write-behind batch. The next process reads what the database has.
+// answerFirst sells three units by a counter in memory, replies to the three customers, and dies before it writes the
+// sum: a write-behind batch. The next process reads the old stock from the database.
 func answerFirst(b *lab.Testbed) lab.Observation {
 	shop := newNaiveShop(b, 3)
 	read := func(who string) int64 { return b.Int(who, shop.db, "SELECT quantity FROM stock WHERE sku = 'sku'") }

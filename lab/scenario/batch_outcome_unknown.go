@@ -53,10 +53,9 @@ func batchUnknown() lab.Scenario {
 	}
 }
 
-// pipelineWithoutAnswer sells a unit to each of a crowd with one pipeline, as a client does that gathers commands by
-// itself. The reply is lost. The naive client sends the pipeline again, because that is what it does after a network
-// error: the retry is on by default. The mended code never sends it again by itself; each order has an id, and is sold
-// only if that is not there yet.
+// pipelineWithoutAnswer sells a unit to each of a crowd in one pipeline, and the reply is lost. The naive client sends
+// the pipeline again, because retries after a network error are on by default. The mended code turns retries off, and
+// gives each order an id: it sells an order only if its id is not in the store.
 func pipelineWithoutAnswer(b *lab.Testbed) lab.Observation {
 	p := b.Proxy(lab.NeedRedis)
 	stock, orders := "{"+b.SKU+"}:stock", "{"+b.SKU+"}:orders"

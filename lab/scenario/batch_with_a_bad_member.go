@@ -44,10 +44,10 @@ func batchBadMember() lab.Scenario {
 	}
 }
 
-// takenFor is the SKU of an order that has the id of another.
+// takenFor is the SKU of the order that already has an id of the batch.
 const takenFor = "lab-taken"
 
-// takeID writes an order with that id, of another SKU.
+// takeID writes an order of another SKU with that id.
 func takeID(s *session, id string) {
 	s.do("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy,"+
 		" instance, request_id, fence, created_at) VALUES (?, '"+takenFor+"', 1, 1, 1, 1, 0, '', '', '', 0,"+
@@ -55,8 +55,8 @@ func takeID(s *session, id string) {
 	s.b.Note(s.who, "id-is-taken", "id", id)
 }
 
-// insertTogether sells to a crowd in one transaction with one INSERT for all. The id of one of them is taken. The naive
-// code tells its error to all; the mended code sells to each in a transaction of its own then.
+// insertTogether sells to a crowd in one transaction with one INSERT, in which one id is already taken. The naive code
+// returns the error to every customer; the mended code then sells to each in a separate transaction.
 func insertTogether(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")

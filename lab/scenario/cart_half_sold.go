@@ -8,7 +8,7 @@ import (
 	"example.com/stock/loadtest/checkout"
 )
 
-// The variants of how a cart is sold, and of what a refusal is about.
+// The variants of how a cart is sold, and of the reason for a refusal.
 const (
 	lineByLine  = "a-line-at-a-time"
 	inOneCommit = "all-lines-in-one-transaction"
@@ -63,7 +63,7 @@ func cartHalfSold() lab.Scenario {
 	}
 }
 
-// sellNothing asks for a cart of which two lines are short, one of them because two lines of it are the same SKU.
+// sellNothing asks for a cart in which two SKUs are short, one of them only because it is on two lines.
 func (s pair) sellNothing(b *lab.Testbed) lab.Observation {
 	s.Stock(".c", 5)
 	a := s.Ask(s.first, "A", lab.Buy(checkout.Line{SKU: ".a", Quantity: 1}, checkout.Line{SKU: ".b", Quantity: 6},

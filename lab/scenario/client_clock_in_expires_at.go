@@ -21,7 +21,8 @@ func clientClockInTable() lab.Scenario {
 			b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL,"+
 				" expires_at DATETIME(3) NOT NULL) ENGINE=InnoDB")
 			b.Exec("mysql", db, "INSERT INTO locks VALUES ('sku', '', '2000-01-01')")
-			// take is the same statement with another now: that of the client, which is a value, or that of the server.
+			// take runs one statement for both codes. Only the current time differs: a value from the client, or the
+			// server's clock.
 			take := func(s *session, clock func() time.Time) bool {
 				now, args := "?", []any{s.who, clock().UTC(), lease.Microseconds(), clock().UTC()}
 				if b.Case.Code == "mended" {

@@ -58,8 +58,8 @@ func clientClockInExpiry() lab.Scenario {
 	}
 }
 
-// setUntil takes the lock: naively until a time that the client has computed, otherwise for a lease that the server
-// counts.
+// setUntil takes the lock. The naive code gives an expiry time from the client's clock, the mended code a lease that
+// the server measures.
 func setUntil(b *lab.Testbed, who string, lease time.Duration) bool {
 	args := []any{"SET", b.SKU, who, "NX", "PX", lease.Milliseconds()}
 	if b.Case.Code == "naive" {
@@ -73,7 +73,7 @@ func setUntil(b *lab.Testbed, who string, lease time.Duration) bool {
 	return err == nil
 }
 
-// diesWithALongKey lets A take the lock and die, and B wait for it.
+// diesWithALongKey makes A take the lock and die, while B waits for it.
 func diesWithALongKey(b *lab.Testbed, lease time.Duration) lab.Observation {
 	from := time.Now()
 	b.Require(setUntil(b, "A", lease), "A gets the lock")

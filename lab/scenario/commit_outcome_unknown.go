@@ -9,7 +9,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// The variants of a COMMIT without an answer. Its client cannot tell them apart.
+// The variants of a COMMIT without a reply. The client cannot tell them apart.
 const (
 	replyLost   = "the-reply-is-lost"
 	requestLost = "the-request-is-lost"
@@ -59,7 +59,7 @@ func commitUnknown() lab.Scenario {
 	}
 }
 
-// loseCommit makes the next COMMIT through p go without an answer.
+// loseCommit makes the next COMMIT through p get no reply.
 func loseCommit(b *lab.Testbed, p *wire.Proxy) *wire.Snare {
 	do := wire.CutReply
 	if b.Case.Variant == requestLost {
@@ -68,9 +68,9 @@ func loseCommit(b *lab.Testbed, p *wire.Proxy) *wire.Snare {
 	return b.Trap(p, wire.Trap{On: wire.ToServer, Do: do, Match: commits})
 }
 
-// commitWithoutAnswer sells one unit to A, whose COMMIT goes without an answer. The naive code takes that for a
-// failure, and runs the transaction again. The mended code has given the order its id beforehand. It first makes sure
-// of what became of it: it looks for the id with a locking read, which waits for a transaction that still has it.
+// commitWithoutAnswer sells one unit to A, whose COMMIT gets no reply. The naive code takes that for a failure and
+// repeats the transaction. The mended code chose the order's id beforehand, and first looks for it with a locking read,
+// which waits for the end of a transaction that is writing it.
 func commitWithoutAnswer(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")

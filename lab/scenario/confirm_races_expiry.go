@@ -8,7 +8,7 @@ import (
 	"example.com/stock/lab"
 )
 
-// The variants of who comes first.
+// The variants: which of the two writes first.
 const (
 	confirmFirst = "the-confirmation-is-first"
 	expiryFirst  = "the-expiry-is-first"
@@ -35,7 +35,7 @@ func confirmRacesExpiry() lab.Scenario {
 			}
 			s := openPair(b)
 			s.Stock("", 1)
-			thaw := b.Freeze(s.second) // or it might be the one that sweeps
+			thaw := b.Freeze(s.second) // so that only the first instance sweeps
 			a := s.Ask(s.first, "A", lab.Keep(briefly, one()))
 			var pay *lab.Visit
 			moving := "confirm"
@@ -75,8 +75,8 @@ func confirmRacesExpiry() lab.Scenario {
 	}
 }
 
-// endTwice has a reservation of one unit whose time ends while its customer pays. Both ends are read, then written: the
-// naive code decides by what it has read, the mended code by what the UPDATE has changed.
+// endTwice expires a reservation of one unit while its customer pays. The sweeper and the customer both read, then both
+// write. The naive code decides by what it read, the mended code by the rows that its UPDATE changed.
 func endTwice(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (id INT PRIMARY KEY, available INT, reserved INT, sold INT) ENGINE=InnoDB")

@@ -76,10 +76,10 @@ func deadlocks(b *lab.Testbed, db *sql.DB) int64 {
 	return b.Int("mysql", db, "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'")
 }
 
-// insertTheSameKey makes A, B and C take the lock of one SKU, and A roll back.
+// insertTheSameKey makes A, B and C take the lock of one SKU by an INSERT, and A roll back.
 //
-// B and C find the row of A, which is not committed. Each waits for a shared lock on it, to tell a duplicate. When A
-// has rolled back both are given it, and each then wants the row for itself.
+// B and C find A's uncommitted row, and each waits for a shared lock on it, for the check for duplicates. After A's
+// rollback both get the shared lock, and then each waits for the exclusive lock of the row.
 func insertTheSameKey(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL) ENGINE=InnoDB")

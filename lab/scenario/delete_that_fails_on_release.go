@@ -62,7 +62,7 @@ func deletes(text string) func(message []byte) bool {
 	}
 }
 
-// releaseOverBrokenLink makes A release while its connection breaks, with B behind it in the queue.
+// releaseOverBrokenLink makes A release over a connection that breaks, while B is next in the queue.
 func releaseOverBrokenLink(b *lab.Testbed) lab.Observation {
 	p := zkProxy(b)
 	a, next := newQueuer(b, "A", p.Addr()), newQueuer(b, "B", b.Server(lab.NeedZooKeeper).Addr)
@@ -91,7 +91,7 @@ func releaseOverBrokenLink(b *lab.Testbed) lab.Observation {
 		return lab.Safe.Seen()
 	}
 	from := time.Now()
-	a.conn.Close() // a program that ends is what it takes
+	a.conn.Close() // only the end of A's session removes the node
 	b.Eventually("the node of A is gone with its session", func() bool { return next.line()[0] == mine })
 	b.Interval("A", lab.Note, "A", from, "session-is-closed")
 	b.Evidence(lab.Served, nil, "gone-with-the-session")

@@ -10,7 +10,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// The variants of two callers who lock one SKU under two keys, or are kept from it.
+// The variants of two callers who lock one SKU under two keys, or are prevented from doing so.
 const (
 	asTyped        = "the-sku-as-it-was-typed"
 	perInstance    = "the-instance-in-the-key"
@@ -47,8 +47,8 @@ func differentKeys() lab.Scenario {
 	}
 }
 
-// keyedNaively lets A buy "sku" and B buy "SKU" on another instance. To MariaDB both are the same row: its default
-// collations take upper and lower case for equal.
+// keyedNaively makes A buy "sku" and B buy "SKU" on another instance. In MariaDB both are the same row, because its
+// default collations ignore case.
 func keyedNaively(b *lab.Testbed) lab.Observation {
 	shop := newNaiveShop(b, 1)
 	key := func(who, typed string) string {
@@ -98,7 +98,7 @@ func keyedNaively(b *lab.Testbed) lab.Observation {
 	return shop.verdict()
 }
 
-// asksInCapitals lets B ask for the SKU of A in capital letters while A is in the critical section.
+// asksInCapitals makes B ask for A's SKU in capital letters while A is in the critical section.
 func asksInCapitals(b *lab.Testbed) lab.Observation {
 	apps := b.Apps(2)
 	b.Stock(1)
@@ -113,8 +113,8 @@ func asksInCapitals(b *lab.Testbed) lab.Observation {
 	return keptApart(b, other, "unknown_sku")
 }
 
-// asksAnotherLock lets B sell the SKU of A under another strategy. The two locks have two keys, on two servers even,
-// so both are in the critical section at once.
+// asksAnotherLock makes B sell A's SKU under another strategy. The two locks have different keys, even different
+// servers, so both are in the critical section at once.
 func asksAnotherLock(b *lab.Testbed) lab.Observation {
 	another := "redis-setnx"
 	if b.Case.Strategy == another {
@@ -132,7 +132,7 @@ func asksAnotherLock(b *lab.Testbed) lab.Observation {
 	return keptApart(b, other, "strategy_mismatch")
 }
 
-// keptApart judges a B that is to be refused with a problem, and A, who is to sell.
+// keptApart judges that B was refused with a problem, and that A sold.
 func keptApart(b *lab.Testbed, other *lab.Call, problem string) lab.Observation {
 	reply := other.Reply()
 	if b.Judge().Lost() {

@@ -9,7 +9,7 @@ import (
 // withAKey is the variant in which both requests carry one idempotency key.
 const withAKey = "with-a-key"
 
-// askTwice are the strategies whose customer asks twice, without a key and with one.
+// askTwice has the strategies that are tested without a key and with one.
 var askTwice = []string{
 	"none", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "optimistic", "atomic", "zk-merged",
 	"merged",
@@ -51,8 +51,8 @@ func duplicateRequest() lab.Scenario {
 	}
 }
 
-// sellOnce writes the customer's key with the order. The database refuses a second order with the same key, and with it
-// the deduction, because both are in one transaction.
+// sellOnce writes the customer's key with the order. The database refuses a second order with the same key and thereby
+// also its deduction, because both are in one transaction.
 func sellOnce(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")

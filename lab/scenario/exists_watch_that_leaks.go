@@ -13,7 +13,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// How often a waiter comes too late to watch the node before its own.
+// How often a waiter sets its watch after the node before its own has gone.
 const (
 	lateWatches = 50 // the lab's own code
 	lateWaits   = 4  // customers of the service
@@ -28,7 +28,7 @@ func existsWatch() lab.Scenario {
 				{Code: "naive", Variant: "watches-with-exists", Want: lab.Forecast{Outcome: lab.Leaks}},
 				{Code: "mended", Variant: "watches-with-getdata", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
-			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged"), // of zk-ephemeral the next holder has the same name
+			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged"), // not zk-ephemeral: its holders share one node name
 		),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -51,7 +51,7 @@ func existsWatch() lab.Scenario {
 	}
 }
 
-// watchTooLate makes B watch nodes that went after B had listed them.
+// watchTooLate makes B watch nodes that were deleted after B had listed them.
 func watchTooLate(b *lab.Testbed) {
 	addr := b.Server(lab.NeedZooKeeper).Addr
 	a, other := newQueuer(b, "A", addr), newQueuer(b, "B", addr)
@@ -73,7 +73,8 @@ func watchTooLate(b *lab.Testbed) {
 	}
 }
 
-// waitTooLate does the same to customers of the service: the request for the watch is held back until the node is gone.
+// waitTooLate does the same to customers of the service, by holding back the request for the watch until the node is
+// gone.
 func waitTooLate(b *lab.Testbed) {
 	p := b.Proxy(lab.NeedZooKeeper)
 	first, second := b.Apps(1)[0], b.Apps(1, b.Via(lab.NeedZooKeeper))[0]

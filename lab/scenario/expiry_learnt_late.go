@@ -37,7 +37,7 @@ func expiryLearntLate() lab.Scenario {
 				}
 				a, next := b.Calls()[0], b.Calls()[1]
 				seen := lateVerdict(b, a)
-				// Both times are of this computer.
+				// Both times are from this computer's clock.
 				before := next.Record().AcquiredAt.Sub(a.Record().DoneAt)
 				b.Evidence(lab.Waited, before, "told-before", "before", before)
 				b.Require(before > 0, "A is told before B is let in")
@@ -47,15 +47,15 @@ func expiryLearntLate() lab.Scenario {
 	}
 }
 
-// expireUnheard cuts A off while it holds the lock, lets the server expire its session and B in, and asks whether A
-// would go on.
+// expireUnheard cuts A off while it holds the lock, until the server has expired its session and B has the lock. Then
+// it checks whether A would go on.
 func expireUnheard(b *lab.Testbed) lab.Observation {
 	const session = 2 * time.Second
 	p := zkProxy(b)
 	a, other := newQueuerFor(b, "A", p.Addr(), session), newQueuer(b, "B", b.Server(lab.NeedZooKeeper).Addr)
 	held, err := a.enter()
 	b.Must("A", err)
-	alive := time.Now() // the server restarts the clock of a session when it hears of it, which is later than this
+	alive := time.Now() // before the last request, at which the server restarts the session's clock
 	b.Require(a.line()[0] == held, "A has the lock")
 	id := a.conn.SessionID()
 	from := time.Now()
@@ -64,7 +64,7 @@ func expireUnheard(b *lab.Testbed) lab.Observation {
 	b.Must("B", err)
 	b.Eventually("the session of A expires", func() bool { return other.line()[0] == mine })
 	b.Interval("wire", lab.Fault, "A", from, "old-session-expires", "after", time.Since(from))
-	believes := a.conn.SessionID() == id // the library has not said anything else
+	believes := a.conn.SessionID() == id // the library has reported no loss
 	if b.Case.Code == "mended" {
 		believes = believes && time.Since(alive) < session*2/3
 	}
@@ -82,7 +82,7 @@ func expireUnheard(b *lab.Testbed) lab.Observation {
 	return seen
 }
 
-// holdInSilence cuts off an instance whose customers hold locks, and lets others in on a second instance.
+// holdInSilence cuts off an instance whose customers hold locks, and sends other customers to a second instance.
 func holdInSilence(beds []*lab.Testbed) {
 	const session = "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s"
 	p := beds[0].Proxy(lab.NeedZooKeeper)

@@ -75,7 +75,7 @@ func startSentinels(b *lab.Testbed, replicas int) *stack.Sentinels {
 	return x
 }
 
-// through makes an instance find Redis through the Sentinels.
+// through returns env with the settings by which an instance finds Redis through the Sentinels.
 func through(x *stack.Sentinels, env ...string) []string {
 	return append(env, "STOCK_REDIS_ADDRS="+strings.Join(x.Addrs(), ","), "STOCK_REDIS_MASTER_NAME="+x.Name)
 }
@@ -92,8 +92,8 @@ func sentinels(beds []*lab.Testbed, env ...string) (*stack.Sentinels, []*lab.App
 	return x, apps
 }
 
-// killMaster kills the master while each A holds its lock, and lets each B lock at the new master. Keys that were not
-// replicated are lost with the old one.
+// killMaster kills the master while each A holds its lock. Then each B tries to lock on the new master. Keys that were
+// not replicated are lost.
 func killMaster(beds []*lab.Testbed, lost bool) []lab.Observation {
 	first := beds[0]
 	env := []string{"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=15s"}
@@ -151,14 +151,14 @@ func killMaster(beds []*lab.Testbed, lost bool) []lab.Observation {
 	})
 }
 
-// keysAbout records how many keys a Redis has about the case: those of its lock, because its stock is elsewhere.
+// keysAbout records how many keys of the case a Redis has. They are those of its lock, because its stock is elsewhere.
 func keysAbout(b *lab.Testbed, server *stack.Server) {
 	keys, err := b.RedisAt(server.Addr).Keys(b.Ctx, "*"+b.SKU+"*").Result()
 	b.Must("KEYS on "+server.Name, err)
 	b.Statement(server.Name, fmt.Sprintf("KEYS *sku* = %d", len(keys)))
 }
 
-// unacknowledged lets each A try a lock that no replica confirms.
+// unacknowledged makes each A try a lock that no replica acknowledges.
 func unacknowledged(beds []*lab.Testbed) []lab.Observation {
 	x, apps := sentinels(beds, "STOCK_LOCK_REPLICAS=1")
 	beds[0].Must("sever the replica", x.Sever(beds[0].Ctx))

@@ -13,7 +13,7 @@ import (
 // fenceCounterLost is known from the FencedLock of Redisson, whose counter is a key without an expiry beside the lock:
 // https://github.com/redisson/redisson/issues/6510.
 func fenceCounterLost() lab.Scenario {
-	const sales = 3 // before the counter is lost, and as many after
+	const sales = 3 // before the counter is lost, and again after
 	return lab.Scenario{
 		Name: "fence-counter-lost", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL, lab.NeedRedlock},
@@ -25,7 +25,7 @@ func fenceCounterLost() lab.Scenario {
 			lab.Stated(lab.Safe, "", "redis-setnx", "redis-watchdog"),
 		)),
 		Run: func(b *lab.Testbed) lab.Observation {
-			// Node 1 of Redlock has the locks. The first Redis has what other scenarios still need.
+			// Node 1 of Redlock has the locks, because other scenarios need the keys of the first Redis.
 			nodes := newNodes(b)
 			var sell func(who string) bool
 			if b.Case.Code != "" {
@@ -60,7 +60,7 @@ func fenceCounterLost() lab.Scenario {
 	}
 }
 
-// A fencedShop has a correct lock with a fence, and a table that refuses a fence which is not larger than the last.
+// A fencedShop has a correct lock with fencing tokens, and a table that refuses a token not larger than the last.
 type fencedShop struct {
 	b     *lab.Testbed
 	locks *redis.Client
@@ -75,7 +75,7 @@ func newFencedShop(b *lab.Testbed, locks *redis.Client, units int) *fencedShop {
 	return &fencedShop{b, locks, table}
 }
 
-// mint returns the next fence. All of it is one step on the server.
+// mint returns the next fencing token, in one step on the server.
 func (s *fencedShop) mint() int64 {
 	const count = `return redis.call('INCR', KEYS[1])`
 	const clockOrMore = `local now = redis.call('TIME')
@@ -93,7 +93,7 @@ func (s *fencedShop) mint() int64 {
 	return fence
 }
 
-// sell sells one unit under the lock, and reports whether the table took it.
+// sell sells one unit under the lock, and reports whether the table accepted the write.
 func (s *fencedShop) sell(who string) bool {
 	b := s.b
 	l := newNaiveLock(s.locks, b.SKU, 2*lab.Patience)

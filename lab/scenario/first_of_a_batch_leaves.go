@@ -51,8 +51,8 @@ func firstLeaves() lab.Scenario {
 	}
 }
 
-// place is where a request id stands in a message, or the end of the message if it is not there. No other character of
-// an id follows it.
+// place returns the position of a request id in a message, or the message's length if it is absent. It skips longer ids
+// that begin with id.
 func place(message []byte, id string) int {
 	for at := 0; ; {
 		i := bytes.Index(message[at:], []byte(id))
@@ -65,7 +65,7 @@ func place(message []byte, id string) int {
 	}
 }
 
-// leaveEarly sells to a crowd in one transaction, and the first of them goes away in the middle. In Go, as in most
+// leaveEarly sells to a crowd in one transaction, during which the first customer disconnects. In Go, as in most
 // languages, the context of a request ends with its connection.
 func leaveEarly(b *lab.Testbed) lab.Observation {
 	shop := newNaiveShop(b, 100)

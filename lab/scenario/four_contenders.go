@@ -9,7 +9,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// What the contenders do: each works for work once it has the lock, and waits for it no longer than wait.
+// Each contender works for fourWork once it has the lock, and waits for it at most for fourWait.
 const (
 	fourWork = 3 * time.Second
 	fourWait = 10 * time.Second
@@ -25,7 +25,7 @@ func fourContenders() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: cases,
 		Together: func(beds []*lab.Testbed) []lab.Observation {
-			for _, b := range beds { // they hold side by side: none shares a lock with another
+			for _, b := range beds { // the cases run at once: they share no lock
 				comeInTurn(b)
 			}
 			return lab.Each(beds, servedInTurn)
@@ -33,8 +33,8 @@ func fourContenders() lab.Scenario {
 	}
 }
 
-// comeInTurn lets five come for one lock, each on an instance of its own, and each when the one before it is seen to
-// wait: four of 3 s each, and one for whom 10 s are too short.
+// comeInTurn sends five requests for one lock, each to its own instance and each when the previous one is seen to wait.
+// Four of them work for 3 s each, which is longer than the fifth can wait.
 func comeInTurn(b *lab.Testbed) {
 	const contenders = 5
 	apps := b.Apps(contenders)
@@ -46,19 +46,19 @@ func comeInTurn(b *lab.Testbed) {
 	}
 }
 
-// haveCome returns how many hold the lock or are seen to wait for it.
+// haveCome returns the number of holders and visible waiters of the lock.
 func haveCome(b *lab.Testbed, through *lab.App) int {
 	if b.Case.Strategy != "redis-rlock" {
 		return b.Waiting(through) + b.Holding(through)
 	}
-	// Of an RLock nobody knows who waits: those who wait listen.
+	// An RLock has no list of waiters, but each waiter subscribes to its channel.
 	key := lockKey(b.Case.Strategy, b.SKU)
 	holds, err := b.Redis().Exists(b.Ctx, key).Result()
 	b.Must("EXISTS", err)
 	return int(holds + b.Redis().PubSubNumSub(b.Ctx, key+":free").Val()[key+":free"])
 }
 
-// servedInTurn writes down who was let in when, and who gave up.
+// servedInTurn records who got the lock when, and who gave up.
 func servedInTurn(b *lab.Testbed) lab.Observation {
 	var served []*lab.Call
 	var gaveUp *lab.Call
@@ -72,7 +72,7 @@ func servedInTurn(b *lab.Testbed) lab.Observation {
 		}
 	}
 	b.Require(gaveUp != nil, "one gives up")
-	waited := func(c *lab.Call) time.Duration { // in whole seconds: what matters is whose turn it was
+	waited := func(c *lab.Call) time.Duration { // whole seconds: only the order matters
 		return c.Record().AcquiredAt.Sub(c.Record().SentAt).Round(time.Second)
 	}
 	slices.SortFunc(served, func(x, y *lab.Call) int {

@@ -31,7 +31,7 @@ func getLockOnAPool() lab.Scenario {
 				b.Require(call("A", row{conn}, "RELEASE_LOCK(?)") == 1, "A releases the lock")
 			} else {
 				b.Require(call("A", program, "GET_LOCK(?, 0)") == 1, "A gets the lock")
-				somebody := newSession(b, program, "somebody") // the pool gives out the connection that it has
+				somebody := newSession(b, program, "somebody") // the pool reuses its idle connection
 				released := call("A", program, "RELEASE_LOCK(?)")
 				b.Require(somebody.Close() == nil, "the pool has its connection back")
 				b.Evidence(lab.Answer, released, "released-nothing", "answer", released)

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// contenders is the size of the herd. Each is woken at every release until it gets the lock, or only once.
+// contenders is the size of the herd.
 const contenders = 100
 
 func herd() lab.Scenario {
@@ -48,8 +48,8 @@ func herd() lab.Scenario {
 	}
 }
 
-// oneNode makes all contenders create the same ephemeral node, and watch it if it exists. It returns how many each
-// release has woken.
+// oneNode makes all contenders create the same ephemeral node, and watch it if it exists. It returns the number of
+// waiters that each release woke.
 func oneNode(b *lab.Testbed) (turns []int) {
 	waiting := newQueuers(b)
 	node := waiting[0].dir + "/lock"
@@ -90,7 +90,8 @@ func oneNode(b *lab.Testbed) (turns []int) {
 	return turns
 }
 
-// queueOfNodes makes each contender watch the node before its own. It returns how many each release has woken.
+// queueOfNodes makes each contender watch the node before its own. It returns the number of waiters that each release
+// woke.
 func queueOfNodes(b *lab.Testbed) (turns []int) {
 	all := newQueuers(b)
 	nodes := make([]string, contenders)
@@ -122,8 +123,8 @@ func newQueuers(b *lab.Testbed) []*queuer {
 	return all
 }
 
-// herdOfRequests counts the wake-ups in the service. All requests of an instance share a session, and the lock may be
-// released before all wait again, so a herd is a little smaller than it could be.
+// herdOfRequests counts the wake-ups in the service. The lock may be released before all woken requests wait again, so
+// a herd is slightly smaller than the number of waiters.
 func herdOfRequests(b *lab.Testbed) lab.Observation {
 	const instances = 2
 	apps := b.Apps(instances, "STOCK_LOCK_HANDOVER=false")
@@ -165,7 +166,7 @@ func herdOfRequests(b *lab.Testbed) lab.Observation {
 	}
 	most := contenders
 	if b.Case.Strategy == "redis-rlock" {
-		most *= instances // one in each is woken, and one of them goes on
+		most *= instances // each instance wakes one, of which one gets the lock
 	}
 	b.Require(woken <= most, "no more are woken than is said of this lock")
 	return lab.Safe.Seen()

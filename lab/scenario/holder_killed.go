@@ -19,7 +19,7 @@ func holderKilled() lab.Scenario {
 		Together: func(beds []*lab.Testbed) []lab.Observation {
 			apps := make([][]*lab.App, len(beds))
 			for i, b := range beds {
-				apps[i] = b.Apps(2, "STOCK_LOCK_WATCHDOG_LEASE=10s") // the same for all
+				apps[i] = b.Apps(2, "STOCK_LOCK_WATCHDOG_LEASE=10s") // the same instances for all
 				b.Stock(2)
 			}
 			for i, b := range beds {

@@ -29,7 +29,7 @@ func lateRequest(variant string) lab.Request {
 func lateVerdict(b *lab.Testbed, a *lab.Call) lab.Observation {
 	reply := a.Reply()
 	for _, c := range b.Calls() {
-		// If a server did not answer in time, this run tells nothing about the lock.
+		// If a server timed out, this run proves nothing about the lock.
 		b.Require(c == a || c.Reply().Problem != "backend_down", c.Who+" is not told that a server is down")
 	}
 	switch j := b.Judge(); {
@@ -83,7 +83,7 @@ func leaseShorterThanWork() lab.Scenario {
 	}
 }
 
-// afterTheLease waits until B, who asks while A works for longer than its lease, has its answer. Then A goes on.
+// afterTheLease waits for the reply to B, who asks while A works for longer than its lease. Then it resumes A.
 func afterTheLease(b *lab.Testbed) lab.Observation {
 	a, next := b.Calls()[0], b.Calls()[1]
 	busy, took := next.Reply().Outcome == loadtest.Busy, next.Took()

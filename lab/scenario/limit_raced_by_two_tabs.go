@@ -59,9 +59,9 @@ func limitRaced() lab.Scenario {
 	}
 }
 
-// buyInTwoTabs lets one customer buy two units in each of two tabs; two is the most that one may have. The naive code
-// adds up what the customer has bought and inserts an order if that is below the limit: both tabs add up nothing. The
-// mended code has a row for what the customer has, and the statement that raises it looks at the limit.
+// buyInTwoTabs makes one customer buy two units in each of two tabs, where the limit is two. The naive code sums the
+// customer's orders and inserts one if the sum is below the limit; in both tabs the sum is 0. The mended code keeps the
+// sum in a row, and checks the limit in the statement that raises it.
 func buyInTwoTabs(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(64), units INT)")

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// The variants of a key that is deleted while its holder works. In the others all keys are flushed.
+// The variants of a holder whose key is deleted: by FLUSHALL, by an eviction, or on one node of Redlock.
 const (
 	flushed        = "flushed"
 	evicted        = "evicted"
@@ -19,8 +19,8 @@ const (
 	oneNodeFlushed = "one-node-of-five-flushed"
 )
 
-// locksFlushed is known from caches: https://redis.io/docs/latest/develop/reference/eviction/ says which keys a full
-// Redis deletes by itself.
+// locksFlushed is known from caches. Which keys a full Redis evicts:
+// https://redis.io/docs/latest/develop/reference/eviction/.
 func locksFlushed() lab.Scenario {
 	return lab.Scenario{
 		Name: "locks-flushed-under-a-holder", Group: lab.SetNX,
@@ -44,7 +44,7 @@ func locksFlushed() lab.Scenario {
 			return lateWriter(c, p)
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
-			// Node 1 of Redlock has the locks. The first Redis has what other scenarios still need.
+			// Node 1 of Redlock has the locks, because other scenarios need the keys of the first Redis.
 			nodes := newNodes(b)
 			if b.Case.Code != "" {
 				return flushedNaively(b, nodes.clients[0])
@@ -90,8 +90,8 @@ func (n *nodes) flush(number int) {
 	}
 }
 
-// flushAll deletes everything in a Redis but what it is known by to the instances that have no stock there: they would
-// call it down, and the next case would wait for it in vain.
+// flushAll deletes everything in a Redis except the keys by which instances recognise it. Without them they would
+// report the server as down, and the next case would wait in vain.
 func flushAll(b *lab.Testbed, c *redis.Client) {
 	known := make(map[string]map[string]string)
 	for _, key := range []string{"stock:origin", "stock:remembered"} {
@@ -111,8 +111,8 @@ func flushAll(b *lab.Testbed, c *redis.Client) {
 	b.Must("FLUSHALL", err)
 }
 
-// evict fills a Redis that may delete keys with a time limit when it is full, those that end first, until the key is
-// gone. Then it is emptied.
+// evict fills a Redis with the policy volatile-ttl, which evicts the keys that expire first, until key is gone. Then it
+// empties the server.
 func evict(b *lab.Testbed, c *redis.Client, key string) {
 	set := func(name, value string) {
 		b.Must("CONFIG SET", c.ConfigSet(b.Ctx, name, value).Err())
@@ -142,7 +142,7 @@ func evict(b *lab.Testbed, c *redis.Client, key string) {
 	flushAll(b, c)
 }
 
-// flushedNaively deletes the key of A, who works under a correct lock.
+// flushedNaively deletes A's key while A works under a correct lock.
 func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Observation {
 	a, next := newNaiveLock(c, b.SKU, 2*lab.Patience), newNaiveLock(c, b.SKU, 2*lab.Patience)
 	has := func(who string, l *naiveLock) bool {

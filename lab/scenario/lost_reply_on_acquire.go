@@ -56,7 +56,7 @@ func lostReplyOnAcquire() lab.Scenario {
 			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
 			b.Stock(3)
 			b.Watch(second)
-			// Redis learns the script here. Otherwise the lost reply would only be that it does not know the script.
+			// This loads the script into Redis. Otherwise the lost reply would be that Redis does not have it.
 			b.Sell(first, "warm-up", lab.Request{})
 			key := lockKey(b.Case.Strategy, b.SKU)
 			lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(key)})

@@ -27,7 +27,7 @@ func lostReplyOnUnlock() lab.Scenario {
 			first, second := b.Apps(1, append(leases, b.Via(lab.NeedRedis))...)[0], b.Apps(1, leases...)[0]
 			b.Stock(3)
 			b.Watch(second)
-			// Redis learns the script here. Otherwise the lost reply would only be that it does not know the script.
+			// This loads the script into Redis. Otherwise the lost reply would be that Redis does not have it.
 			b.Sell(first, "warm-up", lab.Request{})
 			a := b.BeginPaused(first, "A", lab.AfterWrite, lab.Request{})
 			key := lockKey(b.Case.Strategy, b.SKU)
@@ -45,7 +45,7 @@ func lostReplyOnUnlock() lab.Scenario {
 	}
 }
 
-// unlockNaively sells under a correct lock, and answers with the error of the unlock.
+// unlockNaively sells under a correct lock, and returns the error of the unlock to the customer.
 func unlockNaively(b *lab.Testbed, p *wire.Proxy) lab.Observation {
 	stock, orders := b.SKU+"-stock", b.SKU+"-orders"
 	c := b.Redis()
@@ -60,7 +60,7 @@ func unlockNaively(b *lab.Testbed, p *wire.Proxy) lab.Observation {
 		b.Must("RPUSH", c.RPush(b.Ctx, orders, "the order of A").Err())
 		return l.unlock(b.Ctx)
 	}
-	// The trap lets the reply to the lock pass, and cuts the reply to the unlock.
+	// The trap passes the reply to the lock, and cuts the reply to the unlock.
 	lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Skip: 1, Match: wire.Contains(b.SKU)})
 	err := sell()
 	b.Sprung(lost, "unlock-reply-is-lost")

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/lab"
 )
 
-// A naiveShop is a stock as code is often written: a table in a database of its own.
+// A naiveShop is a stock as it is often written: a table in a database of its own.
 type naiveShop struct {
 	b       *lab.Testbed
 	db      *sql.DB
@@ -39,12 +39,12 @@ func newNaiveShop(b *lab.Testbed, units int) *naiveShop {
 type naiveSale struct {
 	shop *naiveShop
 	who  string
-	sku  string // as it stands in the statements; "sku" unless set
+	sku  string // as the statements spell it; "sku" unless set
 	tx   *sql.Tx
 	seen int64
 }
 
-// begin opens a transaction at the server's default isolation, REPEATABLE READ, unless told otherwise.
+// begin opens a transaction. The server's default level is REPEATABLE READ.
 func (s *naiveShop) begin(who string, level sql.IsolationLevel) *naiveSale {
 	tx, err := s.db.BeginTx(s.b.Ctx, &sql.TxOptions{Isolation: level})
 	s.b.Must(who+": BEGIN", err)
@@ -61,10 +61,10 @@ func (s *naiveSale) read(locking string) {
 	s.shop.b.EventSaying(e, fmt.Sprintf("%s = %d", query, s.seen))
 }
 
-// write sets the stock to one less than was read, if there was one, and records the order.
+// write sets the stock to one less than was read and inserts an order, unless 0 was read.
 func (s *naiveSale) write() { s.shop.b.Must(s.who+": write", <-s.writing()) }
 
-// writing is write in a goroutine, because it may wait for a row lock. The channel gets its error.
+// writing is write in a goroutine, because it may wait for a row lock. The channel receives its error.
 func (s *naiveSale) writing() <-chan error {
 	done := make(chan error, 1)
 	s.shop.b.Go(func(ctx context.Context) {
@@ -162,14 +162,14 @@ func (s *session) exec(ctx context.Context, query string, args ...any) error {
 	return nil
 }
 
-// beside runs a statement in a goroutine, because it may wait for a lock. The channel gets its error.
+// beside runs a statement in a goroutine, because it may wait for a lock. The channel receives its error.
 func (s *session) beside(query string, args ...any) <-chan error {
 	done := make(chan error, 1)
 	s.b.Go(func(ctx context.Context) { done <- s.exec(ctx, query, args...) })
 	return done
 }
 
-// waiting returns once the session's statement waits for a row, as the server has it.
+// waiting waits until the server reports that the session's statement waits for a row.
 func (s *session) waiting(look *sql.DB) {
 	s.b.Eventually(s.who+" waits for a row", func() bool {
 		time.Sleep(trxIdle)
@@ -186,8 +186,8 @@ func (s *session) waiting(look *sql.DB) {
 	s.b.Note("mysql", "waits-for-a-row", "who", s.who)
 }
 
-// commits matches the message that ends a transaction: with COMMIT alone, or behind other statements. The byte before
-// the word is the protocol's, of a statement: there is a setting named autocommit.
+// commits matches a message with COMMIT, alone or after other statements. \x03 is the protocol's byte before a
+// statement; without it the setting autocommit would match.
 func commits(m []byte) bool { return wire.Contains("\x03COMMIT")(m) || wire.Contains("; COMMIT")(m) }
 
 // trxIdle is the pause before a read of information_schema.innodb_trx. The server caches the table until 100 ms after
@@ -213,7 +213,7 @@ func (s *session) transaction(look *sql.DB, column string) (n int64) {
 // secondPool opens another pool on the same database.
 func secondPool(b *lab.Testbed, db *sql.DB) *sql.DB { return b.OpenDB(databaseOf(b, db)) }
 
-// behindProxy opens a pool on the same database through a proxy that nobody else uses.
+// behindProxy opens a pool on the same database through a new proxy.
 func behindProxy(b *lab.Testbed, db *sql.DB) (*wire.Proxy, *sql.DB) {
 	p, err := wire.Listen(b.Server(lab.NeedMySQL).Addr, wire.MySQL())
 	b.Must("a proxy before mysql", err)

@@ -29,7 +29,7 @@ func noLock() lab.Scenario {
 	}
 }
 
-// twoBuyers sells the last unit to A and to B, if the lock lets B in.
+// twoBuyers sells the last unit to A, and to B if the lock admits B.
 func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
 	b.Stock(1)
 	if b.Promise.Exclusive && b.Promise.Scope == loadtest.Cluster {
@@ -53,8 +53,8 @@ func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
 	return b.Judge().Seen()
 }
 
-// lastPoint returns the last point at which a sale of a strategy can stand before its write. Where read and write are
-// one step, it is the one before that.
+// lastPoint returns the last pause point before the write of a sale. If read and write are one step, it is the point
+// before that step.
 func lastPoint(strategy string) string {
 	if slices.Contains([]string{"atomic", "merged"}, strategy) {
 		return lab.AfterLock

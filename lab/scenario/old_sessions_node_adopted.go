@@ -42,7 +42,7 @@ func oldNodeAdopted() lab.Scenario {
 	}
 }
 
-// reconnect lets A lose its connection, and begin a new session while the server still keeps the node of the old one.
+// reconnect breaks A's connection, and A begins a new session while the node of the old one still exists.
 func reconnect(b *lab.Testbed) lab.Observation {
 	const guid = "_c_guid-of-A-lock-"
 	p, addr := zkProxy(b), b.Server(lab.NeedZooKeeper).Addr
@@ -66,7 +66,7 @@ func reconnect(b *lab.Testbed) lab.Observation {
 	b.Evidence(lab.Served, mine, "found-its-guid", "node", line[0], "own", mine)
 	held := line[0]
 	if b.Case.Code == "mended" && !mine {
-		// The name has a guid: nobody else's node can be meant.
+		// The guid shows that A's old session made the node, so A may delete it.
 		a.leave(held)
 		held = create(a)
 	}
@@ -83,8 +83,8 @@ func reconnect(b *lab.Testbed) lab.Observation {
 	return lab.Safe.Seen()
 }
 
-// comeBack kills an instance that holds locks, and starts it again while the server still keeps its nodes. It is known
-// by the same name as before. Its customers ask again.
+// comeBack kills an instance that holds locks, and restarts it under the same name while its nodes still exist. Its
+// customers ask again.
 func comeBack(beds []*lab.Testbed) map[*lab.Testbed]lab.Observation {
 	const session, sure = 4 * time.Second, 2 * time.Second
 	var apps []*lab.App
@@ -115,7 +115,7 @@ func comeBack(beds []*lab.Testbed) map[*lab.Testbed]lab.Observation {
 		again := b.Calls()[1]
 		if !again.PausedOrAnswered(lab.BeforeWrite) {
 			b.Judge()
-			seen[b] = lab.Refuses.Seen() // it was let in, and lost what let it in
+			seen[b] = lab.Refuses.Seen() // it got the lock by the old node, and lost it with the node
 			continue
 		}
 		next := b.Begin(apps[1], "B", lab.Request{Wait: lab.Once(), Pause: []string{lab.BeforeWrite}})

@@ -41,7 +41,7 @@ func pausedWaiter() lab.Scenario {
 			b.Evidence(lab.Waited, took, "let-in-after-freeze", "after", took)
 			thaw()
 			b.Eventually("A waits again", func() bool { return a.Answered() || b.Waiting(apps[1]) == 1 })
-			select { // time enough for A to read every message that it missed, and to act on it
+			select { // time for A to read the messages that it missed and act on them
 			case <-b.Ctx.Done():
 			case <-time.After(3 * time.Second):
 			}
@@ -61,12 +61,13 @@ func pausedWaiter() lab.Scenario {
 	}
 }
 
-// A naiveQueue is a lock that is handed to the next waiter by a message. The message has no term and no number.
+// A naiveQueue is a lock that is handed to the next waiter by a message, which has neither a deadline nor a fencing
+// token.
 type naiveQueue struct {
 	b    *lab.Testbed
 	c    *redis.Client
 	key  string
-	term time.Duration // of a lock that was handed over and not confirmed
+	term time.Duration // lease of a lock that was handed over and not confirmed
 }
 
 // enter takes the lock if it is free, and otherwise joins the queue. It reports whether it took the lock.
@@ -89,7 +90,7 @@ func (q *naiveQueue) leave(who string) {
 	q.b.Note(who, "grants", "who", next)
 }
 
-// grantNaively hands the lock to A while A reads no messages, as if it were frozen. Then A goes on.
+// grantNaively hands the lock to A while A reads no messages, as if frozen. Then A resumes.
 func grantNaively(b *lab.Testbed) lab.Observation {
 	q := &naiveQueue{b, b.Redis(), b.SKU, time.Second}
 	b.Require(q.enter("C"), "C gets the lock")

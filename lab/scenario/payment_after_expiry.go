@@ -6,7 +6,7 @@ import (
 	"example.com/stock/lab"
 )
 
-// The variants of what has become of a unit whose reservation has expired.
+// The variants: whether the unit of the expired reservation is still available.
 const (
 	soldToAnother = "somebody-else-has-it"
 	stillThere    = "the-unit-is-still-there"
@@ -49,7 +49,7 @@ func paymentAfterExpiry() lab.Scenario {
 	}
 }
 
-// payTooLate has a reservation that has expired; its unit is B's. The payment of A arrives.
+// payTooLate delivers A's payment after A's reservation has expired and its unit was sold to B.
 func payTooLate(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (id INT PRIMARY KEY, available INT NOT NULL) ENGINE=InnoDB")

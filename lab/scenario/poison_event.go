@@ -8,7 +8,7 @@ import (
 	"example.com/stock/loadtest/checkout"
 )
 
-// The variants of whose events are looked at.
+// The variants: whose events are checked.
 const (
 	itsOwnSKU  = "the-events-behind-it"
 	anotherSKU = "another-sku"
@@ -64,8 +64,8 @@ func poisonEvent() lab.Scenario {
 	}
 }
 
-// poisonTheQueue has three events, of which the consumer cannot read the first; the others are of other SKUs. The one
-// relay sends the first again and again; the other leaves it out after three times.
+// poisonTheQueue relays three events of different SKUs, the first of which the consumer cannot read. One relay sends
+// the first again and again; the other skips it after three tries.
 func poisonTheQueue(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)")

@@ -5,8 +5,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// The predictions that several scenarios share: each follows from a part of the promise. A prediction of one scenario
-// stands in its file.
+// Predictions that several scenarios share. Each follows from a part of the promise. The prediction of a single
+// scenario is in the scenario's file.
 
 // excludes returns the forecast for two buyers of the last unit on two instances. It follows from the lock's scope.
 func excludes(_ lab.Case, p lab.StrategyPromise) lab.Forecast {

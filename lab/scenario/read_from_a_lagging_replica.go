@@ -69,20 +69,19 @@ func laggingReplica() lab.Scenario {
 	}
 }
 
-// replicate makes a Redis that is idle, a node of Redlock, the replica of the first one, through a proxy, until the
-// case ends.
+// replicate makes an idle Redis, a node of Redlock, a replica of the first Redis, through a proxy, until the case ends.
 func replicate(b *lab.Testbed) (replica *redis.Client, link *wire.Proxy) {
 	link, err := wire.Listen(b.Server(lab.NeedRedis).Addr, wire.Protocol{})
 	b.Must("a proxy before redis", err)
 	replica = newNodes(b).clients[4]
-	// By default a master waits for more replicas before it begins to copy, for 5 s.
+	// By default a master waits 5 s for further replicas before it begins to copy.
 	const wait = "repl-diskless-sync-delay"
 	usual, err := b.Redis().ConfigGet(b.Ctx, wait).Result()
 	b.Must("CONFIG GET", err)
 	b.Must("CONFIG SET", b.Redis().ConfigSet(b.Ctx, wait, "0").Err())
 	b.Defer(func() {
 		_ = b.Redis().ConfigSet(b.Ctx, wait, usual[wait]).Err()
-		// What it has copied must not meet the locks of later scenarios.
+		// Copied keys must not affect the locks of later scenarios.
 		_ = replica.Do(b.Ctx, "REPLICAOF", "NO", "ONE").Err()
 		_ = replica.FlushAll(b.Ctx).Err()
 		_ = link.Close()

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/lab"
 )
 
-// A naiveLock is SET NX PX with a token, and a script that compares and deletes. The lock is correct; the scenarios
-// use it in the wrong place.
+// A naiveLock uses SET NX PX with a token, and a script that compares and deletes. The lock is correct; the scenarios
+// misuse it.
 type naiveLock struct {
 	redis      *redis.Client
 	key, token string
@@ -53,11 +53,11 @@ const compareAndDelete = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0
 	return redis.call('DEL', KEYS[1])`
 
 func (l *naiveLock) unlock(ctx context.Context) error {
-	// EVAL sends the text of the script: a server of the case's own has never seen it.
+	// EVAL and not EVALSHA, because a new server does not have the script.
 	return l.redis.Eval(ctx, compareAndDelete, []string{l.key}, l.token).Err()
 }
 
-// bothSell lets two holders of one lock sell the last unit: read, read, write, write.
+// bothSell makes two holders of one lock sell the last unit: read, read, write, write.
 func bothSell(b *lab.Testbed, one, other string) lab.Observation {
 	c, stock := b.Redis(), b.SKU+"-stock"
 	b.Must("SET", c.Set(b.Ctx, stock, 1, lab.Patience).Err())
@@ -78,23 +78,23 @@ func bothSell(b *lab.Testbed, one, other string) lab.Observation {
 	return lab.Oversells.Seen()
 }
 
-// readOf is the event of a read by the lab's own code, just now, of so many units in a server.
+// readOf returns the event of a read by the lab's own code, just now, with the units that it read.
 func readOf(who, server string, units int) lab.CaseEvent {
 	n := int64(units)
 	e := lab.CaseEvent{At: time.Now(), Lane: who, Kind: lab.Read, Who: who, To: server, Read: &n}
 	if who == server {
-		e.Kind, e.Who, e.To = lab.Note, "", "" // the lab looks
+		e.Kind, e.Who, e.To = lab.Note, "", "" // the lab itself reads
 	}
 	return e
 }
 
-// writeOf is the event of a write by the lab's own code, just now, which leaves so many units in a server.
+// writeOf returns the event of a write by the lab's own code, just now, with the units that are left.
 func writeOf(who, server string, units int) lab.CaseEvent {
 	n := int64(units)
 	return lab.CaseEvent{At: time.Now(), Lane: who, Kind: lab.Write, Who: who, To: server, Left: &n}
 }
 
-// unlockOf is the event of an unlock by the lab's own code, just now.
+// unlockOf returns the event of an unlock by the lab's own code, just now.
 func unlockOf(who string) lab.CaseEvent {
 	return lab.CaseEvent{At: time.Now(), Lane: who, Kind: lab.Gives, Who: who, To: "redis"}
 }

@@ -33,7 +33,7 @@ func newNodes(b *lab.Testbed) *nodes {
 	return n
 }
 
-// watch draws what each node answers and who has the key on it, until the case ends.
+// watch records the replies of each node and who has the key on it, until the case ends.
 func (n *nodes) watch() *nodes {
 	for i, server := range n.servers {
 		n.b.WatchKey(n.name(i), server.Addr, n.key)
@@ -44,7 +44,7 @@ func (n *nodes) watch() *nodes {
 // name returns the name of a node in the timeline and the evidence.
 func (n *nodes) name(i int) string { return fmt.Sprintf("node %d", i+1) }
 
-// block puts a stranger's key on some nodes, so that a client gets the lock on the others only. unblock removes it.
+// block sets another client's key on some nodes, so that they do not grant the lock. unblock removes it.
 func (n *nodes) block(at ...int) (unblock func()) {
 	for _, i := range at {
 		n.b.Must("SET", n.clients[i].Set(n.b.Ctx, n.key, "stranger", 2*lab.Patience).Err())
@@ -58,7 +58,7 @@ func (n *nodes) block(at ...int) (unblock func()) {
 	}
 }
 
-// jump sets the wall clock of a node forward, and waits until the key has expired by it.
+// jump sets the wall clock of a node forward, and waits until the key has expired.
 func (n *nodes) jump(i int, ahead time.Duration) {
 	jumpClock(n.b, n.name(i), n.servers[i], ahead)
 	n.b.Eventually("the key has expired", func() bool { return n.clients[i].Exists(n.b.Ctx, n.key).Val() == 0 })
@@ -84,13 +84,13 @@ func (n *nodes) restart(i int) {
 	n.b.Interval(n.name(i), lab.Fault, "", from, "restarted", "server", n.name(i))
 }
 
-// holders records as evidence whose value each node has.
+// holders records as evidence whose value the key has on each node.
 func (n *nodes) holders(key string) {
 	var seen []string
 	values := make(map[string]string)
 	for i, c := range n.clients {
 		if n.servers[i].Pid() == 0 {
-			seen = append(seen, fmt.Sprintf("%d: ×", i+1)) // it is down
+			seen = append(seen, fmt.Sprintf("%d: ×", i+1)) // the node is down
 			continue
 		}
 		value, err := c.Get(n.b.Ctx, n.key).Result()
@@ -159,7 +159,7 @@ func (l *naiveRedlock) release(ctx context.Context) (nodes int, err error) {
 
 func (l *naiveRedlock) majority(nodes int) bool { return nodes > len(l.clients)/2 }
 
-// all asks all nodes at once, and returns how many said yes, and an error if some did not answer.
+// all asks all nodes at once. It returns how many granted, and an error if some did not answer.
 func (l *naiveRedlock) all(ask func(*redis.Client) (bool, error)) (yes int, err error) {
 	answers := make(chan error, len(l.clients))
 	for _, c := range l.clients {

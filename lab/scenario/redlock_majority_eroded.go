@@ -9,10 +9,10 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// toppedUp is the variant in which a renewal comes before the node loses the key.
+// toppedUp is the variant in which a renewal restores the missing keys before the node loses its key.
 const toppedUp = "topped-up-before"
 
-// redlockEroded is known from redsync, whose renewal does not ask for the key where it is missing:
+// redlockEroded is known from redsync, whose renewal does not set the key on nodes that lack it:
 // https://github.com/go-redsync/redsync/issues/186.
 func redlockEroded() lab.Scenario {
 	return lab.Scenario{
@@ -33,7 +33,7 @@ func redlockEroded() lab.Scenario {
 				return nodes.erodeNaively()
 			}
 			lease := 60 * time.Second
-			if b.Case.Variant != ignoresLoss { // a renewal, after a third, must come before the end of the case
+			if b.Case.Variant != ignoresLoss { // the renewal after a third of the lease must come before the case ends
 				lease = 9 * time.Second
 			}
 			apps := b.Apps(2, fmt.Sprintf("STOCK_REDLOCK_LEASE=%v", lease))
@@ -82,7 +82,7 @@ func (n *nodes) awaitAll(limit time.Duration) {
 	})
 }
 
-// erodeNaively lets A, which has three of five nodes, lose one and renew the other two.
+// erodeNaively makes A, which has three of five nodes, lose one and renew on the other two.
 func (n *nodes) erodeNaively() lab.Observation {
 	b := n.b
 	var addrs []string
@@ -115,7 +115,7 @@ func (n *nodes) erodeNaively() lab.Observation {
 	case believes && has:
 		return bothSell(b, "A", "B")
 	case has:
-		return lab.Refuses.Seen() // A stops, and says so
+		return lab.Refuses.Seen() // A stops, and reports the loss
 	}
 	return lab.Safe.Seen()
 }

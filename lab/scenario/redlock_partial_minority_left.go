@@ -9,8 +9,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// redlockMinorityLeft is known from the algorithm itself, which says to unlock all instances, even those that were not
-// believed to be locked: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
+// redlockMinorityLeft is known from the algorithm, which requires unlocking all instances, even those on which locking
+// seemed to fail: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
 func redlockMinorityLeft() lab.Scenario {
 	const lease = 3 * time.Second
 	return lab.Scenario{
@@ -54,8 +54,8 @@ func redlockMinorityLeft() lab.Scenario {
 	}
 }
 
-// cutOff breaks the connections to nodes 3, 4 and 5 with the next request for the key, which is lost. done returns when
-// that has happened.
+// cutOff breaks the connections to nodes 3, 4 and 5 at the next request for the key, which is lost. done waits for
+// that.
 func (n *nodes) cutOff(proxies []*wire.Proxy) (done func()) {
 	var snares []*wire.Snare
 	for _, p := range proxies[2:] {
@@ -68,7 +68,7 @@ func (n *nodes) cutOff(proxies []*wire.Proxy) (done func()) {
 	}
 }
 
-// killTwo kills nodes 4 and 5, so that all of the other three are needed. They stay down until the case ends.
+// killTwo kills nodes 4 and 5 until the case ends, so that a majority needs the other three.
 func (n *nodes) killTwo() {
 	for _, i := range []int{3, 4} {
 		n.b.Must("kill "+n.name(i), n.servers[i].Kill())
@@ -77,7 +77,7 @@ func (n *nodes) killTwo() {
 	}
 }
 
-// minorityNaively lets A get two of five nodes. Then B asks, by code that takes back what it got in vain.
+// minorityNaively makes A get two of five nodes and keep them. Then B asks, with code that releases a minority.
 func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.Observation {
 	b := n.b
 	var through, direct []string
@@ -104,7 +104,7 @@ func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.
 		if tries++; tries == 1 {
 			n.holders("nodes-when-b-asks")
 		}
-		_, _ = next.release(b.Ctx) // also of what it got in vain
+		_, _ = next.release(b.Ctx) // also the minority
 		return ok
 	})
 	after := time.Since(from)

@@ -15,7 +15,7 @@ func redlockPauseAfterCheck() lab.Scenario {
 					1, "STOCK_REDLOCK_LEASE=2s", "STOCK_LOCK_SETNX_LEASE=2s", "STOCK_LOCK_WATCHDOG_LEASE=2s",
 					"STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
 				)
-				apps = append(apps, b.Apps(1)...) // where leases are longer: B is to lose nothing
+				apps = append(apps, b.Apps(1)...) // with longer leases, so that B does not lose its lock
 				b.Stock(1)
 				b.Watch(apps[1])
 			}

@@ -43,7 +43,7 @@ func redlockSlowQuorum() lab.Scenario {
 	}
 }
 
-// slow holds back the replies of three nodes to the next request for the key. late releases them when the key has
+// slow holds back the replies of three nodes to the next request for the key. late releases them after the key has
 // expired on every node.
 func (n *nodes) slow(proxies []*wire.Proxy) (late func(*lab.Testbed)) {
 	var held []*wire.Snare

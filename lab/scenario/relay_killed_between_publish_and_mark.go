@@ -8,13 +8,14 @@ import (
 	"example.com/stock/lab"
 )
 
-// The variants of where events go.
+// The variants: the sink of the events.
 const (
 	toStreams = "to-redis-streams"
 	toWebhook = "to-a-webhook"
 )
 
-// relayLease is how long the lock of a relay lasts that was killed, or is frozen.
+// relayLease is the lease of a relay's lock, after which another relay can take over from one that was killed or
+// frozen.
 const relayLease = 2 * time.Second
 
 func relayKilled() lab.Scenario {
@@ -39,7 +40,7 @@ func relayKilled() lab.Scenario {
 			r.Stock("", 5)
 			b.Sprung(held, "published-not-marked")
 			if !slices.Contains(r.published(b), 1) {
-				return lab.Loses.Seen() // it would have been recorded as sent
+				return lab.Loses.Seen() // the event was recorded as sent, and was not
 			}
 			b.Kill(r.first)
 			r.Proxy().Cut() // as the kernel does with the connections of a dead process
@@ -51,8 +52,8 @@ func relayKilled() lab.Scenario {
 	}
 }
 
-// emptyTheOutbox sells two units, whose events are in a table that is written with the sales. A relay dies between
-// telling the consumer of the first and recording that it has done so. The next relay goes on.
+// emptyTheOutbox sells two units and writes their events to a table in the same transactions. A relay dies between
+// sending the first event and recording that it was sent. The next relay continues.
 func emptyTheOutbox(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)")

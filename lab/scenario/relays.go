@@ -7,12 +7,11 @@ import (
 	"example.com/stock/lab"
 )
 
-// relays are two instances of the order service of which the first relays events; it reaches the servers through
-// proxies. The second relays from startSecond on.
+// relays is a pair whose first instance also relays events, through proxies. startSecond adds another relay.
 type relays struct {
 	pair
 	receiver *lab.Receiver // nil: Redis Streams
-	sink     *wire.Proxy   // before what the first sends to
+	sink     *wire.Proxy   // the proxy in front of the first relay's sink
 	env      []string
 }
 
@@ -37,13 +36,13 @@ func openRelays(b *lab.Testbed) *relays {
 	return r
 }
 
-// startSecond starts a third instance, which relays too: it waits for the lock until the lease of the first is over.
+// startSecond starts a third instance, which also relays. It waits for the lock until the lease of the first ends.
 func (r *relays) startSecond(b *lab.Testbed) {
 	app := r.Join(1, r.env...)[0]
 	b.Note(app.Name, "relay-waits-for-the-lock")
 }
 
-// published returns what the consumer has been sent so far.
+// published returns the numbers of the events sent to the consumer so far.
 func (r *relays) published(b *lab.Testbed) []uint64 {
 	if r.receiver != nil {
 		return r.receiver.Numbers("")
@@ -51,17 +50,17 @@ func (r *relays) published(b *lab.Testbed) []uint64 {
 	return b.Stream()
 }
 
-// await waits until the consumer has been sent so many events.
+// await waits until n events were sent to the consumer.
 func (r *relays) await(b *lab.Testbed, n int) {
 	b.Eventually("the consumer has been sent the events", func() bool { return len(r.published(b)) >= n })
 }
 
-// verdict judges what the consumer was sent of events 1 to last.
+// verdict judges which of the events 1 to last were sent to the consumer, and in which order.
 func (r *relays) verdict(b *lab.Testbed, last uint64) lab.Observation {
 	var got []uint64
 	if r.receiver != nil {
 		got = r.receiver.Await("", last)
-		got = once(got) // as its inbox does
+		got = once(got) // as the consumer's inbox does
 	} else {
 		got = b.Entries(last)
 	}
@@ -83,7 +82,7 @@ func (r *relays) verdict(b *lab.Testbed, last uint64) lab.Observation {
 	return lab.Loses.Seen()
 }
 
-// once leaves out repeats.
+// once removes repeats.
 func once(numbers []uint64) (first []uint64) {
 	for _, n := range numbers {
 		if !slices.Contains(first, n) {

@@ -58,7 +58,7 @@ func releaseAfterLoss() lab.Scenario {
 	}
 }
 
-// releaseRow lets the lease of A, a row in a lock table, run out, B take the row over, and A release.
+// releaseRow waits until the lease of A, a row in a lock table, has run out. Then B takes the row over, and A releases.
 func releaseRow(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL,"+
@@ -86,7 +86,7 @@ func releaseRow(b *lab.Testbed) lab.Observation {
 	return thirdComes(b, take(third, 2*lab.Patience))
 }
 
-// releaseNode lets the session of A expire, B create the node anew, and A, in a new session, release.
+// releaseNode expires A's session. Then B creates the node again, and A releases in a new session.
 func releaseNode(b *lab.Testbed) lab.Observation {
 	p, addr := zkProxy(b), b.Server(lab.NeedZooKeeper).Addr
 	a := newQueuerFor(b, "A", p.Addr(), time.Second)
@@ -95,7 +95,7 @@ func releaseNode(b *lab.Testbed) lab.Observation {
 	if b.Case.Code == "mended" {
 		flags |= zk.FlagSequence
 	}
-	// The lock is with the only node, or with the first of several.
+	// The owner of the only node, or of the first one, has the lock.
 	take := func(q *queuer) (path string, held bool) {
 		path, err := q.conn.Create(q.dir+"/lock-", []byte(q.who), flags, zk.WorldACL(zk.PermAll))
 		if err == zk.ErrNodeExists {
@@ -121,7 +121,7 @@ func releaseNode(b *lab.Testbed) lab.Observation {
 	return thirdComes(b, held)
 }
 
-// thirdComes is the end of both: C asked for the lock of B.
+// thirdComes ends both cases: C has asked for the lock of B.
 func thirdComes(b *lab.Testbed, held bool) lab.Observation {
 	if held {
 		b.Evidence(lab.Hold, nil, "third-is-let-in")

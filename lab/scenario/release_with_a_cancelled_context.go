@@ -9,8 +9,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// releaseCancelled is known from the release of blnk, which used the context of a request that was over:
-// https://github.com/blnkfinance/blnk/pull/355. Redsync's clean-up after a failed acquisition has it as well.
+// releaseCancelled is known from blnk, which released with the context of a finished request:
+// https://github.com/blnkfinance/blnk/pull/355. Redsync's clean-up after a failed acquisition has the same fault.
 func releaseCancelled() lab.Scenario {
 	const lease = 3 * time.Second
 	return lab.Scenario{
@@ -32,7 +32,7 @@ func releaseCancelled() lab.Scenario {
 			if b.Case.Code != "" {
 				return releaseNaively(b, lease)
 			}
-			// A lock that is left behind ends after 60 s, that of mysql-table after 10 s.
+			// A lock that is not released ends after 60 s, that of mysql-table after 10 s.
 			const soon = 5 * time.Second
 			apps := b.Apps(2, "STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s", "STOCK_REDLOCK_LEASE=60s")
 			b.Stock(2)
@@ -49,8 +49,8 @@ func releaseCancelled() lab.Scenario {
 	}
 }
 
-// releaseNaively lets the customer of A go away while A works under its lock. In Go, as in most languages, the context
-// of a request ends with its connection.
+// releaseNaively disconnects A's customer while A works under its lock. In Go, as in most languages, the context of a
+// request ends with its connection.
 func releaseNaively(b *lab.Testbed, lease time.Duration) lab.Observation {
 	request, gone := context.WithCancel(b.Ctx)
 	defer gone()

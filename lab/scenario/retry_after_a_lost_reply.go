@@ -70,9 +70,9 @@ func retryAfterALostReply() lab.Scenario {
 	}
 }
 
-// keyBesideTheSale sells one unit to A, whose process dies where the code has an open seam: after the sale is committed
-// and before the reply is saved, or after the key is marked and before the sale. A asks again. The mended code writes
-// the key in the transaction of the sale, so there is no seam.
+// keyBesideTheSale sells one unit to A, whose process dies between two steps that are not atomic: committing the sale
+// and saving the reply, or marking the key and selling. Then A asks again. The mended code writes the key in the
+// transaction of the sale.
 func keyBesideTheSale(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")

@@ -7,8 +7,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// What the driver makes of "rows affected". Go's counts rows that changed, unless clientFoundRows is set. Java's counts
-// rows that matched, unless useAffectedRows is set.
+// The variants: what the driver reports as "rows affected". Go's driver counts changed rows, unless clientFoundRows is
+// set. Java's counts matched rows, unless useAffectedRows is set.
 const (
 	changedRows = "counts-changed-rows"
 	matchedRows = "counts-matched-rows"
@@ -51,20 +51,20 @@ func rowsAffected() lab.Scenario {
 	}
 }
 
-// A countedLock is a row in a lock table. Who asks for it learns from "rows affected" whether it has it.
+// A countedLock is a row in a lock table. A client concludes from "rows affected" whether it has the lock.
 type countedLock struct {
 	b      *lab.Testbed
-	take   string // takes the name of the owner
+	take   string // statement, with the owner as its parameter
 	beat   string // likewise
 	owners map[string]*session
 }
 
 // countRows makes A take the lock and renew it, and B ask for it.
 //
-// The naive code takes the lock with one statement for a row that may be there or not. If another has the lock the
-// statement leaves the row as it is, which counts as none changed, but as one matched. Its heartbeat writes a time of
-// whole seconds: the second one within a second changes nothing. The statements of the mended code change every row
-// that they match, and match only what is theirs to change.
+// The naive code takes the lock with one statement, whether the row exists or not. If another owner has the lock, the
+// statement does not change the row, so no row changed but one matched. The naive heartbeat writes whole seconds, so a
+// second one within a second changes nothing. The statements of the mended code match only rows that they may change,
+// and change every row that they match.
 func countRows(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL,"+
@@ -107,7 +107,7 @@ func countRows(b *lab.Testbed) lab.Observation {
 	return lab.Safe.Seen()
 }
 
-// rows runs a statement for one of the two, and returns what it is told of "rows affected".
+// rows runs a statement for who, and returns the driver's "rows affected".
 func (l *countedLock) rows(who, statement string) int64 {
 	result, err := l.owners[who].ExecContext(l.b.Ctx, statement, who)
 	l.b.Must(who+": "+statement, err)

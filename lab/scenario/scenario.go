@@ -1,6 +1,6 @@
-// Package scenario is the catalogue of the fault lab: a file for each failure, with the code that people write
-// wrong, the code that is right, and a case for each strategy. What a scenario says to its readers stands in
-// text/en.yaml and text/zh.yaml, under the scenario's name.
+// Package scenario is the catalogue of the fault lab. Each failure has a file, with the code that is often written
+// wrong, the mended code, and a case for each strategy. The texts of a scenario are in text/en.yaml and text/zh.yaml,
+// under its name.
 //
 // To add one: a file named like the scenario, a line in All, and its texts in both languages.
 package scenario
@@ -116,7 +116,7 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 	return list, errors.Join(missing...)
 })
 
-// Find returns the scenarios of those names. The error lists the names there are.
+// Find returns the scenarios of those names. The error for an unknown name lists all names.
 func Find(names ...string) ([]lab.Scenario, error) {
 	all, err := All()
 	if err != nil {
@@ -137,7 +137,7 @@ func Find(names ...string) ([]lab.Scenario, error) {
 	return found, nil
 }
 
-// on gives each case of a strategy a store.
+// on sets the store of each case.
 func on(store string, cases []lab.Case) []lab.Case {
 	for i := range cases {
 		if cases[i].Strategy != "" {
@@ -147,7 +147,7 @@ func on(store string, cases []lab.Case) []lab.Case {
 	return cases
 }
 
-// lockKey returns the key in Redis of a lock of the service.
+// lockKey returns the Redis key of a lock of the service.
 func lockKey(strategy, sku string) string {
 	prefix := map[string]string{
 		"redis-setnx": "lock", "redis-setnx-del": "setnx-del", "redis-setnx-expire": "setnx-expire",

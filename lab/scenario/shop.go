@@ -9,7 +9,7 @@ import (
 	"example.com/stock/loadtest/checkout"
 )
 
-// ours are the cases of the order service with that outcome, on both stores.
+// ours returns the cases of the order service with that outcome, on both stores.
 func ours(want lab.Outcome, variant string) []lab.Case {
 	return []lab.Case{
 		{Code: lab.OrderService, Store: "mysql", Variant: variant, Want: lab.Forecast{Outcome: want}},
@@ -17,7 +17,7 @@ func ours(want lab.Outcome, variant string) []lab.Case {
 	}
 }
 
-// byHand is a case of code of the lab.
+// byHand returns a case of the lab's own code.
 func byHand(name string, want lab.Outcome, variant string) lab.Case {
 	return lab.Case{Code: name, Variant: variant, Want: lab.Forecast{Outcome: want}}
 }
@@ -37,8 +37,8 @@ func openPair(b *lab.Testbed) pair {
 // one is a line of one unit of the SKU of the case.
 func one() checkout.Line { return checkout.Line{Quantity: 1} }
 
-// rowIsWaitedFor waits until a transaction of the order service waits for a row of the SKU of the case, as the server
-// has it.
+// rowIsWaitedFor waits until the server reports that a transaction of the order service waits for a row of the case's
+// SKU.
 func rowIsWaitedFor(b *lab.Testbed, who string) {
 	db := b.ServiceDB()
 	b.Eventually("somebody waits for the row", func() bool {

@@ -49,7 +49,7 @@ func snapshotBeforeLock() lab.Scenario {
 	}
 }
 
-// under does work while it holds a correct lock, which must be free.
+// under calls work under a correct lock, which must be free.
 func under(b *lab.Testbed, who string, work func()) {
 	l := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
 	ok, err := l.try(b.Ctx)

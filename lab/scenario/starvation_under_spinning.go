@@ -39,7 +39,7 @@ func starvation() lab.Scenario {
 	}
 }
 
-// spin makes B try at the wrong moment each time, which a spinning lock allows.
+// spin makes each of B's tries come while the lock is held, which a spinning lock allows.
 func spin(b *lab.Testbed, late int) lab.Observation {
 	holder := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
 	first := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
@@ -68,8 +68,8 @@ func spin(b *lab.Testbed, late int) lab.Observation {
 	return lab.Safe.Seen()
 }
 
-// overtaken makes B wait for a lock that wakes it with a message. The question that B asks then is held back each time,
-// as by a slow link, until a newcomer has asked.
+// overtaken makes B wait for a lock that wakes it with a message. Each time, B's next try is held back, as by a slow
+// link, until a newcomer has the lock.
 func overtaken(b *lab.Testbed) lab.Observation {
 	const newcomers = 3
 	p := b.Proxy(lab.NeedRedis)
@@ -103,7 +103,7 @@ func overtaken(b *lab.Testbed) lab.Observation {
 	return lab.Safe.Seen()
 }
 
-// queue makes five customers wait, each on an instance of its own, so that the server decides their order. Each is seen
+// queue makes five customers wait, each on its own instance, so that the server decides their order. Each is seen
 // waiting before the next one begins.
 func queue(b *lab.Testbed) lab.Observation {
 	const waiters = 5

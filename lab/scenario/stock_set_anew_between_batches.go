@@ -7,7 +7,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// fewer is what the stock is set to between two batches: less than the next batch wants.
+// fewer is the stock that is set between two batches, less than the next batch needs.
 const fewer = 10
 
 func setBetweenBatches() lab.Scenario {
@@ -48,8 +48,8 @@ func setBetweenBatches() lab.Scenario {
 	}
 }
 
-// sellByMemory sells in two batches, of one and of thirty, with the stock set anew between them. The naive code
-// remembers what the first batch has left, which saves a read.
+// sellByMemory sells in two batches, of 1 and of 30, and sets the stock between them. The naive code reuses the
+// remainder of the first batch, which saves a read.
 func sellByMemory(b *lab.Testbed) lab.Observation {
 	shop := newNaiveShop(b, 100)
 	const read = "SELECT quantity FROM stock WHERE sku = 'sku'"

@@ -57,8 +57,8 @@ func storeComesBackEmpty() lab.Scenario {
 	}
 }
 
-// askAll sends as many customers as there are units, to one instance after the other, and returns how many were served.
-// first is the number of the first of them.
+// askAll sends one customer for each unit, to the instances in turn, and returns how many were served. first is the
+// number of the first customer.
 func askAll(b *lab.Testbed, apps []*lab.App, first int) int {
 	sold := 0
 	for n := range emptyUnits {
@@ -73,7 +73,7 @@ func askAll(b *lab.Testbed, apps []*lab.App, first int) int {
 	return sold
 }
 
-// loseRedis kills Redis and starts it again.
+// loseRedis kills and restarts Redis.
 func loseRedis(b *lab.Testbed) {
 	server := b.Server(lab.NeedRedis)
 	b.Must("kill redis", server.Kill())
@@ -81,7 +81,8 @@ func loseRedis(b *lab.Testbed) {
 	b.Note("redis", "restarted", "server", server.Name)
 }
 
-// knowsLoss reports whether all instances know that the store lost its data. Until they do, the SKU is unknown to them.
+// knowsLoss reports whether all instances have found that the store lost its data. Until then they report the SKU as
+// unknown.
 func knowsLoss(b *lab.Testbed, apps []*lab.App) bool {
 	for _, app := range apps {
 		_, err := app.Stock(b.Ctx, b.Store(), b.SKU)
@@ -92,8 +93,7 @@ func knowsLoss(b *lab.Testbed, apps []*lab.App) bool {
 	return true
 }
 
-// afterwards sets the stock to what is really left, which is nothing, as an operator would. Then all instances answer
-// again: sold out.
+// afterwards sets the stock to the true remainder, 0, as an operator would. Then all instances reply again: sold out.
 func afterwards(b *lab.Testbed, apps []*lab.App) {
 	b.Stock(0)
 	for _, app := range apps {
@@ -103,7 +103,7 @@ func afterwards(b *lab.Testbed, apps []*lab.App) {
 	}
 }
 
-// seedsAgain is code as it is often written: each process sets the initial stock unless the key exists.
+// seedsAgain does what is often written: each process sets the initial stock unless the key exists.
 func seedsAgain(b *lab.Testbed) lab.Observation {
 	sold := 0
 	sell := func(c *redis.Client, who string) {

@@ -25,7 +25,8 @@ func sweepersRace() lab.Scenario {
 			}
 			s := openPair(b)
 			s.Stock("", 2)
-			// What is given back once too often must be somebody's, or the books alone would refuse it.
+			// B holds a unit. Otherwise the second return would make "reserved" negative, which the ledger refuses
+			// anyway.
 			b.Require(s.Ask(s.first, "B", lab.Keep(time.Hour, one())).Got().State == "held", "B has a reservation")
 			thaw := b.Freeze(s.second)
 			a := s.Ask(s.first, "A", lab.Keep(briefly, one()))
@@ -41,7 +42,8 @@ func sweepersRace() lab.Scenario {
 			b.AwaitReady([]*lab.App{s.second})
 			s.AwaitState(a, "expired")
 			held.Release()
-			// Its sweeper ends one after another: when it has ended a second one, it has done what it was about to do.
+			// A sweeper ends reservations one after another. When it has ended a later one, it has also finished the
+			// earlier step.
 			thaw = b.Freeze(s.second)
 			s.AwaitState(s.Ask(s.first, "A", lab.Keep(briefly, one())), "expired")
 			thaw()
@@ -63,7 +65,7 @@ func sweepersRace() lab.Scenario {
 	}
 }
 
-// sweepTwice has a reservation of two units whose time is over, and two sweepers that look for such at the same time.
+// sweepTwice runs two sweepers at the same time on one expired reservation of two units.
 func sweepTwice(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (id INT PRIMARY KEY, available INT, reserved INT) ENGINE=InnoDB")

@@ -51,7 +51,7 @@ func twoRelays() lab.Scenario {
 	}
 }
 
-// sending matches the message by which an event of the SKU of the case goes to the consumer.
+// sending matches the message by which an event of the case's SKU goes to the consumer.
 func (r *relays) sending(b *lab.Testbed) func([]byte) bool {
 	sku, text := wire.Contains(b.SKU), wire.Contains("xadd")
 	if r.receiver != nil {
@@ -71,8 +71,8 @@ func refusedEntries(b *lab.Testbed) (n int) {
 	return n
 }
 
-// skipLocked has two events of one SKU, and two workers that take what nobody else has locked. The first is slow to
-// publish. The consumer believes what it was told last. In the mended code a worker takes a SKU, with all its events.
+// skipLocked has two events of one SKU, and two workers that each take an event that is not locked. The first is slow
+// to publish, so the consumer ends with the older event. In the mended code a worker locks a SKU with all its events.
 func skipLocked(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, available INT NOT NULL)")

@@ -41,13 +41,13 @@ func waitNoConsensus() lab.Scenario {
 	}
 }
 
-// acknowledged returns the variant of a late writer that a variant is.
+// acknowledged maps a variant to that of a late writer.
 func acknowledged(variant string) string {
 	return map[string]string{oneOfTwo: heedsLoss, oneOfTwoDeaf: ignoresLoss, oneOfTwoRaw: noFence}[variant]
 }
 
-// acknowledgedInVain severs the second replica, lets each A have its lock acknowledged by the first, and kills that one
-// with the master: the second is promoted.
+// acknowledgedInVain severs the second replica, so that only the first acknowledges each A's lock. Then it kills the
+// first with the master, and the second is promoted.
 func acknowledgedInVain(beds []*lab.Testbed) []lab.Observation {
 	first := beds[0]
 	x := startSentinels(first, 2)
@@ -118,14 +118,14 @@ func acknowledgedInVain(beds []*lab.Testbed) []lab.Observation {
 
 // severOne cuts one replica off from its master. It remains a replica and may be promoted.
 func severOne(b *lab.Testbed, master, replica *stack.Server) {
-	// The master has no password and refuses a replica that gives one, so a broken link is not made again.
+	// The master has no password and refuses a replica that gives one, so the link stays broken.
 	b.Must("sever", b.RedisAt(replica.Addr).ConfigSet(b.Ctx, "masterauth", "severed").Err())
 	b.Must("CLIENT KILL", b.RedisAt(master.Addr).ClientKillByFilter(b.Ctx, "TYPE", "replica").Err())
 	awaitReplica(b, master)
 }
 
-// follow starts a server again and makes it a replica of the new master, as the Sentinels do sooner or later. It takes
-// over what its master has, and so forgets what it has acknowledged.
+// follow restarts a server as a replica of the new master, as the Sentinels would do later. The server copies the
+// master's data, and so loses the writes that it had acknowledged.
 func follow(b *lab.Testbed, server, master *stack.Server) {
 	b.Must("restart "+server.Name, server.Restart(b.Ctx))
 	host, port, err := net.SplitHostPort(master.Addr)
@@ -161,7 +161,7 @@ func lockAndWait(b *lab.Testbed, addr string) *naiveLock {
 	return l
 }
 
-// lockPromoted lets B ask for the lock of A at the new master.
+// lockPromoted makes B ask for A's lock on the new master.
 func lockPromoted(b *lab.Testbed, a *naiveLock, addr string) lab.Observation {
 	ok, err := newNaiveLock(b.RedisAt(addr), a.key, lab.Patience).try(b.Ctx)
 	b.Must("B asks", err)

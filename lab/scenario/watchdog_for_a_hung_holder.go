@@ -15,7 +15,7 @@ func hungHolder() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: []lab.Case{
 			{Strategy: "redis-watchdog", Variant: "no-budget", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Strategy: "redis-rlock", Variant: "no-budget", Want: lab.Forecast{Outcome: lab.Blocks}}, // it has none
+			{Strategy: "redis-rlock", Variant: "no-budget", Want: lab.Forecast{Outcome: lab.Blocks}}, // no budget
 			{
 				Strategy: "redis-watchdog",
 				Variant:  "a-budget-of-3-s",

@@ -12,8 +12,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// watchdogOutlives is known from Redisson, whose renewal could be registered after the unlock and then went on for
-// ever: https://github.com/redisson/redisson/issues/7272. There are reports of the same since 2018: issues 1626, 3521.
+// watchdogOutlives is known from Redisson, which could register a renewal after the unlock; it then ran for ever:
+// https://github.com/redisson/redisson/issues/7272. There are reports of the same since 2018: issues 1626, 3521.
 func watchdogOutlives() lab.Scenario {
 	const lease = 2 * time.Second
 	return lab.Scenario{
@@ -42,7 +42,7 @@ func watchdogOutlives() lab.Scenario {
 	}
 }
 
-// A naiveWatchdog extends a key in the background. It does not look whose the key is.
+// A naiveWatchdog extends a key in the background without checking its value.
 type naiveWatchdog struct {
 	stop    context.CancelFunc
 	stopped chan struct{}
@@ -65,7 +65,7 @@ func newNaiveWatchdog(b *lab.Testbed, l *naiveLock) *naiveWatchdog {
 	return w
 }
 
-// unlockFails cuts the request by which A gives its lock back.
+// unlockFails cuts the request by which A releases its lock.
 func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
 	p := b.Proxy(lab.NeedRedis)
 	a := newNaiveLock(b.RedisAt(p.Addr()), b.SKU, lease)
@@ -88,7 +88,7 @@ func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
 	return waitsForWatchdog(b, dog, from, lease)
 }
 
-// renewsAnothers lets A unlock, and its watchdog go on. B takes the lock and dies.
+// renewsAnothers makes A unlock while its watchdog goes on. Then B takes the lock and dies.
 func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Observation {
 	a, dead := newNaiveLock(b.Redis(), b.SKU, lease), newNaiveLock(b.Redis(), b.SKU, lease)
 	ok, err := a.try(b.Ctx)
@@ -104,7 +104,7 @@ func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Observation {
 	return waitsForWatchdog(b, dog, time.Now(), lease)
 }
 
-// waitsForWatchdog lets somebody wait for the lock for two leases.
+// waitsForWatchdog waits for the lock for two leases.
 func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease time.Duration) lab.Observation {
 	b.TTL(b.SKU)
 	before := dog.renewed.Load()
@@ -122,7 +122,7 @@ func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease 
 	return lab.Blocks.Seen()
 }
 
-// everyReleaseIsLost cuts every request by which A's instance gives the lock back, but none that renews it.
+// everyReleaseIsLost cuts every request by which A's instance releases the lock, but no renewal.
 func everyReleaseIsLost(b *lab.Testbed) lab.Observation {
 	leases := []string{"STOCK_LOCK_WATCHDOG_LEASE=4s", "STOCK_REDLOCK_LEASE=4s"}
 	var proxies []*wire.Proxy
@@ -131,7 +131,7 @@ func everyReleaseIsLost(b *lab.Testbed) lab.Observation {
 	if b.Case.Strategy == "redlock" {
 		nodes := newNodes(b)
 		proxies, env = nodes.proxies()
-		// EVALSHA, a digest, the number of keys, the key, our value. A renewal also gives the lease.
+		// A release has five parts: EVALSHA, digest, number of keys, key, value. A renewal also has the lease.
 		release = func(m []byte) bool { return bytes.HasPrefix(m, []byte("*5\r\n")) && wire.Contains(nodes.key)(m) }
 	} else {
 		proxies, env = []*wire.Proxy{b.Proxy(lab.NeedRedis)}, b.Via(lab.NeedRedis)

@@ -10,7 +10,7 @@ import (
 )
 
 // zkNodeTypes shows the four types of nodes: https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html
-// ("Ephemeral Nodes", "Sequence Nodes"). A lock is a node, so what becomes of the node of a crashed holder decides.
+// ("Ephemeral Nodes", "Sequence Nodes"). A lock is a node, so its type decides whether a crashed holder blocks others.
 func zkNodeTypes() lab.Scenario {
 	flags := map[string]int32{
 		"persistent": 0, "persistent-sequential": zk.FlagSequence,

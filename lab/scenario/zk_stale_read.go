@@ -22,7 +22,7 @@ const (
 )
 
 // zkStaleRead shows what a read promises: https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html
-// ("Consistency Guarantees"). Writes are linearizable, reads are not: a server answers with what it has.
+// ("Consistency Guarantees"). Writes are linearizable; reads are not, because a server replies with its own state.
 func zkStaleRead() lab.Scenario {
 	return lab.Scenario{
 		Name: "zk-stale-read", Group: lab.ZooKeeper,
@@ -34,7 +34,7 @@ func zkStaleRead() lab.Scenario {
 			{Code: "mended", Variant: makesItsNode, Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Together: func(beds []*lab.Testbed) []lab.Observation {
-			e := newEnsemble(beds[len(beds)-1]) // which is closed last
+			e := newEnsemble(beds[len(beds)-1]) // whose case is cleaned up last
 			var all []*staleReader
 			for _, b := range beds {
 				all = append(all, newStaleReader(b, e))
@@ -58,7 +58,7 @@ func zkStaleRead() lab.Scenario {
 // An ensemble is three ZooKeepers. The first follows one of the others through a proxy.
 type ensemble struct {
 	servers []*stack.Server
-	links   []*wire.Proxy // of the first to the others, of which one leads
+	links   []*wire.Proxy // from the first server to the others, one of which leads
 }
 
 // newEnsemble starts an ensemble, which ends with the case.
@@ -86,14 +86,14 @@ func newEnsemble(b *lab.Testbed) *ensemble {
 	return e
 }
 
-// silence keeps back what goes between the first server and its leader.
+// silence holds back the messages between the first server and its leader.
 func (e *ensemble) silence(directions ...wire.Direction) {
 	for _, link := range e.links {
 		link.Silence(directions...)
 	}
 }
 
-// asked returns how often the first server has sent something to its leader.
+// asked returns how many messages the first server has sent to its leader.
 func (e *ensemble) asked() (n int) {
 	for _, link := range e.links {
 		n += link.Count(wire.ToServer)
@@ -101,16 +101,16 @@ func (e *ensemble) asked() (n int) {
 	return n
 }
 
-// A staleReader is two customers of a node that has the stock: A on a server that is up to date, B on the first, which
-// hears nothing of its leader.
+// A staleReader has two customers of a node with the stock: A on a current server, and B on the first server, which
+// hears nothing from its leader.
 type staleReader struct {
 	b     *lab.Testbed
 	e     *ensemble
 	a, of *queuer
 	node  string
 	began time.Time
-	done  chan error // what became of B's question to the leader
-	first int        // what B has read before it
+	done  chan error // the result of B's request to the leader
+	first int        // what B read before that
 }
 
 func newStaleReader(b *lab.Testbed, e *ensemble) *staleReader {
@@ -137,7 +137,7 @@ func (r *staleReader) get(q *queuer, server *stack.Server) (units int, version i
 	return units, stat.Version
 }
 
-// sell lets A sell the unit, and then B. What B asks the leader for is under way when sell returns.
+// sell makes A sell the unit, and then B. B's request to the leader is still in progress when sell returns.
 func (r *staleReader) sell() {
 	ours, theirs := r.e.servers[0], r.e.servers[2]
 	units, version := r.get(r.a, theirs)
@@ -149,7 +149,7 @@ func (r *staleReader) sell() {
 	asks := func(statement string, f func() error) {
 		before := r.e.asked()
 		r.b.EventSaying(lab.CaseEvent{At: r.began, Lane: "B", Kind: lab.Note, To: ours.Name}, statement)
-		r.b.Go(func(context.Context) { r.done <- f() }) // which ends with the session
+		r.b.Go(func(context.Context) { r.done <- f() }) // f returns at the latest with the session
 		r.b.Eventually("the follower asks the leader", func() bool { return r.e.asked() > before })
 	}
 	switch r.b.Case.Variant {
@@ -165,13 +165,13 @@ func (r *staleReader) sell() {
 		return
 	}
 	r.first, version = r.get(r.of, ours)
-	if r.first == 0 { // B has nothing to sell, and nothing to ask
+	if r.first == 0 { // B read that nothing is left, and asks nothing
 		r.done <- nil
 		return
 	}
 	r.b.Evidence(lab.Served, r.first, "stale", "new", left, "old", r.first)
 	if r.b.Case.Code == "naive" {
-		version = -1 // whatever it is
+		version = -1 // any version
 	}
 	asks(fmt.Sprintf("set %d", r.first-1), func() error {
 		_, err := r.of.conn.Set(r.node, fmt.Append(nil, r.first-1), version)
@@ -179,7 +179,7 @@ func (r *staleReader) sell() {
 	})
 }
 
-// judge waits for what B asked for, now that the follower hears again.
+// judge waits for B's request, after the follower is connected again.
 func (r *staleReader) judge() lab.Observation {
 	b, ours := r.b, r.e.servers[0]
 	var err error

@@ -86,7 +86,7 @@ func (w *watched) heard(event <-chan zk.Event) bool {
 	}
 }
 
-// countEvents watches once, as who takes a watch for a subscription: three changes are one event.
+// countEvents sets one watch, as if it were a subscription. Three changes cause one event.
 func (w *watched) countEvents() lab.Observation {
 	_, event := w.watch()
 	for i := range 3 {
@@ -95,7 +95,7 @@ func (w *watched) countEvents() lab.Observation {
 	events := 0
 	w.b.Eventually("A hears of a change", func() bool { return w.heard(event) })
 	events++
-	data, _, err := w.a.conn.Get(w.node) // all that came before the answer has been heard
+	data, _, err := w.a.conn.Get(w.node) // events before the reply have arrived
 	w.b.Must("get", err)
 	for w.heard(event) {
 		events++
@@ -108,7 +108,7 @@ func (w *watched) countEvents() lab.Observation {
 	return lab.Safe.Seen()
 }
 
-// readAgain reads and watches anew after each event. It does not see each change, and ends with the last value.
+// readAgain reads and sets a new watch after each event. It may miss changes, but ends with the last value.
 func (w *watched) readAgain() lab.Observation {
 	value, event := w.watch()
 	for i := range 3 {
@@ -124,7 +124,7 @@ func (w *watched) readAgain() lab.Observation {
 	return lab.Safe.Seen()
 }
 
-// eventFirst shows that a client which watches hears of a change before it reads it.
+// eventFirst shows that a watching client gets the event of a change before it can read the new value.
 func (w *watched) eventFirst() lab.Observation {
 	const rounds = 50
 	first := 0

@@ -27,7 +27,7 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// newQueuer opens a session of its own at addr, which is the server's or its proxy's.
+// newQueuer opens a new session at addr, the address of the server or its proxy.
 func newQueuer(b *lab.Testbed, who, addr string) *queuer {
 	return newQueuerFor(b, who, addr, 10*time.Second)
 }
@@ -75,14 +75,14 @@ func (q *queuer) line() []string {
 	return nodes
 }
 
-// owner returns who wrote a node, and whether that was the session of q.
+// owner returns the writer of a node, and whether that was the session of q.
 func (q *queuer) owner(node string) (who string, mine bool) {
 	data, stat, err := q.conn.Get(q.dir + "/" + node)
 	q.b.Must(q.who+": get", err)
 	return string(data), stat.EphemeralOwner == q.conn.SessionID()
 }
 
-// zkProxy opens a proxy before ZooKeeper that nobody else uses.
+// zkProxy opens a new proxy in front of ZooKeeper.
 func zkProxy(b *lab.Testbed) *wire.Proxy {
 	p, err := wire.Listen(b.Server(lab.NeedZooKeeper).Addr, wire.ZooKeeper())
 	b.Must("a proxy before zookeeper", err)

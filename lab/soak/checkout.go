@@ -14,15 +14,14 @@ import (
 	"example.com/stock/loadtest/checkout"
 )
 
-// shopsEach is how many instances with profile orders there are for each store. A request that is sent again goes to
-// the other one.
+// shopsEach is the number of instances with profile orders for each store. A retry goes to the other one.
 const shopsEach = 2
 
 // shopStores returns the stores of the shops, in a fixed order.
 func shopStores() []string { return []string{string(stack.MySQL), string(stack.Redis)} }
 
-// shopEnv returns the environment variables of a shop, besides those of every instance. All of them relay: one at a
-// time does.
+// shopEnv returns the environment variables of a shop, besides those of every instance. The relay is enabled in all
+// shops, and runs in one at a time.
 func shopEnv(store string) []string {
 	lock := map[string]string{string(stack.MySQL): "mysql-table", string(stack.Redis): "redis-watchdog"}[store]
 	return []string{
@@ -31,14 +30,14 @@ func shopEnv(store string) []string {
 	}
 }
 
-// A checkoutRun is the customers of the shops on one store.
+// A checkoutRun has the customers of the shops on one store.
 type checkoutRun struct {
 	store string
 	*checkout.Shopping
 	feed *checkout.Streams
 }
 
-// openCheckouts stocks the shops of each store.
+// openCheckouts sets the stock of the shops of each store.
 func (r *run) openCheckouts(ctx context.Context) error {
 	for _, store := range shopStores() {
 		shops := r.fleet.shops[store]
@@ -49,12 +48,12 @@ func (r *run) openCheckouts(ctx context.Context) error {
 		for i, s := range shops {
 			clients[i] = s.client
 		}
-		// The feed asks Redis itself: what breaks the links of instances does not break the evidence.
+		// The feed reads Redis directly, so that faults of the instances' links do not affect the evidence.
 		feed := checkout.NewStreams(r.fleet.stack.Server(string(stack.Redis)).Addr)
 		r.feeds = append(r.feeds, feed)
 		shopping, err := checkout.Open(ctx, clients, checkout.Plan{
 			SKU: "soak-cart-" + store, SKUs: 12, Stock: 300, Concurrency: customers * len(shops), Seed: r.Seed,
-			Duration: 24 * time.Hour, // it ends with the faults
+			Duration: 24 * time.Hour, // the faults end it
 			Timeout:  replyLimit, Patience: patience, SettleLimit: patience,
 		}, feed)
 		if err != nil {
@@ -65,21 +64,21 @@ func (r *run) openCheckouts(ctx context.Context) error {
 	return nil
 }
 
-// checkoutAll lets the customers of all shops come until ctx ends.
+// checkoutAll starts the customers of all shops, which buy until ctx ends.
 func (r *run) checkoutAll(ctx context.Context, owned *sync.WaitGroup) {
 	for _, c := range r.checkouts {
 		owned.Go(func() { c.Sell(ctx) })
 	}
 }
 
-// A Checkout is what the judge of checkouts says of the shops on one store.
+// A Checkout is the verdict on the shops of one store.
 type Checkout struct {
 	Store   string           `json:"store"`
 	Verdict checkout.Verdict `json:"verdict"`
 	Figures checkout.Figures `json:"figures"`
 }
 
-// judgeCheckouts reads the books of all shops.
+// judgeCheckouts reads and judges the books of all shops.
 func (r *run) judgeCheckouts(ctx context.Context) error {
 	var failed []error
 	for _, c := range r.checkouts {
@@ -90,7 +89,7 @@ func (r *run) judgeCheckouts(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// violations describes what is wrong, and what is not known.
+// violations describes what is wrong and what is unknown.
 func (c *Checkout) violations() (list []words.Text) {
 	for _, check := range c.Verdict.Checks {
 		for _, example := range check.Examples {
@@ -106,7 +105,7 @@ func (c *Checkout) violations() (list []words.Text) {
 	return list
 }
 
-// said is what a report says of the shops.
+// said returns the summary of the shops for a report.
 func (c *Checkout) said() words.Text {
 	f := &c.Figures
 	var parts []string

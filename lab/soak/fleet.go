@@ -30,8 +30,7 @@ func instanceNames(n int) []string {
 }
 
 // env returns the environment variables of the instances. Leases are short, so that faults outlast them. The limit on
-// work is longer than a lease: otherwise a holder that was paused past its lease would have no time left to write, and
-// the fence would have nothing to refuse.
+// work exceeds a lease, so that a holder that was paused past its lease still writes, and the fence must refuse it.
 func env() []string {
 	return []string{
 		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=3s",
@@ -45,18 +44,18 @@ func env() []string {
 type fleet struct {
 	stack     *stack.Stack
 	instances []*instance
-	shops     map[string][]*instance // with profile orders, by store
+	shops     map[string][]*instance // instances with profile orders, by store
 	links     map[string]*wire.Proxy
 }
 
-// An instance is one of the processes that sell.
+// An instance is a process that sells.
 type instance struct {
 	*stack.Server
 	client *loadtest.Client
 }
 
-// openFleet starts everything. A server that is not installed is an error, because a soak without it would test less
-// than its report suggests.
+// openFleet starts the servers and the instances. A server that is not installed is an error, because a soak without it
+// would test less than its report suggests.
 func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
 	f = &fleet{links: make(map[string]*wire.Proxy), shops: make(map[string][]*instance)}
 	f.stack, err = stack.Start(ctx, stack.Options{
@@ -93,7 +92,7 @@ func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
 	return f, nil
 }
 
-// A MissingError says which server is not installed.
+// A MissingError names a server that is not installed.
 type MissingError struct{ Server, Reason string }
 
 func (e *MissingError) Error() string { return e.Server + ": " + e.Reason }
@@ -129,7 +128,7 @@ func (f *fleet) serve(ctx context.Context, name string, env ...string) (*instanc
 	return &instance{started[0], client}, nil
 }
 
-// close ends everything.
+// close stops the instances, the links and the servers.
 func (f *fleet) close() error {
 	for _, i := range f.instances {
 		i.client.Close()
@@ -146,7 +145,7 @@ func (f *fleet) close() error {
 	return errors.Join(failed...)
 }
 
-// ready waits until every instance reports every server up. Package stack does not wait for that.
+// ready waits until every instance reports every server up, for which package stack does not wait.
 func (f *fleet) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -169,8 +168,8 @@ func (f *fleet) ready(ctx context.Context) error {
 	return nil
 }
 
-// ready returns an error unless the instance reports that all servers of the soak are up. A shop uses some of them
-// only, and reports only these.
+// ready returns an error unless the instance reports that all its servers are up. A shop uses only some of the soak's
+// servers.
 func (i *instance) ready(ctx context.Context, shop bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

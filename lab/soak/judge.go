@@ -10,11 +10,11 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// judgeLimit bounds the reading of the store.
+// judgeLimit bounds the time for reading the stores.
 const judgeLimit = 5 * time.Minute
 
-// rest is how long a stock must stay unchanged before it is judged. All requests have ended by then, except those that
-// their sender gave up.
+// rest is how long a stock must stay unchanged before it is judged. Requests that the customer gave up may still be
+// running in an instance.
 const rest = time.Second
 
 // judge compares all replies with the store.
@@ -52,7 +52,7 @@ func (r *run) judgeSubject(ctx context.Context, l *subject) (Result, error) {
 	return out, nil
 }
 
-// untouched reports whether nothing was sold of an item and its stock is unchanged. Then there is nothing to judge.
+// untouched reports whether no unit of an item was sold and its stock is unchanged. Then there is nothing to judge.
 func untouched(s *item, a loadtest.Account) bool {
 	for _, r := range s.records {
 		if r.Outcome == loadtest.Accepted || r.Outcome == loadtest.SoldOut {
@@ -63,7 +63,7 @@ func untouched(s *item, a loadtest.Account) bool {
 		a.After.Epoch == s.before.Epoch
 }
 
-// accounts reads stock and orders of all items of a subject, until two readings in a row are the same.
+// accounts reads stock and orders of all items of a subject, until two successive readings are equal.
 func (r *run) accounts(ctx context.Context, l *subject, items []*item) ([]loadtest.Account, error) {
 	before, err := r.look(ctx, l, items)
 	for err == nil {
@@ -107,7 +107,7 @@ func (r *run) look(ctx context.Context, l *subject, items []*item) ([]loadtest.A
 	return list, nil
 }
 
-// read calls one instance after the other until one answers. Reading again changes nothing, and on a loaded computer a
+// read calls do for one instance after the other until it succeeds. It tries again because on a loaded computer a
 // server may seem down.
 func (r *run) read(ctx context.Context, do func(*loadtest.Client) error) error {
 	for n := 0; ; n++ {

@@ -13,12 +13,12 @@ type Kind string
 
 // The kinds. The first three are for instances and servers, the others for links.
 const (
-	Kill    Kind = "kill"    // SIGKILL, and started again after Fault.For
+	Kill    Kind = "kill"    // SIGKILL, and a restart after Fault.For
 	Pause   Kind = "pause"   // SIGSTOP for Fault.For
-	Restart Kind = "restart" // SIGTERM, and started again after Fault.For
+	Restart Kind = "restart" // SIGTERM, and a restart after Fault.For
 	Cut     Kind = "cut"     // connections break, and new ones are refused for Fault.For
-	Silence Kind = "silence" // nothing arrives for Fault.For, and then all of it
-	Slow    Kind = "slow"    // everything arrives later by Fault.By, both ways
+	Silence Kind = "silence" // messages are held back for Fault.For
+	Slow    Kind = "slow"    // messages are delayed by Fault.By, both ways
 )
 
 // Kinds returns all kinds, in the order in which reports list them.
@@ -31,19 +31,19 @@ const (
 	fromServer = "from-server"
 )
 
-// A Fault is one thing that goes wrong for a while.
+// A Fault is one fault of limited duration.
 type Fault struct {
 	Kind   Kind
 	Target string        // app-2, redis, or the link app-2~redis
 	Later  time.Duration // after the step began
 	For    time.Duration
-	By     time.Duration // of Slow
-	Way    string        // of Silence
+	By     time.Duration // the delay of Slow
+	Way    string        // the direction of Silence
 }
 
 func (f Fault) String() string { return f.Said().EN }
 
-// Said says what goes wrong.
+// Said describes the fault.
 func (f Fault) Said() words.Text {
 	key, values := "plain", []any{"kind", say("kind." + string(f.Kind)), "target", f.Target, "time", f.For}
 	switch f.Kind {
@@ -61,7 +61,7 @@ type Step struct {
 	Faults []Fault
 }
 
-// Said says what the step does.
+// Said describes the step.
 func (s Step) Said() words.Text {
 	var parts []words.Text
 	for i, f := range s.Faults {
@@ -77,16 +77,15 @@ func (s Step) Said() words.Text {
 // link returns the name of the connection between an instance and a server.
 func link(instance, server string) string { return instance + "~" + server }
 
-// lease is how long a lock in Redis outlives its holder. Sessions of ZooKeeper last a second longer. A process that is
-// paused for longer has lost its locks.
+// lease is the lease of locks in Redis. ZooKeeper sessions last a second longer. A process that is paused for longer
+// has lost its locks.
 const lease = 3 * time.Second
 
 // redisTimeout is how long an instance waits for a reply of Redis.
 const redisTimeout = time.Second
 
-// NewPlan draws the faults of a soak of about that length. The plan depends on nothing but the arguments, and a longer
-// plan begins with the shorter one. A server that restarts more slowly than planned delays the later faults; nothing
-// else changes.
+// NewPlan draws the faults of a soak of about that length. The plan depends only on the arguments, and a longer plan
+// begins with the shorter one. A slow restart of a server delays the later faults, and changes nothing else.
 func NewPlan(seed uint64, length time.Duration, instances, servers []string) []Step {
 	d := &dice{rand.New(rand.NewPCG(seed, 0x50a6)), instances, servers}
 	var plan []Step
@@ -134,7 +133,7 @@ func (d *dice) step() Step {
 
 func (d *dice) fault() Fault {
 	one := func(list []string) string { return list[d.IntN(len(list))] }
-	// Instances fail most often: locks are tested most by holders that are gone, or seem to be.
+	// Instances fail most often, because a dead or paused holder tests a lock most.
 	switch n := d.IntN(20); {
 	case n < 8:
 		return d.process(one(d.instances))
@@ -153,7 +152,7 @@ func (d *dice) process(target string) Fault {
 	case n < 2:
 		f.For = d.between(100*time.Millisecond, lease)
 	case n < 4:
-		// Just past the lease: the next holder has begun, and may not have written yet.
+		// Just past the lease, when the next holder has begun but may not have written.
 		f.For = d.between(lease+50*time.Millisecond, lease+500*time.Millisecond)
 	default:
 		f.For = d.between(lease, 2*lease+time.Second)
@@ -169,8 +168,8 @@ func (d *dice) network(target string) Fault {
 	case Silence:
 		f.For = d.between(200*time.Millisecond, 2*lease+time.Second)
 		if d.IntN(2) == 0 {
-			// Just past the time limit of a command: it arrives when its sender has given up and the next holder has
-			// begun.
+			// Just past the time limit of a command. It then arrives after its sender has given up and the next holder
+			// has begun.
 			f.For = d.between(redisTimeout, redisTimeout+500*time.Millisecond)
 		}
 		f.Way = []string{bothWays, toServer, fromServer}[d.IntN(3)]

@@ -21,20 +21,20 @@ var phrases = words.NewPhrasebook(textFiles, "text")
 
 func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
 
-// Version grows when a reader of the last report would misread the new one.
+// Version increases when readers of the previous version would misread a report.
 const Version = 1
 
-// A Report is what a soak did and found.
+// A Report has the faults and the findings of a soak.
 type Report struct {
 	Version     int        `json:"version"`
 	Seed        uint64     `json:"seed"`
 	ForMS       float64    `json:"for_ms"`
 	Instances   int        `json:"instances"`
 	StartedAt   time.Time  `json:"started_at"`
-	SoldMS      float64    `json:"sold_ms"` // how long the sale went on
+	SoldMS      float64    `json:"sold_ms"` // duration of the sale
 	TookMS      float64    `json:"took_ms"`
 	Interrupted bool       `json:"interrupted"`
-	Injected    []Injected `json:"injected"` // in the order in which they ended
+	Injected    []Injected `json:"injected"` // in order of their ends
 	Recovered   int        `json:"recovered"`
 	// the longest of the Recovered times from the end of a fault to full health
 	LongestMS float64    `json:"longest_recovery_ms"`
@@ -51,16 +51,16 @@ type Injected struct {
 	Text      words.Text `json:"text"`
 	PastLease bool       `json:"past_lease,omitempty"` // an instance was paused for longer than its leases
 	AtMS      float64    `json:"at_ms"`
-	TookMS    float64    `json:"took_ms"` // until it was undone and, of a process, served again
+	TookMS    float64    `json:"took_ms"` // until the fault was undone; for a process, until it served again
 	Error     string     `json:"error,omitempty"`
 }
 
-// Health is how soon after the last fault everything worked again.
+// Health tells how soon after the last fault everything worked again.
 type Health struct {
 	LimitMS float64      `json:"limit_ms"`
 	AfterMS float64      `json:"after_ms"`
-	Last    words.Text   `json:"last,omitzero"`     // what was missing last
-	Missing []words.Text `json:"missing,omitempty"` // what is still missing
+	Last    words.Text   `json:"last,omitzero"`     // what recovered last
+	Missing []words.Text `json:"missing,omitempty"` // what has not recovered
 }
 
 // OK reports whether everything worked again in time.
@@ -78,7 +78,7 @@ type Result struct {
 	Store    string                   `json:"store"`
 	SKUs     int                      `json:"skus"`
 	Outcomes map[loadtest.Outcome]int `json:"outcomes"` // of the replies
-	Problems map[string]int           `json:"problems"` // failed and unknown, by what was answered
+	Problems map[string]int           `json:"problems"` // failed and unknown requests, by the reply
 	Found    int                      `json:"found"`    // unknown outcomes whose orders are in the store
 	Merged   int                      `json:"merged"`   // sales that were made in a batch with others
 
@@ -88,10 +88,10 @@ type Result struct {
 
 	OversoldUnits int64        `json:"oversold_units"`
 	Lost          int          `json:"lost"`               // accepted requests without an order
-	NotDeducted   int64        `json:"not_deducted_units"` // ordered, but not taken off the stock
-	NotOrdered    int64        `json:"not_ordered_units"`  // taken off the stock, but not ordered
-	Breaks        int          `json:"breaks"`             // orders that did not read what the order before them left
-	Broken        []words.Text `json:"broken"`             // why, in words
+	NotDeducted   int64        `json:"not_deducted_units"` // ordered, but not deducted
+	NotOrdered    int64        `json:"not_ordered_units"`  // deducted, but not ordered
+	Breaks        int          `json:"breaks"`             // orders that did not read what the previous order left
+	Broken        []words.Text `json:"broken"`             // what is wrong, in words
 }
 
 func newResult(l *subject) Result {
@@ -104,7 +104,7 @@ func newResult(l *subject) Result {
 	}
 }
 
-// add adds the verdict of package loadtest on one SKU.
+// add adds package loadtest's verdict on one SKU.
 func (l *Result) add(s *item, v loadtest.Verdict) {
 	l.SKUs++
 	for _, r := range s.records {
@@ -257,7 +257,7 @@ func (w Writer) results(r *Report) {
 		}
 	}
 	fmt.Fprintln(w)
-	for _, row := range rows { // text/tabwriter takes a Chinese character for one column, and it is two
+	for _, row := range rows { // a Chinese character has two columns; text/tabwriter assumes one
 		for i, cell := range row {
 			fmt.Fprint(w, strings.Repeat(" ", widths[i]-words.Columns(cell)), cell)
 		}
@@ -265,7 +265,7 @@ func (w Writer) results(r *Report) {
 	}
 }
 
-// cells are what a table says of a result.
+// cells returns the row of a result in the table.
 func (l *Result) cells() []string {
 	cells := []string{l.Strategy, l.Store, fmt.Sprint(l.SKUs)}
 	for _, o := range loadtest.Outcomes() {
@@ -282,8 +282,8 @@ func (l *Result) cells() []string {
 	return cells
 }
 
-// why is the problem that a reply names. Of a reply that names none it is what the client says, without the message of
-// the network or of the parser, which hardly two have in common.
+// why returns the problem of a reply. Without one it returns the beginning of the client's error, whose end, from the
+// network or the parser, differs from reply to reply.
 func why(r loadtest.Reply) string {
 	said, _, _ := strings.Cut(r.Error, ": ")
 	return cmp.Or(r.Problem, said)

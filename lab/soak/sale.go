@@ -13,11 +13,11 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// unitsPerSKU is the stock of one SKU. When it is sold out, the subject goes on with another SKU, so that the end of
-// a stock is tested often, and a lost update is searched for among few orders.
+// unitsPerSKU is the stock of one SKU. When it is sold out, the subject continues with a new SKU. So the end of a stock
+// is tested often, and a lost update is searched for among few orders.
 const unitsPerSKU = 400
 
-// A subject is what the soak tests: one strategy on one store.
+// A subject is one strategy on one store, which the soak tests.
 type subject struct {
 	loadtest.Strategy
 	store string
@@ -25,11 +25,11 @@ type subject struct {
 	next sync.Mutex // held while a new item is stocked
 
 	mu    sync.Mutex
-	items []*item // the last is sold from
-	count int     // of SKU names that were used
+	items []*item // the last one is for sale
+	count int     // number of SKU names used
 	asked int
 	sold  int
-	last  time.Time // when the last request that sold was sent
+	last  time.Time // when the latest request that sold was sent
 }
 
 // An item is one SKU.
@@ -38,8 +38,8 @@ type item struct {
 	records []loadtest.Record
 }
 
-// open asks for the catalogue and makes a subject of every strategy, on every store, whose promise covers what is done
-// here.
+// open reads the catalogue, and makes a subject of every strategy and store whose promise covers the faults of the
+// soak.
 func (r *run) open(ctx context.Context) error {
 	if err := r.fleet.ready(ctx); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (r *run) open(ctx context.Context) error {
 	return nil
 }
 
-// unsuited returns why a strategy is left out, or nothing if it is not.
+// unsuited returns why a strategy is left out, or an empty text if it is tested.
 func unsuited(s loadtest.Strategy) words.Text {
 	switch {
 	case s.Promise.Scope == loadtest.Nowhere:
@@ -85,8 +85,8 @@ func unsuited(s loadtest.Strategy) words.Text {
 	return words.Text{}
 }
 
-// stock puts a new item in stock, unless another customer has done so since old. A name is used once: an attempt that
-// seemed to fail may still set the stock when a paused instance goes on.
+// stock puts a new item in stock, unless another customer has done so since old. It uses each SKU name once, because an
+// attempt that seemed to fail may still set the stock when a paused instance resumes.
 func (r *run) stock(ctx context.Context, l *subject, old *item) error {
 	l.next.Lock()
 	defer l.next.Unlock()
@@ -112,7 +112,7 @@ func (r *run) stock(ctx context.Context, l *subject, old *item) error {
 			return nil
 		}
 		failed = err
-		_ = loadtest.Sleep(ctx, 200*time.Millisecond) // it ends early with ctx, which the caller looks at
+		_ = loadtest.Sleep(ctx, 200*time.Millisecond) // returns early if ctx ends, which the caller checks
 	}
 }
 
@@ -158,16 +158,16 @@ func (l *subject) all() []*item {
 	return slices.Clone(l.items)
 }
 
-// customers is how many customers each instance has for each subject. Each sends one request at a time, but now and
-// then comes with its family. Two compete inside the instance, and with those of the other instances. A customer
-// stays with its instance: otherwise all would soon wait for one that is paused.
+// customers is the number of customers of each instance for each subject. They compete with each other and with those
+// of the other instances. Each sends one request at a time, and sometimes a family of them. A customer keeps its
+// instance; otherwise all would soon wait for a paused one.
 const customers = 2
 
-// family is how many requests a customer sends at once now and then, so that a strategy that merges has something to
+// family is the number of requests that a customer sometimes sends at once, so that merging strategies have requests to
 // merge.
 const family = 5
 
-// sellAll starts the customers, which buy until ctx ends. Each finishes its request.
+// sellAll starts the customers, which buy until ctx ends and then finish their requests.
 func (r *run) sellAll(ctx context.Context, owned *sync.WaitGroup) {
 	worker := 0
 	for _, l := range r.subjects {
@@ -187,7 +187,7 @@ func (r *run) sellAll(ctx context.Context, owned *sync.WaitGroup) {
 	}
 }
 
-// A customer buys from one instance, with one strategy on one store.
+// A customer buys one subject from one instance.
 type customer struct {
 	*run
 	subject *subject
@@ -215,13 +215,13 @@ func (c *customer) buy(ctx context.Context) {
 		}
 		all.Wait()
 		if soldOut.Load() {
-			// The only error is that of ctx: the sale is over.
+			// It fails only if ctx has ended, and then the sale is over.
 			_ = c.stock(ctx, c.subject, item)
 		}
 	}
 }
 
-// request is the n-th request of the customer.
+// request returns the n-th request of the customer.
 func (c *customer) request(item *item, n int) loadtest.Request {
 	a := loadtest.Request{
 		Endpoint:  c.subject.Endpoint,
@@ -231,15 +231,15 @@ func (c *customer) request(item *item, n int) loadtest.Request {
 		Quantity:  1 + c.dice.Int64N(3),
 	}
 	if c.dice.IntN(4) == 0 {
-		// Now and then a request stays in the critical section long enough for a fault to hit it there. Half of
-		// these ignore a lost lease: the others rarely write too late, and the fence would have nothing to do.
+		// Sometimes a request stays in the critical section long enough for a fault to hit it there. Half of these
+		// ignore a lost lease, because requests that heed it rarely give the fence a late write to refuse.
 		a.Lab.Hold = time.Duration(20+c.dice.IntN(180)) * time.Millisecond
 		a.Lab.IgnoreLoss = c.dice.IntN(2) == 0
 	}
 	return a
 }
 
-// send sends a request, and keeps what became of it.
+// send sends a request, and records the result.
 func (c *customer) send(ctx context.Context, item *item, a loadtest.Request) loadtest.Outcome {
 	record := loadtest.Record{
 		Worker:    c.number,
@@ -256,7 +256,7 @@ func (c *customer) send(ctx context.Context, item *item, a loadtest.Request) loa
 	return record.Outcome
 }
 
-// replyLimit is how long a customer waits. It is longer than the wait and work limits of the instances, and than most
+// replyLimit is how long a customer waits for a reply. It exceeds the wait and work limits of the instances and most
 // pauses.
 const replyLimit = 12 * time.Second
 

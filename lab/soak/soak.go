@@ -1,7 +1,7 @@
-// Package soak loads every strategy that promises safety while processes are killed and paused and links break, at
-// random but from a seed, and judges whether a single unit of stock was sold wrongly. Beside them it runs shops,
-// instances with profile orders and relays, and judges their books. Scenarios of package lab force
-// known failures; a soak searches for unknown ones.
+// Package soak loads every strategy that promises safety while it kills and pauses processes and breaks links, at
+// random from a seed, and judges whether a single unit of stock was sold wrongly. It also runs shops, which are
+// instances with profile orders and a relay, and judges their books. Scenarios of package lab force known failures; a
+// soak searches for unknown ones.
 //
 // A soak does not promise to find every error, or to find the same error twice with the same seed. A seed fixes the
 // faults, not the interleaving.
@@ -22,16 +22,16 @@ import (
 
 // Options say what to do.
 type Options struct {
-	For       time.Duration // how long; the last fault, the recovery and the verdict come on top
+	For       time.Duration // duration, without the last fault, the recovery and the verdict
 	Seed      uint64
 	Instances int           // 0: 3
-	Within    time.Duration // how soon after the last fault everything must be healthy; 0: 15 s
+	Within    time.Duration // time for recovery after the last fault; 0: 15 s
 
-	Binary string // the stock program; empty: this one
-	Parent string // where the temporary folder is made; empty: os.TempDir()
+	Binary string // the stock program; empty: this executable
+	Parent string // parent of the temporary folder; empty: os.TempDir()
 
 	Server func(stack.Event)                    // called when a server starts or stops; may be nil
-	Say    func(at time.Duration, _ words.Text) // called with what happens; may be nil
+	Say    func(at time.Duration, _ words.Text) // called for every event; may be nil
 }
 
 // Defaults of Options.
@@ -55,8 +55,8 @@ func (o Options) Plan() []Step {
 	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances+shopsEach*len(shopStores())), serverNames())
 }
 
-// Run does a soak. When ctx ends, Run ends the faults and judges what was done so far. An error means that there is no
-// verdict: a MissingError, or a server that does not start. Lost stock is no error; see Report.Violations.
+// Run does a soak. When ctx ends, Run ends the faults and judges the sales so far. An error, such as a MissingError or
+// a server that does not start, means that there is no verdict. Lost stock is not an error; see Report.Violations.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	o = o.complete()
 	fleet, err := openFleet(ctx, o)
@@ -129,7 +129,7 @@ func (r *run) say(text words.Text) {
 	r.Say(time.Since(r.began), text)
 }
 
-// disturb carries out the plan, and returns when everything is healthy again, or has been unhealthy for far too long.
+// disturb carries out the plan, and returns when everything is healthy again or patience is over.
 func (r *run) disturb(ctx context.Context) {
 	timed, cancel := context.WithTimeout(ctx, r.For)
 	defer cancel()
@@ -151,7 +151,7 @@ func (r *run) disturb(ctx context.Context) {
 	r.report.Health = r.healthy(within, since)
 }
 
-// quiet waits for d, and records how soon everything is healthy after the last fault. It reports whether to go on.
+// quiet waits for d, and records how soon after since everything is healthy. It reports whether to continue.
 func (r *run) quiet(ctx context.Context, since time.Time, d time.Duration) bool {
 	within, stop := context.WithTimeout(ctx, d)
 	defer stop()
@@ -181,12 +181,12 @@ func (r *run) tick(ctx context.Context) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// patience is how long the soak waits for health beyond the limit, so that the report can say how long it took.
+// patience is how long the soak waits for health beyond the limit, so that the report can give the time.
 const patience = 45 * time.Second
 
-// healthy waits until every instance reports every server up, and every strategy has accepted on every store a request
-// that was sent after since. It returns how long after since that was and what was missing last, or what was still
-// missing when ctx ended.
+// healthy waits until every instance reports every server up, and every strategy has accepted, on every store, a
+// request that was sent after since. It returns the time from since and what recovered last, or what had not recovered
+// when ctx ended.
 func (r *run) healthy(ctx context.Context, since time.Time) (h Health) {
 	h.LimitMS = ms(r.Within)
 	for {
@@ -213,7 +213,7 @@ func (r *run) unwell(ctx context.Context, since time.Time) (missing []words.Text
 		}
 	}
 	if len(missing) > 0 {
-		return missing // checking the instances twenty times a second would load them
+		return missing // check the instances only when the sales have recovered: each check is load
 	}
 	for _, i := range r.fleet.instances {
 		if err := i.ready(ctx, false); err != nil {
@@ -230,7 +230,7 @@ func (r *run) unwell(ctx context.Context, since time.Time) (missing []words.Text
 	return missing
 }
 
-// inject carries out f for its time, or until ctx ends, and always undoes it.
+// inject carries out f for f.For, or until ctx ends, and always undoes it.
 func (r *run) inject(ctx context.Context, f Fault) {
 	if loadtest.Sleep(ctx, f.Later) != nil {
 		return

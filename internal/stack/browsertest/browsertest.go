@@ -15,8 +15,8 @@ import (
 // tabBound is how long a test may use its tab.
 const tabBound = 4 * time.Minute
 
-// Shared is one browser for the tests of a package. It starts when a test first asks for it. To start one for each test
-// would cost two seconds of CPU time for each. The zero value is ready. In the test package:
+// Shared is one browser for the tests of a package. It starts when a test first asks for it. A browser for each test
+// would cost two seconds of CPU time each. The zero value is ready. In the test package:
 //
 //	var browser browsertest.Shared
 //
@@ -34,8 +34,7 @@ type runner func() int
 
 func (r runner) Run() int { return r() }
 
-// Around wraps m: Run runs the tests, ends the browser and returns the exit code. Give it to goleak.VerifyTestMain,
-// which then finds nothing left.
+// Around wraps m: Run runs the tests, ends the browser and returns the exit code. Pass it to goleak.VerifyTestMain.
 func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 	return runner(func() int {
 		defer s.end()
@@ -56,13 +55,13 @@ func (s *Shared) end() {
 func Open(t *testing.T) context.Context {
 	t.Helper()
 	var alone Shared
-	t.Cleanup(alone.end) // after that of the tab
+	t.Cleanup(alone.end) // runs after the tab's cleanup
 	return alone.Open(t)
 }
 
-// Open returns a tab for this test alone, which ends with the test, or after four minutes. Storage and cookies are the
-// test's own. If no browser is installed, the test is skipped with the reason. With REQUIRE_BACKENDS=1 in the
-// environment it fails.
+// Open returns a tab for this test alone, which ends with the test, or after four minutes. Storage and cookies are not
+// shared. If no browser is installed, the test is skipped with the reason. With REQUIRE_BACKENDS=1 in the environment
+// it fails.
 func (s *Shared) Open(t *testing.T) context.Context {
 	t.Helper()
 	s.mu.Lock()
@@ -104,7 +103,7 @@ func (s *Shared) start(t *testing.T) {
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(dir),
 		chromedp.WSURLReadTimeout(2*time.Minute),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("no-proxy-server", true),
-		// The first two are chromedp's. A renderer that is kept in reserve for each tab is a process for nothing.
+		// The first two are chromedp's. The third saves the spare renderer process of each tab.
 		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"))
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(ctx)

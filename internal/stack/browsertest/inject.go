@@ -15,15 +15,15 @@ import (
 	"golang.org/x/net/html"
 )
 
-// mark is what an injected script sets, and no page has.
+// mark is the variable that an injected script sets. No page contains it.
 const mark = "injectedScriptRan"
 
-// payload ends whatever a text may stand in, and runs a script in three ways.
+// payload closes any element or attribute that a text may be in, and runs a script in three ways.
 const payload = `"'></text></title></style></script>--><img src="x:" onerror="window.` + mark + `=1">` +
 	`<svg onload="window.` + mark + `=1"><script>window.` + mark + `=1</script>`
 
-// Fields returns the names of all strings that a record can have, such as ".Cells[].Events[].Kind": by its type, also
-// where this one has none. Keys of maps are strings, too.
+// Fields returns the names of all strings that the type of record can have, such as ".Cells[].Events[].Kind". They
+// include the keys of maps.
 func Fields(record any) []string {
 	return fields(reflect.TypeOf(record), "", nil)
 }
@@ -66,8 +66,8 @@ func fields(t reflect.Type, name string, above []reflect.Type) (list []string) {
 	return list
 }
 
-// Inject appends a script to every string of that name in the record that the pointer leads to. What has no such string
-// gets one.
+// Inject appends a script to every string of that name in the record at pointer. Where the string is missing, it adds
+// one.
 func Inject(pointer any, name string) { inject(reflect.ValueOf(pointer).Elem(), name) }
 
 func inject(v reflect.Value, name string) {
@@ -79,7 +79,7 @@ func inject(v reflect.Value, name string) {
 			v.Set(reflect.ValueOf(text + payload))
 			return
 		}
-		var whole any // as a reader of the file gets it
+		var whole any // as decoded from the file
 		text, _ := json.Marshal(v.Interface())
 		_ = json.Unmarshal(text, &whole)
 		v.Set(reflect.ValueOf(everywhere(whole)))
@@ -129,7 +129,7 @@ func injectMap(v reflect.Value, name string) {
 	v.Set(changed)
 }
 
-// everywhere appends a script to every string in what was read as JSON.
+// everywhere appends a script to every string in a decoded JSON value.
 func everywhere(value any) any {
 	switch value := value.(type) {
 	case string:
@@ -146,11 +146,11 @@ func everywhere(value any) any {
 	return value
 }
 
-// Injected reports whether a page has anything of what Inject has put into its record: as a text, it may.
+// Injected reports whether a page contains anything that Inject added to its record. As text that is allowed.
 func Injected(text string) bool { return strings.Contains(text, mark) }
 
-// Inert reports an error if something in a page would run although it came from a record. It reads the page as browsers
-// do, and runs nothing.
+// Inert reports an error if a page contains anything executable from a record. It parses the page as browsers do, and
+// runs nothing.
 func Inert(t testing.TB, what, text string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(text))
@@ -178,9 +178,9 @@ func Inert(t testing.TB, what, text string) {
 	}
 }
 
-// NothingRan opens a page without its Content-Security-Policy, and reports an error if a script that Inject has put
-// into its record ran, or would run if somebody clicked. ready is an expression that becomes true when the page's own
-// scripts are done.
+// NothingRan opens a page without its Content-Security-Policy, and reports an error if a script that Inject added to
+// its record ran, or would run on a click. ready is an expression that becomes true when the page's own scripts are
+// done.
 func NothingRan(t testing.TB, tab context.Context, what, text, ready string) {
 	t.Helper()
 	bypass := page.SetBypassCSPParams{Enabled: true}
@@ -196,7 +196,7 @@ func NothingRan(t testing.TB, tab context.Context, what, text, ready string) {
 }
 
 // PolicyHolds adds scripts to a page and opens it with its Content-Security-Policy. It reports an error if they run.
-// ready is an expression that becomes true when the page's own scripts are done: so those must run.
+// ready is an expression that becomes true when the page's own scripts are done, which must run.
 func PolicyHolds(t testing.TB, tab context.Context, text, ready string) {
 	t.Helper()
 	body := strings.LastIndex(text, "</body>")
@@ -210,7 +210,7 @@ func PolicyHolds(t testing.TB, tab context.Context, text, ready string) {
 	}
 }
 
-// open opens a page from a file, as people do who were sent one, and waits until it is ready.
+// open opens a page from a file and waits until it is ready.
 func open(t testing.TB, tab context.Context, text, ready string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
@@ -220,7 +220,7 @@ func open(t testing.TB, tab context.Context, text, ready string) {
 	if err := chromedp.Do(tab, chromedp.Navigate("file://"+path)); err != nil {
 		t.Fatal(err)
 	}
-	for done := false; !done; time.Sleep(10 * time.Millisecond) { // the tab's time bounds it
+	for done := false; !done; time.Sleep(10 * time.Millisecond) { // bounded by the tab's context
 		var err error
 		if done, err = chromedp.Run(tab, chromedp.Evaluate[bool]("Boolean("+ready+")")); err != nil {
 			t.Fatalf("it is not %s: %v", ready, err)

@@ -10,14 +10,14 @@ import (
 	"example.com/stock/internal/stack"
 )
 
-// A Disk is what a server of its own keeps its data on, and can be made full.
+// A Disk has the data of a separate server, and can be filled.
 type Disk struct {
 	Server *stack.Server
 	filler string
 }
 
-// OnDisk starts a server of that kind whose files are on a disk of so many MB, in memory. Only root can mount one:
-// otherwise it skips the test, or fails it if servers are required.
+// OnDisk starts a server of that kind whose files are on a disk in memory, of the given size. Only root can mount one;
+// otherwise OnDisk skips the test, or fails it if servers are required.
 func OnDisk(t testing.TB, kind stack.Kind, size string) *Disk {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func OnDisk(t testing.TB, kind stack.Kind, size string) *Disk {
 	return &Disk{real(t, s, kind), filepath.Join(dir, "filler")}
 }
 
-// Fill leaves no room on the disk. The server may still have some in its files.
+// Fill fills the disk. The server may still have free space in its files.
 func (d *Disk) Fill(t testing.TB) {
 	t.Helper()
 	f, err := os.OpenFile(d.filler, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -63,7 +63,7 @@ func (d *Disk) Fill(t testing.TB) {
 	}
 }
 
-// Free gives back what Fill has taken.
+// Free frees the space that Fill has taken.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()
 	if err := os.Remove(d.filler); err != nil {

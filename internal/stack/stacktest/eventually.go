@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// patience is the least that [Eventually] waits.
+// patience is the shortest limit of [Eventually].
 const patience = time.Minute
 
-// Eventually polls until the condition holds, or fails with the last value. The limit is a bound on patience, and never
-// what is tested: on a busy computer all takes longer, so a limit of less than a minute is taken as a minute.
+// Eventually polls until the condition holds, and fails with the last value after limit. Tests must not depend on the
+// limit: it is at least a minute, because a busy computer is slow.
 func Eventually(t testing.TB, limit time.Duration, what string, so func() (bool, string)) {
 	t.Helper()
 	limit = max(limit, patience)

@@ -13,9 +13,9 @@ import (
 // A Program is the stock program for the tests of one package. It is built, with the race detector, when a test first
 // asks for it. The zero value is ready.
 type Program struct {
-	// Plain is to build it without the race detector, as go test -short always does: a process needs a fifth of the CPU
-	// time. Of an instance that a [stack.Stack] started nobody sees the exit status or the log, so a race that it
-	// reports fails no test.
+	// Plain builds it without the race detector, as go test -short always does. Then a process needs a fifth of the CPU
+	// time. In an instance of a [stack.Stack] a race fails no test anyway, because no test reads its exit status or
+	// log.
 	Plain bool
 
 	once sync.Once
@@ -29,14 +29,14 @@ func (p *Program) Path() (string, error) {
 	return p.path, p.err
 }
 
-// build returns the program in the build cache. The go command keeps there what "go run" links, so that of the packages
-// that need the program only the first waits for the linker, which "go build" would run for each: some 7 s of CPU time.
+// build returns the program in the build cache, where the go command keeps what "go run" links. So only the first
+// package waits for the linker. "go build" would link for each package, with some 7 s of CPU time.
 func build(plain bool) (path string, err error) {
 	args := []string{"run", "-race", "-exec", "echo", "example.com/stock/cmd/stock"}
 	if plain {
 		args = slices.Delete(args, 1, 2)
 	}
-	for range 2 { // who links it runs it from a temporary folder; from the next time on it is in the cache
+	for range 2 { // the first run uses a temporary folder; later ones, the cache
 		var said strings.Builder
 		run := exec.Command("go", args...)
 		run.Stderr = &said

@@ -16,8 +16,8 @@ import (
 	"example.com/stock/internal/stack"
 )
 
-// Shared holds servers that the tests of a package share. Each is started when a test first asks for it, so a run of
-// tests without servers starts none. The zero value is ready. In the test package:
+// Shared holds servers that the tests of a package share. Each starts when a test first asks for it, so tests without
+// servers start none. The zero value is ready. In the test package:
 //
 //	var servers stacktest.Shared
 //
@@ -30,7 +30,7 @@ type Shared struct {
 	databases int
 
 	filling sync.Mutex // held while the model is filled
-	model   string     // the statements that make a copy of it; empty: it is not filled yet
+	model   string     // the statements that copy it; empty: not filled yet
 }
 
 // A runner takes the place of testing.M.
@@ -38,12 +38,12 @@ type runner func() int
 
 func (r runner) Run() int { return r() }
 
-// atOnce is how many parallel tests run at once, unless -parallel says otherwise. Tests with servers wait for replies,
-// leases and time-outs more than they compute, so the default of one for each core leaves the cores idle.
+// atOnce is the number of parallel tests, unless -parallel is given. Tests with servers mostly wait for replies, leases
+// and time-outs, so the default of one for each core leaves the cores idle.
 const atOnce = "8"
 
-// Around wraps m: Run runs the tests, up to 8 of those that are parallel at once, stops the servers and returns the
-// exit code. Give it to goleak.VerifyTestMain, which then finds nothing left.
+// Around wraps m: Run runs the tests, up to 8 parallel ones at once, stops the servers and returns the exit code. Pass
+// it to goleak.VerifyTestMain.
 func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 	return runner(func() int {
 		if err := manyAtOnce(); err != nil {
@@ -87,23 +87,22 @@ func (s *Shared) ZooKeeper(t testing.TB) string {
 	return s.server(t, stack.ZooKeeper).URL
 }
 
-// MariaDB returns the DSN of an empty database on the shared MariaDB. The database is this test's own. It is not
-// dropped: that would wait for any transaction that a failed test has left open, and the server does not outlive the
-// tests.
+// MariaDB returns the DSN of an empty database on the shared MariaDB, for this test alone. It is not dropped, because
+// that would wait for any transaction that a failed test left open, and the server ends with the tests.
 func (s *Shared) MariaDB(t testing.TB) string {
 	t.Helper()
 	return s.database(t, "")
 }
 
-// FilledMariaDB returns the DSN of a database on the shared MariaDB that has the tables (no views, no triggers) and the
-// rows that fill makes in an empty one. The database is this test's own. Only the first call fills one, of which all
-// get a copy: every call must have the same fill. Running all steps of a schema anew costs more than many a test.
+// FilledMariaDB returns the DSN of a database on the shared MariaDB, for this test alone, with the tables (no views, no
+// triggers) and rows that fill creates in an empty one. Only the first call runs fill, which all calls must share; each
+// gets a copy. Running all steps of a schema costs more than many tests.
 func (s *Shared) FilledMariaDB(t testing.TB, fill func(t testing.TB, dsn string)) string {
 	t.Helper()
 	return s.database(t, s.copying(t, fill))
 }
 
-// copying returns the statements that fill a database. The test that is first fills the model.
+// copying returns the statements that copy the model into a database. The first test fills the model.
 func (s *Shared) copying(t testing.TB, fill func(testing.TB, string)) string {
 	t.Helper()
 	s.filling.Lock()
@@ -128,7 +127,7 @@ func (s *Shared) database(t testing.TB, statements string) string {
 	return "root@tcp(" + server.Addr + ")/" + name
 }
 
-// server returns a backend. It starts it first, unless it runs already or is known to be missing.
+// server returns a backend, and starts it unless it runs or is known to be missing.
 func (s *Shared) server(t testing.TB, kind stack.Kind) *stack.Server {
 	t.Helper()
 	s.mu.Lock()
@@ -163,7 +162,7 @@ func create(t testing.TB, dsn, name, statements string) {
 	}
 }
 
-// statements returns what makes the tables and the rows of dsn in an empty database on the same server.
+// statements returns the statements that create the tables and the rows of dsn in an empty database on the same server.
 func statements(t testing.TB, dsn string) string {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
@@ -172,7 +171,7 @@ func statements(t testing.TB, dsn string) string {
 	}
 	defer db.Close()
 	var all strings.Builder
-	all.WriteString("SET foreign_key_checks = 0;\n") // tables are in the order of their names
+	all.WriteString("SET foreign_key_checks = 0;\n") // tables are sorted by name, not by dependency
 	for _, table := range tables(t, db) {
 		var name, create string
 		if err := db.QueryRow("SHOW CREATE TABLE "+table).Scan(&name, &create); err != nil {

@@ -51,7 +51,8 @@ func Server(t testing.TB, kind stack.Kind) *stack.Server {
 	return real(t, s, kind)
 }
 
-// real returns the server of that kind. It ends the test if the server is missing: a stand-in would prove nothing.
+// real returns the server of that kind. It ends the test if the server is missing, because a stand-in would prove
+// nothing.
 func real(t testing.TB, s *stack.Stack, kind stack.Kind) *stack.Server {
 	t.Helper()
 	if reason, missing := s.Missing()[string(kind)]; missing {
@@ -63,7 +64,7 @@ func real(t testing.TB, s *stack.Stack, kind stack.Kind) *stack.Server {
 	return s.Server(string(kind))
 }
 
-// Rounds returns how often a test is to repeat something: the first number, or with go test -short the second.
+// Rounds returns the number of repetitions in a test: all, or with go test -short, short.
 func Rounds(all, short int) int {
 	if testing.Short() {
 		return short
@@ -79,8 +80,8 @@ func Some[Row any](n int, rows []Row) []Row {
 	return rows
 }
 
-// IgnoreServers is for a goleak.VerifyNone inside a test: every server that still runs has a goroutine, which ends
-// when it is stopped. goleak.VerifyTestMain does not need it.
+// IgnoreServers is for goleak.VerifyNone inside a test: every running server has a goroutine. goleak.VerifyTestMain
+// does not need it.
 func IgnoreServers() goleak.Option {
 	return goleak.IgnoreAnyFunction(reflect.TypeFor[stack.Server]().PkgPath() + ".(*child).own")
 }

@@ -16,12 +16,12 @@ type conn struct {
 	mu     sync.Mutex
 	server net.Conn // nil until it is connected
 
-	fate    *Snare // what happens to the reply to request; nil: nothing
+	fate    *Snare // the snare for the reply to request; nil: none
 	request []byte
-	vanish  *Snare // keeps the end of the connection from the server
+	vanish  *Snare // holds back the end of the connection from the server
 }
 
-// A chunk is what one read returned, and when.
+// A chunk has the bytes of one read, and its time.
 type chunk struct {
 	bytes []byte
 	at    time.Time
@@ -43,7 +43,7 @@ func (c *conn) serve() {
 	c.server = server
 	c.mu.Unlock()
 	select {
-	case <-c.done: // cut meanwhile, when there was no connection to the server yet
+	case <-c.done: // cut before there was a connection to the server
 		server.Close()
 		return
 	default:
@@ -65,7 +65,7 @@ func (c *conn) cut() {
 	}
 }
 
-// forward passes messages on until the sender closes, which it passes on too, or until the connection is cut.
+// forward forwards messages, and finally the sender's close, until the connection is cut.
 func (c *conn) forward(d Direction, to, from net.Conn) {
 	chunks := make(chan chunk, 64)
 	var reader sync.WaitGroup
@@ -116,12 +116,12 @@ func (c *conn) read(from net.Conn, chunks chan<- chunk) {
 			}
 		}
 		if err != nil {
-			return // a reset is passed on as an end: a silent network does not pass it on either
+			return // a reset is treated like an end, which a silent network does not forward
 		}
 	}
 }
 
-// delayed waits until what came at a moment may go on. It returns false if the connection is cut before.
+// delayed waits until bytes that came at a moment may be forwarded. It returns false if the connection is cut before.
 func (c *conn) delayed(d Direction, at time.Time) bool {
 	by, pacer := c.proxy.late(d)
 	due := at.Add(by)
@@ -142,7 +142,7 @@ func (c *conn) delayed(d Direction, at time.Time) bool {
 	}
 }
 
-// pass does to a message what its snare says. It returns false if the connection is to be cut.
+// pass applies the action of a message's snare. It returns false if the connection must be cut.
 func (c *conn) pass(d Direction, message []byte, first bool) bool {
 	p := c.proxy
 	if !p.speaks(c, d) {
@@ -174,7 +174,7 @@ func (c *conn) pass(d Direction, message []byte, first bool) bool {
 	}
 }
 
-// replied does to a reply what the snare of its request says. It returns false if the connection is to be cut.
+// replied applies the action of the request's snare to its reply. It returns false if the connection must be cut.
 func (c *conn) replied(reply []byte) bool {
 	c.mu.Lock()
 	fate, answers := c.fate, c.proxy.protocol.Answers
@@ -187,7 +187,7 @@ func (c *conn) replied(reply []byte) bool {
 	return fate.trap.Do != CutReply && c.held(fate)
 }
 
-// vanished waits until the server may be told of the end, and is false if the connection is cut before.
+// vanished waits until the end may be forwarded to the server. It returns false if the connection is cut before.
 func (c *conn) vanished() bool {
 	c.mu.Lock()
 	s := c.vanish
@@ -210,7 +210,7 @@ func (p *Proxy) late(d Direction) (time.Duration, *pacer) {
 	return p.delay[d], p.pacers[d]
 }
 
-// speaks waits while direction d is silent. It returns false if the connection is cut meanwhile.
+// speaks waits while direction d is silent. It returns false if the connection is cut before.
 func (p *Proxy) speaks(c *conn, d Direction) bool {
 	for {
 		p.mu.Lock()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A pacer wakes those that wait for a moment, on time. A timer of the Go runtime may be a millisecond late in a process
-// with nothing else to do, so the pacer's thread sleeps in the kernel. As the delay of a direction is the same for all,
-// what came first is due first: one queue and one thread are enough for all connections.
+// A pacer wakes waiters on time. A timer of the Go runtime may be a millisecond late in an idle process, so the pacer's
+// thread sleeps in the kernel. All messages of a direction have the same delay and are due in order of arrival, so one
+// queue and one thread suffice for all connections.
 type pacer struct {
 	queue chan wakeup
 	end   <-chan struct{} // ends run
@@ -22,7 +22,7 @@ type wakeup struct {
 func newPacer(end <-chan struct{}) *pacer { return &pacer{queue: make(chan wakeup, 1<<10), end: end} }
 
 func (p *pacer) run() {
-	runtime.LockOSThread() // for good: the thread's timers are changed, so it ends with this goroutine
+	runtime.LockOSThread() // never unlocked, so that the thread, with its changed timer slack, ends with this goroutine
 	sharpTimers()
 	for {
 		select {
@@ -37,8 +37,8 @@ func (p *pacer) run() {
 	}
 }
 
-// sleep returns false if the pacer ends before due. It cannot be interrupted in the kernel, so only the rest is slept
-// there.
+// sleep returns false if the pacer ends before due. A sleep in the kernel cannot be interrupted, so only the last part
+// is slept there.
 func (p *pacer) sleep(due time.Time) bool {
 	const inKernel = 2 * time.Millisecond
 	if early := time.Until(due) - inKernel; early > 0 {

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// A Protocol holds what a Proxy has to know of a protocol. For the zero value, every chunk that is read is a message.
+// A Protocol tells a Proxy where messages begin and end. For the zero value, every chunk that is read is a message.
 type Protocol struct {
 	// Split returns the length of the first message in b, or 0 if it is not complete. Nil: all of b.
 	Split func(d Direction, b []byte) int
 	// Chatter reports whether message is the protocol's own, such as a greeting or a ping. Chatter is not counted, and
-	// springs no trap without a Match. first is true for the first message in this direction. Nil: there is none.
+	// springs no trap without a Match. first is true for the first message in this direction. Nil: no chatter.
 	Chatter func(message []byte, first bool) bool
-	// Answers reports whether reply is the reply to request. Nil: the next message is, as on a connection that serves
-	// one request after another.
+	// Answers reports whether reply is the reply to request. Nil: the next message is the reply, as on a connection
+	// that serves one request after another.
 	Answers func(request, reply []byte) bool
 }
 
-// Redis is RESP. Each command of a pipeline is a message. A reply is whatever comes in one read.
+// Redis returns the protocol RESP. Each command of a pipeline is a message. A reply is the bytes of one read.
 func Redis() Protocol {
 	return Protocol{
 		Split: func(d Direction, b []byte) int {
@@ -66,13 +66,14 @@ func respNumber(b []byte, at int) (n, behind int) {
 	n, err := strconv.Atoi(string(line[min(1, len(line)):]))
 	const limit = 512 << 20 // that of Redis itself
 	if err != nil || n < 0 || n > limit {
-		return 0, len(b) // no command: let it pass as it is
+		return 0, len(b) // no command: forward it unchanged
 	}
 	return n, at + len(line) + len("\r\n")
 }
 
-// ZooKeeper is frames: four bytes of length and, after the greeting, four bytes of an id that the reply repeats.
-// Chatter is the greeting, pings, the sync that zklock sends as its heartbeat, and the close of the session.
+// ZooKeeper returns a protocol of frames: four bytes of length and, after the greeting, four bytes of an id that the
+// reply repeats. Chatter is the greeting, pings, the sync that zklock sends as its heartbeat, and the close of the
+// session.
 func ZooKeeper() Protocol {
 	const length, ping, opSync, opClose = 4, -2, 9, -11
 	word := func(b []byte, at int) int32 {
@@ -83,7 +84,7 @@ func ZooKeeper() Protocol {
 	}
 	return Protocol{
 		Split: func(_ Direction, b []byte) int {
-			const limit = 16 << 20 // above it, this is no frame but a four-letter word
+			const limit = 16 << 20 // above the limit it is a four-letter command
 			switch n := int(word(b, 0)) + length; {
 			case len(b) < length:
 				return 0
@@ -102,9 +103,9 @@ func ZooKeeper() Protocol {
 	}
 }
 
-// MySQL is packets: three bytes of length and one of a number, which is 0 in the first packet of every command.
-// Chatter is the handshake, whose numbers go on from the server's 0, and the quit command. A reply is many packets; a
-// trap for a reply is for the first of them.
+// MySQL returns a protocol of packets: three bytes of length and one of a number, which is 0 in the first packet of
+// every command. Chatter is the handshake, whose numbers continue from the server's 0, and the quit command. A reply
+// has many packets; a trap for a reply applies to the first.
 func MySQL() Protocol {
 	const header, quit = 4, 1
 	return Protocol{

@@ -2,16 +2,16 @@ package wire
 
 import "sync"
 
-// An Action is what happens to the message that springs a trap.
+// An Action is applied to the message that springs a trap.
 type Action int
 
-// The actions. CutReply, HoldReply and Vanish are of requests only.
+// The actions. CutReply, HoldReply and Vanish are for requests only.
 const (
 	Cut       Action = iota // the connection breaks, and the message is lost
-	CutReply                // the server sees the request and answers; the connection breaks instead of the reply
-	Hold                    // it is kept back, with all behind it in this direction, until the snare is released
-	HoldReply               // the server sees the request; its reply is kept back until the snare is released
-	// as HoldReply, and the server is not told that the client has gone, until the snare is released
+	CutReply                // the server gets the request; the connection breaks instead of the reply
+	Hold                    // the message, and all later ones in this direction, wait for Release
+	HoldReply               // the server gets the request; its reply waits for Release
+	// like HoldReply; the end of the client's connection is also held back from the server until Release
 	Vanish
 )
 
@@ -40,10 +40,10 @@ func (p *Proxy) Set(t Trap) *Snare {
 	return s
 }
 
-// Sprung returns a channel that is closed when the message has come. A message to be held is then being held.
+// Sprung returns a channel that is closed when the message has come. By then, a message for Hold is being held.
 func (s *Snare) Sprung() <-chan struct{} { return s.sprung }
 
-// Release lets what is held go on. If the trap has not sprung, Release removes it. It is idempotent.
+// Release forwards what is held. If the trap has not sprung, Release removes it. It is idempotent.
 func (s *Snare) Release() { s.once.Do(func() { close(s.released) }) }
 
 // spring returns the snare that a message springs, or nil. It must be called with p.mu held.

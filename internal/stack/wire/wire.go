@@ -1,6 +1,5 @@
-// Package wire is a proxy between a client and a server that fails on command as networks do: it breaks or refuses
-// connections, goes silent, is slow, and loses or keeps back one request or its reply. It is for tests, the fault lab
-// and benches.
+// Package wire is a proxy that fails on command as networks do: it breaks or refuses connections, goes silent, delays,
+// and loses or holds back one request or its reply. It is for tests, the fault lab and benchmarks.
 package wire
 
 import (
@@ -20,8 +19,7 @@ const (
 	ToClient
 )
 
-// A Proxy listens on a free port of 127.0.0.1 and forwards to one server, unless told otherwise. Of the protocol, it
-// knows only where messages end. It is safe for concurrent use.
+// A Proxy listens on a free port of 127.0.0.1 and forwards to one server. It is safe for concurrent use.
 type Proxy struct {
 	target   string
 	protocol Protocol
@@ -37,7 +35,7 @@ type Proxy struct {
 	silent  [2]bool
 	changed chan struct{} // closed and replaced when silent changes
 	delay   [2]time.Duration
-	pacers  [2]*pacer // nil: timers of the runtime do
+	pacers  [2]*pacer // nil: the runtime's timers
 	count   [2]int
 	snares  []*Snare
 }
@@ -59,7 +57,7 @@ func Listen(target string, p Protocol) (*Proxy, error) {
 // Addr returns the address to which clients connect.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Close breaks every connection and ends the proxy. What is kept back is never delivered. It is idempotent.
+// Close breaks every connection and ends the proxy. Messages that are held back are lost. It is idempotent.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -74,7 +72,8 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Cut breaks every open connection, at both ends. What is under way or kept back is lost. New connections are served.
+// Cut breaks every open connection, at both ends. Messages in transit or held back are lost. New connections are
+// served.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,17 +82,16 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse says whether new connections are reset as soon as they are made, as if the server's port were closed. Open
-// connections stay.
+// Refuse sets whether new connections are reset at once, as if the server's port were closed. Open connections stay.
 func (p *Proxy) Refuse(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = on
 }
 
-// Silence keeps back everything that goes in the given directions, even the end of connections, as a network that
-// drops packets does: neither side is told. Each call replaces the one before. Without a direction everything flows
-// again, and what was kept back arrives.
+// Silence holds back everything in the given directions, even the end of connections, as a network that drops packets
+// does. Each call replaces the previous one. Without a direction, everything flows again, and what was held back
+// arrives.
 func (p *Proxy) Silence(directions ...Direction) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,18 +103,16 @@ func (p *Proxy) Silence(directions ...Direction) {
 	p.changed = make(chan struct{})
 }
 
-// Delay makes everything that goes in direction d arrive later by that much. In a process with nothing else to do, the
-// runtime's timers make it up to a millisecond more. It adds to the time of a round trip, not to the time between
-// messages: a pipeline stays a pipeline.
+// Delay makes everything in direction d arrive later by that time; in an idle process, the runtime's timers add up to a
+// millisecond. It adds to the time of a round trip, not to the time between messages, so a pipeline stays a pipeline.
 func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay[d] = by
 }
 
-// DelayExactly is Delay for measurements: the delay is right to some ten microseconds. It costs a thread for each
-// direction, which sleeps in the kernel and keeps a processor of the Go runtime meanwhile: raise GOMAXPROCS by one
-// for each.
+// DelayExactly is Delay with an error of some ten microseconds, for measurements. It costs a thread for each direction,
+// which sleeps in the kernel and occupies a processor of the Go runtime, so raise GOMAXPROCS by one for each.
 func (p *Proxy) DelayExactly(d Direction, by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,8 +123,7 @@ func (p *Proxy) DelayExactly(d Direction, by time.Duration) {
 	}
 }
 
-// Count returns the number of messages that went in direction d so far, delivered or not, without the protocol's own
-// chatter.
+// Count returns the number of messages sent in direction d so far, delivered or not, without chatter.
 func (p *Proxy) Count(d Direction) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +156,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// reset closes with RST if it can, so that a client which waits for an answer is told at once.
+// reset closes with RST if possible, so that a waiting client gets an error at once.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

@@ -1,4 +1,4 @@
-// The students' page: a name, one button, what came of it, and a vote.
+// The students' page: a name, one button, the results, and a vote.
 import { language, load, other, outcome, t } from './words.js'
 
 const at = (id) => document.getElementById(id)
@@ -38,7 +38,7 @@ function show() {
   at('own').replaceChildren(...lines)
 }
 
-// A page that nobody looks at has no stream: phones end it without a word, and the snapshot comes first anyway.
+// A hidden page closes its stream, because phones end it silently; the next stream begins with a snapshot.
 function listen() {
   source?.close()
   source = null
@@ -53,7 +53,7 @@ function listen() {
 async function look() {
   const res = await fetch('state')
   const seen = res.ok ? await res.json() : {}
-  view = seen.number ? seen : null // nobody has number 0
+  view = seen.number ? seen : null // number 0: not joined
   show()
   listen()
 }
@@ -65,8 +65,8 @@ at('enter').addEventListener('submit', async (e) => {
   say('')
   await look()
 })
-// A purchase has a name of its own. Who presses again before it has an answer, or within a second, means the same one: the
-// shop gets the name again, answers as before, and sells nothing more.
+// Each purchase has a key. A second press before the reply, or within a second, repeats the key, so that the shop
+// replies as before and sells nothing more.
 const twice = 1000
 let purchase = null
 function purchased() {

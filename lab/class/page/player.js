@@ -1,20 +1,20 @@
-// Plays the frames of a run that was kept: forward at any pace, and back.
+// Plays the frames of a kept run, forward at any pace, and back.
 
 export class Player {
   constructor(frames, store, changed) {
     this.frames = frames
     this.store = store
     this.changed = changed
-    this.next = 0 // the frame to come
+    this.next = 0 // index of the next frame
     this.playing = false
     this.pace = 1
-    const began = frames.find((f) => f.set.verdict?.known) ?? frames[0] // the stock was set
+    const began = frames.find((f) => f.set.verdict?.known) ?? frames[0] // the first known stock
     this.from = began.at
     this.to = frames.at(-1).at
     this.now = this.from
   }
 
-  /** Shows what was to be seen at a time: from the beginning, if that is earlier. */
+  /** Shows the state at a time. For an earlier time it replays from the beginning. */
   seek(at) {
     if (this.next > 0 && this.frames[this.next - 1].at > at) {
       this.store.forget()
@@ -25,7 +25,7 @@ export class Player {
     this.changed()
   }
 
-  /** One event on, or back. */
+  /** Steps one event forward or back. */
   step(by) {
     this.playing = false
     const i = Math.min(Math.max(this.next - 1 + by, 0), this.frames.length - 1)

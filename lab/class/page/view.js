@@ -1,4 +1,4 @@
-// What a page knows, and the two charts of it. Times are Unix time in microseconds.
+// The values of a page and its two charts. Times are Unix time in microseconds.
 
 /** The values of the class, by key: frames replace them. Keys that name one of many (t:r1.5) are kept by what comes
  * before the colon: each frame asks for all of a kind, and there are hundreds of other kinds. */
@@ -39,7 +39,7 @@ export class Store {
   }
 }
 
-const paints = new Map() // by theme and name: to ask the page for a colour makes it work out all styles that have changed
+const paints = new Map() // by theme and name; reading a colour from the page would force a recalculation of styles
 const css = (name) => {
   const key = `${document.documentElement.dataset.theme} ${name}`
   if (!paints.has(key)) paints.set(key, getComputedStyle(document.documentElement).getPropertyValue(name).trim())
@@ -62,7 +62,7 @@ function sharpen(canvas) {
   return { g, width, height }
 }
 
-/** Diagonal stripes in a colour, so that what is red is not red alone. */
+/** Diagonal stripes in a colour, so that red areas are recognised without colour. */
 const patterns = new Map()
 function stripes(g, colour, paper) {
   const kept = patterns.get(colour + paper)
@@ -88,7 +88,7 @@ function stripes(g, colour, paper) {
 /** The time that both charts show: from the start of the run to now, or to its end. */
 export function span(store, now) {
   const run = store.get('run')
-  const from = Math.max(run?.at || now, store.get('window') ?? 0) // of a long load the last part is shown
+  const from = Math.max(run?.at || now, store.get('window') ?? 0) // a long load shows its last part
   let last = from
   let open = false
   for (const [, token] of store.under('t')) {
@@ -154,7 +154,7 @@ function bands(g, store, time, x, height, name, laneOf = () => [0, height - 24])
   }
 }
 
-/** The times in which more than one stayed, by segment. */
+/** The intervals with more than one stay, by segment. */
 export function overlaps(holds) {
   const found = []
   for (const [segment, own] of Map.groupBy(holds, (h) => h.segment)) {
@@ -171,10 +171,10 @@ export function overlaps(holds) {
   return found
 }
 
-/** Whether a stay of two at once is against the strategy: an atomic write lets all in, and nothing is wrong. */
+/** Whether two stays at once violate the strategy's promise. An atomic write needs no exclusion. */
 export const excludes = (plan) => Boolean(plan && (plan.exclusive || plan.scope !== 'cluster'))
 
-/** Draws who was in the critical section when, a lane for each instance. Returns what it shows, in numbers. */
+/** Draws who was in the critical section when, with a lane for each instance. Returns the numbers of what it drew. */
 export function drawHolds(canvas, store, apps, time, say, name) {
   const { g, width, height } = sharpen(canvas)
   const left = 74
@@ -207,7 +207,7 @@ export function drawHolds(canvas, store, apps, time, say, name) {
     g.stroke()
     const own = all.filter((h) => h.app === app).sort((a, b) => a.from - b.from)
     const ends = []
-    for (const h of own) { // each in the first row that is free
+    for (const h of own) { // each in the first free row
       let row = ends.findIndex((end) => end <= h.from)
       if (row < 0) row = ends.push(0) - 1
       ends[row] = h.to
@@ -223,7 +223,7 @@ export function drawHolds(canvas, store, apps, time, say, name) {
       g.fillRect(a, top, w, tall)
       for (const o of red.get(h.segment) ?? []) {
         if (o.to <= h.from) continue
-        if (o.from >= h.to) break // they are in order
+        if (o.from >= h.to) break // sorted
         const b = x(Math.max(o.from, h.from))
         g.fillStyle = hatch
         g.fillRect(b, top, Math.max(1, x(Math.min(o.to, h.to)) - b), tall)
@@ -240,7 +240,7 @@ export function drawHolds(canvas, store, apps, time, say, name) {
   return { holds: all.length, overlap: microseconds / 1e6 }
 }
 
-/** Draws the stock over time: as written, and as it is in truth. */
+/** Draws the stock over time, as written and as it should be. */
 export function drawLine(canvas, store, time, say, name) {
   const { g, width, height } = sharpen(canvas)
   const left = 58

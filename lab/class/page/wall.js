@@ -1,16 +1,16 @@
-// The wall. It shows what the class says, and says what the teacher wants.
+// The wall. It shows the frames of the class, and sends the teacher's commands.
 import { choose, has, language, load, other, outcome, t } from './words.js'
 import { Player } from './player.js'
 import { Store, drawHolds, drawLine, span } from './view.js'
 
 const at = (id) => document.getElementById(id)
 const store = new Store()
-let about = null // what can be chosen
-let chosen = null // an instance
+let about = null // the choices
+let chosen = null // the chosen instance
 let opened = null // the request whose menu is open
-let player = null // of a run that was kept; null: what is shown happens now
+let player = null // of a kept run; null: live
 
-// --- what the teacher wants
+// --- commands
 
 async function post(path, body) {
   const res = await fetch(path, {
@@ -25,7 +25,7 @@ async function act(body) {
   alarm(r.ok ? '' : t('refused', { why: reason(r.body) }))
 }
 
-/** Why something was not done: the class says it in both languages. */
+/** Shows the reason for a refusal, which the class sends in both languages. */
 const reason = ({ said }) => said?.[language()] ?? t('reason_failed')
 
 let quiet = 0
@@ -99,7 +99,7 @@ function play(name) {
   act({ do: 'scene', scene: name })
 }
 
-/** Shows the run that is on in the player, or goes back to what happens now. */
+/** Shows the current run in the player, or goes back to the live view. */
 function turn(back) {
   const to = new URLSearchParams(location.search)
   to.set('lang', language())
@@ -136,7 +136,7 @@ function tongue() {
   renderNow()
 }
 
-// --- the parts of the page that depend on what there is
+// --- the parts of the page that depend on the choices
 
 function element(tag, props = {}, ...children) {
   const e = Object.assign(document.createElement(tag), props)
@@ -224,11 +224,11 @@ function stores() {
 // --- tokens
 
 const tokens = new Map() // buttons, by request
-const mostShown = 20 // of one instance: 60 of three
+const mostShown = 20 // tokens of one instance: 60 for three
 const laneOf = {
   waits: 'waits', in: 'read', read: 'read', thinks: 'thinks', writes: 'writes', wrote: 'writes', done: 'done',
 }
-const measures = new Map() // of the columns, by instance: to ask for them between two changes costs a layout each time
+const measures = new Map() // of the columns, by instance; reading them between two changes costs a layout each time
 const sizes = new ResizeObserver(() => {
   measures.clear()
   render()
@@ -263,7 +263,7 @@ function face(layer, id, token) {
     tokens.set(id, b)
   }
   if (b.shown === token) return b
-  b.shown = token // a frame that changes it brings another
+  b.shown = token // a frame with changes brings a new object
   const sold = token.phase === 'done' && token.outcome === 'accepted'
   b.className = ['tok', fresh && 'fresh', ['in', 'read', 'thinks', 'writes', 'wrote'].includes(token.phase) && 'in',
     token.point && 'stands', sold && 'sold', token.twin && 'twin', token.phase === 'done' && !sold && 'no',
@@ -280,16 +280,16 @@ function face(layer, id, token) {
   return b
 }
 
-/** Takes the button from a token that is shown no more. */
+/** Removes the button of a token that is no longer shown. */
 function free(b) {
-  if (b === document.activeElement) b.blur() // who presses Enter means what was there
+  if (b === document.activeElement) b.blur() // so that Enter does not act on another token
   tokens.delete(b.dataset.req)
   delete b.dataset.req
   b.className = 'spare'
   b.shown = b.where = null
 }
 
-/** Whether another order read the same. Of a load that is told of the first of them when the second comes. */
+/** Whether another order read the same version. In a load the first one is known only when the second arrives. */
 
 function describe(id, token) {
   const parts = [t('token', { n: token.n, phase: token.phase === 'done' ? outcome(token.outcome) : t(laneOf[token.phase] ?? 'sent') })]
@@ -320,7 +320,7 @@ function place(app, list) {
     const rows = Math.max(1, Math.floor((height - 2) / (tall + 3)))
     const digits = Math.max(...own.slice(0, mostShown).map(([, token]) => String(token.n).length + String(token.read ?? '').length))
     const both = lane === 'done' || lane === 'writes'
-    const size = (both ? wide + 36 : wide) + Math.max(0, digits - 5) * (both ? 22 : 14) // longer numbers need more
+    const size = (both ? wide + 36 : wide) + Math.max(0, digits - 5) * (both ? 22 : 14) // longer numbers need more room
     const columns = Math.max(1, Math.floor((width - left) / (size + 5)))
     const most = Math.min(rows * columns, room)
     put(row.lastChild, own.length > most ? t('hidden', { n: own.length - most }) : '')
@@ -331,7 +331,7 @@ function place(app, list) {
   }
   for (const b of layer.children) if (b.dataset.req && !shown.has(b.dataset.req)) free(b)
   for (const [id, { token, size, x, y }] of shown) {
-    if (tokens.has(id) && tokens.get(id).parentNode !== layer) free(tokens.get(id)) // nginx asked another instance
+    if (tokens.has(id) && tokens.get(id).parentNode !== layer) free(tokens.get(id)) // nginx chose another instance
     const b = face(layer, id, token)
     const where = `${x} ${y} ${size}`
     if (b.where === where) continue
@@ -367,7 +367,7 @@ function figure(id, value, on) {
 }
 
 function sentence(v) {
-  const said = v.said?.[language()] // by the judge of a load
+  const said = v.said?.[language()] // texts of a load's judge
   return said && v.code === 'race' ? `${wrong(v)} ${said}` : said ?? wrong(v)
 }
 
@@ -381,7 +381,7 @@ function wrong(v) {
   return `${t('race')} ${parts.join(language() === 'zh' ? '，' : ', ')}${language() === 'zh' ? '。' : '.'}`
 }
 
-function put(e, text) { // a live region speaks only when its text changes, and a layout costs more than a comparison
+function put(e, text) { // a live region must change only with its text, and a layout costs more than a comparison
   if (e.textContent !== text) e.textContent = text
 }
 
@@ -427,7 +427,7 @@ function words() {
   ballot()
 }
 
-let counted = null // what the bars show
+let counted = null // the values of the bars
 function ballot() {
   const vote = store.get('voting')
   const now = `${JSON.stringify(vote)} ${language()}`
@@ -436,7 +436,7 @@ function ballot() {
   const total = (vote?.votes ?? []).reduce((a, b) => a + b, 0)
   at('ballot').hidden = !vote || (!vote.on && total === 0)
   if (at('ballot').hidden) return
-  if (vote.on) { // who sees what the others say does not think
+  if (vote.on) { // hidden, so that students think for themselves
     at('bars').replaceChildren(element('p', { textContent: t('votes', { n: total }) }))
     return
   }
@@ -448,7 +448,7 @@ function ballot() {
   }))
 }
 
-let stood = '' // what is shown
+let stood = '' // the current content
 function standing() {
   const now = JSON.stringify([[...store.under('server')], chosen, language()])
   if (now === stood) return
@@ -467,7 +467,7 @@ function standing() {
   }
 }
 
-/** The instances of a load are known when they answer. */
+/** The instances of a load become known by their replies. */
 function columns() {
   const apps = store.get('apps')
   if (!about.live || !apps || apps.join() === about.apps.join()) return
@@ -475,9 +475,9 @@ function columns() {
   build()
 }
 
-// Figures that change more often nobody can read, and with each of them the whole page is laid out anew.
+// Figures that change more often are unreadable, and each change causes a layout of the whole page.
 const wordsEvery = 200 // ms
-let spoken = -wordsEvery // when the words were last as the class says
+let spoken = -wordsEvery // when the words were last updated
 let later = 0
 
 let waiting = false
@@ -505,7 +505,7 @@ function speak(way) {
   document.body.dataset.verdict = store.get('verdict')?.code ?? ''
 }
 
-/** Lets the words follow at once: it is time, or somebody has just asked for them. */
+/** Updates the words at once: the interval is over, or the user has just acted. */
 function renderNow() {
   clearTimeout(later)
   later = 0
@@ -531,7 +531,7 @@ let source = null
 function listen() {
   source?.close()
   source = null
-  if (document.hidden || store.get('over')) return // a snapshot comes first when it is seen again
+  if (document.hidden || store.get('over')) return // when visible again, the page gets a snapshot first
   source = new EventSource('api/stream')
   source.onopen = () => alarm('')
   source.onerror = () => store.get('over') ? source.close() : alarm(t('connection'))
@@ -542,7 +542,7 @@ function listen() {
   }
 }
 
-/** Leaves out what controls servers: there are none, or they are somebody else's. */
+/** Hides the controls of servers: there are no servers, or they are not ours. */
 function lookOnly() {
   document.body.classList.add('replay')
   at('controls').hidden = at('b-scenes').hidden = at('b-keys').hidden = true
@@ -562,14 +562,14 @@ function replay() {
     player.seek(player.from + (Number(at('p-at').value) / 1000) * (player.to - player.from))
   })
   at('p-pace').addEventListener('change', () => { player.pace = Number(at('p-pace').value) })
-  player.seek(player.to) // the end first: what came of it
+  player.seek(player.to) // the result first
 }
 
 async function enter() {
   const token = location.hash.slice(1)
   if (token && !at('recording')) {
     await post('api/enter', { token })
-    history.replaceState(null, '', location.pathname + location.search) // nobody is to read it from the projector
+    history.replaceState(null, '', location.pathname + location.search) // so that the projector does not show the token
   }
   const inside = at('recording')
   if (inside) {

@@ -3,9 +3,9 @@
 let table = {}
 let lang = 'en'
 
-/** Loads the texts. The language is ?lang=, then what was chosen before, then what the page prefers, then the browser's. */
+/** Loads the texts. The language is ?lang=, then the earlier choice, then the page's, then the browser's. */
 export async function load() {
-  const inside = document.getElementById('words') // of a page that is one file
+  const inside = document.getElementById('words') // in a single-file page
   table = inside ? JSON.parse(inside.textContent) : await (await fetch('words.json')).json()
   const asked = new URLSearchParams(location.search).get('lang')
   let kept = null
@@ -15,7 +15,7 @@ export async function load() {
   choose([asked, kept, navigator.language?.slice(0, 2)].find((l) => l === 'en' || l === 'zh') ?? 'en')
 }
 
-/** Chooses a language, and says all that stands in the page in it. */
+/** Chooses a language, and translates the page. */
 export function choose(next) {
   lang = next
   document.documentElement.lang = lang === 'zh' ? 'zh-CN' : 'en'
@@ -25,7 +25,7 @@ export function choose(next) {
   for (const e of document.querySelectorAll('[data-hint]')) e.placeholder = t(e.dataset.hint)
 }
 
-/** The other language, which is kept. */
+/** Switches to the other language and stores the choice. */
 export function other() {
   choose(lang === 'zh' ? 'en' : 'zh')
   try {
@@ -36,13 +36,13 @@ export function other() {
 export const language = () => lang
 export const has = (key) => key in table
 
-/** The text of a key, with {name} filled in. {name:one|several} is one of two words, which a number chooses. */
+/** The text of a key, with {name} filled in. {name:one|several} is one of two words, by number. */
 export function t(key, values = {}) {
   const entry = table[key]
-  if (!entry) return `⟨${key}⟩` // seen at once, and found by a test
+  if (!entry) return `⟨${key}⟩` // visible, and found by a test
   return entry[lang].replace(/\{(\w+)(?::([^|{}]*)\|([^|{}]*))?\}/g, (_, name, one, several) =>
     one === undefined ? values[name] ?? '' : Number(values[name]) === 1 ? one : several)
 }
 
-/** What an outcome means. */
+/** The meaning of an outcome. */
 export const outcome = (code) => (has(code) ? t(code) : t('other', { code }))
