@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"example.com/stock/app/health"
 	"example.com/stock/app/metrics"
@@ -56,8 +57,9 @@ type App struct {
 	probes     sync.WaitGroup
 	probing    context.Context // of the probes
 	stopProbes context.CancelFunc
-	probed     func()         // is called once all servers were probed; nil: nothing is
-	closers    []func() error // in the order of opening
+	probed     func()                        // is called once all servers were probed; nil: nothing is
+	closers    []func() error                // in the order of opening
+	mysql      struct{ several atomic.Bool } // it is a cluster in which several nodes accept writes, and one must sell
 }
 
 // New opens the listeners and the clients of an instance. It waits for no server. The caller must call Run, which
@@ -129,8 +131,8 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 		shown := demo.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
-		for _, need := range s.Needs {
-			shown.Needs = append(shown.Needs, a.backends[need])
+		for _, need := range a.needsOf(s) {
+			shown.Needs = append(shown.Needs, need)
 		}
 		for _, store := range a.cfg.storesOf(s) {
 			shown.Stores = append(shown.Stores, demo.Store{Name: store, Backend: a.backend(store)})
@@ -159,6 +161,25 @@ func (a *App) buildService(configs map[string]service.StrategyConfig) (err error
 // keptSteps is how many steps of sales an instance in lab mode keeps for those who watch it, some 200 bytes each.
 const keptSteps = 4096
 
+// A need is a server that a strategy needs, for its lock.
+type need interface {
+	service.Dependency
+	handler.Backend
+	IsAbsent() bool
+}
+
+func (a *App) needsOf(s strategy.Strategy) (list []need) {
+	for _, name := range s.Needs {
+		b := a.backends[name]
+		if s.NodeLocal {
+			list = append(list, nodeLocal{b, &a.mysql.several})
+		} else {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
 // build builds a strategy, unless a server that it needs is not configured: then it has no Seller, and says so.
 func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	config := service.StrategyConfig{
@@ -167,9 +188,9 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
 	}
 	configured := true
-	for _, need := range s.Needs {
-		config.Needs = append(config.Needs, a.backends[need])
-		configured = configured && !a.backends[need].IsAbsent()
+	for _, need := range a.needsOf(s) {
+		config.Needs = append(config.Needs, need)
+		configured = configured && !need.IsAbsent()
 	}
 	if configured {
 		var closer func() error

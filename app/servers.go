@@ -245,8 +245,14 @@ func (a *App) openMySQL() error {
 		return fmt.Errorf("open mysql: %w", err)
 	}
 	if !a.cfg.storeEnabled(strategy.MySQL) { // it is there for locks alone, whose tables the migrations make, too
+		engineAndSchema := func(ctx context.Context) error {
+			if err := a.readEngine(ctx, probePool); err != nil {
+				return err
+			}
+			return ready(ctx)
+		}
 		a.backends[strategy.MySQL] = health.New(strategy.MySQL,
-			a.readyOnce(probePool.PingContext, ready, stock.NewMySQL(repo.NewMySQL(probe)).CanWrite))
+			a.readyOnce(probePool.PingContext, engineAndSchema, stock.NewMySQL(repo.NewMySQL(probe)).CanWrite))
 		return nil
 	}
 	gates := mysqlGates(c.PoolSize, c.Queue)
@@ -259,6 +265,7 @@ func (a *App) openMySQL() error {
 	if a.cfg.Profile == ordersProfile {
 		canWrite = books.CanWrite
 	}
+	ready, canWrite = a.oneWriter(probePool, shop.CommitApart, ready, canWrite)
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
 		sales: stock.NewMySQL(shop), memory: watched, books: books,

@@ -32,6 +32,7 @@ type Backend struct {
 	warning error // up, but not for everything; nil: for everything
 	failed  int   // checks in a row
 	latency time.Duration
+	server  string
 	up      context.Context // ends when the backend goes down, with the reason as cause
 	end     context.CancelCauseFunc
 }
@@ -74,6 +75,22 @@ func (b *Backend) Latency() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.latency
+}
+
+// Server returns what the server reports about itself, or "".
+func (b *Backend) Server() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.server
+}
+
+// SetServer sets what Server returns, and reports whether that is a change.
+func (b *Backend) SetServer(about string) (changed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	changed = b.server != about
+	b.server = about
+	return changed
 }
 
 // Up returns a ctx that ends when the backend goes down, with Err as its cause. It has ended while the backend is down.
