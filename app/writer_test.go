@@ -14,8 +14,8 @@ import (
 	"example.com/stock/internal/stack/stacktest"
 )
 
-// On a Galera cluster one node sells, whichever instance a request goes to, also after that node was killed and has come
-// back: no more is sold than there is, and every sale that a client was told of is in the books.
+// On a Galera cluster one node sells, whichever instance a request goes to, also after that node was killed and has
+// come back: no more is sold than there is, and every sale that a client was told of is in the books.
 func TestOneWriter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")

@@ -120,8 +120,8 @@ func TestAChangeOfWriterEndsWhatHasBegun(t *testing.T) {
 //	UPDATE ...; INSERT ...; COMMIT
 //
 // Some are told OK by COMMIT, and their row is on no node: the node aborts the transaction for a change of another node
-// between the INSERT and the COMMIT, and answers the COMMIT as if there were nothing to commit. If COMMIT is a packet of
-// its own, it fails instead.
+// between the INSERT and the COMMIT, and answers the COMMIT as if there were nothing to commit. If COMMIT is a packet
+// of its own, it fails instead.
 func TestGaleraLosesWhatItAcknowledged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
