@@ -72,7 +72,7 @@ const (
 
 // decide returns what to do about r at now, and what is remembered then.
 func decide(r rows, s sight, now time.Time) (action, sight) {
-	if s.since.IsZero() || r.fence != s.fence || r.beats != s.beats {
+	if r.fence != s.fence || r.beats != s.beats { // a fence is never 0, so that the first look differs, too
 		s = sight{r.fence, r.beats, now}
 	}
 	unchanged := now.Sub(s.since)
