@@ -74,6 +74,10 @@ var arrows = map[string]struct {
 		},
 		"the shop's store: it knows no write that may lose an update",
 	},
+	"repo/writer": {
+		[]string{"internal/mysqlerr", "lock", "repo"},
+		"it keeps one node of a cluster selling: it knows which tables sales change, and nothing of sales",
+	},
 	"repo/repotest": {
 		[]string{"internal/stack/stacktest", "internal/stack/wire", "lock", "repo", "repo/stock", "service"},
 		"stores for tests",
@@ -102,7 +106,8 @@ var arrows = map[string]struct {
 		[]string{
 			"app/health", "app/metrics", "handler", "handler/demo", "handler/orders", "internal/rediserr",
 			"internal/words", "lock", "lock/redislock",
-			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/stock", "service", "service/archive",
+			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/stock", "repo/writer", "service",
+			"service/archive",
 			"service/order", "service/relay", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +

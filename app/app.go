@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"example.com/stock/app/health"
 	"example.com/stock/app/metrics"
@@ -58,6 +59,8 @@ type App struct {
 	stopProbes context.CancelFunc
 	probed     func()         // called once, after the first probe of every server; may be nil
 	closers    []func() error // in order of opening
+	// mysql.several: MySQL is a cluster in which several nodes accept writes, and one must sell.
+	mysql struct{ several atomic.Bool }
 }
 
 // New opens the listeners and the clients of an instance. It waits for no server. The caller must call Run, which
@@ -129,8 +132,8 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 		shown := demo.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
-		for _, need := range s.Needs {
-			shown.Needs = append(shown.Needs, a.backends[need])
+		for _, need := range a.needsOf(s) {
+			shown.Needs = append(shown.Needs, need)
 		}
 		for _, store := range a.cfg.storesOf(s) {
 			shown.Stores = append(shown.Stores, demo.Store{Name: store, Backend: a.backend(store)})
@@ -167,9 +170,9 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
 	}
 	configured := true
-	for _, need := range s.Needs {
-		config.Needs = append(config.Needs, a.backends[need])
-		configured = configured && !a.backends[need].IsAbsent()
+	for _, need := range a.needsOf(s) {
+		config.Needs = append(config.Needs, need)
+		configured = configured && !need.IsAbsent()
 	}
 	if configured {
 		var closer func() error

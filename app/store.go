@@ -7,6 +7,7 @@ import (
 
 	"example.com/stock/app/health"
 	"example.com/stock/handler"
+	"example.com/stock/lock"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
@@ -70,7 +71,8 @@ func (a *App) addStore(s store) {
 		}
 		if fresh && s.ready != nil {
 			if bad := s.ready(ctx); bad != nil {
-				if a.probing.Err() == nil {
+				// A bare DownError has nothing that backendChanged does not log once.
+				if _, bare := bad.(*lock.DownError); !bare && a.probing.Err() == nil {
 					a.log.Error("prepare "+s.name, "err", bad)
 				}
 				return bad

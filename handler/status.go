@@ -27,6 +27,7 @@ type backendReply struct {
 	Up        bool    `json:"up"`
 	Reason    string  `json:"reason,omitempty"`
 	Warning   string  `json:"warning,omitempty"`
+	Server    string  `json:"server,omitempty"`
 	LatencyMS float64 `json:"latency_ms"`
 }
 
@@ -52,6 +53,9 @@ func (b *Base) readyz(c *gin.Context) {
 			reply.Up, reply.Reason = false, words.Of(err, Said).EN
 		} else if warning := server.Warning(); warning != nil {
 			reply.Warning = warning.Error()
+		}
+		if described, ok := server.(interface{ Server() string }); ok {
+			reply.Server = described.Server()
 		}
 		backends[server.Name()] = reply
 	}

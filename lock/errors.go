@@ -29,6 +29,8 @@ var (
 	ErrDown = errors.New("backend down")
 	// ErrFull: the server has no room for more data, on its disk or in its memory. It is an ErrDown: nothing was done.
 	ErrFull = errors.New("no room for more data")
+	// ErrSecondWriter: another node of the server's cluster takes the writes. It is an ErrDown: nothing was done.
+	ErrSecondWriter = errors.New("another node is the writer")
 	// ErrOutcomeUnknown: a write was sent and not answered. It may have happened, and may still happen later. It is an
 	// error of the work under a lock, not of the lock. [Do] says what happens to the lease.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
@@ -94,6 +96,7 @@ type DownError struct {
 	Reason string
 	Values []any // of the text: a name, its value, the next name
 	Full   bool  // the server has no room for more data, and can be read
+	Second bool  // another node of the server's cluster takes the writes
 }
 
 // NewDown returns a DownError. values are names in the text of reason, each followed by its value.
@@ -116,8 +119,10 @@ func Coded(code string, values []any) string {
 	return b.String()
 }
 
-// Is makes a DownError match ErrDown, and ErrFull if it is Full.
-func (e *DownError) Is(target error) bool { return target == ErrDown || target == ErrFull && e.Full }
+// Is makes a DownError match ErrDown, ErrFull if it is Full, and ErrSecondWriter if it is Second.
+func (e *DownError) Is(target error) bool {
+	return target == ErrDown || target == ErrFull && e.Full || target == ErrSecondWriter && e.Second
+}
 
 // Down returns an error that matches ErrDown and err, which is the error of a backend's client. doing is what was
 // tried.

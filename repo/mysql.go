@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -27,6 +28,7 @@ type MySQL struct {
 	db    *gorm.DB
 	gates Gates
 	sales *MySQL // that WriteProbe is about; nil: itself
+	apart atomic.Bool
 	answerCounter
 }
 
@@ -56,6 +58,11 @@ func (m *MySQL) Behind(g Gates) *MySQL {
 
 // Gates returns the queues of m.
 func (m *MySQL) Gates() Gates { return m.gates }
+
+// CommitApart switches on or off that COMMIT is a packet of its own, which adds a round trip to each sale. It is for a
+// node of a Galera cluster: if such a node aborts a transaction between two statements of a packet, it may answer OK to
+// the COMMIT in that packet. See docs/adr/0026-one-writer.md.
+func (m *MySQL) CommitApart(on bool) { m.apart.Store(on) }
 
 // On returns a handle for statements that are not in a transaction, with ctx.
 func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) }
@@ -182,7 +189,7 @@ func stale(err error) error {
 }
 
 // finish runs what is left of a transaction: do, and then the statements that it returns, with COMMIT.
-func finish(ctx context.Context, tx *gorm.DB, doing string, do func() (*Statement, error)) error {
+func (m *MySQL) finish(ctx context.Context, tx *gorm.DB, doing string, do func() (*Statement, error)) error {
 	returned := false
 	defer func() {
 		if !returned {
@@ -198,6 +205,13 @@ func finish(ctx context.Context, tx *gorm.DB, doing string, do func() (*Statemen
 	if ctx.Err() != nil {
 		rollback(tx)
 		return WaitEnded(ctx, doing)
+	}
+	if m.apart.Load() && last.Text.Len() > 0 {
+		if _, err := Send(tx, last.Text.String(), last.Args...); err != nil {
+			rollback(tx)
+			return Explain(ctx, doing, SettledIfTaken(err))
+		}
+		last = &Statement{}
 	}
 	return commit(ctx, tx, doing, last)
 }
@@ -334,6 +348,11 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, Deadlocked(err):
 		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
 	}
+	if told, is := errors.AsType[*mysql.MySQLError](err); is && n == mysqlerr.Signaled {
+		if node, of := strings.CutPrefix(told.Message, SecondWriterPrefix); of {
+			return fmt.Errorf("%s: %w: %w", doing, SecondWriter(node), err)
+		}
+	}
 	if meaning.Reason != "" {
 		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full}
 		return fmt.Errorf("%s: %w: %w", doing, down, err)
@@ -343,3 +362,14 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 
 // ErrNothing reports that no order of a batch can be written. The transaction is rolled back, and its results stand.
 var ErrNothing = errors.New("nothing to write")
+
+// SecondWriterPrefix begins the message of the trigger that refuses a change because another node of the cluster, which
+// is named behind it, takes the writes: see package writer.
+const SecondWriterPrefix = "second_writer "
+
+// SecondWriter returns the error for a node of a cluster that is not the writer, with the name of the one that is.
+func SecondWriter(writer string) error {
+	down := lock.NewDown("mysql", "second-writer", "writer", writer)
+	down.Second = true
+	return down
+}

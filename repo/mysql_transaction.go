@@ -28,7 +28,7 @@ const Begin = "START TRANSACTION; "
 func (m *MySQL) InTwo(ctx context.Context, doing string, first func(tx *gorm.DB) (*Statement, error)) error {
 	return m.repeat(ctx, func() error {
 		return m.OnConnection(ctx, doing, func(tx *gorm.DB) error {
-			return finish(ctx, tx, doing, func() (*Statement, error) {
+			return m.finish(ctx, tx, doing, func() (*Statement, error) {
 				last, err := first(tx)
 				return last, Explain(ctx, doing, stale(err))
 			})
@@ -52,6 +52,6 @@ func (m *MySQL) attempt(ctx context.Context, doing string, do func(tx *gorm.DB) 
 			Discard(tx)
 			return MySQLFault(ctx, doing, stale(err))
 		}
-		return finish(ctx, tx, doing, func() (*Statement, error) { return &Statement{}, do(tx) })
+		return m.finish(ctx, tx, doing, func() (*Statement, error) { return &Statement{}, do(tx) })
 	})
 }

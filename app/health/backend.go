@@ -32,6 +32,7 @@ type Backend struct {
 	warning error // what a server that is up cannot be used for; nil: nothing
 	failed  int   // failed checks in a row
 	latency time.Duration
+	server  string
 	up      context.Context // ends when the backend goes down, with the reason as cause
 	end     context.CancelCauseFunc
 }
@@ -74,6 +75,22 @@ func (b *Backend) Latency() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.latency
+}
+
+// Server returns what the server reports about itself, or "".
+func (b *Backend) Server() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.server
+}
+
+// SetServer sets what Server returns, and reports whether that is a change.
+func (b *Backend) SetServer(about string) (changed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	changed = b.server != about
+	b.server = about
+	return changed
 }
 
 // Up returns a context that is cancelled when the backend goes down, with Err as its cause. While the backend is down,

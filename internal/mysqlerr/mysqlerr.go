@@ -43,11 +43,14 @@ const (
 	ReadLocked       = 1223
 	Deadlock         = 1213
 	UserLimit        = 1226
+	SuperNeeded      = 1227
 	OptionPrevents   = 1290 // such as --read-only
 	Interrupted      = 1317 // KILL QUERY
 	BadValue         = 1366
+	NoSuper          = 1419 // of CREATE TRIGGER: log_bin_trust_function_creators is off
 	BinlogImpossible = 1598
 	TooManyTrxs      = 1637
+	Signaled         = 1644 // by a trigger
 	IndexCorrupt     = 1712
 	ReadOnlyTx       = 1792
 	ReadOnlyMode     = 1836
@@ -163,6 +166,7 @@ func Meanings() []Meaning {
 		{BadValue, OfStatement, "", false, "of a value"},
 		{BinlogImpossible, Unknown, files, false, binlog},
 		{TooManyTrxs, OfStatement, "too-many-transactions", false, "of the first row that is written"},
+		{Signaled, OfStatement, "refused-by-a-trigger", false, "of a row"},
 		{IndexCorrupt, OfStatement, damaged, false, row},
 		{ReadOnlyTx, NotCommitted, readOnly, false, begun},
 		{ReadOnlyMode, NotCommitted, readOnly, false, begun},

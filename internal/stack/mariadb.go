@@ -20,13 +20,27 @@ const installMariaDB = "apt-get install mariadb-server"
 // mariadb prepares a MariaDB with an empty database "stock" and a root without a password, which only 127.0.0.1 can
 // reach.
 func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Server, error) {
-	program, err := find(installMariaDB, "mariadbd", "mysqld")
+	cmd, err := s.mariadbCommand(ctx, name, dir, port)
 	if err != nil {
 		return nil, err
 	}
+	return &Server{
+		Log:    cmd.log,
+		URL:    "root@tcp(" + local(port) + ")/stock",
+		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
+		ready:  func(ctx context.Context, _ int) error { return mariadbReady(ctx, local(port), dir) },
+	}, nil
+}
+
+// mariadbCommand makes the system tables in dir/data, and returns the command that serves them on port.
+func (s *Stack) mariadbCommand(ctx context.Context, name, dir string, port int) (cmd command, err error) {
+	program, err := find(installMariaDB, "mariadbd", "mysqld")
+	if err != nil {
+		return cmd, err
+	}
 	install, err := find(installMariaDB, "mariadb-install-db", "mysql_install_db")
 	if err != nil {
-		return nil, err
+		return cmd, err
 	}
 	common := []string{
 		"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--tmpdir=" + dir,
@@ -35,11 +49,11 @@ func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Serve
 	if os.Geteuid() == 0 {
 		common = append(common, "--user=root") // otherwise it refuses to run as root
 	}
-	cmd := command{path: install, dir: dir, log: filepath.Join(s.Dir, name+".log")}
+	cmd = command{path: install, dir: dir, log: filepath.Join(s.Dir, name+".log")}
 	cmd.args = append(common, "--auth-root-authentication-method=normal", "--skip-test-db",
 		"--innodb-flush-log-at-trx-commit=0")
 	if err := initialise(ctx, cmd, dir, program); err != nil {
-		return nil, err
+		return cmd, err
 	}
 	cmd.path = program
 	cmd.args = append(common[:len(common):len(common)],
@@ -54,12 +68,7 @@ func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Serve
 		// slower.
 		"--innodb-flush-log-at-trx-commit=2",
 	)
-	return &Server{
-		Log:    cmd.log,
-		URL:    "root@tcp(" + local(port) + ")/stock",
-		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
-		ready:  func(ctx context.Context, _ int) error { return mariadbReady(ctx, local(port), dir) },
-	}, nil
+	return cmd, nil
 }
 
 // initialise makes the system tables in dir/data, unless the file dir/initialised says that they exist. Making them
@@ -116,13 +125,10 @@ func keepTables(kept, data string) {
 // mariadbReady asks for the served data folder, to tell our server from another one on the port, and creates the
 // database if it is missing.
 func mariadbReady(ctx context.Context, addr, dir string) error {
-	config := mysql.NewConfig()
-	config.User, config.Net, config.Addr, config.Logger = "root", "tcp", addr, &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(config)
+	db, err := openMariaDB(addr)
 	if err != nil {
 		return err
 	}
-	db := sql.OpenDB(connector)
 	defer db.Close()
 	var data string
 	if err := db.QueryRowContext(ctx, "SELECT @@datadir").Scan(&data); err != nil {
@@ -133,4 +139,14 @@ func mariadbReady(ctx context.Context, addr, dir string) error {
 	}
 	_, err = db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS stock")
 	return err
+}
+
+func openMariaDB(addr string) (*sql.DB, error) {
+	config := mysql.NewConfig()
+	config.User, config.Net, config.Addr, config.Logger = "root", "tcp", addr, &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
 }

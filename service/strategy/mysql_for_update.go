@@ -24,7 +24,7 @@ func mysqlForUpdate() Strategy {
 			ZH: "不能保证在放行下一个之前通知持有者：数据库一发现连接断开就立即回滚，持有者稍后才知道（其写入由栅栏令牌拒绝）。每个被持有的键占用一个连接：每个实例最多同时持有 8 " +
 				"个键（mysql.lock_keys），对第 9 个回答 no_capacity。主从切换会使所有锁失效。",
 		},
-		Needs: []string{MySQL},
+		Needs: []string{MySQL}, NodeLocal: true,
 		// FreedAfterCrash: a process that ends is followed at once, a computer that dies or is cut off after the
 		// time for which the server bears silence. SignalsLoss: see the caveat.
 		Promise: lock.Promise{

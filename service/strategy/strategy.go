@@ -32,6 +32,9 @@ type Strategy struct {
 	Needs    []string
 	Stores   []string // those it works on, the default first; empty: all
 	Promise  lock.Promise
+	// NodeLocal says that only the server that granted the lock knows of it. In a MySQL cluster that accepts writes on
+	// several nodes such a lock excludes nobody on the other nodes.
+	NodeLocal bool
 
 	// RoundTrips is what it costs to acquire the lock and to release it, if nobody else wants it and the
 	// connections and the key have been used before: how often a request leaves for the lock's servers and its

@@ -6,6 +6,7 @@
 package stacktest
 
 import (
+	"errors"
 	"os"
 	"reflect"
 	"testing"
@@ -84,4 +85,29 @@ func Some[Row any](n int, rows []Row) []Row {
 // does not need it.
 func IgnoreServers() goleak.Option {
 	return goleak.IgnoreAnyFunction(reflect.TypeFor[stack.Server]().PkgPath() + ".(*child).own")
+}
+
+// Galera starts a Galera cluster of n MariaDB nodes for this test alone (some 4 s for each node).
+func Galera(t testing.TB, n int) *stack.Galera {
+	t.Helper()
+	s, err := stack.Start(t.Context(), stack.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	g, err := s.StartGalera(t.Context(), n)
+	if missing, is := errors.AsType[*stack.MissingError](err); is {
+		if os.Getenv("REQUIRE_BACKENDS") == "1" {
+			t.Fatalf("REQUIRE_BACKENDS=1, but %v", missing)
+		}
+		t.Skip(missing)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }

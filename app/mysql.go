@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-sql-driver/mysql"
+
+	"example.com/stock/app/health"
+	"example.com/stock/repo"
+	"example.com/stock/repo/gate"
+	"example.com/stock/repo/ledger"
+	"example.com/stock/repo/stock"
+	"example.com/stock/service"
+	"example.com/stock/service/strategy"
+)
+
+func (a *App) openMySQL() error {
+	c := a.cfg.MySQL
+	if c.DSN == "" {
+		absent := health.Absent(strategy.MySQL, "mysql-not-configured")
+		a.backends[strategy.MySQL] = absent
+		if a.cfg.storeEnabled(strategy.MySQL) {
+			a.stores[strategy.MySQL] = service.StoreConfig{Needs: absent}
+		}
+		return nil
+	}
+	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize}))
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, salesPool.Close)
+	// Locks that keep a connection need a separate pool: in a shared one, waiters could take the connections that the
+	// holder needs to write.
+	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize}))
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, lockPool.Close)
+	a.servers.MySQL = lockPool
+	// The health probe has a separate pool, so that it works however busy the others are. It need not test them as
+	// redisProbe does: database/sql dials whenever it needs a connection.
+	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1}))
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, probePool.Close)
+	// Migrations may take longer than the timeouts of a probe.
+	migrations, migrationPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 2, Idle: 1}))
+	if err != nil {
+		return err
+	}
+	a.closers = append(a.closers, migrationPool.Close)
+	migrator, err := repo.NewMigrator(migrations)
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	ready := migrator.Check
+	if c.Migrate {
+		ready = func(ctx context.Context) error {
+			applied, err := migrator.Up(ctx)
+			if len(applied) > 0 {
+				a.log.Info("schema brought up", "migrations", len(applied))
+			}
+			return err
+		}
+	}
+	dsn, err := mysql.ParseDSN(c.DSN)
+	if err != nil {
+		return fmt.Errorf("open mysql: %w", err)
+	}
+	if !a.cfg.storeEnabled(strategy.MySQL) { // only locks use it; the migrations make their tables, too
+		engineAndSchema := func(ctx context.Context) error {
+			if err := a.readEngine(ctx, probePool); err != nil {
+				return err
+			}
+			return ready(ctx)
+		}
+		a.backends[strategy.MySQL] = health.New(strategy.MySQL,
+			a.readyOnce(probePool.PingContext, engineAndSchema, stock.NewMySQL(repo.NewMySQL(probe)).CanWrite))
+		return nil
+	}
+	gates := mysqlGates(c.PoolSize, c.Queue)
+	a.metrics.Queue(strategy.MySQL, gates.All.Load)
+	shop := repo.NewMySQL(sales).Behind(gates)
+	a.ledgers[strategy.MySQL] = ledger.NewMySQL(shop)
+	probed := repo.NewMySQL(probe).ProbeOf(shop)
+	watched, books := stock.NewMySQL(probed), ledger.NewMySQL(probed)
+	canWrite := watched.CanWrite
+	if a.cfg.Profile == ordersProfile {
+		canWrite = books.CanWrite
+	}
+	ready, canWrite = a.oneWriter(probePool, shop.CommitApart, ready, canWrite)
+	a.addStore(store{
+		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
+		sales: stock.NewMySQL(shop), memory: watched, books: books,
+		ping: probePool.PingContext, ready: ready, canWrite: canWrite,
+	})
+	return nil
+}
+
+// mysqlGates returns the queues in front of a pool of connections. It reserves one connection for removing waiters from
+// the server's queue. One SKU may use a quarter of the others, and transactions, which wait for rows, a half. A gate
+// admits at least one.
+func mysqlGates(connections, queue int) repo.Gates {
+	admitted := connections - 1
+	return repo.Gates{
+		All:          gate.New(gate.Limits{In: admitted, PerKey: max(admitted/4, 2), Waiting: queue}),
+		Transactions: gate.New(gate.Limits{In: admitted / 2, PerKey: 2}),
+	}
+}

@@ -1,0 +1,137 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/app/health"
+	"example.com/stock/repo"
+	"example.com/stock/repo/gate"
+	"example.com/stock/repo/ledger"
+	"example.com/stock/repo/stock"
+	"example.com/stock/service"
+	"example.com/stock/service/order"
+	"example.com/stock/service/strategy"
+)
+
+// redisOptions returns the options that all Redis clients of an instance share.
+func (a *App) redisOptions() redis.UniversalOptions {
+	c := a.cfg.Redis
+	return redis.UniversalOptions{
+		Username: c.Username, Password: c.Password, PoolSize: c.PoolSize,
+		// Without this a command ignores the deadline of its context and waits ReadTimeout for a silent server.
+		ContextTimeoutEnabled: true,
+		// With RESP3 the client checks for push messages before each command, 6 % of a sale's time. This service uses
+		// none.
+		Protocol: 2,
+		// A retry after a lost reply would run a script twice. Callers retry themselves where it is safe.
+		MaxRetries:  -1,
+		DialTimeout: c.Timeout / 2, DialerRetries: 1,
+		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
+	}
+}
+
+func (a *App) openRedis() error {
+	c := a.cfg.Redis
+	options := a.redisOptions()
+	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
+	options.DB, options.SentinelPassword = c.DB, c.SentinelPassword
+	// Locks, store and health probe have separate pools. So waiting for a connection of the locks does not make the
+	// store look slow, and each request that the queue in front of the store admits gets a connection.
+	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
+	a.servers.Redis = locks
+	a.closers = append(a.closers, locks.Close, sales.Close)
+	if len(c.Addrs) == 0 {
+		absent := health.Absent(strategy.Redis, "redis-not-configured")
+		a.backends[strategy.Redis] = absent
+		if a.cfg.storeEnabled(strategy.Redis) {
+			a.stores[strategy.Redis] = service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(sales)), Needs: absent}
+		}
+		return nil
+	}
+	probe, ping := a.redisProbe(options, locks, sales)
+	if !a.cfg.storeEnabled(strategy.Redis) { // only locks use it
+		a.backends[strategy.Redis] = health.New(strategy.Redis, ping)
+		return nil
+	}
+	connections := c.PoolSize
+	_, cluster := sales.(*redis.ClusterClient)
+	if cluster {
+		connections *= max(3, len(c.Addrs)) // each node has a pool, and a hung node must not fill the queue
+	}
+	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
+	a.metrics.Queue(strategy.Redis, queue.Load)
+	shop, watched := repo.NewRedis(sales).Behind(queue).KeepKeysFor(a.cfg.Orders.KeepKeys), repo.NewRedis(probe)
+	var books order.Book
+	if l, err := ledger.NewRedis(shop); err == nil {
+		a.ledgers[strategy.Redis] = l
+		books, _ = ledger.NewRedis(watched)
+	} else {
+		a.noLedger = err // in a Cluster the keys of a cart are on several nodes
+	}
+	a.addStore(store{
+		name: strategy.Redis,
+		place: fmt.Sprintf(
+			"redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB,
+		),
+		parts:  cluster,
+		sales:  stock.NewRedis(shop),
+		memory: stock.NewRedis(watched),
+		books:  books,
+		ping:   ping,
+	})
+	return nil
+}
+
+// redisProbe returns the health check and its client, which also checks the store's data. The client is separate, so
+// that the check works however busy the pools are. Its pool is larger than the one connection it uses, because go-redis
+// stops dialling for a second after as many failed dials as the pool has connections.
+//
+// For the same reason one of pools may still refuse requests when the probe already succeeds, so through asks each of
+// them.
+func (a *App) redisProbe(
+	options redis.UniversalOptions, pools ...redis.UniversalClient,
+) (redis.UniversalClient, func(context.Context) error) {
+	probe := redis.NewUniversalClient(&options)
+	a.closers = append(a.closers, probe.Close)
+	if _, cluster := probe.(*redis.ClusterClient); cluster {
+		c := newClusterCheck(options.Addrs, *options.Simple())
+		a.closers = append(a.closers, c.close)
+		return probe, c.check
+	}
+	return probe, through(repo.NewRedis(probe).CanWrite, pools)
+}
+
+// poolTime bounds how long the probe waits for a connection of each pool and for the reply on it.
+const poolTime = health.Timeout / 4
+
+// through returns a check that runs check, and fails also if the pool of a client cannot connect. It sends all clients
+// a PING at once, and ignores busy and slow pools, whose connections work. It takes at most poolTime longer than check.
+func through(check func(context.Context) error, clients []redis.UniversalClient) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := check(ctx); err != nil {
+			return err
+		}
+		short, cancel := context.WithTimeout(ctx, poolTime)
+		defer cancel()
+		refused := make([]error, len(clients))
+		var all sync.WaitGroup
+		for i, client := range clients {
+			all.Go(func() {
+				err := client.Ping(short).Err()
+				busy := errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
+				if !busy && !isSlow(err) && short.Err() == nil {
+					refused[i] = err
+				}
+			})
+		}
+		all.Wait()
+		return errors.Join(refused...)
+	}
+}

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"sync/atomic"
+
+	"example.com/stock/app/health"
+	"example.com/stock/handler"
+	"example.com/stock/lock"
+	"example.com/stock/repo/writer"
+	"example.com/stock/service"
+	"example.com/stock/service/strategy"
+)
+
+// A check is a part of a health probe. Its errors match lock.ErrDown.
+type check = func(context.Context) error
+
+// readEngine asks MySQL what it is.
+func (a *App) readEngine(ctx context.Context, db *sql.DB) error {
+	engine, err := writer.ReadEngine(ctx, db)
+	if err != nil {
+		return err
+	}
+	if a.backends[strategy.MySQL].SetServer(engine.String()) {
+		a.log.Info("mysql is known", "engine", engine.String(), "several_writers", engine.Several)
+	}
+	a.mysql.several.Store(engine.Several && !a.cfg.MySQL.SeveralWriters)
+	return nil
+}
+
+// oneWriter wraps ready and canWrite so that the instance sells through one node of a cluster with several writers:
+// on every other node the checks fail. On such a cluster commitApart is called. The copy of a cluster's data has its
+// triggers, so it is treated as one.
+func (a *App) oneWriter(db *sql.DB, commitApart func(bool), ready, canWrite check) (check, check) {
+	guard := writer.NewGuard(db)
+	var guarded atomic.Bool
+	prepare := func(ctx context.Context) error {
+		if err := a.readEngine(ctx, db); err != nil {
+			return err
+		}
+		exists, err := guard.Exists(ctx)
+		if err != nil {
+			return err
+		}
+		on := exists || a.mysql.several.Load()
+		if a.cfg.MySQL.SeveralWriters && exists {
+			err = guard.Remove(ctx)
+		}
+		on = on && !a.cfg.MySQL.SeveralWriters
+		guarded.Store(on)
+		commitApart(on)
+		if on && err == nil {
+			err = guard.Check(ctx) // before the schema is changed, which one instance must do at a time
+		}
+		if err == nil {
+			err = ready(ctx)
+		}
+		if on && err == nil {
+			err = guard.Install(ctx)
+		}
+		return err
+	}
+	return prepare, func(ctx context.Context) error {
+		if guarded.Load() {
+			if err := guard.Check(ctx); err != nil {
+				return err
+			}
+		}
+		return canWrite(ctx)
+	}
+}
+
+// A nodeLocal is the MySQL of a lock that only one node of a cluster knows. It is down on a cluster with several
+// writers: holders on two nodes would not exclude each other, and one pool of connections may reach both.
+type nodeLocal struct {
+	*health.Backend
+	several *atomic.Bool
+}
+
+// Err returns nil while the lock can be used.
+func (n nodeLocal) Err() error {
+	if err := n.Backend.Err(); err != nil || !n.several.Load() {
+		return err
+	}
+	return lock.NewDown(n.Name(), "node-local-lock")
+}
+
+// Up returns a ctx that ends when the lock can no longer be used, and has ended if it cannot.
+func (n nodeLocal) Up() context.Context {
+	up := n.Backend.Up()
+	if err := n.Err(); err != nil && up.Err() == nil {
+		ended, end := context.WithCancelCause(up)
+		end(err)
+		return ended
+	}
+	return up
+}
+
+// A need is a server that a strategy needs, for its lock.
+type need interface {
+	service.Dependency
+	handler.Backend
+	IsAbsent() bool
+}
+
+// needsOf returns the servers that the lock of s needs.
+func (a *App) needsOf(s strategy.Strategy) (list []need) {
+	for _, name := range s.Needs {
+		b := a.backends[name]
+		if s.NodeLocal {
+			list = append(list, nodeLocal{b, &a.mysql.several})
+		} else {
+			list = append(list, b)
+		}
+	}
+	return list
+}

@@ -1,0 +1,174 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// galeraLibraries are the places of Galera's library, which Debian's mariadb-server brings with it.
+var galeraLibraries = []string{"/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so"}
+
+// A Galera is a cluster of MariaDB nodes. Each accepts writes, and is a [Server] of the stack that can be paused,
+// killed and restarted. The others exclude a node that does not answer for 5 s; until then commits wait.
+type Galera struct {
+	Nodes []*Server // galera, galera-2, ...
+}
+
+// StartGalera starts n nodes and returns when each is in the cluster, which takes some 4 s for each node. Without
+// MariaDB or Galera's library the error is a MissingError. On error nothing of them is left running. ctx bounds the
+// start only.
+func (s *Stack) StartGalera(ctx context.Context, n int) (*Galera, error) {
+	g := &Galera{}
+	fail := func(err error) (*Galera, error) {
+		return nil, s.abandon(fmt.Errorf("start a Galera cluster: %w", err), g.Nodes)
+	}
+	library := slices.IndexFunc(galeraLibraries, func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
+	if library < 0 {
+		return fail(&MissingError{Program: "libgalera_smm.so", Install: "apt-get install galera-4"})
+	}
+	members := make([]galeraNode, n)
+	var addrs []string
+	for i := range members {
+		members[i].library = galeraLibraries[library]
+		for _, port := range []*int{&members[i].group, &members[i].transfer, &members[i].snapshot} {
+			var err error
+			if *port, err = s.reserve(); err != nil {
+				return fail(err)
+			}
+		}
+		addrs = append(addrs, local(members[i].group))
+	}
+	// A node that joins with the data of the first as they were when it stopped needs no snapshot of them, only the
+	// changes since then. The snapshot would be copied by an rsync that serves as another user.
+	members[0].first = true
+	first, err := s.open(ctx, s.name("galera"), s.galeraMember(&members[0], addrs))
+	if err != nil {
+		return fail(err)
+	}
+	g.Nodes = append(g.Nodes, first)
+	if err := first.Stop(); err != nil {
+		return fail(err)
+	}
+	data := func(name string) string { return filepath.Join(s.Dir, name, "data") }
+	if err := os.Remove(filepath.Join(data(first.Name), "galera.cache")); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
+		return fail(err)
+	}
+	var names []string
+	for range n - 1 {
+		name := s.name("galera")
+		names = append(names, name)
+		if err := os.CopyFS(data(name), os.DirFS(data(first.Name))); err != nil {
+			return fail(err)
+		}
+		mark := filepath.Join(s.Dir, name, "initialised")
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			return fail(err)
+		}
+	}
+	if err := first.Restart(ctx); err != nil {
+		return fail(err)
+	}
+	members[0].first = false // after its next stop it joins the others
+	for i, name := range names {
+		node, err := s.open(ctx, name, s.galeraMember(&members[i+1], addrs))
+		if err != nil {
+			return fail(err)
+		}
+		g.Nodes = append(g.Nodes, node)
+	}
+	return g, nil
+}
+
+// A galeraNode has what a node needs besides its own address.
+type galeraNode struct {
+	library                   string
+	group, transfer, snapshot int  // ports: of the group, of the changes that a node missed, of the data as a whole
+	first                     bool // it starts a cluster, and joins none
+}
+
+// galeraMember prepares a node of the cluster that has members at addrs.
+func (s *Stack) galeraMember(m *galeraNode, addrs []string) builder {
+	return func(ctx context.Context, name, dir string, port int) (*Server, error) {
+		cmd, err := s.mariadbCommand(ctx, name, dir, port)
+		if err != nil {
+			return nil, err
+		}
+		cmd.args = slices.DeleteFunc(cmd.args, func(arg string) bool { return arg == "--skip-log-bin" })
+		cmd.args = append(cmd.args, "--wsrep-on=ON", "--wsrep-provider="+m.library)
+		cmd.args = append(cmd.args,
+			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-cluster-name=stock",
+			"--wsrep-cluster-address=gcomm://"+strings.Join(addrs, ","), "--wsrep-node-name="+name,
+			"--wsrep-node-address="+local(m.group), "--wsrep-sst-method=rsync",
+			"--wsrep-sst-receive-address="+local(m.snapshot),
+			"--wsrep-provider-options=gmcast.listen_addr=tcp://"+local(m.group)+";ist.recv_addr="+local(m.transfer)+
+				";gcache.size=32M",
+		)
+		// The rsync of a node that joins runs as nobody if root has started it, and writes a file there.
+		if err := os.Chmod(filepath.Join(dir, "data"), 0o777); err != nil {
+			return nil, err
+		}
+		launch := func() (run, error) {
+			now := cmd
+			if m.first {
+				now.args = append(slices.Clone(now.args), "--wsrep-new-cluster")
+			} else if position, err := galeraPosition(s.life, cmd); err != nil {
+				return nil, err
+			} else if position != "" {
+				now.args = append(slices.Clone(now.args), "--wsrep-start-position="+position)
+			}
+			return now.start(syscall.SIGKILL)
+		}
+		return &Server{
+			Log: cmd.log, URL: "root@tcp(" + local(port) + ")/stock", launch: launch,
+			ready: func(ctx context.Context, _ int) error { return galeraReady(ctx, local(port), dir) },
+		}, nil
+	}
+}
+
+// galeraPosition returns the last change that a node has, also after it was killed, or "" if it has none: then the
+// node asks for all data. It does what mysqld_safe does before a start.
+func galeraPosition(ctx context.Context, cmd command) (string, error) {
+	cmd.args, cmd.log = append(slices.Clone(cmd.args), "--wsrep-recover"), cmd.log+".recovery"
+	if err := os.WriteFile(cmd.log, nil, 0o600); err != nil {
+		return "", err
+	}
+	if err := cmd.finish(ctx); err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(cmd.log)
+	if err != nil {
+		return "", err
+	}
+	_, after, _ := strings.Cut(string(text), "Recovered position: ")
+	position, _, _ := strings.Cut(after, "\n")
+	return strings.TrimSpace(position), nil
+}
+
+// galeraReady is [mariadbReady] for a node, which must be in its cluster and have all changes.
+func galeraReady(ctx context.Context, addr, dir string) error {
+	if err := mariadbReady(ctx, addr, dir); err != nil {
+		return err
+	}
+	db, err := openMariaDB(addr)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var name, state string
+	err = db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'wsrep_local_state_comment'").Scan(&name, &state)
+	if err == nil && state != "Synced" {
+		err = fmt.Errorf("%s is not in its cluster: %s", addr, state)
+	}
+	return err
+}

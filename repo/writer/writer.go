@@ -1,0 +1,217 @@
+package writer
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/lock"
+	"example.com/stock/repo"
+)
+
+// A cluster with several writers resolves conflicts between nodes at COMMIT. A sale that is sent to two nodes at once
+// costs retries at best; at worst a client is told of a sale that exists on no node: docs/adr/0026-one-writer.md. So
+// instances sell through one node, the writer:
+//
+//   - Row 1 of the table writers names the writer. Its number is a fencing token, which grows when another node
+//     becomes the writer.
+//   - Triggers on the tables of stock refuse changes on every other node. A change locks row 1 for share until its
+//     transaction ends. Row 1 is replaced by a transaction of another node, and the cluster aborts every transaction
+//     that has the row locked: after that, nothing that began before can commit.
+//   - Row 2 counts the health probes of the instances that sell through the writer. An instance at another node becomes
+//     the new writer's if the count has not changed for silence, by the clock of that instance.
+//   - The new writer refuses sales for grace, in which the other nodes apply the replacement.
+//
+// Not promised: that no sale is refused while the writer changes. A node that needs longer than grace to apply what it
+// has received may accept sales after the new writer does. Then conflicts are found at COMMIT, which [repo.MySQL]
+// sends in a packet of its own on such a cluster, so that the outcome is known.
+const (
+	silence = 5 * time.Second
+	grace   = 2 * time.Second
+	// beat is how long the count of row 2 may be unchanged before an instance adds one to it.
+	beat = time.Second
+)
+
+// A Guard lets an instance sell through the writer only. Its methods are safe for concurrent use.
+type Guard struct {
+	db *sql.DB
+
+	mu   sync.Mutex
+	seen sight
+}
+
+// NewGuard returns a Guard for the server that db connects to, of which it uses one connection at a time.
+func NewGuard(db *sql.DB) *Guard { return &Guard{db: db} }
+
+// A sight is what an instance has read of the table, and when that last changed, by its own clock.
+type sight struct {
+	fence, beats uint64
+	since        time.Time
+}
+
+// rows are the contents of the table, as one node sees them.
+type rows struct {
+	writer       string
+	fence, beats uint64
+	early        bool // the writer refuses sales still
+	here         string
+}
+
+// What an instance does after it has read the table.
+type action int
+
+const (
+	nothing action = iota
+	count          // add one to row 2
+	replace        // make this node the writer
+)
+
+// decide returns what to do about r at now, and what is remembered then.
+func decide(r rows, s sight, now time.Time) (action, sight) {
+	if r.fence != s.fence || r.beats != s.beats { // a fence is never 0, so that the first look differs, too
+		s = sight{r.fence, r.beats, now}
+	}
+	unchanged := now.Sub(s.since)
+	switch {
+	case r.writer == r.here && unchanged >= beat:
+		return count, s
+	case r.writer != r.here && unchanged >= silence:
+		return replace, s
+	}
+	return nothing, s
+}
+
+const createTable = "CREATE TABLE IF NOT EXISTS writers (id TINYINT UNSIGNED NOT NULL, node VARCHAR(300) NOT NULL," +
+	" number BIGINT UNSIGNED NOT NULL, since DATETIME(6) NOT NULL, PRIMARY KEY (id)) ENGINE = InnoDB"
+
+// here is the SQL for the name of the node that runs it.
+const here = "CONCAT(@@hostname, ':', @@port)"
+
+// Check returns nil if the node sells. Otherwise the error matches lock.ErrDown, and lock.ErrSecondWriter if another
+// node is the writer, which it names. If there is no writer, or none whose instances are alive, the node becomes the
+// writer and sells after 2 s. Check is part of each health probe: one round trip, and another one each second.
+func (g *Guard) Check(ctx context.Context) error {
+	const doing = "look for the writer"
+	conn, err := g.db.Conn(ctx) // one connection: behind a proxy, two may lead to two nodes
+	if err != nil {
+		return repo.MySQLFault(ctx, doing, err)
+	}
+	defer conn.Close()
+	r, err := g.read(ctx, conn)
+	if err != nil {
+		return repo.MySQLFault(ctx, doing, err)
+	}
+	g.mu.Lock()
+	do, seen := decide(r, g.seen, time.Now())
+	g.seen = seen
+	g.mu.Unlock()
+	switch do {
+	case count:
+		// Of two instances that count at once one may meet a deadlock. The count has changed all the same.
+		_, err := conn.ExecContext(ctx, "UPDATE writers SET number = number + 1, since = UTC_TIMESTAMP(6)"+
+			" WHERE id = 2 AND number = ?", r.beats)
+		if err != nil && !repo.Deadlocked(err) {
+			return repo.MySQLFault(ctx, doing, err)
+		}
+	case replace:
+		_, err := conn.ExecContext(ctx, "UPDATE writers SET node = "+here+", number = number + 1,"+
+			" since = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND WHERE id = 1 AND number = ?",
+			grace.Microseconds(), r.fence)
+		if err != nil {
+			return repo.MySQLFault(ctx, doing, err)
+		}
+		return lock.NewDown("mysql", "becomes-writer", "node", r.here)
+	}
+	switch {
+	case r.writer != r.here:
+		return repo.SecondWriter(r.writer)
+	case r.early:
+		return lock.NewDown("mysql", "becomes-writer", "node", r.here)
+	}
+	return nil
+}
+
+// read reads the table. If there is none it makes it, with this node as the writer.
+func (g *Guard) read(ctx context.Context, conn *sql.Conn) (r rows, err error) {
+	query := func() error {
+		return conn.QueryRowContext(ctx, "SELECT w.node, w.number, w.since > UTC_TIMESTAMP(6), b.number, "+here+
+			" FROM writers w, writers b WHERE w.id = 1 AND b.id = 2").
+			Scan(&r.writer, &r.fence, &r.early, &r.beats, &r.here)
+	}
+	err = query()
+	if mysqlerr.Number(err) != mysqlerr.NoSuchTable && !errors.Is(err, sql.ErrNoRows) {
+		return r, err
+	}
+	if _, err := conn.ExecContext(ctx, createTable); err != nil {
+		return r, err
+	}
+	if _, err := conn.ExecContext(ctx, "INSERT IGNORE INTO writers VALUES (1, "+here+", 1,"+
+		" UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND), (2, '', 0, UTC_TIMESTAMP(6))",
+		grace.Microseconds()); err != nil {
+		return r, err
+	}
+	return r, query()
+}
+
+// Exists reports whether the schema has the table of a writer. It may have come with a copy of a cluster's data.
+func (g *Guard) Exists(ctx context.Context) (exists bool, err error) {
+	const query = "SELECT COUNT(*) > 0 FROM information_schema.TABLES" +
+		" WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'writers'"
+	if err := g.db.QueryRowContext(ctx, query).Scan(&exists); err != nil {
+		return false, repo.MySQLFault(ctx, "look for the table of the writer", err)
+	}
+	return exists, nil
+}
+
+// guarded are the changes that only the writer makes. Every sale is one of them.
+var guarded = [...]struct{ event, table string }{
+	{"UPDATE", "stock"}, {"INSERT", "stock"}, {"UPDATE", "stock_segments"},
+}
+
+// Install creates the triggers, which need the tables of stock and the privilege TRIGGER. Where the binary log is on,
+// MySQL wants log_bin_trust_function_creators = 1, too. It is one round trip if they are there.
+func (g *Guard) Install(ctx context.Context) error {
+	const doing = "create the triggers of the writer"
+	var there int
+	err := g.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.TRIGGERS"+
+		" WHERE TRIGGER_SCHEMA = DATABASE() AND TRIGGER_NAME LIKE 'one\\_writer\\_%'").Scan(&there)
+	if err != nil {
+		return repo.MySQLFault(ctx, doing, err)
+	}
+	if there == len(guarded) {
+		return nil
+	}
+	for _, change := range guarded {
+		_, err := g.db.ExecContext(ctx, fmt.Sprintf("CREATE TRIGGER IF NOT EXISTS one_writer_%s_%s"+
+			" BEFORE %[2]s ON %[1]s FOR EACH ROW BEGIN"+
+			" DECLARE refusal VARCHAR(300);"+
+			" SET refusal = (SELECT CONCAT('"+repo.SecondWriterPrefix+"', node) FROM writers WHERE id = 1"+
+			" AND (node <> "+here+" OR since > UTC_TIMESTAMP(6)) LOCK IN SHARE MODE);"+
+			" IF refusal IS NOT NULL THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = refusal; END IF;"+
+			" END", change.table, change.event))
+		switch mysqlerr.Number(err) {
+		case mysqlerr.TableAccess, mysqlerr.NoSuper, mysqlerr.SuperNeeded:
+			return fmt.Errorf("%s: %w: %w", doing, lock.NewDown("mysql", "no-trigger"), err)
+		}
+		if err != nil {
+			return repo.MySQLFault(ctx, doing, err)
+		}
+	}
+	return nil
+}
+
+// Remove removes the triggers: every node accepts sales then.
+func (g *Guard) Remove(ctx context.Context) error {
+	for _, change := range guarded {
+		drop := fmt.Sprintf("DROP TRIGGER IF EXISTS one_writer_%s_%s", change.table, change.event)
+		_, err := g.db.ExecContext(ctx, drop)
+		if err != nil {
+			return repo.MySQLFault(ctx, "remove the triggers of the writer", err)
+		}
+	}
+	return nil
+}
