@@ -1,4 +1,5 @@
-// Package deploy holds what the service is deployed with. It adapts the nginx configuration to a run on this computer.
+// Package deploy has the files with which the service is deployed. It adapts the nginx configuration to a run on this
+// computer.
 package deploy
 
 import (
@@ -10,17 +11,18 @@ import (
 //go:embed nginx.conf
 var shipped string
 
-// NginxOptions are the values of a run that replace the shipped ones. An empty field keeps the shipped value.
+// NginxOptions replace values of the shipped configuration. An empty field keeps the shipped value.
 type NginxOptions struct {
 	Listen    string   // for the listen directive: "127.0.0.1:18080", "8080"; shipped: 8080
 	Upstreams []string // host:port of each instance; shipped: 127.0.0.1:8088, 8089 and 8090
-	// Dir must be absolute, exist and be writable. nginx.pid, access.log, error.log, temporary files and
-	// stock-again.sock are there. Over that socket nginx talks to itself. Start nginx in Dir, because the socket's
-	// name is relative if Dir's is long. A socket that a killed nginx left must be removed before the next start.
+	// Dir must be absolute, exist and be writable. It has nginx.pid, access.log, error.log, temporary files and
+	// stock-again.sock, the socket between the two servers of the configuration. Start nginx in Dir, because the
+	// socket's name is relative if Dir's is long. A socket that a killed nginx left must be removed before the next
+	// start.
 	Dir string
 }
 
-// Nginx returns the shipped nginx.conf with the options put in. The rules for retries, timeouts and headers are those
+// Nginx returns the shipped nginx.conf with the options applied. The rules for retries, timeouts and headers are those
 // of a deployment. With Dir set, nginx needs no rights outside it, so an ordinary user can run
 //
 //	nginx -e stderr -c FILE -g 'daemon off;'
@@ -48,7 +50,7 @@ func Nginx(o NginxOptions) []byte {
 				words[1] = s
 				out.WriteString(indent + strings.Join(words, " ") + "\n")
 			}
-			servers = nil // they all take the place of the first shipped server
+			servers = nil // all of them replace the first shipped server
 		case (words[0] == "pid" || strings.HasSuffix(words[0], "_log")) && strings.HasPrefix(words[1], "/") &&
 			o.Dir != "":
 			name := filepath.Base(strings.TrimSuffix(words[1], ";"))
