@@ -6,7 +6,8 @@ import (
 	"example.com/stock/service"
 )
 
-// CheckFence refuses a holder with a smaller fence than a later one has shown. A fence of 0 stands for none.
+// CheckFence returns an error if fence is smaller than seen, the largest fence of the writes so far. A fence of 0 means
+// that the writer has none, and is not checked.
 func CheckFence(fence, seen uint64) error {
 	if fence != 0 && fence < seen {
 		return StaleFence(seen)
@@ -14,7 +15,7 @@ func CheckFence(fence, seen uint64) error {
 	return nil
 }
 
-// StaleFence returns the error for a fence that is smaller than the one seen.
+// StaleFence returns the error for a fence that is smaller than seen.
 func StaleFence(seen any) error {
 	return fmt.Errorf("%w (it had fence %v)", service.ErrStaleFence, seen)
 }

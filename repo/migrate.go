@@ -20,14 +20,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrateWait bounds the wait for another instance that is migrating. The present migrations take milliseconds; a later
-// one may rewrite a table.
+// migrateWait bounds the wait for another instance that is migrating. The present migrations take milliseconds, but a
+// future one may rewrite a table.
 const migrateWait = 60 * time.Second
 
 // A Migration is a step of the schema.
 type Migration struct {
 	Version   int64
-	Name      string    // of its file
+	Name      string    // file name
 	AppliedAt time.Time // zero: pending
 }
 
@@ -36,7 +36,7 @@ type Migration struct {
 type Migrator struct {
 	db      *sql.DB
 	files   fs.FS
-	version int64 // that this program needs
+	version int64 // the version that this program needs
 }
 
 // NewMigrator returns a Migrator for a database that [OpenMySQL] opened. It does not connect.
@@ -60,8 +60,8 @@ func NewMigrator(db *gorm.DB) (*Migrator, error) {
 	return m, nil
 }
 
-// provider returns a new provider for each use: goose tries to create its table of versions once per provider, and
-// takes a failure for done.
+// provider returns a new provider for each use. A goose provider tries only once to create its table of versions, and
+// does not try again if that fails.
 func (m *Migrator) provider() (*goose.Provider, error) {
 	p, err := goose.NewProvider(goose.DialectMySQL, m.db, m.files)
 	if err != nil {
@@ -82,7 +82,8 @@ func (m *Migrator) Up(ctx context.Context) (applied []Migration, err error) {
 	return applied, err
 }
 
-// Down undoes the last step that was applied, with all the data in it, and returns it, or nil if there is none.
+// Down undoes the last applied step, and so drops the data that the step has made room for. It returns the step, or nil
+// if none is applied.
 func (m *Migrator) Down(ctx context.Context) (undone *Migration, err error) {
 	err = m.exclusively(ctx, "migrate down", func(p *goose.Provider) error {
 		r, err := p.Down(ctx)
@@ -97,7 +98,7 @@ func (m *Migrator) Down(ctx context.Context) (undone *Migration, err error) {
 	return undone, err
 }
 
-// Status lists all steps, the first first.
+// Status returns all steps in ascending order.
 func (m *Migrator) Status(ctx context.Context) (all []Migration, err error) {
 	err = m.exclusively(ctx, "read migrations", func(p *goose.Provider) error {
 		status, err := p.Status(ctx)
@@ -109,8 +110,9 @@ func (m *Migrator) Status(ctx context.Context) (all []Migration, err error) {
 	return all, err
 }
 
-// Check returns nil if the schema is what this program needs, or newer: during a rolling update old instances go on.
-// Otherwise the error matches lock.ErrDown and its text names the fix. It is one round trip, for a health probe.
+// Check is a health probe of one round trip. It returns nil if the schema has the version that this program needs, or a
+// newer one, because old instances go on during a rolling update. Otherwise the error matches lock.ErrDown and its text
+// names the fix.
 func (m *Migrator) Check(ctx context.Context) error {
 	const doing = "check schema"
 	var version sql.NullInt64
@@ -127,9 +129,9 @@ func (m *Migrator) Check(ctx context.Context) error {
 
 // exclusively runs do while no other instance migrates this database.
 //
-// The lock is GET_LOCK, which the server frees when the connection ends, so a crash leaves nothing behind. goose's own
-// locker for MySQL is a table with a lease of 30 s that is polled every 5 s, and goose creates its table of versions
-// before it locks.
+// It locks with GET_LOCK, which the server releases when the connection ends, so a crash leaves no lock behind. goose's
+// own locker for MySQL is a table with a lease of 30 s that is polled every 5 s, and goose creates its table of
+// versions before it locks.
 func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose.Provider) error) error {
 	p, err := m.provider()
 	if err != nil {
@@ -141,8 +143,8 @@ func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose
 	}
 	defer conn.Close()
 
-	// Named locks belong to the whole server, so the name contains the database. It is a digest because the limit is 64
-	// characters.
+	// Named locks belong to the whole server, so the name contains the database, as a digest because a name has at most
+	// 64 characters.
 	const name = "CONCAT('stock.migrate.', MD5(DATABASE()))"
 	var got sql.NullInt64
 	err = conn.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", ?)", int(migrateWait.Seconds())).Scan(&got)
@@ -161,7 +163,7 @@ func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose
 	}()
 	if err := do(p); err != nil {
 		if mysqlerr.Number(err) == 0 && ctx.Err() == nil && !unreachable(err) {
-			return fmt.Errorf("%s: %w", doing, err) // an error of goose: the files are wrong, not the server
+			return fmt.Errorf("%s: %w", doing, err) // an error of goose about the files
 		}
 		return MySQLFault(ctx, doing, err)
 	}

@@ -27,30 +27,30 @@ import (
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates
-	sales *MySQL // that WriteProbe is about; nil: itself
+	sales *MySQL // the MySQL that WriteProbe probes; nil: this one
 	apart atomic.Bool
 	answerCounter
 }
 
 // Gates are the bounded queues in front of a MySQL. A nil gate does not bound anything.
 type Gates struct {
-	// All is in front of all operations. It should admit one less than the pool has connections: Transact needs one to
-	// take waiters out of the server's queue.
+	// All is in front of all operations. It should admit one operation less than the pool has connections, because
+	// Transact needs one more to take waiters out of the server's queue.
 	All *gate.Gate
-	// Transactions is in front of Transact, which waits here first, for as long as its ctx lets it. A transaction waits
-	// for the row on a connection of its own, and then holds the row for as long as its caller thinks: without a bound
-	// the waiters for one row take every connection. Its Limits.PerKey is how many transactions of this process wait at
-	// the server for one row, or hold it; with two the next one is ready there.
+	// Transactions is in front of Transact, which waits here first, until its ctx ends. A transaction waits for its row
+	// on a connection, and holds the row until its caller is done, so without a bound the waiters for one row would
+	// take every connection. Limits.PerKey is the number of transactions of this process that hold one row or wait for
+	// it at the server. With two, the next one already waits at the server when the row is released.
 	Transactions *gate.Gate
 }
 
 // NewMySQL returns a MySQL that uses db, which [OpenMySQL] opened.
 func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db: db} }
 
-// Behind puts bounded queues in front of every operation. An operation that g refuses, or does not admit within half of
-// its time, fails with lock.ErrOverloaded, and nothing was done. The other half of the time is left for MySQL.
-// Operations that may wait for the same row, of a SKU or of a segment, share a queue; reads of a SKU have one of their
-// own. Behind returns m.
+// Behind puts bounded queues in front of every operation. An operation fails with lock.ErrOverloaded, and does nothing,
+// if g refuses it or does not admit it within half of its time; the other half is left for MySQL. Operations that may
+// wait for the same row, of a SKU or of a segment, share a queue. The reads of a SKU have their own queue. Behind
+// returns m.
 func (m *MySQL) Behind(g Gates) *MySQL {
 	m.gates = g
 	return m
@@ -64,13 +64,13 @@ func (m *MySQL) Gates() Gates { return m.gates }
 // the COMMIT in that packet. See docs/adr/0026-one-writer.md.
 func (m *MySQL) CommitApart(on bool) { m.apart.Store(on) }
 
-// On returns a handle for statements that are not in a transaction, with ctx.
+// On returns a handle with ctx for statements outside of a transaction.
 func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) }
 
 // Pool returns the connections.
 func (m *MySQL) Pool() (*sql.DB, error) { return m.db.DB() }
 
-// Now is one round trip.
+// Now returns the time by the server's clock. It is one round trip.
 func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
 	const doing = "read the clock"
 	query := m.On(ctx).Raw("SELECT UTC_TIMESTAMP(6)")
@@ -83,7 +83,8 @@ func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// Reading returns the gate's key for operations that lock nothing. They do not wait for writes, nor writes for them.
+// Reading returns the gate's key for operations that lock nothing. It differs from that of writes, because at the
+// server the two do not wait for each other.
 func Reading(sku service.SKU) string { return "read " + string(sku) }
 
 // Writing returns the gate's key for operations that may wait for the row of a SKU, or of a segment.
@@ -94,7 +95,7 @@ func Writing(sku service.SKU, segment int) string {
 	return string(sku) + "#" + strconv.Itoa(segment)
 }
 
-// Enter waits until the gate of all operations admits one.
+// Enter waits until the gate of all operations admits this one.
 func (m *MySQL) Enter(ctx context.Context, doing, key string) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, CtxEnded(ctx, doing)
@@ -102,12 +103,12 @@ func (m *MySQL) Enter(ctx context.Context, doing, key string) (leave func(), err
 	return EnterGate(ctx, m.gates.All, doing, key)
 }
 
-// ErrChanged reports that an UPDATE matched nothing, and that the row, read afterwards, shows no reason: the stock was
-// set in between. The transaction is run again, as a whole: within this one every read would return the same snapshot.
+// ErrChanged reports that an UPDATE matched no row although the row, read afterwards, meets its conditions: it was
+// changed in between. The whole transaction is run again, because every read of this one returns the same snapshot.
 var ErrChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)
 
-// A Statement is SQL and its parameters. From the lock of a row to COMMIT all other sales of it wait. There statements
-// are written out, because gorm needs 40 µs to make them from maps and structs, and 200 allocations.
+// A Statement is SQL and its parameters. It is for statements between the lock of a row and COMMIT, while all other
+// sales of the row wait: gorm needs 40 µs and 200 allocations to make a statement from maps and structs.
 type Statement struct {
 	Text strings.Builder
 	Args []any
@@ -119,13 +120,13 @@ func (s *Statement) Add(text string, args ...any) {
 	s.Args = append(s.Args, args...)
 }
 
-// SettledIfTaken turns the error of an INSERT whose order id is taken into service.ErrSettled, and that of one whose
-// idempotency key is taken into service.ErrKeyTaken. Where it came too late
-// to be written it is ErrChanged: the next attempt sees that before it writes.
+// SettledIfTaken explains the error of the INSERT of an order. If the order's id is taken, it matches
+// service.ErrSettled; if its idempotency key is taken, service.ErrKeyTaken. If it was too late to write the order, it
+// matches ErrChanged, and the next attempt finds that out before it writes.
 func SettledIfTaken(err error) error {
 	switch mysqlerr.Number(err) {
 	case mysqlerr.DupEntry:
-		// MariaDB names the index alone, MySQL 8 puts the table before it. A key and an id have no quotation marks.
+		// MariaDB names only the index, MySQL 8 puts the table before it. Keys and ids have no quotation marks.
 		if strings.HasSuffix(err.Error(), "orders_idempotency_key'") {
 			return fmt.Errorf("%w: %w", service.ErrKeyTaken, err)
 		}
@@ -136,11 +137,11 @@ func SettledIfTaken(err error) error {
 	return err
 }
 
-// rollbackTimeout bounds a ROLLBACK, which may be sent after the caller's ctx has ended. If it fails the connection is
-// dropped.
+// rollbackTimeout bounds a ROLLBACK, which may be sent after the caller's ctx has ended. If it fails, the connection is
+// closed.
 const rollbackTimeout = time.Second
 
-// repeat makes attempts until one ends in another way than by a deadlock or the like.
+// repeat calls do until it succeeds, fails for a reason that a new attempt does not mend, or has run Attempts times.
 func (m *MySQL) repeat(ctx context.Context, do func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := do()
@@ -155,8 +156,8 @@ func (m *MySQL) repeat(ctx context.Context, do func() error) error {
 	}
 }
 
-// errStaleConn reports that the server had closed the pooled connection. The driver checks a connection before it uses
-// it, so this is rare.
+// errStaleConn reports that the server had closed the pooled connection. It is rare, because the driver checks a
+// connection before it uses it.
 var errStaleConn = errors.New("connection was closed while idle")
 
 // OnConnection calls do with a connection of the pool.
@@ -180,7 +181,7 @@ func (m *MySQL) OnConnection(ctx context.Context, doing string, do func(tx *gorm
 	return err
 }
 
-// stale marks the error of the first packet of a transaction, if it says that the connection broke.
+// stale adds errStaleConn to the error of the first packet of a transaction, if it says that the connection broke.
 func stale(err error) error {
 	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) {
 		return errors.Join(errStaleConn, err)
@@ -188,12 +189,12 @@ func stale(err error) error {
 	return err
 }
 
-// finish runs what is left of a transaction: do, and then the statements that it returns, with COMMIT.
+// finish completes a transaction that has begun: it calls do, and sends the statements that do returns with COMMIT.
 func (m *MySQL) finish(ctx context.Context, tx *gorm.DB, doing string, do func() (*Statement, error)) error {
 	returned := false
 	defer func() {
 		if !returned {
-			Discard(tx) // do panicked: a caller may recover, and go on with the pool
+			Discard(tx) // do panicked: a caller may recover and use the pool again
 		}
 	}()
 	last, err := do()
@@ -216,9 +217,8 @@ func (m *MySQL) finish(ctx context.Context, tx *gorm.DB, doing string, do func()
 	return commit(ctx, tx, doing, last)
 }
 
-// Send executes a statement on the connection of tx. gorm's Exec copies the text character by character and runs its
-// callbacks. That takes little, but while the row is locked all others wait for it. BenchmarkPessimistic compares with
-// database/sql.
+// Send executes a statement on the connection of tx without gorm's Exec, which copies the text character by character
+// and runs callbacks, while all others may wait for a locked row. BenchmarkPessimistic compares it with database/sql.
 func Send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 	done, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, text, args...)
 	if err != nil {
@@ -227,7 +227,7 @@ func Send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 	return done.RowsAffected()
 }
 
-// commit sends COMMIT, behind last in the same packet.
+// commit sends last and COMMIT in one packet.
 func commit(ctx context.Context, tx *gorm.DB, doing string, last *Statement) error {
 	behind := last.Text.Len() > 0
 	if behind {
@@ -242,19 +242,18 @@ func commit(ctx context.Context, tx *gorm.DB, doing string, last *Statement) err
 	meaning := mysqlerr.Of(err)
 	switch {
 	case meaning.Outcome == mysqlerr.OfStatement && behind:
-		// It is about one of the statements before COMMIT: the server stops at the first that fails.
+		// A statement before COMMIT has failed, and the server does not run the rest of the packet.
 		return Explain(ctx, doing, SettledIfTaken(err))
-	// If there was no answer to COMMIT and the connection still works, COMMIT never left. If the connection is broken,
-	// the reply may have been lost. If COMMIT was answered with an error, it proves nothing that ROLLBACK works: there
-	// may be nothing left to roll back.
+	// Without an answer, COMMIT was never sent if the connection still works; if it does not, the reply may have been
+	// lost. After an error reply to COMMIT a successful ROLLBACK proves nothing: there may be nothing to roll back.
 	case meaning.Number == 0 && alive || meaning.Outcome == mysqlerr.NotCommitted:
 		return MySQLFault(ctx, doing, err)
 	}
 	return OutcomeUnknown(doing, err)
 }
 
-// rollback takes a round trip, and reports whether the server answered. If not, the connection is dropped, and the
-// server rolls back when it notices.
+// rollback is one round trip, and reports whether the server answered. If not, rollback closes the connection, and the
+// server rolls back when it notices that.
 func rollback(tx *gorm.DB) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.Statement.Context), rollbackTimeout)
 	defer cancel()
@@ -272,10 +271,10 @@ func Discard(tx *gorm.DB) {
 	}
 }
 
-// drop keeps conn from going back to the pool. Its next user would go on in our transaction, or hold our lock.
+// drop closes conn instead of giving it back to the pool, where its next user would inherit our transaction or lock.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
-// Fault reports whether err is a fault of the server, and not one of our own refusals.
+// Fault reports whether err is a fault of the server and not a refusal by this service.
 func Fault(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, ErrChanged), errors.Is(err, ErrNothing), errors.Is(err, service.ErrConflict),
@@ -288,7 +287,7 @@ func Fault(err error) bool {
 	return true
 }
 
-// Explain returns refusals as they are, and the meaning of faults.
+// Explain returns a refusal as it is, and a fault as [MySQLFault] explains it.
 func Explain(ctx context.Context, doing string, err error) error {
 	if !Fault(err) {
 		return err
@@ -303,24 +302,23 @@ func unreachable(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF)
 }
 
-// OfOneOrder reports whether err is what the server says of a single row: a taken id, or a text that its column cannot
-// hold. All else would be the same for every order, or is no answer.
+// OfOneOrder reports whether err is the server's answer about a single row, such as a taken id or a text that its
+// column cannot hold. Then the other orders of a batch may still be written.
 func OfOneOrder(err error) bool {
 	n := mysqlerr.Number(err)
 	return n != 0 && !errors.Is(err, lock.ErrDown) && !errors.Is(err, lock.ErrHeld) &&
 		!errors.Is(err, service.ErrOutcomeUnknown)
 }
 
-// Deadlocked reports whether InnoDB has rolled the transaction back for a reason that does not last: a second try may
-// succeed.
+// Deadlocked reports whether InnoDB has rolled the transaction back for a reason that may be gone at the next attempt.
 func Deadlocked(err error) bool {
 	n := mysqlerr.Number(err)
 	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
 }
 
 // ReadFault is [Explain] for a statement that reads, or that was not sent because there was no connection. If ctx ended
-// while the pool had no free connection, that is our load and says nothing about the server. It happens only to a pool
-// without a gate before it, or to one that others share.
+// while the pool had no free connection, ReadFault blames our load and not the server. That happens only if the pool
+// has no gate in front of it, or other users.
 func (m *MySQL) ReadFault(ctx context.Context, doing string, err error) error {
 	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		if pool, bad := m.db.DB(); bad == nil {
@@ -332,8 +330,8 @@ func (m *MySQL) ReadFault(ctx context.Context, doing string, err error) error {
 	return Explain(ctx, doing, err)
 }
 
-// MySQLFault returns the error for a failed statement of a transaction that was not committed. Nothing was written: the
-// server rolls back what it was not told to commit, also when the connection dies.
+// MySQLFault returns the error for a failed statement of a transaction that was not committed. Nothing was written,
+// because the server rolls back such a transaction, also when the connection dies.
 func MySQLFault(ctx context.Context, doing string, err error) error {
 	meaning := mysqlerr.Of(err)
 	n := meaning.Number
@@ -343,7 +341,7 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 	case n == 0 && ctx.Err() != nil:
 		return CtxEnded(ctx, doing)
 	case n == 0:
-		// Refused, reset, closed by the server, no route: errors of the driver, and none of them after COMMIT.
+		// An error of the driver, before COMMIT: refused, reset, closed by the server, no route.
 		return lock.Down(doing, err)
 	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, Deadlocked(err):
 		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
@@ -360,7 +358,8 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// ErrNothing reports that no order of a batch can be written. The transaction is rolled back, and its results stand.
+// ErrNothing reports that a transaction has nothing to write, for example because every order of its batch is refused.
+// The transaction is rolled back, and the results of the batch are still valid.
 var ErrNothing = errors.New("nothing to write")
 
 // SecondWriterPrefix begins the message of the trigger that refuses a change because another node of the cluster, which

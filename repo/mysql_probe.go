@@ -9,24 +9,24 @@ import (
 	"gorm.io/gorm"
 )
 
-// ProbeOf makes m the probe of sales, which has other connections to the same server: see WriteProbe. It
-// returns m.
+// ProbeOf makes m the probe of sales, which has its own connections to the same server: see WriteProbe. It returns m.
 func (m *MySQL) ProbeOf(sales *MySQL) *MySQL {
 	m.sales = sales
 	return m
 }
 
-// pageful is how many rows of a probe need more than a page of InnoDB's, of 16 KiB.
+// pageful rows of a probe need more than one page of InnoDB (16 KiB).
 const pageful = 64
 
 // WriteProbe sends, in one packet, a transaction that inserts a row into each table and is rolled back. insert adds the
-// statements, with an id that no other row has, and the last one without its semicolon.
+// statements, with an id that no other row has, and without a semicolon at the end.
 //
-// One row may find room in a page where the next sale does not. So after a sale was refused for lack of room there are
-// pageful rows, side by side in the index, until they find room.
+// One row may still fit into a page of a full disk. So after a sale was refused because the disk is full, WriteProbe
+// inserts pageful adjacent rows instead, until that succeeds.
 //
-// At the server a probe waits for a second at most, so that probes do not gather there: use m for probes alone, because
-// the connection keeps these limits. A connection whose probe failed is closed: the next one may reach another server.
+// A probe waits for locks for at most a second, so that probes do not pile up at the server. Use m only for probes,
+// because its connections keep these limits. If a probe fails, its connection is closed: a new one may reach another
+// server.
 func (m *MySQL) WriteProbe(ctx context.Context, insert func(s *Statement, id string)) error {
 	const doing = "write a probe"
 	sales := cmp.Or(m.sales, m)

@@ -19,8 +19,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Redis is a client of Redis, with the queue in front of it. A Cluster is moving a slot from time to time: a script is
-// then sent again until ctx ends, so scripts name all keys that they use.
+// Redis is a client of Redis, with the queue in front of it. It sends a script again, until ctx ends, while a Cluster
+// is moving the slot. For that a script must name all keys that it uses.
 type Redis struct {
 	client   redis.UniversalClient
 	gate     *gate.Gate // nil: none
@@ -28,12 +28,12 @@ type Redis struct {
 	answerCounter
 }
 
-// NewRedis returns a Redis that uses c. Set c's ContextTimeoutEnabled: without it go-redis notices a deadline only
-// before it sends, and a silent server holds a caller for ReadTimeout (5 s). c's MaxRetries applies to reads alone:
-// scripts are sent once, see package redisscript.
+// NewRedis returns a Redis that uses c. Set c's ContextTimeoutEnabled: without it go-redis checks the deadline only
+// before it sends, and a silent server holds a caller for ReadTimeout (5 s). c's MaxRetries applies only to reads,
+// because scripts are sent once: see package redisscript.
 //
-// When a ctx is cancelled, rather than timed out, after a request was sent, the reply is still awaited: leaving would
-// not undo the write but only make its outcome unknown.
+// If ctx is cancelled, rather than timed out, after a request was sent, the operation still waits for the reply:
+// leaving would not undo the write, and its outcome would be unknown.
 func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c, keepKeys: service.KeepKeys} }
 
 // KeepKeys returns how long r keeps an idempotency key.
@@ -46,10 +46,10 @@ func (r *Redis) KeepKeysFor(d time.Duration) *Redis {
 	return r
 }
 
-// Behind puts a bounded queue in front of every operation. An operation that g refuses, or does not admit within half
-// of its time, fails with lock.ErrOverloaded, and nothing was done. The other half of the time is left for Redis. Let g
-// admit no more operations than c has connections, and let nothing else use c: then an admitted operation finds a
-// connection. Behind returns r.
+// Behind puts a bounded queue in front of every operation. An operation fails with lock.ErrOverloaded, and does
+// nothing, if g refuses it or does not admit it within half of its time; the other half is left for Redis. If g admits
+// no more operations than the client has connections, and nothing else uses the client, an admitted operation always
+// finds a connection. Behind returns r.
 func (r *Redis) Behind(g *gate.Gate) *Redis {
 	r.gate = g
 	return r
@@ -58,7 +58,7 @@ func (r *Redis) Behind(g *gate.Gate) *Redis {
 // Client returns the client.
 func (r *Redis) Client() redis.UniversalClient { return r.client }
 
-// Now is one round trip. In Redis Cluster it is the clock of one of the masters.
+// Now returns the time by the server's clock; in Redis Cluster, by that of one of the masters. It is one round trip.
 func (r *Redis) Now(ctx context.Context) (time.Time, error) {
 	now, err := r.client.Time(ctx).Result()
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *Redis) Enter(ctx context.Context, doing, key string) (leave func(), err
 	return EnterGate(ctx, r.gate, doing, key)
 }
 
-// The keys of the stock of a SKU, of its orders, and of the ids that are settled.
+// The keys of the stock of a SKU, of its orders, and of the ids that were settled as absent.
 func StockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
 func OrdersKey(sku service.SKU) string  { return StockKey(sku) + ":orders" }
 func SettledKey(sku service.SKU) string { return StockKey(sku) + ":settled" }
@@ -90,15 +90,16 @@ func (f *Fields) Stock(sku service.SKU) service.Stock {
 	}
 }
 
-// The pauses before a script that a cluster has refused is sent again. The move of a slot takes milliseconds for each
-// batch of keys. The pauses grow, and are random, so that the waiting scripts do not come all at once.
+// movingPause and movingMost are the first and the longest pause before a script is sent again that a cluster has
+// refused because it is moving the slot. The move takes milliseconds for each batch of keys. The pauses are random, so
+// that the waiting scripts do not arrive all at once.
 const (
 	movingPause = time.Millisecond
 	movingMost  = 50 * time.Millisecond
 )
 
-// Run runs s once and turns a refusal into its error. The first element of the reply is "ok". While a cluster is moving
-// the slot, run waits until ctx ends.
+// Run runs s once. It returns the reply, whose first element is "ok", or the error that a refusal stands for. While a
+// cluster is moving the slot, Run tries again until ctx ends.
 func (r *Redis) Run(
 	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
 ) ([]any, error) {
@@ -121,7 +122,7 @@ func (r *Redis) Run(
 		case sent(err):
 			return nil, OutcomeUnknown(doing, err)
 		case moving != nil && errors.Is(err, ctx.Err()):
-			return nil, RedisFault(ctx, doing, keys[0], moving) // that is what the time was spent on
+			return nil, RedisFault(ctx, doing, keys[0], moving) // the move is why the time ran out
 		default:
 			return nil, RedisFault(ctx, doing, keys[0], err)
 		}
@@ -131,9 +132,9 @@ func (r *Redis) Run(
 // probeKey is the key that CanWrite does not write.
 const probeKey = "stock:probe"
 
-// CanWrite reports whether the server takes a write: it sends one that changes nothing, because the key is not there.
-// Redis checks it as any other, so that a replica, a Redis that is out of memory, cannot save or lacks replicas refuses
-// it. It is one round trip, for a health probe; of a Cluster it asks the node of one slot. Errors match lock.ErrDown.
+// CanWrite is a health probe of one round trip. It sends a write that changes nothing, because its key does not exist.
+// Redis checks it like any other write: a replica refuses it, and so does a Redis that is out of memory, cannot save or
+// lacks replicas. In a Cluster it probes the node of one slot. Errors match lock.ErrDown.
 func (r *Redis) CanWrite(ctx context.Context) error {
 	err := r.client.SetXX(ctx, probeKey, "", 0).Err()
 	if err == nil || errors.Is(err, redis.Nil) {
@@ -180,10 +181,9 @@ func Refusal(doing, key string, reply []any) error {
 	}
 }
 
-// sent reports whether a command that failed with err may have run. It has not run where there was no connection to
-// send it on, and where Redis answered with an error, with the exceptions in package rediserr. All else counts as
-// sent. That includes a greeting (HELLO) that the server left unanswered on a new connection, which looks the same: an
-// error that promises less than it could is safe.
+// sent reports whether a command that failed with err may have run. It has not run if there was no connection, or if
+// Redis answered with an error (package rediserr has the exceptions). Every other error counts as sent, even if the
+// server only failed to answer the HELLO on a new connection: that looks the same, and "may have run" is safe.
 func sent(err error) bool {
 	var answered redis.Error
 	var dial *net.OpError
@@ -196,15 +196,15 @@ func sent(err error) bool {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
 		return false
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		// go-redis looks at ctx while it waits for a connection. A deadline that passes on the socket is
+		// go-redis returns these only while it waits for a connection. A deadline that passes on the socket is
 		// os.ErrDeadlineExceeded.
 		return false
 	}
 	return true
 }
 
-// slotMoving reports whether a cluster refused a command because it is moving the slot. Then the command has done
-// nothing. go-redis itself follows MOVED and ASK a few times, which repeats nothing that a server has executed.
+// slotMoving reports whether a cluster refused a command because it is moving the slot. Such a command has done
+// nothing. go-redis follows MOVED and ASK a few times by itself; a node that answers so has done nothing, either.
 func slotMoving(err error) bool {
 	meaning, _ := rediserr.Of(err)
 	return meaning.Outcome == rediserr.Moving
@@ -214,7 +214,7 @@ func slotMoving(err error) bool {
 func RedisFault(ctx context.Context, doing, key string, err error) error {
 	var answered redis.Error
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
-		// All connections are busy: that is our load, and says nothing about the server.
+		// All connections are busy: our load is the reason, not the server.
 		return fmt.Errorf("%s: %w: %w", doing, lock.ErrOverloaded, err)
 	}
 	if !errors.As(err, &answered) {
@@ -222,7 +222,7 @@ func RedisFault(ctx context.Context, doing, key string, err error) error {
 			return CtxEnded(ctx, doing)
 		}
 		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-			// The socket has the same deadline, and may notice it a moment before ctx does.
+			// The socket has the same deadline, and may report it a moment before ctx does.
 			return lock.Down(doing, context.DeadlineExceeded)
 		}
 		return lock.Down(doing, err)
@@ -238,7 +238,7 @@ func RedisFault(ctx context.Context, doing, key string, err error) error {
 	return lock.Down(doing, err)
 }
 
-// Fields are strings that Redis answered. The error of the first that cannot be parsed becomes err.
+// Fields are the strings of a reply. Err is the error of the first one that could not be parsed.
 type Fields struct {
 	Key    string
 	Values []any
@@ -276,8 +276,8 @@ func (f *Fields) Fail(err error) {
 
 func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// MaxSettled bounds the ids of a SKU that are remembered as absent: any client may ask, and each id takes some 100
-// bytes for KeepOrders.
+// MaxSettled bounds the ids of a SKU that a store remembers as absent. Any client may settle an id, and each takes some
+// 100 bytes for KeepOrders.
 const MaxSettled = 100_000
 
 var ErrTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, MaxSettled)

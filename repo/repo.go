@@ -1,7 +1,7 @@
-// Package repo connects to Redis and to MySQL: it sends scripts and transactions, says what their errors mean, and
-// migrates the MySQL schema.
+// Package repo connects to Redis and to MySQL. It sends scripts and transactions, explains their errors, and migrates
+// the MySQL schema.
 //
-// What is kept there is in repo/stock, the demonstration's store, and in repo/ledger, the shop's.
+// Package repo/stock is the store of the demonstration, repo/ledger that of the shop.
 package repo
 
 import (
@@ -20,11 +20,11 @@ import (
 // An answerCounter counts the operations that a server has answered.
 type answerCounter struct {
 	answers atomic.Uint64
-	full    atomic.Bool // the server has refused one for lack of room, and no probe has found room since
+	full    atomic.Bool // the server has refused a write because it is full, and no probe has succeeded since
 }
 
-// Answers returns the number of operations that the server has answered, refusals included. A health probe uses it to
-// tell a server that is silent from one that is slow to answer the probe.
+// Answers returns the number of operations that the server has answered, refusals included. A health probe whose own
+// request is slow reads from it whether the server still answers others.
 func (c *answerCounter) Answers() uint64 { return c.answers.Load() }
 
 // CountAnswer counts an operation that ended with err, unless err says that the server did not answer.
@@ -45,9 +45,9 @@ func OutcomeUnknown(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, service.ErrOutcomeUnknown, err)
 }
 
-// CtxEnded reports that ctx ended before anything was done. A deadline that passed while only the server kept the
-// caller waiting is the server's fault, and matches lock.ErrDown. Any other end is the caller's, and matches the cause
-// that the caller gave.
+// CtxEnded returns the error for a ctx that ended before anything was done, while only the server kept the caller
+// waiting. If the deadline has passed, the error blames the server: it matches lock.ErrDown. Otherwise the caller has
+// ended ctx, and the error matches the cause that the caller gave.
 func CtxEnded(ctx context.Context, doing string) error {
 	if cause := context.Cause(ctx); errors.Is(cause, context.DeadlineExceeded) {
 		return lock.Down(doing, cause)
@@ -55,7 +55,7 @@ func CtxEnded(ctx context.Context, doing string) error {
 	return WaitEnded(ctx, doing)
 }
 
-// WaitEnded is CtxEnded for a wait that another client, and not the server, may have made long: it blames nobody.
+// WaitEnded is CtxEnded for a wait that another client may have prolonged. Its error never blames the server.
 func WaitEnded(ctx context.Context, doing string) error {
 	if cause := context.Cause(ctx); cause != ctx.Err() {
 		return fmt.Errorf("%s: %w: %w", doing, ctx.Err(), cause)
@@ -66,8 +66,8 @@ func WaitEnded(ctx context.Context, doing string) error {
 // UnknownSKU returns the error for a SKU that does not exist.
 func UnknownSKU(sku service.SKU) error { return fmt.Errorf("%w %q", service.ErrUnknownSKU, sku) }
 
-// EnterGate waits until g admits the operation, for half of the time that is left at most: the other half is for the
-// server.
+// EnterGate waits until g admits the operation, for at most half of the time that ctx has left. The other half is for
+// the server.
 func EnterGate(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {
 	request := gate.Request{Key: key, Begun: service.Begun(ctx), Wait: service.WaitOf(ctx)}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -80,13 +80,13 @@ func EnterGate(ctx context.Context, g *gate.Gate, doing, key string) (leave func
 	return leave, nil
 }
 
-// Encode cannot fail: all values of the types have a JSON form, except times after the year 9999.
+// Encode returns v as JSON. It cannot fail for the types of this project, except for times after the year 9999.
 func Encode(v any) string {
 	text, _ := json.Marshal(v)
 	return string(text)
 }
 
-// CheckQuantity refuses a quantity that stock cannot have. SQL has its CHECK; Redis would accept any number.
+// CheckQuantity refuses a quantity that stock cannot have. In SQL the table has a CHECK, but Redis accepts any number.
 func CheckQuantity(field string, quantity int64) error {
 	if quantity < 0 || quantity > service.MaxStock {
 		return service.Invalid(field, "from-to", "least", 0, "most", service.MaxStock)
@@ -94,7 +94,7 @@ func CheckQuantity(field string, quantity int64) error {
 	return nil
 }
 
-// CheckLimit refuses a page of less than one.
+// CheckLimit refuses a page of less than one entry.
 func CheckLimit(limit int) error {
 	if limit < 1 {
 		return service.Invalid("limit", "least", "least", 1)
@@ -102,5 +102,5 @@ func CheckLimit(limit int) error {
 	return nil
 }
 
-// Attempts bounds how often a transaction is run that InnoDB ends to resolve a deadlock.
+// Attempts is how often a transaction is run, at most, if InnoDB rolls it back to resolve a deadlock.
 const Attempts = 5

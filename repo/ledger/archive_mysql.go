@@ -17,8 +17,8 @@ import (
 
 var _ order.Archivable = (*MySQL)(nil)
 
-// lateID is how much later than a row an id can have been made, by a clock that is ahead of the server's. Rows with
-// later ids are not looked at.
+// lateID bounds how far the clock of the instance that made an id may be ahead of the server's clock, which stamps the
+// row. Old does not read rows whose ids are later than that.
 const lateID = 24 * time.Hour
 
 const selectPart = "SELECT part, digest, previous, before_at, movements, orders, reservations, UTC_TIMESTAMP(6)" +
@@ -65,8 +65,8 @@ func (l *MySQL) Positions(
 	return page, next, err
 }
 
-// Old is one round trip. It reads rows in the order of their ids, which is that of their age, up to those that were
-// made a day after before. The cursor is the last id, of both tables.
+// Old is one round trip. It reads orders and reservations by id, which is by age, up to the ids of a day (lateID) after
+// before. The cursor is the last id of the page, for both tables.
 func (l *MySQL) Old(
 	ctx context.Context, before time.Time, cursor string, limit int,
 ) (page order.Old, next string, err error) {
@@ -93,7 +93,7 @@ func (l *MySQL) Old(
 		}
 		return err
 	})
-	// A table that has filled its half of the page has more behind it: the page ends there, in both.
+	// A table that has returned limit rows may have more. Then the page ends with its last row, for both tables.
 	if n := len(page.Orders); n == limit {
 		next = page.Orders[n-1].ID
 	}
@@ -107,7 +107,7 @@ func (l *MySQL) Old(
 	return page, next, err
 }
 
-// upTo returns the first items for which in is true.
+// upTo returns the items before the first one for which in is false.
 func upTo[T any](items []T, in func(T) bool) []T {
 	for i, item := range items {
 		if !in(item) {
@@ -133,9 +133,9 @@ func (l *MySQL) Present(ctx context.Context, ids []string) (there []string, err 
 	return there, err
 }
 
-// TakeAway is one transaction of two round trips, as a step. It locks the rows of the stock of all SKUs that it is
-// about, in the order of a step: nobody changes an order or a reservation of theirs meanwhile, and nobody who waits for
-// one of these rows has read what is removed. So they are locked for as long as it takes the server to remove a part.
+// TakeAway is one transaction of two round trips. Like a step it locks the stock rows of all its SKUs, sorted, so that
+// no step changes their orders or reservations meanwhile, and a step that waits for these rows reads nothing that is
+// about to be removed. The rows stay locked while the server removes the part.
 func (l *MySQL) TakeAway(ctx context.Context, t order.Taking) error {
 	const doing = "take away what was archived"
 	leave, err := l.mysql.Enter(ctx, doing, "archive")
@@ -156,23 +156,23 @@ func (l *MySQL) TakeAway(ctx context.Context, t order.Taking) error {
 	})
 	switch {
 	case errors.Is(err, repo.ErrNothing):
-		return refused // nil: it was taken away before
+		return refused // nil: the part was removed before
 	case mysqlerr.Number(err) == mysqlerr.DupEntry:
-		return fmt.Errorf("%s: %w: %w", doing, order.ErrTaken, err) // by one that is about other SKUs
+		return fmt.Errorf("%s: %w: %w", doing, order.ErrTaken, err) // by an archiver with other SKUs, so without a wait
 	}
 	return err
 }
 
-// A takingSight is what a ledger has of what is to be taken away.
+// A takingSight is what a ledger has of what an order.Taking is to remove.
 type takingSight struct {
 	last   order.Part
-	rows   map[service.SKU]uint64 // movements up to that of the Carry
-	sums   map[service.SKU]bool   // whether one of them stands for some that were archived before
-	orders map[string]string      // as they are archived, by id
-	held   map[string]string      // reservations
+	rows   map[service.SKU]uint64 // number of movements up to the Carry's
+	sums   map[service.SKU]bool   // whether one of them is of kind order.Carried
+	orders map[string]string      // as JSON, by id
+	held   map[string]string      // reservations, likewise
 }
 
-// lockTaking locks the stock, and reads what is to be removed, without locks.
+// lockTaking locks the rows of the stock, and then reads, without locks, what is to be removed.
 func lockTaking(tx *gorm.DB, t order.Taking) (takingSight, error) {
 	var q statement
 	was := takingSight{
@@ -180,7 +180,7 @@ func lockTaking(tx *gorm.DB, t order.Taking) (takingSight, error) {
 		held: map[string]string{},
 	}
 	q.Add(repo.Begin)
-	q.shelves(t.SKUs())
+	q.selectLevels(t.SKUs())
 	q.Add(" FOR UPDATE")
 	q.next(selectPart)
 	q.next(selectOrders + "id IN ")
@@ -222,8 +222,8 @@ func lockTaking(tx *gorm.DB, t order.Taking) (takingSight, error) {
 	return was, q.each(tx, results...)
 }
 
-// refuse returns why t may not be taken away. Movements are never changed, and their numbers have no gap: so many rows
-// up to that number are those which were read.
+// refuse returns the reason why t may not be taken away, or nil. Movements never change and their numbers have no gap,
+// so the right number of rows proves that they are the ones in the archive.
 func (was takingSight) refuse(t order.Taking) error {
 	if is, err := t.Part.Follows(was.last); is || err != nil {
 		return err
@@ -231,7 +231,7 @@ func (was takingSight) refuse(t order.Taking) error {
 	for _, c := range t.Carries {
 		want := c.Number - c.First + 1
 		if c.First > 1 {
-			want++ // the one that carries what was archived before
+			want++ // the movement of kind order.Carried
 		}
 		if was.rows[c.SKU] != want || was.sums[c.SKU] != (c.First > 1) {
 			return fmt.Errorf("movements of %s: %w", c.SKU, order.ErrMoved)
@@ -250,7 +250,8 @@ func (was takingSight) refuse(t order.Taking) error {
 	return nil
 }
 
-// takeAwayMySQL removes everything by primary keys. The part is recorded first: where it is taken, nothing follows.
+// takeAwayMySQL returns the statements that remove t, by primary keys. The first one inserts the part, so if its number
+// is taken nothing is removed.
 func takeAwayMySQL(t order.Taking) *statement {
 	s, p := &statement{}, t.Part
 	s.Add("INSERT INTO archives (part, digest, previous, before_at, movements, orders, reservations, archived_at)"+

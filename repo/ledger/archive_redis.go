@@ -34,8 +34,8 @@ func (l *Redis) Archived(ctx context.Context) (last order.Part, now time.Time, e
 	return last, seen.now, nil
 }
 
-// scan returns the keys of one step through all keys, those that begin and end so, without what they begin and end
-// with. A page of it can have more keys than limit, or none.
+// scan makes one step of SCAN through all keys. It returns the keys that begin with begin and end with end, without
+// these two parts. A page can have more keys than limit, or none.
 func (l *Redis) scan(
 	ctx context.Context, doing, begin, end, cursor string, limit int,
 ) (names []string, next string, err error) {
@@ -60,8 +60,7 @@ func (l *Redis) scan(
 	return names, next, err
 }
 
-// Positions is one round trip for about limit keys of the server, of any kind, and one more if there are SKUs among
-// them.
+// Positions scans about limit keys of any kind in one round trip. It takes one more if SKUs are among them.
 func (l *Redis) Positions(
 	ctx context.Context, cursor string, limit int,
 ) (page []order.Position, next string, err error) {
@@ -101,8 +100,9 @@ func (l *Redis) Positions(
 	return page, next, nil
 }
 
-// Old is two round trips for about limit keys of the server, of whatever kind. There is no index of all orders: it goes
-// through all keys twice, which blocks the server for some 0.1 ms at a time. The cursor is "o" or "r" and that of SCAN.
+// Old scans about limit keys of any kind in two round trips. There is no index of all orders, so the pages go through
+// all keys twice, for orders and for reservations. Each blocks the server for some 0.1 ms. The cursor is "o" or "r",
+// followed by the cursor of SCAN.
 func (l *Redis) Old(
 	ctx context.Context, before time.Time, cursor string, limit int,
 ) (page order.Old, next string, err error) {
@@ -188,7 +188,7 @@ func (l *Redis) Present(ctx context.Context, ids []string) (there []string, err 
 	return there, nil
 }
 
-// TakeAway is three round trips, the last of which is the script that writes a step: if all is as it was.
+// TakeAway is three round trips. The last one runs write.lua, which removes t only if nothing of it has changed.
 func (l *Redis) TakeAway(ctx context.Context, t order.Taking) error {
 	const doing = "take away what was archived"
 	last, now, err := l.Archived(ctx)
@@ -219,7 +219,7 @@ func (l *Redis) TakeAway(ctx context.Context, t order.Taking) error {
 		if c.First > 1 {
 			carried = repo.Decimal(c.First - 1)
 		}
-		// The stream begins with the first movement that is archived, behind those that were archived before.
+		// The stream must begin with the first movement of t: the earlier ones are archived.
 		w.check("first", movementsKey(c.SKU), movementID(c.First), w.key(carriedKey(c.SKU)), carried)
 		w.do("XTRIM", movementsKey(c.SKU), "MINID", movementID(c.Number+1))
 		w.do("HSET", carriedKey(c.SKU), "number", repo.Decimal(c.Number), "m", repo.Encode(c.Movement))

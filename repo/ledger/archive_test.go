@@ -85,10 +85,10 @@ func TestTakeAway(t *testing.T) {
 			time.Since(now).Abs() > time.Minute {
 			t.Errorf("%+v, %v, %v", last, now, err)
 		}
-		shelves, next, err := d.Positions(short(t), "", 100)
-		slices.SortFunc(shelves, func(x, y orders.Position) int { return int(x.SKU[0]) - int(y.SKU[0]) })
-		if err != nil || next != "" || len(shelves) != 2 || shelves[0].SKU != a || shelves[1].SKU != b {
-			t.Errorf("%v, %q, %+v", err, next, shelves)
+		positions, next, err := d.Positions(short(t), "", 100)
+		slices.SortFunc(positions, func(x, y orders.Position) int { return int(x.SKU[0]) - int(y.SKU[0]) })
+		if err != nil || next != "" || len(positions) != 2 || positions[0].SKU != a || positions[1].SKU != b {
+			t.Errorf("%v, %q, %+v", err, next, positions)
 		}
 		old := func(before time.Time) (all orders.Old) {
 			t.Helper()

@@ -1,5 +1,5 @@
--- Puts ARGV[3] in place of the dead letter in field ARGV[1] of the hash KEYS[1], or removes it if ARGV[3] is empty. It
--- must still be ARGV[2].
+-- Replace the dead letter in field ARGV[1] of the hash KEYS[1] with ARGV[3], or remove it if ARGV[3] is empty, if the
+-- letter is still ARGV[2].
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then
   return {'changed'}
 end

@@ -27,7 +27,7 @@ func (deadRow) TableName() string { return "dead_letters" }
 
 var _ order.DeadLetters = (*MySQL)(nil)
 
-// deadGate is the gate's key for the dead letters. No SKU has a blank in it.
+// deadGate is the gate's key for the dead letters. It has a blank, so it is not the key of a SKU.
 const deadGate = "dead letters"
 
 // Park is one round trip.
@@ -88,7 +88,8 @@ func (l *MySQL) Decide(ctx context.Context, sku service.SKU, number uint64, v or
 	return err
 }
 
-// deadLetter runs one statement, which commits by itself. Its outcome is unknown if the server did not answer.
+// deadLetter runs one statement, which is a transaction of its own. If the server does not answer, the error matches
+// service.ErrOutcomeUnknown.
 func (l *MySQL) deadLetter(ctx context.Context, doing string, do func(*gorm.DB) *gorm.DB) error {
 	leave, err := l.mysql.Enter(ctx, doing, deadGate)
 	if err != nil {
@@ -97,7 +98,7 @@ func (l *MySQL) deadLetter(ctx context.Context, doing string, do func(*gorm.DB) 
 	defer leave()
 	err = do(l.mysql.On(ctx)).Error
 	if err != nil && mysqlerr.Number(err) == 0 {
-		// Or it was not sent: that cannot be told here, and a repeat does no harm.
+		// The statement may not even have been sent. Callers may repeat it in either case.
 		return repo.OutcomeUnknown(doing, err)
 	}
 	err = repo.MySQLFault(ctx, doing, err)

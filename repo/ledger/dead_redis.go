@@ -21,8 +21,7 @@ import (
 
 var _ order.DeadLetters = (*Redis)(nil)
 
-// deadKey is the key of the hash of all dead letters, with a field for each SKU. No SKU has that key: theirs have
-// braces.
+// deadKey is a hash of all dead letters, with a field for each SKU. It has no braces, so it is not the key of a SKU.
 const deadKey = "stock:dead"
 
 //go:embed dead_park.lua
@@ -47,7 +46,7 @@ func (l *Redis) Park(ctx context.Context, d order.DeadLetter) error {
 	return err
 }
 
-// Parked is one round trip, which reads all letters: a person is to see to it that there are few.
+// Parked is one round trip. It reads all dead letters whatever the limit is; operators are expected to keep them few.
 func (l *Redis) Parked(ctx context.Context, after service.SKU, limit int) ([]order.DeadLetter, error) {
 	const doing = "read the dead letters"
 	if err := repo.CheckLimit(limit); err != nil {
@@ -78,7 +77,8 @@ func (l *Redis) Parked(ctx context.Context, after service.SKU, limit int) ([]ord
 	return letters[:min(limit, len(letters))], nil
 }
 
-// Decide is two round trips, and two more for each change that comes between them.
+// Decide is two round trips, and two more for each concurrent change of the letter. It fails with service.ErrConflict
+// after repo.Attempts of them.
 func (l *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Decision) error {
 	const doing = "decide on a dead letter"
 	for range repo.Attempts {
@@ -111,7 +111,7 @@ func (l *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v or
 	return fmt.Errorf("%s: %w", doing, service.ErrConflict)
 }
 
-// deadLetter returns the letter of a SKU as it is kept, "" if there is none.
+// deadLetter returns the text of the letter of a SKU, or "" if there is none.
 func (l *Redis) deadLetter(ctx context.Context, doing string, sku service.SKU) (string, error) {
 	leave, err := l.redis.Enter(ctx, doing, deadKey)
 	if err != nil {
@@ -126,7 +126,7 @@ func (l *Redis) deadLetter(ctx context.Context, doing string, sku service.SKU) (
 	return text, nil
 }
 
-// parseDead reads what dead_park.lua has written: microseconds, a blank, and the letter.
+// parseDead parses the text that dead_park.lua writes: the time in microseconds, a blank, and the letter.
 func parseDead(text string) (letter order.DeadLetter, err error) {
 	stamp, encoded, _ := strings.Cut(text, " ")
 	micros, err := strconv.ParseInt(stamp, 10, 64)
@@ -134,7 +134,7 @@ func parseDead(text string) (letter order.DeadLetter, err error) {
 		err = json.Unmarshal([]byte(encoded), &letter)
 	}
 	if err != nil {
-		return letter, fmt.Errorf("key %s has what is no dead letter: %w", deadKey, err)
+		return letter, fmt.Errorf("key %s has a field that is not a dead letter: %w", deadKey, err)
 	}
 	letter.ParkedAt = time.UnixMicro(micros).UTC()
 	return letter, nil

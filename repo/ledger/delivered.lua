@@ -1,8 +1,8 @@
 -- Record how far the movements of a SKU were delivered.
--- KEYS[1] stock:{sku}   [2] what was recorded   [3] SKUs with movements to be delivered
+-- KEYS[1] stock:{sku}   [2] the record   [3] SKUs with movements to be delivered
 -- ARGV[1] SKU   [2] number   [3] fence
 --
--- Digits are compared as digits: see refuse.lua.
+-- Numbers are compared as strings of digits: see repo/stock/fence.lua.
 local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end
@@ -16,7 +16,7 @@ if less(number, ARGV[2]) then
   number = ARGV[2]
 end
 if not less(number, redis.call('HGET', KEYS[1], 'number') or '0') then
-  redis.call('ZREM', KEYS[3], ARGV[1]) -- first: it fails before anything is written if the key is no set
+  redis.call('ZREM', KEYS[3], ARGV[1]) -- first, because it fails if the key is of another type
 end
 redis.call('HSET', KEYS[2], 'number', number, 'fence', ARGV[3])
 return {'ok'}

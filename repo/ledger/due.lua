@@ -1,5 +1,5 @@
--- The reservations that are held although their time is over, the longest over first. It writes nothing.
--- KEYS[1] ids by when they expire, in microseconds   ARGV[1] how many
+-- Return the ids of held reservations that have expired, the earliest first. Nothing is written.
+-- KEYS[1] ids by when they expire, in microseconds   ARGV[1] how many at most
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1e6 + time[2])
 return {'ok', redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])}

@@ -7,5 +7,5 @@ import (
 
 func idempotencyKey(id string) string { return "ledger:key:" + id }
 
-// Forget does nothing: Redis itself removes a key when it is old. See [repo.Redis.KeepKeysFor].
+// Forget does nothing, because Redis expires the keys: see [repo.Redis.KeepKeysFor].
 func (l *Redis) Forget(context.Context, time.Duration, int) (int, error) { return 0, nil }

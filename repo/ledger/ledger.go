@@ -1,8 +1,8 @@
-// Package ledger keeps the books of the shop in Redis and in MySQL: the stock, and with it the orders, reservations,
-// movements, limits and idempotency keys, written by whole steps.
+// Package ledger keeps the ledger of the shop in Redis and in MySQL: the stock, orders, reservations, movements,
+// limits and idempotency keys. A step writes all that it changes, or nothing.
 //
-// There is one file for each subject and store: a step is read from top to bottom in step_redis.go and in
-// step_mysql.go. What a step decides on, and what it leaves, is in draft.go.
+// There is one file for each subject and store: to follow a step, read step_redis.go or step_mysql.go from top to
+// bottom. pending.go has what a step decides on, and what it changes.
 package ledger
 
 import (
@@ -17,15 +17,13 @@ import (
 	"example.com/stock/service/order"
 )
 
-// What both ledgers share: what a step may touch, and what it writes.
-
-// outcomeOf puts the results of a Step into an Outcome.
+// outcomeOf returns the results of Step as a StepResult.
 func outcomeOf(reply []byte, replayed bool, err error) order.StepResult {
 	return order.StepResult{Reply: reply, Replayed: replayed, Err: err}
 }
 
-// reach returns the SKUs that a step may change: those it is about, and those of the order and of the reservation that
-// it is about. They are sorted, each once: in this order their rows are locked.
+// reach returns the SKUs that a step may change: those that about names, and those of its order and its reservation.
+// They are sorted and without duplicates, because their rows are locked in this order.
 func reach(about order.About, o *order.Order, r *order.Reservation) []service.SKU {
 	skus := slices.Clone(about.SKUs)
 	for _, lines := range [][]order.Line{linesOf(o), reservedLines(r)} {
@@ -51,26 +49,26 @@ func reservedLines(r *order.Reservation) []order.Line {
 	return r.Lines
 }
 
-// A shelf is the stock of one SKU as a step has read it, or as the steps before it leave it.
-type shelf struct {
-	order.Level // Taken is 0: a customer's is in the draft
+// A stockLevel is the stock of one SKU, as it was read and changed by the earlier steps of the batch.
+type stockLevel struct {
+	order.Level // without Taken: what a customer has is in pendingWrite.taken
 	stock       service.Stock
 	there       bool // false: the SKU does not exist
-	// adopt says that nobody guards the SKU, and something is there: the first step that moves it records what was
-	// there as movement 1. The Level is that after this movement.
+	// adopt is true for a SKU that has no guard but some stock. The first step that moves the SKU records this stock as
+	// movement 1, and Level is the level after that movement.
 	adopt bool
 }
 
-func newShelf(stock service.Stock, level order.Level) *shelf {
-	s := &shelf{Level: level, stock: stock, there: true}
+func newStockLevel(stock service.Stock, level order.Level) *stockLevel {
+	s := &stockLevel{Level: level, stock: stock, there: true}
 	if stock.Guard == "" && level.Number == 0 && level.Available > 0 {
 		s.adopt, s.Number = true, 1
 	}
 	return s
 }
 
-// refuse returns the reason why a step with that fence may not touch the SKU.
-func (s *shelf) refuse(fence uint64) error {
+// refuse returns the reason why a step with this fence may not touch the SKU, or nil.
+func (s *stockLevel) refuse(fence uint64) error {
 	if s.stock.Guard != "" && s.stock.Guard != order.Guard {
 		return &service.GuardError{Guard: s.stock.Guard}
 	}
@@ -78,7 +76,7 @@ func (s *shelf) refuse(fence uint64) error {
 }
 
 // move adds m to the level.
-func (s *shelf) move(m order.Movement) error {
+func (s *stockLevel) move(m order.Movement) error {
 	if m.Number != s.Number+1 {
 		return fmt.Errorf("movement %d of %s follows movement %d", m.Number, m.SKU, s.Number)
 	}
@@ -88,13 +86,13 @@ func (s *shelf) move(m order.Movement) error {
 	return nil
 }
 
-// empty reports whether a step changes nothing, so that not even its reply is kept.
+// empty reports whether c has nothing to write.
 func empty(c order.Changes) bool {
 	return len(c.Movements) == 0 && c.Order == nil && c.Reservation == nil && c.Reply == nil
 }
 
-// A placeInOrders is where a page of a customer's orders begins: behind the order with that time and id, of which all
-// later ones were on the pages before.
+// A placeInOrders is where a page of a customer's orders begins: after the order with this time and id, which is the
+// last of the page before. Pages list the newest order first.
 type placeInOrders struct {
 	at int64 // in microseconds
 	id string

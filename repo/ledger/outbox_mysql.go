@@ -12,7 +12,8 @@ import (
 
 var _ order.Outbox = (*MySQL)(nil)
 
-// Behind is one round trip. It looks at every SKU from after on until it has found enough: some 1 µs for each.
+// Behind is one round trip. The server checks every SKU after after until it has found limit of them, which takes some
+// 1 µs for each.
 func (l *MySQL) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
 	if err := repo.CheckLimit(limit); err != nil {
 		return nil, err
@@ -32,9 +33,9 @@ func (l *MySQL) Behind(ctx context.Context, after service.SKU, limit int) (all [
 // Now is one round trip.
 func (l *MySQL) Now(ctx context.Context) (time.Time, error) { return l.mysql.Now(ctx) }
 
-// Delivered is one round trip, two if it changes nothing. It may be repeated, so a lost reply is lock.ErrDown.
+// Delivered is one round trip, or two if it changes nothing. It may be repeated, so a lost reply is lock.ErrDown.
 //
-// The fence is assigned last: in an expression MySQL uses the values that were assigned to the left of it.
+// The fence is assigned last, because MySQL evaluates an assignment with the new values of the columns to its left.
 func (l *MySQL) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {
 	const doing = "record what was delivered"
 	n, err := l.change(ctx, doing, "outbox", "INSERT INTO deliveries (sku, number, fence) VALUES (?, ?, ?)"+

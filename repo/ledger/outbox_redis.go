@@ -22,7 +22,7 @@ var ledgerDeliveredScript = redisscript.New(ledgerDeliveredLua)
 
 var _ order.Outbox = (*Redis)(nil)
 
-// Behind is two round trips, one if all was delivered. It costs nothing for SKUs of which all was delivered.
+// Behind is two round trips, or one if everything was delivered. It reads only the SKUs with undelivered movements.
 func (l *Redis) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
 	const doing = "look for what is to be delivered"
 	if err := repo.CheckLimit(limit); err != nil {

@@ -1,9 +1,9 @@
--- What a batch of steps reads, all as it was at one moment. It writes nothing.
--- KEYS stock:{sku} of each SKU; what the customers of a SKU have, once for each customer that is asked for; texts:
--- idempotency keys, orders and reservations
+-- Read everything that a batch of steps needs, at one moment. Nothing is written.
+-- KEYS stock:{sku} of each SKU; for each customer the hash of the SKU's customers; then the keys of texts: idempotency
+-- keys, orders and reservations
 -- ARGV[1] number of SKUs   [2] number of customers   then the customers
--- Returns the time of this server in seconds and microseconds; for each SKU its fields, "" for those that are not
--- there; what each customer has; the texts, "" for none.
+-- Returns the time of this server in seconds and microseconds; the fields of each SKU; the units of each customer; the
+-- texts. "" stands for what does not exist.
 local time = redis.call('TIME')
 local reply = {'ok', time[1], time[2]}
 local skus, customers = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -24,8 +24,8 @@ func (l *MySQL) Order(ctx context.Context, id string) (order.Order, error) {
 	return found[0], nil
 }
 
-// Orders is one round trip. Orders of one customer that are made at the same moment may appear in another order than
-// that of their times: one whose transaction lasts longer can be missing on a page that was read before its end.
+// Orders is one round trip. A page misses an order whose transaction has not committed yet, even if it lists orders of
+// the same customer that were made later.
 func (l *MySQL) Orders(
 	ctx context.Context, customer, cursor string, limit int,
 ) (page []order.Order, next string, err error) {
@@ -65,7 +65,7 @@ func (l *MySQL) orders(ctx context.Context, doing string, q *statement) (all []o
 	return all, err
 }
 
-// read sends a packet of SELECTs, by itself.
+// read sends a packet of SELECTs outside of a transaction.
 func (l *MySQL) read(
 	ctx context.Context, doing, key string, q *statement, results ...func(*sql.Rows) error,
 ) error {
@@ -98,13 +98,13 @@ func (l *MySQL) Reservation(ctx context.Context, id string) (found order.Reserva
 	return found, err
 }
 
-// Level is one round trip. For a SKU that a strategy guards it fails with a GuardError: it has no ledger.
+// Level is one round trip. It fails with a GuardError for a SKU that a strategy guards, because it has no ledger.
 func (l *MySQL) Level(ctx context.Context, sku service.SKU) (order.Level, error) {
 	var q statement
-	q.shelves([]service.SKU{sku})
-	rows := map[service.SKU]shelfRow{}
+	q.selectLevels([]service.SKU{sku})
+	rows := map[service.SKU]levelRow{}
 	var now time.Time
-	if err := l.read(ctx, "read level", repo.Reading(sku), &q, scanShelves(rows, &now)); err != nil {
+	if err := l.read(ctx, "read level", repo.Reading(sku), &q, scanLevels(rows, &now)); err != nil {
 		return order.Level{}, err
 	}
 	row, there := rows[sku]
@@ -117,7 +117,7 @@ func (l *MySQL) Level(ctx context.Context, sku service.SKU) (order.Level, error)
 	return row.level(), nil
 }
 
-// Movements is one round trip, two if there are none.
+// Movements is one round trip, or two if there are none.
 func (l *MySQL) Movements(
 	ctx context.Context, sku service.SKU, after uint64, limit int,
 ) (all []order.Movement, err error) {
@@ -135,12 +135,12 @@ func (l *MySQL) Movements(
 		return err
 	})
 	if err == nil && len(all) == 0 {
-		_, err = l.Level(ctx, sku) // is there such a SKU?
+		_, err = l.Level(ctx, sku) // fails if there is no such SKU
 	}
 	return all, err
 }
 
-// SetPolicy is one round trip, two where it is refused. It may be repeated, so a lost reply is lock.ErrDown.
+// SetPolicy is one round trip, or two if it is refused. It may be repeated, so a lost reply is lock.ErrDown.
 func (l *MySQL) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int64) error {
 	if err := repo.CheckQuantity("per_customer", perCustomer); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (l *MySQL) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int6
 	return err
 }
 
-// change executes a statement that is a transaction of its own, and may be repeated.
+// change executes a statement that is a transaction of its own and may be repeated.
 func (l *MySQL) change(ctx context.Context, doing, key, text string, args ...any) (int64, error) {
 	leave, err := l.mysql.Enter(ctx, doing, key)
 	if err != nil {

@@ -43,7 +43,7 @@ func (l *Redis) record(ctx context.Context, doing, key string, into any) error {
 	return nil
 }
 
-// ask runs commands that only read. An error that is redis.Nil is returned as it is.
+// ask runs commands that only read. It returns redis.Nil as it is.
 func (l *Redis) ask(ctx context.Context, doing, key string, do func() error) error {
 	leave, err := l.redis.Enter(ctx, doing, key)
 	if err != nil {
@@ -57,7 +57,7 @@ func (l *Redis) ask(ctx context.Context, doing, key string, do func() error) err
 	return err
 }
 
-// Orders is two round trips, one if there are none.
+// Orders is two round trips, or one if there are none.
 func (l *Redis) Orders(
 	ctx context.Context, customer, cursor string, limit int,
 ) (page []order.Order, next string, err error) {
@@ -100,13 +100,13 @@ func (l *Redis) Orders(
 	return page, next, nil
 }
 
-// Level is one round trip. For a SKU that a strategy guards it fails with a GuardError: it has no ledger.
+// Level is one round trip. It fails with a GuardError for a SKU that a strategy guards, because it has no ledger.
 func (l *Redis) Level(ctx context.Context, sku service.SKU) (order.Level, error) {
 	seen, err := l.see(ctx, scope{skus: []service.SKU{sku}})
 	if err != nil {
 		return order.Level{}, err
 	}
-	at := seen.shelves[sku]
+	at := seen.levels[sku]
 	switch {
 	case !at.there():
 		return order.Level{}, repo.UnknownSKU(sku)
@@ -116,8 +116,8 @@ func (l *Redis) Level(ctx context.Context, sku service.SKU) (order.Level, error)
 	return at.level, nil
 }
 
-// Movements is one round trip, two if there are none. The hash stock:{<sku>}:carried has the movement in place of those
-// that were archived: the stream cannot have it, because Redis appends no number that it has seen.
+// Movements is one round trip, or two if there are none. The movement that stands for the archived ones is in the hash
+// stock:{<sku>}:carried. It cannot be in the stream, because Redis appends no id that is not larger than the last.
 func (l *Redis) Movements(
 	ctx context.Context, sku service.SKU, after uint64, limit int,
 ) (all []order.Movement, err error) {
@@ -165,7 +165,7 @@ func (l *Redis) Movements(
 		}
 	}
 	if len(all) == 0 {
-		_, err = l.Level(ctx, sku) // is there such a SKU?
+		_, err = l.Level(ctx, sku) // fails if there is no such SKU
 		return nil, err
 	}
 	return all, nil
@@ -180,7 +180,7 @@ func (l *Redis) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int6
 	return err
 }
 
-// Due is two round trips, one if there are none.
+// Due is two round trips, or one if there are none.
 func (l *Redis) Due(ctx context.Context, limit int) (due []order.Reservation, err error) {
 	const doing = "look for what is due"
 	if err := repo.CheckLimit(limit); err != nil {
@@ -210,7 +210,7 @@ func (l *Redis) Due(ctx context.Context, limit int) (due []order.Reservation, er
 	return due, nil
 }
 
-// texts reads what is at the keys of those ids.
+// texts reads the values at of(id) for each of ids.
 func (l *Redis) texts(
 	ctx context.Context, doing string, ids []any, of func(id string) string,
 ) (keys []string, texts []any, err error) {

@@ -21,44 +21,45 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A MySQL is the order.Ledger of a MySQL, and what belongs to it. Its stock is that of the MySQL. A step is one
-// transaction.
+// A MySQL is the order.Ledger in MySQL or MariaDB. It shares the table stock with the demonstration's store. A step is
+// one transaction.
 //
-// What a step locks first are the rows of its SKUs in stock, sorted, in one statement. Everything else that it writes
-// belongs to one of these SKUs, and every writer of it has locked that row: the order, the reservation, what the
-// customer has, the numbers of the movements. So these are read without locks, after the rows of the stock were locked,
-// and steps with the same SKUs queue for one row instead of deadlocking over several. The idempotency key alone may be
-// written by a step about other SKUs: it is inserted last, and its primary key decides.
+// A step first locks the rows of its SKUs in stock, sorted, in one statement. The order, the reservation, the
+// customer's units and the movements that it writes belong to these SKUs, and their writers all lock these rows first.
+// So they are read without locks, after the rows are locked, and steps with the same SKUs queue for one row instead of
+// deadlocking over several. Only the idempotency key may be written by a step about other SKUs. It is inserted last,
+// and its primary key admits one of them.
 //
-// Batch does the same for many steps: one statement locks the rows of all, in the same order, and one statement for
-// each table writes what all of them have changed. Each step is decided on what those before it leave (see draft).
+// Batch does the same for many steps: one statement locks the rows of all steps, and one statement for each table
+// writes the changes of all steps. Each step sees the changes of the steps before it: see pendingWrite.
 //
-// Round trips of Step and Batch, for any number of lines and steps: 2, as those of a sale (see repo.MySQL.InTwo). The
-// first locks the rows and reads, the second writes and commits, or is a ROLLBACK. The rows are locked for the second
-// alone. A Step about an order or a reservation takes one more, before the transaction and without locks, for the SKUs
-// of the order. The first step of a SKU that it creates takes two more.
+// Step and Batch take two round trips for any number of lines and steps: see repo.MySQL.InTwo. The first locks the rows
+// and reads, the second writes and commits, or is a ROLLBACK. So the rows are locked for one round trip. These cases
+// take more:
 //
-// A SELECT takes some 6 % of a sale's time, under the lock. So keys are not asked for first: one that is there is found
-// when it is inserted, and all is made once more, with the keys (5 round trips). What is refused may be a repeat of
-// what was not: its key is looked for without locks, which is one more. So is, under the lock, what customers have of a
-// SKU with a limit, the first time.
+//   - a Step about an order or a reservation: one, before the transaction and without locks, for the SKUs of the order
+//   - the first step of a SKU that it creates: two
+//   - a step whose idempotency key exists: five in all. Keys are not read first, because a SELECT under the lock costs
+//     some 6 % of a sale's time. The INSERT finds the key, and the transaction is run again and reads it.
+//   - a refused step with a key: one, without locks, because it may be a repeat of a step that succeeded
+//   - the first step of this process about a customer of a SKU with a limit: one, under the lock
 type MySQL struct {
 	mysql   *repo.MySQL
 	seed    maphash.Seed
 	limited [1 << 14]atomic.Bool // see hasLimit
 }
 
-// NewMySQL returns the ledger in m.
+// NewMySQL returns a ledger that uses m.
 func NewMySQL(m *repo.MySQL) *MySQL { return &MySQL{mysql: m, seed: maphash.MakeSeed()} }
 
-// A statement is a packet of SQL that a ledger sends.
+// A statement is a packet of one or more SQL statements.
 type statement struct{ repo.Statement }
 
-// Step runs decide in a transaction. See MySQL for its round trips. InnoDB may end a transaction to resolve a
-// deadlock, with a transaction of another kind on the same server, say; then it is run again, five times at most.
+// Step runs decide in a transaction. See MySQL for its round trips. If InnoDB rolls the transaction back to resolve a
+// deadlock, Step runs it again, up to repo.Attempts (5) times in all, so decide may be called more than once.
 //
-// A wait for a row that reaches innodb_lock_wait_timeout, or five deadlocks, end with lock.ErrHeld: nothing was
-// written.
+// Step fails with lock.ErrHeld if it has waited for a row for innodb_lock_wait_timeout, or after the last deadlock.
+// Then nothing was written.
 func (l *MySQL) Step(
 	ctx context.Context, about order.About, decide func(order.State) (order.Changes, error),
 ) (reply []byte, replayed bool, err error) {
@@ -95,8 +96,8 @@ func (l *MySQL) Step(
 	}
 }
 
-// Batch makes the steps in one transaction. See MySQL for its round trips. If the server refuses what is written
-// for the sake of one step, it makes each in a transaction of its own.
+// Batch makes the steps in one transaction. See MySQL for its round trips. If the server refuses the write because of
+// one step, Batch makes each step in a transaction of its own.
 func (l *MySQL) Batch(ctx context.Context, steps []order.Request) []order.StepResult {
 	outcomes, err := l.batch(ctx, steps, access{})
 	if errors.Is(err, errKeyTaken) {
@@ -116,21 +117,21 @@ func (l *MySQL) Batch(ctx context.Context, steps []order.Request) []order.StepRe
 	return outcomes
 }
 
-// look reads, without locks, what a draft has besides the stock.
-func (l *MySQL) look(ctx context.Context, s scope) (*draft, error) {
+// look reads s, except the stock, without locks.
+func (l *MySQL) look(ctx context.Context, s scope) (*pendingWrite, error) {
 	var q statement
-	seen := newDraft()
+	seen := newPendingWrite()
 	results := q.see(s, seen)
 	return seen, l.read(ctx, "read for a step", "step", &q, results...)
 }
 
 // An access says what a transaction does before its steps are decided.
 type access struct {
-	keys   bool // read the idempotency keys; otherwise one that is there ends it with errKeyTaken
-	create bool // make the SKUs that are not there
+	keys   bool // read the idempotency keys; otherwise a key that exists ends the transaction with errKeyTaken
+	create bool // create the SKUs that do not exist
 }
 
-// batch is the transaction of Step and Batch. The error is of all steps.
+// batch is the transaction of Step and Batch. If it returns an error, all steps have failed with it.
 func (l *MySQL) batch(
 	ctx context.Context, steps []order.Request, how access,
 ) (outcomes []order.StepResult, err error) {
@@ -150,20 +151,20 @@ func (l *MySQL) batch(
 		}
 	}()
 	err = l.mysql.InTwo(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
-		d, err := l.lockSteps(tx, s, how)
+		p, err := l.lockSteps(tx, s, how)
 		if err != nil {
 			return nil, err
 		}
-		if outcomes = d.all(steps); d.unchanged() {
+		if outcomes = p.all(steps); p.unchanged() {
 			return nil, repo.ErrNothing
 		}
-		return &d.writeMySQL().Statement, nil
+		return &p.writeMySQL().Statement, nil
 	})
 	switch {
 	case errors.Is(err, repo.ErrNothing):
 		return outcomes, nil
 	case len(s.keys) > 0 && mysqlerr.Number(err) == mysqlerr.DupEntry:
-		// By a step that is committed: otherwise the server would have waited for it.
+		// The step that has inserted the key is committed: otherwise the server would have waited for it.
 		return nil, fmt.Errorf("%s: %w: %w", doing, errKeyTaken, err)
 	case err != nil:
 		return nil, err
@@ -171,8 +172,8 @@ func (l *MySQL) batch(
 	return outcomes, nil
 }
 
-// recall looks for the keys of the steps that were refused. Where one is there, the step is a repeat. A key with which
-// another step of the batch was made was not there.
+// recall reads the idempotency keys of the steps that were refused. If a key exists, the step is a repeat, and gets the
+// reply that was kept. A key that a step of this batch has just inserted is not read.
 func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []order.StepResult) {
 	made := map[string]bool{}
 	for i, out := range outcomes {
@@ -187,40 +188,38 @@ func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []or
 	for i := range outcomes {
 		key := steps[i].About.Key
 		if _, refused := made[key.ID]; refused && err != nil {
-			outcomes[i].Err = err // it may have been made
+			outcomes[i].Err = err // not the refusal: the step may be a repeat
 		} else if k := seen.keys[key.ID]; refused && k != nil {
 			outcomes[i] = outcomeOf(k.replay(key))
 		}
 	}
 }
 
-// lockSteps begins the transaction, locks the rows of the stock in the order of their keys, and then reads what the
-// steps depend on, in one packet. The server takes the snapshot of the transaction behind the locks: nothing that
-// belongs to the locked rows is older.
-//
-// FORCE INDEX, because a server may otherwise read a small table from end to end, and lock all of it.
-func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*draft, error) {
+// lockSteps sends one packet that begins the transaction, locks the rows of the stock in the order of their keys, and
+// reads what the steps depend on. The server takes the snapshot of the transaction after it has locked the rows, so
+// what is read of the locked SKUs is up to date.
+func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*pendingWrite, error) {
 	var q statement
 	q.Add(repo.Begin)
 	if how.create {
 		q.create(s.skus)
 	}
-	q.shelves(s.skus)
+	q.selectLevels(s.skus)
 	q.Add(" FOR UPDATE")
-	rows := make(map[service.SKU]shelfRow, len(s.skus))
-	d := newDraft()
+	rows := make(map[service.SKU]levelRow, len(s.skus))
+	p := newPendingWrite()
 	if !how.keys {
 		s.keys = nil
 	}
 	customers := slices.Clone(s.customers)
 	s.customers = slices.DeleteFunc(s.customers, func(c customerOf) bool { return !l.hasLimit(c.sku).Load() })
-	if err := q.each(tx, append([]func(*sql.Rows) error{scanShelves(rows, &d.now)}, q.see(s, d)...)...); err != nil {
+	if err := q.each(tx, append([]func(*sql.Rows) error{scanLevels(rows, &p.now)}, q.see(s, p)...)...); err != nil {
 		return nil, err
 	}
 	for _, sku := range s.skus {
-		d.stock[sku] = &shelf{}
+		p.stock[sku] = &stockLevel{}
 		if row, there := rows[sku]; there {
-			d.stock[sku] = newShelf(row.Stock, row.level())
+			p.stock[sku] = newStockLevel(row.Stock, row.level())
 			l.hasLimit(sku).Store(row.perCustomer > 0)
 		}
 	}
@@ -229,20 +228,20 @@ func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*draft, error) {
 	})
 	if len(customers) > 0 {
 		var more statement
-		return d, more.each(tx, more.see(scope{customers: customers}, d)...)
+		return p, more.each(tx, more.see(scope{customers: customers}, p)...)
 	}
-	return d, nil
+	return p, nil
 }
 
-// hasLimit guesses whether a SKU has a limit for each customer: by the last row that was read of those with the same
-// hash. It saves a round trip, and nothing depends on it.
+// hasLimit guesses whether a SKU has a limit for each customer, from the last row that was read of a SKU with the same
+// hash. A right guess saves a round trip; a wrong one costs a round trip, or a SELECT too many.
 func (l *MySQL) hasLimit(sku service.SKU) *atomic.Bool {
 	return &l.limited[maphash.String(l.seed, string(sku))%uint64(len(l.limited))]
 }
 
-// create makes rows for the SKUs that have none, and locks all of them. It is the first statement of its transaction:
-// one that has looked for a row in vain, with FOR UPDATE, keeps others from making it until it ends, and two of these
-// deadlock.
+// create inserts rows for the SKUs that have none, and locks all rows. It must be the first statement of its
+// transaction: a SELECT ... FOR UPDATE that finds no row locks the gap, and two such transactions deadlock when both
+// insert.
 func (s *statement) create(skus []service.SKU) {
 	s.Add("INSERT INTO stock (sku, quantity, initial, sold, version, epoch, fence, guard) VALUES ")
 	for i, sku := range skus {
@@ -254,33 +253,34 @@ func (s *statement) create(skus []service.SKU) {
 	s.Add(" ON DUPLICATE KEY UPDATE sku = VALUES(sku); ")
 }
 
-// A shelfRow is a row of stock with what a ledger counts.
-type shelfRow struct {
+// A levelRow is a row of stock with the columns of the ledger.
+type levelRow struct {
 	service.Stock
 	reserved, adjusted, perCustomer int64
 	number                          uint64
 }
 
-func (r shelfRow) level() order.Level {
+func (r levelRow) level() order.Level {
 	return order.Level{
 		Received: r.Initial + r.adjusted, Available: r.Quantity, Reserved: r.reserved, Sold: r.Sold,
 		Number: r.number, PerCustomer: r.perCustomer,
 	}
 }
 
-// shelves is the SELECT of the rows of those SKUs, for scanShelves. SYSDATE is the server's clock when the row is read,
-// and so behind its lock, where UTC_TIMESTAMP is that of the statement's begin. The sessions are in UTC.
-func (s *statement) shelves(skus []service.SKU) {
+// selectLevels adds the SELECT of the rows of skus, for scanLevels. SYSDATE is the time, in UTC, when the row is read,
+// which is after it was locked; UTC_TIMESTAMP would be the time when the statement began. FORCE INDEX keeps the server
+// from scanning a small table, which would lock all its rows.
+func (s *statement) selectLevels(skus []service.SKU) {
 	s.Add("SELECT sku, quantity, initial, sold, version, epoch, fence, guard," +
 		" reserved, adjusted, per_customer, number, SYSDATE(6) FROM stock FORCE INDEX (PRIMARY) WHERE sku IN ")
 	in(s, skus)
 	s.Add(" ORDER BY sku")
 }
 
-// scanShelves also sets now to the time of the last row.
-func scanShelves(into map[service.SKU]shelfRow, now *time.Time) func(*sql.Rows) error {
+// scanLevels reads the rows of selectLevels. It sets now to the time of the last row.
+func scanLevels(into map[service.SKU]levelRow, now *time.Time) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
-		var r shelfRow
+		var r levelRow
 		err := rows.Scan(&r.SKU, &r.Quantity, &r.Initial, &r.Sold, &r.Version, &r.Epoch, &r.Fence, &r.Guard,
 			&r.reserved, &r.adjusted, &r.perCustomer, &r.number, now)
 		into[r.SKU] = r
@@ -288,7 +288,7 @@ func scanShelves(into map[service.SKU]shelfRow, now *time.Time) func(*sql.Rows) 
 	}
 }
 
-// in adds texts as a list. SQL has no empty one.
+// in adds texts as the list of an IN. SQL has no empty list, so (NULL) stands for it.
 func in[T ~string](s *statement, texts []T) {
 	if len(texts) == 0 {
 		s.Add("(NULL)")
@@ -300,7 +300,7 @@ func in[T ~string](s *statement, texts []T) {
 	}
 }
 
-// each sends the packet, and calls a func for each row of each of its results, which are those of its SELECTs.
+// each sends the packet. It calls results[i] for each row of the packet's i-th SELECT.
 func (s *statement) each(db *gorm.DB, results ...func(*sql.Rows) error) error {
 	rows, err := db.Statement.ConnPool.QueryContext(db.Statement.Context, s.Text.String(), s.Args...)
 	if err != nil {
@@ -320,12 +320,12 @@ func (s *statement) each(db *gorm.DB, results ...func(*sql.Rows) error) error {
 	return cmp.Or(rows.Err(), rows.Close())
 }
 
-// errNoResult cannot be: a SELECT has a result, or an error.
+// errNoResult is never returned: a SELECT has a result or an error.
 var errNoResult = errors.New("a statement has no result")
 
-// see adds the SELECTs of what a draft has besides the stock, without locks, to a packet, and returns what reads their
-// results. They are one for each table, all by primary key: as one SELECT with joins they would take the server longer.
-func (s *statement) see(of scope, into *draft) (results []func(*sql.Rows) error) {
+// see adds SELECTs, without locks, of what is in of except the stock. It returns the funcs that read their results into
+// p, for each. There is one SELECT for each table, by primary key; one SELECT with joins would take the server longer.
+func (s *statement) see(of scope, into *pendingWrite) (results []func(*sql.Rows) error) {
 	ask := func(scan func(*sql.Rows) error, text string) {
 		s.next(text)
 		results = append(results, scan)
@@ -373,8 +373,8 @@ func (s *statement) see(of scope, into *draft) (results []func(*sql.Rows) error)
 	return results
 }
 
-// those adds a condition for the rows of customers, which are sorted: an IN for each SKU. As one IN of pairs MariaDB
-// would read the table from end to end.
+// those adds a condition for the rows of customers, which are sorted: one IN for each SKU. With a single IN of pairs
+// MariaDB would scan the whole table.
 func (s *statement) those(customers []customerOf) {
 	for i, c := range customers {
 		switch {
@@ -389,22 +389,22 @@ func (s *statement) those(customers []customerOf) {
 	s.Add(")")
 }
 
-// writeMySQL writes everything that the steps have changed, the stock first and the keys last.
-func (d *draft) writeMySQL() *statement {
+// writeMySQL returns the statements that write all changes of the steps, the stock first and the keys last.
+func (p *pendingWrite) writeMySQL() *statement {
 	s := &statement{}
-	s.writeShelves(d)
-	s.writeMovements(d.movements)
-	s.writeTaken(d.givenUnits())
-	s.writeReservations(d)
-	s.writeOrders(d)
-	for i, id := range d.keptKeys() {
+	s.writeLevels(p)
+	s.writeMovements(p.movements)
+	s.writeTaken(p.givenUnits())
+	s.writeReservations(p)
+	s.writeOrders(p)
+	for i, id := range p.keptKeys() {
 		s.row(i, "INSERT INTO idempotency_keys (id, fingerprint, reply, created_at) VALUES ")
-		s.Add("(?, ?, ?, ?)", id, d.kept[id].Fingerprint, d.keys[id].Reply, d.now)
+		s.Add("(?, ?, ?, ?)", id, p.kept[id].Fingerprint, p.keys[id].Reply, p.now)
 	}
 	return s
 }
 
-// row begins the values of row i of an INSERT.
+// row begins the values of row i of an INSERT; row 0 begins the INSERT.
 func (s *statement) row(i int, insert string) {
 	if i == 0 {
 		s.next(insert)
@@ -421,14 +421,14 @@ func (s *statement) next(text string, args ...any) {
 	s.Add(text, args...)
 }
 
-// writeShelves writes the rows of stock as the steps leave them. They are there, and locked: the INSERT is a form of
-// UPDATE that gives each row values of its own.
-func (s *statement) writeShelves(d *draft) {
-	skus := d.movedSKUs()
+// writeLevels adds the write of the changed rows of stock. The rows exist and are locked, so the INSERT always takes
+// its ON DUPLICATE KEY UPDATE: it serves as an UPDATE that gives each row its own values.
+func (s *statement) writeLevels(p *pendingWrite) {
+	skus := p.movedSKUs()
 	for i, sku := range skus {
 		s.row(i, "INSERT INTO stock"+
 			" (sku, quantity, initial, sold, version, epoch, fence, guard, reserved, adjusted, number) VALUES ")
-		at := d.stock[sku]
+		at := p.stock[sku]
 		s.Add("(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", string(sku), at.Available, at.stock.Initial, at.Sold,
 			at.stock.Version, at.stock.Epoch, at.stock.Fence, at.stock.Guard,
 			at.Reserved, at.Received-at.stock.Initial, at.Number)
@@ -459,12 +459,12 @@ func (s *statement) writeTaken(taken []customerUnits) {
 	}
 }
 
-func (s *statement) writeReservations(d *draft) {
-	s.writeRecords(d.reserved, d.stored, "INSERT INTO reservations"+
+func (s *statement) writeReservations(p *pendingWrite) {
+	s.writeRecords(p.reserved, p.stored, "INSERT INTO reservations"+
 		" (id, customer, cart, state, order_id, expires_at, created_at, ended_at) VALUES ",
 		" ON DUPLICATE KEY UPDATE state = VALUES(state), order_id = VALUES(order_id),"+
 			" expires_at = VALUES(expires_at), ended_at = VALUES(ended_at)", func(id string) []any {
-			r := d.reservations[id]
+			r := p.reservations[id]
 			return []any{
 				r.ID, r.Customer, repo.Encode(r.Lines), r.State, r.Order,
 				r.ExpiresAt.UTC(), r.CreatedAt.UTC(), utc(r.EndedAt),
@@ -472,11 +472,11 @@ func (s *statement) writeReservations(d *draft) {
 		})
 }
 
-func (s *statement) writeOrders(d *draft) {
-	s.writeRecords(d.ordered, d.stored, "INSERT INTO customer_orders"+
+func (s *statement) writeOrders(p *pendingWrite) {
+	s.writeRecords(p.ordered, p.stored, "INSERT INTO customer_orders"+
 		" (id, customer, cart, state, reservation_id, late, created_at, canceled_at) VALUES ",
 		" ON DUPLICATE KEY UPDATE state = VALUES(state), canceled_at = VALUES(canceled_at)", func(id string) []any {
-			o := d.orders[id]
+			o := p.orders[id]
 			return []any{
 				o.ID, o.Customer, repo.Encode(o.Lines), o.State, o.Reservation, o.Late,
 				o.CreatedAt.UTC(), utc(o.CanceledAt),
@@ -484,8 +484,8 @@ func (s *statement) writeOrders(d *draft) {
 		})
 }
 
-// writeRecords writes the rows that are new, and then those that have changed. An INSERT of both would change another
-// row where a new one has its id.
+// writeRecords adds an INSERT of the new rows, and another one, with update, of the changed rows. In a single INSERT
+// with update, a new row whose id is taken would overwrite the row that has the id.
 func (s *statement) writeRecords(
 	ids []string, stored map[string]bool, insert, update string, row func(id string) []any,
 ) {

@@ -25,41 +25,42 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A Redis is the order.Ledger of a Redis, and what belongs to it. Its stock is that of the Redis, with four
-// fields more: reserved, adjusted, number, per_customer. These keys are added:
+// A Redis is the order.Ledger in Redis. It shares the hash of each SKU with the demonstration's store, and adds four
+// fields to it: reserved, adjusted, number, per_customer. It adds these keys:
 //
-//   - stock:{<sku>}:movements: a stream. The id of a movement is its number, so Redis itself refuses one that does not
-//     follow.
-//   - stock:{<sku>}:carried: a hash of what stands for the movements that were archived.
-//   - stock:{<sku>}:customers: a hash of what each customer has.
-//   - stock:{<sku>}:delivered: a hash of how far the movements were delivered, and the fence of who said so.
+//   - stock:{<sku>}:movements: a stream. The id of a movement is its number, so Redis refuses a number that is not
+//     larger than the last one.
+//   - stock:{<sku>}:carried: a hash with the movement that stands for the archived ones.
+//   - stock:{<sku>}:customers: a hash of the units that each customer has.
+//   - stock:{<sku>}:delivered: a hash with the number of the last delivered movement, and the fence of the relay that
+//     recorded it.
 //   - ledger:order:<id>, ledger:reservation:<id>: JSON.
 //   - ledger:customer:<customer>: a sorted set of the ids of a customer's orders, by time.
 //   - ledger:due: a sorted set of the ids of reservations that are held, by when they expire.
 //   - ledger:behind: a set, sorted by name, of the SKUs with movements that were not delivered.
 //   - ledger:archived: the last part that was archived.
-//   - ledger:key:<id>: fingerprint and reply of an idempotency key, as long as [repo.Redis.KeepKeysFor] says.
+//   - ledger:key:<id>: fingerprint and reply of an idempotency key, for the time of [repo.Redis.KeepKeysFor].
 //
-// Step is optimistic: one script reads, decide runs here, and another script writes all changes if all that was read is
-// as it was. Otherwise the step begins again, after a random pause. Steps of one process with the same SKU take turns
-// here, so that only instances conflict with each other. Batch does the same for many steps: each is decided on what
-// those before it leave (see draft), and one script writes all of them.
+// Step is optimistic: one script reads, decide runs in this process, and another script writes all changes if nothing
+// that was read has changed. Otherwise the step begins again after a random pause, so decide may be called more than
+// once. Steps of one process with the same SKU take turns, so that only instances conflict with each other. Batch does
+// the same for many steps. Each step sees the changes of the steps before it (see pendingWrite), and one script writes
+// the changes of all.
 //
-// Round trips of Step and Batch, for any number of lines and steps: 2; 1 where all are replays or refusals; one more
-// for a Step about an order or a reservation. Each conflict costs them again.
+// Step and Batch take two round trips for any number of lines and steps, or one if all steps are replays or refusals. A
+// Step about an order or a reservation takes one more. Each conflict costs the round trips again.
 //
-// A step changes keys of several SKUs at once, so all must be on one server: see [NewRedis]. What Redis promises of
-// writes that were answered is said at stock.Redis: a failover may lose the last steps, whole ones, and with them keys.
-// So a step that was answered before a failover, and is sent again after it, may be written twice from the client's
-// view, and once in the books.
+// A step changes keys of several SKUs at once, so all keys must be on one server: see [NewRedis]. As stock.Redis says,
+// a failover may lose the last answered writes. A step is lost as a whole, with its idempotency key: if the client
+// sends it again, it is written anew, although the client had an answer before.
 type Redis struct {
 	redis *repo.Redis
 	turns *gate.Gate // by SKU
 }
 
-// NewRedis returns the ledger in r. All steps of a process should be those of one Redis. It fails, with
-// errors.ErrUnsupported, if r is a Redis Cluster: the SKUs of a cart are in different slots there, which no script can
-// change in one step. See docs/adr/0020.
+// NewRedis returns a ledger that uses r. Make one for each process, because steps take turns only within one. NewRedis
+// fails with errors.ErrUnsupported if r is a Redis Cluster: there the SKUs of a cart are in different slots, and no
+// script can change them in one step. See docs/adr/0020.
 func NewRedis(r *repo.Redis) (*Redis, error) {
 	switch r.Client().(type) {
 	case *redis.ClusterClient, *redis.Ring:
@@ -71,13 +72,13 @@ func NewRedis(r *repo.Redis) (*Redis, error) {
 }
 
 const (
-	// stepAttempts bounds how often a step is begun that others were faster than. Each time one of them has succeeded.
+	// stepAttempts bounds the attempts of a step. Each attempt that fails means that another step has succeeded.
 	stepAttempts = 50
 	// stepPause is the longest pause before the second attempt. The pauses double up to stepPauseMost.
 	stepPause     = time.Millisecond
 	stepPauseMost = 32 * time.Millisecond
-	// stepWithin is how long after it was read a step may be written, by the clock of Redis. A write that was under way
-	// for longer, while the client asked again and was refused, must not appear afterwards.
+	// stepWithin is how long after its read a step may be written, by the clock of Redis. Without this bound, a delayed
+	// write could appear after the client has sent its request again and was refused.
 	stepWithin = 10 * time.Second
 )
 
@@ -125,15 +126,15 @@ func lastMovementID(level uint64) (id string) {
 	return id
 }
 
-// Step reads, runs decide, and writes, again if others were faster. See Redis for its round trips. If they are
-// faster 50 times, or the turn does not come, it fails with lock.ErrHeld: nothing was written.
+// Step reads, runs decide, and writes. It begins again if the data has changed in between. See Redis for its round
+// trips. It fails with lock.ErrHeld after stepAttempts (50), or if its turn does not come. Then nothing was written.
 func (l *Redis) Step(
 	ctx context.Context, about order.About, decide func(order.State) (order.Changes, error),
 ) (reply []byte, replayed bool, err error) {
 	named := about.SKUs
 	for attempt := 1; ; attempt++ {
 		if about.Order != "" || about.Reservation != "" {
-			// Their lines never change: they tell the SKUs.
+			// The lines of an order and of a reservation never change, so the SKUs are still right when they are read.
 			if ctx.Err() != nil {
 				return nil, false, repo.CtxEnded(ctx, "step of the ledger")
 			}
@@ -154,7 +155,7 @@ func (l *Redis) Step(
 			return nil, false, err
 		}
 		if attempt < repo.Attempts && errors.Is(one[0].Err, errElsewhere) {
-			continue // it was made since
+			continue // the order or the reservation was made since the first read
 		}
 		return one[0].Reply, one[0].Replayed, one[0].Err
 	}
@@ -177,8 +178,8 @@ func (l *Redis) Batch(ctx context.Context, steps []order.Request) []order.StepRe
 	return outcomes
 }
 
-// ofOneStep reports whether err says that a script has refused what it was to write, such as to a key of another type
-// or an id that is taken, and has written nothing.
+// ofOneStep reports whether err may be the fault of a single step of a batch, such as a key of another type or an id
+// that is taken. Then the script has written nothing.
 func ofOneStep(err error) bool {
 	if errors.Is(err, errFaster) {
 		return true
@@ -194,7 +195,7 @@ func ofOneStep(err error) bool {
 	return true
 }
 
-// batch makes steps, again if others were faster. The error is of all of them.
+// batch makes steps, and begins again if others were faster. If it returns an error, all steps have failed with it.
 func (l *Redis) batch(ctx context.Context, steps []order.Request) ([]order.StepResult, error) {
 	const doing = "step of the ledger"
 	if ctx.Err() != nil {
@@ -225,7 +226,7 @@ var errFaster = errors.New("others were faster")
 // errAgain reports that something that a step has read was changed before it was written.
 var errAgain = errors.New("changed since it was read")
 
-// takeTurn waits until no other step of this process is about any of the SKUs, which are sorted.
+// takeTurn waits until no other step of this process has any of skus, which are sorted.
 func (l *Redis) takeTurn(ctx context.Context, skus []service.SKU) (leave func(), err error) {
 	var entered []func()
 	leave = func() {
@@ -250,15 +251,15 @@ func (l *Redis) try(ctx context.Context, s scope, steps []order.Request) ([]orde
 	if err != nil {
 		return nil, err
 	}
-	d := seen.draft
-	outcomes := d.all(steps)
-	if d.unchanged() {
+	p := seen.pendingWrite
+	outcomes := p.all(steps)
+	if p.unchanged() {
 		return outcomes, nil
 	}
-	w := &redisStep{until: d.now.Add(stepWithin), keepKeys: l.redis.KeepKeys(), index: map[string]int{}}
+	w := &redisStep{until: p.now.Add(stepWithin), keepKeys: l.redis.KeepKeys(), index: map[string]int{}}
 	w.compare(s, seen)
 	w.stock(seen)
-	w.records(d)
+	w.records(p)
 	_, err = l.redis.Run(service.Begin(ctx), "write a step of the ledger", ledgerWriteScript, w.keys, w.args()...)
 	switch {
 	case errors.Is(err, service.ErrConflict):
@@ -269,21 +270,21 @@ func (l *Redis) try(ctx context.Context, s scope, steps []order.Request) ([]orde
 	return outcomes, nil
 }
 
-// A redisSight is what a batch has read, also as texts that a write compares with.
+// A redisSight is what a batch has read, and the same as the texts that write.lua compares.
 type redisSight struct {
-	*draft
-	shelves map[service.SKU]redisShelf
-	texts   map[string]string // of orders and reservations, by key
+	*pendingWrite
+	levels map[service.SKU]redisLevel
+	texts  map[string]string // of orders and reservations, by key
 }
 
-// A redisShelf is what Redis knows of a SKU. Of one that is not there all texts are empty.
-type redisShelf struct {
+// A redisLevel is the hash of a SKU. If the SKU does not exist, all its texts are empty.
+type redisLevel struct {
 	epoch, version, guard, fence string
 	stock                        service.Stock
 	level                        order.Level
 }
 
-func (s redisShelf) there() bool { return s.epoch != "" }
+func (s redisLevel) there() bool { return s.epoch != "" }
 
 // see reads all that a batch depends on, in one round trip.
 func (l *Redis) see(ctx context.Context, of scope) (s redisSight, err error) {
@@ -307,14 +308,14 @@ func (l *Redis) see(ctx context.Context, of scope) (s redisSight, err error) {
 		keys = append(keys, reservationKey(id))
 	}
 	if len(keys) == 0 {
-		keys = []string{idempotencyKey("")} // that is not there: a call is sent by its first key
+		keys = []string{idempotencyKey("")} // there is no such key, but Run needs one
 	}
 	reply, err := l.read(ctx, doing, ledgerReadScript, keys, args...)
 	if err != nil {
 		return s, err
 	}
 	f := repo.Fields{Key: keys[0], Values: reply}
-	s = redisSight{newDraft(), map[service.SKU]redisShelf{}, map[string]string{}}
+	s = redisSight{newPendingWrite(), map[service.SKU]redisLevel{}, map[string]string{}}
 	s.now = time.Unix(f.Integer(1), 1000*f.Integer(2)).UTC()
 	s.creates = true
 	rest := reply[3:]
@@ -324,13 +325,13 @@ func (l *Redis) see(ctx context.Context, of scope) (s redisSight, err error) {
 	}
 	for _, sku := range of.skus {
 		values, _ := next().([]any)
-		at, err := newRedisShelf(sku, values)
+		at, err := newRedisLevel(sku, values)
 		if err != nil {
 			return s, err
 		}
-		s.shelves[sku] = at
-		if s.stock[sku] = newShelf(at.stock, at.level); !at.there() {
-			s.stock[sku] = &shelf{stock: service.Stock{SKU: sku, Version: 1, Epoch: 1}}
+		s.levels[sku] = at
+		if s.stock[sku] = newStockLevel(at.stock, at.level); !at.there() {
+			s.stock[sku] = &stockLevel{stock: service.Stock{SKU: sku, Version: 1, Epoch: 1}}
 		}
 	}
 	for _, c := range of.customers {
@@ -372,8 +373,8 @@ func (l *Redis) see(ctx context.Context, of scope) (s redisSight, err error) {
 	return s, nil
 }
 
-// newRedisShelf reads what ledger_read.lua says of one SKU.
-func newRedisShelf(sku service.SKU, values []any) (s redisShelf, err error) {
+// newRedisLevel parses what read.lua returns for one SKU.
+func newRedisLevel(sku service.SKU, values []any) (s redisLevel, err error) {
 	f := repo.Fields{Key: repo.StockKey(sku), Values: values}
 	s.version, s.epoch, s.fence, s.guard = f.Text(3), f.Text(4), f.Text(5), f.Text(6)
 	if !s.there() {
@@ -396,7 +397,7 @@ func count(f *repo.Fields, i int) int64 {
 	return f.Integer(i)
 }
 
-// A redisStep is what ledger_write.lua compares and does.
+// A redisStep collects the arguments of write.lua: its checks and its commands.
 type redisStep struct {
 	until            time.Time
 	keepKeys         time.Duration
@@ -406,7 +407,7 @@ type redisStep struct {
 	checks, commands []any
 }
 
-// key returns the number of a key.
+// key returns the index of a key in KEYS, and adds the key if it is new.
 func (w *redisStep) key(name string) int {
 	if w.index[name] == 0 {
 		w.keys = append(w.keys, name)
@@ -428,14 +429,15 @@ func (w *redisStep) args() []any {
 	return append(append([]any{micros(w.until), w.number}, w.checks...), w.commands...)
 }
 
-// compare says what must be as it was read: everything. What a customer has changes with the stock's version alone.
+// compare adds the checks that nothing that was read has changed. The customers' units need no check, because the
+// version of the stock changes with them.
 func (w *redisStep) compare(of scope, seen redisSight) {
 	for _, sku := range of.skus {
-		at := seen.shelves[sku]
+		at := seen.levels[sku]
 		w.check("stock", repo.StockKey(sku), at.epoch, at.version, at.guard, at.fence)
 	}
 	keys := slices.Collect(maps.Keys(seen.texts))
-	// Those that are written and were not read are new.
+	// A key that is written but was not read must not exist.
 	for _, id := range seen.ordered {
 		keys = append(keys, orderKey(id))
 	}
@@ -455,20 +457,20 @@ func (w *redisStep) compare(of scope, seen redisSight) {
 	}
 }
 
-// stock writes what was moved. The streams come first: they alone can refuse what they are to append.
+// stock adds the commands for the movements and the stock. XADD comes first, because no other command can be refused.
 func (w *redisStep) stock(seen redisSight) {
 	skus := seen.movedSKUs()
 	for _, sku := range skus {
-		last := lastMovementID(seen.shelves[sku].level.Number)
+		last := lastMovementID(seen.levels[sku].level.Number)
 		w.check("last", movementsKey(sku), last, w.key(carriedKey(sku)))
 	}
 	for _, m := range seen.movements {
 		w.do("XADD", movementsKey(m.SKU), movementID(m.Number), "m", repo.Encode(m))
 	}
 	for _, sku := range skus {
-		at := seen.draft.stock[sku]
-		if !seen.shelves[sku].there() {
-			// As set.lua does. Where somebody removed the stock by hand, its orders may still be there.
+		at := seen.pendingWrite.stock[sku]
+		if !seen.levels[sku].there() {
+			// As in set.lua: if somebody has deleted the hash by hand, the list of its orders may still exist.
 			w.do("DEL", repo.OrdersKey(sku))
 			w.do("RPUSH", repo.OrdersKey(sku), 1)
 			w.do("ZADD", repo.SettledKey(sku), "+inf", "")
@@ -485,15 +487,15 @@ func (w *redisStep) stock(seen redisSight) {
 	}
 }
 
-// records writes the orders, the reservations and the replies.
-func (w *redisStep) records(d *draft) {
-	for _, id := range d.ordered {
-		o := d.orders[id]
+// records adds the commands for the orders, the reservations and the idempotency keys.
+func (w *redisStep) records(p *pendingWrite) {
+	for _, id := range p.ordered {
+		o := p.orders[id]
 		w.do("SET", orderKey(o.ID), repo.Encode(o))
 		w.do("ZADD", customerKey(o.Customer), micros(o.CreatedAt), o.ID)
 	}
-	for _, id := range d.reserved {
-		r := d.reservations[id]
+	for _, id := range p.reserved {
+		r := p.reservations[id]
 		w.do("SET", reservationKey(r.ID), repo.Encode(r))
 		if r.State == order.Held {
 			w.do("ZADD", dueKey, micros(r.ExpiresAt), r.ID)
@@ -501,13 +503,13 @@ func (w *redisStep) records(d *draft) {
 			w.do("ZREM", dueKey, r.ID)
 		}
 	}
-	for _, id := range d.keptKeys() {
-		w.do("SET", idempotencyKey(id), d.kept[id].Fingerprint+"\n"+string(d.keys[id].Reply),
+	for _, id := range p.keptKeys() {
+		w.do("SET", idempotencyKey(id), p.kept[id].Fingerprint+"\n"+string(p.keys[id].Reply),
 			"PX", w.keepKeys.Milliseconds())
 	}
 }
 
-// read runs a script that only reads, or that may be repeated: a lost reply is lock.ErrDown.
+// read runs a script that only reads or may be repeated, so it turns a lost reply into lock.ErrDown.
 func (l *Redis) read(
 	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
 ) ([]any, error) {

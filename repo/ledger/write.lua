@@ -1,21 +1,21 @@
--- Write a step, if everything that it has read is as it was.
--- ARGV[1] until when, in microseconds by the clock of this server   [2] number of checks
--- then each check: what, number of its key, values; and each command: number of its arguments, name, number of its key,
--- the rest. Numbers of keys are indexes of KEYS.
+-- Write a step if nothing that it has read has changed.
+-- ARGV[1] deadline of the write, in microseconds by the clock of this server   [2] number of checks
+-- then for each check: its kind, the index of its key in KEYS, values; then for each command: the number of its
+-- arguments, its name, the index of its key in KEYS, the other arguments
 --
--- A script is not undone when it fails half way: so the types of all keys are known before the first write, and a
--- stream must end with the movement that the next one follows. A check that reads a key of another type fails.
+-- Redis does not undo a script that fails half way. So all checks come before the first write: each key must be of the
+-- type that is written, and a stream must end with the movement before the new one.
 local time = redis.call('TIME')
 if time[1] * 1e6 + time[2] > tonumber(ARGV[1]) then
   return {'changed'}
 end
 
-local known = {} -- by key: it has that type, or is not there
+local known = {} -- by key: the type that it has if it exists
 local i = 3
 for _ = 1, tonumber(ARGV[2]) do
   local what, key = ARGV[i], KEYS[tonumber(ARGV[i + 1])]
   i = i + 2
-  if what == 'stock' then -- epoch, version, guard, fence; "" for what is not there
+  if what == 'stock' then -- values: epoch, version, guard, fence; "" for none
     local s = redis.call('HMGET', key, 'epoch', 'version', 'guard', 'fence')
     for j = 1, 4 do
       if (s[j] or '') ~= ARGV[i + j - 1] then
@@ -24,14 +24,14 @@ for _ = 1, tonumber(ARGV[2]) do
     end
     known[key] = 'hash'
     i = i + 4
-  elseif what == 'text' then -- its digest, "" for none
+  elseif what == 'text' then -- value: the digest of the text, "" for none
     local text = redis.call('GET', key)
     if (text and redis.sha1hex(text) or '') ~= ARGV[i] then
       return {'changed'}
     end
     known[key] = 'string'
     i = i + 1
-  elseif what == 'first' then -- the id of the first entry of a stream; the number of what is carried, and its key
+  elseif what == 'first' then -- values: id of the stream's first entry; key and number of the carried movement
     local first = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
     local carried = redis.call('HGET', KEYS[tonumber(ARGV[i + 1])], 'number')
     if (first and first[1] or '') ~= ARGV[i] or (carried or '') ~= ARGV[i + 2] then
@@ -39,7 +39,7 @@ for _ = 1, tonumber(ARGV[2]) do
     end
     known[key] = 'stream'
     i = i + 3
-  else -- "last": the id of the last entry of a stream, "" for none; the key of what is carried if all was archived
+  else -- "last"; values: id of the stream's last entry, "" for none; key of the carried movement, if all is archived
     local last = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
     local carried = not last and redis.call('HGET', KEYS[tonumber(ARGV[i + 1])], 'number')
     if (last and last[1] or carried and carried .. '-0' or '') ~= ARGV[i] then

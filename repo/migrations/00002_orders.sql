@@ -1,6 +1,6 @@
 -- +goose Up
 CREATE TABLE IF NOT EXISTS orders (
-  -- The order in which orders are written: the row of the stock is locked while the number is drawn.
+  -- Increases in the order of the sales, because the row of the stock is locked while the number is drawn.
   seq           BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
   id            VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   sku           VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -17,8 +17,8 @@ CREATE TABLE IF NOT EXISTS orders (
   created_at    DATETIME(6)     NOT NULL,
   PRIMARY KEY (seq),
   UNIQUE KEY orders_id (id),
-  -- For pages, in order of seq. With the quantity in the key, the audit SUM(quantity) by sku and epoch reads no row.
-  -- seq comes before quantity, or a page would have to be sorted.
+  -- For pages, which are sorted by seq. quantity is in the key so that the audit, SUM(quantity) by sku and epoch, reads
+  -- only the index.
   KEY orders_page (sku, epoch, seq, quantity)
 ) ENGINE = InnoDB;
 

@@ -1,5 +1,5 @@
--- The rows that mysql-for-update locks. They are not those of the stock: a holder that locks the row of the stock on
--- one connection and sells on another would wait for itself. They hold no data, and stay.
+-- The rows that mysql-for-update locks. It does not lock rows of stock, because a holder that locks such a row on one
+-- connection and sells on another would wait for itself. The rows have no data and are never removed.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS lock_rows (

@@ -1,5 +1,5 @@
--- The last fence of each key of mysql-for-update and mysql-get-lock. It is a table of its own, because it is counted up
--- while the row in lock_rows is locked, and must not be rolled back with that row.
+-- The last fence of each key of mysql-for-update and mysql-get-lock. It is not a column of lock_rows, because it must
+-- not be rolled back with the transaction that locks the row there.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS lock_fences (

@@ -1,5 +1,5 @@
--- The segments of stocks that are sold in segments. Units move between them and the row in stock, which then holds only
--- the reserve.
+-- The segments of SKUs that are sold in segments. Units move between the segments and the row in stock, which then has
+-- only the reserve.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS stock_segments (
@@ -8,8 +8,8 @@ CREATE TABLE IF NOT EXISTS stock_segments (
   quantity BIGINT          NOT NULL,
   sold     BIGINT          NOT NULL,
   version  BIGINT UNSIGNED NOT NULL,
-  -- Epoch and guard repeat those of the stock: a sale from a segment must not touch the row for which all other sales
-  -- would wait.
+  -- Epoch and guard repeat those of the stock, so that a sale from a segment need not read the row of the stock, for
+  -- which all other sales would wait.
   epoch    BIGINT UNSIGNED NOT NULL,
   fence    BIGINT UNSIGNED NOT NULL,
   guard    VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -1,4 +1,4 @@
--- The segment from which an order was sold; 0: none. A crash may make this run twice, and only MariaDB has ADD COLUMN
+-- The segment from which an order was sold; 0: none. After a crash this may run twice, and only MariaDB has ADD COLUMN
 -- IF NOT EXISTS.
 
 -- +goose Up

@@ -1,6 +1,6 @@
--- The holder of the row, for inspection. It is written in the transaction that holds the lock, so only a READ
--- UNCOMMITTED sees it, and it disappears with the lock. Only MariaDB has IF NOT EXISTS for columns. The statement
--- waits for the present holders.
+-- The holder of the row, for inspection. It is written in the transaction that holds the lock, so only READ UNCOMMITTED
+-- sees it, and it disappears with the lock. Only MariaDB has IF NOT EXISTS for columns. The statement waits until the
+-- present holders have released their locks.
 
 -- +goose Up
 SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', CONCAT(

@@ -1,5 +1,5 @@
--- The caller that last drew a fence under mysql-get-lock, its connection, and that fence. The server knows whether the
--- connection still holds the key. The last fence of all may be a later one: an eviction draws one, too.
+-- The last holder that has drawn a fence under mysql-get-lock: its name, its connection and its fence. The server can
+-- tell whether the connection still holds the key. The column fence may be larger, because an eviction draws one, too.
 
 -- +goose Up
 SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', CONCAT(

@@ -1,11 +1,11 @@
--- The origin of this database (name ''), which SKUs were seeded with it ('seeded:' and the SKU), and what is remembered
--- of other stores ('store:' and a digest of the place). See docs/adr/0013-a-store-that-lost-its-data.md.
+-- The origin of this database (name ''), the SKUs that were seeded with it ('seeded:' and the SKU), and the remembered
+-- origins of other stores ('store:' and a digest of the address). See docs/adr/0013-a-store-that-lost-its-data.md.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS origins (
   name       VARBINARY(255)  NOT NULL,
   id         VARBINARY(64)   NOT NULL,
-  -- Of the origin that a person made it is the time in seconds, so that it is later than what was forgotten.
+  -- An origin that a person made has the time in seconds, so that it is larger than a generation that was forgotten.
   generation BIGINT UNSIGNED NOT NULL,
   lost       TINYINT         NOT NULL,
   PRIMARY KEY (name)

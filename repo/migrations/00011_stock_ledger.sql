@@ -1,11 +1,11 @@
--- What a ledger of orders counts beside quantity and sold: see order.Ledger. The law is
+-- What a ledger of orders counts besides quantity and sold: see order.Ledger. The law is
 --
 --   initial + adjusted = quantity + reserved + sold
 --
--- The left side changes with deliveries and losses alone, the right side with sales, too: neither is computed from the
--- other. The server refuses a row that breaks the law, if its guard is that of a ledger: the strategies of the
--- demonstration may lose updates, and units in segments are in other rows. A crash may make this run twice, and only
--- MariaDB has ADD COLUMN IF NOT EXISTS.
+-- Neither side is computed from the other: only deliveries and losses change the left side, and a sale changes only the
+-- right side. The server refuses a row that breaks the law if a ledger guards it. Other rows may break it, because the
+-- strategies of the demonstration may lose updates, and units in segments are in other rows. After a crash this may run
+-- twice, and only MariaDB has ADD COLUMN IF NOT EXISTS.
 
 -- +goose Up
 SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', CONCAT(

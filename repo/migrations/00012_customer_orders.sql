@@ -1,10 +1,10 @@
--- The orders of a ledger, of one or more SKUs. Those of the strategies are in orders.
+-- The orders of the ledger, of one or more SKUs. The table orders has those of the demonstration.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS customer_orders (
   id             VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   customer       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-  -- The lines, as JSON: they never change, and are always read together. "lines" is a reserved word.
+  -- The lines, as JSON, because they never change and are always read together. "lines" is a reserved word.
   cart           TEXT        CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   state          VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   reservation_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

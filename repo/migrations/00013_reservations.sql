@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS reservations (
   created_at DATETIME(6) NOT NULL,
   ended_at   DATETIME(6) NULL,
   PRIMARY KEY (id),
-  -- For those that are held although their time is over, the longest over first.
+  -- For held reservations that have expired, the earliest first.
   KEY reservations_due (state, expires_at, id)
 ) ENGINE = InnoDB;
 

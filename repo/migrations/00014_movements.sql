@@ -1,5 +1,5 @@
--- The ledger: every change of stock, numbered for each SKU without a gap. Rows are never changed. They are the events
--- of the outbox, too: see deliveries.
+-- The ledger: every change of stock, numbered for each SKU without a gap. Rows are never changed. They are also the
+-- events of the outbox: see deliveries.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS movements (

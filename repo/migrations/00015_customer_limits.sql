@@ -1,4 +1,4 @@
--- How many units of a SKU a customer has, reserved and sold. Rows are written under the lock of the stock's row.
+-- The units of a SKU that a customer has, reserved and sold. Rows are written while the row of the stock is locked.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS customer_limits (

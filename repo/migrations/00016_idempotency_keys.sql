@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
   reply       MEDIUMBLOB  NOT NULL,
   created_at  DATETIME(6) NOT NULL,
   PRIMARY KEY (id),
-  -- For those that are old, the oldest first.
+  -- For the removal of old keys, the oldest first.
   KEY idempotency_keys_created (created_at)
 ) ENGINE = InnoDB;
 

@@ -1,5 +1,5 @@
--- How far the movements of a SKU were delivered, and the largest fence of a relay that has said so. It is no column of
--- stock: a relay must not wait for sales, nor they for it.
+-- The number of the last delivered movement of a SKU, and the largest fence of a relay that has recorded it. These are
+-- not columns of stock, so that relay and sales do not wait for each other.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS deliveries (

@@ -1,6 +1,6 @@
--- The idempotency key with which an order was written, and the fingerprint of what was asked for; NULL: none. It is
--- kept for as long as the order. The unique index keeps two requests with one key from making two orders. A crash may
--- make this run twice, and only MariaDB has ADD COLUMN IF NOT EXISTS.
+-- The idempotency key with which an order was written, and the fingerprint of its request; NULL: none. They are kept as
+-- long as the order. The unique index keeps two requests with the same key from making two orders. After a crash this
+-- may run twice, and only MariaDB has ADD COLUMN IF NOT EXISTS.
 
 -- +goose Up
 SET @ddl = (SELECT IF(COUNT(*) = 1, 'DO 0', CONCAT(

@@ -1,4 +1,4 @@
--- What was taken away from the ledger into an archive, part by part: see order.Archivable.
+-- The parts of the ledger that were moved into an archive: see order.Archivable.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS archives (

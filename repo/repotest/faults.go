@@ -12,8 +12,9 @@ import (
 	"example.com/stock/service"
 )
 
-// DeadlockWith waits until a batch stands before the row of other, in a statement that begins so, and has other want
-// the stock's row, which the batch has. InnoDB then ends the batch, and other ends after it.
+// DeadlockWith deadlocks a batch with the transaction other. It waits until a statement of the batch that begins with
+// statement waits for a row of other, and then makes other wait for the stock's row, which the batch has locked. InnoDB
+// must roll the batch back. DeadlockWith then rolls other back.
 func DeadlockWith(t *testing.T, dsn string, other *gorm.DB, statement string) {
 	t.Helper()
 	StatementWaits(t, dsn, statement+"%")
@@ -26,7 +27,7 @@ func DeadlockWith(t *testing.T, dsn string, other *gorm.DB, statement string) {
 	}
 }
 
-// StatementWaits returns when one statement like that is under way.
+// StatementWaits waits until exactly one statement that matches the LIKE pattern is running.
 func StatementWaits(t *testing.T, dsn, like string) {
 	t.Helper()
 	watch := OpenMySQL(t, dsn)
@@ -45,8 +46,8 @@ func StatementWaits(t *testing.T, dsn, like string) {
 	}
 }
 
-// Down wants target, and nothing else, of an operation that has 5 s: on a busy computer less may be over before its
-// request is on the wire, which is another answer.
+// Down runs op with a deadline of 5 s and wants an error that matches target. With a shorter deadline a busy computer
+// might not even send the request, which is another error.
 func Down(t *testing.T, what string, op func(context.Context) error, target error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

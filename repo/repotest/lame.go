@@ -18,10 +18,10 @@ import (
 	"example.com/stock/service"
 )
 
-// An Operation is prepared for a SKU, on a store without faults; what is returned is done on one with a fault.
+// An Operation prepares a SKU on a store without faults, and returns what is then done with a fault.
 type Operation func(t *testing.T, sku service.SKU) func(ctx context.Context) error
 
-// A Lame client fails at one command or statement, before it is sent.
+// A Lame makes a client fail at its at-th command or statement, before it is sent; 0: at none.
 type Lame struct{ at, seen int }
 
 var errLame = errors.New("no way to the server")
@@ -101,10 +101,10 @@ type lameConn struct {
 	fault *Lame
 }
 
-// tidying reports whether a statement is one whose failure nobody is told of, because it is made up for later.
+// tidying reports whether a statement is one whose failure the store does not report, because it is made good later.
 func tidying(text string) bool {
-	return strings.HasPrefix(text, "SELECT seq, created_at") || // old rows are removed the next time
-		text == "SET SESSION innodb_lock_wait_timeout = @lock_wait" // or else the connection is dropped
+	return strings.HasPrefix(text, "SELECT seq, created_at") || // the next call removes the old rows
+		text == "SET SESSION innodb_lock_wait_timeout = @lock_wait" // the connection is closed instead
 }
 
 func (c lameConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
@@ -143,8 +143,8 @@ func LameMySQL(t *testing.T) (*repo.MySQL, *Lame) {
 	return repo.NewMySQL(db), fault
 }
 
-// NoneSwallowed wants each operation to fail, and to say that the server is down or that nobody knows, whichever of its
-// commands does not reach the server. The same operation succeeds without the fault.
+// NoneSwallowed runs each operation once for each of its commands, and lets that command fail. It wants an error each
+// time, which matches lock.ErrDown or service.ErrOutcomeUnknown, and success without a fault.
 func (l *Lame) NoneSwallowed(t *testing.T, all map[string]Operation) {
 	t.Helper()
 	for name, prepare := range all {

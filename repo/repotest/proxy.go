@@ -8,7 +8,7 @@ import (
 	"example.com/stock/repo"
 )
 
-// A Proxy stands between a store and its server and breaks what it is told to.
+// A Proxy is between a store and its server, and breaks requests on demand.
 type Proxy struct{ *wire.Proxy }
 
 // NewProxy puts a proxy in front of a server.
@@ -22,7 +22,7 @@ func NewProxy(t testing.TB, server string, p wire.Protocol) Proxy {
 	return Proxy{listening}
 }
 
-// Once makes the proxy do that to the next request which contains word.
+// Once applies do to the next request that contains word.
 func (p Proxy) Once(do wire.Action, word string) {
 	p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(word), Do: do})
 }
@@ -34,13 +34,13 @@ func (p Proxy) Trips(op func()) int {
 	return p.Count(wire.ToServer) - before
 }
 
-// Proxied returns connections to a server, through a proxy and without it: those of a [repo.Redis] or a [repo.MySQL].
+// Proxied returns two [repo.Redis] or [repo.MySQL]: broken goes through the proxy, sound does not.
 func Proxied(t testing.TB, name string) (p Proxy, broken, sound any) {
 	t.Helper()
 	if name == "redis" {
 		addr := Servers.Redis(t).Addr
 		p = NewProxy(t, addr, wire.Redis())
-		// With go-redis' default of three retries: they must not matter.
+		// The client has go-redis' default of three retries, which must make no difference.
 		return p, repo.NewRedis(DialRedis(t, p.Addr())), repo.NewRedis(DialRedis(t, addr))
 	}
 	dsn := SharedMySQL(t)

@@ -32,7 +32,7 @@ var skus atomic.Int64
 // NewSKU returns a SKU that no other test uses.
 func NewSKU(name string) service.SKU { return service.SKU(fmt.Sprintf("%s-%d", name, skus.Add(1))) }
 
-// Patience is how long a test waits for what must come, on a computer that has other work.
+// Patience is how long a test waits for something that must happen, on a busy computer.
 const Patience = time.Minute
 
 // Short returns a ctx for one operation.

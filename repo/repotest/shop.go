@@ -40,7 +40,7 @@ func Order(stock service.Stock) service.Order {
 	}
 }
 
-// Numbered is an order with an id as the service makes them.
+// Numbered returns an Order with an id as the service makes it, a UUID of version 7.
 func Numbered(stock service.Stock) service.Order {
 	o := Order(stock)
 	o.ID = uuid.Must(uuid.NewV7()).String()
@@ -67,7 +67,7 @@ func MustRead(t testing.TB, s Shop, sku service.SKU) service.Stock {
 	return stock
 }
 
-// Want wants the stock to be read like that.
+// Want reads the stock and wants it to be equal to stock.
 func Want(t *testing.T, s Shop, stock service.Stock) {
 	t.Helper()
 	if got := MustRead(t, s, stock.SKU); got != stock {
@@ -75,7 +75,7 @@ func Want(t *testing.T, s Shop, stock service.Stock) {
 	}
 }
 
-// A Recorder is what both stores are for a service.DataCheck.
+// A Recorder is what a service.DataCheck needs of a store. Both stores implement it.
 type Recorder interface {
 	service.Origins
 	service.Memory
@@ -99,7 +99,7 @@ func Recorded(t testing.TB, s any) service.Origin {
 // ErrInvalid stands for an InvalidError, which has no sentinel.
 var ErrInvalid = errors.New("InvalidError")
 
-// Invalid is ErrInvalid for an InvalidError.
+// Invalid returns ErrInvalid for an InvalidError, and other errors as they are.
 func Invalid(err error) error {
 	if e := new(service.InvalidError); errors.As(err, &e) {
 		return ErrInvalid

@@ -13,34 +13,34 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A draft is what a batch of steps has read, and what the steps have made of it so far: each sees what those before it
-// have changed. It is written as a whole, by the store that has read it.
-type draft struct {
-	now          time.Time              // by the server's clock
-	stock        map[service.SKU]*shelf // all that the batch may touch
-	creates      bool                   // SKUs that do not exist can be written
-	keys         map[string]*known      // idempotency keys by id
+// A pendingWrite is what a batch of steps has read, and what its steps have changed so far. Each step sees the changes
+// of the steps before it. The store writes all changes together.
+type pendingWrite struct {
+	now          time.Time                   // by the server's clock
+	stock        map[service.SKU]*stockLevel // all that the batch may touch
+	creates      bool                        // the store can write SKUs that do not exist
+	keys         map[string]*known           // idempotency keys by id
 	orders       map[string]*order.Order
 	reservations map[string]*order.Reservation
 	taken        map[customerOf]int64
-	stored       map[string]bool // ids of the orders and reservations that were there when they were read
+	stored       map[string]bool // ids of the orders and reservations that the store has
 
 	// What is to be written.
 	moved     map[service.SKU]bool
-	movements []order.Movement // adoptions included, in order for each SKU
+	movements []order.Movement // with the adoptions; those of a SKU are in the order of their numbers
 	given     map[customerOf]int64
 	kept      map[string]order.Key // keys that are new, by id
 	ordered   idSet                // orders that are new or changed
 	reserved  idSet
 }
 
-// A customerOf is a customer of a SKU.
+// A customerOf is a SKU and one of its customers.
 type customerOf struct {
 	sku      service.SKU
 	customer string
 }
 
-// An idSet has ids in the order in which they were added.
+// An idSet is a set of ids in the order in which they were added.
 type idSet []string
 
 func (s *idSet) add(id string) {
@@ -49,35 +49,35 @@ func (s *idSet) add(id string) {
 	}
 }
 
-func newDraft() *draft {
-	return &draft{
-		stock: map[service.SKU]*shelf{}, keys: map[string]*known{}, orders: map[string]*order.Order{},
+func newPendingWrite() *pendingWrite {
+	return &pendingWrite{
+		stock: map[service.SKU]*stockLevel{}, keys: map[string]*known{}, orders: map[string]*order.Order{},
 		reservations: map[string]*order.Reservation{}, taken: map[customerOf]int64{},
 		stored: map[string]bool{}, moved: map[service.SKU]bool{}, given: map[customerOf]int64{},
 		kept: map[string]order.Key{},
 	}
 }
 
-// errElsewhere reports that a step is about SKUs that its batch has not read.
+// errElsewhere reports that a step needs SKUs that its batch has not read.
 var errElsewhere = errors.New("it is about other SKUs, too")
 
 // all makes the steps, one after the other.
-func (d *draft) all(steps []order.Request) []order.StepResult {
+func (p *pendingWrite) all(steps []order.Request) []order.StepResult {
 	outcomes := make([]order.StepResult, len(steps))
 	for i, step := range steps {
-		outcomes[i] = d.step(step)
+		outcomes[i] = p.step(step)
 	}
 	return outcomes
 }
 
-// step makes one step. If it is refused nothing has changed.
-func (d *draft) step(r order.Request) (out order.StepResult) {
+// step makes one step. A step that is refused changes nothing.
+func (p *pendingWrite) step(r order.Request) (out order.StepResult) {
 	about := r.About
-	if k := d.keys[about.Key.ID]; k != nil && about.Key.ID != "" {
+	if k := p.keys[about.Key.ID]; k != nil && about.Key.ID != "" {
 		out.Reply, out.Replayed, out.Err = k.replay(about.Key)
 		return out
 	}
-	stock, state, err := d.state(about)
+	stock, state, err := p.state(about)
 	if err != nil {
 		return order.StepResult{Err: err}
 	}
@@ -85,54 +85,54 @@ func (d *draft) step(r order.Request) (out order.StepResult) {
 	if err != nil || empty(c) {
 		return order.StepResult{Err: err}
 	}
-	movements, err := post(stock, d.now, c)
+	movements, err := post(stock, p.now, c)
 	if err != nil {
 		return order.StepResult{Err: err}
 	}
-	d.keep(about, stock, movements, c)
+	p.keep(about, stock, movements, c)
 	return order.StepResult{Reply: c.Reply}
 }
 
-// state is what a step reads, and copies of the stock that it may change.
-func (d *draft) state(about order.About) (stock map[service.SKU]*shelf, s order.State, err error) {
-	s = order.State{Now: d.now}
-	if o := d.orders[about.Order]; o != nil && about.Order != "" {
+// state returns what a step decides on, and copies of the stock that it may change.
+func (p *pendingWrite) state(about order.About) (stock map[service.SKU]*stockLevel, s order.State, err error) {
+	s = order.State{Now: p.now}
+	if o := p.orders[about.Order]; o != nil && about.Order != "" {
 		one := *o
 		s.Order = &one
 	}
-	if r := d.reservations[about.Reservation]; r != nil && about.Reservation != "" {
+	if r := p.reservations[about.Reservation]; r != nil && about.Reservation != "" {
 		one := *r
 		s.Reservation = &one
 	}
 	skus := reach(about, s.Order, s.Reservation)
 	for _, sku := range skus {
-		switch at := d.stock[sku]; {
+		switch at := p.stock[sku]; {
 		case at == nil:
 			return nil, s, errElsewhere
-		case !at.there && !(about.Create && d.creates):
+		case !at.there && !(about.Create && p.creates):
 			return nil, s, repo.UnknownSKU(sku)
 		}
 	}
-	stock = make(map[service.SKU]*shelf, len(skus))
+	stock = make(map[service.SKU]*stockLevel, len(skus))
 	s.Stock = make(map[service.SKU]order.Level, len(skus))
 	for _, sku := range skus {
-		at := *d.stock[sku]
+		at := *p.stock[sku]
 		if err := at.refuse(about.Fences[sku]); err != nil {
 			return nil, s, err
 		}
 		stock[sku] = &at
 		level := at.Level
 		if about.Customer != "" {
-			level.Taken = d.taken[customerOf{sku, about.Customer}]
+			level.Taken = p.taken[customerOf{sku, about.Customer}]
 		}
 		s.Stock[sku] = level
 	}
 	return stock, s, nil
 }
 
-// post makes the movements of c on the stock, and returns them as they are written. It refuses what would break the
-// books: that is a fault of the rules, and nothing a client could mend.
-func post(stock map[service.SKU]*shelf, now time.Time, c order.Changes) (all []order.Movement, err error) {
+// post applies the movements of c to the stock, and returns them as they are written. It fails if a movement does not
+// follow the one before it or breaks the ledger's law. Such an error is a bug in the rules, not a client's mistake.
+func post(stock map[service.SKU]*stockLevel, now time.Time, c order.Changes) (all []order.Movement, err error) {
 	for _, m := range c.Movements {
 		at := stock[m.SKU]
 		if at == nil {
@@ -153,50 +153,52 @@ func post(stock map[service.SKU]*shelf, now time.Time, c order.Changes) (all []o
 	return all, nil
 }
 
-// keep makes what a step has changed a part of the draft.
-func (d *draft) keep(about order.About, stock map[service.SKU]*shelf, movements []order.Movement, c order.Changes) {
+// keep adds the changes of a step to p.
+func (p *pendingWrite) keep(
+	about order.About, stock map[service.SKU]*stockLevel, movements []order.Movement, c order.Changes,
+) {
 	for _, m := range movements {
 		if m.Customer != "" {
 			at, units := customerOf{m.SKU, m.Customer}, m.Reserved+m.Sold
-			d.taken[at] += units
-			d.given[at] += units
+			p.taken[at] += units
+			p.given[at] += units
 		}
 		at := stock[m.SKU]
-		if d.stock[m.SKU] != at {
+		if p.stock[m.SKU] != at {
 			at.stock.Version++
 			at.stock.Guard, at.stock.Fence = order.Guard, max(at.stock.Fence, about.Fences[m.SKU])
 			at.there = true
-			d.stock[m.SKU] = at
+			p.stock[m.SKU] = at
 		}
-		d.moved[m.SKU] = true
+		p.moved[m.SKU] = true
 	}
-	d.movements = append(d.movements, movements...)
+	p.movements = append(p.movements, movements...)
 	if o := c.Order; o != nil {
-		d.orders[o.ID] = o
-		d.ordered.add(o.ID)
+		p.orders[o.ID] = o
+		p.ordered.add(o.ID)
 	}
 	if r := c.Reservation; r != nil {
-		d.reservations[r.ID] = r
-		d.reserved.add(r.ID)
+		p.reservations[r.ID] = r
+		p.reserved.add(r.ID)
 	}
 	if about.Key.ID != "" && c.Reply != nil {
-		d.keys[about.Key.ID] = &known{about.Key.Fingerprint, c.Reply}
-		d.kept[about.Key.ID] = about.Key
+		p.keys[about.Key.ID] = &known{about.Key.Fingerprint, c.Reply}
+		p.kept[about.Key.ID] = about.Key
 	}
 }
 
 // unchanged reports whether there is nothing to write.
-func (d *draft) unchanged() bool {
-	return len(d.movements)+len(d.ordered)+len(d.reserved)+len(d.kept) == 0
+func (p *pendingWrite) unchanged() bool {
+	return len(p.movements)+len(p.ordered)+len(p.reserved)+len(p.kept) == 0
 }
 
-// movedSKUs are sorted, as everything that is written: two batches that write the same rows then wait for each other,
-// and do not deadlock.
-func (d *draft) movedSKUs() []service.SKU { return slices.Sorted(maps.Keys(d.moved)) }
+// movedSKUs returns the SKUs that were moved. Like everything that is written they are sorted, so that two batches that
+// write the same rows wait for each other and do not deadlock.
+func (p *pendingWrite) movedSKUs() []service.SKU { return slices.Sorted(maps.Keys(p.moved)) }
 
-// givenUnits are the changes of what customers have, none of them 0.
-func (d *draft) givenUnits() (all []customerUnits) {
-	for of, units := range d.given {
+// givenUnits returns the changes of what customers have, without those of 0.
+func (p *pendingWrite) givenUnits() (all []customerUnits) {
+	for of, units := range p.given {
 		if units != 0 {
 			all = append(all, customerUnits{of, units})
 		}
@@ -205,7 +207,7 @@ func (d *draft) givenUnits() (all []customerUnits) {
 	return all
 }
 
-// A customerUnits is a change of what a customer has of a SKU, reserved and sold.
+// A customerUnits is a change of the units of a SKU that a customer has, reserved and sold together.
 type customerUnits struct {
 	customerOf
 	units int64
@@ -215,9 +217,9 @@ func compareCustomers(a, b customerOf) int {
 	return cmp.Or(cmp.Compare(a.sku, b.sku), cmp.Compare(a.customer, b.customer))
 }
 
-func (d *draft) keptKeys() []string { return slices.Sorted(maps.Keys(d.kept)) }
+func (p *pendingWrite) keptKeys() []string { return slices.Sorted(maps.Keys(p.kept)) }
 
-// A scope is all that a batch of steps reads, each once and sorted.
+// A scope is what a batch of steps reads. Its lists are sorted and without duplicates.
 type scope struct {
 	skus                       []service.SKU
 	keys, orders, reservations []string
