@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// events compares what was announced with the ledger.
+// events compares the announced events with the ledger.
 func (j *judge) events() {
 	if j.e.Unheard.EN != "" {
 		j.v.Check(CheckEvents).NotChecked = j.e.Unheard
 		return
 	}
-	stream := false // or a webhook
+	stream := false // false: a webhook
 	for i := range j.e.Books {
 		stream = stream || slices.ContainsFunc(j.e.Books[i].Events, func(e Event) bool { return e.Entry != "" })
 	}
 	for i := range j.e.Books {
 		b := &j.e.Books[i]
 		seen := make(map[string]bool)
-		next := 0 // the index of the movement that is to be announced next
+		next := 0 // index of the next movement to be announced
 		for k := range b.Events {
 			e := &b.Events[k]
 			if e.Data.Number > b.After.Number {
-				break // it moved after the counters were read
+				break // made after the counters were read
 			}
 			j.looked(CheckEvents, 1)
 			at := slices.IndexFunc(b.Movements[min(next, len(b.Movements)):], func(m Movement) bool {
@@ -68,7 +68,7 @@ func (j *judge) movement(b *Book, number uint64) *Movement {
 	return nil
 }
 
-// same reports whether an event tells of m.
+// same reports whether an event describes m.
 func same(m, told *Movement) bool {
 	a, b := *m, *told
 	a.At, b.At = time.Time{}, time.Time{}

@@ -7,54 +7,53 @@ import (
 	"time"
 )
 
-// Two clocks are in the evidence: that of the load generator in the records, and that of the store in movements, orders
-// and reservations. What the store dates is compared with what the store dates. Requests and movements are put in order
-// by the numbers of the movements, without the clock of the store: see timeline. Only then are the two clocks compared,
-// by the difference that most movements agree on. What does not fit there is no proof, because a clock may have been
-// set.
+// The evidence has two clocks: the load generator's in the records, and the store's in movements, orders and
+// reservations. Times of the store are compared only with times of the store. Requests and movements are ordered by the
+// numbers of the movements, without the store's clock: see timeline. Only then are the two clocks compared, by the
+// difference that most movements agree on. A deviation from it is no proof, because a clock may have been set.
 
 const (
-	// drift is how far the difference of the two clocks may change during a run.
+	// drift is the largest allowed change of the difference of the two clocks during a run.
 	drift = time.Second
-	// rounding is how far two dates of one step may be apart, because stores round them.
+	// rounding is the largest difference of two times of one step, because stores round them.
 	rounding = time.Millisecond
 )
 
-// near reports whether two dates of the store are of one step.
+// near reports whether two times of the store may be of one step.
 func near(a, b time.Time) bool { return a.Sub(b).Abs() <= rounding }
 
-// A timeline is the stock of one SKU before and after each movement, with when each movement can have been made, by the
+// A timeline has the stock of one SKU before and after each movement, and the possible times of each movement by the
 // clock of the records.
 type timeline struct {
 	moves     []*Movement
 	available []int64
 	taken     map[string][]level // by customer, in the order of states
-	from      []time.Time        // not earlier: all requests of earlier movements were sent by then
-	until     []time.Time        // not later: a later movement's reply was there; zero: not known
-	earlier   int64              // units that were reserved before the run, and have not expired since
+	from      []time.Time        // earliest time: all requests of earlier movements had been sent
+	until     []time.Time        // latest time: the reply of a later movement had arrived; zero: unknown
+	earlier   int64              // units reserved before the run that have not expired since
 }
 
-// A level is how many units a customer has from a state on.
+// A level is the number of units that a customer has from a state on.
 type level struct {
 	state int
 	units int64
 }
 
-// states returns the first and the last state that the stock can have had between two moments. State 0 is that before
-// all movements.
+// states returns the first and the last possible state of the stock between two moments. State 0 precedes all
+// movements.
 func (t *timeline) states(sent, done time.Time) (first, last int) {
 	first = sort.Search(len(t.moves), func(i int) bool { return t.until[i].IsZero() || !t.until[i].Before(sent) })
 	last = sort.Search(len(t.moves), func(i int) bool { return t.from[i].After(done) })
 	return first, last
 }
 
-// short reports whether fewer than n units can have been available between two moments.
+// short reports whether fewer than n units may have been available at some time between two moments.
 func (t *timeline) short(n int64, sent, done time.Time) bool {
 	first, last := t.states(sent, done)
 	return first <= last && slices.Min(t.available[first:last+1]) < n
 }
 
-// most returns the most units that the customer can have had between two moments.
+// most returns the largest number of units that the customer may have had between two moments.
 func (t *timeline) most(customer string, sent, done time.Time) (most int64) {
 	first, last := t.states(sent, done)
 	for _, l := range t.taken[customer] {
@@ -70,7 +69,7 @@ func (t *timeline) most(customer string, sent, done time.Time) (most int64) {
 	return most
 }
 
-// makers returns the requests that can have made m. Nobody asks for reservations to expire.
+// makers returns the requests that may have caused m. No request causes an expiry.
 func (j *judge) makers(m *Movement) (list []*request) {
 	if f := j.facts[m.Ref]; f != nil {
 		switch m.Kind {
@@ -93,8 +92,8 @@ func (j *judge) makers(m *Movement) (list []*request) {
 	return list
 }
 
-// inTime finds when each movement can have been made. Movements are made in the order of their numbers, and each after
-// its request was sent, and before it was answered. Where that cannot be, the numbers are not in the order of time.
+// inTime finds the possible times of each movement. Movements are made in the order of their numbers, each after its
+// request was sent and before the reply. If that is impossible, the numbers are not in the order of time.
 func (j *judge) inTime(t *timeline) {
 	t.from, t.until = make([]time.Time, len(t.moves)), make([]time.Time, len(t.moves))
 	for i, m := range t.moves {
@@ -125,10 +124,10 @@ func (j *judge) inTime(t *timeline) {
 	}
 }
 
-// A span is the least and the most that the clock of the store can be ahead of ours.
+// A span bounds how far the store's clock is ahead of ours.
 type span struct{ least, most time.Duration }
 
-// agreed returns the span that lies in most of the list: wrong dates are fewer than right ones.
+// agreed returns the span that is contained in most of the list, because most times are right.
 func agreed(list []span) (best span, ok bool) {
 	least, most := make([]time.Duration, len(list)), make([]time.Duration, len(list))
 	for i, s := range list {
@@ -166,7 +165,7 @@ func (j *judge) clocks() {
 			case !until.IsZero():
 				s.least = m.At.Sub(until)
 			case !j.e.ReadAt.IsZero():
-				s.least = m.At.Sub(j.e.ReadAt.Add(lookLimit)) // it was read by then
+				s.least = m.At.Sub(j.e.ReadAt.Add(lookLimit)) // the movement was read before that
 			}
 			for n, q := range j.makers(m) {
 				if most := m.At.Sub(q.sent); n == 0 || most > s.most {
@@ -185,7 +184,7 @@ func (j *judge) clocks() {
 		for _, m := range j.timelines[j.e.Books[i].Before.SKU].moves {
 			if s := spans[m]; s.least > j.skew.most+drift || s.most < j.skew.least-drift {
 				j.fail(CheckSettled, "clock", "sku", m.SKU, "number", m.Number, "kind", m.Kind, "at", clock(m.At))
-				j.measured = false // whatever it is, one difference is not that of all the run
+				j.measured = false // one difference does not hold for the whole run
 			}
 		}
 	}

@@ -10,23 +10,23 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// sweepTime is how long after its time a reservation may still be held: a second is promised, and the clock of the
-// store is known only so far.
+// sweepTime is how long a reservation may be held after its expiry. The service promises a second; the rest allows for
+// the inexact store's clock.
 const sweepTime = loadtest.LateLimit
 
-// A fact is an order or a reservation that a reply told of.
+// A fact is an order or a reservation in a reply.
 type fact struct {
 	id, customer string
 	lines        map[string]int64 // units by SKU
 	reservation  bool
-	of           *fact      // of an order: the reservation that was confirmed; nil: none
+	of           *fact      // of an order: its confirmed reservation; nil: none
 	became       *fact      // of a reservation: the order
-	late         bool       // of an order
-	created      time.Time  // as the first reply says
-	first        time.Time  // of a reservation: when it expires, as told first
-	expires      time.Time  // and as told last
-	made         []*request // that made it
-	asked        []*request // what was asked about it
+	late         bool       // of an order: its reservation had expired
+	created      time.Time  // in the first reply
+	first        time.Time  // of a reservation: its expiry in the first reply
+	expires      time.Time  // its expiry in the last reply
+	made         []*request // the requests that made it
+	asked        []*request // the requests about it
 	moves        map[string][]*Movement
 }
 
@@ -56,17 +56,17 @@ func (f *fact) about(op Op) (list []*request) {
 	return list
 }
 
-// done reports whether a reply said that op was done with f.
+// done reports whether a reply confirmed op on f.
 func (f *fact) done(op Op) bool {
 	return slices.ContainsFunc(f.about(op), func(r *request) bool { return r.done != nil })
 }
 
-// mayHave reports whether op may have been done with f, as far as its customer knows.
+// mayHave reports whether op may have been done on f, by the replies to its customer.
 func (f *fact) mayHave(op Op) bool {
 	return slices.ContainsFunc(f.about(op), func(r *request) bool { return !r.refused() })
 }
 
-// open reports whether it is not known what became of op.
+// open reports whether the outcome of op is unknown.
 func (f *fact) open(op Op) bool {
 	return slices.ContainsFunc(f.about(op), func(r *request) bool { return !r.settled() })
 }
@@ -83,14 +83,14 @@ func (f *fact) has(kind string) bool {
 	return false
 }
 
-// learnAll collects the orders and reservations that replies told of, and what was asked about each.
+// learnAll collects the orders and reservations in replies, and the requests about each.
 func (j *judge) learnAll() {
 	for _, q := range j.requests {
 		if q.cart() && !q.ask.Misuse && q.done != nil && q.done.Got != nil {
 			j.learn(q, q.ask.Op == OpReserve, merged(q.ask.Lines))
 		}
 	}
-	for _, q := range j.requests { // reservations, after all are known
+	for _, q := range j.requests { // requests about reservations, after all are known
 		f := j.facts[q.ask.Ref]
 		if f == nil || q.ask.Op == OpDeliver || q.ask.Op == OpCancel {
 			continue
@@ -109,7 +109,7 @@ func (j *judge) learnAll() {
 			}
 		}
 	}
-	for _, q := range j.requests { // orders, after those of reservations are known, too
+	for _, q := range j.requests { // requests about orders, after those from reservations are known
 		if f := j.facts[q.ask.Ref]; f != nil && q.ask.Op == OpCancel {
 			f.asked = append(f.asked, q)
 		}
@@ -135,25 +135,25 @@ func (j *judge) learn(q *request, reservation bool, lines map[string]int64) *fac
 	return f
 }
 
-// orphaned looks at what is in the books and no reply named.
+// orphaned checks the orders and reservations in the books that no reply named.
 func (j *judge) orphaned() {
 	for _, ref := range slices.Sorted(maps.Keys(j.orphans)) {
 		customer := j.orphans[ref]
 		if j.openPerhaps[customer] || j.confirmOpen(customer) {
-			continue // perhaps the one of which the customer does not know; settled says so
+			continue // perhaps from a request with an unknown outcome, which settled reports
 		}
 		j.fail(CheckKeys, "orphan", "order", ref, "customer", customer)
 	}
 }
 
-// confirmOpen reports whether a customer does not know what became of a confirmation, which makes an order.
+// confirmOpen reports whether a customer has a confirmation, which makes an order, with an unknown outcome.
 func (j *judge) confirmOpen(customer string) bool {
 	return slices.ContainsFunc(j.requests, func(q *request) bool {
 		return q.ask.Op == OpConfirm && q.ask.Customer == customer && !q.settled()
 	})
 }
 
-// course returns the kinds of the movements of f, with those of the reservation that it was first.
+// course returns the kinds of the movements of f, after those of its reservation if it had one.
 func (f *fact) course(sku string) []string {
 	var list []string
 	if f.of != nil {
@@ -165,7 +165,7 @@ func (f *fact) course(sku string) []string {
 	return list
 }
 
-// courses are all that may happen to the units of a line, whichever way.
+// courses returns all valid sequences of movements of a line.
 func courses() []string {
 	return []string{
 		"sell", "sell-return", // an order
@@ -219,7 +219,7 @@ func (j *judge) fact(f *fact) {
 	}
 }
 
-// dated fails if what made f has another date in the ledger than in the reply. Both are the store's.
+// dated fails if the movement that made f and the reply differ in their times, which are both the store's.
 func (j *judge) dated(f *fact, m *Movement) {
 	told := f
 	switch m.Kind {
@@ -227,14 +227,15 @@ func (j *judge) dated(f *fact, m *Movement) {
 	case "confirm":
 		told = f.became
 	default:
-		return // no reply that is kept says when
+		return // no reply has the time
 	}
 	if told != nil && !near(told.created, m.At) {
 		j.fail(CheckTold, "dated", "order", told.id, "told", clock(told.created), "kind", m.Kind, "at", clock(m.At))
 	}
 }
 
-// must fails if what the ledger has is not what the customer was told: done: it must have it; may: it can.
+// must fails if the ledger contradicts the replies: if done, the ledger must have the movement; only if may, it can
+// have it.
 func (j *judge) must(f *fact, kind string, has, done, may bool) {
 	switch {
 	case done && !has:
@@ -259,7 +260,7 @@ func (j *judge) order(f *fact) {
 func (j *judge) reservation(f *fact) {
 	j.must(f, "reserve", f.has("reserve"), true, true)
 	j.must(f, "cancel", f.has("cancel"), f.done(OpRelease), f.mayHave(OpRelease))
-	// An order that was made late has a sale of its own.
+	// An order made after the expiry has a separate sale.
 	confirmed := f.has("confirm") || f.became != nil && f.became.has("sell")
 	j.must(f, "confirm", confirmed, f.done(OpConfirm), f.mayHave(OpConfirm))
 	if f.done(OpRelease) && f.done(OpConfirm) {
@@ -288,6 +289,6 @@ func (j *judge) reservation(f *fact) {
 	case late > sweepTime:
 		j.soon(CheckExpiry, "not-swept", "order", f.id, "expires", clock(f.expires), "now", clock(j.latest))
 	case late > 0:
-		j.v.early = true // only a later look tells whether it is swept
+		j.v.early = true // only a later look shows whether it is swept
 	}
 }

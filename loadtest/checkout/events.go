@@ -16,30 +16,30 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// An Event is one that a consumer got, in the order of arrival.
+// An Event is an event as a consumer received it.
 type Event struct {
 	ID     string   `json:"id"`
 	Type   string   `json:"type"`
 	Data   Movement `json:"data"`
-	Entry  string   `json:"entry,omitempty"`  // of a stream
-	Repeat bool     `json:"repeat,omitempty"` // the same id has come before
+	Entry  string   `json:"entry,omitempty"`  // id of the stream's entry
+	Repeat bool     `json:"repeat,omitempty"` // an event with this id came before
 }
 
-// A Feed is where events come out.
+// A Feed is a place from which consumers read events.
 type Feed interface {
-	// Name says where, for reports.
+	// Name returns the address, for reports.
 	Name() string
-	// Events returns the events of a SKU with numbers greater than after that have come so far.
+	// Events returns the events of a SKU with numbers greater than after that have arrived so far.
 	Events(ctx context.Context, sku string, after uint64) ([]Event, error)
 }
 
-// Streams reads events from Redis Streams as any consumer does who belongs to no group.
+// Streams reads events from Redis Streams like a consumer without a group.
 type Streams struct {
 	client *redis.Client
 	addr   string
 }
 
-// NewStreams returns a Feed of the Redis at addr, which is not asked yet. Close it.
+// NewStreams returns a Feed of the Redis at addr. It does not connect. The caller must close it.
 func NewStreams(addr string) *Streams {
 	return &Streams{redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true}), addr}
 }
@@ -79,8 +79,8 @@ func (s *Streams) Events(ctx context.Context, sku string, after uint64) ([]Event
 	}
 }
 
-// A Receiver is what a webhook of the relay can point at. It takes every event, and keeps them in the order in which
-// they came. It believes what comes without a look at the signature: docs/examples/consumer shows how one does that.
+// A Receiver is a target for the relay's webhook. It stores events in order of arrival. It does not check signatures;
+// docs/examples/consumer shows how to do that.
 type Receiver struct {
 	listener net.Listener
 	server   *http.Server
@@ -89,15 +89,15 @@ type Receiver struct {
 
 	mu     sync.Mutex
 	events map[string][]Event // by SKU
-	seen   map[string]bool    // the ids that have come
+	seen   map[string]bool    // ids that have arrived
 }
 
 // maxEvent is the longest event that a Receiver takes, in bytes.
 const maxEvent = 1 << 20
 
-// NewReceiver listens on addr, such as 127.0.0.1:9999, and takes events on every path. Close it. answer returns the
-// status with which an event is answered; the receiver keeps those that are answered 204. It is called for one event at
-// a time, with Repeat set. A nil answer takes all.
+// NewReceiver listens on addr, such as 127.0.0.1:9999, and accepts events on every path. The caller must close it.
+// answer returns the status of the reply to an event, of which Repeat is set; the receiver stores events with status
+// 204. answer is called for one event at a time. If it is nil, all events are accepted.
 func NewReceiver(addr string, answer func(Event) (status int)) (*Receiver, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Receiver) Close() error {
 	return err
 }
 
-// receive answers 204 when the event is kept, and not before: the relay sends one again that was not answered.
+// receive replies 204 only after it has stored the event, because the relay repeats an event without a reply.
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxEvent))
 	if err != nil {
@@ -151,7 +151,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(status)
 }
 
-// Events returns what has come. An event may come again: delivery is at least once.
+// Events returns the events that have arrived, with repeats: delivery is at least once.
 func (r *Receiver) Events(_ context.Context, sku string, after uint64) (list []Event, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,8 +170,8 @@ func decodeEvent(text []byte) (e Event, err error) {
 	return e, nil
 }
 
-// isEventID reports whether the event of a movement may have that id: the SKU and the number, and what tells it from
-// other movements with that number, of a store that was restored. What that is, is the service's own.
+// isEventID reports whether the event of a movement may have that id: the SKU, the number, and an opaque part that
+// distinguishes movements with the same number in a restored store.
 func isEventID(id string, m *Movement) bool {
 	place := fmt.Sprintf("%s/%d", strings.ReplaceAll(m.SKU, ".", "~"), m.Number)
 	return id == place || strings.HasPrefix(id, place+"/")

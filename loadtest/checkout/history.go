@@ -28,10 +28,10 @@ type header struct {
 	Command   string    `json:"command"`
 	Plan      Plan      `json:"plan"`
 	Before    []Counts  `json:"before"`
-	Events    string    `json:"events,omitempty"` // where they were read
+	Events    string    `json:"events,omitempty"` // where events were read
 }
 
-// An end is the last line. The run of a history without one was killed.
+// An end is the last line. Without it, the run was killed.
 type end struct {
 	After       []Counts   `json:"after"`
 	Interrupted bool       `json:"interrupted"`
@@ -41,7 +41,7 @@ type end struct {
 }
 
 // A line is any line but the first. Exactly one of its fields is set. Attempts come first, in the order in which they
-// ended; what the books said follows at the end.
+// ended; the books follow at the end.
 type line struct {
 	*Record
 	Movement    *Movement `json:"movement,omitempty"`
@@ -107,7 +107,7 @@ func IsHistory(first []byte) bool {
 
 // ReadHistory reads a history, and judges it again. It is strict: an unknown key or an impossible value is an error
 // that names the line. A last line that is cut off, as when its writer was killed, is left out, and the error matches
-// loadtest.ErrCut. A run without an end counts as interrupted, and its books as not read.
+// loadtest.ErrCut. A run without an end counts as interrupted, with unread books.
 func ReadHistory(from io.Reader) (*Result, error) {
 	r := &Result{Format: ReportFormat, Version: ReportVersion, Interrupted: true}
 	books := make(map[string]int)
@@ -138,7 +138,7 @@ func (r *Result) rejudge(ended bool) *Result {
 }
 
 func (r *Result) readHeader(text []byte, books map[string]int) error {
-	var kind struct { // first: another version has other keys
+	var kind struct { // decoded first, because another version has other keys
 		Format  string `json:"format"`
 		Version int    `json:"version"`
 	}

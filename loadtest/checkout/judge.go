@@ -12,16 +12,16 @@ import (
 
 // Names of the checks.
 const (
-	CheckKeys     = "keys"     // one key is one order, however often it is sent
+	CheckKeys     = "keys"     // one order for each key, however often it is sent
 	CheckLaw      = "law"      // received = available + reserved + sold after every movement, none below zero, no gap
-	CheckOnce     = "once"     // what was taken is given back at most once
+	CheckOnce     = "once"     // units are returned at most once
 	CheckCarts    = "carts"    // all of a cart, or nothing of it
-	CheckTold     = "told"     // the books say what the customers were told
-	CheckRefusals = "refusals" // who was refused had no chance
-	CheckExpiry   = "expiry"   // a reservation holds until its time is over, and not longer
+	CheckTold     = "told"     // the books agree with the replies to customers
+	CheckRefusals = "refusals" // refusals are justified
+	CheckExpiry   = "expiry"   // a reservation lasts until its expiry, and no longer
 	CheckLimits   = "limits"   // no customer ever has more than the limit
-	CheckEvents   = "events"   // every movement is announced, in order, as it was
-	CheckSettled  = "settled"  // nothing is left of which nobody knows what became of it
+	CheckEvents   = "events"   // every movement is announced, in order and unchanged
+	CheckSettled  = "settled"  // no outcome stays unknown
 )
 
 // Checks returns the names of all checks, in the order in which reports list them.
@@ -32,29 +32,29 @@ func Checks() []string {
 	}
 }
 
-// Asks says what the check of that name asks.
+// Asks returns the question of the check of that name.
 func Asks(name string) words.Text { return phrases.Say("check." + name) }
 
 // A Check is one question to the evidence.
 type Check struct {
 	Name       string       `json:"name"`
-	Looked     int          `json:"looked"` // how many keys, movements, carts ... were looked at
+	Looked     int          `json:"looked"` // number of keys, movements, carts ... checked
 	Failed     int          `json:"failed"`
 	Examples   []words.Text `json:"examples,omitempty"`    // the first failures
-	NotChecked words.Text   `json:"not_checked,omitempty"` // why it was not; zero: it was
+	NotChecked words.Text   `json:"not_checked,omitempty"` // why it was not checked; zero: it was
 }
 
-// keepExamples is how many failures of a check are told.
+// keepExamples is the number of failures of a check that are kept.
 const keepExamples = 3
 
-// A Verdict is what the evidence says.
+// A Verdict is the judgement on the evidence.
 type Verdict struct {
 	Finding  loadtest.Finding `json:"finding"`
 	Sentence words.Text       `json:"sentence"`
 	Checks   []Check          `json:"checks"` // in the order of Checks
 
-	proved      bool // something was found that no later look at the books can remove
-	early       bool // a later look may remove what was found, or find what cannot be told yet
+	proved      bool // a fault was found that no later look at the books can remove
+	early       bool // a later look may remove a fault, or decide an open question
 	unannounced int  // movements of which no event was read
 }
 
@@ -64,7 +64,7 @@ func (v *Verdict) Check(name string) *Check {
 	return &v.Checks[i]
 }
 
-// A judge goes through the evidence.
+// A judge checks the evidence.
 type judge struct {
 	e           *Evidence
 	v           *Verdict
@@ -73,11 +73,11 @@ type judge struct {
 	facts       map[string]*fact       // by id
 	deliveries  map[string][]*Movement // by reason, which is the key
 	timelines   map[string]*timeline   // by SKU
-	openPerhaps map[string]bool        // customers with a cart of which it is not known what became of it
-	orphans     map[string]string      // what no reply named, with its customer
-	skew        span                   // of the store's clock
+	openPerhaps map[string]bool        // customers with a cart of unknown outcome
+	orphans     map[string]string      // customer of each order or reservation that no reply named
+	skew        span                   // the store's clock ahead of ours
 	measured    bool                   // whether skew is known
-	latest      time.Time              // the last moment of which the evidence tells, by the clock of the store
+	latest      time.Time              // the last moment in the evidence, by the store's clock
 }
 
 // Judge judges a run from its evidence alone.
@@ -112,14 +112,14 @@ func Judge(e *Evidence) Verdict {
 
 func (j *judge) looked(check string, n int) { j.v.Check(check).Looked += n }
 
-// fail notes a failure of a check, with a text under "found".
+// fail records a failure of a check, with a text under "found".
 func (j *judge) fail(check, key string, pairs ...any) {
 	j.v.proved = j.v.proved || check != CheckSettled
 	j.note(check, key, pairs...)
 }
 
-// soon notes a failure that may come right: sweepers and relays may be at work still, and books are not read at one
-// moment.
+// soon records a failure that a later look may remove, because sweepers and relays may be at work, and the books are
+// not read at one moment.
 func (j *judge) soon(check, key string, pairs ...any) {
 	j.v.early = true
 	j.note(check, key, pairs...)
@@ -133,7 +133,7 @@ func (j *judge) note(check, key string, pairs ...any) {
 	}
 }
 
-// settled counts what nobody knows.
+// settled counts the requests with an unknown outcome.
 func (j *judge) settled() {
 	for _, q := range j.requests {
 		j.looked(CheckSettled, 1)

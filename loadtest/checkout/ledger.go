@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// takes returns what a movement of some units of that kind adds to each term. ok is false for an unknown kind.
+// takes returns what a movement of that kind adds to each term of the law. ok is false for an unknown kind.
 func takes(kind string, units int64) (d [4]int64, ok bool) {
 	switch kind {
 	case "set", "adjust":
@@ -41,7 +41,7 @@ func (m *Movement) units() int64 {
 	return -m.Sold
 }
 
-// ledgers goes through the movements of every SKU: the law, the limits, and what belongs to which order.
+// ledgers checks the law and the limits over the movements of every SKU, and assigns movements to orders.
 func (j *judge) ledgers() {
 	for i := range j.e.Books {
 		b := &j.e.Books[i]
@@ -89,11 +89,11 @@ func (j *judge) ledgers() {
 	}
 }
 
-// received reports whether m is no customer's: units that came, or went.
+// received reports whether m is of no customer: units that were delivered or removed.
 func (m *Movement) received() bool { return m.Kind == "set" || m.Kind == "adjust" }
 
-// belongs finds out whose movement m is. What was reserved before the run may expire during it. Else nobody but the run
-// moves its stock, unless somebody sells beside it; whether that is so cannot be told.
+// belongs finds the order or reservation of m. Reservations from before the run may expire during it. Any other
+// movement without one was made by another client or is a fault; the evidence cannot distinguish them.
 func (j *judge) belongs(m *Movement, t *timeline) {
 	f := j.facts[m.Ref]
 	switch {
@@ -120,7 +120,7 @@ func (j *judge) belongs(m *Movement, t *timeline) {
 	}
 }
 
-// delivered checks that each delivery is in the ledger once, as it was asked for and told.
+// delivered checks that each delivery is in the ledger once, as requested and as in the reply.
 func (j *judge) delivered() {
 	asked := make(map[string]bool)
 	for _, q := range j.requests {

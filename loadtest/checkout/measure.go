@@ -11,10 +11,10 @@ type Figures struct {
 	Attempts int             `json:"attempts"`
 	Requests int             `json:"requests"`
 	Outcomes map[Outcome]int `json:"outcomes"` // of the attempts
-	Problems map[string]int  `json:"problems"` // of what was not done, by what was answered
+	Problems map[string]int  `json:"problems"` // problems in the replies of refused attempts
 	Cut      int             `json:"cut"`      // replies that were lost on purpose
-	Replayed int             `json:"replayed"` // replies that were the first one again
-	// requests that were refused while an earlier attempt was under way, which was done after all
+	Replayed int             `json:"replayed"` // replies that repeated the first one
+	// requests that were refused while an earlier attempt was in progress, which then succeeded
 	Revised      int            `json:"revised"`
 	Orders       int            `json:"orders"`
 	Reservations int            `json:"reservations"`
@@ -22,7 +22,7 @@ type Figures struct {
 	Movements    int            `json:"movements"`
 	Events       int            `json:"events"`
 	Repeats      int            `json:"repeats"` // events that came again
-	Kinds        map[string]int `json:"kinds"`   // movements of the run's customers, each of one line
+	Kinds        map[string]int `json:"kinds"`   // movements of the run's customers, one for each line
 	Seconds      float64        `json:"seconds"` // from the first request to the last reply
 	Ways         []WayFigures   `json:"ways"`
 	Latency      []OpLatency    `json:"latency"`
@@ -33,17 +33,17 @@ type Figures struct {
 type WayFigures struct {
 	Way     Way `json:"way"`
 	Visits  int `json:"visits"`
-	Whole   int `json:"whole"`   // in which all was done
-	Refused int `json:"refused"` // in which something could not be had
+	Whole   int `json:"whole"`   // visits in which every request succeeded
+	Refused int `json:"refused"` // visits in which a request was refused
 }
 
-// OpLatency is how long the replies to one operation took, without those that were lost.
+// OpLatency has the latencies of one operation, without lost replies.
 type OpLatency struct {
 	Op Op `json:"op"`
 	loadtest.Quantiles
 }
 
-// Swept is how long after its time a reservation's units were for sale again, by the clock of the store.
+// Swept has the times from the expiry of reservations until their units were for sale again, by the store's clock.
 type Swept struct {
 	Count  int     `json:"count"`
 	MeanMS float64 `json:"mean_ms"`
@@ -57,7 +57,7 @@ func Measure(r *Result) Figures {
 		Attempts: len(e.Records), Outcomes: make(map[Outcome]int), Problems: make(map[string]int),
 		Kinds: make(map[string]int),
 	}
-	requests := make(map[int]*Record) // the last of each that was done, or the last
+	requests := make(map[int]*Record) // of each, the last successful attempt, or else the last one
 	refused := make(map[int]bool)
 	expires := make(map[string]time.Time)
 	perOp := make(map[Op][]loadtest.Record)
@@ -119,7 +119,7 @@ func Measure(r *Result) Figures {
 	return f
 }
 
-// waysOf counts the visits. A visit in which a request had no end is neither whole nor refused.
+// waysOf counts the visits. A visit with a request of unknown outcome is neither whole nor refused.
 func waysOf(requests map[int]*Record) []WayFigures {
 	type visit struct {
 		way           Way

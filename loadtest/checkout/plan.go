@@ -1,9 +1,9 @@
-// Package checkout loads an order service as customers do, and judges it by its own books.
+// Package checkout puts the load of customers on an order service, and judges the service by its own books.
 //
-// Customers put carts together, reserve, confirm, cancel, let a reservation expire, come back too late, and send a
-// request again when its reply was lost. Afterwards the ledger of every SKU, the orders, the reservations and the
-// events must tell one story, and it must be the one that the customers were told. Everything is read over HTTP, and
-// events where a consumer reads them: what is said of the service does not come from its code.
+// Customers fill carts, reserve, confirm, cancel, let reservations expire, come back too late, and repeat a request
+// whose reply was lost. Afterwards the ledger of every SKU, the orders, the reservations and the events must agree with
+// each other and with the replies. All evidence is read over HTTP, and events where a consumer reads them; nothing
+// comes from the service's code.
 package checkout
 
 import (
@@ -29,14 +29,14 @@ func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...
 // A Way is what a customer does in one visit.
 type Way string
 
-// The ways. Each cart has a key, and so has most of what follows.
+// The ways. Each cart has an idempotency key, and so have most of the later requests.
 const (
 	Buy       Way = "buy"         // an order
 	Regret    Way = "regret"      // an order, and it is canceled
 	Pay       Way = "pay"         // a reservation, and it is confirmed
 	Leave     Way = "leave"       // a reservation, and it is canceled
 	Think     Way = "think"       // a reservation, extended, confirmed
-	Forget    Way = "forget"      // a reservation, and nothing more: it expires
+	Forget    Way = "forget"      // a reservation, which expires
 	PayLate   Way = "pay-late"    // a reservation, and it is confirmed after it has expired
 	LastTick  Way = "last-tick"   // a reservation, and it is confirmed at the moment at which it expires
 	TwoTabs   Way = "two-tabs"    // a reservation, confirmed in one tab and canceled in the other at the same moment
@@ -45,7 +45,7 @@ const (
 	Return    Way = "return-late" // a reservation, confirmed, and the order is canceled
 )
 
-// ways lists all ways with how many of a hundred visits go each.
+// ways returns all ways, with their share of visits in percent.
 func ways() []struct {
 	way   Way
 	share int
@@ -82,20 +82,20 @@ type Plan struct {
 	SKU         string        `json:"sku"`          // "load-checkout" if empty; with "-1", "-2" ... after it
 	SKUs        int           `json:"skus"`         // how many; 0: 20
 	Skew        loadtest.Skew `json:"skew"`         // among them; empty: zipf:1.1
-	Stock       int64         `json:"stock"`        // units of each at the start; 0: 100
+	Stock       int64         `json:"stock"`        // initial units of each; 0: 100
 	Quantities  []int64       `json:"quantities"`   // units of a line, all equally likely; empty: 1 and 2
-	Lines       int           `json:"lines"`        // most lines of a cart, each number as likely; 0: 4
+	Lines       int           `json:"lines"`        // largest number of lines of a cart, all equally likely; 0: 4
 	PerCustomer int64         `json:"per_customer"` // limit of each SKU; 0: 4; below 0: none
 
 	Visits      int           `json:"visits,omitempty"` // in all; or Duration
 	Duration    time.Duration `json:"-"`                // for how long visits begin; or Visits
 	Concurrency int           `json:"concurrency"`      // workers; 0: 30
 	Lost        float64       `json:"lost"`             // share of requests whose reply is lost; 0: 0.1; below 0: none
-	TTL         time.Duration `json:"-"`                // of a reservation that is to expire; 0: 1 s, the least
-	Seed        uint64        `json:"seed"`             // of all that customers choose; 0: a new one
+	TTL         time.Duration `json:"-"`                // of a reservation that shall expire; 0: 1 s, the minimum
+	Seed        uint64        `json:"seed"`             // of all random choices; 0: a new one
 	Timeout     time.Duration `json:"-"`                // of a request; 0: 15 s
-	Patience    time.Duration `json:"-"`                // for how long a request is sent again; 0: 20 s
-	SettleLimit time.Duration `json:"-"`                // for all that is open at the end, or one more event; 0: 30 s
+	Patience    time.Duration `json:"-"`                // time for retries of a request; 0: 20 s
+	SettleLimit time.Duration `json:"-"`                // time for settling, and for each further event; 0: 30 s
 
 	History io.Writer `json:"-"` // if not nil, the history is streamed to it
 }
@@ -105,7 +105,7 @@ const (
 	maxSKUs    = 200
 	maxLines   = 20
 	maxWorkers = 1000
-	visitsEach = 6 // visits of one customer, who makes them at about the same time: tabs of one browser
+	visitsEach = 6 // visits of one customer at about the same time, like tabs of one browser
 )
 
 func wrong(field, key string, pairs ...any) error {

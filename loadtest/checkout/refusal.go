@@ -7,7 +7,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// refusals checks that who was refused had no chance.
+// refusals checks that every refusal was justified.
 func (j *judge) refusals() {
 	for _, q := range j.requests {
 		for _, r := range q.attempts {
@@ -18,7 +18,7 @@ func (j *judge) refusals() {
 			if !j.fair(q, r) {
 				note := j.fail
 				if r.Problem == "reservation_expired" {
-					note = j.soon // it may not have been swept yet
+					note = j.soon // the reservation may not have been swept yet
 				}
 				note(CheckRefusals, "refusal", "op", string(q.ask.Op), "order", cmp.Or(q.ask.Ref, q.ask.Key),
 					"problem", r.Problem, "detail", loadtest.ErrorText(r.Problem, r.Error))
@@ -27,7 +27,7 @@ func (j *judge) refusals() {
 	}
 }
 
-// fair reports whether the books allow for a refusal at the time at which it was made.
+// fair reports whether the books justify a refusal at its time.
 func (j *judge) fair(q *request, r *Record) bool {
 	f := j.facts[q.ask.Ref]
 	lines := merged(q.ask.Lines)
@@ -50,7 +50,7 @@ func (j *judge) fair(q *request, r *Record) bool {
 			return t.most(q.ask.Customer, r.SentAt, r.DoneAt)+n > j.e.Limit
 		})
 	}
-	// begun reports whether op may have been done with f before the refusal was answered.
+	// begun reports whether op may have been done on f before the reply with the refusal.
 	begun := func(op Op) bool {
 		return slices.ContainsFunc(f.about(op), func(p *request) bool {
 			return !p.refused() && !p.sent.After(r.DoneAt)

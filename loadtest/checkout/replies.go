@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// keys checks the replies to one key among themselves.
+// keys checks that all replies to one key agree.
 func (j *judge) keys() {
 	owner := make(map[string]*request)
 	for _, q := range j.requests {
@@ -59,7 +59,7 @@ func named(r *Record) string {
 	return r.Got.id()
 }
 
-// replies compares every field of every reply with what was asked for, and with the replies before it.
+// replies compares every field of every reply with the request and with earlier replies.
 func (j *judge) replies() {
 	for _, q := range j.requests {
 		if q.ask.Misuse || q.done == nil || q.done.Got == nil {
@@ -82,7 +82,7 @@ func (j *judge) replies() {
 				if !j.extends(q, r) {
 					j.fail(CheckTold, "extended", "order", q.ask.Ref, "ttl", q.ask.TTL, "expires", clock(due.ExpiresAt))
 				}
-				if q.ask.Key != "" { // without a key, what is sent again extends again
+				if q.ask.Key != "" { // without a key, each attempt extends again
 					due.ExpiresAt = q.done.Got.ExpiresAt
 				}
 			}
@@ -94,8 +94,8 @@ func (j *judge) replies() {
 	}
 }
 
-// due returns what the replies to q must say, as far as that is known: the rest is what the first of them said. ok is
-// false if q is about something that no reply named, or its reply names nothing.
+// due returns the expected content of the replies to q. Unknown fields are taken from the first reply. ok is false if q
+// is about something that no reply named, or its reply names nothing.
 func (j *judge) due(q *request) (want Thing, ok bool) {
 	first, f := q.done.Got, j.facts[q.ask.Ref]
 	want = Thing{
@@ -106,7 +106,7 @@ func (j *judge) due(q *request) (want Thing, ok bool) {
 		want.OrderID, want.Late = first.OrderID, false
 		return want, first.OrderID != ""
 	case OpReserve:
-		ttl, _ := time.ParseDuration(q.ask.TTL) // history says so if it is none
+		ttl, _ := time.ParseDuration(q.ask.TTL) // history reports an invalid one
 		want.ReservationID, want.State, want.Late = first.ReservationID, "held", false
 		want.ExpiresAt = first.CreatedAt.Add(ttl)
 		return want, first.ReservationID != ""
@@ -138,12 +138,12 @@ func (j *judge) due(q *request) (want Thing, ok bool) {
 // longest is how long a reservation can last, from its creation to its end, extensions included.
 const longest = 24 * time.Hour
 
-// extends reports whether a reply to an extension can be right: the reservation lasts for the ttl from the moment of
-// the step on, and was not made shorter.
+// extends reports whether a reply to an extension may be right: the reservation lasts for the ttl from the time of the
+// step, and has not become shorter.
 func (j *judge) extends(q *request, r *Record) bool {
 	f, until := j.facts[q.ask.Ref], r.Got.ExpiresAt
 	ttl, _ := time.ParseDuration(q.ask.TTL)
-	end := func(step time.Time) time.Time { // that of an extension at that moment
+	end := func(step time.Time) time.Time { // the end after an extension at that time
 		if latest := f.created.Add(longest); step.Add(ttl).After(latest) {
 			return latest
 		}
@@ -162,10 +162,10 @@ func (j *judge) extends(q *request, r *Record) bool {
 	return !until.Before(least.Add(-rounding)) && !until.After(most.Add(rounding))
 }
 
-// A difference is a field of an order or a reservation that is not as it must be.
+// A difference is a field of an order or a reservation with a wrong value.
 type difference struct{ field, got, want string }
 
-// differ compares every field. Their names are those of the JSON.
+// differ compares every field. Names are those of the JSON.
 func (t *Thing) differ(want *Thing) (list []difference) {
 	text := func(field, got, want string) {
 		if got != want {
@@ -197,7 +197,7 @@ func merged(lines []Line) map[string]int64 {
 	return m
 }
 
-// units names the units of a cart, whatever the order of its lines.
+// units describes a cart, independent of the order of its lines.
 func units(lines []Line) string {
 	var list []string
 	cart := merged(lines)

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// A request is all attempts of one.
+// A request has all attempts of one request.
 type request struct {
 	ask      Ask
 	attempts []*Record
-	sent     time.Time // when the first attempt was
-	done     *Record   // the first reply that said so; nil: none did
-	last     *Record   // of the attempts that are not Again
+	sent     time.Time // when the first attempt was sent
+	done     *Record   // the first attempt that succeeded; nil: none
+	last     *Record   // the last attempt that is not Again
 	unsure   bool      // an attempt ended with Unknown
 }
 
-// settled reports whether it is known for certain what became of r. A refusal settles nothing while an attempt before
-// it may still be under way: when all was over, the request was sent once more.
+// settled reports whether the outcome of r is certain. A refusal settles nothing while an earlier attempt may be in
+// progress; therefore the request is sent again after the run.
 func (r *request) settled() bool {
 	return r.done != nil || !r.unsure || r.last.Outcome == Refused && r.last.Settling
 }
 
-// refused reports whether r is known to have done nothing.
+// refused reports whether r certainly had no effect.
 func (r *request) refused() bool { return r.done == nil && r.settled() }
 
 // cart reports whether r asks for units of a cart.
 func (r *request) cart() bool { return r.ask.Op == OpPlace || r.ask.Op == OpReserve }
 
-// group puts the attempts of each request together.
+// group collects the attempts of each request.
 func (j *judge) group() {
 	byNumber := make(map[int]*request)
 	for i := range j.e.Records {
@@ -54,7 +54,7 @@ func (j *judge) group() {
 		}
 	}
 	for _, q := range j.requests {
-		if q.last == nil { // the history was changed, and history says so
+		if q.last == nil { // the history was changed, which history reports
 			q.last = q.attempts[0]
 		}
 		if q.cart() && !q.settled() {
@@ -72,7 +72,7 @@ func (j *judge) misused(q *request, until time.Time) bool {
 }
 
 // history looks for records that contradict each other. The load generator writes none, so such a history was changed
-// or has lost something: no verdict rests on it.
+// or is incomplete, and cannot be judged.
 func (j *judge) history() {
 	torn := func(r *Record, field string) { j.fail(CheckSettled, "torn", "seq", r.Seq, "field", field) }
 	settling := false
@@ -126,13 +126,13 @@ func (j *judge) history() {
 	}
 }
 
-// same reports whether two attempts ask for the same.
+// same reports whether two attempts are of the same request.
 func (a *Ask) same(b *Ask) bool {
 	return a.Op == b.Op && a.Customer == b.Customer && a.Key == b.Key && a.Ref == b.Ref && a.TTL == b.TTL &&
 		a.Misuse == b.Misuse && slices.Equal(a.Lines, b.Lines)
 }
 
-// wrong returns the field of r that no load generator writes, or "".
+// wrong returns the name of an invalid field of r, or "".
 func (r *Record) wrong(run string) string {
 	ttl, err := time.ParseDuration(r.TTL)
 	lasts := r.Op == OpReserve || r.Op == OpExtend

@@ -16,7 +16,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A Book is what the service and the events say of one SKU.
+// A Book has the service's ledger and the events of one SKU.
 type Book struct {
 	Before    Counts     `json:"before"` // after the stock was set
 	After     Counts     `json:"after"`
@@ -24,17 +24,17 @@ type Book struct {
 	Events    []Event    `json:"-"` // with numbers after Before; see Evidence.Unheard
 }
 
-// Evidence is everything that a run has left.
+// Evidence is all evidence of a run.
 type Evidence struct {
 	Run     string
 	Limit   int64    // per customer and SKU; 0: none
 	Records []Record // by Seq
 	Books   []Book
-	// Orders are all that the service lists for the customers of the run, and Reservations those that it told of.
+	// Orders are all that the service lists for the customers of the run, and Reservations those named in replies.
 	Orders       []Thing
 	Reservations []Thing
-	StartedAt    time.Time  // when the first customer came at the earliest, by the clock of the records
-	ReadAt       time.Time  // when the last reading of all that began, by the clock of the records; zero: never
+	StartedAt    time.Time  // not later than the first request, by the clock of the records
+	ReadAt       time.Time  // start of the last reading of the books, by the clock of the records; zero: never
 	Unheard      words.Text // why events were not read; zero: they were
 	Unread       words.Text // why the books could not be read; zero: they were
 }
@@ -45,7 +45,7 @@ type Result struct {
 	Version     int        `json:"version"`
 	Plan        Plan       `json:"plan"`
 	Target      string     `json:"target"`
-	Run         string     `json:"run"` // the names of its customers and keys begin with it
+	Run         string     `json:"run"` // prefix of its customers and keys
 	Command     string     `json:"command"`
 	StartedAt   time.Time  `json:"started_at"`
 	Interrupted bool       `json:"interrupted"`
@@ -73,23 +73,23 @@ func WriteJSON(w io.Writer, r *Result) error {
 
 // Progress describes how far a run is.
 type Progress struct {
-	Visits, Total int // begun; in all, or 0 if the run is limited by time
+	Visits, Total int // begun, and in all; 0: the run is limited by time
 	Requests      int // attempts so far
 	Outcomes      map[Outcome]int
 	Elapsed       time.Duration
-	Phase         words.Text // what goes on
+	Phase         words.Text // current phase
 	Last          bool
 }
 
-// lookLimit bounds the reading of the books.
+// lookLimit bounds the time for reading the books.
 const lookLimit = 2 * time.Minute
 
-// Run stocks the SKUs, lets the customers come, asks again what is open, reads the books, and judges.
+// Run sets the stock, runs the customers, settles requests with unknown outcomes, reads the books, and judges.
 //
-// Several shops are instances of one service: a request that is sent again goes to another one. feed is where events
-// are read; nil: they are not. Run calls progress, if not nil, about five times a second. If ctx ends, Run judges what
-// was done, and that is no error. Errors are loadtest.PlanErrors, loadtest.TargetErrors, ctx's error if it ended before
-// the first request, and errors of Plan.History, which come with a Result.
+// Several shops are instances of one service; a retry goes to another one. Events are read from feed, unless it is nil.
+// Run calls progress, if not nil, about five times a second. If ctx ends, Run judges the requests so far and returns no
+// error. Errors are loadtest.PlanErrors, loadtest.TargetErrors, ctx's error if it ended before the first request, and
+// errors of Plan.History, which come with a Result.
 func Run(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed, progress func(Progress)) (*Result, error) {
 	s, err := Open(ctx, shops, p, feed)
 	if err != nil {
@@ -100,7 +100,7 @@ func Run(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed, progr
 	return s.Judge(ctx)
 }
 
-// A Shopping is a run in its parts, for whoever does something else meanwhile: Open, Sell, Judge.
+// A Shopping is a run in three steps, Open, Sell and Judge, between which the caller can act.
 type Shopping struct {
 	Progress func(Progress) // may be nil
 
@@ -109,15 +109,15 @@ type Shopping struct {
 	feed   Feed
 	out    *historyWriter
 	began  time.Time
-	done   bool // all visits were made
+	done   bool // all visits have ended
 
 	mu       sync.Mutex
 	attempts int
-	last     time.Time // when the last request that got an answer was sent
+	last     time.Time // when the latest request with a reply was sent
 	outcomes map[Outcome]int
 }
 
-// Open stocks the SKUs. Its errors are those of Run.
+// Open sets the stock. Its errors are those of Run.
 func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Shopping, error) {
 	p, err := p.Filled()
 	if err != nil {
@@ -125,7 +125,7 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 	}
 	r := &Result{
 		Format: ReportFormat, Version: ReportVersion, Target: shops[0].URL(), Plan: p,
-		Run: strings.ToLower(rand.Text()[:12]), // request ids begin with it, and must not tell who sends them
+		Run: strings.ToLower(rand.Text()[:12]), // prefix of request ids, which must not reveal the load generator
 	}
 	r.Command = p.Command(r.Target)
 	weights, _ := p.Skew.Weights(p.SKUs)
@@ -154,22 +154,22 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 	return s, nil
 }
 
-// DoneSince reports whether a request that was sent after t was done, or refused with reason.
+// DoneSince reports whether a request that was sent after t has succeeded or was justly refused.
 func (s *Shopping) DoneSince(t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last.After(t)
 }
 
-// Attempts returns how many attempts were made, and how many of them were done.
+// Attempts returns the numbers of all and of successful attempts.
 func (s *Shopping) Attempts() (all, done int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.attempts, s.outcomes[Done]
 }
 
-// Sell lets the customers come until all visits are made, the time is over, or ctx ends. Then what is under way has
-// loadtest.Grace to end. It returns when nobody works any more.
+// Sell runs the customers until all visits are made, the time is over, or ctx ends. Then requests in flight have
+// loadtest.Grace to end. Sell returns when all workers have ended.
 func (s *Shopping) Sell(ctx context.Context) {
 	flight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
@@ -209,7 +209,7 @@ func (s *Shopping) Sell(ctx context.Context) {
 	s.result.Interrupted = !s.done
 }
 
-// keep takes a record. One goroutine calls it at a time.
+// keep stores a record. It is called by one goroutine at a time.
 func (s *Shopping) keep(r *Record) {
 	r.Seq = len(s.result.Evidence.Records) + 1
 	s.result.Evidence.Records = append(s.result.Evidence.Records, *r)
@@ -224,7 +224,7 @@ func (s *Shopping) keep(r *Record) {
 }
 
 func (s *Shopping) tell(phase string, last bool) {
-	_ = s.out.Flush() // an error stays, and is returned at the end
+	_ = s.out.Flush() // an error is kept and returned at the end
 	if s.Progress == nil {
 		return
 	}
@@ -240,8 +240,8 @@ func (s *Shopping) tell(phase string, last bool) {
 	s.Progress(p)
 }
 
-// Judge asks again what is open, reads the books until they are at rest, and judges. It does so also after ctx has
-// ended. The error is that of the history, or that the books cannot be read; the Result comes with it.
+// Judge settles requests with unknown outcomes, reads the books until they are at rest, and judges, even after ctx has
+// ended. The error is that of the history, or that the books cannot be read; the Result is returned with it.
 func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 	r := s.result
 	ctx = context.WithoutCancel(ctx)
@@ -269,13 +269,13 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 		r.Verdict = Judge(&r.Evidence)
 		since, limit := began, loadtest.LateLimit
 		if n := r.Verdict.unannounced; n > 0 {
-			if n < unannounced { // the relay is late, but at work
+			if n < unannounced { // the relay makes progress
 				unannounced, progress = n, asked
 			}
 			since, limit = progress, s.sale.plan.SettleLimit
 		}
-		// Sweepers may be at work still, and relays. After a long run a reading takes seconds, so it is not the last
-		// one if it began too early. What happens while it is made looks wrong, and so proves nothing.
+		// Sweepers and relays may still be at work. After a long run a reading takes seconds, so a reading that began
+		// too early is not the last one. Movements during a reading look like faults, and so prove nothing.
 		final := !r.Verdict.early || r.Verdict.proved || asked.Sub(since) > limit
 		if moved != "" {
 			final = waited
@@ -294,9 +294,9 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 	return r, nil
 }
 
-// read reads the books of every SKU, what the service shows of the customers' orders and reservations, and then all
-// counters again. moved is a SKU whose stock moved meanwhile: its book may be of another moment than the rest. If moved
-// is "", everything that was read is of one moment.
+// read reads the books of every SKU, the customers' orders and reservations, and then all counters again. moved is a
+// SKU whose counters changed in between, so that its book may be of another moment. If moved is "", everything read is
+// of one moment.
 func (s *Shopping) read(ctx context.Context) (moved string, err error) {
 	e := &s.result.Evidence
 	e.Run, e.Limit, e.ReadAt = s.result.Run, s.sale.plan.limit(), s.sale.now()
@@ -350,7 +350,7 @@ func (s *Shopping) read(ctx context.Context) (moved string, err error) {
 	return moved, nil
 }
 
-// each does the jobs, eight at a time, each with one shop after the other until one answers.
+// each runs the jobs, eight at a time, each on one shop after the other until one answers.
 func (s *Shopping) each(ctx context.Context, jobs []func(*loadtest.Client) error) error {
 	failed := make([]error, len(jobs))
 	var all sync.WaitGroup
@@ -410,7 +410,7 @@ func (e *Evidence) customers() (list []string) {
 	return list
 }
 
-// told returns the reservations that the service told of.
+// told returns the reservations named in replies.
 func (e *Evidence) told() (list []Thing) {
 	seen := make(map[string]bool)
 	for i := range e.Records {

@@ -33,7 +33,7 @@ type Thing struct {
 	ExpiresAt     time.Time `json:"expires_at,omitzero"` // of a reservation
 }
 
-// Counts are the terms of the law, after the movement with that number.
+// Counts are the terms of the law after the movement Number.
 type Counts struct {
 	SKU       string `json:"sku"`
 	Received  int64  `json:"received"`
@@ -95,20 +95,20 @@ type Outcome string
 // The outcomes.
 const (
 	Done    Outcome = "done"
-	Refused Outcome = "refused" // decided: it cannot be had, or not any more
-	Busy    Outcome = "busy"    // nothing was done, and the same request may be sent again
-	Unknown Outcome = "unknown" // no usable reply came: it may have been done
+	Refused Outcome = "refused" // final: not available, or no longer
+	Busy    Outcome = "busy"    // no effect; the same request can be sent again
+	Unknown Outcome = "unknown" // no usable reply: it may have had an effect
 )
 
 // Outcomes returns all outcomes, in the order in which reports list them.
 func Outcomes() []Outcome { return []Outcome{Done, Refused, Busy, Unknown} }
 
-// An Ask is what one attempt asks for. Attempts of one Request are the same but for the attempt's number.
+// An Ask is the content of an attempt. It is the same for all attempts of a request.
 type Ask struct {
 	Op       Op     `json:"op"`
 	Customer string `json:"customer,omitempty"`
 	Key      string `json:"key,omitempty"`    // Idempotency-Key; "": none
-	Ref      string `json:"ref,omitempty"`    // the order or reservation that it is about; of a delivery, the SKU
+	Ref      string `json:"ref,omitempty"`    // the order or reservation concerned; for a delivery, the SKU
 	Lines    []Line `json:"lines,omitempty"`  // of a cart
 	TTL      string `json:"ttl,omitempty"`    // of a reservation
 	Misuse   bool   `json:"misuse,omitempty"` // another cart with a used key: it must be refused
@@ -124,8 +124,8 @@ type Record struct {
 	Visit   int `json:"visit"`
 	Way     Way `json:"way"`
 	Ask
-	Cut      bool      `json:"cut,omitempty"`   // the customer broke the connection off before the reply
-	Again    bool      `json:"again,omitempty"` // the customer had a reply, and sent the request once more
+	Cut      bool      `json:"cut,omitempty"`   // the customer broke the connection before the reply
+	Again    bool      `json:"again,omitempty"` // the customer repeated the request after a reply
 	Settling bool      `json:"settling,omitempty"`
 	SentAt   time.Time `json:"sent_at"`
 	DoneAt   time.Time `json:"done_at"`
@@ -135,7 +135,7 @@ type Record struct {
 	Error    string    `json:"error,omitempty"`
 	Instance string    `json:"instance,omitempty"`
 	Replayed bool      `json:"replayed,omitempty"`
-	Got      *Thing    `json:"got,omitempty"`    // of an order or a reservation that was done
+	Got      *Thing    `json:"got,omitempty"`    // the order or reservation in the reply
 	Number   uint64    `json:"number,omitempty"` // of the movement of a delivery
 }
 
@@ -157,7 +157,7 @@ func (r *Record) check() error {
 	return nil
 }
 
-// Path returns where an ask is posted.
+// Path returns the path for the POST of an ask.
 func (a *Ask) Path() string {
 	switch a.Op {
 	case OpPlace:
@@ -179,7 +179,7 @@ func (a *Ask) Path() string {
 
 func (a *Ask) body() any {
 	if a.Op == OpDeliver {
-		// The reason is the key, so that the ledger shows what became of it.
+		// The reason is the key, by which the judge finds the delivery in the ledger.
 		return map[string]any{"delta": a.Lines[0].Quantity, "reason": a.Key}
 	}
 	body := map[string]any{"customer": a.Customer}
@@ -192,12 +192,12 @@ func (a *Ask) body() any {
 	return body
 }
 
-// cutOff is the cause of a request that its customer broke off.
+// errCutOff is the cause of a request whose customer broke the connection.
 var errCutOff = errors.New("the customer broke the connection off")
 
-// Send makes one attempt, and returns its record without the times, and the reply. With cut, the connection is closed
-// so long after the request was written, or as soon as the reply begins, whichever is first: the service may or may not
-// have done it, and the customer cannot tell.
+// Send makes one attempt, and returns its record, without the times, and the reply. With cut, it closes the connection
+// that long after the request was written, or when the reply begins, whichever is first. Then the customer cannot know
+// whether the service has executed the request.
 func Send(
 	ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id string,
 ) (r Record, got loadtest.Answer) {
@@ -220,7 +220,7 @@ func Send(
 			GotFirstResponseByte: func() { drop(errCutOff) },
 		})
 		defer func() {
-			once.Do(func() {}) // after it, timer is not written any more
+			once.Do(func() {}) // from here on, timer is not written
 			if timer != nil {
 				timer.Stop()
 			}
@@ -231,7 +231,7 @@ func Send(
 		r.Outcome, r.Error = Busy, err.Error()
 		return r, got
 	}
-	// Without it net/http sends a request with a key a second time by itself, and the history would not know.
+	// Otherwise net/http itself may retry a request with a key, which the history would not show.
 	req.GetBody = nil
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Request-Id", id)
@@ -247,20 +247,20 @@ func Send(
 		return loadtest.Reply{}
 	})
 	if cut != nil && r.Outcome != "" {
-		// The reply was there before the connection was closed. The customer has not seen it.
+		// The reply came before the connection was closed. The customer must not see it.
 		r.Outcome, r.Problem, r.Got, r.Replayed, r.Number, r.Error = Unknown, "", nil, false, 0, errCutOff.Error()
 	}
 	switch {
 	case r.Outcome != "":
 	case reply.Outcome == loadtest.Failed:
-		r.Outcome, r.Error = Busy, reply.Error // never sent
+		r.Outcome, r.Error = Busy, reply.Error // not sent
 	default:
 		r.Outcome, r.Status, r.Error = Unknown, reply.Status, reply.Error
 	}
 	return r, got
 }
 
-// read takes what a whole reply says.
+// read fills in the content of a complete reply.
 func (r *Record) read(ans *loadtest.Answer) {
 	r.Status, r.Instance = ans.Status, ans.Header.Get("X-Instance")
 	if p := ans.Problem(); p != nil {
@@ -306,7 +306,7 @@ func outcomeOf(p *loadtest.Problem) Outcome {
 	return Refused
 }
 
-// ReadCounts reads the counters of a SKU. guard names who sells it.
+// ReadCounts reads the counters of a SKU. guard names the strategy or the ledger that sells it.
 func ReadCounts(ctx context.Context, c *loadtest.Client, sku string) (out Counts, guard string, err error) {
 	var stock struct {
 		Counts
@@ -321,8 +321,8 @@ func ReadCounts(ctx context.Context, c *loadtest.Client, sku string) (out Counts
 // ledgerGuard is the guard of a SKU that has a ledger.
 const ledgerGuard = "orders"
 
-// prepare puts units of a SKU in stock, with a limit per customer, and returns the counters. In the profile for
-// demonstrations a new SKU has no ledger before its first movement.
+// prepare sets the stock of a SKU and the limit per customer, and returns the counters. In the profile demo a new SKU
+// has no ledger before its first movement.
 func prepare(ctx context.Context, c *loadtest.Client, sku string, units, limit int64) (Counts, error) {
 	path := "/v1/stock/" + url.PathEscape(sku)
 	set := func() error {
@@ -367,7 +367,7 @@ func ReadMovements(ctx context.Context, c *loadtest.Client, sku string, after, l
 			list = append(list, m)
 		}
 		if len(page.Movements) == 0 || page.Movements[len(page.Movements)-1].Number <= after {
-			return list, nil // the judge finds what is missing
+			return list, nil // the judge reports missing ones
 		}
 		after = page.Movements[len(page.Movements)-1].Number
 	}

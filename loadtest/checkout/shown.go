@@ -20,7 +20,7 @@ func (j *judge) shown() {
 	for i := range j.e.Reservations {
 		r := &j.e.Reservations[i]
 		f := j.facts[r.ReservationID]
-		if f == nil || !f.reservation { // its own is missed below
+		if f == nil || !f.reservation { // a missing order is reported below
 			continue
 		}
 		if seen[f.id] {
@@ -28,7 +28,7 @@ func (j *judge) shown() {
 		}
 		seen[f.id] = true
 		due := f.held()
-		if f.open(OpConfirm) { // it may have made an order that no reply named
+		if f.open(OpConfirm) { // the confirmation may have made an order that no reply named
 			due.State, due.OrderID = r.State, r.OrderID
 		}
 		if f.open(OpExtend) {
@@ -47,14 +47,14 @@ func (j *judge) shown() {
 	}
 }
 
-// same fails if the service shows something otherwise than it is due.
+// same fails if the service shows f differently from due.
 func (j *judge) same(f *fact, shown *Thing, due Thing) {
 	for _, d := range shown.differ(&due) {
 		j.soon(CheckTold, "shown", "order", f.id, "field", d.field, "got", d.got, "want", d.want)
 	}
 }
 
-// order is how the service must show the order f.
+// order returns f as the service must show the order.
 func (f *fact) order() Thing {
 	o := Thing{
 		OrderID: f.id, ReservationID: f.of.name(), Customer: f.customer, Lines: f.cart(), State: "placed", Late: f.late,
@@ -66,7 +66,7 @@ func (f *fact) order() Thing {
 	return o
 }
 
-// held is how the service must show the reservation f.
+// held returns f as the service must show the reservation.
 func (f *fact) held() Thing {
 	r := Thing{
 		OrderID: f.became.name(), ReservationID: f.id, Customer: f.customer, Lines: f.cart(), State: "held",

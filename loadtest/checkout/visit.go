@@ -14,7 +14,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A sale is the part of a run in which customers come.
+// A sale is the part of a run with customers.
 type sale struct {
 	plan    Plan
 	shops   []*loadtest.Client
@@ -27,10 +27,10 @@ type sale struct {
 	requests atomic.Int64
 
 	mu   sync.Mutex
-	open []pending // requests of which the customer does not know for certain what became of them
+	open []pending // requests without a certain outcome
 }
 
-// A pending request is asked again at the end of the run, with the same key.
+// A pending request is sent again at the end of the run, with the same key.
 type pending struct {
 	visit   *visit
 	ask     Ask
@@ -38,7 +38,7 @@ type pending struct {
 	attempt int // made so far
 }
 
-// A visit is one customer at work. What is chosen depends on the seed and the number of the visit alone.
+// A visit is one visit of a customer. Its choices depend only on the seed and the visit's number.
 type visit struct {
 	*sale
 	number, worker int
@@ -48,13 +48,13 @@ type visit struct {
 	keys           int // made so far
 }
 
-// visitsStream keeps the random numbers of visits apart from others of the same seed.
+// visitsStream separates the random numbers of visits from others of the same seed.
 const visitsStream = 0xc4ec
 
 func (s *sale) visit(number, worker int) *visit {
 	v := &visit{sale: s, number: number, worker: worker}
 	v.dice = rand.New(rand.NewPCG(s.plan.Seed+visitsStream, uint64(number)))
-	// Visits of one customer are neighbours, so that they meet.
+	// Visits of one customer have successive numbers, so that they overlap.
 	v.customer = fmt.Sprintf("%s-c%d", s.run, (number-1)/visitsEach+1)
 	n := v.dice.IntN(100)
 	for _, w := range ways() {
@@ -74,12 +74,12 @@ func (s *sale) work(ctx, flight context.Context, worker int) {
 			return
 		}
 		s.visit(n, worker).make(ctx, flight)
-		// Customers of a shop that is down do not come ten thousand times a second.
+		// The pause limits the visits to a shop that is down.
 		_ = loadtest.Sleep(ctx, time.Millisecond)
 	}
 }
 
-// cart puts some lines together. A SKU may be in it twice.
+// cart returns random lines. A SKU may be in it twice.
 func (v *visit) cart() []Line {
 	names := v.plan.Names()
 	lines := make([]Line, 1+v.dice.IntN(v.plan.Lines))
@@ -97,7 +97,7 @@ func (v *visit) key() string {
 	return fmt.Sprintf("%s-v%d-%d", v.run, v.number, v.keys)
 }
 
-// sometimesKey returns a key, or none: what has one end needs none.
+// sometimesKey returns a key or "", for idempotent requests.
 func (v *visit) sometimesKey() string {
 	if v.dice.IntN(3) == 0 {
 		return ""
@@ -105,8 +105,8 @@ func (v *visit) sometimesKey() string {
 	return v.key()
 }
 
-// hold is the ttl of a reservation that is not to expire during a visit, however slow the service is. It is short
-// enough that units which a customer has left behind come back.
+// hold is the ttl of a reservation that must not expire during a visit, however slow the service. It is short enough
+// that abandoned units become available again.
 const hold = 10 * time.Minute
 
 func (v *visit) make(ctx, flight context.Context) {
@@ -163,7 +163,7 @@ func (v *visit) reserve(ctx, flight context.Context) {
 	case Leave:
 		v.ask(ctx, flight, about(OpRelease, ""))
 	case Think:
-		// An extension without a key counts from the attempt: two are two.
+		// An extension without a key is not idempotent: it counts from the attempt.
 		a := about(OpExtend, (hold + time.Minute).String())
 		a.Key = v.key()
 		if _, ok := v.ask(ctx, flight, a); ok {
@@ -173,7 +173,7 @@ func (v *visit) reserve(ctx, flight context.Context) {
 		_ = loadtest.Sleep(ctx, ttl+time.Duration(v.dice.IntN(600))*time.Millisecond)
 		v.ask(ctx, flight, about(OpConfirm, ""))
 	case LastTick:
-		// The reservation began between asked and now, by our clock: the confirmation comes at about its end.
+		// The reservation began between asked and now, by our clock, so the confirmation comes at about its expiry.
 		early := time.Duration(v.dice.IntN(int(max(2*time.Since(asked), 20*time.Millisecond))))
 		_ = loadtest.Sleep(ctx, ttl-early)
 		v.ask(ctx, flight, about(OpConfirm, ""))
@@ -181,8 +181,8 @@ func (v *visit) reserve(ctx, flight context.Context) {
 		var tabs sync.WaitGroup
 		confirm, release := about(OpConfirm, ""), about(OpRelease, "")
 		other := *v
-		other.dice = rand.New(rand.NewPCG(v.dice.Uint64(), 0))        // a source is not safe for two
-		behind := time.Duration(v.dice.IntN(3000)) * time.Microsecond // now this one is first, now the other
+		other.dice = rand.New(rand.NewPCG(v.dice.Uint64(), 0))        // a source is not safe for concurrent use
+		behind := time.Duration(v.dice.IntN(3000)) * time.Microsecond // so that either may be first
 		tabs.Go(func() {
 			_ = loadtest.Sleep(ctx, behind)
 			other.ask(ctx, flight, release)
@@ -192,15 +192,15 @@ func (v *visit) reserve(ctx, flight context.Context) {
 	}
 }
 
-// ask sends a request until its customer knows what became of it, or has no patience left. Now and then its reply is
-// lost, and now and then the customer sends it once more although there was a reply. ok reports whether it was done.
+// ask sends a request until its outcome is certain or Plan.Patience is over. Sometimes a reply is lost, and sometimes
+// the customer repeats a request after a reply. ok reports whether it succeeded.
 func (v *visit) ask(ctx, flight context.Context, a Ask) (got *Thing, ok bool) {
 	request := int(v.requests.Add(1))
 	began, unsure := time.Now(), false
 	for attempt := 1; ; attempt++ {
 		var cut *time.Duration
 		if attempt == 1 && v.dice.Float64() < v.plan.Lost {
-			// Most steps take a few milliseconds: some replies are lost before the step, and some after it.
+			// Most steps take a few milliseconds, so some connections break before the step, and some after it.
 			cut = new(time.Duration(v.dice.IntN(12_000)) * time.Microsecond)
 		}
 		r := v.attempt(flight, a, request, attempt, cut)
@@ -215,7 +215,7 @@ func (v *visit) ask(ctx, flight context.Context, a Ask) (got *Thing, ok bool) {
 			return r.Got, true
 		case Refused:
 			if unsure {
-				// An earlier attempt may still be under way, and be done after this one was refused.
+				// An earlier attempt may still be in progress, and succeed after this refusal.
 				v.later(pending{v, a, request, attempt})
 			}
 			return nil, false
@@ -243,7 +243,7 @@ func (v *visit) later(p pending) {
 func (v *visit) attempt(ctx context.Context, a Ask, request, attempt int, cut *time.Duration) Record {
 	ctx, cancel := context.WithTimeoutCause(ctx, v.plan.Timeout, fmt.Errorf("nothing came for %v", v.plan.Timeout))
 	defer cancel()
-	// Attempts of one request go to different instances, where there are several.
+	// Attempts of one request go to different instances, if there are several.
 	shop := v.shops[(request+attempt)%len(v.shops)]
 	sent := v.now()
 	r, _ := Send(ctx, shop, a, cut, fmt.Sprintf("%s-%d.%d", v.run, request, attempt))
@@ -255,8 +255,8 @@ func (v *visit) attempt(ctx context.Context, a Ask, request, attempt int, cut *t
 // now returns the start by the wall clock plus the monotonic time since.
 func (s *sale) now() time.Time { return s.start.Round(0).Add(time.Since(s.start)).UTC() }
 
-// settle asks again what customers do not know for certain, with the same key, until all is known or ctx ends. It
-// returns how many requests are still open.
+// settle repeats the requests without a certain outcome, with the same keys, until all are settled or ctx ends. It
+// returns the number that are still open.
 func (s *sale) settle(ctx context.Context, each func(*Record)) (left int) {
 	var mu sync.Mutex
 	var workers sync.WaitGroup

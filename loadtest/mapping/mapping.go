@@ -33,8 +33,7 @@ type File struct {
 // Name returns the name of the strategy in reports.
 func (f *File) Name() string { return f.name }
 
-// Accepts reports whether the status of a reply alone says that it is accepted: always, or only with something in its
-// body.
+// Accepts reports whether a reply with that status is always accepted, or only sometimes, depending on its body.
 func (f *File) Accepts(status int) (always, sometimes bool) {
 	r := f.deduct.accepted
 	if r == nil || len(r.status) > 0 && !within(r.status, status) {
@@ -84,7 +83,7 @@ type effect struct{ read, remaining place }
 // A listing says how to list the orders.
 type listing struct {
 	question
-	list, next                   place // next may be empty: all come at once
+	list, next                   place // next may be empty: a single page
 	orderID, quantity, requestID place // requestID may be empty
 	effect
 }
@@ -250,7 +249,7 @@ type checker struct {
 	wrong []*Error
 }
 
-// decode fills in form. It notes unknown keys and goes on; other errors end it.
+// decode fills in form. It records unknown keys and continues; it stops at other errors.
 func (c *checker) decode(text []byte, form *fileForm) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -608,7 +607,7 @@ func (c *checker) effect(field string, form effectForm) effect {
 	return effect{c.place(field+".read", form.Read, false), c.place(field+".remaining", form.Remaining, false)}
 }
 
-// rule returns nil if there is no rule, or if it is wrong: then nothing can overlap with it.
+// rule returns nil if the rule is missing or invalid, so that nothing overlaps with it.
 func (c *checker) rule(field string, form *ruleForm, need bool) *rule {
 	if !c.table(field, form != nil, need) {
 		return nil

@@ -216,7 +216,7 @@ func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
 		return o, fmt.Errorf("%w (orders.quantity)", err)
 	}
 	if !t.orders.requestID.empty() {
-		o.RequestID, _ = t.orders.requestID.scalar(entry) // orders of others may have none
+		o.RequestID, _ = t.orders.requestID.scalar(entry) // orders of other clients may have none
 	}
 	saw, err := t.orders.saw(entry, o.Quantity, t.past(sku))
 	o.Read, o.Remaining, o.Version, o.Blind = saw.Read, saw.Remaining, saw.Version, saw.Blind
@@ -225,7 +225,7 @@ func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
 
 // An answer is the reply to a request that had to succeed.
 type answer struct {
-	what string // was asked
+	what string // the request
 	loadtest.Answer
 	doc any
 }
@@ -360,7 +360,7 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 			reply.Error = fmt.Sprintf("status %d redirects to %s, which is not followed", ans.Status, reply.Location)
 		}
 		if ans.Status == http.StatusTemporaryRedirect || ans.Status == http.StatusPermanentRedirect {
-			reply.Outcome = loadtest.Failed // the same request is to be sent elsewhere, so nothing was done here
+			reply.Outcome = loadtest.Failed // the request must be sent elsewhere, so it had no effect here
 		}
 	case meant[0] == loadtest.Accepted:
 		if err := t.accept(&reply, r, doc); err != nil {
@@ -393,8 +393,8 @@ func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, doc any) erro
 	return nil
 }
 
-// Assume returns the initial stock, which such an API does not report: look.Initial or, without one, what is left and
-// what the orders hold.
+// Assume returns the initial stock, which such an API does not report: look.Initial or, without it, the current stock
+// plus the units of the orders.
 func (t *Target) Assume(ctx context.Context, look loadtest.Look) (initial int64, err error) {
 	switch {
 	case look.Initial != nil:

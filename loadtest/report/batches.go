@@ -9,15 +9,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A batch is what the replies of one batch of sales tell, in milliseconds since the start of the run.
+// A batch has the data of one batch of sales from its replies. Times are milliseconds since the start of the run.
 type batch struct {
 	from, to float64
-	size     int // with the sales that were refused
-	sold     int // of those whose replies came
+	size     int // refused sales included
+	sold     int // accepted sales with a reply
 }
 
-// A block is a batch as it is drawn: around the bars of its sales, which are in neighbouring lanes, because a batch is
-// of one instance.
+// A block is the box of a batch around the bars of its sales. They are in adjacent lanes, because a batch is of one
+// instance.
 type block struct {
 	*batch
 	instance    string
@@ -25,7 +25,7 @@ type block struct {
 	drawn       int // bars
 }
 
-// gather notes what each batch of the run is.
+// gather collects the batches of the run.
 func (s *story) gather() {
 	s.batches = make(map[string]*batch)
 	for i := range s.holds {
@@ -45,7 +45,7 @@ func (s *story) gather() {
 // Batches returns the number of batches in which something was sold.
 func (t *timeline) Batches() (n int) { return len(t.batches) }
 
-// sameBatch reports whether both are sales of one batch, which is in the critical section as one.
+// sameBatch reports whether both are sales of one batch, which is one hold of the lock.
 func (h *hold) sameBatch(other *hold) bool {
 	return h.rec.Batch != nil && other.rec.Batch != nil && h.rec.Batch.ID == other.rec.Batch.ID
 }
@@ -73,7 +73,7 @@ func (t *timeline) blocks() []block {
 	return list
 }
 
-// title returns the text that the page shows when the pointer is on the block.
+// title returns the block's tooltip.
 func (b *block) title(v voice) string {
 	text := v.say("block.title", "n", b.size, "instance", instance(b.instance), "took", millis(b.to-b.from),
 		"from", millis(b.from), "sold", b.sold)

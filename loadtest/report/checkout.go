@@ -24,7 +24,7 @@ func (v voice) checkWord(c *checkout.Check) (string, tone) {
 	return v.say("checkout.holds"), good
 }
 
-// checkName says what a check asks.
+// checkName returns the question of a check.
 func (v voice) checkName(name string) string { return v.in(checkout.Asks(name)) }
 
 // findingWord returns the finding of a checkout as shown.
@@ -117,7 +117,7 @@ func visits(f *checkout.Figures) (n int) {
 	return n
 }
 
-// problems lists what was answered instead of what was asked for, with counts.
+// problems lists the problems in replies, with counts.
 func problems(f *checkout.Figures) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(f.Problems)) {

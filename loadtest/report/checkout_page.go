@@ -40,8 +40,8 @@ type checkRow struct {
 	Asks, Word, Class string
 }
 
-// WriteCheckoutHTML writes a page about a checkout that is complete in itself.
-// commit is of the program that judged; empty: not known.
+// WriteCheckoutHTML writes a self-contained page about a checkout. commit is that of the judging program; empty:
+// unknown.
 func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) error {
 	if err := phrases.Check(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func classOf(t tone) string {
 	return "odd"
 }
 
-// WriteCheckoutPictures writes the pictures of a checkout into a folder, which it makes: stock, ways, latency. It
+// WriteCheckoutPictures writes the pictures of a checkout, stock, ways and latency, into a folder, which it creates. It
 // returns the names of the files.
 func WriteCheckoutPictures(dir, format, lang string, r *checkout.Result) ([]string, error) {
 	if format == PNG && lang == words.Chinese && chineseFont() == nil {
@@ -132,8 +132,8 @@ func WriteCheckoutPictures(dir, format, lang string, r *checkout.Result) ([]stri
 	return names, nil
 }
 
-// A shelf is the stock of all SKUs over time: lines of which each is the sum of itself and of those below.
-type shelf struct{ sold, reserved, received []moment } // sold; sold and reserved; all of it
+// A shelf is the stock of all SKUs over time, as stacked lines.
+type shelf struct{ sold, reserved, received []moment } // sold; sold + reserved; all units
 
 // shelfOf adds up the movements of all SKUs in the order of their times, by the clock of the store.
 func shelfOf(r *checkout.Result) (s shelf) {
@@ -168,7 +168,7 @@ func shelfOf(r *checkout.Result) (s shelf) {
 	return s
 }
 
-// shelfChart draws what is sold, reserved and available on top of each other: their sum is what was received.
+// shelfChart draws the sold, reserved and available units as stacked areas. Their sum is the received units.
 func shelfChart(v voice, s shelf, mark func(ink) color.Color, size float64) *chart {
 	p := newChart(mark, size)
 	below := []moment{{s.received[0].ms, 0}, {s.received[len(s.received)-1].ms, 0}}

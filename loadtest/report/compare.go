@@ -18,7 +18,7 @@ type Comparison struct {
 	A, B         string // names of the sides
 	RunsA, RunsB []*loadtest.Result
 	Metrics      []Metric
-	// differences between the sides besides the strategy, which change their figures, too
+	// differences between the sides other than the strategy, which also affect the figures
 	Differing []words.Text
 	Method    words.Text
 }
@@ -217,9 +217,9 @@ type Metric struct {
 }
 
 // Differences compares two sides by the figures that matter. A difference exceeds the noise if a Mann-Whitney U test,
-// which assumes no distribution of the figures, gives it a probability below 5 %. That takes at least four runs on each
-// side, or three and five. With fewer, the answer is whether the ranges of the two sides overlap, which is no more than
-// a hint. For single runs, the noise is not known.
+// which assumes no distribution, gives it a probability below 5 %. That takes at least four runs on each side, or three
+// and five. With fewer, the answer is only a hint: whether the ranges of the two sides overlap. For single runs, the
+// noise is unknown.
 func Differences(a, b []*loadtest.Result) []Metric {
 	list := []Metric{
 		{Name: phrases.Say("metric.sold"), Unit: "units/s"},

@@ -13,14 +13,14 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// A fontFile is a file of fonts, and the one in it.
+// A fontFile is a font file, and the index of the font in it.
 type fontFile struct {
 	path string
 	face int
 }
 
-// chineseFonts are where systems keep a font with Chinese characters, with the face of simplified Chinese in a
-// collection. None is embedded: one has 10 MB.
+// chineseFonts returns where systems have fonts with Chinese characters, and the face of simplified Chinese in a
+// collection. None is embedded, because each has 10 MB.
 func chineseFonts() []fontFile {
 	return []fontFile{
 		{"/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc", 2},
@@ -33,7 +33,7 @@ func chineseFonts() []fontFile {
 	}
 }
 
-// chineseFont returns the first of the fonts that is there, or nil.
+// chineseFont returns the first installed of the fonts, or nil.
 var chineseFont = sync.OnceValue(func() *opentype.Font {
 	for _, file := range chineseFonts() {
 		content, err := os.ReadFile(file.path)
@@ -51,7 +51,7 @@ var chineseFont = sync.OnceValue(func() *opentype.Font {
 	return nil
 })
 
-// speakChinese makes a picture with Chinese words use a font that has them. SVG needs none: its reader has one.
+// speakChinese makes a picture with Chinese text use a font for it. SVG needs none, because the viewer supplies it.
 func (c *chart) speakChinese() {
 	said := c.title + c.X.Label.Text + c.Y.Label.Text
 	for _, e := range c.legend {

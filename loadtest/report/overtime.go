@@ -10,7 +10,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// intervals is the number of parts of an open loop's run, over which its figures are drawn.
+// intervals is the number of parts into which the run of an open loop is divided.
 const intervals = 60
 
 // An interval is a part of the run of an open loop.
@@ -46,8 +46,8 @@ func intervalsOf(r *loadtest.Result, s *story) []interval {
 	return list
 }
 
-// overTime draws rate, latency and requests in flight over the run of an open loop: whether the service keeps up is
-// seen where they rise.
+// overTime draws rate, latency and requests in flight over the run of an open loop. They rise where the service does
+// not keep up.
 func (v *runView) overTime() {
 	list := intervalsOf(v.R, v.T.story)
 	if list == nil {

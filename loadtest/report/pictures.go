@@ -32,8 +32,8 @@ const (
 // Pixels of a picture for slides; 16:9 or wider.
 const slideWidth, slideHeight = 960, 440
 
-// WritePictures writes the pictures of each run into a folder, which it makes: stock, timeline, percentiles, histogram
-// and, of several runs, a comparison. It returns the names of the files.
+// WritePictures writes the pictures of each run into a folder, which it creates: stock, timeline, percentiles,
+// histogram and, for several runs, a comparison. It returns the names of the files.
 func WritePictures(dir, format, lang string, runs []*loadtest.Result) ([]string, error) {
 	if format == PNG && lang == words.Chinese && chineseFont() == nil {
 		return nil, phrases.Error("slide.no-font")
@@ -104,7 +104,7 @@ func pictures(v voice, r *loadtest.Result, format string) func(func(string, []by
 	}
 }
 
-// slideTitle names the run and its verdict, so that a slide says by itself what it shows.
+// slideTitle names the run and its verdict, so that a slide is self-explanatory.
 func (v voice) slideTitle(r *loadtest.Result) string {
 	word, class, _ := v.judged(r)
 	if class == "raced" {
@@ -124,7 +124,7 @@ func (c *chart) titled(title string) *chart {
 	return c
 }
 
-// encode draws c as a file of its own.
+// encode draws c as a separate file.
 func (c *chart) encode(format string, width, height float64) []byte {
 	if format == PNG {
 		return c.toPNG(width, height)
@@ -332,7 +332,7 @@ type chart struct {
 	title  string // of a picture for slides
 }
 
-// marked returns a colour that occurs nowhere else, by which toSVG finds the ink.
+// marked returns a unique colour, by which toSVG recognises the ink.
 func marked(i ink) color.Color { return color.NRGBA{B: uint8(i), A: 0xff} }
 
 func printed(i ink) color.Color { return light(i) }
@@ -389,7 +389,7 @@ func (c *chart) toSVG(width, height float64, class, label string, hints []hint) 
 	body = coloured.ReplaceAllFunc(body, func(m []byte) []byte {
 		parts := coloured.FindSubmatch(m)
 		n, _ := strconv.ParseUint(string(parts[2]), 16, 8)
-		// Areas have a pattern as well: not everybody can distinguish the colours.
+		// Areas also have a pattern, because not everybody can distinguish the colours.
 		if i := ink(n); i >= inkGap && string(parts[1]) == "fill" {
 			return fmt.Appendf(nil, "fill:url(#f%d)", n)
 		}

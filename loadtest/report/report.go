@@ -1,6 +1,5 @@
-// Package report shows runs of the load test: as one page of HTML that needs no network, as pictures for slides, as
-// tables for other programs, and side by side. It computes everything from Results, and so works from histories at any
-// later time.
+// Package report shows runs of the load test: as an HTML page that needs no network, as pictures for slides, as tables
+// for other programs, and side by side. It computes everything from Results, so it also works from histories.
 package report
 
 import (
@@ -30,23 +29,23 @@ type Group struct {
 
 // A Page is the input of WriteHTML.
 type Page struct {
-	Title  string // empty: of the first run
+	Title  string // empty: that of the first run
 	Lang   string // words.English, words.Chinese; empty: English
 	Groups []Group
-	Commit string   // of the program that judged; empty: not known
-	Notes  []string // what the reader should know first, such as that a history was cut off
+	Commit string   // of the judging program; empty: unknown
+	Notes  []string // remarks at the top, such as that a history was cut off
 	Diff   *Comparison
 }
 
-// The most holds and lanes that are drawn of a run on a page of its own, and on a page of many.
+// The largest numbers of holds and lanes that are drawn of a run, alone on a page and among others.
 const (
 	holdsAlone, lanesAlone = 400, 60
 	holdsBeside, lanesMany = 90, 24
 	detailed               = 40 // runs of a page that are shown in detail; the others are in the tables
 )
 
-// WriteHTML writes a page that is complete in itself: it opens from disk, makes no network requests, and follows the
-// reader's choice of light or dark.
+// WriteHTML writes a self-contained page: it opens from disk, makes no network requests, and follows the reader's
+// choice of light or dark.
 func WriteHTML(w io.Writer, p Page) error {
 	if err := phrases.Check(); err != nil {
 		return err
@@ -80,7 +79,7 @@ type pageView struct {
 	Single   *runView // the only run
 	Diff     *diffView
 	Summary  *summary   // of several runs
-	Race     []*runView // the run that lost most, and one of the same load that lost nothing
+	Race     []*runView // the run that lost most, and one with the same load that lost nothing
 }
 
 type groupView struct {
@@ -150,9 +149,9 @@ func (p Page) view() pageView {
 	return v
 }
 
-// race returns the run that oversold and lost most, and beside it the cure: of the runs of the same part on the same
-// store that lost nothing, the one whose strategy promises most. Both are drawn on the same axes. It returns no cure if
-// nothing that promises to lose nothing held, and nothing if nothing was lost.
+// race returns the run that oversold and lost most, and the cure: among the runs of the same group and store that lost
+// nothing, the one with the strongest promise. Both are drawn on the same axes. It returns only the first if no run
+// kept a promise to lose nothing, and nil if no run lost anything.
 func race(groups []groupView) []*runView {
 	var worst, cure *runView
 	var part groupView
@@ -189,8 +188,8 @@ func race(groups []groupView) []*runView {
 	return pair
 }
 
-// strength ranks strategies by what they promise. That no late holder can write counts most, then whether it is a lock,
-// which is what the race lacks, then what its waiters get.
+// strength ranks strategies by their promises: first, that a holder with an expired lease cannot write; then, that it
+// is a lock; then, the promises to waiters.
 func strength(r *loadtest.Result) int {
 	n := 0
 	for _, is := range []bool{
@@ -267,7 +266,7 @@ type runView struct {
 	ID, Heading, Load, When   string
 	R                         *loadtest.Result
 	V                         *loadtest.Verdict
-	Word, Class, Plain        string // the verdict: in a word, for the style sheet, in a sentence
+	Word, Class, Plain        string // the verdict: as a word, as a CSS class, as a sentence
 	Linear, Looked            string
 	StockWide, StockNarrow    template.HTML
 	Beside                    template.HTML // the stock on the axes of another run
@@ -285,7 +284,7 @@ type runView struct {
 	Fair                      loadtest.Fairness
 	Command, Summary          string
 	Failures                  []words.Text
-	IDs                       []string // that are shown as #1, #2 and so on
+	IDs                       []string // order ids that are shown as #1, #2 and so on
 	nick                      *strings.Replacer
 	OverTime                  []template.HTML // of an open loop
 }
@@ -397,7 +396,7 @@ func unfenced(r *loadtest.Result) bool {
 // longID is the length from which on an order id is shown as a number.
 const longID = 12
 
-// nicknames numbers the orders that the page names, in the order in which it names them.
+// nicknames numbers the orders in order of appearance on the page.
 func (v *runView) nicknames() {
 	var pairs []string
 	add := func(id string) {

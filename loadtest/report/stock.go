@@ -17,10 +17,10 @@ type course struct {
 	read    []moment // what requests read, when they read it
 	written []moment // what they wrote, when they wrote it
 	truth   []moment // the initial stock less the units sold so far
-	others  int      // SKUs that are not shown
-	parts   bool     // reads and writes are of a part of the stock, or not reported: only the truth is known
+	others  int      // number of SKUs not shown
+	parts   bool     // reads and writes are of a segment or not reported, so only the truth is known
 	first   float64
-	last    *float64 // the final stock in the store; nil: not known
+	last    *float64 // the final stock in the store; nil: unknown
 }
 
 // A sale is the effect of one order.
@@ -192,8 +192,8 @@ func (c *course) hints(v voice, n int) []hint {
 	return list
 }
 
-// gaps reports whether the store ever differed from the truth. Two orders may be reported in another order than they
-// were written in, apart by as long as a reply takes: a difference that is gone at the end of the run is no gap.
+// gaps reports whether the store differs from the truth at the end of the run. Earlier differences do not count,
+// because replies to two orders may arrive in another order than the writes.
 func (c *course) gaps() bool {
 	return len(c.written) > 0 && c.written[len(c.written)-1].units != c.truth[len(c.truth)-1].units
 }

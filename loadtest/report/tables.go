@@ -57,7 +57,7 @@ func csvHead() []string {
 // WriteCSV writes a line for each request, for spreadsheets and statistics.
 func WriteCSV(w io.Writer, runs []*loadtest.Result) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(csvHead()) // its error stays, and Error returns it
+	_ = out.Write(csvHead()) // Error returns its error
 	for _, r := range runs {
 		for i := range r.Records {
 			rec := &r.Records[i]
@@ -157,13 +157,13 @@ func jtlHead() []string {
 // dashboard (jmeter -g FILE -o FOLDER), from JMeter 3.1 on: older versions do not know sentBytes.
 //
 // Busy and sold out count as success, because an error rate that included them would be wrong. The label is the
-// strategy with the outcome, so that a summary distinguishes them. JMeter has whole milliseconds. Bytes are not known,
-// and 0.
+// strategy with the outcome, so that a summary distinguishes them. JMeter has whole milliseconds. Bytes are unknown,
+// and written as 0.
 func WriteJTL(w io.Writer, runs []*loadtest.Result) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(jtlHead()) // its error stays, and Error returns it
+	_ = out.Write(jtlHead()) // Error returns its error
 	for _, r := range runs {
-		records := slices.Clone(r.Records) // JMeter writes when a reply has come
+		records := slices.Clone(r.Records) // JMeter writes in order of the replies
 		slices.SortStableFunc(records, func(a, b loadtest.Record) int { return a.DoneAt.Compare(b.DoneAt) })
 		threads := strconv.Itoa(cmp.Or(r.Plan.Concurrency, r.Plan.MaxInFlight))
 		for i := range records {

@@ -11,9 +11,9 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// Style says how reports for people look. The zero value is right for a file: no colour, 120 columns.
+// Style is the style of text reports. The zero value is right for a file: no colour, 120 columns.
 type Style struct {
-	Color bool   // ANSI colours; every coloured word says the same without
+	Color bool   // ANSI colours, which carry no information of their own
 	Width int    // columns; 0: 120
 	Lang  string // words.English, words.Chinese; empty: English
 }
@@ -147,7 +147,7 @@ func verdictCount[N int | int64](get func(*loadtest.Verdict) N, nonzero tone) ce
 	}
 }
 
-// known returns c, or "?" where the final stock is not known.
+// known returns c, or "?" if the final stock is unknown.
 func known(c cell) cell {
 	return func(r *loadtest.Result) (string, tone) {
 		if !r.Verdict.Known {
@@ -264,7 +264,7 @@ func (s Style) head(c column) [2]string {
 	return [2]string{"", first}
 }
 
-// soldOnly returns text, or a dash where nothing was sold.
+// soldOnly returns text, or a dash if nothing was sold.
 func soldOnly(text func(*loadtest.Result) string) cell {
 	return func(r *loadtest.Result) (string, tone) {
 		if r.Latency.Accepted().Count == 0 {
@@ -356,7 +356,7 @@ func WriteTable(w io.Writer, results []*loadtest.Result, style Style) error {
 	return err
 }
 
-// writeNotes writes the reasons of each run that its row does not tell completely.
+// writeNotes writes the reasons of each run whose row is incomplete.
 func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 	if slices.ContainsFunc(results, func(r *loadtest.Result) bool { return r.Verdict.Unknown > 0 }) {
 		b.WriteString("\n" + style.say("table.unknown") + "\n")

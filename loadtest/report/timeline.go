@@ -196,7 +196,7 @@ func (t *timeline) Alone() string {
 	return t.say("page.several-may")
 }
 
-// A lane is one instance as one worker used it: its bars never overlap, unless a proxy sent a request of the worker on.
+// A lane has the holds of one worker on one instance. They overlap only if a proxy retried a request of the worker.
 type lane struct {
 	instance string
 	worker   int
@@ -226,13 +226,13 @@ type bar struct {
 // A bucket is a range of the run: how many holds began in it, and how many of those overlapped another.
 type bucket struct{ holds, met int }
 
-// limits bounds what is drawn: more could not be distinguished, and would make a page slow to open.
+// limits bounds what is drawn, because more would be indistinguishable and make the page slow.
 type limits struct{ holds, lanes int }
 
 const buckets = 200
 
-// lay chooses what to draw: all of a short run; of a longer run a window with that many holds, around the first
-// overlap, or else from the start.
+// lay chooses what to draw: all of a short run, or a window of a longer one with that many holds, around the first
+// overlap or else from the start.
 func lay(v voice, r *loadtest.Result, most limits) *timeline {
 	s := tell(r)
 	t := &timeline{story: s, voice: v, total: len(s.holds), from: 0, to: s.length, strategy: &r.Strategy}
@@ -354,7 +354,7 @@ func (p pair) sentence() words.Text {
 	return phrases.Say("pair.other", "one", a, "other", b, "for", together)
 }
 
-// party names the order of a hold, and who wrote it.
+// party names the order of a hold and its instance.
 func (h *hold) party() words.Text {
 	return phrases.Say("pair.party", "order", h.rec.OrderID, "instance", instance(h.rec.Instance),
 		"worker", h.rec.Worker)
@@ -372,14 +372,14 @@ type story struct {
 	start   time.Time // of the run
 	length  float64   // of the run, in milliseconds
 	holds   []hold    // by from
-	pairs   int       // that overlapped in a room that admits one
+	pairs   int       // overlapping pairs in a room for one holder
 	shown   []pair    // the first of them
 	missing int       // accepted requests without times
 	batches map[string]*batch
 }
 
-// mustExclude reports whether two holds of one room at once are a fault, promised or not. A strategy that locks nothing
-// and still promises no lost update decides when it writes (a version, one statement): many of its holds may overlap.
+// mustExclude reports whether two holds of one room at once are a fault, promised or not. The holds of a strategy that
+// excludes lost updates without a lock, by a version or a single statement, may overlap.
 func mustExclude(s *loadtest.Strategy, segment int) bool {
 	return s.Promise.Exclusive || s.Promise.Scope != loadtest.Cluster || segment > 0
 }
@@ -443,7 +443,7 @@ func (s *story) meet() {
 	}
 }
 
-// met notes that h overlapped other. The time from the first to the last overlap is drawn as one, with the gaps in it.
+// met records that h overlapped other. The time from the first to the last overlap is drawn as one, gaps included.
 func (h *hold) met(other *hold, from, to float64) {
 	if h.together == 0 {
 		h.partner, h.firstMet, h.last = other, from, to

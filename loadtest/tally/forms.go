@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// most is the largest count that is believed: sums of counts stay within an int64.
+// most is the largest accepted count, so that sums of counts fit an int64.
 const most = 1_000_000_000_000
 
 // count reads a number of requests.
@@ -24,10 +24,10 @@ func count(text string) (int64, error) {
 	return n, nil
 }
 
-// A form is how a tool writes for people.
+// A form is the text format of a tool's summary.
 type form struct {
 	format Format
-	sign   *regexp.Regexp // a line that each of its summaries has once
+	sign   *regexp.Regexp // a line that occurs once in each summary
 	read   func(text string) (Summary, error)
 }
 
@@ -66,7 +66,7 @@ func sum(numbers []string) (total int64, err error) {
 	return total, nil
 }
 
-// readHey reads the summary of hey: the replies by status, and the errors, which stand below.
+// readHey reads the summary of hey: the replies by status, and below them the errors.
 func readHey(text string) (Summary, error) {
 	_, text, _ = strings.Cut(text, "Status code distribution:\n")
 	replies, failed, _ := strings.Cut(text, "Error distribution:\n")
@@ -111,7 +111,7 @@ func readWrk(text string) (Summary, error) {
 	var open int64
 	if m := regexp.MustCompile(`(?m)^ +Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)$`).
 		FindStringSubmatch(text); m != nil {
-		if open, err = sum(m[2:]); err != nil { // without those to connect: these sent nothing
+		if open, err = sum(m[2:]); err != nil { // without connect errors, which sent nothing
 			return Summary{}, err
 		}
 	}
@@ -140,7 +140,7 @@ func readK6(text string) (Summary, error) {
 		return Summary{}, err
 	}
 	if !exact {
-		// Before version 1, what did not fail is behind the cross.
+		// Before version 1, the number after the cross is that of requests that did not fail.
 		failed := regexp.MustCompile(
 			`(?m)^\s*(?:[✓✗] )?http_req_failed\.*: +[\d.]+% +(?:(\d+) out of \d+|✓ (\d+) +✗ \d+)\s*$`).
 			FindStringSubmatch(text)
@@ -160,8 +160,8 @@ func readK6(text string) (Summary, error) {
 	return k6(requests, accepted, other, exact)
 }
 
-// k6 makes a summary of k6's counts. other is the counter of that name in our script: replies that were lost on the way
-// are among these. Without it, how many were lost is not told.
+// k6 makes a summary of k6's counts. other is the counter of that name in our script, which includes lost replies.
+// Without it, the number of lost replies is unknown.
 func k6(requests, accepted, other int64, exact bool) (Summary, error) {
 	if accepted < 0 || accepted > requests {
 		return Summary{}, phrases.Error("more", "n", max(accepted, requests-accepted), "requests", requests)
@@ -169,8 +169,8 @@ func k6(requests, accepted, other int64, exact bool) (Summary, error) {
 	return Summary{Format: K6, Accepted: accepted, Exact: exact, Open: other}, nil
 }
 
-// readK6JSON reads the JSON of k6: that of --summary-export, or what a script writes of the data of handleSummary,
-// where the figures of a metric are its values.
+// readK6JSON reads the JSON of k6: that of --summary-export, or the data of handleSummary as written by a script, in
+// which the figures of a metric are in "values".
 func readK6JSON(text []byte) (Summary, error) {
 	type figures struct{ Count, Passes *float64 }
 	var doc struct {
@@ -220,8 +220,8 @@ func readK6JSON(text []byte) (Summary, error) {
 	return k6(requests, accepted, other, exact)
 }
 
-// readSummariser reads the lines of JMeter's summariser, of which the last with = is the total. It counts what the plan
-// calls an error, and no statuses.
+// readSummariser reads the lines of JMeter's summariser, of which the last with = is the total. It counts the errors as
+// the plan defines them, and no statuses.
 func readSummariser(text string) (Summary, error) {
 	lines := regexp.MustCompile(`(?m)^.*= +(\d+) in +[\d:.]+s? += +[\d.]+/s Avg: .* Err: +(\d+) \(.*$`).
 		FindAllStringSubmatch(text, -1)

@@ -1,4 +1,4 @@
-// Package tally reads what other load tools say at the end of a run: how many of their requests were accepted.
+// Package tally reads the summaries of other load tools: how many of their requests were accepted.
 package tally
 
 import (
@@ -35,25 +35,25 @@ const (
 // Formats returns all formats.
 func Formats() []Format { return []Format{Hey, Wrk, K6, JMeter, Curl} }
 
-// A Summary is what a tool counted.
+// A Summary has the counts of a tool.
 type Summary struct {
 	Format Format
 	// Status counts the replies by HTTP status; nil: the tool does not.
 	Status map[int]int64
-	// Accepted is the number of accepted replies. Unless Exact, the tool does not tell them from others, such as
-	// redirects or what a plan calls a success: then it is the most that there can be. With Status it counts 2xx.
+	// Accepted is the number of accepted replies. Unless Exact, it is an upper bound, because the tool counts other
+	// replies with them, such as redirects or what a plan defines as success. With Status it counts 2xx.
 	Accepted int64
 	Exact    bool
-	// Open is how many requests may have sold without a reply that was counted: those that failed on the way, and with
+	// Open is the number of requests that may have sold without a counted reply: those with a network error, and for
 	// wrk one for each connection, which it cuts off at its end.
 	Open int64
 }
 
-// maxText is the longest summary, in bytes, that is not a JTL file. That of a tool has some kilobytes.
+// maxText is the longest summary, in bytes, that is not a JTL file. Summaries of tools have some kilobytes.
 const maxText = 16 << 20
 
-// Read reads the summary of one run. An empty format is found out. A JTL file must hold the sales alone: its other
-// requests would be counted with them. The error says what is wrong in both languages.
+// Read reads the summary of one run. An empty format is detected. A JTL file must contain only the sales, because other
+// requests would be counted with them. The error has texts in both languages.
 func Read(r io.Reader, format Format) (Summary, error) {
 	if format != "" && !slices.Contains(Formats(), format) {
 		return Summary{}, phrases.Error("format", "format", string(format), "formats", names(Formats()))
@@ -95,7 +95,7 @@ func readText(text string, format Format) (Summary, error) {
 			found = append(found, f.format)
 		}
 	}
-	// The script for wrk prints the lines of that for curl below what wrk prints.
+	// The script for wrk adds the lines of the curl script to wrk's output.
 	if slices.Contains(found, Wrk) {
 		found = slices.DeleteFunc(found, func(f Format) bool { return f == Curl })
 	}
@@ -111,7 +111,7 @@ func readText(text string, format Format) (Summary, error) {
 	}
 	all := forms()
 	form := &all[slices.IndexFunc(all, func(f form) bool { return f.format == format })]
-	if n := len(form.sign.FindAllString(text, -1)); n > 1 && format != JMeter { // JMeter says how far it is
+	if n := len(form.sign.FindAllString(text, -1)); n > 1 && format != JMeter { // JMeter prints intermediate summaries
 		return Summary{}, phrases.Error("several", "n", n, "format", string(format))
 	}
 	s, err := form.read(text)
