@@ -153,7 +153,7 @@ func archiveFailure(ctx context.Context, err error) error {
 		return failure("archive.due")
 	case errors.Is(err, archive.ErrForeign):
 		return failure("archive.foreign", "why", err)
-	case errors.Is(err, order.ErrTaken), errors.Is(err, os.ErrExist):
+	case errors.Is(err, archive.ErrRunning), errors.Is(err, order.ErrTaken), errors.Is(err, os.ErrExist):
 		return failure("archive.taken", "why", err)
 	case errors.Is(err, lock.ErrDown):
 		return exitError{exitTarget, err}

@@ -227,6 +227,13 @@ func (l *Redis) TakeAway(ctx context.Context, t order.Taking) error {
 	w.do("SET", archivedKey, repo.Encode(t.Part))
 	_, err = l.redis.Run(service.Begin(ctx), doing, ledgerWriteScript, w.keys, w.args()...)
 	if errors.Is(err, service.ErrConflict) {
+		// The last part may be another one by now, or this one: another archiver may have finished it.
+		if last, _, err = l.Archived(ctx); err != nil {
+			return err
+		}
+		if is, err := t.Part.Follows(last); is || err != nil {
+			return err
+		}
 		return fmt.Errorf("%s: %w", doing, order.ErrMoved)
 	}
 	return err

@@ -1,13 +1,18 @@
 package ledger_test
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/repo"
+	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
 	orders "example.com/stock/service/order"
 )
@@ -182,4 +187,50 @@ func TestTakeAway(t *testing.T) {
 		}
 		d.balances(t, a)
 	})
+}
+
+// A part that another client takes away while TakeAway is under way is away: it is not said to have changed, because the
+// caller would remove the only copy of it.
+func TestTakenAwayMeanwhile(t *testing.T) {
+	t.Parallel()
+	addr := repotest.MiniAddr(t)
+	client := dialRedis(t, addr)
+	other := deskOn(t, repo.NewRedis(dialRedis(t, addr)))
+	d := deskOn(t, repo.NewRedis(client))
+	a := stocked(t, d, "a", 10)
+	ordered(t, d, "ann", line(a, 1))
+	one, two := archived{d, d.ledger.(orders.Archivable)}, archived{other, other.ledger.(orders.Archivable)}
+	first := orders.Taking{Part: part(1, ""), Carries: []orders.Carry{carry(t, one, a, 1)}}
+	second := orders.Taking{Part: part(2, "digest 1"), Carries: []orders.Carry{carry(t, one, a, 2)}}
+	meanwhile := func(do func()) {
+		client.AddHook(beforeScript{once: new(sync.Once), do: do})
+	}
+	meanwhile(func() { two.takes(t, nil, first) })
+	one.takes(t, nil, first)
+	second.Carries[0].First = 2
+	meanwhile(func() {
+		other := second
+		other.Part.Digest = "of another archiver"
+		two.takes(t, nil, other)
+	})
+	one.takes(t, orders.ErrTaken, second)
+}
+
+// A beforeScript calls do before the first script that writes.
+type beforeScript struct {
+	once *sync.Once
+	do   func()
+}
+
+func (b beforeScript) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b beforeScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+
+func (b beforeScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if name := cmd.Name(); name == "evalsha" || name == "eval" {
+			b.once.Do(b.do)
+		}
+		return next(ctx, cmd)
+	}
 }

@@ -74,6 +74,9 @@ const (
 // ErrDue: so many reservations are over and were not ended that no instance can be running.
 var ErrDue = fmt.Errorf("%d reservations or more are over, and nobody ends them: is an instance running?", maxDue)
 
+// ErrRunning: another archiver uses the folder.
+var ErrRunning = errors.New("another archiver uses the folder")
+
 // ErrForeign: the next part is there already, and is not of this ledger as it is now.
 var ErrForeign = errors.New("it is of another ledger, or of this one before it was restored from a copy")
 
@@ -99,7 +102,7 @@ type archiver struct {
 
 // Run archives what is old. When ctx ends, it ends between two steps of the store, with the error of ctx: what was
 // archived is archived, and another run goes on. It may run while the service sells, but not twice at a time: of two
-// one fails. The Report is right also with an error.
+// one fails, in the same folder with ErrRunning. The Report is right also with an error.
 func Run(ctx context.Context, s Store, o Options) (Report, error) {
 	a := newArchiver(s, o)
 	err := a.run(ctx)
@@ -118,6 +121,15 @@ func (a *archiver) run(ctx context.Context) error {
 	}
 	if !a.o.DryRun {
 		if err := os.MkdirAll(a.o.Dir, 0o750); err != nil {
+			return err
+		}
+		folder, err := alone(a.o.Dir)
+		if err != nil {
+			return err
+		}
+		defer folder.Close()
+		// Another archiver may have gone on until a moment ago.
+		if err := a.begin(ctx); err != nil {
 			return err
 		}
 		if err := a.resume(ctx); err != nil {

@@ -262,6 +262,32 @@ func TestWhatChangesJustThenStays(t *testing.T) {
 	})
 }
 
+// An archiver that is slow between a file and its step is alone in its folder. Another one would finish the step for it,
+// and go on. The first would then be told that its part is taken, and remove a file that is the only copy.
+func TestAnArchiverIsAloneInItsFolder(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *shop) {
+		made := s.history(t, 12)
+		s.relay(t)
+		again := func() error {
+			_, err := s.run(t, func(o *archive.Options) { o.Batch = 5 })
+			return err
+		}
+		m := &meddling{Store: s.Store, do: func() {
+			if err := again(); !errors.Is(err, archive.ErrRunning) {
+				t.Errorf("a second archiver: %v, want ErrRunning", err)
+			}
+		}}
+		o := archive.Options{Before: s.now(t), Dir: s.dir, Name: s.store, Batch: 5}
+		if done, err := archive.Run(t.Context(), m, o); err != nil || done.Orders == 0 {
+			t.Errorf("%+v, %v", done, err)
+		}
+		if err := again(); err != nil {
+			t.Errorf("after the first one: %v", err)
+		}
+		s.whole(t, len(made))
+	})
+}
+
 // Two archivers at a time, into one folder or into two: no part is in both, and what one of them could not finish
 // is there for the next.
 func TestTwoArchivers(t *testing.T) {
@@ -276,7 +302,7 @@ func TestTwoArchivers(t *testing.T) {
 				both.Go(func() {
 					_, err := s.run(t, func(o *archive.Options) { o.Dir, o.Before, o.Batch = dir, before, 5 })
 					if err != nil && !errors.Is(err, order.ErrTaken) && !errors.Is(err, order.ErrMoved) &&
-						!errors.Is(err, os.ErrExist) && !errors.Is(err, os.ErrNotExist) &&
+						!errors.Is(err, archive.ErrRunning) &&
 						!strings.Contains(err.Error(), "the ledger is damaged") {
 						t.Error(err)
 					}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"example.com/stock/service/order"
@@ -195,6 +196,23 @@ func write(name string, text []byte) (err error) {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// alone returns the folder, locked for the caller until it is closed or the process ends, or ErrRunning. With two
+// archivers in a folder, one could finish the step for a file of the other, which would then remove the file as refused.
+// The lock is of the computer: one on another computer that shares the folder is not seen.
+func alone(dir string) (*os.File, error) {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err = syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		return folder, nil
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrRunning
+	}
+	return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), folder.Close())
 }
 
 // syncDir makes the names in a folder last.
