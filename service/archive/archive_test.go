@@ -262,8 +262,8 @@ func TestWhatChangesJustThenStays(t *testing.T) {
 	})
 }
 
-// An archiver that is slow between a file and its step is alone in its folder. Another one would finish the step for it,
-// and go on. The first would then be told that its part is taken, and remove a file that is the only copy.
+// An archiver that is slow between a file and its step is alone in its folder. Another one would finish the step for
+// it, and go on. The first would then be told that its part is taken, and remove a file that is the only copy.
 func TestAnArchiverIsAloneInItsFolder(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *shop) {
 		made := s.history(t, 12)

@@ -198,9 +198,9 @@ func write(name string, text []byte) (err error) {
 	return syncDir(dir)
 }
 
-// alone returns the folder, locked for the caller until it is closed or the process ends, or ErrRunning. With two
-// archivers in a folder, one could finish the step for a file of the other, which would then remove the file as refused.
-// The lock is of the computer: one on another computer that shares the folder is not seen.
+// alone returns the folder, locked for the caller until it is closed or the process ends, or ErrRunning. Of two
+// archivers in a folder, one could finish the step for a file of the other, which would then remove the file as
+// refused. Computers that share the folder over a network may not see each other's locks.
 func alone(dir string) (*os.File, error) {
 	folder, err := os.Open(dir)
 	if err != nil {
