@@ -189,8 +189,8 @@ func TestTakeAway(t *testing.T) {
 	})
 }
 
-// A part that another client takes away while TakeAway is under way is away: it is not said to have changed, because the
-// caller would remove the only copy of it.
+// A part that another client takes away while TakeAway is under way is away: it is not said to have changed, because
+// the caller would remove the only copy of it.
 func TestTakenAwayMeanwhile(t *testing.T) {
 	t.Parallel()
 	addr := repotest.MiniAddr(t)
