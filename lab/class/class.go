@@ -46,12 +46,12 @@ type Class struct {
 	front   *loadtest.Client
 	catalog []loadtest.Strategy
 
-	ctx    context.Context // of all work of the class
-	end    context.CancelFunc
-	owned  sync.WaitGroup
-	wall   *site
-	school *school // nil: no students
-	tape   *tape
+	ctx      context.Context // of all work of the class
+	end      context.CancelFunc
+	owned    sync.WaitGroup
+	wall     *site
+	school   *school // nil: no students
+	recorder *recorder
 
 	playing sync.Mutex // held while a run begins
 	mu      sync.Mutex // guards the fields below
@@ -104,9 +104,9 @@ func env(token string) []string {
 func Start(ctx context.Context, o Options) (*Class, error) {
 	c := &Class{
 		o: o, proxies: make(map[string]*wire.Proxy), clients: make(map[string]*loadtest.Client), admin: secret(16),
-		states: make(map[string]string), tape: newTape(o.Dir),
+		states: make(map[string]string), recorder: newRecorder(o.Dir),
 	}
-	c.board = newBoard(c.tape.write)
+	c.board = newBoard(c.recorder.write)
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -217,7 +217,7 @@ func (c *Class) Close() error {
 	for _, client := range c.clients {
 		client.Close()
 	}
-	return errors.Join(append(failed, c.tape.close())...)
+	return errors.Join(append(failed, c.recorder.close())...)
 }
 
 // URL is the address of the wall, with the token that opens it.

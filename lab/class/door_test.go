@@ -91,7 +91,7 @@ func doors(t *testing.T) *Class {
 		t.Fatal(err)
 	}
 	c := &Class{
-		o: Options{Bind: "127.0.0.1:0"}, stack: none, board: newBoard(func(RunEvent) {}), tape: newTape(""),
+		o: Options{Bind: "127.0.0.1:0"}, stack: none, board: newBoard(func(RunEvent) {}), recorder: newRecorder(""),
 		states: map[string]string{}, catalog: []loadtest.Strategy{{Name: "none", Stores: []string{"redis"}}},
 	}
 	c.ctx, c.end = context.WithCancel(t.Context())

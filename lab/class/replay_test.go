@@ -169,7 +169,7 @@ func TestARealRunIsReplayed(t *testing.T) {
 		if code := map[string]string{"none": "race", "atomic": "kept"}[plan.Strategy]; seen.Code != code {
 			t.Errorf("%s: %+v, want %s", plan.Strategy, seen, code)
 		}
-		text, err := c.tape.read()
+		text, err := c.recorder.read()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -180,7 +180,7 @@ func (c *Class) wallMux(ctx context.Context) http.Handler {
 
 // kept reads the current run so far.
 func (c *Class) kept(w http.ResponseWriter) *Recording {
-	text, err := c.tape.read()
+	text, err := c.recorder.read()
 	if err != nil {
 		refuse(w, http.StatusNotFound, "no_tape")
 		return nil

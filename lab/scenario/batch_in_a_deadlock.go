@@ -87,7 +87,7 @@ func sellInADeadlock(b *lab.Testbed) lab.Observation {
 	x := newHeavy(b, db)
 	x.do("INSERT INTO orders VALUES ('" + naiveOrder(20) + "')")
 	deduct()
-	told := s.beside(insert)
+	told := s.inBackground(insert)
 	s.waiting(db)
 	x.do("SELECT quantity FROM stock WHERE sku = 'sku' FOR UPDATE")
 	x.do("ROLLBACK")

@@ -96,7 +96,7 @@ func insertTheSameKey(b *lab.Testbed) lab.Observation {
 	var done []<-chan error
 	for _, s := range waiters {
 		s.do("BEGIN")
-		done = append(done, s.beside(take, s.who))
+		done = append(done, s.inBackground(take, s.who))
 		s.waiting(db)
 	}
 	a.do("ROLLBACK")

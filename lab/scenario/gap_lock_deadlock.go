@@ -26,7 +26,7 @@ func gapLockDeadlock() lab.Scenario {
 			}
 			if b.Case.Code == "mended" {
 				a.do(upsert)
-				waits := other.beside(upsert)
+				waits := other.inBackground(upsert)
 				other.waiting(db)
 				a.do(look)
 				a.do("COMMIT")
@@ -38,7 +38,7 @@ func gapLockDeadlock() lab.Scenario {
 			}
 			a.do(look)
 			other.do(look)
-			waits := a.beside(insert)
+			waits := a.inBackground(insert)
 			a.waiting(db)
 			err := other.try(insert)
 			first := <-waits

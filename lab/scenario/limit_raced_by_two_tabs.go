@@ -85,7 +85,7 @@ func buyInTwoTabs(b *lab.Testbed) lab.Observation {
 		b.Require(first.changed(take) > 0, "the first tab is below the limit")
 		first.do(insert)
 		second.do("BEGIN")
-		waits := second.beside(take)
+		waits := second.inBackground(take)
 		second.waiting(db)
 		first.do("COMMIT")
 		b.Must("tab 2: "+take, <-waits)

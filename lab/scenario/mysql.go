@@ -162,8 +162,8 @@ func (s *session) exec(ctx context.Context, query string, args ...any) error {
 	return nil
 }
 
-// beside runs a statement in a goroutine, because it may wait for a lock. The channel receives its error.
-func (s *session) beside(query string, args ...any) <-chan error {
+// inBackground runs a statement in a goroutine, because it may wait for a lock. The channel receives its error.
+func (s *session) inBackground(query string, args ...any) <-chan error {
 	done := make(chan error, 1)
 	s.b.Go(func(ctx context.Context) { done <- s.exec(ctx, query, args...) })
 	return done

@@ -31,7 +31,7 @@ func poolExhaustion() lab.Scenario {
 			a.do("BEGIN")
 			a.do(lock)
 			other.do("BEGIN")
-			waits := other.beside(lock)
+			waits := other.inBackground(lock)
 			other.waiting(look)
 			ctx, stop := context.WithTimeout(b.Ctx, enough)
 			defer stop()

@@ -38,7 +38,7 @@ func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
 	other.do("BEGIN")
 	a.do(take, 1)
 	if sorted {
-		waits := other.beside(take, 1)
+		waits := other.inBackground(take, 1)
 		other.waiting(db)
 		a.do(take, 2)
 		a.do("COMMIT")
@@ -47,7 +47,7 @@ func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
 		other.do("COMMIT")
 	} else {
 		other.do(take, 2)
-		waits := a.beside(take, 2)
+		waits := a.inBackground(take, 2)
 		a.waiting(db)
 		err := other.try(take, 1)
 		first := <-waits

@@ -14,10 +14,10 @@ import (
 
 // The variants of a lock that some replicas have acknowledged.
 const (
-	oneOfTwo     = "one-of-two-acknowledges"
-	oneOfTwoDeaf = "one-of-two-acknowledges-ignores-the-loss"
-	oneOfTwoRaw  = "one-of-two-acknowledges-ignores-the-loss-no-fence"
-	bothOfTwo    = "both-are-asked-for"
+	oneOfTwo        = "one-of-two-acknowledges"
+	oneOfTwoIgnores = "one-of-two-acknowledges-ignores-the-loss"
+	oneOfTwoRaw     = "one-of-two-acknowledges-ignores-the-loss-no-fence"
+	bothOfTwo       = "both-are-asked-for"
 )
 
 // waitNoConsensus is known from the documentation of WAIT, which says so:
@@ -30,7 +30,7 @@ func waitNoConsensus() lab.Scenario {
 		Cases: on("mysql", slices.Concat(
 			[]lab.Case{{Code: "naive", Variant: oneOfTwo, Want: lab.Forecast{Outcome: lab.Oversells}}},
 			lab.Cases(oneOfTwo, "redis-watchdog"),
-			lab.Cases(oneOfTwoDeaf, "redis-setnx", "redis-watchdog"),
+			lab.Cases(oneOfTwoIgnores, "redis-setnx", "redis-watchdog"),
 			lab.Cases(oneOfTwoRaw, "redis-setnx", "redis-watchdog"),
 			lab.Stated(lab.Refuses, bothOfTwo, "redis-setnx", "redis-watchdog"))),
 		Predict: func(c lab.Case, p lab.StrategyPromise) lab.Forecast {
@@ -43,7 +43,7 @@ func waitNoConsensus() lab.Scenario {
 
 // acknowledged maps a variant to that of a late writer.
 func acknowledged(variant string) string {
-	return map[string]string{oneOfTwo: heedsLoss, oneOfTwoDeaf: ignoresLoss, oneOfTwoRaw: noFence}[variant]
+	return map[string]string{oneOfTwo: heedsLoss, oneOfTwoIgnores: ignoresLoss, oneOfTwoRaw: noFence}[variant]
 }
 
 // acknowledgedInVain severs the second replica, so that only the first acknowledges each A's lock. Then it kills the
