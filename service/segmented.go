@@ -16,37 +16,35 @@ const MaxSegments = 64
 
 // SegmentedOptions say how stock is split. The zero value is the default.
 type SegmentedOptions struct {
-	// Segments is how many sales of one SKU can go on at a time, MaxSegments at most; 0: 8. Processes that differ
-	// in it work together.
+	// Segments is how many sales of one SKU can go on at a time, at most MaxSegments; 0: 8. Processes with different
+	// numbers can sell the same SKU.
 	Segments int
 }
 
-// Segmented splits the stock of a SKU, in a store that is a [Segmenter], into segments with a lock of l each, so
-// that as many sales of it can think at a time. It is the answer to "the lock on the hot item is what holds us up".
+// Segmented splits the stock of a SKU, in a store that is a [Segmenter], into segments with their own locks of l, so
+// that several sales of one hot SKU can be in their critical sections at a time.
 //
-// Requests go to the segments in turn. A segment that has too few fetches a share of the reserve: 1/k of what is
-// left there, so that the shares shrink as the reserve does, and are single units at the end. When the reserve is
-// empty the request goes on to a segment that has enough, and where only the total has enough the fragments are
-// gathered into one, with the locks of all of them held.
+// Requests go to the segments in turn. A segment that has too few units takes a share of the reserve: 1/k of what is
+// left there, so that the shares shrink with the reserve, down to single units. When the reserve is empty, the request
+// goes on to a segment that has enough. If only all segments together have enough, their units are gathered into one
+// segment, under the locks of all segments involved.
 //
-// Nobody is told "sold out" while enough are left: that answer comes from one look at all parts at the same moment.
-// Nothing deadlocks: the holder of a segment's lock asks only for those of higher numbers. A move between parts is
-// one step in the store, so that a crash between any two steps leaves every unit in exactly one place. See
-// docs/adr/0007-segmented-stock.md.
+// A sale is refused as sold out only if one read of all parts, at a single moment, shows too few units. There are no
+// deadlocks, because the holder of a segment's lock acquires only those of higher numbers. A move between parts is one
+// step of the store, so a crash leaves every unit in exactly one place. See docs/adr/0007-segmented-stock.md.
 //
-// Writes are swaps: a holder that was paused past its lease cannot overwrite a move that it does not know of, even
-// where no later holder has written yet. In the lab, "fencing=off" makes them blind.
+// Writes are swaps, so a holder that was paused past its lease cannot overwrite a move which it has not seen, even if
+// no later holder has written yet. In the lab, "fencing=off" makes the writes blind.
 //
-// Round trips: those of the lock, Segments and a write, as under one lock. A share is two more, going on to another
-// segment one acquisition and a look, a rebalance an acquisition for each fragment and two more looks.
+// A sale takes the round trips of the lock, Segments and a write, as under a single lock. A share takes two more, going
+// on to another segment an acquisition and a read, a rebalance an acquisition for each fragment and two more reads.
 //
-// Not promised: an order among requests, except of those at one segment. And when a holder crashes its segment
-// cannot be sold from until its lease runs out: a request that is sent there, or that needs those units at the end,
-// waits, and may be told "busy", never "sold out".
+// Requests are served in order only within a segment. When a holder crashes, its segment cannot be sold from until the
+// lease runs out: a request that needs this segment waits, and may fail with lock.ErrHeld, but never as sold out.
 func Segmented(l lock.Locker, o SegmentedOptions) Seller {
 	k := min(cmp.Or(o.Segments, 8), MaxSegments)
 	var next atomic.Uint32
-	next.Store(rand.Uint32()) // instances that start together do not go round in step
+	next.Store(rand.Uint32()) // so that instances that start together use different segments
 	return func(ctx context.Context, store Store, sale *Sale) error {
 		parts, err := Capability[Segmenter](store)
 		if err != nil {
@@ -66,20 +64,20 @@ type segmentedSale struct {
 	parts Segmenter // the same store
 }
 
-// done is no segment.
+// done is the next segment of a sale that has ended. It is not the number of a segment.
 const done = 0
 
-// restarts is how often a sale begins anew with a lock in hand before it lets others have it.
+// restarts is how often a sale starts again under the same lock before it releases the lock.
 const restarts = 10
 
-// sell begins at a segment and goes on until the sale is made, refused, or the wait is over.
+// sell visits segments, first at, until the sale is made or refused or the wait is over.
 func (s *segmentedSale) sell(ctx context.Context, at int) error {
 	wait := WaitOf(ctx)
 	for visits := 1; ; visits++ {
 		next, err := s.visit(ctx, at)
 		switch {
 		case s.Options.TryOnce && errors.Is(err, lock.ErrHeld) && visits < s.k:
-			next = at%s.k + 1 // one try each: busy means that all are
+			next = at%s.k + 1 // try each segment once: only if all are held the sale fails
 		case err != nil || next == done:
 			return err
 		}
@@ -90,7 +88,7 @@ func (s *segmentedSale) sell(ctx context.Context, at int) error {
 	}
 }
 
-// visit sells from a segment under its lock, or says where to go next.
+// visit sells from a segment under its lock, or returns the segment to visit next.
 func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error) {
 	err = lock.Do(ctx, s.lock, s.key(at), s.locking(ctx), func(ctx context.Context, fence lock.Fence) error {
 		ctx = Begin(ctx)
@@ -108,11 +106,12 @@ func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error)
 	return next, err
 }
 
-// key of a segment's lock.
+// key returns the key of a segment's lock.
 func (s *segmentedSale) key(segment int) string { return segmentKey(s.SKU, segment) }
 
-// sellFrom is the critical section of one segment. Next is the segment itself if there is not enough in it, with
-// what was seen, or if somebody has written past the lock.
+// sellFrom is the critical section of one segment. If the segment has too few units, it returns the segment as next,
+// and what it has read. If the write conflicts, because somebody has written without the lock, it returns the segment
+// alone.
 func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) (next int, seen Segments, err error) {
 	ctx, cancel := s.enter(ctx, fence)
 	defer cancel()
@@ -150,14 +149,14 @@ func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) 
 	return done, Segments{}, err
 }
 
-// refill fetches units for a segment that has too few, or finds one that has enough. The lock of the segment is
-// held. It returns the segment to go on with.
+// refill moves units into segment at, whose lock is held, or finds a segment that has enough. It returns the segment to
+// go on with.
 func (s *segmentedSale) refill(ctx context.Context, view *Segments, at int) (next int, err error) {
 	own := view.Row(at)
 	missing := s.Quantity - own.Quantity
 	if view.Reserve >= missing {
-		// Guided self-scheduling: the shares of a loop that is split among k workers, 1/k of what is left each
-		// time. Few moves while there is much, and no worker with a heap at the end while the others are done.
+		// As in guided self-scheduling, which splits a loop among k workers, a share is 1/k of what is left: few moves
+		// while there is much, and no segment with many units at the end while the others are empty.
 		share := (view.Reserve + int64(s.k) - 1) / int64(s.k)
 		return at, s.move(ctx, view, at, max(missing, share), nil)
 	}
@@ -171,8 +170,8 @@ func (s *segmentedSale) refill(ctx context.Context, view *Segments, at int) (nex
 	return at, s.rebalance(ctx, at, fragments)
 }
 
-// elsewhere finds the next segment after at that has enough, with what the reserve has left. It is the next and not
-// the best: requests that look at the same time from different segments should not all go to the same one.
+// elsewhere returns the next segment after at that has enough, together with the reserve, or done. It is not the
+// fullest one, so that concurrent requests from different segments do not all go to the same one.
 func (s *segmentedSale) elsewhere(view *Segments, at int) (next int) {
 	for _, row := range view.Rows {
 		if row.Number == at || row.Quantity+view.Reserve < s.Quantity {
@@ -185,8 +184,8 @@ func (s *segmentedSale) elsewhere(view *Segments, at int) (next int) {
 	return next
 }
 
-// fragments are the fewest segments above at that have what is missing, by number. If they have not, it is nil, and the
-// lowest segment that has anything is the place from where all others are above.
+// fragments returns the fewest segments above at that have the missing units, by number. If all segments above have too
+// few, above is nil, and the sale must go on from lowest, the first segment that has any units.
 func (s *segmentedSale) fragments(view *Segments, at int) (above []int, lowest int) {
 	rows := slices.DeleteFunc(
 		slices.Clone(view.Rows), func(row Segment) bool { return row.Quantity == 0 || row.Number == at },
@@ -210,10 +209,10 @@ func (s *segmentedSale) fragments(view *Segments, at int) (above []int, lowest i
 	return above, lowest
 }
 
-// rebalance moves all that is in fragments into a segment below them. If there is not enough any more when their locks
-// are held it does nothing.
+// rebalance moves all units of fragments into segment at, which is below them. It does nothing if they have too few by
+// the time it holds their locks.
 func (s *segmentedSale) rebalance(ctx context.Context, at int, fragments []int) error {
-	// The wait for a lock ends with the request's wait, or when the one that is held already is lost.
+	// The wait for a lock ends with the request's wait, or when a lock that is held already is lost.
 	wait, stop := context.WithCancelCause(WaitOf(ctx))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
@@ -240,7 +239,7 @@ func (s *segmentedSale) rebalance(ctx context.Context, at int, fragments []int) 
 	})
 }
 
-// holding works with the locks of segments, which must be in ascending order.
+// holding runs work under the locks of segments, which must be in ascending order.
 func (s *segmentedSale) holding(
 	ctx context.Context, o lock.Options, segments []int, work func(context.Context) error,
 ) error {
@@ -252,7 +251,7 @@ func (s *segmentedSale) holding(
 	})
 }
 
-// move moves units. That somebody was quicker is no error: the caller looks again anyway.
+// move moves units into segment at. A conflict is not an error, because the caller reads the segments again anyway.
 func (s *segmentedSale) move(ctx context.Context, view *Segments, at int, reserve int64, from []Segment) error {
 	ctx, cancel := context.WithTimeout(ctx, s.most)
 	defer cancel()

@@ -1,8 +1,8 @@
-// Package batching serves values that wait in this process for the same key together, in batches.
+// Package batching serves values that wait in this process for the same key in batches.
 //
-// There is no timer. A batch consists of the values that arrived while the last one was under way. A value that arrives
-// alone does not wait, and under load the batches grow. Group commit works like that, and so does flat combining
-// (Hendler and others, SPAA 2010), where one thread serves the requests that all others have published.
+// There is no timer. A batch consists of the values that arrived while the batch before it was under way, so a value
+// that arrives alone does not wait, and under load the batches grow. Group commit works like this, and so does flat
+// combining (Hendler and others, SPAA 2010), where one thread serves the requests that the others have published.
 package batching
 
 import (
@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// ErrFull: the queue has no room for the value. Nothing was done for it.
+// ErrFull means that the queue has no room for the value. Nothing was done for it.
 var ErrFull = errors.New("too many wait for a batch")
 
 // Queues has a queue of V for each key for which a value waits or is under way. It is safe for concurrent use.
@@ -23,7 +23,7 @@ type Queues[K comparable, V any] struct {
 	turn func(*Queue[K, V])
 
 	mu   sync.Mutex
-	open map[K]*Queue[K, V] // those with a goroutine
+	open map[K]*Queue[K, V] // the queues that have a goroutine
 }
 
 // A Queue holds the values that wait for one key, in the order of arrival. Its goroutine starts with the first value
@@ -32,8 +32,8 @@ type Queue[K comparable, V any] struct {
 	Key     K
 	of      *Queues[K, V]
 	waiting []*waiter[V]
-	batch   []*waiter[V] // of the turn
-	empty   func()       // is called when the last waiter leaves; nil: nothing is
+	batch   []*waiter[V] // the batch of the present turn
+	empty   func()       // called when the last waiter leaves; may be nil
 }
 
 // A waiter is a value in a queue. Its caller reads value and panicked after done is closed.
@@ -43,9 +43,9 @@ type waiter[V any] struct {
 	panicked any
 }
 
-// New makes Queues. In each queue at most most values wait. turn serves the values that it takes with Cut. It must be
-// bounded in time by itself: it gets no context, because the end of one caller's must not end the others. For each key
-// one turn is under way at a time.
+// New makes Queues. In each queue at most most values wait. turn serves the values that it takes with Cut, and runs
+// once at a time for each key. It gets no context, because the end of one caller's context must not end the work for
+// others, so it must bound its own time.
 func New[K comparable, V any](most int, turn func(*Queue[K, V])) *Queues[K, V] {
 	return &Queues[K, V]{most: most, turn: turn, open: make(map[K]*Queue[K, V])}
 }
@@ -61,8 +61,8 @@ func (qs *Queues[K, V]) Len() int {
 // which most values wait, or the first key if none waits. There must be at least one key.
 //
 // If wait ends before the batch of v is cut, Do removes v from the queue and returns the cause. After the cut, Do waits
-// for the end of the turn. If the turn panics, Do panics: a caller can recover and report it, the goroutine of the
-// queue cannot.
+// for the end of the turn. If the turn panics, Do panics, because a caller can recover and report that, but the
+// goroutine of the queue cannot.
 //
 // Other errors: ErrFull.
 func (qs *Queues[K, V]) Do(wait context.Context, v V, keys ...K) (V, error) {
@@ -139,7 +139,7 @@ func (q *Queue[K, V]) run() {
 func (q *Queue[K, V]) wanted() bool {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
-	q.empty = nil // it was the last turn's
+	q.empty = nil // it was for the last turn
 	if len(q.waiting) == 0 {
 		delete(q.of.open, q.Key)
 		return false

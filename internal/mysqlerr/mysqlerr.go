@@ -1,4 +1,4 @@
-// Package mysqlerr tells what the error numbers of MySQL and MariaDB mean to code that keeps stock or locks there.
+// Package mysqlerr classifies the error numbers of MySQL and MariaDB for code that keeps stock or locks there.
 package mysqlerr
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// The numbers that mean something here, by their names in the documentation of the servers.
+// The error numbers that this project distinguishes, by their names in the documentation of the servers.
 const (
 	Checkread        = 1020 // MariaDB from 11.6: a row has changed since the snapshot
 	DiskFull         = 1021
@@ -62,20 +62,20 @@ const (
 	HookFailed       = 3100 // MySQL: a plugin failed before or after the commit
 	RolledBack       = 3101 // MySQL: a plugin, such as group replication, refused the commit
 	LockNowait       = 3572 // MySQL's answer to NOWAIT
-	CheckViolated    = 3819 // MySQL; MariaDB's is of a class
+	CheckViolated    = 3819 // MySQL; Of knows MariaDB's by its SQLSTATE
 )
 
-// An Outcome is what an error proves of the transaction that it ends.
+// An Outcome is what an error proves about the transaction in which it occurs.
 type Outcome int
 
 const (
-	// Unknown proves nothing when COMMIT was sent, alone or behind statements in one packet: the transaction may be
-	// committed. A number that is not in the table is Unknown.
+	// Unknown proves nothing if COMMIT was sent, alone or after statements in one packet: the transaction may be
+	// committed. A number that is not in the table is Unknown, unless its SQLSTATE is of a statement: see Of.
 	Unknown Outcome = iota
-	// OfStatement is never said of a COMMIT. The server stops at the first statement of a packet that fails, so a
-	// COMMIT behind it was not run.
+	// OfStatement is never the reply to a COMMIT. The server stops at the first statement of a packet that fails, so it
+	// has not run a COMMIT after it.
 	OfStatement
-	// NotCommitted proves that nothing was written, as the answer to COMMIT, too.
+	// NotCommitted proves that nothing was written, even as the reply to COMMIT.
 	NotCommitted
 )
 
@@ -86,16 +86,16 @@ type Meaning struct {
 	// Reason is why the server cannot serve, a code of lock.DownError. It is empty if the server can serve others.
 	Reason string
 	Full   bool   // the server has no room for more data
-	Why    string // why Outcome is what it is
+	Why    string // the reason for Outcome
 }
 
 const readOnly = "read-only"
 
-// ReadOnly reports whether the server takes no writes. If it was the master before, another server may be by now, which
-// only a new connection reaches.
+// ReadOnly reports whether the server accepts no writes. Another server may have become the master, which only a new
+// connection reaches.
 func (m Meaning) ReadOnly() bool { return m.Reason == readOnly }
 
-// Meanings returns the table of all decisions, one row for each number.
+// Meanings returns the table of all meanings, one row for each number.
 func Meanings() []Meaning {
 	const (
 		full    = "disk-full"
@@ -108,13 +108,13 @@ func Meanings() []Meaning {
 		late    = "statement-too-long"
 		files   = "cannot-write-files"
 
-		row     = "a storage engine says it of a row or a page, and COMMIT touches neither"
-		begun   = "said before the statement begins, COMMIT included"
-		login   = "said of a new connection, on which nothing was sent yet"
-		names   = "of the names in a statement"
+		row     = "it is about a row or a page, and COMMIT touches neither"
+		begun   = "it comes before the statement, or the COMMIT, begins"
+		login   = "it is about a new connection, on which nothing was sent yet"
+		names   = "it is about the names in a statement"
 		endless = "COMMIT may be in the binary log already, and only wait for a replica"
-		binlog  = "may be said of the binary log, to which COMMIT has written in part"
-		engines = "also what COMMIT says of whatever goes wrong in it"
+		binlog  = "it may be about the binary log, to which COMMIT has written in part"
+		engines = "COMMIT also returns it for any fault in a storage engine"
 	)
 	return []Meaning{
 		{Checkread, OfStatement, "", false, "InnoDB has rolled back for a row that changed; it may be run again"},
@@ -182,7 +182,8 @@ func Meanings() []Meaning {
 	}
 }
 
-// Of returns the meaning of an error. Of one that is not in the table it knows the number, and that nothing follows.
+// Of returns the meaning of an error. If its number is not in the table, the meaning has the number, and an Outcome of
+// OfStatement if the class of its SQLSTATE is that of statements, or else Unknown.
 func Of(err error) Meaning {
 	n := Number(err)
 	for _, m := range Meanings() {
@@ -201,8 +202,8 @@ func Of(err error) Meaning {
 	return m
 }
 
-// Number returns the number of an error that the server has sent. 0 means that err is of the connection, and that
-// what the server did is not known.
+// Number returns the number of an error that the server has sent. It returns 0 for other errors, which do not show what
+// the server has done.
 func Number(err error) uint16 {
 	var told *mysql.MySQLError
 	if errors.As(err, &told) {

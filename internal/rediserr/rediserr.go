@@ -1,4 +1,4 @@
-// Package rediserr tells what the error replies of Redis mean to code that keeps stock or locks there.
+// Package rediserr classifies the error replies of Redis for code that keeps stock or locks there.
 package rediserr
 
 import (
@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// An Outcome is what an error reply proves of the command or script that got it.
+// An Outcome is what an error reply proves about the command or script that got it.
 type Outcome int
 
 const (
-	// Refused proves that nothing was written. A reply that is not in the table is Refused, too: Redis checks a command
-	// before it runs it, and the scripts of this project fail before their first write.
+	// Refused proves that nothing was written. It also holds for a reply that is not in the table, because Redis checks
+	// a command before it runs it, and the scripts of this project fail before their first write.
 	Refused Outcome = iota
-	// Moving is Refused by a cluster that is moving the slot: the command may be sent again.
+	// Moving proves the same. The cluster is moving the slot, so the command may be sent again.
 	Moving
-	// Unknown proves nothing: a script may have written some of what it should, or all.
+	// Unknown proves nothing: a script may have made none, some or all of its writes.
 	Unknown
 )
 
 // A Meaning is what an error reply means.
 type Meaning struct {
-	Word    string // by which the reply is known
+	Word    string // a part of the reply's text that identifies it
 	Outcome Outcome
 	Reason  string // why the server cannot serve, a code of lock.DownError
 	Full    bool   // the server has no room for more data
-	Why     string // why Outcome is what it is
+	Why     string // the reason for Outcome
 }
 
-// Meanings returns the table of all decisions. The first row whose Word is in a reply counts.
+// Meanings returns the table of all meanings. The first row whose Word is in a reply applies.
 func Meanings() []Meaning {
 	const (
 		moving  = "moving-slots"
@@ -58,9 +58,9 @@ func Meanings() []Meaning {
 		{"MOVED ", Moving, moving, false, cluster},
 		{
 			"killed by user", Refused, "script-ended", false,
-			"Redis ends only a script that has written nothing; of another it answers the operator UNKILLABLE",
+			"Redis kills only a script that has written nothing; for others it answers UNKILLABLE to the operator",
 		},
-		{"BUSY ", Refused, "busy-with-a-script", false, "of the command that comes while another's script runs"},
+		{"BUSY ", Refused, "busy-with-a-script", false, "Redis refuses it while another client's script runs"},
 		{"NOAUTH", Refused, "wants-a-password", false, command},
 		{"WRONGPASS", Refused, "wrong-password", false, command},
 		{"NOPERM", Refused, rights, false, command},
@@ -68,8 +68,8 @@ func Meanings() []Meaning {
 	}
 }
 
-// Of returns the meaning of an error, and whether it is in the table. One that is no error reply is not: what the
-// server did is then not known from it.
+// Of returns the meaning of an error, and whether the table has it. An error that is not an error reply is not in the
+// table, and does not show what the server has done.
 func Of(err error) (Meaning, bool) {
 	var answered interface { // redis.Error
 		error
@@ -78,7 +78,7 @@ func Of(err error) (Meaning, bool) {
 	if !errors.As(err, &answered) {
 		return Meaning{}, false
 	}
-	// Not only the first word of the text: Redis before 7 and embedded ones put "ERR Error running script" in front.
+	// Word may be anywhere: Redis before 7 and embedded servers put "ERR Error running script" in front of the text.
 	for _, m := range Meanings() {
 		if strings.Contains(err.Error(), m.Word) {
 			return m, true

@@ -1,4 +1,4 @@
-// Package redisscript sends Lua scripts to Redis, each request one time.
+// Package redisscript sends Lua scripts to Redis, and never repeats a request that Redis may have executed.
 package redisscript
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A Script is Lua source and its digest. All its keys must be in KEYS and share one slot: a node of a cluster whose
-// slots are being moved can then check whether it has all of them. If it has only some, it answers TRYAGAIN and does
+// A Script is Lua source and its digest. All keys of a script must be in KEYS and share one slot, so that a node of a
+// cluster that is moving the slot can check whether it has all of them. If it does not, it answers TRYAGAIN and does
 // nothing.
 type Script struct{ Source, Digest string }
 
@@ -25,8 +25,8 @@ type Sender interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// Run sends the digest, and the source only if Redis does not know the digest: then it has done nothing, so the second
-// request repeats nothing. The reply of the script must not begin with NOSCRIPT.
+// Run sends the digest, and then the source if Redis does not know the digest. In that case the first request has done
+// nothing, so the second repeats nothing. An error of the script itself must not begin with NOSCRIPT.
 func (s *Script) Run(ctx context.Context, c Sender, keys []string, args ...any) *redis.Cmd {
 	reply := s.EvalSHA(ctx, c, keys, args)
 	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
@@ -35,12 +35,12 @@ func (s *Script) Run(ctx context.Context, c Sender, keys []string, args ...any) 
 	return reply
 }
 
-// EvalSHA sends the digest.
+// EvalSHA sends the digest of s.
 func (s *Script) EvalSHA(ctx context.Context, c Sender, keys []string, args []any) *redis.Cmd {
 	return eval(ctx, c, "evalsha", s.Digest, keys, args)
 }
 
-// Eval sends the source.
+// Eval sends the source of s.
 func (s *Script) Eval(ctx context.Context, c Sender, keys []string, args []any) *redis.Cmd {
 	return eval(ctx, c, "eval", s.Source, keys, args)
 }
@@ -55,24 +55,24 @@ func eval(ctx context.Context, c Sender, command, body string, keys []string, ar
 	return send(ctx, c, cmd)
 }
 
-// Send sends a command one time.
+// Send sends a command once.
 func Send(ctx context.Context, c Sender, args ...any) *redis.Cmd {
 	return send(ctx, c, redis.NewCmd(ctx, args...))
 }
 
 func send(ctx context.Context, c Sender, cmd *redis.Cmd) *redis.Cmd {
-	_ = c.Process(ctx, Once{cmd}) // the error is in cmd, too
+	_ = c.Process(ctx, Once{cmd}) // cmd has the error, too
 	return cmd
 }
 
-// Once is a command that go-redis sends one time, whatever the client's MaxRetries is.
+// Once is a command that go-redis sends once, whatever the client's MaxRetries is.
 //
-// By default go-redis repeats a request that got no answer. That is wrong for stock: a script that has run would sell
-// twice, and if the server refuses the repetition, its error says "not sent" although the first request may have been
-// written. It is wrong for locks: a repeated release finds the key gone and reports a loss, and a repeated eviction
-// takes the lock from the next holder as well. So the outcome of a request without an answer is unknown, and the caller
-// decides what to do. MOVED and ASK are still followed, because a node that answers so has done nothing.
+// By default go-redis repeats a request that got no reply. For stock that is wrong, because a script that has run would
+// sell twice; and if the server refuses the repeat, the error suggests that nothing was written, although the first
+// request may have been. For locks it is wrong, because a repeated release finds no key and reports a loss, and a
+// repeated eviction also takes the lock from the next holder. With Once the outcome of such a request is unknown, and
+// the caller decides. go-redis still follows MOVED and ASK, because a node that answers so has done nothing.
 type Once struct{ *redis.Cmd }
 
-// NoRetry makes go-redis not repeat the command, nor a pipeline that contains it.
+// NoRetry tells go-redis not to repeat the command, or a pipeline that contains it.
 func (Once) NoRetry() bool { return true }

@@ -1,8 +1,8 @@
 // Package gate is the bounded queue in front of a server. It limits how many operations are in the server at a time and
-// how many wait. It refuses the others before anything was done.
+// how many wait. It refuses the others before they have done anything.
 //
-// A pool of connections alone is an unbounded queue without fairness: under overload every caller waits until its time
-// is over, and none is told the reason. See docs/adr/0014-back-pressure.md.
+// A pool of connections alone is an unbounded queue without fairness: under overload every caller waits until its
+// deadline, and gets an error that does not name the reason. See docs/adr/0014-back-pressure.md.
 package gate
 
 import (
@@ -23,9 +23,9 @@ type Limits struct {
 	Waiting int // most operations that wait; 0: any number
 }
 
-// A Gate lets operations into a server. Operations with the same key are first in, first out. Keys take turns, so that
-// a key with a thousand waiters does not hold up a key with one. A key that is not in use costs nothing. A Gate is safe
-// for concurrent use, and every operation on it, giving up included, is O(1). A nil Gate lets everything in.
+// A Gate admits operations to a server. Operations with the same key are admitted first come, first served. Keys take
+// turns, so that a key with a thousand waiters does not delay a key with one. An unused key takes no memory. A Gate is
+// safe for concurrent use. Its methods are O(1), also if a waiter gives up. A nil Gate admits everything.
 type Gate struct {
 	limits Limits
 
@@ -33,7 +33,7 @@ type Gate struct {
 	in      int
 	waiting int
 	queues  map[string]*queue // by key: those with an operation that is in or waits
-	ready   list.List         // of *queue, the next first: one waits, the key has room. Empty unless the gate is full
+	ready   list.List         // of *queue, the next first: queues with a waiter and room. Empty unless the gate is full
 }
 
 // A queue is the operations of one key.
@@ -43,13 +43,14 @@ type queue struct {
 	waiters list.List     // of chan struct{}, closed when the waiter is admitted; oldest first
 	ready   *list.Element // in Gate.ready; nil: not there
 
-	// The speed of the queue: done operations ended after since. That is when the queue was empty, or, on a busy queue,
-	// about the time that the latest operations took ago.
+	// The speed of the queue: done operations have ended since since. That is when the queue was created, or on a busy
+	// queue the start of about the last window operations.
 	since time.Time
 	done  int
 }
 
-// window is the number of operations after which a queue forgets half of what it knows of its speed.
+// window is the number of operations after which a queue halves their count and their time, so that new ones count
+// more.
 const window = 64
 
 // New returns a Gate.
@@ -61,22 +62,22 @@ func New(l Limits) *Gate {
 	return &Gate{limits: l, queues: make(map[string]*queue)}
 }
 
-// A Request describes an operation that is to be let in.
+// A Request describes an operation that is to be admitted.
 type Request struct {
 	Key string
 	// Wait ends the wait together with ctx; nil: only ctx ends it.
 	Wait context.Context
-	// Until is when the operation gives up; zero: when ctx ends. If the number of waiters is bounded, the gate refuses
-	// at once an operation that would not be admitted by then, at the speed of the latest operations.
+	// Until is when the operation gives up; zero: when ctx ends. If the number of waiters is bounded, and the latest
+	// operations were so slow that this one would not be admitted by then, the gate refuses it at once.
 	Until time.Time
 	// Begun is for work that is under way and keeps others waiting, such as a write by the holder of a lock. It waits
-	// like others, but it is not refused because there is no room to wait, and it does not leave when Wait ends.
+	// like others, but is never refused for lack of room, and does not give up when Wait ends.
 	Begun bool
 }
 
-// A RefusedError reports that the operation was not let in, and that nothing was done. It matches lock.ErrOverloaded.
+// A RefusedError reports that the operation was not admitted, so nothing was done. It matches lock.ErrOverloaded.
 type RefusedError struct {
-	// KeyBusy says that the operation's key had no room, and not the gate.
+	// KeyBusy is true if the operation's key was at its limit, PerKey.
 	KeyBusy bool
 	reason  string
 }
@@ -86,11 +87,11 @@ func (e *RefusedError) Error() string { return "overloaded: " + e.reason }
 // Is makes a RefusedError match lock.ErrOverloaded.
 func (e *RefusedError) Is(target error) bool { return target == lock.ErrOverloaded }
 
-// Enter waits until the operation is let in, ctx ends, or what else bounds the wait ends. If err is nil, the caller
-// calls leave once.
+// Enter waits until the operation is admitted, or ctx, r.Wait or r.Until ends the wait. If err is nil, the caller must
+// call leave once.
 //
-// Errors: a RefusedError if there was no room to wait, or if the time was over before the operation was let in;
-// otherwise the cause of the end of ctx.
+// Errors: a RefusedError if there was no room to wait, or if a deadline passed before the operation was admitted;
+// otherwise the cause of ctx or of r.Wait.
 func (g *Gate) Enter(ctx context.Context, r Request) (leave func(), err error) {
 	if g == nil {
 		return func() {}, nil
@@ -133,7 +134,7 @@ func (g *Gate) Enter(ctx context.Context, r Request) (leave func(), err error) {
 	return nil, fmt.Errorf("wait for a turn: %w", cause)
 }
 
-// join lets the operation in, and returns no place, or gives it a place in its queue.
+// join admits the operation and returns a nil place, or gives it a place in its queue.
 func (g *Gate) join(r Request) (*queue, *list.Element, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,7 +168,7 @@ func (g *Gate) join(r Request) (*queue, *list.Element, error) {
 	return q, place, nil
 }
 
-// expected returns how long the last waiter will wait, at the speed of the latest operations; 0 if none has ended yet.
+// expected returns how long the last waiter will wait if operations go on at the latest speed; 0 if none has ended yet.
 func (q *queue) expected() time.Duration {
 	if q.done == 0 {
 		return 0
@@ -189,15 +190,15 @@ func (g *Gate) leave(q *queue) {
 	g.pass()
 }
 
-// makeReady appends q to the ready queues, if one of its operations waits and may be let in.
+// makeReady appends q to the ready queues if one of its operations waits and its key has room.
 func (g *Gate) makeReady(q *queue) {
 	if q.ready == nil && q.waiters.Len() > 0 && q.in < g.limits.PerKey {
 		q.ready = g.ready.PushBack(q)
 	}
 }
 
-// pass lets waiters in while there is room, from each ready queue in turn. Afterwards the gate is full, or no waiter
-// may be let in.
+// pass admits waiters while there is room, from each ready queue in turn. Afterwards the gate is full, or every
+// waiter's key is.
 func (g *Gate) pass() {
 	for g.in < g.limits.In && g.ready.Len() > 0 {
 		q := g.ready.Remove(g.ready.Front()).(*queue)
@@ -211,7 +212,7 @@ func (g *Gate) pass() {
 	}
 }
 
-// abandon gives up a place. gone is false if the operation had been let in already.
+// abandon gives up a place. gone is false if the operation was admitted already. keyBusy is that of a RefusedError.
 func (g *Gate) abandon(q *queue, place *list.Element) (keyBusy, gone bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -230,7 +231,7 @@ func (g *Gate) abandon(q *queue, place *list.Element) (keyBusy, gone bool) {
 	return q.in >= g.limits.PerKey, true
 }
 
-// tidy forgets a queue that has no operation in the server and none that waits.
+// tidy removes q if none of its operations is in the server or waits.
 func (g *Gate) tidy(q *queue) {
 	if q.in == 0 && q.waiters.Len() == 0 {
 		delete(g.queues, q.key)

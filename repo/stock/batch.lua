@@ -1,15 +1,15 @@
--- Batch does for each order what deduct.lua does for one, one after the other.
--- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
--- KEYS[4] and more: where orders are to be found by their idempotency keys
+-- Deduct a batch of orders, one after the other, each as deduct.lua does.
+-- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled   [4] and more: idempotency keys of the orders
 -- ARGV[1] version that the stock must have, "" for any   [2] how long to keep idempotency keys, in ms
--- For each order nine more: epoch, "" for any; strategy; fence, "0" for none; quantity; id; until when it may be
--- written, in ms by the clock of this server; the order as JSON without its opening brace; the number of
--- its idempotency key in KEYS, "0" for none; fingerprint of its request.
+-- then nine for each order: epoch, "" for any; strategy; fence, "0" for none; quantity; id; deadline of the write, in
+-- ms by the clock of this server; the order as JSON without its opening brace; index of its idempotency key in KEYS,
+-- "0" for none; fingerprint of its request
 -- Returns the epoch, and for each order what refuse.lua and deduct.lua would return.
 --
--- Everything is checked before anything is written: a script is not undone when it fails half way. What is written is
--- written once, whatever the number of orders: the hash, and the list.
--- plus adds a small number to a string of digits, also where a double would round.
+-- Redis does not undo a script that fails half way, so all checks come before the first write. The hash and the list
+-- are written once for all orders.
+
+-- plus adds a small number to a string of digits that may be too large for a double.
 local function plus(digits, n)
   local head, sum = string.sub(digits, 1, -10), tonumber(string.sub(digits, -9)) + n
   if head == '' then
@@ -30,7 +30,7 @@ local had, left = tonumber(s[4]), tonumber(s[4])
 local changed = ARGV[1] ~= '' and ARGV[1] ~= version
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
-local settled = redis.call('ZCARD', KEYS[3]) > 1 -- set.lua puts one in that is no id
+local settled = redis.call('ZCARD', KEYS[3]) > 1 -- set.lua has put in an entry that is not an id
 local listed = redis.call('LINDEX', KEYS[2], 0) == epoch
 
 local replies, orders, keyed = {}, {}, {}

@@ -12,15 +12,15 @@ import (
 	"example.com/stock/service"
 )
 
-// Batch is two round trips, however many orders there are: one locks the row and reads it, one writes and commits. The
-// row is locked for the second. If nothing can be sold the second is a ROLLBACK.
+// Batch is two round trips for any number of orders. The first locks and reads the row, the second writes and commits,
+// or is a ROLLBACK if nothing can be sold. So the row is locked for one round trip.
 //
-// The row is read first, and not changed by a conditional UPDATE, because every order needs to know what it read, and
-// which of them fit is then decided here. INSERT first and UPDATE last would lock the row for less, but orders.seq is
-// promised to be drawn under the lock of the stock's row: see migrations/00002_orders.sql.
+// Batch reads the row first, instead of changing it by a conditional UPDATE, because every order records what it read,
+// and plan decides here which orders can be sold. To INSERT first and UPDATE last would lock the row for less time, but
+// orders.seq must be drawn while the row is locked: see migrations/00002_orders.sql.
 //
-// If the INSERT is refused because of one order, whose id is taken, say, the transaction is rolled back and the orders
-// are written singly, each in a transaction of its own and in the same order.
+// If the server refuses the INSERT because of one order, for example because its id is taken, Batch writes each order
+// in its own transaction, in the same sequence.
 func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.BatchResult, error) {
 	if len(orders) == 0 {
 		return nil, nil
@@ -79,10 +79,10 @@ func (m *MySQL) batch(
 	return results, nil
 }
 
-// lockRow begins a transaction and locks the row of a stock. It also returns the time by the server's clock, before the
+// lockRow begins a transaction, and locks and reads the row of sku. now is the time by the server's clock before the
 // wait for the row.
 func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error) {
-	// No snapshot is taken before the row is locked: this reads what was committed last.
+	// A locking read returns the last committed row, and no snapshot was taken before it.
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, repo.Begin+
 		"SELECT quantity, version, epoch, fence, guard, UTC_TIMESTAMP(6) FROM stock"+
 		" WHERE sku = ? FOR UPDATE", string(sku))
@@ -98,8 +98,8 @@ func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error
 	return r, now, cmp.Or(err, rows.Close())
 }
 
-// plan makes the deductions on a copy of the row, one after the other. It checks the conditions of each in the same
-// order as batch.lua.
+// plan decides which orders are sold, one after the other, and computes what they read and leave. It checks the
+// conditions in the same sequence as batch.lua.
 func plan(
 	row stockRow, now time.Time, version uint64, orders []service.Order,
 ) (results []service.BatchResult, sold []service.Order) {
@@ -137,7 +137,7 @@ func plan(
 	return results, sold
 }
 
-// sellAll is what writes what plan has decided: the row was as in row, and is locked.
+// sellAll returns the statements that write the orders which plan has sold. row is the row before the sales.
 func sellAll(row stockRow, sold []service.Order) *repo.Statement {
 	last, fence := sold[len(sold)-1], row.Fence
 	for _, o := range sold {
@@ -161,6 +161,6 @@ func sellAll(row stockRow, sold []service.Order) *repo.Statement {
 	return s
 }
 
-// idUntil is the id of an order, and NULL when it is too late to write it: the column refuses that, and with the INSERT
-// the UPDATE before it is undone. Settle relies on it.
+// idUntil is the id of an order, or NULL if it is too late to write the order. The column refuses NULL, so the INSERT
+// fails and the transaction is rolled back. Settle relies on that.
 const idUntil = "(IF(? > UTC_TIMESTAMP(6), ?, NULL)"

@@ -8,11 +8,11 @@ import (
 	"example.com/stock/service"
 )
 
-// The writes of this file are blind: the quantity becomes what the caller has computed, whatever was sold since it
-// read. Two of them may lose an update, which is what the demonstration shows without a lock. No order of a customer
-// can reach them: arch_test.go proves it.
+// The writes of this file are blind: they set the quantity that the caller has computed, even if units were sold since
+// the caller read it. That is the lost update which the demonstration shows without a lock. arch_test.go proves that no
+// order of a customer reaches these writes.
 
-// A kind of write says which condition it has besides epoch, guard and fence.
+// A kind is the condition of a write besides epoch, guard and fence.
 type kind int
 
 const (
@@ -31,7 +31,7 @@ func (m *MySQL) Write(ctx context.Context, o service.Order) error {
 	return m.write(ctx, o, blind)
 }
 
-// Write is two round trips. It is blind, and loses nothing if the caller has read in the same transaction.
+// Write is two round trips. It is blind, but loses no update if the caller has read in the same transaction.
 func (t *transaction) Write(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"example.com/stock/service"
 )
 
-// A cursor is a place in the orders of one epoch: an index in Redis, a sequence number in MySQL. Its text is opaque to
-// callers.
+// A cursor is a position in the orders of one epoch: an index in Redis, a sequence number in MySQL. Its text is opaque
+// to callers.
 type cursor struct {
 	epoch uint64 // 0: the first page of the current epoch
 	after int64

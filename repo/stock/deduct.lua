@@ -1,5 +1,5 @@
--- Deduct subtracts from the present quantity. ARGV[7] is the order as JSON without its opening brace: the numbers read
--- and written are put in front of it.
+-- Deduct subtracts from the present quantity. ARGV[7] is the order as JSON without its opening brace; the script
+-- prepends the numbers that it has read and computed.
 local left = tonumber(quantity) - tonumber(ARGV[4])
 if left < 0 then
   return {'sold out', quantity}

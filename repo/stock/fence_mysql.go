@@ -10,22 +10,22 @@ import (
 	"example.com/stock/service"
 )
 
-// compareFence adds the condition of a fence to an UPDATE. A sale without a fence has none.
+// compareFence adds to an UPDATE the condition that no larger fence has written. A fence of 0 adds nothing.
 func compareFence(s *repo.Statement, fence uint64) {
 	if fence != 0 {
 		s.Add(" AND fence <= ?", fence)
 	}
 }
 
-// keepFence makes an UPDATE keep the fence.
+// keepFence makes an UPDATE store the fence. A fence of 0 adds nothing.
 func keepFence(s *repo.Statement, fence uint64) {
 	if fence != 0 {
 		s.Add(", fence = ?", fence)
 	}
 }
 
-// Raise is three round trips, and one more where there was nothing to raise; for a segment it is five. After an
-// ErrOutcomeUnknown it may be called again: raising is idempotent.
+// Raise is three round trips, or five for a segment, and one more if the fence of the stock was large enough already.
+// It is idempotent, so it may be called again after an ErrOutcomeUnknown.
 func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
 	const doing = "raise fence"
 	leave, err := m.Enter(ctx, doing, repo.Writing(sku, 0))
@@ -34,7 +34,7 @@ func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strateg
 	}
 	defer leave()
 	return m.Transaction(ctx, doing, func(tx *gorm.DB) error {
-		// The fence of the whole is the largest of its segments, and its guard is that of all segments.
+		// The stock has the largest fence of its segments, and the guard of all of them.
 		err := raise(tx, sku, strategy, fence)
 		if err == nil && segment != 0 {
 			err = raiseSegment(tx, sku, segment, strategy, fence)
@@ -62,10 +62,10 @@ func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
 	return nil
 }
 
-// raiseSegment makes the segment if it does not exist. A client that was about to make it finds it made, and the fence
-// refuses its later writes.
+// raiseSegment raises the fence of a segment, and creates the segment if it does not exist. Then a client that was
+// about to create it fails to, and the fence refuses its later writes.
 func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fence uint64) error {
-	// Lock the row, so that the epoch stays: the UPDATE before has locked it only if there was something to raise.
+	// Lock the row, so that the epoch stays the same. raise has locked it only if it had something to raise.
 	row, err := selectRow(tx, sku, locked)
 	switch {
 	case err != nil:

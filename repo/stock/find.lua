@@ -1,12 +1,12 @@
--- Look for an order in a page of one epoch's orders, from the last to the first. It writes nothing.
--- KEYS[1] the orders
--- ARGV[1] their epoch   [2] a part of the order that no other has
--- [3] last index of the page, "" for the last of all   [4] size of the page
--- Returns the order or "", and the last index of the page before, "" if there is none.
+-- Look for an order in a page of the orders of one epoch. Pages go from the last order to the first. Nothing is
+-- written. KEYS[1] the orders
+-- ARGV[1] their epoch   [2] a text that only this order contains
+-- [3] last index of the page, "" for the end of the list   [4] size of the page
+-- Returns the order or "", and the last index of the next page, "" if there is none.
 local head = redis.call('LINDEX', KEYS[1], 0)
 local least = 1
 if head and string.sub(head, 1, 1) == '{' then
-  least = 0 -- A list of an earlier version of this service begins with an order. Its name tells the epoch.
+  least = 0 -- A list of an earlier version of this service begins with an order. Its key contains the epoch.
 elseif head ~= ARGV[1] then
   return {'reset'}
 end

@@ -17,15 +17,15 @@ import (
 	"example.com/stock/service/order"
 )
 
-// Set is six round trips, nine if the stock was in segments. The last of them looks for orders of earlier epochs that
-// are older than KeepOrders, and removes them, up to 20000: they do not count and cannot be read. If you need them for
-// longer, copy them.
+// Set is six round trips, or nine if the stock was in segments. At the end Set removes orders of earlier epochs that
+// are older than KeepOrders, up to 20000 of them, with two round trips for each 1000. Such orders do not count and
+// cannot be read; copy them if you need them for longer.
 func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	return m.SetIf(ctx, sku, quantity, service.Condition{})
 }
 
-// SetIf is Set. With a condition it is one round trip more, two if the stock is in segments: the rows are locked and
-// checked first.
+// SetIf is Set with a condition. To lock and check the rows takes one more round trip, or two if the stock is in
+// segments.
 func (m *MySQL) SetIf(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
@@ -36,9 +36,9 @@ func (m *MySQL) SetIf(
 	return stock, err
 }
 
-// setUnguarded are the assignments of Set. They change nothing where a ledger guards the stock: to set it would begin a
-// new epoch, and lose the ledger. The guard is assigned last: in an expression MySQL uses the values that were assigned
-// to the left of it.
+// setUnguarded returns the assignments of Set. They change nothing if a ledger guards the stock, because a new epoch
+// would lose the ledger. guard is assigned last, because MySQL evaluates an assignment with the new values of the
+// columns to its left.
 func setUnguarded(quantity int64) (set clause.Set) {
 	for _, to := range []struct {
 		column, value string
@@ -84,7 +84,7 @@ func (m *MySQL) put(
 		case err == nil && done.RowsAffected > 0:
 			err = endSegments(tx, sku)
 		case err == nil && !there:
-			err = repo.ErrChanged // another client has made it: look again
+			err = repo.ErrChanged // another client has created it: check the condition again
 		}
 		if err == nil {
 			row, err = selectRow(tx, sku, unlocked)
@@ -101,9 +101,9 @@ func freshStock(sku service.SKU, quantity int64) *stockRow {
 	return &stockRow{SKU: string(sku), Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1}
 }
 
-// checkCondition fails with service.ErrPrecondition if c does not hold, and otherwise keeps the stock as it is until
-// the transaction ends. It reports whether there is any stock; true if c is empty. A row that does not exist cannot be
-// locked, so another client may make it meanwhile.
+// checkCondition fails with service.ErrPrecondition if c does not hold. Otherwise it locks the stock until the
+// transaction ends, and reports whether the stock exists; true if c is empty. If the row does not exist it cannot be
+// locked, so another client may create it meanwhile.
 func checkCondition(tx *gorm.DB, sku service.SKU, c service.Condition) (there bool, err error) {
 	if c.None() {
 		return true, nil
@@ -126,18 +126,18 @@ func checkCondition(tx *gorm.DB, sku service.SKU, c service.Condition) (there bo
 }
 
 const (
-	// forgetChunk is the number of orders that are read, and removed, at a time.
+	// forgetChunk is the number of orders that are read and removed at a time.
 	forgetChunk = 1000
-	// forgetChunks bounds what one Set removes. The next Set goes on.
+	// forgetChunks bounds the chunks that one call removes. The next call removes more.
 	forgetChunks = 20
 )
 
-// forget removes two kinds of rows of sku that are older than KeepOrders by the server's clock, the oldest first:
-// orders of an epoch that is over, which cannot be read any more, and tombstones, which have epoch 0. It is one round
-// trip where there are none, and two for each chunk. It reports no failure: the next Set, or Settle, tries again.
+// forget removes rows of sku in epochs before epoch that are older than KeepOrders by the server's clock, the oldest
+// first. They are orders that cannot be read any more, and tombstones, whose epoch is 0. It is one round trip if there
+// are none, and two for each chunk. It reports no failure, because the next Set or Settle tries again.
 //
-// The rows are read without a lock and removed one by one, by number. A DELETE over a range of epochs would lock the
-// gap at its end, into which the sales of the new epoch insert.
+// It reads the rows without locks and deletes them by number. A DELETE over a range of epochs would lock the gap at its
+// end, into which the sales of the new epoch insert.
 func (m *MySQL) forget(ctx context.Context, sku service.SKU, epoch uint64) {
 	db := m.On(ctx)
 	for range forgetChunks {
@@ -163,11 +163,11 @@ func (m *MySQL) forget(ctx context.Context, sku service.SKU, epoch uint64) {
 	}
 }
 
-// Orders is two round trips. A cursor of an epoch that is over fails with service.ErrStockReset.
+// Orders is two round trips. It fails with service.ErrStockReset if the epoch of the cursor is over.
 //
-// Segments do not wait for each other, so orders of sales from segments may commit in another order than their numbers.
-// Where there is a next page, Orders waits for the sales under way, so that none of them gets a place behind the
-// cursor. That takes three round trips more, and one for each segment.
+// Sales from different segments do not wait for each other, so an order may commit after an order with a larger number.
+// If the page has such sales and is not the last, Orders waits for the sales under way and reads the page again, so
+// that no order appears before the cursor later. That takes two more round trips, and one for each segment.
 func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
 	at, err := parseCursor(from)
 	if err == nil {
@@ -211,7 +211,7 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	return page, next, nil
 }
 
-// page reads the orders whose number is above after, up to last.
+// page reads the orders whose numbers are above after and at most last.
 func (m *MySQL) page(
 	ctx context.Context, sku service.SKU, epoch uint64, after, last int64, limit int,
 ) (rows []orderRow, err error) {
@@ -221,9 +221,9 @@ func (m *MySQL) page(
 	return rows, err
 }
 
-// waitForSegmentSales returns when every sale from a segment of sku that had drawn a number has ended. Such a sale has
-// locked the row of its segment; a sale that begins later draws a larger number. It locks one row at a time, so that a
-// wait for one segment does not block the sales of others.
+// waitForSegmentSales waits until every sale from a segment of sku that has drawn a number has ended. Such a sale holds
+// the lock of its segment's row, and a later sale draws a larger number. It locks one row at a time, so that a wait for
+// one segment does not block the sales from others.
 func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error {
 	var segments []int
 	db := m.On(ctx)
@@ -242,32 +242,32 @@ func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error 
 	return nil
 }
 
-// tombstone is the strategy of a row in orders that is not an order. It takes the id, so that the order cannot. Its
-// epoch is 0, which no stock has, and its quantity 0: it is on no page and in no sum.
+// tombstone is the strategy of a row in orders that is not an order but keeps an order with its id from being inserted.
+// Its epoch is 0, which no stock has, and its quantity 0, so it is on no page and in no sum.
 const tombstone = "tombstone"
 
-// settleLockWait is how long, in seconds, the server lets Settle wait for a transaction that is writing the order.
+// settleLockWait is how long, in seconds, Settle waits at the server for a transaction that is writing the order.
 const settleLockWait = 1
 
-// Settle takes the order's id by a row of its own, unless the order is there. The unique key orders_id makes the server
-// serialise the two. If an insert of the order is under way, whether or not its client still waits, Settle waits for
-// it. An insert that comes later finds the id taken, and its sale is rolled back as a whole.
+// Settle returns the order, or inserts a tombstone with its id if the order does not exist. The unique key orders_id
+// makes the server serialise the two inserts. If an insert of the order is under way, even of a client that has gone,
+// Settle waits for it. A later insert finds the id taken, and its sale is rolled back.
 //
-// It is two round trips where the order is there, six where it is not, and two for each 1000 tombstones that are old.
-// Where a transaction with the order stays open for longer than a second, such as one whose COMMIT waits for a replica,
-// it fails with service.ErrUndecided.
+// It is two round trips if the order exists, six if it does not, and two for each 1000 old tombstones that it removes.
+// It fails with service.ErrUndecided if a transaction with the order stays open for more than a second, such as one
+// whose COMMIT waits for a replica.
 //
-// A tombstone is kept for KeepOrders by the server's clock, and the server accepts no order that was made longer ago
-// than half of that, on whatever connection it comes. A transaction in which nothing happens is ended after
-// wait_timeout, 8 h. So the answer holds while the clocks of the server and of the instances differ by less than a few
-// hours. It does not hold after a failover that loses the last commits, nor after an old state was restored.
+// A tombstone is kept for KeepOrders by the server's clock. The server refuses an order that was made longer ago than
+// half of that, and ends an idle transaction after wait_timeout, 8 h. So the answer holds if the clocks of the server
+// and of the instances differ by less than a few hours. It does not hold after a failover that loses the last commits,
+// nor after a backup was restored.
 func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
 	made, err := madeAt(id)
 	if err != nil {
 		return service.Order{}, false, err
 	}
-	leave, err := m.Enter(ctx, doing, "settle "+string(sku)) // a key of its own: sales must not wait for this
+	leave, err := m.Enter(ctx, doing, "settle "+string(sku)) // its own key, so that sales do not wait for it
 	if err != nil {
 		return service.Order{}, false, err
 	}
@@ -281,10 +281,10 @@ func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service
 	}
 	err = m.insertTombstone(ctx, doing, sku, id, made)
 	if mysqlerr.Number(err) == mysqlerr.DupEntry {
-		// The row is committed: otherwise the server would have waited for it.
+		// The other row is committed, or the server would have waited for it.
 		row, found, err = m.lookUp(ctx, doing, sku, id)
 		if err == nil && !found {
-			err = service.ErrUndecided // it was removed in between
+			err = service.ErrUndecided // the row was removed in between
 		}
 		return row.order(), err == nil && row.Strategy != tombstone, err
 	}
@@ -295,7 +295,7 @@ func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service
 	return service.Order{}, false, nil
 }
 
-// lookUp finds the row with that id, an order or a tombstone. It reads committed rows only.
+// lookUp finds the committed row with this id, an order or a tombstone.
 func (m *MySQL) lookUp(
 	ctx context.Context, doing string, sku service.SKU, id string,
 ) (row orderRow, found bool, err error) {
@@ -313,7 +313,7 @@ func (m *MySQL) lookUp(
 }
 
 // insertTombstone inserts the tombstone. An error with the number DupEntry means that the id is taken. After any other
-// error the tombstone may be there or not.
+// error the tombstone may exist or not.
 func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.SKU, id string, made time.Time) error {
 	began := false
 	err := m.On(ctx).Connection(func(tx *gorm.DB) (err error) {
@@ -321,7 +321,7 @@ func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.S
 		tx = tx.Session(&gorm.Session{NewDB: true})
 		var old bool
 		var there int
-		// An order that old may have been removed. It cannot be written any more, either.
+		// An order that is too old to be written may also have been removed.
 		err = tx.Raw("SELECT ? < UTC_TIMESTAMP(6) - INTERVAL ? SECOND,"+
 			" (SELECT COUNT(*) FROM orders WHERE sku = ? AND epoch = 0)",
 			made.UTC(), int(writeWithin.Seconds()), string(sku)).Row().Scan(&old, &there)
@@ -349,7 +349,7 @@ func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.S
 		case n == mysqlerr.DupEntry:
 			return err
 		case n == mysqlerr.LockWaitTimeout, repo.Deadlocked(err):
-			// Several calls that settle the same id deadlock when the order that they waited for is rolled back.
+			// Several calls for the same id deadlock if the order that they wait for is rolled back.
 			return fmt.Errorf("%s: %w: %w", doing, service.ErrUndecided, err)
 		}
 		return repo.MySQLFault(ctx, doing, err)

@@ -13,13 +13,13 @@ import (
 	"example.com/stock/service"
 )
 
-// Set is two round trips, and two more for each other Set that comes between them. On a cluster that is moving the slot
-// it waits for the end of the move.
+// Set is two round trips, and two more for each concurrent Set of the SKU. On a cluster that is moving the slot it
+// waits for the end of the move.
 func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	return r.SetIf(ctx, sku, quantity, service.Condition{})
 }
 
-// SetIf costs what Set does. The condition is checked in the same step as the write.
+// SetIf takes the round trips of Set. The script that writes also checks the condition.
 func (r *Redis) SetIf(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
@@ -64,11 +64,11 @@ func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint6
 	return f.Natural(0), f.Err
 }
 
-// neverThere makes set refuse a SKU of which anything is left.
+// neverThere makes set refuse a SKU that exists or has left any of its keys behind.
 const neverThere = "never there"
 
-// set ends that epoch and begins the next. If another client has done so, or the SKU was there and only is neverThere,
-// it fails with service.ErrStockReset.
+// set ends epoch and begins the next one. It fails with service.ErrStockReset if another client has ended epoch
+// already, or if only is neverThere and the SKU has ever existed.
 func (r *Redis) set(
 	ctx context.Context, doing string, sku service.SKU, quantity int64, epoch uint64, c service.Condition, only string,
 ) ([]any, error) {
@@ -80,7 +80,7 @@ func (r *Redis) set(
 		quantity, over, int64(KeepOrders.Seconds()), tags(c.Match), tags(c.NoneMatch), only)
 }
 
-// tags returns list as set.lua takes it: each tag between blanks, "" for no list.
+// tags returns list in the form of set.lua: each tag between blanks, or "" for no list.
 func tags(list []string) string {
 	if list == nil {
 		return ""
@@ -88,7 +88,7 @@ func tags(list []string) string {
 	return " " + strings.Join(list, " ") + " "
 }
 
-// Orders is one round trip. A cursor of an epoch that is over fails with service.ErrStockReset.
+// Orders is one round trip. It fails with service.ErrStockReset if the epoch of the cursor is over.
 func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
 	at, err := parseCursor(from)
 	if err == nil {
@@ -130,19 +130,20 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	return page, next, nil
 }
 
-// findPage is the number of orders that Redis searches at a time. It takes some 0.3 ms, for which other clients wait.
+// findPage is the number of orders that Redis searches at a time, which blocks other clients for some 0.3 ms.
 const findPage = 1000
 
 // Settle declares the id absent, so that no script writes an order with it any more. Then it looks for an order that
-// was written before: in the orders of this epoch and in those of earlier ones that are still kept, the last one first.
+// was written before, in the orders of this epoch and of the earlier epochs that are still kept, the latest epoch
+// first.
 //
-// It is one round trip, one more for each 1000 orders, and one for each earlier epoch. While a cluster is moving the
+// It is one round trip, and one more for each 1000 orders and for each earlier epoch. While a cluster is moving the
 // slot it waits.
 //
-// Redis remembers the id for KeepOrders by its own clock. It refuses an order that was made longer ago than half of
-// that, in whatever socket buffer, proxy or process the order has been since. So the answer holds while the clocks of
-// Redis and of the instances differ by less than half of KeepOrders. It does not hold after a failover, or a restart,
-// that loses the last writes, nor after an old state was restored.
+// Redis remembers the id for KeepOrders by its own clock, and refuses an order that was made longer ago than half of
+// that, wherever the order was delayed. So the answer holds if the clocks of Redis and of the instances differ by less
+// than half of KeepOrders. It does not hold after a failover or a restart that loses the last writes, nor after a
+// backup was restored.
 func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
 	made, err := madeAt(id)
@@ -172,8 +173,8 @@ func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service
 	return service.Order{}, false, err
 }
 
-// find looks for an order of epoch or of an earlier one. If the stock is set meanwhile, the orders of epoch get the key
-// of a former epoch.
+// find looks for an order in epoch and in the earlier ones. It looks for the orders of epoch at two keys, because Set
+// moves them to the key of a former epoch.
 func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id string) (service.Order, bool, error) {
 	keys := []string{repo.OrdersKey(sku), formerKey(sku, epoch)}
 	for ; epoch > 0; epoch-- {
@@ -190,19 +191,18 @@ func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id stri
 			break
 		}
 		if !kept {
-			break // the orders of earlier epochs expired before
+			break // the orders of earlier epochs have expired, too
 		}
 		keys = []string{formerKey(sku, epoch-1)}
 	}
 	return service.Order{}, false, nil
 }
 
-// findIn looks for an order in one list. It fails with service.ErrStockReset if the key does not hold the orders of
-// epoch.
+// findIn looks for an order in one list. It fails with service.ErrStockReset if the list is not of epoch.
 func (r *Redis) findIn(
 	ctx context.Context, sku service.SKU, key string, epoch uint64, id string,
 ) (service.Order, bool, error) {
-	// Quotes in the text of an order are escaped, so only its id can look like that.
+	// Quotes within the values of an order are escaped, so only its id matches part.
 	part := `"order_id":` + strconv.Quote(id)
 	for last := ""; ; {
 		reply, err := r.Run(ctx, "find order", findScript, []string{key}, repo.Decimal(epoch), part, last, findPage)

@@ -6,11 +6,8 @@ import (
 	"example.com/stock/service"
 )
 
-// An order with an idempotency key is written once: in MySQL a unique index of the orders refuses a second one, in
-// Redis the scripts look for the key first. Here the order is found again.
-
-// Replay is one round trip. Orders of all SKUs have their keys in one index: that a key was used for another SKU is
-// found, by the fingerprint.
+// Replay is one round trip. The keys of all SKUs are in one unique index, so a key that was used for another SKU is
+// found, and its fingerprint differs.
 func (m *MySQL) Replay(ctx context.Context, _ service.SKU, key service.Key) (o service.Order, found bool, err error) {
 	const doing = "look for the order of a key"
 	leave, err := m.Enter(ctx, doing, "key "+key.ID)

@@ -10,13 +10,13 @@ import (
 	"example.com/stock/service"
 )
 
-// orderKeyed is where the order is that was written with an idempotency key.
+// orderKeyed returns the Redis key of the order that was written with an idempotency key.
 func orderKeyed(sku service.SKU, key service.Key) string {
 	return repo.StockKey(sku) + ":key:" + key.ID
 }
 
-// Replay is one round trip. Keys are kept beside the stock of their SKU: that a key was used for another SKU is not
-// found.
+// Replay is one round trip. Idempotency keys are kept for each SKU, so Replay does not find that a key was used for
+// another SKU.
 func (r *Redis) Replay(ctx context.Context, sku service.SKU, key service.Key) (o service.Order, found bool, err error) {
 	const doing = "look for the order of a key"
 	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))

@@ -9,15 +9,14 @@ import (
 	"example.com/stock/service"
 )
 
-// KeepOrders is how long the orders of an epoch that is over are kept: long enough to look into what happened. Redis
-// counts from the end of the epoch. MySQL counts from each order, and removes old ones when the stock is set again. The
-// orders of the current epoch do not expire.
+// KeepOrders is how long the orders of an epoch that is over are kept, so that one can still examine them. Redis counts
+// from the end of the epoch. MySQL counts from each order, and removes old ones when the stock is set again. The orders
+// of the current epoch do not expire.
 const KeepOrders = 24 * time.Hour
 
 const (
-	// writeWithin is how long after it was made an order may be written, by the clock of the store's server. The rest
-	// of KeepOrders allows for the difference between that clock and an instance's, and for the time that a server
-	// takes to finish what it has begun.
+	// writeWithin is the age, by the clock of the store's server, up to which an order may be written. The rest of
+	// KeepOrders allows for clocks that differ, and for the time that a server needs to finish a write.
 	writeWithin = KeepOrders / 2
 )
 
@@ -36,7 +35,7 @@ func checkRefill(r service.Refill) error {
 	return repo.CheckQuantity("reserve", r.Reserve)
 }
 
-// checkOrder refuses an order that would put stock back, or leave less than none.
+// checkOrder refuses an order that would increase the stock or leave a negative quantity.
 func checkOrder(o service.Order) error {
 	if o.Quantity < 1 || o.Quantity > service.MaxQuantity {
 		return service.Invalid("quantity", "from-to", "least", 1, "most", service.MaxQuantity)
@@ -44,7 +43,8 @@ func checkOrder(o service.Order) error {
 	return repo.CheckQuantity("remaining", o.Remaining)
 }
 
-// checkBatch refuses a batch that is not of one SKU. What is wrong with a single order is for that order.
+// checkBatch refuses a batch of more than one SKU, or with segments. An error in a single order does not fail the
+// batch.
 func checkBatch(orders []service.Order) error {
 	for _, o := range orders {
 		switch {
@@ -57,7 +57,7 @@ func checkBatch(orders []service.Order) error {
 	return nil
 }
 
-// madeAt returns the time at which an order was made. It is part of the id, a UUID of version 7 that the service made.
+// madeAt returns the time at which an order was made, which is part of its id: the service makes UUIDs of version 7.
 func madeAt(id string) (time.Time, error) {
 	u, err := uuid.Parse(id)
 	if err != nil || u.Version() != 7 || u.String() != id {
@@ -67,8 +67,8 @@ func madeAt(id string) (time.Time, error) {
 	return time.Unix(seconds, nanoseconds), nil
 }
 
-// writtenBy returns the time until which o may be written. An id that the service did not make cannot be settled; then
-// the order's own time counts.
+// writtenBy returns the time until which o may be written. If the service did not make the id, which then cannot be
+// settled, CreatedAt counts.
 func writtenBy(o service.Order) time.Time {
 	made, err := madeAt(o.ID)
 	if err != nil {

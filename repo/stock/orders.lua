@@ -1,4 +1,4 @@
--- A page of the orders of this epoch.
+-- Return a page of the orders of the current epoch. Nothing is written.
 -- KEYS[1] stock:{sku}   [2] its orders
 -- ARGV[1] epoch of the cursor, "" for the first page   [2], [3] first and last index
 local epoch = redis.call('HGET', KEYS[1], 'epoch')

@@ -1,7 +1,6 @@
--- Record an origin where the one expected is recorded. KEYS[1] stock:origin   ARGV[1], [2], [3] expected id,
--- generation, lost [4], [5], [6] those to record. "" or "0" stand for what is not there.
---
--- A new origin forgets which SKUs were seeded with the old one.
+-- Replace the origin if it is the expected one, and forget which SKUs were seeded with it.
+-- KEYS[1] stock:origin
+-- ARGV[1], [2], [3] expected id, generation and lost; "", "0" and "0" for no origin   [4], [5], [6] new ones
 local s = redis.call('HMGET', KEYS[1], 'id', 'generation', 'lost')
 if (s[1] or '') ~= ARGV[1] or (s[2] or '0') ~= ARGV[2] or (s[3] or '0') ~= ARGV[3] then
   return 0

@@ -48,7 +48,8 @@ func (m *MySQL) Replace(ctx context.Context, was, is service.Origin) (bool, erro
 		is.ID, is.Generation, is.Lost, was.ID, was.Generation, was.Lost)
 }
 
-// Seed is three round trips, four if the SKU was not seeded: one transaction notes that it is, and makes it.
+// Seed is three round trips, or four if the SKU was not seeded. One transaction records the seeding and creates the
+// SKU.
 func (m *MySQL) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
 	const doing = "seed stock"
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {
@@ -71,8 +72,8 @@ func (m *MySQL) Seed(ctx context.Context, o service.Origin, sku service.SKU, qua
 	})
 }
 
-// Remember is one round trip. The generation is assigned last: MySQL uses in an expression the values that were
-// assigned to the left of it.
+// Remember is one round trip. generation is assigned last, because MySQL evaluates an assignment with the new values of
+// the columns to its left.
 func (m *MySQL) Remember(ctx context.Context, store string, o service.Origin) error {
 	_, err := m.note(ctx, "remember an origin", "INSERT INTO origins (name, id, generation, lost) VALUES (?, ?, ?, 0) "+
 		"ON DUPLICATE KEY UPDATE id = IF(generation < VALUES(generation), VALUES(id), id), "+
@@ -81,14 +82,14 @@ func (m *MySQL) Remember(ctx context.Context, store string, o service.Origin) er
 	return err
 }
 
-// note executes a statement that may be repeated, and reports whether it has changed something.
+// note executes a statement that may be repeated, and reports whether it has changed anything.
 func (m *MySQL) note(ctx context.Context, doing, text string, args ...any) (bool, error) {
 	done := m.On(ctx).Exec(text, args...)
 	return done.RowsAffected > 0, repo.Explain(ctx, doing, done.Error)
 }
 
-// remembered returns the name under which another store is remembered: a digest, because a place may be longer than a
-// key.
+// remembered returns the name of another store's row. It has a digest, because an address may be longer than the
+// column.
 func remembered(store string) string {
 	sum := sha256.Sum256([]byte(store))
 	return "store:" + hex.EncodeToString(sum[:])

@@ -13,8 +13,8 @@ import (
 	"example.com/stock/service"
 )
 
-// The origin of the store, and the origins that it remembers of other stores, have keys of their own. In Redis Cluster
-// they are in other slots than the stock.
+// originKey is the hash of the store's own origin, rememberedKey that of the remembered origins of other stores. In
+// Redis Cluster they are not in the slots of the stock.
 const (
 	originKey     = "stock:origin"
 	rememberedKey = "stock:remembered"
@@ -56,10 +56,10 @@ func (r *Redis) Replace(ctx context.Context, was, is service.Origin) (bool, erro
 		was.ID, repo.Decimal(was.Generation), digit(was.Lost), is.ID, repo.Decimal(is.Generation), digit(is.Lost))
 }
 
-// Seed is one round trip, three if the SKU is not known to be seeded: the SKU may be in another slot than the origin,
-// so it is made in one step, and what was done is noted in the origin in another. If the note is missing, because the
-// instance died or lost a reply between the two, the next Seed finds what the SKU leaves behind: its orders, and the
-// ids that are settled, stay when somebody removes the stock by hand.
+// Seed is one round trip, or three if the seeding is not recorded. The SKU and the origin may be in different slots, so
+// one step creates the SKU and another records that in the origin. If an instance dies between the two, the next Seed
+// still does not create the SKU again: it finds the SKU's list of orders or its set of settled ids, which remain even
+// if somebody deletes the stock by hand.
 func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
 	const doing = "seed stock"
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {
@@ -73,7 +73,7 @@ func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, qua
 		return nil
 	}
 	_, err = r.set(ctx, doing, sku, quantity, 0, service.Condition{}, neverThere)
-	if err != nil && !errors.Is(err, service.ErrStockReset) { // it is there, or was
+	if err != nil && !errors.Is(err, service.ErrStockReset) { // ErrStockReset: it exists, or has existed
 		return err
 	}
 	_, err = r.note(ctx, doing, noteSeeded, originKey, o.ID, string(sku))
@@ -101,8 +101,8 @@ func (r *Redis) Remember(ctx context.Context, store string, o service.Origin) er
 	return err
 }
 
-// note runs a script that answers 1 if it has changed something. The script may be repeated, so a lost reply means only
-// that the server is down.
+// note runs a script that returns 1 if it has changed anything. The script may be repeated, so a lost reply counts as a
+// server that is down.
 func (r *Redis) note(ctx context.Context, doing string, s *redis.Script, key string, args ...any) (bool, error) {
 	n, err := s.Run(ctx, r.Client(), []string{key}, args...).Int()
 	if err != nil {

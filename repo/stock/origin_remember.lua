@@ -1,4 +1,5 @@
--- Remember the origin of another store, the latest. KEYS[1] stock:remembered   ARGV[1] store   [2] generation   [3] id
+-- Remember the origin of another store, unless a later one is remembered.
+-- KEYS[1] stock:remembered   ARGV[1] store   [2] generation   [3] id
 local s = redis.call('HGET', KEYS[1], ARGV[1])
 if s and tonumber(string.match(s, '^%d+')) >= tonumber(ARGV[2]) then
   return 0

@@ -1,4 +1,4 @@
--- Note that a SKU was seeded with an origin. KEYS[1] stock:origin   ARGV[1] id of the origin   [2] SKU
+-- Record that a SKU was seeded with an origin. KEYS[1] stock:origin   ARGV[1] id of the origin   [2] SKU
 local s = redis.call('HMGET', KEYS[1], 'id', 'lost')
 if s[1] ~= ARGV[1] or s[2] ~= '0' then
   return 0

@@ -1,8 +1,6 @@
--- Raise the fence of the stock, or of a segment, without a write, so that smaller ones are refused from now on.
+-- Raise the fence of the stock, or of a segment, without a sale, so that writes with smaller fences are refused.
 -- KEYS[1] stock:{sku}
 -- ARGV[1] strategy   [2] fence   [3] prefix of the fields of the segment, such as "3."; "" for the whole stock
---
--- Digits are compared as digits: see fence.lua.
 local s = redis.call('HMGET', KEYS[1], 'epoch', 'guard', ARGV[3] .. 'version')
 local epoch, guard, version = s[1], s[2], s[3]
 if not epoch then
@@ -12,11 +10,11 @@ if guard ~= '' and guard ~= ARGV[1] then
   return {'guarded', guard}
 end
 if not version then
-  -- A client that was about to make this segment finds it made, and the fence refuses its later writes.
+  -- Create the segment. Then a client that was about to create it fails to, and the fence refuses its later writes.
   redis.call('HSET', KEYS[1], ARGV[3] .. 'quantity', 0, ARGV[3] .. 'version', 1, ARGV[3] .. 'fence', 0)
   redis.call('HINCRBY', KEYS[1], 'version', 1)
 end
--- The fence of the whole is the largest of its segments.
+-- The stock has the largest fence of its segments.
 for _, field in ipairs({ARGV[3] .. 'fence', 'fence'}) do
   local fence = redis.call('HGET', KEYS[1], field)
   if less(fence, ARGV[2]) then

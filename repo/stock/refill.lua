@@ -1,8 +1,8 @@
 -- Move units into a segment.
 -- KEYS[1] stock:{sku}
 -- ARGV[1] epoch   [2] strategy   [3] units from the reserve
--- [4], [5] segment that receives, such as "3.", and its version, "0" if it does not exist yet
--- then in pairs: a segment to empty into it, and its version
+-- [4], [5] prefix of the segment that receives the units, such as "3.", and its version, "0" if it does not exist yet
+-- then in pairs: prefix of a segment to empty into it, and its version
 local all = redis.call('HGETALL', KEYS[1])
 local h = {}
 for i = 1, #all, 2 do
@@ -19,7 +19,7 @@ if h.guard ~= '' and h.guard ~= ARGV[2] then
   return {'guarded', h.guard}
 end
 
--- All is checked before the first write: a script is not undone.
+-- Redis does not undo a script that fails half way, so all checks come before the first write.
 local reserve = tonumber(h.quantity)
 for field, value in pairs(h) do
   if string.find(field, '.quantity', 1, true) then

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/service"
 )
 
-// Read is one round trip, two while the stock is in segments.
+// Read is one round trip, or two while the stock is in segments.
 func (m *MySQL) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	const doing = "read stock"
 	leave, err := m.Enter(ctx, doing, repo.Reading(sku))
@@ -68,8 +68,8 @@ func (m *MySQL) write(ctx context.Context, o service.Order, k kind) error {
 
 // Deduct is two round trips, also if it is refused. An o.Epoch of 0 stands for the current epoch.
 //
-// It is a Batch of one order. A conditional UPDATE would do for the deduction alone, but an order also says what it
-// read, which version that was, and in which epoch.
+// It is a Batch of one order. A conditional UPDATE could deduct, but it would not return the quantity, version and
+// epoch before the sale, which the order records.
 func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
 	o.Remaining = 0
 	if err := checkOrder(o); err != nil {
@@ -95,8 +95,8 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	return results[0].Order, nil
 }
 
-// write makes a sale whose quantity the caller has computed from what it read, in two round trips of a transaction that
-// has begun.
+// write writes a sale, whose remaining quantity the caller has computed, in a transaction that has begun. It is two
+// round trips.
 func write(tx *gorm.DB, o service.Order, k kind) error {
 	sold, err := sell(tx, o, k, "")
 	switch {
@@ -110,8 +110,8 @@ func write(tx *gorm.DB, o service.Order, k kind) error {
 	return repo.SettledIfTaken(err)
 }
 
-// sell is the UPDATE of Write and Swap, behind the statements of first. It reports whether a row met the conditions.
-// The row of a segment has its guard from the start.
+// sell sends first and the UPDATE of Write and Swap. It reports whether a row met the conditions. The row of a segment
+// always has a guard.
 func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
 	s := repo.Statement{Args: make([]any, 0, 13)}
 	s.Add(first)
@@ -131,7 +131,7 @@ func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
 	}
 	s.Add(" AND epoch = ?", o.Epoch)
 	compareFence(&s, o.Fence)
-	// Settle relies on this. The INSERT of a Batch has it instead: see [idUntil].
+	// Settle relies on this condition. In a Batch the INSERT has it: see [idUntil].
 	s.Add(" AND ? > UTC_TIMESTAMP(6)", writtenBy(o).UTC())
 	if k == swapping {
 		s.Add(" AND version = ?", o.Version)
@@ -146,7 +146,7 @@ const (
 	orderValues = ", ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
-// inserting is the INSERT of an order. If its id is taken the answer is one for [settledIfTaken].
+// inserting returns the INSERT of an order. [repo.SettledIfTaken] explains its error.
 func inserting(o service.Order) *repo.Statement {
 	s := &repo.Statement{Args: make([]any, 0, 15)}
 	s.Text.Grow(len(insertOrders) + 2 + len(orderValues))
@@ -156,7 +156,7 @@ func inserting(o service.Order) *repo.Statement {
 	return s
 }
 
-// CanWrite reports whether the server takes what a sale writes: see [repo.MySQL.WriteProbe].
+// CanWrite returns an error if the server would refuse the write of a sale: see [repo.MySQL.WriteProbe].
 func (m *MySQL) CanWrite(ctx context.Context) error {
 	return m.WriteProbe(ctx, func(s *repo.Statement, id string) {
 		s.Add(insertOrders+"(?", id)
@@ -164,14 +164,14 @@ func (m *MySQL) CanWrite(ctx context.Context) error {
 	})
 }
 
-// addOrder adds the values of an order, but for its id.
+// addOrder adds the values of an order except its id.
 func addOrder(s *repo.Statement, o service.Order) {
 	s.Add(orderValues, string(o.SKU), o.Epoch, o.Version, o.Quantity, o.Read, o.Remaining,
 		o.Strategy, o.Instance, o.RequestID, o.Fence, o.Segment, o.CreatedAt.UTC(), orNull(o.Key.ID),
 		orNull(o.Key.Fingerprint))
 }
 
-// orNull is s, but "" is NULL, of which a unique index takes any number.
+// orNull returns s, or NULL for "": a unique index accepts any number of NULLs.
 func orNull(s string) any {
 	if s == "" {
 		return nil
@@ -179,13 +179,13 @@ func orNull(s string) any {
 	return s
 }
 
-// saleRefusal returns the reason why the UPDATE matched no row. It checks the conditions in the same order as
+// saleRefusal returns the reason why the UPDATE matched no row. It checks the conditions in the same sequence as
 // refuse.lua.
 func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 	row, err := selectRow(tx, o.SKU, unlocked)
 	version, fence := row.Version, row.Fence
 	if err == nil && o.Segment != 0 {
-		var part segmentRow // one that is not there has version 0
+		var part segmentRow // a segment that does not exist has version 0
 		err = tx.Where("sku = ? AND segment = ?", string(o.SKU), o.Segment).Limit(1).Find(&part).Error
 		version, fence = part.Version, part.Fence
 	}
@@ -213,7 +213,7 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 	return repo.ErrChanged
 }
 
-// How selectRow locks the row.
+// Values of selectRow's locking.
 const (
 	unlocked = ""
 	locked   = " FOR UPDATE"
@@ -233,8 +233,8 @@ func selectRow(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err er
 	return r, err
 }
 
-// A stockRow is a row of stock. It is written by map or in full, never by Updates(stockRow{...}): that leaves zero
-// values out, so stock sold down to 0 would stay as it was.
+// A stockRow is a row of stock. Write it as a map or with Create, never with Updates(stockRow{...}): gorm leaves out
+// zero values, so a quantity of 0 would not be written.
 type stockRow struct {
 	SKU      string `gorm:"column:sku;primaryKey"`
 	Quantity int64  `gorm:"column:quantity"`

@@ -52,7 +52,7 @@ func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 	return stock, f.Err
 }
 
-// stockFields are the fields of the hash that are not of a segment.
+// stockFields are the fields of the hash that belong to the whole stock, not to a segment.
 var stockFields = []string{"quantity", "initial", "sold", "version", "epoch", "fence", "guard"}
 
 // Swap is one round trip.
@@ -63,7 +63,7 @@ func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 	return r.write(ctx, o, repo.Decimal(o.Version))
 }
 
-// write writes o if the stock still has that version; "" stands for any.
+// write writes o if the stock has this version; "" stands for any version.
 func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
 	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), r.writeArgs(o, version)...)
 	return err
@@ -130,8 +130,8 @@ var (
 	findScript   = redisscript.New(findLua)
 )
 
-// An order in Redis is JSON. What the script of Deduct finds out comes first, so that the script can put it there
-// without parsing the rest.
+// An order in Redis is JSON. The fields that the script of Deduct computes come first, so that the script can prepend
+// them without parsing the rest.
 type (
 	redisOrder struct {
 		redisResult
@@ -163,7 +163,7 @@ func encodeOrder(o service.Order) string {
 	return repo.Encode(redisOrder{redisResult{o.Read, o.Remaining, o.Version, o.Epoch}, requestOf(o)})
 }
 
-// encodeOrderTail encodes o without the opening brace and without what Deduct finds out.
+// encodeOrderTail encodes o without the opening brace and without the fields that Deduct computes.
 func encodeOrderTail(o service.Order) string { return repo.Encode(requestOf(o))[1:] }
 
 func decodeOrder(sku service.SKU, text string) (service.Order, error) {

@@ -13,8 +13,7 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A segmentRow is a row of stock_segments. The segments of a SKU belong to its current epoch: a new one begins without
-// any.
+// A segmentRow is a row of stock_segments. All segments of a SKU are of its current epoch; a new epoch has none.
 type segmentRow struct {
 	SKU      string `gorm:"column:sku;primaryKey"`
 	Segment  int    `gorm:"column:segment;primaryKey"`
@@ -29,11 +28,11 @@ type segmentRow struct {
 // TableName is called by gorm.
 func (segmentRow) TableName() string { return "stock_segments" }
 
-// segmented reports whether the stock is in segments: units that are neither in this row nor sold from it have been
-// moved to them. A ledger does not use segments, and may have taken units off.
+// segmented reports whether the stock is in segments: then some units are neither in this row nor sold from it. That
+// holds only without a ledger, which uses no segments and may have reserved or removed units.
 func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial && r.Guard != order.Guard }
 
-// addSegments makes r the whole of the stock, with all segments. It is one round trip.
+// addSegments adds all segments to r. It is one round trip.
 func (r *stockRow) addSegments(tx *gorm.DB) error {
 	var rows []segmentRow
 	err := tx.Where("sku = ?", r.SKU).Find(&rows).Error
@@ -50,8 +49,8 @@ func (r *stockRow) addSegment(part segmentRow) {
 	r.Fence = max(r.Fence, part.Fence)
 }
 
-// selectParts reads the row of the stock, as number 0, and those of its segments. It is one statement because only that
-// sees all of them at the same moment, whatever the isolation level.
+// selectParts reads the row of the stock, as number 0, and those of its segments. A single statement sees all rows at
+// the same moment at any isolation level.
 const selectParts = `SELECT 0 AS segment, sku, quantity, sold, version, epoch, fence, guard, initial
 FROM stock WHERE sku = ?
 UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0
@@ -86,7 +85,7 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 		Version: first.Version, Epoch: first.Epoch, Fence: first.Fence, Guard: first.Guard,
 	}
 	all := service.Segments{Reserve: whole.Quantity}
-	segmented := whole.segmented() // otherwise they are empty, and Read does not look at them
+	segmented := whole.segmented() // if not, the segments are empty, and Read ignores them
 	for _, row := range rows[1:] {
 		p := row.Part
 		if segmented {
@@ -101,7 +100,7 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 }
 
 // Refill is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each
-// segment to take from.
+// segment that gives units.
 func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 	if err := checkRefill(g); err != nil {
 		return err
@@ -119,8 +118,8 @@ func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 	return err
 }
 
-// refill locks the row of the stock first, even if nothing is taken from the reserve: there refills, and setting the
-// stock, wait for each other. Sales of other segments go on, since they touch rows of their own.
+// refill locks the row of the stock first, even if it takes nothing from the reserve, so that refills and Set wait for
+// each other there. Sales from other segments go on, because they use other rows.
 func refill(tx *gorm.DB, g service.Refill) error {
 	done := tx.Model(&stockRow{}).
 		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?",
@@ -136,7 +135,7 @@ func refill(tx *gorm.DB, g service.Refill) error {
 	}
 	moved := g.Reserve
 	for _, row := range g.From {
-		// change checks the version that was read, so the quantity is still the one that was read.
+		// change checks that the version is the one that was read, so the quantity is, too.
 		moved += row.Quantity
 		if err := change(tx, g, row, map[string]any{"quantity": 0}); err != nil {
 			return err
@@ -154,7 +153,7 @@ func refill(tx *gorm.DB, g service.Refill) error {
 	return err
 }
 
-// change updates a segment if it still has the version that was read.
+// change updates a segment if its version is the one that was read.
 func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]any) error {
 	set["version"] = gorm.Expr("version + 1")
 	done := tx.Model(&segmentRow{}).
@@ -181,12 +180,11 @@ func refillRefusal(tx *gorm.DB, g service.Refill) error {
 	}
 }
 
-// endSegments removes all segments of a stock that was just set, and whose row is locked. It is one round trip, four if
-// there are any.
+// endSegments removes all segments of a stock that was just set, and whose row is locked. It is one round trip, or four
+// if there are any.
 //
-// A client that has read a segment finds it gone. The versions of the segments are added to that of the stock, which
-// must not go back. The first look locks nothing: locking a range without rows locks the gap, in which others may be
-// about to insert.
+// It adds the versions of the segments to the version of the stock, which must not decrease. It counts the rows without
+// locks first, because to lock a range without rows is to lock the gap, into which others may be about to insert.
 func endSegments(tx *gorm.DB, sku service.SKU) error {
 	var there int64
 	own := func() *gorm.DB { return tx.Model(&segmentRow{}).Where("sku = ?", string(sku)) }

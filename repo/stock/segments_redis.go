@@ -12,9 +12,9 @@ import (
 	"example.com/stock/service"
 )
 
-// segmentField returns the name of a segment's field in the hash of its SKU. Segments are in the same hash as the
-// whole, so that one command reads all of them as they are at one moment. Segment 0, the whole stock, has no prefix and
-// no fields of its own: its name is "".
+// segmentField returns the name of a segment's field in the hash of its SKU. Segments are in the same hash as the whole
+// stock, so that one command reads all of them at the same moment. For segment 0, which stands for the whole stock, it
+// returns "".
 func segmentField(segment int, field string) string {
 	if segment == 0 {
 		return ""

@@ -1,9 +1,9 @@
 -- Start a new epoch.
 -- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
--- [4] where the orders of the epoch that ends are kept; none if there is no epoch yet
+-- [4] new key of the orders of the epoch that ends; absent if there is no epoch yet
 -- ARGV[1] quantity   [2] the epoch that ends, "" for none   [3] how long to keep its orders, in seconds
--- [4], [5] tags of which the stock must have one, or none, such as " 1-7 1-8 ", " * " for any that exists, "" for
--- whatever it is   [6] "never there" refuses a SKU of which anything is left, "" does not
+-- [4] tags of which the stock must have one   [5] tags of which it must have none; each such as " 1-7 1-8 ", " * " for
+-- any stock that exists, "" for no condition   [6] "never there" to refuse a SKU that has left keys behind, or ""
 local over = redis.call('HGET', KEYS[1], 'epoch') or ''
 if over ~= ARGV[2] then
   return {'reset'}
@@ -11,7 +11,7 @@ end
 if ARGV[6] ~= '' and redis.call('EXISTS', KEYS[2], KEYS[3]) > 0 then
   return {'reset'}
 end
--- What a ledger of orders guards is not set: that would begin a new epoch, and lose the ledger.
+-- Do not set stock that a ledger guards: a new epoch would lose the ledger.
 local guard = redis.call('HGET', KEYS[1], 'guard')
 if guard == 'orders' then
   return {'guarded', guard}
@@ -25,12 +25,11 @@ if ARGV[4] ~= '' or ARGV[5] ~= '' then
     return {'precondition'}
   end
 end
--- All three keys are there from now on, until somebody removes them by hand: while a slot is moved, Redis Cluster
--- refuses a script that names a key which is not there. A set of the settled that is none ends the script here, before
--- it has written.
+-- Make sure that all three keys exist: while Redis Cluster moves a slot, it refuses a script that names a key which
+-- does not exist. This is the first write, and fails if KEYS[3] is of another type.
 redis.call('ZADD', KEYS[3], '+inf', '')
 if over == '' then
-  -- Where somebody removed the stock by hand its orders may still be there, and epochs begin at 1 again.
+  -- If somebody has deleted the hash by hand, the list of its orders may still exist, and epochs begin at 1 again.
   redis.call('DEL', KEYS[2])
 else
   if redis.call('EXISTS', KEYS[2]) == 1 then

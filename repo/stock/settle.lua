@@ -1,7 +1,7 @@
--- Let no order with an id be written from now on. All times are in ms, by the clock of this server.
+-- Declare an id absent: from now on no order with it is written. All times are in ms, by the clock of this server.
 -- KEYS[1] stock:{sku}   [2] ids that are settled, by when they may be forgotten
--- ARGV[1] id   [2] until when an order with it may be written   [3] how long to remember it
--- [4] how many to remember at most
+-- ARGV[1] id   [2] deadline of the write of an order with this id   [3] how long to remember the id
+-- [4] how many ids to remember at most
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 if not epoch then
   return {'unknown sku'}

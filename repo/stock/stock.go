@@ -1,12 +1,12 @@
-// Package stock keeps the stock and the orders of the demonstration in Redis and in MySQL, written as the strategies
-// write: blindly, by comparing, or by a condition.
+// Package stock keeps the stock and the orders of the demonstration in Redis and in MySQL. It has the writes that the
+// strategies need: blind (Write), compare-and-swap (Swap) and conditional (Deduct).
 //
-// Both stores keep the same promises and pass the same table of clauses (see clauses_test.go). They share one idea: the
-// server writes the order and the deduction in one step, a script or a transaction. So initial = remaining + sold can
-// only be broken by a lost update, and never by a crash, a broken connection or a retry.
+// Both stores keep the same promises and pass the same table of clauses (see clauses_test.go). In both the server
+// writes the order and the deduction in one step, a script or a transaction. So only a lost update can break initial =
+// remaining + sold, never a crash, a broken connection or a retry.
 //
-// There is one file for each subject and store: a sale is read from top to bottom in sale_redis.go and in
-// sale_mysql.go. How a script or a transaction is sent, and what its errors mean, is in package repo.
+// There is one file for each subject and store: to follow a sale, read sale_redis.go or sale_mysql.go from top to
+// bottom. Package repo sends scripts and transactions and explains their errors.
 package stock
 
 import (
@@ -14,45 +14,44 @@ import (
 	"example.com/stock/service"
 )
 
-// Redis keeps stock and orders in Redis. Each SKU has these keys, all but one of them from when it is first set:
+// Redis keeps stock and orders in Redis. Each SKU has these keys:
 //
 //   - stock:{<sku>}: a hash, with the segments of the stock if there are any.
-//   - stock:{<sku>}:orders: a list, which begins with the number of the epoch and then has its orders as they were
-//     written. When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
-//   - stock:{<sku>}:key:<digest>: the order that was written with an idempotency key, and its fingerprint, for
-//     as long as [repo.Redis.KeepKeysFor] says. It is there only if a client sent one.
-//   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, scored by the time when
-//     they may be forgotten.
+//   - stock:{<sku>}:orders: a list of the number of the epoch, followed by its orders in the sequence of their writes.
+//     When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
+//   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, by the time when they may
+//     be forgotten.
+//   - stock:{<sku>}:key:<digest>: the fingerprint of an idempotency key and the order that was written with it, for the
+//     time of [repo.Redis.KeepKeysFor].
 //
 // The braces are a hash tag: all keys of a SKU are in one slot of a cluster, so that one script can use them. Scripts
-// name all keys that they use. A cluster that is moving the slot then refuses a script (TRYAGAIN) while some of the
-// keys are on one node and others on another. The script has done nothing, and is sent again until ctx ends. A cluster
-// cannot know where a key is that does not exist: so all three keys are made at once, and Set waits for the end of the
-// move, as does a sale with an idempotency key.
+// name all keys that they use. While a cluster is moving the slot, it refuses a script (TRYAGAIN) if its keys are on
+// two nodes, or if one of them does not exist, because it cannot tell where that key is. The script has done nothing,
+// and is sent again until ctx ends. So the first Set creates the first three keys together, and a Set or a sale with an
+// idempotency key waits for the end of the move.
 //
 // Every operation is one round trip, except Set (two) and Settle. The first use of a script after a restart of Redis
-// takes one more. Scripts run one at a time, so nothing can come between the deduction and its order.
+// takes one more. Redis runs one script at a time, so no other write comes between a deduction and its order.
 //
-// The orders of the current epoch are never removed: whoever judges a run needs all of them. Each takes some 300 bytes,
-// so a million takes 300 MB, and without maxmemory Redis takes what there is. Setting the stock again begins a new
-// list.
+// The orders of the current epoch are never removed, because the verdict on a run needs all of them. Each takes some
+// 300 bytes, so a million takes 300 MB; without maxmemory Redis has no limit. A Set begins a new list.
 //
-// What is not promised: that an answered write survives. Redis answers before it has written to disk or to a replica.
-// A crash can lose the last second and a failover the last writes, and with them fences, versions and what was settled.
-// It never loses half of a sale. The option lock.replicas does not change that: it is about locks, and writes to the
-// stock wait for no replica. A WAIT after each would be a second round trip, and could not be undone where too few
-// replicas answer: that sale is written, and whether it survives is as open as before.
+// Redis does not promise that an answered write survives: it answers before it has written to disk or to a replica. A
+// crash can lose the last second of writes, and a failover the last writes, with their fences, versions and settled
+// ids. Neither loses half of a sale. The option lock.replicas does not help: it is about locks, and writes to the stock
+// wait for no replica. A WAIT after each write would be a second round trip, and if too few replicas answer, the sale
+// is written all the same, and may still be lost.
 type Redis struct{ *repo.Redis }
 
 // NewRedis returns a store that uses r.
 func NewRedis(r *repo.Redis) *Redis { return &Redis{r} }
 
-// MySQL keeps stock and orders in MySQL or MariaDB, in the tables of repo/migrations. The deduction and its order are
-// one transaction. It is safe for concurrent use.
+// MySQL keeps stock and orders in MySQL or MariaDB, in the tables of repo/migrations. A deduction and its order are one
+// transaction. MySQL is safe for concurrent use.
 //
-// Round trips: Read 1; Write, Swap, Deduct and Batch, for any number of sales, 2 (see repo.MySQL.InTwo); a sale in
-// Transact 5 (BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT). A refused Write or Swap takes one more, to find
-// the reason.
+// Read is one round trip. Write, Swap, Deduct and Batch, for any number of sales, are two (see repo.MySQL.InTwo). A
+// sale in Transact is five: BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT. A refused Write or Swap takes more,
+// to find the reason.
 type MySQL struct{ *repo.MySQL }
 
 // NewMySQL returns a store that uses m.

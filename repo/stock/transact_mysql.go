@@ -17,15 +17,16 @@ import (
 	"example.com/stock/service"
 )
 
-// Transact begins a transaction, runs do in it, and commits. InnoDB may end a transaction to resolve a deadlock. Then
-// it is run again from the start, so do may be called more than once; what it did before is undone.
+// Transact begins a transaction, runs do in it, and commits. If InnoDB rolls the transaction back to resolve a
+// deadlock, Transact runs it again, so do may be called more than once.
 //
-// If tryOnce is set and another transaction has locked the row, Transact fails with lock.ErrHeld. Otherwise it waits
-// for the row. A waiter whose ctx ends also leaves the server's queue, which takes two round trips on another
-// connection; see cancelWait. A wait that reaches innodb_lock_wait_timeout (50 s by default) ends with lock.ErrHeld.
+// If another transaction has locked the row, Transact waits, or fails with lock.ErrHeld if tryOnce is set. If ctx ends
+// meanwhile, Transact also takes the waiter out of the server's queue, which takes two round trips on another
+// connection: see cancelWait. After innodb_lock_wait_timeout (50 s by default) it fails with lock.ErrHeld.
 //
-// Behind gates at most PerKey transactions of this process wait at the server for the row of about, where PerKey is a
-// limit of Gates.Transactions. The others wait for them, without a connection; to those with tryOnce the row is held.
+// With [repo.Gates], at most Gates.Transactions' Limits.PerKey transactions of this process hold the row of about or
+// wait for it at the server. Others wait in this process, without a connection, or fail with lock.ErrHeld if tryOnce is
+// set.
 func (m *MySQL) Transact(
 	ctx context.Context, about service.SKU, tryOnce bool, do func(ctx context.Context, tx service.Store) error,
 ) error {
@@ -46,14 +47,14 @@ func (m *MySQL) Transact(
 	})
 	leave()
 	if waiting != "" {
-		m.cancelWait(ctx, waiting) // after leave: our connection has gone back, and it may be the last of the pool
+		m.cancelWait(ctx, waiting) // after leave, because it needs a connection, and ours may be the last of the pool
 	}
 	return err
 }
 
-// enterTransaction waits for the gate of transactions, and then for that of all operations. The first wait is for the
-// row, like the wait in the server: when it ends without success the error is ErrHeld, unless it was the budget of all
-// transactions that had no room.
+// enterTransaction waits for the gate of transactions, and then for the gate of all operations. The first wait is, like
+// the wait at the server, for the row, so its failure is lock.ErrHeld, unless the limit of all transactions was
+// reached.
 func (m *MySQL) enterTransaction(
 	ctx context.Context, doing string, about service.SKU, tryOnce bool,
 ) (leave func(), err error) {
@@ -84,14 +85,13 @@ func (m *MySQL) enterTransaction(
 type transaction struct {
 	tx      *gorm.DB
 	tryOnce bool // do not wait for the row
-	// broken is the first fault, which ends the transaction. After a deadlock, say, the server has rolled back, and
-	// each statement that followed would be committed at once and by itself. So none follows, even if do swallows the
-	// error.
+	// broken is the first fault. No statement is sent after it, even if do swallows the error: after a deadlock, for
+	// example, the server has rolled back, and would commit each later statement at once and by itself.
 	broken  error
-	waiting string // label of the statement that still waits at the server although its caller has left
+	waiting string // label of a statement that still waits at the server after its caller has given up
 }
 
-// Read is one round trip and the wait for the row. The lock is on the row of the primary key alone.
+// Read is one round trip, and waits for the row. It locks only the row of the primary key.
 func (t *transaction) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	const doing = "lock stock"
 	label := waitLabel()
@@ -103,8 +103,7 @@ func (t *transaction) Read(ctx context.Context, sku service.SKU) (service.Stock,
 	err := t.do(ctx, doing, func(tx *gorm.DB) (err error) {
 		row, err = selectRow(tx, sku, locking)
 		if err == nil && row.segmented() {
-			// While the row is locked no units move between segments. They can be sold from, and this shows how far
-			// that has gone.
+			// While the row is locked no units move between segments, but units are still sold from them.
 			err = row.addSegments(tx)
 		}
 		return err
@@ -122,8 +121,8 @@ func (t *transaction) do(ctx context.Context, doing string, statements func(tx *
 	}
 	err := statements(t.tx.WithContext(ctx))
 	explained := repo.Explain(ctx, doing, err)
-	// ErrSettled and ErrKeyTaken are answers and no faults, but the UPDATE before is done: it must not be committed
-	// without an order.
+	// ErrSettled and ErrKeyTaken are refusals, not faults. But the UPDATE before the INSERT is done, and must not be
+	// committed without an order.
 	if repo.Fault(err) || errors.Is(err, service.ErrSettled) || errors.Is(err, service.ErrKeyTaken) {
 		t.broken = explained
 	}
@@ -133,21 +132,21 @@ func (t *transaction) do(ctx context.Context, doing string, statements func(tx *
 const (
 	// cancelWaitTimeout bounds the attempt to take a waiter out of the server's queue.
 	cancelWaitTimeout = 500 * time.Millisecond
-	// cancelWaitTries is how often the waiting statement is looked for: it may still be on its way to the server.
+	// cancelWaitTries is how often cancelWait looks for the waiting statement, which may still be on its way.
 	cancelWaitTries = 3
 	cancelWaitPause = 10 * time.Millisecond
 )
 
-// waitLabel returns an SQL comment by which one waiting statement is found among all others: the server's list of
-// connections shows the text of the current statement. It costs only its bytes.
+// waitLabel returns an SQL comment that identifies one waiting statement: the server's list of connections shows the
+// texts of their current statements.
 func waitLabel() string { return fmt.Sprintf("/* stock waits %016x */", rand.Uint64()) }
 
-// cancelWait ends, from another connection, the wait of a caller that has given up. The server notices that the caller
-// has gone only when it is about to give it the row. Until then, innodb_lock_wait_timeout at most, the waiter would
-// cost a connection and a thread.
+// cancelWait kills, from another connection, the statement of a caller that has given up its wait for a row. Otherwise
+// the server would notice only when it grants the row that the client has gone, and keep a connection and a thread
+// until then, at most for innodb_lock_wait_timeout.
 //
-// It takes two round trips if the statement is found at once. Ending connections of one's own user needs no privilege.
-// Where it fails, nothing else is lost: the row goes to the next waiter when the server finds nobody there.
+// It takes two round trips if it finds the statement at once. A user needs no privilege to end its own connections. If
+// cancelWait fails, the statement stays in the queue until then, and the row goes to the next waiter.
 func (m *MySQL) cancelWait(ctx context.Context, label string) {
 	pool, err := m.Pool()
 	if err != nil {

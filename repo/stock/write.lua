@@ -1,5 +1,5 @@
--- Write is blind: the quantity becomes ARGV[7] whatever it is now. ARGV[8] is the order. With a version in ARGV[10] it
--- is Swap, which is refused unless the stock has that version.
+-- Set the quantity to ARGV[7], and record the order ARGV[8]. With a version in ARGV[10] this is Swap, and is refused
+-- unless the stock has that version. With "" it is the blind Write.
 if ARGV[10] ~= '' and ARGV[10] ~= version then
   return {'changed'}
 end

@@ -1,16 +1,16 @@
-// Package archive takes what is old out of a ledger into files, and checks the files and the ledger together.
+// Package archive moves old records of a ledger into files, and verifies the files together with the ledger.
 //
-// What is taken away are movements, orders that nobody has changed for long, and reservations that have ended, part by
-// part: see [Contents] for a file. A part is written, and is safe on the disk, before the store removes it in one step
-// which also records it. What a crash leaves in between is a file that the store does not know: the next run reads it,
-// and the store removes what it has. So nothing is lost, and nothing is there twice.
+// It archives movements, orders that have not changed for long, and reservations that have ended, in parts of one file
+// each: see [Contents]. A part is on the disk before the store removes its records and records the part, in one step.
+// After a crash in between, the next run finds a file that the store does not know, reads it, and repeats the step. So
+// no record is lost, and none remains in both places.
 //
-// In the place of the movements of a SKU the ledger has one of kind order.Carried: their sum. Its number is that of the
-// last one, so the numbers go on without a gap, and the sum of what is left is the stock, as before.
+// A movement of kind order.Carried, their sum, replaces the archived movements of a SKU in the ledger. It has the
+// number of the last of them, so the numbers have no gap, and the sum of all movements is still the stock.
 //
-// What stays: reservations that are held, and what the relay has not delivered. Then all later movements of the SKU
-// stay, and the orders and reservations that these are about: what belongs to an archived order is in the archive. What
-// customers have against their limits is counted apart from their orders, and stays.
+// Held reservations and movements that the relay has not delivered stay in the ledger. So do all later movements of the
+// same SKUs, and the orders and reservations that belong to them, so that the archive has all movements of an archived
+// order. The units that count against a customer's limit are kept apart from the orders, and stay.
 package archive
 
 import (
@@ -37,50 +37,50 @@ type Store interface {
 	order.Sweeper
 }
 
-// Options say what is archived, and where to. The fields without a default are needed.
+// Options say what is archived, and where. Fields without a default are required.
 type Options struct {
-	Before      time.Time     // what nobody has changed since is archived
-	MinAge      time.Duration // Before must be so long ago; no shorter than keys are kept and reservations last
-	Dir         string        // of the files; it is made
-	Name        string        // of the store, with which the names of files begin
-	Batch       int           // movements, or orders and reservations, of a part; default 1000
-	DryRun      bool          // only count: nothing is written or removed
-	Undelivered bool          // what no relay has delivered is archived, too, and is never delivered
-	Progress    func(Report)  // is called after each part; nil: nobody is
+	Before      time.Time     // archive what has not changed since
+	MinAge      time.Duration // least age of Before; at least as long as keys are kept and reservations last
+	Dir         string        // folder of the files; Run creates it
+	Name        string        // name of the store, with which file names begin
+	Batch       int           // most movements, or orders and reservations, in a part; 0: 1000; at most MaxBatch
+	DryRun      bool          // only count, without writing or removing anything
+	Undelivered bool          // also archive what no relay has delivered; it will never be delivered
+	Progress    func(Report)  // called after each part; may be nil
 }
 
-// A Report says what a run has done, or would do.
+// A Report is what a run has done, or what a dry run would do.
 type Report struct {
 	Parts        int        `json:"parts"`
 	Movements    int        `json:"movements"`
 	Orders       int        `json:"orders"`
 	Reservations int        `json:"reservations"`
-	Resumed      int        `json:"resumed"` // of the parts: a run before had written, but not finished them
-	Changed      int        `json:"changed"` // orders and reservations that were changed just then, and stay
-	Behind       int        `json:"behind"`  // SKUs of which old movements stay: not delivered, or held since then
+	Resumed      int        `json:"resumed"` // parts among these that an earlier run has written but not finished
+	Changed      int        `json:"changed"` // orders and reservations that stay because they changed during the run
+	Behind       int        `json:"behind"`  // SKUs whose old movements stay: undelivered, or after a held reservation
 	Kept         int        `json:"kept"`    // orders and reservations that stay with such movements
-	Last         order.Part `json:"last"`    // that the store knows of
+	Last         order.Part `json:"last"`    // the last part that the store has recorded
 }
 
-// MaxBatch bounds Options.Batch: all of a part is in memory, and in one step of the store.
+// MaxBatch bounds Options.Batch, because a part is in memory, and is removed in one step of the store.
 const MaxBatch = 10_000
 
 const (
-	maxDue       = 1000             // reservations that nobody has ended yet
+	maxDue       = 1000             // number of expired reservations at which Run fails
 	storeTimeout = 60 * time.Second // of one request to the store
-	tries        = 5                // of a step, before a person must look
+	tries        = 5                // of the step that removes a part
 )
 
-// ErrDue: so many reservations are over and were not ended that no instance can be running.
-var ErrDue = fmt.Errorf("%d reservations or more are over, and nobody ends them: is an instance running?", maxDue)
+// ErrDue means that so many expired reservations have not been ended that no instance seems to run.
+var ErrDue = fmt.Errorf("%d or more reservations have expired and were not ended: is an instance running?", maxDue)
 
-// ErrRunning: another archiver uses the folder.
+// ErrRunning means that another archiver uses the folder.
 var ErrRunning = errors.New("another archiver uses the folder")
 
-// ErrForeign: the next part is there already, and is not of this ledger as it is now.
-var ErrForeign = errors.New("it is of another ledger, or of this one before it was restored from a copy")
+// ErrForeign means that the file of the next part exists already, and does not follow the last part of this ledger.
+var ErrForeign = errors.New("it is of another ledger, or of this one before it was restored from a backup")
 
-// A YoungError says that Options.Before is later than it may be.
+// A YoungError reports that Options.Before is later than Latest, which is MinAge ago.
 type YoungError struct{ Latest time.Time }
 
 func (e *YoungError) Error() string {
@@ -94,15 +94,15 @@ type archiver struct {
 	o      Options
 	now    time.Time // by the clock of the store
 	done   Report
-	behind map[service.SKU]time.Time // SKUs whose movements stay from a time on
-	part   Contents                  // that is being collected
-	ids    map[string]bool           // in it: pages may have the same orders
-	mark   []order.Position          // of Undelivered: to be recorded as delivered with the part
+	behind map[service.SKU]time.Time // SKUs whose movements from this time on stay
+	part   Contents                  // the part that is being collected
+	ids    map[string]bool           // ids seen since the last part, because an order may be on two pages
+	mark   []order.Position          // with Undelivered: positions to record as delivered with the part
 }
 
-// Run archives what is old. When ctx ends, it ends between two steps of the store, with the error of ctx: what was
-// archived is archived, and another run goes on. It may run while the service sells, but not twice at a time: of two
-// one fails, in the same folder with ErrRunning. The Report is right also with an error.
+// Run archives old records. When ctx ends, Run returns the error of ctx between two steps of the store. The parts so
+// far are complete, and another Run continues. The service may sell meanwhile. If two archivers run at the same time,
+// one of them fails. The Report is valid even if Run returns an error.
 func Run(ctx context.Context, s Store, o Options) (Report, error) {
 	a := newArchiver(s, o)
 	err := a.run(ctx)
@@ -128,7 +128,7 @@ func (a *archiver) run(ctx context.Context) error {
 			return err
 		}
 		defer folder.Close()
-		// Another archiver may have gone on until a moment ago.
+		// Read the last part again, because another archiver may have run until now.
 		if err := a.begin(ctx); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (a *archiver) run(ctx context.Context) error {
 	return a.records(ctx)
 }
 
-// begin reads where the last run has ended.
+// begin reads the last archived part, and checks Options.Before.
 func (a *archiver) begin(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (a *archiver) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// resume finishes what a run has begun that was killed between a file and its step.
+// resume finishes the parts of a run that ended after it had written a file and before the store removed its records.
 func (a *archiver) resume(ctx context.Context) error {
 	for ctx.Err() == nil {
 		name := a.file(a.done.Last.Number + 1)
@@ -179,7 +179,8 @@ func (a *archiver) resume(ctx context.Context) error {
 		}
 		switch _, err := a.take(ctx, found[0]); {
 		case errors.Is(err, order.ErrMoved):
-			// It was never removed, and is not the only copy. Or the ledger is older than the file: then it is.
+			// The store may still have all records of the file. But if the ledger was restored to an earlier state, the
+			// file may have the only copy of some, so it is renamed and not removed.
 			if err := os.Rename(name, name+".refused"); err != nil {
 				return err
 			}
@@ -193,8 +194,8 @@ func (a *archiver) resume(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// open finds the reservations that are held although they are over. There are none but these that are older than
-// MinAge, which is no shorter than a reservation lasts.
+// open finds the held reservations that have expired, and keeps the movements since they were made. These are the only
+// held reservations older than MinAge, which is at least as long as a reservation lasts.
 func (a *archiver) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -213,7 +214,7 @@ func (a *archiver) open(ctx context.Context) error {
 	return nil
 }
 
-// stays notes that movements of the SKU stay from that time on, if they are old enough to go.
+// stays records that movements of the SKU from since on are not archived, if they are old enough to be.
 func (a *archiver) stays(sku service.SKU, since time.Time) {
 	if before, there := a.behind[sku]; since.Before(a.o.Before) && (!there || since.Before(before)) {
 		a.behind[sku] = since
@@ -221,9 +222,9 @@ func (a *archiver) stays(sku service.SKU, since time.Time) {
 	}
 }
 
-// movements archives those of every SKU, up to the first that stays.
+// movements archives the movements of every SKU, up to the first one that stays.
 func (a *archiver) movements(ctx context.Context) error {
-	seen := map[service.SKU]bool{} // pages may have the same SKU
+	seen := map[service.SKU]bool{} // a SKU may be on two pages
 	for cursor := ""; ; {
 		page, next, err := bounded(ctx, func(ctx context.Context) (paged[[]order.Position], error) {
 			page, next, err := a.Positions(ctx, cursor, min(a.o.Batch, service.MaxPage))
@@ -247,10 +248,10 @@ func (a *archiver) movements(ctx context.Context) error {
 	}
 }
 
-// shelf collects the movements of one SKU.
+// sku collects the movements of one SKU.
 func (a *archiver) sku(ctx context.Context, of order.Position) error {
-	var carried order.Movement // what stands for all before the next one
-	first := uint64(0)         // of the movements that are collected; 0: none are
+	var carried order.Movement // the sum of all movements so far
+	first := uint64(0)         // number of the first collected movement; 0: none yet
 	carry := func() {
 		if first > 0 {
 			a.part.Carries = append(a.part.Carries, order.Carry{First: first, Movement: carried})
@@ -263,7 +264,7 @@ func (a *archiver) sku(ctx context.Context, of order.Position) error {
 	}
 	defer carry()
 	for {
-		limit := min(a.o.Batch-len(a.part.Movements)+1, service.MaxPage) // one more: the one that carries
+		limit := min(a.o.Batch-len(a.part.Movements)+1, service.MaxPage) // one more for the order.Carried
 		page, _, err := bounded(ctx, func(ctx context.Context) (paged[[]order.Movement], error) {
 			page, err := a.Movements(ctx, of.SKU, carried.Number, limit)
 			return paged[[]order.Movement]{page, ""}, err
@@ -273,7 +274,7 @@ func (a *archiver) sku(ctx context.Context, of order.Position) error {
 		}
 		for _, m := range page {
 			switch since, there := a.behind[of.SKU]; {
-			case m.Kind == order.Carried && first > 0: // in the place of what is collected
+			case m.Kind == order.Carried && first > 0: // another archiver has removed the collected movements
 				return order.ErrTaken
 			case m.Kind == order.Carried:
 				carried = m
@@ -304,7 +305,7 @@ func (a *archiver) sku(ctx context.Context, of order.Position) error {
 	}
 }
 
-// records archives orders and reservations, but for those that are about movements which stay.
+// records archives orders and reservations, except those whose movements stay.
 func (a *archiver) records(ctx context.Context) error {
 	a.ids = map[string]bool{}
 	for cursor := ""; ; {
@@ -360,7 +361,8 @@ func (a *archiver) full(ctx context.Context) error {
 	return a.flush(ctx)
 }
 
-// flush archives what was collected. What a customer changes just then stays, and the rest is archived without it.
+// flush archives the collected part. If a customer has changed some of its orders or reservations meanwhile, these
+// stay, and flush archives the rest.
 func (a *archiver) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -392,12 +394,12 @@ func (a *archiver) flush(ctx context.Context) error {
 		}
 		unknown, err := a.take(ctx, c)
 		if err == nil {
-			clear(a.ids) // they are not in the store any more
+			clear(a.ids) // the store does not return them any more
 			a.count(c)
 			return nil
 		}
 		if refused := errors.Is(err, order.ErrMoved) || errors.Is(err, order.ErrTaken); !refused || unknown {
-			return err // the file stays: the next run looks what has become of it
+			return err // keep the file: the next run finds out whether the store has removed the records
 		}
 		if bad := os.Remove(name); bad != nil || !errors.Is(err, order.ErrMoved) || len(c.Movements) > 0 {
 			return errors.Join(err, bad)
@@ -409,7 +411,7 @@ func (a *archiver) flush(ctx context.Context) error {
 	return nil
 }
 
-// before is from when on nothing was archived: a run may be about an earlier time than the one before it.
+// before returns the latest Before of this run and all earlier ones.
 func (a *archiver) before() time.Time {
 	if a.done.Last.Before.After(a.o.Before) {
 		return a.done.Last.Before
@@ -417,8 +419,8 @@ func (a *archiver) before() time.Time {
 	return a.o.Before
 }
 
-// take makes the store remove a part, whose file is there. It reports whether there was a try of which nobody knows
-// what became. A step that has begun is finished, whatever becomes of ctx.
+// take makes the store remove the records of a part whose file is written. unknown reports whether the outcome of some
+// try is unknown. A try that has begun does not end with ctx.
 func (a *archiver) take(ctx context.Context, c Contents) (unknown bool, err error) {
 	whole := context.WithoutCancel(ctx)
 	for try := range tries {
@@ -440,7 +442,7 @@ func (a *archiver) take(ctx context.Context, c Contents) (unknown bool, err erro
 	return unknown, err
 }
 
-// refresh leaves those out that are not in the store as they were read.
+// refresh removes from c the orders and reservations that have changed in the store since they were read.
 func (a *archiver) refresh(ctx context.Context, c *Contents) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -466,13 +468,13 @@ func (a *archiver) refresh(ctx context.Context, c *Contents) error {
 	}
 	left := len(c.Orders) + len(c.Reservations)
 	if left == len(orders)+len(reservations) {
-		return order.ErrMoved // and it has not: the store says so of what it cannot show
+		return order.ErrMoved // the store has refused the part, but none of these has changed
 	}
 	a.done.Changed += len(orders) + len(reservations) - left
 	return nil
 }
 
-// same reports whether two records are one. That one is not there is no error.
+// same reports whether two records are equal. It clears err if the record is not found.
 func same(is, was any, err *error) bool {
 	if errors.Is(*err, order.ErrNotFound) {
 		*err = nil
@@ -498,13 +500,13 @@ func (a *archiver) count(c Contents) {
 
 func (a *archiver) file(part uint64) string { return filepath.Join(a.o.Dir, FileName(a.o.Name, part)) }
 
-// A paged is a page, and the cursor of the next.
+// A paged is a page and the cursor of the next page.
 type paged[T any] struct {
 	page T
 	next string
 }
 
-// bounded calls the store, and unpacks what it says.
+// bounded calls the store with a ctx of storeTimeout.
 func bounded[T any](
 	ctx context.Context, do func(context.Context) (paged[T], error),
 ) (page T, next string, err error) {

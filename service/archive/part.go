@@ -21,25 +21,25 @@ import (
 // A part is a file of lines of JSON, compressed with gzip:
 //
 //	{"archive":{"version":1,"store":"mysql","part":7,"previous":"4f0c...","before":"2026-01-01T00:00:00Z"}}
-//	{"movement":{...}}      those of a SKU in order, without a gap
-//	{"carry":{"first":1,"carried":{...}}}   after those of a SKU: what stands in their place
+//	{"movement":{...}}      the movements of a SKU in order, without a gap
+//	{"carry":{"first":1,"carried":{...}}}   after them: their sum, which replaces them in the ledger
 //	{"order":{...}}
 //	{"reservation":{...}}
 //	{"end":{"movements":1000,"orders":0,"reservations":0,"sha256":"9b2e..."}}
 //
-// The sum is that of all lines before it, and previous is that of the part before: so the last sum, which the store
-// keeps, vouches for all parts. Parts can be joined with cat, since gzip files can.
+// sha256 is the digest of all lines before it, and previous is the sha256 of the part before. So the last digest, which
+// the store keeps, proves that all parts are unchanged. Like all gzip files, parts can be joined with cat.
 const version = 1
 
-// Contents are what a part has.
+// Contents are the contents of a part.
 type Contents struct {
 	order.Taking
 	Movements []order.Movement // of the first Carry, then of the second, and so on
-	Store     string
-	File      string // that it was read from
+	Store     string           // its name
+	File      string           // the file that the part was read from
 }
 
-// A line has one of these.
+// A line has exactly one of these fields.
 type line struct {
 	Archive     *head              `json:"archive,omitempty"`
 	Movement    *order.Movement    `json:"movement,omitempty"`
@@ -69,7 +69,7 @@ type tail struct {
 	SHA256       string `json:"sha256"`
 }
 
-// encode returns the lines of c, and completes its Part.
+// encode returns the lines of c, and sets the counts and the digest of its Part.
 func (c *Contents) encode() []byte {
 	var text bytes.Buffer
 	put := func(l line) {
@@ -99,10 +99,10 @@ func (c *Contents) encode() []byte {
 	return text.Bytes()
 }
 
-// ErrDamaged: a file is not, or not wholly, what was written.
+// ErrDamaged means that a file differs from what was written.
 var ErrDamaged = errors.New("the archive is damaged")
 
-// Read calls do for each part of a file, until it fails.
+// Read calls do for each part of a file until do returns an error.
 func Read(name string, do func(Contents) error) error {
 	file, err := os.Open(name)
 	if err != nil {
@@ -129,7 +129,7 @@ func Read(name string, do func(Contents) error) error {
 	}
 }
 
-// readPart reads one part. At the end of all it fails with io.EOF.
+// readPart reads one part. It returns io.EOF if there are no more.
 func readPart(lines *bufio.Reader) (c Contents, err error) {
 	sum := sha256.New()
 	for first := true; ; first = false {
@@ -146,7 +146,7 @@ func readPart(lines *bufio.Reader) (c Contents, err error) {
 		}
 		switch {
 		case first != (l.Archive != nil):
-			return c, errors.New("it does not begin where it should")
+			return c, errors.New("a part must begin with its head, and have no other")
 		case first && l.Archive.Version != version:
 			return c, fmt.Errorf("it is of version %d; this program reads %d", l.Archive.Version, version)
 		case first:
@@ -165,7 +165,7 @@ func readPart(lines *bufio.Reader) (c Contents, err error) {
 			p.Movements, p.Orders, p.Reservations = len(c.Movements), len(c.Orders), len(c.Reservations)
 			p.Digest = hex.EncodeToString(sum.Sum(nil))
 			if *l.End != (tail{p.Movements, p.Orders, p.Reservations, p.Digest}) {
-				return c, errors.New("its sum or its counts are others")
+				return c, errors.New("its digest or its counts are wrong")
 			}
 			return c, nil
 		default:
@@ -175,11 +175,11 @@ func readPart(lines *bufio.Reader) (c Contents, err error) {
 	}
 }
 
-// FileName is the name of the file of a part.
+// FileName returns the name of the file of a part.
 func FileName(store string, part uint64) string { return fmt.Sprintf("%s-%06d.jsonl.gz", store, part) }
 
-// write makes the file name with text, compressed. When it returns nil, the file is there whole, and stays after a
-// power cut. It fails with os.ErrExist if there is such a file, and replaces none: another archiver may rely on it.
+// write creates the file name with text, compressed. If it returns nil, the file is complete and survives a power cut.
+// If the file exists, write fails with os.ErrExist and keeps it, because another archiver may rely on it.
 func write(name string, text []byte) (err error) {
 	dir := filepath.Dir(name)
 	file, err := os.CreateTemp(dir, filepath.Base(name)+".*.tmp")
@@ -198,9 +198,9 @@ func write(name string, text []byte) (err error) {
 	return syncDir(dir)
 }
 
-// alone returns the folder, locked for the caller until it is closed or the process ends, or ErrRunning. Of two
-// archivers in a folder, one could finish the step for a file of the other, which would then remove the file as
-// refused. Computers that share the folder over a network may not see each other's locks.
+// alone opens and locks the folder, until it is closed or the process ends, or fails with ErrRunning. Without the lock,
+// one archiver could finish the step of another one's file, and the other would then remove the file because its own
+// step is refused. Computers that share the folder over a network may not see each other's locks.
 func alone(dir string) (*os.File, error) {
 	folder, err := os.Open(dir)
 	if err != nil {
@@ -215,7 +215,7 @@ func alone(dir string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), folder.Close())
 }
 
-// syncDir makes the names in a folder last.
+// syncDir makes the file names in a folder survive a power cut.
 func syncDir(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A Check is what Verify has found.
+// A Check is the result of Verify.
 type Check struct {
 	Parts        int       `json:"parts"`
 	Movements    int       `json:"movements"`
 	Orders       int       `json:"orders"`
 	Reservations int       `json:"reservations"`
-	SKUs         int       `json:"skus"`     // that have movements in the archive
-	Problems     []Problem `json:"problems"` // empty: the archive and the ledger are whole
+	SKUs         int       `json:"skus"`     // SKUs with movements in the archive
+	Problems     []Problem `json:"problems"` // at most maxProblems; empty: archive and ledger are complete
 }
 
-// A Problem is one thing that is wrong with an archive. In JSON it is a sentence.
+// A Problem is one fault of an archive. In JSON it is a sentence.
 type Problem struct {
 	Kind   string // one of those below
 	File   string
@@ -39,16 +39,16 @@ type Problem struct {
 // The kinds of problems.
 const (
 	Damaged   = "damaged"   // File cannot be read: Why
-	Missing   = "missing"   // Part is not there
-	Broken    = "broken"    // Part, in File, does not follow the one before it
-	Stale     = "stale"     // Part, the last, is not the one that the store knows as the last
-	Sequence  = "sequence"  // movement Number of SKU, in Part, does not follow what is before it
-	Sum       = "sum"       // what is carried on from Part is not the sum of the movements of SKU
+	Missing   = "missing"   // there is no Part
+	Broken    = "broken"    // Part, in File, does not follow the part before it
+	Stale     = "stale"     // Part, the last of the archive, is not the last that the store has recorded
+	Sequence  = "sequence"  // movement Number of SKU, in Part, does not follow the movement before it
+	Sum       = "sum"       // the carried movement of SKU, in Part, is not the sum of the archived ones
 	Twice     = "twice"     // ID is archived twice
-	Remains   = "remains"   // ID is archived, and in the store
-	Units     = "units"     // the movements of SKU do not have what order ID sold
-	Lost      = "lost"      // movements have sold for ID, which is neither archived nor in the store
-	Unmatched = "unmatched" // the ledger of SKU does not go on from Number, where the archive ends
+	Remains   = "remains"   // ID is both archived and in the store
+	Units     = "units"     // the movements of SKU have not sold the units of order ID
+	Lost      = "lost"      // movements of SKU have sold units for ID, which is neither archived nor in the store
+	Unmatched = "unmatched" // the ledger of SKU does not begin with movement Number, the last of the archive
 	Unbalance = "unbalance" // the movements of SKU in the store do not add up: Why
 )
 
@@ -84,32 +84,33 @@ func (p Problem) String() string {
 // MarshalText returns the sentence.
 func (p Problem) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// maxProblems bounds what is told.
+// maxProblems bounds Check.Problems.
 const maxProblems = 100
 
-// A verifier has read some parts.
+// A verifier is the state of Verify after the parts that it has read.
 type verifier struct {
 	Check
 	last    order.Part
-	digests map[uint64]string              // of the parts
-	levels  map[service.SKU]order.Movement // Carried, as the parts so far add up
-	ids     map[string]bool                // archived
-	sold    map[unit]int64                 // by movements, and not by orders so far
-	orders  map[string]string              // of archived reservations, the order that each became
+	digests map[uint64]string              // by part
+	levels  map[service.SKU]order.Movement // the last carried movement of each SKU
+	ids     map[string]bool                // archived orders and reservations
+	sold    map[unit]int64                 // units that movements have sold, less those of the archived orders
+	orders  map[string]string              // by archived reservation: its order
 }
 
-// A unit is what was sold of a SKU for an order or a reservation.
+// A unit is an order or a reservation, and one of its SKUs.
 type unit struct {
 	ref string
 	sku service.SKU
 }
 
-// Verify checks the files, and folders of files, of an archive: that each is as it was written, that no part is
-// missing, that the movements of every SKU follow each other and add up to what was carried on, that every order is
-// there once, and that the movements have sold what it says. With a store it checks that the two fit together: nothing
-// is in both, or in neither, the store goes on where the archive ends, and the sum of all movements is the stock.
+// Verify checks an archive, given as files and folders of files. Each file must be unchanged and no part may be
+// missing. The movements of each SKU must follow each other and add up to the carried movement. Each order must be
+// archived once, and the movements must have sold its units. If s is not nil, Verify also checks that store and archive
+// fit together: no record is in both or in neither, the store goes on where the archive ends, and the sum of all
+// movements is the stock.
 //
-// The service may sell meanwhile, but no archiver may run. It keeps some 200 bytes for each order that is archived.
+// The service may sell meanwhile, but no archiver may run. Verify needs some 200 bytes for each archived order.
 func Verify(ctx context.Context, s Store, paths []string) (Check, error) {
 	files, err := list(paths)
 	if err != nil {
@@ -141,7 +142,7 @@ func Verify(ctx context.Context, s Store, paths []string) (Check, error) {
 	return v.Check, err
 }
 
-// list returns the files, and those in the folders, in the order of their first parts.
+// list returns the files in paths, and in the folders in paths, sorted by the number of their first part.
 func list(paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
@@ -183,8 +184,7 @@ func (v *verifier) wrong(p Problem) {
 	}
 }
 
-// add checks one part against those before it. A copy of one that was read, and one that does not follow, count for
-// nothing.
+// add checks one part against the parts before it. It ignores a copy of a part, and a part that does not follow.
 func (v *verifier) add(c Contents) {
 	p := c.Part
 	if v.digests[p.Number] == p.Digest {
@@ -227,7 +227,7 @@ func (v *verifier) once(id string, part uint64) {
 	v.ids[id] = true
 }
 
-// carry adds the movements of one SKU, and returns the rest.
+// carry checks the movements of one SKU, which are first in rest, and returns the remaining ones.
 func (v *verifier) carry(part uint64, c order.Carry, rest []order.Movement) []order.Movement {
 	sum := v.levels[c.SKU]
 	n := min(uint64(len(rest)), c.Number-c.First+1)
@@ -253,7 +253,8 @@ func (v *verifier) sell(u unit, units int64) {
 	}
 }
 
-// order compares what an order says with what the movements have sold. These are in the same part or before it.
+// order compares the units of an order with those that the movements have sold. The movements are in the same part as
+// the order, or in an earlier one.
 func (v *verifier) order(o order.Order) {
 	for _, l := range o.Lines {
 		want := l.Quantity
@@ -269,7 +270,7 @@ func (v *verifier) order(o order.Order) {
 	}
 }
 
-// page is how many ids the store is asked about at a time.
+// page is the number of ids in one request to the store.
 const page = 500
 
 // compare checks that archive and store fit together.
@@ -312,7 +313,7 @@ func (v *verifier) compare(ctx context.Context, s Store) error {
 	return v.elsewhere(ctx, s)
 }
 
-// goesOn checks that the store has what the archive carries on, and that it adds up to the stock.
+// goesOn checks that the ledger of a SKU begins with the last carried movement, and adds up to the stock.
 func (v *verifier) goesOn(ctx context.Context, s Store, sku service.SKU, carried order.Movement) error {
 	level, err := s.Level(ctx, sku)
 	if err != nil {
@@ -349,8 +350,8 @@ func (v *verifier) goesOn(ctx context.Context, s Store, sku service.SKU, carried
 	return nil
 }
 
-// elsewhere checks that what the archived movements have sold, and no archived order has, is of an order in the store:
-// one that was canceled later, or that has a SKU whose movements stay.
+// elsewhere checks that units which archived movements have sold, but no archived order has, belong to an order in the
+// store. Such an order was canceled later, or has a SKU whose movements stay.
 func (v *verifier) elsewhere(ctx context.Context, s Store) error {
 	var units []unit
 	for u := range v.sold {
@@ -374,5 +375,5 @@ func (v *verifier) elsewhere(ctx context.Context, s Store) error {
 	return nil
 }
 
-// became returns the order of an archived reservation, or ref itself.
+// became returns the order that an archived reservation became, or ref if there is none.
 func (v *verifier) became(ref string) string { return cmp.Or(v.orders[ref], ref) }

@@ -18,7 +18,7 @@ func atomic() Strategy {
 				"has to fit into the statement or the script.",
 			ZH: "判断条件必须能写进这条语句或脚本；需要查询其他数据才能决定时就用不上。",
 		},
-		// Blocking: it always gets through. Fenced: there is no lease to lose.
+		// Blocking, because it never fails for contention. Fenced, because there is no lease to lose.
 		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Deductor],
 		Seller:  func(Servers) service.Seller { return service.Atomically },

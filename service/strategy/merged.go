@@ -21,7 +21,7 @@ func merged() Strategy {
 			ZH: "`atomic` 不保证的它也不保证；没有等待者时并不更快：一批就是上一批进行期间到达的销售（最多 merge.limit，默认 128 个）。一批只有一个结果：COMMIT " +
 				"的响应丢失时，其中每个销售都结果未知。先来先得只在同一实例内成立。",
 		},
-		// As of atomic. A batch is one step of the store, as a sale is there.
+		// As for atomic: a batch is one step of the store, like a single sale there.
 		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Batcher],
 		Seller:  func(s Servers) service.Seller { return service.Merged(s.Merge) },

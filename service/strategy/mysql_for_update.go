@@ -25,8 +25,8 @@ func mysqlForUpdate() Strategy {
 				"个键（mysql.lock_keys），对第 9 个回答 no_capacity。主从切换会使所有锁失效。",
 		},
 		Needs: []string{MySQL}, NodeLocal: true,
-		// FreedAfterCrash: a process that ends is followed at once, a computer that dies or is cut off after the
-		// time for which the server bears silence. SignalsLoss: see the caveat.
+		// FreedAfterCrash: the lock is free at once when the process ends. When its computer dies or is cut off, the
+		// server waits for its time-out first. SignalsLoss is not promised: see the caveat.
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
 			FreedAfterCrash: 10 * time.Second,

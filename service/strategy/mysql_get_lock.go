@@ -25,7 +25,7 @@ func mysqlGetLock() Strategy {
 				"个回答 no_capacity。它只属于一台服务器，不会复制；多主集群中对其他主节点不起作用。",
 		},
 		Needs: []string{MySQL}, NodeLocal: true,
-		// As of mysql-for-update.
+		// For the same reasons as in mysql-for-update.
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
 			FreedAfterCrash: 10 * time.Second,

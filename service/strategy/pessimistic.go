@@ -19,7 +19,7 @@ func pessimistic() Strategy {
 			ZH: "不能跨库；不便宜：每个等待者都占用一个连接。一个事务涉及多个 SKU 时必须自己固定加锁顺序，否则会死锁。",
 		},
 		Stores: []string{MySQL},
-		// Fenced: the row lock and the write are one transaction, so a holder that lost the lock cannot commit.
+		// Fenced, because lock and write are one transaction: a holder that has lost the row lock cannot commit.
 		Promise: lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Transactor],
 		Seller:  func(Servers) service.Seller { return service.InTransaction },

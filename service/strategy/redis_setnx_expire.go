@@ -20,7 +20,8 @@ func redisSetNXExpire() Strategy {
 			ZH: "持有者若在两条命令之间崩溃，后来者永远拿不到锁，除非开启对“无过期时间”键的修复；没有栅栏令牌：暂停超过租约（10 秒，不续期）的持有者仍会写入；不公平。",
 		},
 		Needs: []string{Redis},
-		// FreedAfterCrash: 10 s at most moments, for ever at one. With RepairSetNX 11 s, if somebody asks meanwhile.
+		// FreedAfterCrash: usually 10 s, but Forever after a crash between SETNX and EXPIRE. With RepairSetNX it is
+		// then 11 s, if another caller tries to acquire the lock meanwhile.
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: lock.Forever,
 		},

@@ -43,7 +43,7 @@ func redisWatchdog() Strategy {
 				Replicas: redislock.Replicas(s.Replicas, s.ReplicaTimeout),
 			})
 			if s.LeaseTime > 0 {
-				return l // the lease is for one holder: sixteen in turn would share it
+				return l // without lock.HandOver, under which up to sixteen holders in turn share one lease
 			}
 			return s.handOver(l)
 		},

@@ -51,8 +51,8 @@ func redlock() Strategy {
 	}
 }
 
-// unusable is a lock that cannot be made of what is configured. Whoever asks for it is told so, and in the words
-// for the log, which name addresses, why; the rest of the catalogue works.
+// unusable is the lock of a configuration that is wrong. Its methods fail with the reason, whose text in the log names
+// addresses. The other strategies work.
 type unusable struct{ why error }
 
 func (u unusable) down() error {

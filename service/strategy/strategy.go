@@ -1,5 +1,5 @@
-// Package strategy is the catalogue: every way to sell stock under concurrency, weakest first. Routes, tests, load
-// runs and docs range over it. To add one, write a file like zk_sequential.go and add a line to All.
+// Package strategy is the catalogue of all ways to sell stock under concurrency, weakest first. Routes, tests, load
+// runs and docs range over it. To add a strategy, write a file like zk_sequential.go and add a line to All.
 package strategy
 
 import (
@@ -30,28 +30,27 @@ type Strategy struct {
 	Summary  Text   // one line, without a full stop
 	Caveat   Text   // what it does not promise, in a sentence or two
 	Needs    []string
-	Stores   []string // those it works on, the default first; empty: all
+	Stores   []string // the stores it works on, the default first; empty: all
 	Promise  lock.Promise
 	// NodeLocal says that only the server that granted the lock knows of it. In a MySQL cluster that accepts writes on
 	// several nodes such a lock excludes nobody on the other nodes.
 	NodeLocal bool
 
-	// RoundTrips is what it costs to acquire the lock and to release it, if nobody else wants it and the
-	// connections and the key have been used before: how often a request leaves for the lock's servers and its
-	// answer is waited for. Commands in a pipeline, and requests to several servers at the same time, are one; a
-	// statement of MySQL is one. 0: nothing is asked, because the lock is in the process, or because the writes
-	// need none. Reading and writing the stock is not counted.
+	// RoundTrips is the number of round trips to the lock's servers to acquire and release the lock, if nobody else
+	// wants it and its key and connections have been used before. A pipeline, concurrent requests to several servers,
+	// and a statement of MySQL are one each. It is 0 if the lock is in the process, or if there is none. Reads and
+	// writes of the stock do not count.
 	RoundTrips int
 
-	// opens nothing: servers may be down. The result may be an io.Closer
+	// Lock connects to no server, since servers may be down. Its result may be an io.Closer.
 	Lock      func(Servers) lock.Locker
 	Around    func(Servers, lock.Locker) service.Seller // what sells under the Lock; nil: service.UnderLock
-	Segmented bool                                      // Around takes a lock for each segment of a SKU
+	Segmented bool                                      // Around acquires a lock for each segment of a SKU
 	Seller    func(Servers) service.Seller
-	Fits      func(service.Store) error // what the seller needs of a store, see service.Fits; nil: it takes every store
+	Fits      func(service.Store) error // returns why a store does not suit, see service.Fits; nil: all do
 }
 
-// A Text is the same in two languages.
+// A Text is a text in two languages.
 type Text struct{ EN, ZH string }
 
 // Servers are what locks are built on.
@@ -60,15 +59,15 @@ type Servers struct {
 	Redlock   []redis.UniversalClient // one for each independent master
 	ZooKeeper *zklock.Session
 	MySQL     *sql.DB // the locks' own pool, not the store's: see mysqllock
-	// that mysql-for-update, and as many that mysql-get-lock, can hold at a time; 0: a third of the pool
+	// keys that mysql-for-update can hold at a time, and likewise mysql-get-lock; 0: a third of the pool
 	MySQLKeys int
 
 	SetNXLease      time.Duration // of the SETNX locks; 0: their default
-	RepairSetNX     bool          // redis-setnx-expire gives an expiry to a key that was left without
+	RepairSetNX     bool          // redis-setnx-expire sets an expiry on a key that was left without one
 	WatchdogLease   time.Duration // of the renewed locks; 0: their default
 	WatchdogMaxHold time.Duration // 0: the default
 	LeaseTime       time.Duration // of redis-rlock and redis-watchdog, which then do not renew; 0: they do
-	// of Redis that must acknowledge a lock of redis-setnx or redis-watchdog (not a sale); 0: none
+	// replicas of Redis that must acknowledge a lock of redis-setnx or redis-watchdog, but not a sale; 0: none
 	Replicas       int
 	ReplicaTimeout time.Duration // how long they have; 0: the default
 
@@ -79,7 +78,7 @@ type Servers struct {
 	Merge service.MergeOptions // of the strategies that merge
 
 	Segments   int  // of each SKU that is sold in segments; 0: the default
-	PlainLocks bool // no lock.HandOver inside the process: every request is a contender of its own
+	PlainLocks bool // no lock.HandOver inside the process: every request contends at the server
 	Log        *slog.Logger
 }
 
@@ -121,7 +120,7 @@ func Lookup(name string) (Strategy, error) {
 	return Strategy{}, &UnknownError{name, names}
 }
 
-// An UnknownError says that there is no strategy of that name, and which there are.
+// An UnknownError reports that there is no strategy called Name. Names are those that exist.
 type UnknownError struct {
 	Name  string
 	Names []string
@@ -131,7 +130,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown strategy %q; there are %s", e.Name, strings.Join(e.Names, ", "))
 }
 
-// handOver makes one contender of all requests of this process, unless plain locks are wanted.
+// handOver makes all requests of this process contend at the server as one, unless PlainLocks is set.
 func (s Servers) handOver(l lock.FenceRanger) lock.Locker {
 	if s.PlainLocks {
 		return l
@@ -139,7 +138,7 @@ func (s Servers) handOver(l lock.FenceRanger) lock.Locker {
 	return lock.HandOver(l, lock.Bound{})
 }
 
-// Build makes the Way of s. watch, if not nil, decorates the lock.
+// Build returns the seller of s, and a func that closes its lock. watch, if not nil, decorates the lock.
 func (s Strategy) Build(
 	servers Servers,
 	watch func(lock.Locker) lock.Locker,

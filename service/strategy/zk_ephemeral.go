@@ -7,8 +7,8 @@ import (
 	"example.com/stock/lock/zklock"
 )
 
-// zkEphemeral is there to show the herd. So it has no lock.HandOver, ever: that would leave one waiter of each
-// process, and hide it.
+// zkEphemeral shows the herd. It never uses lock.HandOver, which would hide the herd by leaving one waiter for each
+// process.
 func zkEphemeral() Strategy {
 	return Strategy{
 		Name:     "zk-ephemeral",

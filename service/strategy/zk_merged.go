@@ -25,7 +25,7 @@ func zkMerged() Strategy {
 		Needs:      []string{ZooKeeper},
 		Promise:    zkSequential().Promise, // the lock is the same
 		RoundTrips: zkSequential().RoundTrips,
-		// Without lock.HandOver: the merger is the one contender of its instance, and no other here waits for a lease.
+		// Without lock.HandOver, because the merger is the only contender of its instance.
 		Lock: func(s Servers) lock.Locker { return zklock.NewSequential(s.ZooKeeper) },
 		Fits: service.Fits[service.Batcher],
 		Around: func(s Servers, l lock.Locker) service.Seller {
