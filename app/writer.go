@@ -30,8 +30,8 @@ func (a *App) readEngine(ctx context.Context, db *sql.DB) error {
 }
 
 // oneWriter wraps ready and canWrite so that the instance sells through one node of a cluster with several writers:
-// on every other node the checks fail. On such a cluster commitApart is called. The copy of a cluster's data has its
-// triggers, so it is treated as one.
+// on every other node the checks fail. commitApart is called with whether the server is such a cluster. A server with a
+// copy of a cluster's data has its triggers, so it counts as one.
 func (a *App) oneWriter(db *sql.DB, commitApart func(bool), ready, canWrite check) (check, check) {
 	guard := writer.NewGuard(db)
 	var guarded atomic.Bool
@@ -43,23 +43,27 @@ func (a *App) oneWriter(db *sql.DB, commitApart func(bool), ready, canWrite chec
 		if err != nil {
 			return err
 		}
-		on := exists || a.mysql.several.Load()
-		if a.cfg.MySQL.SeveralWriters && exists {
-			err = guard.Remove(ctx)
+		if a.cfg.MySQL.SeveralWriters {
+			if exists {
+				if err := guard.Remove(ctx); err != nil {
+					return err
+				}
+			}
+			return ready(ctx)
 		}
-		on = on && !a.cfg.MySQL.SeveralWriters
+		on := exists || a.mysql.several.Load()
 		guarded.Store(on)
 		commitApart(on)
-		if on && err == nil {
-			err = guard.Check(ctx) // before the schema is changed, which one instance must do at a time
+		if !on {
+			return ready(ctx)
 		}
-		if err == nil {
-			err = ready(ctx)
+		if err := guard.Check(ctx); err != nil { // before ready: one instance at a time may change the schema
+			return err
 		}
-		if on && err == nil {
-			err = guard.Install(ctx)
+		if err := ready(ctx); err != nil {
+			return err
 		}
-		return err
+		return guard.Install(ctx)
 	}
 	return prepare, func(ctx context.Context) error {
 		if guarded.Load() {

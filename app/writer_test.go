@@ -35,7 +35,7 @@ func TestOneWriter(t *testing.T) {
 
 	const units = 300
 	first.must(t, http.MethodPut, "/v1/stock/widget?quantity=300", 200)
-	b := &register{sold: make(map[string]int)}
+	b := &register{sold: make(map[string]int), problems: make(map[string]int)}
 	for _, strategy := range []string{"atomic", "merged", "optimistic"} {
 		sku := "widget-" + strategy
 		first.must(t, http.MethodPut, fmt.Sprintf("/v1/stock/%s?quantity=%d", sku, units), 200)
@@ -80,7 +80,10 @@ func TestOneWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.becomes(t, 503, "takes the sales")
-	time.Sleep(time.Second) // of sales by the second node, with the first one back
+	before := b.of(sku)
+	stacktest.Eventually(t, time.Minute, "the second node sells with the first one back", func() (bool, string) {
+		return b.of(sku) >= before+100, fmt.Sprint(b.of(sku) - before)
+	})
 	close(stop)
 	clients.Wait()
 	b.balanced(t, second, sku, 100000)
@@ -94,7 +97,7 @@ func TestOneWriter(t *testing.T) {
 		!strings.Contains(err.Error(), "second_writer") {
 		t.Errorf("a change at the first node: %v, want second_writer", err)
 	}
-	// A copy of the cluster's data has the triggers, and sells where it is.
+	// If several writers are allowed, the triggers are removed, and every node sells.
 	third := at(g.Nodes[2], "--mysql-several-writers")
 	third.becomes(t, 200)
 	third.must(t, http.MethodPost, "/deduct_stock_atomic?sku="+sku, 200)
@@ -106,6 +109,13 @@ type register struct {
 	sold     map[string]int // by SKU
 	unknown  int
 	problems map[string]int
+}
+
+// of returns how many sales of a SKU clients were told of.
+func (b *register) of(sku string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sold[sku]
 }
 
 // rush sends n requests of each of c clients to each instance, all at once.
@@ -135,9 +145,6 @@ func (b *register) buy(i *instance, path string) {
 	case r.err != nil, problem == "outcome_unknown":
 		b.unknown++
 	default:
-		if b.problems == nil {
-			b.problems = make(map[string]int)
-		}
 		b.problems[problem]++
 	}
 }

@@ -11,8 +11,7 @@ import (
 func (a *App) openZooKeeper() error {
 	c := a.cfg.ZooKeeper
 	if len(c.Hosts) == 0 {
-		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper,
-			"zookeeper-not-configured")
+		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper, "zookeeper-not-configured")
 		return nil
 	}
 	session, err := zklock.Dial(zklock.Config{

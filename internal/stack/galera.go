@@ -104,9 +104,7 @@ func (s *Stack) galeraMember(m *galeraNode, addrs []string) builder {
 		if err != nil {
 			return nil, err
 		}
-		cmd.args = slices.DeleteFunc(cmd.args, func(arg string) bool { return arg == "--skip-log-bin" })
-		cmd.args = append(cmd.args, "--wsrep-on=ON", "--wsrep-provider="+m.library)
-		cmd.args = append(cmd.args,
+		cmd.args = append(cmd.args, "--wsrep-on=ON", "--wsrep-provider="+m.library,
 			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-cluster-name=stock",
 			"--wsrep-cluster-address=gcomm://"+strings.Join(addrs, ","), "--wsrep-node-name="+name,
 			"--wsrep-node-address="+local(m.group), "--wsrep-sst-method=rsync",

@@ -22,8 +22,8 @@ import (
 //   - Triggers on the tables of stock refuse changes on every other node. A change locks row 1 for share until its
 //     transaction ends. Row 1 is replaced by a transaction of another node, and the cluster aborts every transaction
 //     that has the row locked: after that, nothing that began before can commit.
-//   - Row 2 counts the health probes of the instances that sell through the writer. An instance at another node becomes
-//     the new writer's if the count has not changed for silence, by the clock of that instance.
+//   - Row 2 counts the health probes of the instances that sell through the writer. An instance at another node
+//     makes its node the writer if the count has not changed for silence, by the clock of that instance.
 //   - The new writer refuses sales for grace, in which the other nodes apply the replacement.
 //
 // Not promised: that no sale is refused while the writer changes. A node that needs longer than grace to apply what it
@@ -167,9 +167,11 @@ func (g *Guard) Exists(ctx context.Context) (exists bool, err error) {
 	return exists, nil
 }
 
-// guarded are the changes that only the writer makes. Every sale is one of them.
-var guarded = [...]struct{ event, table string }{
-	{"UPDATE", "stock"}, {"INSERT", "stock"}, {"UPDATE", "stock_segments"},
+// guarded are the changes that only the writer makes, each with its trigger. Every sale is one of them.
+var guarded = [...]struct{ trigger, event, table string }{
+	{"one_writer_stock_UPDATE", "UPDATE", "stock"},
+	{"one_writer_stock_INSERT", "INSERT", "stock"},
+	{"one_writer_stock_segments_UPDATE", "UPDATE", "stock_segments"},
 }
 
 // Install creates the triggers, which need the tables of stock and the privilege TRIGGER. Where the binary log is on,
@@ -186,13 +188,13 @@ func (g *Guard) Install(ctx context.Context) error {
 		return nil
 	}
 	for _, change := range guarded {
-		_, err := g.db.ExecContext(ctx, fmt.Sprintf("CREATE TRIGGER IF NOT EXISTS one_writer_%s_%s"+
-			" BEFORE %[2]s ON %[1]s FOR EACH ROW BEGIN"+
+		_, err := g.db.ExecContext(ctx, "CREATE TRIGGER IF NOT EXISTS "+change.trigger+
+			" BEFORE "+change.event+" ON "+change.table+" FOR EACH ROW BEGIN"+
 			" DECLARE refusal VARCHAR(300);"+
 			" SET refusal = (SELECT CONCAT('"+repo.SecondWriterPrefix+"', node) FROM writers WHERE id = 1"+
 			" AND (node <> "+here+" OR since > UTC_TIMESTAMP(6)) LOCK IN SHARE MODE);"+
 			" IF refusal IS NOT NULL THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = refusal; END IF;"+
-			" END", change.table, change.event))
+			" END")
 		switch mysqlerr.Number(err) {
 		case mysqlerr.TableAccess, mysqlerr.NoSuper, mysqlerr.SuperNeeded:
 			return fmt.Errorf("%s: %w: %w", doing, lock.NewDown("mysql", "no-trigger"), err)
@@ -207,9 +209,7 @@ func (g *Guard) Install(ctx context.Context) error {
 // Remove removes the triggers: every node accepts sales then.
 func (g *Guard) Remove(ctx context.Context) error {
 	for _, change := range guarded {
-		drop := fmt.Sprintf("DROP TRIGGER IF EXISTS one_writer_%s_%s", change.table, change.event)
-		_, err := g.db.ExecContext(ctx, drop)
-		if err != nil {
+		if _, err := g.db.ExecContext(ctx, "DROP TRIGGER IF EXISTS "+change.trigger); err != nil {
 			return repo.MySQLFault(ctx, "remove the triggers of the writer", err)
 		}
 	}
