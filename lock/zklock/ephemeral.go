@@ -194,8 +194,8 @@ func (ephemeral) look(ctx context.Context, g *generation, dir string) (node, err
 	}, nil
 }
 
-// delete is step 3, in one round trip. It needs two more, for find, if an earlier generation received the version, or
-// if the folder has another version now.
+// delete is step 3, in one round trip. If the version of the folder is from an earlier generation, find reads it first,
+// in two more. If the folder has another version now, find and a second deletion follow, in three more each time.
 func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 	for range tries {
 		if n.versionFrom != g {
