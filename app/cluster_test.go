@@ -22,19 +22,8 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 	for _, full := range []string{"yes", "no"} {
 		t.Run("full coverage "+full, func(t *testing.T) {
 			t.Parallel()
-			s, err := stack.Start(t.Context(), stack.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := s.Stop(); err != nil {
-					t.Error(err)
-				}
-			})
-			c, err := s.StartRedisCluster(t.Context(), 3)
-			if err != nil {
-				t.Skip(err)
-			}
+			c, err := stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
+			stacktest.Started(t, err)
 			for _, node := range c.Nodes {
 				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
 				setRedis(t, node.Addr, "cluster-node-timeout", "1000")

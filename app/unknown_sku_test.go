@@ -32,13 +32,7 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	nodes := make([]string, 3)
-	redisStack, err := stack.Start(
-		t.Context(), stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = redisStack.Stop() })
+	redisStack := stacktest.Start(t, stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}})
 	if len(redisStack.Missing()) > 0 {
 		servers.Redis(t) // skips, or fails in CI
 	}

@@ -469,13 +469,9 @@ func TestRedlockIsSeen(t *testing.T) {
 	for i := range redis {
 		redis[i] = stack.Redis
 	}
-	s, err := stack.Start(t.Context(), stack.Options{Want: redis, Binary: pathOf(t, &plain), Env: []string{
+	s := stacktest.Start(t, stack.Options{Want: redis, Binary: pathOf(t, &plain), Env: []string{
 		"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=5s",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Stop() })
 	if len(s.Missing()) > 0 {
 		if os.Getenv("REQUIRE_BACKENDS") == "1" {
 			t.Fatal(s.Missing())

@@ -99,19 +99,11 @@ func (s *sharedCluster) serve(t *testing.T, instances int, env ...string) *group
 func (s *sharedCluster) serveRaced(t *testing.T, instances int, env ...string) *group {
 	t.Helper()
 	s.start(t)
-	own, err := stack.Start(t.Context(), stack.Options{
+	own := stacktest.Start(t, stack.Options{
 		Binary: pathOf(t, &program),
 		Env: append(
 			slices.Concat(s.stack.Env(), instanceEnv(), unharmed()), "GORACE="+os.Getenv("GORACE")+" halt_on_error=1",
 		),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := own.Stop(); err != nil {
-			t.Error(err)
-		}
 	})
 	return serve(t, own, instances, env...)
 }

@@ -23,17 +23,9 @@ import (
 // startRedisOnly starts two instances behind a proxy, with stock and locks on Redis: enough for plans of other tools.
 func startRedisOnly(t *testing.T) *group {
 	t.Helper()
-	s, err := stack.Start(t.Context(), stack.Options{
+	s := stacktest.Start(t, stack.Options{
 		Want: []stack.Kind{stack.Redis}, Binary: pathOf(t, &plain),
 		Env: []string{"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
 	})
 	return serve(t, s, 2)
 }

@@ -85,11 +85,7 @@ func (b brokenTrial) harness(aof bool) Harness {
 }
 
 func startRedis(t testing.TB, aof bool) []Server {
-	s, err := stack.Start(t.Context(), stack.Options{AOF: aof, Want: []stack.Kind{stack.Redis}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Stop() })
+	s := stacktest.Start(t, stack.Options{AOF: aof, Want: []stack.Kind{stack.Redis}})
 	server := s.Server("redis")
 	if server.StandIn != "" {
 		stacktest.Redis(t) // which skips, or fails where it must not

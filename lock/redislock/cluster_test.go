@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
@@ -20,8 +21,8 @@ import (
 
 func cluster(t *testing.T) *stack.RedisCluster {
 	t.Helper()
-	c, err := own(t).StartRedisCluster(t.Context(), 3)
-	started(t, err)
+	c, err := stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
+	stacktest.Started(t, err)
 	return c
 }
 

@@ -109,11 +109,7 @@ func bench(t *testing.T, name string, servers func(addrs []string) strategy.Serv
 
 // start starts servers that keep an AOF: one that came back empty would have forgotten its locks.
 func start(t testing.TB, n int) []locktest.Server {
-	s, err := stack.Start(t.Context(), stack.Options{AOF: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Stop() })
+	s := stacktest.Start(t, stack.Options{AOF: true})
 	var list []locktest.Server
 	for range n {
 		server, err := s.Add(t.Context(), stack.Redis)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 )
@@ -215,11 +216,7 @@ func TestServerGoneAndBack(t *testing.T) {
 // reach it is repeated, so that nobody waits until a lease of a minute runs out.
 func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {
 	t.Parallel()
-	s, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{stack.Redis}, AOF: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Stop() })
+	s := stacktest.Start(t, stack.Options{Want: []stack.Kind{stack.Redis}, AOF: true})
 	server := s.Server("redis")
 	if server == nil || server.StandIn != "" {
 		t.Skip("needs a real redis-server")

@@ -21,11 +21,9 @@ const failover = 2 * time.Minute
 
 func sentinels(t *testing.T) *stack.Sentinels {
 	t.Helper()
-	x, err := own(
-		t,
-	).StartSentinels(t.Context(), stack.SentinelOptions{DownAfter: 4 * time.Second})
-	// a stall is no outage
-	started(t, err)
+	o := stack.SentinelOptions{DownAfter: 4 * time.Second} // a stall is no outage
+	x, err := stacktest.Start(t, stack.Options{}).StartSentinels(t.Context(), o)
+	stacktest.Started(t, err)
 	return x
 }
 

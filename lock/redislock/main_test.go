@@ -79,33 +79,6 @@ func rlock(t testing.TB, s *stack.Server, o redislock.RLockOptions) *redislock.R
 	return l
 }
 
-// own starts a stack for one test.
-func own(t *testing.T) *stack.Stack {
-	t.Helper()
-	s, err := stack.Start(t.Context(), stack.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-// started ends the test if err says that its servers did not start.
-func started(t *testing.T, err error) {
-	t.Helper()
-	var missing *stack.MissingError
-	switch {
-	case errors.As(err, &missing) && os.Getenv("REQUIRE_BACKENDS") != "1":
-		t.Skip(err)
-	case err != nil:
-		t.Fatal(err)
-	}
-}
-
 // both runs a test on SetNX and on Watchdog, each with a server of its own; name is the prefix of its keys.
 func both(
 	t *testing.T,

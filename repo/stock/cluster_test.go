@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
@@ -34,22 +35,10 @@ type moving struct {
 // clustered starts a cluster and finds a SKU whose slot is among the first of its node, which redis-cli moves first.
 func clustered(t *testing.T) *moving {
 	t.Helper()
-	s, err := stack.Start(t.Context(), stack.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	m := &moving{}
-	m.cluster, err = s.StartRedisCluster(t.Context(), 3)
-	if missing := new(stack.MissingError); errors.As(err, &missing) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	var err error
+	m.cluster, err = stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
+	stacktest.Started(t, err)
 	c := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: m.cluster.Addrs(), IsClusterMode: true, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
 		DialTimeout: 5 * time.Second, DialerRetries: 1, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,

@@ -218,21 +218,8 @@ func TestStreamsThatAreAwayAndBack(t *testing.T) {
 // The streams of a cluster are in the slots of their SKUs, and the index is in another.
 func TestStreamsOnACluster(t *testing.T) {
 	t.Parallel()
-	servers, err := stack.Start(t.Context(), stack.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := servers.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	cluster, err := servers.StartRedisCluster(t.Context(), 3)
-	if missing := new(stack.MissingError); errors.As(err, &missing) {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	cluster, err := stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
+	stacktest.Started(t, err)
 	client := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: cluster.Addrs(), IsClusterMode: true, ContextTimeoutEnabled: true, MaxRetries: -1,
 	})

@@ -40,7 +40,13 @@ func ZooKeeper(t testing.TB) string {
 // Server starts a backend of any kind for this test alone.
 func Server(t testing.TB, kind stack.Kind) *stack.Server {
 	t.Helper()
-	s, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{kind}})
+	return real(t, Start(t, stack.Options{Want: []stack.Kind{kind}}), kind)
+}
+
+// Start starts a stack for this test alone. The end of the test stops it.
+func Start(t testing.TB, o stack.Options) *stack.Stack {
+	t.Helper()
+	s, err := stack.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +55,28 @@ func Server(t testing.TB, kind stack.Kind) *stack.Server {
 			t.Error(err)
 		}
 	})
-	return real(t, s, kind)
+	return s
+}
+
+// Started ends the test unless err, with which servers were started, is nil: it skips the test if a server is not
+// installed and may be missing.
+func Started(t testing.TB, err error) {
+	t.Helper()
+	if missing, is := errors.AsType[*stack.MissingError](err); is {
+		skip(t, missing.Error())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// skip skips the test for a missing server. With REQUIRE_BACKENDS=1 the test fails.
+func skip(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("REQUIRE_BACKENDS") == "1" {
+		t.Fatalf("REQUIRE_BACKENDS=1, but %s", reason)
+	}
+	t.Skip(reason)
 }
 
 // real returns the server of that kind. It ends the test if the server is missing, because a stand-in would prove
@@ -57,10 +84,7 @@ func Server(t testing.TB, kind stack.Kind) *stack.Server {
 func real(t testing.TB, s *stack.Stack, kind stack.Kind) *stack.Server {
 	t.Helper()
 	if reason, missing := s.Missing()[string(kind)]; missing {
-		if os.Getenv("REQUIRE_BACKENDS") == "1" {
-			t.Fatalf("REQUIRE_BACKENDS=1, but %s", reason)
-		}
-		t.Skip(reason)
+		skip(t, reason)
 	}
 	return s.Server(string(kind))
 }
@@ -90,24 +114,7 @@ func IgnoreServers() goleak.Option {
 // Galera starts a Galera cluster of n MariaDB nodes for this test alone (some 4 s for each node).
 func Galera(t testing.TB, n int) *stack.Galera {
 	t.Helper()
-	s, err := stack.Start(t.Context(), stack.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	g, err := s.StartGalera(t.Context(), n)
-	if missing, is := errors.AsType[*stack.MissingError](err); is {
-		if os.Getenv("REQUIRE_BACKENDS") == "1" {
-			t.Fatalf("REQUIRE_BACKENDS=1, but %v", missing)
-		}
-		t.Skip(missing)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, err := Start(t, stack.Options{}).StartGalera(t.Context(), n)
+	Started(t, err)
 	return g
 }
