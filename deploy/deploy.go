@@ -20,7 +20,12 @@ type NginxOptions struct {
 	// socket's name is relative if Dir's is long. A socket that a killed nginx left must be removed before the next
 	// start.
 	Dir string
+	// Affinity sends all requests that name the same SKU to the same instance.
+	Affinity bool
 }
+
+// affinity is the line of the shipped file that switches SKU affinity on, a comment there.
+const affinity = "# hash $stock_sku consistent;"
 
 // Nginx returns the shipped nginx.conf with the options applied. The rules for retries, timeouts and headers are those
 // of a deployment. With Dir set, nginx needs no rights outside it, so an ordinary user can run
@@ -36,6 +41,8 @@ func Nginx(o NginxOptions) []byte {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 		words := strings.Fields(line)
 		switch {
+		case o.Affinity && strings.TrimSpace(line) == affinity:
+			out.WriteString(strings.Replace(line, "# ", "", 1))
 		case len(words) < 2 || strings.HasPrefix(words[0], "#"):
 			out.WriteString(line)
 		case (words[0] == "listen" || words[0] == "server") && strings.HasPrefix(words[1], "unix:"):

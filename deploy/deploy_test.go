@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -80,15 +81,25 @@ func TestEntryWritesWhatNginxWrites(t *testing.T) {
 		block, _, _ := strings.Cut(rest, "\n    }\n")
 		return block
 	}
-	for _, args := range [][]string{{"front"}, {"back", "10.0.0.1", "fd00::2"}} {
+	for _, args := range [][]string{
+		{"front"}, {"back", "10.0.0.1", "fd00::2"}, {"back", "10.0.0.1", "fd00::2", affinity},
+	} {
+		on := args[len(args)-1] == affinity
+		args = slices.DeleteFunc(args, func(arg string) bool { return arg == affinity })
 		cmd := exec.CommandContext(t.Context(), "sh", append([]string{"nginx-entry"}, args...)...)
-		cmd.Env = append(os.Environ(), "NGINX_SHIPPED=nginx.conf", "STOCK_UPSTREAM=stock:8088")
+		cmd.Env = append(os.Environ(), "NGINX_SHIPPED=nginx.conf", "STOCK_UPSTREAM=stock:8088", "STOCK_AFFINITY="+
+			map[bool]string{true: "sku"}[on])
 		got, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if args[0] == "back" {
-			want := upstream(Nginx(NginxOptions{Upstreams: []string{"10.0.0.1:8088", "[fd00::2]:8088"}}))
+			want := upstream(Nginx(NginxOptions{
+				Upstreams: []string{"10.0.0.1:8088", "[fd00::2]:8088"}, Affinity: on,
+			}))
+			if switched := strings.Contains(want, "\n        hash $stock_sku"); switched != on {
+				t.Errorf("affinity is %t, want %t", switched, on)
+			}
 			if upstream(got) != want || want == "" {
 				t.Errorf("nginx-entry wrote\n%s\nNginx\n%s", got, want)
 			}

@@ -272,6 +272,61 @@ func TestInstanceThatComesBackHasWorkAgain(t *testing.T) {
 	})
 }
 
+func TestAffinityKeepsASKUAtOneInstance(t *testing.T) {
+	t.Parallel()
+	all, addrs := threeInstances(t, answer)
+	g := newGateway(t, addrs, affinity, strings.TrimPrefix(affinity, "# "))
+	at := func(method, path string) string { return g.do(method, path, "").Header.Get("X-Instance") }
+	used := map[string]bool{}
+	for n := range 40 {
+		sku := fmt.Sprintf("sku-%d", n)
+		first := at("POST", "/deduct_stock_zk?sku="+sku)
+		used[first] = true
+		for _, way := range [][2]string{
+			{"POST", "/deduct_stock?quantity=2&sku=" + sku + "&store=mysql"},
+			{"POST", "/v1/stock/" + sku + "/deduct"},
+			{"GET", "/v1/stock/" + sku},
+			{"PUT", "/v1/stock/" + sku + "?x=1"}, // PUT passes both servers
+		} {
+			if got := at(way[0], way[1]); got != first {
+				t.Errorf("%s %s went to %s, and a sale of the SKU to %s", way[0], way[1], got, first)
+			}
+		}
+	}
+	if len(used) != len(all) {
+		t.Errorf("40 SKUs are sold by %v, want all three instances", used)
+	}
+	if got, want := at("POST", "/deduct_stock"), at("POST", "/deduct_stock?sku=stock"); got != want {
+		t.Errorf("a sale of the default SKU went to %s, with its name to %s", got, want)
+	}
+	round := map[string]int{}
+	for range 9 {
+		round[at("POST", "/v1/orders?sku=a")]++
+	}
+	if round["instance-1"] != 3 || round["instance-2"] != 3 || round["instance-3"] != 3 {
+		t.Errorf("9 requests that name no SKU went to %v, want 3 each", round)
+	}
+}
+
+func TestAffinityLeavesADeadInstance(t *testing.T) {
+	t.Parallel()
+	all, addrs := threeInstances(t, answer)
+	dead := closedPort(t)
+	g := newGateway(t, append(addrs[:2:2], dead), affinity, strings.TrimPrefix(affinity, "# "))
+	for n := range 40 { // some belong to the instance that is away
+		path := fmt.Sprintf("/deduct_stock?sku=sku-%d", n)
+		first := g.do("POST", path, "")
+		if again := g.do("POST", path, ""); first.StatusCode != 200 || again.StatusCode != 200 ||
+			first.Header.Get("X-Instance") != again.Header.Get("X-Instance") {
+			t.Errorf("%s: %d by %s, then %d by %s", path, first.StatusCode, first.Header.Get("X-Instance"),
+				again.StatusCode, again.Header.Get("X-Instance"))
+		}
+	}
+	if a, b := all[0].hits.Load(), all[1].hits.Load(); a+b != 80 || a == 0 || b == 0 {
+		t.Errorf("80 requests arrived %d and %d times, want all of them at two instances", a, b)
+	}
+}
+
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	var got string

@@ -31,19 +31,21 @@ func (s *Stack) Front(ctx context.Context, behind ...*Server) (*Server, error) {
 		upstreams = append(upstreams, server.Addr)
 	}
 	build := func(ctx context.Context, name, dir string, port int) (*Server, error) {
-		return buildNginx(ctx, filepath.Join(s.Dir, name+".log"), dir, port, upstreams)
+		return buildNginx(ctx, filepath.Join(s.Dir, name+".log"), deploy.NginxOptions{
+			Upstreams: upstreams, Dir: dir, Affinity: s.options.Affinity,
+		}, port)
 	}
 	return s.open(ctx, s.name("nginx"), build, frontPort)
 }
 
-func buildNginx(ctx context.Context, log, dir string, port int, upstreams []string) (*Server, error) {
+func buildNginx(ctx context.Context, log string, o deploy.NginxOptions, port int) (*Server, error) {
 	program, err := find("apt-get install nginx-light", "nginx")
 	if err != nil {
-		return goProxy(err.Error(), port, upstreams), nil
+		return goProxy(err.Error(), port, o.Upstreams), nil
 	}
-	config := filepath.Join(dir, "nginx.conf")
-	text := deploy.Nginx(deploy.NginxOptions{Listen: local(port), Upstreams: upstreams, Dir: dir})
-	if err := os.WriteFile(config, text, 0o600); err != nil {
+	dir, config := o.Dir, filepath.Join(o.Dir, "nginx.conf")
+	o.Listen = local(port)
+	if err := os.WriteFile(config, deploy.Nginx(o), 0o600); err != nil {
 		return nil, err
 	}
 	cmd := command{path: program, dir: dir, log: log, args: []string{"-e", "stderr", "-p", dir, "-c", config}}

@@ -176,8 +176,13 @@ func BusyTime() (us float64) {
 
 // Outcomes returns how many deductions each outcome had so far, by all instances: "accepted", or the problem's type.
 func (s *Side) Outcomes(ctx context.Context, strategy string) (map[string]int64, error) {
+	return s.OutcomesOf(ctx, strategy, s.instances...)
+}
+
+// OutcomesOf is Outcomes of some of the instances.
+func (s *Side) OutcomesOf(ctx context.Context, strategy string, of ...*stack.Server) (map[string]int64, error) {
 	outcomes := map[string]int64{}
-	for _, server := range s.instances {
+	for _, server := range of {
 		if err := s.countOutcomes(ctx, server, strategy, outcomes); err != nil {
 			return nil, fmt.Errorf("metrics of %s of %s: %w", server.Name, s.Name, err)
 		}

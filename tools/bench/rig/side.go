@@ -29,6 +29,7 @@ type Options struct {
 	Instances int
 	Want      []stack.Kind
 	Env       []string // of the instances, besides the admin token
+	Affinity  bool     // nginx sends all requests for a SKU to the same instance
 	// Foreign instances are no stock service: nothing is set or sold there.
 	Foreign bool
 	Tell    func(format string, args ...any) // progress
@@ -63,7 +64,7 @@ func Open(ctx context.Context, o Options) (s *Side, err error) {
 		}
 	}()
 	s.Stack, err = stack.Start(ctx, stack.Options{
-		Want: o.Want, Binary: o.Binary, AnyPort: true,
+		Want: o.Want, Binary: o.Binary, AnyPort: true, Affinity: o.Affinity,
 		Env: append([]string{"STOCK_ADMIN_TOKEN=" + Token, "STOCK_DRAIN=0s"}, o.Env...),
 		Progress: func(e stack.Event) {
 			if e.What == "failed" || e.What == "missing" {
