@@ -396,3 +396,20 @@ func TestANodeOfAnotherSessionIsNotAdopted(t *testing.T) {
 		})
 	}
 }
+
+// The dialer lets no other session replace that of a generation. If one did, locks of the old one would be in use.
+func TestAGenerationEndsWithItsSession(t *testing.T) {
+	for _, c := range []struct {
+		linked int64
+		want   error
+	}{{linked: 7}, {linked: 8, want: lock.ErrExpired}} {
+		g := newGeneration(&Session{log: slog.New(slog.DiscardHandler), changed: make(chan struct{})})
+		g.id, g.link = 7, &link{session: c.linked}
+		g.attached()
+		if err := context.Cause(g.over); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			t.Errorf("session 7 linked as %d: %v, want %v", c.linked, err, c.want)
+		}
+		g.end(nil)
+		g.endWaits()
+	}
+}
