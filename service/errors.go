@@ -7,8 +7,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// What can go wrong with a sale, besides the errors of package lock (a store that is down is lock.ErrDown too).
-// Match with errors.Is and errors.As.
+// Errors of a sale, besides those of package lock (a store that is down is lock.ErrDown too). Match with errors.Is
+// and errors.As.
 var (
 	ErrUnknownSKU = errors.New("unknown SKU")
 	// ErrSoldOut is an answer, not a failure. It comes as a SoldOutError.
@@ -21,21 +21,22 @@ var (
 	ErrConflict = errors.New("written by another since it was read")
 	// ErrPrecondition: the condition for setting the stock does not hold. Nothing was written.
 	ErrPrecondition = errors.New("the stock is not what the condition wants")
-	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist, and one that
-	// does not may still be written: [Service.Settle] decides it.
+	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may exist, or may still be written.
+	// [Service.Settle] decides it.
 	ErrOutcomeUnknown = lock.ErrOutcomeUnknown
-	// ErrStopping: the instance stops, and the request had not reached its lock or its store. Nothing was written.
+	// ErrStopping: the instance stops, and the request had not yet reached its lock or its store. Nothing was
+	// written.
 	ErrStopping = errors.New("the instance is stopping")
 )
 
-// An InvalidError names the field that is wrong. Its Reason is a code with values, such as the limit that the field
-// breaks: what people read is a text with that code. It is safe to show.
+// An InvalidError names the field that is wrong. Reason is the code of a text in the language files, and Values fill
+// in that text, such as the limit. It is safe to show.
 type InvalidError struct {
 	Field, Reason string
 	Values        []any // of the text: a name, its value, the next name
 }
 
-// Invalid returns an InvalidError. values are names in the text of reason, each followed by its value.
+// Invalid returns an InvalidError. values alternates between the names in the text of reason and their values.
 func Invalid(field, reason string, values ...any) *InvalidError {
 	return &InvalidError{field, reason, values}
 }
@@ -50,7 +51,7 @@ func (e *SoldOutError) Error() string { return fmt.Sprintf("sold out: %d left", 
 // Is makes a SoldOutError match ErrSoldOut.
 func (e *SoldOutError) Is(target error) bool { return target == ErrSoldOut }
 
-// A GuardError names the strategy that guards the stock. Two strategies do not exclude each other, so sales with both
+// A GuardError names the strategy that guards the stock. Strategies do not exclude each other, so selling with two
 // would oversell.
 type GuardError struct{ Guard string }
 

@@ -26,7 +26,7 @@ func mysqlForUpdate() Strategy {
 		},
 		Needs: []string{MySQL}, NodeLocal: true,
 		// FreedAfterCrash: the lock is free at once when the process ends. When its computer dies or is cut off, the
-		// server waits for its time-out first. SignalsLoss is not promised: see the caveat.
+		// lock is free after a time-out of the server. SignalsLoss is not promised: see the caveat.
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
 			FreedAfterCrash: 10 * time.Second,

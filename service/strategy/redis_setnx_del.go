@@ -23,7 +23,7 @@ func redisSetNXDel() Strategy {
 			ZH: "只要有人的业务超过租约（10 秒，不续期），互斥就没有了：它的 DEL 会删掉下一个持有者的锁，后者毫不知情，第三个人又进来。没有栅栏令牌阻止写入，也不公平。",
 		},
 		Needs: []string{Redis},
-		// SignalsLoss is not promised: nothing tells a holder that another has deleted its key.
+		// SignalsLoss is not promised, because nothing reports to a holder that another caller has deleted its key.
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Reentrant: true, FreedAfterCrash: 10 * time.Second,
 		},

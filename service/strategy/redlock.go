@@ -9,7 +9,7 @@ import (
 	"example.com/stock/lock/redislock"
 )
 
-// Redlock is the backend of redlock: several Redis masters that know nothing of each other.
+// Redlock is the backend of the redlock strategy: several independent Redis masters.
 const Redlock = "redlock"
 
 func redlock() Strategy {
@@ -51,8 +51,8 @@ func redlock() Strategy {
 	}
 }
 
-// unusable is the lock of a configuration that is wrong. Its methods fail with the reason, whose text in the log names
-// addresses. The other strategies work.
+// unusable is the lock of a wrong configuration. Its methods fail with the reason, which names addresses and so
+// appears only in the log. The other strategies work.
 type unusable struct{ why error }
 
 func (u unusable) down() error {

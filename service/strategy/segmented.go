@@ -23,8 +23,8 @@ func segmented() Strategy {
 			ZH: "锁内工作很少或库存所剩无几时并不更快：最后几件要从各段归集。不公平；持有者崩溃后，其所在段要等租约（30 秒）到期才能再卖：需要它的请求会等待，可能被告知“忙”，但不会误报售罄。",
 		},
 		Needs: []string{Redis},
-		// Not Exclusive, because sales of one SKU shall go on at the same time. Fenced, because a write needs the
-		// version that was read.
+		// Not Exclusive, because several sales of one SKU may be under way at a time. Fenced, because a write
+		// compares the version that was read.
 		Promise: lock.Promise{
 			Scope:           lock.Cluster,
 			Fenced:          true,

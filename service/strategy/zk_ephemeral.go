@@ -7,8 +7,7 @@ import (
 	"example.com/stock/lock/zklock"
 )
 
-// zkEphemeral shows the herd. It never uses lock.HandOver, which would hide the herd by leaving one waiter for each
-// process.
+// zkEphemeral shows the herd effect. It never uses lock.HandOver, which would leave only one waiter for each process.
 func zkEphemeral() Strategy {
 	return Strategy{
 		Name:     "zk-ephemeral",
