@@ -18,7 +18,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// errGone is the answer to every request to a contender that has ended.
+// errGone is the reply to every request after the contender has ended.
 var errGone = errors.New("the contender's process has ended")
 
 // A process is a contender, as the suite sees it.
@@ -142,7 +142,7 @@ func (p *process) await(ctx context.Context, replies <-chan reply) (reply, error
 	}
 }
 
-// kill ends the process without a word.
+// kill ends the process without notice.
 func (p *process) kill() error {
 	p.mu.Lock()
 	p.killed = true
@@ -181,7 +181,7 @@ func (p *process) quit() error {
 	return p.err
 }
 
-// A remote is a Locker in another process. It is a lock.Locker itself, so that a clause need not know.
+// A remote is a Locker in another process. It implements lock.Locker, so that a clause can use either.
 type remote struct {
 	*process
 	locker int
@@ -245,13 +245,13 @@ func (r *remote) acquire(ctx context.Context, a attempt) (*remoteLease, error) {
 	return wait(ctx)
 }
 
-// release gives the lease back. The time is that before the request.
+// release gives the lease back. to is a time before the request.
 func (l *remoteLease) release(ctx context.Context) (to time.Duration, err error) {
 	_, answer, err := l.call(ctx, request{Do: "release", Lease: l.id})
 	return answer.To, err
 }
 
-// loss waits until the lease has ended by itself, and returns when its process knew, and why it ended.
+// loss waits until the lease has ended by itself. It returns when its process noticed, and why it ended.
 func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, err error) {
 	answer, err := l.await(ctx, l.lost)
 	if err != nil {
@@ -263,8 +263,9 @@ func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, er
 	return answer.To, answer.Err.error(), nil
 }
 
-// Acquire is that of lock.Locker. The wait is bounded here; its cause is that of the contender. Clauses that harm a
-// server use acquire: here a server that does not answer in time is busy, and is asked again, as a client would.
+// Acquire implements lock.Locker. This process limits the wait; the error is the contender's. A server that does not
+// answer in time counts as busy, and is tried again, as a client would. Clauses that harm a server use acquire
+// instead.
 func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	for began := time.Now(); ; {
 		lease, err := r.once(ctx, key, o)
@@ -295,7 +296,7 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 		return nil, err
 	}
 	lease, lost := lock.NewLease(key, far.Fence, func(ctx context.Context) error {
-		// The contender bounds the release itself; on a busy computer its answer may take long.
+		// The contender limits the time of the release itself, but on a busy computer its reply may take long.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
 		_, err := far.release(ctx)
@@ -314,13 +315,13 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 	return lease, nil
 }
 
-// Inspect is that of lock.Inspector, but all that it tells about the waiters is how many they are.
+// Inspect implements lock.Inspector, but returns only the number of the waiters.
 func (r *remote) Inspect(ctx context.Context, key string) (lock.State, error) {
 	_, answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, Key: key})
 	return lock.State{Waiters: make([]lock.Contender, answer.N)}, err
 }
 
-// A request is what the suite asks of a contender, one line of JSON.
+// A request is sent to a contender as one line of JSON.
 type request struct {
 	ID     int
 	Do     string        // open, close, acquire, cancel, release, unknown, storm, waiters, count
@@ -335,7 +336,7 @@ type request struct {
 	Storm  storm         `json:",omitzero"`
 }
 
-// A reply is what a contender answers, one line of JSON.
+// A reply is sent by a contender as one line of JSON.
 type reply struct {
 	ID    int           // of the request; with Lost: of the one that acquired the lease
 	Lost  bool          `json:",omitempty"` // not a reply: a lease has ended

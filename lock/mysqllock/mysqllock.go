@@ -1,18 +1,18 @@
 // Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate])
 // and a named lock ([GetLock]).
 //
-// Open table.go first: it is the plain algorithm of Table from acquire to release, and says in a sentence what each
-// other file adds. The other two locks live in a connection: forupdate.go and getlock.go have what is their own, and
-// pinned.go what they share.
+// Read table.go first: it is the plain algorithm of Table from acquire to release, and names what each other file
+// adds. The other two locks live in a connection: forupdate.go and getlock.go have what differs, and pinned.go what
+// they share.
 //
-// Give the locks a connection pool of their own, with timeout and interpolateParams=true in its DSN and without
+// Give the locks their own connection pool, with timeout and interpolateParams=true in its DSN and without
 // readTimeout. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a pool shared
 // with the store the waiters would take the connections that the holder needs to write. The tables come with the
 // service's schema (stock migrate up).
 //
 // All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose
-// the row of a Table if replication had not copied it yet. In a cluster with several masters a lock of one master
-// excludes nobody on another.
+// the row of a Table that was not replicated yet. In a cluster with several masters a lock of one master excludes
+// nobody on another.
 package mysqllock
 
 import (
@@ -34,15 +34,15 @@ import (
 const (
 	// answerTimeout is the time limit of a statement that does not wait for a lock.
 	answerTimeout = 1500 * time.Millisecond
-	// gracePeriod is how long after the end of ctx the answer to a statement that was sent before is still accepted.
+	// gracePeriod is how long after the end of ctx the reply to a statement that was sent before is still accepted.
 	gracePeriod = 250 * time.Millisecond
-	// maxTries is how often a statement is sent that the server undid because of a deadlock or a lock wait timeout.
+	// maxTries is how often a statement is sent if the server undoes it because of a deadlock or a lock wait timeout.
 	maxTries = 5
 )
 
 // withGrace returns a context for a statement that is sent under ctx. It ends gracePeriod after ctx, or after
-// answerTimeout. To give up a statement the driver must break the connection, and then the outcome is unknown. The
-// answer nearly always comes within a millisecond.
+// answerTimeout. The reply nearly always arrives within a millisecond, and without the grace the driver would break
+// the connection, which leaves the outcome unknown.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	stop := context.AfterFunc(ctx, func() {
@@ -53,7 +53,7 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // connect takes a connection from db. It ends with ctx at once, because nothing has been sent yet. It also gives up
-// after answerTimeout, because a server that hangs accepts connections and never sends its greeting.
+// after answerTimeout, because a server that hangs may accept a connection and never send its greeting.
 func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

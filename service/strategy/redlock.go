@@ -22,9 +22,9 @@ func redlock() Strategy {
 			ZH: "并行询问 5 个独立的 Redis 主节点，拿到多数派才算加锁；10 秒租约，每三分之一续期；没有栅栏令牌",
 		},
 		Caveat: Text{
-			EN: "A fence: its random token is not ordered, so no store can refuse the write of a holder that was " +
-				"paused past its lease, or whose majority a jump of the clock cost it. Nor fairness; and a node " +
-				"that was restarted does not count for a lease.",
+			EN: "There is no fence: its random tokens have no order, so no store can refuse the write of a holder " +
+				"that was paused past its lease, or that lost its majority when a node's clock jumped. It is not " +
+				"fair. A node that was restarted does not count for the time of one lease.",
 			ZH: "没有栅栏令牌：随机令牌没有先后顺序，存储无法拒绝“暂停超过租约”或因节点时钟跳变而失去多数派的持有者的写入。不公平；节点重启后在一个租约时间内不计票。",
 		},
 		Needs: []string{Redlock},
