@@ -143,7 +143,7 @@ func (h *shop) ledgerReply(c *gin.Context, counts order.Counts) {
 	})
 }
 
-// setLedger sets the available stock of a SKU in the ledger by a movement of the difference.
+// setLedger sets the available stock of a SKU in the ledger. Its movement is the difference.
 func (h *shop) setLedger(c *gin.Context, sku service.SKU, quantity int64, only service.Condition) {
 	key, err := handler.IdempotencyKey(c.Request.Header)
 	if err != nil {
