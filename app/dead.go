@@ -54,7 +54,7 @@ func (d *DeadLetters) Each(ctx context.Context, do func(DeadLetter) error) error
 	}
 }
 
-// Retry makes the relay send an event again. name is SKU/NUMBER.
+// Retry makes the relay resend an event. name is SKU/NUMBER.
 func (d *DeadLetters) Retry(ctx context.Context, name string) error {
 	return d.decide(ctx, name, order.Resend)
 }

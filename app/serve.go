@@ -14,8 +14,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Run serves until ctx ends. Then it stops the instance in order: /readyz fails, the listener closes, the requests in
-// flight finish, everything is closed. It can be called once.
+// Run serves until ctx ends. Then it stops the instance in order: /readyz fails, the listener closes, running
+// requests finish, everything is closed. It can be called once.
 func (a *App) Run(ctx context.Context) error {
 	for _, doubt := range a.cfg.doubts() {
 		a.log.Warn("configuration", "doubt", doubt)
@@ -88,8 +88,8 @@ func (a *App) newServer(background context.Context, h http.Handler) *http.Server
 	}
 }
 
-// shutdown waits for the requests in flight. After limit it cancels their waits for locks. Critical sections, which are
-// bounded, still finish.
+// shutdown waits for running requests. After limit it cancels their waits for locks. Critical sections, which have
+// their own limit, still finish.
 func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCauseFunc, log *slog.Logger) error {
 	for _, step := range []time.Duration{limit, service.MaxWait} {
 		ctx, done := context.WithTimeout(context.Background(), step)
