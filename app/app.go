@@ -144,7 +144,6 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	return configs
 }
 
-// buildService builds the service on the strategies.
 func (a *App) buildService(configs map[string]service.StrategyConfig) (err error) {
 	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,

@@ -42,5 +42,4 @@ func (a *Archive) Verify(ctx context.Context, paths []string) (archive.Check, er
 	return archive.Verify(ctx, a.store, paths)
 }
 
-// Close closes the store.
 func (a *Archive) Close() error { return a.app.close() }

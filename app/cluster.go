@@ -54,7 +54,6 @@ type clusterView struct {
 	refuses error    // a lock.DownError: why the node refuses writes; nil: it takes them, or has no slots
 }
 
-// check is a check for health.New.
 func (c *clusterCheck) check(ctx context.Context) error {
 	// A node that hangs or is cut off must not delay the check of the others.
 	each := health.Timeout / 2
@@ -268,7 +267,6 @@ func (c *clusterCheck) learn(addrs []string) {
 	c.nodes = nodes
 }
 
-// close ends all connections.
 func (c *clusterCheck) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

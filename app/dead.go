@@ -31,7 +31,6 @@ func OpenDeadLetters(cfg Config, log *slog.Logger) (*DeadLetters, error) {
 	return &DeadLetters{a, books}, nil
 }
 
-// Close closes the store.
 func (d *DeadLetters) Close() error { return d.app.close() }
 
 // Each calls do for every dead letter, in order of the SKUs, and returns the first error.

@@ -28,7 +28,6 @@ func newConnections(l net.Listener) *connections {
 	return &connections{listener: l, states: make(map[net.Conn]http.ConnState)}
 }
 
-// track implements http.Server.ConnState.
 func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +89,6 @@ func (l *backlogListener) Accept() (net.Conn, error) {
 	return next, nil
 }
 
-// listen opens both listeners.
 func (a *App) listen() (err error) {
 	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
 		return failure("listen", "why", err)

@@ -96,5 +96,4 @@ func (l *Locks) Open(s strategy.Strategy) (lock.Locker, error) {
 	return locker, nil
 }
 
-// Close closes the locks and the clients.
 func (l *Locks) Close() error { return l.app.close() }

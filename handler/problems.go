@@ -277,7 +277,6 @@ func Negotiate(c *gin.Context) (lang string) {
 // shownPath returns the path of a request, cut for logs and replies.
 func shownPath(c *gin.Context) string { return Truncate(c.Request.URL.Path, 200) }
 
-// explainProblem serves the type URIs of problems.
 func (b *Base) explainProblem(c *gin.Context) {
 	if !b.NoFields(c) {
 		return

@@ -137,7 +137,6 @@ func explainOutcomeUnknown(err error) (p problem) {
 	return p
 }
 
-// explainArchived names the time before which orders are archived.
 func explainArchived(err error) (p problem) {
 	if archived, ok := errors.AsType[*order.ArchivedError](err); ok {
 		p.detail = phrases.Say("archived.detail", "before", archived.Before.UTC().Format(time.RFC3339))

@@ -56,7 +56,6 @@ func (e *HeldError) Error() string {
 	return s
 }
 
-// Is makes a HeldError match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // A LostError is an ErrLost with the key and the cause.
@@ -67,10 +66,8 @@ type LostError struct {
 
 func (e *LostError) Error() string { return fmt.Sprintf("lock %q lost: %v", e.Key, e.Cause) }
 
-// Is makes a LostError match ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// Unwrap returns the cause.
 func (e *LostError) Unwrap() error { return e.Cause }
 
 // An ExpiredError is an ErrExpired that the holder's own clock has found.
@@ -86,7 +83,6 @@ func (e *ExpiredError) Error() string {
 	return fmt.Sprintf("%v after %v", ErrExpired, e.After)
 }
 
-// Is makes an ExpiredError match ErrExpired.
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
 // A DownError is an ErrDown that is safe to show to clients. Reason is the code of a text in the language files, and
@@ -119,7 +115,6 @@ func Coded(code string, values []any) string {
 	return b.String()
 }
 
-// Is makes a DownError match ErrDown, ErrFull if it is Full, and ErrSecondWriter if it is Second.
 func (e *DownError) Is(target error) bool {
 	return target == ErrDown || target == ErrFull && e.Full || target == ErrSecondWriter && e.Second
 }

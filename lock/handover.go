@@ -251,7 +251,6 @@ func (h *handOver) settle(k *keyQueue, b *batch) error {
 	return err
 }
 
-// mayContinue reports whether the batch may have another holder.
 func (h *handOver) mayContinue(b *batch) bool {
 	return b.lease.Err() == nil && !b.retired && b.holders < h.bound.Holders && time.Since(b.since) < h.bound.Time
 }
@@ -374,7 +373,6 @@ func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error)
 	return h.begin(k)
 }
 
-// Close closes the inner locker, if it can be closed.
 func (h *handOver) Close() error {
 	if c, ok := h.inner.(interface{ Close() error }); ok {
 		return c.Close()

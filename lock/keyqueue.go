@@ -59,7 +59,6 @@ type keyQueue struct {
 	asked       string       // the Owner with which the lease was asked for, and so the name that the server has
 }
 
-// A waiter is a place in the queue of a key.
 type waiter struct {
 	Contender
 	options    Options
@@ -148,7 +147,6 @@ func (k *keyQueue) pass(g grant) bool {
 // close removes the queue of a key without holder and waiters.
 func (k *keyQueue) close() { delete(k.shard.keys, k.key) }
 
-// waiters returns the waiters in the order in which they came.
 func (k *keyQueue) waiters() []Contender {
 	list := make([]Contender, 0, k.waiting)
 	for w := k.first; w != nil; w = w.next {

@@ -56,7 +56,6 @@ func (m *MySQL) Behind(g Gates) *MySQL {
 	return m
 }
 
-// Gates returns the queues of m.
 func (m *MySQL) Gates() Gates { return m.gates }
 
 // CommitApart sets whether COMMIT is sent in a separate packet, which adds a round trip to each sale. It is for a
@@ -67,7 +66,6 @@ func (m *MySQL) CommitApart(on bool) { m.apart.Store(on) }
 // On returns a handle with ctx for statements outside of a transaction.
 func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) }
 
-// Pool returns the connections.
 func (m *MySQL) Pool() (*sql.DB, error) { return m.db.DB() }
 
 // Now returns the time of the server's clock, in one round trip.

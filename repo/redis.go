@@ -55,7 +55,6 @@ func (r *Redis) Behind(g *gate.Gate) *Redis {
 	return r
 }
 
-// Client returns the client.
 func (r *Redis) Client() redis.UniversalClient { return r.client }
 
 // Now returns the time of the server's clock, in Redis Cluster that of any master. It takes one round trip.

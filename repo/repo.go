@@ -63,7 +63,6 @@ func WaitEnded(ctx context.Context, doing string) error {
 	return fmt.Errorf("%s: %w", doing, ctx.Err())
 }
 
-// UnknownSKU returns the error for a SKU that does not exist.
 func UnknownSKU(sku service.SKU) error { return fmt.Errorf("%w %q", service.ErrUnknownSKU, sku) }
 
 // EnterGate waits until g admits the operation, for at most half of the time that ctx has left. The other half is for

@@ -48,7 +48,6 @@ type SoldOutError struct{ Remaining int64 }
 
 func (e *SoldOutError) Error() string { return fmt.Sprintf("sold out: %d left", e.Remaining) }
 
-// Is makes a SoldOutError match ErrSoldOut.
 func (e *SoldOutError) Is(target error) bool { return target == ErrSoldOut }
 
 // A GuardError names the strategy that guards the stock. Strategies do not exclude each other, so selling with two
@@ -57,7 +56,6 @@ type GuardError struct{ Guard string }
 
 func (e *GuardError) Error() string { return "stock is guarded by strategy " + e.Guard }
 
-// Is makes a GuardError match ErrGuarded.
 func (e *GuardError) Is(target error) bool { return target == ErrGuarded }
 
 // ErrDataLost: the store came back without its data, or with other data. Nothing was sold. It comes as a DataLostError.
@@ -78,5 +76,4 @@ func (e *DataLostError) Error() string {
 		"has set the stock (PUT /v1/stock/{sku}?store=%s)", why, e.Store, e.Store)
 }
 
-// Is makes a DataLostError match ErrDataLost.
 func (e *DataLostError) Is(target error) bool { return target == ErrDataLost }

@@ -39,5 +39,4 @@ type OrderError struct {
 
 func (e *OrderError) Error() string { return fmt.Sprintf("order %s: %v", e.OrderID, e.Err) }
 
-// Unwrap is the cause.
 func (e *OrderError) Unwrap() error { return e.Err }

@@ -57,7 +57,6 @@ func (k *KnownSKUs) add(sku SKU) {
 	k.young[sku] = struct{}{}
 }
 
-// forget removes a SKU if err is ErrUnknownSKU.
 func (k *KnownSKUs) forget(sku SKU, err error) {
 	if !errors.Is(err, ErrUnknownSKU) {
 		return

@@ -206,7 +206,6 @@ func (s *Service) stops(req Request) *stops {
 	return own
 }
 
-// end is called when the sale is over.
 func (s *stops) end() {
 	if s != nil {
 		s.pauses.mu.Lock()

@@ -110,7 +110,6 @@ func (s *Service) lockOf(strategy, key string) (StrategyConfig, error) {
 	return config, nil
 }
 
-// raise raises the fence of a stock, or of a segment, in all stores.
 func (s *Service) raise(ctx context.Context, strategy string, t target, fence lock.Fence) map[string]error {
 	told := make(map[string]error)
 	for name, config := range s.Stores {
@@ -158,7 +157,6 @@ type SegmentLock struct {
 // segmentKey is the key of a segment's lock. It cannot be a SKU, because no SKU contains "#".
 func segmentKey(sku SKU, segment int) string { return string(sku) + "#" + strconv.Itoa(segment) }
 
-// parseSegmentKey is the inverse of segmentKey.
 func parseSegmentKey(key string) (sku SKU, segment int, ok bool) {
 	name, number, _ := strings.Cut(key, "#")
 	segment, err := strconv.Atoi(number)

@@ -63,7 +63,6 @@ func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 	return err
 }
 
-// inOneStep sells a batch without a lock.
 func (m *merger) inOneStep(q *mergeQueue) {
 	batch := m.cut(q)
 	if len(batch) == 0 {

@@ -69,7 +69,6 @@ func (o OptimisticOptions) bound(conflicts int, took time.Duration) time.Duratio
 	return min(cmp.Or(o.Pause, took)<<min(conflicts-1, doublings), o.MaxPause)
 }
 
-// attempt reads, thinks and writes once.
 func (s *Sale) attempt(ctx context.Context, store Store) error {
 	ctx, cancel := s.enterQueue(ctx)
 	defer cancel()

@@ -135,7 +135,6 @@ func (s *Sale) wrote(ctx context.Context) {
 	_ = s.stops.at(ctx, AfterWrite)
 }
 
-// receipt returns the receipt of a written sale.
 func (s *Sale) receipt(store string, lost bool) Receipt {
 	readAt := s.readAt
 	if readAt.IsZero() {

@@ -107,7 +107,6 @@ func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error)
 	return next, err
 }
 
-// key returns the key of a segment's lock.
 func (s *segmentedSale) key(segment int) string { return segmentKey(s.SKU, segment) }
 
 // sellFrom is the critical section of one segment. If the segment has too few units, sellFrom returns at as next, and

@@ -23,7 +23,6 @@ type soldOut struct {
 	last map[stockKey]*soldOutStock
 }
 
-// A stockKey is a stock of one SKU.
 type stockKey struct {
 	store Store // comparable
 	sku   SKU

@@ -52,7 +52,6 @@ func New(name string, check func(context.Context) error) *Backend {
 	return b
 }
 
-// Name returns the backend's name.
 func (b *Backend) Name() string { return b.name }
 
 // Err returns nil while the backend is up, and otherwise a lock.DownError.

@@ -18,7 +18,6 @@ import (
 // labFields weaken or stress the protection of a lock. Only the admin may send them, and only in lab mode.
 var labFields = []string{"hold", "fencing", "heed_loss", "pause", "nested"}
 
-// deduct is the endpoint of one strategy.
 func (h *demo) deduct(c *gin.Context, strategy string) {
 	f, err := handler.Decode(c, h.part.deductFields...)
 	sku := h.DefaultSKU
@@ -232,7 +231,6 @@ func (r deductReply) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendText appends a JSON string.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
 		// encoding/json would escape these characters, or decode them as UTF-8.

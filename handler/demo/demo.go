@@ -85,14 +85,12 @@ type Part struct {
 	began        time.Time
 }
 
-// New returns the part.
 func New(c Config) *Part {
 	p := &Part{config: c, began: time.Now()}
 	p.deductFields = slices.Concat([]string{"sku", "quantity", "wait"}, c.choices("store"), labFields)
 	return p
 }
 
-// A demo handles requests.
 type demo struct {
 	*handler.Base
 	Config

@@ -29,7 +29,6 @@ type orderReply struct {
 	CreatedAt time.Time   `json:"created_at"`
 }
 
-// decodeStock decodes the SKU, the store and the allowed fields of a request.
 func (h *demo) decodeStock(
 	c *gin.Context, allowed ...string,
 ) (f handler.Fields, sku service.SKU, store string, ok bool) {

@@ -114,7 +114,6 @@ func (h *shop) putPolicy(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"sku": sku, "per_customer": most})
 }
 
-// getLedger replies with the stock of a SKU in the ledger.
 func (h *shop) getLedger(c *gin.Context, sku service.SKU, only service.Condition) {
 	level, err := h.Orders.Level(c.Request.Context(), sku)
 	if err == nil && !(service.Condition{Match: only.Match}).Holds(level.Tag()) {

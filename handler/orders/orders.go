@@ -23,10 +23,8 @@ type Config struct {
 // A Part has the routes of a shop: carts, reservations, and the movements of stock.
 type Part struct{ config Config }
 
-// New returns the part.
 func New(c Config) *Part { return &Part{c} }
 
-// A shop handles requests.
 type shop struct {
 	*handler.Base
 	Config

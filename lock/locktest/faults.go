@@ -11,7 +11,6 @@ import (
 	"example.com/stock/lock"
 )
 
-// crash kills a holder while another waits.
 func crash(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -176,7 +175,6 @@ func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
 	return nil
 }
 
-// fourAtATime calls do n times, four at a time.
 func fourAtATime(n int, do func(i int) error) error {
 	failed := make([]error, n)
 	turns := make(chan struct{}, 4)
@@ -508,7 +506,6 @@ const perKey = 2
 // few is how many more goroutines count as no leak.
 const few = 10
 
-// traces checks what many acquisitions leave behind.
 func traces(ctx context.Context, s *Scene) error {
 	list, before := make([]*remote, 2), make([]int, 2)
 	for i := range list {

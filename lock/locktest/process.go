@@ -89,7 +89,6 @@ func (p *process) listen(out io.Reader) {
 	close(p.exit)
 }
 
-// A sentRequest is a request that was sent.
 type sentRequest struct {
 	id    int
 	reply <-chan reply
@@ -113,7 +112,6 @@ func (p *process) send(r request) (sentRequest, error) {
 	return sentRequest{r.ID, answer, lost}, nil
 }
 
-// call sends a request and waits for the reply.
 func (p *process) call(ctx context.Context, r request) (int, reply, error) {
 	sent, err := p.send(r)
 	if err != nil {
@@ -187,7 +185,6 @@ type remote struct {
 	locker int
 }
 
-// open opens a Locker of harness h in p.
 func (p *process) open(ctx context.Context, h Harness, addrs []string, lease time.Duration) (*remote, error) {
 	id, _, err := p.call(ctx, request{Do: "open", Key: h.Name, Addrs: addrs, Term: lease})
 	if err != nil {
@@ -196,7 +193,6 @@ func (p *process) open(ctx context.Context, h Harness, addrs []string, lease tim
 	return &remote{p, id}, nil
 }
 
-// A remoteLease is a lease in another process.
 type remoteLease struct {
 	*process
 	id    int
@@ -236,7 +232,6 @@ func (r *remote) begin(a attempt) (wait func(context.Context) (*remoteLease, err
 	return wait, cancel, nil
 }
 
-// acquire acquires and waits for the lease.
 func (r *remote) acquire(ctx context.Context, a attempt) (*remoteLease, error) {
 	wait, _, err := r.begin(a)
 	if err != nil {
@@ -348,7 +343,6 @@ type reply struct {
 	Holds []Hold        `json:",omitempty"`
 }
 
-// A failure is an error from another process.
 type failure struct {
 	Text string
 	Is   []int // indexes of the sentinels that it matches

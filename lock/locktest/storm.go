@@ -23,7 +23,6 @@ type storm struct {
 	Leave   int           // a worker gives up every Leave-th round while it waits; 0: none
 }
 
-// run runs s on l and returns the holds.
 func (s storm) run(ctx context.Context, l lock.Locker) ([]Hold, error) {
 	var mu sync.Mutex
 	var history []Hold

@@ -41,7 +41,6 @@ func (s *suite) end() error {
 	return errors.Join(append(s.failed, s.write(outcomesDir()))...)
 }
 
-// A result is the result of one clause.
 type result struct {
 	err  error
 	seen string

@@ -93,7 +93,6 @@ func (f *forgetter) close() {
 	f.running.Wait()
 }
 
-// A keyTable is a table with a row per key.
 type keyTable struct {
 	name string
 	old  string // the condition of rows that may be deleted; its parameter is the retention in microseconds

@@ -57,7 +57,6 @@ const (
 	maxWaitTimeout = 1024
 )
 
-// A rowLock is the primitive of ForUpdate.
 type rowLock struct{ db *sql.DB }
 
 func (rowLock) setup(lease int) []string {

@@ -32,7 +32,6 @@ func NewGetLock(db *sql.DB, o ConnOptions) *GetLock {
 	return &GetLock{newPinned(db, o, namedLock{})}
 }
 
-// A namedLock is the primitive of GetLock.
 type namedLock struct{}
 
 func (namedLock) setup(lease int) []string {

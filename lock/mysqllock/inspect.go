@@ -266,7 +266,6 @@ type label struct {
 	since       time.Time // by the waiter's clock
 }
 
-// newLabel returns the label of a statement that begins to wait for key now.
 func newLabel(key string, o lock.Options) label {
 	return label{columnName(key), ownerColumn(o.Owner), time.Now()}
 }

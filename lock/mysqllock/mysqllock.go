@@ -79,7 +79,6 @@ func onConnection(ctx context.Context, db *sql.DB, doing string, do func(context
 	return nil
 }
 
-// An execer is a connection or a pool.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
@@ -97,7 +96,6 @@ func execute(ctx context.Context, on execer, query string, args ...any) (sql.Res
 	}
 }
 
-// collisionPause returns the pause before the next try.
 func collisionPause(try int) time.Duration { return jitter(5 * time.Millisecond << try) }
 
 // column reads the first column of the result of a query.

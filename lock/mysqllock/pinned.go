@@ -556,7 +556,6 @@ func (p *sessions) put(ctx context.Context, s *session) {
 	p.idle = append(p.idle, s)
 }
 
-// setLease records the lease of s until s is put back.
 func (p *sessions) setLease(s *session, l *lock.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -134,7 +134,6 @@ func (a attempt) lease(sent time.Time, f lock.Fence) *lock.Lease {
 	return l
 }
 
-// renew is step 4.
 func (a attempt) renew(ctx context.Context) error {
 	return a.change(ctx, "renew "+a.name, renewRow, a.o.Lease.Microseconds(), a.name, a.token)
 }

@@ -80,11 +80,9 @@ func (a attempt) change(ctx context.Context, doing, query string, args ...any) e
 	return lock.ErrTaken
 }
 
-// selectRow reads a row. It waits for no lock.
 const selectRow = "SELECT token, who, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at)" +
 	" FROM locks WHERE name = ?"
 
-// A lockRow is the row of a key.
 type lockRow struct {
 	token, owner string
 	left         time.Duration // until other callers may take the key; 0 if they may now, or never

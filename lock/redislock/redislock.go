@@ -52,7 +52,6 @@ func leaseOver(sent time.Time, lease time.Duration) bool {
 // spent reports whether a lease has run out if its reply took this long.
 func spent(took, lease time.Duration) bool { return took >= lock.Valid(lease) }
 
-// def sets *d to value if it is zero.
 func def(d *time.Duration, value time.Duration) {
 	if *d == 0 {
 		*d = value
@@ -90,7 +89,6 @@ type attempt struct {
 	queued           bool // an earlier request may have left a place in a queue
 }
 
-// A call is a script with its keys and arguments.
 type call struct {
 	script *redisscript.Script
 	keys   []string

@@ -221,7 +221,6 @@ type response struct {
 
 type responses []response
 
-// acquire requests the key from all nodes.
 func (a *redlockAttempt) acquire(ctx context.Context, lease time.Duration) responses {
 	list := make(responses, len(a.nodes))
 	a.round(ctx, func(ctx context.Context, i int, n *node) { list[i] = a.acquireAt(ctx, i, n, lease) })

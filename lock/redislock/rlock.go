@@ -135,7 +135,6 @@ func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	}
 }
 
-// joinHeld returns err joined with held, if there is one.
 func joinHeld(held *lock.HeldError, err error) error {
 	if held == nil {
 		return err

@@ -156,7 +156,6 @@ func (n *wakers) wakeOneOf(channel string) bool {
 	return true
 }
 
-// wakeAllOf wakes all waiters for a channel.
 func (n *wakers) wakeAllOf(channel string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

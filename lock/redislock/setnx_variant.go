@@ -62,7 +62,6 @@ func (v *variant) Close() error {
 
 func (v *variant) name(key string) string { return v.prefix + ":" + tag(key) }
 
-// poll polls as SetNX does.
 func (v *variant) poll(
 	ctx context.Context, o lock.Options, try func() (*lock.Lease, error),
 ) (*lock.Lease, error) {
@@ -98,7 +97,6 @@ type keyState struct {
 	ttl   time.Duration // what remains; negative: no time limit, or no key
 }
 
-// held returns s as an error.
 func (s keyState) held(key string) *lock.HeldError {
 	return &lock.HeldError{Key: key, Holder: ownerOf(s.value), Remaining: max(s.ttl, 0)}
 }

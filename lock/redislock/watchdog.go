@@ -52,7 +52,6 @@ func (w *Watchdog) Start(ctx context.Context, key string, o lock.Options) (
 	return l, nil, err
 }
 
-// A candidate is an acquisition of a Watchdog.
 type candidate struct {
 	w *Watchdog
 	*attempt

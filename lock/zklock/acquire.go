@@ -65,7 +65,6 @@ type acquisition struct {
 	attempts int // begun so far
 }
 
-// acquire waits for key until ctx ends.
 func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Options) (*lock.Lease, error) {
 	lease, wait, err := s.start(ctx, r, key, o)
 	if wait == nil {

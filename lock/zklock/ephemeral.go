@@ -76,7 +76,6 @@ const ephemeralName = "lock"
 
 func (ephemeral) suffix() string { return ephemeralSuffix }
 
-// enter tries to create the node.
 func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	for {
 		if a.options.TryOnce {

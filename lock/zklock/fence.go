@@ -163,7 +163,6 @@ func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 	return nil, fmt.Errorf("%w: %s has lost its child", errNoLock, g.origin())
 }
 
-// makeRecord makes an empty record, unless there is one.
 func (g *generation) makeRecord(ctx context.Context) error {
 	_, err := retry(ctx, g, func() ([]zk.MultiResponse, error) {
 		name := uuid.NewString()

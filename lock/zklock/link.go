@@ -166,7 +166,6 @@ func (r *route) Init(servers []string) error {
 	return nil
 }
 
-// Len returns the number of servers.
 func (r *route) Len() int { return len(r.servers) }
 
 // Next returns the server to try next. If stop is true, the library waits for a second and checks whether it was

@@ -102,7 +102,6 @@ func (n queueNode) compare(m queueNode) int {
 	return strings.Compare(n.name, m.name) // a server never gives the same sequence twice
 }
 
-// parseQueue returns the nodes of the queue, in the order of arrival.
 func parseQueue(names []string) []queueNode {
 	var queue []queueNode
 	for _, name := range names {
@@ -126,7 +125,6 @@ type place struct {
 // ahead it is not, because the owner of the deleted node may have given up.
 func (p place) leads() bool { return p.ahead == 1 }
 
-// locate finds name among the children of its folder.
 func locate(children []string, name string) place {
 	own, _ := parseName(name)
 	p := place{head: name}

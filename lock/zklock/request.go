@@ -104,7 +104,6 @@ func retry[T any](ctx context.Context, g *generation, request func() (T, error))
 	return value, fmt.Errorf("%w: %w", errOutage, err)
 }
 
-// waitForLink waits for a connection.
 func (g *generation) waitForLink(ctx context.Context) error {
 	for {
 		g.s.mu.Lock()
@@ -151,7 +150,6 @@ func unlessGone(err error) error {
 // everyone is the ACL of our nodes. As in Curator, every client may do everything, so that operators can unlock.
 func everyone() []zk.ACL { return zk.WorldACL(zk.PermAll) }
 
-// children lists a folder.
 func (g *generation) children(ctx context.Context, path string) ([]string, error) {
 	return retry(ctx, g, func() ([]string, error) {
 		names, _, err := g.conn.Children(path)
@@ -159,7 +157,6 @@ func (g *generation) children(ctx context.Context, path string) ([]string, error
 	})
 }
 
-// get reads a node.
 func (g *generation) get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
 	data, err = retry(ctx, g, func() ([]byte, error) {
 		var data []byte
@@ -169,7 +166,6 @@ func (g *generation) get(ctx context.Context, path string) (data []byte, stat *z
 	return data, stat, err
 }
 
-// stat reads the metadata of a node.
 func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
 	return retry(ctx, g, func() (*zk.Stat, error) {
 		exists, stat, err := g.conn.Exists(path)
@@ -282,7 +278,6 @@ func (g *generation) await(
 	}
 }
 
-// forget drops a watch that has fired.
 func (g *generation) forget(w *watch) {
 	g.watches.mu.Lock()
 	defer g.watches.mu.Unlock()

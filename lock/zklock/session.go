@@ -129,7 +129,6 @@ func (s *Session) run(g *generation) {
 	}
 }
 
-// begin starts a generation and makes it the current one.
 func (s *Session) begin() (*generation, error) {
 	g := newGeneration(s)
 	conn, events, err := zk.Connect(s.config.Hosts, s.config.SessionTimeout,
@@ -511,7 +510,6 @@ func (g *generation) wakeMonitor() {
 	}
 }
 
-// A debugLog receives the library's log.
 type debugLog struct{ *slog.Logger }
 
 // Printf is the library's only way to log.

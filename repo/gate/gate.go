@@ -36,7 +36,6 @@ type Gate struct {
 	ready   list.List         // of *queue, the next first: queues with a waiter and room. Empty unless the gate is full
 }
 
-// A queue has the operations of one key.
 type queue struct {
 	key     string
 	in      int
@@ -53,7 +52,6 @@ type queue struct {
 // operations count more than old ones.
 const window = 64
 
-// New returns a Gate.
 func New(l Limits) *Gate {
 	l.In = max(l.In, 1)
 	if l.PerKey <= 0 || l.PerKey > l.In {
@@ -84,7 +82,6 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return "overloaded: " + e.reason }
 
-// Is makes a RefusedError match lock.ErrOverloaded.
 func (e *RefusedError) Is(target error) bool { return target == lock.ErrOverloaded }
 
 // Enter waits until the operation is admitted, or until ctx, r.Wait or r.Until ends the wait. If err is nil, the

@@ -24,7 +24,6 @@ const lateID = 24 * time.Hour
 const selectPart = "SELECT part, digest, previous, before_at, movements, orders, reservations, UTC_TIMESTAMP(6)" +
 	" FROM archives ORDER BY part DESC LIMIT 1"
 
-// scanPart scans the row of selectPart.
 func scanPart(p *order.Part, now *time.Time) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
 		return rows.Scan(&p.Number, &p.Digest, &p.Previous, &p.Before, &p.Movements, &p.Orders, &p.Reservations, now)

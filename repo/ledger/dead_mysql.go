@@ -13,7 +13,6 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A deadRow is a row of dead_letters.
 type deadRow struct {
 	SKU      string    `gorm:"column:sku;primaryKey"`
 	Number   uint64    `gorm:"column:number"`

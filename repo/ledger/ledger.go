@@ -86,7 +86,6 @@ func (s *stockLevel) move(m order.Movement) error {
 	return nil
 }
 
-// empty reports whether c has nothing to write.
 func empty(c order.Changes) bool {
 	return len(c.Movements) == 0 && c.Order == nil && c.Reservation == nil && c.Reply == nil
 }

@@ -40,7 +40,6 @@ type customerOf struct {
 	customer string
 }
 
-// An idSet is a set of ids in the order in which they were added.
 type idSet []string
 
 func (s *idSet) add(id string) {
@@ -187,7 +186,6 @@ func (p *pendingWrite) keep(
 	}
 }
 
-// unchanged reports whether there is nothing to write.
 func (p *pendingWrite) unchanged() bool {
 	return len(p.movements)+len(p.ordered)+len(p.reserved)+len(p.kept) == 0
 }

@@ -10,7 +10,6 @@ import (
 	"example.com/stock/service/order"
 )
 
-// Order takes one round trip.
 func (l *MySQL) Order(ctx context.Context, id string) (order.Order, error) {
 	var q statement
 	q.Add(selectOrders+"id = ?", id)
@@ -81,7 +80,6 @@ func (l *MySQL) read(
 	return err
 }
 
-// Reservation takes one round trip.
 func (l *MySQL) Reservation(ctx context.Context, id string) (found order.Reservation, err error) {
 	var q statement
 	q.Add(selectReservations+"id = ?", id)

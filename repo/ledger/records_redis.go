@@ -14,12 +14,10 @@ import (
 	"example.com/stock/service/order"
 )
 
-// Order takes one round trip.
 func (l *Redis) Order(ctx context.Context, id string) (o order.Order, err error) {
 	return o, l.record(ctx, "read order", orderKey(id), &o)
 }
 
-// Reservation takes one round trip.
 func (l *Redis) Reservation(ctx context.Context, id string) (r order.Reservation, err error) {
 	return r, l.record(ctx, "read reservation", reservationKey(id), &r)
 }

@@ -51,7 +51,6 @@ type MySQL struct {
 	limited [1 << 14]atomic.Bool // see hasLimit
 }
 
-// NewMySQL returns a ledger that uses m.
 func NewMySQL(m *repo.MySQL) *MySQL { return &MySQL{mysql: m, seed: maphash.MakeSeed()} }
 
 // A statement is a packet of one or more SQL statements.
@@ -254,7 +253,6 @@ func (s *statement) create(skus []service.SKU) {
 	s.Add(" ON DUPLICATE KEY UPDATE sku = VALUES(sku); ")
 }
 
-// A levelRow is a row of stock with the columns of the ledger.
 type levelRow struct {
 	service.Stock
 	reserved, adjusted, perCustomer int64
@@ -522,7 +520,6 @@ const (
 		" FROM reservations WHERE "
 )
 
-// scanOrder scans a row of selectOrders.
 func scanOrder(rows *sql.Rows) (*order.Order, error) {
 	var o order.Order
 	var cart []byte
@@ -538,7 +535,6 @@ func scanOrder(rows *sql.Rows) (*order.Order, error) {
 	return &o, nil
 }
 
-// scanReservation scans a row of selectReservations.
 func scanReservation(rows *sql.Rows) (*order.Reservation, error) {
 	var r order.Reservation
 	var cart []byte

@@ -47,7 +47,6 @@ func Numbered(stock service.Stock) service.Order {
 	return o
 }
 
-// MustSet sets the stock.
 func MustSet(t testing.TB, s Shop, sku service.SKU, quantity int64) service.Stock {
 	t.Helper()
 	stock, err := s.Set(Short(t), sku, quantity)
@@ -57,7 +56,6 @@ func MustSet(t testing.TB, s Shop, sku service.SKU, quantity int64) service.Stoc
 	return stock
 }
 
-// MustRead reads the stock.
 func MustRead(t testing.TB, s Shop, sku service.SKU) service.Stock {
 	t.Helper()
 	stock, err := s.Read(Short(t), sku)

@@ -253,10 +253,8 @@ func (r stockRow) stock() service.Stock {
 	}
 }
 
-// TableName is called by gorm.
 func (stockRow) TableName() string { return "stock" }
 
-// An orderRow is a row of orders.
 type orderRow struct {
 	Seq       uint64    `gorm:"column:seq;primaryKey;autoIncrement"`
 	ID        string    `gorm:"column:id"`
@@ -274,7 +272,6 @@ type orderRow struct {
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 }
 
-// TableName is called by gorm.
 func (orderRow) TableName() string { return "orders" }
 
 func (r *orderRow) order() service.Order {

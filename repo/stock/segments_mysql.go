@@ -25,7 +25,6 @@ type segmentRow struct {
 	Guard    string `gorm:"column:guard"`
 }
 
-// TableName is called by gorm.
 func (segmentRow) TableName() string { return "stock_segments" }
 
 // segmented reports whether the stock is in segments: then some units are neither in this row nor sold from it. With

@@ -43,7 +43,6 @@ import (
 // is written all the same, and may still be lost.
 type Redis struct{ *repo.Redis }
 
-// NewRedis returns a store that uses r.
 func NewRedis(r *repo.Redis) *Redis { return &Redis{r} }
 
 // MySQL keeps stock and orders in MySQL or MariaDB, in the tables of repo/migrations. A deduction and its order are
@@ -54,7 +53,6 @@ func NewRedis(r *repo.Redis) *Redis { return &Redis{r} }
 // more, to find the reason.
 type MySQL struct{ *repo.MySQL }
 
-// NewMySQL returns a store that uses m.
 func NewMySQL(m *repo.MySQL) *MySQL { return &MySQL{m} }
 
 // The interfaces of package service that MySQL implements.

@@ -501,7 +501,6 @@ func (a *archiver) count(c Contents) {
 
 func (a *archiver) file(part uint64) string { return filepath.Join(a.o.Dir, FileName(a.o.Name, part)) }
 
-// A paged is a page and the cursor of the next page.
 type paged[T any] struct {
 	page T
 	next string

@@ -216,7 +216,6 @@ func lockFolder(dir string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), folder.Close())
 }
 
-// syncDir makes the file names in a folder survive a power cut.
 func syncDir(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {

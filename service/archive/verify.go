@@ -84,7 +84,6 @@ func (p Problem) String() string {
 // MarshalText returns p as a sentence.
 func (p Problem) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// maxProblems bounds Check.Problems.
 const maxProblems = 100
 
 // A verifier is the state of Verify after the parts that it has read.
@@ -275,7 +274,6 @@ func (v *verifier) order(o order.Order) {
 // page is the number of ids in one request to the store.
 const page = 500
 
-// compare checks that archive and store fit together.
 func (v *verifier) compare(ctx context.Context, s Store) error {
 	last, _, err := s.Archived(ctx)
 	if err != nil {

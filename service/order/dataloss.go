@@ -107,7 +107,6 @@ func (m *marks) raise(copied string, written []Movement) {
 	}
 }
 
-// last returns the newest mark.
 func (m *marks) last(copied string) (service.SKU, mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -42,7 +42,6 @@ func (e *ShortError) Error() string {
 		first.Available, first.SKU, first.Requested, len(e.Lines)-1)
 }
 
-// Is makes a ShortError match ErrShort, and service.ErrSoldOut.
 func (e *ShortError) Is(target error) bool { return target == ErrShort || target == service.ErrSoldOut }
 
 // A LimitError says how many units the customer may still have.
@@ -56,7 +55,6 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("limit of %d per customer for %s reached: %d more may be had", e.Limit, e.SKU, e.Remaining)
 }
 
-// Is makes a LimitError match ErrLimit.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
 // A StateError has the state of the reservation or the order.
@@ -64,7 +62,6 @@ type StateError struct{ State string }
 
 func (e *StateError) Error() string { return "it is " + e.State + " already" }
 
-// Is makes a StateError match ErrState.
 func (e *StateError) Is(target error) bool { return target == ErrState }
 
 // An ArchivedError means that the order or reservation was not found, and may have been archived. It matches
@@ -75,7 +72,6 @@ func (e *ArchivedError) Error() string {
 	return fmt.Sprintf("%v: what was made before %s may have been archived", ErrNotFound, e.Before.Format(time.RFC3339))
 }
 
-// Is makes an ArchivedError match ErrArchived and ErrNotFound.
 func (e *ArchivedError) Is(target error) bool { return target == ErrArchived || target == ErrNotFound }
 
 // ErrArchived: it comes as an ArchivedError.

@@ -15,10 +15,8 @@ import (
 // A repeated request to end an order or a reservation returns the same reply and moves nothing. A request to end it
 // in another way fails with a StateError.
 
-// A rule decides a step.
 type rule func(State) (Changes, error)
 
-// place sells the lines, all or nothing.
 func place(id, customer string, lines []Line) rule {
 	return func(s State) (Changes, error) {
 		if err := mayHave(s, lines); err != nil {
@@ -48,7 +46,6 @@ func cancelOrder(customer string) rule {
 	}
 }
 
-// reserve reserves the lines for the customer, all or nothing.
 func reserve(id, customer string, lines []Line, ttl time.Duration) rule {
 	return func(s State) (Changes, error) {
 		if err := mayHave(s, lines); err != nil {
@@ -160,7 +157,6 @@ func expire(s State) (Changes, error) {
 	return w.reservation(&r).changes()
 }
 
-// adjust adds delta units, for a delivery, or removes some, for a loss.
 func adjust(sku service.SKU, delta int64, reason string, c service.Condition) rule {
 	return func(s State) (Changes, error) {
 		level := s.Stock[sku]
@@ -272,7 +268,6 @@ func (w *writer) state() State {
 	return s
 }
 
-// all moves the units of every line.
 func (w *writer) all(kind Kind, lines []Line, ref, customer string) {
 	for _, l := range lines {
 		w.move(Movement{SKU: l.SKU, Kind: kind, Ref: ref, Customer: customer}, l.Quantity)

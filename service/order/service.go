@@ -102,10 +102,8 @@ type UnknownError struct {
 
 func (e *UnknownError) Error() string { return fmt.Sprintf("order or reservation %q: %v", e.ID, e.Err) }
 
-// Unwrap is the cause. It matches service.ErrOutcomeUnknown.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// A call is one request for a step.
 type call struct {
 	about     About
 	decide    rule
@@ -117,7 +115,6 @@ type call struct {
 	ends      bool   // the step is idempotent
 }
 
-// step makes the call and decodes its reply.
 func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool, err error) {
 	if c.about.Key, err = service.NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
 		return out, false, err

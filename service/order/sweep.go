@@ -97,7 +97,6 @@ func (s *Service) expire(ctx context.Context, due []Reservation) []StepResult {
 	return outcomes
 }
 
-// forget removes keys that are older than KeepKey.
 func (s *Service) forget(ctx context.Context) error {
 	for ctx.Err() == nil {
 		n, err := read(ctx, s, func(ctx context.Context) (int, error) {

@@ -42,7 +42,6 @@ func digest(m order.Movement) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// body returns the event as JSON.
 func (e Event) body() ([]byte, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -74,7 +73,6 @@ func (e *LaterError) Error() string { return fmt.Sprintf("%v; again in %v", e.Er
 
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// Is makes a LaterError match ErrUnavailable.
 func (e *LaterError) Is(target error) bool { return target == ErrUnavailable }
 
 // unavailable marks err as an error of the receiver.

@@ -42,7 +42,6 @@ type term struct {
 	measuring bool
 }
 
-// A result is a worker's result for a SKU.
 type result struct {
 	order.Delivered      // and recorded
 	more            bool // there may be more at once
@@ -283,7 +282,6 @@ func (t *term) mark(done *result, d order.Delivered) error {
 	return nil
 }
 
-// record stores a worker's result.
 func (t *term) record(done result) error {
 	delete(t.busy, done.SKU)
 	switch {
@@ -344,7 +342,6 @@ func (t *term) settle(letter order.DeadLetter) error {
 	return nil
 }
 
-// readLetters reads all letters.
 func (t *term) readLetters(ctx context.Context) error {
 	letters := make(map[service.SKU]order.DeadLetter)
 	for after := service.SKU(""); ; {
@@ -367,7 +364,6 @@ func (t *term) readLetters(ctx context.Context) error {
 	return nil
 }
 
-// measure reports the lag to the observer.
 func (t *term) measure(parked int) error {
 	lag := Lag{Parked: parked}
 	oldest := time.Time{}
@@ -418,7 +414,6 @@ func hide(err error) error {
 	return errors.New(err.Error())
 }
 
-// cut shortens the reason of a dead letter.
 func cut(reason string) string {
 	if len(reason) <= order.MaxDeadReason {
 		return reason

@@ -179,7 +179,6 @@ func (w *Webhook) note(e Event) {
 	}
 }
 
-// sign returns the header webhook-signature.
 func (w *Webhook) sign(id, stamp string, body []byte) string {
 	signatures := make([]string, len(w.secrets))
 	for i, key := range w.secrets {

@@ -67,7 +67,6 @@ func New() (*Redis, error) {
 	return r, nil
 }
 
-// Close ends the Redis.
 func (r *Redis) Close() { r.mini.Close() }
 
 // Eval runs a script on keys. The caller must not modify the answer.
