@@ -52,7 +52,7 @@ func (a *App) backendChanged(name string, down error) {
 	a.metrics.Backend(name, down)
 	switch {
 	case partly:
-		a.log.Warn("backend is up, but not for everything", "backend", name, "reason", impaired)
+		a.log.Warn("backend is up, but impaired", "backend", name, "reason", impaired)
 	case down != nil:
 		a.log.Warn("backend is down", "backend", name, "reason", words.Of(down, handler.Said).EN)
 	default:

@@ -40,7 +40,7 @@ func (a *App) Run(ctx context.Context) error {
 		go func() {
 			err := operators.Serve(a.operators)
 			if !errors.Is(err, http.ErrServerClosed) {
-				a.log.Error("operators cannot ask any more", "err", err) // sales go on
+				a.log.Error("the admin listener has failed", "err", err) // sales continue
 			}
 			attended <- err
 		}()
@@ -57,7 +57,7 @@ func (a *App) Run(ctx context.Context) error {
 		return errors.Join(err, a.close())
 	case <-ctx.Done():
 	}
-	a.log.Info("stopping: not ready any more", "drain", a.cfg.Drain, "stop", a.cfg.Stop)
+	a.log.Info("stopping: no longer ready", "drain", a.cfg.Drain, "stop", a.cfg.Stop)
 	draining.Store(true)
 	time.Sleep(a.cfg.Drain) // load balancers notice, and connections close after their next reply
 	a.connections.serveBacklog(server)
@@ -98,7 +98,7 @@ func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCau
 		if err == nil {
 			return nil
 		}
-		log.Warn("requests in flight are told to leave")
+		log.Warn("cancelling the waits of running requests")
 		cancel(service.ErrStopping)
 	}
 	return server.Close()

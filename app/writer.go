@@ -23,7 +23,7 @@ func (a *App) readEngine(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	if a.backends[strategy.MySQL].SetServer(engine.String()) {
-		a.log.Info("mysql is known", "engine", engine.String(), "several_writers", engine.Several)
+		a.log.Info("mysql identified", "engine", engine.String(), "several_writers", engine.Several)
 	}
 	a.mysql.several.Store(engine.Several && !a.cfg.MySQL.SeveralWriters)
 	return nil

@@ -209,7 +209,7 @@ func (k *DataCheck) check(ctx context.Context) error {
 			return err
 		}
 	}
-	return lock.Down("look at the origin", fmt.Errorf("%s: it changes all the time", k.Name))
+	return lock.Down("check the origin", fmt.Errorf("%s: it keeps changing", k.Name))
 }
 
 // judge compares the current origin with the remembered one. settled is false if the record changed in between.
@@ -403,5 +403,5 @@ func (k *DataCheck) Renew(ctx context.Context) error {
 		_ = k.recall(ctx) // after an error the next Check tells the other store
 		return nil
 	}
-	return lock.Down("renew the origin", fmt.Errorf("%s: it changes all the time", k.Name))
+	return lock.Down("renew the origin", fmt.Errorf("%s: it keeps changing", k.Name))
 }

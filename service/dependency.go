@@ -52,7 +52,7 @@ func slow(err error, needs ...Dependency) error {
 		}
 	}
 	// Only the text of err is kept: the result must not match ErrDown.
-	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error())
+	return fmt.Errorf("up but slow: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
 // Busy replaces err by a lock.ErrOverloaded if err only means that a server which is up did not finish in time, and

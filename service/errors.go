@@ -18,9 +18,9 @@ var (
 	// ErrGuarded: another strategy guards the stock. It comes as a GuardError.
 	ErrGuarded = errors.New("stock is guarded by another strategy")
 	// ErrConflict: another sale has written since the read. Nothing was written.
-	ErrConflict = errors.New("written by another since it was read")
+	ErrConflict = errors.New("another sale has written since the read")
 	// ErrPrecondition: the condition for setting the stock does not hold. Nothing was written.
-	ErrPrecondition = errors.New("the stock is not what the condition wants")
+	ErrPrecondition = errors.New("the condition on the stock does not hold")
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may exist, or may still be written.
 	// [Service.Settle] decides it.
 	ErrOutcomeUnknown = lock.ErrOutcomeUnknown

@@ -35,7 +35,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	stock, err := Call(ctx, s.Work, config.Needs, nil, func(ctx context.Context) (Stock, error) {
 		stock, err := config.Store.SetIf(ctx, sku, quantity, c)
 		if err == nil && config.Data != nil {
-			err = config.Data.Renew(ctx) // Renew after the stock is set, so that readers of the new origin see the stock
+			err = config.Data.Renew(ctx) // after the stock is set, so that readers of the new origin see it
 		}
 		return stock, err
 	})

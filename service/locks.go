@@ -164,7 +164,7 @@ func parseSegmentKey(key string) (sku SKU, segment int, ok bool) {
 		return "", 0, false
 	}
 	sku, err = ParseSKU(name)
-	return sku, segment, err == nil && segmentKey(sku, segment) == key // reject "sku#+1", which segmentKey never returns
+	return sku, segment, err == nil && segmentKey(sku, segment) == key // reject "sku#+1", which is no key
 }
 
 // A target is the stock or the segment that the holder of a lock writes to.

@@ -157,7 +157,7 @@ func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
 		return nil
 	})
 	if err != nil {
-		return identity{}, fmt.Errorf("ask who it is (INFO): %w", err)
+		return identity{}, fmt.Errorf("read its identity (INFO): %w", err)
 	}
 	info := make(map[string]string)
 	for line := range strings.Lines(server.Val() + "\r\n" + replication.Val()) {
@@ -167,7 +167,7 @@ func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
 	}
 	up, known := age(info)
 	if !known || info["run_id"] == "" {
-		return identity{}, &ineligibleError{"does not tell its run_id and uptime (INFO server)"}
+		return identity{}, &ineligibleError{"does not report its run_id and uptime (INFO server)"}
 	}
 	return identity{runID: info["run_id"], replica: info["role"] != "master", born: time.Now().Add(-up)}, nil
 }

@@ -227,7 +227,7 @@ func waitOver(ctx context.Context, o lock.Options) bool {
 // refusal returns the error for an error reply of the server, with its repair where that is known.
 func refusal(name string, err error) error {
 	if strings.HasPrefix(err.Error(), "WRONGTYPE") {
-		return fmt.Errorf("key %s in Redis, or one beside it that begins like it, is no lock but something else "+
+		return fmt.Errorf("key %s in Redis, or one with that prefix, is no lock but something else "+
 			"(see TYPE); remove or rename it: %w", name, err)
 	}
 	if meaning, known := rediserr.Of(err); known {

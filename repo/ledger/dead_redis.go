@@ -78,8 +78,8 @@ func (l *Redis) Parked(ctx context.Context, after service.SKU, limit int) ([]ord
 	return letters[:min(limit, len(letters))], nil
 }
 
-// Decide takes two round trips, and two more for each concurrent change of the letter. It fails with service.ErrConflict
-// after repo.Attempts of them.
+// Decide takes two round trips, and two more for each concurrent change of the letter. It fails with
+// service.ErrConflict after repo.Attempts changes.
 func (l *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Decision) error {
 	const doing = "decide on a dead letter"
 	for range repo.Attempts {

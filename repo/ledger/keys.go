@@ -8,7 +8,7 @@ import (
 
 // errKeyTaken reports that the idempotency key of a step already exists, because another request with the same key
 // was faster. The caller then reads the reply that is stored with the key.
-var errKeyTaken = errors.New("the idempotency key is there")
+var errKeyTaken = errors.New("the idempotency key exists")
 
 // A known is what is stored with an idempotency key.
 type known struct {

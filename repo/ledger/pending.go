@@ -58,7 +58,7 @@ func newPendingWrite() *pendingWrite {
 }
 
 // errElsewhere reports that a step needs SKUs that its batch has not read.
-var errElsewhere = errors.New("it is about other SKUs, too")
+var errElsewhere = errors.New("the step also needs other SKUs")
 
 // all makes the steps, one after the other.
 func (p *pendingWrite) all(steps []order.Request) []order.StepResult {

@@ -62,12 +62,12 @@ func (m *MySQL) enterTransaction(
 		return nil, repo.CtxEnded(ctx, doing)
 	}
 	if tryOnce && m.Gates().Transactions.Busy(string(about)) {
-		return nil, fmt.Errorf("%s: row %w, by another of this process", doing, lock.ErrHeld)
+		return nil, fmt.Errorf("%s: row %w, by another transaction of this process", doing, lock.ErrHeld)
 	}
 	asked := gate.Request{Key: string(about), Wait: service.WaitOf(ctx)}
 	first, err := m.Gates().Transactions.Enter(ctx, asked)
 	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
-		return nil, fmt.Errorf("%s: row %w, by another of this process: %w",
+		return nil, fmt.Errorf("%s: row %w, by another transaction of this process: %w",
 			doing, lock.ErrHeld, context.DeadlineExceeded)
 	}
 	if err != nil {

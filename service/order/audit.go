@@ -67,7 +67,7 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 		if m.SKU != sku {
 			wrong(Imbalance{Kind: OtherSKU, Number: m.Number, Other: m.SKU})
 		}
-		if m.Kind == Carried && m.Number > sum.Number { // it stands for all movements before it, whether they were read or not
+		if m.Kind == Carried && m.Number > sum.Number { // it stands for all movements before it, read or not
 			sum = Level{Number: m.Number - 1}
 		}
 		if m.Number != sum.Number+1 {

@@ -23,7 +23,7 @@ var (
 	// ErrExpired: the reservation has expired, and its units are not available any more.
 	ErrExpired = errors.New("the reservation has expired")
 	// ErrBelowZero: an adjustment would remove more units than are available.
-	ErrBelowZero = errors.New("there is less in stock than is to be taken off")
+	ErrBelowZero = errors.New("the adjustment removes more than is available")
 )
 
 // A Shortage is a line for which not enough is in stock.

@@ -47,7 +47,7 @@ func (s *Service) Set(
 	case replayed:
 		err = s.Data.Look(ctx)
 	default:
-		err = s.Data.Renew(ctx) // Renew after the stock is set, so that readers of the new origin see the stock
+		err = s.Data.Renew(ctx) // after the stock is set, so that readers of the new origin see it
 	}
 	return entry, replayed, err
 }

@@ -38,7 +38,7 @@ func (s *Service) Sweep(ctx context.Context) {
 		case err != nil:
 			pause = sweepRest
 			if broken == nil && ctx.Err() == nil && s.Log != nil { // once per outage, not twice a second
-				s.Log.Warn("reservations that have expired are not given back", "err", err)
+				s.Log.Warn("expired reservations cannot be ended", "err", err)
 			}
 		case found == sweepBatch:
 			pause = 0 // there are more
@@ -46,7 +46,7 @@ func (s *Service) Sweep(ctx context.Context) {
 			pause = sweepEvery
 		}
 		if err == nil && broken != nil && s.Log != nil {
-			s.Log.Info("reservations that have expired are given back again")
+			s.Log.Info("expired reservations are ended again")
 		}
 		broken = err
 	}
@@ -69,7 +69,7 @@ func (s *Service) sweep(ctx context.Context) (found int, err error) {
 			if errors.Is(out.Err, lock.ErrDown) || errors.Is(out.Err, lock.ErrOverloaded) || ctx.Err() != nil {
 				return 0, out.Err
 			}
-			if out.Err != nil { // only this one failed, for example because its books do not balance; the others are still ended
+			if out.Err != nil { // such as unbalanced books; the other reservations are still ended
 				one = fmt.Errorf("reservation %s: %w", rest[i].ID, out.Err)
 			}
 		}

@@ -129,15 +129,15 @@ func (r *Relay) Run(ctx context.Context) {
 			return
 		case err == nil:
 			if bad {
-				r.c.Log.Info("events are relayed again")
+				r.c.Log.Info("this relay delivers events again")
 			}
 			bad = false
 			continue
 		case !bad:
-			r.c.Log.Warn("no events are relayed from here", "err", err)
+			r.c.Log.Warn("this relay delivers no events", "err", err)
 			bad = true
 		default:
-			r.c.Log.Debug("no events are relayed from here", "err", err)
+			r.c.Log.Debug("this relay delivers no events", "err", err)
 		}
 		_ = lock.Sleep(ctx, againAfter/2+rand.N(againAfter))
 	}

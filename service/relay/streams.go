@@ -46,7 +46,7 @@ var trimSource string
 
 // ErrOther: the stream has another event with that number, because the ledger was recreated or restored from an older
 // copy. A person must delete the stream when its consumers have read it.
-var ErrOther = errors.New("the stream has another event of this number: if the ledger was lost and begun anew, or " +
+var ErrOther = errors.New("the stream has another event of this number: if the ledger was lost and recreated, or " +
 	"restored from an older copy, delete the stream")
 
 // NewStreams returns a sink. c must have ContextTimeoutEnabled and MaxRetries -1, because the relay retries. log may
