@@ -27,7 +27,7 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// An App is one instance. Opening it waits for no server; a server that is down comes up later.
+// An App is one instance. New waits for no server; a server that is down is used when it comes up.
 type App struct {
 	cfg     Config
 	version string
@@ -96,7 +96,7 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	return a, nil
 }
 
-// newApp returns an App that has opened nothing yet.
+// newApp returns an App without listeners and clients.
 func newApp(cfg Config, version string, log *slog.Logger) *App {
 	cfg.complete()
 	return &App{
@@ -144,7 +144,6 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	return configs
 }
 
-// buildService builds the service on the strategies.
 func (a *App) buildService(configs map[string]service.StrategyConfig) (err error) {
 	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,
@@ -159,14 +158,15 @@ func (a *App) buildService(configs map[string]service.StrategyConfig) (err error
 	return err
 }
 
-// keptSteps is how many steps of sales an instance in lab mode keeps for its viewers, some 200 bytes each.
+// keptSteps is how many steps of sales an instance in lab mode keeps for viewers, of some 200 bytes each.
 const keptSteps = 4096
 
-// build builds a strategy. If a server that it needs is not configured, the result has no Seller and gives the reason.
+// build builds a strategy. If a server that it needs is not configured, the result has no Seller, and its needs
+// report why.
 func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	config := service.StrategyConfig{
 		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
-		// In the lab a stock must stay as the scenario left it.
+		// In the lab a guard does not end, because a stock must stay as the scenario left it.
 		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
 	}
 	configured := true
@@ -186,7 +186,7 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 }
 
 // checkStores checks the stores again after the first probe of every server. A store is seeded only after the other
-// store was asked what it recorded of it, and the first requests should not wait for the second probe.
+// store's record of it was read, and the first requests should not wait for the second probe.
 func (a *App) checkStores() {
 	ctx, cancel := context.WithTimeout(a.probing, health.Timeout)
 	defer cancel()

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// takeBacklog takes all connections that the kernel has accepted and stops listening, some microseconds later. Closing
+// takeBacklog takes all connections that the kernel has accepted and stops listening some microseconds later. Closing
 // the listener instead would take effect only when the goroutine in Accept is scheduled. Until then the kernel would
 // accept further connections and finally reset them.
 func takeBacklog(l *net.TCPListener) []net.Conn {

@@ -24,12 +24,12 @@ import (
 // slots is the number of slots of every Redis Cluster.
 const slots = 16384
 
-// A clusterCheck asks every known node of a Redis Cluster for its view of the cluster, on connections of its own. A
-// PING would not do: it succeeds while the cluster refuses keys.
+// A clusterCheck reads the view that every known node of a Redis Cluster has of the cluster, on its own connections.
+// A PING would not be enough, because it succeeds while the cluster refuses keys.
 //
 // The cluster is up while at least one node reports cluster_state:ok, because a node that is cut off reports fail. If
-// cluster-require-full-coverage is off, nodes report ok even while some slots are not served. Then SKUs in those slots
-// cannot be sold, and the backend is up with a warning.
+// cluster-require-full-coverage is off, nodes report ok even while some slots are not served. Then SKUs in those
+// slots cannot be sold, and the backend is up with a warning.
 type clusterCheck struct {
 	options redis.Options
 	mu      sync.Mutex // close may run during a check
@@ -43,7 +43,7 @@ func newClusterCheck(addrs []string, o redis.Options) *clusterCheck {
 	return c
 }
 
-// A clusterView is the view of one node.
+// A clusterView is what one node reports about the cluster.
 type clusterView struct {
 	ok      bool
 	failed  string   // slots that no master serves, such as "0-5460"
@@ -54,7 +54,6 @@ type clusterView struct {
 	refuses error    // a lock.DownError: why the node refuses writes; nil: it takes them, or has no slots
 }
 
-// check implements the check of health.New.
 func (c *clusterCheck) check(ctx context.Context) error {
 	// A node that hangs or is cut off must not delay the check of the others.
 	each := health.Timeout / 2
@@ -87,7 +86,7 @@ func (c *clusterCheck) check(ctx context.Context) error {
 	}
 	all.Wait()
 	if len(views) == 0 {
-		// Timeouts come first: if one node is merely slow, the check counts as slow, which is not yet an outage.
+		// Timeouts come first: if any node is merely slow, the check counts as slow, which is not yet an outage.
 		slices.SortFunc(silent, func(a, b error) int {
 			return strings.Compare(strconv.FormatBool(isSlow(b)), strconv.FormatBool(isSlow(a)))
 		})
@@ -137,7 +136,7 @@ func isSlow(err error) bool {
 	return errors.As(err, &late) && late.Timeout()
 }
 
-// viewOf asks one node for its view, in one round trip. If the node serves slots, a second one tries a write that
+// viewOf reads the view of one node, in one round trip. If the node serves slots, a second one tries a write that
 // changes nothing.
 func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, error) {
 	var info, nodes *redis.StringCmd
@@ -242,7 +241,7 @@ func parseCluster(addr, info, nodes string) clusterView {
 	return v
 }
 
-// learn sets the known nodes to those of the configuration and of addrs.
+// learn sets the known nodes to those of the configuration and addrs.
 func (c *clusterCheck) learn(addrs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,7 +267,6 @@ func (c *clusterCheck) learn(addrs []string) {
 	c.nodes = nodes
 }
 
-// close ends all connections.
 func (c *clusterCheck) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,8 +22,8 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// A setting is one key of the configuration: flag, environment variable, line of a file and line of "stock config". The
-// catalogue of texts has its meaning, by its key.
+// A setting is one key of the configuration: a flag, an environment variable, a line of a file and a line of "stock
+// config". The catalogue of texts describes it, by its key.
 type setting struct {
 	field  any // a pointer to the field of a Config; the field's type is the setting's
 	key    string
@@ -88,7 +88,7 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 		}
 	}
 	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
-		// A section whose lines are all commented out is also a key. It means the defaults.
+		// A section whose lines are all commented out is also a key, and means the defaults.
 		if _, section := v.Get(key).(map[string]any); !section && !slices.Contains(known, key) {
 			bad = append(bad, unknown(key, "key", nearest(key, known, "")))
 		}
@@ -97,7 +97,7 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 	for _, s := range settings {
 		value, ok := s.parse(v.Get(s.key))
 		if !ok {
-			// The error does not quote the value: it may be a secret.
+			// The error does not quote the value, which may be a secret.
 			bad = append(bad, wrong(s.key, "kind", "kind", s.kind()))
 			value = s.value
 		}
@@ -127,8 +127,8 @@ func unknownEnv(environ []string, settings []setting) (bad []error) {
 	return bad
 }
 
-// nearest suggests the key that was probably meant: the one in known with the longest prefix in common with key. It
-// returns "" unless that prefix exceeds prefix by more than three letters.
+// nearest suggests a correction of key: the one in known with the longest common prefix. It returns "" unless that
+// exceeds prefix by more than three letters.
 func nearest(key string, known []string, prefix string) string {
 	best, length := "", len(prefix)+3
 	for _, k := range known {
@@ -143,7 +143,7 @@ func nearest(key string, known []string, prefix string) string {
 	return best
 }
 
-// unknown returns the error for an unknown key or variable. meant is the suggested one, or "".
+// unknown returns the error for an unknown key or variable. meant is the suggestion, or "".
 func unknown(name, what, meant string) error {
 	if meant == "" {
 		return wrong(name, "unknown-"+what)
@@ -295,8 +295,8 @@ func (s setting) yaml() string {
 const hidden = "***"
 
 // masked hides a secret but shows whether it is set. In the DSN it hides only the password. In the webhook's URL it
-// hides all but the host, because path and query often contain a token. Other secrets are hidden whole, even if they
-// look like a DSN or a URL.
+// hides all but the host, because path and query often contain a token. Other secrets are hidden completely, even if
+// they look like a DSN or a URL.
 func masked(key, secret string) string {
 	if secret == "" {
 		return ""

@@ -31,7 +31,6 @@ func OpenDeadLetters(cfg Config, log *slog.Logger) (*DeadLetters, error) {
 	return &DeadLetters{a, books}, nil
 }
 
-// Close closes the store.
 func (d *DeadLetters) Close() error { return d.app.close() }
 
 // Each calls do for every dead letter, in order of the SKUs, and returns the first error.
@@ -54,7 +53,7 @@ func (d *DeadLetters) Each(ctx context.Context, do func(DeadLetter) error) error
 	}
 }
 
-// Retry makes the relay send an event again. name is SKU/NUMBER.
+// Retry makes the relay resend an event. name is SKU/NUMBER.
 func (d *DeadLetters) Retry(ctx context.Context, name string) error {
 	return d.decide(ctx, name, order.Resend)
 }

@@ -13,8 +13,8 @@ import (
 // sweeps would disturb what is shown.
 const lazySweep = 5 * time.Second
 
-// buildDemo builds the service for class: the client chooses the strategy and the store, and need not name a SKU. If
-// the default store can keep orders, the service sells them too.
+// buildDemo builds the demonstration for class: the client chooses the strategy and the store, and need not name a
+// SKU. If the default store can keep orders, the service sells them, too.
 func (a *App) buildDemo() error {
 	a.serve = a.serveDemo
 	configs := a.buildStrategies()

@@ -9,12 +9,13 @@ import (
 )
 
 // connections closes the listener of an instance and its connections so that no request is lost. A connection with a
-// request in flight must not be closed: a load balancer that gets no reply to an order answers 502, and the client
+// request in progress must not be closed: a load balancer that gets no reply to an order answers 502, and the client
 // cannot know the outcome.
 //
 // http.Server.Shutdown guarantees that only for requests that have reached their handler. It loses a request that
-// arrives on an idle connection while it closes that, drops one that it reads after the call (net/http, conn.serve),
-// and resets connections that only the kernel has accepted. So Shutdown is called when no connection is left.
+// arrives on an idle connection while it closes that connection, drops one that it reads after the call (net/http,
+// conn.serve), and resets connections that only the kernel has accepted. So Shutdown is called when no connection is
+// left.
 type connections struct {
 	listener net.Listener
 
@@ -27,7 +28,6 @@ func newConnections(l net.Listener) *connections {
 	return &connections{listener: l, states: make(map[net.Conn]http.ConnState)}
 }
 
-// track implements http.Server.ConnState.
 func (c *connections) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,10 +51,10 @@ func (c *connections) serveBacklog(server *http.Server) {
 	_ = c.listener.Close()
 }
 
-// drain waits until every connection is closed, or until no request has been in flight or arrived for quiet, but at
-// most for limit. Each connection closes after its next reply while the instance drains, so the connections of a busy
-// load balancer soon close. Those of an idle one stay open, and a request can still be lost if it arrives just when its
-// connection is closed.
+// drain waits until every connection is closed, or until no request has been in progress or arrived for quiet, but at
+// most for limit. While the instance drains, each connection closes after its next reply, so the connections of a
+// busy load balancer soon close. Those of an idle one stay open, and a request can still be lost if it arrives just
+// when its connection is closed.
 func (c *connections) drain(quiet, limit time.Duration) {
 	for began := time.Now(); time.Since(began) < limit; time.Sleep(5 * time.Millisecond) {
 		open, busy, last := c.state()
@@ -89,7 +89,6 @@ func (l *backlogListener) Accept() (net.Conn, error) {
 	return next, nil
 }
 
-// listen opens both listeners.
 func (a *App) listen() (err error) {
 	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
 		return failure("listen", "why", err)

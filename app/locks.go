@@ -14,8 +14,9 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// AddLockFlags adds to flags the settings of the servers and the locks, for a program that uses locks without being an
-// instance. It returns the flags of all settings, for Load, so that the file and the environment can set the others.
+// AddLockFlags adds to flags the settings of the servers and the locks, for a program that uses locks without being
+// an instance. It returns the flags of all settings, for Load, so that the file and the environment can set the
+// others.
 func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	AddFlags(all)
@@ -39,7 +40,7 @@ func AllLocks() []strategy.Strategy {
 	})
 }
 
-// FindLock returns the strategy with that name. The error for another name than those in AllLocks lists them.
+// FindLock returns the strategy with that name. If it is not in AllLocks, the error lists the names that are.
 func FindLock(name string) (strategy.Strategy, error) {
 	var names []string
 	for _, s := range AllLocks() {
@@ -55,7 +56,7 @@ func FindLock(name string) (strategy.Strategy, error) {
 	return strategy.Strategy{}, failure("unknown-lock", "name", quote(name), "list", list)
 }
 
-// CheckKey returns an error if no lock can have that key.
+// CheckKey returns an error if key cannot be the key of a lock.
 func CheckKey(key string) error { return explained(service.CheckKey(key), true) }
 
 // Locks are open clients of the servers that some locks need.
@@ -95,5 +96,4 @@ func (l *Locks) Open(s strategy.Strategy) (lock.Locker, error) {
 	return locker, nil
 }
 
-// Close closes the locks and the clients.
 func (l *Locks) Close() error { return l.app.close() }

@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// maxLog bounds the unwritten lines of the log, in bytes: some 4,000 lines.
+// maxLog limits the unwritten lines of the log, in bytes: some 4,000 lines.
 const maxLog = 1 << 20
 
 // A LogWriter writes lines in the background, so that requests do not wait for a disk or a pipe. It writes the first
 // line at once, and the lines that arrive during a write together in the next one.
 //
-// Lines beyond maxLog are dropped and counted, because a pipe that nobody reads must not stop the sales. Lines stay in
+// Lines beyond maxLog are dropped and counted, because a pipe without a reader must not stop the sales. Lines stay in
 // order. A process that is killed loses its unwritten lines. A LogWriter is safe for concurrent use.
 type LogWriter struct {
 	out     io.Writer
@@ -47,7 +47,7 @@ func (w *LogWriter) Write(line []byte) (int, error) {
 	w.lines = append(w.lines, line...)
 	select {
 	case w.wake <- struct{}{}:
-	default: // the goroutine is already due to wake
+	default: // the goroutine will wake anyway
 	}
 	return len(line), nil
 }

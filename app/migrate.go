@@ -37,5 +37,4 @@ func OpenMigrator(ctx context.Context, cfg Config) (*Migrator, error) {
 	return m, nil
 }
 
-// Close closes the connections.
 func (m *Migrator) Close() error { return m.connections.Close() }

@@ -38,8 +38,8 @@ func (a *App) openMySQL() error {
 	}
 	a.closers = append(a.closers, lockPool.Close)
 	a.servers.MySQL = lockPool
-	// The health probe has a separate pool, so that it works however busy the others are. It need not test them as
-	// redisProbe does: database/sql dials whenever it needs a connection.
+	// The health probe has a separate pool, so that it works however busy the others are. Unlike redisProbe it need
+	// not test whether connecting works, because database/sql connects whenever it needs a connection.
 	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1}))
 	if err != nil {
 		return err
@@ -99,9 +99,9 @@ func (a *App) openMySQL() error {
 	return nil
 }
 
-// mysqlGates returns the queues in front of a pool of connections. It reserves one connection for removing waiters from
-// the server's queue. One SKU may use a quarter of the others, and transactions, which wait for rows, a half. A gate
-// admits at least one.
+// mysqlGates returns the queues in front of a pool of connections. It reserves one connection for removing waiters
+// from the server's queue. One SKU may use a quarter of the others, and transactions, which wait for rows, a half. A
+// gate admits at least one.
 func mysqlGates(connections, queue int) repo.Gates {
 	admitted := connections - 1
 	return repo.Gates{

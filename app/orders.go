@@ -5,8 +5,9 @@ import (
 	"example.com/stock/service/order"
 )
 
-// buildOrders builds the order service on the default store, which wrap wraps. If orders need a lock, it is that of a
-// strategy in configs; buildOrders adds a strategy that is missing there, so that its lock can be inspected.
+// buildOrders builds the order service on the default store. wrap decorates the ledger. If orders need a lock,
+// buildOrders uses the lock of the strategy in configs. If that strategy is missing there, it adds it, so that the
+// lock can be inspected.
 func (a *App) buildOrders(
 	configs map[string]service.StrategyConfig, wrap func(order.Store) order.Store,
 ) error {

@@ -16,8 +16,8 @@ import (
 const firstProbes = 2 * health.Timeout
 
 // startProbes probes every backend until close. It returns after the first probe of each, so that the first requests
-// find the servers up, but at the latest after firstProbes: a migration takes longer, and an instance that does not
-// answer /livez is killed.
+// find the servers up, but at the latest after firstProbes: a migration takes longer, and an orchestrator kills an
+// instance that does not answer /livez.
 func (a *App) startProbes(ctx context.Context) {
 	a.probing, a.stopProbes = context.WithCancel(ctx)
 	var first sync.WaitGroup
@@ -52,7 +52,7 @@ func (a *App) backendChanged(name string, down error) {
 	a.metrics.Backend(name, down)
 	switch {
 	case partly:
-		a.log.Warn("backend is up, but not for everything", "backend", name, "reason", impaired)
+		a.log.Warn("backend is up, but impaired", "backend", name, "reason", impaired)
 	case down != nil:
 		a.log.Warn("backend is down", "backend", name, "reason", words.Of(down, handler.Said).EN)
 	default:

@@ -14,7 +14,6 @@ const (
 	ordersProfile = "orders"
 )
 
-// atomicOrders is the strategy of orders without a lock.
 const atomicOrders = "atomic"
 
 // checkProfile returns an error for every key that names an unknown or disabled strategy or store.
@@ -51,7 +50,6 @@ func (c *Config) inLab() bool { return c.Lab && c.Profile != ordersProfile }
 
 func stores() []string { return []string{strategy.Redis, strategy.MySQL} }
 
-// storeEnabled reports whether a store is used.
 func (c *Config) storeEnabled(name string) bool {
 	switch {
 	case len(c.Stores.Enabled) > 0:

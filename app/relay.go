@@ -48,7 +48,6 @@ func (c *Config) relayNeeds(server string) bool {
 	return err == nil && slices.Contains(s.Needs, server)
 }
 
-// webhookSecrets returns the secrets of relay.webhook_secrets.
 func (c *Config) webhookSecrets() []string {
 	secrets, _ := list(c.Relay.WebhookSecrets)
 	return secrets
@@ -136,7 +135,6 @@ func (a *App) buildRelay() (*relay.Relay, error) {
 	}), nil
 }
 
-// openSink opens the sink of the events.
 func (a *App) openSink() (relay.Sink, error) {
 	c := a.cfg.Relay
 	if c.Sink == sinkWebhook {

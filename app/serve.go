@@ -14,8 +14,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Run serves until ctx ends. Then it stops the instance in order: /readyz fails, the listener closes, the requests in
-// flight finish, everything is closed. It can be called once.
+// Run serves until ctx ends. Then it stops the instance in order: /readyz fails, the listener closes, running
+// requests finish, everything is closed. It can be called once.
 func (a *App) Run(ctx context.Context) error {
 	for _, doubt := range a.cfg.doubts() {
 		a.log.Warn("configuration", "doubt", doubt)
@@ -40,7 +40,7 @@ func (a *App) Run(ctx context.Context) error {
 		go func() {
 			err := operators.Serve(a.operators)
 			if !errors.Is(err, http.ErrServerClosed) {
-				a.log.Error("operators cannot ask any more", "err", err) // sales go on
+				a.log.Error("the admin listener has failed", "err", err) // sales continue
 			}
 			attended <- err
 		}()
@@ -57,7 +57,7 @@ func (a *App) Run(ctx context.Context) error {
 		return errors.Join(err, a.close())
 	case <-ctx.Done():
 	}
-	a.log.Info("stopping: not ready any more", "drain", a.cfg.Drain, "stop", a.cfg.Stop)
+	a.log.Info("stopping: no longer ready", "drain", a.cfg.Drain, "stop", a.cfg.Stop)
 	draining.Store(true)
 	time.Sleep(a.cfg.Drain) // load balancers notice, and connections close after their next reply
 	a.connections.serveBacklog(server)
@@ -88,8 +88,8 @@ func (a *App) newServer(background context.Context, h http.Handler) *http.Server
 	}
 }
 
-// shutdown waits for the requests in flight. After limit it cancels their waits for locks. Critical sections, which are
-// bounded, still finish.
+// shutdown waits for running requests. After limit it cancels their waits for locks. Critical sections, which have
+// their own limit, still finish.
 func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCauseFunc, log *slog.Logger) error {
 	for _, step := range []time.Duration{limit, service.MaxWait} {
 		ctx, done := context.WithTimeout(context.Background(), step)
@@ -98,7 +98,7 @@ func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCau
 		if err == nil {
 			return nil
 		}
-		log.Warn("requests in flight are told to leave")
+		log.Warn("cancelling the waits of running requests")
 		cancel(service.ErrStopping)
 	}
 	return server.Close()

@@ -10,8 +10,8 @@ import (
 	"example.com/stock/service/order"
 )
 
-// buildShop builds the service for customers: the client chooses neither strategy nor store, stock is kept by the
-// ledger of orders, and there is no lab.
+// buildShop builds the service for customers: the client chooses neither strategy nor store, the ledger of orders
+// keeps the stock, and there is no lab.
 func (a *App) buildShop() error {
 	a.serve = a.serveShop
 	if a.ledgers[a.cfg.Store] == nil {

@@ -12,11 +12,11 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A store holds the clients and checks of one store.
+// A store has the clients and checks of one store.
 type store struct {
 	name  string
 	place string // its address, by which the other store remembers it
-	// parts is true for a server of several nodes, such as a Redis Cluster. If the node that has the record of the data
+	// parts means that the server has several nodes, as a Redis Cluster has. If the node with the record of the data
 	// does not answer, the store stays up for the SKUs of the other nodes.
 	parts  bool
 	sales  sales
@@ -24,12 +24,12 @@ type store struct {
 	books  order.Book // the ledger; nil: the store keeps no orders
 	ping   func(context.Context) error
 	ready  func(context.Context) error // runs every time that the server comes up; may be nil
-	// canWrite needs the tables that ready makes. It replaces ping while the server is up; nil: ping tests writes
+	// canWrite replaces ping while the server is up, and needs the tables that ready makes; nil: ping tests writes
 	// itself.
 	canWrite func(context.Context) error
 }
 
-// sales is what sellers need of a store.
+// sales is the store that sellers need.
 type sales interface {
 	service.Store
 	service.Inventory
@@ -42,8 +42,8 @@ type memory interface {
 	service.Memory
 }
 
-// addStore registers a store and its backend. Every probe checks that the store takes writes and still has its data.
-// The first check of a new store also seeds it.
+// addStore registers a store and its backend. Every probe checks that the store accepts writes and still has its
+// data. The first check of a new store also seeds it.
 func (a *App) addStore(s store) {
 	data := service.NewDataCheck(service.DataCheckConfig{
 		Name: s.name, Place: s.place, Origins: s.memory,
@@ -71,7 +71,7 @@ func (a *App) addStore(s store) {
 		}
 		if fresh && s.ready != nil {
 			if bad := s.ready(ctx); bad != nil {
-				// A bare DownError has nothing that backendChanged does not log once.
+				// backendChanged logs a bare DownError, once.
 				if _, bare := bad.(*lock.DownError); !bare && a.probing.Err() == nil {
 					a.log.Error("prepare "+s.name, "err", bad)
 				}
@@ -102,8 +102,8 @@ func (a *App) addStore(s store) {
 	a.memories[s.name] = s.memory
 }
 
-// compare checks whether the ledger of a store has gone back to an older copy. It ignores errors, because a slow reply
-// does not mean that the server is down, and the next probe compares again.
+// compare checks whether the ledger of a store has gone back to an older copy. It ignores errors, because a slow
+// reply does not mean that the server is down, and the next probe compares again.
 func (a *App) compare(ctx context.Context, s store) {
 	if a.watched == nil || s.name != a.cfg.Store || s.books == nil {
 		return

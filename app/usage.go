@@ -23,8 +23,8 @@ func Usage(flag string) (text words.Text, ok bool) {
 	return text, ok
 }
 
-// usages are made once, because a command line asks for the flags of all its commands before it runs one, and searching
-// the settings for each took half of the start-up time.
+// usages are made once, because a command line reads the flags of all its commands before it runs one, and searching
+// the settings for each is slow.
 var usages = sync.OnceValue(func() map[string]words.Text {
 	texts := map[string]words.Text{configFlag: configUsage()}
 	for _, s := range new(Config).settings() {

@@ -16,22 +16,22 @@ import (
 // A check is a part of a health probe. Its errors match lock.ErrDown.
 type check = func(context.Context) error
 
-// readEngine asks MySQL what it is.
+// readEngine reads which kind of server MySQL is.
 func (a *App) readEngine(ctx context.Context, db *sql.DB) error {
 	engine, err := writer.ReadEngine(ctx, db)
 	if err != nil {
 		return err
 	}
 	if a.backends[strategy.MySQL].SetServer(engine.String()) {
-		a.log.Info("mysql is known", "engine", engine.String(), "several_writers", engine.Several)
+		a.log.Info("mysql identified", "engine", engine.String(), "several_writers", engine.Several)
 	}
 	a.mysql.several.Store(engine.Several && !a.cfg.MySQL.SeveralWriters)
 	return nil
 }
 
-// oneWriter wraps ready and canWrite so that the instance sells through one node of a cluster with several writers:
-// on every other node the checks fail. commitApart is called with whether the server is such a cluster. A server with a
-// copy of a cluster's data has its triggers, so it counts as one.
+// oneWriter wraps ready and canWrite so that instances sell through only one node of a cluster with several writers:
+// on every other node the checks fail. commitApart is called with whether the server is such a cluster. A server with
+// a copy of a cluster's data has its triggers, so it counts as one.
 func (a *App) oneWriter(db *sql.DB, commitApart func(bool), ready, canWrite check) (check, check) {
 	guard := writer.NewGuard(db)
 	var guarded atomic.Bool
@@ -75,7 +75,7 @@ func (a *App) oneWriter(db *sql.DB, commitApart func(bool), ready, canWrite chec
 	}
 }
 
-// A nodeLocal is the MySQL of a lock that only one node of a cluster knows. It is down on a cluster with several
+// A nodeLocal is the MySQL of a lock that exists on only one node of a cluster. It is down on a cluster with several
 // writers: holders on two nodes would not exclude each other, and one pool of connections may reach both.
 type nodeLocal struct {
 	*health.Backend
@@ -90,7 +90,7 @@ func (n nodeLocal) Err() error {
 	return lock.NewDown(n.Name(), "node-local-lock")
 }
 
-// Up returns a ctx that ends when the lock can no longer be used, and has ended if it cannot.
+// Up returns a ctx that ends when the lock can no longer be used. If it already cannot, the ctx has ended.
 func (n nodeLocal) Up() context.Context {
 	up := n.Backend.Up()
 	if err := n.Err(); err != nil && up.Err() == nil {

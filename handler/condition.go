@@ -8,7 +8,7 @@ import (
 	"example.com/stock/service"
 )
 
-// ownTag matches an entity tag that this service makes, without its quotes. Other tags are valid and match nothing.
+// ownTag matches an entity tag of this service, without its quotes. Other tags are valid and match nothing.
 var ownTag = regexp.MustCompile(`^[0-9]{1,20}-[0-9]{1,20}$`)
 
 // Condition reads If-Match and If-None-Match (RFC 9110, 13.1). If-Match compares strongly, so a weak tag matches
@@ -20,8 +20,8 @@ func Condition(h http.Header) (c service.Condition, err error) {
 	return c, err
 }
 
-// parseTags reads a list of entity tags. It returns nil if the header is not there, and service.AnyTag for "*". Several
-// lines are one list, and empty elements are skipped.
+// parseTags reads a list of entity tags. It returns nil if the header is missing, and service.AnyTag for "*". Several
+// header lines are one list, and empty elements are skipped.
 func parseTags(h http.Header, name string, weak bool) ([]string, error) {
 	lines := h.Values(name)
 	if len(lines) == 0 {
@@ -31,7 +31,7 @@ func parseTags(h http.Header, name string, weak bool) ([]string, error) {
 	if strings.Trim(text, " \t") == service.AnyTag {
 		return []string{service.AnyTag}, nil
 	}
-	tags := []string{} // not nil: there is a condition, even if nothing can fulfil it
+	tags := []string{} // not nil: there is a condition, even if it can never hold
 	found := 0
 	for rest := strings.TrimLeft(text, " \t,"); rest != ""; found++ {
 		bare, isWeak := strings.CutPrefix(rest, "W/")

@@ -18,13 +18,13 @@ const (
 	linger = time.Second
 )
 
-// limits bounds the time for which a client can keep a connection busy: bodyTimeout to send a body, replyTimeout to
-// receive the reply. The wait for a lock is between the two and has its own limit.
+// limits restricts how long a client can keep a connection busy: bodyTimeout to send a body, replyTimeout to receive
+// the reply. The wait for a lock is between the two and has its own limit.
 //
-// http.Server.ReadTimeout cannot do that: its deadline stays on the connection while the handler waits for a lock, and
-// when it passes the client seems to have gone. Nor is a limit around the handler's reads enough, because net/http
-// itself reads the rest of a body, before the reply and after the handler. So the deadline stays until the body has
-// been read to its end. A reply before that is the last one on its connection.
+// http.Server.ReadTimeout cannot do that: its deadline stays on the connection while the handler waits for a lock,
+// and when it passes, the client seems to have disconnected. Nor is a limit around the handler's reads enough,
+// because net/http itself reads the rest of a body, before the reply and after the handler. So the deadline stays
+// until the body has been read to its end. A reply before that is the last one on its connection.
 type limits struct{ next http.Handler }
 
 func (l limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +33,7 @@ func (l limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		limited.until = time.Now().Add(bodyTimeout)
 		_ = limited.connection.SetReadDeadline(limited.until)
 		limited.unread = true
-		// A copy, because net/http looks at the body of the request that it has handed out.
+		// A copy, because net/http still uses the body of the original request.
 		own := *r
 		own.Body = &limitedBody{http.MaxBytesReader(w, r.Body, MaxBody), limited}
 		r = &own
@@ -77,11 +77,11 @@ func (w *limitedWriter) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w *limitedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// connectionCloser closes connections while the instance drains: every reply is the last one on its connection. So when
-// the instance stops, a proxy has no open connection left to send a request on.
+// connectionCloser closes connections while the instance drains: every reply is the last one on its connection. So
+// when the instance stops, a proxy has no open connection left to send a request on.
 //
-// It calls draining when the reply begins. At the start of the request would be too early: a request that came before
-// the drain and waited for a lock would leave its connection open, and stopping could close that under the next
+// It calls draining when the reply begins. The start of the request would be too early: a request that arrived before
+// the drain and waited for a lock would leave its connection open, and stopping could close it under the next
 // request.
 type connectionCloser struct {
 	next     http.Handler

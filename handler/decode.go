@@ -31,10 +31,10 @@ type Fields map[string]string
 // Decode collects the fields of a request. Names outside allowed are refused: a misspelt field must not be ignored.
 func Decode(c *gin.Context, allowed ...string) (Fields, error) { return DecodeNested(c, nil, allowed) }
 
-// Nested reads members of the body that are neither string nor number, by name.
+// Nested has functions that read members of the body which are neither strings nor numbers, by name.
 type Nested map[string]func(*json.Decoder) error
 
-// DecodeNested is Decode for a body with such members.
+// DecodeNested is Decode for a body with Nested members.
 func DecodeNested(c *gin.Context, inside Nested, allowed []string) (Fields, error) {
 	f := make(Fields)
 	var query url.Values
@@ -68,7 +68,7 @@ func DecodeNested(c *gin.Context, inside Nested, allowed []string) (Fields, erro
 	return f, nil
 }
 
-// NoFields reports whether the request has no fields, and answers it if it has.
+// NoFields reports whether the request has no fields. If it has, NoFields replies with a problem.
 func (b *Base) NoFields(c *gin.Context) bool {
 	_, err := Decode(c)
 	if err != nil {
@@ -89,7 +89,7 @@ func checkName(name string, allowed []string) error {
 	}
 }
 
-// readBody reads the body, within the limits. An empty body counts as none, whatever the Content-Type.
+// readBody reads the body, within the limits. An empty body counts as none, whatever its Content-Type.
 func readBody(c *gin.Context) ([]byte, error) {
 	if c.Request.ContentLength > MaxBody {
 		return nil, errTooLarge // without reading: a client that sent Expect: 100-continue then sends no body
@@ -123,7 +123,7 @@ func readBody(c *gin.Context) ([]byte, error) {
 }
 
 // addJSON adds the members of a JSON object: strings, and numbers with the digits that were sent. The functions in
-// inside read the members that they are named for; each name may occur once.
+// inside read the members with their names; each name may occur once.
 func (f Fields) addJSON(body []byte, allowed []string, inside Nested) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -136,7 +136,7 @@ func (f Fields) addJSON(body []byte, allowed []string, inside Nested) error {
 	return nil
 }
 
-// AddObject is addJSON for the object that comes next.
+// AddObject is addJSON for the next object of d.
 func (f Fields) AddObject(d *json.Decoder, allowed []string, inside Nested) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return service.Invalid("body", "object")

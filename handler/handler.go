@@ -1,4 +1,5 @@
-// Package handler is the HTTP side of both services: middleware, decoding, problems, the probes and the document.
+// Package handler is the HTTP side of both services: middleware, decoding, problems, the probes and the OpenAPI
+// document.
 //
 // The routes of a service are a [Part]: handler/demo has the endpoints of the strategies, handler/orders those of the
 // shop. Only these packages use gin.
@@ -43,16 +44,17 @@ type Config struct {
 	Metrics    http.Handler
 	Log        *slog.Logger
 	Draining   func() bool // readiness fails while it is true
-	// Sells returns what can be sold from each store now (nil: not reported), and why the instance is not ready, or "".
+	// Sells returns what can be sold from each store now (nil: not reported), and why the instance is not ready, or
+	// "".
 	Sells   func() (stores map[string]StoreReply, why string)
 	Crowded Crowded
 }
 
 // Crowded has the statuses of two refusals under load: Contended if another request got the lock or the write first,
-// TooMany if the queue is full; 0 is 503. In the shop neither may look like an outage to a load balancer.
+// TooMany if the queue is full. 0 means 503. In the shop neither may look like an outage to a load balancer.
 type Crowded struct{ Contended, TooMany int }
 
-// A Base is the part of a handler that both services share. Its methods answer requests.
+// A Base is the part of a handler that both services share. Its methods handle requests.
 type Base struct {
 	Config
 	log      *slog.Logger
@@ -64,16 +66,16 @@ type Base struct {
 // MaxBody is the largest body that is read, in bytes.
 const MaxBody = 64 << 10
 
-// New makes the handler of the public listener, which customers and load balancers use. The routes for operators are
-// those of NewAdmin.
+// New makes the handler of the public listener, for customers and load balancers. The routes for operators are those
+// of NewAdmin.
 func New(c Config) http.Handler {
 	b, e := public(c)
 	b.document = b.describe(e.Routes())
 	return limits{connectionCloser{e, b.Draining}}
 }
 
-// NewAdmin makes the handler of the admin listener: the metrics and the parts' routes for operators. It sells nothing.
-// Changes need the admin token, as on the public listener; reading needs none.
+// NewAdmin makes the handler of the admin listener: the metrics and the parts' routes for operators. It sells
+// nothing. Changes need the admin token, as on the public listener; reading needs none.
 func NewAdmin(c Config) http.Handler {
 	b, e := newEngine(c)
 	for _, p := range c.Parts {
@@ -114,7 +116,7 @@ func newEngine(c Config) (*Base, *gin.Engine) {
 	return b, e
 }
 
-// Get adds a route for GET and HEAD. net/http leaves the body out of a reply to HEAD.
+// Get adds a route for GET and HEAD. For HEAD net/http omits the body.
 func Get(e *gin.Engine, path string, answer gin.HandlerFunc) {
 	e.GET(path, answer)
 	e.HEAD(path, answer)

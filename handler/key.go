@@ -21,7 +21,7 @@ func IdempotencyKey(header http.Header) (string, error) {
 	}
 }
 
-// Replay marks a reply that repeats the one kept with its idempotency key.
+// Replay marks a reply that repeats the one stored with its idempotency key.
 func Replay(c *gin.Context, replayed bool) {
 	if replayed {
 		c.Header("Idempotent-Replayed", "true")

@@ -21,7 +21,7 @@ const (
 	StreamKey    = "stream"
 )
 
-// goodRequestID reports whether a client's request id is used, in logs and orders: it must match
+// goodRequestID reports whether a client's request id may appear in logs and orders: it must match
 // ^[A-Za-z0-9._:-]{1,64}$.
 func goodRequestID(id string) bool {
 	for i := range len(id) {
@@ -75,7 +75,7 @@ func (b *Base) measure(c *gin.Context) {
 	)
 }
 
-// recoverPanic answers a panic like any other error.
+// recoverPanic replies to a panic as to any other error.
 func (b *Base) recoverPanic(c *gin.Context) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -90,7 +90,7 @@ func (b *Base) recoverPanic(c *gin.Context) {
 	c.Next()
 }
 
-// Admin reports whether the request carries the admin token, and answers 401 if it does not.
+// Admin reports whether the request has the admin token. If not, it replies 401.
 func (b *Base) Admin(c *gin.Context) bool {
 	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
 	token = strings.TrimLeft(token, " ")

@@ -23,8 +23,8 @@ func (b *Base) openAPI(c *gin.Context) {
 // parameter matches a parameter in the path of a route.
 var parameter = regexp.MustCompile(`:(\w+)`)
 
-// describe returns the OpenAPI 3.1 document. It starts from the base, which is written by hand, removes paths that the
-// public listener does not serve, lets the parts add theirs, and adds the responses common to operations that decode a
+// describe returns the OpenAPI 3.1 document. It starts from a handwritten base, removes paths that the public
+// listener does not serve, lets the parts add theirs, and adds the responses common to operations that decode a
 // request.
 func (b *Base) describe(routes gin.RoutesInfo) map[string]any {
 	var document map[string]any
@@ -54,7 +54,7 @@ func (b *Base) describe(routes gin.RoutesInfo) map[string]any {
 	return document
 }
 
-// Object returns the value at a path of members of v, if it is an object of the document, and nil otherwise.
+// Object returns the object at a path of members of v, or nil if there is none.
 func Object(v any, members ...string) map[string]any {
 	var object map[string]any
 	switch v := v.(type) {
@@ -69,7 +69,7 @@ func Object(v any, members ...string) map[string]any {
 	return object
 }
 
-// addDecodeResponses adds the answers to requests that cannot be decoded. The probes decode nothing.
+// addDecodeResponses adds the responses to requests that cannot be decoded. The probes decode nothing.
 func addDecodeResponses(operation map[string]any) {
 	if tags, ok := operation["tags"].([]any); ok && slices.Contains(tags, any("probes")) {
 		return

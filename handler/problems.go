@@ -17,18 +17,18 @@ import (
 	"example.com/stock/service/order"
 )
 
-// phrases has the texts of the problems by their names. They are for people, in the language that the request asks for;
-// programs read type and fields.
+// phrases has the texts of the problems by their names, for people, in the language of the request. Programs read
+// type and fields.
 var phrases = problemtext.Book()
 
-// A kind is one type of problem. Its name is the last part of the type URI. It is stable: clients match on it.
+// A kind is a type of problem. Its name is the last part of the type URI. It is stable, because clients match on it.
 type kind struct {
 	name   string
 	status int
 	retry  int // seconds for Retry-After; 0: repeating the same request does not help
 }
 
-// A problem is an answer by RFC 9457 (application/problem+json).
+// A problem is a reply as in RFC 9457 (application/problem+json).
 type problem struct {
 	Type      string `json:"type"`
 	Title     string `json:"title"`
@@ -50,7 +50,7 @@ type problem struct {
 	header map[string]string // further headers of the reply
 }
 
-// title says in a few words what a kind of problem is.
+// title returns a short description of a kind of problem.
 func (k kind) title() words.Text { return phrases.Say(k.name + ".title") }
 
 // A row of the table maps an error to its problem.
@@ -60,7 +60,7 @@ type row struct {
 	explain func(error) problem // sets the detail and further members; nil: the title is the detail
 }
 
-// Errors that the HTTP layer itself finds.
+// Errors of the HTTP layer itself.
 var (
 	errInvalid       = errors.New("invalid request")
 	errNotFound      = errors.New("not found")
@@ -75,18 +75,18 @@ var (
 	errInternal      = errors.New("internal error")
 )
 
-// A methodError is an errMethod that names the methods which are allowed.
+// A methodError is an errMethod with the allowed methods.
 type methodError struct{ allowed string }
 
 func (e *methodError) Error() string        { return "method not allowed, only " + e.allowed }
 func (e *methodError) Is(target error) bool { return target == errMethod }
 
-// text returns an explain that gives every error of a row the same detail.
+// text returns an explain func with the same detail for every error of a row.
 func text(key string, pairs ...any) func(error) problem {
 	return func(error) problem { return problem{detail: phrases.Say(key, pairs...)} }
 }
 
-// textWith is text for a row whose reply has a further header.
+// textWith is text for a row whose reply has another header.
 func textWith(header, value, key string) func(error) problem {
 	return func(error) problem {
 		return problem{detail: phrases.Say(key), header: map[string]string{header: value}}
@@ -112,7 +112,7 @@ func explainSoldOut(err error) (p problem) {
 	return p
 }
 
-// explainExpired says why an expired reservation could not be sold from the stock that is left.
+// explainExpired explains why an expired reservation could not be sold from the remaining stock.
 func explainExpired(err error) (p problem) {
 	p = explainSoldOut(err)
 	if limit := explainLimit(err); limit.SKU != "" {
@@ -137,7 +137,7 @@ func explainState(err error) (p problem) {
 	return p
 }
 
-// explainUnknownStep says how to learn the outcome of a step of the ledger. An idempotent step can be sent again.
+// explainUnknownStep explains how to learn the outcome of a step of the ledger. An idempotent step can be sent again.
 func explainUnknownStep(step *order.UnknownError) (p problem) {
 	if step.Again {
 		p.detail = phrases.Say("outcome_unknown.again")
@@ -159,7 +159,7 @@ func explainServer(err error) (p problem) {
 	return p
 }
 
-// Why returns the reason why a backend cannot be used. Its Chinese text is that of a request's problem.
+// Why returns why a backend cannot be used. Its Chinese text is the same as in the problem of a request.
 func Why(err error) words.Text {
 	text := words.Of(err, Said)
 	text.ZH = cmp.Or(explainServer(err).detail.ZH, text.ZH)
@@ -182,7 +182,7 @@ func explainHeld(err error) (p problem) {
 	return p
 }
 
-// explainHolder names the holder of a lock and the longest remaining time, as far as they are known.
+// explainHolder describes the holder of a lock and the longest remaining time, as far as they are known.
 func explainHolder(held *lock.HeldError) words.Text {
 	parts := []words.Text{phrases.Say("lock_busy.detail", "key", strconv.Quote(held.Key))}
 	if held.Holder != "" {
@@ -201,7 +201,7 @@ func explainMethod(err error) (p problem) {
 	return p
 }
 
-// rowOf returns the first row that err matches. An error that matches none is an internal one.
+// rowOf returns the first row that err matches. An error that matches none is an internal error.
 func (b *Base) rowOf(err error) row {
 	if _, ok := errors.AsType[*service.InvalidError](err); ok {
 		return b.problems[0]
@@ -229,12 +229,13 @@ func (b *Base) Fail(c *gin.Context, err error) {
 	b.answer(c, row, err)
 }
 
-// routine reports whether a problem is normal under load, so that it is not logged.
+// routine reports whether a problem is normal under load, and so is not logged.
 func routine(name string) bool {
 	return name == "lock_busy" || name == "lock_timeout" || name == "overloaded" || name == "no_capacity"
 }
 
-// logged reports whether err comes from a backend that is down or has lost its data, which was logged when it happened.
+// logged reports whether err comes from a backend that is down or has lost its data. That was logged when it
+// happened.
 func logged(err error) bool {
 	_, lost := errors.AsType[*service.DataLostError](err)
 	_, down := errors.AsType[*lock.DownError](err)
@@ -276,7 +277,6 @@ func Negotiate(c *gin.Context) (lang string) {
 // shownPath returns the path of a request, cut for logs and replies.
 func shownPath(c *gin.Context) string { return Truncate(c.Request.URL.Path, 200) }
 
-// explainProblem serves the type URIs of problems.
 func (b *Base) explainProblem(c *gin.Context) {
 	if !b.NoFields(c) {
 		return

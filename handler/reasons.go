@@ -6,7 +6,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Said returns an error of the service or of a lock in both languages, if it has a code that the catalogue knows.
+// Said returns the text of an error of the service or of a lock in both languages. ok is false if the error has no
+// code in the catalogue.
 func Said(err error) (text words.Text, ok bool) {
 	switch err := err.(type) {
 	case *service.InvalidError:
@@ -17,7 +18,7 @@ func Said(err error) (text words.Text, ok bool) {
 	return text, false
 }
 
-// Reason says why a field is invalid, without the field.
+// Reason returns why a field is invalid, without the field's name.
 func Reason(err *service.InvalidError) words.Text {
 	return phrases.Say("reason."+err.Reason, err.Values...)
 }

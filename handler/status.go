@@ -39,11 +39,11 @@ type StoreReply struct {
 	Reason     string `json:"reason,omitempty"`
 }
 
-// livez says that the process runs. It asks no backend, because a restart does not mend a database. The probes and the
-// metrics ignore unknown parameters, which load balancers may add.
+// livez reports that the process runs. It checks no backend, because a restart does not repair a database. The probes
+// and the metrics ignore unknown parameters, which load balancers may add.
 func (b *Base) livez(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "alive"}) }
 
-// readyz says whether a load balancer should send requests here. It fails while the instance drains, and while it
+// readyz reports whether a load balancer should send requests here. It fails while the instance drains, and while it
 // cannot sell to a request that names no store. A backend that is down disables its strategies, not the instance.
 func (b *Base) readyz(c *gin.Context) {
 	backends := make(map[string]backendReply)

@@ -13,10 +13,10 @@ import (
 	"example.com/stock/service/order"
 )
 
-// table is the only place that maps an error to a status, a type, a Retry-After and its texts. The first match counts,
-// because one error may have several causes: a wait for a held lock may end because the server went down.
+// table is the only place that maps an error to a status, a type, a Retry-After and its texts. The first match
+// counts, because one error may have several causes: a wait for a held lock may end because the server went down.
 //
-// Clients see only these texts and errors that are safe to show. Other text stays in the log.
+// Clients see only these texts and errors that are safe to show. All other text stays in the log.
 func table(crowded Crowded) []row {
 	const (
 		gone        = http.StatusNotFound
@@ -107,8 +107,8 @@ func table(crowded Crowded) []row {
 
 const bearer = `Bearer realm="stock admin"`
 
-// Only a gateway in front of the instances answers with these problems (deploy/nginx.conf); they are here so that
-// /problems explains them. Their member "sent" is false if no instance got the request: then it can be sent again.
+// Only a gateway in front of the instances replies with these problems (deploy/nginx.conf); they are here so that
+// /problems explains them. If their member "sent" is false, no instance got the request, and it can be sent again.
 var (
 	errNoReply       = errors.New("no reply from an instance")
 	errNoReplyInTime = errors.New("no reply from an instance in time")
@@ -123,7 +123,7 @@ func explainGuarded(err error) (p problem) {
 	return p
 }
 
-// explainOutcomeUnknown says how to learn the outcome. That needs the order's id.
+// explainOutcomeUnknown explains how to learn the outcome with the order's id.
 func explainOutcomeUnknown(err error) (p problem) {
 	if step, ok := errors.AsType[*order.UnknownError](err); ok {
 		return explainUnknownStep(step)
@@ -137,7 +137,6 @@ func explainOutcomeUnknown(err error) (p problem) {
 	return p
 }
 
-// explainArchived gives the time before which orders are archived.
 func explainArchived(err error) (p problem) {
 	if archived, ok := errors.AsType[*order.ArchivedError](err); ok {
 		p.detail = phrases.Say("archived.detail", "before", archived.Before.UTC().Format(time.RFC3339))
@@ -145,8 +144,8 @@ func explainArchived(err error) (p problem) {
 	return p
 }
 
-// settlePath returns the path that settles an order whose outcome is unknown. It names the store, because the default
-// store need not be the strategy's.
+// settlePath returns the path that settles an order whose outcome is unknown. It names the store, which may not be
+// the default.
 func settlePath(o *service.OrderError) string {
 	query := url.Values{"store": {o.Store}}
 	return "/v1/stock/" + url.PathEscape(string(o.SKU)) + "/orders/" + o.OrderID + "/settle?" + query.Encode()

@@ -8,19 +8,20 @@ import (
 
 // All is [Do] for work that needs several keys at a time, such as the SKUs of a cart. It acquires the keys one after
 // the other in sorted order, each once, so that two callers of All cannot deadlock. Work gets the fence of each key.
-// Without keys, work is called at once.
+// Without keys, All calls work at once.
 //
-//   - If a key cannot be acquired, the keys that are held already are released, and the error is that key's.
-//   - If the lease of a key is lost, the ctx of work ends with that loss as its cause, and so does the wait for another
+//   - If a key cannot be acquired, All releases the keys that it already holds, and returns that key's error.
+//   - If the lease of a key is lost, the ctx of work ends with that loss as its cause, and so does the wait for
+//     another
 //     key.
 //   - If the outcome of work is unknown, the leases of all keys are left to run out. See Do.
 //   - With o.TryOnce the call fails at once if another holder has one of the keys.
 //
 // All costs the round trips of Do for each key, one after the other. While it waits for the last key it holds all
-// others, and so delays many callers. A cart of a hundred SKUs is better sold by one write without a lock.
+// others, and so delays many callers. For a cart of a hundred SKUs, prefer one write without a lock.
 //
-// All does not promise an order among callers, beyond that of each key's lock. A caller that holds some of the keys by
-// Do, and asks for the others by All, can deadlock.
+// All does not promise an order among callers, beyond that of each key's lock. A caller that holds some of the keys
+// by Do, and acquires others by All, can deadlock.
 func All(
 	ctx context.Context, l Locker, keys []string, o Options,
 	work func(ctx context.Context, fences map[string]Fence) error,
@@ -40,7 +41,7 @@ func all(
 	}
 	inner := o
 	if o.Wait != nil {
-		// The loss of a key that is held already must end the wait for the next one, too.
+		// If a key that is already held is lost, the wait for the next one must end, too.
 		wait, cancel := context.WithCancelCause(o.Wait)
 		defer cancel(nil)
 		defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()

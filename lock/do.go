@@ -10,51 +10,54 @@ type Options struct {
 	// TryOnce tries once and does not wait: if another holder has the key, the error matches ErrHeld.
 	TryOnce bool
 
-	// Owner is the name of the caller, such as "instance/request-id". It is shown to other callers. It is not an
-	// identity: every acquisition has its own.
+	// Owner is the name of the caller, such as "instance/request-id", for other callers to see. It need not be
+	// unique: the lock identifies each acquisition by itself.
 	Owner string
 
-	// OnWake is called each time that the lock's server wakes the caller while it waits, because something happened to
-	// the key, so that the caller checks whether it is next. With n waiters, a lock that wakes all of them at every
-	// release calls it n+(n-1)+...+1 times in all; a lock that wakes the next in line calls it n times. It is not
-	// called for a check after a pause, nor for a lease that is handed over inside the process (see [HandOver]). OnWake
-	// must return quickly, and must be safe for concurrent use. nil: none.
+	// OnWake is called each time the lock's server wakes the caller while it waits, because something happened to the
+	// key. With n waiters, a lock that wakes all of them at every release calls it n+(n-1)+...+1 times in all; a lock
+	// that wakes only the next in line calls it n times. It is not called for a check after a pause, nor for a lease
+	// that is handed over inside the process (see [HandOver]). OnWake must return quickly and be safe for concurrent
+	// use. nil: none.
 	OnWake func()
 
-	// Wait, if not nil, ends the wait for the lock in place of ctx. Only [Do] uses it. ctx then ends the work alone. If
-	// a client disconnects, it leaves the queue at once, but a write that has begun is finished: its outcome would be
-	// unknown otherwise. nil: ctx ends both.
+	// Wait, if not nil, ends the wait for the lock in place of ctx. Only [Do] uses it. ctx then ends only the work.
+	// So a client that disconnects leaves the queue at once, but a write that has begun is finished, because its
+	// outcome would otherwise be unknown. nil: ctx ends both.
 	Wait context.Context
 }
 
-// Woken is for drivers: it calls OnWake if there is one.
+// Woken calls OnWake if there is one. It is for drivers.
 func (o Options) Woken() {
 	if o.OnWake != nil {
 		o.OnWake()
 	}
 }
 
-// heldKey is the context key of the lease that an enclosing Do holds. Re-entry depends on the ctx that a caller has,
-// never on its goroutine.
+// heldKey is the context key of the lease that an enclosing Do holds. Re-entry depends on the caller's ctx, never on
+// its goroutine.
 type heldKey struct {
 	l   Locker
 	key string
 }
 
-// Do acquires key as o says, calls work, and releases. If the lease is lost, the ctx of work ends with a cause that
-// matches ErrLost. If ctx comes from an enclosing Do of the same locker and key, Do calls work under that lease.
+// Do acquires key with the options o, calls work, and releases. If the lease is lost, the ctx of work ends with a
+// cause that matches ErrLost. If ctx comes from an enclosing Do of the same locker and key, Do calls work under that
+// lease.
 //
 // If work's error matches ErrOutcomeUnknown, a write of it may still happen after Do has returned. Do then does not
-// release the lease but abandons it (see [Lease.Abandon]). The next holder gets the key when the lease has run out, and
-// so reads what the late write has written. This is also true of work in a nested Do, even if the work around it drops
-// the error. It is not true of an error that work has marked with [Conditional]: then the next holder need not wait.
+// release the lease but abandons it (see [Lease.Abandon]). The next holder gets the key only when the lease has run
+// out, so it reads what the late write has written. The same applies to work in a nested Do, even if the outer work
+// drops the error. It does not apply to an error that work has marked with [Conditional], because then the next
+// holder need not wait.
 //
-// The error is Acquire's, or work's joined with the loss of the lease. The error of a release is not returned: the
-// lease runs out by itself, and [Observe] reports it.
+// The error is Acquire's, or work's joined with the loss of the lease. The error of a release is not returned,
+// because the lease runs out by itself; [Observe] reports it.
 //
-// Do does not promise that the write inside work came before the loss: give the fence to the store. Nor does it promise
-// that a write of unknown outcome is over when the lease has run out. For that, the time left of the lease when the
-// write is sent must be longer than the store's own time limit. A store without such a limit needs conditional writes.
+// Do does not promise that the write inside work came before the loss, so give the fence to the store. Nor does it
+// promise that a write of unknown outcome is over when the lease has run out. For that, the lease must last longer
+// than the store's own time limit from the moment the write is sent. A store without such a limit needs conditional
+// writes.
 func Do(
 	ctx context.Context, l Locker, key string, o Options, work func(context.Context, Fence) error,
 ) error {
@@ -77,7 +80,7 @@ func Do(
 		return err
 	}
 	defer func() { _ = lease.Release() }()
-	// A watchdog must not keep a lease alive for work that continues after its ctx has ended.
+	// Otherwise a watchdog would keep the lease alive for work that continues after its ctx has ended.
 	defer context.AfterFunc(ctx, lease.StopRenewing)()
 
 	inside, cancel := context.WithCancelCause(context.WithValue(ctx, heldKey{l, key}, lease))

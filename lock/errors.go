@@ -17,11 +17,11 @@ var (
 	ErrLost = errors.New("lock lost")
 	// ErrExpired: the time limit of the lease passed, by the holder's clock or the server's.
 	ErrExpired = errors.New("lease expired")
-	// ErrTaken: the server names another owner.
+	// ErrTaken: the server reports another owner.
 	ErrTaken = errors.New("taken by another")
 	// ErrReleased: the lease was released by its holder.
 	ErrReleased = errors.New("lock released")
-	// ErrAbandoned: the lease was left to run out, because it is not known whether its holder's work is over.
+	// ErrAbandoned: the lease was left to run out, because the work under it may not be over.
 	ErrAbandoned = errors.New("lock left to run out")
 	// ErrNoCapacity: no connection was free, at once or until the wait ended. Nothing is known about the holder.
 	ErrNoCapacity = errors.New("no capacity")
@@ -31,8 +31,8 @@ var (
 	ErrFull = errors.New("no room for more data")
 	// ErrSecondWriter: another node of the server's cluster takes the writes. It is an ErrDown: nothing was done.
 	ErrSecondWriter = errors.New("another node is the writer")
-	// ErrOutcomeUnknown: a write was sent and not answered. It may have happened, and may still happen later. It is an
-	// error of the work under a lock, not of the lock. [Do] says what happens to the lease.
+	// ErrOutcomeUnknown: a write was sent and not answered. It may have happened, and may still happen later. It is
+	// an error of the work under a lock, not of the lock. See [Do] for what happens to the lease.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrOverloaded: the queue in front of a server is full. Nothing was sent.
 	ErrOverloaded = errors.New("overloaded")
@@ -56,10 +56,9 @@ func (e *HeldError) Error() string {
 	return s
 }
 
-// Is makes a HeldError match ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// A LostError is an ErrLost with its key and cause.
+// A LostError is an ErrLost with the key and the cause.
 type LostError struct {
 	Key   string
 	Cause error
@@ -67,13 +66,11 @@ type LostError struct {
 
 func (e *LostError) Error() string { return fmt.Sprintf("lock %q lost: %v", e.Key, e.Cause) }
 
-// Is makes a LostError match ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// Unwrap returns the cause.
 func (e *LostError) Unwrap() error { return e.Cause }
 
-// An ExpiredError is an ErrExpired of a lease that its holder counted out.
+// An ExpiredError is an ErrExpired that the holder's own clock has found.
 type ExpiredError struct {
 	After   time.Duration // since the lease was asked for
 	Maximum bool          // the lease ended because it was held for as long as it may be
@@ -86,11 +83,10 @@ func (e *ExpiredError) Error() string {
 	return fmt.Sprintf("%v after %v", ErrExpired, e.After)
 }
 
-// Is makes an ExpiredError match ErrExpired.
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
-// A DownError is an ErrDown that is safe to show to clients. Its Reason is a code with values: what people read, and
-// how to repair it where that is known, is a text with that code.
+// A DownError is an ErrDown that is safe to show to clients. Reason is the code of a text in the language files, and
+// Values fill in that text. The text says how to repair the server, where that is known.
 type DownError struct {
 	Server string // redis, zookeeper or mysql
 	Reason string
@@ -99,14 +95,14 @@ type DownError struct {
 	Second bool  // another node of the server's cluster takes the writes
 }
 
-// NewDown returns a DownError. values are names in the text of reason, each followed by its value.
+// NewDown returns a DownError. values alternates between the names in the text of reason and their values.
 func NewDown(server, reason string, values ...any) *DownError {
 	return &DownError{Server: server, Reason: reason, Values: values}
 }
 
 func (e *DownError) Error() string { return e.Server + " is down: " + Coded(e.Reason, e.Values) }
 
-// Coded writes a code with its values for a log: code (name=value, name=value).
+// Coded formats a code and its values for a log: code (name=value, name=value).
 func Coded(code string, values []any) string {
 	var b strings.Builder
 	b.WriteString(code)
@@ -119,21 +115,19 @@ func Coded(code string, values []any) string {
 	return b.String()
 }
 
-// Is makes a DownError match ErrDown, ErrFull if it is Full, and ErrSecondWriter if it is Second.
 func (e *DownError) Is(target error) bool {
 	return target == ErrDown || target == ErrFull && e.Full || target == ErrSecondWriter && e.Second
 }
 
-// Down returns an error that matches ErrDown and err, which is the error of a backend's client. doing is what was
-// tried.
+// Down returns an error that matches ErrDown and err, the error of a server's client. doing describes what was tried.
 func Down(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, ErrDown, err)
 }
 
 // Conditional marks err, which matches ErrOutcomeUnknown, as the error of a conditional write. Such a write changes
-// nothing if another client has written since the holder read: a compare-and-swap by version, for example. The work of
-// [Do] returns it so that Do releases the lease although the write may still happen. Every writer under the key must
-// write conditionally. Then, of two writes after the same read, the first to arrive makes the second change nothing.
+// nothing if another client has written since the holder read: a compare-and-swap by version, for example. The work
+// of [Do] returns it so that Do releases the lease although the write may still happen. Every writer under the key
+// must write conditionally. Then, of two writes after the same read, the second to arrive changes nothing.
 //
 // A fence alone is not enough: the store sees the next holder's fence only with the next holder's write, and by then
 // the late write may have changed what the next holder has read. A nil err stays nil.

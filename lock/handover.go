@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Bound limits for how long one process may hand a lease from holder to holder; a zero field means its default.
+// A Bound limits how long one process may hand a lease from holder to holder. A zero field means its default.
 type Bound struct {
 	Holders int           // local holders of one lease; default 16, and never more than the locker's FenceRange
 	Time    time.Duration // since the lease was acquired; default 50 ms. The holder that exceeds it is the last
@@ -17,9 +17,10 @@ type Bound struct {
 // A Starter is a locker that can begin an acquisition without waiting for another holder. [HandOver] uses it.
 type Starter interface {
 	Locker
-	// Start is Acquire up to the moment at which it would wait for another holder. If the acquisition is over by then,
-	// Start returns the lease or the error, and wait is nil. Otherwise it returns wait alone. wait is the rest of
-	// Acquire, on a ctx of its own, in the place in the queue that Start has taken. The caller must call it once.
+	// Start is Acquire up to the point where it would wait for another holder. If the acquisition is over by then,
+	// Start returns the lease or the error, and wait is nil. Otherwise it returns only wait, which is the rest of
+	// Acquire: it keeps the place in the queue that Start has taken, and uses the ctx that it is passed. The caller
+	// must call wait once.
 	Start(ctx context.Context, key string, o Options) (
 		lease *Lease, wait func(context.Context) (*Lease, error), err error)
 }
@@ -31,27 +32,28 @@ type FenceRanger interface {
 	FenceRange() uint64
 }
 
-// HandOver makes one contender at l of all callers in this process that want a key. The callers queue in the process,
-// first come, first served. One lease is acquired from l for all of them. It goes to the first waiter, and each holder
-// hands it to the next local waiter, until the bound is reached and other processes have their turn. The holders of one
-// such lease are a batch.
+// HandOver combines all callers in this process that want the same key into one contender at l. The callers queue in
+// the process, first come, first served. HandOver acquires one lease from l for all of them. It goes to the first
+// waiter, and each holder hands it to the next local waiter, until the bound is reached and other processes have
+// their turn. The holders of one such lease are a batch.
 //
 // The acquisition from l belongs to the queue, not to the first waiter. If the first waiter gives up, the others keep
-// the process's place at l, and l is asked until no local caller waits any more. Options.Owner of that acquisition is
-// the name of the waiter that was first when it began. A caller that finds no local holder or waiter asks l itself:
-// with TryOnce, and otherwise, if l is a [Starter], up to the moment at which it would wait. So an uncontended
-// acquisition needs no goroutine. If that request fails, only this caller gets the error, and l is asked anew for
-// callers that came meanwhile.
+// the process's place at l, until no local caller waits. Options.Owner of that acquisition is the name of the waiter
+// that was first when it began. A caller that finds no local holder or waiter calls l in its own goroutine: for the
+// whole acquisition with TryOnce, and otherwise, if l is a [Starter], up to the point where it would wait. So an
+// uncontended acquisition needs no goroutine. If that call fails, only this caller gets the error, and a new
+// acquisition begins for callers that arrived meanwhile.
 //
-// Round trips: those of l for each lease. Uncontended that is as many as without HandOver; contended it is 1/Holders of
-// them for each holder.
+// Round trips: those of l for each lease. Without contention that is as many as without HandOver; with contention it
+// is 1/Holders of them for each holder.
 //
-// Every holder has a Lease of its own, which is lost when l's lease is lost. Its fence is larger than that of the
-// holder before, and smaller than that of the next lease. A lease that is lost or abandoned is not handed on: the local
+// Every holder has its own Lease, which is lost when l's lease is lost. Its fence is larger than that of the previous
+// holder, and smaller than that of l's next lease. A lease that is lost or abandoned is not handed on: the local
 // waiters get another one. Between processes HandOver is as fair as l, but in batches: up to Holders callers of one
 // process may pass an earlier waiter of another process.
 //
-// If l fails with an error that ends no wait, the first waiter gets it, and l is asked again for the others.
+// If l fails for another reason than the end of a wait, the first waiter gets the error, and a new acquisition begins
+// for the others.
 func HandOver(l FenceRanger, b Bound) Locker {
 	if b.Holders == 0 {
 		b.Holders = 16
@@ -102,7 +104,7 @@ func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, 
 }
 
 // acquireFirst acquires the lease for the first local caller. It runs in the caller's goroutine until it would wait.
-// Then the caller becomes the first waiter, ahead of callers that came meanwhile.
+// Then the caller becomes the first waiter, ahead of callers that arrived meanwhile.
 func (h *handOver) acquireFirst(ctx context.Context, k *keyQueue, o Options) (*Lease, error) {
 	lease, wait, err := h.start(ctx, k, o)
 	switch {
@@ -119,7 +121,7 @@ func (h *handOver) acquireFirst(ctx context.Context, k *keyQueue, o Options) (*L
 	return h.wait(ctx, k, w)
 }
 
-// start calls the inner locker's Start. If it has none, start does nothing and wait is the whole Acquire.
+// start calls the inner locker's Start. If it has none, wait is the whole Acquire.
 func (h *handOver) start(
 	ctx context.Context, k *keyQueue, o Options,
 ) (lease *Lease, wait func(context.Context) (*Lease, error), err error) {
@@ -155,7 +157,7 @@ func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
 	last := left && a != nil && k.waiting == 0
 	k.shard.mu.Unlock()
 	switch {
-	case !left: // the grant came at the same moment
+	case !left: // the grant arrived at the same moment
 		g := <-w.granted
 		if g.err != nil {
 			return g.err
@@ -168,7 +170,7 @@ func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
 	a.end(context.Cause(ctx))
 	<-a.done
 	if a.err != nil {
-		return a.err // it names the holder, or says that the server did not answer
+		return a.err // it contains the holder, or that the server did not answer
 	}
 	return held
 }
@@ -184,9 +186,9 @@ type share struct {
 	err      error // of end
 }
 
-// newShare returns a lease for one local holder. It is lost when the batch's lease is lost. When the holder is done,
-// the batch is handed on, released or abandoned. It is not handed on after a holder that has abandoned its lease or
-// stopped its renewal.
+// newShare returns a lease for one local holder. It is lost when the batch's lease is lost. When it ends, the batch
+// is handed on, released or abandoned. If its holder has abandoned it or stopped its renewal, the batch is not handed
+// on.
 func (h *handOver) newShare(k *keyQueue, b *batch) *Lease {
 	fence := b.lease.Fence()
 	k.shard.mu.Lock()
@@ -249,7 +251,6 @@ func (h *handOver) settle(k *keyQueue, b *batch) error {
 	return err
 }
 
-// mayContinue reports whether the batch may have another holder.
 func (h *handOver) mayContinue(b *batch) bool {
 	return b.lease.Err() == nil && !b.retired && b.holders < h.bound.Holders && time.Since(b.since) < h.bound.Time
 }
@@ -265,8 +266,8 @@ func (h *handOver) acquireNext(k *keyQueue) {
 	h.ask(k, nil)
 }
 
-// An acquisition is one Acquire of the inner locker for all waiters of a key, and its ctx. The ctx ends when no caller
-// waits any more, and has the latest deadline of all waiters.
+// An acquisition is one Acquire of the inner locker for all waiters of a key. It is also the ctx of that call: it
+// ends when no caller waits any more, and its deadline is the latest one of all waiters.
 type acquisition struct {
 	context.Context
 	end     context.CancelCauseFunc
@@ -277,33 +278,32 @@ type acquisition struct {
 	err     error
 }
 
-// Deadline is for clients that set a deadline on their sockets. It may be extended, but not once it has passed; see
-// endIfOverdue.
+// Deadline returns the latest deadline of all waiters, which clients of servers set on their sockets. It may grow,
+// but not once it has passed; see endIfOverdue.
 func (a *acquisition) Deadline() (deadline time.Time, limited bool) {
 	a.queue.shard.mu.Lock()
 	defer a.queue.shard.mu.Unlock()
 	return a.queue.until, !a.queue.unlimited
 }
 
-// endIfOverdue ends a if the deadline of every waiter has passed. It is called before a new waiter joins, because code
-// that has seen the deadline pass relies on the end of the ctx. The next acquisition serves the new waiter. The shard
-// is locked.
+// endIfOverdue ends a if the deadline of every waiter has passed. It must be called before a new waiter joins: code
+// that has seen the deadline pass relies on the end of the ctx. The next acquisition then serves the new waiter. The
+// shard is locked.
 func (a *acquisition) endIfOverdue(now time.Time) {
 	if !a.queue.unlimited && !now.Before(a.queue.until) {
 		a.end(context.DeadlineExceeded)
 	}
 }
 
-// deadlineGrew reports whether a may have failed because of a deadline that has been extended since. The shard is
-// locked.
+// deadlineGrew reports whether a may have failed because of a deadline that has grown since. The shard is locked.
 func (a *acquisition) deadlineGrew(now time.Time) bool {
 	grown := a.queue.unlimited || a.queue.until.After(a.first)
 	return !a.first.IsZero() && !now.Before(a.first) && grown
 }
 
-// ask starts the goroutine that acquires a lease for the waiters. acquire is the rest of an Acquire that has begun; nil
-// means a new one. The shard is locked, and there is a waiter. The goroutine ends before the last waiter returns:
-// either it ends with a grant to a waiter, or the last waiter waits for its end.
+// ask starts the goroutine that acquires a lease for the waiters. acquire is the rest of an Acquire that has begun,
+// or nil for a new one. The shard is locked, and there is a waiter. The goroutine never outlives the waiters: it ends
+// with a grant to a waiter, or the last waiter waits for its end.
 func (h *handOver) ask(k *keyQueue, acquire func(context.Context) (*Lease, error)) {
 	a := h.begin(k)
 	anew := func(ctx context.Context) (*Lease, error) { return h.inner.Acquire(ctx, k.key, a.options) }
@@ -318,7 +318,7 @@ func (h *handOver) ask(k *keyQueue, acquire func(context.Context) (*Lease, error
 	}()
 }
 
-// begin makes the acquisition for a queue that has waiters and no acquisition. The shard is locked.
+// begin makes the acquisition of a queue that has waiters and none yet. The shard is locked.
 func (h *handOver) begin(k *keyQueue) *acquisition {
 	k.asked = k.first.Who
 	ctx, end := context.WithCancelCause(context.Background())
@@ -357,7 +357,7 @@ func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error)
 		if k.pass(grant{batch: &batch{lease: lease, since: time.Now()}}) {
 			return nil
 		}
-		// All waiters have given up at the same moment. The lease is released before the last of them returns.
+		// All waiters gave up at the same moment. The lease is released before the last of them returns.
 		k.acquisition = a
 		k.shard.mu.Unlock()
 		_ = lease.Release()
@@ -373,7 +373,6 @@ func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error)
 	return h.begin(k)
 }
 
-// Close closes the inner locker, if it can be closed.
 func (h *handOver) Close() error {
 	if c, ok := h.inner.(interface{ Close() error }); ok {
 		return c.Close()
@@ -381,9 +380,9 @@ func (h *handOver) Close() error {
 	return nil
 }
 
-// Inspect returns the inner locker's answer together with the waiters of this process, which the server does not know.
-// They are listed behind the process's one contender: first as many as may still share its lease, the others at the
-// end, where the next lease of this process would be. If Bound.Time is reached, fewer share the lease than shown.
+// Inspect returns the inner locker's state together with the waiters of this process, which the server does not know.
+// They follow the process's one contender: first as many as may still share its lease, the others at the end, where
+// the next lease of this process would be. If Bound.Time is reached, fewer share the lease than shown.
 func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
 	s, err := Inspect(ctx, h.inner, key)
 	if err != nil {
@@ -401,7 +400,7 @@ func (h *handOver) addLocal(s *State, k *keyQueue) {
 	local := k.waiters()
 	at, share := len(s.Waiters), 0
 	if b := k.batch; b != nil {
-		// If the lease has been lost since, another holder is shown, whose fence differs.
+		// If the lease has been lost since, the server reports another holder, with another fence.
 		if s.Holder != nil && s.Holder.Fence == b.lease.Fence() {
 			s.Holder.Who, s.Holder.Since = k.holder.Who, k.holder.Since
 			if s.Holder.Fence != NoFence {
@@ -413,7 +412,7 @@ func (h *handOver) addLocal(s *State, k *keyQueue) {
 			}
 		}
 	} else {
-		// The lease is being acquired for the first waiter, or for a caller that asks by itself.
+		// The lease is being acquired for the first waiter, or for a caller in its own goroutine.
 		ours := k.holder
 		if k.acquisition != nil && len(local) > 0 {
 			ours, local = local[0], local[1:]
@@ -424,7 +423,7 @@ func (h *handOver) addLocal(s *State, k *keyQueue) {
 				s.Waiters[i].Since = ours.Since
 			}
 			at, share = i+1, h.bound.Holders-1
-		} else if s.Holder != nil && s.Holder.Who == k.asked { // granted, but the answer has not arrived yet
+		} else if s.Holder != nil && s.Holder.Who == k.asked { // granted, but the reply has not arrived yet
 			s.Holder.Who = ours.Who
 			at, share = 0, h.bound.Holders-1
 		} // otherwise the request has not reached the server yet
@@ -433,7 +432,7 @@ func (h *handOver) addLocal(s *State, k *keyQueue) {
 	s.Waiters = slices.Concat(s.Waiters[:at:at], local[:share], s.Waiters[at:], local[share:])
 }
 
-// Evict calls the inner locker's Evict. The local holders of the evicted process lose their leases with it.
+// Evict calls the inner locker's Evict. All local holders of the evicted process lose their leases.
 func (h *handOver) Evict(ctx context.Context, key string) (Fence, error) {
 	return Evict(ctx, h.inner, key)
 }

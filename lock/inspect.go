@@ -24,8 +24,8 @@ type State struct {
 
 // An Inspector can report the holder of a key.
 //
-// It changes nothing, and promises nothing about the next moment: a caller that needs the key must acquire it. Of the
-// waiters of another process that uses [HandOver] it shows one, which asks for all of them.
+// The state may have changed when the caller gets it: a caller that needs the key must acquire it. Of a process that
+// uses [HandOver] it shows only one waiter, which stands for all.
 type Inspector interface {
 	// Inspect returns an error that matches ErrDown if the server did not answer.
 	Inspect(ctx context.Context, key string) (State, error)
@@ -33,25 +33,26 @@ type Inspector interface {
 
 // An Evictor can take a key away from its holder.
 type Evictor interface {
-	// Evict takes key away from its holder, if there is one, lets the next waiter in, and returns a fence. The fence is
-	// larger than that of every holder so far, and not larger than that of any later holder. Once a store has seen it,
-	// the store refuses every write of the evicted holder.
+	// Evict takes key away from its holder, if there is one, lets the next waiter in, and returns a fence. The fence
+	// is larger than that of every holder so far, and not larger than that of any later holder. Once a store has seen
+	// it, the store refuses every write of the evicted holder.
 	//
-	// The evicted holder is not asked. Its lease ends at its next renewal at the latest, with ErrTaken or ErrExpired,
-	// or when it runs out, if it is not renewed. Until then the holder works on, and only the fence stops its writes.
+	// The evicted holder does not notice at once. Its lease ends with ErrTaken or ErrExpired, at its next renewal at
+	// the latest, or when it runs out, if it is not renewed. Until then the holder works on, and only the fence stops
+	// its writes.
 	//
-	// After an error that matches ErrDown it is not known whether a holder was evicted. A second try may evict the next
+	// After an error that matches ErrDown it is not known whether a holder was evicted. A retry may evict the next
 	// holder.
 	Evict(ctx context.Context, key string) (Fence, error)
 }
 
-// A Lister can list the keys that are held or waited for now, in no particular order. It is for people: it may read
+// A Lister can list the keys that are held or waited for, in no particular order. It is meant for people: it may read
 // every key of the server.
 type Lister interface {
 	Keys(ctx context.Context) ([]string, error)
 }
 
-// Inspect calls l's Inspect. l may be decorated. If l is no [Inspector], the error matches errors.ErrUnsupported.
+// Inspect calls l's Inspect; l may be wrapped. If l is no [Inspector], the error matches errors.ErrUnsupported.
 func Inspect(ctx context.Context, l Locker, key string) (State, error) {
 	if i, ok := l.(Inspector); ok {
 		return i.Inspect(ctx, key)
@@ -59,7 +60,7 @@ func Inspect(ctx context.Context, l Locker, key string) (State, error) {
 	return State{}, fmt.Errorf("inspect: %w by this lock", errors.ErrUnsupported)
 }
 
-// Evict calls l's Evict. l may be decorated. If l is no [Evictor], the error matches errors.ErrUnsupported.
+// Evict calls l's Evict; l may be wrapped. If l is no [Evictor], the error matches errors.ErrUnsupported.
 func Evict(ctx context.Context, l Locker, key string) (Fence, error) {
 	if e, ok := l.(Evictor); ok {
 		return e.Evict(ctx, key)
@@ -67,7 +68,7 @@ func Evict(ctx context.Context, l Locker, key string) (Fence, error) {
 	return NoFence, fmt.Errorf("evict: %w by this lock", errors.ErrUnsupported)
 }
 
-// Inspect and Evict pass through a decorator.
+// A wrapped locker can still be inspected and evicted.
 
 func (o *observed) Inspect(ctx context.Context, key string) (State, error) {
 	return Inspect(ctx, o.Locker, key)

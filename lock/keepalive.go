@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A Keep is how a lease with a time limit is kept alive. A plain lease and a watchdog differ by one field: Every.
+// A Keep says how a lease with a time limit is renewed. A plain lease and a watchdog differ only in Every.
 type Keep struct {
 	TTL   time.Duration // the server frees the key this long after the last request that it granted
 	Every time.Duration // time between renewals; 0: never renewed. A third of TTL leaves two retries.
-	// if not 0, the TTL up to the first renewal, which is then due after a third of it
+	// First, if not 0, is the TTL up to the first renewal, which is then due after a third of it
 	First time.Duration
 	Max   time.Duration // longest hold, however well renewals go; 0: no limit
-	// asks for another TTL; an ErrExpired or ErrTaken is final, other errors are retried
+	// Renew requests another TTL; an ErrExpired or ErrTaken is final, other errors are retried
 	Renew func(ctx context.Context) error
 }
 
@@ -25,9 +25,9 @@ func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Mill
 // KeepAlive blocks until held ends, and then returns nil, or until the lease is lost, and then returns the reason. It
 // renews until renewing ends.
 //
-// The local time limit uses the monotonic clock and counts from before the granted request left. So it passes before
-// the server's limit, whatever the network does. A renewal that fails leaves the limit as it was, because the holder
-// does not know whether the server granted it, and is tried again after a tenth of Every. A process that is paused does
+// The holder's time limit uses the monotonic clock and counts from before the granted request was sent. So it passes
+// before the server's limit, whatever the network does. A failed renewal leaves the limit unchanged, because the
+// holder does not know whether the server granted it, and is retried after a tenth of Every. A paused process does
 // not run this function either: it notices the loss when it wakes, and only a fence stops its write.
 func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 	t := k.Begin(sent)
@@ -60,15 +60,15 @@ func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 	}
 }
 
-// A Term is what a holder knows about the time left of its lease. It holds values and no clock. KeepAlive is the loop
-// around it, and the model of a lock can apply the same rules to every order of events.
+// A Term is the holder's view of the time left of its lease. It holds values and no clock, so that both KeepAlive and
+// the model of a lock can use it.
 type Term struct {
 	Sent  time.Time // before the request that acquired the lease left
 	Until time.Time // until then the holder may rely on the lease
 	Next  time.Time // when the next renewal is due
 }
 
-// Begin returns the term of a lease that was granted to a request sent then.
+// Begin returns the term of a lease that was granted to a request sent at sent.
 func (k Keep) Begin(sent time.Time) Term {
 	if k.First > 0 {
 		return Term{sent, sent.Add(Valid(k.First)), sent.Add(k.First / 3)}
@@ -76,14 +76,14 @@ func (k Keep) Begin(sent time.Time) Term {
 	return Term{sent, sent.Add(Valid(k.TTL)), sent.Add(k.Every)}
 }
 
-// Renewed returns the term after a renewal that was granted. asked is a time before its request left.
+// Renewed returns the term after a granted renewal. asked is a time before its request was sent.
 func (k Keep) Renewed(t Term, asked time.Time) Term {
 	t.Until = asked.Add(Valid(k.TTL))
 	t.Next = asked.Add(k.Every)
 	return t
 }
 
-// Over returns nil while the term lasts, and after that the reason of its end, which matches ErrExpired.
+// Over returns nil while the term lasts, and then the reason why it ended, which matches ErrExpired.
 func (k Keep) Over(t Term, now time.Time) error {
 	switch {
 	case !now.Before(t.Until):
@@ -94,7 +94,7 @@ func (k Keep) Over(t Term, now time.Time) error {
 	return nil
 }
 
-// due returns when the lease of a request that was sent at sent needs its keeper for the first time.
+// due returns when a lease, requested at sent, first needs its keeper.
 func (k Keep) due(sent time.Time) time.Time { return k.wake(k.Begin(sent), k.Every > 0) }
 
 // wake returns the first time at which a renewal is due or the term ends.
@@ -109,8 +109,8 @@ func (k Keep) wake(t Term, renew bool) time.Time {
 	return wake
 }
 
-// renew asks once. It waits no longer than until the lease ends and no longer than one renewal period, so that a hung
-// connection leaves time to retry.
+// renew tries to renew once. It waits no longer than the lease or one renewal period lasts, so that a hung connection
+// leaves time to retry.
 func (k Keep) renew(ctx context.Context, until time.Time) error {
 	limit := time.Now().Add(k.Every)
 	if until.Before(limit) {

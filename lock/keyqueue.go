@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// keyQueues are the queues of the keys that callers in this process hold or wait for. They are divided into shards, so
-// that work on one key seldom delays another. Other keys take no memory. The zero value is ready.
+// keyQueues has the queues of the keys that callers in this process hold or wait for. They are divided into shards,
+// so that work on one key seldom delays another. Unused keys take no memory. The zero value is ready.
 type keyQueues [shards]shard
 
-// shards is how many mutexes the keys share. The time under a mutex does not depend on the number of waiters, so a
-// shard is contended only at some million operations a second.
+// shards is how many mutexes the keys share. The time under a mutex does not depend on the number of waiters, so
+// shards are contended only from some million operations a second on.
 const shards = 32
 
 type shard struct {
@@ -22,7 +22,7 @@ type shard struct {
 
 var seed = maphash.MakeSeed()
 
-// of returns the shard of key, locked.
+// of locks and returns the shard of key.
 func (q *keyQueues) of(key string) *shard {
 	s := &q[maphash.String(seed, key)%shards]
 	s.mu.Lock()
@@ -49,17 +49,16 @@ type keyQueue struct {
 	first, last *waiter // a linked list, so that a waiter that gives up leaves in constant time from any place
 	waiting     int
 
-	// The latest deadline of all waiters since the queue was last empty, and whether one of them had none.
+	// until is the latest deadline of all waiters since the queue was last empty; unlimited is set if one had none.
 	until     time.Time
 	unlimited bool
 
-	// Of HandOver alone.
+	// The fields below are for HandOver.
 	batch       *batch       // of the holder; nil: none yet
 	acquisition *acquisition // under way for the waiters; nil: none
 	asked       string       // the Owner with which the lease was asked for, and so the name that the server has
 }
 
-// A waiter is a place in the queue of a key.
 type waiter struct {
 	Contender
 	options    Options
@@ -68,7 +67,7 @@ type waiter struct {
 	queued     bool
 }
 
-// A grant ends the wait of a waiter. The waiter is the holder now, of batch if HandOver granted it, unless err is set.
+// A grant ends a wait. If err is nil, the waiter is now the holder; batch is set if HandOver granted it.
 type grant struct {
 	batch *batch
 	err   error
@@ -79,7 +78,7 @@ func (k *keyQueue) join(ctx context.Context, o Options) *waiter {
 	return k.insert(ctx, &waiter{Contender: Contender{Who: o.Owner, Since: time.Now()}, options: o, prev: k.last})
 }
 
-// joinFirst turns the holder, which asked the inner locker and must wait, into the first waiter.
+// joinFirst makes the holder the first waiter, because the inner locker told it to wait.
 func (k *keyQueue) joinFirst(ctx context.Context, o Options) *waiter {
 	return k.insert(ctx, &waiter{Contender: k.holder, options: o, next: k.first})
 }
@@ -109,7 +108,7 @@ func (k *keyQueue) insert(ctx context.Context, w *waiter) *waiter {
 	return w
 }
 
-// leave removes w from any place. It returns false if w has been granted the key, or an error, already.
+// leave removes w from any place. It returns false if w already has a grant.
 func (k *keyQueue) leave(w *waiter) bool {
 	if !w.queued {
 		return false
@@ -130,8 +129,8 @@ func (k *keyQueue) leave(w *waiter) bool {
 	return true
 }
 
-// pass gives g to the first waiter, which is the holder from now on unless g is an error. It returns false if there is
-// no waiter.
+// pass gives g to the first waiter, which becomes the holder unless g is an error. It returns false if there is no
+// waiter.
 func (k *keyQueue) pass(g grant) bool {
 	w := k.first
 	if w == nil {
@@ -148,7 +147,6 @@ func (k *keyQueue) pass(g grant) bool {
 // close removes the queue of a key without holder and waiters.
 func (k *keyQueue) close() { delete(k.shard.keys, k.key) }
 
-// waiters returns the waiters in the order in which they came.
 func (k *keyQueue) waiters() []Contender {
 	list := make([]Contender, 0, k.waiting)
 	for w := k.first; w != nil; w = w.next {

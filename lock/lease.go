@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// ReleaseTimeout bounds every release. After that Release returns, and the server's own time limit, or the end of the
-// session, frees the key.
+// ReleaseTimeout is the time limit of every release. After it Release returns, and the key becomes free when the
+// server's own time limit or the session ends.
 const ReleaseTimeout = time.Second
 
-// A Lease is one holding of a key, from Acquire to Release or loss. It is safe for concurrent use and is never reused.
+// A Lease is one holding of a key, from Acquire to Release or loss. It is safe for concurrent use and is never
+// reused.
 type Lease struct {
 	key   string
 	fence Fence
@@ -40,8 +41,8 @@ type Lease struct {
 // NewLease is for drivers. It returns a lease that is held from now on, and a function that the driver calls with the
 // cause when the lease is lost. After the first such call, or after Release, that function does nothing.
 //
-// free gives the key back to the server. It is called at most once, also after a loss, on a context of its own. It must
-// tolerate a key that is gone or that another holder has.
+// free gives the key back to the server. It is called at most once, also after a loss, with its own context. It must
+// tolerate a key that no longer exists or has another holder.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
 	l := newLease(key, f, free)
 	return l, func(cause error) { l.end(&LostError{key, cause}) }
@@ -53,8 +54,8 @@ func newLease(key string, f Fence, free func(context.Context) error) *Lease {
 	return l
 }
 
-// observe makes the lease, which was acquired at got, report its end to e. It is called before the caller has the
-// lease.
+// observe makes the lease, which was acquired at got, report its end to e. It must be called before the caller has
+// the lease.
 func (l *Lease) observe(got time.Time, e Events) {
 	if e.Ended != nil || e.Abandoned != nil {
 		context.AfterFunc(l.held, func() {
@@ -81,25 +82,25 @@ func (l *Lease) observe(got time.Time, e Events) {
 	}
 }
 
-// Key is the key that is held.
+// Key returns the key that is held.
 func (l *Lease) Key() string { return l.key }
 
-// Fence is the fencing token to carry to the write; NoFence if the lock cannot issue one.
+// Fence returns the fencing token for the write, or NoFence if the lock cannot issue one.
 func (l *Lease) Fence() Fence { return l.fence }
 
-// Done is closed on release, abandonment or loss. Err then returns which.
+// Done returns a channel that is closed on release, abandonment or loss. Then Err returns which.
 func (l *Lease) Done() <-chan struct{} { return l.held.Done() }
 
-// Err is nil while the lease is held, ErrReleased after Release, ErrAbandoned after Abandon, and otherwise matches
-// ErrLost and its cause.
+// Err returns nil while the lease is held, ErrReleased after Release, ErrAbandoned after Abandon, and otherwise an
+// error that matches ErrLost and its cause.
 func (l *Lease) Err() error { return context.Cause(l.held) }
 
-// Keep runs [KeepAlive] for the lease and reports the loss that it finds. Release ends it and waits for it, so that no
-// renewal continues after the lease. sent is a time before the acquiring request left. A driver calls Keep at most
-// once, before the caller has the lease.
+// Keep runs [KeepAlive] for the lease and reports a loss. Release ends KeepAlive and waits for it, so that no renewal
+// continues after the lease. sent is a time before the acquiring request was sent. A driver calls Keep at most once,
+// before the caller has the lease.
 //
-// The goroutine starts when the first renewal is due or the lease may end, and not before. Nearly every lease is
-// released earlier and needs none.
+// The goroutine starts only when the first renewal is due or the lease may end. Nearly every lease is released
+// earlier and needs none.
 func (l *Lease) Keep(sent time.Time, k Keep) {
 	l.keeper.Add(1)
 	l.due = time.AfterFunc(time.Until(k.due(sent)), func() {
@@ -117,8 +118,8 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 	})
 }
 
-// StopRenewing lets the lease run out: it is still held until its time limit passes or it is released. A lease that
-// is not renewed, or has no time limit, does not change.
+// StopRenewing lets the lease run out: it is still held until its time limit passes or it is released. It has no
+// effect on a lease that is not renewed or has no time limit.
 func (l *Lease) StopRenewing() {
 	if l.retire != nil {
 		l.retire()
@@ -130,13 +131,12 @@ func (l *Lease) StopRenewing() {
 	}
 }
 
-// Release gives the key back. It is idempotent, bounded by ReleaseTimeout, and does not depend on any caller's
+// Release gives the key back. It is idempotent, takes at most ReleaseTimeout, and does not depend on any caller's
 // context. After a loss it still asks the server to remove what this lease left there, and returns the loss. If the
 // server's answer shows that the key had been lost before, the error matches ErrLost, although Err then returns
-// ErrReleased. An error that does not match ErrLost means that the server did not answer: the key stays taken until its
-// time limit.
+// ErrReleased. Any other error means that the server did not answer: the key stays taken until its time limit.
 //
-// After Abandon it does nothing, and returns what Err does.
+// After Abandon it does nothing, and returns ErrAbandoned or the loss.
 func (l *Lease) Release() error {
 	l.once.Do(func() {
 		l.finish(ErrReleased)
@@ -151,14 +151,14 @@ func (l *Lease) Release() error {
 	return l.freed
 }
 
-// Abandon ends the lease for its holder without freeing the key: from now on the lease is neither renewed nor released.
-// It is for work whose outcome is not known, because a write that was sent may still happen. [Do] calls it.
+// Abandon ends the lease for its holder without freeing the key: the lease is neither renewed nor released. [Do]
+// calls it after work of unknown outcome, because a write that was sent may still happen.
 //
-// The key stays taken until its time limit at the server. That is what was left of the lease when Abandon was called.
-// If the server has no such limit, because the key lives as long as a connection, a session or this process, the key
-// stays taken for the time that the driver has set with [Lease.Linger], and is then given back.
+// The key stays taken until its time limit at the server passes. If the server has no such limit, because the key
+// lives as long as a connection, a session or this process, the key is given back after the time that the driver has
+// set with [Lease.Linger].
 //
-// It is not promised that the key stays taken if this process ends or the server loses its data.
+// If this process ends or the server loses its data, the key may become free earlier.
 //
 // Abandon costs no round trip. After Release or Abandon it does nothing. After a loss it removes nothing from the
 // server.
@@ -172,7 +172,7 @@ func (l *Lease) Abandon() {
 	})
 }
 
-// finish ends the lease in this process, and its renewal.
+// finish ends the lease in this process, and stops its renewal.
 func (l *Lease) finish(why error) {
 	l.end(why)
 	if l.due != nil && l.due.Stop() {
@@ -181,7 +181,7 @@ func (l *Lease) finish(why error) {
 	l.keeper.Wait()
 }
 
-// giveBack calls free, and reports an answer that did not come.
+// giveBack calls free, and reports a missing answer to stranded.
 func (l *Lease) giveBack() error {
 	ctx := context.Background()
 	if !l.bound {
@@ -196,7 +196,7 @@ func (l *Lease) giveBack() error {
 	return err
 }
 
-// gone reports whether err, of free, means that the key did not belong to the lease any more.
+// gone reports whether err, returned by free, means that the key no longer belonged to the lease.
 func gone(err error) bool {
 	return (errors.Is(err, ErrExpired) || errors.Is(err, ErrTaken)) && !errors.Is(err, ErrLost) &&
 		!errors.Is(err, ErrDown)

@@ -1,28 +1,31 @@
 // Package lock is the contract that every lock of this service keeps: acquire a lease, notice its loss, release it.
 //
-// A lock over a network is a lease: the server may give the key to another caller while the holder still runs, because
-// the holder was paused, cut off, or slow. No lock here promises that only one process *runs* at a time. It promises
-// (1) that the holder's lease reports the loss as early as the holder's own clock allows, and (2) where the strategy is
-// fenced, that the store refuses a write with an old [Fence]. The second keeps the stock right. The first saves work.
+// A lock over a network is a lease: the server may give the key to another caller while the holder still runs,
+// because the holder was paused, cut off, or slow. No lock here promises that only one process *runs* at a time. Each
+// promises (1) that the holder's lease reports the loss as early as the holder's own clock allows, and (2) if the
+// strategy is fenced, that the store refuses a write with an old [Fence]. The second keeps the stock right. The first
+// only saves work.
 //
-// If the outcome of the holder's work is not known, because a write was sent and not answered, the key is not freed. It
-// stays taken until the lease has run out, unless the work marks its write as [Conditional]. See [Do].
+// If the outcome of the holder's work is not known, because a write was sent and not answered, the key is not freed.
+// It stays taken until the lease has run out, unless the work marks its write as [Conditional]. See [Do].
 //
-// The package uses the standard library only. Drivers live below it, one package per server.
+// The package uses only the standard library. The drivers are in packages below it, one for each server.
 package lock
 
 import "context"
 
-// A Fence is a fencing token: of two holders of the same key the later one has the larger fence. The store refuses
-// a write whose fence is smaller than the largest that it has seen. Fences of different strategies are not comparable.
+// A Fence is a fencing token: of two holders of the same key, the later one has the larger fence. The store refuses a
+// write whose fence is smaller than the largest one it has seen. Fences of different strategies are not comparable.
 //
-// See https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html, "Making the lock safe with fencing".
+// See https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html, "Making the lock safe with
+// fencing".
 type Fence uint64
 
 // NoFence is the fence of a lock that cannot issue one. The store does not check it.
 const NoFence Fence = 0
 
-// A Locker hands out leases, at most one per key at a time as far as its [Promise] goes. It is safe for concurrent use.
+// A Locker grants leases. It grants at most one per key at a time, within the limits of its [Promise]. It is safe for
+// concurrent use.
 type Locker interface {
 	// Acquire waits for key until ctx ends, or tries once if o.TryOnce is set. It ignores o.Wait.
 	//

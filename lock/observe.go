@@ -9,15 +9,15 @@ import (
 type Events struct {
 	Waited func(wait time.Duration, err error) // Acquire returned
 	Ended  func(hold time.Duration, err error) // a lease ended: nil if not lost, else what matches ErrLost
-	// the server did not answer a release; the key stays taken until its time limit
+	// Stranded: the server did not answer a release; the key stays taken until its time limit
 	Stranded func(err error)
-	// the server woke a waiter, which then checks whether it is next; see Options.OnWake
+	// Woken: the server woke a waiter; see Options.OnWake
 	Woken func()
 
 	Abandoned func() // a lease was left to run out, see [Lease.Abandon]; Ended is called, too
 }
 
-// Observe returns l, which reports to e what happens.
+// Observe returns l with callbacks: it reports events to e.
 func Observe(l Locker, e Events) Locker { return &observed{l, e} }
 
 type observed struct {

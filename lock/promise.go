@@ -12,22 +12,22 @@ const (
 	Cluster Scope = "cluster" // among all processes that use the same servers
 )
 
-// Forever is the crash time of a lock that a crashed holder never gives back.
+// Forever is the FreedAfterCrash of a lock that stays taken after a crash.
 const Forever = time.Duration(1<<63 - 1)
 
-// A Promise is what a strategy claims. The conformance suite tests it, the docs print it, and the lab derives its
+// A Promise is what a strategy promises. The conformance suite tests it, the docs print it, and the lab derives its
 // expectations from it. The zero value promises nothing.
 type Promise struct {
 	Exclusive bool  // a lock: one holder at a time, within Scope, while no lease is lost
 	Scope     Scope // how far lost updates are excluded, by the lock or by the write itself
-	// a holder that does not know that it lost its lease does no harm: of its write and the next holder's, the store
-	// refuses the one that comes second
+	// Fenced: a holder that has lost its lease without noticing does no harm: of its write and the next holder's, the
+	// store refuses the second
 	Fenced    bool
 	Fair      bool // first come, first served, across processes
 	Blocking  bool // waits for its turn; otherwise it answers busy at once
 	Reentrant bool // work that holds a key may ask for it again
 
 	FreedAfterCrash time.Duration // longest time from a holder's crash to the next holder; 0: at once
-	// the lease of a running holder reports the loss before another caller can be given the key
+	// SignalsLoss: the lease of a running holder reports the loss before another caller can get the key
 	SignalsLoss bool
 }

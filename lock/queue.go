@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Queue lets one goroutine of this process at a time into each key, first come, first served. Keys without holder and
-// waiters take no memory. To enter, to leave and to give up take constant time. The zero value is ready.
+// A Queue admits one goroutine of this process at a time to each key, first come, first served. Unused keys take no
+// memory. Enter, Leave and giving up take constant time. The zero value is ready.
 type Queue struct{ queues keyQueues }
 
 // Enter waits for key until ctx ends, or tries once if o.TryOnce is set. The error matches ErrHeld.
@@ -35,13 +35,13 @@ func (q *Queue) Enter(ctx context.Context, key string, o Options) error {
 		left := k.leave(w)
 		s.mu.Unlock()
 		if !left {
-			q.Leave(key) // the grant came at the same moment: pass it on
+			q.Leave(key) // the grant arrived at the same moment: pass it on
 		}
 		return errors.Join(&HeldError{Key: key}, context.Cause(ctx))
 	}
 }
 
-// Leave lets the next waiter in. Only a caller that entered may leave.
+// Leave admits the next waiter. Only a caller that has entered may leave.
 func (q *Queue) Leave(key string) {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (q *Queue) Leave(key string) {
 	}
 }
 
-// State returns the holder of key in this process and its waiters. Its time grows with the number of waiters.
+// State returns the holder of key in this process and its waiters, in time proportional to the number of waiters.
 func (q *Queue) State(key string) State {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep pauses for d, or until ctx ends. The error is the cause of ctx, also if ctx ended at the same moment as d.
+// Sleep pauses for d, or until ctx ends. If ctx has ended, even at the same moment as d, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

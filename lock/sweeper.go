@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// sweepEvery is the pause between tries. Few keys are swept at a time: those that were held or asked for when the
+// sweepEvery is the pause between tries. Few keys are swept at a time: those that were held or requested when the
 // server stopped answering.
 const sweepEvery = 200 * time.Millisecond
 
@@ -25,8 +25,8 @@ func NewSweeper() *Sweeper {
 	return &Sweeper{ctx: ctx, stop: stop}
 }
 
-// Add calls free until it returns true, or until the time until. It pauses 200 ms before each call, also before the
-// first, because the caller has just tried. Each call is bounded by ReleaseTimeout. After Close, Add does nothing.
+// Add calls free until it returns true, or until the time until. It pauses 200 ms before each call, even the first,
+// because the caller has just tried. Each call is limited by ReleaseTimeout. After Close, Add does nothing.
 func (s *Sweeper) Add(until time.Time, free func(context.Context) (done bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,8 +42,8 @@ func (s *Sweeper) Add(until time.Time, free func(context.Context) (done bool)) {
 	})
 }
 
-// Close drops the releases that are left: their keys run out by themselves. It ends the calls that are under way, and
-// waits for them.
+// Close drops the releases that are left: their keys run out by themselves. It ends calls of free that are under way,
+// and waits for them.
 func (s *Sweeper) Close() {
 	s.mu.Lock()
 	s.stop()

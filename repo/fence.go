@@ -6,8 +6,8 @@ import (
 	"example.com/stock/service"
 )
 
-// CheckFence returns an error if fence is smaller than seen, the largest fence of the writes so far. A fence of 0 means
-// that the writer has none, and is not checked.
+// CheckFence returns an error if fence is smaller than seen, the largest fence of the writes so far. A fence of 0
+// means none, and is not checked.
 func CheckFence(fence, seen uint64) error {
 	if fence != 0 && fence < seen {
 		return StaleFence(seen)

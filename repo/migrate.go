@@ -20,7 +20,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrateWait bounds the wait for another instance that is migrating. The present migrations take milliseconds, but a
+// migrateWait limits the wait for another instance that is migrating. The present migrations take milliseconds, but a
 // future one may rewrite a table.
 const migrateWait = 60 * time.Second
 
@@ -31,8 +31,9 @@ type Migration struct {
 	AppliedAt time.Time // zero: pending
 }
 
-// A Migrator brings the schema up and down. It is safe for concurrent use, also by several instances that start at the
-// same moment: one migrates, the others wait for it and find nothing left to do. It uses two connections at a time.
+// A Migrator migrates the schema up and down. It is safe for concurrent use, even by several instances that start at
+// the same moment: one migrates, the others wait for it and find nothing left to do. It uses two connections at a
+// time.
 type Migrator struct {
 	db      *sql.DB
 	files   fs.FS
@@ -60,8 +61,8 @@ func NewMigrator(db *gorm.DB) (*Migrator, error) {
 	return m, nil
 }
 
-// provider returns a new provider for each use. A goose provider tries only once to create its table of versions, and
-// does not try again if that fails.
+// provider returns a new provider for each use, because a goose provider tries only once to create its table of
+// versions.
 func (m *Migrator) provider() (*goose.Provider, error) {
 	p, err := goose.NewProvider(goose.DialectMySQL, m.db, m.files)
 	if err != nil {
@@ -82,7 +83,7 @@ func (m *Migrator) Up(ctx context.Context) (applied []Migration, err error) {
 	return applied, err
 }
 
-// Down undoes the last applied step, and so drops the data that the step has made room for. It returns the step, or nil
+// Down undoes the last applied step, which drops the data in what the step had created. It returns the step, or nil
 // if none is applied.
 func (m *Migrator) Down(ctx context.Context) (undone *Migration, err error) {
 	err = m.exclusively(ctx, "migrate down", func(p *goose.Provider) error {
@@ -110,9 +111,9 @@ func (m *Migrator) Status(ctx context.Context) (all []Migration, err error) {
 	return all, err
 }
 
-// Check is a health probe of one round trip. It returns nil if the schema has the version that this program needs, or a
-// newer one, because old instances go on during a rolling update. Otherwise the error matches lock.ErrDown and its text
-// names the fix.
+// Check is a health probe of one round trip. It returns nil if the schema has the version that this program needs, or
+// a newer one, because old instances continue during a rolling update. Otherwise the error matches lock.ErrDown and
+// its text names the fix.
 func (m *Migrator) Check(ctx context.Context) error {
 	const doing = "check schema"
 	var version sql.NullInt64
@@ -127,11 +128,11 @@ func (m *Migrator) Check(ctx context.Context) error {
 	return nil
 }
 
-// exclusively runs do while no other instance migrates this database.
+// exclusively calls do while no other instance migrates this database.
 //
-// It locks with GET_LOCK, which the server releases when the connection ends, so a crash leaves no lock behind. goose's
-// own locker for MySQL is a table with a lease of 30 s that is polled every 5 s, and goose creates its table of
-// versions before it locks.
+// It locks with GET_LOCK, which the server releases when the connection ends, so a crash leaves no lock behind.
+// goose's own locker for MySQL is a table with a lease of 30 s that is polled every 5 s, and goose creates its table
+// of versions before it locks.
 func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose.Provider) error) error {
 	p, err := m.provider()
 	if err != nil {

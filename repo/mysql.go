@@ -32,45 +32,43 @@ type MySQL struct {
 	answerCounter
 }
 
-// Gates are the bounded queues in front of a MySQL. A nil gate does not bound anything.
+// Gates are the bounded queues in front of a MySQL. A nil gate has no limit.
 type Gates struct {
-	// All is in front of all operations. It should admit one operation less than the pool has connections, because
-	// Transact needs one more to take waiters out of the server's queue.
+	// All is the gate of all operations. It should admit one operation less than the pool has connections, because
+	// Transact needs one more to remove waiters from the server's queue.
 	All *gate.Gate
-	// Transactions is in front of Transact, which waits here first, until its ctx ends. A transaction waits for its row
-	// on a connection, and holds the row until its caller is done, so without a bound the waiters for one row would
-	// take every connection. Limits.PerKey is the number of transactions of this process that hold one row or wait for
-	// it at the server. With two, the next one already waits at the server when the row is released.
+	// Transactions is the gate of Transact, which waits here first, until its ctx ends. A transaction waits for its
+	// row on a connection, and holds the row until its caller is done, so without a limit the waiters for one row
+	// would take every connection. Limits.PerKey is the number of transactions of this process that hold one row or
+	// wait for it at the server. With two, the next one already waits at the server when the row is released.
 	Transactions *gate.Gate
 }
 
 // NewMySQL returns a MySQL that uses db, which [OpenMySQL] opened.
 func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db: db} }
 
-// Behind puts bounded queues in front of every operation. An operation fails with lock.ErrOverloaded, and does nothing,
-// if g refuses it or does not admit it within half of its time; the other half is left for MySQL. Operations that may
-// wait for the same row, of a SKU or of a segment, share a queue. The reads of a SKU have their own queue. Behind
+// Behind puts bounded queues in front of every operation. If g refuses an operation, or does not admit it within half
+// of its time, it fails with lock.ErrOverloaded and does nothing; the other half is left for MySQL. Operations that
+// may wait for the same row, of a SKU or of a segment, share a queue. The reads of a SKU have their own queue. Behind
 // returns m.
 func (m *MySQL) Behind(g Gates) *MySQL {
 	m.gates = g
 	return m
 }
 
-// Gates returns the queues of m.
 func (m *MySQL) Gates() Gates { return m.gates }
 
-// CommitApart switches on or off that COMMIT is a packet of its own, which adds a round trip to each sale. It is for a
-// node of a Galera cluster: if such a node aborts a transaction between two statements of a packet, it may answer OK to
-// the COMMIT in that packet. See docs/adr/0026-one-writer.md.
+// CommitApart sets whether COMMIT is sent in a separate packet, which adds a round trip to each sale. It is for a
+// node of a Galera cluster: if such a node aborts a transaction between two statements of a packet, it may answer OK
+// to the COMMIT in that packet. See docs/adr/0026-one-writer.md.
 func (m *MySQL) CommitApart(on bool) { m.apart.Store(on) }
 
 // On returns a handle with ctx for statements outside of a transaction.
 func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) }
 
-// Pool returns the connections.
 func (m *MySQL) Pool() (*sql.DB, error) { return m.db.DB() }
 
-// Now returns the time by the server's clock. It is one round trip.
+// Now returns the time of the server's clock, in one round trip.
 func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
 	const doing = "read the clock"
 	query := m.On(ctx).Raw("SELECT UTC_TIMESTAMP(6)")
@@ -83,8 +81,8 @@ func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// Reading returns the gate's key for operations that lock nothing. It differs from that of writes, because at the
-// server the two do not wait for each other.
+// Reading returns the gate's key for operations that lock nothing. It differs from that of writes, because reads and
+// writes do not wait for each other at the server.
 func Reading(sku service.SKU) string { return "read " + string(sku) }
 
 // Writing returns the gate's key for operations that may wait for the row of a SKU, or of a segment.
@@ -104,11 +102,11 @@ func (m *MySQL) Enter(ctx context.Context, doing, key string) (leave func(), err
 }
 
 // ErrChanged reports that an UPDATE matched no row although the row, read afterwards, meets its conditions: it was
-// changed in between. The whole transaction is run again, because every read of this one returns the same snapshot.
+// changed in between. The whole transaction must run again, because all its reads return the same snapshot.
 var ErrChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)
 
 // A Statement is SQL and its parameters. It is for statements between the lock of a row and COMMIT, while all other
-// sales of the row wait: gorm needs 40 µs and 200 allocations to make a statement from maps and structs.
+// sales of the row wait, because gorm is slower: it makes a statement from maps and structs.
 type Statement struct {
 	Text strings.Builder
 	Args []any
@@ -120,9 +118,9 @@ func (s *Statement) Add(text string, args ...any) {
 	s.Args = append(s.Args, args...)
 }
 
-// SettledIfTaken explains the error of the INSERT of an order. If the order's id is taken, it matches
-// service.ErrSettled; if its idempotency key is taken, service.ErrKeyTaken. If it was too late to write the order, it
-// matches ErrChanged, and the next attempt finds that out before it writes.
+// SettledIfTaken converts the error of the INSERT of an order. If the order's id exists, the result matches
+// service.ErrSettled; if its idempotency key exists, service.ErrKeyTaken. If it was too late to write the order, it
+// matches ErrChanged, and the next attempt detects that before it writes.
 func SettledIfTaken(err error) error {
 	switch mysqlerr.Number(err) {
 	case mysqlerr.DupEntry:
@@ -137,11 +135,11 @@ func SettledIfTaken(err error) error {
 	return err
 }
 
-// rollbackTimeout bounds a ROLLBACK, which may be sent after the caller's ctx has ended. If it fails, the connection is
-// closed.
+// rollbackTimeout limits a ROLLBACK, which may be sent after the caller's ctx has ended. If it fails, the connection
+// is closed.
 const rollbackTimeout = time.Second
 
-// repeat calls do until it succeeds, fails for a reason that a new attempt does not mend, or has run Attempts times.
+// repeat calls do until it succeeds, fails for a reason that a retry does not cure, or has run Attempts times.
 func (m *MySQL) repeat(ctx context.Context, do func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := do()
@@ -181,7 +179,7 @@ func (m *MySQL) OnConnection(ctx context.Context, doing string, do func(tx *gorm
 	return err
 }
 
-// stale adds errStaleConn to the error of the first packet of a transaction, if it says that the connection broke.
+// stale adds errStaleConn to the error of a transaction's first packet if the error means that the connection broke.
 func stale(err error) error {
 	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) {
 		return errors.Join(errStaleConn, err)
@@ -217,8 +215,8 @@ func (m *MySQL) finish(ctx context.Context, tx *gorm.DB, doing string, do func()
 	return commit(ctx, tx, doing, last)
 }
 
-// Send executes a statement on the connection of tx without gorm's Exec, which copies the text character by character
-// and runs callbacks, while all others may wait for a locked row. BenchmarkPessimistic compares it with database/sql.
+// Send executes a statement on the connection of tx. gorm's Exec copies the text character by character and runs
+// callbacks, while all others may wait for a locked row. BenchmarkPessimistic compares it with database/sql.
 func Send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 	done, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, text, args...)
 	if err != nil {
@@ -242,18 +240,18 @@ func commit(ctx context.Context, tx *gorm.DB, doing string, last *Statement) err
 	meaning := mysqlerr.Of(err)
 	switch {
 	case meaning.Outcome == mysqlerr.OfStatement && behind:
-		// A statement before COMMIT has failed, and the server does not run the rest of the packet.
+		// A statement before COMMIT has failed, so the server does not run the rest of the packet.
 		return Explain(ctx, doing, SettledIfTaken(err))
-	// Without an answer, COMMIT was never sent if the connection still works; if it does not, the reply may have been
-	// lost. After an error reply to COMMIT a successful ROLLBACK proves nothing: there may be nothing to roll back.
+	// Without a reply: if the connection still works, COMMIT was never sent; if not, the reply may have been lost.
+	// After an error reply to COMMIT a successful ROLLBACK proves nothing, because there may be nothing to roll back.
 	case meaning.Number == 0 && alive || meaning.Outcome == mysqlerr.NotCommitted:
 		return MySQLFault(ctx, doing, err)
 	}
 	return OutcomeUnknown(doing, err)
 }
 
-// rollback is one round trip, and reports whether the server answered. If not, rollback closes the connection, and the
-// server rolls back when it notices that.
+// rollback takes one round trip, and reports whether the server answered. If not, rollback closes the connection, and
+// the server rolls back when it notices that.
 func rollback(tx *gorm.DB) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.Statement.Context), rollbackTimeout)
 	defer cancel()
@@ -274,7 +272,7 @@ func Discard(tx *gorm.DB) {
 // drop closes conn instead of giving it back to the pool, where its next user would inherit our transaction or lock.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
-// Fault reports whether err is a fault of the server and not a refusal by this service.
+// Fault reports whether err is a fault of the server, not a refusal by this service.
 func Fault(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, ErrChanged), errors.Is(err, ErrNothing), errors.Is(err, service.ErrConflict),
@@ -287,7 +285,7 @@ func Fault(err error) bool {
 	return true
 }
 
-// Explain returns a refusal as it is, and a fault as [MySQLFault] explains it.
+// Explain returns a refusal unchanged, and converts a fault with [MySQLFault].
 func Explain(ctx context.Context, doing string, err error) error {
 	if !Fault(err) {
 		return err
@@ -295,30 +293,31 @@ func Explain(ctx context.Context, doing string, err error) error {
 	return MySQLFault(ctx, doing, err)
 }
 
-// unreachable reports whether err is about the connection.
+// unreachable reports whether err is an error of the connection.
 func unreachable(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, mysql.ErrInvalidConn) ||
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF)
 }
 
-// OfOneOrder reports whether err is the server's answer about a single row, such as a taken id or a text that its
-// column cannot hold. Then the other orders of a batch may still be written.
+// OfOneOrder reports whether err is the server's reply about a single row, such as an id that exists or a text that
+// its column cannot hold. Then the other orders of a batch may still be written.
 func OfOneOrder(err error) bool {
 	n := mysqlerr.Number(err)
 	return n != 0 && !errors.Is(err, lock.ErrDown) && !errors.Is(err, lock.ErrHeld) &&
 		!errors.Is(err, service.ErrOutcomeUnknown)
 }
 
-// Deadlocked reports whether InnoDB has rolled the transaction back for a reason that may be gone at the next attempt.
+// Deadlocked reports whether InnoDB has rolled the transaction back for a reason that may be gone at the next
+// attempt.
 func Deadlocked(err error) bool {
 	n := mysqlerr.Number(err)
 	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
 }
 
-// ReadFault is [Explain] for a statement that reads, or that was not sent because there was no connection. If ctx ended
-// while the pool had no free connection, ReadFault blames our load and not the server. That happens only if the pool
-// has no gate in front of it, or other users.
+// ReadFault is [Explain] for a statement that reads, or that was not sent for lack of a connection. If ctx ended
+// while the pool had no free connection, the error blames our load, not the server. That happens only if the pool has
+// no gate in front of it, or other users.
 func (m *MySQL) ReadFault(ctx context.Context, doing string, err error) error {
 	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		if pool, bad := m.db.DB(); bad == nil {
@@ -330,8 +329,8 @@ func (m *MySQL) ReadFault(ctx context.Context, doing string, err error) error {
 	return Explain(ctx, doing, err)
 }
 
-// MySQLFault returns the error for a failed statement of a transaction that was not committed. Nothing was written,
-// because the server rolls back such a transaction, also when the connection dies.
+// MySQLFault converts the error of a failed statement before COMMIT. Nothing was written, because the server rolls
+// back such a transaction, even if the connection breaks.
 func MySQLFault(ctx context.Context, doing string, err error) error {
 	meaning := mysqlerr.Of(err)
 	n := meaning.Number
@@ -341,7 +340,7 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 	case n == 0 && ctx.Err() != nil:
 		return CtxEnded(ctx, doing)
 	case n == 0:
-		// An error of the driver, before COMMIT: refused, reset, closed by the server, no route.
+		// This is an error of the driver: refused, reset, closed by the server, no route.
 		return lock.Down(doing, err)
 	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, Deadlocked(err):
 		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
@@ -358,15 +357,16 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// ErrNothing reports that a transaction has nothing to write, for example because every order of its batch is refused.
-// The transaction is rolled back, and the results of the batch are still valid.
+// ErrNothing reports that a transaction has nothing to write, for example because every order of its batch is
+// refused. The transaction is rolled back, and the results of the batch are still valid.
 var ErrNothing = errors.New("nothing to write")
 
-// SecondWriterPrefix begins the message of the trigger that refuses a change because another node of the cluster, which
-// is named behind it, takes the writes: see package writer.
+// SecondWriterPrefix begins the message of the trigger that refuses a change because another node of the cluster is
+// the writer. The name of that node follows. See package writer.
 const SecondWriterPrefix = "second_writer "
 
-// SecondWriter returns the error for a node of a cluster that is not the writer, with the name of the one that is.
+// SecondWriter returns the error for a node of a cluster that is not the writer. writer is the name of the node that
+// is.
 func SecondWriter(writer string) error {
 	down := lock.NewDown("mysql", "second-writer", "writer", writer)
 	down.Second = true

@@ -14,19 +14,19 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// Pool bounds the connections to MySQL. The zero value is the default.
+// Pool limits the connections to MySQL. The zero value means the defaults.
 type Pool struct {
 	// Open is the largest number of connections; 0: 40. Three instances with 40 each stay below the server's default
-	// max_connections of 151. A request that finds no free connection waits for one until its ctx ends; [MySQL.Behind]
-	// puts a bounded queue in front.
+	// max_connections of 151. A request that finds no free connection waits for one until its ctx ends;
+	// [MySQL.Behind] puts a bounded queue in front.
 	//
 	// A lock that keeps a connection while it is held or waited for needs its own pool. In a shared pool the waiters
-	// can take every connection, and the holder, which needs one more to write, then waits for them for ever.
+	// can take every connection. The holder, which needs one more to write, would then wait for ever.
 	Open int
 	// Idle is the number of connections that are kept open while they are unused; 0: all.
 	Idle int
 	// Lifetime is how long a connection is used; 0: 3 minutes. It must be shorter than the server's wait_timeout and
-	// the limit of any proxy in between. It bounds how long we use a server that is no longer the master.
+	// the limit of any proxy in between. It also limits how long we use a server that is no longer the master.
 	Lifetime time.Duration
 }
 

@@ -9,24 +9,25 @@ import (
 	"gorm.io/gorm"
 )
 
-// ProbeOf makes m the probe of sales, which has its own connections to the same server: see WriteProbe. It returns m.
+// ProbeOf makes m the probe of sales, which has separate connections to the same server: see WriteProbe. It returns
+// m.
 func (m *MySQL) ProbeOf(sales *MySQL) *MySQL {
 	m.sales = sales
 	return m
 }
 
-// pageful rows of a probe need more than one page of InnoDB (16 KiB).
+// pageful is how many rows of a probe need more than one page of InnoDB (16 KiB).
 const pageful = 64
 
-// WriteProbe sends, in one packet, a transaction that inserts a row into each table and is rolled back. insert adds the
-// statements, with an id that no other row has, and without a semicolon at the end.
+// WriteProbe sends, in one packet, a transaction that inserts a row into each table and is rolled back. insert adds
+// the statements, with the given unique id, and without a semicolon at the end.
 //
-// One row may still fit into a page of a full disk. So after a sale was refused because the disk is full, WriteProbe
-// inserts pageful adjacent rows instead, until that succeeds.
+// One row may still fit into a page of a full disk. So after the server has refused a sale because the disk is full,
+// WriteProbe inserts pageful adjacent rows instead, until that succeeds.
 //
 // A probe waits for locks for at most a second, so that probes do not pile up at the server. Use m only for probes,
-// because its connections keep these limits. If a probe fails, its connection is closed: a new one may reach another
-// server.
+// because its connections keep these limits. If a probe fails, its connection is closed, because a new one may reach
+// another server.
 func (m *MySQL) WriteProbe(ctx context.Context, insert func(s *Statement, id string)) error {
 	const doing = "write a probe"
 	sales := cmp.Or(m.sales, m)

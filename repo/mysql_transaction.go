@@ -13,8 +13,8 @@ import (
 //
 // A sale holds the lock of the row, for which all other sales of the row wait, for one round trip and its flush to
 // disk. With a single packet COMMIT would be at the server while the first statement waits for the row, and a caller
-// that gives up then could not know whether it has sold. With two packets COMMIT is sent only after the row is locked,
-// so the outcome is unknown only if the reply to COMMIT is lost. See docs/adr/0019-a-sale-is-two-packets.md.
+// that gives up then could not know whether it has sold. With two packets COMMIT is sent only after the row is
+// locked, so the outcome is unknown only if the reply to COMMIT is lost. See docs/adr/0019-a-sale-is-two-packets.md.
 //
 // The server runs the statements of a packet one after the other, and stops at the first that fails. Then the
 // transaction is still open, unless the error is a deadlock, so a ROLLBACK follows.
@@ -22,8 +22,8 @@ import (
 // Begin is the text before the first statement of a sale.
 const Begin = "START TRANSACTION; "
 
-// InTwo runs a transaction of two packets. first sends the packet that locks the row, and returns the statements of the
-// second packet. If first returns an error nothing is written. After a deadlock InTwo calls first again.
+// InTwo runs a transaction of two packets. first sends the packet that locks the row, and returns the statements of
+// the second packet. If first returns an error, nothing is written. After a deadlock InTwo calls first again.
 func (m *MySQL) InTwo(ctx context.Context, doing string, first func(tx *gorm.DB) (*Statement, error)) error {
 	return m.repeat(ctx, func() error {
 		return m.OnConnection(ctx, doing, func(tx *gorm.DB) error {
@@ -35,12 +35,12 @@ func (m *MySQL) InTwo(ctx context.Context, doing string, first func(tx *gorm.DB)
 	})
 }
 
-// Transaction runs do between BEGIN and COMMIT, which are two more round trips. After a deadlock it runs do again,
+// Transaction calls do between BEGIN and COMMIT, which take two more round trips. After a deadlock it calls do again,
 // after a random pause.
 //
-// gorm's Transaction will not do, for two reasons. database/sql sends COMMIT without a ctx, so a server that hangs
-// there would hold the caller for ever. And the error of a COMMIT must be distinguished from all others: before COMMIT
-// nothing was written, after it anything may have been.
+// gorm's Transaction is not used, for two reasons. database/sql sends COMMIT without a ctx, so a server that hangs
+// there would block the caller for ever. And the error of a COMMIT must be distinguished from all others: before
+// COMMIT nothing was written, after it anything may have been.
 func (m *MySQL) Transaction(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	return m.repeat(ctx, func() error { return m.attempt(ctx, doing, do) })
 }

@@ -19,8 +19,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Redis is a client of Redis, with the queue in front of it. It sends a script again, until ctx ends, while a Cluster
-// is moving the slot. For that a script must name all keys that it uses.
+// Redis is a client of Redis, with a queue in front of it. While a Cluster is moving a slot, it repeats refused
+// scripts until ctx ends. For that a script must name all keys that it uses.
 type Redis struct {
 	client   redis.UniversalClient
 	gate     *gate.Gate // nil: none
@@ -29,7 +29,7 @@ type Redis struct {
 }
 
 // NewRedis returns a Redis that uses c. Set c's ContextTimeoutEnabled: without it go-redis checks the deadline only
-// before it sends, and a silent server holds a caller for ReadTimeout (5 s). c's MaxRetries applies only to reads,
+// before it sends, and a silent server blocks a caller for ReadTimeout (5 s). c's MaxRetries applies only to reads,
 // because scripts are sent once: see package redisscript.
 //
 // If ctx is cancelled, rather than timed out, after a request was sent, the operation still waits for the reply:
@@ -46,8 +46,8 @@ func (r *Redis) KeepKeysFor(d time.Duration) *Redis {
 	return r
 }
 
-// Behind puts a bounded queue in front of every operation. An operation fails with lock.ErrOverloaded, and does
-// nothing, if g refuses it or does not admit it within half of its time; the other half is left for Redis. If g admits
+// Behind puts a bounded queue in front of every operation. If g refuses an operation, or does not admit it within
+// half of its time, it fails with lock.ErrOverloaded and does nothing; the other half is left for Redis. If g admits
 // no more operations than the client has connections, and nothing else uses the client, an admitted operation always
 // finds a connection. Behind returns r.
 func (r *Redis) Behind(g *gate.Gate) *Redis {
@@ -55,10 +55,9 @@ func (r *Redis) Behind(g *gate.Gate) *Redis {
 	return r
 }
 
-// Client returns the client.
 func (r *Redis) Client() redis.UniversalClient { return r.client }
 
-// Now returns the time by the server's clock; in Redis Cluster, by that of one of the masters. It is one round trip.
+// Now returns the time of the server's clock, in Redis Cluster that of any master. It takes one round trip.
 func (r *Redis) Now(ctx context.Context) (time.Time, error) {
 	now, err := r.client.Time(ctx).Result()
 	if err != nil {
@@ -76,13 +75,12 @@ func (r *Redis) Enter(ctx context.Context, doing, key string) (leave func(), err
 	return EnterGate(ctx, r.gate, doing, key)
 }
 
-// The keys of the stock of a SKU, of its orders, and of the ids that were settled as absent.
+// The keys of a SKU's stock, of its orders, and of the ids that were settled as absent.
 func StockKey(sku service.SKU) string   { return "stock:{" + string(sku) + "}" }
 func OrdersKey(sku service.SKU) string  { return StockKey(sku) + ":orders" }
 func SettledKey(sku service.SKU) string { return StockKey(sku) + ":settled" }
 
-// Stock returns the stock whose fields are f, in the order quantity, initial, sold,
-// version, epoch, fence, guard.
+// Stock returns the stock with the fields f, in the order quantity, initial, sold, version, epoch, fence, guard.
 func (f *Fields) Stock(sku service.SKU) service.Stock {
 	return service.Stock{
 		SKU: sku, Quantity: f.Integer(0), Initial: f.Integer(1), Sold: f.Integer(2),
@@ -90,16 +88,16 @@ func (f *Fields) Stock(sku service.SKU) service.Stock {
 	}
 }
 
-// movingPause and movingMost are the first and the longest pause before a script is sent again that a cluster has
-// refused because it is moving the slot. The move takes milliseconds for each batch of keys. The pauses are random, so
-// that the waiting scripts do not arrive all at once.
+// movingPause and movingMost are the first and the longest pause before a refused script is sent again while a
+// cluster is moving its slot. The move takes milliseconds for each batch of keys. The pauses are random, so that the
+// waiting scripts do not arrive all at once.
 const (
 	movingPause = time.Millisecond
 	movingMost  = 50 * time.Millisecond
 )
 
-// Run runs s once. It returns the reply, whose first element is "ok", or the error that a refusal stands for. While a
-// cluster is moving the slot, Run tries again until ctx ends.
+// Run runs s once. It returns the reply, whose first element is "ok", or the error for a refusal. While a cluster is
+// moving the slot, Run retries until ctx ends.
 func (r *Redis) Run(
 	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
 ) ([]any, error) {
@@ -122,19 +120,19 @@ func (r *Redis) Run(
 		case sent(err):
 			return nil, OutcomeUnknown(doing, err)
 		case moving != nil && errors.Is(err, ctx.Err()):
-			return nil, RedisFault(ctx, doing, keys[0], moving) // the move is why the time ran out
+			return nil, RedisFault(ctx, doing, keys[0], moving) // the move used up the time
 		default:
 			return nil, RedisFault(ctx, doing, keys[0], err)
 		}
 	}
 }
 
-// probeKey is the key that CanWrite does not write.
+// probeKey is the key of CanWrite's write. It never exists.
 const probeKey = "stock:probe"
 
-// CanWrite is a health probe of one round trip. It sends a write that changes nothing, because its key does not exist.
-// Redis checks it like any other write: a replica refuses it, and so does a Redis that is out of memory, cannot save or
-// lacks replicas. In a Cluster it probes the node of one slot. Errors match lock.ErrDown.
+// CanWrite is a health probe of one round trip. It sends a write that changes nothing, because its key does not
+// exist. Redis checks it like any other write: a replica refuses it, and so does a Redis that is out of memory,
+// cannot save or lacks replicas. In a Cluster it probes the node of one slot. Errors match lock.ErrDown.
 func (r *Redis) CanWrite(ctx context.Context) error {
 	err := r.client.SetXX(ctx, probeKey, "", 0).Err()
 	if err == nil || errors.Is(err, redis.Nil) {
@@ -143,7 +141,7 @@ func (r *Redis) CanWrite(ctx context.Context) error {
 	return RedisFault(ctx, "write a probe", probeKey, err)
 }
 
-// Refusal returns the error that the reply of a script stands for.
+// Refusal returns the error for the reply of a script.
 func Refusal(doing, key string, reply []any) error {
 	f := Fields{Key: key, Values: reply}
 	switch word := f.Text(0); word {
@@ -183,7 +181,7 @@ func Refusal(doing, key string, reply []any) error {
 
 // sent reports whether a command that failed with err may have run. It has not run if there was no connection, or if
 // Redis answered with an error (package rediserr has the exceptions). Every other error counts as sent, even if the
-// server only failed to answer the HELLO on a new connection: that looks the same, and "may have run" is safe.
+// server only failed to answer the HELLO on a new connection: both look the same, and true is the safe answer.
 func sent(err error) bool {
 	var answered redis.Error
 	var dial *net.OpError
@@ -203,18 +201,19 @@ func sent(err error) bool {
 	return true
 }
 
-// slotMoving reports whether a cluster refused a command because it is moving the slot. Such a command has done
-// nothing. go-redis follows MOVED and ASK a few times by itself; a node that answers so has done nothing, either.
+// slotMoving reports whether a cluster refused a command because it is moving the slot, so that the command has done
+// nothing. go-redis follows MOVED and ASK a few times by itself; after such a reply the node has done nothing,
+// either.
 func slotMoving(err error) bool {
 	meaning, _ := rediserr.Of(err)
 	return meaning.Outcome == rediserr.Moving
 }
 
-// RedisFault returns the error for a failed request that wrote nothing.
+// RedisFault converts the error of a failed request that wrote nothing.
 func RedisFault(ctx context.Context, doing, key string, err error) error {
 	var answered redis.Error
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
-		// All connections are busy: our load is the reason, not the server.
+		// All connections are busy, so our load is the reason, not the server.
 		return fmt.Errorf("%s: %w: %w", doing, lock.ErrOverloaded, err)
 	}
 	if !errors.As(err, &answered) {
@@ -276,14 +275,14 @@ func (f *Fields) Fail(err error) {
 
 func Decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// MaxSettled bounds the ids of a SKU that a store remembers as absent. Any client may settle an id, and each takes some
-// 100 bytes for KeepOrders.
+// MaxSettled is how many ids of a SKU a store remembers as absent. It is limited because any client may settle an id,
+// and each takes some 100 bytes for KeepOrders.
 const MaxSettled = 100_000
 
 var ErrTooManySettled = fmt.Errorf("%w: %d orders of this SKU are settled already", service.ErrUndecided, MaxSettled)
 
-// IdempotentFailure reports a failed request that is safe to repeat. It matches lock.ErrDown, or what ended ctx, and
-// not service.ErrOutcomeUnknown.
+// IdempotentFailure reports a failed request that is safe to repeat. It matches lock.ErrDown, or the cause of ctx,
+// and not service.ErrOutcomeUnknown.
 func IdempotentFailure(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return CtxEnded(ctx, doing)

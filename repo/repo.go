@@ -1,4 +1,4 @@
-// Package repo connects to Redis and to MySQL. It sends scripts and transactions, explains their errors, and migrates
+// Package repo connects to Redis and to MySQL. It sends scripts and transactions, converts their errors, and migrates
 // the MySQL schema.
 //
 // Package repo/stock is the store of the demonstration, repo/ledger that of the shop.
@@ -23,11 +23,11 @@ type answerCounter struct {
 	full    atomic.Bool // the server has refused a write because it is full, and no probe has succeeded since
 }
 
-// Answers returns the number of operations that the server has answered, refusals included. A health probe whose own
-// request is slow reads from it whether the server still answers others.
+// Answers returns the number of operations that the server has answered, including refusals. A health probe whose own
+// request is slow compares it to learn whether the server still answers others.
 func (c *answerCounter) Answers() uint64 { return c.answers.Load() }
 
-// CountAnswer counts an operation that ended with err, unless err says that the server did not answer.
+// CountAnswer counts an operation that ended with err, unless err means that the server did not answer.
 func (c *answerCounter) CountAnswer(err error) {
 	if errors.Is(err, lock.ErrFull) {
 		c.full.Store(true)
@@ -45,9 +45,9 @@ func OutcomeUnknown(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, service.ErrOutcomeUnknown, err)
 }
 
-// CtxEnded returns the error for a ctx that ended before anything was done, while only the server kept the caller
-// waiting. If the deadline has passed, the error blames the server: it matches lock.ErrDown. Otherwise the caller has
-// ended ctx, and the error matches the cause that the caller gave.
+// CtxEnded returns the error for a ctx that ended before anything was done, if only the server delayed the caller. If
+// the deadline has passed, the error blames the server: it matches lock.ErrDown. Otherwise the caller has ended ctx,
+// and the error matches the caller's cause.
 func CtxEnded(ctx context.Context, doing string) error {
 	if cause := context.Cause(ctx); errors.Is(cause, context.DeadlineExceeded) {
 		return lock.Down(doing, cause)
@@ -55,7 +55,7 @@ func CtxEnded(ctx context.Context, doing string) error {
 	return WaitEnded(ctx, doing)
 }
 
-// WaitEnded is CtxEnded for a wait that another client may have prolonged. Its error never blames the server.
+// WaitEnded is CtxEnded for a wait that another client may have prolonged, so its error never blames the server.
 func WaitEnded(ctx context.Context, doing string) error {
 	if cause := context.Cause(ctx); cause != ctx.Err() {
 		return fmt.Errorf("%s: %w: %w", doing, ctx.Err(), cause)
@@ -63,7 +63,6 @@ func WaitEnded(ctx context.Context, doing string) error {
 	return fmt.Errorf("%s: %w", doing, ctx.Err())
 }
 
-// UnknownSKU returns the error for a SKU that does not exist.
 func UnknownSKU(sku service.SKU) error { return fmt.Errorf("%w %q", service.ErrUnknownSKU, sku) }
 
 // EnterGate waits until g admits the operation, for at most half of the time that ctx has left. The other half is for

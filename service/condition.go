@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// AnyTag is the tag of a Condition that stands for every stock that exists.
+// AnyTag in a Condition matches every stock that exists.
 const AnyTag = "*"
 
-// Tag returns the tag of the stock. It consists of epoch and version, so every write changes it. It is unique for a SKU
-// as long as the store has its data; after a loss, epochs begin at 1 again.
+// Tag returns the tag of the stock, made of epoch and version, so every write changes it. It is unique for a SKU
+// until the store loses its data; then epochs begin at 1 again.
 func (s Stock) Tag() string { return Tag(s.Epoch, s.Version) }
 
 // Tag is the tag of a stock with that epoch and version, such as "2-17".
@@ -17,16 +17,16 @@ func Tag(epoch, version uint64) string {
 	return strconv.FormatUint(epoch, 10) + "-" + strconv.FormatUint(version, 10)
 }
 
-// A Condition must hold of a stock for it to be set. The zero Condition always holds.
+// A Condition on the current stock makes a Set conditional. The zero Condition always holds.
 type Condition struct {
 	Match     []string // the stock must have one of these tags; nil: any; empty: the condition never holds
 	NoneMatch []string // the stock must have none of these tags; nil: any
 }
 
-// None reports whether c is empty: it holds of every stock.
+// None reports whether c has no condition, so that it holds for every stock.
 func (c Condition) None() bool { return c.Match == nil && c.NoneMatch == nil }
 
-// Holds reports whether c holds of a stock with that tag; "" for one that does not exist.
+// Holds reports whether c holds for a stock with that tag. The tag is "" if the stock does not exist.
 func (c Condition) Holds(tag string) bool {
 	has := func(tags []string) bool {
 		return tag != "" && (slices.Contains(tags, AnyTag) || slices.Contains(tags, tag))

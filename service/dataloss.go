@@ -20,76 +20,76 @@ import (
 //   - A ledger that was restored from an older copy of itself, with the right record: order/dataloss.go.
 //   - The error: DataLostError, which DataCheck.Err returns and every use case passes on.
 
-// An Origin names the data of a store, so that a store which has lost its data can be told from one which never had
-// any. It is recorded in the store itself, before the first stock, and is lost with it. See
+// An Origin identifies the data of a store. It distinguishes a store that has lost its data from one that never had
+// any. It is recorded in the store itself, before the first stock, and is lost with the data. See
 // docs/adr/0013-a-store-that-lost-its-data.md.
 type Origin struct {
 	ID string // random; empty: the store has no origin, and so no data that this service knows of
-	// Generation orders the origins of one store. The first is 1. When a person sets the stock of a store that has lost
-	// its data, the next one is the time in seconds by the clock of the store's server, or one more than the last if
-	// that is larger. The clock of an instance would not do: another instance may have used a later time already.
+	// Generation orders the origins of one store. The first is 1. When a person sets the stock of a store that has
+	// lost its data, the next generation is the time of the store's server in seconds, or the last generation plus 1
+	// if that is larger. The clock of an instance is not used, because the clock of another instance may be ahead.
 	Generation uint64
 	Lost       bool // the data were lost: nothing is sold until a person sets the stock
 }
 
-// None reports whether the store has no origin.
+// None reports whether o is the zero Origin.
 func (o Origin) None() bool { return o.ID == "" }
 
 func newOrigin(generation uint64, lost bool) Origin {
 	return Origin{ID: rand.Text(), Generation: generation, Lost: lost}
 }
 
-// Origins is a store's record of its own origin. Errors match lock.ErrDown or ErrOutcomeUnknown. Every method may be
-// repeated.
+// Origins is a store's record of its own origin. Errors match lock.ErrDown or ErrOutcomeUnknown. Every method is
+// idempotent.
 type Origins interface {
 	// Origin returns the recorded origin, or the zero Origin if there is none.
 	Origin(ctx context.Context) (Origin, error)
-	// Now returns what the clock of the store's server says.
+	// Now returns the time of the store's server.
 	Now(ctx context.Context) (time.Time, error)
-	// Replace records is in place of was, in one step of the store. If another origin than was is recorded, it changes
+	// Replace replaces the recorded origin was by is, in one step. If the recorded origin is not was, it changes
 	// nothing and returns false.
 	Replace(ctx context.Context, was, is Origin) (bool, error)
 	// Seed puts quantity units of sku in stock, once for each SKU and origin, if o is recorded and not lost. It does
-	// nothing if the SKU exists, or existed before. After an error the SKU may have been seeded or not: call Seed until
-	// it returns nil.
+	// nothing if the SKU exists or has existed. After an error the outcome is unknown: call Seed again until it
+	// returns nil.
 	Seed(ctx context.Context, o Origin, sku SKU, quantity int64) error
 }
 
-// A Memory is a store that remembers the origins of others, by name.
+// A Memory is a store that remembers the origins of other stores, by name.
 type Memory interface {
-	// Recall returns the origin that was remembered last for the store, or the zero Origin if there is none.
+	// Recall returns the last origin that was remembered for the store, or the zero Origin if there is none.
 	Recall(ctx context.Context, store string) (Origin, error)
 	// Remember keeps o, unless it remembers an origin of the same or a later generation.
 	Remember(ctx context.Context, store string, o Origin) error
 }
 
-// recallTimeout bounds the question to the other store. The question is part of a health probe of this store.
+// recallTimeout limits a request to the other store, because the request is part of a health probe of this store.
 const recallTimeout = 300 * time.Millisecond
 
-// A Seed is the stock that a demonstration begins with. With an empty SKU it begins with none.
+// A Seed is the initial stock of a demonstration. If SKU is empty, nothing is seeded.
 type Seed struct {
 	SKU      SKU
 	Quantity int64
 }
 
-// A DataCheck checks whether one store still has its data, and seeds the store at its first start. What is sold from
-// the store depends on it as well as on the server, because a Redis that came back empty still serves locks. It is safe
-// for concurrent use.
+// A DataCheck checks whether one store still has its data, and seeds the store at its first start. Sales depend on it
+// as well as on the server, because a Redis that came back empty still serves locks. It is safe for concurrent use.
 //
-// It compares the store's Origin with the one that it has seen before, and with the one that the other store remembers.
-// It records its finding in the store, so that every instance sees it, also an instance that remembers nothing.
+// It compares the store's Origin with the last one that this instance has seen, and with the one that the other store
+// remembers. It records a loss in the store, so that every instance sees it, even one that has just started.
 //
-// It notices that the store is empty, or has data of an earlier origin, if this instance was running before, or if the
-// other store remembers. It cannot notice:
+// It detects that the store is empty or has data of an earlier origin if this instance was running before, or if the
+// other store remembers the origin. It cannot detect:
 //
-//   - a part of the data that is missing, while the origin is there: the last second of an append-only file, what a
-//     replica had not received when it was promoted, a backup of the same origin;
-//   - a loss of both stores, or of the only one, while no instance was running: if all stores are empty, it is a first
-//     start, and they are seeded. With a single store this is also true for an instance that starts after the loss,
-//     until the next Check of an instance that was running before. With a single store, or to start from backups, set
-//     Seed to nothing;
-//   - anything between the loss and the next Check: until then an empty store answers ErrUnknownSKU, and a store with
-//     older data sells them.
+//   - A partial loss with the origin intact: the last second of an append-only file, writes that a promoted replica
+//     had not received, or a backup of the same origin.
+//   - A loss of both stores, or of the only one, while no instance was running. If all stores are empty, it looks
+//     like
+//     a first start, and they are seeded. With a single store an instance that starts after the loss is also misled,
+//     until an instance that was running before has run Check. With a single store, or to start from backups, set
+//     Seed to nothing.
+//   - A loss before the next Check has run. Until then an empty store returns ErrUnknownSKU, and a store with older
+//     data sells them.
 type DataCheck struct {
 	DataCheckConfig
 	other OtherStore
@@ -113,12 +113,12 @@ type OtherStore struct {
 	Server Dependency
 }
 
-// DataCheckConfig is what a DataCheck is made of.
+// DataCheckConfig has the settings of a DataCheck.
 type DataCheckConfig struct {
 	Name string // of the store: "redis"
-	// Place tells this store from others that the other store was used with, such as its address. The other store
-	// remembers an origin for each place. So if a store moves to another address and loses its data at the same time,
-	// the loss is not noticed.
+	// Place identifies this store among those that the other store has been used with, for example by its address.
+	// The other store remembers one origin for each place. So a store that moves to another address and loses its
+	// data at the same time is not noticed.
 	Place   string
 	Origins Origins // of the same store
 	Seed    Seed
@@ -139,40 +139,41 @@ func NewDataCheck(c DataCheckConfig) *DataCheck {
 // RememberIn sets the store that remembers the origin of this one. Call it before the first Check.
 func (k *DataCheck) RememberIn(o OtherStore) { k.other = o }
 
-// Err returns nil if the store has its data, a DataLostError if it has lost them, and a lock.DownError as long as that
-// is not known.
+// Err returns nil if the store has its data, a DataLostError if it has lost them, and a lock.DownError while neither
+// is known.
 func (k *DataCheck) Err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.bad
 }
 
-// Up returns a ctx that ends, with Err as its cause, when the store turns out to have lost its data. It stays ended
-// until the store has them again.
+// Up returns a ctx that ends, with Err as its cause, when Check finds that the store has lost its data. While the
+// data are lost, Up returns a ctx that has ended.
 func (k *DataCheck) Up() context.Context {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.good
 }
 
-// RememberAgain makes the next Check ask and tell the other store again, which may have lost what it remembered.
+// RememberAgain makes the next Check ask the other store and report to it again, because the other store may have
+// lost what it remembered.
 func (k *DataCheck) RememberAgain() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asked = false
 }
 
-// Check checks whether the store has its data, and seeds the store if it is new. It is part of every health probe. It
-// takes one round trip as long as nothing has changed. It returns the errors of the store's server; what it has found
-// about the data is returned by Err.
+// Check checks whether the store has its data, and seeds the store if it is new. Every health probe calls it. It
+// takes one round trip as long as nothing has changed. It returns only errors of the store's server; Err returns
+// whether the data are there.
 func (k *DataCheck) Check(ctx context.Context) error {
 	k.checking <- struct{}{}
 	defer k.free()
 	return k.check(ctx)
 }
 
-// Look is Check for a store that is known to have lost its data: a person may have set stock through another instance
-// since the last probe. Concurrent callers share one check, if it began after they called.
+// Look runs Check if the store is known to have lost its data, because a person may have set stock through another
+// instance since the last probe. Concurrent callers share one check if it began after they called.
 func (k *DataCheck) Look(ctx context.Context) error {
 	if err := k.Err(); !errors.Is(err, ErrDataLost) {
 		return err
@@ -196,7 +197,8 @@ func (k *DataCheck) free() { <-k.checking }
 
 func (k *DataCheck) check(ctx context.Context) error {
 	k.begun.Add(1)
-	// Several instances may start on an empty store at the same moment. The others find the record of the first.
+	// If several instances start on an empty store at the same moment, the first records its origin, and the others
+	// read it.
 	for range 5 {
 		now, err := k.Origins.Origin(ctx)
 		if err != nil {
@@ -207,7 +209,7 @@ func (k *DataCheck) check(ctx context.Context) error {
 			return err
 		}
 	}
-	return lock.Down("look at the origin", fmt.Errorf("%s: it changes all the time", k.Name))
+	return lock.Down("check the origin", fmt.Errorf("%s: it keeps changing", k.Name))
 }
 
 // judge compares the current origin with the remembered one. settled is false if the record changed in between.
@@ -238,13 +240,13 @@ func (k *DataCheck) judge(ctx context.Context, now Origin) (settled bool, err er
 	}
 }
 
-// follows reports whether data with origin o may replace data with the origin known: they are the same data, or a
+// follows reports whether a store that had the origin known may have the origin o now: the data are the same, or a
 // person has set stock since.
 func (o Origin) follows(known Origin) bool {
 	return !o.None() && (known.None() || o.ID == known.ID || o.Generation > known.Generation)
 }
 
-// accept makes o the origin that is right.
+// accept records that the store has its data, with origin o.
 func (k *DataCheck) accept(o Origin) {
 	k.mu.Lock()
 	if o.ID != k.known.ID {
@@ -271,8 +273,8 @@ func (k *DataCheck) set(err error) {
 	}
 }
 
-// recall asks the other store for the origin of this one that it remembers, and tells it the origin that is known here.
-// It does so once, and again after a change. It returns an error if the other store could not be asked.
+// recall asks the other store which origin of this store it remembers, and reports to it the origin that is known
+// here. It does so once, and again after a change. It returns an error if the other store did not answer.
 func (k *DataCheck) recall(ctx context.Context) error {
 	k.mu.Lock()
 	known, asked := k.known, k.asked
@@ -292,7 +294,8 @@ func (k *DataCheck) recall(ctx context.Context) error {
 		return unasked
 	}
 	if !remembered.None() && remembered.Generation >= known.Generation {
-		// If it has the same generation and another id, no person set the stock in between: the store was exchanged.
+		// If the generation is the same and the id is not, no person has set the stock in between: the store was
+		// exchanged.
 		known = remembered
 	} else if !known.None() && remembered.ID != known.ID {
 		if err := k.other.Memory.Remember(ctx, k.Place, known); err != nil {
@@ -305,9 +308,10 @@ func (k *DataCheck) recall(ctx context.Context) error {
 	return nil
 }
 
-// seedOnce creates the initial stock, once per store. If the SKU was seeded and is gone, it was lost, or removed by a
-// person. A store that a person has set after a loss is not seeded. Nothing is seeded before the other store remembers
-// this one. Each Check tries again until the store has answered: if a reply was lost, only the store knows the outcome.
+// seedOnce creates the initial stock, once per store. A SKU that was seeded and is gone was lost or removed by a
+// person, so it is not seeded again. Neither is a store that a person has set after a loss. seedOnce does nothing
+// until the other store remembers this one. Each Check tries again until the store has answered, because after a lost
+// reply only the store knows the outcome.
 func (k *DataCheck) seedOnce(ctx context.Context, now Origin) error {
 	if k.recall(ctx) != nil {
 		return nil
@@ -327,16 +331,16 @@ func (k *DataCheck) seedOnce(ctx context.Context, now Origin) error {
 	return nil
 }
 
-// Current returns the id of the origin that the store has, or "" as long as that is not known.
+// Current returns the id of the store's origin, or "" while it is not known.
 func (k *DataCheck) Current() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.known.ID
 }
 
-// ReportOlderCopy records a loss that the origin does not show: the caller has found that the store has gone back to an
-// older copy of its data. of is what Current returned before the caller read the copy. If the data have another origin
-// by now, a person has set stock meanwhile, and nothing is recorded. It returns Err.
+// ReportOlderCopy records a loss that the origin does not show: the caller has found that the store holds an older
+// copy of its data. of is what Current returned before the caller read the copy. If the origin has changed since, a
+// person has set stock, and nothing is recorded. ReportOlderCopy returns Err.
 func (k *DataCheck) ReportOlderCopy(ctx context.Context, of string, why error) error {
 	k.checking <- struct{}{}
 	defer k.free()
@@ -363,9 +367,8 @@ func (k *DataCheck) ReportOlderCopy(ctx context.Context, of string, why error) e
 	return k.Err()
 }
 
-// Renew records that a person has set the stock. A store without its data gets a new origin, which all instances
-// accept; for a store that has its data nothing changes. It takes one round trip, and three more where the data were
-// lost.
+// Renew records that a person has set the stock. If the store had lost its data, it gets a new origin, which all
+// instances accept; otherwise nothing changes. It takes one round trip, and three more after a loss.
 func (k *DataCheck) Renew(ctx context.Context) error {
 	k.checking <- struct{}{}
 	defer k.free()
@@ -400,5 +403,5 @@ func (k *DataCheck) Renew(ctx context.Context) error {
 		_ = k.recall(ctx) // after an error the next Check tells the other store
 		return nil
 	}
-	return lock.Down("renew the origin", fmt.Errorf("%s: it changes all the time", k.Name))
+	return lock.Down("renew the origin", fmt.Errorf("%s: it keeps changing", k.Name))
 }

@@ -13,18 +13,19 @@ import (
 type Dependency interface {
 	// Err is nil while the server can be used, and otherwise a lock.DownError.
 	Err() error
-	// Up returns a ctx that ends, with Err as its cause, when the server goes down. It has ended while the server is.
+	// Up returns a ctx that ends, with Err as its cause, when the server goes down. While it is down, that ctx has
+	// ended.
 	Up() context.Context
 }
 
-// While returns a ctx that also ends when one of needs goes down, with its Err as the cause.
+// While returns a ctx that also ends when one of needs goes down, with the Err of that one as its cause.
 func While(ctx context.Context, needs ...Dependency) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stops := make([]func() bool, 0, 4)
 	for _, need := range needs {
 		up := need.Up()
 		if up.Err() != nil {
-			// The reason that holds now, which need not be the one that up ended with.
+			// Prefer the current reason, which may differ from the one that up ended with.
 			cancel(cmp.Or(need.Err(), context.Cause(up)))
 		}
 		stops = append(stops, context.AfterFunc(up, func() { cancel(context.Cause(up)) }))
@@ -37,9 +38,9 @@ func While(ctx context.Context, needs ...Dependency) (context.Context, context.C
 	}
 }
 
-// slow returns err. But if err only means that a server which is up did not finish in time, and that nothing was
-// written, slow returns a lock.ErrOverloaded: that is load and no outage. A server that hangs counts as slow until the
-// health probe finds it down.
+// slow replaces err by a lock.ErrOverloaded if err only means that a server which is up did not finish in time, and
+// that nothing was written: that is load, not an outage. A server that hangs counts as slow until the health probe
+// finds it down.
 func slow(err error, needs ...Dependency) error {
 	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
@@ -51,11 +52,11 @@ func slow(err error, needs ...Dependency) error {
 		}
 	}
 	// Only the text of err is kept: the result must not match ErrDown.
-	return fmt.Errorf("slow, and up: %w: %s", lock.ErrOverloaded, err.Error())
+	return fmt.Errorf("up but slow: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
-// Busy returns err. But if err only means that a server which is up did not finish in time, and that nothing was
-// written, Busy returns a lock.ErrOverloaded. A lock that was not free in time remains lock.ErrHeld.
+// Busy replaces err by a lock.ErrOverloaded if err only means that a server which is up did not finish in time, and
+// that nothing was written. A lock.ErrHeld stays, because the lock was not free in time.
 func Busy(err error, needs ...Dependency) error {
 	if errors.Is(err, lock.ErrHeld) {
 		return slow(err, needs...)
@@ -63,8 +64,8 @@ func Busy(err error, needs ...Dependency) error {
 	return overdue(slow(err, needs...))
 }
 
-// overdue returns err. But if err only means that the time was over between two statements, overdue returns a
-// lock.ErrOverloaded. It is for errors that no lock has caused.
+// overdue replaces err by a lock.ErrOverloaded if err only means that the time ended between two statements. Use it
+// for errors that no lock has caused.
 func overdue(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) && !errors.Is(err, ErrOutcomeUnknown) {
 		return fmt.Errorf("%w: %s", lock.ErrOverloaded, err.Error())

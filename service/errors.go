@@ -7,8 +7,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// What can go wrong with a sale, besides the errors of package lock (a store that is down is lock.ErrDown too).
-// Match with errors.Is and errors.As.
+// Errors of a sale, besides those of package lock (a store that is down is lock.ErrDown too). Match with errors.Is
+// and errors.As.
 var (
 	ErrUnknownSKU = errors.New("unknown SKU")
 	// ErrSoldOut is an answer, not a failure. It comes as a SoldOutError.
@@ -18,24 +18,25 @@ var (
 	// ErrGuarded: another strategy guards the stock. It comes as a GuardError.
 	ErrGuarded = errors.New("stock is guarded by another strategy")
 	// ErrConflict: another sale has written since the read. Nothing was written.
-	ErrConflict = errors.New("written by another since it was read")
+	ErrConflict = errors.New("another sale has written since the read")
 	// ErrPrecondition: the condition for setting the stock does not hold. Nothing was written.
-	ErrPrecondition = errors.New("the stock is not what the condition wants")
-	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may or may not exist, and one that
-	// does not may still be written: [Service.Settle] decides it.
+	ErrPrecondition = errors.New("the condition on the stock does not hold")
+	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may exist, or may still be written.
+	// [Service.Settle] decides it.
 	ErrOutcomeUnknown = lock.ErrOutcomeUnknown
-	// ErrStopping: the instance stops, and the request had not reached its lock or its store. Nothing was written.
+	// ErrStopping: the instance stops, and the request had not yet reached its lock or its store. Nothing was
+	// written.
 	ErrStopping = errors.New("the instance is stopping")
 )
 
-// An InvalidError names the field that is wrong. Its Reason is a code with values, such as the limit that the field
-// breaks: what people read is a text with that code. It is safe to show.
+// An InvalidError names the field that is wrong. Reason is the code of a text in the language files, and Values fill
+// in that text, such as the limit. It is safe to show.
 type InvalidError struct {
 	Field, Reason string
 	Values        []any // of the text: a name, its value, the next name
 }
 
-// Invalid returns an InvalidError. values are names in the text of reason, each followed by its value.
+// Invalid returns an InvalidError. values alternates between the names in the text of reason and their values.
 func Invalid(field, reason string, values ...any) *InvalidError {
 	return &InvalidError{field, reason, values}
 }
@@ -47,16 +48,14 @@ type SoldOutError struct{ Remaining int64 }
 
 func (e *SoldOutError) Error() string { return fmt.Sprintf("sold out: %d left", e.Remaining) }
 
-// Is makes a SoldOutError match ErrSoldOut.
 func (e *SoldOutError) Is(target error) bool { return target == ErrSoldOut }
 
-// A GuardError names the strategy that guards the stock. Two strategies do not exclude each other, so sales with both
+// A GuardError names the strategy that guards the stock. Strategies do not exclude each other, so selling with two
 // would oversell.
 type GuardError struct{ Guard string }
 
 func (e *GuardError) Error() string { return "stock is guarded by strategy " + e.Guard }
 
-// Is makes a GuardError match ErrGuarded.
 func (e *GuardError) Is(target error) bool { return target == ErrGuarded }
 
 // ErrDataLost: the store came back without its data, or with other data. Nothing was sold. It comes as a DataLostError.
@@ -77,5 +76,4 @@ func (e *DataLostError) Error() string {
 		"has set the stock (PUT /v1/stock/{sku}?store=%s)", why, e.Store, e.Store)
 }
 
-// Is makes a DataLostError match ErrDataLost.
 func (e *DataLostError) Is(target error) bool { return target == ErrDataLost }

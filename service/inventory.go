@@ -5,7 +5,7 @@ import (
 	"context"
 )
 
-// Stock returns the stock of sku in store (empty: the default).
+// Stock returns the stock of sku in store. An empty store is the default one.
 func (s *Service) Stock(ctx context.Context, store string, sku SKU) (Stock, error) {
 	return inStore(ctx, s, store, func(ctx context.Context, config StoreConfig) (Stock, error) {
 		return config.Store.Read(ctx, sku)
@@ -18,12 +18,12 @@ func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity 
 }
 
 // SetStockIf puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold. If c
-// does not hold, it sets nothing and fails with ErrPrecondition. It is for a person: after it a store that has lost its
-// data is sold from again, with everything else that is in it.
+// does not hold, it sets nothing and fails with ErrPrecondition. Only a person should call it: if the store had lost
+// its data, all of its SKUs are sold again afterwards.
 //
-// It takes one round trip more than the store's SetIf. If the store does not answer that one, the stock is set and the
-// error is lock.ErrDown. A caller that then repeats the request sets the stock again; with a condition it gets
-// ErrPrecondition.
+// It takes one round trip more than the store's SetIf. If that one fails, the stock is set and the error is
+// lock.ErrDown. If the caller repeats the request, the stock is set again, or with a condition ErrPrecondition is
+// returned.
 func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantity int64, c Condition) (Stock, error) {
 	if quantity < 0 || quantity > MaxStock {
 		return Stock{}, Invalid("quantity", "from-to", "least", 0, "most", MaxStock)
@@ -35,7 +35,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	stock, err := Call(ctx, s.Work, config.Needs, nil, func(ctx context.Context) (Stock, error) {
 		stock, err := config.Store.SetIf(ctx, sku, quantity, c)
 		if err == nil && config.Data != nil {
-			err = config.Data.Renew(ctx) // after the stock is set: whoever reads the new origin sees the stock
+			err = config.Data.Renew(ctx) // after the stock is set, so that readers of the new origin see it
 		}
 		return stock, err
 	})
@@ -45,7 +45,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	return stock, err
 }
 
-// A Page is some orders, and the cursor of the next page ("" after the last).
+// A Page has some orders, and the cursor of the next page ("" after the last).
 type Page struct {
 	Orders []Order
 	Next   string
@@ -68,11 +68,11 @@ type Settlement struct {
 	Order   Order // if Written
 }
 
-// Settle decides whether the order with that id exists. A client calls it after ErrOutcomeUnknown, with the sku, store
-// and id of the OrderError. If the order does not exist, it is never written. store must be named, because the sale
-// need not have been tried in the default store.
+// Settle decides finally whether the order with that id exists. If it does not exist, it is never written. A client
+// calls Settle after ErrOutcomeUnknown, with the store, sku and id of the OrderError. store is required, because the
+// sale may have used another store than the default.
 //
-// Errors: as [Settler], and InvalidError.
+// Errors: those of [Settler], and InvalidError.
 func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) (Settlement, error) {
 	if store == "" {
 		return Settlement{}, Invalid("store", "missing-store")
@@ -87,8 +87,7 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 	})
 }
 
-// inStore calls do for a store that is up and has its data. In a store that has lost its data, a missing order says
-// nothing.
+// inStore calls do for a store that is up and has its data: after a loss of data, a missing order proves nothing.
 func inStore[T any](
 	ctx context.Context, s *Service, store string, do func(context.Context, StoreConfig) (T, error),
 ) (T, error) {

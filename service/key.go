@@ -12,21 +12,21 @@ import (
 )
 
 // A Key makes a request idempotent: a client that sends the request again with the same key gets the first reply. The
-// zero value is none. The key is written in one step with the order.
+// key is written in one step with the order. The zero Key means none.
 type Key struct {
-	// ID is a digest of the caller, the operation, and the key that the client sent.
+	// ID is a digest of the caller, the operation and the client's key.
 	ID string
-	// Fingerprint is a digest of what was asked for, decoded and in canonical form.
+	// Fingerprint is a digest of the decoded request in canonical form.
 	Fingerprint string
 }
 
 // KeyLength is the length of both digests of a Key: characters of base64url.
 const KeyLength = 43
 
-// KeepKeys is how long a store remembers a key, if the setting orders.keep_keys says nothing else. One rule holds for
-// everything that is sold: the setting reaches Redis through repo.Redis.KeepKeysFor, and a ledger on MySQL through
-// order.Config.KeepKey, by which the sweeper removes keys. A deduction on MySQL is remembered for longer: its key is a
-// column of its order, and goes with it.
+// KeepKeys is how long a store remembers a key by default; the setting orders.keep_keys changes it. The setting
+// reaches Redis through repo.Redis.KeepKeysFor, and a ledger on MySQL through order.Config.KeepKey, after which the
+// sweeper removes keys. A deduction on MySQL is remembered for longer: its key is a column of the order and lasts as
+// long as the order.
 const KeepKeys = 24 * time.Hour
 
 // MaxKeyText is the longest idempotency key that a client may send: visible ASCII characters.
@@ -39,9 +39,9 @@ var (
 	ErrKeyTaken = errors.New("an order was written with this idempotency key")
 )
 
-// NewKey returns the Key of a request. Its ID depends on the caller, the operation (method and path) and the key that
-// the client sent; without the caller, one customer could get the replies of another. asked is the decoded request, so
-// the order of fields does not matter. Without a key the Key is zero.
+// NewKey returns the Key of a request. Its ID depends on the caller, so that no customer gets the replies of another,
+// on the operation (method and path) and on the client's key. asked is the decoded request, so the order of JSON
+// fields does not matter. If key is empty, NewKey returns the zero Key.
 func NewKey(caller, operation, key string, asked any) (Key, error) {
 	if key == "" {
 		return Key{}, nil
@@ -66,8 +66,8 @@ func digest(parts ...string) string {
 // KeyHeader is where a client sends its idempotency key.
 const KeyHeader = "Idempotency-Key"
 
-// ParseKey checks an idempotency key: 1 to MaxKeyText visible ASCII characters. In the draft of the IETF the key stands
-// in quotes, but most clients send it without; both are the same key. In quotes, \" and \\ stand for the second
+// ParseKey checks an idempotency key: 1 to MaxKeyText visible ASCII characters. The IETF draft puts the key in
+// quotes, but most clients send it without; both forms are the same key. In quotes, \" and \\ stand for the second
 // character.
 func ParseKey(s string) (string, error) {
 	bad := func(reason string, values ...any) (string, error) {

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// maxKnown is how many SKUs a KnownSKUs remembers, of 64 bytes at most: some 10 MB at worst. Where more SKUs are in
-// demand, the rare ones cost a read.
+// maxKnown is the largest number of SKUs in each generation of a KnownSKUs. With 64 bytes per SKU, both need some 10
+// MB. If more SKUs are in demand, the rare ones cost a read.
 const maxKnown = 50_000
 
-// KnownSKUs remembers SKUs that a store had when it was last read or set here. Requests for SKUs that do not exist are
-// refused before they ask for a lock, because lock servers keep something for every key that was ever locked: a fence
-// in Redis, a row in MySQL. The store still decides, in the critical section, whether a SKU exists.
+// KnownSKUs remembers SKUs that the store had when they were last read or set here. A request for a SKU that does not
+// exist is refused before it acquires a lock, because lock servers store something for every key that was ever
+// locked: a fence in Redis, a row in MySQL. The final check is the store's, in the critical section.
 //
-// There are two generations. When the young one is full, it becomes the old one. A SKU of the old one that is asked for
-// moves to the young one. This bounds the set without a list that each request would have to maintain.
+// There are two generations. When the young one is full, it becomes the old one. A SKU of the old one moves to the
+// young one when it is requested. This limits the set without a list that each request would have to update.
 //
 // The zero value is ready. It is safe for concurrent use.
 type KnownSKUs struct {
@@ -57,7 +57,6 @@ func (k *KnownSKUs) add(sku SKU) {
 	k.young[sku] = struct{}{}
 }
 
-// forget removes a SKU if err says that it is unknown.
 func (k *KnownSKUs) forget(sku SKU, err error) {
 	if !errors.Is(err, ErrUnknownSKU) {
 		return

@@ -12,7 +12,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// Lab holds what lab mode may ask of one sale. The zero value is normal service.
+// Lab has the lab settings of one sale. The zero value is normal service.
 type Lab struct {
 	Hold       time.Duration // stay this long between read and write
 	Unfenced   bool          // write without the fence
@@ -21,11 +21,12 @@ type Lab struct {
 	Nested     Nesting       // acquire the lock again inside the critical section
 }
 
-// MaxPause is the longest pause at one point. Then the sale continues by itself, and a release fails with ErrNotPaused.
+// MaxPause is the longest pause at one point. After it the sale continues by itself, and Release returns
+// ErrNotPaused.
 const MaxPause = time.Minute
 
-// Points are places in a sale where lab mode can make it wait until it is released, to force an interleaving. Not every
-// seller has all of them: an atomic write has none between its read and its write.
+// Points are places in a sale where the lab can make it wait until it is released, to force an interleaving. Some
+// strategies lack some points: an atomic write has none between its read and its write.
 type Points uint8
 
 // The points, in the order of a sale.
@@ -74,7 +75,7 @@ type Pause struct {
 	Since     time.Time
 }
 
-// Pauses holds the sales of one instance that wait at a point. The zero value is ready.
+// Pauses has the sales of one instance that wait at a point. The zero value is ready.
 type Pauses struct {
 	mu       sync.Mutex
 	waiting  []*paused           // oldest first
@@ -98,7 +99,7 @@ func (p *Pauses) List() []Pause {
 	return list
 }
 
-// Release lets the oldest waiting sale of that request id continue, up to its next point if it has one. The error
+// Release lets the oldest waiting sale with that request id continue to its next point, or to its end. The error
 // matches ErrNotPaused if no such sale waits.
 func (p *Pauses) Release(requestID string) (Pause, error) {
 	p.mu.Lock()
@@ -113,7 +114,7 @@ func (p *Pauses) Release(requestID string) (Pause, error) {
 	return Pause{}, fmt.Errorf("request %s: %w", requestID, ErrNotPaused)
 }
 
-// Step lets every waiting sale continue, up to its next point, and returns the number of sales.
+// Step lets every waiting sale continue to its next point, and returns the number of these sales.
 func (p *Pauses) Step() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,9 +126,9 @@ func (p *Pauses) Step() int {
 	return n
 }
 
-// Hold makes sales of that request id which are under way wait at more points. Points that they have passed have no
-// effect. Unlike the points of a request, these do not extend the time of its critical section. The error matches
-// ErrNotPaused if there is no such sale.
+// Hold adds points to the sales with that request id which are under way. Points that they have passed have no
+// effect. Unlike the points of a request, these do not extend the time limit of the critical section. The error
+// matches ErrNotPaused if there is no such sale.
 func (p *Pauses) Hold(requestID string, points Points) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +145,7 @@ func (p *Pauses) Hold(requestID string, points Points) error {
 	return nil
 }
 
-// HoldAll makes every sale wait at these points, those under way (see [Pauses.Hold]) and those to come. With no points
+// HoldAll makes every sale wait at these points: those under way (see [Pauses.Hold]) and later ones. With no points
 // it removes all points and lets every waiting sale continue.
 func (p *Pauses) HoldAll(points Points) {
 	p.mu.Lock()
@@ -161,7 +162,7 @@ func (p *Pauses) HoldAll(points Points) {
 	}
 }
 
-// wait returns when w is released or MaxPause is over, or with its cause when ctx ends.
+// wait returns nil when w is released or after MaxPause. If ctx ends, it returns the cause.
 func (p *Pauses) wait(ctx context.Context, w *paused) error {
 	defer func() {
 		p.mu.Lock()
@@ -205,7 +206,6 @@ func (s *Service) stops(req Request) *stops {
 	return own
 }
 
-// end is called when the sale is over.
 func (s *stops) end() {
 	if s != nil {
 		s.pauses.mu.Lock()
@@ -214,7 +214,7 @@ func (s *stops) end() {
 	}
 }
 
-// at waits if point is one of the sale's. It returns the cause of ctx if ctx ends.
+// at waits if point is one of the sale's points. If ctx ends, it returns the cause.
 func (s *stops) at(ctx context.Context, point Points) error {
 	if s == nil {
 		return nil
@@ -232,7 +232,7 @@ func (s *stops) wait(ctx context.Context, point Points) error {
 	return s.pauses.wait(ctx, w)
 }
 
-// enqueue adds the sale to the waiting ones if point is one of its points. If not, it returns nil.
+// enqueue adds the sale to the waiting ones if point is one of its points. Otherwise it returns nil.
 func (s *stops) enqueue(point Points) *paused {
 	s.pauses.mu.Lock()
 	defer s.pauses.mu.Unlock()
@@ -265,7 +265,7 @@ func (s *stops) longest() time.Duration {
 	return time.Duration(bits.OnesCount8(uint8(s.points))) * MaxPause
 }
 
-// A Nesting says how, in the lab, work acquires the lock that it holds already. The empty one means that it does not.
+// A Nesting selects how a sale in the lab acquires the lock that it already holds. Empty means that it does not.
 type Nesting string
 
 // The nestings.
@@ -274,7 +274,7 @@ const (
 	NestedStranger Nesting = "stranger" // with another ctx, as code that passes none on: it waits for itself
 )
 
-// nest calls work, under the lock acquired again if the lab asks for that.
+// nest calls work. If the lab asks for it, nest first acquires the lock again.
 func (s *Sale) nest(ctx context.Context, l lock.Locker, work func(context.Context) error) error {
 	if s.lab.Nested == "" {
 		return work(ctx)

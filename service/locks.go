@@ -12,15 +12,15 @@ import (
 	"example.com/stock/lock"
 )
 
-// MaxKey is the longest key of a lock, in bytes. Keys that are no SKU are those of "stock lock", and of segments.
+// MaxKey is the longest key of a lock, in bytes. Besides SKUs, the keys of segments and of "stock lock" are keys.
 const MaxKey = 256
 
 // A Fencer is a store whose fence can be raised without a write.
 type Fencer interface {
-	// Raise makes fence the smallest that a write to the segment of sku may carry, unless the store has a larger one
-	// already; segment 0 stands for the whole stock. It is one step. If no strategy guards the stock, strategy does
-	// from then on, because fences of different strategies cannot be compared. If the segment does not exist, Raise
-	// creates it without units. It fails with a GuardError if another strategy guards the stock.
+	// Raise makes fence the smallest that a write to the segment of sku may carry, in one step, unless the store
+	// already has a larger one. Segment 0 stands for the whole stock. If no strategy guards the stock, strategy
+	// guards it from then on, because fences of different strategies cannot be compared. If the segment does not
+	// exist, Raise creates it without units. It fails with a GuardError if another strategy guards the stock.
 	Raise(ctx context.Context, sku SKU, segment int, strategy string, fence uint64) error
 }
 
@@ -28,19 +28,19 @@ type Fencer interface {
 type Eviction struct {
 	Fence  lock.Fence
 	Holder *lock.Contender // the holder just before; nil: there was none, or it is not known
-	// Stores has the stores with a SKU of that name. After a nil error the store refuses writes of the evicted holder.
-	// After another error it does so when the next holder has written.
+	// Stores has an entry for each store that has the SKU. With a nil error the store already refuses writes of the
+	// evicted holder. With another error it refuses them once the next holder has written.
 	Stores map[string]error
 }
 
-// A Locked is the lock state of a key.
+// A Locked is the state of the lock of a key.
 type Locked struct {
 	lock.State
 	Segments []SegmentLock // of a SKU that is sold in segments: those that somebody holds or waits for
 }
 
-// Lock returns the holder of key under strategy, and the waiters. If the strategy has a lock for each segment, key is
-// the key of one, such as "sku#3", or the SKU for all of them.
+// Lock returns the holder and the waiters of key under strategy. If the strategy has a lock for each segment, key is
+// the key of one segment, such as "sku#3", or the SKU for all of them.
 //
 // Errors: ErrUnknownStrategy, ErrNotInspectable, InvalidError, lock.ErrDown.
 func (s *Service) Lock(ctx context.Context, strategy, key string) (Locked, error) {
@@ -59,9 +59,9 @@ func (s *Service) Lock(ctx context.Context, strategy, key string) (Locked, error
 	return seen, unsupported(err, strategy, ErrNotInspectable)
 }
 
-// Evict takes key from its holder under strategy, lets the next waiter in, and raises the fence in the stores, so that
-// they refuse a write of the evicted holder with ErrStaleFence even before the next holder has written. It is finished
-// even if ctx ends. If the strategy has a lock for each segment, key must be the key of one.
+// Evict takes key from its holder under strategy, lets the next waiter in, and raises the fence in the stores. From
+// then on they refuse a write of the evicted holder with ErrStaleFence, even before the next holder has written.
+// Evict continues even if ctx ends. If the strategy has a lock for each segment, key must be the key of one.
 //
 // Errors: those of Lock, and ErrNotEvictable. After lock.ErrDown it is not known whether the holder was evicted.
 func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, error) {
@@ -110,7 +110,6 @@ func (s *Service) lockOf(strategy, key string) (StrategyConfig, error) {
 	return config, nil
 }
 
-// raise raises the fence of a stock, or of a segment, in all stores.
 func (s *Service) raise(ctx context.Context, strategy string, t target, fence lock.Fence) map[string]error {
 	told := make(map[string]error)
 	for name, config := range s.Stores {
@@ -136,7 +135,7 @@ func unsupported(err error, strategy string, as error) error {
 	return err
 }
 
-// CheckKey checks the key of a lock. Every lock can take those that pass. The error is an InvalidError for the
+// CheckKey checks the key of a lock. Every locker accepts a key that passes. The error is an InvalidError for the
 // field "key".
 func CheckKey(key string) error {
 	switch {
@@ -155,10 +154,9 @@ type SegmentLock struct {
 	lock.State
 }
 
-// segmentKey is the key of a segment's lock. No SKU has a "#" in it.
+// segmentKey is the key of a segment's lock. It cannot be a SKU, because no SKU contains "#".
 func segmentKey(sku SKU, segment int) string { return string(sku) + "#" + strconv.Itoa(segment) }
 
-// parseSegmentKey is the reverse of segmentKey.
 func parseSegmentKey(key string) (sku SKU, segment int, ok bool) {
 	name, number, _ := strings.Cut(key, "#")
 	segment, err := strconv.Atoi(number)
@@ -166,16 +164,16 @@ func parseSegmentKey(key string) (sku SKU, segment int, ok bool) {
 		return "", 0, false
 	}
 	sku, err = ParseSKU(name)
-	return sku, segment, err == nil && segmentKey(sku, segment) == key // "sku#+1" is a key that nobody asks for
+	return sku, segment, err == nil && segmentKey(sku, segment) == key // reject "sku#+1", which is no key
 }
 
-// A target is what the holder of a lock writes to: a stock or a segment.
+// A target is the stock or the segment that the holder of a lock writes to.
 type target struct {
 	sku     SKU
 	segment int // 0: the whole
 }
 
-// targetOf returns false for a key that belongs to no stock, such as one of "stock lock".
+// targetOf returns the target of key. ok is false for a key without a stock, such as one of "stock lock".
 func targetOf(config StrategyConfig, key string) (t target, ok bool) {
 	if config.Segmented {
 		t.sku, t.segment, ok = parseSegmentKey(key)
@@ -185,8 +183,8 @@ func targetOf(config StrategyConfig, key string) (t target, ok bool) {
 	return target{sku: sku}, err == nil
 }
 
-// segmentLocks inspects the locks of all MaxSegments segments, one after the other, because each process that sells may
-// use another number of segments.
+// segmentLocks inspects the locks of all MaxSegments segments, one after the other, because processes may be
+// configured with different numbers of segments.
 func segmentLocks(ctx context.Context, l lock.Locker, sku SKU) (Locked, error) {
 	var all Locked
 	for n := 1; n <= MaxSegments; n++ {

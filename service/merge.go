@@ -11,31 +11,31 @@ import (
 	"example.com/stock/lock"
 )
 
-// MergeOptions bound the batches of [Merged] and [MergedUnderLock]. The zero value is the default.
+// MergeOptions limit the batches of [Merged] and [MergedUnderLock]. The zero value means the defaults.
 type MergeOptions struct {
-	// Limit is the most sales of a batch; 0: 128. Redis serves nothing else while it makes a batch.
+	// Limit is the largest number of sales in a batch; 0: 128. Redis serves nothing else while it executes a batch.
 	Limit int
-	// Queue is the most sales of one SKU and store that wait for a batch; 0: 4096. Others are refused with
+	// Queue is the largest number of sales of one SKU and store that wait for a batch; 0: 4096. More are refused with
 	// lock.ErrOverloaded.
 	Queue int
 }
 
-// Merged sells in batches: the deductions of one SKU that wait in this process are made by one step of the store, which
-// must be a [Batcher], and a pointer.
+// Merged sells in batches: all deductions of one SKU that wait in this process are made in one step of the store. The
+// store must be a [Batcher], and a pointer.
 //
-// There is no timer: a batch consists of the sales that arrived during the last one (package batching). For each SKU
-// and store one batch is under way at a time, because a second one would only wait for the same row, and could
-// overtake.
+// There is no timer: a batch consists of the sales that arrived during the previous batch (package batching). For
+// each SKU and store one batch is under way at a time, because a second one would only wait for the same row, and
+// could overtake.
 //
-// A sale returns the same as with [Atomically]: batches are in the order of arrival, and each sale has its own order,
-// Read, Remaining and Version, or its own error. A sale that asks for more than is left is refused, and smaller ones
-// behind it are still made. Otherwise one customer who wants too much would keep all others from what is left.
+// A sale returns the same as with [Atomically]: batches are made in the order of arrival, and each sale has its own
+// order, Read, Remaining and Version, or its own error. A sale that asks for more than is left is refused, and
+// smaller ones behind it are still made. Otherwise one large order would keep all others from what is left.
 //
-// When its wait ends, a sale that still waits for its batch leaves. A sale whose batch has begun is finished in any
-// case. If the outcome of a step is not known, every sale of the batch returns ErrOutcomeUnknown with its own order id,
-// and nothing is tried again. A batch is bounded like a single sale, by twice Config.Work.
+// A sale whose wait ends leaves the queue. Once its batch has begun, it is finished in any case. If the outcome of a
+// step is not known, every sale of the batch returns ErrOutcomeUnknown with its own order id, and nothing is retried.
+// A batch may take twice Config.Work, like a single sale.
 //
-// Round trips: those of Batch for each batch.
+// Round trips: those of Batch, for each batch.
 func Merged(o MergeOptions) Seller { return newMerged(o).merged }
 
 func newMerged(o MergeOptions) *merger {
@@ -51,7 +51,7 @@ func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 	if err := Fits[Batcher](store); err != nil {
 		return err
 	}
-	// A pause of the lab comes before the sale joins a batch: it must not delay the others.
+	// A lab pause comes before the sale joins a batch, so that it does not delay the other sales.
 	if err := sale.stops.at(WaitOf(ctx), AfterLock); err != nil {
 		return m.gone(sale, err)
 	}
@@ -63,7 +63,6 @@ func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 	return err
 }
 
-// inOneStep sells a batch without a lock.
 func (m *merger) inOneStep(q *mergeQueue) {
 	batch := m.cut(q)
 	if len(batch) == 0 {
@@ -82,7 +81,7 @@ func (m *merger) inOneStep(q *mergeQueue) {
 	}
 }
 
-// A merger makes batches of the sales of one strategy, for each SKU and store.
+// A merger sells the sales of one strategy in batches, for each SKU and store.
 type merger struct {
 	MergeOptions
 	queues *batching.Queues[stockKey, merging]
@@ -102,7 +101,7 @@ type merging struct {
 	err  error
 }
 
-// newMerger makes a merger. turn cuts a batch and sells it.
+// newMerger makes a merger. turn takes a batch from a queue and sells it.
 func newMerger(
 	o MergeOptions, turn func(*merger, *mergeQueue), gone func(sale *Sale, cause error) error,
 ) *merger {
@@ -112,7 +111,7 @@ func newMerger(
 	return m
 }
 
-// sell waits until a batch with the sale in it is sold, or leaves.
+// sell returns when a batch with the sale in it is sold, or when the sale has left the queue.
 func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
 	w, err := m.queues.Do(WaitOf(ctx), merging{sale: sale}, stockKey{store, sale.SKU})
 	switch {
@@ -124,7 +123,7 @@ func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
 	return w.err
 }
 
-// cut removes the next batch from the queue. After that its sales cannot leave.
+// cut removes the next batch from the queue. Its sales cannot leave any more.
 func (m *merger) cut(q *mergeQueue) mergeBatch {
 	batch := q.Cut(m.Limit, nil)
 	for i, w := range batch {
@@ -133,14 +132,14 @@ func (m *merger) cut(q *mergeQueue) mergeBatch {
 	return batch
 }
 
-// step bounds a step of the store for a batch, by most for the queue in front of the store and most for the step. The
-// ctx does not come from a sale, whose end would end the others.
+// step returns a ctx for one step of the store: up to most in the queue in front of the store, and up to most in the
+// store. It does not derive from the ctx of a sale, which could end while the other sales go on.
 func (stockKey) step(most time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 2*most)
 }
 
-// write writes the orders of a batch in one step of the store, if the stock has that version; 0: any. It returns an
-// error that is about all of them.
+// write writes the orders of a batch in one step of the store, if the stock has that version (0: any). It returns an
+// error only if it concerns the whole batch.
 func (b mergeBatch) write(ctx context.Context, store Store, version uint64) error {
 	batcher, err := Capability[Batcher](store)
 	var results []BatchResult

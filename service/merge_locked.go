@@ -9,20 +9,21 @@ import (
 	"example.com/stock/lock"
 )
 
-// MergedUnderLock is UnderLock for all sales that wait in this process: under one lease of the SKU's lock it reads
-// once, thinks once, and writes the orders of a batch in one step of the store, which must be a [Batcher]. So many
-// sales share the time that the lock takes.
+// MergedUnderLock is UnderLock for all sales of a SKU that wait in this process: under one lease of the SKU's lock it
+// reads once, thinks once, and writes the orders of a batch in one step of the store, which must be a [Batcher]. So
+// many sales share the time that the lock takes.
 //
-// It differs from [Merged] in this:
+// It differs from [Merged] as follows:
 //
 //   - The batch is cut when the lock is held. It has the sales that arrived during the last batch and during the
-//     wait for the lock. Until then a sale can leave, and fails as with a lock. The wait for the lock belongs to the
-//     queue: it continues when the first sale leaves, and ends when no sale waits.
-//   - The write is refused as a whole if the version is not the one that was read, or if the fence is smaller than one
+//     wait for the lock. Until then a sale can leave; it then fails as if it had waited for the lock. The wait for the
+//     lock belongs to the queue: it continues when the first sale leaves, and ends when no sale waits.
+//   - The write is refused as a whole if the version has changed since the read, or if the fence is smaller than one
 //     that the stock has seen. All sales of a batch have the same fence.
 //   - In the lab a batch thinks for the longest "hold" of its sales, and pauses at the points of each.
-//   - A sale acquires the lock for itself, as with [UnderLock], if it tries once, or if it runs in the lab without the
-//     fence, without heeding the loss of the lease, or nested.
+//   - A sale acquires the lock for itself, as with [UnderLock], if it tries only once, or if the lab lets it run
+//     without
+//     the fence, nested, or on after the lease is lost.
 //
 // Round trips: those of l, and a Read and a Batch, for each batch.
 func MergedUnderLock(l lock.Locker, o MergeOptions) Seller {
@@ -73,7 +74,7 @@ func (m *merger) underLock(l lock.Locker, q *mergeQueue) {
 	}
 }
 
-// enter marks the start of the critical section of all sales of a batch, and bounds it.
+// enter records that all sales of a batch have entered the critical section, and limits its time.
 func (b mergeBatch) enter(ctx context.Context, fence lock.Fence) (context.Context, context.CancelFunc) {
 	began, bound := time.Now(), b[0].sale.most+b.hold()
 	for _, w := range b {
@@ -86,7 +87,7 @@ func (b mergeBatch) enter(ctx context.Context, fence lock.Fence) (context.Contex
 	return ctx, cancel
 }
 
-// hold is how long the batch thinks in the lab.
+// hold returns the longest lab hold of the sales of a batch.
 func (b mergeBatch) hold() (longest time.Duration) {
 	for _, w := range b {
 		longest = max(longest, w.sale.lab.Hold)
@@ -101,20 +102,20 @@ func (b mergeBatch) stop(ctx context.Context, point Points) {
 	}
 }
 
-// readThinkWrite is like the function of that name, once for all sales of the batch. It returns an error that is about
-// all of them, which the lock must see.
+// readThinkWrite is the function readThinkWrite, made once for all sales of the batch. It returns an error only if it
+// concerns the whole batch; the lock must see that error.
 func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
 	defer b.leave()
 	err := b.readThink(ctx, store)
 	var version uint64
 	if err == nil {
 		if version = b[0].sale.Version; b[0].sale.Fence == 0 {
-			version = 0 // as writeFenced: without a fence nothing is compared
+			version = 0 // as in writeFenced: without a fence no version is compared
 		}
 		if !b.fits() {
 			return nil
 		}
-		// Conditional also without a version: Batch deducts from what is there.
+		// The write is conditional even without a version, because Batch deducts from the current quantity.
 		err = conditional(b.write(ctx, store, version))
 	}
 	for _, w := range b {

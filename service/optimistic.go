@@ -11,9 +11,9 @@ import (
 	"example.com/stock/lock"
 )
 
-// OptimisticOptions bound the tries of [Optimistically]. The zero value is the default.
+// OptimisticOptions limit the tries of [Optimistically]. The zero value means the defaults.
 type OptimisticOptions struct {
-	// Tries is how often a sale reads and tries to write; 0: 100. A request that does not wait tries once.
+	// Tries is how often a sale reads and tries to write; 0: 100. A request that does not wait tries only once.
 	Tries int
 	// Pause is the longest pause after the first conflict; 0: as long as the try took. It doubles with every conflict.
 	Pause time.Duration
@@ -24,20 +24,20 @@ type OptimisticOptions struct {
 // doublings is how often the pause doubles. At 64 times the length of a try, some 60 contenders rarely meet.
 const doublings = 6
 
-// Optimistically sells without a lock from a store that is a [Swapper]: it reads, thinks, and writes if the version is
-// still the one that was read. If another sale has written meanwhile, it begins again after a random pause, until the
-// request's wait is over or the tries are used up. It then fails with lock.ErrHeld, and with ErrConflict or the cause
-// of the end of the wait.
+// Optimistically sells without a lock from a store that is a [Swapper]: it reads, thinks, and writes if the version
+// is still the one that it read. If another sale has written meanwhile, it starts over after a random pause, until
+// the request's wait ends or the tries are used up. Then it fails with lock.ErrHeld, joined with ErrConflict or with
+// the cause of the end of the wait.
 //
-// Round trips: Read and Swap, so 2 on Redis and 3 on MySQL; for every conflict as many again.
+// Round trips: Read and Swap, so 2 on Redis and 3 on MySQL, for each try.
 //
-// It assumes that conflicts are rare. When c contenders read the same version, one of them succeeds and the work of the
-// others is lost: c sales take c + (c-1) + ... + 1 tries. That is the retry storm. The pause, which is uniform between
-// nothing and a bound that doubles, reduces it, but does not make it a queue. If contention is the rule, a lock is
-// better, and [Atomically] is better still.
+// It assumes that conflicts are rare. When c contenders read the same version, one succeeds and the work of the
+// others is lost: c sales take c + (c-1) + ... + 1 tries. That is the retry storm. The pause, which is uniform
+// between nothing and a bound that doubles, reduces the storm, but does not make it a queue. If contention is the
+// rule, use a lock, or better [Atomically].
 //
-// Fairness: none. A caller that has just sold may begin again at once, while earlier callers sleep, and a caller may
-// use up its tries. Stock is never lost: there is no lease, and a process that was paused finds another version.
+// Fairness: none. A caller that has just sold may start at once, while earlier callers sleep, and a caller may use up
+// its tries. No sale is lost: there is no lease, and a process that was paused finds that the version has changed.
 func Optimistically(o OptimisticOptions) Seller {
 	o.Tries = cmp.Or(o.Tries, 100)
 	o.MaxPause = cmp.Or(o.MaxPause, time.Second)
@@ -64,12 +64,11 @@ func Optimistically(o OptimisticOptions) Seller {
 	}
 }
 
-// bound returns the longest pause after that many conflicts. took is the length of the last try.
+// bound returns the longest pause after that many conflicts. took is the duration of the last try.
 func (o OptimisticOptions) bound(conflicts int, took time.Duration) time.Duration {
 	return min(cmp.Or(o.Pause, took)<<min(conflicts-1, doublings), o.MaxPause)
 }
 
-// attempt reads, thinks and writes once.
 func (s *Sale) attempt(ctx context.Context, store Store) error {
 	ctx, cancel := s.enterQueue(ctx)
 	defer cancel()

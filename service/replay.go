@@ -7,13 +7,13 @@ import (
 	"example.com/stock/lock"
 )
 
-// A Replayer is a store that keeps the key with which an order was written. It refuses to write a second order with the
-// same Key, with ErrKeyTaken. It writes the key in the same step as the order, so two requests with one key make one
-// order, whatever lock they hold.
+// A Replayer is a store that keeps the Key of each order. It writes the key in the same step as the order, and
+// refuses a second order with the same Key with ErrKeyTaken. So two requests with one key make one order, whatever
+// locks they hold.
 type Replayer interface {
-	// Replay returns the order of sku that was written with the key, or false if there is none. If the order has
-	// another fingerprint, it fails with ErrKeyReused. A store that keeps keys for each SKU may not notice that the key
-	// was used for another SKU.
+	// Replay returns the order of sku that was written with the key; found is false if there is none. If the
+	// fingerprint differs, it fails with ErrKeyReused. A store that keeps the keys of each SKU apart may not notice
+	// that the key was used for another SKU.
 	Replay(ctx context.Context, sku SKU, key Key) (o Order, found bool, err error)
 }
 
@@ -23,7 +23,7 @@ type underKeys struct {
 	keys map[string]struct{}
 }
 
-// enter reports false if a request with the key is under way.
+// enter returns false if a request with the key is under way.
 func (u *underKeys) enter(key string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

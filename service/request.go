@@ -10,13 +10,14 @@ import (
 	"example.com/stock/lock"
 )
 
-// What every request goes through before it sells, in both use cases: those of [Service] and of package order.
+// This file has what a request of [Service] or of package order passes before it sells.
 
 // Underway counts the requests of one Service that wait or work. The zero value is ready.
 type Underway struct{ requests atomic.Int64 }
 
-// Enter counts a request. It fails with lock.ErrOverloaded if there are more than most; 0: any number may be. Leave is
-// called in any case. A wait costs memory for as long as it lasts, up to MaxWait, and locks do not limit their waiters.
+// Enter counts a request. It fails with lock.ErrOverloaded if there are more than most; 0: no limit. The caller calls
+// Leave in any case. The limit exists because a waiting request costs memory for up to MaxWait, and locks do not
+// limit their waiters.
 func (u *Underway) Enter(most int) error {
 	if n := u.requests.Add(1); most > 0 && n > int64(most) {
 		return fmt.Errorf("%d requests wait or work here: %w", most, lock.ErrOverloaded)
@@ -24,15 +25,16 @@ func (u *Underway) Enter(most int) error {
 	return nil
 }
 
-// Leave ends what Enter has counted.
+// Leave ends the count of a request.
 func (u *Underway) Leave() { u.requests.Add(-1) }
 
-// Data knows whether a store still has its data. Its Err is a DataLostError while the store has lost them.
+// Data reports whether a store still has its data. Its Err is a DataLostError while the store has lost them.
 type Data interface {
 	Dependency
-	// Look returns nil if the data are there. If they were lost, it asks the store again: a person may have set stock.
+	// Look returns nil if the data are there. If they were lost, it checks the store again, because a person may have
+	// set stock.
 	Look(ctx context.Context) error
-	// Renew records that a person has set stock: what is in the store now is its data.
+	// Renew records that a person has set stock, so that what is in the store now counts as its data.
 	Renew(ctx context.Context) error
 }
 
@@ -50,8 +52,8 @@ func Ready(ctx context.Context, data Data, needs ...Dependency) error {
 	return nil
 }
 
-// Wait returns a ctx that bounds a wait by limit. A limit of 0 means to try once. One try is bounded by work, because
-// the server may not answer.
+// Wait returns a ctx that limits a wait. A limit of 0 means to try once; then work limits the try, because the server
+// may not answer.
 func Wait(
 	ctx context.Context, limit, work time.Duration,
 ) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
@@ -62,8 +64,8 @@ func Wait(
 	return wait, tryOnce, cancel
 }
 
-// Call calls do, bounded by work, if the server of the store is up and the store has its data. data may be nil: then
-// only the server counts.
+// Call calls do, for at most work, if the server of the store is up and the store has its data. If data is nil, only
+// the server is checked.
 func Call[T any](
 	ctx context.Context, work time.Duration, server Dependency, data Data, do func(context.Context) (T, error),
 ) (out T, err error) {

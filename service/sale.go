@@ -8,7 +8,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// A Sale is one deduction under way: its order so far, and the times of its steps.
+// A Sale is one deduction under way: its order, and the times of its steps.
 type Sale struct {
 	Order
 	Options lock.Options // without Wait: see locking
@@ -16,7 +16,7 @@ type Sale struct {
 	stops   *stops        // nil: it does not pause
 	most    time.Duration // longest time in the critical section
 
-	// left is taken before the lock is released, so that the times of two holders of a correct lock do not overlap
+	// left is set before the lock is released, so that the times of two holders of a correct lock do not overlap
 	asked, entered, left time.Time
 	readAt, wroteAt      time.Time  // when the replies to the read and to the write arrived; of the last try
 	fence                lock.Fence // of the holder, also when the write does not carry it
@@ -41,14 +41,14 @@ func (s *Service) sale(id string, req Request, stops *stops) *Sale {
 	return sale
 }
 
-// locking returns the sale's options with the wait of ctx.
+// locking returns the sale's lock options, with the wait of ctx.
 func (s *Sale) locking(ctx context.Context) lock.Options {
 	o := s.Options
 	o.Wait = WaitOf(ctx)
 	return o
 }
 
-// enter marks the start of the critical section and bounds it.
+// enter records the start of the critical section, and limits its time.
 func (s *Sale) enter(ctx context.Context, fence lock.Fence) (context.Context, context.CancelFunc) {
 	return s.enterFor(ctx, fence, s.bound())
 }
@@ -66,27 +66,27 @@ func (s *Sale) enterFor(
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	s.tell(Acquired)
-	// An error here is ctx's, which fails the read.
+	// An error means that ctx has ended, so the read fails.
 	_ = s.stops.at(ctx, AfterLock)
 	return ctx, cancel
 }
 
-// enterQueue is enter for a seller without a lock: its sales wait in the store's queue. So it allows most twice, once
+// enterQueue is enter for a seller without a lock. Its sales wait in the store's queue, so it allows twice most: once
 // for the queue and once for the store.
 func (s *Sale) enterQueue(ctx context.Context) (context.Context, context.CancelFunc) {
 	return s.enterFor(ctx, lock.NoFence, s.bound()+s.most)
 }
 
-// bound is the longest time in the critical section, with the time that the lab asks for.
+// bound returns the time limit of the critical section, including the pauses of the lab.
 func (s *Sale) bound() time.Duration { return s.most + s.lab.Hold + s.stops.longest() }
 
-// leave marks the end of the critical section.
+// leave records the end of the critical section.
 func (s *Sale) leave() {
 	s.left = time.Now()
 	s.tell(Released)
 }
 
-// saw records what the read returned. If the read itself takes the lock, the critical section begins here.
+// saw records the stock that was read. If the read itself takes the lock, the critical section begins here.
 func (s *Sale) saw(stock Stock) {
 	if s.entered.IsZero() {
 		s.entered = time.Now()
@@ -98,7 +98,7 @@ func (s *Sale) saw(stock Stock) {
 }
 
 // think stands for the work of an order service between read and write: prices, limits, credit. In the lab it takes
-// the time that the request asks for.
+// as long as the request says.
 func (s *Sale) think(ctx context.Context) error {
 	if err := s.stops.at(ctx, AfterRead); err != nil {
 		return err
@@ -124,18 +124,17 @@ func (s *Sale) hold(ctx context.Context) error {
 	}
 }
 
-// wrote marks that the order is in the store.
+// wrote records that the order is in the store.
 func (s *Sale) wrote(ctx context.Context) {
 	s.written = true
 	if s.wroteAt.IsZero() { // else a batch has set it
 		s.wroteAt = time.Now()
 	}
 	s.tell(Wrote)
-	// The order stands even if ctx ends during the pause. If the lease is lost, the lock reports it.
+	// The order is written even if ctx ends during the pause. If the lease is lost, the lock reports it.
 	_ = s.stops.at(ctx, AfterWrite)
 }
 
-// receipt returns the receipt of a sale that was written.
 func (s *Sale) receipt(store string, lost bool) Receipt {
 	readAt := s.readAt
 	if readAt.IsZero() {
@@ -150,7 +149,7 @@ func (s *Sale) receipt(store string, lost bool) Receipt {
 	}
 }
 
-// InBatch is the place of a sale in a batch. It is returned to the customer, and not kept in the store.
+// InBatch is the place of a sale in its batch. It is part of the reply, and not stored.
 type InBatch struct {
 	ID    string // the order id of the first sale of the batch, even if that sale was refused
 	Place int    // in the order of arrival, from 1

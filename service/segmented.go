@@ -11,36 +11,37 @@ import (
 	"example.com/stock/lock"
 )
 
-// MaxSegments is the most that a stock is split into. Every sale reads all of them.
+// MaxSegments is the largest number of segments of a stock. Every sale reads all of them.
 const MaxSegments = 64
 
-// SegmentedOptions say how stock is split. The zero value is the default.
+// SegmentedOptions configure [Segmented]. The zero value means the defaults.
 type SegmentedOptions struct {
-	// Segments is how many sales of one SKU can go on at a time, at most MaxSegments; 0: 8. Processes with different
-	// numbers can sell the same SKU.
+	// Segments is how many sales of one SKU can be under way at a time, at most MaxSegments; 0: 8. Processes with
+	// different numbers can sell the same SKU.
 	Segments int
 }
 
-// Segmented splits the stock of a SKU, in a store that is a [Segmenter], into segments with their own locks of l, so
-// that several sales of one hot SKU can be in their critical sections at a time.
+// Segmented splits the stock of a SKU into segments, each with its own lock of l, so that several sales of one hot
+// SKU can be in their critical sections at a time. The store must be a [Segmenter].
 //
-// Requests go to the segments in turn. A segment that has too few units takes a share of the reserve: 1/k of what is
-// left there, so that the shares shrink with the reserve, down to single units. When the reserve is empty, the request
-// goes on to a segment that has enough. If only all segments together have enough, their units are gathered into one
-// segment, under the locks of all segments involved.
+// Requests go to the segments in turn. A segment with too few units takes a share of the reserve: 1/k of the rest, so
+// the shares shrink with the reserve, down to single units. When the reserve is empty, the request goes on to a
+// segment that has enough. If only several segments together have enough, their units are moved into one segment,
+// under the locks of all segments involved.
 //
 // A sale is refused as sold out only if one read of all parts, at a single moment, shows too few units. There are no
-// deadlocks, because the holder of a segment's lock acquires only those of higher numbers. A move between parts is one
-// step of the store, so a crash leaves every unit in exactly one place. See docs/adr/0007-segmented-stock.md.
+// deadlocks, because the holder of a segment's lock acquires only locks of higher numbers. A move between parts is
+// one step of the store, so after a crash every unit is in exactly one place. See docs/adr/0007-segmented-stock.md.
 //
-// Writes are swaps, so a holder that was paused past its lease cannot overwrite a move which it has not seen, even if
-// no later holder has written yet. In the lab, "fencing=off" makes the writes blind.
+// Writes compare the version, so a holder that was paused past its lease cannot overwrite a move that it has not
+// seen, even if no later holder has written yet. In the lab, "fencing=off" makes the writes blind.
 //
-// A sale takes the round trips of the lock, Segments and a write, as under a single lock. A share takes two more, going
-// on to another segment an acquisition and a read, a rebalance an acquisition for each fragment and two more reads.
+// Round trips: those of the lock, Segments and a write, as under a single lock. A share of the reserve takes two
+// more, a change to another segment an acquisition and a read, and moving units together an acquisition for each
+// segment and two reads.
 //
-// Requests are served in order only within a segment. When a holder crashes, its segment cannot be sold from until the
-// lease runs out: a request that needs this segment waits, and may fail with lock.ErrHeld, but never as sold out.
+// Requests are served in order only within a segment. After a holder crashes, its segment cannot be sold from until
+// the lease expires: a request that needs this segment waits, and may fail with lock.ErrHeld, but never as sold out.
 func Segmented(l lock.Locker, o SegmentedOptions) Seller {
 	k := min(cmp.Or(o.Segments, 8), MaxSegments)
 	var next atomic.Uint32
@@ -55,7 +56,7 @@ func Segmented(l lock.Locker, o SegmentedOptions) Seller {
 	}
 }
 
-// A segmentedSale is a Sale on its way from segment to segment.
+// A segmentedSale is a Sale that may visit several segments.
 type segmentedSale struct {
 	*Sale
 	lock  lock.Locker
@@ -64,20 +65,20 @@ type segmentedSale struct {
 	parts Segmenter // the same store
 }
 
-// done is the next segment of a sale that has ended. It is not the number of a segment.
+// done is returned instead of the number of the next segment when a sale has ended.
 const done = 0
 
-// restarts is how often a sale starts again under the same lock before it releases the lock.
+// restarts is how often a sale starts again under one lock before it releases it.
 const restarts = 10
 
-// sell visits segments, first at, until the sale is made or refused or the wait is over.
+// sell visits segments, beginning with at, until the sale is made or refused or the wait ends.
 func (s *segmentedSale) sell(ctx context.Context, at int) error {
 	wait := WaitOf(ctx)
 	for visits := 1; ; visits++ {
 		next, err := s.visit(ctx, at)
 		switch {
 		case s.Options.TryOnce && errors.Is(err, lock.ErrHeld) && visits < s.k:
-			next = at%s.k + 1 // try each segment once: only if all are held the sale fails
+			next = at%s.k + 1 // try each segment once, and fail only if all are held
 		case err != nil || next == done:
 			return err
 		}
@@ -106,12 +107,11 @@ func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error)
 	return next, err
 }
 
-// key returns the key of a segment's lock.
 func (s *segmentedSale) key(segment int) string { return segmentKey(s.SKU, segment) }
 
-// sellFrom is the critical section of one segment. If the segment has too few units, it returns the segment as next,
-// and what it has read. If the write conflicts, because somebody has written without the lock, it returns the segment
-// alone.
+// sellFrom is the critical section of one segment. If the segment has too few units, sellFrom returns at as next, and
+// what it has read. If the write conflicts, because another sale has written without the lock, it returns at as next,
+// and nothing read.
 func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) (next int, seen Segments, err error) {
 	ctx, cancel := s.enter(ctx, fence)
 	defer cancel()
@@ -149,14 +149,14 @@ func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) 
 	return done, Segments{}, err
 }
 
-// refill moves units into segment at, whose lock is held, or finds a segment that has enough. It returns the segment to
-// go on with.
+// refill moves units into segment at, whose lock is held, or finds another segment that has enough. It returns the
+// segment from which to sell.
 func (s *segmentedSale) refill(ctx context.Context, view *Segments, at int) (next int, err error) {
 	own := view.Row(at)
 	missing := s.Quantity - own.Quantity
 	if view.Reserve >= missing {
-		// As in guided self-scheduling, which splits a loop among k workers, a share is 1/k of what is left: few moves
-		// while there is much, and no segment with many units at the end while the others are empty.
+		// As in guided self-scheduling of a loop among k workers, a share is 1/k of the rest. So there are few moves
+		// while the reserve is large, and at the end no segment has many units while the others are empty.
 		share := (view.Reserve + int64(s.k) - 1) / int64(s.k)
 		return at, s.move(ctx, view, at, max(missing, share), nil)
 	}
@@ -170,8 +170,8 @@ func (s *segmentedSale) refill(ctx context.Context, view *Segments, at int) (nex
 	return at, s.rebalance(ctx, at, fragments)
 }
 
-// elsewhere returns the next segment after at that has enough, together with the reserve, or done. It is not the
-// fullest one, so that concurrent requests from different segments do not all go to the same one.
+// elsewhere returns the next segment after at that has enough units, together with the reserve, or done. It does not
+// choose the fullest segment, so that concurrent requests do not all go to the same one.
 func (s *segmentedSale) elsewhere(view *Segments, at int) (next int) {
 	for _, row := range view.Rows {
 		if row.Number == at || row.Quantity+view.Reserve < s.Quantity {
@@ -184,7 +184,7 @@ func (s *segmentedSale) elsewhere(view *Segments, at int) (next int) {
 	return next
 }
 
-// fragments returns the fewest segments above at that have the missing units, by number. If all segments above have too
+// fragments returns, in order, the fewest segments above at that together have the missing units. If they have too
 // few, above is nil, and the sale must go on from lowest, the first segment that has any units.
 func (s *segmentedSale) fragments(view *Segments, at int) (above []int, lowest int) {
 	rows := slices.DeleteFunc(
@@ -209,10 +209,10 @@ func (s *segmentedSale) fragments(view *Segments, at int) (above []int, lowest i
 	return above, lowest
 }
 
-// rebalance moves all units of fragments into segment at, which is below them. It does nothing if they have too few by
-// the time it holds their locks.
+// rebalance moves all units of fragments, which are above at, into segment at. It moves nothing if they have too few
+// once it holds their locks.
 func (s *segmentedSale) rebalance(ctx context.Context, at int, fragments []int) error {
-	// The wait for a lock ends with the request's wait, or when a lock that is held already is lost.
+	// The wait for a lock ends with the request's wait, or when a lock that this sale holds is lost.
 	wait, stop := context.WithCancelCause(WaitOf(ctx))
 	defer stop(nil)
 	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
@@ -239,7 +239,7 @@ func (s *segmentedSale) rebalance(ctx context.Context, at int, fragments []int) 
 	})
 }
 
-// holding runs work under the locks of segments, which must be in ascending order.
+// holding calls work while it holds the locks of segments, which must be in ascending order.
 func (s *segmentedSale) holding(
 	ctx context.Context, o lock.Options, segments []int, work func(context.Context) error,
 ) error {

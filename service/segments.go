@@ -2,7 +2,7 @@ package service
 
 import "context"
 
-// A Segment is a part of the stock of one SKU that is sold from on its own. Segments are numbered from 1.
+// A Segment is a part of the stock of one SKU with its own lock. Segments are numbered from 1.
 type Segment struct {
 	Number   int
 	Quantity int64
@@ -10,9 +10,9 @@ type Segment struct {
 	Fence    uint64 // the largest fence that a write to it has carried
 }
 
-// Segments is the stock of one SKU in parts, all as they were at one moment.
+// Segments is the stock of one SKU in parts, all read at one moment.
 type Segments struct {
-	// the whole. Its Quantity is Reserve and what is in Rows; its Version grows with every write to any part
+	// Stock is the whole: Quantity is the sum of Reserve and Rows, and Version grows with every write to any part.
 	Stock
 	Reserve int64     // units in no segment: all of them after the stock was set
 	Rows    []Segment // the segments that exist, by Number; some may be empty
@@ -45,12 +45,13 @@ type Refill struct {
 // of the segment.
 type Segmenter interface {
 	Swapper
-	// Segments returns the stock in parts. It locks nothing.
+	// Segments returns the stock in parts, without a lock.
 	Segments(ctx context.Context, sku SKU) (Segments, error)
-	// Refill does all of g in one step, or nothing. It fails with ErrConflict if a segment has another version than was
-	// read, or if the reserve has too few units, and otherwise like Write. The strategy guards the stock from then on.
+	// Refill makes all moves of g in one step, or none. It fails with ErrConflict if a segment's version has changed
+	// since it was read, or if the reserve has too few units, and otherwise like Write. From then on the strategy
+	// guards the stock.
 	//
-	// If the outcome is not known, it fails with lock.ErrDown: whether the units were moved does not matter to a
-	// caller, which reads again.
+	// If the outcome is not known, it fails with lock.ErrDown, because the caller reads the segments again in any
+	// case.
 	Refill(ctx context.Context, g Refill) error
 }

@@ -12,11 +12,12 @@ import (
 // with a name.
 type Seller func(ctx context.Context, store Store, sale *Sale) error
 
-// UnderLock reads, thinks and writes while it holds the SKU's lock. The race and all the locks differ by l alone.
+// UnderLock reads, thinks and writes while it holds the SKU's lock. All strategies with a lock differ only by l, and
+// so does the race without one.
 //
 // If the outcome of the write is not known, the lock is kept until its lease runs out, because the write may still
-// happen and would overwrite a sale in between. This is so for locks without a fence, and with "fencing=off" in the
-// lab. If the write compares the version (see writeFenced), the lock is released at once.
+// happen and would overwrite a sale in between. But if the write compares the version (see writeFenced), the lock is
+// released at once. Locks without a fence write without a comparison, and so does the lab with "fencing=off".
 func UnderLock(l lock.Locker) Seller {
 	return func(ctx context.Context, store Store, sale *Sale) error {
 		return lock.Do(ctx, l, string(sale.SKU), sale.locking(ctx), func(ctx context.Context, fence lock.Fence) error {
@@ -39,7 +40,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	wait := WaitOf(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// The end of the wait ends the transaction only until the row is locked.
+	// Once the row is locked, the end of the wait no longer ends the transaction.
 	locked := context.AfterFunc(wait, func() { cancel(context.Cause(wait)) })
 	var most *time.Timer
 	enter := func() {
@@ -56,7 +57,8 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	}
 	if err != nil {
 		sale.written = false
-		// The wait may have ended while the row was being locked. If COMMIT was sent by then, the outcome is unknown.
+		// The wait may have ended while the row was being locked. If COMMIT had been sent by then, the outcome is
+		// unknown.
 		if most == nil && wait.Err() != nil &&
 			!errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, lock.ErrOverloaded) {
 			return errors.Join(lock.ErrHeld, context.Cause(wait))
@@ -65,8 +67,8 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	return err
 }
 
-// readHook calls after when the row has been read and so is locked. A read that failed has locked nothing: the store
-// may run the transaction again, and the same wait bounds that one.
+// readHook calls after when the row has been read and so is locked. After a failed read nothing is locked: the store
+// may repeat the transaction, which the same wait limits.
 type readHook struct {
 	Store
 	after func()
@@ -80,8 +82,7 @@ func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
 	return stock, err
 }
 
-// Atomically lets the store, which must be a Deductor, read and write in one step. There is no lock to wait for and no
-// lease to lose.
+// Atomically lets the store, which must be a Deductor, read and write in one step. It needs no lock.
 func Atomically(ctx context.Context, store Store, sale *Sale) error {
 	deductor, err := Capability[Deductor](store)
 	if err != nil {
@@ -99,8 +100,7 @@ func Atomically(ctx context.Context, store Store, sale *Sale) error {
 	return overdue(err)
 }
 
-// readThinkWrite is the critical section. Without a lock, another instance may do the same between the read and the
-// write.
+// readThinkWrite is the critical section. Without a lock, another instance may be in it at the same time.
 func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 	stock, err := store.Read(ctx, sale.SKU)
 	if err != nil {
@@ -122,10 +122,10 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 	return nil
 }
 
-// writeFenced is Write, but if the order carries a fence it also compares the version that was read. The fence alone
-// does not refuse a holder that was paused past its lease and wakes before the next holder has written, because the
-// store has not seen the larger fence yet. The next holder has read by then, and a blind write of its own would lose
-// the first update. See docs/adr/0010-a-fenced-write-compares-the-version.md.
+// writeFenced is Write, but if the order has a fence, it also compares the version that was read. The fence alone is
+// not enough: a holder that was paused past its lease may write before the next holder does, and the store has not
+// seen the larger fence by then. The next holder has already read, so its blind write would lose that update. See
+// docs/adr/0010-a-fenced-write-compares-the-version.md.
 func writeFenced(ctx context.Context, store Store, o Order) error {
 	s, compares := store.(Swapper)
 	if o.Fence == 0 || !compares {
@@ -138,8 +138,8 @@ func writeFenced(ctx context.Context, store Store, o Order) error {
 	return conditional(err)
 }
 
-// conditional marks the error of a swap whose outcome is not known. If the swap still happens, either it or the next
-// holder's swap changes nothing, because both compare the version. So the lock is released at once. See
+// conditional marks an unknown outcome of a swap, so that the lock is released at once. That is safe: either this
+// swap or the next holder's changes nothing, because both compare the version. See
 // docs/adr/0016-an-unknown-outcome-keeps-the-lease.md.
 func conditional(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// A StrategyConfig is a Seller that requests can name.
+// A StrategyConfig is a Seller that requests can select by name.
 type StrategyConfig struct {
 	Seller    Seller
 	Fits      func(Store) error // returns an error if the Seller cannot use the store, see [Fits]; nil: it can use any
@@ -25,7 +25,7 @@ type StrategyConfig struct {
 	Weak      bool        // the strategy stops guarding a stock after GuardIdle without a write
 }
 
-// A StoreConfig is a store that requests can name.
+// A StoreConfig is a store that requests can select by name.
 type StoreConfig struct {
 	Store interface {
 		Store
@@ -35,7 +35,7 @@ type StoreConfig struct {
 	Data  *DataCheck // nil: it is not checked whether the store has its data
 }
 
-// data returns what knows of the store's data, or nil.
+// data returns s.Data as an interface, which is nil if s.Data is.
 func (s StoreConfig) data() Data {
 	if s.Data == nil {
 		return nil
@@ -43,19 +43,20 @@ func (s StoreConfig) data() Data {
 	return s.Data
 }
 
-// Config holds what a Service is made of.
+// Config has the settings of a Service.
 type Config struct {
 	Instance     string                    // the name of this instance, in orders and replies
 	Strategies   map[string]StrategyConfig // by strategy
 	Stores       map[string]StoreConfig    // by store
 	DefaultStore string                    // the store of requests that name none
 	Wait         time.Duration             // how long a Blocking strategy waits if the request does not say
-	// Work is the longest time in the critical section, and for a call of the store elsewhere. A sale without a lock
-	// may take twice Work: once for the store's queue, once for the store.
+	// Work is the time limit of the critical section, and of any other call of the store. A sale without a lock may
+	// take twice Work: once in the store's queue, once in the store.
 	Work   time.Duration
 	Pauses *Pauses // lab mode: the sales that wait at a point; nil: sales cannot be paused
 	Watch  Watcher // lab mode: gets the steps of each sale, and lets sales under way be paused; nil: none
-	// Waiting is the most sales that wait or work at a time; others are refused with lock.ErrOverloaded. 0: any number.
+	// Waiting is the largest number of sales that wait or work at a time; 0: no limit. More are refused with
+	// lock.ErrOverloaded.
 	Waiting   int
 	GuardIdle time.Duration // see GuardIdle
 }
@@ -102,22 +103,22 @@ type Request struct {
 	Lab       Lab
 }
 
-// A Receipt is the record of a deduction: what it read and wrote, and when.
+// A Receipt describes a deduction: what it read and wrote, and when.
 type Receipt struct {
 	Order
 	Store                  string
 	HolderFence            lock.Fence // Order.Fence is what the write carried: less in the lab
 	Waited, Held           time.Duration
 	AcquiredAt, ReleasedAt time.Time
-	// ReadAt is when the reply with the quantity arrived, and WrittenAt when the reply to the write did. If the store
-	// reads and writes in one step, both are the same time. In a transaction both are before the commit.
+	// ReadAt is when the quantity arrived, and WrittenAt when the reply to the write arrived. If the store reads and
+	// writes in one step, they are equal. In a transaction both are before the commit.
 	ReadAt, WrittenAt time.Time
 	// Tries is how often the sale read: more than once after a conflict, or if a segment had to be refilled.
 	Tries     int
 	Wakeups   int      // how often the lock's server woke the sale while it waited; see lock.Options.OnWake
 	LeaseLost bool     // the lease was lost after the order was written: the order stands
 	Batch     *InBatch // the batch in which the unit was sold; nil: the seller does not merge
-	// Replayed says that the order is that of an earlier request with the same Key. All times are CreatedAt then.
+	// Replayed means that an earlier request with the same Key wrote the order. Then all times are CreatedAt.
 	Replayed bool
 }
 
@@ -126,18 +127,18 @@ type Receipt struct {
 // A SKU that the store does not have is refused before its lock is acquired. For this, the first request for a SKU
 // under a strategy with a lock reads the store once; see [KnownSKUs].
 //
-// Once a stock is known to be sold out, concurrent requests share one read of the store and are refused by its result;
-// see [soldOut]. This is not done for a request with options of the lab.
+// Once a SKU is known to be sold out, concurrent requests share one read of the store and are refused by its result;
+// see [soldOut]. Requests with lab options are excepted.
 //
-// When ctx ends, the sale leaves the queue. A sale that is in the critical section is finished, within Config.Work.
+// When ctx ends, a waiting sale leaves the queue. A sale in the critical section is finished, within Config.Work.
 //
-// If an earlier request with the same Key has sold, Deduct returns the order of that request, and Replayed. The store
-// refuses to write a key twice, so Deduct looks for the first order only after a sale has failed: a new key costs no
-// round trip. A refusal is not kept with the key, because it changes nothing; the same key may be sent again. After
-// ErrOutcomeUnknown, too, a request may be sent again with its key.
+// If an earlier request with the same Key has sold, Deduct returns its order, with Replayed set. The store refuses to
+// write a key twice, so Deduct looks for the first order only after a sale has failed: a new key costs no round trip.
+// A refusal changes nothing and is not stored with the key, so the key may be sent again. The same is true after
+// ErrOutcomeUnknown.
 //
 // Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
-// ErrKeyInFlight, and as an OrderError what the lock and the store return.
+// ErrKeyInFlight, and the errors of the lock and the store as an OrderError.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if s.Watch != nil {
 		return s.watched(ctx, req)
@@ -165,14 +166,14 @@ func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
 	case found:
 		return first, nil
 	case errors.Is(err, ErrKeyTaken):
-		// The key existed when the sale was to be written, but its order cannot be read.
+		// The store refused the sale because the key exists, but the order of the key cannot be read.
 		down := lock.Down("look for the order of the key", errors.New("it cannot be read"))
 		return Receipt{}, errors.Join(down, unseen)
 	}
 	return Receipt{}, err
 }
 
-// A deduction is a request with what its names stand for.
+// A deduction is a request with the strategy and the store that it names.
 type deduction struct {
 	Request
 	strategy StrategyConfig
@@ -211,7 +212,7 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	return receipt, err
 }
 
-// attempt makes a deduction under a new order id.
+// attempt tries the deduction once, under a new order id.
 func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -245,7 +246,7 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	sale := s.sale(id.String(), d.Request, stops)
 	sale.Options.TryOnce = tryOnce
 	sale.tell(Waits)
-	// When the client disconnects, ctx and the wait end. The work goes on.
+	// If the client disconnects, ctx and the wait end, but the work goes on.
 	err = d.strategy.Seller(WithWait(context.WithoutCancel(ctx), wait), d.store.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
@@ -259,8 +260,8 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	return sale.receipt(d.Store, lost), nil
 }
 
-// mustExist fails with ErrUnknownSKU if the store does not have the SKU. It reads the store the first time that this
-// instance is asked for the SKU.
+// mustExist fails with ErrUnknownSKU if the store does not have the SKU. It reads the store unless this instance
+// knows the SKU.
 func (s *Service) mustExist(ctx context.Context, d *deduction) error {
 	return s.known[d.Store].Check(d.SKU, func() error {
 		ctx, cancel := context.WithTimeout(ctx, s.Work)
@@ -281,8 +282,8 @@ func (d *deduction) wait(byDefault time.Duration) time.Duration {
 	return byDefault
 }
 
-// StoreFor returns the store of a request that names none: the default store, or the first store of the strategy if it
-// does not work on the default.
+// StoreFor returns the store of a request that names none: the default store, or the first store of the strategy if
+// the strategy does not support the default.
 func (s *Service) StoreFor(strategy StrategyConfig) string {
 	if len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, s.DefaultStore) {
 		return strategy.Stores[0]

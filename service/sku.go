@@ -7,9 +7,9 @@ import (
 // MaxSKU is the longest SKU, in bytes.
 const MaxSKU = 64
 
-// A SKU names one sort of unit in stock: 1 to 64 letters, digits and ". _ : -", but not "." or "..", which clients and
-// proxies remove from a path. Braces (hash tags of Redis Cluster), slashes (paths of ZooKeeper) and blanks are not
-// allowed, so a SKU can be a key anywhere. Input becomes a SKU by ParseSKU alone.
+// A SKU names one kind of unit in stock: 1 to 64 letters, digits and ". _ : -", but not "." or "..", which clients
+// and proxies remove from a path. Braces (hash tags of Redis Cluster), slashes (paths of ZooKeeper) and blanks are
+// not allowed, so a SKU can be used as a key in any store. Only ParseSKU makes a SKU from input.
 type SKU string
 
 // ParseSKU checks s. The error is an InvalidError for the field "sku".

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A soldOut refuses sales of stocks that are sold out, without a lock or a transaction. All sales that wait share one
-// read of the store. In a flash sale most requests are of that kind.
+// A soldOut refuses sales of SKUs that are sold out, without a lock or a transaction. Waiting sales share one read of
+// the store. In a flash sale most requests are of that kind.
 //
 // It is no cache. What it remembers of a stock is only a hint that a read may be enough; the read that refuses a sale
-// begins after the sale arrived. So a sale that arrives after a restock is made. A refusal without the lock is right,
-// because too little was in stock at a moment within the request, and nothing is written.
+// begins after the sale has arrived. So a sale that arrives after a restock is made. Refusing without the lock is
+// correct, because the stock was too small at a moment during the request, and nothing is written.
 //
 // A wrong hint costs a read. If the read does not refuse the sale, the strategy decides.
 type soldOut struct {
@@ -23,20 +23,19 @@ type soldOut struct {
 	last map[stockKey]*soldOutStock
 }
 
-// A stockKey is a stock of one SKU.
 type stockKey struct {
 	store Store // comparable
 	sku   SKU
 }
 
-// A soldOutStock is a stock that had too little for a sale.
+// A soldOutStock is a stock that was too small for a sale.
 type soldOutStock struct {
 	left int64       // when it was read last
 	next *sharedRead // the next read; nil: no sale waits for one
 	busy bool        // a read is under way
 }
 
-// A sharedRead is one read of a store for all sales that wait for it. They use its fields after done is closed.
+// A sharedRead is one read of a store for all waiting sales. They use its fields after done is closed.
 type sharedRead struct {
 	done     chan struct{}
 	stock    Stock
@@ -44,15 +43,16 @@ type sharedRead struct {
 	panicked any
 }
 
-// maxLeft bounds the stocks that are remembered. If one is forgotten, the strategy refuses its next sale.
+// maxLeft is the most stocks that are remembered. If one is forgotten, the strategy refuses its next sale.
 const maxLeft = 1024
 
 func newSoldOut(work time.Duration) *soldOut {
 	return &soldOut{work: work, last: make(map[stockKey]*soldOutStock)}
 }
 
-// refuse returns a SoldOutError, or the error of the read. After nil the sale must be tried. It also returns nil when
-// ctx ends, because the strategy reports that in its own way. The read ends when one of needs goes down.
+// refuse returns a SoldOutError, or the error of the read. If it returns nil, the sale must be tried. It also returns
+// nil when ctx ends, because the strategy reports that in its own way. The read is canceled when one of needs goes
+// down.
 func (r *soldOut) refuse(
 	ctx context.Context, key stockKey, needs []Dependency, strategy string, quantity int64,
 ) error {
@@ -90,7 +90,7 @@ func (r *soldOut) join(key stockKey, needs []Dependency, quantity int64) *shared
 	next := l.next
 	if !l.busy {
 		l.busy = true
-		go r.serve(key, l, needs) // it ends when no sale waits; each read has a bound
+		go r.serve(key, l, needs) // it ends when no sale waits; each read has a time limit
 	}
 	return next
 }
@@ -115,8 +115,8 @@ func (r *soldOut) serve(key stockKey, l *soldOutStock, needs []Dependency) {
 	}
 }
 
-// read reads the store, on a ctx of its own: that of a sale would end it for the others. After a panic, all sales that
-// wait panic.
+// read reads the store. Its ctx does not derive from that of a sale, which could end while others wait. After a
+// panic, all waiting sales panic.
 func (l *sharedRead) read(key stockKey, needs []Dependency, most time.Duration) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -130,7 +130,7 @@ func (l *sharedRead) read(key stockKey, needs []Dependency, most time.Duration) 
 	l.stock, l.err = key.store.Read(ctx, key.sku)
 }
 
-// note remembers that a sale was refused with left units in stock.
+// note remembers that a sale was refused while left units were in stock.
 func (r *soldOut) note(key stockKey, left int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

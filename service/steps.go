@@ -12,11 +12,11 @@ import (
 // wait. It is called in order for the steps of one sale, and concurrently for those of different sales.
 type Watcher interface{ Tell(Step) }
 
-// A StepKind says what a sale just did, or is about to do.
+// A StepKind is what a sale has just done, or is about to do.
 type StepKind string
 
-// The steps, in the order of a sale. A seller that has no such step leaves it out. A seller that tries again repeats
-// the steps from Acquired on.
+// The steps, in the order of a sale. A seller omits steps that it does not have. A seller that retries repeats the
+// steps from Acquired on.
 const (
 	Arrived  StepKind = "arrived"  // nothing was sent yet
 	Waits    StepKind = "waits"    // it asks for the lock, or for its place in the store
@@ -32,7 +32,7 @@ const (
 	Resumed StepKind = "resumed" // it continues
 )
 
-// A Step is one step of a sale. What is not known yet is zero.
+// A Step is one step of a sale. A field that is not known yet is zero.
 type Step struct {
 	Number    uint64    // from 1, in the order in which they happened in the instance; set by [Steps]
 	At        time.Time // by the clock of this instance
@@ -52,8 +52,8 @@ type Step struct {
 	Replayed  bool       // of Ended: nothing was sold, the receipt is of an earlier request with the same Key
 }
 
-// Steps keeps the latest steps of an instance in a ring, which drops the oldest. A reader that is too slow gets the
-// number of steps that it has missed. A sale never waits for a reader.
+// Steps keeps the latest steps of an instance in a ring, which drops the oldest. A sale never waits for a reader;
+// After returns the number of steps that a slow reader has missed.
 type Steps struct {
 	mu   sync.Mutex
 	ring []Step
@@ -77,8 +77,8 @@ func (s *Steps) Tell(step Step) {
 	}
 }
 
-// After returns the steps after the one with that number, the oldest first and at most as many as fit into a message,
-// and how many between them were forgotten. If there are none, more is closed when one comes.
+// After returns the steps after the one with that number, oldest first, and how many steps were dropped in between.
+// It returns at most as many as fit into a message. If there are none, more is closed when the next step comes.
 func (s *Steps) After(number uint64) (steps []Step, dropped uint64, more <-chan struct{}) {
 	const most = 256
 	s.mu.Lock()
@@ -117,7 +117,7 @@ func (s *Sale) tell(kind StepKind) {
 	}
 }
 
-// watched is keyed, with the first and the last step for the Watcher.
+// watched is keyed, but also sends the first and the last step to the Watcher.
 func (s *Service) watched(ctx context.Context, req Request) (Receipt, error) {
 	step := Step{
 		At: time.Now(), Kind: Arrived, RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU,

@@ -1,19 +1,20 @@
 // Package service is the domain: stock is sold by read, think, write, and every way to do that is a Seller.
 //
-// The package declares what it needs from storage (Store and its companions). It knows no HTTP, no SQL and no Redis.
+// The package declares what it needs from storage (Store and its companions). It depends on no HTTP, SQL or Redis.
 //
 // Time. A request has three contexts. The first is the caller's: it ends when the client disconnects or a server that
-// the request needs goes down. The second is the wait, which comes from the first and also ends when the time to wait
-// is over: it bounds the queue for a lock, for a batch, and in front of the store. The third is the work, which ends
-// with neither, because the outcome of a write that was cut off would be unknown: it is bounded by Config.Work. Nothing
-// else carries time. A Seller gets the work, and the work carries the wait (see [WithWait]), because all three queues
-// lie below a Seller and a call of a store has one ctx. lock.Options.Wait is set from it where lock.Do is called.
+// the request needs goes down. The second is the wait. It derives from the first, and also ends when the request has
+// waited long enough: it limits the queues for a lock, for a batch, and in front of the store. The third is the work.
+// It ends with neither of them, because the outcome of an interrupted write would be unknown; it is limited by
+// Config.Work. Nothing else limits time. A Seller gets the work, which carries the wait as a value (see [WithWait]),
+// because all three queues lie below a Seller and a call of a store has only one ctx. lock.Options.Wait is set from
+// it where lock.Do is called.
 package service
 
 import "time"
 
-// MaxQuantity is the most that one deduction may take, and the most that can be in stock is MaxStock. MaxWait is the
-// longest that a request may wait.
+// MaxQuantity is the most units of one deduction, MaxStock the most units in stock, and MaxWait the longest wait of a
+// request.
 const (
 	MaxQuantity = 1_000_000
 	MaxStock    = 1_000_000_000

@@ -26,44 +26,45 @@ type Order struct {
 	Key       Key // no other order may have it; zero: none. It is written with the order, but not read with it
 }
 
-// A Store keeps stock and orders. All its methods are bounded by ctx.
+// A Store keeps stock and orders. ctx limits the time of each method.
 //
-// An order whose Key has been written before is refused with ErrKeyTaken. See [Replayer].
+// An order whose Key was written before is refused with ErrKeyTaken. See [Replayer].
 //
 // Errors match ErrUnknownSKU, lock.ErrDown (nothing was written), ErrOutcomeUnknown (it may have been).
 type Store interface {
-	// Read returns the stock. It locks nothing.
+	// Read returns the stock, without a lock.
 	Read(ctx context.Context, sku SKU) (Stock, error)
 
-	// Write sets the quantity to o.Remaining *whatever it is now*, adds one to the version and records o, in one step.
-	// It is the write of read, think, write: without a lock it loses updates. It writes nothing and fails with
-	// ErrStaleFence if o.Fence is not 0 and smaller than the stock's, with a GuardError if another strategy guards the
-	// stock, and with ErrStockReset if o.Epoch is over.
+	// Write sets the quantity to o.Remaining *whatever it is now*, adds one to the version and records o, in one
+	// step. Without a lock, read, think and Write lose updates. Write fails, and writes nothing, with ErrStaleFence
+	// if o.Fence is not 0 and smaller than the stock's, with a GuardError if another strategy guards the stock, and
+	// with ErrStockReset if the stock was set since epoch o.Epoch.
 	Write(ctx context.Context, o Order) error
 }
 
 // A Swapper is a store with compare and swap.
 type Swapper interface {
-	// Swap is like Write, but if the version is not o.Version any more, it writes nothing and fails with ErrConflict.
+	// Swap is like Write, but if the version is no longer o.Version, it writes nothing and fails with ErrConflict.
 	Swap(ctx context.Context, o Order) error
 }
 
-// A Deductor is a store that can deduct in one atomic step. Use it if you can.
+// A Deductor is a store that can deduct in one atomic step. Prefer it where you can.
 type Deductor interface {
-	// Deduct deducts, records the order, and returns it with what was read and written. It fails with a SoldOutError if
-	// too few units are left, and otherwise like Write.
+	// Deduct deducts, records the order, and returns it with the quantities read and written. It fails with a
+	// SoldOutError if too few units are left, and otherwise like Write.
 	Deduct(ctx context.Context, o Order) (Order, error)
 }
 
 // A Batcher is a store that can make many deductions of one SKU in one step.
 type Batcher interface {
-	// Batch does what Deduct does with each of the orders, one after the other, in one step. Each order has its own
-	// Read, Remaining and Version, or its own error. The results are in the order of the orders, which must have the
-	// same SKU. If one order asks for more than is left, those behind it may still be written.
+	// Batch deducts each of the orders as Deduct does, one after the other, in one step. Each order has its own Read,
+	// Remaining and Version, or its own error. The results are in the order of the orders, which must have the same
+	// SKU. If one order asks for more than is left, later ones may still be written.
 	//
-	// If version is not 0 and the stock has another version before the first order, each order fails with ErrConflict.
+	// If version is not 0 and the stock has another version before the first order, each order fails with
+	// ErrConflict.
 	//
-	// An error is about all orders: none was written, or with ErrOutcomeUnknown, all may have been.
+	// An error concerns all orders: none was written, or with ErrOutcomeUnknown, all may have been.
 	Batch(ctx context.Context, version uint64, orders []Order) ([]BatchResult, error)
 }
 
@@ -75,14 +76,14 @@ type BatchResult struct {
 
 // A Transactor is a store with transactions.
 type Transactor interface {
-	// Transact calls do in a transaction, and commits if do returns nil. Read locks the stock row until the end of the
-	// transaction (SELECT ... FOR UPDATE). If another transaction holds the row, Read waits, or with tryOnce fails with
-	// lock.ErrHeld at once. about is the SKU that do reads first: transactions about the same SKU may have to take
-	// turns.
+	// Transact calls do in a transaction, and commits if do returns nil. Read locks the stock row until the end of
+	// the transaction (SELECT ... FOR UPDATE). If another transaction holds the row, Read waits, or with tryOnce
+	// fails with lock.ErrHeld at once. about is the SKU that do reads first, because transactions for the same SKU
+	// may have to take turns.
 	Transact(ctx context.Context, about SKU, tryOnce bool, do func(ctx context.Context, tx Store) error) error
 }
 
-// Capability returns store as T, such as a [Deductor], or an error if it is none.
+// Capability returns store as T, such as a [Deductor], or an error if it does not implement T.
 func Capability[T any](store Store) (T, error) {
 	capable, ok := store.(T)
 	if !ok {
@@ -97,24 +98,26 @@ func Fits[T any](store Store) error {
 	return err
 }
 
-// A Settler is a store that can make it final that an order does not exist.
+// A Settler is a store that can rule out that an order will still be written.
 type Settler interface {
-	// Settle returns the order of sku with that id, or false. After false the order was not written and never will be,
-	// not even by a request that is on its way: a write with the id fails with ErrSettled. Settle is idempotent.
+	// Settle returns the order of sku with that id, or written is false. Then the order was not written and never
+	// will be, not even by a request that is on its way: a write with the id fails with ErrSettled. Settle is
+	// idempotent.
 	//
 	// Errors: ErrUnknownSKU; InvalidError if the service makes no such id; ErrUndecided if a write of the order is
-	// under way, or too many are settled; ErrTooOld if the order is so old that it may have been removed; lock.ErrDown.
-	// After an error nothing is decided.
+	// under way, or too many are settled; ErrTooOld if the order is so old that it may have been removed;
+	// lock.ErrDown. After an error nothing is decided.
 	Settle(ctx context.Context, sku SKU, id string) (o Order, written bool, err error)
 }
 
 // An Inventory sets stock and lists orders.
 type Inventory interface {
-	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if need be.
+	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if it does not exist.
 	Set(ctx context.Context, sku SKU, quantity int64) (Stock, error)
-	// SetIf is like Set, but if c does not hold, it sets nothing and fails with ErrPrecondition. It is one step.
+	// SetIf is like Set, but if c does not hold, it sets nothing and fails with ErrPrecondition. Check and write are
+	// one step.
 	SetIf(ctx context.Context, sku SKU, quantity int64, c Condition) (Stock, error)
-	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor
-	// on ("" is the first page), and the cursor of the next page, or "".
+	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor on
+	// ("": from the first), and the cursor of the next page ("" after the last).
 	Orders(ctx context.Context, sku SKU, cursor string, limit int) (page []Order, next string, err error)
 }

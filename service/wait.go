@@ -2,15 +2,14 @@ package service
 
 import "context"
 
-// waitKey and begunKey are context keys. See "Time" in the comment of the package.
+// waitKey and begunKey are context keys. See "Time" in the package comment.
 type (
 	waitKey  struct{}
 	begunKey struct{}
 )
 
-// WithWait returns work with wait, a ctx that bounds the queues in front of what is done with work: a call that is
-// still in a queue when wait ends leaves it; a call that has got through goes on until work ends. It applies to every
-// call in the scope of work, as a deadline does.
+// WithWait returns work with wait, a ctx that limits the queues on the way of each call that work is passed to: a
+// call that is still in a queue when wait ends leaves it; a call that has got through goes on until work ends.
 func WithWait(work, wait context.Context) context.Context {
 	return context.WithValue(work, waitKey{}, wait)
 }
@@ -23,10 +22,10 @@ func WaitOf(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Begin marks ctx as that of a sale which holds a lock for which others wait, or which has read what it is about to
-// write. A store that is overloaded refuses new sales, but not those that have begun: their work would be lost, and the
-// others would wait longer. The wait of ctx does not end such a call.
+// Begin marks ctx as that of a sale that holds a contended lock, or that has read what it is about to write. A store
+// that is overloaded refuses new sales, but not these: their work would be lost, and other sales would wait longer.
+// The end of the wait of ctx does not end such a call.
 func Begin(ctx context.Context) context.Context { return context.WithValue(ctx, begunKey{}, true) }
 
-// Begun is for stores. It reports whether ctx comes from Begin.
+// Begun is for stores. It reports whether ctx derives from Begin.
 func Begun(ctx context.Context) bool { return ctx.Value(begunKey{}) != nil }

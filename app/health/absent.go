@@ -3,7 +3,7 @@ package health
 import "example.com/stock/lock"
 
 // Absent returns a Backend that is not configured and stays down. reason is the code of a lock.DownError whose text
-// says what to set.
+// says which setting is missing.
 func Absent(name, reason string) *Backend {
 	b := New(name, nil)
 	b.down = lock.NewDown(name, reason)

@@ -13,16 +13,16 @@ import (
 	"example.com/stock/lock"
 )
 
-// A backend is checked every Interval and has Timeout to answer. A backend goes down after Failures slow checks in a
-// row, or after one other error. So a hung server is noticed within 2.4 s and one that refuses within 0.4 s, but one
-// slow reply under load is no outage.
+// A backend is checked every Interval and has Timeout to answer. It goes down after Failures slow checks in a row, or
+// after one other error. So a hung server is detected within 2.4 s and one that refuses within 0.4 s, but one slow
+// reply under load is no outage.
 const (
 	Interval = 400 * time.Millisecond
 	Timeout  = 800 * time.Millisecond
 	Failures = 2
 )
 
-// A Backend is one server and what is known about it. It is safe for concurrent use.
+// A Backend is one server and its last known state. It is safe for concurrent use.
 type Backend struct {
 	name  string
 	check func(context.Context) error
@@ -37,14 +37,14 @@ type Backend struct {
 	end     context.CancelCauseFunc
 }
 
-// An ImpairedError is a check's result for a server that is up but cannot be used for everything. Then the backend is
+// An ImpairedError is a check's result for a server that is up but cannot be used for everything. The backend then is
 // up. The text is safe to show.
 type ImpairedError struct{ Reason string }
 
 func (e *ImpairedError) Error() string { return e.Reason }
 
-// New returns a Backend that is down until check has passed once. If check returns a lock.DownError, it is shown. Other
-// errors are summarised, because they may contain addresses and passwords.
+// New returns a Backend that is down until check has succeeded once. If check returns a lock.DownError, it is shown.
+// Other errors are summarised, because they may contain addresses and passwords.
 func New(name string, check func(context.Context) error) *Backend {
 	b := &Backend{name: name, check: check, down: lock.NewDown(name, "not-asked-yet")}
 	b.up, b.end = context.WithCancelCause(context.Background())
@@ -52,7 +52,6 @@ func New(name string, check func(context.Context) error) *Backend {
 	return b
 }
 
-// Name returns the backend's name.
 func (b *Backend) Name() string { return b.name }
 
 // Err returns nil while the backend is up, and otherwise a lock.DownError.
@@ -101,8 +100,8 @@ func (b *Backend) Up() context.Context {
 	return b.up
 }
 
-// Run checks until ctx ends. It calls first after the first check, and changed at every change: down is nil for up, an
-// ImpairedError for up with a warning, and a lock.DownError for down. Reasons that differ only in numbers are no
+// Run checks until ctx ends. It calls first after the first check, and changed at every change: down is nil for up,
+// an ImpairedError for up with a warning, and a lock.DownError for down. Reasons that differ only in numbers are no
 // change.
 func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
 	if b.check == nil {
@@ -127,7 +126,7 @@ func (b *Backend) Run(ctx context.Context, first func(), changed func(name strin
 	}
 }
 
-// Probe checks once. It returns the state of the backend as Run passes it to changed, and whether that is a change.
+// Probe checks once. It returns the state in the form that Run passes to changed, and whether it has changed.
 func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	asked := time.Now()
 	probe, cancel := context.WithTimeout(ctx, Timeout)
@@ -155,7 +154,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	}
 	b.failed++
 	_, told := errors.AsType[*lock.DownError](err)
-	// After the timeout err is ignored: a driver may report a bad connection that it has closed itself.
+	// After the timeout err is ignored, because a driver may report a bad connection that it has closed itself.
 	late = !told && (late || slow(err))
 	reason := b.reason(err, late)
 	if before == nil && b.failed < Failures && late {
@@ -191,8 +190,8 @@ func (b *Backend) reason(err error, late bool) error {
 	}
 }
 
-// slow reports whether err is a timeout. Some clients return the errors of package context, others, such as go-redis,
-// those of the socket; all of them have the method Timeout.
+// slow reports whether err is a timeout. Some clients return the errors of package context; others, such as go-redis,
+// those of the socket. All have the method Timeout.
 func slow(err error) bool {
 	var late net.Error
 	return errors.As(err, &late) && late.Timeout()

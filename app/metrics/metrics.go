@@ -89,8 +89,8 @@ func (m *Metrics) Request(route, method string, status int, took time.Duration) 
 	m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// known returns method if HTTP defines it, and "other" if not. A client may send any word, and each would create series
-// that stay for ever.
+// known returns method if HTTP defines it, and "other" if not, because a client may send any word, and each would
+// create permanent series.
 func known(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
@@ -101,7 +101,7 @@ func known(method string) string {
 	}
 }
 
-// Backend records whether a backend is up, and whether it has room.
+// Backend records whether a backend is up, and whether it is full.
 func (m *Metrics) Backend(name string, down error) {
 	up, full := 1.0, 0.0
 	if down != nil {
@@ -114,7 +114,7 @@ func (m *Metrics) Backend(name string, down error) {
 	m.full.WithLabelValues(name).Set(full)
 }
 
-// Impaired records whether a part of a backend that is up cannot be used.
+// Impaired records whether a part of a running backend cannot be used.
 func (m *Metrics) Impaired(name string, warning error) {
 	value := 0.0
 	if warning != nil {

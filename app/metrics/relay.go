@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Relay has the callbacks by which a relay is measured.
+// Relay has the callbacks that set the metrics of a relay.
 type Relay struct {
 	Active            func(bool)
 	Delivered, Failed func()
@@ -14,7 +14,7 @@ type Relay struct {
 }
 
 // Relay adds the series of the relay, and returns the callbacks that set them. Call it once. The gauges are 0 in
-// instances that do not hold the relay's lock, so that their sum over all instances is right.
+// instances that do not hold the relay's lock, so their sum over all instances is right.
 func (m *Metrics) Relay() Relay {
 	gauge := func(name, help string) prometheus.Gauge {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "stock", Subsystem: "relay", Name: name, Help: help})

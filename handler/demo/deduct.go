@@ -15,10 +15,9 @@ import (
 	"example.com/stock/service"
 )
 
-// labFields change what a lock protects against. Only the admin may send them, and only in lab mode.
+// labFields weaken or stress the protection of a lock. Only the admin may send them, and only in lab mode.
 var labFields = []string{"hold", "fencing", "heed_loss", "pause", "nested"}
 
-// deduct is the endpoint of one strategy.
 func (h *demo) deduct(c *gin.Context, strategy string) {
 	f, err := handler.Decode(c, h.part.deductFields...)
 	sku := h.DefaultSKU
@@ -98,8 +97,8 @@ func (h *demo) sell(c *gin.Context, f handler.Fields, strategy string, sku servi
 var jsonContent = []string{"application/json; charset=utf-8"}
 
 // deductionKey returns the idempotency key of a deduction. All clients share one space of keys, because requests name
-// no customer; so clients must choose random keys. The request that a key stands for excludes the wait and the lab's
-// fields.
+// no customer, so clients must choose random keys. Requests count as the same even if they differ in the wait and in
+// the lab's fields.
 func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
 	key, err := handler.IdempotencyKey(c.Request.Header)
 	if err != nil {
@@ -185,8 +184,7 @@ type batchReply struct {
 	Size  int    `json:"size"`
 }
 
-// append writes exactly the bytes that encoding/json would. That takes five times as long (BenchmarkReply), a twelfth
-// of this process's time for a merged sale.
+// append writes exactly the bytes that encoding/json would, which takes five times as long (BenchmarkReply).
 func (r deductReply) append(b []byte) []byte {
 	word := func(name, value string) { b = appendText(append(b, name...), value) }
 	number := func(name string, value int64) { b = strconv.AppendInt(append(b, name...), value, 10) }
@@ -233,10 +231,9 @@ func (r deductReply) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendText appends a JSON string.
 func appendText(b []byte, text string) []byte {
 	for i := range len(text) {
-		// encoding/json escapes these characters, or decodes them as UTF-8.
+		// encoding/json would escape these characters, or decode them as UTF-8.
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			quoted, _ := json.Marshal(text) // cannot fail
 			return append(b, quoted...)

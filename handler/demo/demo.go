@@ -29,7 +29,7 @@ type Inventory interface {
 	Settle(ctx context.Context, store string, sku service.SKU, id string) (service.Settlement, error)
 }
 
-// A Ledger replies to requests for the stock that orders are sold from, in one of the stores.
+// A Ledger handles requests for the stock that orders are sold from. Store is the store that this stock is in.
 type Ledger interface {
 	Store() string
 	GetStock(b *handler.Base, c *gin.Context, sku service.SKU, only service.Condition)
@@ -47,11 +47,12 @@ type Strategy struct {
 	Stores                  []Store // the default one first
 	Promise                 lock.Promise
 	Needs                   []handler.Backend // of the lock itself
-	// RoundTrips is the number to acquire and release the uncontended lock; 0: the lock needs no server.
+	// RoundTrips is the number of round trips to acquire and release the lock without contention; 0: the lock needs
+	// no server.
 	RoundTrips int
 }
 
-// A Store is where stock is kept, by name.
+// A Store is a store that a strategy sells from.
 type Store struct {
 	Name    string
 	Backend handler.Backend
@@ -72,8 +73,8 @@ type Config struct {
 	Lab        bool   // the admin may send the lab's parameters
 	Meter      Meter
 	Ledger     Ledger // nil: no orders are sold
-	// Fixed: the client must name the SKU, and can choose neither store nor strategy. The ledger's part shows and sets
-	// the stock.
+	// Fixed means that the client must name the SKU, and can choose neither store nor strategy. The ledger's part
+	// shows and sets the stock.
 	Fixed bool
 }
 
@@ -84,14 +85,12 @@ type Part struct {
 	began        time.Time
 }
 
-// New returns the part.
 func New(c Config) *Part {
 	p := &Part{config: c, began: time.Now()}
 	p.deductFields = slices.Concat([]string{"sku", "quantity", "wait"}, c.choices("store"), labFields)
 	return p
 }
 
-// A demo answers requests.
 type demo struct {
 	*handler.Base
 	Config

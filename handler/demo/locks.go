@@ -123,7 +123,8 @@ func (h *demo) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
 	return c.Param("strategy"), c.Param("key"), true
 }
 
-// longestWho bounds the shown part of a holder's name, in bytes: any client of the lock server may have written it.
+// longestWho is how many bytes of a holder's name are shown, because any client of the lock server may have written
+// it.
 const longestWho = 200
 
 func contenderOf(k lock.Contender) *contenderReply {

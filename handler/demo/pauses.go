@@ -44,7 +44,6 @@ func (h *demo) getPauses(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"pauses": list})
 }
 
-// deletePause resumes one sale, and replies with its pause point.
 func (h *demo) deletePause(c *gin.Context) {
 	if !h.Admin(c) || !h.NoFields(c) {
 		return
@@ -57,7 +56,6 @@ func (h *demo) deletePause(c *gin.Context) {
 	c.JSON(http.StatusOK, pauseOf(p))
 }
 
-// putPause adds pause points to one sale in progress.
 func (h *demo) putPause(c *gin.Context) {
 	points, ok := h.points(c, false)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"example.com/stock/service"
 )
 
-// Steps are the latest steps of sales of this instance; see [service.Steps].
+// Steps has the latest steps of this instance's sales; see [service.Steps].
 type Steps interface {
 	After(number uint64) (steps []service.Step, dropped uint64, more <-chan struct{})
 	Last() uint64

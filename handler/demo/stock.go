@@ -29,7 +29,6 @@ type orderReply struct {
 	CreatedAt time.Time   `json:"created_at"`
 }
 
-// decodeStock decodes the SKU, the store and the allowed fields of a request.
 func (h *demo) decodeStock(
 	c *gin.Context, allowed ...string,
 ) (f handler.Fields, sku service.SKU, store string, ok bool) {
@@ -70,7 +69,7 @@ func (h *demo) getStock(c *gin.Context) {
 	h.replyStock(c, store, stock, err)
 }
 
-// putStock sets the stock if If-Match and If-None-Match hold, and in any case without them.
+// putStock sets the stock. If the request has If-Match or If-None-Match, they must hold.
 func (h *demo) putStock(c *gin.Context) {
 	if !h.Admin(c) {
 		return
@@ -137,7 +136,7 @@ func orderOf(o service.Order) orderReply {
 	}
 }
 
-// A settlementReply never changes, so Final is always true; it tells readers who lack the documentation.
+// A settlementReply never changes. Final is always true, and says so to readers of the reply.
 type settlementReply struct {
 	OrderID string      `json:"order_id"`
 	SKU     service.SKU `json:"sku"`
@@ -147,7 +146,7 @@ type settlementReply struct {
 	Order   *orderReply `json:"order,omitempty"` // if written
 }
 
-// settleOrder needs no admin token: only the client of the order and the admin know its id.
+// settleOrder needs no admin token, because only the client of the order and the admin know its id.
 func (h *demo) settleOrder(c *gin.Context) {
 	_, sku, store, ok := h.decodeStock(c)
 	if !ok {

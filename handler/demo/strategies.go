@@ -21,7 +21,8 @@ type strategyReply struct {
 	// DownStores maps each of Stores that cannot be used now to the reason.
 	DownStores map[string]string `json:"down_stores,omitempty"`
 	Promise    promiseReply      `json:"promise"`
-	// RoundTrips is the number to acquire and release the uncontended lock; 0: the lock needs no server.
+	// RoundTrips is the number of round trips to acquire and release the lock without contention; 0: the lock needs
+	// no server.
 	RoundTrips int `json:"round_trips"`
 }
 
@@ -98,8 +99,8 @@ func (s Strategy) errOn(store Store) error {
 	return store.Backend.Err()
 }
 
-// Sells returns what can be sold from each store now, and why the instance is not ready, or "". It is ready if a
-// strategy can sell from ReadyStore. If ReadyStore is empty or no strategy uses it, any store will do.
+// Sells returns what can be sold from each store now, and why the instance is not ready, or "". The instance is ready
+// if a strategy can sell from ReadyStore. If ReadyStore is empty or no strategy uses it, any store is enough.
 func (p *Part) Sells() (stores map[string]handler.StoreReply, why string) {
 	stores = make(map[string]handler.StoreReply)
 	any := false

@@ -21,8 +21,8 @@ type purchase struct {
 	lines    []order.Line
 }
 
-// decodePurchase reads a request of a customer, whom the body or the query must name. With cart, it reads lines too. It
-// replies with a problem if the request is invalid.
+// decodePurchase reads a customer's request. The body or the query must name the customer. With cart, decodePurchase
+// also reads lines. If the request is invalid, it replies with a problem.
 func (h *shop) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p purchase, ok bool) {
 	var inside handler.Nested
 	given := false
@@ -54,8 +54,8 @@ func (h *shop) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p p
 	return p, true
 }
 
-// change lets a customer change an order or a reservation, and replies with its new state. do reports whether its
-// result repeats that of an earlier request with the same key.
+// change calls do to change an order or a reservation of the customer, and replies with the result. replayed means
+// that the result repeats that of an earlier request with the same key.
 func (h *shop) change(
 	c *gin.Context, do func(p purchase) (now any, replayed bool, err error), allowed ...string,
 ) {

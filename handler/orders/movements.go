@@ -114,7 +114,6 @@ func (h *shop) putPolicy(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"sku": sku, "per_customer": most})
 }
 
-// getLedger replies with the stock of a SKU in the ledger.
 func (h *shop) getLedger(c *gin.Context, sku service.SKU, only service.Condition) {
 	level, err := h.Orders.Level(c.Request.Context(), sku)
 	if err == nil && !(service.Condition{Match: only.Match}).Holds(level.Tag()) {
@@ -143,7 +142,7 @@ func (h *shop) ledgerReply(c *gin.Context, counts order.Counts) {
 	})
 }
 
-// setLedger sets the available stock of a SKU in the ledger by a movement of the difference.
+// setLedger sets the available stock of a SKU in the ledger. Its movement is the difference.
 func (h *shop) setLedger(c *gin.Context, sku service.SKU, quantity int64, only service.Condition) {
 	key, err := handler.IdempotencyKey(c.Request.Header)
 	if err != nil {

@@ -16,17 +16,15 @@ import (
 type Config struct {
 	Orders *order.Service
 	Store  string // where they are kept, for replies
-	// SharesStock is true if strategies also sell. Then their part shows and sets the stock.
+	// SharesStock means that strategies sell, too. Then their part shows and sets the stock.
 	SharesStock bool
 }
 
 // A Part has the routes of a shop: carts, reservations, and the movements of stock.
 type Part struct{ config Config }
 
-// New returns the part.
 func New(c Config) *Part { return &Part{c} }
 
-// A shop answers requests.
 type shop struct {
 	*handler.Base
 	Config
@@ -55,7 +53,7 @@ func (p *Part) Public(b *handler.Base, e *gin.Engine) {
 	e.PUT("/v1/stock/:sku/policy", h.putPolicy)
 }
 
-// Admin adds nothing: operators have the metrics.
+// Admin adds nothing, because operators need only the metrics.
 func (*Part) Admin(*handler.Base, *gin.Engine) {}
 
 // Document removes the parameter store of the stock, which the client cannot choose.

@@ -13,5 +13,4 @@ var files embed.FS
 
 var book = words.NewPhrasebook(files, ".")
 
-// Book returns the catalogue.
 func Book() words.Phrasebook { return book }

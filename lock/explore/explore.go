@@ -1,15 +1,15 @@
-// Package explore visits every state that a small model of a protocol can reach, and finds the shortest way to one that
-// breaks a property.
+// Package explore visits every state that a small model of a protocol can reach, and finds the shortest path to a
+// state that breaks a property.
 //
-// A test of a real client tries the interleavings that its author thought of, and those that the scheduler happens to
-// make. Here a step is anything that can happen next: a message arrives or is lost, a client crashes, time passes while
-// a client does nothing. All orders of all steps are tried. That is possible because equal states are visited once: see
-// Model.Key.
+// A test of a real client tries only the interleavings that its author thought of or that the scheduler happens to
+// produce. Here a step is anything that can happen next: a message arrives or is lost, a client crashes, time passes
+// while a client does nothing. Every order of steps is tried. That is feasible because equal states are visited only
+// once: see Model.Key.
 //
-// The search is breadth first (as in TLC, the model checker of TLA+, https://lamport.azurewebsites.net/tla/tla.html, or
-// in SPIN with -b). So the first violation that is found has the fewest steps. It is shown as a timeline.
+// The search is breadth first (as in TLC, the model checker of TLA+, https://lamport.azurewebsites.net/tla/tla.html,
+// or in SPIN with -b). So the first violation found has the fewest steps. It is shown as a timeline.
 //
-// The package knows no lock: it is the standard library and a graph. The models are in the tests of the packages whose
+// The package depends on no lock, only on the standard library. The models are in the tests of the packages whose
 // code they run.
 package explore
 
@@ -18,25 +18,25 @@ import (
 	"time"
 )
 
-// A Model is a protocol in which there is something to explore. S is a state of everything: servers, clients, messages
-// on their way. It must be a value: no step may change the S that it was made from.
+// A Model describes a protocol. S is the state of everything: servers, clients, messages in transit. S must be a
+// value: a step must not change the S that it starts from.
 type Model[S any] struct {
 	Lanes []string // who takes part, in the order of the columns of a timeline
 	Init  []S
-	// Steps returns all that can happen next. The same state must give the same steps in the same order: a violation is
-	// shown by going its way again.
+	// Steps returns all steps that are possible in a state. The same state must give the same steps in the same
+	// order, because a violation is shown by repeating its steps.
 	Steps func(S) []Step[S]
-	// Key is equal for states that behave in the same way from here on. What it leaves out is not told apart, so it
-	// must leave out only what no later step reads; what it keeps in vain costs states.
+	// Key is equal for states that behave in the same way from here on. States with equal keys count as one, so Key
+	// must omit only what no later step reads; what it contains without need multiplies the states.
 	Key func(S) string
-	// Check returns what is wrong with a state: two holders at once.
+	// Check returns an error for a wrong state, for example one with two holders.
 	Check func(S) error
-	// Settled returns what is wrong with a state in which no calm step is left: a client that still waits. nil: calm
-	// runs are not looked at. See Step.Calm.
+	// Settled returns an error for a wrong state at the end of a calm run, for example one in which a client still
+	// waits. nil: calm runs are not checked. See Step.Calm.
 	Settled func(S) error
 	// Patience is the longest time that a calm run may take until it ends, from any state; 0: any.
 	Patience time.Duration
-	// MaxStates ends the search without a result; default 4,000,000.
+	// MaxStates limits the states that are visited; default 4,000,000. A search that reaches it has no result.
 	MaxStates int
 }
 
@@ -45,22 +45,23 @@ type Step[S any] struct {
 	Notes []Note        // what it is, for the timeline: of each lane one at most
 	Takes time.Duration // how much time passes; 0 for most
 	To    S
-	// Wrong says that the step itself breaks a property, whatever comes after: a write that was accepted.
+	// Wrong reports that the step itself breaks a property, whatever state it leads to: for example a stale write was
+	// accepted.
 	Wrong error
 	// Calm marks the step that is taken if nothing goes wrong from now on: messages arrive, no client crashes, every
-	// client acts in time, and a holder gives the lock back. The first calm step of a state counts. From every
-	// reachable state the calm steps must lead to an end in which every client was served. If they form a circle, end
-	// before that, or take too long, a client was forgotten.
+	// client acts in time, and a holder releases the lock. The first calm step of a state counts. From every
+	// reachable state the calm steps must lead to an end in which every client was served. It is a violation if they
+	// form a circle, end earlier, or take too long.
 	Calm bool
 }
 
-// A Note is the part of a step that belongs to one lane.
+// A Note describes the part of a step in one lane.
 type Note struct {
 	Lane int
 	Text string
 }
 
-// A Result is what a search found.
+// A Result is the result of a search.
 type Result struct {
 	States    int
 	Steps     int
@@ -69,7 +70,7 @@ type Result struct {
 	Violation *Violation
 }
 
-// String is a line for the log of a test.
+// String returns a line for the log of a test.
 func (r Result) String() string {
 	space := "whole space"
 	if !r.Whole {
@@ -78,7 +79,7 @@ func (r Result) String() string {
 	return fmt.Sprintf("%d states, %d steps, at most %d deep, %s", r.States, r.Steps, r.Depth, space)
 }
 
-// A node is a state that was reached. The state itself is not kept: it is made again from the way to it.
+// A node is a state that was reached. The state itself is not stored: stateOf computes it again from the path.
 type node struct {
 	parent  int32 // -1: an initial state
 	via     int32 // which of the parent's steps, or which initial state
@@ -87,8 +88,8 @@ type node struct {
 	settled error
 }
 
-// Explore visits the states of m breadth first, until one breaks a property or all were visited. Properties of calm
-// runs are looked at when all were.
+// Explore visits the states of m breadth first, until one breaks a property or all were visited. Calm runs are
+// checked last.
 func Explore[S any](m Model[S]) Result {
 	limit := m.MaxStates
 	if limit == 0 {
@@ -172,8 +173,8 @@ func Explore[S any](m Model[S]) Result {
 	return result
 }
 
-// uncalm searches for a state from which a calm run does not serve every client. States come in the order of their
-// distance, so the first is the nearest.
+// uncalm searches for a state whose calm run does not serve every client. It tries the states in the order of their
+// distance, so it finds the nearest.
 func uncalm[S any](m Model[S], nodes []node) *Violation {
 	const unknown, walking = -1, -2
 	takes := make([]time.Duration, len(nodes)) // until the end of the calm run
@@ -211,7 +212,7 @@ func uncalm[S any](m Model[S], nodes []node) *Violation {
 	return nil
 }
 
-// calmSteps returns the numbers of the calm steps from a node to the end, or once around.
+// calmSteps returns the numbers of the calm steps from a node to the end, or once around a circle.
 func calmSteps[S any](m Model[S], nodes []node, from int) (numbers []int) {
 	seen := make(map[int32]bool)
 	s := stateOf(m, nodes, from)
@@ -228,7 +229,7 @@ func calmSteps[S any](m Model[S], nodes []node, from int) (numbers []int) {
 	return numbers
 }
 
-// stateOf makes the state of a node again.
+// stateOf computes the state of a node again.
 func stateOf[S any](m Model[S], nodes []node, at int) S {
 	start, numbers := wayTo(nodes, at)
 	s := m.Init[start]
@@ -238,7 +239,7 @@ func stateOf[S any](m Model[S], nodes []node, at int) S {
 	return s
 }
 
-// wayTo returns the initial state from which a node was reached, and the numbers of the steps.
+// wayTo returns the path to a node: the initial state, and the numbers of the steps.
 func wayTo(nodes []node, at int) (start int, numbers []int) {
 	for ; nodes[at].parent >= 0; at = int(nodes[at].parent) {
 		numbers = append(numbers, int(nodes[at].via))
@@ -249,7 +250,7 @@ func wayTo(nodes []node, at int) (start int, numbers []int) {
 	return int(nodes[at].via), numbers
 }
 
-// violation goes the way to a node again, and the steps after it, and writes down what happens.
+// violation repeats the path to a node and the steps after it, and records their events.
 func violation[S any](m Model[S], nodes []node, at int, after []int, why error) *Violation {
 	start, numbers := wayTo(nodes, at)
 	v := &Violation{Lanes: m.Lanes, Why: why, Calm: -1}

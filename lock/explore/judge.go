@@ -16,7 +16,7 @@ func Holds(t testing.TB, r Result) {
 	}
 }
 
-// Finds fails the test unless the search found the bug that was put back: a violation whose reason has want in it. It
+// Finds fails the test unless the search found the bug that was put back: a violation whose reason contains want. It
 // logs the timeline.
 func Finds(t testing.TB, r Result, want string) {
 	t.Helper()
@@ -30,7 +30,7 @@ func Finds(t testing.TB, r Result, want string) {
 	}
 }
 
-// PutBack returns source with a bug in it: one place changed, which must be there once.
+// PutBack returns source with a bug: it replaces from, which must occur exactly once, by to.
 func PutBack(t testing.TB, source, from, to string) string {
 	t.Helper()
 	if n := strings.Count(source, from); n != 1 {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Violation is a property that was broken, and the shortest way to it.
+// A Violation is a broken property, and the shortest path to it.
 type Violation struct {
 	Lanes  []string
 	Events []Event
@@ -15,15 +15,14 @@ type Violation struct {
 	Why    error
 }
 
-// An Event is a step as it is shown.
+// An Event is a step in a timeline.
 type Event struct {
 	Notes []Note
 	Takes time.Duration
 }
 
-// String draws the steps as a timeline: time goes down, every lane has a column, and each step has a line. A line with
-// a later time and no entry means that nothing happens until then: a client that could act is paused, and a message on
-// its way is delayed.
+// String draws the steps as a timeline: time goes down, every lane has a column, and each step has a line. A line
+// with a later time and no entry means that nothing happens until then: a client is paused, or a message is delayed.
 func (v *Violation) String() string {
 	width := make([]int, len(v.Lanes))
 	for i, name := range v.Lanes {

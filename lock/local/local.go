@@ -1,4 +1,4 @@
-// Package local has the locks that work inside one process only: right on one instance, wrong on two.
+// Package local has locks that work inside one process: right on one instance, wrong on two.
 package local
 
 import (
@@ -12,8 +12,8 @@ import (
 // Mutex is a mutex per key in this process, first come, first served: Java's "synchronized" of the original
 // demonstration.
 //
-// Round trips: 0. It promises exclusion among the goroutines of one process. It promises nothing to another instance,
-// and a load balancer always has another instance. It is dangerous because it passes every test that runs one process.
+// Round trips: 0. It excludes goroutines of the same process. It excludes nothing on another instance, and behind a
+// load balancer there is always another instance. It is dangerous because it passes every test that runs one process.
 // It issues no fence, because counters of two processes cannot be compared.
 //
 // A key has no time limit. If the outcome of its holder's work is unknown, it stays taken for Linger.
@@ -36,8 +36,8 @@ func (m *Mutex) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	return lease, nil
 }
 
-// Inspect returns the holder of key and the waiters in this process. It does not see other processes. There is no
-// Evict, because without a fence nothing stops the writes of an evicted holder.
+// Inspect returns the holder of key and the waiters in this process. There is no Evict, because without a fence
+// nothing stops the writes of an evicted holder.
 func (m *Mutex) Inspect(_ context.Context, key string) (lock.State, error) {
 	return m.queue.State(key), nil
 }

@@ -36,7 +36,7 @@ func exclusion(ctx context.Context, s *Scene) error {
 						return
 					}
 					from := time.Now()
-					time.Sleep(100 * time.Microsecond) // widens the window in which an overlap shows
+					time.Sleep(100 * time.Microsecond) // makes an overlap more likely
 					to := time.Now()
 					if err := lease.Release(); err != nil &&
 						!errors.Is(err, lock.ErrDown) { // a server that is too busy frees it later
@@ -104,7 +104,7 @@ func boundedWait(ctx context.Context, s *Scene) error {
 	other := s.Locker(ctx)
 	warm, err := once(
 		ctx, other, FreshKey(),
-	) // a wait may end before there is a connection, and then nothing is known of a holder
+	) // a wait may end before there is a connection, and then the holder is not known
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func deadContext(ctx context.Context, s *Scene) error {
 	dead, cancel := context.WithCancel(ctx)
 	cancel()
 	if lease, err := s.Locker(ctx).Acquire(dead, s.Key, lock.Options{}); err == nil {
-		// A lock that needs no server may be quicker than its context. Then it must be a real lease.
+		// A lock without a server may succeed before it notices that ctx is canceled. Then the lease must be real.
 		return lease.Release()
 	}
 	return isFree(ctx, s)
@@ -178,7 +178,7 @@ func handover(ctx context.Context, s *Scene) error {
 	select {
 	case err := <-got:
 		return fmt.Errorf("got a held key (err = %v)", err)
-	case <-time.After(50 * time.Millisecond): // lets it begin to wait; if it has not, the clause is only weaker
+	case <-time.After(50 * time.Millisecond): // lets it begin to wait; if it has not begun, the check is only weaker
 	}
 	if err := lease.Release(); err != nil {
 		return err
@@ -230,7 +230,7 @@ func done(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// reentry holds a key under Do and asks for it again, with the context that Do gave and with another.
+// reentry holds a key under Do and acquires it again, with the context that Do gave and with another one.
 func reentry(ctx context.Context, s *Scene) error {
 	l := s.Locker(ctx)
 	return lock.Do(ctx, l, s.Key, lock.Options{}, func(inside context.Context, outer lock.Fence) error {

@@ -12,9 +12,9 @@ import (
 	"example.com/stock/lock"
 )
 
-// Carts puts lock.All to a lock: workers of two lockers, which stand for two processes, take overlapping sets of keys
-// in every order. No key may have two holders, a later holder must have a larger fence if the lock is fenced, nobody
-// may wait for ever, and a key that cannot be had must leave the others free.
+// Carts tests lock.All on a lock: workers of two lockers, which stand for two processes, take overlapping sets of
+// keys in every order. No key may have two holders, a later holder must have a larger fence if the lock is fenced, no
+// worker may wait for ever, and if a key cannot be acquired, the others must become free.
 func Carts(t *testing.T, fenced bool, lockers [2]lock.Locker) {
 	keys := []string{t.Name() + "-a", t.Name() + "-b", t.Name() + "-c", t.Name() + "-d"}
 	t.Run("overlapping sets", func(t *testing.T) {
@@ -46,7 +46,7 @@ func Carts(t *testing.T, fenced bool, lockers [2]lock.Locker) {
 								holder[key], last[key] = name, fences[key]
 							}
 							mu.Unlock()
-							time.Sleep(time.Millisecond) // long enough to meet others
+							time.Sleep(time.Millisecond) // long enough for holds to overlap
 							mu.Lock()
 							defer mu.Unlock()
 							for _, key := range wanted {

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// now is a moment that all processes of this computer agree on, whatever happens to the calendar: time since it was
-// started.
+// now returns the time since this computer started. All of its processes agree on it, even if the clock is set.
 func now() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

@@ -4,5 +4,5 @@ package locktest
 
 import "time"
 
-// now is a moment that all processes of this computer agree on, as long as nobody sets its clock.
+// now returns a time that all processes of this computer agree on, as long as nobody sets its clock.
 func now() time.Duration { return time.Duration(time.Now().UnixNano()) }

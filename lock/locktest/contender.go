@@ -15,10 +15,10 @@ import (
 	"example.com/stock/lock"
 )
 
-// contenderEnv, if not empty, makes a test binary a contender.
+// contenderEnv is set, not empty, in the environment of a contender.
 const contenderEnv = "LOCKTEST_CONTENDER"
 
-// mark begins every line of output that is meant for the suite: a test binary writes other lines, too.
+// mark begins every line of output for the suite, because a test binary also writes other lines.
 const mark = "="
 
 // Contend makes this process a contender if the suite has started it as one; otherwise it skips the test. A package
@@ -38,7 +38,7 @@ func Contend(t *testing.T, harnesses ...Harness) {
 	}
 }
 
-// A contender is this process, as the suite sees it.
+// A contender serves the suite's requests in this process.
 type contender struct {
 	harnesses map[string]Harness
 	life      context.Context
@@ -57,7 +57,7 @@ type opened struct {
 	close func() error
 }
 
-// contend serves requests until in ends. Then everything here ends.
+// contend serves requests until in ends. Then it ends all that it has started.
 func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 	life, end := context.WithCancel(context.Background())
 	c := &contender{
@@ -87,7 +87,7 @@ func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 	return lines.Err()
 }
 
-// end waits for the requests under way, and gives everything back.
+// end waits for the requests under way, and releases everything.
 func (c *contender) end() {
 	c.calls.Wait()
 	for _, lease := range c.leases {

@@ -11,7 +11,6 @@ import (
 	"example.com/stock/lock"
 )
 
-// crash kills a holder while another waits.
 func crash(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -58,7 +57,7 @@ func deadWaiter(ctx context.Context, s *Scene) error {
 	if s.Promise.Fair {
 		err = queued(ctx, list[0], s.Key, 1)
 	} else {
-		time.Sleep(100 * time.Millisecond) // lets it begin to wait; if it has not, the clause is only weaker
+		time.Sleep(100 * time.Millisecond) // lets it begin to wait; if it has not begun, the check is only weaker
 	}
 	if err != nil {
 		return err
@@ -70,7 +69,7 @@ func deadWaiter(ctx context.Context, s *Scene) error {
 	if err := list[1].kill(); err != nil {
 		return err
 	}
-	if _, err := h.release(ctx); err != nil && !isLost(err) { // a lease that is not renewed may be over
+	if _, err := h.release(ctx); err != nil && !isLost(err) { // a lease that is not renewed may have expired
 		return err
 	}
 	next, err := wait(ctx)
@@ -83,7 +82,7 @@ func deadWaiter(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// generations kills the process of every holder, some of them while they hold.
+// generations kills the process of each holder in turn, some of them while they hold.
 func generations(ctx context.Context, s *Scene) error {
 	var last lock.Fence
 	for i := range 3 {
@@ -111,7 +110,7 @@ func generations(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// crashPoints kills a process before each request of its acquisition, and after the last.
+// crashPoints kills a process before each request of its acquisition, and after the last one.
 func crashPoints(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -176,7 +175,6 @@ func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
 	return nil
 }
 
-// fourAtATime calls do n times, four at a time.
 func fourAtATime(n int, do func(i int) error) error {
 	failed := make([]error, n)
 	turns := make(chan struct{}, 4)
@@ -192,8 +190,8 @@ func fourAtATime(n int, do func(i int) error) error {
 	return errors.Join(failed...)
 }
 
-// cuts counts the requests of an acquisition and its release, of a free key and of one that is held. Then it loses
-// each request once, and each reply once.
+// cuts counts the requests of an acquisition and its release, once for a free key and once for a held one. Then it
+// repeats that for each request: once the request is lost, and once the reply.
 func cuts(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -207,7 +205,7 @@ func cuts(ctx context.Context, s *Scene) error {
 			return err
 		}
 		s.seen += fmt.Sprintf("%d requests, contended %v; ", n, contended)
-		for k := range min(n, 16) { // a lock that polls makes more
+		for k := range min(n, 16) { // a lock that polls sends more
 			for _, do := range []wire.Action{wire.Cut, wire.CutReply} {
 				tries = append(tries, func() error {
 					return s.withRetries(ctx, 5, func() error {
@@ -245,7 +243,7 @@ func part(do wire.Action) string {
 	return "the reply"
 }
 
-// requests counts the requests of a locker that is used for the first time, with a key that is used for the first time.
+// requests counts the requests of a new locker with a new key.
 func (s *Scene) requests(ctx context.Context, far, sound *remote, contended bool) (int, error) {
 	wires, at, err := s.wired()
 	if err != nil {
@@ -294,7 +292,7 @@ func (s *Scene) approach(
 	if err != nil {
 		return orKey(nil, key), err
 	}
-	// A moment in which it begins to wait; if it has not, the clause is only weaker.
+	// The acquisition should begin to wait in this time; if it has not, the check is only weaker.
 	moment, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	for _, snare := range snares {
@@ -313,7 +311,7 @@ func (s *Scene) approach(
 	return orKey(h, key), err
 }
 
-// orKey returns h, or if there is none a lease that has only the key.
+// orKey returns h. If h is nil, it returns a lease that has only the key.
 func orKey(h *remoteLease, key string) *remoteLease {
 	if h == nil {
 		return &remoteLease{Key: key}
@@ -321,7 +319,7 @@ func orKey(h *remoteLease, key string) *remoteLease {
 	return h
 }
 
-// cut sets the trap on every wire, acquires, and releases if that succeeded.
+// cut sets the trap on every connection, acquires, and releases if that succeeded.
 func (s *Scene) cut(ctx context.Context, far, sound *remote, trap wire.Trap, contended bool) error {
 	wires, at, err := s.wired()
 	if err != nil {
@@ -344,7 +342,7 @@ func (s *Scene) cut(ctx context.Context, far, sound *remote, trap wire.Trap, con
 		return s.freeAgain(ctx, r, sound, h, snares)
 	}
 	rival, err := sound.acquire(ctx, attempt{Key: h.Key, Wait: s.timeout, Try: true})
-	if err := s.alone(ctx, h, rival, err); err != nil {
+	if err := s.noRival(ctx, h, rival, err); err != nil {
 		return err
 	}
 	return s.giveBack(ctx, r, sound, h, snares)
@@ -383,14 +381,15 @@ func (s *Scene) cutRenewal(ctx context.Context, far, sound *remote, action wire.
 		}
 	}
 	rival, err := sound.acquire(ctx, attempt{Key: h.Key, Wait: s.Lease})
-	if err := s.alone(ctx, h, rival, err); err != nil {
+	if err := s.noRival(ctx, h, rival, err); err != nil {
 		return err
 	}
 	return s.giveBack(ctx, r, sound, h, nil)
 }
 
-// alone checks that a rival got nothing, unless the holder had lost the key, and knew of it if that is promised.
-func (s *Scene) alone(ctx context.Context, h, rival *remoteLease, err error) error {
+// noRival checks that a rival got no lease, unless the holder had lost the key. If the lock promises it, the
+// holder must have noticed the loss.
+func (s *Scene) noRival(ctx context.Context, h, rival *remoteLease, err error) error {
 	if err != nil {
 		if !errors.Is(err, lock.ErrHeld) {
 			return fmt.Errorf("a rival was told %w, want ErrHeld", err)
@@ -412,8 +411,8 @@ func (s *Scene) alone(ctx context.Context, h, rival *remoteLease, err error) err
 	return nil
 }
 
-// freeAgain checks that the process that was cut, and a sound one, can have the key within the lease. It takes away
-// traps that have not sprung.
+// freeAgain checks that the process that was cut off, and a sound one, can acquire the key within the lease. It
+// removes traps that have not sprung.
 func (s *Scene) freeAgain(ctx context.Context, r, sound *remote, h *remoteLease, snares []*wire.Snare) error {
 	for _, snare := range snares {
 		snare.Release()
@@ -429,7 +428,7 @@ func (s *Scene) freeAgain(ctx context.Context, r, sound *remote, h *remoteLease,
 		if _, err := next.release(
 			ctx,
 		); err != nil && !isLost(err) &&
-			!errors.Is(err, lock.ErrDown) { // one may spring late
+			!errors.Is(err, lock.ErrDown) { // a trap may spring late
 			return fmt.Errorf("release afterwards: %w", err)
 		}
 	}
@@ -481,11 +480,11 @@ func (s *Scene) outage(ctx context.Context, one, other *remote) error {
 			return err
 		}
 	}
-	// The holder works on for a while: what the server has forgotten is now given away.
+	// The holder works on for a while, because a restarted server that has forgotten the key would now grant it.
 	soon, cancel := context.WithTimeout(ctx, s.Lease/2)
 	defer cancel()
 	if rival, err := wait(soon); err == nil {
-		return s.alone(ctx, h, rival, nil)
+		return s.noRival(ctx, h, rival, nil)
 	}
 	if _, err := h.release(ctx); err != nil && !errors.Is(err, lock.ErrDown) && !isLost(err) {
 		return fmt.Errorf("release: %w, want none, ErrLost or ErrDown", err)
@@ -501,13 +500,12 @@ func (s *Scene) outage(ctx context.Context, one, other *remote) error {
 	return nil
 }
 
-// perKey is how many things of a key may stay: a fence, and what the key is locked by.
+// perKey is how many entries of a key may stay on a server: a fence, and what the key is locked by.
 const perKey = 2
 
-// few is a number of goroutines that is no leak.
+// few is how many more goroutines count as no leak.
 const few = 10
 
-// traces checks what is left after many acquisitions.
 func traces(ctx context.Context, s *Scene) error {
 	list, before := make([]*remote, 2), make([]int, 2)
 	for i := range list {
@@ -526,7 +524,7 @@ func traces(ctx context.Context, s *Scene) error {
 	for i := range 5 {
 		keys = append(keys, fmt.Sprintf("%s-%d", s.Key, i))
 	}
-	// At least 40 in each process: what each of them leaves is then more than few.
+	// At least 40 in each process, so that a leak of one goroutine each is more than few.
 	history, err := runStorms(ctx, list, storm{
 		Keys: keys, Workers: 8, Rounds: traceRounds, Limit: s.storm, Least: 5, Leave: 10,
 	})
@@ -566,8 +564,8 @@ func (s *Scene) left(ctx context.Context, list []*remote, before []int) (string,
 		if err != nil {
 			return "", err
 		}
-		// A handful more is the runtime's or the contender's own, which may start after the first count. A leak is
-		// one for each of thousands of acquisitions.
+		// The runtime or the contender may start a few goroutines after the first count. A leak would be one for each
+		// of thousands of acquisitions.
 		if after > before[i]+few {
 			return fmt.Sprintf("%d goroutines, %d before", after, before[i]), nil
 		}

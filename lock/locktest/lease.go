@@ -31,7 +31,7 @@ func contention(ctx context.Context, s *Scene) error {
 	return overlaps(history, s.Promise.Fenced)
 }
 
-// rage lets every process run the storm, and returns all holds.
+// runStorms lets every process run the storm, and returns all holds.
 func runStorms(ctx context.Context, list []*remote, what storm) ([]Hold, error) {
 	var mu sync.Mutex
 	var history []Hold
@@ -49,7 +49,7 @@ func runStorms(ctx context.Context, list []*remote, what storm) ([]Hold, error) 
 	return history, errors.Join(failed...)
 }
 
-// renewal holds for two and a half leases. Another process waits for the key in vain.
+// renewal holds a key for two and a half leases, while another process waits for it in vain.
 func renewal(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -83,10 +83,10 @@ func expiry(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	return s.withRetries(ctx, 5, func() error { return s.outlive(ctx, list[0], list[1], FreshKey()) })
+	return s.withRetries(ctx, 5, func() error { return s.holdUntilLost(ctx, list[0], list[1], FreshKey()) })
 }
 
-// cutOff does the same with a lease that would be renewed if the network let it.
+// cutOff does the same with a renewed lease whose process is cut off from the servers.
 func cutOff(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 1, s.Lease)
 	if err != nil {
@@ -118,8 +118,8 @@ func cutOff(ctx context.Context, s *Scene) error {
 	})
 }
 
-// outlive lets one process hold a key until another process has it.
-func (s *Scene) outlive(ctx context.Context, one, other *remote, key string) error {
+// holdUntilLost lets one process hold a key until another process has it.
+func (s *Scene) holdUntilLost(ctx context.Context, one, other *remote, key string) error {
 	h, err := one.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
 	if err != nil {
 		return err
@@ -127,7 +127,8 @@ func (s *Scene) outlive(ctx context.Context, one, other *remote, key string) err
 	return s.follow(ctx, h, other)
 }
 
-// follow waits until other has the key of h. If that is promised, the holder of h must have known of its loss first.
+// follow waits until other has the key of h. If the lock promises it, the holder of h must have noticed its loss
+// first.
 func (s *Scene) follow(ctx context.Context, h *remoteLease, other *remote) error {
 	next, err := other.acquire(ctx, attempt{Key: h.Key, Wait: s.Lease + s.timeout, Insist: true})
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *Scene) follow(ctx context.Context, h *remoteLease, other *remote) error
 	return nil
 }
 
-// overtake pauses a holder until another has the key, and then resumes it.
+// overtake pauses a holder until another process has the key, and then resumes it.
 func (s *Scene) overtake(ctx context.Context, one, other *remote) (late, next *remoteLease, err error) {
 	key := FreshKey()
 	if late, err = one.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true}); err != nil {
@@ -192,7 +193,8 @@ func paused(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// owner lets the contender that lost the key release it, and then tries to acquire it beside the next holder.
+// owner lets a contender that lost the key release it, and then tries to acquire the key while the next holder has
+// it.
 func owner(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -225,9 +227,9 @@ func owner(ctx context.Context, s *Scene) error {
 	})
 }
 
-// pausedWaiter stops a process that waits for several keys at once, until anything that the server may have granted
-// to it has run out and others have come and gone. It wakes while another holds. One key would show little: inside
-// the process that wakes there is a race between what it was told before and what it asks now.
+// pausedWaiter pauses a process that waits for several keys. Meanwhile anything that the server may have granted to
+// it expires, and others hold the keys. It wakes while another process holds them. Several keys are needed, because
+// in the process that wakes there is a race between earlier messages and new requests.
 func pausedWaiter(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -264,7 +266,7 @@ func pausedWaiter(ctx context.Context, s *Scene) error {
 	})
 }
 
-// A wait is that of the paused process for one key, and who holds it meanwhile.
+// A wait is the paused process's wait for one key, with the holders meanwhile.
 type wait struct {
 	s                *Scene
 	key              string
@@ -274,7 +276,7 @@ type wait struct {
 	history          []Hold
 }
 
-// all calls do for all waits at once.
+// all calls do for all waits concurrently.
 func all(waits []*wait, do func(*wait) error) error {
 	failed := make([]error, len(waits))
 	var all sync.WaitGroup
@@ -298,7 +300,7 @@ func (w *wait) begin(ctx context.Context) (err error) {
 	return queued(ctx, w.one, w.key, 1)
 }
 
-// pass releases the key, which may then go to the process that is paused, and lets two others hold it after that, one
+// pass releases the key, which may then be granted to the paused process, and lets two others hold it after that, one
 // after the other.
 func (w *wait) pass(ctx context.Context) (err error) {
 	if err := w.ended(ctx, w.first); err != nil {
@@ -311,12 +313,12 @@ func (w *wait) pass(ctx context.Context) (err error) {
 	if err := w.ended(ctx, next); err != nil {
 		return err
 	}
-	time.Sleep(w.s.Lease) // if nothing is granted to the waiter, the pause would otherwise be shorter than a lease
+	time.Sleep(w.s.Lease) // the pause must last for a lease, even if the waiter is granted nothing
 	w.last, err = w.other.acquire(ctx, attempt{Key: w.key, Wait: w.s.Lease + 2*w.s.timeout, Insist: true})
 	return err
 }
 
-// end gives the process that was paused some time while another holds the key, and then the key.
+// end gives the resumed process some time while another process holds the key, and then the key.
 func (w *wait) end(ctx context.Context) error {
 	time.Sleep(w.s.Lease / 2) // a lease that it must not have would show meanwhile
 	if err := w.ended(ctx, w.last); err != nil {
@@ -329,7 +331,7 @@ func (w *wait) end(ctx context.Context) error {
 	return w.ended(ctx, mine)
 }
 
-// ended releases h and records when it was held, by its own clock: until the release, or until its loss.
+// ended releases h and records the end of its hold by its own clock: the release, or the loss.
 func (w *wait) ended(ctx context.Context, h *remoteLease) error {
 	to, err := h.release(ctx)
 	if isLost(err) {
@@ -347,9 +349,9 @@ func (w *wait) ended(ctx context.Context, h *remoteLease) error {
 	return err
 }
 
-// unknown lets work end while a write is under way, which a slow store does later: after a quarter of the lease, or
-// if the lock is of this process alone after a moment. The next holder must not have the key before that, or it would
-// read what the write is about to change.
+// unknown lets work end while a write is still under way. A slow store applies that write later: after a quarter of
+// the lease, or after a moment if the lock is local to this process. The next holder must not have the key before
+// that, or it would read a value that is about to change.
 func unknown(ctx context.Context, s *Scene) error {
 	if !cluster(s.Harness) {
 		return s.unknownInside(ctx)
@@ -370,7 +372,7 @@ func unknown(ctx context.Context, s *Scene) error {
 			return fmt.Errorf("the key did not become free: %w", err)
 		}
 		defer func() { _, _ = next.release(ctx) }()
-		// A computer so busy that the lease was over before the write was due proves nothing.
+		// On a very busy computer the lease may end before the write is applied; that proves nothing.
 		if ran := next.From - did.From; next.From < applied && ran < s.Lease*9/10 {
 			return fmt.Errorf("the next one had the key %v into a lease of %v, %v before the write was done",
 				ran, s.Lease, applied-next.From)
@@ -379,7 +381,7 @@ func unknown(ctx context.Context, s *Scene) error {
 	})
 }
 
-// unknownInside tries without processes, on a lease whose length is not known.
+// unknownInside is unknown without processes, for a lease of unknown length.
 func (s *Scene) unknownInside(ctx context.Context) error {
 	err := lock.Do(ctx, s.Locker(ctx), s.Key, lock.Options{}, unanswered)
 	if err := wantUnknown(err); err != nil {
@@ -399,7 +401,7 @@ func (s *Scene) unknownInside(ctx context.Context) error {
 	return nil
 }
 
-// unanswered is work whose write was sent and not answered.
+// unanswered is work whose write was sent but not answered.
 func unanswered(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown }
 
 func wantUnknown(err error) error {

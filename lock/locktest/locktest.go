@@ -1,8 +1,8 @@
 // Package locktest is the conformance suite of the lock contract: a table of clauses that every lock has to keep.
 //
-// A clause returns an error instead of failing a test, so that locks which are broken on purpose can prove that it
-// notices. [Run] checks the clauses that need one process only. [Conform] checks all of them, for a strategy with its
-// servers: there the contenders are processes of their own, which the suite kills, pauses and cuts off.
+// A clause returns an error instead of failing a test, so that tests can check that it finds locks which are broken
+// on purpose. [Run] checks the clauses that need only one process. [Conform] checks all of them, for a strategy with
+// its servers. Its contenders are separate processes, which the suite kills, pauses and cuts off.
 package locktest
 
 import (
@@ -174,43 +174,43 @@ func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
 func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
 
-// cluster reports whether there are processes to exclude, and servers to do it.
+// cluster reports whether the lock excludes other processes and has servers for it.
 func cluster(h Harness) bool {
 	return h.Promise.Exclusive && h.Promise.Scope == lock.Cluster && h.Start != nil
 }
 
-// A Harness is one strategy on its servers, as its package gives it to the suite.
+// A Harness connects one strategy and its servers to the suite.
 type Harness struct {
 	Name    string       // of the strategy, as in the catalogue
 	Promise lock.Promise // as in the catalogue
 
-	// Open makes a Locker on the servers at addrs, with clients of its own as another process has, and a function
-	// that closes both. The servers keep the key for lease if they hear nothing from its holder. The suite calls Open
-	// here and in contenders; it must start nothing.
+	// Open makes a Locker on the servers at addrs, with its own clients, as another process would have, and a
+	// function that closes both. The servers keep the key for lease after the last message from its holder. The suite
+	// calls Open here and in contenders; Open must start nothing.
 	Open func(addrs []string, lease time.Duration) (lock.Locker, func() error, error)
-	// Lease is that of the clauses that wait for its end: short, but not so short that a busy computer loses it, such
-	// as 2 s.
+	// Lease is used by clauses that wait for its end. It should be short, but not so short that a busy computer loses
+	// it, for example 2 s.
 	Lease  time.Duration
 	Renews bool          // a holder that works on keeps the key beyond Lease
 	Wire   wire.Protocol // tells where requests end
 	Room   int           // how many keys a process may hold, and wait for, at a time; 0: any number
 
-	// Start starts servers. One that is killed comes back with its data. Nil: the strategy needs no server, and the
-	// clauses about processes do not apply.
+	// Start starts servers. A server that is killed must come back with its data. nil: the strategy needs no server,
+	// and the clauses about processes do not apply.
 	Start   func(testing.TB) []Server
 	Failing int      // how many of them may be killed at a time; 0: all
 	Servers []Server // already started, for the clauses that do not kill them
 
-	// Left lists what is on the servers of a key that nobody holds or waits for, except what is meant to stay. Nil:
-	// cannot tell.
+	// Left lists what a key that nobody holds or waits for has left on the servers, except what is meant to stay.
+	// nil: unknown.
 	Left func(ctx context.Context, addrs []string, key string) ([]string, error)
-	// Kept counts what is meant to stay on the servers of keys that begin with key. Keeps says what that is and for
-	// how long. Nil: nothing is meant to stay, which Left checks.
+	// Kept counts what is meant to stay on the servers for keys that begin with key. Keeps describes it, and how long
+	// it stays. nil: nothing is meant to stay, which Left checks.
 	Kept  func(ctx context.Context, addrs []string, key string) (int, error)
 	Keeps string
 
-	// Breaks are the clauses that the strategy is known to break although its Promise has no word for that, and why.
-	// They are checked nevertheless, and it is an error if they hold.
+	// Breaks has the clauses that the strategy is known to break, with the reason, where its Promise cannot express
+	// that. They are still checked, and it is an error if they hold.
 	Breaks map[string]string
 }
 
@@ -250,11 +250,11 @@ func Run(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) 
 	}
 }
 
-// clausesAtOnce is how many clauses are checked at the same time: most of them wait for a lease to run out.
+// clausesAtOnce is how many clauses are checked at the same time, because most of them wait for a lease to run out.
 const clausesAtOnce = 8
 
-// Conform checks every clause that applies to its promise for every harness, on the same servers, several clauses at
-// a time, in processes of their own. The package needs a test for these processes: see [Contend].
+// Conform checks each harness against every clause that applies to its promise. It runs several clauses at a time on
+// the same servers, with contenders in other processes. The package needs a test for these processes: see [Contend].
 func Conform(t *testing.T, harnesses ...Harness) {
 	t.Helper()
 	s := newSuite(clausesAtOnce)
@@ -313,10 +313,10 @@ func FreshKey() string {
 
 var serial atomic.Int64
 
-// timeout is how long something that must happen may take, on a busy computer.
+// timeout is the longest time that something certain may take on a busy computer.
 const timeout = time.Minute
 
-// once tries once, and again while the server is too busy to answer.
+// once tries once, but repeats the try while the server is too busy to answer.
 func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -329,7 +329,7 @@ func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
 	}
 }
 
-// insist acquires also from a lock that answers busy, and from a server that is too busy to answer.
+// insist acquires key, and retries if the lock is busy or the server is too busy to answer.
 func insist(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
 	for began := time.Now(); ; {
 		lease, err := l.Acquire(ctx, key, lock.Options{})
@@ -345,7 +345,7 @@ func insist(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error)
 	}
 }
 
-// isFree fails if the key cannot be had at once from a new Locker.
+// isFree fails if a new Locker cannot acquire the key at once.
 func isFree(ctx context.Context, s *Scene) error {
 	lease, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
@@ -354,7 +354,7 @@ func isFree(ctx context.Context, s *Scene) error {
 	return lease.Release()
 }
 
-// isLost reports whether err says that the holder had lost the key: it knew before, or the server told it.
+// isLost reports whether err means that the holder had lost the key, whether it noticed by itself or from the server.
 func isLost(err error) bool {
 	return errors.Is(err, lock.ErrLost) || errors.Is(err, lock.ErrExpired) || errors.Is(err, lock.ErrTaken)
 }

@@ -70,13 +70,13 @@ func fifo(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// queued waits until n contenders wait for key. If the lock cannot tell, it gives them a moment.
+// queued waits until n contenders wait for key. If the lock cannot report waiters, it waits a moment.
 func queued(ctx context.Context, l lock.Locker, key string, n int) error {
 	for deadline := time.Now().Add(timeout); ; {
 		state, err := lock.Inspect(ctx, l, key)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
-			time.Sleep(150 * time.Millisecond) // arrivals must be apart, or there is no first
+			time.Sleep(150 * time.Millisecond) // arrivals must be apart, or their order is undefined
 			return nil
 		case err == nil && len(state.Waiters) >= n:
 			return nil

@@ -18,7 +18,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// errGone is the answer to every request to a contender that has ended.
+// errGone is the reply to every request after the contender has ended.
 var errGone = errors.New("the contender's process has ended")
 
 // A process is a contender, as the suite sees it.
@@ -89,7 +89,6 @@ func (p *process) listen(out io.Reader) {
 	close(p.exit)
 }
 
-// A sentRequest is a request that was sent.
 type sentRequest struct {
 	id    int
 	reply <-chan reply
@@ -113,7 +112,6 @@ func (p *process) send(r request) (sentRequest, error) {
 	return sentRequest{r.ID, answer, lost}, nil
 }
 
-// call sends a request and waits for the reply.
 func (p *process) call(ctx context.Context, r request) (int, reply, error) {
 	sent, err := p.send(r)
 	if err != nil {
@@ -142,7 +140,7 @@ func (p *process) await(ctx context.Context, replies <-chan reply) (reply, error
 	}
 }
 
-// kill ends the process without a word.
+// kill ends the process without notice.
 func (p *process) kill() error {
 	p.mu.Lock()
 	p.killed = true
@@ -181,13 +179,12 @@ func (p *process) quit() error {
 	return p.err
 }
 
-// A remote is a Locker in another process. It is a lock.Locker itself, so that a clause need not know.
+// A remote is a Locker in another process. It implements lock.Locker, so that a clause can use either.
 type remote struct {
 	*process
 	locker int
 }
 
-// open opens a Locker of harness h in p.
 func (p *process) open(ctx context.Context, h Harness, addrs []string, lease time.Duration) (*remote, error) {
 	id, _, err := p.call(ctx, request{Do: "open", Key: h.Name, Addrs: addrs, Term: lease})
 	if err != nil {
@@ -196,7 +193,6 @@ func (p *process) open(ctx context.Context, h Harness, addrs []string, lease tim
 	return &remote{p, id}, nil
 }
 
-// A remoteLease is a lease in another process.
 type remoteLease struct {
 	*process
 	id    int
@@ -236,7 +232,6 @@ func (r *remote) begin(a attempt) (wait func(context.Context) (*remoteLease, err
 	return wait, cancel, nil
 }
 
-// acquire acquires and waits for the lease.
 func (r *remote) acquire(ctx context.Context, a attempt) (*remoteLease, error) {
 	wait, _, err := r.begin(a)
 	if err != nil {
@@ -245,13 +240,13 @@ func (r *remote) acquire(ctx context.Context, a attempt) (*remoteLease, error) {
 	return wait(ctx)
 }
 
-// release gives the lease back. The time is that before the request.
+// release gives the lease back. to is a time before the request.
 func (l *remoteLease) release(ctx context.Context) (to time.Duration, err error) {
 	_, answer, err := l.call(ctx, request{Do: "release", Lease: l.id})
 	return answer.To, err
 }
 
-// loss waits until the lease has ended by itself, and returns when its process knew, and why it ended.
+// loss waits until the lease has ended by itself. It returns when its process noticed, and why it ended.
 func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, err error) {
 	answer, err := l.await(ctx, l.lost)
 	if err != nil {
@@ -263,8 +258,9 @@ func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, er
 	return answer.To, answer.Err.error(), nil
 }
 
-// Acquire is that of lock.Locker. The wait is bounded here; its cause is that of the contender. Clauses that harm a
-// server use acquire: here a server that does not answer in time is busy, and is asked again, as a client would.
+// Acquire implements lock.Locker. This process limits the wait; the error is the contender's. A server that does not
+// answer in time counts as busy, and is tried again, as a client would. Clauses that harm a server use acquire
+// instead.
 func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	for began := time.Now(); ; {
 		lease, err := r.once(ctx, key, o)
@@ -295,7 +291,7 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 		return nil, err
 	}
 	lease, lost := lock.NewLease(key, far.Fence, func(ctx context.Context) error {
-		// The contender bounds the release itself; on a busy computer its answer may take long.
+		// The contender limits the time of the release itself, but on a busy computer its reply may take long.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
 		_, err := far.release(ctx)
@@ -314,13 +310,13 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 	return lease, nil
 }
 
-// Inspect is that of lock.Inspector, but all that it tells about the waiters is how many they are.
+// Inspect implements lock.Inspector, but returns only the number of the waiters.
 func (r *remote) Inspect(ctx context.Context, key string) (lock.State, error) {
 	_, answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, Key: key})
 	return lock.State{Waiters: make([]lock.Contender, answer.N)}, err
 }
 
-// A request is what the suite asks of a contender, one line of JSON.
+// A request is sent to a contender as one line of JSON.
 type request struct {
 	ID     int
 	Do     string        // open, close, acquire, cancel, release, unknown, storm, waiters, count
@@ -335,7 +331,7 @@ type request struct {
 	Storm  storm         `json:",omitzero"`
 }
 
-// A reply is what a contender answers, one line of JSON.
+// A reply is sent by a contender as one line of JSON.
 type reply struct {
 	ID    int           // of the request; with Lost: of the one that acquired the lease
 	Lost  bool          `json:",omitempty"` // not a reply: a lease has ended
@@ -347,7 +343,6 @@ type reply struct {
 	Holds []Hold        `json:",omitempty"`
 }
 
-// A failure is an error from another process.
 type failure struct {
 	Text string
 	Is   []int // indexes of the sentinels that it matches

@@ -2,7 +2,6 @@
 
 package locktest
 
-// traceRounds is how often each worker of Traces acquires: two thousand times in all. An acquisition costs ten times as
-// much under the race detector, and thousands of them more than all the rest of a package's tests. Ten thousand are
-// what docs/refresh counts, without the detector.
+// traceRounds is how often each worker of Traces acquires: two thousand times in all. Under the race detector an
+// acquisition costs ten times as much. docs/refresh runs without the detector, and so counts ten thousand.
 const traceRounds = 140

@@ -23,7 +23,6 @@ type storm struct {
 	Leave   int           // a worker gives up every Leave-th round while it waits; 0: none
 }
 
-// run runs s on l and returns the holds.
 func (s storm) run(ctx context.Context, l lock.Locker) ([]Hold, error) {
 	var mu sync.Mutex
 	var history []Hold
@@ -66,7 +65,7 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 		soon, cancel := context.WithTimeout(ctx, time.Duration(1+i%7)*time.Millisecond)
 		lease, err = l.Acquire(soon, key, lock.Options{})
 		cancel()
-		// A server that has a millisecond to answer may well be called down.
+		// With a millisecond to answer, a server may be reported as down.
 		if err != nil &&
 			(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown)) {
 			return Hold{}, nil
@@ -84,7 +83,7 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 	h.To = now()
 	switch err := lease.Release(); {
 	case isLost(err):
-		h.To = h.From // a busy computer stopped this process for longer than the lease: when it ended is not known
+		h.To = h.From // a busy computer stopped this process past the lease: the end is not known
 	case errors.Is(err, lock.ErrDown): // a server that is too busy frees it later
 	case err != nil:
 		return Hold{}, fmt.Errorf("release: %w", err)
@@ -92,15 +91,15 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 	return h, nil
 }
 
-// A Hold is one time that a key was held, by a clock that all processes share: from the answer to Acquire until just
-// before Release was called, or until the holder knew of its loss.
+// A Hold is one time that a key was held, by a clock that all processes share. It lasts from the reply to Acquire
+// until just before Release was called, or until the holder noticed its loss.
 type Hold struct {
 	Key      string
 	From, To time.Duration
 	Fence    lock.Fence
 }
 
-// overlaps fails if two holds of one key overlap, or with fenced if a later hold has no larger fence.
+// overlaps fails if two holds of one key overlap, or if fenced is set and a later hold has no larger fence.
 func overlaps(history []Hold, fenced bool) error {
 	slices.SortFunc(history, func(a, b Hold) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.From, b.From))

@@ -15,7 +15,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// A suite is one run of Conform: the contenders that it has started, and what it has found.
+// A suite is one run of Conform: its contenders and its results.
 type suite struct {
 	slots chan struct{}
 	tries sync.WaitGroup
@@ -28,7 +28,7 @@ type suite struct {
 
 func newSuite(atOnce int) *suite { return &suite{slots: make(chan struct{}, atOnce)} }
 
-// end waits for everything, and for the contenders to end in good order.
+// end waits for all clauses, and for the contenders to end normally.
 func (s *suite) end() error {
 	s.tries.Wait()
 	ends := make([]error, len(s.idle))
@@ -41,7 +41,6 @@ func (s *suite) end() error {
 	return errors.Join(append(s.failed, s.write(outcomesDir()))...)
 }
 
-// A result is that of one clause.
 type result struct {
 	err  error
 	seen string
@@ -59,7 +58,7 @@ func (s *suite) begin(h Harness, clause Clause, tune ...func(*Scene)) <-chan res
 	return done
 }
 
-// clauseTimeout is how long a clause may take. What it waits for has bounds of its own.
+// clauseTimeout is how long a clause may take. Its single waits have their own limits.
 const clauseTimeout = 3 * time.Minute
 
 func (s *suite) check(h Harness, clause Clause, tune []func(*Scene)) result {
@@ -95,7 +94,7 @@ func (s *suite) giveBack(p *process) {
 	s.idle = append(s.idle, p)
 }
 
-// An Outcome is what the suite found about one clause and one strategy.
+// An Outcome is the result of one clause for one strategy.
 type Outcome struct {
 	Strategy string
 	Clause   string
@@ -111,7 +110,7 @@ const (
 	wrong       = "failed"
 )
 
-// outcomesEnv names a folder for the outcomes, from which the documentation is made.
+// outcomesEnv names a folder for the outcomes, from which docs/promises.md is made.
 const outcomesEnv = "LOCKTEST_OUTCOMES"
 
 func outcomesDir() string { return os.Getenv(outcomesEnv) }
@@ -126,8 +125,8 @@ func (s *suite) record(h Harness, clause Clause, found, why string) {
 	s.outcomes = append(s.outcomes, o)
 }
 
-// write writes the outcomes to a file in dir, if there is a dir. Each package has its own file: go test runs several
-// packages at once.
+// write writes the outcomes to a file in dir, unless dir is empty. Each package has its own file, because go test
+// runs several packages at once.
 func (s *suite) write(dir string) error {
 	if dir == "" || len(s.outcomes) == 0 {
 		return nil
@@ -139,7 +138,7 @@ func (s *suite) write(dir string) error {
 	return os.WriteFile(filepath.Join(dir, s.outcomes[0].Strategy+".json"), text, 0o644)
 }
 
-// A Scene is what one clause works with: a key, and contenders for it. All that it opens ends with it.
+// A Scene provides one clause with a key and contenders for it. All that it opens ends with it.
 type Scene struct {
 	Harness
 	Key string // that nobody else uses
@@ -159,7 +158,7 @@ type Scene struct {
 	closers []func() error
 }
 
-// calm is the lease of clauses that do not wait for its end: no computer is so busy that it loses it.
+// calm is the lease for clauses that do not wait for its end. It is so long that no busy computer loses it.
 const calm = 30 * time.Second
 
 func newScene(h Harness, s *suite) *Scene {
@@ -202,7 +201,7 @@ func (s *Scene) Locker(ctx context.Context) lock.Locker {
 	return r
 }
 
-// A failing Locker is one that could not be opened.
+// A failing Locker stands for one that could not be opened.
 type failing struct{ err error }
 
 func (f failing) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) {
@@ -237,7 +236,7 @@ func (s *Scene) process(ctx context.Context, addrs []string, lease time.Duration
 	return r, nil
 }
 
-// processes returns n Lockers in processes of their own. They connect to the servers without a proxy.
+// processes returns n Lockers in separate processes. They connect to the servers without a proxy.
 func (s *Scene) processes(ctx context.Context, n int, lease time.Duration) ([]*remote, error) {
 	list := make([]*remote, n)
 	for i := range list {
@@ -249,7 +248,7 @@ func (s *Scene) processes(ctx context.Context, n int, lease time.Duration) ([]*r
 	return list, nil
 }
 
-// wired puts a proxy before each server. It returns the proxies and their addresses.
+// wired puts a proxy in front of each server. It returns the proxies and their addresses.
 func (s *Scene) wired() ([]*wire.Proxy, []string, error) {
 	var list []*wire.Proxy
 	var at []string
@@ -266,7 +265,7 @@ func (s *Scene) wired() ([]*wire.Proxy, []string, error) {
 	return list, at, nil
 }
 
-// end closes what the scene opened. Processes that live are given back.
+// end closes what the scene opened. Processes that still run are returned to the suite.
 func (s *Scene) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -294,9 +293,9 @@ func (s *Scene) end() error {
 	return errors.Join(failed...)
 }
 
-// withRetries tries up to n times, and fails if it never succeeds. It is for clauses about time: a busy computer may
-// run a timer late, or stop a process for longer than a lease. It does not do so every time, and a lock that is wrong
-// is wrong every time.
+// withRetries tries up to n times, and fails if no try succeeds. It is for clauses about time, because a busy
+// computer may run a timer late, or stop a process for longer than a lease. It does not do so every time, while a
+// wrong lock fails every time.
 func (s *Scene) withRetries(ctx context.Context, n int, try func() error) error {
 	if s.hurry {
 		n = min(n, 2)

@@ -11,22 +11,24 @@ import (
 )
 
 const (
-	// retention is how long the rows of a key stay after its last fence was drawn. It is longer than any hold.
+	// retention is how long the rows of a key stay after its last fence was issued. It is longer than any hold.
 	retention = 48 * time.Hour
-	// forgetEvery is the time between two searches of a lock for old rows, drawn at random between half and all of it.
+	// forgetEvery is the longest time between two searches for old rows; the time is random, from half of it on.
 	forgetEvery = time.Hour
-	// forgetFirst is the time from the first acquisition to the first search, drawn in the same way.
+	// forgetFirst is the longest time from the first acquisition to the first search, which is random in the same
+	// way.
 	forgetFirst = 2 * time.Minute
 	// forgetBatch is how many rows one statement deletes.
 	forgetBatch = 100
 )
 
-// A forgetter deletes the rows of keys that were not acquired for a long time. Otherwise there would be a row for every
-// key ever used.
+// A forgetter deletes the rows of keys that were not acquired for a long time. Otherwise there would be a row for
+// every key ever used.
 //
-// If there is no row, the next fence is the server's clock. So a row may be deleted once the clock has passed its
-// fence, as long as the clock is not set back behind it. A row is deleted when the clock has passed its fence by
-// retention, so the clock would have to be set back by more than that. The fence of a current holder is more recent.
+// If there is no row, the next fence is the time of the server's clock. So a row may be deleted once the clock has
+// passed its fence, as long as the clock is not set back behind it. A row is deleted retention after that, so the
+// clock would have to be set back by more than retention to issue a smaller fence. The fence of a current holder is
+// more recent.
 //
 // The condition is part of the DELETE, which locks the row. An acquisition before it raises the fence, and the row
 // stays. An acquisition after it finds no row, as for a new key. The deletion never waits for a holder.
@@ -59,7 +61,7 @@ func (f *forgetter) start() {
 	}
 }
 
-// run searches once. Rows that could not be deleted are left to the next run, or to another instance.
+// run searches once. Rows that it could not delete are left to the next run, or to another instance.
 func (f *forgetter) run() {
 	f.mu.Lock()
 	if f.closed {
@@ -91,7 +93,6 @@ func (f *forgetter) close() {
 	f.running.Wait()
 }
 
-// A keyTable is a table with a row per key.
 type keyTable struct {
 	name string
 	old  string // the condition of rows that may be deleted; its parameter is the retention in microseconds
@@ -103,7 +104,7 @@ var (
 		"fence <= " + microseconds + " - ? AND expires_at <= UTC_TIMESTAMP(6)",
 	}
 	fenceTable = keyTable{"lock_fences", "fence <= " + microseconds + " - ?"}
-	// A row that is locked has no date. It is as old as the last fence of its key.
+	// A row of lock_rows has no date. It is as old as the last fence of its key.
 	rowTable = keyTable{
 		"lock_rows",
 		"NOT EXISTS (SELECT 1 FROM lock_fences" +
@@ -111,7 +112,7 @@ var (
 	}
 )
 
-// oldNames returns names of old rows after the one given, in their order.
+// oldNames returns the names of old rows that follow after, in their order.
 func (t keyTable) oldNames(ctx context.Context, db *sql.DB, after string, age time.Duration) ([]string, error) {
 	conn, err := connect(ctx, db)
 	if err != nil {
@@ -152,8 +153,8 @@ func (t keyTable) forget(ctx context.Context, db *sql.DB, age time.Duration) err
 	})
 }
 
-// forgetLockRows deletes the old rows of lock_rows, one by one. It skips rows that a holder has locked. A caller that
-// comes while a row is being deleted finds no row, and inserts it again.
+// forgetLockRows deletes the old rows of lock_rows, one by one, except rows that a holder has locked. A caller that
+// arrives while a row is being deleted finds no row, and inserts it again.
 func forgetLockRows(ctx context.Context, db *sql.DB, age time.Duration) error {
 	return rowTable.eachBatch(ctx, db, age, func(names []string) error {
 		for _, name := range names {

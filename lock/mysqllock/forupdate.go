@@ -10,42 +10,43 @@ import (
 	"example.com/stock/lock"
 )
 
-// ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a table of its own, in a transaction that stays open for
-// as long as the lease and commits nothing.
+// ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a separate table, in a transaction that stays open as
+// long as the lease and commits nothing.
 //
-// The row is not that of the stock. A caller that locked the stock's row here and sold on another connection would wait
-// for itself until innodb_lock_wait_timeout.
+// The row is not that of the stock. A caller that locked the stock's row here and sold on another connection would
+// wait for itself until innodb_lock_wait_timeout.
 //
-// Algorithm: select the row. If there is none yet, insert it, commit, and select again. The fence is drawn on another
-// connection, which commits at once. In the transaction that holds the lock it would be rolled back when the connection
-// breaks, and the next holder would draw the same number. Then the holder writes its name into the row, for
-// [ForUpdate.Inspect]. That statement also shows that the first connection, and so the lock, still existed when the
-// fence was drawn. Release is ROLLBACK, which removes the name. Waiters are in the server's queue, one connection per
-// key and process. A waiter that gives up ends its statement with KILL QUERY, because the server does not notice that
-// the client has gone.
+// Algorithm: select the row. If there is none yet, insert it, commit, and select again. Then issue the fence on
+// another connection, which commits at once: in the transaction that holds the lock, the fence would be rolled back
+// when the connection breaks, and the next holder would get the same number. Then the holder writes its name into the
+// row, for [ForUpdate.Inspect]. That statement also shows that the first connection, and so the lock, still existed
+// when the fence was issued. Release is ROLLBACK, which removes the name. Waiters are in the server's queue, one
+// connection per key and process. A waiter that gives up ends its statement with KILL QUERY, because the server does
+// not notice that the client has gone.
 //
 // Round trips: 4 uncontended (lock, fence, name, release), and a ping every second. The first use of a key costs 3
-// more, a new connection 3, and a wait 1 if it is longer than the waits before. A try that fails (lock.Options.TryOnce)
+// more, a new connection 3, and a wait 1 if it is longer than the waits before. A failed try (lock.Options.TryOnce)
 // costs 2. Waiting costs none, giving up 4.
 //
-// Connections: each held key has one, and MaxConns limits them. At most half of them wait in the server's queue. Other
-// waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So there are
+// Connections: each held key has one, and MaxConns limits them. At most half of them wait in the server's queue.
+// Other waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So there are
 // connections for other keys even if some keys are not released. If all connections hold keys, a try returns
 // lock.ErrNoCapacity, and a waiter gets the next connection that becomes free.
 //
-// Promises: exclusion while no lease is lost; a fence. If the holder's process ends, the next one has the key at once.
-// If the holder's computer dies, freezes or is cut off, the next one has the key within Lease, because the server ends
-// a connection on which it receives nothing. The lease of a holder that was frozen or cut off ends before that by the
-// holder's own clock.
+// Promises: exclusion while no lease is lost; a fence. If the holder's process ends, the next one has the key at
+// once. If the holder's computer dies, freezes or is cut off, the next one has the key within Lease, because the
+// server ends a connection on which it receives nothing. By then the lease of a holder that was frozen or cut off has
+// ended by the holder's own clock.
 //
-// Does not promise that a holder notices the end of its connection before the next one has the key. The server rolls
-// back as soon as it notices the end. The holder notices it mostly within socketCheckEvery, at the latest with the next
-// ping. The fence refuses its late write. Nor strict order: MySQL 8 prefers transactions that block many others,
-// MariaDB serves in order of arrival. A waiter whose computer died may be granted the lock, and then has it for Lease.
+// It does not promise that a holder notices the end of its connection before the next one has the key. The server
+// rolls back as soon as it notices the end. The holder usually notices it within socketCheckEvery, at the latest with
+// the next ping. The fence refuses its late write. Nor does it promise a strict order: MySQL 8 prefers transactions
+// that block many others, MariaDB serves in order of arrival. A waiter whose computer died may be granted the lock,
+// and then has it for Lease.
 type ForUpdate struct{ *pinned }
 
-// NewForUpdate returns a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when no lease is
-// held any more.
+// NewForUpdate returns a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when all leases
+// have ended.
 func NewForUpdate(db *sql.DB, o ConnOptions) *ForUpdate {
 	return &ForUpdate{newPinned(db, o, rowLock{db})}
 }
@@ -56,14 +57,13 @@ const (
 	maxWaitTimeout = 1024
 )
 
-// A rowLock is the primitive of ForUpdate.
 type rowLock struct{ db *sql.DB }
 
 func (rowLock) setup(lease int) []string {
 	return []string{
-		// In REPEATABLE READ the server would lock the gap if there is no row, which excludes only inserts.
+		// If there is no row, REPEATABLE READ would lock the gap, which excludes only inserts.
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-		// Every statement begins a transaction, which saves the BEGIN.
+		// Without autocommit every statement begins a transaction, so BEGIN needs no round trip.
 		fmt.Sprintf(
 			"SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d", lease,
 			minWaitTimeout,
@@ -99,8 +99,8 @@ func queryOne(s *session, query string, args ...any) func(context.Context) error
 	}
 }
 
-// create inserts the row. If another transaction has inserted it and holds it already, create waits. If that ends in a
-// deadlock with another waiter, the acquisition is tried again.
+// create inserts the row. If another transaction has inserted and locked it, create waits. If that ends in a deadlock
+// with another waiter, the acquisition is retried.
 func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
 	insert := func(ctx context.Context) error {
 		_, err := s.conn.ExecContext(ctx, "INSERT IGNORE INTO lock_rows (name) VALUES (?)", columnName(key))
@@ -120,9 +120,8 @@ func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Opti
 	return s.exec(ctx, "COMMIT")
 }
 
-// coverWait sets a lock wait timeout that is longer than what is left of ctx, but not much longer, so that the place in
-// the queue also ends if this computer dies. The timeouts are powers of two, so that waits of similar length need no
-// round trip.
+// coverWait sets a lock wait timeout somewhat longer than the rest of ctx, so that the place in the queue also ends
+// if this computer dies. The timeouts are powers of two, so that waits of similar length need no round trip.
 func (r rowLock) coverWait(ctx context.Context, s *session) error {
 	seconds := maxWaitTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -157,7 +156,7 @@ func (r rowLock) drawFence(
 	return fence, sent, err
 }
 
-// drawElsewhere draws the fence on a connection of the pool.
+// drawElsewhere issues the fence on another connection of the pool.
 func (r rowLock) drawElsewhere(ctx context.Context, key string) (lock.Fence, error) {
 	conn, err := connect(ctx, r.db)
 	if err != nil {
@@ -177,7 +176,7 @@ func (rowLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error 
 	return errors.Join(forgetLockRows(ctx, db, age), fenceTable.forget(ctx, db, age))
 }
 
-// holder reads the name that the holder has written and not committed. The name goes when the transaction ends.
+// holder reads the name that the holder has written but not committed. It disappears when the transaction ends.
 func (rowLock) holder(ctx context.Context, conn *sql.Conn, key string) (h holder, err error) {
 	err = uncommitted(ctx, conn, func(tx *sql.Tx) error {
 		const query = "SELECT thread, who, fence, " + microseconds + " FROM lock_rows WHERE name = ? AND thread <> 0"

@@ -9,30 +9,29 @@ import (
 	"example.com/stock/lock"
 )
 
-// GetLock is a named lock of the server: GET_LOCK, which belongs to the connection that asked for it and to no
+// GetLock is a named lock of the server: GET_LOCK, which belongs to the connection that called it and to no
 // transaction.
 //
-// Algorithm: GET_LOCK; draw the fence on the same connection, which commits each statement; RELEASE_LOCK, and check
-// its result. The name is made of the database and the key (see namedLockName). Waiters are in the server's queue, one
-// connection per key and process. A waiter that gives up ends its statement with KILL QUERY, because the server is slow
-// to notice that the client has gone.
+// Algorithm: GET_LOCK; issue the fence on the same connection, which commits each statement; RELEASE_LOCK, and check
+// its result. The name is made of the database and the key (see namedLockName). Waiters are in the server's queue,
+// one connection per key and process. A waiter that gives up ends its statement with KILL QUERY, because the server
+// is slow to notice that the client has gone.
 //
-// Round trips: 3 uncontended (lock, fence, release), and a ping every second. A new connection costs 2. A try that
-// fails (lock.Options.TryOnce) costs 1. Waiting costs none, giving up 4.
+// Round trips: 3 uncontended (lock, fence, release), and a ping every second. A new connection costs 2. A failed try
+// (lock.Options.TryOnce) costs 1. Waiting costs none, giving up 4.
 //
-// It uses connections as [ForUpdate] does, and its promises, and what it does not promise, are the same; the order of
-// waiters is up to the server. A named lock is neither replicated nor part of any transaction.
+// Connections and promises are as for [ForUpdate], but the order of waiters is up to the server. A named lock is
+// neither replicated nor part of any transaction.
 //
-// The connection is never given back to the pool. Only its release or the end of the connection ends a named lock, not
-// even ROLLBACK. The next user of such a connection would hold a lock without knowing it.
+// The connection is never given back to the pool. A named lock ends only when it is released or the connection ends,
+// not even with ROLLBACK. So the next user of such a connection would hold a lock without knowing it.
 type GetLock struct{ *pinned }
 
-// NewGetLock returns a GetLock on db. Close it when no lease is held any more.
+// NewGetLock returns a GetLock on db. Close it when all leases have ended.
 func NewGetLock(db *sql.DB, o ConnOptions) *GetLock {
 	return &GetLock{newPinned(db, o, namedLock{})}
 }
 
-// A namedLock is the primitive of GetLock.
 type namedLock struct{}
 
 func (namedLock) setup(lease int) []string {
@@ -54,7 +53,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 	} else {
 		seconds := maxWaitTimeout
 		if deadline, ok := ctx.Deadline(); ok {
-			// Longer than we wait, but not much longer, so that the place in the queue also ends if this computer dies.
+			// Somewhat longer than the wait, so that the place in the queue also ends if this computer dies.
 			seconds = min(seconds, int(time.Until(deadline)/time.Second)+1)
 		}
 		err = s.wait(ctx, getLock(seconds, newLabel(key, o).String()))
@@ -68,7 +67,8 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 		err = errAgain // NULL: it was interrupted
 	}
 	if !s.broken {
-		// The server has answered that it has not granted the lock. Check that: the round trip is rare.
+		// The server has answered that it has not granted the lock. Check that, because this is rare and so the round
+		// trip is cheap.
 		if released := n.release(ctx, s, key); !releaseDone(released) || released == nil {
 			s.broken = true
 		}
@@ -107,8 +107,8 @@ func (namedLock) forget(ctx context.Context, db *sql.DB, age time.Duration) erro
 	return fenceTable.forget(ctx, db, age)
 }
 
-// holder reads from the server which connection has the lock, and from the table which owner drew the last fence on
-// which connection. If the connections differ, the owner and fence of the holder are not known.
+// holder reads from the server which connection has the lock, and from the table which owner and connection got the
+// last fence. If the connections differ, the holder's owner and fence are not known.
 func (namedLock) holder(ctx context.Context, conn *sql.Conn, key string) (h holder, err error) {
 	var database sql.NullString
 	if err := conn.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
@@ -128,7 +128,7 @@ func (namedLock) holder(ctx context.Context, conn *sql.Conn, key string) (h hold
 }
 
 // heldNames uses the table, because the server does not list its named locks. It checks the keys whose last fence was
-// drawn by a connection that still exists.
+// issued to a connection that still exists.
 func (n namedLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {
 	last, err := column(ctx, conn,
 		"SELECT name FROM lock_fences WHERE thread IN (SELECT ID FROM information_schema.PROCESSLIST)")

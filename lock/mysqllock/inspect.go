@@ -24,8 +24,8 @@ type holder struct {
 	now    int64 // the server's clock, in the unit of the fences
 }
 
-// since returns the start of the hold, which is derived from the fence. It is zero if the fence is ahead of the clock:
-// such a fence was made by counting, because the clock had been set back.
+// since returns the start of the hold, which is derived from the fence. It is zero if the fence is ahead of the
+// clock: the clock was set back, so the fence was made by counting.
 func (h holder) since() time.Time {
 	age := h.now - int64(h.fence)
 	if h.fence == lock.NoFence || age < 0 {
@@ -35,7 +35,7 @@ func (h holder) since() time.Time {
 }
 
 // Inspect returns the holder, its fence, the start of the hold by that fence, and the remaining time of its lease, in
-// one round trip. Waiters poll and are not known to the server.
+// one round trip. It returns no waiters, because they poll and the server does not know them.
 func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
 	err := onConnection(ctx, t.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
@@ -59,8 +59,8 @@ func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return state, err
 }
 
-// Evict takes the row from its owner, even without a time limit, and draws a fence, in one round trip. The holder's
-// lease reports that at its next renewal, at most a third of Lease later.
+// Evict takes the row from its owner, even if it has no time limit, and issues a fence, in one round trip. The
+// holder's lease ends at its next renewal, at most a third of Lease later.
 func (t *Table) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
 	const takeOver = "INSERT INTO locks (name, token, who, fence, expires_at)" +
 		" VALUES (?, '', '', LAST_INSERT_ID(" + microseconds + "), '1970-01-01')" +
@@ -88,13 +88,13 @@ func (t *Table) Keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-// Inspect returns the holder, its fence, the start of the hold by that fence, and the time after which the server would
-// end its connection without a ping, assuming that the holder's Lease is ours. It also returns the waiters in order of
-// arrival; waiters of this process that are not at the server yet come last. It takes five round trips. None of them
-// waits for a lock or delays another client.
+// Inspect returns the holder, its fence, the start of the hold by that fence, and the time after which the server
+// would end its connection without a ping, assuming that the holder has the same Lease. It also returns the waiters
+// in order of arrival; waiters of this process that are not at the server yet come last. It takes five round trips.
+// None of them waits for a lock or delays another client.
 //
 // It needs no privileges. But without the privilege PROCESS it does not see the waiters of other database users, nor
-// the remaining time of such a holder.
+// the remaining time of a holder of another user.
 func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
 	err := onConnection(ctx, p.sessions.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
@@ -126,24 +126,25 @@ func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return state, nil
 }
 
-// Evict draws a fence, and has the server end the connection that holds the key, and with it the lock. The holder
-// notices within socketCheckEvery, unless it is frozen. Up to seven round trips.
+// Evict issues a fence and makes the server end the connection that holds the key, and with it the lock. The holder
+// notices within socketCheckEvery, unless it is frozen. It takes up to seven round trips.
 //
-// To end a connection of the same database user needs no privilege. To end that of another user needs CONNECTION
+// Ending a connection of the same database user needs no privilege. Ending that of another user needs CONNECTION
 // ADMIN (SUPER on old servers).
 //
 // Evict reads the holder, and ends its connection a round trip later. If the holder releases the key in between, and
-// acquires another key on that connection, it loses the other key, as if the network had failed. A holder that has not
-// drawn its fence yet is not evicted. It has the larger fence then.
+// acquires another key on that connection, it loses the other key, as if the network had failed. A holder that has no
+// fence yet is not evicted, because its fence will be larger.
 func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
 	err = onConnection(ctx, p.sessions.db, evicting(key), func(ctx context.Context, conn *sql.Conn) error {
-		// Before the connection ends: the next holder draws at once, and must not have the smaller fence.
+		// Issue the fence before the connection ends: the next holder gets its fence at once, and must not have the
+		// smaller one.
 		if fence, err = drawFence(ctx, conn, columnName(key)); err != nil {
 			return err
 		}
 		h, err := p.primitive.holder(ctx, conn, key)
 		if err != nil || h.thread == 0 || h.fence > fence {
-			return err // the key is free, or its holder came after our fence was drawn
+			return err // the key is free, or the holder has a later fence than ours
 		}
 		return endConnection(ctx, conn, h.thread)
 	})
@@ -153,7 +154,8 @@ func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err e
 	return fence, nil
 }
 
-// endConnection has the server end a connection, and waits until it has. It is no error if there is no such connection.
+// endConnection makes the server end a connection, and waits until it has. If there is no such connection, it returns
+// nil.
 func endConnection(ctx context.Context, conn *sql.Conn, thread int64) error {
 	_, err := conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", thread))
 	if err != nil && mysqlerr.Number(err) != mysqlerr.NoSuchThread {
@@ -192,7 +194,7 @@ func (p *pinned) Keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-// inspecting and evicting return the beginning of errors.
+// inspecting and evicting return the prefix of error texts.
 func inspecting(key string) string { return fmt.Sprintf("inspect lock %q", key) }
 func evicting(key string) string   { return fmt.Sprintf("evict the holder of lock %q", key) }
 
@@ -208,7 +210,7 @@ type process struct {
 // processes lists the connection thread, and the connections that wait for a lock of this database, in order of
 // arrival.
 //
-// Any user may see its own connections. To see the others needs the privilege PROCESS. Columns are found by name,
+// Any user may see its own connections. To see others, it needs the privilege PROCESS. Columns are found by name,
 // because MariaDB has more of them.
 func processes(ctx context.Context, conn *sql.Conn, thread int64) ([]process, error) {
 	rows, err := conn.QueryContext(ctx, "SELECT * FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()"+
@@ -256,15 +258,14 @@ func newProcess(row map[string]string) (p process) {
 	return p
 }
 
-// A label is a comment at the end of a statement that waits, by which Inspect knows the waiter. The server shows the
-// text of a running statement to every client that may see the connection; without privileges these are the clients of
-// the same database user. It costs no round trip and leaves nothing behind.
+// A label is a comment at the end of a waiting statement, which identifies the waiter for Inspect. The server shows
+// the text of a running statement to every client that may see the connection; without privileges these are the
+// clients of the same database user. It costs no round trip and leaves nothing behind.
 type label struct {
 	name, owner string    // the key's name in the tables, and the owner of the waiter
 	since       time.Time // by the waiter's clock
 }
 
-// newLabel returns the label of a statement that begins to wait for key now.
 func newLabel(key string, o lock.Options) label {
 	return label{columnName(key), ownerColumn(o.Owner), time.Now()}
 }
@@ -293,8 +294,8 @@ func parseLabel(statement string) (label, bool) {
 	return label{name, owner, time.UnixMilli(since)}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// escape returns s with a percent escape for every byte that could end a comment, could be read as a parameter, or
-// differs between character sets.
+// escape returns s with a percent escape for every byte that could end a comment, be read as a parameter, or differ
+// between character sets.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var out strings.Builder

@@ -1,18 +1,18 @@
 // Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate])
 // and a named lock ([GetLock]).
 //
-// Open table.go first: it is the plain algorithm of Table from acquire to release, and says in a sentence what each
-// other file adds. The other two locks live in a connection: forupdate.go and getlock.go have what is their own, and
-// pinned.go what they share.
+// Read table.go first: it is the plain algorithm of Table from acquire to release, and names what each other file
+// adds. The other two locks live in a connection: forupdate.go and getlock.go have what differs, and pinned.go what
+// they share.
 //
-// Give the locks a connection pool of their own, with timeout and interpolateParams=true in its DSN and without
+// Give the locks their own connection pool, with timeout and interpolateParams=true in its DSN and without
 // readTimeout. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a pool shared
 // with the store the waiters would take the connections that the holder needs to write. The tables come with the
 // service's schema (stock migrate up).
 //
 // All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose
-// the row of a Table if replication had not copied it yet. In a cluster with several masters a lock of one master
-// excludes nobody on another.
+// the row of a Table that was not replicated yet. In a cluster with several masters a lock of one master excludes
+// nobody on another.
 package mysqllock
 
 import (
@@ -34,15 +34,15 @@ import (
 const (
 	// answerTimeout is the time limit of a statement that does not wait for a lock.
 	answerTimeout = 1500 * time.Millisecond
-	// gracePeriod is how long after the end of ctx the answer to a statement that was sent before is still accepted.
+	// gracePeriod is how long after the end of ctx the reply to a statement that was sent before is still accepted.
 	gracePeriod = 250 * time.Millisecond
-	// maxTries is how often a statement is sent that the server undid because of a deadlock or a lock wait timeout.
+	// maxTries is how often a statement is sent if the server undoes it because of a deadlock or a lock wait timeout.
 	maxTries = 5
 )
 
 // withGrace returns a context for a statement that is sent under ctx. It ends gracePeriod after ctx, or after
-// answerTimeout. To give up a statement the driver must break the connection, and then the outcome is unknown. The
-// answer nearly always comes within a millisecond.
+// answerTimeout. The reply nearly always arrives within a millisecond, and without the grace the driver would break
+// the connection, which leaves the outcome unknown.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	stop := context.AfterFunc(ctx, func() {
@@ -53,7 +53,7 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // connect takes a connection from db. It ends with ctx at once, because nothing has been sent yet. It also gives up
-// after answerTimeout, because a server that hangs accepts connections and never sends its greeting.
+// after answerTimeout, because a server that hangs may accept a connection and never send its greeting.
 func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	return conn, err
 }
 
-// onConnection runs do, which must not wait for a lock, on a connection of the pool. Its errors begin with doing.
+// onConnection calls do, which must not wait for a lock, with a connection of the pool. Its errors begin with doing.
 func onConnection(ctx context.Context, db *sql.DB, doing string, do func(context.Context, *sql.Conn) error) error {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -79,15 +79,14 @@ func onConnection(ctx context.Context, db *sql.DB, doing string, do func(context
 	return nil
 }
 
-// An execer is a connection or a pool.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// execute runs a statement that is a transaction of its own. It sends the statement again after a collision with
-// another. A deadlock undoes the whole transaction. A lock wait that timed out undoes the last statement, which is the
-// only one here. Deadlocks also come of inserts: of three clients that insert a row at once two wait for the first with
-// shared locks, and if the first is rolled back they deadlock.
+// execute runs a statement that is its own transaction, and repeats it after a collision with another transaction. A
+// deadlock undoes the whole transaction. A lock wait that timed out undoes the last statement, which is the only one
+// here. Inserts can deadlock, too: if three clients insert a row at once, two wait for the first with shared locks,
+// and deadlock if the first is rolled back.
 func execute(ctx context.Context, on execer, query string, args ...any) (sql.Result, error) {
 	for try := 1; ; try++ {
 		result, err := on.ExecContext(ctx, query, args...)
@@ -97,7 +96,6 @@ func execute(ctx context.Context, on execer, query string, args ...any) (sql.Res
 	}
 }
 
-// collisionPause returns the pause before the next try.
 func collisionPause(try int) time.Duration { return jitter(5 * time.Millisecond << try) }
 
 // column reads the first column of the result of a query.
@@ -131,14 +129,14 @@ const (
 	// microseconds is the server's clock as a number. It is UTC, because local time goes back once a year.
 	microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 	// nextFence is the fence after the one in the row: the server's clock in microseconds, or the last fence plus
-	// fenceDistance if that is larger. So fences grow if the clock is set back, and also if the row is deleted.
+	// fenceDistance if that is larger. So fences grow even if the clock is set back or the row is deleted.
 	nextFence = "LAST_INSERT_ID(GREATEST(fence + ?, " + microseconds + "))"
 )
 
-// drawFence draws the next fence of a key. The caller holds the key, or is about to take it from its holder.
+// drawFence issues the next fence of a key. The caller holds the key, or is about to take it from its holder.
 //
 // on must be in autocommit mode. In the transaction that holds a row lock the fence would be rolled back when the
-// connection breaks, and the next holder would draw the same number.
+// connection breaks, and the next holder would get the same number.
 func drawFence(ctx context.Context, on execer, name string) (lock.Fence, error) {
 	result, err := execute(
 		ctx,
@@ -154,8 +152,8 @@ func drawFence(ctx context.Context, on execer, name string) (lock.Fence, error) 
 	return drawnFence(result)
 }
 
-// drawFenceAs draws a fence like drawFence, and stores the owner and the connection that drew it. The server assigns
-// the columns of a row one after the other, so held gets the new fence.
+// drawFenceAs issues a fence like drawFence, and stores the owner and the connection that it was issued to. The
+// server assigns the columns of a row one after the other, so held gets the new fence.
 func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int64) (lock.Fence, error) {
 	result, err := execute(ctx, on, "INSERT INTO lock_fences (name, who, thread, fence, held)"+
 		" VALUES (?, ?, ?, LAST_INSERT_ID("+microseconds+"), "+microseconds+")"+
@@ -167,7 +165,7 @@ func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int6
 	return drawnFence(result)
 }
 
-// drawnFence returns the fence that a statement passed to LAST_INSERT_ID. It is part of the server's answer.
+// drawnFence returns the fence that a statement passed to LAST_INSERT_ID, which is part of the server's reply.
 func drawnFence(result sql.Result) (lock.Fence, error) {
 	fence, err := result.LastInsertId()
 	if err == nil && fence <= 0 {
@@ -184,8 +182,8 @@ const (
 	namedLockChars = 64 // limit of the server
 )
 
-// columnName returns the name of key in the tables: the key itself, for people to read, or its digest if it is too
-// long. No two keys share a name, because a key that begins like a digest is replaced by its digest as well.
+// columnName returns the name of key in the tables: the key itself, which people can read, or its digest if it is too
+// long. No two keys share a name, because a key that looks like a digest is also replaced by its digest.
 func columnName(key string) string {
 	if len(key) <= columnBytes && !strings.HasPrefix(key, digestPrefix) {
 		return key
@@ -207,10 +205,10 @@ func readable(names []string) []string {
 	return keys
 }
 
-// namedLockName returns the name of the named lock of key. Named locks belong to the whole server, so the database is
-// part of the name. The server takes names that differ by case, and perhaps by accents or blanks at the end, for the
-// same one. So only keys to which this cannot happen stay readable. The others become a digest, of 232 bits because
-// of the limit of 64 characters.
+// namedLockName returns the name of the named lock of key. Named locks belong to the whole server, so the name
+// includes the database. The server treats names that differ only by case, and perhaps by accents or trailing blanks,
+// as equal. So only keys without such characters stay readable. The others become a digest, of 232 bits because of
+// the limit of 64 characters.
 func namedLockName(database, key string) string {
 	name := "stock/" + database + "/" + key
 	if len(name) <= namedLockChars && isPlain(database) && isPlain(key) {
@@ -229,7 +227,7 @@ func isPlain(s string) bool {
 	return s != ""
 }
 
-// ownerColumn returns owner as its column takes it: at most 255 characters of UTF-8.
+// ownerColumn returns owner in the form that its column accepts: at most 255 characters of UTF-8.
 func ownerColumn(owner string) string {
 	owner = strings.ToValidUTF8(owner, "?")
 	if utf8.RuneCountInString(owner) > 255 {
@@ -243,11 +241,11 @@ func ownerColumn(owner string) string {
 var (
 	// errBusy means that another caller has the key. The session is unchanged.
 	errBusy = errors.New("held")
-	// errAgain means that the server ended the statement for a reason that need not apply to the next try.
+	// errAgain means that the server ended the statement for a reason that may not affect the next try.
 	errAgain = errors.New("interrupted by the server")
 )
 
-// acquiring returns the beginning of an acquisition's errors.
+// acquiring returns the prefix of an acquisition's errors.
 func acquiring(key string) string { return fmt.Sprintf("acquire lock %q", key) }
 
 // collided reports whether the server undid the statement, which was a transaction of its own, because of a deadlock or
@@ -268,21 +266,21 @@ func refusal(err error) error {
 	return err
 }
 
-// releaseDone reports whether a release that returned err has left nothing to release.
+// releaseDone reports whether, after a release returned err, nothing is left to release.
 func releaseDone(err error) bool {
 	return err == nil || errors.Is(err, lock.ErrExpired) || errors.Is(err, lock.ErrTaken)
 }
 
-// fault returns the error of a failed statement for a caller that waits under ctx.
+// fault converts the error of a failed statement for a caller that waits under ctx.
 func fault(ctx context.Context, doing string, err error) error {
 	n := mysqlerr.Number(err)
 	switch {
 	case errors.Is(err, lock.ErrDown):
 		return fmt.Errorf("%s: %w", doing, err)
 	case n == 0 && ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", doing, context.Cause(ctx)) // the wait was over; the server may be up
+		return fmt.Errorf("%s: %w", doing, context.Cause(ctx)) // the wait ended; the server may be up
 	case n == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
-		// Our own time limit, which must not be reported as the caller's.
+		// This is the time limit of the statement, which must not be reported as the end of the caller's ctx.
 		return fmt.Errorf("%s: %w", doing,
 			lock.NewDown("mysql", "no-answer", "limit", answerTimeout.String()))
 	case n == 0:
@@ -295,5 +293,6 @@ func fault(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// serverFault is fault for a statement that no caller waits for. If its context ended, the server did not answer.
+// serverFault is fault for a statement without a waiting caller. If the statement's context ended, the server did not
+// answer.
 func serverFault(doing string, err error) error { return fault(context.Background(), doing, err) }

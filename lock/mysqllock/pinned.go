@@ -15,24 +15,24 @@ import (
 	"example.com/stock/lock"
 )
 
-// ConnOptions are the choices of a lock that lives in a connection. A zero field means its default.
+// ConnOptions are the options of a lock that lives in a connection. A zero field means its default.
 type ConnOptions struct {
-	// Lease is how long the server keeps a connection without receiving anything on it, in whole seconds; default 10 s.
-	// A holder sends a ping every second, or five times in a lease. If the computer of a holder died, froze or was cut
-	// off, the next caller has the key after Lease.
+	// Lease is how long the server keeps a silent connection, in whole seconds; default 10 s. A holder sends a ping
+	// every second, or five times in a lease. If the holder's computer dies, freezes or is cut off, the next caller
+	// gets the key after Lease.
 	Lease   time.Duration
 	MaxHold time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
-	// MaxConns is how many keys can be held at a time, with a connection each. Half of the connections can belong to
-	// callers that wait at the server; other waiters poll. A caller that finds no connection free gets
-	// lock.ErrNoCapacity. Default a third of the pool's connections, or 16 if the pool has no bound.
+	// MaxConns is how many keys can be held at a time, with a connection each. At most half of the connections wait
+	// at the server; other waiters poll. A caller that finds no free connection gets lock.ErrNoCapacity. Default: a
+	// third of the pool's connections, or 16 if the pool has no limit.
 	MaxConns int
 }
 
 const (
 	// pingEvery is the longest pause between two pings of a connection that holds a lock.
 	pingEvery = time.Second
-	// socketCheckEvery is how often the socket is checked between pings. The check sends nothing. It notices that the
-	// server, an operator or the network has ended the connection, once that has reached this computer.
+	// socketCheckEvery is how often the socket is checked between pings. The check sends nothing. It detects that the
+	// server, an operator or the network has ended the connection, once this computer has received that.
 	socketCheckEvery = 50 * time.Millisecond
 	// killTimeout limits a KILL from another connection.
 	killTimeout = 500 * time.Millisecond
@@ -40,44 +40,43 @@ const (
 	// more.
 	sessionLife = 3 * time.Minute
 
-	// minPoll and maxPoll are the first and the longest pause between two polls of a waiter that has no place in the
-	// server's queue. Pauses double, and each is drawn at random between half and all of it.
+	// minPoll and maxPoll are the first and the longest pause between two polls of a waiter that is not in the
+	// server's queue. Pauses double; the actual pause is random, from half of it on.
 	minPoll = 10 * time.Millisecond
 	maxPoll = 100 * time.Millisecond
 )
 
-// A primitive is one of the server's own locks: how a session gets a key and gives it back.
+// A primitive is a lock of the server itself: how a session acquires a key and releases it.
 type primitive interface {
 	// setup returns the statements that prepare a connection. lease is in seconds.
 	setup(lease int) []string
 	// acquire waits for the key, or tries once with o.TryOnce. After an error it has left nothing on the session, or
 	// has marked the session as broken.
 	acquire(ctx context.Context, s *session, key string, o lock.Options) error
-	// drawFence draws the fence of a key that s has got, and checks that s still had the key when the fence was drawn.
-	// Otherwise a session that lost the key and draws after the next holder would have the larger fence. sent is a time
-	// before the last request that the server received from s, but after the wait for the key, so that a long wait does
-	// not use up the lease.
+	// drawFence issues the fence of a key that s has acquired, and checks that s still had the key at that time.
+	// Otherwise a session that lost the key, and gets its fence after the next holder, would have the larger one.
+	// sent is a time before the last request that the server received from s, but after the wait for the key, so that
+	// a long wait does not use up the lease.
 	drawFence(ctx context.Context, s *session, key string, o lock.Options) (fence lock.Fence, sent time.Time, err error)
-	// release gives the key back. The error matches ErrExpired or ErrTaken if there was nothing to give back.
+	// release gives the key back. The error matches ErrExpired or ErrTaken if the session no longer had the key.
 	release(ctx context.Context, s *session, key string) error
 	// forget deletes the rows of keys whose last fence is older than age.
 	forget(ctx context.Context, db *sql.DB, age time.Duration) error
-	// holder returns the holder of key. A holder that has not drawn its fence yet may be returned without a name, or
-	// not at all.
+	// holder returns the holder of key. A holder without a fence yet may be returned without a name, or not at all.
 	holder(ctx context.Context, conn *sql.Conn, key string) (holder, error)
-	// heldNames returns the names, as the tables have them, of the keys that are held now.
+	// heldNames returns the names of the held keys, in the form that the tables have.
 	heldNames(ctx context.Context, conn *sql.Conn) ([]string, error)
 }
 
 // A pinned lock lives in a connection that is kept from before the wait until the release. When the connection ends,
-// so does the lock.
+// the lock ends.
 type pinned struct {
 	ConnOptions
 	primitive primitive
 	pingEvery time.Duration
 	sessions  *sessions
-	// queue lets one caller per key of this process reach the server, so that 30 requests for one SKU need one
-	// connection, and leave others free for other SKUs.
+	// queue lets only one caller per key of this process reach the server. So 30 requests for one SKU need one
+	// connection, and leave the others free for other SKUs.
 	queue lock.Queue
 	rows  *forgetter
 }
@@ -95,16 +94,16 @@ func newPinned(db *sql.DB, o ConnOptions, p primitive) *pinned {
 // FenceRange returns the distance between two fences.
 func (p *pinned) FenceRange() uint64 { return fenceDistance }
 
-// Close closes the connections that hold nothing, and those of leases that were abandoned, which ends these leases. The
-// connections of other leases are closed when they are released.
+// Close closes idle connections and those of abandoned leases, which end then. The connections of other leases are
+// closed when they are released.
 func (p *pinned) Close() error {
 	p.rows.close()
 	p.sessions.close()
 	return nil
 }
 
-// Acquire waits for key until ctx ends. The error matches lock.ErrNoCapacity if no connection was free until then. A
-// try does not wait for a connection.
+// Acquire waits for key until ctx ends. The error matches lock.ErrNoCapacity if no connection became free. With
+// TryOnce it does not wait for a connection.
 func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
@@ -138,8 +137,8 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 		if err == nil {
 			return lease, nil
 		}
-		// The connection of a reused session may have ended while it was idle. Take another one. A new session that
-		// breaks is an error.
+		// The connection of a reused session may have ended while it was idle; then use another session. A new
+		// session that breaks is an error.
 		retry := s.broken && s.reused && !s.timedOut && ctx.Err() == nil
 		p.sessions.put(context.WithoutCancel(ctx), s)
 		switch {
@@ -155,7 +154,7 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 	}
 }
 
-// acquireOn acquires on s. After an error it has left nothing on s, or has marked s as broken.
+// acquireOn acquires the key on s. After an error it has left nothing on s, or has marked s as broken.
 func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	for try := 1; ; {
 		err := p.primitive.acquire(ctx, s, key, o)
@@ -178,7 +177,7 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 		case errors.Is(err, errBusy) && o.TryOnce:
 			return nil, &lock.HeldError{Key: key}
 		case errors.Is(err, errBusy):
-			// The server's time limit for the wait was shorter than ours: wait again.
+			// The server's time limit for the wait was shorter than the caller's: wait again.
 		case errors.Is(err, errAgain) && try < maxTries:
 			if mysqlerr.Number(err) != 0 {
 				_ = lock.Sleep(ctx, collisionPause(try))
@@ -192,29 +191,29 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 	}
 }
 
-// lease draws the fence of a key that s has got, and makes the lease.
+// lease makes the lease of a key that s has acquired, with its fence.
 func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, errBusy // the key came at the moment at which the wait ended
 	}
 	fence, sent, err := p.primitive.drawFence(ctx, s, key, o)
 	if err == nil && time.Since(sent) >= lock.Valid(p.Lease) {
-		// This process was paused, and the server has ended the connection, or will.
+		// This process was paused, and the server has ended the connection, or will end it.
 		s.broken = true
 		err = lock.NewDown("mysql", "connection-silent")
 	}
 	if err != nil {
 		return nil, err
 	}
-	// If a lease is lost and its holder hangs and does not release, other callers of this process must reach the
-	// server.
+	// Let other callers of this process reach the server even if the holder of a lost lease hangs and does not
+	// release.
 	next := sync.OnceFunc(func() { p.queue.Leave(key) })
 	lease, lost := lock.NewLease(key, fence, func(ctx context.Context) error {
 		defer next()
 		return p.release(ctx, s, key)
 	})
-	// Without pings the server ends the connection, and with it the lock, after Lease and not before. Abandon relies on
-	// that.
+	// Without pings the server ends the connection, and with it the lock, after Lease and not earlier. Abandon relies
+	// on that.
 	lease.Linger(p.Lease)
 	p.sessions.setLease(s, lease)
 	lease.Keep(sent, lock.Keep{TTL: p.Lease, Every: p.pingEvery, Max: p.MaxHold, Renew: s.ping})
@@ -222,7 +221,7 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 	return lease, nil
 }
 
-// release gives the key back. If that fails the connection is closed, and with it the lock.
+// release gives the key back. If that fails, it closes the connection, which ends the lock.
 func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	defer p.sessions.put(ctx, s)
 	half, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // the other half is for KILL, if that is needed
@@ -236,8 +235,8 @@ func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	return serverFault("release "+key, err)
 }
 
-// A session is a connection that holds or waits for locks. One goroutine uses it at a time. While a lease is held, that
-// is the goroutine that renews. The socket checks run in parallel to it.
+// A session is a connection that holds or waits for locks. Only one goroutine at a time uses it: while a lease is
+// held, the one that renews. The socket checks run in parallel.
 type session struct {
 	db       *sql.DB
 	conn     *sql.Conn
@@ -257,7 +256,7 @@ type session struct {
 	socketChecks sync.WaitGroup
 }
 
-// dial takes a connection from db. It is never given back, because its settings must not get into the pool.
+// dial takes a connection from db. It is never given back, because its settings must not leak into the pool.
 func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
 	conn, err := connect(ctx, db)
 	if err != nil {
@@ -266,8 +265,8 @@ func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
 	s := &session{db: db, conn: conn, born: time.Now()}
 	var database sql.NullString
 	err = s.ask(ctx, func(ctx context.Context) error {
-		// A KILL must not end another client's connection. After a restart the server counts connections from 1 again,
-		// so the host and port are compared as well as CONNECTION_ID.
+		// A KILL must not end another client's connection. A restarted server counts connections from 1 again, so
+		// kill compares host and port as well as CONNECTION_ID.
 		const self = "SELECT ID, HOST, DATABASE() FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
 		return conn.QueryRowContext(ctx, self).Scan(&s.id, &s.host, &database)
 	})
@@ -292,16 +291,16 @@ func (s *session) exec(ctx context.Context, statement string, args ...any) error
 	})
 }
 
-// ask runs send, which does not wait for a lock.
+// ask calls send, which must not wait for a lock, with a time limit.
 func (s *session) ask(ctx context.Context, send func(context.Context) error) error {
 	late, cancel := withGrace(ctx)
 	defer cancel()
 	return s.check(send(late))
 }
 
-// wait runs send, a statement that waits for a lock. When ctx ends, wait ends the statement with KILL QUERY, because a
-// client that disconnects stays in the server's queue: the server does not check the network meanwhile. The result is
-// that of the statement, so it may be nil after the end of ctx.
+// wait runs send, a statement that waits for a lock. When ctx ends, wait ends the statement with KILL QUERY. To
+// disconnect would not be enough: the server does not check the network while a statement waits in its queue. The
+// result is the statement's, so it may be nil even after ctx has ended.
 func (s *session) wait(ctx context.Context, send func(context.Context) error) error {
 	sending, breakConn := context.WithCancel(context.WithoutCancel(ctx))
 	defer breakConn()
@@ -339,7 +338,8 @@ func (s *session) breakIf(err error) {
 	}
 }
 
-// kill ends, from another connection, the statement of this one ("QUERY"), or this connection itself ("CONNECTION").
+// kill ends, from another connection, the statement of this connection ("QUERY"), or the connection itself
+// ("CONNECTION").
 func (s *session) kill(ctx context.Context, what string) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
@@ -355,9 +355,9 @@ func (s *session) kill(ctx context.Context, what string) error {
 	return err
 }
 
-// ping checks that the connection works, and so keeps the server from ending it. The driver can give up a ping only by
-// breaking the connection, and the lock with it. So a ping that takes longer than ctx goes on, and the next call waits
-// for it first.
+// ping checks that the connection works, which also keeps the server from ending it. The driver can give up a ping
+// only by breaking the connection, and with it the lock. So a ping that takes longer than ctx goes on, and the next
+// call of ping first waits for it.
 func (s *session) ping(ctx context.Context) error {
 	for {
 		fresh := s.pong == nil
@@ -377,15 +377,15 @@ func (s *session) ping(ctx context.Context) error {
 			if fresh {
 				return err
 			}
-			// This ping was sent by an earlier call, so its answer does not say that the server is up now. Ping again.
+			// An earlier call sent this ping, so its reply does not show that the server is up now. Ping again.
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// stopPings is called when the goroutine that pings has ended. It waits for a ping that is still under way, and for
-// the socket checks.
+// stopPings waits for a ping that is still under way, and for the socket checks. The pinging goroutine must have
+// ended.
 func (s *session) stopPings(ctx context.Context) {
 	if s.pong != nil {
 		select {
@@ -401,7 +401,7 @@ func (s *session) stopPings(ctx context.Context) {
 	s.socketChecks.Wait()
 }
 
-// watchSocket checks the socket until the lease ends. If the lease is lost it calls after.
+// watchSocket checks the socket until the lease ends. If the lease is lost, it calls after.
 func (s *session) watchSocket(lease *lock.Lease, lost context.CancelCauseFunc, after func()) {
 	s.socketChecks.Go(func() {
 		ticker := time.NewTicker(socketCheckEvery)
@@ -422,8 +422,8 @@ func (s *session) watchSocket(lease *lock.Lease, lost context.CancelCauseFunc, a
 	})
 }
 
-// checkSocket returns an error if the connection has ended. The driver checks whether there is something to read on the
-// socket, which can only be its end.
+// checkSocket returns an error if the connection has ended. The driver checks whether the socket has something to
+// read, which can only be its end.
 func (s *session) checkSocket() error {
 	return s.conn.Raw(func(conn any) error {
 		if c, ok := conn.(driver.SessionResetter); ok {
@@ -433,7 +433,7 @@ func (s *session) checkSocket() error {
 	})
 }
 
-// connectionEnded returns the loss of a lease whose connection has ended.
+// connectionEnded returns the error of a lease that was lost because its connection has ended.
 func connectionEnded(err error) error {
 	return fmt.Errorf("%w: the connection that held it has ended: %w", lock.ErrExpired, err)
 }
@@ -444,7 +444,7 @@ func (s *session) close() {
 	_ = s.conn.Close()
 }
 
-// sessions are the sessions of one lock. Idle ones are kept, because a new one costs three round trips.
+// sessions has the sessions of one lock. Idle ones are kept, because a new one costs three round trips.
 type sessions struct {
 	db     *sql.DB
 	setup  []string
@@ -458,9 +458,9 @@ type sessions struct {
 	closed bool
 }
 
-// newSessions returns at most most sessions; 0 means a third of db's connections. At least one connection of db is left
-// for statements that must not use the holder's connection. At most half of the sessions wait in the server's queue, so
-// that callers that wait for keys that are not released leave sessions to callers of other keys.
+// newSessions allows at most most sessions; 0 means a third of db's connections. At least one connection of db is
+// left for statements that must not use the holder's connection. At most half of the sessions wait in the server's
+// queue, so that some sessions are left for other keys if a key is not released.
 func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *sessions {
 	pool := db.Stats().MaxOpenConnections
 	switch {
@@ -489,7 +489,7 @@ func (p *sessions) takePlace() (leave func(), ok bool) {
 	}
 }
 
-// take returns a session. It waits, in order of arrival, until one may be used; a try does not wait. The error matches
+// take returns a session. It waits, in order of arrival, until there is one; a try does not wait. The error matches
 // lock.ErrNoCapacity if there was none.
 func (p *sessions) take(ctx context.Context, key string, o lock.Options) (*session, error) {
 	select {
@@ -534,8 +534,8 @@ func (p *sessions) takeIdle() *session {
 	return nil
 }
 
-// put ends the use of a session. It closes a broken one, and also has the server end it: otherwise the server may not
-// check the network before the statement that it is running has ended.
+// put ends the use of a session. It closes a broken one, and makes the server end it, which otherwise may not check
+// the network until the running statement has ended.
 func (p *sessions) put(ctx context.Context, s *session) {
 	defer func() { <-p.inUse }()
 	p.mu.Lock()
@@ -556,15 +556,14 @@ func (p *sessions) put(ctx context.Context, s *session) {
 	p.idle = append(p.idle, s)
 }
 
-// setLease records the lease of s until s is put back.
 func (p *sessions) setLease(s *session, l *lock.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.leases[s] = l
 }
 
-// close closes the idle sessions, and those whose lease was abandoned, which would stay open until the end of Linger.
-// Other sessions in use are closed when they are put back.
+// close closes the idle sessions, and those whose lease was abandoned, which would otherwise stay open until Linger
+// has passed. Other sessions in use are closed when they are put back.
 func (p *sessions) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

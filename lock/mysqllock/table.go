@@ -12,30 +12,31 @@ import (
 	"example.com/stock/lock"
 )
 
-// This file is the recipe. What the other files add to it:
+// This file has the whole algorithm. The other files add:
 //
-//	table_row.go      without an answer, undoes the try, and sends the release again in the background
-//	mysqllock.go      statements with a time limit, the fence that a statement draws, names of keys, errors
-//	../keepalive.go   the loss: renewals, and the holder's own clock, which ends the lease before the server does
+//	table_row.go      after no reply: undoes the try, or repeats the release in the background
+//	mysqllock.go      statements with a time limit, the fence of a statement, names of keys, errors
+//	../keepalive.go   renewals, and the holder's own clock, which ends the lease before the server does
 //	../handover.go    one process hands one lease from caller to caller
-//	forget.go         deletes the rows of keys that nobody uses any more; inspect.go has Inspect, Evict and Keys
+//	forget.go         deletes the rows of unused keys; inspect.go has Inspect, Evict and Keys
 
 // Table is a lock table: a row per key, with the token of its owner and a time limit by the server's clock. The
-// clients' clocks do not count: one that is ahead would take the key from a holder that still has it.
+// clients' clocks are not used, because a client whose clock is ahead would take the key from its holder too early.
 //
-//  1. UPDATE the row if its time limit has passed. The same statement draws the fence.
+//  1. UPDATE the row if its time limit has passed. The same statement issues the fence.
 //  2. If there is no row, INSERT it.
 //  3. If another holds the key, sleep for a random time and go back to 1.
 //  4. While the key is held, renew: UPDATE the time limit if the row has our token and the limit has not passed.
 //  5. To release, UPDATE the row to free if it has our token.
 //
-// Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A try
-// that fails (lock.Options.TryOnce) costs 2: the second reads who holds the key. A waiter polls, and reads the holder
-// every second. The next holder comes in up to MaxBackoff late, although 30 waiters send some 800 statements a second.
+// Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A
+// failed try (lock.Options.TryOnce) costs 2: the second reads the holder. A waiter polls, and reads the holder every
+// second. The next holder may start up to MaxBackoff late, although 30 waiters send some 800 statements a second.
 //
-// Promises: exclusion while no lease runs out; a lease that reports its end by the holder's clock before the server's;
-// a fence; after a crash of the holder the next one has the key within Lease. Does not promise: order; or exclusion if
-// the server's clock is set ahead by more than what is left of a lease. The fence refuses the late write.
+// Promises: exclusion while no lease runs out; a lease that reports its end by the holder's clock before the
+// server's; a fence; after a crash of the holder the next one has the key within Lease. It does not promise order,
+// nor exclusion if the server's clock is set ahead by more than the rest of a lease. The fence refuses the late
+// write.
 type Table struct {
 	db      *sql.DB
 	o       TableOptions
@@ -43,8 +44,8 @@ type Table struct {
 	rows    *forgetter
 }
 
-// The statements, each a transaction of its own. UTC_TIMESTAMP is the time at which a statement began: a statement
-// that had to wait for the row grants less than the lease, never more.
+// Each statement is a transaction. UTC_TIMESTAMP is the time at which a statement began: a statement that had to wait
+// for the row grants less than the lease, never more.
 const (
 	acquireRow = "UPDATE locks SET token = ?, who = ?, fence = " + nextFence + "," +
 		" expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND WHERE name = ? AND expires_at <= UTC_TIMESTAMP(6)"
@@ -55,7 +56,7 @@ const (
 	releaseRow = "UPDATE locks SET token = '', who = '', expires_at = '1970-01-01' WHERE name = ? AND token = ?"
 )
 
-// Acquire tries to get key, and unless o says to try once tries again until ctx ends.
+// Acquire tries to get key, and retries until ctx ends, or tries once with TryOnce.
 func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	a := attempt{t, key, columnName(key), uuid.NewString(), ownerColumn(o.Owner)}
 	t.rows.start()
@@ -66,8 +67,8 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		fence, err := a.try(ctx, held == nil || sent.Sub(lastRead) >= readEvery)
 		switch {
 		case err == nil && t.stale(time.Since(sent)):
-			// This process or the answer was stopped for so long that the lease has run out. The next try has a token
-			// of its own, because the release of this one may be sent again later.
+			// The reply took so long that the lease has run out. The next try has a new token, because the release of
+			// this one may be repeated later.
 			a.undo(ctx)
 			a.token, held = uuid.NewString(), &lock.HeldError{Key: key}
 		case err == nil:
@@ -109,7 +110,7 @@ func (a attempt) send(ctx context.Context, conn *sql.Conn, read bool) (lock.Fenc
 		}
 		return 0, err
 	}
-	// Not INSERT IGNORE, which would swallow every other error as well.
+	// Not INSERT IGNORE, which would hide every other error as well.
 	result, err = execute(ctx, conn, insertRow, a.name, a.token, a.owner, a.o.Lease.Microseconds())
 	switch {
 	case mysqlerr.Number(err) == mysqlerr.DupEntry:
@@ -120,7 +121,7 @@ func (a attempt) send(ctx context.Context, conn *sql.Conn, read bool) (lock.Fenc
 	return drawnFence(result)
 }
 
-// lease returns the lease of an attempt that was granted.
+// lease returns the lease of a granted attempt.
 func (a attempt) lease(sent time.Time, f lock.Fence) *lock.Lease {
 	l, _ := lock.NewLease(a.key, f, a.release)
 	if a.o.NoExpiry {
@@ -133,12 +134,11 @@ func (a attempt) lease(sent time.Time, f lock.Fence) *lock.Lease {
 	return l
 }
 
-// renew is step 4.
 func (a attempt) renew(ctx context.Context) error {
 	return a.change(ctx, "renew "+a.name, renewRow, a.o.Lease.Microseconds(), a.name, a.token)
 }
 
-// release is step 5. If no answer comes, it is sent again in the background: nobody gets the key before.
+// release is step 5. If no reply arrives, it is repeated in the background, because until then nobody gets the key.
 func (a attempt) release(ctx context.Context) error {
 	err := a.tryRelease(ctx)
 	if releaseDone(err) {

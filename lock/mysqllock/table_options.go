@@ -9,19 +9,19 @@ import (
 	"example.com/stock/lock"
 )
 
-// TableOptions are the choices of a Table. A zero field means its default.
+// TableOptions are the options of a Table. A zero field means its default.
 type TableOptions struct {
 	Lease      time.Duration // after the last renewal; default 10 s, renewed every third
 	MaxHold    time.Duration // longest hold, after which the lease is lost; default 5 min
 	MinBackoff time.Duration // first pause between two tries of a waiter; default 2 ms
 	MaxBackoff time.Duration // longest pause; default 50 ms
-	// NoExpiry leaves out the time limit, as the lock tables of many shops do. After a crash of the holder no caller
-	// gets the key until its row is cleared by hand. The lab uses it to show that.
+	// NoExpiry omits the time limit, as many homemade lock tables do. After a crash of the holder no caller gets the
+	// key until the row is cleared by hand. The lab uses it to show that.
 	NoExpiry bool
 }
 
 const (
-	// readEvery is how often a waiter reads the row. If the row was deleted, the waiter must insert it.
+	// readEvery is how often a waiter reads the row, because it must insert the row if it was deleted.
 	readEvery = time.Second
 	// never is the lease of a holder without a time limit.
 	never = 200 * 365 * 24 * time.Hour
@@ -29,8 +29,8 @@ const (
 	noExpiryLinger = 10 * time.Second
 )
 
-// NewTable returns a Table on db. It uses a connection for one statement at a time only. Close the Table when no lease
-// is held any more.
+// NewTable returns a Table on db. Each statement uses a connection only while it runs. Close the Table when all
+// leases have ended.
 func NewTable(db *sql.DB, o TableOptions) *Table {
 	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
@@ -53,10 +53,10 @@ func (t *Table) Close() error {
 	return nil
 }
 
-// keep returns how a lease is kept alive, without Renew.
+// keep returns the Keep of a lease, without Renew.
 func (t *Table) keep() lock.Keep {
 	return lock.Keep{TTL: t.o.Lease, Every: t.o.Lease / 3, Max: t.o.MaxHold}
 }
 
-// stale reports whether a lease has run out if its answer took this long.
+// stale reports whether a lease has run out if its reply took this long.
 func (t *Table) stale(took time.Duration) bool { return !t.o.NoExpiry && took >= lock.Valid(t.o.Lease) }

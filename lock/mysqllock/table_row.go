@@ -17,8 +17,8 @@ type attempt struct {
 	token, owner string
 }
 
-// try tries once. If another holder has the key the error is errBusy, or with read a HeldError with the holder's name.
-// If the outcome is unknown, try releases before it returns.
+// try tries once. If another holder has the key, the error is errBusy, or with read a HeldError with the holder's
+// name. If the outcome is unknown, try releases before it returns.
 func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 	conn, err := connect(ctx, a.db)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 	case errors.Is(err, errBusy), errors.Is(err, lock.ErrHeld):
 		return 0, err
 	case collided(err):
-		return 0, &lock.HeldError{Key: a.key} // other callers were quicker, several times
+		return 0, &lock.HeldError{Key: a.key} // other callers were faster, several times
 	case mysqlerr.Number(err) == 0:
 		a.undo(ctx)
 	}
@@ -42,8 +42,8 @@ func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 }
 
 // undo removes what a try of unknown outcome may have written. The try's statement may still wait at the server, for
-// example for the row behind another transaction, and run after a release. So undo sends the release again until it has
-// found our token, or until our lease would have run out.
+// example for the row, and run after a release. So undo repeats the release until it has found our token, or until
+// our lease would have run out.
 func (a attempt) undo(ctx context.Context) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
@@ -57,7 +57,7 @@ func (a attempt) tryRelease(ctx context.Context) error {
 	return a.change(ctx, "release "+a.name, releaseRow, a.name, a.token)
 }
 
-// change changes our row. If the row is not ours any more, the error says why.
+// change changes our row. If the row is no longer ours, the error says why.
 func (a attempt) change(ctx context.Context, doing, query string, args ...any) error {
 	result, err := execute(ctx, a.db, query, args...)
 	if err != nil {
@@ -80,11 +80,9 @@ func (a attempt) change(ctx context.Context, doing, query string, args ...any) e
 	return lock.ErrTaken
 }
 
-// selectRow reads a row. It waits for no lock.
 const selectRow = "SELECT token, who, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at)" +
 	" FROM locks WHERE name = ?"
 
-// A lockRow is the row of a key.
 type lockRow struct {
 	token, owner string
 	left         time.Duration // until other callers may take the key; 0 if they may now, or never

@@ -8,8 +8,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// unknownLife is for how long a request without an answer may still be executed. It may wait in the socket of a server
-// that is stopped, until the server continues.
+// unknownLife is how long a request without a reply may still be executed. It may wait in the socket of a stopped
+// server until the server continues.
 const unknownLife = time.Hour
 
 var errLookAgain = lock.Down("look for a late request", errors.New("not found yet"))
@@ -19,10 +19,10 @@ type cleanup struct{ *lock.Sweeper }
 
 func newCleanup() *cleanup { return &cleanup{lock.NewSweeper()} }
 
-// close ends the repetitions. The keys that are left run out by themselves.
+// close ends the repetitions. Keys that are left run out by themselves.
 func (c *cleanup) close() { c.Close() }
 
-// repeat calls release in the background until the server has answered, or until the time until.
+// repeat calls release in the background until the server answers, or until the time until.
 func (c *cleanup) repeat(release func(context.Context) error, until time.Time) {
 	c.Add(until, func(ctx context.Context) bool { return !errors.Is(release(ctx), lock.ErrDown) })
 }
@@ -40,13 +40,13 @@ func (c *cleanup) persist(release func(context.Context) error, lease time.Durati
 	}
 }
 
-// undo takes back a request without an answer, which the server may have executed or may still execute. release deletes
-// the key if it is ours, and then returns nil.
+// undo takes back a request without a reply, which the server may have executed or may still execute. release must
+// delete the key if it is ours, and return nil only then.
 //
-// undo releases once before it returns, on a context of its own. If the key is not found, the request may still come
-// later, because Redis reads its connections in no promised order. But a server that has answered once has read all
-// that arrived before that answer, so a second answer proves that the request will not come. Therefore undo releases
-// again in the background until it has found the key or has had two answers.
+// undo releases once before it returns, with its own context. If the key is not found, the request may still arrive
+// later, because Redis reads its connections in no defined order. But a server that has answered once has read
+// everything that arrived before that answer, so a second answer proves that the request will not come. Therefore
+// undo releases again in the background until it has found the key or has had two answers.
 func (c *cleanup) undo(ctx context.Context, release func(context.Context) error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()

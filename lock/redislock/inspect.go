@@ -40,13 +40,13 @@ var (
 )
 
 // Inspect returns the holder, the remaining time of its lease and its fence, in one round trip. The start of the hold
-// is derived from the fence, which starts from the server's clock. Waiters poll and are not known to the server.
+// is derived from the fence, which contains the server's clock. Waiters poll, so the server does not know them.
 func (s *SetNX) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, s.client, s.names(key))
 }
 
-// Evict deletes the key, one round trip. The holder does not renew, and so works until its lease would have run out, or
-// until it writes.
+// Evict deletes the key, in one round trip. The holder does not renew, and so works until its lease would have run
+// out, or until it writes.
 func (s *SetNX) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	return evict(ctx, s.client, s.names(key))
 }
@@ -65,15 +65,15 @@ func (v *variant) Inspect(ctx context.Context, key string) (lock.State, error) {
 // Keys scans the whole server.
 func (v *variant) Keys(ctx context.Context) ([]string, error) { return scan(ctx, v.client, v.prefix) }
 
-// Inspect returns the holder, the remaining time of its lease without renewal, its fence, and the waiters in the order
-// in which they will be granted the lock, in one round trip. The start of the hold is derived from the fence, which
-// starts from the server's clock. The arrival of a waiter is not stored. With lock.HandOver a process is one waiter.
+// Inspect returns the holder, the remaining time of its lease without renewal, its fence, and the waiters in the
+// order in which they will be granted the lock, in one round trip. The start of the hold is derived from the fence,
+// which contains the server's clock. When a waiter arrived is not stored. With lock.HandOver a process is one waiter.
 func (w *Watchdog) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, w.client, w.names(key))
 }
 
-// Evict takes the lock away and grants it to the oldest waiter, in one round trip. The holder's lease reports that at
-// its next renewal, at most a third of Lease later.
+// Evict takes the lock away and grants it to the oldest waiter, in one round trip. The holder's lease ends at its
+// next renewal, at most a third of Lease later.
 func (w *Watchdog) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	return evict(ctx, w.client, w.names(key))
 }
@@ -83,8 +83,8 @@ func (w *Watchdog) Keys(ctx context.Context) ([]string, error) {
 	return scan(ctx, w.client, "watchdog")
 }
 
-// Inspect returns the holder and the remaining time of its lease without renewal, in one round trip. The server knows
-// only subscriptions of waiters, so they are not listed. There is no Evict, because there is no fence.
+// Inspect returns the holder and the remaining time of its lease without renewal, in one round trip. It returns no
+// waiters, because the server knows only their subscriptions. There is no Evict, because there is no fence.
 func (r *RLock) Inspect(ctx context.Context, key string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
 	name := "rlock:" + tag(key)
@@ -125,7 +125,7 @@ func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock
 		}
 		fence, now := number(reply[2]), number(reply[3])
 		state.Holder.Fence = lock.Fence(fence)
-		// A fence ahead of the clock was made by counting, because the clock had been set back.
+		// A fence ahead of the clock was made by counting, because the clock was set back.
 		if age := now - fence; fence > 0 && age >= 0 {
 			state.Holder.Since = time.Now().Add(-time.Duration(age) * time.Microsecond)
 		}
@@ -189,10 +189,10 @@ func scan(ctx context.Context, c redis.UniversalClient, prefix string) ([]string
 }
 
 // Inspect returns the contender that has the key on a majority of the nodes, and for how long it will have a majority
-// without renewal. It is one round trip to all nodes. The start of the hold and the waiters, which poll, are not known.
-// A key that several contenders have without a majority has no holder.
+// without renewal. It makes one round trip to all nodes. The start of the hold and the waiters, which poll, are not
+// known. A key without a contender that has a majority has no holder.
 //
-// The error is an ErrDown if too few nodes answered to know whether a contender has a majority.
+// The error is an ErrDown if too few nodes answered to decide whether a contender has a majority.
 //
 // There is no Evict, because there is no fence: an evicted holder could still write.
 func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
@@ -228,7 +228,7 @@ func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return state, nil
 }
 
-// readKey reads who has a key.
+// readKey reads the holder and the time limit of a key.
 func readKey(ctx context.Context, c redis.UniversalClient, name string) (keyState, error) {
 	var get *redis.StringCmd
 	var pttl *redis.DurationCmd
@@ -244,7 +244,7 @@ func readKey(ctx context.Context, c redis.UniversalClient, name string) (keyStat
 
 // Keys scans all nodes, and lists the keys that a majority of them has, even if for different contenders: Inspect
 // reports whether one of them has the lock. A key that only a minority has is an orphan. If nodes do not answer, some
-// keys may be missing; see Inspect for the ErrDown. Keys ends with ctx at the latest.
+// keys may be missing, or the error is an ErrDown as for Inspect. Keys ends with ctx at the latest.
 func (r *Redlock) Keys(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	nodes := make(map[string]int) // that have a key
@@ -279,7 +279,7 @@ func queryError(doing, name string, err error) error {
 
 var unescape = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")
 
-// untag returns the key of a hash tag, which is given without its braces.
+// untag returns the key of a hash tag. inside is the tag without its braces.
 func untag(inside string) string {
 	if inside == "%" {
 		return ""

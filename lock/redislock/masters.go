@@ -16,7 +16,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// A node is one of the masters of a Redlock. It remembers which server it is connected to.
+// A node is one of the masters of a Redlock, with the identity of the server that it is connected to.
 type node struct {
 	client redis.UniversalClient
 	addr   string
@@ -29,8 +29,8 @@ type node struct {
 	orphans  []orphan
 	cleaning bool
 
-	// silent: the node has not answered a request for longer than a round waits. Until it answers, tries do not ask it,
-	// so that they need not wait for the time-out and leave no more requests behind.
+	// silent: the node has not answered a request for longer than a round waits. Tries skip it until it answers, so
+	// that they need not wait for the time-out and leave no more unanswered requests.
 	silent atomic.Bool
 }
 
@@ -103,15 +103,15 @@ func (*dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	return next
 }
 
-// An ineligibleError says why the answer of a node does not count.
+// An ineligibleError is the reason why a node's reply does not count.
 type ineligibleError struct{ reason string }
 
 func (e *ineligibleError) Error() string { return e.reason }
 
 var errSilent = &ineligibleError{"owes an answer to an earlier request"}
 
-// eligible returns nil if the answer that n has just given counts, or why it does not. A restarted server can only be
-// reached by a new connection. So the node is asked for its identity after each new connection, and otherwise the last
+// eligible returns nil if the reply that n has just given counts, or the reason why not. A restarted server can only
+// be reached over a new connection. So the node's identity is read after each new connection, and otherwise the last
 // one is used.
 func (n *node) eligible(ctx context.Context, quarantine time.Duration) error {
 	dials := n.dials.Load()
@@ -140,7 +140,7 @@ func (id identity) eligible(quarantine time.Duration) error {
 	if quarantine <= 0 {
 		return nil
 	}
-	// Clocks run at different rates. For that a holder relies on less than its lease, and a node stays out for longer.
+	// Clocks run at different rates, so a holder relies on less than its lease, and a node stays out for longer.
 	if left := 2*quarantine - lock.Valid(quarantine) - time.Since(id.born); left > 0 {
 		return &ineligibleError{fmt.Sprintf(
 			"was started less than %v ago and may have forgotten who holds what; it counts in %v",
@@ -157,7 +157,7 @@ func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
 		return nil
 	})
 	if err != nil {
-		return identity{}, fmt.Errorf("ask who it is (INFO): %w", err)
+		return identity{}, fmt.Errorf("read its identity (INFO): %w", err)
 	}
 	info := make(map[string]string)
 	for line := range strings.Lines(server.Val() + "\r\n" + replication.Val()) {
@@ -167,15 +167,15 @@ func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
 	}
 	up, known := age(info)
 	if !known || info["run_id"] == "" {
-		return identity{}, &ineligibleError{"does not tell its run_id and uptime (INFO server)"}
+		return identity{}, &ineligibleError{"does not report its run_id and uptime (INFO server)"}
 	}
 	return identity{runID: info["run_id"], replica: info["role"] != "master", born: time.Now().Add(-up)}, nil
 }
 
-// age returns a lower bound for the time that a server has been up. uptime_in_seconds is the difference of two
-// truncated seconds, so it may be a second too large. The fraction of the server's clock (since Redis 7.0) is added:
-// then age counts from the end of the second in which the server started, for every client that asks. Otherwise a node
-// would count for one instance a second before it counts for the next.
+// age returns a lower bound for the uptime of a server. uptime_in_seconds is the difference of two truncated seconds,
+// so it may be a second too large. age therefore subtracts a second, and adds the fraction of the server's clock
+// (since Redis 7.0). So all clients count from the end of the second in which the server started. Otherwise a node
+// would count for one instance a second earlier than for another.
 func age(info map[string]string) (up time.Duration, known bool) {
 	seconds, err := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
 	if err != nil {
@@ -188,9 +188,9 @@ func age(info map[string]string) (up time.Duration, known bool) {
 	return up, true
 }
 
-// CheckMasters is for a health check. It returns nil if enough of clients are distinct masters that answer and that
-// have been up for longer than quarantine (see [RedlockOptions]; 0 or less means any time) to grant a lock. The error
-// is a [lock.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a
+// CheckMasters is for a health check. It returns nil if enough of clients to grant a lock are distinct masters,
+// answer, and have been up for longer than quarantine (see [RedlockOptions]; 0 or less means any time). The error is
+// a [lock.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a
 // node that hangs until ctx ends.
 func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quarantine time.Duration) error {
 	addrs, ids, errs := make([]string, len(clients)), make([]identity, len(clients)), make([]error, len(clients))
@@ -210,8 +210,8 @@ func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quaranti
 	return checkQuorum(addrs, errs)
 }
 
-// A quorumError is a DownError with details for the log. The DownError numbers the nodes, because clients must not see
-// addresses. The detail has the addresses.
+// A quorumError has two DownErrors. The embedded one numbers the nodes, because clients must not see addresses.
+// detail has the addresses, for the log.
 type quorumError struct {
 	*lock.DownError // what errors.As finds
 	detail          *lock.DownError
@@ -239,8 +239,8 @@ func distinct(addrs []string, ids []identity) error {
 	return nil
 }
 
-// checkQuorum returns nil if a majority of the answers count, which are those whose error is nil. Otherwise its error
-// lists the answers that do not count, with the reason.
+// checkQuorum returns nil if a majority of errs is nil. Otherwise its error lists the replies that do not count, with
+// the reasons.
 func checkQuorum(addrs []string, errs []error) error {
 	var shown, logged []string
 	for i, err := range errs {
@@ -267,7 +267,8 @@ func quorum(nodes int) int { return nodes/2 + 1 }
 // nth returns the name of a node where its address must not be shown: its place in redlock.addrs.
 func nth(i int) string { return fmt.Sprint("node ", i+1) }
 
-// reasonOf returns err in words that can follow a node's name: a reason that is safe to show, and a detail for the log.
+// reasonOf returns err in words that can follow a node's name: a reason that is safe to show, and a detail for the
+// log.
 func reasonOf(err error) (reason, detail string) {
 	var (
 		ineligible *ineligibleError
@@ -281,7 +282,7 @@ func reasonOf(err error) (reason, detail string) {
 	case errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken):
 		return "has not our key any more", ""
 	case errors.As(err, &answer):
-		code, _, _ := strings.Cut(answer.Error(), " ") // the rest may contain other addresses, as that of MOVED does
+		code, _, _ := strings.Cut(answer.Error(), " ") // the rest may contain other addresses, for example in MOVED
 		return "says " + code + remedy(code), " (" + answer.Error() + ")"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "did not answer in time", ""
@@ -292,7 +293,7 @@ func reasonOf(err error) (reason, detail string) {
 	}
 }
 
-// remedy returns what to do about an error reply, or "" if that is not known.
+// remedy returns how to repair the cause of an error reply, or "" if that is not known.
 func remedy(code string) string {
 	switch code {
 	case "READONLY":

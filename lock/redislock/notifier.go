@@ -13,8 +13,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// A notifier passes grants on to the waiters of this process. It has one subscription for all of them, which is made
-// when the first of them waits.
+// A notifier delivers grants to the waiters of this process. All share one subscription, which is made when the first
+// one waits.
 type notifier struct {
 	subscription
 	channel string
@@ -44,7 +44,7 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 	return n
 }
 
-// A waiter is one acquisition that asks until it is granted the lock.
+// A waiter is one acquisition that repeats its request until it is granted the lock.
 type waiter struct {
 	request uint64          // the number of its last request; a grant that answers another one is stale
 	granted chan lock.Fence // receives the fence of a grant, or NoFence if grants may have been missed: ask again
@@ -59,8 +59,8 @@ func (n *notifier) add(value string) *waiter {
 	return w
 }
 
-// next begins another request of w, and returns its number. Grants to earlier requests no longer count, because the
-// process may have been stopped for longer than a grant lives. The server's answer says whether the lock is ours.
+// next starts another request of w, and returns its number. Grants of earlier requests no longer count, because the
+// process may have been stopped for longer than a grant lasts. The server's reply says whether the lock is ours.
 func (n *notifier) next(w *waiter) uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,8 +88,8 @@ func (n *notifier) subscribed() bool {
 	}
 }
 
-// subscribe subscribes if that was not done yet. It returns when the server has confirmed, or after recheck, when the
-// waiter must ask again anyway.
+// subscribe subscribes if there is no subscription yet. It returns when the server has confirmed it, or after
+// recheck, when the waiter must repeat its request anyway.
 func (n *notifier) subscribe(ctx context.Context) error {
 	if _, err := n.open(n.channel); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (n *notifier) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// parseGrant reads a message of queue.lua: the value, the number of the request that it answers, and the fence, a line
-// each. The owner's name at the end of the value may itself contain line breaks.
+// parseGrant parses a message of queue.lua: the value, the number of the request that it answers, and the fence, each
+// in a line. The owner's name at the end of the value may itself contain line breaks.
 func parseGrant(message string) (value string, request uint64, fence lock.Fence, ok bool) {
 	last := strings.LastIndexByte(message, '\n')
 	middle := strings.LastIndexByte(message[:max(last, 0)], '\n')
@@ -121,7 +121,7 @@ func parseGrant(message string) (value string, request uint64, fence lock.Fence,
 	return message[:middle], request, lock.Fence(minted), err == nil
 }
 
-// notify passes a grant on to the waiter whose last request it answers.
+// notify delivers a grant to the waiter whose last request it answers.
 func (n *notifier) notify(value string, request uint64, fence lock.Fence) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -130,7 +130,7 @@ func (n *notifier) notify(value string, request uint64, fence lock.Fence) {
 	}
 }
 
-// wakeAll makes all waiters ask, because the latest grants may have been missed.
+// wakeAll makes all waiters repeat their requests, because grants may have been missed.
 func (n *notifier) wakeAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,7 +139,7 @@ func (n *notifier) wakeAll() {
 	}
 }
 
-// wake sends fence to the waiter, unless it has not received an earlier one yet. Either makes it ask.
+// wake sends fence to the waiter, unless an earlier one is still unread. Either wakes it.
 func (w *waiter) wake(fence lock.Fence) {
 	select {
 	case w.granted <- fence:

@@ -9,16 +9,16 @@ import (
 	"example.com/stock/lock"
 )
 
-// An orphan is a key that we may have set on a node of a Redlock, and that the node has not confirmed to be deleted. It
-// runs out by itself at until.
+// An orphan is a key that a Redlock may have set on a node, and whose deletion the node has not confirmed. It expires
+// by itself at until.
 type orphan struct {
 	name, value string
 	until       time.Time
 	answers     int // that must find no key before the orphan is dropped; see cleanup.undo
 }
 
-// addOrphan has the orphan deleted as soon as the node answers. One goroutine cleans up a node, however long its list
-// is. After a clean-up without an answer the list stops growing, because the node is asked for no lock until it
+// addOrphan deletes the orphan as soon as the node answers. One goroutine cleans up a node, however long its list is.
+// After a clean-up without a reply the list stops growing, because no lock is requested from the node until it
 // answers.
 func (n *node) addOrphan(c *cleanup, release *redisscript.Script, o orphan) {
 	n.mu.Lock()
@@ -32,10 +32,11 @@ func (n *node) addOrphan(c *cleanup, release *redisscript.Script, o orphan) {
 	}
 }
 
-// deleteOrphans deletes the orphans of a node. It returns an ErrDown if some are left.
+// deleteOrphans deletes the orphans of a node. It returns an ErrDown if any are left.
 func (n *node) deleteOrphans(ctx context.Context, release *redisscript.Script) error {
 	if n.silent.Load() {
-		// Ping, because all orphans may have run out, and no other request would notice that the node answers again.
+		// Ping, because all orphans may have expired, and then no other request would notice that the node answers
+		// again.
 		if err := n.client.Ping(ctx).Err(); err != nil {
 			return lock.Down("ask "+n.addr, err)
 		}

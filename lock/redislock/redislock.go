@@ -1,12 +1,13 @@
-// Package redislock locks keys with Redis: a key with a time limit, whose value says which acquisition wrote it.
+// Package redislock locks keys with Redis: a key with a time limit, whose value identifies the acquisition that wrote
+// it.
 //
-// Open setnx.go first: it is the plain algorithm of [SetNX] from acquire to release, and says in a sentence what each
-// other file adds. watchdog.go does the same for [Watchdog], which queues its waiters and renews its lease. [Redlock]
-// is in redlock.go, [RLock] in rlock.go, and the locks that people write by hand in setnx_del.go, setnx_expire.go and
+// Read setnx.go first: it is the plain algorithm of [SetNX] from acquire to release, and names what each other file
+// adds. watchdog.go does the same for [Watchdog], which queues its waiters and renews its lease. [Redlock] is in
+// redlock.go, [RLock] in rlock.go, and the locks that people write by hand in setnx_del.go, setnx_expire.go and
 // setnx_watch.go.
 //
-// This file has what the locks share: the names and values in Redis, scripts and their round trips, an attempt at a key
-// on one server, and what the errors of Redis mean.
+// This file has what the locks share: names and values in Redis, scripts and their round trips, an attempt at a key
+// on one server, and the interpretation of errors.
 package redislock
 
 import (
@@ -28,8 +29,8 @@ import (
 
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
-// tag returns key as a hash tag, so that the keys of one lock share a slot of Redis Cluster, whatever the key is. No
-// two keys have the same tag. Redis ignores an empty tag, so the empty key becomes "%", which no other key becomes.
+// tag returns key as a hash tag, so that all keys of one lock share a slot of Redis Cluster. No two keys have the
+// same tag. Redis ignores an empty tag, so the empty key becomes "%", which no other key becomes.
 func tag(key string) string {
 	if key == "" {
 		return "{%}"
@@ -43,22 +44,21 @@ func ownerOf(value string) string {
 	return owner
 }
 
-// leaseOver reports whether a lease that was asked for at sent has run out. Another caller may hold the key by now.
+// leaseOver reports whether a lease requested at sent has run out, so that another caller may hold the key.
 func leaseOver(sent time.Time, lease time.Duration) bool {
 	return spent(time.Since(sent), lease)
 }
 
-// spent reports whether a lease has run out if its answer took this long.
+// spent reports whether a lease has run out if its reply took this long.
 func spent(took, lease time.Duration) bool { return took >= lock.Valid(lease) }
 
-// def sets *d to value if it is zero.
 func def(d *time.Duration, value time.Duration) {
 	if *d == 0 {
 		*d = value
 	}
 }
 
-// server is Redis as SetNX and Watchdog use it: one script acquires and one releases, one round trip each.
+// server is the Redis server of SetNX and Watchdog: one script acquires and one releases, in one round trip each.
 type server struct {
 	client   redis.UniversalClient
 	lease    time.Duration
@@ -89,7 +89,6 @@ type attempt struct {
 	queued           bool // an earlier request may have left a place in a queue
 }
 
-// A call is a script with its keys and arguments.
 type call struct {
 	script *redisscript.Script
 	keys   []string
@@ -101,7 +100,7 @@ func (c call) run(ctx context.Context, client redis.UniversalClient) *redis.Cmd 
 }
 
 // request runs the acquire script once. The error is a HeldError if another caller holds the key. If the outcome is
-// unknown, request releases the key before it returns, on a context of its own.
+// unknown, request releases the key before it returns, with its own context.
 func (a *attempt) request(ctx context.Context) (lock.Fence, error) {
 	answered, short := a.grant(ctx, a.options, a.acquire)
 	reply, err := answered.Result()
@@ -124,8 +123,8 @@ func (a *attempt) request(ctx context.Context) (lock.Fence, error) {
 	return 0, acquireError(ctx, a.options, a.acquire.keys[0], err)
 }
 
-// free releases the lock, or the place in its queue. It returns ErrExpired or ErrTaken if the lock was not ours any
-// more. If the server does not answer, the release is repeated in the background: a Redis that restarts with its data
+// free releases the lock, or the place in its queue. It returns ErrExpired or ErrTaken if the lock was no longer
+// ours. If the server does not answer, the release is repeated in the background: a Redis that restarts with its data
 // still has the key, and no caller could acquire it until the lease ran out.
 func (a *attempt) free(ctx context.Context) error {
 	return a.cleanup.persist(a.sendRelease, a.lease)(ctx)
@@ -135,15 +134,15 @@ func (a *attempt) sendRelease(ctx context.Context) error {
 	return ownership(a.release.run(ctx, a.client).Int())
 }
 
-// detached calls free on a context of its own, because the caller's context may have ended.
+// detached calls free with a new context, because the caller's may have ended.
 func detached(ctx context.Context, free func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	_ = free(ctx)
 }
 
-// parseGranted reads the reply of an acquire script. It is either the fence, alone or in a list, or {"0", the holder's
-// value, its remaining ms}, which becomes a HeldError.
+// parseGranted parses the reply of an acquire script. It is either the fence, alone or in a list, or {"0", the
+// holder's value, its remaining ms}, which becomes a HeldError.
 func parseGranted(key string, reply any) (lock.Fence, error) {
 	list, _ := reply.([]any)
 	if len(list) > 0 {
@@ -167,8 +166,8 @@ func parseGranted(key string, reply any) (lock.Fence, error) {
 	return 0, held
 }
 
-// ownership reads the reply of a script that compares the owner before it acts. It returns nil if the key was ours,
-// ErrExpired if the key is gone, and ErrTaken if another caller has it.
+// ownership converts the reply of a script that compares the owner before it acts. It returns nil if the key was
+// ours, ErrExpired if the key is gone, and ErrTaken if another caller has it.
 func ownership(reply int, err error) error {
 	switch {
 	case err != nil && redis.HasErrorPrefix(err, "WRONGTYPE"):
@@ -189,7 +188,7 @@ func refused(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// acquireError returns the error of an acquisition that was refused or got no answer.
+// acquireError returns the error of an acquisition that the server refused or did not answer.
 func acquireError(ctx context.Context, o lock.Options, name string, err error) error {
 	if refused(err) {
 		return refusal(name, err)
@@ -197,7 +196,7 @@ func acquireError(ctx context.Context, o lock.Options, name string, err error) e
 	return unanswered(ctx, o, "acquire "+name, err)
 }
 
-// unanswered returns the error of an acquisition that got no answer.
+// unanswered returns the error of an acquisition that the server did not answer.
 func unanswered(ctx context.Context, o lock.Options, doing string, err error) error {
 	if waitOver(ctx, o) {
 		return context.Cause(ctx) // the server may be up
@@ -213,8 +212,8 @@ func poolExhausted(err error) bool {
 	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
 }
 
-// waitOver reports whether the wait has ended, for a caller without TryOnce. The client also sets the deadline of ctx
-// on its socket. There it may pass a moment before ctx ends, so waitOver waits for ctx.
+// waitOver reports whether the wait of a caller without TryOnce has ended. The client also sets ctx's deadline on its
+// socket, where it may pass a moment before ctx ends; so waitOver waits for ctx.
 func waitOver(ctx context.Context, o lock.Options) bool {
 	if o.TryOnce {
 		return false
@@ -225,10 +224,10 @@ func waitOver(ctx context.Context, o lock.Options) bool {
 	return ctx.Err() != nil
 }
 
-// refusal returns an error reply of the server, with the fix where one is known.
+// refusal returns the error for an error reply of the server, with its repair where that is known.
 func refusal(name string, err error) error {
 	if strings.HasPrefix(err.Error(), "WRONGTYPE") {
-		return fmt.Errorf("key %s in Redis, or one beside it that begins like it, is no lock but something else "+
+		return fmt.Errorf("key %s in Redis, or one with that prefix, is no lock but something else "+
 			"(see TYPE); remove or rename it: %w", name, err)
 	}
 	if meaning, known := rediserr.Of(err); known {
@@ -237,8 +236,8 @@ func refusal(name string, err error) error {
 	return lock.Down("ask "+name, err)
 }
 
-// movingPause is the first pause between tries while a slot is moved. movingTime limits the tries. MIGRATE moves ten
-// keys at a time, so the keys of one lock are on different nodes for milliseconds only.
+// While a slot is moved, movingPause is the first pause between tries, and movingTime limits them. MIGRATE moves ten
+// keys at a time, so the keys of one lock are on different nodes only for milliseconds.
 const (
 	movingPause = 10 * time.Millisecond
 	movingTime  = time.Second
@@ -252,7 +251,8 @@ func run(
 }
 
 // retryUnstarted repeats a request that a node of a cluster refused to begin, because its keys are being moved to
-// another node. It also repeats once if there was no connection, because the cluster may have replaced a dead node.
+// another node. If there was no connection, it repeats the request once, because the cluster may have replaced a dead
+// node.
 func retryUnstarted(ctx context.Context, c redis.UniversalClient, ask func() *redis.Cmd) *redis.Cmd {
 	cluster, isCluster := c.(*redis.ClusterClient)
 	pause := movingPause
@@ -274,7 +274,7 @@ func retryUnstarted(ctx context.Context, c redis.UniversalClient, ask func() *re
 	}
 }
 
-// moving reports whether a node did nothing because it does not have the keys, or not all of them.
+// moving reports whether a node did nothing because it lacks some of the keys.
 func moving(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") ||
 		redis.HasErrorPrefix(err, "TRYAGAIN")

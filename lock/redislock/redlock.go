@@ -14,26 +14,26 @@ import (
 	"example.com/stock/lock"
 )
 
-// RedlockOptions are the choices of a Redlock; a zero field means its default.
+// RedlockOptions are the options of a Redlock. A zero field means its default.
 type RedlockOptions struct {
 	// Lease is how long after the last renewal the nodes free the key; default 10 s, renewed every third.
 	Lease time.Duration
 	// NodeTimeout limits the wait for one node, so that a dead node does not delay the others; default 50 ms.
 	NodeTimeout time.Duration
-	// MaxPause is the longest pause between tries; each is drawn at random below it. It must be long compared to a
-	// round trip. Default 50 ms.
+	// MaxPause is the longest pause between tries; each pause is random. It must be long compared to a round trip.
+	// Default 50 ms.
 	MaxPause time.Duration
-	// MaxHold is the longest hold. After it renewal ends and the lease is lost, so that a hung holder does not hold for
-	// ever. Default 5 min.
+	// MaxHold is the longest hold. After it the lease is lost, so that a hung holder does not hold for ever. Default
+	// 5 min.
 	MaxHold time.Duration
 
-	// Quarantine: a node that was started less than this ago does not count, because it may have lost a key that a
-	// holder relies on. Default Lease. It must not be shorter than the Lease of any client of these nodes. Negative
-	// means none: for nodes that lose nothing (appendonly yes, appendfsync always), or before the first lock.
+	// Quarantine is how long a node does not count after its start, because it may have lost a key that a holder
+	// relies on. Default Lease. It must not be shorter than the Lease of any client of these nodes. Negative means
+	// none: for nodes that lose nothing (appendonly yes, appendfsync always), or before the first lock.
 	Quarantine time.Duration
 
-	// Counted is called with the number of nodes that have the key, after every round that granted or renewed a lease.
-	// It must return quickly. Default nil.
+	// Counted is called with the number of nodes that have the key, after every round that granted or renewed a
+	// lease. It must return quickly. Default nil.
 	Counted func(key string, nodes int)
 }
 
@@ -41,37 +41,38 @@ type RedlockOptions struct {
 // https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
 //
 // A try sends SET NX PX with one random value to all nodes at once. It has the lock if N/2+1 nodes granted it within
-// the lease, counted from before the first request and less 1 % and 2 ms for clocks of different rates. Otherwise it
-// deletes the key on every node that granted it or did not answer, on a context of its own and until the node answers.
-// It tries again after a random pause. Without that, contenders that divide the nodes among them would do so for ever.
+// the lease, which counts from before the first request and is shortened by 1 % and 2 ms for clocks of different
+// rates. Otherwise it deletes the key on every node that granted it or did not answer, with its own context and until
+// the node answers. It retries after a random pause. With equal pauses, contenders that split the nodes among them
+// could do so for ever.
 //
-// Every third of the lease all nodes are asked to renew it. The renewal counts if a majority *still* has the key: then
-// no other caller can have had a majority in between. Only then the key is set again on nodes where it was missing, for
-// the time that the other nodes have, and counts from the next round on. So a lease that began on 3 of 5 nodes grows to
-// 5 when the other nodes return. A renewal without a majority changes nothing and is tried again. If a majority has
+// Every third of the lease a renewal is sent to all nodes. It succeeds if a majority *still* has the key: then no
+// other caller can have had a majority in between. Only then the key is set again on nodes where it was missing, for
+// the time that the other nodes have, and counts from the next round on. So a lease that began on 3 of 5 nodes grows
+// to 5 when the other nodes return. A renewal without a majority changes nothing and is retried. If a majority has
 // answered that it does not have the key, the lease is lost at once.
 //
-// For Quarantine after its start a node does not count: it may have been part of a majority, and have restarted empty.
-// Nor does a replica. If two of the nodes are the same server (by run_id), nothing is granted at all. Redlock reads
-// this with INFO after every new connection, because a restarted server needs a new one.
+// For Quarantine after its start a node does not count: it may have been part of a majority, and have restarted
+// empty. Nor does a replica. If two of the nodes are the same server (by run_id), nothing is granted at all. Redlock
+// reads this with INFO after every new connection, because a restarted server needs a new one.
 //
 // Round trips, each to all N nodes in parallel and as slow as the slowest, or NodeTimeout: 2 uncontended (acquire 1,
-// release 1), and 1 for each renewal; 1 more after new connections, and after a renewal that found keys missing;
-// contended 1 for every failed try, 2 if some nodes granted it. A node that hangs makes rounds take NodeTimeout for
-// about a second. After that tries do not ask it until it answers.
+// release 1), and 1 for each renewal; 1 more after new connections, and after a renewal that found keys missing.
+// Contended: 1 for every failed try, 2 if some nodes granted it. A node that hangs makes rounds take NodeTimeout for
+// about a second. After that, tries skip it until it answers.
 //
-// Promises: exclusion while no lease is lost, also if a minority of the nodes fails or restarts empty; a lease that
+// Promises: exclusion while no lease is lost, even if a minority of the nodes fails or restarts empty; a lease that
 // reports its loss by the holder's own clock before the nodes free the key; after a crash of the holder the next one
 // has the lock within Lease. If less than a majority of the nodes answers, Acquire returns ErrDown promptly.
 //
-// Does not promise a fence: NoFence. Kleppmann's argument
-// (https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): a random value is not ordered, so no
-// store can refuse the write of a holder that was paused past its lease, or that lost a node to a jump of the clock. A
+// It does not promise a fence: NoFence. Kleppmann's argument
+// (https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): random values have no order, so no
+// store can refuse the write of a holder that was paused past its lease, or that lost a node when its clock jumped. A
 // program that needs correctness needs a fence, and for efficiency one Redis is enough. Antirez' answer
-// (http://antirez.com/news/101): the elapsed time is checked after the majority is reached, so only a pause after that
-// does harm, which no lease of any lock survives; clocks need only run at about the same rate; and a store that
-// compares and sets can check the random value. Nor does it promise fairness, or survival of a jump of the nodes'
-// clocks by more than a small part of the lease.
+// (http://antirez.com/news/101): the elapsed time is checked after the majority is reached, so only a pause after
+// that does harm, and no lease of any lock survives such a pause; clocks need only run at about the same rate; and a
+// store that compares and sets can check the random value. Nor does it promise fairness, or to survive a jump of the
+// nodes' clocks by more than a small part of the lease.
 type Redlock struct {
 	nodes   []*node
 	addrs   []string
@@ -83,8 +84,8 @@ type Redlock struct {
 }
 
 // NewRedlock returns a Redlock on clients, one for each node: at least three, better five. It sends nothing. Each
-// client must be of a single server, with ContextTimeoutEnabled. NewRedlock adds a hook to each client, which stays:
-// make few Redlocks. Close it when no lease is held any more.
+// client must be of a single server, with ContextTimeoutEnabled. NewRedlock adds a permanent hook to each client, so
+// make few Redlocks. Close it when all leases have ended.
 func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, error) {
 	def(&o.Lease, 10*time.Second)
 	def(&o.NodeTimeout, 50*time.Millisecond)
@@ -105,14 +106,14 @@ func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, er
 	return r, nil
 }
 
-// Close drops the releases that have not reached their node yet; their keys run out with the lease. Leases stay as they
-// are.
+// Close drops the releases that have not reached their node yet; their keys expire with the lease. Leases are not
+// affected.
 func (r *Redlock) Close() error {
 	r.cleanup.close()
 	return nil
 }
 
-// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+// Acquire tries until ctx ends, or once with TryOnce.
 func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	pause := func() time.Duration { return rand.N(r.o.MaxPause) }
 	return poll(ctx, o, pause, func() (*lock.Lease, error) { return r.try(ctx, key, o) })
@@ -144,23 +145,24 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 	return nil, responses.held(key)
 }
 
-// wins reports whether a try has the lock if this many nodes have granted it, this long after its first request left.
+// wins reports whether a try has the lock if this many nodes granted it within took, counted from before its first
+// request.
 func (r *Redlock) wins(granted int, took time.Duration) bool {
 	return granted >= r.quorum && !spent(took, r.o.Lease)
 }
 
 // stands returns the result of a renewal after which ours nodes have our key, and others answered that they do not.
-// renewed: a majority has it. lost: no majority can have it any more. If neither is true, the renewal is tried again.
+// renewed: a majority has it. lost: no majority can have it any more. Otherwise the renewal is retried.
 func (r *Redlock) stands(ours, others int) (renewed, lost bool) {
 	return ours >= r.quorum, ours < r.quorum && others > len(r.nodes)-r.quorum
 }
 
-// keep returns how a lease is kept alive, without Renew.
+// keep returns the Keep of a lease, without Renew.
 func (r *Redlock) keep() lock.Keep {
 	return lock.Keep{TTL: r.o.Lease, Every: r.o.Lease / 3, Max: r.o.MaxHold}
 }
 
-// round asks all nodes at once, and returns when each has answered or NodeTimeout has passed.
+// round calls ask for all nodes at once, and returns when each has answered or NodeTimeout has passed.
 func (r *Redlock) round(ctx context.Context, ask func(ctx context.Context, i int, n *node)) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.NodeTimeout)
 	defer cancel()
@@ -188,8 +190,8 @@ func (r *Redlock) distinct() error {
 	return distinct(r.addrs, ids)
 }
 
-// A redlockAttempt is one try for a key on all nodes, and its lease. Every try has a value of its own, because the key
-// that an earlier try left on a node that did not answer may be deleted at any time.
+// A redlockAttempt is one try for a key on all nodes, and its lease. Every try has a new value, because a key that an
+// earlier try left on a node may still be deleted at any time.
 type redlockAttempt struct {
 	*Redlock
 	key, name, value string
@@ -209,7 +211,8 @@ func (r *Redlock) attempt(key string, o lock.Options) *redlockAttempt {
 	return &redlockAttempt{r, key, "redlock:" + tag(key), newValue(o), make([]outcome, len(r.nodes))}
 }
 
-// A response is a node's answer to an acquisition: the node granted the key or named the holder, or does not count.
+// A response is a node's reply to an acquisition: the node granted the key, or returned the holder, or does not
+// count.
 type response struct {
 	granted bool
 	found   keyState
@@ -218,7 +221,6 @@ type response struct {
 
 type responses []response
 
-// acquire asks all nodes for the key.
 func (a *redlockAttempt) acquire(ctx context.Context, lease time.Duration) responses {
 	list := make(responses, len(a.nodes))
 	a.round(ctx, func(ctx context.Context, i int, n *node) { list[i] = a.acquireAt(ctx, i, n, lease) })
@@ -236,7 +238,7 @@ func (a *redlockAttempt) acquireAt(ctx context.Context, i int, n *node, lease ti
 	case err != nil:
 		a.outcomes[i] = unknown
 		return response{err: err}
-	case taken || found.value == a.value: // if not taken now, an earlier request without an answer was done after all
+	case taken || found.value == a.value: // if not taken now, an earlier request without a reply was executed after all
 		a.outcomes[i] = set
 		return response{granted: true, err: n.eligible(ctx, a.o.Quarantine)}
 	}
@@ -253,7 +255,7 @@ func (list responses) granted() (nodes int) {
 	return nodes
 }
 
-// errors returns for each node why its answer does not count, or nil.
+// errors returns the error of each node, which is nil if its reply counts.
 func (list responses) errors() []error {
 	errs := make([]error, len(list))
 	for i, r := range list {
@@ -262,7 +264,7 @@ func (list responses) errors() []error {
 	return errs
 }
 
-// held returns the error of a try. It names the holder if a majority of the nodes that answered have the same one.
+// held returns the error of a try. It names the holder if a majority of the nodes that answered report the same one.
 func (list responses) held(key string) *lock.HeldError {
 	answered, votes, longest := 0, make(map[string]int), make(map[string]keyState)
 	for _, r := range list {
@@ -295,7 +297,7 @@ func (a *redlockAttempt) hold(sent time.Time) *lock.Lease {
 	return l
 }
 
-// renew asks all nodes for another lease.
+// renew requests a renewal from all nodes.
 func (a *redlockAttempt) renew(ctx context.Context) error {
 	sent := time.Now()
 	errs := make([]error, len(a.nodes))
@@ -321,9 +323,9 @@ func (a *redlockAttempt) renew(ctx context.Context) error {
 	}
 }
 
-// topUp sets the key again on nodes where the renewal found it missing, and returns how many of these nodes count. The
-// key ends there when it ends on the other nodes, so that after a crash the next holder need not wait longer. The end
-// of the lease does not interrupt topUp, because the release must know all nodes that may have the key.
+// topUp sets the key again on nodes where the renewal found it missing, and returns how many of these nodes count.
+// The key ends there when it ends on the other nodes, so that after a crash the next holder need not wait longer. The
+// end of the lease does not interrupt topUp, because the release must know all nodes that may have the key.
 func (a *redlockAttempt) topUp(ctx context.Context, sent time.Time, renewed []error) int {
 	lease := a.o.Lease - time.Since(sent)
 	if _, gone, _ := tally(renewed); gone == 0 || lease <= time.Millisecond {

@@ -14,10 +14,10 @@ import (
 //
 // WAIT (https://redis.io/docs/latest/commands/wait/) is not consensus. It makes it likelier that a lock survives the
 // end of its master, because each replica that has acknowledged has the key. It does not promise
-//   - that one of those replicas is promoted. Ask for all replicas, or for so many that the others cannot be a majority
+//   - that one of those replicas is promoted. Require all replicas, or so many that the others cannot be a majority
 //     of those that may be promoted;
 //   - that the acknowledged key is on a disk;
-//   - that clients stop asking a master that was cut off. It can grant nothing then, but its earlier grants run on.
+//   - that clients stop using a master that was cut off. It can grant nothing then, but its earlier grants continue.
 //
 // An acquisition that failed because too few replicas acknowledged may have reached some replica. If that replica is
 // promoted before it has the release, no caller gets the lock until that lease runs out. Only the fence stops the
@@ -43,7 +43,7 @@ func (r replicas) run(
 		r.timeout = min(500*time.Millisecond, s.lease/6)
 	}
 	c := s.client
-	// For a pipeline to one node the client does not follow a key that has moved to another node.
+	// A pipeline goes to one node, and the client does not follow a key that has moved to another node.
 	reply = retryUnstarted(ctx, c, func() *redis.Cmd {
 		reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
 			return call.script.EvalSHA(ctx, p, call.keys, call.args)

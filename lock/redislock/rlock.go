@@ -26,48 +26,49 @@ var (
 	rlockRenewSource string
 )
 
-// RLockOptions are the choices of an RLock; a zero field means its default.
+// RLockOptions are the options of an RLock. A zero field means its default.
 type RLockOptions struct {
 	// Lease is how long after the last renewal the server frees the key; default 30 s, renewed every third. Redisson
 	// calls it lockWatchdogTimeout.
 	Lease time.Duration
-	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even if
-	// the holder is not done. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). Default 0: the lease is
-	// renewed.
+	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even
+	// if the holder still works. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). Default 0: the lease
+	// is renewed.
 	LeaseTime time.Duration
 	Logger    *slog.Logger // logs that the subscription broke; default: none
 }
 
 // RLock works like Redisson's RLock in its default form: a caller waits, is woken by a message, and renews the lease
-// for as long as it works. The lock is neither fair nor fenced. It is here to be compared with [Watchdog]. The
-// algorithm is that of RedissonLock and RedissonBaseLock in https://github.com/redisson/redisson, version 4.7.0:
+// while it works. The lock is neither fair nor fenced. It exists to be compared with [Watchdog]. The algorithm is
+// that of RedissonLock and RedissonBaseLock in https://github.com/redisson/redisson, version 4.7.0:
 //
 //   - The lock is a hash with one field, the holder, whose value counts how often the holder has entered. A script
 //     enters if there is no hash, or one with our field, and sets the time limit. Otherwise it returns the remaining
 //     time of the holder's lease.
-//   - A caller that is refused subscribes to the lock's channel. When the subscription is confirmed it asks again,
-//     because the release may have come in between. Then it sleeps until a message comes or that remaining time has
-//     passed, and asks again.
-//   - A release deletes the hash and publishes one message. Every waiting process wakes one of its waiters, which asks.
-//     One of them gets the lock, unless a newcomer was quicker, and the others sleep again.
+//   - A caller that is refused subscribes to the lock's channel. When the subscription is confirmed it tries again,
+//     because the release may have come in between. Then it sleeps until a message arrives or that remaining time has
+//     passed, and tries again.
+//   - A release deletes the hash and publishes one message. Every waiting process wakes one of its waiters, which
+//     tries
+//     again. One of them gets the lock, unless a newcomer was faster, and the others sleep again.
 //   - The lease is renewed every third of it. With a LeaseTime it is not.
 //
 // Differences from Redisson: re-entry is by context ([lock.Do]) and sends nothing, so the count in the hash is 1. The
-// holder's lease reports a loss. A release without an answer is repeated in the background, while Redisson leaves a
+// holder's lease reports a loss. A release without a reply is repeated in the background, while Redisson leaves a
 // mark by which the server recognizes the repetition. A waiter that leaves passes on the message that woke it. No
-// replica is waited for, while Redisson waits for those of its master by default. The keys differ, too: an RLock does
+// replica is waited for, while Redisson by default waits for those of its master. The keys differ, too: an RLock does
 // not exclude Redisson's own clients.
 //
-// Round trips: 2 uncontended (enter 1, leave 1). Contended 1 more for each time that the waiter is woken, which gets
-// the lock for at most one process, and 1 for the first waiter of a process, which subscribes. One per renewal. A
-// sleeping waiter sends nothing.
+// Round trips: 2 uncontended (enter 1, leave 1). Contended: 1 more each time the waiter is woken (one release wakes a
+// waiter in each process, and at most one gets the lock), and 1 for the first waiter of a process, which subscribes.
+// One per renewal. A sleeping waiter sends nothing.
 //
-// Promises: exclusion while no lease is lost; a lease that reports its loss by the holder's own clock before the server
-// frees the key; after a crash of the holder the next one has the lock within Lease.
-// Does not promise: a fence, so a holder that was frozen past its lease still writes; an order, since the caller that
-// asks first after the release wins; an end of the renewal, so a holder that hangs keeps the lock for ever; a quick
-// wake-up if a message is lost, or if the key ran out or was deleted by hand: then the waiter sleeps until the end of
-// the holder's lease; survival of a fail-over to a replica that did not have the key yet.
+// Promises: exclusion while no lease is lost; a lease that reports its loss by the holder's own clock before the
+// server frees the key; after a crash of the holder the next one has the lock within Lease. It does not promise a
+// fence: a holder that was frozen past its lease still writes. Nor an order: the first caller to try after the
+// release wins. Nor an end of the renewal: a holder that hangs keeps the lock for ever. Nor a quick wake-up if a
+// message is lost, or if the key expired or was deleted by hand: then the waiter sleeps until the end of the holder's
+// lease. Nor does the lock survive a fail-over to a replica that did not have the key yet.
 type RLock struct {
 	server
 	o       RLockOptions
@@ -78,7 +79,7 @@ type RLock struct {
 	enter, leave, renew *redisscript.Script
 }
 
-// NewRLock returns an RLock on c. Close it when no lease is held any more.
+// NewRLock returns an RLock on c. Close it when all leases have ended.
 func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	def(&o.Lease, 30*time.Second)
 	if o.Logger == nil {
@@ -94,21 +95,21 @@ func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	}
 }
 
-// Close ends the subscription, and drops the releases that have not reached the server yet; their keys run out with the
-// lease. Leases stay as they are.
+// Close ends the subscription, and drops the releases that have not reached the server yet; their keys expire with
+// the lease. Leases are not affected.
 func (r *RLock) Close() error {
 	r.cleanup.close()
 	return r.wakers.close()
 }
 
-// Acquire asks, and unless o says TryOnce sleeps and asks again until ctx ends.
+// Acquire tries, sleeps and tries again until ctx ends, or tries once with TryOnce.
 func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	var held *lock.HeldError // the last answer
 	var waited *waker
 	var all <-chan struct{}
 	for {
 		if waited != nil {
-			all = r.wakers.all(waited) // before the request, so that no wake-up after the answer is missed
+			all = r.wakers.all(waited) // before the request, so that no wake-up after the reply is missed
 		}
 		lease, err := r.try(ctx, key, o)
 		switch {
@@ -134,7 +135,6 @@ func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	}
 }
 
-// joinHeld returns err joined with held, if there is one.
 func joinHeld(held *lock.HeldError, err error) error {
 	if held == nil {
 		return err
@@ -143,7 +143,7 @@ func joinHeld(held *lock.HeldError, err error) error {
 }
 
 func (r *RLock) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	// Every try has a value of its own, so that a late release of this one cannot hit the next.
+	// Every try has a new value, so that a late release of this one cannot delete the key of the next.
 	a := r.attempt(key, o)
 	sent := time.Now()
 	_, err := a.request(ctx)
@@ -170,7 +170,7 @@ func (r *RLock) attempt(key string, o lock.Options) *attempt {
 // channelOf returns the channel on which the releases of a key are published.
 func channelOf(key string) string { return "rlock:" + tag(key) + ":free" }
 
-// hold returns the lease of a lock that was granted, which is renewed unless there is a LeaseTime.
+// hold returns the lease of a granted lock, which is renewed unless there is a LeaseTime.
 func (r *RLock) hold(a *attempt, sent time.Time) *lock.Lease {
 	l, _ := lock.NewLease(a.key, lock.NoFence, a.free)
 	k := lock.Keep{TTL: r.lease}

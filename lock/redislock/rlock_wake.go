@@ -12,12 +12,12 @@ import (
 )
 
 // wakers wake the waiters of this process when a key is released. They share one connection, which is made when the
-// first caller waits, and subscribe on it to one channel per key.
+// first caller waits, and which subscribes to one channel per key.
 type wakers struct {
 	subscription
 
-	// changing is a lock that ends with a ctx. It is held from a change of keys until the request for it was sent, so
-	// that no SUBSCRIBE overtakes the UNSUBSCRIBE before it.
+	// changing is a mutex that can be given up when a ctx ends. It is held from a change of keys until the request
+	// for it was sent, so that no SUBSCRIBE overtakes the UNSUBSCRIBE before it.
 	changing chan struct{}
 
 	mu   sync.Mutex
@@ -45,8 +45,8 @@ type waker struct {
 	all     chan struct{} // closed to wake all waiters, and then replaced
 }
 
-// wakeOne wakes one waiter, or the next that comes. If an earlier wake-up has not been received yet, it serves for
-// both.
+// wakeOne wakes one waiter, or the next one to arrive. If an earlier wake-up has not been received yet, that one is
+// enough.
 func (b *waker) wakeOne() {
 	select {
 	case b.one <- struct{}{}:
@@ -54,7 +54,7 @@ func (b *waker) wakeOne() {
 	}
 }
 
-// wakeAll wakes all waiters, or the next that comes.
+// wakeAll wakes all waiters, or the next one to arrive.
 func (b *waker) wakeAll() {
 	close(b.all)
 	b.all = make(chan struct{})
@@ -63,8 +63,8 @@ func (b *waker) wakeAll() {
 	}
 }
 
-// wait returns when the caller must ask again: when it was woken, or after remaining (if that is 0, after recheck). all
-// is the channel that the caller read before its last request.
+// wait returns when the caller must try again: when it was woken, or after remaining (if that is 0, after recheck).
+// all is the channel that the caller read before its last request.
 func (b *waker) wait(ctx context.Context, o lock.Options, all <-chan struct{}, remaining time.Duration) error {
 	if remaining <= 0 {
 		remaining = recheck // the key has no time limit: another program has changed it
@@ -82,17 +82,18 @@ func (b *waker) wait(ctx context.Context, o lock.Options, all <-chan struct{}, r
 	return nil
 }
 
-// all returns the channel that is closed when all waiters of b must ask.
+// all returns the channel that is closed to wake all waiters of b.
 func (n *wakers) all(b *waker) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return b.all
 }
 
-// join adds a waiter to the waker of a channel, and subscribes if there is none. all is for the waiter's first wait.
+// join adds a waiter to the waker of a channel, and subscribes if there is no waker. all is for the waiter's first
+// wait.
 //
-// Releases before the subscription is confirmed are missed, so the confirmation wakes all waiters. A waiter that joins
-// others need not ask again: if the key was released since it asked, one of the others has been woken.
+// Releases before the subscription is confirmed are missed, so the confirmation wakes all waiters. A waiter that
+// joins others need not try again: if the key was released since it tried, one of the others has been woken.
 func (n *wakers) join(ctx context.Context, channel string) (b *waker, all <-chan struct{}, err error) {
 	select {
 	case n.changing <- struct{}{}:
@@ -135,8 +136,8 @@ func (n *wakers) add(channel string) (*waker, *redis.PubSub, error) {
 	return b, pubsub, nil
 }
 
-// leave removes a waiter. The subscription stays until a message comes and no caller waits, because the next waiter of
-// a contended key usually comes before that.
+// leave removes a waiter. The subscription stays until a message arrives and no caller waits, because the next waiter
+// of a contended key usually arrives before that.
 func (n *wakers) leave(b *waker) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,7 +156,6 @@ func (n *wakers) wakeOneOf(channel string) bool {
 	return true
 }
 
-// wakeAllOf wakes all waiters for a channel.
 func (n *wakers) wakeAllOf(channel string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -186,10 +186,10 @@ func (n *wakers) unsubscribe(ctx context.Context, pubsub *redis.PubSub, channel 
 	if !wanted {
 		delete(n.keys, channel)
 	} else {
-		b.wakeOne() // a waiter has come since; the message would have woken it
+		b.wakeOne() // a waiter has arrived since; the message would have woken it
 	}
 	n.mu.Unlock()
 	if !wanted {
-		_ = pubsub.Unsubscribe(ctx, channel) // after an error it is tried again with the next message
+		_ = pubsub.Unsubscribe(ctx, channel) // after an error it is retried with the next message
 	}
 }

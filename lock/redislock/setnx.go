@@ -13,15 +13,15 @@ import (
 	"example.com/stock/lock"
 )
 
-// This file is the recipe. What the other files add to it:
+// This file has the whole algorithm. The other files add:
 //
-//	acquire.lua, release.lua  are steps 1 and 4 at the server; acquire.lua also mints the fence
-//	redislock.go      attempt.request takes back a request that got no answer, because the server may still execute it
-//	cleanup.go        a release that got no answer is repeated in the background, so that no orphaned key stays
-//	../keepalive.go   the holder's own clock reports the loss of the lease before the server frees the key
-//	replicas.go       an acquisition can be made to count only after some replicas have acknowledged it
+//	acquire.lua, release.lua  steps 1 and 4 at the server; acquire.lua also issues the fence
+//	redislock.go      attempt.request takes back a request without a reply, which the server may still execute
+//	cleanup.go        repeats a release without a reply in the background, so that no orphaned key stays
+//	../keepalive.go   reports the loss of the lease by the holder's own clock before the server frees the key
+//	replicas.go       can make an acquisition count only after some replicas have acknowledged it
 //	inspect.go        Inspect, Evict and Keys
-//	setnx_variant.go  the options, and what the locks that people write by hand share
+//	setnx_variant.go  the options, and what the handwritten variants share
 
 var (
 	//go:embed acquire.lua
@@ -30,31 +30,31 @@ var (
 	releaseSource string
 )
 
-// SetNX is SET NX PX with a random value, released by compare-and-delete:
-// https://redis.io/docs/latest/commands/set/ ("Patterns").
+// SetNX is SET NX PX with a random value, released by compare-and-delete: https://redis.io/docs/latest/commands/set/
+// ("Patterns").
 //
 //  1. If the key does not exist, set it to a value that no other try uses, with a time limit.
 //  2. If it exists, sleep for a random time and go back to 1.
-//  3. Rely on the key until its time limit, counted from before the request of step 1 left.
+//  3. Rely on the key until its time limit, counted from before the request of step 1 was sent.
 //  4. To release, delete the key if it still has the value of step 1.
 //
-// Round trips: 2 uncontended (acquire 1, release 1), with Replicas too; contended 1 for every try. A caller with
-// TryOnce tries once. The pauses of a caller that waits double from MinBackoff to MaxBackoff. Each pause is drawn at
-// random between half and all of that, so that the waiters do not all ask at the same time. Polling is not fair: the
-// key goes to the caller that asks first after the release.
+// Round trips: 2 uncontended (acquire 1, release 1), even with Replicas; contended 1 for every try. The pauses of a
+// waiting caller double from MinBackoff to MaxBackoff. The actual pause is random, from half of that on, so that the
+// waiters do not all try at the same time. Polling is not fair: the first caller to try after the release gets the
+// key.
 //
-// Promises: exclusion while no lease runs out; the holder's lease reports when it runs out; a fence, so that the store
-// refuses the late write of a holder that did not see this in time. Does not promise: to outlast work that is longer
-// than Lease (there is no renewal), fairness, or to survive a fail-over to a replica that did not have the key yet.
-// Replicas makes that less likely; see [WatchdogOptions] for what it does not promise. After such a fail-over the fence
-// still grows, because it starts from the clock.
+// Promises: exclusion while no lease runs out; the holder's lease reports when it runs out; a fence, so that the
+// store refuses the late write of a holder that did not notice that in time. It does not promise renewal (work that
+// is longer than Lease loses the key), fairness, or to survive a fail-over to a replica that did not have the key
+// yet. Replicas makes such a loss less likely; see [WatchdogOptions]. After such a fail-over the fence still grows,
+// because it is derived from the clock.
 type SetNX struct {
 	server
 	o                            SetNXOptions
 	acquireScript, releaseScript *redisscript.Script
 }
 
-// NewSetNX returns a SetNX on c. Close it when no lease is held any more.
+// NewSetNX returns a SetNX on c. Close it when all leases have ended.
 func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	o.fill()
 	return &SetNX{
@@ -65,14 +65,15 @@ func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	}
 }
 
-// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+// Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return poll(ctx, o, backoff(s.o.MinBackoff, s.o.MaxBackoff), func() (*lock.Lease, error) {
 		return s.try(ctx, key, o)
 	})
 }
 
-// try is steps 1 and 3. Every try has a value of its own, so that a late release of this one cannot hit the next.
+// try is steps 1 and 3. Every try has a new value, so that a late release of this one cannot delete the key of the
+// next.
 func (s *SetNX) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	a := s.attempt(key, o)
 	sent := time.Now()
@@ -87,7 +88,7 @@ func (s *SetNX) try(ctx context.Context, key string, o lock.Options) (*lock.Leas
 	return hold(key, fence, sent, s.o.Lease, a.free), nil
 }
 
-// attempt names the scripts of steps 1 and 4, and what they are given.
+// attempt prepares the scripts of steps 1 and 4 with their keys and arguments.
 func (s *SetNX) attempt(key string, o lock.Options) *attempt {
 	names, value := s.names(key), newValue(o)
 	lease, life := s.o.Lease.Milliseconds(), fenceLife.Milliseconds()
@@ -98,13 +99,13 @@ func (s *SetNX) attempt(key string, o lock.Options) *attempt {
 	}
 }
 
-// names returns the keys in Redis of a lock: the lock and its last fence.
+// names returns the Redis keys of a lock: the lock and its last fence.
 func (s *SetNX) names(key string) []string {
 	name := "lock:" + tag(key)
 	return []string{name, name + ":fence"}
 }
 
-// hold returns the lease of a key that was granted. It is not renewed. Its Release calls free.
+// hold returns the lease of a granted key. It is not renewed. Its Release calls free.
 func hold(
 	key string, f lock.Fence, sent time.Time, lease time.Duration, free func(context.Context) error,
 ) *lock.Lease {
@@ -113,8 +114,8 @@ func hold(
 	return l
 }
 
-// poll is step 2. It tries until there is a lease, ctx ends, or a try fails for another reason than that the key is
-// held. With TryOnce there is one try.
+// poll is step 2. It tries until there is a lease, ctx ends, or a try fails for another reason than a held key. With
+// TryOnce it tries once.
 func poll(
 	ctx context.Context, o lock.Options, pause func() time.Duration, try func() (*lock.Lease, error),
 ) (*lock.Lease, error) {
@@ -137,7 +138,7 @@ func poll(
 	}
 }
 
-// backoff returns pauses that double from least to most, each drawn at random between half and all of it.
+// backoff returns pauses that double from least to most. The actual pause is random, from half of that on.
 func backoff(least, most time.Duration) func() time.Duration {
 	next := least
 	return func() time.Duration {

@@ -12,19 +12,20 @@ import (
 
 // SetNXDel is SET NX PX with the same value for all callers, released by a plain DEL: the lock of most tutorials.
 //
-// The failure that it teaches: A works for longer than its lease, the key runs out, and B takes it. When A is done, it
-// deletes B's key. Now C gets the lock while B holds it, B deletes C's key, and so on: one slow holder breaks the lock
-// for all later holders. The cure is a value per acquisition, compared and deleted in one step ([SetNX], [SetNXWatch]).
+// The failure that it teaches: A works for longer than its lease, the key expires, and B takes it. When A is done, it
+// deletes B's key. Now C gets the lock while B holds it, B deletes C's key, and so on: one slow holder breaks the
+// lock for all later holders. The cure is a value per acquisition, compared and deleted in one step ([SetNX],
+// [SetNXWatch]).
 //
-// Without such a value a caller cannot clean up either. If the reply to the SET is lost, the caller does not know whose
-// key is there, and leaves it, for a Lease at most. So that fewer replies are lost, the end of ctx does not interrupt a
-// request: the caller waits for its reply for up to a second. For the same reason a DEL that fails is not repeated
-// later.
+// Without such a value a caller cannot clean up either. If the reply to the SET is lost, the caller does not know
+// whose key is there, and leaves it, for a Lease at most. To lose fewer replies, the caller waits for a reply for up
+// to a second even if ctx ends. For the same reason a DEL that fails is not repeated later.
 //
 // Round trips: 2 uncontended (acquire 1, release 1); contended 1 for every try. It waits as [SetNX] does.
 //
-// Promises: exclusion until the first lease runs out during work. Does not promise: that a holder notices when another
-// caller deletes its key; a fence, so that nothing stops the write; renewal, fairness, or survival of a fail-over.
+// Promises: exclusion until the first lease expires during work. It does not promise that a holder notices when
+// another caller deletes its key; nor a fence, so nothing stops the write; nor renewal, fairness, or survival of a
+// fail-over.
 type SetNXDel struct{ variant }
 
 // NewSetNXDel returns a SetNXDel on c.
@@ -32,7 +33,7 @@ func NewSetNXDel(c redis.UniversalClient, o SetNXOptions) *SetNXDel {
 	return &SetNXDel{newVariant(c, "setnx-del", o)}
 }
 
-// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+// Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXDel) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
@@ -51,7 +52,7 @@ func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.L
 		return nil, acquireError(ctx, o, name, err)
 	case !taken:
 		return nil, found.held(key)
-	case leaseOver(sent, s.o.Lease): // the key has run out, and another caller may have it
+	case leaseOver(sent, s.o.Lease): // the key has expired, and another caller may have it
 		return nil, &lock.HeldError{Key: key}
 	}
 	lease := s.hold(key, sent, func(ctx context.Context) error { return s.free(ctx, name) })

@@ -12,38 +12,37 @@ import (
 	"example.com/stock/lock"
 )
 
-// SetNXExpireOptions are the choices of a SetNXExpire; a zero field means its default.
+// SetNXExpireOptions are the options of a SetNXExpire. A zero field means its default.
 type SetNXExpireOptions struct {
 	SetNXOptions
 	Repair bool // set an expiry on a key that was left without one; default false: such a key blocks for ever
-	// RepairAfter is how long a key must have been seen without expiry, with the same holder, to be repaired;
-	// default 1 s.
+	// RepairAfter is how long a key must have been without expiry, with the same holder, to be repaired; default 1 s.
 	RepairAfter time.Duration
 
-	// Between is called between the two commands. It is for the lab. If it returns an error, Acquire returns that error
-	// and leaves the key as a crash would. Default nil.
+	// Between is called between the two commands. It is for the lab. If it returns an error, Acquire returns that
+	// error and leaves the key as a crash would. Default nil.
 	Between func(context.Context) error
 }
 
-// SetNXExpire is SETNX, and then PEXPIRE as a second command. Locks were written like this before Redis 2.6.12 gave SET
-// its options (the warning is at https://redis.io/docs/latest/commands/setnx/), and some still are. The release is
-// correct: it compares and deletes, so that this lock has one fault only.
+// SetNXExpire is SETNX, and then PEXPIRE as a second command. Locks were written like this before Redis 2.6.12 gave
+// SET its options (the warning is at https://redis.io/docs/latest/commands/setnx/), and some still are. The release
+// is correct: it compares and deletes, so this lock has only one fault.
 //
-// The failure that it teaches: a holder that dies between the two commands leaves a key without an expiry (PTTL -1),
-// and all other callers wait for ever. With Repair, a contender that finds the same holder's key without expiry twice,
-// at least RepairAfter apart, sets one. It does not set one at once, because a living holder's key is in that state for
-// a moment, too. A holder that is paused there for longer than RepairAfter is still safe: the repaired key lives for a
-// whole Lease from the repair, and the holder, which counts from before its SETNX, notices after its PEXPIRE that its
-// lease is over. (That PEXPIRE may hit the next holder's key, which then only lives longer.) All users of a key must
-// have the same Lease.
+// The failure that it teaches: a holder that crashes between the two commands leaves a key without an expiry (PTTL
+// -1), and all other callers wait for ever. With Repair, a contender that finds the same holder's key without expiry
+// twice, at least RepairAfter apart, sets one. It does not set one at once, because a living holder's key is in that
+// state for a moment, too. A holder that is paused there for longer than RepairAfter is still safe: the repaired key
+// lives for a whole Lease from the repair, and the holder, which counts from before its SETNX, notices after its
+// PEXPIRE that its lease is over. (That PEXPIRE may hit the next holder's key, which then only lives longer.) All
+// users of a key must have the same Lease.
 //
-// Round trips: 3 uncontended (acquire 2, release 1); contended 1 for every try, and 1 for a repair. It waits as [SetNX]
-// does.
+// Round trips: 3 uncontended (acquire 2, release 1); contended 1 for every try, and 1 for a repair. It waits as
+// [SetNX] does.
 //
-// Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock. Does not promise: a next
-// holder after one that crashed between the two commands, unless Repair is set (then within RepairAfter + Lease, if a
-// caller asks meanwhile); a fence, so a holder that was paused past its lease still writes; renewal, fairness, or
-// survival of a fail-over.
+// Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock. It does not promise a
+// next holder after one that crashed between the two commands, unless Repair is set (then within RepairAfter + Lease,
+// if another caller tries meanwhile); nor a fence, so a holder that was paused past its lease still writes; nor
+// renewal, fairness, or survival of a fail-over.
 type SetNXExpire struct {
 	variant
 	o             SetNXExpireOptions
@@ -53,13 +52,13 @@ type SetNXExpire struct {
 	suspects map[string]suspect // by key, until the key is seen with an expiry or another holder
 }
 
-// A suspect is a holder that may have died between its two commands.
+// A suspect is a holder that may have crashed between its two commands.
 type suspect struct {
 	value string
 	since time.Time
 }
 
-// NewSetNXExpire returns a SetNXExpire on c. Close it when no lease is held any more.
+// NewSetNXExpire returns a SetNXExpire on c. Close it when all leases have ended.
 func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire {
 	o.fill()
 	def(&o.RepairAfter, time.Second)
@@ -69,13 +68,13 @@ func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire 
 	}
 }
 
-// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+// Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	// Every try has a value of its own, so that a late release of this one cannot hit the next.
+	// Every try has a new value, so that a late release of this one cannot delete the key of the next.
 	name, value := s.name(key), newValue(o)
 	release := func(ctx context.Context) error {
 		return ownership(run(ctx, s.client, s.releaseScript, []string{name}, value).Int())
@@ -99,22 +98,22 @@ func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*loc
 		s.cleanup.undo(ctx, release)
 		return nil, acquireError(ctx, o, name, err)
 	case !limited || leaseOver(sent, s.o.Lease):
-		// The key was deleted, or we were paused in between for so long that another caller may have it after a repair.
+		// The key was deleted, or this process was paused so long that another caller may have the key after a
+		// repair.
 		s.cleanup.undo(ctx, release)
 		return nil, &lock.HeldError{Key: key}
 	}
 	return s.hold(key, sent, s.persist(release)), nil
 }
 
-// heldBy returns the error that names the holder of key. It repairs the key first if Repair is set and the key is
-// stuck.
+// heldBy returns a HeldError for key. It repairs the key first if Repair is set and the key is stuck.
 func (s *SetNXExpire) heldBy(ctx context.Context, key string, o lock.Options, found keyState) error {
 	held := found.held(key)
 	if !s.o.Repair || !s.isStuck(key, found) {
 		return held
 	}
-	// This is not atomic with the reads before. If the key has another holder by now, that one's key lives longer, by
-	// one Lease at most.
+	// This is not atomic with the reads before. If the key has another holder by now, its key lives longer, by one
+	// Lease at most.
 	if err := s.client.PExpire(ctx, s.name(key), s.o.Lease).Err(); err != nil {
 		return acquireError(ctx, o, s.name(key), err)
 	}

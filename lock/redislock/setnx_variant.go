@@ -12,7 +12,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// SetNXOptions are the choices of a SetNX and of its variants; a zero field means its default.
+// SetNXOptions are the options of a SetNX and of its variants. A zero field means its default.
 type SetNXOptions struct {
 	Lease      time.Duration // the server frees the key after this; default 10 s
 	MinBackoff time.Duration // first pause between the tries of a caller that waits; default 2 ms
@@ -28,16 +28,16 @@ func (o *SetNXOptions) fill() {
 	def(&o.MaxBackoff, 50*time.Millisecond)
 }
 
-// Close drops the releases that have not reached the server yet; their keys run out with the lease.
+// Close drops the releases that have not reached the server yet; their keys expire with the lease.
 func (s *SetNX) Close() error {
 	s.cleanup.close()
 	return nil
 }
 
-// fenceLife is how long the server keeps the last fence of a key after its clock has passed that fence. After that the
-// next fence, which starts from the clock, is larger anyway. A fence could repeat only if the clock were set back by
-// more than fenceLife. So the server keeps one key, of about 120 bytes and the name, for each lock that was held in the
-// last day.
+// fenceLife is how long the server keeps the last fence of a key after its clock has passed that fence. After that
+// the next fence, which is derived from the clock, is larger anyway. A fence could repeat only if the clock were set
+// back by more than fenceLife. So the server keeps one key, of about 120 bytes and the name, for each lock that was
+// held in the last day.
 const fenceLife = 24 * time.Hour
 
 // A variant is the common part of SetNXExpire, SetNXDel and SetNXWatch. These are the locks that people write by hand:
@@ -54,7 +54,7 @@ func newVariant(c redis.UniversalClient, prefix string, o SetNXOptions) variant 
 	return variant{c, prefix, o, newCleanup()}
 }
 
-// Close drops the releases that have not reached the server yet; their keys run out with the lease.
+// Close drops the releases that have not reached the server yet; their keys expire with the lease.
 func (v *variant) Close() error {
 	v.cleanup.close()
 	return nil
@@ -62,14 +62,13 @@ func (v *variant) Close() error {
 
 func (v *variant) name(key string) string { return v.prefix + ":" + tag(key) }
 
-// poll polls as SetNX does.
 func (v *variant) poll(
 	ctx context.Context, o lock.Options, try func() (*lock.Lease, error),
 ) (*lock.Lease, error) {
 	return poll(ctx, o, backoff(v.o.MinBackoff, v.o.MaxBackoff), try)
 }
 
-// hold returns the lease of a key that was granted. Only the holder's own clock ends it.
+// hold returns the lease of a granted key. Only the holder's own clock ends it.
 func (v *variant) hold(key string, sent time.Time, free func(context.Context) error) *lock.Lease {
 	return hold(key, lock.NoFence, sent, v.o.Lease, free)
 }
@@ -98,14 +97,13 @@ type keyState struct {
 	ttl   time.Duration // what remains; negative: no time limit, or no key
 }
 
-// held returns s as an error.
 func (s keyState) held(key string) *lock.HeldError {
 	return &lock.HeldError{Key: key, Holder: ownerOf(s.value), Remaining: max(s.ttl, 0)}
 }
 
-// setNX sets the key name if it does not exist, with a time limit if lease is not 0. In the same round trip it reads
-// the key. The two are not one atomic step, but only the SET decides; the rest is shown to people. After an error the
-// outcome is unknown, unless the server refused.
+// setNX sets the key name if it does not exist, with a time limit if lease is not 0, and reads the key in the same
+// round trip. The two commands are not atomic, but only the SET decides; what was read is shown to people. After an
+// error the outcome is unknown, unless the server refused.
 func setNX(
 	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
 ) (taken bool, found keyState, err error) {

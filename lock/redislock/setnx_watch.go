@@ -13,32 +13,33 @@ import (
 
 // SetNXWatch is SET NX PX with a random value, released by WATCH, GET, and MULTI, DEL, EXEC if the value is ours.
 // This is the correct compare-and-delete without Lua:
-// https://redis.io/docs/latest/develop/using-commands/transactions/ ("Optimistic locking"). If the key changes between
-// the GET and the EXEC, because it was written or ran out, EXEC does nothing, and the release reads the key again.
+// https://redis.io/docs/latest/develop/using-commands/transactions/ ("Optimistic locking"). If the key changes
+// between the GET and the EXEC, because it was written or expired, EXEC does nothing, and the release reads the key
+// again.
 //
 // The failure that it avoids: GET and then DEL without WATCH deletes another holder's key if the lease runs out in
-// between. The price is round trips, on one connection that is kept for them.
+// between. The cost is more round trips, on one connection that is kept for them.
 //
-// Round trips: 4 uncontended (acquire 1, release 3: WATCH, GET, and the transaction in one); contended 1 for every try.
-// It waits as [SetNX] does.
+// Round trips: 4 uncontended (acquire 1, release 3: WATCH, GET, and the transaction in one); contended 1 for every
+// try. It waits as [SetNX] does.
 //
-// Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock; that a release never
-// deletes another holder's key. Does not promise: a fence, so a holder that was paused past its lease still writes;
+// Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock; a release never deletes
+// another holder's key. It does not promise a fence, so a holder that was paused past its lease still writes; nor
 // renewal, fairness, or survival of a fail-over.
 type SetNXWatch struct{ variant }
 
-// NewSetNXWatch returns a SetNXWatch on c. Close it when no lease is held any more.
+// NewSetNXWatch returns a SetNXWatch on c. Close it when all leases have ended.
 func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
 	return &SetNXWatch{newVariant(c, "setnx-watch", o)}
 }
 
-// Acquire tries, and unless o says TryOnce tries again until ctx ends.
+// Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	// Every try has a value of its own, so that a late release of this one cannot hit the next.
+	// Every try has a new value, so that a late release of this one cannot delete the key of the next.
 	name, value := s.name(key), newValue(o)
 	release := func(ctx context.Context) error { return s.free(ctx, name, value) }
 	sent := time.Now()

@@ -12,14 +12,14 @@ import (
 	"example.com/stock/lock"
 )
 
-// A subscription is a connection that receives messages. It is made when it is first needed. go-redis reconnects and
-// subscribes again by itself.
+// A subscription is a connection that receives messages. It is made when it is first needed. go-redis reconnects it
+// and repeats its subscriptions.
 type subscription struct {
 	client redis.UniversalClient
 	log    *slog.Logger
 
-	// The callbacks, called one after the other until close. Messages are missed while the connection is broken and
-	// until the server has confirmed the subscription. So after confirmed and broken, messages may be missing.
+	// The callbacks are called one after the other until close. Messages are missed while the connection is broken
+	// and until the server has confirmed the subscription. So after confirmed and broken, messages may be missing.
 	message   func(ctx context.Context, pubsub *redis.PubSub, m *redis.Message)
 	confirmed func(channel string)
 	broken    func()
@@ -31,7 +31,7 @@ type subscription struct {
 	closed  bool
 }
 
-// open returns the connection. If there is none yet it is made, and subscribes to channels.
+// open returns the connection. If there is none yet, open makes one that subscribes to channels.
 func (s *subscription) open(channels ...string) (*redis.PubSub, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()

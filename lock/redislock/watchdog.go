@@ -9,7 +9,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// This file is the recipe of Watchdog, acquire to release:
+// This file is the algorithm of Watchdog, from acquire to release:
 //
 //  1. Enter: take the lock if it is free and nobody waits. Otherwise queue up.
 //  2. Wait for the message that grants the lock.
@@ -17,17 +17,17 @@ import (
 //  4. While the lock is held, renew it every third of the lease.
 //  5. Leave: grant the lock to the oldest waiter and send the message to its process, or delete the key.
 //
-// What the other files add to it:
+// The other files add:
 //
 //	enter.lua, leave.lua, renew.lua, queue.lua  the steps at the server, with the queue and the fence
 //	notifier.go      receives the messages of step 5, on one subscription for the whole process (subscription.go)
-//	redislock.go     attempt.request takes back a request that got no answer: the server may still execute it
-//	cleanup.go       a release that got no answer is repeated in the background, so that no orphaned key stays
+//	redislock.go     attempt.request takes back a request without a reply, which the server may still execute
+//	cleanup.go       repeats a release without a reply in the background, so that no orphaned key stays
 //	../keepalive.go  renews, and reports a loss by the holder's own clock before the server frees the key
 //	handover.go      lets one process hand one lease from caller to caller (lock.HandOver)
 //	replicas.go      makes a grant count only after some replicas have acknowledged it
-//	inspect.go       tells who holds and who waits, and evicts
-//	watchdog_options.go  the type with what it promises, and its options
+//	inspect.go       lists the holder and the waiters, and evicts
+//	watchdog_options.go  the type with its promises, and its options
 
 // Acquire waits in the queue until it is granted the lock or ctx ends. With TryOnce it does not queue up.
 func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
@@ -38,7 +38,7 @@ func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 	return wait(ctx)
 }
 
-// Start is step 1, one round trip; see [lock.Starter].
+// Start is step 1, in one round trip; see [lock.Starter].
 func (w *Watchdog) Start(ctx context.Context, key string, o lock.Options) (
 	l *lock.Lease, wait func(context.Context) (*lock.Lease, error), err error,
 ) {
@@ -52,17 +52,17 @@ func (w *Watchdog) Start(ctx context.Context, key string, o lock.Options) (
 	return l, nil, err
 }
 
-// A candidate is an acquisition of a Watchdog.
 type candidate struct {
 	w *Watchdog
 	*attempt
 	me         *waiter
 	sent       time.Time // before the last request left
 	subscribed bool      // before the last request. Otherwise a grant would be missed, so that request did not queue up
-	held       error     // the last answer, if that was that another holds the lock
+	held       error     // the last reply, if another holds the lock
 }
 
-// ask makes a request. over is true with a lease or an error, and false if the caller must wait for another holder.
+// ask makes a request. If over is true, it returns a lease or an error. Otherwise the caller must wait for another
+// holder.
 func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err error) {
 	w, queue := c.w, !c.options.TryOnce
 	for {
@@ -75,7 +75,7 @@ func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err erro
 		fence, err := w.request(ctx, c.attempt, number)
 		switch {
 		case err == nil && leaseOver(c.sent, w.o.Lease) && queue:
-			continue // this process or the answer was stopped for too long: only the server knows who has the key now
+			continue // the reply took too long: only the server knows who has the key now
 		case err == nil && leaseOver(c.sent, w.o.Lease):
 			detached(ctx, c.free)
 			return nil, true, &lock.HeldError{Key: c.key}
@@ -91,7 +91,7 @@ func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err erro
 	}
 }
 
-// wait is steps 2 and 3, after a request whose answer was that another holds the lock. It ends with ctx.
+// wait is steps 2 and 3. It ends with ctx.
 func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 	w := c.w
 	defer w.notifier.remove(c.value)
@@ -103,14 +103,16 @@ func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 		if fence != lock.NoFence && w.o.takes(time.Since(c.sent)) {
 			return w.hold(c.attempt, c.sent, fence, grantLease), nil
 		}
-		// No grant came, or it came so late that it may have run out. The next request finds one that still runs.
+		// No grant arrived, or it arrived so late that it may have expired. The next request finds one that is still
+		// valid.
 		if l, over, err := c.ask(ctx); over {
 			return l, err
 		}
 	}
 }
 
-// await waits for a grant, or until it is time to ask again (NoFence). When ctx ends it leaves the queue.
+// await waits for a grant, and returns NoFence when it is time to repeat the request. When ctx ends it leaves the
+// queue.
 func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 	if !c.subscribed {
 		return lock.NoFence, c.w.notifier.subscribe(ctx)
@@ -131,7 +133,7 @@ func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 	}
 }
 
-// hold returns the lease of a lock that was granted; see keep for first. It is step 4, and its Release is step 5.
+// hold returns the lease of a granted lock; see keep for first. It is step 4, and its Release is step 5.
 func (w *Watchdog) hold(a *attempt, sent time.Time, f lock.Fence, first time.Duration) *lock.Lease {
 	l, _ := lock.NewLease(a.key, f, a.free)
 	k := w.o.keep(first)

@@ -26,37 +26,37 @@ var (
 	renewSource string
 )
 
-// WatchdogOptions are the choices of a Watchdog; a zero field means its default.
+// WatchdogOptions are the options of a Watchdog. A zero field means its default.
 type WatchdogOptions struct {
 	// Lease is how long after the last renewal the server frees the key; default 30 s, renewed every third.
 	Lease time.Duration
-	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even if
-	// the holder is not done. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). A contended acquisition
-	// then costs one round trip more, because a waiter that was granted the lock asks for that lease. Default 0: the
-	// lease is renewed.
+	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even
+	// if the holder still works. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). A contended
+	// acquisition then costs one round trip more, because a waiter that was granted the lock must request that lease.
+	// Default 0: the lease is renewed.
 	LeaseTime time.Duration
-	// MaxHold is the longest hold. After it renewal ends and the lease is lost, so that a hung holder does not hold for
-	// ever. Default 5 min.
+	// MaxHold is the longest hold. After it the lease is lost, so that a hung holder does not hold for ever. Default
+	// 5 min.
 	MaxHold time.Duration
 	Logger  *slog.Logger // logs that the subscription broke; default: none
 
 	// Replicas must acknowledge every grant and every renewal (WAIT) before it counts. If too few do so in time, an
-	// acquisition gives the lock back and returns ErrDown, and a renewal is tried again until the lease runs out.
-	// Default nil: no replica is asked, and after a fail-over to a replica that did not have the lock yet there may be
-	// a second holder.
+	// acquisition gives the lock back and returns ErrDown, and a renewal is retried until the lease runs out. Default
+	// nil: no replica need acknowledge, and after a fail-over to a replica that did not have the lock yet there may
+	// be a second holder.
 	//
 	// This is not consensus: a replica that has not acknowledged may be promoted, and one that has may have lost the
-	// key since. With more replicas a lock is likelier to survive, and the failure of one is likelier to stop all
-	// callers. Only the fence stops the writes of the older holder.
+	// key since. The more replicas must acknowledge, the likelier a lock survives, and the likelier the failure of a
+	// replica stops all callers. Only the fence stops the writes of the older holder.
 	Replicas Acknowledgement
 }
 
 const (
 	// recheck is the longest time between two requests of a waiter.
 	recheck = time.Second
-	// grantLease is the lease of a grant. The waiter counts it from before the request that the grant answers, because
-	// it does not know when the grant was made, only that it was after that. If the message comes in the second half of
-	// that time, the waiter does not take the grant but asks again.
+	// grantLease is the lease of a grant. The waiter counts it from before the request that the grant answers,
+	// because it only knows that the grant was made later than that. If the message arrives in the second half of
+	// that time, the waiter does not take the grant but repeats its request.
 	//
 	// The waiter uses the monotonic clock, which runs while a process is stopped. On Linux it stands still while the
 	// whole computer is suspended (Go reads CLOCK_MONOTONIC, not CLOCK_BOOTTIME). A waiter or holder that wakes from
@@ -64,18 +64,19 @@ const (
 	grantLease = 4 * time.Second
 )
 
-// Watchdog is a lock with a queue of waiters in Redis, which is renewed for as long as its holder works: by default a
-// lease of 30 s, renewed every 10 s. [RLock] is a lock as Redisson's is; ADR 0006 says why this one differs.
+// Watchdog is a lock with a queue of waiters in Redis. Its lease is renewed while the holder works: by default a
+// lease of 30 s, renewed every 10 s. [RLock] works as Redisson's lock does; ADR 0006 explains why this one differs.
 // The algorithm is in watchdog.go.
 //
-// Round trips: 2 uncontended (enter 1, leave 1); contended 2 as well, and one message, for which nobody waits; one per
-// renewal, and one a second for each waiter. Replicas make each as slow as the replicas, and cost 1 more contended,
-// because a grant must be acknowledged to its new holder. With [lock.HandOver] up to 16 holders share these.
+// Round trips: 2 uncontended (enter 1, leave 1); contended also 2, and one message that nobody waits for; one per
+// renewal, and one a second for each waiter. Replicas make each of them as slow as the replicas, and cost 1 more
+// contended, because the new holder's grant must be acknowledged. With [lock.HandOver] up to 16 holders share these.
 //
-// Promises: exclusion while no lease is lost; first come, first served; a loss that the holder's lease reports before
-// the server frees the key; a fence; a next holder within Lease of a crash, or within grantLease if the waiter of a
-// grant crashed. Does not promise: that renewal helps a frozen process (the fence refuses its write); survival of a
-// fail-over to a replica that did not have the lock yet; the order of the queue over a restart without persistence.
+// Promises: exclusion while no lease is lost; first come, first served; the holder's lease reports a loss before the
+// server frees the key; a fence; a next holder within Lease of a crash, or within grantLease if the waiter of a grant
+// crashed. It does not promise that a frozen process renews (the fence refuses its write); nor survival of a
+// fail-over to a replica that did not have the lock yet; nor the order of the queue after a restart without
+// persistence.
 type Watchdog struct {
 	server
 	o        WatchdogOptions
@@ -86,7 +87,7 @@ type Watchdog struct {
 	enter, leave, renew *redisscript.Script
 }
 
-// NewWatchdog returns a Watchdog on c. Close it when no lease is held any more.
+// NewWatchdog returns a Watchdog on c. Close it when all leases have ended.
 func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	def(&o.Lease, 30*time.Second)
 	def(&o.MaxHold, 5*time.Minute)
@@ -106,21 +107,21 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	}
 }
 
-// Close ends the subscription, and drops the releases that have not reached the server yet; their keys run out with the
-// lease. Leases stay as they are.
+// Close ends the subscription, and drops the releases that have not reached the server yet; their keys expire with
+// the lease. Leases are not affected.
 func (w *Watchdog) Close() error {
 	w.cleanup.close()
 	return w.notifier.close()
 }
 
-// takes reports whether a waiter takes a grant whose message came this long after its request. With Replicas or a
-// LeaseTime it does not, and asks again: the process that granted the lock did not wait for replicas, and granted a
-// lease that must be renewed.
+// takes reports whether a waiter takes a grant whose message arrived this long after its request. With Replicas or a
+// LeaseTime it never does, but repeats its request, because the process that granted the lock did not wait for
+// replicas, and granted a lease that must be renewed.
 func (o WatchdogOptions) takes(waited time.Duration) bool {
 	return o.Replicas == nil && o.LeaseTime == 0 && waited < lock.Valid(min(grantLease, o.Lease))/2
 }
 
-// keep returns how a lease is kept alive. first is the TTL up to the first renewal; 0 means that it is Lease.
+// keep returns the Keep of a lease. first is the TTL up to the first renewal; 0 means Lease.
 func (o WatchdogOptions) keep(first time.Duration) lock.Keep {
 	if o.LeaseTime > 0 {
 		return lock.Keep{TTL: o.LeaseTime}
@@ -139,14 +140,14 @@ func (w *Watchdog) attempt(key string, o lock.Options) *attempt {
 	}
 }
 
-// names returns the keys in Redis of a lock: the lock, its last fence, the queue, and when each waiter last asked.
+// names returns the Redis keys of a lock: the lock, its last fence, the queue, and each waiter's last request time.
 func (w *Watchdog) names(key string) []string {
 	name := "watchdog:" + tag(key)
 	return []string{name, name + ":fence", name + ":queue", name + ":seen"}
 }
 
-// request takes the lock if it is free. Otherwise it queues up, unless number is 0. After any error but ErrHeld nothing
-// is left behind.
+// request takes the lock if it is free. Otherwise it queues up, unless number is 0. After any error but ErrHeld
+// nothing is left behind.
 func (w *Watchdog) request(ctx context.Context, a *attempt, number uint64) (lock.Fence, error) {
 	a.queued = a.queued || number != 0
 	a.acquire.args = []any{a.value, w.o.Lease.Milliseconds(), grantLease.Milliseconds(), number}

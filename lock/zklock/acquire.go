@@ -12,24 +12,25 @@ import (
 	"example.com/stock/lock"
 )
 
-// A recipe is the algorithm of one lock of this package. The rest is shared: sessions and their loss, the repetition of
-// interrupted requests, and the errors. A node that is passed to a recipe may belong to an earlier generation.
+// A recipe is the algorithm of one lock of this package. The locks share the rest: sessions and their loss, the
+// repetition of interrupted requests, and the errors. A node that is passed to a recipe may belong to an earlier
+// generation.
 type recipe interface {
 	// suffix is appended to the name of the key's folder.
 	suffix() string
-	// enter asks for the key. It returns our node, and whether the key is ours. If it is not, enter leaves it to wait,
-	// which is given the node; a recipe without a queue has none then. After an error there is no node, or it is being
+	// enter requests the key. It returns our node, and whether the key is ours. If it is not, the caller passes the
+	// node to wait; a recipe without a queue has no node then. After an error there is no node, or it is being
 	// deleted.
 	enter(ctx context.Context, a *attempt) (own node, ours bool, err error)
-	// wait waits until the key is ours, and returns the node that says so. The error is errAgain if own has vanished.
-	// After any other error the caller deletes own.
+	// wait waits until the key is ours, and returns the node with which we hold it. The error is errAgain if own has
+	// vanished. After any other error the caller deletes own.
 	wait(ctx context.Context, a *attempt, own node) (node, error)
 	// create sends one request to create our node, once. The error is errRecordChanged if the record of fences has
 	// changed since r was read.
 	create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error)
 	// find searches for the node that create made with guid. The error is zk.ErrNoNode if there is none.
 	find(ctx context.Context, g *generation, dir, guid string) (node, error)
-	// delete deletes n, and nothing else, for as long as ctx lives. It is no error that n is gone already.
+	// delete deletes n, and nothing else. It retries until ctx ends. If n is already gone, it returns nil.
 	delete(ctx context.Context, g *generation, n node) error
 }
 
@@ -49,10 +50,10 @@ type node struct {
 
 func (n node) path() string { return n.dir + "/" + n.name }
 
-// errAgain means that our node has vanished, with its session or by an operator's hand. The acquisition tries again.
+// errAgain means that our node has vanished with its session, or was deleted by an operator. The acquisition retries.
 var errAgain = errors.New("the place in the queue was lost")
 
-// errNoLock means that a node that no session owns is where the lock would be. Nobody would ever release it.
+// errNoLock means that a node without a session is where the lock would be. Nobody would ever release it.
 var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
 
 // An acquisition is one Acquire: up to tries attempts, each in one generation.
@@ -64,7 +65,6 @@ type acquisition struct {
 	attempts int // begun so far
 }
 
-// acquire waits for key until ctx ends.
 func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Options) (*lock.Lease, error) {
 	lease, wait, err := s.start(ctx, r, key, o)
 	if wait == nil {
@@ -73,7 +73,7 @@ func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Opti
 	return wait(ctx)
 }
 
-// start is acquire up to the moment at which it would wait for another holder; see lock.Starter.
+// start is acquire up to the point where it would wait for another holder; see lock.Starter.
 func (s *Session) start(ctx context.Context, r recipe, key string, o lock.Options) (
 	*lock.Lease, func(context.Context) (*lock.Lease, error), error,
 ) {
@@ -95,7 +95,7 @@ func (s *Session) start(ctx context.Context, r recipe, key string, o lock.Option
 	return nil, func(ctx context.Context) (*lock.Lease, error) { return q.wait(ctx, waiting) }, nil
 }
 
-// enter makes attempts until one has a lease, or waits.
+// enter makes attempts until one has a lease, or has to wait.
 func (q *acquisition) enter(ctx context.Context) (*attempt, error) {
 	for q.attempts < tries {
 		q.attempts++
@@ -143,7 +143,7 @@ type attempt struct {
 	holder string      // the name of that holder, if it was read on the way
 }
 
-// enter asks for the key. Without an error the attempt has a lease, or waits.
+// enter requests the key. If it returns nil, the attempt has a lease, or has to wait.
 func (a *attempt) enter(ctx context.Context) error {
 	return a.run(ctx, func(ctx context.Context) error {
 		own, ours, err := a.recipe.enter(ctx, a)
@@ -171,8 +171,8 @@ func (a *attempt) wait(ctx context.Context) error {
 	})
 }
 
-// run runs a step of the attempt until ctx ends. If it returns an error, the attempt has left nothing behind. If the
-// clean-up takes longer than a second, it goes on in the background.
+// run runs a step of the attempt until ctx ends. If it returns an error, the attempt has left nothing behind, except
+// that a clean-up longer than a second continues in the background.
 func (a *attempt) run(ctx context.Context, step func(context.Context) error) error {
 	bound, cancel := a.g.bound(ctx)
 	defer cancel()
@@ -203,7 +203,7 @@ func (a *attempt) leave() {
 	}
 }
 
-// lease returns the lease of a holder with the node own. It is lost with the generation or with the node.
+// lease returns the lease of the holder with the node own. It is lost with the generation or with the node.
 func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 	var stop, ignore func() bool
 	lease, lost := lock.NewLease(key, own.fence, func(ctx context.Context) error {
@@ -215,7 +215,7 @@ func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 		}
 		return loss
 	})
-	// Without Linger the node of an abandoned lease would stay for as long as the session lives.
+	// Linger, because the node of an abandoned lease would otherwise stay as long as the session.
 	g.s.mu.Lock()
 	lease.Linger(g.timeout)
 	g.s.mu.Unlock()
@@ -267,7 +267,7 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 			a.g.s.orphans.add(a.unanswered(guid))
 			return node{}, err
 		}
-		// The connection broke before the answer came. If the node exists, a second node would wait for it for ever.
+		// The connection broke before the reply. If the node exists, a second node would wait behind it for ever.
 		n, findErr := a.recover(ctx, guid)
 		if findErr == nil || !errors.Is(findErr, zk.ErrNoNode) {
 			return n, findErr
@@ -276,10 +276,10 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 	return node{}, err
 }
 
-// recover searches for the node of a create that got no answer. The node is ours only if this session owns it. A node
-// of an earlier session would vanish while we rely on it (CURATOR-604). That cannot happen here, because a generation
-// is one session, but recover checks it. If there is no node, the request may still be on its way, so the search
-// continues in the background.
+// recover searches for the node of a create without a reply. The node is ours only if this session owns it. A node of
+// an earlier session would vanish while we rely on it (CURATOR-604). A generation is one session, so that should not
+// happen, but recover checks it. If there is no node, the request may still be on its way, so the search continues in
+// the background.
 func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
 	err := a.g.waitForLink(ctx)
 	var n node
@@ -299,14 +299,14 @@ func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
 	return n, nil
 }
 
-// unanswered returns the orphan that a create without an answer may leave.
+// unanswered returns the orphan that a create without a reply may leave.
 func (a *attempt) unanswered(guid string) orphan {
 	a.g.s.mu.Lock()
 	defer a.g.s.mu.Unlock()
 	return orphan{recipe: a.recipe, node: node{dir: a.dir, guid: guid}, until: time.Now().Add(a.g.timeout)}
 }
 
-// abandon deletes the node of an attempt that gave up: at once if the server answers, or else in the background.
+// abandon deletes the node of an attempt that gave up, at once if the server answers, otherwise in the background.
 func (a *attempt) abandon(own node) {
 	if !a.g.responsive() {
 		a.g.s.orphans.add(orphan{recipe: a.recipe, node: own})
@@ -317,7 +317,7 @@ func (a *attempt) abandon(own node) {
 	_ = a.g.s.deleteNode(ctx, a.recipe, own) // after an error the node is an orphan
 }
 
-// explain returns err as one of the errors of lock.Locker, or as errAgain.
+// explain converts err to one of the errors of lock.Locker, or to errAgain.
 func explain(ctx context.Context, g *generation, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(err, lock.ErrHeld):
@@ -337,8 +337,8 @@ func explain(ctx context.Context, g *generation, err error) error {
 	}
 }
 
-// refused returns the error for an answer that no second try will change, with how to repair it. The reason is shown to
-// clients, so it contains the configured root only. The path of the node is in the joined error.
+// refused returns the error for a reply that no retry will change, with how to repair it. The reason is shown to
+// clients, so it contains only the configured root. The path of the node is in the joined error.
 func (s *Session) refused(err error) error {
 	root := max(s.config.Root, "/")
 	down := lock.NewDown("zookeeper", "refuses")

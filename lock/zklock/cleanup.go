@@ -13,8 +13,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// orphans are nodes that could not be deleted in time, because the connection was broken. While its session lives, such
-// a node would stay at the head of its queue for ever, and all contenders would wait for it (CURATOR-678).
+// orphans has nodes that could not be deleted in time, because the connection was broken. While its session lives,
+// such a node would stay at the head of its queue, and all contenders would wait for it (CURATOR-678).
 type orphans struct {
 	mu    sync.Mutex
 	all   []orphan
@@ -25,8 +25,9 @@ type orphans struct {
 type orphan struct {
 	recipe recipe
 	node   node
-	// until is when the search for the guid ends if there is no node. The request to create it may still be on its way,
-	// but not for longer than its session can live without us. If it comes later, the node goes with the session.
+	// until is when the search for the guid ends if there is no node. The request to create it may still be on its
+	// way, but only as long as its session can live without requests. If it arrives later, the node goes with the
+	// session.
 	until time.Time
 }
 
@@ -54,8 +55,8 @@ func (o *orphans) drop(gone orphan) {
 	}
 }
 
-// deleteNode deletes a node of ours. It tries until ctx ends, if there is a connection. After an error the node is an
-// orphan, which is deleted in the background.
+// deleteNode deletes a node of ours. If there is a connection, it retries until ctx ends. After an error the node is
+// an orphan, which is deleted in the background.
 func (s *Session) deleteNode(ctx context.Context, r recipe, own node) error {
 	g, linked := s.now()
 	err := errOutage
@@ -108,7 +109,7 @@ func (s *Session) deleteOrphan(g *generation, o orphan) bool {
 	defer cancel()
 	n, expired := o.node, true
 	if n.name == "" {
-		// Read the clock before the search: if a search that began after until finds no node, none will come.
+		// Read the clock before the search: only if the search began after until is an absent node final.
 		expired = time.Now().After(o.until)
 		found, err := ask(ctx, g, 0, func() (node, error) { return o.recipe.find(ctx, g, n.dir, n.guid) }, nil)
 		if err != nil {

@@ -17,7 +17,7 @@ type Contender struct {
 	czxid int64
 }
 
-// contender returns the contender that made a node, without its fence, or the zero value if the node has gone.
+// contender returns the contender that made a node, without its fence, or the zero value if the node is gone.
 func (g *generation) contender(ctx context.Context, path string) (Contender, error) {
 	data, stat, err := g.get(ctx, path)
 	if err != nil {

@@ -13,31 +13,31 @@ import (
 	"example.com/stock/lock"
 )
 
-// Ephemeral is the plainest lock of ZooKeeper, and the one with the herd effect: one ephemeral node, and every waiter
-// watches it.
+// Ephemeral is the simplest ZooKeeper lock, and the one with the herd effect: one ephemeral node that every waiter
+// watches.
 //
-// The algorithm is the one that ZooKeeper's recipes lead away from ("herd effect",
+// ZooKeeper's recipes advise against this algorithm ("herd effect",
 // https://zookeeper.apache.org/doc/current/recipes.html):
 //
 //  1. Create the ephemeral node of the key. The contender that creates it holds the lock.
-//  2. If it exists, watch it. When it has gone, go back to 1, with all the other waiters.
+//  2. If it exists, watch it. When it is gone, go back to 1, with all the other waiters.
 //  3. To release, delete the node. It also goes with the session, if the holder crashes.
 //
-// Round trips, uncontended: 1 to acquire and 1 to release, each one transaction. Contended: 2 to begin to wait (create,
-// watch), 1 to release. Then each of the W waiters is woken and tries to create the node. One create succeeds. Those
-// that fail are transactions of the whole ensemble, too, and the W-1 losers watch again. Until n waiters have been
-// served that makes n(n+1)/2 wake-ups and as many creates, where Sequential has n wake-ups; Options.OnWake counts them.
+// Round trips, uncontended: 1 to acquire and 1 to release, each one transaction. Contended: 2 to begin to wait
+// (create, watch), 1 to release. Then each of the W waiters is woken and tries to create the node. One create
+// succeeds. Those that fail are transactions of the whole ensemble, too, and the W-1 losers watch again. Serving n
+// waiters takes n(n+1)/2 wake-ups and as many creates, where Sequential has n wake-ups; Options.OnWake counts them.
 // The waiters of one process share a connection, to which ZooKeeper sends one event per node, and may share a watch.
 // The first use of a key makes its folder, for 2 more. The first use in a session reads the record of fences, for 2.
 //
-// A try (Options.TryOnce) that fails costs one read and writes nothing. One that succeeds costs one read more.
+// A failed try (Options.TryOnce) costs one read and writes nothing. A successful one costs one read more.
 //
-// Promised: the same as by Sequential, but not the order of arrival. Any number of others may pass a waiter: limit the
-// wait.
+// Promised: the same as by Sequential, except the order of arrival. Any number of others may pass a waiter, so limit
+// the wait.
 //
 // The folder of a key is Sequential's with "%ephemeral" appended to its name, which no key is mapped to. So the two
-// locks are independent on the same key, and no node of this lock is in the queue of Curator's InterProcessMutex, which
-// counts every child of its path.
+// locks are independent on the same key, and no node of this lock is in the queue of Curator's InterProcessMutex,
+// which counts every child of its path.
 type Ephemeral struct {
 	session *Session
 }
@@ -45,7 +45,7 @@ type Ephemeral struct {
 // NewEphemeral makes an Ephemeral of a Session, which may serve other locks too.
 func NewEphemeral(s *Session) *Ephemeral { return &Ephemeral{s} }
 
-// ephemeralSuffix cannot be the end of an escaped key: it is no %XX.
+// ephemeralSuffix cannot be the end of an escaped key, because it is no %XX.
 const ephemeralSuffix = "%ephemeral"
 
 func (e *Ephemeral) folder(key string) (string, error) {
@@ -59,12 +59,12 @@ func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*l
 }
 
 // ephemeral is the recipe of Ephemeral: one node, with the same name for every holder. Its data is "guid owner". The
-// numbers in the code are those of the algorithm there.
+// numbers in the code are the steps there.
 //
 // Such a node cannot be deleted by its path alone: if its holder was evicted or has expired, the node may be the next
 // holder's when the request arrives. The node's own version does not help, because it begins at 0 for every node. So
-// there is a folder for each node. The transaction that creates the node also writes nothing to the folder, so that the
-// version of the folder counts the holders. The transaction that deletes the node checks that version.
+// each node has its own folder. The transaction that creates the node also makes an empty write to the folder, so
+// that the version of the folder counts the holders. The transaction that deletes the node checks that version.
 //
 // The version begins again if the server removes the folder, which has been empty for a minute. A release could then
 // delete another holder's node only if its own holder was evicted without noticing, and had as many successors in the
@@ -76,7 +76,6 @@ const ephemeralName = "lock"
 
 func (ephemeral) suffix() string { return ephemeralSuffix }
 
-// enter tries to create the node.
 func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	for {
 		if a.options.TryOnce {
@@ -91,11 +90,11 @@ func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, 
 		if !a.options.TryOnce {
 			return node{}, false, nil
 		}
-		// Another contender was quicker. The next peek returns its name.
+		// Another contender was faster. The next peek returns its name.
 	}
 }
 
-// wait tries to create the node every time that it has gone.
+// wait tries to create the node each time it is gone.
 func (r ephemeral) wait(ctx context.Context, a *attempt, _ node) (node, error) {
 	for {
 		if err := r.watch(ctx, a); err != nil {
@@ -108,7 +107,7 @@ func (r ephemeral) wait(ctx context.Context, a *attempt, _ node) (node, error) {
 	}
 }
 
-// watch waits until something happens to the node. If that has already happened it returns at once.
+// watch waits until the node changes or is deleted. If that has already happened it returns at once.
 func (ephemeral) watch(ctx context.Context, a *attempt) error {
 	reconnected := a.g.reconnection()
 	a.held, a.holder = true, ""
@@ -125,7 +124,7 @@ func (ephemeral) watch(ctx context.Context, a *attempt) error {
 	return err
 }
 
-// peek is for a try. It returns an error if the key is held, and only reads.
+// peek is for TryOnce. It returns an error if the key is held, and only reads.
 func (r ephemeral) peek(ctx context.Context, a *attempt) error {
 	holder, err := r.holder(ctx, a.g, a.dir)
 	if err != nil {
@@ -134,7 +133,7 @@ func (r ephemeral) peek(ctx context.Context, a *attempt) error {
 	return &lock.HeldError{Key: a.key, Holder: holder.Who}
 }
 
-// holder returns the contender that has the key, without its fence, for one read.
+// holder returns the contender that has the key, without its fence, in one read.
 func (ephemeral) holder(ctx context.Context, g *generation, dir string) (Contender, error) {
 	path := dir + "/" + ephemeralName
 	data, stat, err := g.get(ctx, path)
@@ -176,8 +175,8 @@ func (r ephemeral) find(ctx context.Context, g *generation, dir, guid string) (n
 	return n, err
 }
 
-// look returns the node of the current holder. It reads the folder before the node. If the holder changes in between,
-// the version is too old, and the deletion fails.
+// look returns the node of the current holder. It reads the folder before the node, so if the holder changes in
+// between, the version is too old, and the deletion fails.
 func (ephemeral) look(ctx context.Context, g *generation, dir string) (node, error) {
 	folder, err := g.stat(ctx, dir)
 	if err != nil {
@@ -219,7 +218,8 @@ func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 	return zk.ErrBadVersion
 }
 
-// parseData reads what create wrote into the node. Data of another program has no guid; all of it counts as the owner.
+// parseData parses the data that create wrote into the node. If another program wrote it, it has no guid, and all of
+// it counts as the owner.
 func parseData(data []byte) (guid, owner string) {
 	guid, owner, found := strings.Cut(string(data), " ")
 	if !found || uuid.Validate(guid) != nil {

@@ -13,31 +13,31 @@ import (
 	"example.com/stock/lock"
 )
 
-// A fenceRecord turns czxids into fences. It is kept in ZooKeeper, below Root.
+// A fenceRecord maps czxids to fences. It is kept in ZooKeeper, below Root.
 //
-// A czxid alone is not a lasting fence: a new ensemble on empty disks counts from 0, and a store that remembers the
-// fences of the old one would refuse every write. The sum of a czxid and a constant is no fence either: the upper half
-// of a czxid counts elections, so each election is worth 2^32 transactions, and no clock could keep up with that. Hence
+// A czxid alone is no lasting fence: a new ensemble on empty disks counts from 0, and a store that remembers the
+// fences of the old one would refuse every write. Nor is the sum of a czxid and a constant: the upper half of a czxid
+// counts elections, so each election is worth 2^32 transactions, and no clock could keep up with that. So there is
 // one base for each epoch of leadership:
 //
 //	fence = base of the epoch + 64 * transactions in the epoch
 //
 // in microseconds since 1970. The session that creates the first node in an epoch writes the base into ZooKeeper, and
 // the base never changes. It is chosen so that this node's fence is the server's clock or, if the clock is behind,
-// larger than all fences before. For that the record has a mark: every fence so far is below the mark, which is raised
+// larger than all fences before. For that the record has a mark: all fences so far are below the mark. It is raised
 // before a fence at or above it is used, and the next epoch begins at the mark.
 //
 // Every node is created on the condition that the record still has the version that its session has read, in the same
-// transaction. So a session uses the record that it has read without a round trip. If the record was changed, or is
-// gone with all other data, the next create fails.
+// transaction. So a session uses its copy of the record without a round trip. If the record was changed, or lost with
+// all other data, the next create fails.
 //
-// Within an ensemble fences grow, whatever the clocks do. The fences of a new ensemble are larger than those of a lost
-// one if the clock of its server is ahead of them. It is not if it was set back, or if the old ensemble made more than
-// 15,625 transactions a second all the time since its last election. Until the year 2255 fences stay below 2^53, the
-// largest integer that a double can hold (JSON in a browser).
+// Within an ensemble fences grow, whatever the clocks do. The fences of a new ensemble are larger than those of a
+// lost one if the clock of its server is ahead of them. It is not if it was set back, or if the old ensemble made
+// more than 15,625 transactions a second all the time since its last election. Until the year 2255 fences stay below
+// 2^53, the largest integer that a double can hold (JSON in a browser).
 //
-// Not covered: a single server (no ensemble, no elections) whose disk was set back to an old copy. It continues in the
-// same epoch with numbers that it has used before. Delete %origin then.
+// Not covered: a single server (no ensemble, no elections) whose disk was restored from an old copy. It continues in
+// the same epoch with numbers that it has used before. Delete %origin in this case.
 type fenceRecord struct {
 	path    string // of the record
 	version int32  // of the record
@@ -45,7 +45,7 @@ type fenceRecord struct {
 	Terms   []term `json:"terms"` // the oldest first, and the last maxTerms of them
 }
 
-// A term is an epoch of leadership in which a lock was asked for. A single server is in epoch 0 for ever.
+// A term is an epoch of leadership in which a lock was requested. A single server stays in epoch 0.
 type term struct {
 	Epoch int64  `json:"epoch"`
 	Base  uint64 `json:"base"`
@@ -53,15 +53,15 @@ type term struct {
 
 const (
 	// originName is a node below Root. No key is mapped to it, because escape writes %XX. Its data is the name of its
-	// only child, the record. Every record has a new name, because the versions of a record that is made again, after
-	// it was deleted, begin at 0 again.
+	// only child, the record. Every record has a new name: after a deletion the versions of a node with the same name
+	// would begin at 0 again.
 	originName = "%origin"
 	// fenceRange is the distance between fences, for the holders of lock.HandOver.
 	fenceRange = 64
-	// markLead is how far the mark is raised above the fence that needs it, which makes one write for 78,000
-	// transactions of the ensemble. After an election the fences are ahead of the clock by that much at most.
+	// markLead is how far the mark is raised above the fence that needs it. So there is one write for 78,000
+	// transactions of the ensemble. After an election the fences are ahead of the clock by at most that much.
 	markLead = 5_000_000
-	// maxTerms limits the record. A waiter that came more elections ago queues up again.
+	// maxTerms limits the record. A waiter from more elections ago queues up again.
 	maxTerms = 64
 )
 
@@ -70,7 +70,7 @@ var errRecordChanged = fmt.Errorf("%w: the record of fences has changed", errAga
 
 func split(czxid int64) (epoch, count int64) { return czxid >> 32, czxid & (1<<32 - 1) }
 
-// limit returns the number that all fences of the term at index i are below.
+// limit returns an upper bound of all fences of the term at index i, which they do not reach.
 func (r *fenceRecord) limit(i int) uint64 {
 	if i+1 < len(r.Terms) {
 		return r.Terms[i+1].Base
@@ -89,8 +89,8 @@ func (r *fenceRecord) fence(czxid int64) (f lock.Fence, ok bool) {
 	return lock.Fence(number), number+fenceRange <= r.limit(i)
 }
 
-// extended returns r changed to cover a node that was created at clock, in milliseconds. ok is false if the node's
-// epoch is over, because the numbers after it belong to the next epoch.
+// extended returns a copy of r that covers a node created at clock, in milliseconds. ok is false if the node's epoch
+// is over, because the numbers after it belong to the next epoch.
 func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) {
 	epoch, count := split(czxid)
 	next = &fenceRecord{path: r.path, version: r.version, Mark: r.Mark, Terms: slices.Clone(r.Terms)}
@@ -101,7 +101,8 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	case last < 0 || next.Terms[last].Epoch < epoch:
 		base := max(next.Mark, uint64(max(0, clock*1000-count*fenceRange)))
 		if last < 0 {
-			// Versions before this record used czxid * 64. Their fences are smaller as long as the clock is right.
+			// Earlier versions of this program used czxid * 64. Those fences are smaller as long as the clock is
+			// right.
 			base = max(base, uint64(epoch)<<32*fenceRange)
 		}
 		next.Terms = append(next.Terms, term{epoch, base})
@@ -116,8 +117,8 @@ func (r *fenceRecord) unchanged() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: r.path, Version: r.version}
 }
 
-// changedOr returns errRecordChanged if the request at index i of a transaction failed, which is the condition
-// unchanged, and err otherwise.
+// changedOr returns errRecordChanged if request i of a transaction, which is the condition unchanged, failed.
+// Otherwise it returns err.
 func changedOr(done []zk.MultiResponse, i int, err error) error {
 	if len(done) > i && (errors.Is(done[i].Error, zk.ErrNoNode) || errors.Is(done[i].Error, zk.ErrBadVersion)) {
 		return errRecordChanged
@@ -127,8 +128,8 @@ func changedOr(done []zk.MultiResponse, i int, err error) error {
 
 func (g *generation) origin() string { return g.s.config.Root + "/" + originName }
 
-// fenceRecord returns the record that was read last, or reads it now, which takes two round trips: once in a session,
-// and after each change.
+// fenceRecord returns this session's copy of the record. It reads it, in two round trips, once in a session and after
+// each change.
 func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 	if r := g.record.Load(); r != nil {
 		return r, nil
@@ -162,7 +163,6 @@ func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 	return nil, fmt.Errorf("%w: %s has lost its child", errNoLock, g.origin())
 }
 
-// makeRecord makes an empty record, unless there is one.
 func (g *generation) makeRecord(ctx context.Context) error {
 	_, err := retry(ctx, g, func() ([]zk.MultiResponse, error) {
 		name := uuid.NewString()
@@ -201,12 +201,12 @@ func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 	return r, nil
 }
 
-// forgetRecord drops a record that is not the one in ZooKeeper any more.
+// forgetRecord drops an outdated copy of the record.
 func (g *generation) forgetRecord(r *fenceRecord) { g.record.CompareAndSwap(r, nil) }
 
-// fence returns the fence of a node that was created at clock, in milliseconds. It needs a round trip only for the
-// first node of an epoch and of every 78,000 transactions or so, and two more if other sessions do the same at the same
-// time. The error is errAgain if the node is older than fences that others have.
+// fence returns the fence of a node that was created at clock, in milliseconds. It takes a round trip only for the
+// first node of an epoch and of every 78,000 transactions or so, and two more if other sessions do the same at the
+// same time. The error is errAgain if the node is older than fences that others have.
 func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence, error) {
 	for range tries {
 		r, err := g.fenceRecord(ctx)

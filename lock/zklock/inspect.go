@@ -25,8 +25,8 @@ var (
 )
 
 // Contenders lists the holder of key and the waiters, in the order in which they will get the key. It costs one round
-// trip for the list and one for each node, in parallel, and one for their fences if the record has changed. Contenders
-// that leave meanwhile are left out. The error matches lock.ErrDown if the server did not answer.
+// trip for the list and one for each node, in parallel, and one for their fences if the record has changed. It leaves
+// out contenders that leave meanwhile. The error matches lock.ErrDown if the server did not answer.
 func (q *Sequential) Contenders(ctx context.Context, key string) ([]Contender, error) {
 	dir, err := q.session.folder(key)
 	if err != nil {
@@ -58,7 +58,7 @@ func (g *generation) contenders(ctx context.Context, dir string) ([]Contender, e
 	return slices.DeleteFunc(all, func(c Contender) bool { return c.Node == "" }), errors.Join(errs...)
 }
 
-// inquire runs question, which reads from the server. The error matches lock.ErrDown if there is no answer.
+// inquire calls question, which reads from the server. The error matches lock.ErrDown if there is no reply.
 func inquire[T any](
 	ctx context.Context, s *Session, doing string, question func(context.Context, *generation) (T, error),
 ) (T, error) {
@@ -76,9 +76,9 @@ func inquire[T any](
 	return answer, nil
 }
 
-// Inspect returns the holder and the waiters in order, for the round trips of Contenders. Since is when each of them
-// queued up, by the server's clock, also for the holder, because ZooKeeper does not store when it got the lock. The
-// remaining time is not known: a session lasts as long as its process.
+// Inspect returns the holder and the waiters in order, with the round trips of Contenders. Since is when each queued
+// up, by the server's clock, even for the holder, because ZooKeeper does not store when it got the lock. The
+// remaining time is not known, because a session lasts as long as its process.
 func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error) {
 	s := lock.State{Scope: lock.Cluster}
 	all, err := q.Contenders(ctx, key)
@@ -92,8 +92,8 @@ func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error
 	return s, err
 }
 
-// Inspect returns the holder, for one read, and one for its fence if the record has changed. The server knows only
-// watches of the waiters, which have no names and no order.
+// Inspect returns the holder, in one read, and one more for its fence if the record has changed. It returns no
+// waiters, because the server knows only their watches.
 func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.State, error) {
 	s := lock.State{Scope: lock.Cluster}
 	dir, err := e.folder(key)
@@ -116,11 +116,11 @@ func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.State, error)
 	return s, err
 }
 
-// Evict deletes the node of the holder, and so lets the next waiter in. The lease of a holder of this package reports
-// that within heartbeatInterval (see watchHolder). Curator's holders do not notice. The fence lies between that of the
-// deleted node and the next one's.
+// Evict deletes the node of the holder, which lets the next waiter in. If the holder uses this package, its lease
+// ends within heartbeatInterval (see watchHolder). Curator's holders do not notice. The returned fence lies between
+// that of the deleted node and the next one's.
 //
-// Round trips: those of Contenders and one more. For a free key Evict acquires and releases a lease, for its fence.
+// Round trips: those of Contenders and one more. For a free key Evict acquires and releases a lease to get a fence.
 func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	dir, err := q.session.folder(key)
 	if err != nil {
@@ -138,8 +138,7 @@ func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) 
 }
 
 // Evict deletes the node of the holder; see Sequential.Evict. All waiters then race for the key. It takes 3 round
-// trips; for a free key it is as there. It also deletes a node that no lock made, for which all contenders would wait
-// for ever.
+// trips; for a free key, see there. It also deletes a node that no lock made, which would block all contenders.
 func (e *Ephemeral) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	dir, err := e.folder(key)
 	if err != nil {
@@ -185,7 +184,8 @@ func (s *Session) evict(ctx context.Context, l lock.Locker, key string, r recipe
 // readsAtOnce is how many folders Keys reads at the same time.
 const readsAtOnce = 32
 
-// Keys lists the keys whose folder under Root has a contender, one round trip each. Empty folders stay for a minute.
+// Keys lists the keys whose folder under Root has a contender. It takes one round trip for each folder; empty ones
+// exist for a minute.
 func (q *Sequential) Keys(ctx context.Context) ([]string, error) {
 	return q.session.keys(ctx, "", func(ctx context.Context, g *generation, dir string) (bool, error) {
 		names, err := g.children(ctx, dir)
@@ -236,8 +236,8 @@ func (s *Session) keys(
 	})
 }
 
-// above is for a node without a fence. It returns a fence that is larger than all fences up to the node, and not larger
-// than any after it.
+// above returns a fence for a node without one. It is larger than all fences up to the node, and not larger than any
+// after it.
 func (r *fenceRecord) above(czxid int64) lock.Fence {
 	epoch, _ := split(czxid)
 	for _, t := range r.Terms {
@@ -262,7 +262,7 @@ func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.F
 	return r.above(czxid), nil
 }
 
-// fillFences sets the fences of contenders that have one already. It changes nothing on the server.
+// fillFences sets the fences of those contenders that already have one. It changes nothing on the server.
 func (g *generation) fillFences(ctx context.Context, all []Contender) error {
 	fill := func(r *fenceRecord) (complete bool) {
 		if r == nil {

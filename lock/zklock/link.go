@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A link is a TCP connection that parses the server's answer to the greeting. The library neither reports the granted
-// session timeout, nor has a setting for how long to wait for that answer: for a server that accepts connections but
-// does not answer (a stopped or overloaded process) it waits ten times two thirds of the timeout.
+// A link is a TCP connection that parses the server's reply to the greeting. The library neither reports the granted
+// session timeout, nor can limit the wait for that reply: if a server accepts connections but does not answer (a
+// stopped or overloaded process), it waits ten times two thirds of the timeout.
 type link struct {
 	net.Conn
 	opened  time.Time
@@ -23,12 +23,12 @@ type link struct {
 	renewal renewal
 }
 
-// answerBytes is how much of the answer a link reads: its length, the protocol version and the timeout in ms (4 bytes
+// answerBytes is how much of the reply a link reads: its length, the protocol version and the timeout in ms (4 bytes
 // each), and the session id (8 bytes).
 const answerBytes = 4 + 4 + 4 + 8
 
-// dial is the library's dialer. It returns an error once the generation is over: a Conn that cannot connect cannot
-// begin another session.
+// dial is the library's dialer. It returns an error once the generation is over, so that a Conn cannot begin another
+// session.
 func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if err := g.route.pause(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 	return l, nil
 }
 
-// Read reads, and parses the answer to the greeting.
+// Read reads, and parses the reply to the greeting.
 func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if len(l.answer) < answerBytes {
@@ -67,7 +67,7 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline sets the library's deadline once the greeting has been answered, and limit before that.
+// SetReadDeadline sets the library's deadline once the greeting has been answered. Before that it sets limit.
 func (l *link) SetReadDeadline(t time.Time) error {
 	if len(l.answer) < answerBytes {
 		t = l.limit
@@ -77,9 +77,9 @@ func (l *link) SetReadDeadline(t time.Time) error {
 
 // A renewal makes the library renew its watches on a new connection of an old session before it sends other requests.
 //
-// With its watches the library sends the last transaction that it has seen. It reads that from a variable which every
-// answer advances, without a mutex. If an answer came first, a watch would miss the events in between. It is also a
-// data race.
+// With its watches the library sends the number of the last transaction that it has seen, from a variable which every
+// reply advances, without a mutex. If a reply came first, a watch would miss the events in between. It is also a data
+// race.
 type renewal struct {
 	due bool // the connection continues a session
 
@@ -90,7 +90,7 @@ type renewal struct {
 	done    bool
 }
 
-// renewalTime is how long requests are held back. Only the library knows whether there are watches to renew.
+// renewalTime is how long requests are held back, because only the library knows whether there are watches to renew.
 const renewalTime = 50 * time.Millisecond
 
 // Operations of the protocol, and the offset of the operation in a request: after its length and its xid.
@@ -101,7 +101,8 @@ const (
 	opAt         = 8
 )
 
-// Write sends a request, or keeps it until the watches are renewed. The library writes one whole request at a time.
+// Write sends a request, or holds it back until the watches are renewed. The library writes one whole request at a
+// time.
 func (l *link) Write(p []byte) (int, error) {
 	r := &l.renewal
 	r.mu.Lock()
@@ -145,13 +146,13 @@ func (l *link) sendHeld() {
 	}
 	r.done = true
 	if _, err := l.Conn.Write(r.held); err != nil {
-		l.Close() // the library notices at its next request or answer
+		l.Close() // the library notices at its next request or reply
 	}
 }
 
-// A route is the order in which servers are tried, and the pause between tries. The library's own HostProvider resolves
-// names only once, so it does not find a server that returns with another address, and it retries exactly every second.
-// Only the library's connection loop uses a route.
+// A route is the order in which servers are tried, and the pause between tries. The library's own HostProvider
+// resolves names only once, so it does not find a server that returns with another address, and it retries exactly
+// every second. Only the library's connection loop uses a route.
 type route struct {
 	over    context.Context
 	servers []string
@@ -165,7 +166,6 @@ func (r *route) Init(servers []string) error {
 	return nil
 }
 
-// Len returns the number of servers.
 func (r *route) Len() int { return len(r.servers) }
 
 // Next returns the server to try next. If stop is true, the library waits for a second and checks whether it was
@@ -180,8 +180,8 @@ func (r *route) Next() (server string, stop bool) {
 // Connected is called when there is a session.
 func (r *route) Connected() { r.failed = 0 }
 
-// pause waits before a try: not in the first round over all servers, then 50 to 100 ms, doubling up to 1 s. Because of
-// the jitter, clients that lost the same server do not all reconnect at the same moment.
+// pause waits before a try: not in the first round over all servers, then 50 to 100 ms, doubling up to 1 s. Because
+// of the jitter, clients that lost the same server do not all reconnect at the same moment.
 func (r *route) pause() error {
 	var wait time.Duration
 	if again := r.failed - len(r.servers) - 1; again >= 0 {

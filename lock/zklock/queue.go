@@ -16,8 +16,8 @@ func (sequential) suffix() string { return "" }
 // FenceRange returns the distance between fences; see lock.FenceRanger.
 func (q *Sequential) FenceRange() uint64 { return fenceRange }
 
-// peek is for a try. It returns an error if the key is held. It only reads: to create a node and delete it again would
-// cost two transactions of the whole ensemble for each failed try.
+// peek is for TryOnce. It returns an error if the key is held. It only reads: creating a node and deleting it again
+// would cost two transactions of the whole ensemble for each failed try.
 func (r sequential) peek(ctx context.Context, a *attempt) error {
 	names, err := a.g.children(ctx, a.dir)
 	if err != nil {
@@ -64,7 +64,7 @@ const (
 	lockName  = "-lock-"
 )
 
-// A queueNode is a node of the queue. The server appended the sequence: the number of children that the folder ever
+// A queueNode is a node of the queue. The server appends the sequence: the number of children that the folder ever
 // had, as %010d.
 type queueNode struct {
 	name     string
@@ -90,11 +90,11 @@ func parseName(name string) (queueNode, bool) {
 
 // compare orders nodes by arrival: it is less than 0 if n came before m.
 //
-// The sequence is a signed 32-bit number that continues at -2147483648 after 2147483647. Compared by difference, nodes
-// keep their order across that, as long as fewer than 2^31 wait at one time. Curator compares values, and would give a
-// newcomer the lock beside the holder. A folder that is shared with Curator must be emptied before (at 1000
-// acquisitions per second: within 24 days). The server then removes it and begins at 0, which is also why the sequence
-// is no fence.
+// The sequence is a signed 32-bit number that continues at -2147483648 after 2147483647. Compared by difference,
+// nodes keep their order across that, as long as fewer than 2^31 wait at one time. Curator compares values, and there
+// would give a newcomer the lock besides the holder. A folder that is shared with Curator must be emptied before (at
+// 1000 acquisitions per second: within 24 days). The server then removes it and begins at 0, which is also why the
+// sequence is no fence.
 func (n queueNode) compare(m queueNode) int {
 	if difference := n.sequence - m.sequence; difference != 0 {
 		return int(difference)
@@ -102,7 +102,6 @@ func (n queueNode) compare(m queueNode) int {
 	return strings.Compare(n.name, m.name) // a server never gives the same sequence twice
 }
 
-// parseQueue returns the nodes of the queue, in the order of arrival.
 func parseQueue(names []string) []queueNode {
 	var queue []queueNode
 	for _, name := range names {
@@ -114,7 +113,7 @@ func parseQueue(names []string) []queueNode {
 	return queue
 }
 
-// A place is the position of a node in the queue.
+// A place describes the position of a node in the queue.
 type place struct {
 	found  bool   // the node is in the queue
 	ahead  int    // how many nodes came before it
@@ -123,10 +122,9 @@ type place struct {
 }
 
 // leads reports whether a node in this place is the first once the node before it has been deleted. With more nodes
-// ahead it is not: the owner of the deleted node may have given up.
+// ahead it is not, because the owner of the deleted node may have given up.
 func (p place) leads() bool { return p.ahead == 1 }
 
-// locate finds name among the children of its folder.
 func locate(children []string, name string) place {
 	own, _ := parseName(name)
 	p := place{head: name}

@@ -13,22 +13,22 @@ import (
 	"example.com/stock/lock"
 )
 
-// The library has no contexts: a request returns when the server has answered or the connection has broken. Here
-// requests have two layers. ask returns when ctx ends. Below it, retry repeats a request after a broken connection.
-// Functions that use retry check their ctx only between two requests, and so may block for longer: call them inside
-// ask.
+// The library has no contexts: a request returns when the server has answered or the connection has broken. So
+// requests have two layers here. ask returns when ctx ends. Below it, retry repeats a request after a broken
+// connection. Functions that use retry check their ctx only between two requests, and so may block for longer: call
+// them inside ask.
 
-// tries is how often a step is tried that failed because a connection broke or a folder vanished. Each try first waits
-// for the server.
+// tries is how often a step is tried that failed because a connection broke or a folder vanished. Each try first
+// waits for a connection.
 const tries = 5
 
 // errNotBegun means that ask has not called work, because the session is over.
 var errNotBegun = errors.New("not asked")
 
-// ask calls work, which waits for the library, in a goroutine, and returns its result. If ctx ends, ask waits for
-// cleanup longer if the server answers, so that work can clean up, and then returns. late, if not nil, gets a result
-// that comes after that. Work that ask no longer waits for goes on until the server answers or the connection breaks,
-// and its request may still be executed: the library sends queued requests when it has connected again.
+// ask calls work, which waits for the library, in a goroutine, and returns its result. If ctx ends and the server
+// answers, ask waits up to cleanup longer, so that work can clean up. late, if not nil, gets a result that arrives
+// after ask has returned. Work that ask no longer waits for continues until the server answers or the connection
+// breaks, and its request may still be executed: the library sends queued requests when it has connected again.
 func ask[T any](
 	ctx context.Context, g *generation, cleanup time.Duration, work func() (T, error), late func(T),
 ) (T, error) {
@@ -80,7 +80,7 @@ func (g *generation) beginRequest() bool {
 	return !g.closed
 }
 
-// responsive reports whether an answer to a request made now can be expected soon.
+// responsive reports whether a request made now can expect a reply soon.
 func (g *generation) responsive() bool {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -104,7 +104,6 @@ func retry[T any](ctx context.Context, g *generation, request func() (T, error))
 	return value, fmt.Errorf("%w: %w", errOutage, err)
 }
 
-// waitForLink waits for a connection.
 func (g *generation) waitForLink(ctx context.Context) error {
 	for {
 		g.s.mu.Lock()
@@ -123,7 +122,7 @@ func (g *generation) waitForLink(ctx context.Context) error {
 	}
 }
 
-// answered reports whether err, or nil, is the server's answer. After any other error the request may have been
+// answered reports whether err, or nil, is the server's reply. After any other error the request may have been
 // executed or not, or may be executed later.
 func answered(err error) bool {
 	if err == nil {
@@ -140,7 +139,7 @@ func answered(err error) bool {
 	return false
 }
 
-// unlessGone returns err, or nil if err is that the node does not exist.
+// unlessGone returns err, or nil if err means that the node does not exist.
 func unlessGone(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -151,7 +150,6 @@ func unlessGone(err error) error {
 // everyone is the ACL of our nodes. As in Curator, every client may do everything, so that operators can unlock.
 func everyone() []zk.ACL { return zk.WorldACL(zk.PermAll) }
 
-// children lists a folder.
 func (g *generation) children(ctx context.Context, path string) ([]string, error) {
 	return retry(ctx, g, func() ([]string, error) {
 		names, _, err := g.conn.Children(path)
@@ -159,7 +157,6 @@ func (g *generation) children(ctx context.Context, path string) ([]string, error
 	})
 }
 
-// get reads a node.
 func (g *generation) get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
 	data, err = retry(ctx, g, func() ([]byte, error) {
 		var data []byte
@@ -169,7 +166,6 @@ func (g *generation) get(ctx context.Context, path string) (data []byte, stat *z
 	return data, stat, err
 }
 
-// stat reads the metadata of a node.
 func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
 	return retry(ctx, g, func() (*zk.Stat, error) {
 		exists, stat, err := g.conn.Exists(path)
@@ -180,8 +176,8 @@ func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
 	})
 }
 
-// makeFolder makes path and its missing parents. They are containers, which the server removes after their last child
-// has gone (within a minute, by default). A server before 3.5 has no containers; there they stay.
+// makeFolder makes path and its missing parents. They are containers, which the server removes some time (by default
+// up to a minute) after their last child is gone. A server before 3.5 has no containers; there they stay.
 func (g *generation) makeFolder(ctx context.Context, path string) error {
 	for range tries {
 		_, err := retry(ctx, g, func() (string, error) {
@@ -219,7 +215,7 @@ type watch struct {
 	forgetting sync.Once       // see leave
 }
 
-// watches are the watches that are set. Waiters for the same node share one. The library cannot remove a watch: if a
+// watches has the watches that are set. Waiters for the same node share one. The library cannot remove a watch: if a
 // waiter gives up, its watch stays until the node changes. With a watch per waiter, watches would pile up when many
 // short waits follow each other during one long hold.
 type watches struct {
@@ -227,9 +223,9 @@ type watches struct {
 	byPath map[string]*watch
 }
 
-// watch sets a watch on a node. It uses getData and not exists, which would leave a watch on a node that does not
-// exist, and such a watch would stay for ever. It costs one round trip, or none if the watch is set already. The error
-// is zk.ErrNoNode if the node does not exist.
+// watch sets a watch on a node. It uses getData, because exists would leave a permanent watch on a node that does not
+// exist. It costs one round trip, or none if the watch is already set. The error is zk.ErrNoNode if the node does not
+// exist.
 func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 	g.watches.mu.Lock()
 	w := g.watches.byPath[path]
@@ -255,7 +251,7 @@ func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 
 // reconnection returns a channel that is closed when the connection has been replaced by another.
 //
-// The library then sets its watches again, but no lock depends on that here. A caller gets the channel first, then
+// The library then sets its watches again, but the locks do not rely on that. A caller first gets the channel, then
 // reads the nodes and sets a watch. When the channel is closed it reads the nodes again.
 func (g *generation) reconnection() <-chan struct{} {
 	g.s.mu.Lock()
@@ -263,8 +259,8 @@ func (g *generation) reconnection() <-chan struct{} {
 	return g.reconnected
 }
 
-// await waits until the watched node changes, until reconnected is closed, or until ctx ends. Only the end of ctx is an
-// error. await calls woken if the node changed. deleted is true if this call received the event of its deletion.
+// await waits until the watched node changes, until reconnected is closed, or until ctx ends. Only the end of ctx is
+// an error. await calls woken if the node changed. deleted is true if this call received the event of its deletion.
 func (g *generation) await(
 	ctx context.Context, w *watch, reconnected <-chan struct{}, woken func(),
 ) (deleted bool, err error) {
@@ -282,7 +278,6 @@ func (g *generation) await(
 	}
 }
 
-// forget drops a watch that has fired.
 func (g *generation) forget(w *watch) {
 	g.watches.mu.Lock()
 	defer g.watches.mu.Unlock()
@@ -291,7 +286,7 @@ func (g *generation) forget(w *watch) {
 	}
 }
 
-// leave is called when a waiter stops waiting for a watch. It has the watch dropped when it fires. Until then other
+// leave is called when a waiter stops waiting for a watch. The watch is dropped when it fires. Until then other
 // waiters can share it.
 func (g *generation) leave(w *watch) {
 	w.forgetting.Do(func() {
@@ -300,20 +295,20 @@ func (g *generation) leave(w *watch) {
 		}
 		go func() {
 			defer g.requests.Done()
-			<-w.events // the library closes it in the end
+			<-w.events // the library closes it eventually
 			g.forget(w)
 		}()
 	})
 }
 
-// errNodeGone is the loss of a holder whose node was deleted although its session is alive.
+// errNodeGone: the holder's node was deleted although its session is alive.
 var errNodeGone = fmt.Errorf("%w: the ZooKeeper node was deleted", lock.ErrTaken)
 
-// watchHolder reports the loss of a lease whose node is deleted by Evict, or by an operator. The session does not
-// notice that.
+// watchHolder reports the loss of a lease if its node is deleted by Evict or by an operator, which the session does
+// not notice.
 //
-// It sets a watch when the lease has been held for heartbeatInterval. That is one round trip, in parallel to the work,
-// which short holds, nearly all, do not need. The watch goes with the node.
+// It sets a watch when the lease has been held for heartbeatInterval. That is one round trip, in parallel to the
+// work. Most holds are shorter and do not need it. The watch goes with the node.
 func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) (stop func() bool) {
 	timer := time.AfterFunc(heartbeatInterval, func() {
 		if !g.beginRequest() {
@@ -342,7 +337,7 @@ func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) 
 	return timer.Stop
 }
 
-// watchOwn sets a watch on our node. The error is zk.ErrNoNode also if another contender has a node of that name now.
+// watchOwn sets a watch on our node. The error is zk.ErrNoNode even if another contender has a node of that name now.
 func (g *generation) watchOwn(own node) (<-chan zk.Event, error) {
 	return retry(g.over, g, func() (<-chan zk.Event, error) {
 		_, stat, events, err := g.conn.GetW(own.path())

@@ -10,40 +10,41 @@ import (
 	"example.com/stock/lock"
 )
 
-// This file is the recipe. What the other files add to it:
+// This file has the whole algorithm. The other files add:
 //
-//	acquire.go     calls enter, wait and delete, makes the lease, and finds the node if create gets no answer
-//	fence.go       fences, which also grow when the ensemble is built anew
+//	acquire.go     calls enter, wait and delete, makes the lease, and finds the node if create gets no reply
+//	fence.go       fences, which grow even if the ensemble is rebuilt
 //	session.go     the loss: the session's heartbeat, and the end of its leases before the server ends it
-//	cleanup.go     orphans: nodes that could not be deleted in time are deleted in the background
-//	queue.go       names and order of the nodes, what a try reads, and the search for a node by its guid
+//	cleanup.go     deletes orphans in the background: nodes that could not be deleted in time
+//	queue.go       names and order of the nodes, the reads of a try, and the search for a node by its guid
 //	../handover.go one process hands one lease from caller to caller, and needs one node for them
 
 // Sequential is a fair lock: a queue of ephemeral sequential nodes in which every waiter watches the node before its
 // own.
 //
 // The algorithm is ZooKeeper's recipe for locks
-// (https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks) as Curator's InterProcessMutex implements it
-// (LockInternals), with the same names, so that both exclude each other on the same path:
+// (https://zookeeper.apache.org/doc/current/recipes.html#sc_recipes_Locks) as Curator's InterProcessMutex implements
+// it (LockInternals), with the same names, so that both exclude each other on the same path:
 //
 //  1. Create an ephemeral sequential node with a guid in its name, in a folder per key.
 //  2. If no contender has a lower sequence, the lock is held.
 //  3. Otherwise watch the one just below. One release wakes one waiter, not all of them.
-//  4. When it has gone, go back to 2.
+//  4. When it is gone, go back to 2.
 //  5. To release, delete the node. It also goes with the session, if the holder crashes.
 //
 // Round trips, uncontended: 1 to acquire (one transaction) and 1 to release, where Curator and the client library's
-// Lock take 3 in all. Contended: 3 to queue up (create, list, watch), 1 to release, and 1 to list when the node before
-// has gone, unless that was the first of all. The first use of a key makes its folder, for 2 more. The first use in a
-// session reads the record of fences, for 2. A try (Options.TryOnce) that fails costs 2 reads; another costs 1 more.
+// Lock take 3 in all. Contended: 3 to queue up (create, list, watch), 1 to release, and 1 to list when the node
+// before is gone, unless that was the first of all. The first use of a key makes its folder, for 2 more. The first
+// use in a session reads the record of fences, for 2. A failed try (Options.TryOnce) costs 2 reads; a successful one
+// costs 1 more.
 //
 // Promised: one holder per key among all processes while no lease is lost; the order of arrival; fences that grow; a
 // lease that reports its loss at two thirds of the session timeout, before the server lets the next one in (see
-// generation.monitor); that a caller that gives up, is cancelled, or fails leaves no node, or one that is being
-// deleted. A crashed holder's key is free within a session timeout and a tick.
+// generation.monitor); a caller that gives up, is cancelled, or fails leaves no node, or one that is being deleted. A
+// crashed holder's key is free within a session timeout and a tick.
 //
-// Not promised: that a process that was paused, or that ignores its lease, does not write after the loss. The fence
-// stops that write. It is made of the czxid of the node (see fenceRecord), because sequences start anew in each folder.
+// Not promised: a process that was paused, or that ignores its lease, may write after the loss. The fence stops that
+// write. It is made from the czxid of the node (see fenceRecord), because sequences start at 0 in each new folder.
 type Sequential struct {
 	session *Session
 }
@@ -52,23 +53,23 @@ type Sequential struct {
 func NewSequential(s *Session) *Sequential { return &Sequential{s} }
 
 // Acquire waits for key until ctx ends; see lock.Locker. Options.Owner is written into the node for others to read.
-// While the session is suspended a waiter keeps its place for 1.5 s. After that, and at once if there is no connection
-// to begin with, the error matches lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
+// While the session is suspended a waiter keeps its place for 1.5 s. After that, or at once if there was no
+// connection, the error matches lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
 func (q *Sequential) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return q.session.acquire(ctx, sequential{}, key, o)
 }
 
-// Start is Acquire up to step 2, for one round trip if the key is free; see lock.Starter.
+// Start is Acquire up to step 2, in one round trip if the key is free; see lock.Starter.
 func (q *Sequential) Start(ctx context.Context, key string, o lock.Options) (
 	*lock.Lease, func(context.Context) (*lock.Lease, error), error,
 ) {
 	return q.session.start(ctx, sequential{}, key, o)
 }
 
-// sequential is the recipe of Sequential. Its numbers are those of the algorithm there.
+// sequential is the recipe of Sequential. The numbers in the code are the steps there.
 type sequential struct{}
 
-// enter queues up. The key is ours at once if our node is alone.
+// enter queues up. The key is ours at once if our node is the only one.
 func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	if a.options.TryOnce {
 		if err := r.peek(ctx, a); err != nil {
@@ -120,9 +121,9 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) (node, error
 	}
 }
 
-// create makes the node in a transaction that also writes nothing to the folder, for the sake of the answer. That holds
-// the folder's state after the create: if our node is the only child, we have the lock and need not list. The folder
-// was modified by the transaction that made the node, so its Mzxid is the node's czxid, of which the fence is made.
+// create makes the node in a transaction that also makes an empty write to the folder, because its reply contains the
+// folder's state after the create: if our node is the only child, we have the lock and need not list. The folder was
+// modified by the transaction that made the node, so its Mzxid is the node's czxid, from which the fence is made.
 func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
 	done, err := g.conn.Multi(
 		&zk.CreateRequest{
@@ -142,7 +143,7 @@ func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string)
 	}, nil
 }
 
-// delete is step 5. It needs no condition: no other node has this name, in any session.
+// delete is step 5. It needs no condition, because no other node has this name, in any session.
 func (sequential) delete(ctx context.Context, g *generation, n node) error {
 	_, err := ask(ctx, g, 0, func() (struct{}, error) { return struct{}{}, g.conn.Delete(n.path(), -1) }, nil)
 	return unlessGone(err)

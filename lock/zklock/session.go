@@ -15,9 +15,9 @@ import (
 )
 
 // A Session connects this process to ZooKeeper, for any number of locks. It connects by itself. When a ZooKeeper
-// session is lost it begins another one. Each of them is a generation. Leases belong to a generation and are lost with
-// it, all at once. A lost generation is never used again, even if the server has kept its session alive. A Session is
-// safe for concurrent use.
+// session is lost it begins another one. Each of these sessions is a generation. Leases belong to a generation and
+// are lost with it, all at once. A lost generation is never used again, even if the server has kept its session
+// alive. A Session is safe for concurrent use.
 type Session struct {
 	config  Config
 	log     *slog.Logger
@@ -39,9 +39,9 @@ var (
 	errNoConnection = lock.NewDown("zookeeper", "no-session")
 )
 
-// Dial makes a Session. It does not wait for a server. A server that is down is used within 2 s of its return. If the
-// server never answers a greeting that it received while it started, which is rare, that takes up to 3 ConnectTimeouts
-// longer. An error means that config is wrong.
+// Dial makes a Session. It does not wait for a server. A server that returns is used within 2 s. In the rare case
+// that a starting server received a greeting and never answers it, that takes up to 3 ConnectTimeouts longer. An
+// error means that config is wrong.
 func Dial(config Config) (*Session, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -68,9 +68,9 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// Check makes one round trip to the server, for a health probe. It waits up to reconnectTime for a broken connection to
-// be replaced, because holders and waiters survive that, too. The error is a lock.DownError, or the cause of ctx if no
-// answer came in time.
+// Check makes one round trip to the server, for a health probe. It waits up to reconnectTime for a broken connection
+// to be replaced, because holders and waiters survive that, too. The error is a lock.DownError, or the cause of ctx
+// if no reply arrived in time.
 func (s *Session) Check(ctx context.Context) error {
 	connected, cancel := context.WithTimeout(ctx, reconnectTime)
 	defer cancel()
@@ -105,8 +105,8 @@ func (s *Session) now() (g *generation, linked bool) {
 	return s.current, s.current.linked
 }
 
-// run begins one generation after another until Close. A generation that cannot connect keeps trying. Only a generation
-// that had a session can lose it, so this loop needs no back-off of its own.
+// run begins one generation after another until Close. A generation that cannot connect keeps trying. This loop needs
+// no back-off, because only a generation that had a session can lose it.
 func (s *Session) run(g *generation) {
 	for {
 		g.monitor()
@@ -120,7 +120,7 @@ func (s *Session) run(g *generation) {
 				g = next
 				break
 			}
-			s.log.Error("zookeeper cannot be used", "error", err) // the same settings worked before
+			s.log.Error("zookeeper cannot be used", "error", err) // unexpected: the same settings worked before
 			select {
 			case <-s.ctx.Done():
 			case <-time.After(time.Second):
@@ -129,7 +129,6 @@ func (s *Session) run(g *generation) {
 	}
 }
 
-// begin starts a generation and makes it the current one.
 func (s *Session) begin() (*generation, error) {
 	g := newGeneration(s)
 	conn, events, err := zk.Connect(s.config.Hosts, s.config.SessionTimeout,
@@ -148,11 +147,11 @@ func (s *Session) begin() (*generation, error) {
 
 // retire ends the library's part of a generation that is over.
 //
-// After Close the ZooKeeper session is closed by a request, which removes its nodes. After a loss it is not: work whose
-// ctx has just ended needs time to stop, during which the server still keeps the nodes. When a holder releases its
-// lease, the next generation deletes the node. The other nodes go when the server expires the session. The library must
-// not send anything for the old session, because that would keep the session alive. So its connection is closed first,
-// and it gets no other.
+// After Close the ZooKeeper session is closed by a request, which removes its nodes. After a loss it is not: work
+// whose ctx has just ended needs time to stop, during which the server should keep the nodes. When a holder releases
+// its lease, the next generation deletes the node. The other nodes go when the server expires the session. The
+// library must not send anything for the old session, because that would keep the session alive. So its connection is
+// closed first, and it gets no new one.
 func (s *Session) retire(g *generation) {
 	s.mu.Lock()
 	g.closed = true
@@ -162,7 +161,7 @@ func (s *Session) retire(g *generation) {
 		link.Close()
 	}
 	s.owned.Go(func() {
-		g.conn.Close() // asks the server if it can, for at most a second
+		g.conn.Close() // sends a request to the server if possible, for at most a second
 		if link != nil {
 			link.Close()
 		}
@@ -172,7 +171,7 @@ func (s *Session) retire(g *generation) {
 	})
 }
 
-// usable returns the current generation when it has a connection. It waits for that for at most ConnectTimeout.
+// usable waits for the current generation to have a connection, for at most ConnectTimeout, and returns it.
 func (s *Session) usable(ctx context.Context) (*generation, error) {
 	var timeout <-chan time.Time
 	for {
@@ -208,7 +207,7 @@ func (s *Session) signal() {
 	s.changed = make(chan struct{})
 }
 
-// A State is what a process knows about its ZooKeeper session.
+// A State is the state of a ZooKeeper session, as far as this process knows.
 type State int
 
 const (
@@ -217,11 +216,11 @@ const (
 	Suspended State = iota
 	// Connected: the server has answered within the last second.
 	Connected
-	// Lost: expired, or without an answer for so long that it must be treated as expired. Its leases are lost.
+	// Lost: expired, or without a reply for so long that it must be treated as expired. Its leases are lost.
 	Lost
 )
 
-// String returns the state in Curator's words.
+// String returns Curator's name of the state.
 func (s State) String() string { return [...]string{"SUSPENDED", "CONNECTED", "LOST"}[s] }
 
 const (
@@ -232,7 +231,7 @@ const (
 	// short sessions.
 	maxSilence = time.Second
 	// reconnectTime is how long a health probe waits for a connection. It is half of the probe's time limit, so that
-	// the probe reports a server that accepts no connection within a second.
+	// the probe reports within a second that a server accepts no connection.
 	reconnectTime = 400 * time.Millisecond
 	// heartbeatInterval is the time between two heartbeats. It is less for short sessions.
 	heartbeatInterval = 500 * time.Millisecond
@@ -241,9 +240,9 @@ const (
 // A generation is one ZooKeeper session from its first connection to its loss, over any number of connections. The
 // recipes make their requests and set their watches through it.
 //
-// When a session has expired, the library begins a new one by itself, on the same Conn, and callers that wait for an
-// answer do not notice. So a request sent for one session may be executed in the next (CURATOR-498, CURATOR-604).
-// Therefore a Conn serves one session here, and its dialer refuses to connect once that session is over.
+// The library alone would replace an expired session by a new one on the same Conn, unnoticed by callers that wait
+// for a reply. So a request sent for one session could be executed in the next (CURATOR-498, CURATOR-604). Therefore
+// a Conn serves only one session here, and its dialer refuses to connect once that session is over.
 type generation struct {
 	s        *Session
 	conn     *zk.Conn
@@ -282,9 +281,8 @@ func newGeneration(s *Session) *generation {
 	return g
 }
 
-// event handles the library's session events. It is a callback and not a reader of the event channel, because that
-// channel holds 6 events and the library drops those that do not fit. The library's connection loop calls event, so it
-// must not block.
+// event handles the library's session events. It is a callback, because the event channel holds only 6 events and the
+// library drops those that do not fit. The library's connection loop calls event, so it must not block.
 func (g *generation) event(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return
@@ -303,13 +301,13 @@ func (g *generation) attached() {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	if g.id != 0 && g.link.session != g.id {
-		// This should not happen, because the dialer prevents it.
+		// The dialer should have prevented this.
 		g.end(fmt.Errorf("%w: the ZooKeeper session was replaced", lock.ErrExpired))
 		return
 	}
 	again := g.id != 0
 	g.id, g.timeout, g.linked = g.link.session, g.link.timeout, true
-	g.confirmAlive(g.link.opened) // our greeting left after that time, and was answered
+	g.confirmAlive(g.link.opened) // our greeting was sent after that time, and was answered
 	if again {
 		close(g.reconnected)
 		g.reconnected = make(chan struct{})
@@ -341,7 +339,7 @@ func (g *generation) confirmAlive(sent time.Time) {
 	g.s.log.Info("zookeeper session connected", "session", fmt.Sprintf("%#x", g.id), "timeout", g.timeout)
 }
 
-// suspend records that it is not known whether the session is alive. s.mu is held.
+// suspend records that the session may not be alive. s.mu is held.
 func (g *generation) suspend(now time.Time) {
 	if g.state == Connected {
 		g.state, g.since = Suspended, now
@@ -365,9 +363,9 @@ func (g *generation) loseLocked(cause error) {
 	g.s.log.Warn("zookeeper session lost", "session", fmt.Sprintf("%#x", g.id), "cause", cause)
 }
 
-// loss returns why the session must not be relied on any more, or nil. It reads the clock itself, because a process
-// that was paused for longer than its session may handle an earlier event, such as the deletion of the node before its
-// own, before the timer of monitor fires.
+// loss returns why the session must not be relied on any more, or nil. It reads the clock itself: a process that was
+// paused for longer than its session may handle an older event, such as the deletion of the node before its own,
+// before the timer of monitor fires.
 func (g *generation) loss() error {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -400,30 +398,30 @@ func (g *generation) bound(ctx context.Context) (context.Context, context.Cancel
 	return bound, func() { over(); out(); cancel(nil) }
 }
 
-// monitor sends heartbeats until the generation is over, and changes its state if no answer comes.
+// monitor sends heartbeats until the generation is over, and changes its state if no reply arrives.
 //
-// The library sends pings, but does not report the answers. So monitor makes requests of its own. The server restarts a
+// The library sends pings, but does not report the replies. So monitor makes its own requests. The server restarts a
 // session's clock when it receives a request, which is after we sent it. Hence with
 //
-//	alive = when the latest request left that was answered
+//	alive = when the latest answered request was sent
 //
 // the server does not expire the session before alive + timeout, rounded up to its next tick. We give it up at
 //
 //	alive + 2/3 timeout
 //
-// by the monotonic clock. The remaining third is for the work to stop, for clocks that run at different rates, and for
-// the delay of followers: a follower reports to the leader, which expires sessions, every half tick. The shortest
+// by the monotonic clock. The remaining third is for the work to stop, for clocks that run at different rates, and
+// for the delay of followers: a follower reports to the leader, which expires sessions, every half tick. The shortest
 // session that a server grants is 2 ticks, of which a third is more than half a tick.
 //
 // The request is a sync, because that goes to the leader. A follower that is cut off from the leader still answers
-// reads of sessions that have expired. A heartbeat costs one round trip every 500 ms (a 20th of a session shorter than
-// 10 s) and writes nothing.
+// reads of sessions that have expired. A heartbeat costs one round trip every 500 ms (a 20th of a session shorter
+// than 10 s) and writes nothing.
 //
 // In three cases the loss is noticed too late, and only the fence helps: a leader that is cut off from its followers
-// answers for up to syncLimit ticks; the timer of a paused process fires when the process wakes; the monotonic clock of
-// a suspended computer stops.
+// answers for up to syncLimit ticks; the timer of a paused process fires when the process wakes; the monotonic clock
+// of a suspended computer stops.
 //
-// A connection without an answer for a third of the timeout is closed. That leaves another third to save the session on
+// A connection without a reply for a third of the timeout is closed. That leaves another third to save the session on
 // another server. The library alone would wait for two thirds.
 func (g *generation) monitor() {
 	type answer struct {
@@ -471,7 +469,7 @@ func (g *generation) monitor() {
 }
 
 // applyLimits changes the state by the time limits that have passed. It returns when to call it again, and whether a
-// heartbeat is due. lastBeat is when the last heartbeat was sent; asking is true while it has no answer.
+// heartbeat is due. lastBeat is when the last heartbeat was sent; asking is true while it has no reply.
 func (g *generation) applyLimits(now, lastBeat time.Time, asking bool) (wake time.Time, beat bool) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -512,7 +510,6 @@ func (g *generation) wakeMonitor() {
 	}
 }
 
-// A debugLog receives the library's log.
 type debugLog struct{ *slog.Logger }
 
 // Printf is the library's only way to log.

@@ -1,17 +1,17 @@
 // Package zklock locks keys with ZooKeeper nodes that live as long as the session of the process that made them.
 //
 // There are two locks, and both use one Session: [Sequential], a fair queue in which every waiter watches the one
-// before it, and [Ephemeral], one node that every waiter watches. Open sequential.go first: it is the plain algorithm
-// from acquire to release, and says in a sentence what each other file adds. ephemeral.go is the other recipe.
+// before it, and [Ephemeral], one node that every waiter watches. Read sequential.go first: it is the plain algorithm
+// from acquire to release, and names what each other file adds. ephemeral.go is the other recipe.
 //
-//	acquire.go  what both recipes share: the attempts, the lease, the recovery of a create without an answer
+//	acquire.go  what both recipes share: the attempts, the lease, the recovery of a create without a reply
 //	queue.go    names and order of the nodes of Sequential
 //	session.go  the process's ZooKeeper sessions, one after another, their heartbeat and their loss
 //	link.go     one TCP connection to a server, and which server comes next
 //	request.go  requests that end with a context, and watches
-//	fence.go    fences that grow also when the ensemble is built anew
-//	cleanup.go  the deletion of nodes that could not be deleted in time
-//	inspect.go  who holds and who waits, and eviction
+//	fence.go    fences that grow even if the ensemble is rebuilt
+//	cleanup.go  deletes nodes that could not be deleted in time
+//	inspect.go  holder and waiters, and eviction
 package zklock
 
 import (
@@ -30,7 +30,7 @@ const (
 	DefaultRoot           = "/stock/locks"
 )
 
-// A Config says which ensemble to use, and how. The zero value of a field is its default.
+// A Config describes the ensemble and how to connect to it. A zero field means its default.
 type Config struct {
 	// Hosts are servers of one ensemble, as host or host:port. The port is 2181 unless given. Required.
 	Hosts []string
@@ -103,8 +103,8 @@ func (s *Session) folder(key string) (string, error) {
 }
 
 // escape returns a node name for any key, and different names for different keys. Letters, digits and most ASCII
-// punctuation stay; every other byte becomes %XX. ZooKeeper itself would refuse "/", control characters and, because it
-// counts in UTF-16, everything outside the basic plane. "." and ".." have a meaning in paths, and "zookeeper" is
+// punctuation stay; every other byte becomes %XX. ZooKeeper itself would refuse "/", control characters and, because
+// it counts in UTF-16, everything outside the basic plane. "." and ".." have a meaning in paths, and "zookeeper" is
 // reserved below "/".
 func escape(key string) string {
 	var b strings.Builder

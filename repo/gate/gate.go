@@ -1,8 +1,8 @@
-// Package gate is the bounded queue in front of a server. It limits how many operations are in the server at a time and
-// how many wait. It refuses the others before they have done anything.
+// Package gate is the bounded queue in front of a server. It limits how many operations are in the server at a time
+// and how many wait. It refuses more before they have done anything.
 //
 // A pool of connections alone is an unbounded queue without fairness: under overload every caller waits until its
-// deadline, and gets an error that does not name the reason. See docs/adr/0014-back-pressure.md.
+// deadline, and gets an error without the reason. See docs/adr/0014-back-pressure.md.
 package gate
 
 import (
@@ -16,7 +16,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// Limits bound a Gate.
+// Limits are the limits of a Gate.
 type Limits struct {
 	In      int // most operations in the server at a time; at least 1
 	PerKey  int // most of them with the same key, so that one key cannot keep all others out; 0: In
@@ -24,8 +24,8 @@ type Limits struct {
 }
 
 // A Gate admits operations to a server. Operations with the same key are admitted first come, first served. Keys take
-// turns, so that a key with a thousand waiters does not delay a key with one. An unused key takes no memory. A Gate is
-// safe for concurrent use. Its methods are O(1), also if a waiter gives up. A nil Gate admits everything.
+// turns, so that a key with a thousand waiters does not delay a key with one. An unused key takes no memory. A Gate
+// is safe for concurrent use. Its methods are O(1), even if a waiter gives up. A nil Gate admits everything.
 type Gate struct {
 	limits Limits
 
@@ -36,24 +36,22 @@ type Gate struct {
 	ready   list.List         // of *queue, the next first: queues with a waiter and room. Empty unless the gate is full
 }
 
-// A queue is the operations of one key.
 type queue struct {
 	key     string
 	in      int
 	waiters list.List     // of chan struct{}, closed when the waiter is admitted; oldest first
 	ready   *list.Element // in Gate.ready; nil: not there
 
-	// The speed of the queue: done operations have ended since since. That is when the queue was created, or on a busy
-	// queue the start of about the last window operations.
+	// done and since give the speed of the queue: done operations have ended since since. At first that is when the
+	// queue was created; see window.
 	since time.Time
 	done  int
 }
 
-// window is the number of operations after which a queue halves their count and their time, so that new ones count
-// more.
+// window is the number of ended operations at which a queue halves both done and the time since since, so that recent
+// operations count more than old ones.
 const window = 64
 
-// New returns a Gate.
 func New(l Limits) *Gate {
 	l.In = max(l.In, 1)
 	if l.PerKey <= 0 || l.PerKey > l.In {
@@ -62,16 +60,16 @@ func New(l Limits) *Gate {
 	return &Gate{limits: l, queues: make(map[string]*queue)}
 }
 
-// A Request describes an operation that is to be admitted.
+// A Request describes an operation that wants to be admitted.
 type Request struct {
 	Key string
-	// Wait ends the wait together with ctx; nil: only ctx ends it.
+	// Wait, like ctx, ends the wait; nil: only ctx ends it.
 	Wait context.Context
-	// Until is when the operation gives up; zero: when ctx ends. If the number of waiters is bounded, and the latest
-	// operations were so slow that this one would not be admitted by then, the gate refuses it at once.
+	// Until is when the operation gives up; zero: when ctx ends. If Limits.Waiting is set, and at the recent speed
+	// this operation would not be admitted by then, the gate refuses it at once.
 	Until time.Time
-	// Begun is for work that is under way and keeps others waiting, such as a write by the holder of a lock. It waits
-	// like others, but is never refused for lack of room, and does not give up when Wait ends.
+	// Begun marks work that is under way and delays others, such as a write by the holder of a lock. It waits like
+	// others, but is never refused for lack of room, and does not give up when Wait ends.
 	Begun bool
 }
 
@@ -84,11 +82,10 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return "overloaded: " + e.reason }
 
-// Is makes a RefusedError match lock.ErrOverloaded.
 func (e *RefusedError) Is(target error) bool { return target == lock.ErrOverloaded }
 
-// Enter waits until the operation is admitted, or ctx, r.Wait or r.Until ends the wait. If err is nil, the caller must
-// call leave once.
+// Enter waits until the operation is admitted, or until ctx, r.Wait or r.Until ends the wait. If err is nil, the
+// caller must call leave once.
 //
 // Errors: a RefusedError if there was no room to wait, or if a deadline passed before the operation was admitted;
 // otherwise the cause of ctx or of r.Wait.
@@ -126,7 +123,7 @@ func (g *Gate) Enter(ctx context.Context, r Request) (leave func(), err error) {
 	}
 	keyBusy, gone := g.abandon(q, place)
 	if !gone {
-		return leave, nil // it was let in at the same moment; the caller looks at ctx itself
+		return leave, nil // it was admitted at the same moment; the caller checks ctx itself
 	}
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return nil, &RefusedError{KeyBusy: keyBusy, reason: "the turn did not come in time"}
@@ -168,7 +165,7 @@ func (g *Gate) join(r Request) (*queue, *list.Element, error) {
 	return q, place, nil
 }
 
-// expected returns how long the last waiter will wait if operations go on at the latest speed; 0 if none has ended yet.
+// expected returns how long the last waiter will wait at the recent speed; 0 if no operation has ended yet.
 func (q *queue) expected() time.Duration {
 	if q.done == 0 {
 		return 0
@@ -197,8 +194,8 @@ func (g *Gate) makeReady(q *queue) {
 	}
 }
 
-// pass admits waiters while there is room, from each ready queue in turn. Afterwards the gate is full, or every
-// waiter's key is.
+// pass admits waiters while there is room, from each ready queue in turn. Afterwards the gate is full, or the key of
+// each waiter is at its limit.
 func (g *Gate) pass() {
 	for g.in < g.limits.In && g.ready.Len() > 0 {
 		q := g.ready.Remove(g.ready.Front()).(*queue)
@@ -212,7 +209,7 @@ func (g *Gate) pass() {
 	}
 }
 
-// abandon gives up a place. gone is false if the operation was admitted already. keyBusy is that of a RefusedError.
+// abandon gives up a place. gone is false if the operation was already admitted. keyBusy is for a RefusedError.
 func (g *Gate) abandon(q *queue, place *list.Element) (keyBusy, gone bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -17,21 +17,20 @@ import (
 
 var _ order.Archivable = (*MySQL)(nil)
 
-// lateID bounds how far the clock of the instance that made an id may be ahead of the server's clock, which stamps the
-// row. Old does not read rows whose ids are later than that.
+// lateID is how far the clock of an instance, which is in an id, may be ahead of the server's clock, which is in the
+// row. Old does not read rows with later ids.
 const lateID = 24 * time.Hour
 
 const selectPart = "SELECT part, digest, previous, before_at, movements, orders, reservations, UTC_TIMESTAMP(6)" +
 	" FROM archives ORDER BY part DESC LIMIT 1"
 
-// scanPart reads the row of selectPart.
 func scanPart(p *order.Part, now *time.Time) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
 		return rows.Scan(&p.Number, &p.Digest, &p.Previous, &p.Before, &p.Movements, &p.Orders, &p.Reservations, now)
 	}
 }
 
-// Archived is one round trip.
+// Archived takes one round trip.
 func (l *MySQL) Archived(ctx context.Context) (last order.Part, now time.Time, err error) {
 	var q statement
 	q.Add(selectPart)
@@ -42,7 +41,7 @@ func (l *MySQL) Archived(ctx context.Context) (last order.Part, now time.Time, e
 	return last, now, err
 }
 
-// Positions is one round trip.
+// Positions takes one round trip.
 func (l *MySQL) Positions(
 	ctx context.Context, cursor string, limit int,
 ) (page []order.Position, next string, err error) {
@@ -65,8 +64,8 @@ func (l *MySQL) Positions(
 	return page, next, err
 }
 
-// Old is one round trip. It reads orders and reservations by id, which is by age, up to the ids of a day (lateID) after
-// before. The cursor is the last id of the page, for both tables.
+// Old takes one round trip. It reads orders and reservations by id, which is by age, up to ids of the time before
+// plus lateID. The cursor is the last id of the page, for both tables.
 func (l *MySQL) Old(
 	ctx context.Context, before time.Time, cursor string, limit int,
 ) (page order.Old, next string, err error) {
@@ -93,7 +92,7 @@ func (l *MySQL) Old(
 		}
 		return err
 	})
-	// A table that has returned limit rows may have more. Then the page ends with its last row, for both tables.
+	// A table that has returned limit rows may have more, so the page then ends with its last row, for both tables.
 	if n := len(page.Orders); n == limit {
 		next = page.Orders[n-1].ID
 	}
@@ -117,7 +116,7 @@ func upTo[T any](items []T, in func(T) bool) []T {
 	return items
 }
 
-// Present is one round trip.
+// Present takes one round trip.
 func (l *MySQL) Present(ctx context.Context, ids []string) (there []string, err error) {
 	var q statement
 	q.Add("SELECT id FROM customer_orders WHERE id IN ")
@@ -133,8 +132,8 @@ func (l *MySQL) Present(ctx context.Context, ids []string) (there []string, err 
 	return there, err
 }
 
-// TakeAway is one transaction of two round trips. Like a step it locks the stock rows of all its SKUs, sorted, so that
-// no step changes their orders or reservations meanwhile, and a step that waits for these rows reads nothing that is
+// TakeAway takes one transaction of two round trips. Like a step it locks the stock rows of all its SKUs, sorted. So
+// no step changes their orders or reservations meanwhile, and a step that waits for these rows does not read what is
 // about to be removed. The rows stay locked while the server removes the part.
 func (l *MySQL) TakeAway(ctx context.Context, t order.Taking) error {
 	const doing = "take away what was archived"
@@ -156,15 +155,15 @@ func (l *MySQL) TakeAway(ctx context.Context, t order.Taking) error {
 	})
 	switch {
 	case errors.Is(err, repo.ErrNothing):
-		return refused // nil: the part was removed before
+		return refused // nil: the part was already removed
 	case mysqlerr.Number(err) == mysqlerr.DupEntry:
 		return fmt.Errorf("%s: %w: %w", doing, order.ErrTaken, err) // by an archiver with other SKUs, so without a wait
 	}
 	return err
 }
 
-// A takingSight is what a ledger has of what an order.Taking is to remove.
-type takingSight struct {
+// A takingState is the part of the ledger that an order.Taking is to remove.
+type takingState struct {
 	last   order.Part
 	rows   map[service.SKU]uint64 // number of movements up to the Carry's
 	sums   map[service.SKU]bool   // whether one of them is of kind order.Carried
@@ -173,9 +172,9 @@ type takingSight struct {
 }
 
 // lockTaking locks the rows of the stock, and then reads, without locks, what is to be removed.
-func lockTaking(tx *gorm.DB, t order.Taking) (takingSight, error) {
+func lockTaking(tx *gorm.DB, t order.Taking) (takingState, error) {
 	var q statement
-	was := takingSight{
+	was := takingState{
 		rows: map[service.SKU]uint64{}, sums: map[service.SKU]bool{}, orders: map[string]string{},
 		held: map[string]string{},
 	}
@@ -222,9 +221,9 @@ func lockTaking(tx *gorm.DB, t order.Taking) (takingSight, error) {
 	return was, q.each(tx, results...)
 }
 
-// refuse returns the reason why t may not be taken away, or nil. Movements never change and their numbers have no gap,
-// so the right number of rows proves that they are the ones in the archive.
-func (was takingSight) refuse(t order.Taking) error {
+// refuse returns the reason why t may not be removed, or nil. Movements never change and their numbers have no gap,
+// so the right number of rows proves that they are the archived ones.
+func (was takingState) refuse(t order.Taking) error {
 	if is, err := t.Part.Follows(was.last); is || err != nil {
 		return err
 	}
@@ -250,8 +249,8 @@ func (was takingSight) refuse(t order.Taking) error {
 	return nil
 }
 
-// takeAwayMySQL returns the statements that remove t, by primary keys. The first one inserts the part, so if its number
-// is taken nothing is removed.
+// takeAwayMySQL returns the statements that remove t, by primary keys. The first one inserts the part, so if its
+// number exists, nothing is removed.
 func takeAwayMySQL(t order.Taking) *statement {
 	s, p := &statement{}, t.Part
 	s.Add("INSERT INTO archives (part, digest, previous, before_at, movements, orders, reservations, archived_at)"+

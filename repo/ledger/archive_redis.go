@@ -18,10 +18,10 @@ import (
 
 var _ order.Archivable = (*Redis)(nil)
 
-// archivedKey has the last part that was archived, as JSON.
+// archivedKey is the key of the last archived part, as JSON.
 const archivedKey = "ledger:archived"
 
-// Archived is two round trips.
+// Archived takes two round trips.
 func (l *Redis) Archived(ctx context.Context) (last order.Part, now time.Time, err error) {
 	const doing = "read what was archived"
 	if err = l.record(ctx, doing, archivedKey, &last); err != nil && !errors.Is(err, order.ErrNotFound) {
@@ -34,8 +34,8 @@ func (l *Redis) Archived(ctx context.Context) (last order.Part, now time.Time, e
 	return last, seen.now, nil
 }
 
-// scan makes one step of SCAN through all keys. It returns the keys that begin with begin and end with end, without
-// these two parts. A page can have more keys than limit, or none.
+// scan makes one step of SCAN through all keys. It returns the keys with the prefix begin and the suffix end, without
+// both. A page can have more keys than limit, or none.
 func (l *Redis) scan(
 	ctx context.Context, doing, begin, end, cursor string, limit int,
 ) (names []string, next string, err error) {
@@ -161,7 +161,7 @@ func (l *Redis) Old(
 	return page, next, nil
 }
 
-// Present is one round trip.
+// Present takes one round trip.
 func (l *Redis) Present(ctx context.Context, ids []string) (there []string, err error) {
 	const doing = "look for what was archived"
 	if len(ids) == 0 {
@@ -188,7 +188,8 @@ func (l *Redis) Present(ctx context.Context, ids []string) (there []string, err 
 	return there, nil
 }
 
-// TakeAway is three round trips. The last one runs write.lua, which removes t only if nothing of it has changed.
+// TakeAway takes three round trips. The last one runs write.lua, which removes t only if none of its records has
+// changed.
 func (l *Redis) TakeAway(ctx context.Context, t order.Taking) error {
 	const doing = "take away what was archived"
 	last, now, err := l.Archived(ctx)
@@ -219,7 +220,7 @@ func (l *Redis) TakeAway(ctx context.Context, t order.Taking) error {
 		if c.First > 1 {
 			carried = repo.Decimal(c.First - 1)
 		}
-		// The stream must begin with the first movement of t: the earlier ones are archived.
+		// The stream must begin with the first movement of t, because the earlier ones are archived.
 		w.check("first", movementsKey(c.SKU), movementID(c.First), w.key(carriedKey(c.SKU)), carried)
 		w.do("XTRIM", movementsKey(c.SKU), "MINID", movementID(c.Number+1))
 		w.do("HSET", carriedKey(c.SKU), "number", repo.Decimal(c.Number), "m", repo.Encode(c.Movement))
@@ -227,7 +228,7 @@ func (l *Redis) TakeAway(ctx context.Context, t order.Taking) error {
 	w.do("SET", archivedKey, repo.Encode(t.Part))
 	_, err = l.redis.Run(service.Begin(ctx), doing, ledgerWriteScript, w.keys, w.args()...)
 	if errors.Is(err, service.ErrConflict) {
-		// The last part may be another one by now, or this one: another archiver may have finished it.
+		// Read the last part again: another archiver may have removed another part, or this one.
 		if last, _, err = l.Archived(ctx); err != nil {
 			return err
 		}

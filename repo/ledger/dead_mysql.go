@@ -13,7 +13,6 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A deadRow is a row of dead_letters.
 type deadRow struct {
 	SKU      string    `gorm:"column:sku;primaryKey"`
 	Number   uint64    `gorm:"column:number"`
@@ -30,7 +29,7 @@ var _ order.DeadLetters = (*MySQL)(nil)
 // deadGate is the gate's key for the dead letters. It has a blank, so it is not the key of a SKU.
 const deadGate = "dead letters"
 
-// Park is one round trip.
+// Park takes one round trip.
 func (l *MySQL) Park(ctx context.Context, d order.DeadLetter) error {
 	const doing = "park an event"
 	return l.deadLetter(ctx, doing, func(db *gorm.DB) *gorm.DB {
@@ -41,7 +40,7 @@ func (l *MySQL) Park(ctx context.Context, d order.DeadLetter) error {
 	})
 }
 
-// Parked is one round trip.
+// Parked takes one round trip.
 func (l *MySQL) Parked(ctx context.Context, after service.SKU, limit int) ([]order.DeadLetter, error) {
 	const doing = "read the dead letters"
 	if err := repo.CheckLimit(limit); err != nil {
@@ -68,7 +67,7 @@ func (l *MySQL) Parked(ctx context.Context, after service.SKU, limit int) ([]ord
 	return letters, nil
 }
 
-// Decide is one round trip.
+// Decide takes one round trip.
 func (l *MySQL) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Decision) error {
 	const doing = "decide on a dead letter"
 	changed := int64(0)
@@ -88,7 +87,7 @@ func (l *MySQL) Decide(ctx context.Context, sku service.SKU, number uint64, v or
 	return err
 }
 
-// deadLetter runs one statement, which is a transaction of its own. If the server does not answer, the error matches
+// deadLetter runs one statement, which is its own transaction. If the server does not answer, the error matches
 // service.ErrOutcomeUnknown.
 func (l *MySQL) deadLetter(ctx context.Context, doing string, do func(*gorm.DB) *gorm.DB) error {
 	leave, err := l.mysql.Enter(ctx, doing, deadGate)
@@ -98,7 +97,7 @@ func (l *MySQL) deadLetter(ctx context.Context, doing string, do func(*gorm.DB) 
 	defer leave()
 	err = do(l.mysql.On(ctx)).Error
 	if err != nil && mysqlerr.Number(err) == 0 {
-		// The statement may not even have been sent. Callers may repeat it in either case.
+		// The statement may not even have been sent. Callers may repeat it anyway.
 		return repo.OutcomeUnknown(doing, err)
 	}
 	err = repo.MySQLFault(ctx, doing, err)

@@ -35,7 +35,7 @@ var (
 	deadDecideScript = redisscript.New(deadDecideSource)
 )
 
-// Park is one round trip.
+// Park takes one round trip.
 func (l *Redis) Park(ctx context.Context, d order.DeadLetter) error {
 	d.ParkedAt, d.Decision = time.Time{}, order.Undecided
 	text, err := json.Marshal(d)
@@ -46,7 +46,8 @@ func (l *Redis) Park(ctx context.Context, d order.DeadLetter) error {
 	return err
 }
 
-// Parked is one round trip. It reads all dead letters whatever the limit is; operators are expected to keep them few.
+// Parked takes one round trip. It reads all dead letters whatever the limit is, because operators should keep them
+// few.
 func (l *Redis) Parked(ctx context.Context, after service.SKU, limit int) ([]order.DeadLetter, error) {
 	const doing = "read the dead letters"
 	if err := repo.CheckLimit(limit); err != nil {
@@ -77,8 +78,8 @@ func (l *Redis) Parked(ctx context.Context, after service.SKU, limit int) ([]ord
 	return letters[:min(limit, len(letters))], nil
 }
 
-// Decide is two round trips, and two more for each concurrent change of the letter. It fails with service.ErrConflict
-// after repo.Attempts of them.
+// Decide takes two round trips, and two more for each concurrent change of the letter. It fails with
+// service.ErrConflict after repo.Attempts changes.
 func (l *Redis) Decide(ctx context.Context, sku service.SKU, number uint64, v order.Decision) error {
 	const doing = "decide on a dead letter"
 	for range repo.Attempts {

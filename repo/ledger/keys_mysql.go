@@ -8,7 +8,7 @@ import (
 	"example.com/stock/repo"
 )
 
-// Forget is two round trips, or one if no key is old enough. It reads the ids without locks and deletes by id, because
+// Forget takes two round trips, or one if no key is old enough. It reads the ids without locks and deletes by id:
 // a DELETE over a range of times would lock the gap at its end, into which steps insert.
 func (l *MySQL) Forget(ctx context.Context, age time.Duration, limit int) (int, error) {
 	const doing = "forget keys"

@@ -1,8 +1,8 @@
-// Package ledger keeps the ledger of the shop in Redis and in MySQL: the stock, orders, reservations, movements,
-// limits and idempotency keys. A step writes all that it changes, or nothing.
+// Package ledger keeps the shop's ledger in Redis and in MySQL: the stock, orders, reservations, movements, limits
+// and idempotency keys. A step writes all that it changes, or nothing.
 //
 // There is one file for each subject and store: to follow a step, read step_redis.go or step_mysql.go from top to
-// bottom. pending.go has what a step decides on, and what it changes.
+// bottom. pending.go has the state that a step decides on, and its changes.
 package ledger
 
 import (
@@ -22,9 +22,9 @@ func outcomeOf(reply []byte, replayed bool, err error) order.StepResult {
 	return order.StepResult{Reply: reply, Replayed: replayed, Err: err}
 }
 
-// reach returns the SKUs that a step may change: those that about names, and those of its order and its reservation.
+// skusOf returns the SKUs that a step may change: those that about names, and those of its order and its reservation.
 // They are sorted and without duplicates, because their rows are locked in this order.
-func reach(about order.About, o *order.Order, r *order.Reservation) []service.SKU {
+func skusOf(about order.About, o *order.Order, r *order.Reservation) []service.SKU {
 	skus := slices.Clone(about.SKUs)
 	for _, lines := range [][]order.Line{linesOf(o), reservedLines(r)} {
 		for _, line := range lines {
@@ -49,13 +49,13 @@ func reservedLines(r *order.Reservation) []order.Line {
 	return r.Lines
 }
 
-// A stockLevel is the stock of one SKU, as it was read and changed by the earlier steps of the batch.
+// A stockLevel is the stock of one SKU as it was read, with the changes of earlier steps of the batch.
 type stockLevel struct {
 	order.Level // without Taken: what a customer has is in pendingWrite.taken
 	stock       service.Stock
 	there       bool // false: the SKU does not exist
-	// adopt is true for a SKU that has no guard but some stock. The first step that moves the SKU records this stock as
-	// movement 1, and Level is the level after that movement.
+	// adopt is set for a SKU that has some stock but no guard. The first step that moves the SKU records this stock
+	// as movement 1, and Level is the level after that movement.
 	adopt bool
 }
 
@@ -86,13 +86,12 @@ func (s *stockLevel) move(m order.Movement) error {
 	return nil
 }
 
-// empty reports whether c has nothing to write.
 func empty(c order.Changes) bool {
 	return len(c.Movements) == 0 && c.Order == nil && c.Reservation == nil && c.Reply == nil
 }
 
-// A placeInOrders is where a page of a customer's orders begins: after the order with this time and id, which is the
-// last of the page before. Pages list the newest order first.
+// A placeInOrders is where a page of a customer's orders begins: after the order with this time and id, the last one
+// of the previous page. Pages list the newest order first.
 type placeInOrders struct {
 	at int64 // in microseconds
 	id string

@@ -12,8 +12,8 @@ import (
 
 var _ order.Outbox = (*MySQL)(nil)
 
-// Behind is one round trip. The server checks every SKU after after until it has found limit of them, which takes some
-// 1 µs for each.
+// Behind takes one round trip. The server checks every SKU after the given one until it has found limit, which takes
+// some 1 µs for each.
 func (l *MySQL) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
 	if err := repo.CheckLimit(limit); err != nil {
 		return nil, err
@@ -30,10 +30,10 @@ func (l *MySQL) Behind(ctx context.Context, after service.SKU, limit int) (all [
 	return all, err
 }
 
-// Now is one round trip.
+// Now takes one round trip.
 func (l *MySQL) Now(ctx context.Context) (time.Time, error) { return l.mysql.Now(ctx) }
 
-// Delivered is one round trip, or two if it changes nothing. It may be repeated, so a lost reply is lock.ErrDown.
+// Delivered takes one round trip, or two if it changes nothing. It is idempotent, so a lost reply is lock.ErrDown.
 //
 // The fence is assigned last, because MySQL evaluates an assignment with the new values of the columns to its left.
 func (l *MySQL) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {

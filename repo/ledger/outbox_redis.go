@@ -22,7 +22,7 @@ var ledgerDeliveredScript = redisscript.New(ledgerDeliveredLua)
 
 var _ order.Outbox = (*Redis)(nil)
 
-// Behind is two round trips, or one if everything was delivered. It reads only the SKUs with undelivered movements.
+// Behind takes two round trips, or one if everything was delivered. It reads only the SKUs with undelivered movements.
 func (l *Redis) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
 	const doing = "look for what is to be delivered"
 	if err := repo.CheckLimit(limit); err != nil {
@@ -69,10 +69,10 @@ func (l *Redis) Behind(ctx context.Context, after service.SKU, limit int) (all [
 	return all, nil
 }
 
-// Now is one round trip.
+// Now takes one round trip.
 func (l *Redis) Now(ctx context.Context) (time.Time, error) { return l.redis.Now(ctx) }
 
-// Delivered is one round trip. It may be repeated, so a lost reply is lock.ErrDown.
+// Delivered takes one round trip. It is idempotent, so a lost reply is lock.ErrDown.
 func (l *Redis) Delivered(ctx context.Context, d order.Delivered, fence uint64) error {
 	_, err := l.read(ctx, "record what was delivered", ledgerDeliveredScript,
 		[]string{repo.StockKey(d.SKU), deliveredKey(d.SKU), behindKey},

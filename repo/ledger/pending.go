@@ -13,7 +13,7 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A pendingWrite is what a batch of steps has read, and what its steps have changed so far. Each step sees the changes
+// A pendingWrite has what a batch of steps has read, and the changes of its steps so far. Each step sees the changes
 // of the steps before it. The store writes all changes together.
 type pendingWrite struct {
 	now          time.Time                   // by the server's clock
@@ -25,7 +25,7 @@ type pendingWrite struct {
 	taken        map[customerOf]int64
 	stored       map[string]bool // ids of the orders and reservations that the store has
 
-	// What is to be written.
+	// The fields below are to be written.
 	moved     map[service.SKU]bool
 	movements []order.Movement // with the adoptions; those of a SKU are in the order of their numbers
 	given     map[customerOf]int64
@@ -40,7 +40,6 @@ type customerOf struct {
 	customer string
 }
 
-// An idSet is a set of ids in the order in which they were added.
 type idSet []string
 
 func (s *idSet) add(id string) {
@@ -59,7 +58,7 @@ func newPendingWrite() *pendingWrite {
 }
 
 // errElsewhere reports that a step needs SKUs that its batch has not read.
-var errElsewhere = errors.New("it is about other SKUs, too")
+var errElsewhere = errors.New("the step also needs other SKUs")
 
 // all makes the steps, one after the other.
 func (p *pendingWrite) all(steps []order.Request) []order.StepResult {
@@ -70,7 +69,7 @@ func (p *pendingWrite) all(steps []order.Request) []order.StepResult {
 	return outcomes
 }
 
-// step makes one step. A step that is refused changes nothing.
+// step makes one step. If it is refused, it changes nothing.
 func (p *pendingWrite) step(r order.Request) (out order.StepResult) {
 	about := r.About
 	if k := p.keys[about.Key.ID]; k != nil && about.Key.ID != "" {
@@ -93,7 +92,7 @@ func (p *pendingWrite) step(r order.Request) (out order.StepResult) {
 	return order.StepResult{Reply: c.Reply}
 }
 
-// state returns what a step decides on, and copies of the stock that it may change.
+// state returns what a step decides on, with copies of the stock that it may change.
 func (p *pendingWrite) state(about order.About) (stock map[service.SKU]*stockLevel, s order.State, err error) {
 	s = order.State{Now: p.now}
 	if o := p.orders[about.Order]; o != nil && about.Order != "" {
@@ -104,7 +103,7 @@ func (p *pendingWrite) state(about order.About) (stock map[service.SKU]*stockLev
 		one := *r
 		s.Reservation = &one
 	}
-	skus := reach(about, s.Order, s.Reservation)
+	skus := skusOf(about, s.Order, s.Reservation)
 	for _, sku := range skus {
 		switch at := p.stock[sku]; {
 		case at == nil:
@@ -130,7 +129,7 @@ func (p *pendingWrite) state(about order.About) (stock map[service.SKU]*stockLev
 	return stock, s, nil
 }
 
-// post applies the movements of c to the stock, and returns them as they are written. It fails if a movement does not
+// post applies the movements of c to the stock, and returns them in their final form. It fails if a movement does not
 // follow the one before it or breaks the ledger's law. Such an error is a bug in the rules, not a client's mistake.
 func post(stock map[service.SKU]*stockLevel, now time.Time, c order.Changes) (all []order.Movement, err error) {
 	for _, m := range c.Movements {
@@ -187,16 +186,15 @@ func (p *pendingWrite) keep(
 	}
 }
 
-// unchanged reports whether there is nothing to write.
 func (p *pendingWrite) unchanged() bool {
 	return len(p.movements)+len(p.ordered)+len(p.reserved)+len(p.kept) == 0
 }
 
-// movedSKUs returns the SKUs that were moved. Like everything that is written they are sorted, so that two batches that
-// write the same rows wait for each other and do not deadlock.
+// movedSKUs returns the SKUs that were moved. All writes are sorted, so that two batches that write the same rows
+// wait for each other and do not deadlock.
 func (p *pendingWrite) movedSKUs() []service.SKU { return slices.Sorted(maps.Keys(p.moved)) }
 
-// givenUnits returns the changes of what customers have, without those of 0.
+// givenUnits returns the changes of customers' units that are not 0.
 func (p *pendingWrite) givenUnits() (all []customerUnits) {
 	for of, units := range p.given {
 		if units != 0 {
@@ -207,7 +205,7 @@ func (p *pendingWrite) givenUnits() (all []customerUnits) {
 	return all
 }
 
-// A customerUnits is a change of the units of a SKU that a customer has, reserved and sold together.
+// A customerUnits is a change of a customer's units of a SKU, reserved and sold together.
 type customerUnits struct {
 	customerOf
 	units int64
@@ -219,7 +217,7 @@ func compareCustomers(a, b customerOf) int {
 
 func (p *pendingWrite) keptKeys() []string { return slices.Sorted(maps.Keys(p.kept)) }
 
-// A scope is what a batch of steps reads. Its lists are sorted and without duplicates.
+// A scope lists what a batch of steps reads. Its lists are sorted and without duplicates.
 type scope struct {
 	skus                       []service.SKU
 	keys, orders, reservations []string

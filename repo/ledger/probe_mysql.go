@@ -7,8 +7,8 @@ import (
 )
 
 // CanWrite is a health probe of one round trip. It inserts the rows of a step and rolls them back. A server that is
-// read-only, has a full disk or is a Galera node without its cluster refuses them. It does not show whether the server
-// would refuse a COMMIT. Errors match lock.ErrDown.
+// read-only, has a full disk or is a Galera node without its cluster refuses them. CanWrite cannot detect that the
+// server would refuse a COMMIT. Errors match lock.ErrDown.
 func (l *MySQL) CanWrite(ctx context.Context) error {
 	return l.mysql.WriteProbe(ctx, func(s *repo.Statement, id string) {
 		s.Add("INSERT INTO customer_orders (id, customer, cart, state, reservation_id, late, created_at)"+

@@ -10,7 +10,6 @@ import (
 	"example.com/stock/service/order"
 )
 
-// Order is one round trip.
 func (l *MySQL) Order(ctx context.Context, id string) (order.Order, error) {
 	var q statement
 	q.Add(selectOrders+"id = ?", id)
@@ -24,8 +23,8 @@ func (l *MySQL) Order(ctx context.Context, id string) (order.Order, error) {
 	return found[0], nil
 }
 
-// Orders is one round trip. A page misses an order whose transaction has not committed yet, even if it lists orders of
-// the same customer that were made later.
+// Orders takes one round trip. A page misses an order whose transaction has not committed yet, even if it lists later
+// orders of the same customer.
 func (l *MySQL) Orders(
 	ctx context.Context, customer, cursor string, limit int,
 ) (page []order.Order, next string, err error) {
@@ -42,7 +41,7 @@ func (l *MySQL) Orders(
 		before := time.UnixMicro(at.at).UTC()
 		q.Add(" AND created_at <= ? AND (created_at < ? OR id < ?)", before, before, at.id)
 	}
-	// One order more than asked for shows whether there is a next page.
+	// One more order than limit shows whether there is a next page.
 	q.Add(" ORDER BY created_at DESC, id DESC LIMIT ?", limit+1)
 	if page, err = l.orders(ctx, "read orders", &q); err != nil {
 		return nil, "", err
@@ -81,7 +80,6 @@ func (l *MySQL) read(
 	return err
 }
 
-// Reservation is one round trip.
 func (l *MySQL) Reservation(ctx context.Context, id string) (found order.Reservation, err error) {
 	var q statement
 	q.Add(selectReservations+"id = ?", id)
@@ -98,7 +96,7 @@ func (l *MySQL) Reservation(ctx context.Context, id string) (found order.Reserva
 	return found, err
 }
 
-// Level is one round trip. It fails with a GuardError for a SKU that a strategy guards, because it has no ledger.
+// Level takes one round trip. It fails with a GuardError for a SKU that a strategy guards, because it has no ledger.
 func (l *MySQL) Level(ctx context.Context, sku service.SKU) (order.Level, error) {
 	var q statement
 	q.selectLevels([]service.SKU{sku})
@@ -117,7 +115,7 @@ func (l *MySQL) Level(ctx context.Context, sku service.SKU) (order.Level, error)
 	return row.level(), nil
 }
 
-// Movements is one round trip, or two if there are none.
+// Movements takes one round trip, or two if there are none.
 func (l *MySQL) Movements(
 	ctx context.Context, sku service.SKU, after uint64, limit int,
 ) (all []order.Movement, err error) {
@@ -140,7 +138,7 @@ func (l *MySQL) Movements(
 	return all, err
 }
 
-// SetPolicy is one round trip, or two if it is refused. It may be repeated, so a lost reply is lock.ErrDown.
+// SetPolicy takes one round trip, or two if it is refused. It is idempotent, so a lost reply is lock.ErrDown.
 func (l *MySQL) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int64) error {
 	if err := repo.CheckQuantity("per_customer", perCustomer); err != nil {
 		return err
@@ -156,7 +154,7 @@ func (l *MySQL) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int6
 	return err
 }
 
-// change executes a statement that is a transaction of its own and may be repeated.
+// change executes an idempotent statement that is its own transaction.
 func (l *MySQL) change(ctx context.Context, doing, key, text string, args ...any) (int64, error) {
 	leave, err := l.mysql.Enter(ctx, doing, key)
 	if err != nil {
@@ -171,7 +169,7 @@ func (l *MySQL) change(ctx context.Context, doing, key, text string, args ...any
 	return n, err
 }
 
-// Due is one round trip.
+// Due takes one round trip.
 func (l *MySQL) Due(ctx context.Context, limit int) (due []order.Reservation, err error) {
 	if err := repo.CheckLimit(limit); err != nil {
 		return nil, err

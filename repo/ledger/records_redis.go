@@ -14,17 +14,15 @@ import (
 	"example.com/stock/service/order"
 )
 
-// Order is one round trip.
 func (l *Redis) Order(ctx context.Context, id string) (o order.Order, err error) {
 	return o, l.record(ctx, "read order", orderKey(id), &o)
 }
 
-// Reservation is one round trip.
 func (l *Redis) Reservation(ctx context.Context, id string) (r order.Reservation, err error) {
 	return r, l.record(ctx, "read reservation", reservationKey(id), &r)
 }
 
-// record reads a JSON text, or fails with order.ErrNotFound.
+// record reads a JSON text. If there is none, it fails with order.ErrNotFound.
 func (l *Redis) record(ctx context.Context, doing, key string, into any) error {
 	var text string
 	err := l.ask(ctx, doing, key, func() (err error) {
@@ -43,7 +41,7 @@ func (l *Redis) record(ctx context.Context, doing, key string, into any) error {
 	return nil
 }
 
-// ask runs commands that only read. It returns redis.Nil as it is.
+// ask runs commands that only read. It returns redis.Nil unchanged.
 func (l *Redis) ask(ctx context.Context, doing, key string, do func() error) error {
 	leave, err := l.redis.Enter(ctx, doing, key)
 	if err != nil {
@@ -57,7 +55,7 @@ func (l *Redis) ask(ctx context.Context, doing, key string, do func() error) err
 	return err
 }
 
-// Orders is two round trips, or one if there are none.
+// Orders takes two round trips, or one if there are none.
 func (l *Redis) Orders(
 	ctx context.Context, customer, cursor string, limit int,
 ) (page []order.Order, next string, err error) {
@@ -69,7 +67,7 @@ func (l *Redis) Orders(
 	if err != nil {
 		return nil, "", err
 	}
-	// One order more than asked for shows whether there is a next page.
+	// One more order than limit shows whether there is a next page.
 	reply, err := l.read(ctx, doing, ledgerPageScript, []string{customerKey(customer)}, at.id, limit+1)
 	if err != nil {
 		return nil, "", err
@@ -100,7 +98,7 @@ func (l *Redis) Orders(
 	return page, next, nil
 }
 
-// Level is one round trip. It fails with a GuardError for a SKU that a strategy guards, because it has no ledger.
+// Level takes one round trip. It fails with a GuardError for a SKU that a strategy guards, because it has no ledger.
 func (l *Redis) Level(ctx context.Context, sku service.SKU) (order.Level, error) {
 	seen, err := l.see(ctx, scope{skus: []service.SKU{sku}})
 	if err != nil {
@@ -116,8 +114,9 @@ func (l *Redis) Level(ctx context.Context, sku service.SKU) (order.Level, error)
 	return at.level, nil
 }
 
-// Movements is one round trip, or two if there are none. The movement that stands for the archived ones is in the hash
-// stock:{<sku>}:carried. It cannot be in the stream, because Redis appends no id that is not larger than the last.
+// Movements takes one round trip, or two if there are none. The movement that replaces the archived ones is in the
+// hash stock:{<sku>}:carried. It cannot be in the stream, because Redis appends no id that is not larger than the
+// last.
 func (l *Redis) Movements(
 	ctx context.Context, sku service.SKU, after uint64, limit int,
 ) (all []order.Movement, err error) {
@@ -171,7 +170,7 @@ func (l *Redis) Movements(
 	return all, nil
 }
 
-// SetPolicy is one round trip. It may be repeated, so a lost reply is lock.ErrDown.
+// SetPolicy takes one round trip. It is idempotent, so a lost reply is lock.ErrDown.
 func (l *Redis) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int64) error {
 	if err := repo.CheckQuantity("per_customer", perCustomer); err != nil {
 		return err
@@ -180,7 +179,7 @@ func (l *Redis) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int6
 	return err
 }
 
-// Due is two round trips, or one if there are none.
+// Due takes two round trips, or one if there are none.
 func (l *Redis) Due(ctx context.Context, limit int) (due []order.Reservation, err error) {
 	const doing = "look for what is due"
 	if err := repo.CheckLimit(limit); err != nil {

@@ -21,44 +21,45 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A MySQL is the order.Ledger in MySQL or MariaDB. It shares the table stock with the demonstration's store. A step is
-// one transaction.
+// A MySQL is the order.Ledger in MySQL or MariaDB. It shares the table stock with the demonstration's store. A step
+// is one transaction.
 //
 // A step first locks the rows of its SKUs in stock, sorted, in one statement. The order, the reservation, the
-// customer's units and the movements that it writes belong to these SKUs, and their writers all lock these rows first.
-// So they are read without locks, after the rows are locked, and steps with the same SKUs queue for one row instead of
-// deadlocking over several. Only the idempotency key may be written by a step about other SKUs. It is inserted last,
-// and its primary key admits one of them.
+// customer's units and the movements that it writes belong to these SKUs, and everything that writes them locks these
+// rows first. So the step reads them without locks, after the rows are locked, and steps with the same SKUs queue for
+// one row instead of deadlocking over several. Only the idempotency key may be written by a step about other SKUs. It
+// is inserted last, and its primary key admits one of them.
 //
 // Batch does the same for many steps: one statement locks the rows of all steps, and one statement for each table
 // writes the changes of all steps. Each step sees the changes of the steps before it: see pendingWrite.
 //
-// Step and Batch take two round trips for any number of lines and steps: see repo.MySQL.InTwo. The first locks the rows
-// and reads, the second writes and commits, or is a ROLLBACK. So the rows are locked for one round trip. These cases
-// take more:
+// Step and Batch take two round trips for any number of lines and steps: see repo.MySQL.InTwo. The first locks the
+// rows and reads, the second writes and commits, or is a ROLLBACK. So the rows are locked for one round trip. These
+// cases take more:
 //
-//   - a Step about an order or a reservation: one, before the transaction and without locks, for the SKUs of the order
+//   - a Step about an order or a reservation: one, before the transaction and without locks, for the SKUs of the
+//     order
 //   - the first step of a SKU that it creates: two
-//   - a step whose idempotency key exists: five in all. Keys are not read first, because a SELECT under the lock costs
-//     some 6 % of a sale's time. The INSERT finds the key, and the transaction is run again and reads it.
-//   - a refused step with a key: one, without locks, because it may be a repeat of a step that succeeded
-//   - the first step of this process about a customer of a SKU with a limit: one, under the lock
+//   - a step whose idempotency key exists: five in all. Keys are not read first, because a SELECT under the lock
+//     would
+//     slow down every sale. The INSERT finds the key, and the transaction runs again and reads it.
+//   - a refused step with a key: one, without locks, because it may repeat a step that succeeded
+//   - this process's first step about a customer of a SKU with a limit: one, under the lock
 type MySQL struct {
 	mysql   *repo.MySQL
 	seed    maphash.Seed
 	limited [1 << 14]atomic.Bool // see hasLimit
 }
 
-// NewMySQL returns a ledger that uses m.
 func NewMySQL(m *repo.MySQL) *MySQL { return &MySQL{mysql: m, seed: maphash.MakeSeed()} }
 
 // A statement is a packet of one or more SQL statements.
 type statement struct{ repo.Statement }
 
-// Step runs decide in a transaction. See MySQL for its round trips. If InnoDB rolls the transaction back to resolve a
-// deadlock, Step runs it again, up to repo.Attempts (5) times in all, so decide may be called more than once.
+// Step calls decide in a transaction. See MySQL for its round trips. If InnoDB rolls the transaction back to resolve
+// a deadlock, Step runs it again, up to repo.Attempts (5) times in all, so decide may be called more than once.
 //
-// Step fails with lock.ErrHeld if it has waited for a row for innodb_lock_wait_timeout, or after the last deadlock.
+// Step fails with lock.ErrHeld after it has waited innodb_lock_wait_timeout for a row, or after the last deadlock.
 // Then nothing was written.
 func (l *MySQL) Step(
 	ctx context.Context, about order.About, decide func(order.State) (order.Changes, error),
@@ -77,7 +78,7 @@ func (l *MySQL) Step(
 				return known.replay(about.Key)
 			}
 			about.SKUs = named
-			about.SKUs = reach(about, seen.orders[about.Order], seen.reservations[about.Reservation])
+			about.SKUs = skusOf(about, seen.orders[about.Order], seen.reservations[about.Reservation])
 		}
 		one := []order.Request{{About: about, Decide: decide}}
 		outcomes, err := l.batch(ctx, one, how)
@@ -97,7 +98,7 @@ func (l *MySQL) Step(
 }
 
 // Batch makes the steps in one transaction. See MySQL for its round trips. If the server refuses the write because of
-// one step, Batch makes each step in a transaction of its own.
+// one step, Batch makes each step in its own transaction.
 func (l *MySQL) Batch(ctx context.Context, steps []order.Request) []order.StepResult {
 	outcomes, err := l.batch(ctx, steps, access{})
 	if errors.Is(err, errKeyTaken) {
@@ -125,7 +126,7 @@ func (l *MySQL) look(ctx context.Context, s scope) (*pendingWrite, error) {
 	return seen, l.read(ctx, "read for a step", "step", &q, results...)
 }
 
-// An access says what a transaction does before its steps are decided.
+// access has the options of a transaction.
 type access struct {
 	keys   bool // read the idempotency keys; otherwise a key that exists ends the transaction with errKeyTaken
 	create bool // create the SKUs that do not exist
@@ -164,7 +165,7 @@ func (l *MySQL) batch(
 	case errors.Is(err, repo.ErrNothing):
 		return outcomes, nil
 	case len(s.keys) > 0 && mysqlerr.Number(err) == mysqlerr.DupEntry:
-		// The step that has inserted the key is committed: otherwise the server would have waited for it.
+		// The step that has inserted the key is committed, because the server would have waited for it otherwise.
 		return nil, fmt.Errorf("%s: %w: %w", doing, errKeyTaken, err)
 	case err != nil:
 		return nil, err
@@ -172,8 +173,8 @@ func (l *MySQL) batch(
 	return outcomes, nil
 }
 
-// recall reads the idempotency keys of the steps that were refused. If a key exists, the step is a repeat, and gets the
-// reply that was kept. A key that a step of this batch has just inserted is not read.
+// recall reads the idempotency keys of the steps that were refused. If a key exists, the step is a repeat, and gets
+// the stored reply. Keys that a step of this batch has just inserted are not read.
 func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []order.StepResult) {
 	made := map[string]bool{}
 	for i, out := range outcomes {
@@ -188,7 +189,7 @@ func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []or
 	for i := range outcomes {
 		key := steps[i].About.Key
 		if _, refused := made[key.ID]; refused && err != nil {
-			outcomes[i].Err = err // not the refusal: the step may be a repeat
+			outcomes[i].Err = err // replaces the refusal, because the step may be a repeat
 		} else if k := seen.keys[key.ID]; refused && k != nil {
 			outcomes[i] = outcomeOf(k.replay(key))
 		}
@@ -197,7 +198,7 @@ func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []or
 
 // lockSteps sends one packet that begins the transaction, locks the rows of the stock in the order of their keys, and
 // reads what the steps depend on. The server takes the snapshot of the transaction after it has locked the rows, so
-// what is read of the locked SKUs is up to date.
+// what is read of the locked SKUs is current.
 func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*pendingWrite, error) {
 	var q statement
 	q.Add(repo.Begin)
@@ -233,15 +234,14 @@ func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*pendingWrite, erro
 	return p, nil
 }
 
-// hasLimit guesses whether a SKU has a limit for each customer, from the last row that was read of a SKU with the same
-// hash. A right guess saves a round trip; a wrong one costs a round trip, or a SELECT too many.
+// hasLimit guesses whether a SKU has a limit for each customer, from the last row that was read of a SKU with the
+// same hash. A right guess saves a round trip; a wrong one costs a round trip, or an unneeded SELECT.
 func (l *MySQL) hasLimit(sku service.SKU) *atomic.Bool {
 	return &l.limited[maphash.String(l.seed, string(sku))%uint64(len(l.limited))]
 }
 
-// create inserts rows for the SKUs that have none, and locks all rows. It must be the first statement of its
-// transaction: a SELECT ... FOR UPDATE that finds no row locks the gap, and two such transactions deadlock when both
-// insert.
+// create inserts the missing rows of skus, and locks all rows. It must be the first statement of its transaction: a
+// SELECT ... FOR UPDATE that finds no row locks the gap, and two such transactions deadlock when both insert.
 func (s *statement) create(skus []service.SKU) {
 	s.Add("INSERT INTO stock (sku, quantity, initial, sold, version, epoch, fence, guard) VALUES ")
 	for i, sku := range skus {
@@ -253,7 +253,6 @@ func (s *statement) create(skus []service.SKU) {
 	s.Add(" ON DUPLICATE KEY UPDATE sku = VALUES(sku); ")
 }
 
-// A levelRow is a row of stock with the columns of the ledger.
 type levelRow struct {
 	service.Stock
 	reserved, adjusted, perCustomer int64
@@ -267,9 +266,9 @@ func (r levelRow) level() order.Level {
 	}
 }
 
-// selectLevels adds the SELECT of the rows of skus, for scanLevels. SYSDATE is the time, in UTC, when the row is read,
-// which is after it was locked; UTC_TIMESTAMP would be the time when the statement began. FORCE INDEX keeps the server
-// from scanning a small table, which would lock all its rows.
+// selectLevels adds the SELECT of the rows of skus, for scanLevels. SYSDATE is the time, in UTC, when the row is
+// read, which is after it was locked; UTC_TIMESTAMP would be the time when the statement began. FORCE INDEX keeps the
+// server from scanning a small table, which would lock all its rows.
 func (s *statement) selectLevels(skus []service.SKU) {
 	s.Add("SELECT sku, quantity, initial, sold, version, epoch, fence, guard," +
 		" reserved, adjusted, per_customer, number, SYSDATE(6) FROM stock FORCE INDEX (PRIMARY) WHERE sku IN ")
@@ -277,7 +276,7 @@ func (s *statement) selectLevels(skus []service.SKU) {
 	s.Add(" ORDER BY sku")
 }
 
-// scanLevels reads the rows of selectLevels. It sets now to the time of the last row.
+// scanLevels scans the rows of selectLevels. It sets now to the time of the last row.
 func scanLevels(into map[service.SKU]levelRow, now *time.Time) func(*sql.Rows) error {
 	return func(rows *sql.Rows) error {
 		var r levelRow
@@ -320,11 +319,12 @@ func (s *statement) each(db *gorm.DB, results ...func(*sql.Rows) error) error {
 	return cmp.Or(rows.Err(), rows.Close())
 }
 
-// errNoResult is never returned: a SELECT has a result or an error.
+// errNoResult is never returned, because a SELECT has a result or an error.
 var errNoResult = errors.New("a statement has no result")
 
-// see adds SELECTs, without locks, of what is in of except the stock. It returns the funcs that read their results into
-// p, for each. There is one SELECT for each table, by primary key; one SELECT with joins would take the server longer.
+// see adds SELECTs, without locks, of all that is in of except the stock. It returns the functions that scan their
+// results into into, for each. There is one SELECT for each table, by primary key, because one SELECT with joins
+// would take the server longer.
 func (s *statement) see(of scope, into *pendingWrite) (results []func(*sql.Rows) error) {
 	ask := func(scan func(*sql.Rows) error, text string) {
 		s.next(text)
@@ -373,7 +373,7 @@ func (s *statement) see(of scope, into *pendingWrite) (results []func(*sql.Rows)
 	return results
 }
 
-// those adds a condition for the rows of customers, which are sorted: one IN for each SKU. With a single IN of pairs
+// those adds a condition for the rows of customers, which are sorted: one IN for each SKU. For a single IN of pairs
 // MariaDB would scan the whole table.
 func (s *statement) those(customers []customerOf) {
 	for i, c := range customers {
@@ -421,8 +421,8 @@ func (s *statement) next(text string, args ...any) {
 	s.Add(text, args...)
 }
 
-// writeLevels adds the write of the changed rows of stock. The rows exist and are locked, so the INSERT always takes
-// its ON DUPLICATE KEY UPDATE: it serves as an UPDATE that gives each row its own values.
+// writeLevels adds the write of the changed rows of stock. The rows exist and are locked, so the INSERT always
+// executes its ON DUPLICATE KEY UPDATE: it is an UPDATE with different values for each row.
 func (s *statement) writeLevels(p *pendingWrite) {
 	skus := p.movedSKUs()
 	for i, sku := range skus {
@@ -484,8 +484,8 @@ func (s *statement) writeOrders(p *pendingWrite) {
 		})
 }
 
-// writeRecords adds an INSERT of the new rows, and another one, with update, of the changed rows. In a single INSERT
-// with update, a new row whose id is taken would overwrite the row that has the id.
+// writeRecords adds an INSERT of the new rows, and another one, with update, of the changed rows. They are separate,
+// because with update a new row whose id exists would overwrite that row.
 func (s *statement) writeRecords(
 	ids []string, stored map[string]bool, insert, update string, row func(id string) []any,
 ) {
@@ -520,7 +520,6 @@ const (
 		" FROM reservations WHERE "
 )
 
-// scanOrder reads a row of selectOrders.
 func scanOrder(rows *sql.Rows) (*order.Order, error) {
 	var o order.Order
 	var cart []byte
@@ -536,7 +535,6 @@ func scanOrder(rows *sql.Rows) (*order.Order, error) {
 	return &o, nil
 }
 
-// scanReservation reads a row of selectReservations.
 func scanReservation(rows *sql.Rows) (*order.Reservation, error) {
 	var r order.Reservation
 	var cart []byte

@@ -30,29 +30,29 @@ import (
 //
 //   - stock:{<sku>}:movements: a stream. The id of a movement is its number, so Redis refuses a number that is not
 //     larger than the last one.
-//   - stock:{<sku>}:carried: a hash with the movement that stands for the archived ones.
+//   - stock:{<sku>}:carried: a hash with the movement that replaces the archived ones.
 //   - stock:{<sku>}:customers: a hash of the units that each customer has.
 //   - stock:{<sku>}:delivered: a hash with the number of the last delivered movement, and the fence of the relay that
 //     recorded it.
 //   - ledger:order:<id>, ledger:reservation:<id>: JSON.
 //   - ledger:customer:<customer>: a sorted set of the ids of a customer's orders, by time.
-//   - ledger:due: a sorted set of the ids of reservations that are held, by when they expire.
-//   - ledger:behind: a set, sorted by name, of the SKUs with movements that were not delivered.
-//   - ledger:archived: the last part that was archived.
+//   - ledger:due: a sorted set of the ids of held reservations, by the time when they expire.
+//   - ledger:behind: a set, sorted by name, of the SKUs with undelivered movements.
+//   - ledger:archived: the last archived part.
 //   - ledger:key:<id>: fingerprint and reply of an idempotency key, for the time of [repo.Redis.KeepKeysFor].
 //
 // Step is optimistic: one script reads, decide runs in this process, and another script writes all changes if nothing
 // that was read has changed. Otherwise the step begins again after a random pause, so decide may be called more than
-// once. Steps of one process with the same SKU take turns, so that only instances conflict with each other. Batch does
-// the same for many steps. Each step sees the changes of the steps before it (see pendingWrite), and one script writes
-// the changes of all.
+// once. Steps of one process with the same SKU take turns, so only different instances conflict. Batch does the same
+// for many steps. Each step sees the changes of the steps before it (see pendingWrite), and one script writes the
+// changes of all.
 //
-// Step and Batch take two round trips for any number of lines and steps, or one if all steps are replays or refusals. A
-// Step about an order or a reservation takes one more. Each conflict costs the round trips again.
+// Step and Batch take two round trips for any number of lines and steps, or one if all steps are replays or refusals.
+// A Step about an order or a reservation takes one more. Each conflict repeats these round trips.
 //
-// A step changes keys of several SKUs at once, so all keys must be on one server: see [NewRedis]. As stock.Redis says,
+// A step changes keys of several SKUs at once, so all keys must be on one server: see [NewRedis]. As for stock.Redis,
 // a failover may lose the last answered writes. A step is lost as a whole, with its idempotency key: if the client
-// sends it again, it is written anew, although the client had an answer before.
+// sends it again, it is written again, although the client already had a reply.
 type Redis struct {
 	redis *repo.Redis
 	turns *gate.Gate // by SKU
@@ -72,13 +72,14 @@ func NewRedis(r *repo.Redis) (*Redis, error) {
 }
 
 const (
-	// stepAttempts bounds the attempts of a step. Each attempt that fails means that another step has succeeded.
+	// stepAttempts is the largest number of attempts of a step. Each attempt that fails means that another step has
+	// succeeded.
 	stepAttempts = 50
 	// stepPause is the longest pause before the second attempt. The pauses double up to stepPauseMost.
 	stepPause     = time.Millisecond
 	stepPauseMost = 32 * time.Millisecond
-	// stepWithin is how long after its read a step may be written, by the clock of Redis. Without this bound, a delayed
-	// write could appear after the client has sent its request again and was refused.
+	// stepWithin is how long after its read a step may be written, by the clock of Redis. Without this limit, a
+	// delayed write could appear after the client has sent its request again and was refused.
 	stepWithin = 10 * time.Second
 )
 
@@ -126,15 +127,16 @@ func lastMovementID(level uint64) (id string) {
 	return id
 }
 
-// Step reads, runs decide, and writes. It begins again if the data has changed in between. See Redis for its round
-// trips. It fails with lock.ErrHeld after stepAttempts (50), or if its turn does not come. Then nothing was written.
+// Step reads, calls decide, and writes. It begins again if the data has changed in between. See Redis for its round
+// trips. It fails with lock.ErrHeld after stepAttempts (50), or if its turn does not come in time. Then nothing was
+// written.
 func (l *Redis) Step(
 	ctx context.Context, about order.About, decide func(order.State) (order.Changes, error),
 ) (reply []byte, replayed bool, err error) {
 	named := about.SKUs
 	for attempt := 1; ; attempt++ {
 		if about.Order != "" || about.Reservation != "" {
-			// The lines of an order and of a reservation never change, so the SKUs are still right when they are read.
+			// The lines of an order or a reservation never change, so their SKUs can be read before the step.
 			if ctx.Err() != nil {
 				return nil, false, repo.CtxEnded(ctx, "step of the ledger")
 			}
@@ -148,7 +150,7 @@ func (l *Redis) Step(
 				return known.replay(about.Key)
 			}
 			about.SKUs = named
-			about.SKUs = reach(about, seen.orders[about.Order], seen.reservations[about.Reservation])
+			about.SKUs = skusOf(about, seen.orders[about.Order], seen.reservations[about.Reservation])
 		}
 		one, err := l.batch(ctx, []order.Request{{About: about, Decide: decide}})
 		if err != nil {
@@ -178,8 +180,8 @@ func (l *Redis) Batch(ctx context.Context, steps []order.Request) []order.StepRe
 	return outcomes
 }
 
-// ofOneStep reports whether err may be the fault of a single step of a batch, such as a key of another type or an id
-// that is taken. Then the script has written nothing.
+// ofOneStep reports whether a single step of a batch may have caused err, for example by a key of another type or an
+// id that exists. Then the script has written nothing.
 func ofOneStep(err error) bool {
 	if errors.Is(err, errFaster) {
 		return true
@@ -223,10 +225,10 @@ func (l *Redis) batch(ctx context.Context, steps []order.Request) ([]order.StepR
 
 var errFaster = errors.New("others were faster")
 
-// errAgain reports that something that a step has read was changed before it was written.
+// errAgain reports that data which a step has read was changed before the write.
 var errAgain = errors.New("changed since it was read")
 
-// takeTurn waits until no other step of this process has any of skus, which are sorted.
+// takeTurn waits until no other step of this process uses any of skus, which are sorted.
 func (l *Redis) takeTurn(ctx context.Context, skus []service.SKU) (leave func(), err error) {
 	var entered []func()
 	leave = func() {
@@ -270,8 +272,8 @@ func (l *Redis) try(ctx context.Context, s scope, steps []order.Request) ([]orde
 	return outcomes, nil
 }
 
-// A redisSight is what a batch has read, and the same as the texts that write.lua compares.
-type redisSight struct {
+// A redisRead has what a batch has read, also in the form of the texts that write.lua compares.
+type redisRead struct {
 	*pendingWrite
 	levels map[service.SKU]redisLevel
 	texts  map[string]string // of orders and reservations, by key
@@ -287,7 +289,7 @@ type redisLevel struct {
 func (s redisLevel) there() bool { return s.epoch != "" }
 
 // see reads all that a batch depends on, in one round trip.
-func (l *Redis) see(ctx context.Context, of scope) (s redisSight, err error) {
+func (l *Redis) see(ctx context.Context, of scope) (s redisRead, err error) {
 	const doing = "read for a step"
 	var keys []string
 	for _, sku := range of.skus {
@@ -315,7 +317,7 @@ func (l *Redis) see(ctx context.Context, of scope) (s redisSight, err error) {
 		return s, err
 	}
 	f := repo.Fields{Key: keys[0], Values: reply}
-	s = redisSight{newPendingWrite(), map[service.SKU]redisLevel{}, map[string]string{}}
+	s = redisRead{newPendingWrite(), map[service.SKU]redisLevel{}, map[string]string{}}
 	s.now = time.Unix(f.Integer(1), 1000*f.Integer(2)).UTC()
 	s.creates = true
 	rest := reply[3:]
@@ -389,7 +391,7 @@ func newRedisLevel(sku service.SKU, values []any) (s redisLevel, err error) {
 	return s, f.Err
 }
 
-// count is integer for a field that is "" until a ledger writes it.
+// count returns an integer field that is "" until a ledger writes it.
 func count(f *repo.Fields, i int) int64 {
 	if f.Text(i) == "" {
 		return 0
@@ -429,9 +431,9 @@ func (w *redisStep) args() []any {
 	return append(append([]any{micros(w.until), w.number}, w.checks...), w.commands...)
 }
 
-// compare adds the checks that nothing that was read has changed. The customers' units need no check, because the
-// version of the stock changes with them.
-func (w *redisStep) compare(of scope, seen redisSight) {
+// compare adds checks that nothing that was read has changed. The customers' units need no check, because the version
+// of the stock changes with them.
+func (w *redisStep) compare(of scope, seen redisRead) {
 	for _, sku := range of.skus {
 		at := seen.levels[sku]
 		w.check("stock", repo.StockKey(sku), at.epoch, at.version, at.guard, at.fence)
@@ -457,8 +459,9 @@ func (w *redisStep) compare(of scope, seen redisSight) {
 	}
 }
 
-// stock adds the commands for the movements and the stock. XADD comes first, because no other command can be refused.
-func (w *redisStep) stock(seen redisSight) {
+// stock adds the commands for the movements and the stock. XADD comes first, because it is the only one that can be
+// refused.
+func (w *redisStep) stock(seen redisRead) {
 	skus := seen.movedSKUs()
 	for _, sku := range skus {
 		last := lastMovementID(seen.levels[sku].level.Number)
@@ -470,7 +473,7 @@ func (w *redisStep) stock(seen redisSight) {
 	for _, sku := range skus {
 		at := seen.pendingWrite.stock[sku]
 		if !seen.levels[sku].there() {
-			// As in set.lua: if somebody has deleted the hash by hand, the list of its orders may still exist.
+			// As in set.lua: if the hash was deleted by hand, the list of its orders may still exist.
 			w.do("DEL", repo.OrdersKey(sku))
 			w.do("RPUSH", repo.OrdersKey(sku), 1)
 			w.do("ZADD", repo.SettledKey(sku), "+inf", "")
@@ -509,7 +512,7 @@ func (w *redisStep) records(p *pendingWrite) {
 	}
 }
 
-// read runs a script that only reads or may be repeated, so it turns a lost reply into lock.ErrDown.
+// read runs an idempotent script, so a lost reply is lock.ErrDown.
 func (l *Redis) read(
 	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
 ) ([]any, error) {

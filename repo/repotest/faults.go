@@ -12,9 +12,9 @@ import (
 	"example.com/stock/service"
 )
 
-// DeadlockWith deadlocks a batch with the transaction other. It waits until a statement of the batch that begins with
-// statement waits for a row of other, and then makes other wait for the stock's row, which the batch has locked. InnoDB
-// must roll the batch back. DeadlockWith then rolls other back.
+// DeadlockWith makes a batch deadlock with the transaction other, so that InnoDB rolls the batch back. It waits until
+// a statement of the batch that begins with statement waits for a row of other, and then makes other wait for the
+// stock's row, which the batch has locked. At the end it rolls other back.
 func DeadlockWith(t *testing.T, dsn string, other *gorm.DB, statement string) {
 	t.Helper()
 	StatementWaits(t, dsn, statement+"%")
@@ -46,8 +46,8 @@ func StatementWaits(t *testing.T, dsn, like string) {
 	}
 }
 
-// Down runs op with a deadline of 5 s and wants an error that matches target. With a shorter deadline a busy computer
-// might not even send the request, which is another error.
+// Down calls op with a deadline of 5 s and expects an error that matches target. With a shorter deadline a busy
+// computer might not even send the request, which is another error.
 func Down(t *testing.T, what string, op func(context.Context) error, target error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -18,15 +18,15 @@ import (
 	"example.com/stock/service"
 )
 
-// An Operation prepares a SKU on a store without faults, and returns what is then done with a fault.
+// An Operation prepares a SKU on a store without faults, and returns the operation to run with a fault.
 type Operation func(t *testing.T, sku service.SKU) func(ctx context.Context) error
 
-// A Lame makes a client fail at its at-th command or statement, before it is sent; 0: at none.
+// A Lame makes a client fail at its at-th command or statement, before it is sent; 0: never.
 type Lame struct{ at, seen int }
 
 var errLame = errors.New("no way to the server")
 
-// fails counts commands, but not those with which the client greets the server on a new connection.
+// fails counts commands, except those with which the client greets the server on a new connection.
 func (l *Lame) fails(first redis.Cmder) bool {
 	name := first.Name()
 	return name != "hello" && name != "client" && l.count()
@@ -61,7 +61,7 @@ func (l *Lame) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// LameRedis returns a Redis of the test's own that fails as the Lame says.
+// LameRedis returns a new Redis whose faults the Lame controls.
 func LameRedis(t *testing.T) (*repo.Redis, *Lame) {
 	t.Helper()
 	client, fault := DialRedis(t, MiniAddr(t)), &Lame{}
@@ -83,7 +83,7 @@ func (c lameConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return lameConn{conn.(mysqlConn), c.fault}, nil
 }
 
-// A mysqlConn is what the driver's connections can do.
+// A mysqlConn has the interfaces of the driver's connections.
 type mysqlConn interface {
 	driver.Conn
 	driver.Pinger
@@ -101,7 +101,7 @@ type lameConn struct {
 	fault *Lame
 }
 
-// tidying reports whether a statement is one whose failure the store does not report, because it is made good later.
+// tidying reports whether the store does not report the failure of a statement, because it is repaired later.
 func tidying(text string) bool {
 	return strings.HasPrefix(text, "SELECT seq, created_at") || // the next call removes the old rows
 		text == "SET SESSION innodb_lock_wait_timeout = @lock_wait" // the connection is closed instead
@@ -121,7 +121,7 @@ func (c lameConn) QueryContext(ctx context.Context, text string, args []driver.N
 	return c.mysqlConn.QueryContext(ctx, text, args)
 }
 
-// LameMySQL returns a MySQL of the test's own that fails as the Lame says.
+// LameMySQL returns a new MySQL whose faults the Lame controls.
 func LameMySQL(t *testing.T) (*repo.MySQL, *Lame) {
 	t.Helper()
 	dsn, fault := Database(t), &Lame{}
@@ -143,8 +143,8 @@ func LameMySQL(t *testing.T) (*repo.MySQL, *Lame) {
 	return repo.NewMySQL(db), fault
 }
 
-// NoneSwallowed runs each operation once for each of its commands, and lets that command fail. It wants an error each
-// time, which matches lock.ErrDown or service.ErrOutcomeUnknown, and success without a fault.
+// NoneSwallowed runs each operation once for each of its commands, and lets that command fail. It expects an error
+// each time, which matches lock.ErrDown or service.ErrOutcomeUnknown, and success without a fault.
 func (l *Lame) NoneSwallowed(t *testing.T, all map[string]Operation) {
 	t.Helper()
 	for name, prepare := range all {

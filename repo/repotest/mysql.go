@@ -14,7 +14,7 @@ var (
 	sharedDSN string
 )
 
-// SharedMySQL returns the DSN of a migrated database that tests share. Each uses SKUs of its own, see NewSKU.
+// SharedMySQL returns the DSN of a migrated database that tests share. Each test uses its own SKUs, see NewSKU.
 func SharedMySQL(t testing.TB) string {
 	t.Helper()
 	sharedMu.Lock()
@@ -54,7 +54,7 @@ func Migrated(t testing.TB, dsn string) *gorm.DB {
 	return db
 }
 
-// Database returns the DSN of a database with the schema, which is the test's own.
+// Database returns the DSN of a new database with the schema.
 func Database(t testing.TB) string {
 	t.Helper()
 	return Servers.FilledMariaDB(t, func(t testing.TB, dsn string) { Migrated(t, dsn) })

@@ -27,7 +27,7 @@ func (p Proxy) Once(do wire.Action, word string) {
 	p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(word), Do: do})
 }
 
-// Trips returns the number of requests during op. Clients here wait for each answer before they send the next request.
+// Trips returns the number of requests during op. Clients here wait for each reply before they send the next request.
 func (p Proxy) Trips(op func()) int {
 	before := p.Count(wire.ToServer)
 	op()
@@ -51,7 +51,7 @@ func Proxied(t testing.TB, name string) (p Proxy, broken, sound any) {
 	return p, repo.NewMySQL(through), repo.NewMySQL(OpenMySQL(t, dsn))
 }
 
-// TripsOf wants op to take n round trips, if warm.
+// TripsOf checks that op takes n round trips, unless warm is false.
 func TripsOf(t *testing.T, p Proxy, warm bool, what string, n int, op func() error) {
 	t.Helper()
 	var err error

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/service"
 )
 
-// A Shop is the interfaces that both stores implement.
+// A Shop has the interfaces that both stores implement.
 type Shop interface {
 	service.Store
 	service.Deductor
@@ -47,7 +47,6 @@ func Numbered(stock service.Stock) service.Order {
 	return o
 }
 
-// MustSet sets the stock.
 func MustSet(t testing.TB, s Shop, sku service.SKU, quantity int64) service.Stock {
 	t.Helper()
 	stock, err := s.Set(Short(t), sku, quantity)
@@ -57,7 +56,6 @@ func MustSet(t testing.TB, s Shop, sku service.SKU, quantity int64) service.Stoc
 	return stock
 }
 
-// MustRead reads the stock.
 func MustRead(t testing.TB, s Shop, sku service.SKU) service.Stock {
 	t.Helper()
 	stock, err := s.Read(Short(t), sku)
@@ -67,7 +65,7 @@ func MustRead(t testing.TB, s Shop, sku service.SKU) service.Stock {
 	return stock
 }
 
-// Want reads the stock and wants it to be equal to stock.
+// Want checks that the stock which is read is equal to stock.
 func Want(t *testing.T, s Shop, stock service.Stock) {
 	t.Helper()
 	if got := MustRead(t, s, stock.SKU); got != stock {
@@ -75,13 +73,13 @@ func Want(t *testing.T, s Shop, stock service.Stock) {
 	}
 }
 
-// A Recorder is what a service.DataCheck needs of a store. Both stores implement it.
+// A Recorder is the store that a service.DataCheck needs. Both stores implement it.
 type Recorder interface {
 	service.Origins
 	service.Memory
 }
 
-// Recorded returns the origin that a store has, and records one if it has none.
+// Recorded returns the origin of a store, and records one if it has none.
 func Recorded(t testing.TB, s any) service.Origin {
 	t.Helper()
 	r := s.(Recorder)
@@ -99,7 +97,7 @@ func Recorded(t testing.TB, s any) service.Origin {
 // ErrInvalid stands for an InvalidError, which has no sentinel.
 var ErrInvalid = errors.New("InvalidError")
 
-// Invalid returns ErrInvalid for an InvalidError, and other errors as they are.
+// Invalid returns ErrInvalid for an InvalidError, and other errors unchanged.
 func Invalid(err error) error {
 	if e := new(service.InvalidError); errors.As(err, &e) {
 		return ErrInvalid

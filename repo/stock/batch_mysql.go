@@ -12,14 +12,14 @@ import (
 	"example.com/stock/service"
 )
 
-// Batch is two round trips for any number of orders. The first locks and reads the row, the second writes and commits,
-// or is a ROLLBACK if nothing can be sold. So the row is locked for one round trip.
+// Batch takes two round trips for any number of orders. The first locks and reads the row, the second writes and
+// commits, or is a ROLLBACK if nothing can be sold. So the row is locked for one round trip.
 //
-// Batch reads the row first, instead of changing it by a conditional UPDATE, because every order records what it read,
-// and plan decides here which orders can be sold. To INSERT first and UPDATE last would lock the row for less time, but
-// orders.seq must be drawn while the row is locked: see migrations/00002_orders.sql.
+// Batch reads the row first, instead of changing it by a conditional UPDATE, because every order records what it
+// read, and plan decides here which orders can be sold. An INSERT first and the UPDATE last would lock the row for
+// less time, but orders.seq must be assigned while the row is locked: see migrations/00002_orders.sql.
 //
-// If the server refuses the INSERT because of one order, for example because its id is taken, Batch writes each order
+// If the server refuses the INSERT because of one order, for example because its id exists, Batch writes each order
 // in its own transaction, in the same sequence.
 func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.BatchResult, error) {
 	if len(orders) == 0 {
@@ -79,8 +79,8 @@ func (m *MySQL) batch(
 	return results, nil
 }
 
-// lockRow begins a transaction, and locks and reads the row of sku. now is the time by the server's clock before the
-// wait for the row.
+// lockRow begins a transaction, and locks and reads the row of sku. now is the server's time before the wait for the
+// row.
 func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error) {
 	// A locking read returns the last committed row, and no snapshot was taken before it.
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, repo.Begin+
@@ -98,8 +98,8 @@ func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error
 	return r, now, cmp.Or(err, rows.Close())
 }
 
-// plan decides which orders are sold, one after the other, and computes what they read and leave. It checks the
-// conditions in the same sequence as batch.lua.
+// plan decides which orders are sold, one after the other, and computes the quantities that they read and leave. It
+// checks the conditions in the same sequence as batch.lua.
 func plan(
 	row stockRow, now time.Time, version uint64, orders []service.Order,
 ) (results []service.BatchResult, sold []service.Order) {
@@ -137,7 +137,7 @@ func plan(
 	return results, sold
 }
 
-// sellAll returns the statements that write the orders which plan has sold. row is the row before the sales.
+// sellAll returns the statements that write the orders which plan accepted. row is the row before the sales.
 func sellAll(row stockRow, sold []service.Order) *repo.Statement {
 	last, fence := sold[len(sold)-1], row.Fence
 	for _, o := range sold {

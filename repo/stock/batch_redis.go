@@ -16,8 +16,8 @@ var batchLua string
 
 var batchScript = redisscript.New(fenceLua + batchLua)
 
-// Batch is one round trip. While the script runs, some 6 µs for each order, Redis serves no other client: 0.7 ms for a
-// batch of 128.
+// Batch takes one round trip. While the script runs, some 6 µs for each order, Redis serves no other client: 0.7 ms
+// for a batch of 128.
 func (r *Redis) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.BatchResult, error) {
 	if len(orders) == 0 {
 		return nil, nil
@@ -74,7 +74,7 @@ func (r *Redis) Batch(ctx context.Context, version uint64, orders []service.Orde
 	return results, nil
 }
 
-// decimalOrAny returns n in decimal, or "", which the scripts take as any number, for 0.
+// decimalOrAny returns n in decimal. For 0 it returns "", which the scripts accept as any number.
 func decimalOrAny(n uint64) string {
 	if n == 0 {
 		return ""

@@ -8,9 +8,9 @@ import (
 	"example.com/stock/service"
 )
 
-// The writes of this file are blind: they set the quantity that the caller has computed, even if units were sold since
-// the caller read it. That is the lost update which the demonstration shows without a lock. arch_test.go proves that no
-// order of a customer reaches these writes.
+// The writes of this file are blind: they set the quantity that the caller has computed, even if units were sold
+// since the caller read it. That is the lost update which the demonstration shows without a lock. arch_test.go checks
+// that the order service never calls them.
 
 // A kind is the condition of a write besides epoch, guard and fence.
 type kind int
@@ -23,7 +23,7 @@ const (
 // anyVersion is the version for a blind write to Redis.
 const anyVersion = ""
 
-// Write is two round trips. It is blind.
+// Write takes two round trips. It is blind.
 func (m *MySQL) Write(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (m *MySQL) Write(ctx context.Context, o service.Order) error {
 	return m.write(ctx, o, blind)
 }
 
-// Write is two round trips. It is blind, but loses no update if the caller has read in the same transaction.
+// Write takes two round trips. It is blind, but loses no update if the caller has read in the same transaction.
 func (t *transaction) Write(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (t *transaction) Write(ctx context.Context, o service.Order) error {
 	return t.do(ctx, "write order", func(tx *gorm.DB) error { return write(tx, o, blind) })
 }
 
-// Write is one round trip. It is blind.
+// Write takes one round trip. It is blind.
 func (r *Redis) Write(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"example.com/stock/service"
 )
 
-// compareFence adds to an UPDATE the condition that no larger fence has written. A fence of 0 adds nothing.
+// compareFence adds to an UPDATE the condition that no write had a larger fence. A fence of 0 adds nothing.
 func compareFence(s *repo.Statement, fence uint64) {
 	if fence != 0 {
 		s.Add(" AND fence <= ?", fence)
@@ -24,8 +24,8 @@ func keepFence(s *repo.Statement, fence uint64) {
 	}
 }
 
-// Raise is three round trips, or five for a segment, and one more if the fence of the stock was large enough already.
-// It is idempotent, so it may be called again after an ErrOutcomeUnknown.
+// Raise takes three round trips, or five for a segment, and one more if the fence of the stock was already large
+// enough. It is idempotent, so it may be called again after an ErrOutcomeUnknown.
 func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
 	const doing = "raise fence"
 	leave, err := m.Enter(ctx, doing, repo.Writing(sku, 0))
@@ -62,10 +62,10 @@ func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
 	return nil
 }
 
-// raiseSegment raises the fence of a segment, and creates the segment if it does not exist. Then a client that was
-// about to create it fails to, and the fence refuses its later writes.
+// raiseSegment raises the fence of a segment, and creates the segment if it does not exist. So a client that was
+// about to create it fails, and the fence refuses its later writes.
 func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fence uint64) error {
-	// Lock the row, so that the epoch stays the same. raise has locked it only if it had something to raise.
+	// Lock the row, so that the epoch stays the same. raise has locked it only if it had to raise the fence.
 	row, err := selectRow(tx, sku, locked)
 	switch {
 	case err != nil:

@@ -19,7 +19,7 @@ var raiseLua string
 
 var raiseScript = redisscript.New(fenceLua + raiseLua)
 
-// Raise is one round trip. It is idempotent, so it may be called again after an ErrOutcomeUnknown.
+// Raise takes one round trip. It is idempotent, so it may be called again after an ErrOutcomeUnknown.
 func (r *Redis) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
 	_, err := r.Run(ctx, "raise fence", raiseScript, []string{repo.StockKey(sku)},
 		strategy, repo.Decimal(fence), segmentField(segment, ""))

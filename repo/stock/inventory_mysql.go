@@ -17,14 +17,14 @@ import (
 	"example.com/stock/service/order"
 )
 
-// Set is six round trips, or nine if the stock was in segments. At the end Set removes orders of earlier epochs that
-// are older than KeepOrders, up to 20000 of them, with two round trips for each 1000. Such orders do not count and
-// cannot be read; copy them if you need them for longer.
+// Set takes six round trips, or nine if the stock was in segments. At the end Set removes orders of earlier epochs
+// that are older than KeepOrders, up to 20000 of them, with two round trips for each 1000. Such orders do not count
+// and cannot be read; copy them if you need them for longer.
 func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	return m.SetIf(ctx, sku, quantity, service.Condition{})
 }
 
-// SetIf is Set with a condition. To lock and check the rows takes one more round trip, or two if the stock is in
+// SetIf is Set with a condition. Locking and checking the rows takes one more round trip, or two if the stock is in
 // segments.
 func (m *MySQL) SetIf(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
@@ -102,8 +102,8 @@ func freshStock(sku service.SKU, quantity int64) *stockRow {
 }
 
 // checkCondition fails with service.ErrPrecondition if c does not hold. Otherwise it locks the stock until the
-// transaction ends, and reports whether the stock exists; true if c is empty. If the row does not exist it cannot be
-// locked, so another client may create it meanwhile.
+// transaction ends, and reports whether the stock exists. If c is empty, it locks nothing and returns true. A row
+// that does not exist cannot be locked, so another client may create it meanwhile.
 func checkCondition(tx *gorm.DB, sku service.SKU, c service.Condition) (there bool, err error) {
 	if c.None() {
 		return true, nil
@@ -128,16 +128,16 @@ func checkCondition(tx *gorm.DB, sku service.SKU, c service.Condition) (there bo
 const (
 	// forgetChunk is the number of orders that are read and removed at a time.
 	forgetChunk = 1000
-	// forgetChunks bounds the chunks that one call removes. The next call removes more.
+	// forgetChunks is how many chunks one call removes at most. The next call removes more.
 	forgetChunks = 20
 )
 
 // forget removes rows of sku in epochs before epoch that are older than KeepOrders by the server's clock, the oldest
-// first. They are orders that cannot be read any more, and tombstones, whose epoch is 0. It is one round trip if there
-// are none, and two for each chunk. It reports no failure, because the next Set or Settle tries again.
+// first. They are orders that cannot be read any more, and tombstones, whose epoch is 0. It takes one round trip if
+// there are none, and two for each chunk. It reports no failure, because the next Set or Settle tries again.
 //
-// It reads the rows without locks and deletes them by number. A DELETE over a range of epochs would lock the gap at its
-// end, into which the sales of the new epoch insert.
+// It reads the rows without locks and deletes them by number. A DELETE over a range of epochs would lock the gap at
+// its end, into which the sales of the new epoch insert.
 func (m *MySQL) forget(ctx context.Context, sku service.SKU, epoch uint64) {
 	db := m.On(ctx)
 	for range forgetChunks {
@@ -163,11 +163,11 @@ func (m *MySQL) forget(ctx context.Context, sku service.SKU, epoch uint64) {
 	}
 }
 
-// Orders is two round trips. It fails with service.ErrStockReset if the epoch of the cursor is over.
+// Orders takes two round trips. It fails with service.ErrStockReset if the epoch of the cursor has ended.
 //
-// Sales from different segments do not wait for each other, so an order may commit after an order with a larger number.
-// If the page has such sales and is not the last, Orders waits for the sales under way and reads the page again, so
-// that no order appears before the cursor later. That takes two more round trips, and one for each segment.
+// Sales from different segments do not wait for each other, so an order may commit after an order with a larger
+// number. If the page has such sales and is not the last, Orders waits for the sales under way and reads the page
+// again, so that no order appears before the cursor later. That takes two more round trips, and one for each segment.
 func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
 	at, err := parseCursor(from)
 	if err == nil {
@@ -189,7 +189,7 @@ func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	case at.epoch != 0 && at.epoch != stock.Epoch:
 		return nil, "", service.ErrStockReset
 	}
-	// One order more than asked for shows whether there is a next page.
+	// One more order than limit shows whether there is a next page.
 	rows, err := m.page(ctx, sku, stock.Epoch, at.after, math.MaxInt64, limit+1)
 	if err == nil && len(rows) > limit && slices.ContainsFunc(rows, func(r orderRow) bool { return r.Segment != 0 }) {
 		if err = m.waitForSegmentSales(ctx, sku); err == nil {
@@ -221,9 +221,9 @@ func (m *MySQL) page(
 	return rows, err
 }
 
-// waitForSegmentSales waits until every sale from a segment of sku that has drawn a number has ended. Such a sale holds
-// the lock of its segment's row, and a later sale draws a larger number. It locks one row at a time, so that a wait for
-// one segment does not block the sales from others.
+// waitForSegmentSales waits until every sale from a segment of sku that already has a number has ended. Such a sale
+// holds the lock of its segment's row, and a later sale gets a larger number. It locks one row at a time, so that a
+// wait for one segment does not block the sales from others.
 func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error {
 	var segments []int
 	db := m.On(ctx)
@@ -242,7 +242,7 @@ func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error 
 	return nil
 }
 
-// tombstone is the strategy of a row in orders that is not an order but keeps an order with its id from being inserted.
+// tombstone is the strategy of a row in orders that is no order: it prevents the insertion of an order with its id.
 // Its epoch is 0, which no stock has, and its quantity 0, so it is on no page and in no sum.
 const tombstone = "tombstone"
 
@@ -250,17 +250,17 @@ const tombstone = "tombstone"
 const settleLockWait = 1
 
 // Settle returns the order, or inserts a tombstone with its id if the order does not exist. The unique key orders_id
-// makes the server serialise the two inserts. If an insert of the order is under way, even of a client that has gone,
-// Settle waits for it. A later insert finds the id taken, and its sale is rolled back.
+// makes the server serialise the two inserts. If an insert of the order is under way, even by a client that has gone,
+// Settle waits for it. A later insert finds that the id exists, and its sale is rolled back.
 //
-// It is two round trips if the order exists, six if it does not, and two for each 1000 old tombstones that it removes.
-// It fails with service.ErrUndecided if a transaction with the order stays open for more than a second, such as one
-// whose COMMIT waits for a replica.
+// It takes two round trips if the order exists, six if it does not, and two for each 1000 old tombstones that it
+// removes. It fails with service.ErrUndecided if a transaction with the order stays open for more than a second, such
+// as one whose COMMIT waits for a replica.
 //
 // A tombstone is kept for KeepOrders by the server's clock. The server refuses an order that was made longer ago than
 // half of that, and ends an idle transaction after wait_timeout, 8 h. So the answer holds if the clocks of the server
-// and of the instances differ by less than a few hours. It does not hold after a failover that loses the last commits,
-// nor after a backup was restored.
+// and of the instances differ by less than a few hours. It does not hold after a failover that loses the last
+// commits, nor after a backup was restored.
 func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
 	made, err := madeAt(id)
@@ -281,7 +281,7 @@ func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service
 	}
 	err = m.insertTombstone(ctx, doing, sku, id, made)
 	if mysqlerr.Number(err) == mysqlerr.DupEntry {
-		// The other row is committed, or the server would have waited for it.
+		// The other row is committed, because the server would have waited for it otherwise.
 		row, found, err = m.lookUp(ctx, doing, sku, id)
 		if err == nil && !found {
 			err = service.ErrUndecided // the row was removed in between
@@ -312,7 +312,7 @@ func (m *MySQL) lookUp(
 	return rows[0], true, nil
 }
 
-// insertTombstone inserts the tombstone. An error with the number DupEntry means that the id is taken. After any other
+// insertTombstone inserts the tombstone. An error with the number DupEntry means that the id exists. After any other
 // error the tombstone may exist or not.
 func (m *MySQL) insertTombstone(ctx context.Context, doing string, sku service.SKU, id string, made time.Time) error {
 	began := false

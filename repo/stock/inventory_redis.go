@@ -13,8 +13,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Set is two round trips, and two more for each concurrent Set of the SKU. On a cluster that is moving the slot it
-// waits for the end of the move.
+// Set takes two round trips, and two more for each concurrent Set of the SKU. While a cluster is moving the slot, it
+// waits.
 func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	return r.SetIf(ctx, sku, quantity, service.Condition{})
 }
@@ -64,11 +64,11 @@ func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint6
 	return f.Natural(0), f.Err
 }
 
-// neverThere makes set refuse a SKU that exists or has left any of its keys behind.
+// neverThere makes set refuse a SKU if any of its keys exists.
 const neverThere = "never there"
 
-// set ends epoch and begins the next one. It fails with service.ErrStockReset if another client has ended epoch
-// already, or if only is neverThere and the SKU has ever existed.
+// set ends epoch and begins the next one. It fails with service.ErrStockReset if another client has already ended
+// epoch, or if only is neverThere and the SKU has ever existed.
 func (r *Redis) set(
 	ctx context.Context, doing string, sku service.SKU, quantity int64, epoch uint64, c service.Condition, only string,
 ) ([]any, error) {
@@ -88,7 +88,7 @@ func tags(list []string) string {
 	return " " + strings.Join(list, " ") + " "
 }
 
-// Orders is one round trip. It fails with service.ErrStockReset if the epoch of the cursor is over.
+// Orders takes one round trip. It fails with service.ErrStockReset if the epoch of the cursor has ended.
 func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
 	at, err := parseCursor(from)
 	if err == nil {
@@ -101,7 +101,7 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	if at.epoch != 0 {
 		epoch = repo.Decimal(at.epoch)
 	}
-	// One order more than asked for shows whether there is a next page.
+	// One more order than limit shows whether there is a next page.
 	reply, err := r.Run(ctx, "read orders", ordersScript, pageKeys(sku), epoch, at.after+1, at.after+1+int64(limit))
 	if errors.Is(err, service.ErrOutcomeUnknown) {
 		return nil, "", repo.IdempotentFailure(ctx, "read orders", err) // the script only reads
@@ -130,20 +130,20 @@ func (r *Redis) Orders(ctx context.Context, sku service.SKU, from string, limit 
 	return page, next, nil
 }
 
-// findPage is the number of orders that Redis searches at a time, which blocks other clients for some 0.3 ms.
+// findPage is the number of orders that one script searches, which blocks other clients for some 0.3 ms.
 const findPage = 1000
 
 // Settle declares the id absent, so that no script writes an order with it any more. Then it looks for an order that
 // was written before, in the orders of this epoch and of the earlier epochs that are still kept, the latest epoch
 // first.
 //
-// It is one round trip, and one more for each 1000 orders and for each earlier epoch. While a cluster is moving the
-// slot it waits.
+// It takes one round trip, and one more for each 1000 orders and for each earlier epoch. While a cluster is moving
+// the slot it waits.
 //
 // Redis remembers the id for KeepOrders by its own clock, and refuses an order that was made longer ago than half of
-// that, wherever the order was delayed. So the answer holds if the clocks of Redis and of the instances differ by less
-// than half of KeepOrders. It does not hold after a failover or a restart that loses the last writes, nor after a
-// backup was restored.
+// that, wherever the order was delayed. So the answer holds if the clocks of Redis and of the instances differ by
+// less than half of KeepOrders. It does not hold after a failover or a restart that loses the last writes, nor after
+// a backup was restored.
 func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
 	made, err := madeAt(id)
@@ -173,8 +173,8 @@ func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service
 	return service.Order{}, false, err
 }
 
-// find looks for an order in epoch and in the earlier ones. It looks for the orders of epoch at two keys, because Set
-// moves them to the key of a former epoch.
+// find looks for an order in epoch and in earlier ones. It searches two keys for epoch, because a concurrent Set
+// moves its orders to the second one.
 func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id string) (service.Order, bool, error) {
 	keys := []string{repo.OrdersKey(sku), formerKey(sku, epoch)}
 	for ; epoch > 0; epoch-- {
@@ -202,7 +202,7 @@ func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id stri
 func (r *Redis) findIn(
 	ctx context.Context, sku service.SKU, key string, epoch uint64, id string,
 ) (service.Order, bool, error) {
-	// Quotes within the values of an order are escaped, so only its id matches part.
+	// Quotes in the values of an order are escaped, so only its id matches part.
 	part := `"order_id":` + strconv.Quote(id)
 	for last := ""; ; {
 		reply, err := r.Run(ctx, "find order", findScript, []string{key}, repo.Decimal(epoch), part, last, findPage)

@@ -6,8 +6,8 @@ import (
 	"example.com/stock/service"
 )
 
-// Replay is one round trip. The keys of all SKUs are in one unique index, so a key that was used for another SKU is
-// found, and its fingerprint differs.
+// Replay takes one round trip. One unique index has the keys of all SKUs, so Replay also finds a key that was used
+// for another SKU, with another fingerprint.
 func (m *MySQL) Replay(ctx context.Context, _ service.SKU, key service.Key) (o service.Order, found bool, err error) {
 	const doing = "look for the order of a key"
 	leave, err := m.Enter(ctx, doing, "key "+key.ID)

@@ -15,8 +15,8 @@ func orderKeyed(sku service.SKU, key service.Key) string {
 	return repo.StockKey(sku) + ":key:" + key.ID
 }
 
-// Replay is one round trip. Idempotency keys are kept for each SKU, so Replay does not find that a key was used for
-// another SKU.
+// Replay takes one round trip. Idempotency keys are kept for each SKU, so Replay does not notice that a key was used
+// for another SKU.
 func (r *Redis) Replay(ctx context.Context, sku service.SKU, key service.Key) (o service.Order, found bool, err error) {
 	const doing = "look for the order of a key"
 	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))

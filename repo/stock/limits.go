@@ -9,14 +9,14 @@ import (
 	"example.com/stock/service"
 )
 
-// KeepOrders is how long the orders of an epoch that is over are kept, so that one can still examine them. Redis counts
-// from the end of the epoch. MySQL counts from each order, and removes old ones when the stock is set again. The orders
-// of the current epoch do not expire.
+// KeepOrders is how long the orders of an ended epoch are kept for examination. Redis counts from the end of the
+// epoch. MySQL counts from each order, and removes old ones when the stock is set again. The orders of the current
+// epoch do not expire.
 const KeepOrders = 24 * time.Hour
 
 const (
 	// writeWithin is the age, by the clock of the store's server, up to which an order may be written. The rest of
-	// KeepOrders allows for clocks that differ, and for the time that a server needs to finish a write.
+	// KeepOrders allows for clocks that differ, and for a write that is still under way.
 	writeWithin = KeepOrders / 2
 )
 
@@ -43,8 +43,7 @@ func checkOrder(o service.Order) error {
 	return repo.CheckQuantity("remaining", o.Remaining)
 }
 
-// checkBatch refuses a batch of more than one SKU, or with segments. An error in a single order does not fail the
-// batch.
+// checkBatch refuses a batch with several SKUs, or with segments. An error in a single order does not fail the batch.
 func checkBatch(orders []service.Order) error {
 	for _, o := range orders {
 		switch {
@@ -57,7 +56,7 @@ func checkBatch(orders []service.Order) error {
 	return nil
 }
 
-// madeAt returns the time at which an order was made, which is part of its id: the service makes UUIDs of version 7.
+// madeAt returns the time at which an order was made, which is part of its id, a UUID of version 7.
 func madeAt(id string) (time.Time, error) {
 	u, err := uuid.Parse(id)
 	if err != nil || u.Version() != 7 || u.String() != id {
@@ -67,8 +66,8 @@ func madeAt(id string) (time.Time, error) {
 	return time.Unix(seconds, nanoseconds), nil
 }
 
-// writtenBy returns the time until which o may be written. If the service did not make the id, which then cannot be
-// settled, CreatedAt counts.
+// writtenBy returns the time until which o may be written. If the id is not of version 7, it cannot be settled, and
+// CreatedAt counts.
 func writtenBy(o service.Order) time.Time {
 	made, err := madeAt(o.ID)
 	if err != nil {

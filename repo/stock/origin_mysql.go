@@ -14,12 +14,12 @@ import (
 	"example.com/stock/service"
 )
 
-// Origin is one round trip.
+// Origin takes one round trip.
 func (m *MySQL) Origin(ctx context.Context) (service.Origin, error) {
 	return m.originOf(ctx, "read the origin", "")
 }
 
-// Recall is one round trip.
+// Recall takes one round trip.
 func (m *MySQL) Recall(ctx context.Context, store string) (service.Origin, error) {
 	return m.originOf(ctx, "recall an origin", remembered(store))
 }
@@ -36,7 +36,7 @@ func (m *MySQL) originOf(ctx context.Context, doing, name string) (o service.Ori
 	return o, repo.Explain(ctx, doing, err)
 }
 
-// Replace is one round trip, a statement that is a transaction of its own.
+// Replace takes one round trip, for a statement that is its own transaction.
 func (m *MySQL) Replace(ctx context.Context, was, is service.Origin) (bool, error) {
 	const doing = "record the origin"
 	if was.None() {
@@ -48,8 +48,8 @@ func (m *MySQL) Replace(ctx context.Context, was, is service.Origin) (bool, erro
 		is.ID, is.Generation, is.Lost, was.ID, was.Generation, was.Lost)
 }
 
-// Seed is three round trips, or four if the SKU was not seeded. One transaction records the seeding and creates the
-// SKU.
+// Seed takes three round trips, or four if the SKU was not seeded. One transaction records the seeding and creates
+// the SKU.
 func (m *MySQL) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
 	const doing = "seed stock"
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {
@@ -72,8 +72,8 @@ func (m *MySQL) Seed(ctx context.Context, o service.Origin, sku service.SKU, qua
 	})
 }
 
-// Remember is one round trip. generation is assigned last, because MySQL evaluates an assignment with the new values of
-// the columns to its left.
+// Remember takes one round trip. generation is assigned last, because MySQL evaluates an assignment with the new
+// values of the columns to its left.
 func (m *MySQL) Remember(ctx context.Context, store string, o service.Origin) error {
 	_, err := m.note(ctx, "remember an origin", "INSERT INTO origins (name, id, generation, lost) VALUES (?, ?, ?, 0) "+
 		"ON DUPLICATE KEY UPDATE id = IF(generation < VALUES(generation), VALUES(id), id), "+
@@ -82,14 +82,14 @@ func (m *MySQL) Remember(ctx context.Context, store string, o service.Origin) er
 	return err
 }
 
-// note executes a statement that may be repeated, and reports whether it has changed anything.
+// note executes an idempotent statement, and reports whether it has changed anything.
 func (m *MySQL) note(ctx context.Context, doing, text string, args ...any) (bool, error) {
 	done := m.On(ctx).Exec(text, args...)
 	return done.RowsAffected > 0, repo.Explain(ctx, doing, done.Error)
 }
 
-// remembered returns the name of another store's row. It has a digest, because an address may be longer than the
-// column.
+// remembered returns the name of the row of another store's origin. It is a digest, because an address may be longer
+// than the column.
 func remembered(store string) string {
 	sum := sha256.Sum256([]byte(store))
 	return "store:" + hex.EncodeToString(sum[:])

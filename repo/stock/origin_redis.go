@@ -35,7 +35,7 @@ var (
 	rememberOrigin = redis.NewScript(originRememberLua)
 )
 
-// Origin is one round trip.
+// Origin takes one round trip.
 func (r *Redis) Origin(ctx context.Context) (service.Origin, error) {
 	const doing = "read the origin"
 	values, err := r.Client().HMGet(ctx, originKey, "id", "generation", "lost").Result()
@@ -50,16 +50,16 @@ func (r *Redis) Origin(ctx context.Context) (service.Origin, error) {
 	return o, f.Err
 }
 
-// Replace is one round trip.
+// Replace takes one round trip.
 func (r *Redis) Replace(ctx context.Context, was, is service.Origin) (bool, error) {
 	return r.note(ctx, "record the origin", replaceOrigin, originKey,
 		was.ID, repo.Decimal(was.Generation), digit(was.Lost), is.ID, repo.Decimal(is.Generation), digit(is.Lost))
 }
 
-// Seed is one round trip, or three if the seeding is not recorded. The SKU and the origin may be in different slots, so
-// one step creates the SKU and another records that in the origin. If an instance dies between the two, the next Seed
-// still does not create the SKU again: it finds the SKU's list of orders or its set of settled ids, which remain even
-// if somebody deletes the stock by hand.
+// Seed takes one round trip, or three if the seeding is not recorded. The SKU and the origin may be in different
+// slots, so one step creates the SKU and another records that in the origin. If an instance crashes between the two,
+// the next Seed still does not create the SKU again: it finds the SKU's list of orders or its set of settled ids,
+// which remain even if somebody deletes the stock by hand.
 func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
 	const doing = "seed stock"
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {
@@ -80,7 +80,7 @@ func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, qua
 	return err
 }
 
-// Recall is one round trip.
+// Recall takes one round trip.
 func (r *Redis) Recall(ctx context.Context, store string) (service.Origin, error) {
 	const doing = "recall an origin"
 	text, err := r.Client().HGet(ctx, rememberedKey, store).Result()
@@ -95,14 +95,14 @@ func (r *Redis) Recall(ctx context.Context, store string) (service.Origin, error
 	return service.Origin{ID: id, Generation: f.Natural(0)}, f.Err
 }
 
-// Remember is one round trip.
+// Remember takes one round trip.
 func (r *Redis) Remember(ctx context.Context, store string, o service.Origin) error {
 	_, err := r.note(ctx, "remember an origin", rememberOrigin, rememberedKey, store, repo.Decimal(o.Generation), o.ID)
 	return err
 }
 
-// note runs a script that returns 1 if it has changed anything. The script may be repeated, so a lost reply counts as a
-// server that is down.
+// note runs an idempotent script that returns 1 if it has changed anything. A lost reply counts as a server that is
+// down.
 func (r *Redis) note(ctx context.Context, doing string, s *redis.Script, key string, args ...any) (bool, error) {
 	n, err := s.Run(ctx, r.Client(), []string{key}, args...).Int()
 	if err != nil {

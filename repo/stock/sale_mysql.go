@@ -13,7 +13,7 @@ import (
 	"example.com/stock/service"
 )
 
-// Read is one round trip, or two while the stock is in segments.
+// Read takes one round trip, or two while the stock is in segments.
 func (m *MySQL) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	const doing = "read stock"
 	leave, err := m.Enter(ctx, doing, repo.Reading(sku))
@@ -39,7 +39,7 @@ func (m *MySQL) read(ctx context.Context, doing string, sku service.SKU) (servic
 	return row.stock(), nil
 }
 
-// Swap is two round trips.
+// Swap takes two round trips.
 func (m *MySQL) Swap(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (m *MySQL) write(ctx context.Context, o service.Order, k kind) error {
 	})
 }
 
-// Deduct is two round trips, also if it is refused. An o.Epoch of 0 stands for the current epoch.
+// Deduct takes two round trips, even if it is refused. An o.Epoch of 0 stands for the current epoch.
 //
 // It is a Batch of one order. A conditional UPDATE could deduct, but it would not return the quantity, version and
 // epoch before the sale, which the order records.
@@ -95,7 +95,7 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	return results[0].Order, nil
 }
 
-// write writes a sale, whose remaining quantity the caller has computed, in a transaction that has begun. It is two
+// write writes a sale in a transaction that has begun. The caller has computed the remaining quantity. It takes two
 // round trips.
 func write(tx *gorm.DB, o service.Order, k kind) error {
 	sold, err := sell(tx, o, k, "")
@@ -146,7 +146,7 @@ const (
 	orderValues = ", ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
-// inserting returns the INSERT of an order. [repo.SettledIfTaken] explains its error.
+// inserting returns the INSERT of an order. [repo.SettledIfTaken] converts its error.
 func inserting(o service.Order) *repo.Statement {
 	s := &repo.Statement{Args: make([]any, 0, 15)}
 	s.Text.Grow(len(insertOrders) + 2 + len(orderValues))
@@ -213,7 +213,7 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 	return repo.ErrChanged
 }
 
-// Values of selectRow's locking.
+// The values of selectRow's parameter locking.
 const (
 	unlocked = ""
 	locked   = " FOR UPDATE"
@@ -233,8 +233,8 @@ func selectRow(tx *gorm.DB, sku service.SKU, locking string) (r stockRow, err er
 	return r, err
 }
 
-// A stockRow is a row of stock. Write it as a map or with Create, never with Updates(stockRow{...}): gorm leaves out
-// zero values, so a quantity of 0 would not be written.
+// A stockRow is a row of stock. Write it as a map or with Create, never with Updates(stockRow{...}): gorm omits zero
+// values, so a quantity of 0 would not be written.
 type stockRow struct {
 	SKU      string `gorm:"column:sku;primaryKey"`
 	Quantity int64  `gorm:"column:quantity"`
@@ -253,10 +253,8 @@ func (r stockRow) stock() service.Stock {
 	}
 }
 
-// TableName is called by gorm.
 func (stockRow) TableName() string { return "stock" }
 
-// An orderRow is a row of orders.
 type orderRow struct {
 	Seq       uint64    `gorm:"column:seq;primaryKey;autoIncrement"`
 	ID        string    `gorm:"column:id"`
@@ -274,7 +272,6 @@ type orderRow struct {
 	CreatedAt time.Time `gorm:"column:created_at;autoCreateTime:false"`
 }
 
-// TableName is called by gorm.
 func (orderRow) TableName() string { return "orders" }
 
 func (r *orderRow) order() service.Order {

@@ -12,7 +12,7 @@ import (
 	"example.com/stock/service"
 )
 
-// formerKey returns the key of the orders of an epoch that is over.
+// formerKey returns the key of the orders of an ended epoch.
 func formerKey(sku service.SKU, epoch uint64) string {
 	return repo.OrdersKey(sku) + ":" + repo.Decimal(epoch)
 }
@@ -31,7 +31,7 @@ func keyedSaleKeys(o service.Order) []string {
 	return keys
 }
 
-// Read is one round trip.
+// Read takes one round trip.
 func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	const doing = "read stock"
 	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
@@ -55,7 +55,7 @@ func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error
 // stockFields are the fields of the hash that belong to the whole stock, not to a segment.
 var stockFields = []string{"quantity", "initial", "sold", "version", "epoch", "fence", "guard"}
 
-// Swap is one round trip.
+// Swap takes one round trip.
 func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 	return r.write(ctx, o, repo.Decimal(o.Version))
 }
 
-// write writes o if the stock has this version; "" stands for any version.
+// write writes o if the stock has this version; "" matches any version.
 func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
 	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), r.writeArgs(o, version)...)
 	return err
@@ -78,7 +78,7 @@ func (r *Redis) writeArgs(o service.Order, version string) []any {
 	}
 }
 
-// Deduct is one round trip. An o.Epoch of 0 stands for the current epoch.
+// Deduct takes one round trip. An o.Epoch of 0 stands for the current epoch.
 func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
 	o.Remaining = 0
 	if err := checkOrder(o); err != nil {

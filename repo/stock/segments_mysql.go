@@ -25,14 +25,13 @@ type segmentRow struct {
 	Guard    string `gorm:"column:guard"`
 }
 
-// TableName is called by gorm.
 func (segmentRow) TableName() string { return "stock_segments" }
 
-// segmented reports whether the stock is in segments: then some units are neither in this row nor sold from it. That
-// holds only without a ledger, which uses no segments and may have reserved or removed units.
+// segmented reports whether the stock is in segments: then some units are neither in this row nor sold from it. With
+// a ledger that means nothing, because a ledger uses no segments and may have reserved or removed units.
 func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial && r.Guard != order.Guard }
 
-// addSegments adds all segments to r. It is one round trip.
+// addSegments adds all segments to r, in one round trip.
 func (r *stockRow) addSegments(tx *gorm.DB) error {
 	var rows []segmentRow
 	err := tx.Where("sku = ?", r.SKU).Find(&rows).Error
@@ -56,7 +55,7 @@ FROM stock WHERE sku = ?
 UNION ALL SELECT segment, sku, quantity, sold, version, epoch, fence, guard, 0
 FROM stock_segments WHERE sku = ? ORDER BY segment`
 
-// Segments is one round trip.
+// Segments takes one round trip.
 func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
 	const doing = "read segments"
 	leave, err := m.Enter(ctx, doing, repo.Reading(sku))
@@ -99,8 +98,8 @@ func (m *MySQL) segments(ctx context.Context, doing string, sku service.SKU) (se
 	return all, nil
 }
 
-// Refill is four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for each
-// segment that gives units.
+// Refill takes four round trips (BEGIN, UPDATE the reserve, UPDATE or INSERT the segment, COMMIT), and one more for
+// each segment that gives units.
 func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 	if err := checkRefill(g); err != nil {
 		return err
@@ -118,8 +117,8 @@ func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 	return err
 }
 
-// refill locks the row of the stock first, even if it takes nothing from the reserve, so that refills and Set wait for
-// each other there. Sales from other segments go on, because they use other rows.
+// refill locks the row of the stock first, even if it takes nothing from the reserve, so that refills and Set wait
+// for each other there. Sales from other segments continue, because they use other rows.
 func refill(tx *gorm.DB, g service.Refill) error {
 	done := tx.Model(&stockRow{}).
 		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?",
@@ -180,11 +179,11 @@ func refillRefusal(tx *gorm.DB, g service.Refill) error {
 	}
 }
 
-// endSegments removes all segments of a stock that was just set, and whose row is locked. It is one round trip, or four
-// if there are any.
+// endSegments removes all segments of a stock that was just set, and whose row is locked. It takes one round trip, or
+// four if there are any.
 //
-// It adds the versions of the segments to the version of the stock, which must not decrease. It counts the rows without
-// locks first, because to lock a range without rows is to lock the gap, into which others may be about to insert.
+// It adds the versions of the segments to the version of the stock, which must not decrease. It first counts the rows
+// without locks, because locking an empty range locks the gap, into which others may be about to insert.
 func endSegments(tx *gorm.DB, sku service.SKU) error {
 	var there int64
 	own := func() *gorm.DB { return tx.Model(&segmentRow{}).Where("sku = ?", string(sku)) }

@@ -12,9 +12,9 @@ import (
 	"example.com/stock/service"
 )
 
-// segmentField returns the name of a segment's field in the hash of its SKU. Segments are in the same hash as the whole
-// stock, so that one command reads all of them at the same moment. For segment 0, which stands for the whole stock, it
-// returns "".
+// segmentField returns the name of a segment's field in the hash of its SKU. Segments are in the same hash as the
+// whole stock, so that one command reads all of them at the same moment. For segment 0, which stands for the whole
+// stock, it returns "".
 func segmentField(segment int, field string) string {
 	if segment == 0 {
 		return ""
@@ -22,7 +22,7 @@ func segmentField(segment int, field string) string {
 	return strconv.Itoa(segment) + "." + field
 }
 
-// Segments is one round trip.
+// Segments takes one round trip.
 func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
 	const doing = "read segments"
 	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
@@ -68,7 +68,7 @@ func segmentOf(f *repo.Fields, n int, hash map[string]string) service.Segment {
 	return row
 }
 
-// Refill is one round trip.
+// Refill takes one round trip.
 func (r *Redis) Refill(ctx context.Context, f service.Refill) error {
 	if err := checkRefill(f); err != nil {
 		return err

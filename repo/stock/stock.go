@@ -1,12 +1,12 @@
 // Package stock keeps the stock and the orders of the demonstration in Redis and in MySQL. It has the writes that the
 // strategies need: blind (Write), compare-and-swap (Swap) and conditional (Deduct).
 //
-// Both stores keep the same promises and pass the same table of clauses (see clauses_test.go). In both the server
-// writes the order and the deduction in one step, a script or a transaction. So only a lost update can break initial =
-// remaining + sold, never a crash, a broken connection or a retry.
+// Both stores make the same promises and pass the same tests (see clauses_test.go). In both the server writes the
+// order and the deduction in one step, a script or a transaction. So only a lost update can break initial = remaining
+// + sold, never a crash, a broken connection or a retry.
 //
 // There is one file for each subject and store: to follow a sale, read sale_redis.go or sale_mysql.go from top to
-// bottom. Package repo sends scripts and transactions and explains their errors.
+// bottom. Package repo sends scripts and transactions and converts their errors.
 package stock
 
 import (
@@ -30,7 +30,7 @@ import (
 // and is sent again until ctx ends. So the first Set creates the first three keys together, and a Set or a sale with an
 // idempotency key waits for the end of the move.
 //
-// Every operation is one round trip, except Set (two) and Settle. The first use of a script after a restart of Redis
+// Every operation takes one round trip, except Set (two) and Settle. The first use of a script after a restart of Redis
 // takes one more. Redis runs one script at a time, so no other write comes between a deduction and its order.
 //
 // The orders of the current epoch are never removed, because the verdict on a run needs all of them. Each takes some
@@ -43,18 +43,16 @@ import (
 // is written all the same, and may still be lost.
 type Redis struct{ *repo.Redis }
 
-// NewRedis returns a store that uses r.
 func NewRedis(r *repo.Redis) *Redis { return &Redis{r} }
 
-// MySQL keeps stock and orders in MySQL or MariaDB, in the tables of repo/migrations. A deduction and its order are one
-// transaction. MySQL is safe for concurrent use.
+// MySQL keeps stock and orders in MySQL or MariaDB, in the tables of repo/migrations. A deduction and its order are
+// one transaction. MySQL is safe for concurrent use.
 //
-// Read is one round trip. Write, Swap, Deduct and Batch, for any number of sales, are two (see repo.MySQL.InTwo). A
-// sale in Transact is five: BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT. A refused Write or Swap takes more,
-// to find the reason.
+// Read takes one round trip. Write, Swap, Deduct and Batch, for any number of sales, take two (see repo.MySQL.InTwo).
+// A sale in Transact takes five: BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT. A refused Write or Swap takes
+// more, to find the reason.
 type MySQL struct{ *repo.MySQL }
 
-// NewMySQL returns a store that uses m.
 func NewMySQL(m *repo.MySQL) *MySQL { return &MySQL{m} }
 
 // The interfaces of package service that MySQL implements.
@@ -73,7 +71,8 @@ var (
 	_ service.Store      = (*transaction)(nil)
 )
 
-// The interfaces of package service that Redis implements. It is not a Transactor: MULTI cannot read and then decide.
+// The interfaces of package service that Redis implements. It is not a Transactor, because MULTI cannot read and then
+// decide.
 var (
 	_ service.Store     = (*Redis)(nil)
 	_ service.Deductor  = (*Redis)(nil)

@@ -17,16 +17,16 @@ import (
 	"example.com/stock/service"
 )
 
-// Transact begins a transaction, runs do in it, and commits. If InnoDB rolls the transaction back to resolve a
+// Transact begins a transaction, calls do in it, and commits. If InnoDB rolls the transaction back to resolve a
 // deadlock, Transact runs it again, so do may be called more than once.
 //
-// If another transaction has locked the row, Transact waits, or fails with lock.ErrHeld if tryOnce is set. If ctx ends
-// meanwhile, Transact also takes the waiter out of the server's queue, which takes two round trips on another
+// If another transaction has locked the row, Transact waits, or fails with lock.ErrHeld if tryOnce is set. If ctx
+// ends meanwhile, Transact also removes the waiter from the server's queue, which takes two round trips on another
 // connection: see cancelWait. After innodb_lock_wait_timeout (50 s by default) it fails with lock.ErrHeld.
 //
 // With [repo.Gates], at most Gates.Transactions' Limits.PerKey transactions of this process hold the row of about or
-// wait for it at the server. Others wait in this process, without a connection, or fail with lock.ErrHeld if tryOnce is
-// set.
+// wait for it at the server. Others wait in this process, without a connection, or fail with lock.ErrHeld if tryOnce
+// is set.
 func (m *MySQL) Transact(
 	ctx context.Context, about service.SKU, tryOnce bool, do func(ctx context.Context, tx service.Store) error,
 ) error {
@@ -52,8 +52,8 @@ func (m *MySQL) Transact(
 	return err
 }
 
-// enterTransaction waits for the gate of transactions, and then for the gate of all operations. The first wait is, like
-// the wait at the server, for the row, so its failure is lock.ErrHeld, unless the limit of all transactions was
+// enterTransaction waits for the gate of transactions, and then for the gate of all operations. The first wait, like
+// a wait at the server, is for the row, so its failure is lock.ErrHeld, unless the limit of all transactions was
 // reached.
 func (m *MySQL) enterTransaction(
 	ctx context.Context, doing string, about service.SKU, tryOnce bool,
@@ -62,12 +62,12 @@ func (m *MySQL) enterTransaction(
 		return nil, repo.CtxEnded(ctx, doing)
 	}
 	if tryOnce && m.Gates().Transactions.Busy(string(about)) {
-		return nil, fmt.Errorf("%s: row %w, by another of this process", doing, lock.ErrHeld)
+		return nil, fmt.Errorf("%s: row %w, by another transaction of this process", doing, lock.ErrHeld)
 	}
 	asked := gate.Request{Key: string(about), Wait: service.WaitOf(ctx)}
 	first, err := m.Gates().Transactions.Enter(ctx, asked)
 	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
-		return nil, fmt.Errorf("%s: row %w, by another of this process: %w",
+		return nil, fmt.Errorf("%s: row %w, by another transaction of this process: %w",
 			doing, lock.ErrHeld, context.DeadlineExceeded)
 	}
 	if err != nil {
@@ -86,12 +86,12 @@ type transaction struct {
 	tx      *gorm.DB
 	tryOnce bool // do not wait for the row
 	// broken is the first fault. No statement is sent after it, even if do swallows the error: after a deadlock, for
-	// example, the server has rolled back, and would commit each later statement at once and by itself.
+	// example, the server has rolled back, and would commit each later statement at once and separately.
 	broken  error
 	waiting string // label of a statement that still waits at the server after its caller has given up
 }
 
-// Read is one round trip, and waits for the row. It locks only the row of the primary key.
+// Read takes one round trip, and waits for the row. It locks only the row of the primary key.
 func (t *transaction) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	const doing = "lock stock"
 	label := waitLabel()
@@ -130,7 +130,7 @@ func (t *transaction) do(ctx context.Context, doing string, statements func(tx *
 }
 
 const (
-	// cancelWaitTimeout bounds the attempt to take a waiter out of the server's queue.
+	// cancelWaitTimeout limits the attempt to remove a waiter from the server's queue.
 	cancelWaitTimeout = 500 * time.Millisecond
 	// cancelWaitTries is how often cancelWait looks for the waiting statement, which may still be on its way.
 	cancelWaitTries = 3
@@ -141,12 +141,12 @@ const (
 // texts of their current statements.
 func waitLabel() string { return fmt.Sprintf("/* stock waits %016x */", rand.Uint64()) }
 
-// cancelWait kills, from another connection, the statement of a caller that has given up its wait for a row. Otherwise
-// the server would notice only when it grants the row that the client has gone, and keep a connection and a thread
-// until then, at most for innodb_lock_wait_timeout.
+// cancelWait kills, from another connection, the statement of a caller that has given up its wait for a row.
+// Otherwise the server would notice only when it grants the row that the client has gone, and keep a connection and a
+// thread until then, at most for innodb_lock_wait_timeout.
 //
-// It takes two round trips if it finds the statement at once. A user needs no privilege to end its own connections. If
-// cancelWait fails, the statement stays in the queue until then, and the row goes to the next waiter.
+// It takes two round trips if it finds the statement at once. A user needs no privilege to end its own connections.
+// If cancelWait fails, the statement stays in the queue until then, and the row goes to the next waiter.
 func (m *MySQL) cancelWait(ctx context.Context, label string) {
 	pool, err := m.Pool()
 	if err != nil {

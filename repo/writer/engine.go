@@ -1,4 +1,4 @@
-// Package writer keeps the sales on one node of a MySQL cluster that accepts writes on several nodes.
+// Package writer makes all instances sell through one node of a MySQL cluster that accepts writes on several nodes.
 package writer
 
 import (
@@ -18,7 +18,7 @@ type Cluster string
 const (
 	NoCluster Cluster = ""
 	// Galera accepts writes on every node. A conflict is found when a transaction commits, and one of the two ends
-	// with a deadlock error. Row locks and GET_LOCK are known to one node only.
+	// with a deadlock error. Row locks and GET_LOCK exist on one node only.
 	Galera Cluster = "Galera"
 	// GroupReplication is MySQL's. It accepts writes on every node only in multi-primary mode.
 	GroupReplication Cluster = "Group Replication"
@@ -53,7 +53,7 @@ func (e Engine) String() string {
 	return b.String()
 }
 
-// ReadEngine asks a server what it is, in two round trips. Any user may ask. Errors match lock.ErrDown.
+// ReadEngine reads what kind of server db is, in two round trips. It needs no privilege. Errors match lock.ErrDown.
 func ReadEngine(ctx context.Context, db *sql.DB) (Engine, error) {
 	const doing = "ask what the server is"
 	told := make(map[string]string)
@@ -85,7 +85,7 @@ func readPairs(ctx context.Context, db *sql.DB, query string, into map[string]st
 	return rows.Err()
 }
 
-// engineOf is the meaning of a server's variables. Those that a server does not have are missing.
+// engineOf interprets a server's variables. A server may lack some of them.
 func engineOf(told map[string]string) Engine {
 	on := func(name string) bool { return told[name] == "ON" || told[name] == "1" }
 	e := Engine{

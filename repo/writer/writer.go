@@ -13,22 +13,22 @@ import (
 	"example.com/stock/repo"
 )
 
-// A cluster with several writers resolves conflicts between nodes at COMMIT. A sale that is sent to two nodes at once
-// costs retries at best; at worst a client is told of a sale that exists on no node: docs/adr/0026-one-writer.md. So
-// instances sell through one node, the writer:
+// A cluster with several writers resolves conflicts between nodes at COMMIT. If a SKU is sold through two nodes at
+// once, conflicts cost retries at best; at worst a client is told of a sale that exists on no node:
+// docs/adr/0026-one-writer.md. So all instances sell through one node, the writer:
 //
 //   - Row 1 of the table writers names the writer. Its number is a fencing token, which grows when another node
 //     becomes the writer.
 //   - Triggers on the tables of stock refuse changes on every other node. A change locks row 1 for share until its
-//     transaction ends. Row 1 is replaced by a transaction of another node, and the cluster aborts every transaction
-//     that has the row locked: after that, nothing that began before can commit.
+//     transaction ends. Another node becomes the writer by a transaction that replaces row 1, and the cluster aborts
+//     every transaction that has the row locked: after that, nothing that began before can commit.
 //   - Row 2 counts the health probes of the instances that sell through the writer. An instance at another node
 //     makes its node the writer if the count has not changed for silence, by the clock of that instance.
 //   - The new writer refuses sales for grace, in which the other nodes apply the replacement.
 //
-// Not promised: that no sale is refused while the writer changes. A node that needs longer than grace to apply what it
-// has received may accept sales after the new writer does. Then conflicts are found at COMMIT, which [repo.MySQL]
-// sends in a packet of its own on such a cluster, so that the outcome is known.
+// Not promised: that no sale is refused while the writer changes. A node that needs longer than grace to apply what
+// it has received may accept sales after the new writer does. Then conflicts are found at COMMIT, which [repo.MySQL]
+// sends in a separate packet on such a cluster, so that the outcome is known.
 const (
 	silence = 5 * time.Second
 	grace   = 2 * time.Second
@@ -36,19 +36,19 @@ const (
 	beat = time.Second
 )
 
-// A Guard lets an instance sell through the writer only. Its methods are safe for concurrent use.
+// A Guard lets an instance sell only through the writer. Its methods are safe for concurrent use.
 type Guard struct {
 	db *sql.DB
 
 	mu   sync.Mutex
-	seen sight
+	seen observation
 }
 
-// NewGuard returns a Guard for the server that db connects to, of which it uses one connection at a time.
+// NewGuard returns a Guard for the server of db. It uses one connection at a time.
 func NewGuard(db *sql.DB) *Guard { return &Guard{db: db} }
 
-// A sight is what an instance has read of the table, and when that last changed, by its own clock.
-type sight struct {
+// An observation is what an instance has read of the table, and when that last changed, by its own clock.
+type observation struct {
 	fence, beats uint64
 	since        time.Time
 }
@@ -61,7 +61,7 @@ type rows struct {
 	here         string
 }
 
-// What an instance does after it has read the table.
+// An action is what an instance does after it has read the table.
 type action int
 
 const (
@@ -70,10 +70,10 @@ const (
 	replace        // make this node the writer
 )
 
-// decide returns what to do about r at now, and what is remembered then.
-func decide(r rows, s sight, now time.Time) (action, sight) {
+// decide returns what to do about r at now, and the next observation.
+func decide(r rows, s observation, now time.Time) (action, observation) {
 	if r.fence != s.fence || r.beats != s.beats { // a fence is never 0, so that the first look differs, too
-		s = sight{r.fence, r.beats, now}
+		s = observation{r.fence, r.beats, now}
 	}
 	unchanged := now.Sub(s.since)
 	switch {
@@ -91,9 +91,10 @@ const createTable = "CREATE TABLE IF NOT EXISTS writers (id TINYINT UNSIGNED NOT
 // here is the SQL for the name of the node that runs it.
 const here = "CONCAT(@@hostname, ':', @@port)"
 
-// Check returns nil if the node sells. Otherwise the error matches lock.ErrDown, and lock.ErrSecondWriter if another
-// node is the writer, which it names. If there is no writer, or none whose instances are alive, the node becomes the
-// writer and sells after 2 s. Check is part of each health probe: one round trip, and another one each second.
+// Check returns nil if the node may sell. Otherwise the error matches lock.ErrDown. If another node is the writer,
+// the error also matches lock.ErrSecondWriter and names it. If there is no writer, or no instance of the writer is
+// alive, the node becomes the writer and sells after grace. Each health probe calls Check: one round trip, and
+// another one each second.
 func (g *Guard) Check(ctx context.Context) error {
 	const doing = "look for the writer"
 	conn, err := g.db.Conn(ctx) // one connection: behind a proxy, two may lead to two nodes
@@ -111,7 +112,7 @@ func (g *Guard) Check(ctx context.Context) error {
 	g.mu.Unlock()
 	switch do {
 	case count:
-		// Of two instances that count at once one may meet a deadlock. The count has changed all the same.
+		// If two instances count at once, one may get a deadlock. The count has changed nevertheless.
 		_, err := conn.ExecContext(ctx, "UPDATE writers SET number = number + 1, since = UTC_TIMESTAMP(6)"+
 			" WHERE id = 2 AND number = ?", r.beats)
 		if err != nil && !repo.Deadlocked(err) {
@@ -135,7 +136,7 @@ func (g *Guard) Check(ctx context.Context) error {
 	return nil
 }
 
-// read reads the table. If there is none it makes it, with this node as the writer.
+// read reads the table. If it does not exist, read creates it, with this node as the writer.
 func (g *Guard) read(ctx context.Context, conn *sql.Conn) (r rows, err error) {
 	query := func() error {
 		return conn.QueryRowContext(ctx, "SELECT w.node, w.number, w.since > UTC_TIMESTAMP(6), b.number, "+here+
@@ -157,7 +158,7 @@ func (g *Guard) read(ctx context.Context, conn *sql.Conn) (r rows, err error) {
 	return r, query()
 }
 
-// Exists reports whether the schema has the table of a writer. It may have come with a copy of a cluster's data.
+// Exists reports whether the schema has the table of a writer. It may have been copied with a cluster's data.
 func (g *Guard) Exists(ctx context.Context) (exists bool, err error) {
 	const query = "SELECT COUNT(*) > 0 FROM information_schema.TABLES" +
 		" WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'writers'"
@@ -174,8 +175,8 @@ var guarded = [...]struct{ trigger, event, table string }{
 	{"one_writer_stock_segments_UPDATE", "UPDATE", "stock_segments"},
 }
 
-// Install creates the triggers, which need the tables of stock and the privilege TRIGGER. Where the binary log is on,
-// MySQL wants log_bin_trust_function_creators = 1, too. It is one round trip if they are there.
+// Install creates the triggers, which need the tables of stock and the privilege TRIGGER. If the binary log is on,
+// MySQL also requires log_bin_trust_function_creators = 1. If the triggers exist, Install takes one round trip.
 func (g *Guard) Install(ctx context.Context) error {
 	const doing = "create the triggers of the writer"
 	var there int
@@ -206,7 +207,7 @@ func (g *Guard) Install(ctx context.Context) error {
 	return nil
 }
 
-// Remove removes the triggers: every node accepts sales then.
+// Remove removes the triggers. Then every node accepts sales.
 func (g *Guard) Remove(ctx context.Context) error {
 	for _, change := range guarded {
 		if _, err := g.db.ExecContext(ctx, "DROP TRIGGER IF EXISTS "+change.trigger); err != nil {

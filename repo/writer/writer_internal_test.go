@@ -10,21 +10,21 @@ func TestDecide(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	mine := rows{writer: "a", here: "a", fence: 3, beats: 7}
 	others := rows{writer: "b", here: "a", fence: 3, beats: 7}
-	seen := sight{3, 7, began}
+	seen := observation{3, 7, began}
 	for _, row := range []struct {
 		name  string
 		r     rows
-		s     sight
+		s     observation
 		after time.Duration
 		want  action
 		since time.Duration // after which the row is unchanged
 	}{
-		{"first look at another's", others, sight{}, time.Hour, nothing, time.Hour},
+		{"first look at another's", others, observation{}, time.Hour, nothing, time.Hour},
 		{"another's, silent not long enough", others, seen, silence - 1, nothing, 0},
 		{"another's, silent", others, seen, silence, replace, 0},
-		{"another's, with a new count", others, sight{3, 6, began}, silence, nothing, silence},
-		{"another's, with a new fence", others, sight{2, 7, began}, silence, nothing, silence},
-		{"first look at its own", mine, sight{}, time.Hour, nothing, time.Hour},
+		{"another's, with a new count", others, observation{3, 6, began}, silence, nothing, silence},
+		{"another's, with a new fence", others, observation{2, 7, began}, silence, nothing, silence},
+		{"first look at its own", mine, observation{}, time.Hour, nothing, time.Hour},
 		{"its own, counted a moment ago", mine, seen, beat - 1, nothing, 0},
 		{"its own, not counted for a while", mine, seen, beat, count, 0},
 		{"its own, silent", mine, seen, silence, count, 0},

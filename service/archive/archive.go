@@ -1,16 +1,16 @@
-// Package archive moves old records of a ledger into files, and verifies the files together with the ledger.
+// Package archive moves old records of a ledger into files, and verifies the files against the ledger.
 //
-// It archives movements, orders that have not changed for long, and reservations that have ended, in parts of one file
-// each: see [Contents]. A part is on the disk before the store removes its records and records the part, in one step.
-// After a crash in between, the next run finds a file that the store does not know, reads it, and repeats the step. So
-// no record is lost, and none remains in both places.
+// It archives movements, orders that have not changed for a long time, and reservations that have ended. Each run
+// writes them in parts, one file for each part: see [Contents]. Run first writes the file of a part to disk. Then the
+// store removes the records and notes the part, in one step. After a crash in between, the next run finds the file,
+// reads it, and repeats the step. So no record is lost, and none stays in both places.
 //
-// A movement of kind order.Carried, their sum, replaces the archived movements of a SKU in the ledger. It has the
-// number of the last of them, so the numbers have no gap, and the sum of all movements is still the stock.
+// In the ledger, one movement of kind order.Carried replaces the archived movements of a SKU. It holds their sum and
+// the number of the last of them. So the numbers have no gap, and all movements still add up to the stock.
 //
-// Held reservations and movements that the relay has not delivered stay in the ledger. So do all later movements of the
-// same SKUs, and the orders and reservations that belong to them, so that the archive has all movements of an archived
-// order. The units that count against a customer's limit are kept apart from the orders, and stay.
+// Held reservations and movements that the relay has not delivered stay in the ledger. So do all later movements of
+// the same SKUs, and the orders and reservations that these movements belong to. So the archive has every movement of
+// an archived order. The units that count against a customer's limit are stored apart from the orders, and stay.
 package archive
 
 import (
@@ -49,7 +49,7 @@ type Options struct {
 	Progress    func(Report)  // called after each part; may be nil
 }
 
-// A Report is what a run has done, or what a dry run would do.
+// A Report counts what a run has archived, or what a dry run would archive.
 type Report struct {
 	Parts        int        `json:"parts"`
 	Movements    int        `json:"movements"`
@@ -62,7 +62,7 @@ type Report struct {
 	Last         order.Part `json:"last"`    // the last part that the store has recorded
 }
 
-// MaxBatch bounds Options.Batch, because a part is in memory, and is removed in one step of the store.
+// MaxBatch limits Options.Batch, because a part is held in memory and removed in one step of the store.
 const MaxBatch = 10_000
 
 const (
@@ -71,16 +71,17 @@ const (
 	tries        = 5                // of the step that removes a part
 )
 
-// ErrDue means that so many expired reservations have not been ended that no instance seems to run.
+// ErrDue means that at least maxDue reservations have expired and were not ended, so probably no instance is running.
 var ErrDue = fmt.Errorf("%d or more reservations have expired and were not ended: is an instance running?", maxDue)
 
 // ErrRunning means that another archiver uses the folder.
 var ErrRunning = errors.New("another archiver uses the folder")
 
-// ErrForeign means that the file of the next part exists already, and does not follow the last part of this ledger.
+// ErrForeign means that a file with the name of the next part exists, but it does not follow the last part of this
+// ledger.
 var ErrForeign = errors.New("it is of another ledger, or of this one before it was restored from a backup")
 
-// A YoungError reports that Options.Before is later than Latest, which is MinAge ago.
+// A YoungError reports that Options.Before is later than Latest. Latest is the store's time minus Options.MinAge.
 type YoungError struct{ Latest time.Time }
 
 func (e *YoungError) Error() string {
@@ -123,7 +124,7 @@ func (a *archiver) run(ctx context.Context) error {
 		if err := os.MkdirAll(a.o.Dir, 0o750); err != nil {
 			return err
 		}
-		folder, err := alone(a.o.Dir)
+		folder, err := lockFolder(a.o.Dir)
 		if err != nil {
 			return err
 		}
@@ -214,7 +215,7 @@ func (a *archiver) open(ctx context.Context) error {
 	return nil
 }
 
-// stays records that movements of the SKU from since on are not archived, if they are old enough to be.
+// stays excludes the movements of the SKU from since on from the archive, unless they are too young anyway.
 func (a *archiver) stays(sku service.SKU, since time.Time) {
 	if before, there := a.behind[sku]; since.Before(a.o.Before) && (!there || since.Before(before)) {
 		a.behind[sku] = since
@@ -248,7 +249,7 @@ func (a *archiver) movements(ctx context.Context) error {
 	}
 }
 
-// sku collects the movements of one SKU.
+// sku collects the movements of one SKU that may be archived.
 func (a *archiver) sku(ctx context.Context, of order.Position) error {
 	var carried order.Movement // the sum of all movements so far
 	first := uint64(0)         // number of the first collected movement; 0: none yet
@@ -305,7 +306,7 @@ func (a *archiver) sku(ctx context.Context, of order.Position) error {
 	}
 }
 
-// records archives orders and reservations, except those whose movements stay.
+// records archives the old orders and reservations whose movements are archived.
 func (a *archiver) records(ctx context.Context) error {
 	a.ids = map[string]bool{}
 	for cursor := ""; ; {
@@ -338,7 +339,7 @@ func (a *archiver) records(ctx context.Context) error {
 	}
 }
 
-// goes reports whether an order or a reservation is to be archived with this part.
+// goes reports whether an order or a reservation may be archived, and marks its id as seen.
 func (a *archiver) goes(id string, lines []order.Line, ended time.Time) bool {
 	if a.ids[id] {
 		return false
@@ -361,8 +362,8 @@ func (a *archiver) full(ctx context.Context) error {
 	return a.flush(ctx)
 }
 
-// flush archives the collected part. If a customer has changed some of its orders or reservations meanwhile, these
-// stay, and flush archives the rest.
+// flush archives the collected part. Orders and reservations that have changed since they were read stay; flush
+// archives the rest.
 func (a *archiver) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -419,8 +420,8 @@ func (a *archiver) before() time.Time {
 	return a.o.Before
 }
 
-// take makes the store remove the records of a part whose file is written. unknown reports whether the outcome of some
-// try is unknown. A try that has begun does not end with ctx.
+// take makes the store remove the records of a part whose file is written. It tries several times. unknown reports
+// whether the outcome of any try is unknown. A try that has begun is finished even if ctx ends.
 func (a *archiver) take(ctx context.Context, c Contents) (unknown bool, err error) {
 	whole := context.WithoutCancel(ctx)
 	for try := range tries {
@@ -474,7 +475,7 @@ func (a *archiver) refresh(ctx context.Context, c *Contents) error {
 	return nil
 }
 
-// same reports whether two records are equal. It clears err if the record is not found.
+// same reports whether two records are equal. If *err is order.ErrNotFound, same clears it and returns false.
 func same(is, was any, err *error) bool {
 	if errors.Is(*err, order.ErrNotFound) {
 		*err = nil
@@ -500,13 +501,12 @@ func (a *archiver) count(c Contents) {
 
 func (a *archiver) file(part uint64) string { return filepath.Join(a.o.Dir, FileName(a.o.Name, part)) }
 
-// A paged is a page and the cursor of the next page.
 type paged[T any] struct {
 	page T
 	next string
 }
 
-// bounded calls the store with a ctx of storeTimeout.
+// bounded calls do with a ctx that ends after storeTimeout.
 func bounded[T any](
 	ctx context.Context, do func(context.Context) (paged[T], error),
 ) (page T, next string, err error) {

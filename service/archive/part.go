@@ -198,10 +198,11 @@ func write(name string, text []byte) (err error) {
 	return syncDir(dir)
 }
 
-// alone opens and locks the folder, until it is closed or the process ends, or fails with ErrRunning. Without the lock,
-// one archiver could finish the step of another one's file, and the other would then remove the file because its own
-// step is refused. Computers that share the folder over a network may not see each other's locks.
-func alone(dir string) (*os.File, error) {
+// lockFolder opens the folder and locks it, or fails with ErrRunning. The lock ends when the folder is closed or the
+// process ends. Without the lock two archivers could write the same part: one finishes the step of the other's file,
+// and the other removes the file because its own step is refused. Computers that share the folder over a network may
+// not see each other's locks.
+func lockFolder(dir string) (*os.File, error) {
 	folder, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -215,7 +216,6 @@ func alone(dir string) (*os.File, error) {
 	return nil, errors.Join(fmt.Errorf("%s: %w", dir, err), folder.Close())
 }
 
-// syncDir makes the file names in a folder survive a power cut.
 func syncDir(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {

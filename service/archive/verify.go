@@ -25,7 +25,7 @@ type Check struct {
 	Problems     []Problem `json:"problems"` // at most maxProblems; empty: archive and ledger are complete
 }
 
-// A Problem is one fault of an archive. In JSON it is a sentence.
+// A Problem is one fault of an archive. It is encoded in JSON as a sentence.
 type Problem struct {
 	Kind   string // one of those below
 	File   string
@@ -81,10 +81,9 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s: %s", p.SKU, p.Why)
 }
 
-// MarshalText returns the sentence.
+// MarshalText returns p as a sentence.
 func (p Problem) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// maxProblems bounds Check.Problems.
 const maxProblems = 100
 
 // A verifier is the state of Verify after the parts that it has read.
@@ -104,13 +103,14 @@ type unit struct {
 	sku service.SKU
 }
 
-// Verify checks an archive, given as files and folders of files. Each file must be unchanged and no part may be
-// missing. The movements of each SKU must follow each other and add up to the carried movement. Each order must be
-// archived once, and the movements must have sold its units. If s is not nil, Verify also checks that store and archive
-// fit together: no record is in both or in neither, the store goes on where the archive ends, and the sum of all
-// movements is the stock.
+// Verify checks an archive, given as files and folders of files. It checks that each file is unchanged and no part is
+// missing, that the movements of each SKU follow each other and add up to the carried movement, that each order is
+// archived once, and that the movements have sold its units. If s is not nil, Verify also compares the archive with
+// the store: each record must be in exactly one of them, the store must continue where the archive ends, and the sum
+// of all movements must be the stock.
 //
-// The service may sell meanwhile, but no archiver may run. Verify needs some 200 bytes for each archived order.
+// The service may sell meanwhile, but no archiver may run. Verify needs some 200 bytes of memory for each archived
+// order.
 func Verify(ctx context.Context, s Store, paths []string) (Check, error) {
 	files, err := list(paths)
 	if err != nil {
@@ -184,7 +184,8 @@ func (v *verifier) wrong(p Problem) {
 	}
 }
 
-// add checks one part against the parts before it. It ignores a copy of a part, and a part that does not follow.
+// add checks one part against the parts before it. It skips a second copy of a part, and a part that does not follow
+// the last one.
 func (v *verifier) add(c Contents) {
 	p := c.Part
 	if v.digests[p.Number] == p.Digest {
@@ -227,7 +228,7 @@ func (v *verifier) once(id string, part uint64) {
 	v.ids[id] = true
 }
 
-// carry checks the movements of one SKU, which are first in rest, and returns the remaining ones.
+// carry checks the movements of one SKU, which are the first ones of rest, and returns the others.
 func (v *verifier) carry(part uint64, c order.Carry, rest []order.Movement) []order.Movement {
 	sum := v.levels[c.SKU]
 	n := min(uint64(len(rest)), c.Number-c.First+1)
@@ -253,8 +254,8 @@ func (v *verifier) sell(u unit, units int64) {
 	}
 }
 
-// order compares the units of an order with those that the movements have sold. The movements are in the same part as
-// the order, or in an earlier one.
+// order compares the units of an order with the units that movements have sold for it. These movements are in the
+// same part or in an earlier one.
 func (v *verifier) order(o order.Order) {
 	for _, l := range o.Lines {
 		want := l.Quantity
@@ -273,7 +274,6 @@ func (v *verifier) order(o order.Order) {
 // page is the number of ids in one request to the store.
 const page = 500
 
-// compare checks that archive and store fit together.
 func (v *verifier) compare(ctx context.Context, s Store) error {
 	last, _, err := s.Archived(ctx)
 	if err != nil {
@@ -283,7 +283,7 @@ func (v *verifier) compare(ctx context.Context, s Store) error {
 		v.wrong(Problem{Kind: Stale, Part: v.last.Number})
 	}
 	for sku, carried := range v.levels {
-		if err := v.goesOn(ctx, s, sku, carried); err != nil {
+		if err := v.continues(ctx, s, sku, carried); err != nil {
 			return err
 		}
 	}
@@ -313,8 +313,8 @@ func (v *verifier) compare(ctx context.Context, s Store) error {
 	return v.elsewhere(ctx, s)
 }
 
-// goesOn checks that the ledger of a SKU begins with the last carried movement, and adds up to the stock.
-func (v *verifier) goesOn(ctx context.Context, s Store, sku service.SKU, carried order.Movement) error {
+// continues checks that the ledger of a SKU begins with the last carried movement, and adds up to the stock.
+func (v *verifier) continues(ctx context.Context, s Store, sku service.SKU, carried order.Movement) error {
 	level, err := s.Level(ctx, sku)
 	if err != nil {
 		return fmt.Errorf("%s: %w", sku, err)
@@ -350,8 +350,8 @@ func (v *verifier) goesOn(ctx context.Context, s Store, sku service.SKU, carried
 	return nil
 }
 
-// elsewhere checks that units which archived movements have sold, but no archived order has, belong to an order in the
-// store. Such an order was canceled later, or has a SKU whose movements stay.
+// elsewhere handles units that archived movements have sold for an order that is not archived. It checks that the
+// order is in the store: it was canceled later, or has a SKU whose movements stay.
 func (v *verifier) elsewhere(ctx context.Context, s Store) error {
 	var units []unit
 	for u := range v.sold {

@@ -12,23 +12,23 @@ import (
 
 // An Archivable is a ledger from which old records can be removed, part by part. See package archive.
 //
-// A Carried movement replaces all movements of its SKU up to its own number when these are archived. It adds what they
-// added together, so the sum of the movements in the ledger is still the stock.
+// A Carried movement replaces the archived movements of its SKU, which are all up to its own number. It adds their
+// sum, so the movements in the ledger still add up to the stock.
 type Archivable interface {
 	// Archived returns the last part that was removed, and the time of the store's server.
 	Archived(ctx context.Context) (last Part, now time.Time, err error)
-	// Positions returns about limit SKUs of the ledger, from cursor on ("" is the first page), and the cursor of the
-	// next page, or "". SKUs that are created meanwhile may be missing.
+	// Positions returns about limit SKUs of the ledger from cursor on ("": from the first), and the cursor of the
+	// next page ("" after the last). It may miss SKUs that are created meanwhile.
 	Positions(ctx context.Context, cursor string, limit int) (page []Position, next string, err error)
 	// Old returns about limit orders and reservations that have not changed since before, and the cursor of the next
-	// page, or "". It leaves out held reservations. Two pages may have the same record.
+	// page ("" after the last). It leaves out held reservations. A record may be on two pages.
 	Old(ctx context.Context, before time.Time, cursor string, limit int) (page Old, next string, err error)
-	// Present returns those of the ids of orders and reservations that the ledger has.
+	// Present returns those of ids that are ids of orders or reservations in the ledger.
 	Present(ctx context.Context, ids []string) ([]string, error)
 	// TakeAway removes the records of t in one isolated step: it replaces movements by the Carry of their SKU, and
-	// removes the orders and the reservations. If the last part is not the one before t.Part, it changes nothing and
-	// fails with ErrTaken. If the ledger does not have the same records as t, it changes nothing and fails with
-	// ErrMoved. For a part that was removed already it returns nil.
+	// removes the orders and the reservations. If the last part removed is not the one before t.Part, it changes
+	// nothing and fails with ErrTaken. If a record in the ledger differs from the one in t, it changes nothing and
+	// fails with ErrMoved. If t.Part was already removed, it returns nil.
 	TakeAway(ctx context.Context, t Taking) error
 }
 
@@ -49,7 +49,7 @@ type Part struct {
 	Reservations int       `json:"reservations"`
 }
 
-// Follows fails with ErrTaken if p is not the part after last. It reports whether p is last itself.
+// Follows reports whether p is last itself. It fails with ErrTaken if p is neither last nor the part after it.
 func (p Part) Follows(last Part) (is bool, err error) {
 	switch {
 	case p.Number == last.Number && p.Digest == last.Digest:
@@ -60,7 +60,7 @@ func (p Part) Follows(last Part) (is bool, err error) {
 	return false, nil
 }
 
-// A Position is the number up to which the movements of a SKU were delivered, with the fence of that record.
+// A Position is the last delivered number of a SKU, and the fence of the relay that recorded it.
 type Position struct {
 	Delivered        // the last number that was delivered
 	Fence     uint64 // of the relay that recorded it; 0: none has
@@ -105,14 +105,14 @@ func (t Taking) SKUs() (skus []service.SKU) {
 	return slices.Compact(skus)
 }
 
-// A Carry replaces all movements of its SKU from First to its own number, and if First is not 1, the Carried movement
-// before First.
+// A Carry replaces the movements of its SKU from First to its own number. If First is not 1, it also replaces the
+// Carried movement before First.
 type Carry struct {
 	First uint64
 	Movement
 }
 
-// Carry returns the Carried movement that replaces m and next. m is a Carried movement, or zero for none.
+// Carry returns the Carried movement that replaces m and next. m is itself a Carried movement, or zero.
 func (m Movement) Carry(next Movement) Movement {
 	return Movement{
 		SKU: next.SKU, Number: next.Number, Kind: Carried, At: next.At,
@@ -121,9 +121,8 @@ func (m Movement) Carry(next Movement) Movement {
 	}
 }
 
-// GoneFrom returns a Config.Gone for the orders and reservations of a. Each call takes one read. It compares the id,
-// which contains the time at which it was made, with the time of the last part, see FirstID: the ledger keeps no record
-// of what was archived.
+// GoneFrom returns a Config.Gone for the orders and reservations of a. Each call takes one read. The ledger keeps no
+// list of what was archived, so GoneFrom compares the time in the id with the time of the last part: see FirstID.
 func GoneFrom(a Archivable) func(ctx context.Context, id string) error {
 	return func(ctx context.Context, id string) error {
 		last, _, err := a.Archived(ctx)

@@ -14,7 +14,7 @@ type Account struct {
 	Problems  []Imbalance `json:"problems"`  // empty: the books balance
 }
 
-// An Imbalance is one error in the books of a SKU. In JSON it is a sentence.
+// An Imbalance is one error in the books of a SKU. It is encoded in JSON as a sentence.
 type Imbalance struct {
 	Kind   string // one of the kinds below
 	Number uint64 // of the movement, if the error is about one
@@ -48,11 +48,12 @@ func (i Imbalance) String() string {
 	return fmt.Sprintf("the movements add up to %s, number %d", level, i.Level.Number)
 }
 
-// MarshalText returns the sentence.
+// MarshalText returns i as a sentence.
 func (i Imbalance) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// Audit compares the counters of a SKU with all its movements, which must be in order: the numbers have no gap, the law
-// holds after each, and their sum is what the counters say. A Carried one stands for those that were archived.
+// Audit compares the counters of a SKU with all its movements, which must be in order. It checks that the numbers
+// have no gap, that the law holds after each movement, and that the movements add up to the counters. A Carried
+// movement stands for the archived ones.
 func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Account {
 	a := Account{Counts: counters.Counts(sku), Problems: []Imbalance{}}
 	wrong := func(i Imbalance) {
@@ -66,7 +67,7 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 		if m.SKU != sku {
 			wrong(Imbalance{Kind: OtherSKU, Number: m.Number, Other: m.SKU})
 		}
-		if m.Kind == Carried && m.Number > sum.Number { // it stands for all before it, read or not
+		if m.Kind == Carried && m.Number > sum.Number { // it stands for all movements before it, read or not
 			sum = Level{Number: m.Number - 1}
 		}
 		if m.Number != sum.Number+1 {
@@ -85,5 +86,5 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 	return a
 }
 
-// maxProblems bounds the problems of one SKU: later ones often follow from the first.
+// maxProblems limits the problems of one SKU, because later ones often follow from the first.
 const maxProblems = 10

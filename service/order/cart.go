@@ -7,8 +7,8 @@ import (
 	"example.com/stock/service"
 )
 
-// merge returns the lines sorted by SKU, with one line for each. Otherwise two lines of 5 could both pass where 5 are
-// left, and two carts could lock their SKUs in different orders. The error is an InvalidError.
+// merge returns the lines sorted by SKU, one for each SKU. Unmerged, two lines of 5 could both pass where 5 are left;
+// unsorted, two carts could lock their SKUs in different orders. The error is an InvalidError.
 func merge(lines []Line) ([]Line, error) {
 	if len(lines) < 1 || len(lines) > MaxLines {
 		return nil, service.Invalid("lines", "from-to", "least", 1, "most", MaxLines)
@@ -33,7 +33,6 @@ func merge(lines []Line) ([]Line, error) {
 	return kept, nil
 }
 
-// skusOf returns the SKUs of merged lines.
 func skusOf(lines []Line) []service.SKU {
 	skus := make([]service.SKU, len(lines))
 	for i, l := range lines {

@@ -12,13 +12,13 @@ import (
 	"example.com/stock/service"
 )
 
-// Data loss that the origin of a store does not show (see service/dataloss.go): a store that was restored from an older
-// copy of itself has the right origin and balanced books, but lacks the last movements. Orders that customers were told
-// of are gone, and their numbers are given to other orders. It is noticed because the numbers of movements only grow:
-// an instance remembers the last number of each SKU that was written, and the store must not return a smaller one
-// later. See docs/adr/0025.
+// This file detects a data loss that the store's origin does not show (see service/dataloss.go): a store restored
+// from an older copy of itself has the right origin and balanced books, but lacks the last movements. Customers hold
+// confirmations of orders that are gone, and their numbers are given to other orders. An instance detects it because
+// the numbers of movements only grow: it remembers the last number written for each SKU, and the store must never
+// return a smaller one. See docs/adr/0025.
 
-// An OldCopyError reports that movements are missing which were written before.
+// An OldCopyError reports that movements which had been written are missing.
 type OldCopyError struct {
 	SKU     service.SKU
 	Number  uint64 // of the last movement that was written
@@ -30,24 +30,24 @@ func (e *OldCopyError) Error() string {
 		"of which %d were written", e.Missing, e.SKU, e.Number)
 }
 
-// A Copy identifies the data of a store. A service.DataCheck is one.
+// A Copy identifies the data of a store. service.DataCheck implements it.
 type Copy interface {
-	// Current returns the name of the data. The name changes when a person sets stock after a loss.
+	// Current returns the id of the data, which changes when a person sets stock after a loss.
 	Current() string
 	// ReportOlderCopy stops all sales until a person sets stock, and returns a service.DataLostError. of is what
-	// Current returned before the older copy was read. If Current has changed since, nothing happens, and there may be
-	// no error.
+	// Current returned before the older copy was read. If Current has changed since, ReportOlderCopy does nothing,
+	// and may return nil.
 	ReportOlderCopy(ctx context.Context, of string, why error) error
 }
 
-// A mark is the last movement of a SKU that this instance knows to be written.
+// A mark is the last written movement of a SKU that this instance knows of.
 type mark struct {
 	number uint64
 	at     time.Time
 	serial uint64 // the number of the mark, in the order in which marks are made
 }
 
-// marks are the marks of one copy of the data. The zero value is ready.
+// marks are the marks of one copy of the data, by SKU. The zero value is ready.
 type marks struct {
 	mu     sync.Mutex
 	of     string // the copy
@@ -56,10 +56,10 @@ type marks struct {
 	newest service.SKU
 }
 
-// maxMarks bounds the memory to some 10 MB. In a full set a new mark replaces any other.
+// maxMarks limits the memory to some 10 MB. When the set is full, a new mark replaces an arbitrary one.
 const maxMarks = 50_000
 
-// since returns the serial of the newest mark. A read that begins now can be compared with the marks up to it.
+// since returns the serial of the newest mark. A read that begins now must show the marks up to that serial.
 func (m *marks) since(copied string) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +69,8 @@ func (m *marks) since(copied string) uint64 {
 	return m.serial
 }
 
-// compare returns an OldCopyError if stock, which was read after since, is older than a mark that was made before.
+// compare returns an OldCopyError if stock is older than a mark. Only marks up to the serial since count, because the
+// read of stock began after those.
 func (m *marks) compare(since uint64, stock map[service.SKU]Level) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +82,7 @@ func (m *marks) compare(since uint64, stock map[service.SKU]Level) error {
 	return nil
 }
 
-// raise makes marks of movements that were written to the copy.
+// raise sets the marks of movements that were written to the copy.
 func (m *marks) raise(copied string, written []Movement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +107,6 @@ func (m *marks) raise(copied string, written []Movement) {
 	}
 }
 
-// last returns the newest mark.
 func (m *marks) last(copied string) (service.SKU, mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,10 +121,11 @@ type Watched struct {
 	marks marks
 }
 
-// Watch returns a Watched. All steps of a process should be made through one Watched.
+// Watch returns a Watched. All steps of a process should go through one Watched.
 func Watch(s Store, data Copy) *Watched { return &Watched{Store: s, data: data} }
 
-// Step is like Store.Step. To an older copy it writes nothing, and returns the error of Copy.ReportOlderCopy.
+// Step is like Store.Step. If the data are an older copy, it writes nothing and returns the error of
+// Copy.ReportOlderCopy.
 func (w *Watched) Step(
 	ctx context.Context, about About, decide func(State) (Changes, error),
 ) (reply []byte, replayed bool, err error) {
@@ -166,7 +167,8 @@ func (w *Watched) begin(steps []Request) []*watchedStep {
 	return begun
 }
 
-// rule calls the step's Decide, unless the state is that of an older copy. A person may set stock in an older copy.
+// rule calls the step's Decide, unless the state is that of an older copy. A step that may create SKUs is not
+// checked, because a person must be able to set stock in an older copy.
 func (w *watchedStep) rule(state State) (c Changes, err error) {
 	w.wrote = nil
 	if !w.About.Create {
@@ -179,8 +181,8 @@ func (w *watchedStep) rule(state State) (c Changes, err error) {
 	return c, err
 }
 
-// end makes marks of what was written. It replaces the OldCopyError of a step by the error of the Copy, which gets one
-// report for all steps.
+// end sets marks for what was written. If steps failed with an OldCopyError, it reports one of them to the Copy, and
+// replaces these errors by the result.
 func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []StepResult) {
 	var lost error
 	for i, step := range steps {
@@ -193,7 +195,7 @@ func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []Step
 			continue
 		}
 		if lost == nil {
-			// No error means that the data were replaced meanwhile. The next step checks them.
+			// A nil error means that the data were replaced meanwhile. The next step checks the new data.
 			lost = w.data.ReportOlderCopy(context.WithoutCancel(ctx), step.of, old)
 			lost = cmp.Or(lost, lock.Down("step of the ledger", old))
 		}
@@ -201,9 +203,10 @@ func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []Step
 	}
 }
 
-// Compare checks whether the newest movement that this instance knows is still in the store, unchanged. Every health
-// probe calls it, so that an older copy is noticed before much is sold from it. book is of the same store. It takes one
-// round trip, or two if the movement was archived. It returns an error if the store does not answer.
+// Compare checks that the newest movement that this instance knows of is still in the store, unchanged. Every health
+// probe calls it, so that an older copy is noticed before much is sold from it. book must be of the same store.
+// Compare takes one round trip, or two if the movement was archived. It returns an error if the store does not
+// answer.
 func (w *Watched) Compare(ctx context.Context, book Book) error {
 	copied := w.data.Current()
 	sku, newest, ok := w.marks.last(copied)
@@ -218,7 +221,7 @@ func (w *Watched) Compare(ctx context.Context, book Book) error {
 		return nil
 	}
 	old := &OldCopyError{sku, newest.number, 1}
-	if len(found) == 0 || found[0].Number != newest.number { // else another movement has its number
+	if len(found) == 0 || found[0].Number != newest.number { // else another movement has got its number
 		level, err := book.Level(ctx, sku)
 		switch {
 		case err != nil && !noLedger(err):
@@ -228,7 +231,7 @@ func (w *Watched) Compare(ctx context.Context, book Book) error {
 		}
 		old.Missing = newest.number - level.Number
 	}
-	// The loss is recorded in the store. A health probe reports it; here it is no error.
+	// ReportOlderCopy records the loss, which a health probe then reports. For Compare it is no error.
 	_ = w.data.ReportOlderCopy(ctx, copied, old)
 	return nil
 }

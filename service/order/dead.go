@@ -11,8 +11,8 @@ import (
 // ErrNoDeadLetter: the event is not parked.
 var ErrNoDeadLetter = errors.New("no such dead letter")
 
-// A DeadLetter is an event that the relay has parked after too many refusals. A person decides whether it is sent again
-// or left out. Until then the later events of its SKU wait, so a SKU has at most one.
+// A DeadLetter is an event that the relay has parked after too many refusals. A person decides whether to resend or
+// skip it. Until then the later events of its SKU wait, so a SKU has at most one.
 type DeadLetter struct {
 	SKU      service.SKU `json:"sku"`
 	Number   uint64      `json:"number"` // of the movement
@@ -36,13 +36,13 @@ const (
 	Settled   Decision = "done"  // the relay has carried out the decision: the letter is removed
 )
 
-// DeadLetters keeps the parked events in the store of the ledger. It needs no fence: a letter only makes the relay wait
-// for a person, and a letter whose movement was delivered has no effect.
+// DeadLetters keeps the parked events in the store of the ledger. It needs no fence: a letter only makes the relay
+// wait for a person, and a letter is ignored once its movement was delivered.
 type DeadLetters interface {
 	// Park keeps a letter, undecided, and replaces an earlier one of the same SKU. It ignores d.ParkedAt and
-	// d.Decision: the time is that of the store's server.
+	// d.Decision: it sets the time of the store's server.
 	Park(ctx context.Context, d DeadLetter) error
-	// Parked returns up to limit letters of SKUs after the given one ("": from the first), sorted by SKU.
+	// Parked returns up to limit letters, sorted by SKU, of the SKUs after the given one ("": from the first).
 	Parked(ctx context.Context, after service.SKU, limit int) ([]DeadLetter, error)
 	// Decide sets the decision of a letter, or removes the letter if v is Settled. It fails with ErrNoDeadLetter if the
 	// SKU has no letter with that number.

@@ -8,7 +8,7 @@ import (
 	"example.com/stock/service"
 )
 
-// What can go wrong, besides the errors of packages service and lock. Match with errors.Is and errors.As.
+// Errors besides those of packages service and lock. Match with errors.Is and errors.As.
 var (
 	// ErrNotFound: there is no such order or reservation, or it is another customer's.
 	ErrNotFound = errors.New("no such order or reservation")
@@ -18,12 +18,12 @@ var (
 	ErrShort = errors.New("not enough in stock")
 	// ErrLimit: the customer would have more units than allowed. It comes as a LimitError.
 	ErrLimit = errors.New("limit per customer reached")
-	// ErrState: the reservation or the order has ended in another way. It comes as a StateError.
+	// ErrState: the reservation or the order has already ended, in another way. It comes as a StateError.
 	ErrState = errors.New("it has ended already")
 	// ErrExpired: the reservation has expired, and its units are not available any more.
 	ErrExpired = errors.New("the reservation has expired")
 	// ErrBelowZero: an adjustment would remove more units than are available.
-	ErrBelowZero = errors.New("there is less in stock than is to be taken off")
+	ErrBelowZero = errors.New("the adjustment removes more than is available")
 )
 
 // A Shortage is a line for which not enough is in stock.
@@ -42,7 +42,6 @@ func (e *ShortError) Error() string {
 		first.Available, first.SKU, first.Requested, len(e.Lines)-1)
 }
 
-// Is makes a ShortError match ErrShort, and service.ErrSoldOut.
 func (e *ShortError) Is(target error) bool { return target == ErrShort || target == service.ErrSoldOut }
 
 // A LimitError says how many units the customer may still have.
@@ -56,18 +55,16 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("limit of %d per customer for %s reached: %d more may be had", e.Limit, e.SKU, e.Remaining)
 }
 
-// Is makes a LimitError match ErrLimit.
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
 
-// A StateError names the state in which a reservation or an order is.
+// A StateError has the state of the reservation or the order.
 type StateError struct{ State string }
 
 func (e *StateError) Error() string { return "it is " + e.State + " already" }
 
-// Is makes a StateError match ErrState.
 func (e *StateError) Is(target error) bool { return target == ErrState }
 
-// An ArchivedError says that the order or reservation is not found, and that it may have been archived. It matches
+// An ArchivedError means that the order or reservation was not found, and may have been archived. It matches
 // ErrNotFound.
 type ArchivedError struct{ Before time.Time }
 
@@ -75,7 +72,6 @@ func (e *ArchivedError) Error() string {
 	return fmt.Sprintf("%v: what was made before %s may have been archived", ErrNotFound, e.Before.Format(time.RFC3339))
 }
 
-// Is makes an ArchivedError match ErrArchived and ErrNotFound.
 func (e *ArchivedError) Is(target error) bool { return target == ErrArchived || target == ErrNotFound }
 
 // ErrArchived: it comes as an ArchivedError.

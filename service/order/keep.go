@@ -6,10 +6,10 @@ import (
 	"example.com/stock/service"
 )
 
-// admin is the caller of what only the operator may do. It is no customer: a customer's name has no blank.
+// admin is the caller in the keys of operator requests. No customer has this name, because it contains a blank.
 const admin = "the admin"
 
-// Adjust adds delta units to what is available, for a delivery, or removes some, for a loss, but never below zero. It
+// Adjust adds delta units to those available, for a delivery, or removes some, for a loss, but never below zero. It
 // fails with service.ErrPrecondition if c does not hold.
 func (s *Service) Adjust(
 	ctx context.Context, key string, sku service.SKU, delta int64, reason string, c service.Condition,
@@ -29,10 +29,9 @@ func (s *Service) Adjust(
 	})
 }
 
-// Set makes quantity units available, and creates the SKU if need be. Reserved and sold units do not change. It is for
-// a person: after it a store that has lost its data is sold from again, with everything else that is in it. A replay
-// sets nothing, so it does not end a data loss, and fails with a service.DataLostError: the person must send another
-// key, or none.
+// Set makes quantity units available, and creates the SKU if it does not exist. Reserved and sold units do not
+// change. Only a person should call it: if the store had lost its data, all of its SKUs are sold again afterwards. A
+// replay sets nothing, so after a data loss it fails with a service.DataLostError: send another key, or none.
 func (s *Service) Set(
 	ctx context.Context, key string, sku service.SKU, quantity int64, c service.Condition,
 ) (Entry, bool, error) {
@@ -48,12 +47,12 @@ func (s *Service) Set(
 	case replayed:
 		err = s.Data.Look(ctx)
 	default:
-		err = s.Data.Renew(ctx) // after the stock is set: whoever reads the new origin sees the stock
+		err = s.Data.Renew(ctx) // after the stock is set, so that readers of the new origin see it
 	}
 	return entry, replayed, err
 }
 
-// Level returns the counters of the SKU. Number is 0 if no step has moved it yet.
+// Level returns the counters of the SKU. Number is 0 if the SKU has no movement yet.
 func (s *Service) Level(ctx context.Context, sku service.SKU) (Level, error) {
 	return read(ctx, s, func(ctx context.Context) (Level, error) { return s.Store.Level(ctx, sku) })
 }
@@ -68,8 +67,8 @@ func (s *Service) Movements(ctx context.Context, sku service.SKU, after uint64, 
 	})
 }
 
-// SetPolicy sets the most units of a SKU that one customer may have, reserved and sold; 0: no limit. A customer who has
-// more keeps them. The step is idempotent, so it needs no key.
+// SetPolicy sets the most units of a SKU that one customer may have, reserved and sold; 0: no limit. A customer who
+// has more keeps them. It is idempotent, so it needs no key.
 func (s *Service) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int64) error {
 	if err := between("per_customer", perCustomer, 0, MaxPolicy); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"example.com/stock/service"
 )
 
-// ErrUnbalanced: the books of a SKU break the law. Nothing was written: a person must look. See [Audit].
+// ErrUnbalanced: the books of a SKU break the law. Nothing was written. A person must look: see [Audit].
 var ErrUnbalanced = errors.New("the books do not balance")
 
 // Check fails with ErrUnbalanced if a level breaks the law: received = available + reserved + sold, none below zero.
@@ -20,8 +20,8 @@ func (l Level) Check() error {
 	return nil
 }
 
-// Apply adds a movement to the level, and fails with ErrUnbalanced if the level then breaks the law. It does not change
-// Taken: a level does not know whose it is.
+// Apply adds a movement to the level. It fails with ErrUnbalanced if the result breaks the law. It does not change
+// Taken, because a Level does not know its customer.
 func (l *Level) Apply(m Movement) error {
 	l.Number = m.Number
 	l.Received += m.Received
@@ -31,8 +31,8 @@ func (l *Level) Apply(m Movement) error {
 	return l.Check()
 }
 
-// Tag returns the tag of a level for conditions, such as "0-17". Every movement changes it. It is empty before the
-// first movement. The tag of a stock outside of a ledger does not begin with 0, because epochs count from 1.
+// Tag returns the tag of a level for conditions, such as "0-17". Every movement changes it. It is "" before the first
+// movement. The 0 distinguishes it from tags of stock outside a ledger, whose epochs begin at 1.
 func (l Level) Tag() string {
 	if l.Number == 0 {
 		return ""
@@ -45,7 +45,7 @@ func (l Level) Counts(sku service.SKU) Counts {
 	return Counts{sku, l.Received, l.Available, l.Reserved, l.Sold, l.Number}
 }
 
-// Counts are the terms of the law for one SKU, after the movement with that number.
+// Counts are the public counters of one SKU, after the movement with that number.
 type Counts struct {
 	SKU       service.SKU `json:"sku"`
 	Received  int64       `json:"received"`
@@ -58,7 +58,7 @@ type Counts struct {
 // Tag is the Tag of the level.
 func (c Counts) Tag() string { return Level{Number: c.Number}.Tag() }
 
-// An Entry is a movement that a person made, and what it led to.
+// An Entry is a movement made by a person, and the counters after it.
 type Entry struct {
 	Counts
 	Movement Movement `json:"movement"`

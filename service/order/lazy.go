@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A lazy Store searches for expired reservations only once in a pause, until a step was made through it or a
-// reservation was found. From then on it searches at every call.
+// A lazy Store searches for expired reservations at most once per pause, until a step was made through it or a search
+// found one. From then on it searches at every call.
 type lazy struct {
 	Store
 	pause time.Duration
@@ -17,8 +17,8 @@ type lazy struct {
 	next  time.Time // no search before this time
 }
 
-// Lazily returns a Store for a demonstration, which may have no orders at all: the searches of the sweeper must not
-// disturb what is measured.
+// Lazily returns a Store for a demonstration, which may have no orders at all: the sweeper's searches must not
+// disturb measurements.
 func Lazily(s Store, pause time.Duration) Store { return &lazy{Store: s, pause: pause} }
 
 func (l *lazy) wake() {

@@ -9,42 +9,42 @@ import (
 
 // A Ledger keeps stock, orders and reservations, and changes them by steps.
 //
-// Once a Ledger has changed a SKU, [Guard] guards it for good. Strategies of the demonstration may not sell it, because
-// they write orders of another form, and service.Inventory may not set it, because a new epoch would lose the ledger. A
-// Ledger may not change a SKU that a strategy guards. A SKU without a guard is adopted by the first step that moves its
-// stock: the Ledger first writes a movement that sets what is there.
+// Once a Ledger has changed a SKU, [Guard] guards the SKU for good. Strategies of the demonstration may not sell it,
+// because they write another kind of order, and service.Inventory may not set it, because a new epoch would lose the
+// ledger. A Ledger may not change a SKU that a strategy guards. A SKU without a guard is adopted by the first step
+// that moves its stock: the Ledger first writes a movement that receives the present stock.
 //
 // Errors match service.ErrUnknownSKU, service.GuardError, service.ErrStaleFence, lock.ErrDown (nothing was written),
-// service.ErrOutcomeUnknown (all of it was written, or nothing; repeat the step with the same key), or are those of
-// decide.
+// or service.ErrOutcomeUnknown (all of it was written, or nothing; repeat the step with the same key). Others come
+// from decide.
 type Ledger interface {
-	// Step reads what about names, calls decide, and writes the changes that decide returns, isolated from other steps.
-	// If decide returns an error, nothing is written, and Step returns that error. decide must be a pure function:
+	// Step reads what about names, calls decide, and writes the changes that decide returns, isolated from other
+	// steps. If decide returns an error, Step writes nothing and returns that error. decide must be a pure function:
 	// after a conflict it is called again with another state.
 	//
-	// If about.Key is known with the same fingerprint, Step writes nothing and returns the reply that was kept, and
-	// replayed. With another fingerprint it fails with ErrKeyReused.
+	// If about.Key was used with the same fingerprint, Step writes nothing and returns the stored reply, and replayed
+	// is true. If it was used with another fingerprint, Step fails with ErrKeyReused.
 	Step(ctx context.Context, about About, decide func(State) (Changes, error)) (reply []byte, replayed bool, err error)
 }
 
-// A Batcher is a Ledger that can make many steps as one.
+// A Batcher is a Ledger that can make several steps in one step of the store.
 type Batcher interface {
 	Ledger
-	// Batch does what Step does with each of the steps, one after the other, in one step of the store. Each step sees
-	// the changes of those before it, and has its own reply or error. A step that fails does not keep others from being
-	// written. The results are in the order of the steps.
+	// Batch makes each of the steps as Step does, one after the other, in one step of the store. Each step sees the
+	// changes of those before it, and has its own reply or error. A failed step does not prevent the others. The
+	// results are in the order of the steps.
 	//
 	// About.SKUs must contain the SKUs of the order and of the reservation, and About.Create is ignored. A step that
-	// needs other SKUs is made by itself.
+	// turns out to need other SKUs is made by itself.
 	//
-	// If the step of the store fails, all steps fail. With service.ErrOutcomeUnknown all of them were written, or none.
-	// If only one step can be the reason, such as a key that was taken meanwhile, Batch makes the steps one by one, in
-	// the same order.
+	// If the step of the store fails, all steps fail. With service.ErrOutcomeUnknown all of them were written, or
+	// none. If a single step may have caused the failure, for example because its key was taken meanwhile, Batch
+	// makes the steps one by one, in the same order.
 	Batch(ctx context.Context, steps []Request) []StepResult
 }
 
-// mergeLines is the most lines that the carts of a batch have together, unless the first cart has more. It bounds the
-// rows that are locked, and the bytes of a packet.
+// mergeLines is the largest number of lines in the carts of a batch together, unless the first cart alone has more.
+// It limits the locked rows, and the bytes of a packet.
 const mergeLines = 512
 
 // A Request has the arguments of Step.
@@ -63,7 +63,7 @@ type StepResult struct {
 // Guard is the guard of a SKU that is sold by a Ledger. See service.Stock.
 const Guard = "orders"
 
-// About names what a step may read and change.
+// About names what a step may read and change. Empty fields name nothing.
 type About struct {
 	SKUs        []service.SKU          // sorted, each once; those of the order or reservation below are added
 	Create      bool                   // create SKUs that do not exist, with nothing in stock
@@ -74,10 +74,10 @@ type About struct {
 	Fences      map[service.SKU]uint64 // that the write carries for each SKU; nil: no lock is held
 }
 
-// A Key makes a step idempotent. Its caller is a part of its ID.
+// A Key makes a step idempotent. Its ID depends on the caller.
 type Key = service.Key
 
-// A State is what a step has read. Times are by the clock of the store's server.
+// A State is what a step has read. Times are those of the store's server.
 type State struct {
 	Now         time.Time
 	Stock       map[service.SKU]Level // one for each SKU; a step about a SKU that does not exist fails before decide
@@ -95,22 +95,22 @@ type Level struct {
 
 // Changes are what a step writes. The zero value writes nothing.
 type Changes struct {
-	// Movements are in the order of their numbers, which continue Level.Number. A movement with a customer changes the
-	// customer's Taken by the sum of its Reserved and Sold.
+	// Movements are in the order of their numbers, which continue Level.Number. A movement with a customer adds its
+	// Reserved and Sold to the customer's Taken.
 	Movements   []Movement
 	Order       *Order       // written as it is, new or changed
 	Reservation *Reservation // written as it is, new or changed
-	// Reply is kept with the key, and returned when the key is used again. It is not kept for a refusal.
+	// Reply is stored with the key, and returned when the key is used again. A refusal stores no reply.
 	Reply []byte
 	value any // what Reply is the JSON of
 }
 
-// Records reads orders and reservations of a Ledger. It locks nothing.
+// Records reads orders and reservations of a Ledger, without locks.
 type Records interface {
 	// Order returns the order with that id, or ErrNotFound.
 	Order(ctx context.Context, id string) (Order, error)
-	// Orders returns up to limit orders of a customer, the newest first, from cursor on ("" is the first page), and the
-	// cursor of the next page, or "".
+	// Orders returns up to limit orders of a customer, the newest first, from cursor on ("": from the newest), and
+	// the cursor of the next page ("" after the last).
 	Orders(ctx context.Context, customer, cursor string, limit int) (page []Order, next string, err error)
 	// Reservation returns the reservation with that id, or ErrNotFound.
 	Reservation(ctx context.Context, id string) (Reservation, error)
@@ -130,9 +130,9 @@ type Book interface {
 // A Sweeper finds reservations that have expired, and removes old keys.
 type Sweeper interface {
 	// Due returns up to limit held reservations that have expired, the oldest first. If one does not exist any more,
-	// only its ID is set. Several instances may find the same reservations; the step that ends one decides.
+	// only its ID is set. Several instances may find the same reservation; the first step that ends it wins.
 	Due(ctx context.Context, limit int) ([]Reservation, error)
-	// Forget removes up to limit keys that are older than age by the clock of the store's server, and returns their
-	// number.
+	// Forget removes up to limit keys that are older than age by the clock of the store's server, and returns how
+	// many it removed.
 	Forget(ctx context.Context, age time.Duration, limit int) (int, error)
 }

@@ -13,30 +13,31 @@ import (
 	"example.com/stock/service"
 )
 
-// MergeOptions bound the batches of a [Merged]. The zero value is the default.
+// MergeOptions limit the batches of a [Merged]. The zero value means the defaults.
 type MergeOptions struct {
 	Limit int // most steps of a batch; 0: 128
-	// Queue is the most steps of one SKU that wait for a batch; 0: 4096. Others are refused with lock.ErrOverloaded.
+	// Queue is the largest number of steps of one SKU that wait for a batch; 0: 4096. More are refused with
+	// lock.ErrOverloaded.
 	Queue int
-	// Work is the longest step of the store; 0: 2 s. A batch may take twice Work: once for the queue in front of the
-	// store, once for the step.
+	// Work is the time limit of a step of the store; 0: 2 s. A batch may take twice Work: once in the queue in front
+	// of the store, once in the store.
 	Work time.Duration
 }
 
-// A Merged is a Ledger that makes steps in batches: the steps about one SKU that wait in this process are made as one
+// A Merged is a Ledger that makes steps in batches: the steps about one SKU that wait in this process are made in one
 // step of the store. It is safe for concurrent use.
 //
-// There is no timer: a batch consists of the steps that arrived during the last one (package batching). For each queue
-// one batch is under way at a time, because a second one would only wait for the same row, and could overtake.
+// There is no timer: a batch consists of the steps that arrived during the previous batch (package batching). For
+// each queue one batch is under way at a time, because a second one would only wait for the same row, and could
+// overtake.
 //
-// A step returns what it would return alone. Batches are in the order of arrival. Each step is decided on the stock
-// that those before it have left, and fails alone. A step about several SKUs joins the queue in which most steps wait,
-// so the carts of a batch may have other SKUs, too; batches of different queues that share a SKU take turns in the
-// store.
+// A step returns what it would return alone. Batches are made in the order of arrival. Each step is decided on the
+// stock that the steps before it have left, and fails alone. A step about several SKUs joins the longest of their
+// queues, so a batch may also have other SKUs; batches of different queues that share a SKU wait for each other in
+// the store.
 //
-// When its wait ends, a step that still waits for its batch leaves. A step whose batch has begun is finished in any
-// case. If the outcome of a batch is not known, each of its steps returns service.ErrOutcomeUnknown, and nothing is
-// tried again.
+// A step whose wait ends leaves the queue. Once its batch has begun, it is finished in any case. If the outcome of a
+// batch is not known, each of its steps returns service.ErrOutcomeUnknown, and nothing is retried.
 //
 // Round trips: those of Batch for each batch, and one for the SKUs of an order or a reservation.
 type Merged struct {
@@ -45,13 +46,13 @@ type Merged struct {
 	queues *batching.Queues[service.SKU, merging]
 }
 
-// A MergeStore is what a Merged needs of storage.
+// A MergeStore is the store that a Merged needs.
 type MergeStore interface {
 	Batcher
 	Records
 }
 
-// Merged returns c with steps made in batches, unless c has a Lock. It replaces o.Work by c.Work.
+// Merged returns c with steps made in batches, unless c has a Lock. c.Work replaces o.Work.
 func (c Config) Merged(o MergeOptions) Config {
 	if c.Lock == nil {
 		o.Work = c.Work
@@ -60,7 +61,7 @@ func (c Config) Merged(o MergeOptions) Config {
 	return c
 }
 
-// NewMerged makes a Merged. A process should have only one for a store: two would wait for each other there.
+// NewMerged makes a Merged. A process should have only one for each store: two would only wait for each other there.
 func NewMerged(store MergeStore, o MergeOptions) *Merged {
 	o.Limit, o.Queue, o.Work = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096), cmp.Or(o.Work, 2*time.Second)
 	m := &Merged{MergeOptions: o, store: store}
@@ -74,7 +75,7 @@ type merging struct {
 	out StepResult
 }
 
-// Step makes a step in a batch with others. A step that may create SKUs, which only a person does, is made alone.
+// Step makes a step in a batch with others. A step that may create SKUs, as only a person's do, is made alone.
 func (m *Merged) Step(
 	ctx context.Context, about About, decide func(State) (Changes, error),
 ) (reply []byte, replayed bool, err error) {
@@ -103,7 +104,8 @@ func gone(cause error) error {
 	return fmt.Errorf("wait for a batch: %w", cause)
 }
 
-// name adds the SKUs of the order and of the reservation, whose lines never change. One that does not exist adds none.
+// name adds the SKUs of the order and of the reservation, whose lines never change. If one does not exist, it adds
+// nothing.
 func (m *Merged) name(ctx context.Context, about About) (About, error) {
 	var lines []Line
 	if about.Order != "" {
@@ -128,7 +130,8 @@ func (m *Merged) name(ctx context.Context, about About) (About, error) {
 	return about, nil
 }
 
-// serve makes a batch in one step of the store. The ctx does not come from a step, whose end would end the others.
+// serve makes a batch in one step of the store. Its ctx does not derive from that of a step, which could end while
+// the others go on.
 func (m *Merged) serve(q *batching.Queue[service.SKU, merging]) {
 	lines := 0
 	batch := q.Cut(m.Limit, func(w merging) bool {

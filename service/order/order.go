@@ -2,7 +2,7 @@
 //
 // Every change is one step of a [Ledger]: the step reads the stock, a pure function decides (rules.go), and the step
 // writes the changes, isolated from other steps. The order, the movements of stock, the idempotency key and the event
-// are written in the same step or not at all, so nothing needs repair after a crash.
+// are written together or not at all, so nothing needs repair after a crash.
 //
 // The law holds for each SKU after every step: received = available + reserved + sold.
 package order
@@ -35,8 +35,8 @@ const (
 	Canceled = "canceled" // its units were given back
 )
 
-// An Order is a customer's order. Its lines are sorted by SKU, one for each. All times in this package are by the clock
-// of the store's server.
+// An Order is a customer's order. Its lines are sorted by SKU, one for each. All times in this package are those of
+// the store's server.
 type Order struct {
 	ID          string     `json:"order_id"`
 	Customer    string     `json:"customer"`
@@ -48,8 +48,8 @@ type Order struct {
 	CanceledAt  *time.Time `json:"canceled_at,omitempty"`
 }
 
-// States of a Reservation. Only Held can change, and Expired can become Confirmed if the payment comes late and the
-// units are available.
+// States of a Reservation. Only Held can change, and Expired can become Confirmed if the payment arrives late and the
+// units are still available.
 const (
 	Held      = "held"
 	Confirmed = "confirmed" // it became an order; late, if EndedAt is not before ExpiresAt
@@ -69,7 +69,7 @@ type Reservation struct {
 	Order     string     `json:"order_id,omitempty"` // the order that it became
 }
 
-// A Kind says why stock moved.
+// A Kind is the reason why stock moved.
 type Kind string
 
 // Kinds of movements, with what they change.
@@ -85,7 +85,7 @@ const (
 	Carried Kind = "carried" // all: the sum of those up to its number, which were archived; no event
 )
 
-// A Movement is a change of the stock of one SKU: a row of the ledger, and the event that is announced. It never
+// A Movement is a change of the stock of one SKU: a row of the ledger, and the event that is published. It never
 // changes; an error is corrected by another movement.
 type Movement struct {
 	SKU service.SKU `json:"sku"`

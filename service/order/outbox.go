@@ -8,20 +8,20 @@ import (
 )
 
 // An Outbox is the ledger as a queue of events: the movements of each SKU in the order of their numbers, and the last
-// number that was delivered. One relay at a time reads it, under a lock with a fence.
+// delivered number. One relay at a time reads it, under a lock with a fence.
 type Outbox interface {
-	// Behind returns up to limit SKUs with movements to deliver, sorted, after the given one ("": from the first), each
-	// with the last number that was delivered.
+	// Behind returns up to limit SKUs that have movements to deliver, each with its last delivered number. They are
+	// sorted, and come after the given SKU ("": from the first).
 	Behind(ctx context.Context, after service.SKU, limit int) ([]Delivered, error)
-	// Delivered records that the movements of d.SKU up to d.Number were delivered. The recorded number never becomes
-	// smaller. It fails with service.ErrStaleFence if a later holder of the relay's lock has recorded a number for the
-	// SKU.
+	// Delivered records that the movements of d.SKU up to d.Number were delivered. The recorded number never
+	// decreases. It fails with service.ErrStaleFence if a later holder of the relay's lock has recorded a number for
+	// the SKU.
 	Delivered(ctx context.Context, d Delivered, fence uint64) error
 	// Now returns the time of the store's server, which is the clock of the movements.
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// Delivered is the number up to which the movements of a SKU were delivered.
+// Delivered is the last delivered number of a SKU.
 type Delivered struct {
 	SKU    service.SKU
 	Number uint64 // of the last movement that was delivered; 0: none yet

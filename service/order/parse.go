@@ -13,8 +13,8 @@ import (
 
 // The input of clients is checked here. Every error is an InvalidError, which names the field and its limit.
 
-// ParseCustomer checks the name of a customer: 1 to MaxCustomer characters of the alphabet of a SKU. It does not check
-// the identity of the customer: a gateway in front of this service must.
+// ParseCustomer checks the name of a customer: 1 to MaxCustomer characters of the alphabet of a SKU. It does not
+// authenticate the customer; a gateway in front of this service must.
 func ParseCustomer(s string) (string, error) {
 	_, err := service.ParseSKU(s)
 	if invalid, ok := errors.AsType[*service.InvalidError](err); ok {

@@ -9,16 +9,14 @@ import (
 	"example.com/stock/service"
 )
 
-// The rules are pure functions from a State to the Changes that a step writes. They read no clock, make no id, and use
-// no store, so a Ledger may call a rule again with another State, and a test can call it with any State.
+// The rules are pure functions from a State to the Changes that a step writes. They read no clock, make no id, and
+// use no store, so a Ledger may call a rule again with another State, and a test can call it with any State.
 //
-// A second request for the same end of an order or a reservation returns the same reply and moves nothing. A request
-// for another end fails with a StateError.
+// A repeated request to end an order or a reservation returns the same reply and moves nothing. A request to end it
+// in another way fails with a StateError.
 
-// A rule decides a step.
 type rule func(State) (Changes, error)
 
-// place sells the lines, all or nothing.
 func place(id, customer string, lines []Line) rule {
 	return func(s State) (Changes, error) {
 		if err := mayHave(s, lines); err != nil {
@@ -48,7 +46,6 @@ func cancelOrder(customer string) rule {
 	}
 }
 
-// reserve reserves the lines for the customer, all or nothing.
 func reserve(id, customer string, lines []Line, ttl time.Duration) rule {
 	return func(s State) (Changes, error) {
 		if err := mayHave(s, lines); err != nil {
@@ -63,8 +60,8 @@ func reserve(id, customer string, lines []Line, ttl time.Duration) rule {
 	}
 }
 
-// confirm turns a reservation into the order with that id. If the reservation has expired, it sells the units again, if
-// they are available and the customer's limit allows it: the payment came late, but it came.
+// confirm turns a reservation into the order with that id. If the reservation has expired, the payment came late:
+// confirm sells the units anew, if they are available and the customer's limit allows it.
 func confirm(id, customer string) rule {
 	return func(s State) (Changes, error) {
 		r, err := owned(s, customer)
@@ -76,7 +73,7 @@ func confirm(id, customer string) rule {
 		case Held:
 			w.all(Confirm, r.Lines, r.ID, customer)
 		case Expired:
-			if r.State == Held { // and nobody has swept it
+			if r.State == Held { // and no sweeper has ended it yet
 				w.all(Expire, r.Lines, r.ID, customer)
 			}
 			if err := mayHave(w.state(), r.Lines); err != nil {
@@ -94,7 +91,7 @@ func confirm(id, customer string) rule {
 	}
 }
 
-// orderOf returns the order that the confirmed reservation r became, as it was when it was placed.
+// orderOf returns the order that the confirmed reservation r became, in the state that it was placed in.
 func orderOf(r Reservation) Order {
 	return Order{
 		ID: r.Order, Customer: r.Customer, Lines: r.Lines, State: Placed, Reservation: r.ID, CreatedAt: *r.EndedAt,
@@ -123,7 +120,7 @@ func release(customer string) rule {
 	}
 }
 
-// extend makes a held reservation expire ttl from now, but not later than MaxTTL after its creation, so that units are
+// extend makes a held reservation expire ttl from now, but no later than MaxTTL after its creation, so that units are
 // not held for ever. It never makes it expire earlier.
 func extend(customer string, ttl time.Duration) rule {
 	return func(s State) (Changes, error) {
@@ -147,8 +144,8 @@ func extend(customer string, ttl time.Duration) rule {
 	}
 }
 
-// expire ends a reservation that has expired. If it has ended already, or was extended, expire changes nothing: several
-// sweepers may find the same reservation.
+// expire ends a reservation that has expired. It changes nothing if the reservation has ended or was extended
+// meanwhile, because several sweepers may find the same one.
 func expire(s State) (Changes, error) {
 	if s.Reservation == nil || s.Reservation.State != Held || stateAt(*s.Reservation, s.Now) != Expired {
 		return Changes{}, nil
@@ -160,7 +157,6 @@ func expire(s State) (Changes, error) {
 	return w.reservation(&r).changes()
 }
 
-// adjust adds delta units, for a delivery, or removes some, for a loss.
 func adjust(sku service.SKU, delta int64, reason string, c service.Condition) rule {
 	return func(s State) (Changes, error) {
 		level := s.Stock[sku]
@@ -174,8 +170,8 @@ func adjust(sku service.SKU, delta int64, reason string, c service.Condition) ru
 	}
 }
 
-// set makes quantity units available. Its movement is the difference to what was available. It is recorded even if it
-// is 0, because a person has counted.
+// set makes quantity units available. Its movement is the difference to the units available before. It is recorded
+// even if it is 0, because it shows that a person has counted.
 func set(sku service.SKU, quantity int64, c service.Condition) rule {
 	return func(s State) (Changes, error) {
 		level := s.Stock[sku]
@@ -215,8 +211,8 @@ func stateAt(r Reservation, now time.Time) string {
 	return r.State
 }
 
-// mayHave fails if the lines exceed the customer's limit, or what is available. The limit comes first, because more
-// stock would not help.
+// mayHave fails if the lines exceed the customer's limit, or what is available. The limit is checked first: a
+// customer over the limit would not be helped by more stock.
 func mayHave(s State, lines []Line) error {
 	for _, l := range lines {
 		level := s.Stock[l.SKU]
@@ -265,22 +261,21 @@ type writer struct {
 
 func newWriter(s State) *writer { return &writer{s: s, levels: maps.Clone(s.Stock)} }
 
-// state returns the state after the movements so far.
+// state returns the State after the movements so far.
 func (w *writer) state() State {
 	s := w.s
 	s.Stock = w.levels
 	return s
 }
 
-// all moves the units of every line.
 func (w *writer) all(kind Kind, lines []Line, ref, customer string) {
 	for _, l := range lines {
 		w.move(Movement{SKU: l.SKU, Kind: kind, Ref: ref, Customer: customer}, l.Quantity)
 	}
 }
 
-// move adds m, a movement of that many units, with its number and time. No rule makes a term negative. If a term
-// becomes negative, the books were wrong before, and the step is refused.
+// move adds m, a movement of that many units, with its number and time. No rule makes a term negative; if one becomes
+// negative, the books were wrong before, and the step is refused.
 func (w *writer) move(m Movement, units int64) {
 	level := w.levels[m.SKU]
 	m.Received, m.Available, m.Reserved, m.Sold = m.Kind.deltas(units)
@@ -312,7 +307,7 @@ func (w *writer) changes() (Changes, error) {
 	return w.c, nil
 }
 
-// replying returns the changes with v as the reply.
+// replying returns the changes with v as their reply.
 func (w *writer) replying(v any) (Changes, error) {
 	reply, err := json.Marshal(v)
 	if err != nil {

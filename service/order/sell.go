@@ -47,8 +47,8 @@ func (s *Service) Reserve(
 	})
 }
 
-// Confirm turns a reservation into an order. If the reservation has expired, it takes the units again in the same step,
-// and the order is Late. If they are not available any more, it fails with ErrExpired and the cause.
+// Confirm turns a reservation into an order. If the reservation has expired, Confirm takes the units again in the
+// same step, and the order is Late. If they are no longer available, it fails with ErrExpired and the cause.
 func (s *Service) Confirm(ctx context.Context, key, customer, id string) (Order, bool, error) {
 	if !isID(id) {
 		return Order{}, false, ErrNotFound
@@ -74,8 +74,8 @@ func (s *Service) CancelReservation(ctx context.Context, key, customer, id strin
 	})
 }
 
-// Extend makes a held reservation expire ttl from now, but not later than MaxTTL after its creation, and never earlier
-// than before.
+// Extend makes a held reservation expire ttl from now, but no later than MaxTTL after its creation. It never makes it
+// expire earlier.
 func (s *Service) Extend(
 	ctx context.Context, key, customer, id string, ttl time.Duration,
 ) (Reservation, bool, error) {
@@ -120,8 +120,8 @@ func (s *Service) Orders(ctx context.Context, customer, cursor string, limit int
 	})
 }
 
-// Reservation returns a reservation of the customer, or ErrNotFound. Until a sweeper ends it, an expired reservation
-// may be returned as held: ExpiresAt counts.
+// Reservation returns a reservation of the customer, or ErrNotFound. An expired reservation may still be returned as
+// held, until a sweeper ends it: compare ExpiresAt.
 func (s *Service) Reservation(ctx context.Context, customer, id string) (Reservation, error) {
 	return read(ctx, s, func(ctx context.Context) (Reservation, error) {
 		if !isID(id) {

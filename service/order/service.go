@@ -15,7 +15,7 @@ import (
 	"example.com/stock/service"
 )
 
-// A Store is what a Service needs of storage.
+// A Store is the store that a Service needs.
 type Store interface {
 	Batcher
 	Records
@@ -23,14 +23,14 @@ type Store interface {
 	Sweeper
 }
 
-// Config holds what a Service is made of.
+// Config has the settings of a Service.
 type Config struct {
 	Store Store
 	Needs service.Dependency // the store's server
 	Data  service.Data       // knows whether the store has its data; nil: it is not checked
 
-	// Lock is acquired for every SKU of a step, see lock.All; nil: none. A step is correct without locks. They are here
-	// to be compared, and to reduce conflicts for hot SKUs in the store.
+	// Lock is acquired for every SKU of a step, see lock.All; nil: none. A step is correct without locks. They exist
+	// to be compared, and to reduce conflicts in the store for hot SKUs.
 	Lock      lock.Locker
 	LockNeeds []service.Dependency
 	Wait      time.Duration // how long a request waits for the locks; 0: it tries once
@@ -39,11 +39,12 @@ type Config struct {
 	merged bool   // Ledger makes batches, which are bounded
 
 	Work time.Duration // longest time under the locks, and for a call of the store
-	// Waiting is the most requests that wait or work at a time; others are refused with lock.ErrOverloaded. 0: any
-	// number.
+	// Waiting is the largest number of requests that wait or work at a time; 0: no limit. More are refused with
+	// lock.ErrOverloaded.
 	Waiting int
 	KeepKey time.Duration // how long the sweeper keeps idempotency keys; see service.KeepKeys
-	// Gone returns an error if an order or reservation that is not found may have been archived; nil: nothing is.
+	// Gone returns an error if the order or reservation, which was not found, may have been archived; nil: nothing is
+	// archived.
 	Gone  func(ctx context.Context, id string) error
 	Owner string // the name of a lock's holder that lock.Inspect shows
 	Log   *slog.Logger
@@ -51,10 +52,10 @@ type Config struct {
 
 // A Service sells and reserves carts, and keeps the ledger. It is safe for concurrent use.
 //
-// A method that changes something takes the idempotency key that the client has sent, or "". For the same key, caller
-// and request it returns the first reply, and replayed. For another request with the key it returns ErrKeyReused. The
-// key is written in one step with the changes, so of two requests with one key only one changes something. A refusal
-// changes nothing and is not remembered; the same key may be sent again.
+// A method that changes something takes the client's idempotency key, or "". If the same caller repeats the same
+// request with the key, the method returns the first reply, and replayed is true. If the request differs, it returns
+// ErrKeyReused. The key is written in one step with the changes, so of two requests with one key only one changes
+// something. A refusal changes nothing and is not stored with the key, so the key may be sent again.
 //
 // Errors are those of the rules, InvalidError, lock.ErrDown, lock.ErrOverloaded, service.ErrUnknownSKU,
 // service.GuardError, UnknownError, and those of package lock if there is a Lock.
@@ -82,7 +83,7 @@ func (s *Service) Err() error {
 	return nil
 }
 
-// needs returns what a step depends on. The data of the store are last.
+// needs returns what a step depends on: the servers, then the store's data.
 func (s *Service) needs() []service.Dependency {
 	needs := append([]service.Dependency{s.Needs}, s.LockNeeds...)
 	if s.Data != nil {
@@ -91,7 +92,7 @@ func (s *Service) needs() []service.Dependency {
 	return needs
 }
 
-// An UnknownError is the error of a step that was sent and not answered: it was made as a whole, or not at all, and may
+// An UnknownError is the error of a step that was sent but not answered. It was made as a whole or not at all, or may
 // still be made.
 type UnknownError struct {
 	ID    string // of the order or reservation that the step makes or changes; "": none
@@ -101,10 +102,8 @@ type UnknownError struct {
 
 func (e *UnknownError) Error() string { return fmt.Sprintf("order or reservation %q: %v", e.ID, e.Err) }
 
-// Unwrap is the cause. It matches service.ErrOutcomeUnknown.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// A call is one request for a step.
 type call struct {
 	about     About
 	decide    rule
@@ -116,7 +115,6 @@ type call struct {
 	ends      bool   // the step is idempotent
 }
 
-// step makes the call and returns its reply, decoded.
 func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool, err error) {
 	if c.about.Key, err = service.NewKey(c.caller, c.operation, c.key, c.asked); err != nil {
 		return out, false, err
@@ -143,8 +141,8 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	return out, replayed, nil
 }
 
-// step makes one step, under the locks if there are any. When ctx ends, the request leaves the queues; a step that has
-// begun is finished.
+// step makes one step, under the locks if there are any. When ctx ends, a waiting request leaves its queue; a step
+// that has begun is finished.
 func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool, err error) {
 	defer s.underway.Leave()
 	if err := s.underway.Enter(s.Waiting); err != nil {
@@ -177,12 +175,12 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 	}
 	err = s.locked(ctx, &c, run)
 	if err != nil && reply != nil && errors.Is(err, lock.ErrLost) {
-		err = nil // a lease was lost after the step was written: it stands
+		err = nil // the lease was lost after the step was written, and the step is valid
 	}
 	return reply, replayed, service.Busy(err, needs...)
 }
 
-// locked calls run with the locks of all SKUs of c, and puts their fences into the step.
+// locked calls run while it holds the locks of all SKUs of c, and puts their fences into the step.
 func (s *Service) locked(ctx context.Context, c *call, run func(context.Context) error) error {
 	keys, err := s.keys(ctx, c)
 	if err != nil {
@@ -199,14 +197,14 @@ func (s *Service) locked(ctx context.Context, c *call, run func(context.Context)
 			for key, fence := range fences {
 				c.about.Fences[service.SKU(key)] = uint64(fence)
 			}
-			// A step of unknown outcome changes nothing once another step has moved the same stock. So the next holder
-			// need not wait for it.
+			// Once another step has moved the same stock, a step of unknown outcome can change nothing. So the next
+			// holder need not wait for it.
 			return lock.Conditional(run(ctx))
 		})
 }
 
-// keys returns the SKUs that c is about, with those of its order or reservation, whose lines never change. It fails if
-// one does not exist; see service.KnownSKUs.
+// keys returns the SKUs of c, with those of its order or reservation, whose lines never change. It fails if a SKU
+// does not exist; see service.KnownSKUs.
 func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
@@ -249,7 +247,7 @@ func read[T any](ctx context.Context, s *Service, do func(context.Context) (T, e
 	return service.Call(ctx, s.Work, s.Needs, s.Data, do)
 }
 
-// missing returns the error of Gone for an id that was not found, or err.
+// missing returns the error of Gone if err is ErrNotFound and the id may have been archived, and err otherwise.
 func (s *Service) missing(ctx context.Context, id string, err error) error {
 	if s.Gone != nil && errors.Is(err, ErrNotFound) {
 		return cmp.Or(s.Gone(ctx, id), err)
@@ -266,7 +264,7 @@ func newID() (string, error) {
 	return id.String(), nil
 }
 
-// isID reports whether s can be an id from newID. The store is not asked for other ids.
+// isID reports whether s has the form of an id from newID. Other ids are refused without a read of the store.
 func isID(s string) bool {
 	id, err := uuid.Parse(s)
 	return err == nil && id.String() == s

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// sweepEvery is the pause between two searches for expired reservations. It bounds how late their units are for
-	// sale again, apart from the time of the steps.
+	// sweepEvery is the pause between two searches for expired reservations. After it their units are for sale again,
+	// apart from the time of the steps.
 	sweepEvery = 250 * time.Millisecond
 	sweepBatch = 250 // reservations that one search returns
 	// forgetEvery is the pause between two searches for old idempotency keys.
 	forgetEvery = time.Minute
 	forgetBatch = 500
-	// sweepRest is the pause after an error of the store. It is short, so that units of reservations that expired
-	// during an outage are for sale within a second after it. A store that is known to be down is not asked.
+	// sweepRest is the pause after an error of the store. It is short, so that units whose reservations expired
+	// during an outage are for sale within a second after it. A store that is known to be down is not searched.
 	sweepRest = 500 * time.Millisecond
 )
 
@@ -37,8 +37,8 @@ func (s *Service) Sweep(ctx context.Context) {
 		switch {
 		case err != nil:
 			pause = sweepRest
-			if broken == nil && ctx.Err() == nil && s.Log != nil { // once, not twice a second
-				s.Log.Warn("reservations that have expired are not given back", "err", err)
+			if broken == nil && ctx.Err() == nil && s.Log != nil { // once per outage, not twice a second
+				s.Log.Warn("expired reservations cannot be ended", "err", err)
 			}
 		case found == sweepBatch:
 			pause = 0 // there are more
@@ -46,7 +46,7 @@ func (s *Service) Sweep(ctx context.Context) {
 			pause = sweepEvery
 		}
 		if err == nil && broken != nil && s.Log != nil {
-			s.Log.Info("reservations that have expired are given back again")
+			s.Log.Info("expired reservations are ended again")
 		}
 		broken = err
 	}
@@ -69,7 +69,7 @@ func (s *Service) sweep(ctx context.Context) (found int, err error) {
 			if errors.Is(out.Err, lock.ErrDown) || errors.Is(out.Err, lock.ErrOverloaded) || ctx.Err() != nil {
 				return 0, out.Err
 			}
-			if out.Err != nil { // about this one, such as books that do not balance; the others are still ended
+			if out.Err != nil { // such as unbalanced books; the other reservations are still ended
 				one = fmt.Errorf("reservation %s: %w", rest[i].ID, out.Err)
 			}
 		}
@@ -78,8 +78,8 @@ func (s *Service) sweep(ctx context.Context) (found int, err error) {
 	return len(due), err
 }
 
-// expire ends reservations in one step of the store. It acquires no lock, even if the Service has one: a step is
-// correct without.
+// expire ends reservations in one step of the store. It acquires no lock, even if the Service has one, because a step
+// is correct without.
 func (s *Service) expire(ctx context.Context, due []Reservation) []StepResult {
 	steps := make([]Request, len(due))
 	for i, r := range due {
@@ -97,7 +97,6 @@ func (s *Service) expire(ctx context.Context, due []Reservation) []StepResult {
 	return outcomes
 }
 
-// forget removes keys that are older than KeepKey.
 func (s *Service) forget(ctx context.Context) error {
 	for ctx.Err() == nil {
 		n, err := read(ctx, s, func(ctx context.Context) (int, error) {

@@ -14,15 +14,14 @@ import (
 	"example.com/stock/service/order"
 )
 
-// An Event is a movement as it is announced. The same movement is the same event, byte for byte, however often it is
-// sent.
+// An Event is a movement as it is published. Every copy of an event is the same, byte for byte.
 type Event struct {
-	// ID is the same for every copy of the event, and for no other event, so a receiver can recognise a repeat. It is
-	// the SKU, with "~" for ".", the number, and a digest of the movement, separated by slashes. Webhooks sign
-	// "id.timestamp.body", so the end of an id that contains "." would be ambiguous.
+	// ID is the same for every copy of the event and differs between events, so that a receiver can recognise a
+	// repeat. It consists of the SKU, with "~" for ".", the number, and a digest of the movement, separated by
+	// slashes. It contains no ".", because webhooks sign "id.timestamp.body".
 	//
-	// SKU and number alone are not enough: a store that was restored from an older copy gives the same numbers to other
-	// movements, and the restore may go unnoticed. See docs/adr/0025.
+	// SKU and number alone would not be unique: a store that was restored from an older copy gives the same numbers
+	// to other movements, and the restore may go unnoticed. See docs/adr/0025.
 	ID   string         `json:"id"`
 	Type string         `json:"type"`      // "stock." and the kind of the movement
 	At   time.Time      `json:"timestamp"` // of the movement
@@ -35,15 +34,14 @@ func NewEvent(m order.Movement) Event {
 	return Event{ID: place + "/" + digest(m), Type: "stock." + string(m.Kind), At: m.At, Data: m}
 }
 
-// digest distinguishes movements with the same number. Movements that are equal in all fields are the same one. The
-// digest must not change with the version of the program.
+// digest distinguishes movements with the same number. Movements that are equal in all fields are the same movement.
+// A new version of the program must not compute another digest.
 func digest(m order.Movement) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q %d %d %d %d %q %q %q %d", m.SKU, m.Number, m.Kind,
 		m.Received, m.Available, m.Reserved, m.Sold, m.Ref, m.Customer, m.Reason, m.At.UnixMicro()))
 	return hex.EncodeToString(sum[:8])
 }
 
-// body returns the event as JSON.
 func (e Event) body() ([]byte, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -52,16 +50,17 @@ func (e Event) body() ([]byte, error) {
 	return text, nil
 }
 
-// A Sink is where events go.
+// A Sink is a destination of events.
 type Sink interface {
-	// Deliver returns nil when the receiver has stored the event. An error that matches ErrUnavailable is about the
-	// receiver: the event is sent again until it gets through. Any other error is about this event: after too many
-	// attempts it is parked. The relay delivers the events of one SKU one after the other, and those of several SKUs
-	// concurrently. When ctx ends, Deliver returns at once; the event may have arrived, or may still arrive.
+	// Deliver returns nil when the receiver has stored the event. An error that matches ErrUnavailable concerns the
+	// receiver: the relay resends the event until it gets through. Any other error concerns this event, which is
+	// parked after too many attempts. The relay delivers the events of one SKU one after the other, and those of
+	// different SKUs concurrently. When ctx ends, Deliver returns at once; the event may have arrived, or may still
+	// arrive.
 	Deliver(ctx context.Context, e Event) error
 }
 
-// ErrUnavailable: the receiver did not answer, or answered that it cannot serve now. It may have the event.
+// ErrUnavailable: the receiver did not answer, or answered that it cannot serve now. It may have received the event.
 var ErrUnavailable = errors.New("the receiver is not available")
 
 // A LaterError is an ErrUnavailable with the pause that the receiver asks for.
@@ -72,11 +71,9 @@ type LaterError struct {
 
 func (e *LaterError) Error() string { return fmt.Sprintf("%v; again in %v", e.Err, e.After) }
 
-// Unwrap returns what went wrong.
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// Is makes a LaterError match ErrUnavailable.
 func (e *LaterError) Is(target error) bool { return target == ErrUnavailable }
 
-// unavailable wraps an error that is about the receiver.
+// unavailable marks err as an error of the receiver.
 func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }

@@ -1,16 +1,17 @@
-// Package relay announces the movements of a ledger: it reads the movements of every SKU in the order of their numbers,
-// delivers them to a [Sink], and records the last number that was delivered.
+// Package relay publishes the movements of a ledger: it reads the movements of every SKU in the order of their
+// numbers, delivers them to a [Sink], and records the last delivered number.
 //
 // One relay works at a time, under a lock with a fence. It promises:
 //
-//   - Every movement is delivered at least once. A relay that is killed between a delivery and its record delivers the
-//     movement again.
+//   - Every movement is delivered at least once. If a relay is killed after a delivery and before it has recorded it,
+//     the movement is delivered again.
 //   - The movements of each SKU are delivered in order. Number n+1 is not delivered before n, unless a person decided
-//     to leave n out.
-//   - If a relay has lost its lock, the fence makes the store refuse its records. An event that it was sending is a
-//     copy of one that the next relay sends, and may arrive late. [Streams] refuse it; the receiver of a [Webhook] must
+//     to skip n.
+//   - If a relay has lost its lock, the fence makes the store refuse its records. An event that it was sending is
+//     also
+//     sent by the next relay, and the first copy may arrive late. [Streams] refuse it; the receiver of a [Webhook] must
 //     recognise it by its id.
-//   - A movement that cannot be delivered holds up only its own SKU.
+//   - A movement that cannot be delivered delays only its own SKU.
 //
 // It does not promise an order between SKUs, or that each event arrives once.
 package relay
@@ -27,15 +28,15 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A Config is what a Relay is made of. The fields without a default are required.
+// A Config has the settings of a Relay. Fields without a default are required.
 type Config struct {
 	Outbox order.Outbox
 	Book   order.Book
 	Dead   order.DeadLetters
 	Sink   Sink
 
-	// Lock keeps other relays out. It must be fenced and exclude across machines, or two relays record at once. Its
-	// fences must not become smaller: after a change to a lock with smaller fences, the store refuses all records.
+	// Lock excludes other relays. It must have a fence and exclude across machines, or two relays record at once. Its
+	// fences must never decrease: after a change to a lock with smaller fences, the store refuses all records.
 	Lock  lock.Locker
 	Key   string // of the lock; not a SKU, or the lock would also keep out its sales
 	Owner string // the name of the holder that lock.Inspect shows
@@ -48,16 +49,15 @@ type Config struct {
 	Term    time.Duration // after this the lock is released; shorter than the longest hold; default 1 min
 	Grace   time.Duration // time for deliveries under way at the end of Run; default 5 s
 	Backoff time.Duration // pause before the second attempt, doubled with each; default 1 s
-	// MaxBackoff bounds the pause after a refusal; default 5 min. A receiver that is not available is tried at least
-	// every 10 s, because only an attempt shows that it is back.
+	// MaxBackoff is the longest pause after a refusal; default 5 min. A receiver that is not available is tried at
+	// least every 10 s, because only an attempt shows that it is back.
 	MaxBackoff time.Duration
 
 	Log      *slog.Logger // default: none
 	Observer Observer
 }
 
-// An Observer is called when a Relay does something. Its functions must be quick and safe for concurrent use; nil ones
-// are skipped.
+// An Observer has functions that a Relay calls. They must be quick and safe for concurrent use; nil ones are skipped.
 type Observer struct {
 	Active    func(bool) // this relay has acquired the lock, or has it no more
 	Delivered func()     // an event was delivered
@@ -65,7 +65,7 @@ type Observer struct {
 	Lag       func(Lag)  // the lag, every five seconds while this relay has the lock
 }
 
-// A Lag is what is not delivered yet.
+// A Lag counts what is not delivered yet.
 type Lag struct {
 	Undelivered uint64        // movements, of 1000 SKUs at most
 	Oldest      time.Duration // age of the oldest of them, by the clock of the store's server; 0: none
@@ -91,7 +91,7 @@ type Relay struct {
 	stuck stuckEvents // of Run's goroutine alone
 }
 
-// New returns a Relay. It opens nothing.
+// New returns a Relay. It connects to nothing.
 func New(c Config) *Relay {
 	c.Parallel = cmp.Or(c.Parallel, 16)
 	c.Batch = cmp.Or(c.Batch, 100)
@@ -118,8 +118,8 @@ func New(c Config) *Relay {
 	return &Relay{c: c, stuck: make(stuckEvents)}
 }
 
-// Run relays until ctx ends. Then it finishes the deliveries under way, within Grace, records them, and releases the
-// lock. While the store or the lock cannot be used, it tries again. Call it once.
+// Run relays until ctx ends. Then it lets deliveries under way finish, within Grace, records them, and releases the
+// lock. If the store or the lock fails, it tries again. Call it once.
 func (r *Relay) Run(ctx context.Context) {
 	bad := false
 	for ctx.Err() == nil {
@@ -129,15 +129,15 @@ func (r *Relay) Run(ctx context.Context) {
 			return
 		case err == nil:
 			if bad {
-				r.c.Log.Info("events are relayed again")
+				r.c.Log.Info("this relay delivers events again")
 			}
 			bad = false
 			continue
 		case !bad:
-			r.c.Log.Warn("no events are relayed from here", "err", err)
+			r.c.Log.Warn("this relay delivers no events", "err", err)
 			bad = true
 		default:
-			r.c.Log.Debug("no events are relayed from here", "err", err)
+			r.c.Log.Debug("this relay delivers no events", "err", err)
 		}
 		_ = lock.Sleep(ctx, againAfter/2+rand.N(againAfter))
 	}
@@ -145,7 +145,7 @@ func (r *Relay) Run(ctx context.Context) {
 
 // hold acquires the lock and relays for one term. It returns nil at the planned end of the term.
 func (r *Relay) hold(ctx context.Context) error {
-	// The end of ctx ends the wait for the lock, but not the deliveries under way: see term.loop.
+	// When ctx ends, the wait for the lock ends, but deliveries under way do not: see term.loop.
 	o := lock.Options{Owner: r.c.Owner, Wait: ctx}
 	return lock.Do(context.WithoutCancel(ctx), r.c.Lock, r.c.Key, o, func(work context.Context, f lock.Fence) error {
 		if f == lock.NoFence {

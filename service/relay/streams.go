@@ -17,13 +17,13 @@ import (
 )
 
 // Streams delivers to Redis Streams, one for each SKU. The entry of an event has the id <number>-0 and one field,
-// "event", with its JSON. Redis refuses an id that is not larger than the last one of the stream. So it refuses a
-// repeat and an event that a relay sends too late, and a consumer sees every event once and in order.
+// "event", with its JSON. Redis refuses an id that is not larger than the last id of the stream. So repeats and late
+// copies are refused, and a consumer sees every event once and in order.
 //
 // The set StreamIndex has the names of all streams.
 //
-// It is not promised that Redis keeps an entry. Redis may lose the last second in a crash, and in a fail-over what no
-// replica had. The ledger still has the movements, and the consumer sees that numbers are missing.
+// Redis may lose entries: the last second in a crash, and in a fail-over those that no replica had. The ledger still
+// has the movements, and a consumer sees the gap in the numbers.
 type Streams struct {
 	client redis.UniversalClient
 	log    *slog.Logger
@@ -35,7 +35,7 @@ const StreamIndex = "stock:events"
 // StreamKey is the key of the stream of a SKU, in the same slot of a cluster as its stock.
 func StreamKey(sku service.SKU) string { return "stock:{" + string(sku) + "}:events" }
 
-// StreamField is the field of an entry that has the event.
+// StreamField is the name of an entry's field with the event.
 const StreamField = "event"
 
 // trimEvery is the number of events of a SKU between two trims.
@@ -44,18 +44,18 @@ const trimEvery = 100
 //go:embed trim.lua
 var trimSource string
 
-// ErrOther: the stream has another event with that number. The ledger was begun anew, or restored from an older copy. A
-// person must delete the stream when its consumers have read it.
-var ErrOther = errors.New("the stream has another event of this number: if the ledger was lost and begun anew, or " +
+// ErrOther: the stream has another event with that number, because the ledger was recreated or restored from an older
+// copy. A person must delete the stream when its consumers have read it.
+var ErrOther = errors.New("the stream has another event of this number: if the ledger was lost and recreated, or " +
 	"restored from an older copy, delete the stream")
 
-// NewStreams returns a sink. Set c's ContextTimeoutEnabled, and MaxRetries to -1: the relay tries again itself. log may
+// NewStreams returns a sink. c must have ContextTimeoutEnabled and MaxRetries -1, because the relay retries. log may
 // be nil.
 func NewStreams(c redis.UniversalClient, log *slog.Logger) *Streams {
 	return &Streams{c, cmp.Or(log, slog.New(slog.DiscardHandler))}
 }
 
-// Deliver is one round trip, two for a repeat, and one more in a hundred events to trim.
+// Deliver takes one round trip, two for a repeat, and one more every trimEvery events to trim the stream.
 func (s *Streams) Deliver(ctx context.Context, e Event) error {
 	body, err := e.body()
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Streams) Deliver(ctx context.Context, e Event) error {
 	}
 	key, id := StreamKey(e.Data.SKU), strconv.FormatUint(e.Data.Number, 10)+"-0"
 	pipe := s.client.Pipeline()
-	pipe.SAdd(ctx, StreamIndex, key) // with each event, so that a name that was lost comes back
+	pipe.SAdd(ctx, StreamIndex, key) // with each event, so that a lost name is added again
 	add := pipe.XAdd(ctx, &redis.XAddArgs{Stream: key, ID: id, Values: []any{StreamField, body}})
 	_, err = pipe.Exec(ctx)
 	if refused := add.Err(); refused != nil && strings.Contains(refused.Error(), "equal or smaller") {
@@ -81,8 +81,8 @@ func (s *Streams) Deliver(ctx context.Context, e Event) error {
 }
 
 // repeat returns nil if the event is a repeat, and ErrOther if the stream has another event with its number. If the
-// entry was trimmed, the event is another one if it is younger than the last entry, which is never trimmed. It compares
-// the movements, because older versions wrote other ids.
+// entry with that number was trimmed, e is another event if it is younger than the last entry, which is never
+// trimmed. repeat compares movements, not ids, because older versions wrote other ids.
 func (s *Streams) repeat(ctx context.Context, key, id string, e Event) error {
 	pipe := s.client.Pipeline()
 	same, last := pipe.XRange(ctx, key, id, id), pipe.XRevRangeN(ctx, key, "+", "-", 1)
@@ -107,13 +107,13 @@ func (s *Streams) repeat(ctx context.Context, key, id string, e Event) error {
 	return nil
 }
 
-// trim removes the entries that every group has read and acknowledged. A stream without a group is not trimmed.
+// trim removes the entries that every consumer group has acknowledged. A stream without a group is not trimmed.
 func (s *Streams) trim(ctx context.Context, key string) error {
 	return s.client.Eval(ctx, trimSource, []string{key}).Err()
 }
 
-// streamFault makes errors about the server match ErrUnavailable, but not those about the event, such as a key of
-// another type.
+// streamFault makes errors of the server match ErrUnavailable, but not errors of the event, such as a key of another
+// type.
 func streamFault(err error) error {
 	var answered redis.Error
 	if !errors.As(err, &answered) {

@@ -32,9 +32,9 @@ type term struct {
 	paced   bool              // one worker may begin although the receiver is away
 
 	letters map[service.SKU]order.DeadLetter
-	// doubtful has letters from before this term whose SKUs have not been seen to wait for them. A letter that is left
-	// when all SKUs were read is settled: its event was delivered or left out, and a relay died before it removed the
-	// letter.
+	// doubtful has the letters from before this term for which the SKU has not been seen to wait. When all SKUs were
+	// read, a letter that is still here is settled: its event was delivered or skipped, and a relay crashed before it
+	// removed the letter.
 	doubtful  map[service.SKU]order.DeadLetter
 	lettersAt time.Time // read
 	lagAt     time.Time // measured
@@ -42,7 +42,6 @@ type term struct {
 	measuring bool
 }
 
-// A result is what a worker returns for a SKU.
 type result struct {
 	order.Delivered      // and recorded
 	more            bool // there may be more at once
@@ -59,8 +58,8 @@ func newTerm(r *Relay, work context.Context, stop <-chan struct{}, fence uint64)
 	return t
 }
 
-// loop works until the time is over, the relay is stopped, the lock is lost, or the store fails. No worker runs when it
-// returns. At a planned end the workers may finish within Grace; a lost lock ends them at once.
+// loop delivers until the term ends, the relay is stopped, the lock is lost, or the store fails. At a planned end
+// workers may finish within Grace; a lost lock ends them at once. No worker runs when loop returns.
 func (t *term) loop() (err error) {
 	planned := time.NewTimer(t.c.Term)
 	defer planned.Stop()
@@ -68,7 +67,7 @@ func (t *term) loop() (err error) {
 	defer look.Stop()
 	defer func() { err = errors.Join(err, t.finish(err)) }()
 	for {
-		select { // a stop comes before other work
+		select { // a stop takes precedence over other work
 		case <-t.stop:
 			return nil
 		case <-t.work.Done():
@@ -112,7 +111,7 @@ func (t *term) loop() (err error) {
 	}
 }
 
-// finish waits for the workers and records their results. After an error it ends them.
+// finish waits for the workers and records their results. If failed is not nil, it ends them.
 func (t *term) finish(failed error) (err error) {
 	defer t.cancel()
 	close(t.closing)
@@ -202,8 +201,8 @@ func (t *term) begin() {
 	}
 }
 
-// deliver delivers the next events of a SKU in order until one fails, and marks the last one that was delivered. With
-// skip it leaves the next event out.
+// deliver delivers the next events of a SKU in order until one fails, and records the last delivered number. If skip
+// is set, it skips the next event.
 func (t *term) deliver(d order.Delivered, skip bool) (done result) {
 	done = result{Delivered: d}
 	if skip {
@@ -248,8 +247,8 @@ func (t *term) deliver(d order.Delivered, skip bool) (done result) {
 	return done
 }
 
-// errCarried: the movements were archived since this relay read the last number that was delivered. Another relay has
-// the lock and has delivered them, or a person has decided that they need not be delivered.
+// errCarried: the movements after the last delivered number were archived after this relay read that number. Another
+// relay has the lock and has delivered them, or a person decided that they need not be delivered.
 var errCarried = errors.New("the movements to be delivered were archived")
 
 func (t *term) movements(d order.Delivered) ([]order.Movement, error) {
@@ -258,7 +257,7 @@ func (t *term) movements(d order.Delivered) ([]order.Movement, error) {
 	return t.c.Book.Movements(ctx, d.SKU, d.Number, t.c.Batch)
 }
 
-// leaving reports whether the term is over, so that no further event may begin.
+// leaving reports whether no further event may be sent, because the term ends.
 func (t *term) leaving() bool {
 	select {
 	case <-t.closing:
@@ -275,15 +274,14 @@ func (t *term) mark(done *result, d order.Delivered) error {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	if err := t.c.Outbox.Delivered(ctx, d, t.fence); err != nil {
-		// An unknown outcome is safe here: the record never goes back, and at worst events are delivered again. So the
-		// error must not match ErrOutcomeUnknown, which would keep the lock taken.
+		// An unknown outcome is safe here: the recorded number never decreases, and at worst events are delivered
+		// again. So the error must not match ErrOutcomeUnknown, after which the lock would not be released.
 		return fmt.Errorf("record what was delivered: %w", hide(err))
 	}
 	done.Number = d.Number
 	return nil
 }
 
-// record stores a worker's result.
 func (t *term) record(done result) error {
 	delete(t.busy, done.SKU)
 	switch {
@@ -293,7 +291,7 @@ func (t *term) record(done result) error {
 		t.away = false
 		delete(t.stuck, done.SKU)
 	case t.work.Err() != nil:
-		return nil // the term has ended the delivery, not the receiver
+		return nil // the end of the term ended the delivery, not the receiver
 	default:
 		t.c.Observer.Failed()
 		t.away = errors.Is(done.failed, ErrUnavailable)
@@ -307,7 +305,7 @@ func (t *term) record(done result) error {
 	return nil
 }
 
-// fail counts a failed attempt, and parks the event if it was the last.
+// fail counts a failed attempt, and parks the event after the last one.
 func (t *term) fail(done result) error {
 	h := t.stuck.of(done.Delivered)
 	h.fail(done.failed, t.c)
@@ -332,7 +330,7 @@ func (t *term) fail(done result) error {
 	return nil
 }
 
-// settle removes the letter of an event that was delivered or left out.
+// settle removes the letter of an event that was delivered or skipped.
 func (t *term) settle(letter order.DeadLetter) error {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
@@ -344,7 +342,6 @@ func (t *term) settle(letter order.DeadLetter) error {
 	return nil
 }
 
-// readLetters reads all letters.
 func (t *term) readLetters(ctx context.Context) error {
 	letters := make(map[service.SKU]order.DeadLetter)
 	for after := service.SKU(""); ; {
@@ -367,7 +364,6 @@ func (t *term) readLetters(ctx context.Context) error {
 	return nil
 }
 
-// measure reports the lag to the observer.
 func (t *term) measure(parked int) error {
 	lag := Lag{Parked: parked}
 	oldest := time.Time{}
@@ -410,7 +406,7 @@ func (t *term) measure(parked int) error {
 	return nil
 }
 
-// hide keeps the text of err but not what it matches, except service.ErrStaleFence.
+// hide keeps only the text of err, so that it matches nothing. service.ErrStaleFence stays.
 func hide(err error) error {
 	if errors.Is(err, service.ErrStaleFence) {
 		return err
@@ -418,7 +414,6 @@ func hide(err error) error {
 	return errors.New(err.Error())
 }
 
-// cut shortens the reason of a dead letter.
 func cut(reason string) string {
 	if len(reason) <= order.MaxDeadReason {
 		return reason
@@ -426,11 +421,11 @@ func cut(reason string) string {
 	return strings.ToValidUTF8(reason[:order.MaxDeadReason], "")
 }
 
-// stuckEvents has the SKUs whose next event could not be delivered.
+// stuckEvents has the next event of each SKU whose delivery failed.
 type stuckEvents map[service.SKU]*stuckEvent
 
-// A stuckEvent is an event that could not be delivered. The later events of its SKU wait behind it. Only this process
-// knows its attempts: after a restart they are counted from 0.
+// A stuckEvent is an event whose delivery failed. The later events of its SKU wait behind it. Only this process
+// counts its attempts: a restart resets the count.
 type stuckEvent struct {
 	number   uint64
 	attempts int
@@ -448,7 +443,7 @@ func (s stuckEvents) tooSoon(d order.Delivered) bool {
 	return found != nil && time.Now().Before(found.next)
 }
 
-// of returns the event after d as a stuck one.
+// of returns the stuckEvent of the event after d, and adds it if it is new.
 func (s stuckEvents) of(d order.Delivered) *stuckEvent {
 	if found := s[d.SKU]; found != nil && found.number == d.Number+1 {
 		return found
@@ -457,8 +452,8 @@ func (s stuckEvents) of(d order.Delivered) *stuckEvent {
 	return s[d.SKU]
 }
 
-// fail counts an attempt and sets the time of the next. Half of the pause is random, so that SKUs that failed together
-// are not tried again together.
+// fail counts an attempt and sets the time of the next one. Half of the pause is random, so that SKUs that failed
+// together are not retried together.
 func (h *stuckEvent) fail(err error, c Config) {
 	h.attempts++
 	most := c.MaxBackoff

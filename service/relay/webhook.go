@@ -25,13 +25,14 @@ import (
 	"example.com/stock/service"
 )
 
-// A Webhook posts each event to a URL, as https://www.standardwebhooks.com says: the headers webhook-id (that of the
-// event, the same for every copy), webhook-timestamp (of this attempt) and webhook-signature, one "v1," and HMAC-SHA256
-// of "id.timestamp.body" for each secret. Only a 2xx means that the receiver has the event. Redirects are failures:
-// only the operator decides where events go. Proxies of the environment are not used.
+// A Webhook posts each event to a URL as https://www.standardwebhooks.com specifies. The headers are webhook-id (the
+// event's id, the same for every copy), webhook-timestamp (of this attempt) and webhook-signature ("v1," and the
+// HMAC-SHA256 of "id.timestamp.body", one for each secret). Only a 2xx means that the receiver has the event.
+// Redirects count as failures, because only the operator decides where events go. Proxies of the environment are not
+// used.
 //
-// A receiver that does not answer, or whose status is about the address (3xx, 401, 403, 404, 405, 410) or the moment
-// (408, 425, 429, 502, 503, 504) is not available. Any other status is a refusal of the event.
+// A receiver is not available if it does not answer, or if its status concerns the address (3xx, 401, 403, 404, 405,
+// 410) or the moment (408, 425, 429, 502, 503, 504). Any other status is a refusal of the event.
 //
 // If this process has delivered another event with the same number, the ledger has gone back to an older copy. The
 // event is delivered, because its id is new to the receiver, and an error is logged.
@@ -45,15 +46,15 @@ type Webhook struct {
 	last map[service.SKU]Event // that was delivered, of maxLast SKUs at most
 }
 
-// maxLast bounds the memory to some 20 MB. A full map is cleared.
+// maxLast limits the memory to some 20 MB. A full map is cleared.
 const maxLast = 50_000
 
 // WebhookOptions are the options of a Webhook.
 type WebhookOptions struct {
 	URL     string
 	Secrets []string // see ParseSecret; several while they are rotated: the receiver needs one of them
-	// AllowInternal lets the URL lead to addresses that only this network can reach, such as 127.0.0.1 or 10.0.0.1. The
-	// address is checked when the connection is made, because a name may change its address.
+	// AllowInternal permits addresses that only this network can reach, such as 127.0.0.1 or 10.0.0.1. The address is
+	// checked for each connection, because a host name may change its address.
 	AllowInternal bool
 	Timeout       time.Duration // of one attempt, from the connection to the end of the reply; default 15 s
 	Log           *slog.Logger  // default: none
@@ -71,13 +72,13 @@ func ParseSecret(text string) ([]byte, error) {
 	return key, nil
 }
 
-// Why a webhook cannot have a URL.
+// Reasons why a URL is refused.
 var (
 	ErrURL     = errors.New("is not http:// or https:// and a host")
 	ErrURLUser = errors.New("must have no user or password: the signature says who sends")
 )
 
-// CheckURL returns ErrURL or ErrURLUser if a webhook cannot have that URL.
+// CheckURL returns ErrURL or ErrURLUser if text cannot be the URL of a webhook.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -126,7 +127,7 @@ func (w *Webhook) Close() error {
 	return nil
 }
 
-// Deliver is one request.
+// Deliver sends one request.
 func (w *Webhook) Deliver(ctx context.Context, e Event) error {
 	body, err := e.body()
 	if err != nil {
@@ -144,7 +145,7 @@ func (w *Webhook) Deliver(ctx context.Context, e Event) error {
 	req.Header["webhook-signature"] = []string{w.sign(e.ID, stamp, body)}
 	resp, err := w.client.Do(req)
 	if err != nil {
-		// The error of the client names the URL, which may have a token in it.
+		// The error of the client contains the URL, which may contain a token.
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
@@ -159,7 +160,7 @@ func (w *Webhook) Deliver(ctx context.Context, e Event) error {
 	return nil
 }
 
-// note remembers what was delivered, and logs an event that cannot come after it.
+// note remembers a delivered event, and logs an error if the event shows that the ledger has gone back.
 func (w *Webhook) note(e Event) {
 	w.mu.Lock()
 	last, known := w.last[e.Data.SKU]
@@ -178,7 +179,6 @@ func (w *Webhook) note(e Event) {
 	}
 }
 
-// sign returns the header webhook-signature.
 func (w *Webhook) sign(id, stamp string, body []byte) string {
 	signatures := make([]string, len(w.secrets))
 	for i, key := range w.secrets {
@@ -189,14 +189,14 @@ func (w *Webhook) sign(id, stamp string, body []byte) string {
 	return strings.Join(signatures, " ")
 }
 
-// notTheEvent has the statuses that every event would get.
+// notTheEvent has the statuses that do not depend on the event.
 var notTheEvent = []int{
 	http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone,
 	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests,
 	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// judge returns the error of Deliver for a reply.
+// judge returns Deliver's error for a reply.
 func judge(resp *http.Response) error {
 	if resp.StatusCode/100 == 2 {
 		return nil
@@ -211,8 +211,8 @@ func judge(resp *http.Response) error {
 	return unavailable(err)
 }
 
-// retryAfter reads the header Retry-After, which has seconds or a date; 0: there is none. The date is by the receiver's
-// clock, which the header Date shows; without that header, now counts.
+// retryAfter returns the pause in the header Retry-After, which has seconds or a date; 0: there is none. A date is
+// compared with the header Date, which is by the same clock, or with now if that is missing.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
@@ -229,7 +229,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 var errInternal = errors.New("the URL leads to an internal address, which relay.webhook_internal does not allow")
 
-// refuseInternal is called with the address of a connection that is about to be made, after the name was looked up.
+// refuseInternal is called before each connection, with the address that the host name was resolved to.
 func refuseInternal(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || !public(at.Addr()) {
@@ -238,7 +238,7 @@ func refuseInternal(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// public reports whether an address is one of the Internet at large.
+// public reports whether a is an address of the public Internet.
 func public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsGlobalUnicast() || a.IsPrivate() {
@@ -247,7 +247,7 @@ func public(a netip.Addr) bool {
 	for _, text := range [...]string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",
 		"203.0.113.0/24", "240.0.0.0/4",
-		// IPv6 addresses that stand for IPv4 ones, which are not checked: NAT64, 6to4, Teredo, compatible.
+		// IPv6 addresses that contain an IPv4 address, which is not checked: NAT64, 6to4, Teredo, compatible.
 		"64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "2001:db8::/32",
 	} {
 		if netip.MustParsePrefix(text).Contains(a) {

@@ -14,8 +14,8 @@ func atomic() Strategy {
 			ZH: "不加锁：条件 UPDATE 或一段 Lua 脚本；能用就用它",
 		},
 		Caveat: Text{
-			EN: "To fit a decision that needs more than the row: whatever must be checked between read and write " +
-				"has to fit into the statement or the script.",
+			EN: "It fits only decisions about the row itself: every check between read and write must be part of " +
+				"the statement or the script.",
 			ZH: "判断条件必须能写进这条语句或脚本；需要查询其他数据才能决定时就用不上。",
 		},
 		// Blocking, because it never fails for contention. Fenced, because there is no lease to lose.

@@ -14,8 +14,8 @@ func localMutex() Strategy {
 			ZH: "进程内每个 SKU 一把互斥锁：只在单实例下正确",
 		},
 		Caveat: Text{
-			EN: "Anything about other instances. It passes every test on one process, and oversells behind a load " +
-				"balancer.",
+			EN: "It excludes nothing on other instances. It passes every test in one process, and oversells behind " +
+				"a load balancer.",
 			ZH: "对其他实例没有任何保证。单进程下所有测试都能通过，一上负载均衡就超卖。",
 		},
 		Promise: lock.Promise{

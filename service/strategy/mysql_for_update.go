@@ -12,21 +12,21 @@ func mysqlForUpdate() Strategy {
 		Name:     "mysql-for-update",
 		Endpoint: "/deduct_stock_mysql_for_update",
 		Summary: Text{
-			EN: "SELECT ... FOR UPDATE of a row in a table of its own, released by the end of the transaction: a " +
+			EN: "SELECT ... FOR UPDATE of a row in a separate table, released by the end of the transaction: a " +
 				"general lock, for any store",
 			ZH: "对专用表中的一行 SELECT ... FOR UPDATE，事务结束即释放：通用锁，适用于任何存储",
 		},
 		Caveat: Text{
-			EN: "To tell the holder before the next one is let in: the database rolls back in the instant in which " +
-				"it sees the connection end, and the holder hears of it a moment later (the fence refuses its " +
-				"write). A held key keeps a connection: an instance holds 8 of them at a time " +
-				"(mysql.lock_keys), and answers no_capacity to the ninth. A fail-over ends all locks.",
+			EN: "The next holder may enter before the previous one is notified: the database rolls back as soon as " +
+				"it sees the connection end, and the holder learns it a moment later (the fence refuses its " +
+				"write). Each held key occupies a connection: an instance holds at most 8 keys (mysql.lock_keys), " +
+				"and answers no_capacity to the ninth. A fail-over ends all locks.",
 			ZH: "不能保证在放行下一个之前通知持有者：数据库一发现连接断开就立即回滚，持有者稍后才知道（其写入由栅栏令牌拒绝）。每个被持有的键占用一个连接：每个实例最多同时持有 8 " +
 				"个键（mysql.lock_keys），对第 9 个回答 no_capacity。主从切换会使所有锁失效。",
 		},
 		Needs: []string{MySQL}, NodeLocal: true,
 		// FreedAfterCrash: the lock is free at once when the process ends. When its computer dies or is cut off, the
-		// server waits for its time-out first. SignalsLoss is not promised: see the caveat.
+		// lock is free after a time-out of the server. SignalsLoss is not promised: see the caveat.
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
 			FreedAfterCrash: 10 * time.Second,

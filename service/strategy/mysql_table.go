@@ -16,9 +16,9 @@ func mysqlTable() Strategy {
 			ZH: "锁表中每个 SKU 一行，记录持有者，10 秒租约按数据库时钟计算，每三分之一租约续期一次",
 		},
 		Caveat: Text{
-			EN: "To be quick or fair: a table wakes nobody, so waiters poll, and whoever asks at the right moment " +
-				"is next. A database clock that is set ahead, or a fail-over to a replica that lags, ends leases " +
-				"early; the fence refuses the late write.",
+			EN: "It is neither fast nor fair: a table wakes no waiters, so they poll, and the first to poll after " +
+				"a release gets the lock. A database clock that is set ahead, or a fail-over to a replica that " +
+				"lags, ends leases early; the fence refuses the late write.",
 			ZH: "既不快也不公平：表不会唤醒任何人，等待者只能轮询，谁恰好在释放时查询，谁先得。数据库时钟被拨快，或切换到落后的副本，都会使租约提前失效；迟到的写入由栅栏令牌拒绝。",
 		},
 		Needs: []string{MySQL},

@@ -14,7 +14,8 @@ func none() Strategy {
 			ZH: "不加锁：竞态本身",
 		},
 		Caveat: Text{
-			EN: "Anything. It is the control run: two requests that read the same quantity both sell it.",
+			EN: "Nothing is promised. It is the control run: two requests that read the same quantity both sell " +
+				"the same unit.",
 			ZH: "什么都不保证。它是对照组：读到同一库存的两个请求会把同一件商品各卖一次。",
 		},
 		Promise: lock.Promise{Scope: lock.Nowhere},

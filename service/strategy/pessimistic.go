@@ -14,8 +14,8 @@ func pessimistic() Strategy {
 			ZH: "不另加锁：在一个 MySQL 事务里 SELECT 库存行 FOR UPDATE、写入、提交",
 		},
 		Caveat: Text{
-			EN: "To work across databases, or to be cheap: whoever waits keeps a connection. With several SKUs in " +
-				"one transaction the order of locking is yours to keep, or it deadlocks.",
+			EN: "It does not work across databases, and it is not cheap: each waiter occupies a connection. A " +
+				"transaction with several SKUs must lock them in a fixed order, or it deadlocks.",
 			ZH: "不能跨库；不便宜：每个等待者都占用一个连接。一个事务涉及多个 SKU 时必须自己固定加锁顺序，否则会死锁。",
 		},
 		Stores: []string{MySQL},

@@ -17,10 +17,10 @@ func redisRLock() Strategy {
 			ZH: "按 Redisson 的 RLock 重新实现：哈希键，30 秒租约每 10 秒续期；释放时用消息在每个进程里唤醒一个等待者",
 		},
 		Caveat: Text{
-			EN: "A fence: a holder that was frozen past its lease still writes. An order: of those that are " +
-				"woken, and of newcomers, whoever asks first wins. An end of the renewal for a holder that hangs. " +
-				"With lock.lease_time (Redisson's leaseTime) it is not renewed at all. Exclusion of Redisson's own " +
-				"clients, whose keys are others.",
+			EN: "There is no fence: a holder that was frozen past its lease still writes. There is no order: the " +
+				"first to ask after a release, woken or new, gets the lock. A holder that hangs is renewed for " +
+				"ever. With lock.lease_time (Redisson's leaseTime) the lease is not renewed at all. Redisson's own " +
+				"clients are not excluded, because they use other keys.",
 			ZH: "没有栅栏令牌：冻结超过租约的持有者醒来后仍会写入。不公平：被唤醒者与新来者谁先请求谁得到锁。持有者挂起时会一直续期。" +
 				"设置 lock.lease_time（即 Redisson 的 leaseTime）后完全不续期。与 Redisson 自己的客户端也不互斥，因为键不同。",
 		},

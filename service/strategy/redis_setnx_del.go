@@ -17,13 +17,13 @@ func redisSetNXDel() Strategy {
 			ZH: "SET NX EX，所有人的值都一样，用 DEL 直接释放：会删掉别人的锁",
 		},
 		Caveat: Text{
-			EN: "Exclusion once a holder has outlived its lease (10 s, not renewed): its DEL deletes the lock of " +
-				"the next holder, which is not told, and lets a third one in. There is no fence to stop their " +
-				"writes, and no fairness.",
+			EN: "Exclusion ends when a holder works past its lease (10 s, not renewed): its DEL deletes the lock " +
+				"of the next holder, which does not notice, and a third one enters. There is no fence to refuse " +
+				"their writes, and no fairness.",
 			ZH: "只要有人的业务超过租约（10 秒，不续期），互斥就没有了：它的 DEL 会删掉下一个持有者的锁，后者毫不知情，第三个人又进来。没有栅栏令牌阻止写入，也不公平。",
 		},
 		Needs: []string{Redis},
-		// SignalsLoss is not promised: nothing tells a holder that another has deleted its key.
+		// SignalsLoss is not promised, because nothing reports to a holder that another caller has deleted its key.
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Reentrant: true, FreedAfterCrash: 10 * time.Second,
 		},

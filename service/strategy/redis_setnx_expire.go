@@ -14,9 +14,9 @@ func redisSetNXExpire() Strategy {
 			ZH: "先 SETNX，再用第二条命令 EXPIRE：在两条命令之间崩溃，键就永远锁死",
 		},
 		Caveat: Text{
-			EN: "That anybody follows a holder that crashed between its two commands, unless contenders are told to " +
-				"repair a key without expiry; nor that a holder paused past its lease (10 s, not renewed) writes " +
-				"nothing: there is no fence; nor fairness.",
+			EN: "If a holder crashes between its two commands, nobody gets the lock again, unless contenders are " +
+				"configured to repair a key without expiry. There is no fence: a holder that was paused past its " +
+				"lease (10 s, not renewed) still writes. It is not fair.",
 			ZH: "持有者若在两条命令之间崩溃，后来者永远拿不到锁，除非开启对“无过期时间”键的修复；没有栅栏令牌：暂停超过租约（10 秒，不续期）的持有者仍会写入；不公平。",
 		},
 		Needs: []string{Redis},

@@ -17,11 +17,11 @@ func redisWatchdog() Strategy {
 			ZH: "像 Redisson 的 RLock：会等待，靠通知唤醒而不轮询，30 秒租约每 10 秒续期；与它不同：先来先得，并带栅栏令牌",
 		},
 		Caveat: Text{
-			EN: "That renewal helps a frozen process, which does not renew either (the fence refuses its write); " +
-				"strict order between processes, which take turns of up to 16 holders; survival of a fail-over to a " +
-				"replica that had not heard of the key, which lock.replicas (WAIT) makes unlikely, but not " +
-				"impossible (it is off by default, and Redisson's check of the replicas is on); exclusion " +
-				"of Redisson's own clients, whose keys are others.",
+			EN: "A frozen process does not renew (the fence refuses its write). Order between processes is not " +
+				"strict: they take turns of up to 16 holders. The lock is lost in a fail-over to a replica that " +
+				"had not received the key; lock.replicas (WAIT) makes that unlikely, but not impossible (it is off " +
+				"by default; Redisson checks replicas by default). Redisson's own clients are not excluded, " +
+				"because they use other keys.",
 			ZH: "进程被冻结时看门狗也一起冻结（其写入由栅栏令牌拒绝）；进程之间不是严格先来先得，而是轮流，每轮最多 16 个持有者；主从切换时副本若还没有该键，锁会丢失（lock.replicas 即 WAIT " +
 				"使之少见，但不能杜绝；它默认关闭，而 Redisson 默认检查副本）；与 Redisson 自己的客户端也不互斥，因为键不同。",
 		},

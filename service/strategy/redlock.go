@@ -9,7 +9,7 @@ import (
 	"example.com/stock/lock/redislock"
 )
 
-// Redlock is the backend of redlock: several Redis masters that know nothing of each other.
+// Redlock is the backend of the redlock strategy: several independent Redis masters.
 const Redlock = "redlock"
 
 func redlock() Strategy {
@@ -22,9 +22,9 @@ func redlock() Strategy {
 			ZH: "并行询问 5 个独立的 Redis 主节点，拿到多数派才算加锁；10 秒租约，每三分之一续期；没有栅栏令牌",
 		},
 		Caveat: Text{
-			EN: "A fence: its random token is not ordered, so no store can refuse the write of a holder that was " +
-				"paused past its lease, or whose majority a jump of the clock cost it. Nor fairness; and a node " +
-				"that was restarted does not count for a lease.",
+			EN: "There is no fence: its random tokens have no order, so no store can refuse the write of a holder " +
+				"that was paused past its lease, or that lost its majority when a node's clock jumped. It is not " +
+				"fair. A node that was restarted does not count for the time of one lease.",
 			ZH: "没有栅栏令牌：随机令牌没有先后顺序，存储无法拒绝“暂停超过租约”或因节点时钟跳变而失去多数派的持有者的写入。不公平；节点重启后在一个租约时间内不计票。",
 		},
 		Needs: []string{Redlock},
@@ -51,8 +51,8 @@ func redlock() Strategy {
 	}
 }
 
-// unusable is the lock of a configuration that is wrong. Its methods fail with the reason, whose text in the log names
-// addresses. The other strategies work.
+// unusable is the lock of a wrong configuration. Its methods fail with the reason, which names addresses and so
+// appears only in the log. The other strategies work.
 type unusable struct{ why error }
 
 func (u unusable) down() error {

@@ -17,14 +17,15 @@ func segmented() Strategy {
 			ZH: "库存拆成 8 段，每段一把 redis-watchdog 锁，同一 SKU 可同时卖 8 单；总量不足才算售罄",
 		},
 		Caveat: Text{
-			EN: "To be quicker when there is little to do in the lock or little left: the last units are gathered " +
-				"from all segments. Nor fairness; nor that a crashed holder's segment can be sold from before its " +
-				"lease (30 s) runs out: who needs it waits, and may be told busy, but not sold out.",
+			EN: "It is not faster if there is little work in the lock or little stock: the last units are " +
+				"collected from all segments. It is not fair. After a crash the holder's segment cannot be sold " +
+				"from until its lease (30 s) expires: a request that needs the segment waits, and may fail as " +
+				"busy, but never as sold out.",
 			ZH: "锁内工作很少或库存所剩无几时并不更快：最后几件要从各段归集。不公平；持有者崩溃后，其所在段要等租约（30 秒）到期才能再卖：需要它的请求会等待，可能被告知“忙”，但不会误报售罄。",
 		},
 		Needs: []string{Redis},
-		// Not Exclusive, because sales of one SKU shall go on at the same time. Fenced, because a write needs the
-		// version that was read.
+		// Not Exclusive, because several sales of one SKU may be under way at a time. Fenced, because a write
+		// compares the version that was read.
 		Promise: lock.Promise{
 			Scope:           lock.Cluster,
 			Fenced:          true,

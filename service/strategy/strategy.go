@@ -23,7 +23,7 @@ const (
 	ZooKeeper = "zookeeper"
 )
 
-// A Strategy is one way to sell. It has a Lock, or a Way of its own that needs none.
+// A Strategy is one way to sell. It has a Lock, or a Seller that needs none.
 type Strategy struct {
 	Name     string // in URLs, flags, metrics, tests and docs
 	Endpoint string // POST
@@ -32,17 +32,17 @@ type Strategy struct {
 	Needs    []string
 	Stores   []string // the stores it works on, the default first; empty: all
 	Promise  lock.Promise
-	// NodeLocal says that only the server that granted the lock knows of it. In a MySQL cluster that accepts writes on
-	// several nodes such a lock excludes nobody on the other nodes.
+	// NodeLocal means that only the server that granted the lock enforces it. In a MySQL cluster that accepts writes
+	// on several nodes, such a lock does not exclude callers on the other nodes.
 	NodeLocal bool
 
-	// RoundTrips is the number of round trips to the lock's servers to acquire and release the lock, if nobody else
-	// wants it and its key and connections have been used before. A pipeline, concurrent requests to several servers,
-	// and a statement of MySQL are one each. It is 0 if the lock is in the process, or if there is none. Reads and
-	// writes of the stock do not count.
+	// RoundTrips is the number of round trips to the lock's servers to acquire and release the lock, without
+	// contention and when its key and connections have been used before. A pipeline, concurrent requests to several
+	// servers, and a statement of MySQL count as one each. It is 0 if the lock is in the process, or if there is
+	// none. Reads and writes of the stock do not count.
 	RoundTrips int
 
-	// Lock connects to no server, since servers may be down. Its result may be an io.Closer.
+	// Lock must not connect to a server, because servers may be down. Its result may be an io.Closer.
 	Lock      func(Servers) lock.Locker
 	Around    func(Servers, lock.Locker) service.Seller // what sells under the Lock; nil: service.UnderLock
 	Segmented bool                                      // Around acquires a lock for each segment of a SKU
@@ -53,13 +53,14 @@ type Strategy struct {
 // A Text is a text in two languages.
 type Text struct{ EN, ZH string }
 
-// Servers are what locks are built on.
+// Servers has the servers that locks use, and their settings.
 type Servers struct {
 	Redis     redis.UniversalClient
 	Redlock   []redis.UniversalClient // one for each independent master
 	ZooKeeper *zklock.Session
 	MySQL     *sql.DB // the locks' own pool, not the store's: see mysqllock
-	// keys that mysql-for-update can hold at a time, and likewise mysql-get-lock; 0: a third of the pool
+	// MySQLKeys is how many keys mysql-for-update can hold at a time, and likewise mysql-get-lock; 0: a third of the
+	// pool
 	MySQLKeys int
 
 	SetNXLease      time.Duration // of the SETNX locks; 0: their default
@@ -67,7 +68,8 @@ type Servers struct {
 	WatchdogLease   time.Duration // of the renewed locks; 0: their default
 	WatchdogMaxHold time.Duration // 0: the default
 	LeaseTime       time.Duration // of redis-rlock and redis-watchdog, which then do not renew; 0: they do
-	// replicas of Redis that must acknowledge a lock of redis-setnx or redis-watchdog, but not a sale; 0: none
+	// Replicas is how many replicas of Redis must acknowledge a lock of redis-setnx or redis-watchdog, but not a
+	// sale; 0: none
 	Replicas       int
 	ReplicaTimeout time.Duration // how long they have; 0: the default
 
@@ -130,7 +132,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown strategy %q; there are %s", e.Name, strings.Join(e.Names, ", "))
 }
 
-// handOver makes all requests of this process contend at the server as one, unless PlainLocks is set.
+// handOver lets all requests of this process share one waiter at the server, unless PlainLocks is set.
 func (s Servers) handOver(l lock.FenceRanger) lock.Locker {
 	if s.PlainLocks {
 		return l
@@ -138,7 +140,7 @@ func (s Servers) handOver(l lock.FenceRanger) lock.Locker {
 	return lock.HandOver(l, lock.Bound{})
 }
 
-// Build returns the seller of s, and a func that closes its lock. watch, if not nil, decorates the lock.
+// Build returns the seller of s, and a func that closes its lock. If watch is not nil, it wraps the lock.
 func (s Strategy) Build(
 	servers Servers,
 	watch func(lock.Locker) lock.Locker,

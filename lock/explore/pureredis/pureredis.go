@@ -1,8 +1,8 @@
-// Package pureredis runs Lua scripts as Redis does, as a pure function: keys and a script in, keys, reply and messages
-// out. A model of a lock can so run the scripts of the lock themselves, millions of times, from any state.
+// Package pureredis runs Lua scripts as Redis does, but as a pure function: from keys and a script to keys, reply and
+// messages. So a model of a lock can run the lock's real scripts, millions of times, from any state.
 //
 // The scripts run in miniredis (https://github.com/alicebob/miniredis), which interprets Lua and the commands. Its
-// clock stands still, at Epoch: a model keeps the times in its keys relative to that.
+// clock always shows Epoch: a model keeps the times in its keys relative to that.
 package pureredis
 
 import (
@@ -20,7 +20,7 @@ import (
 // Epoch returns the time that every script reads.
 func Epoch() time.Time { return time.UnixMilli(1_800_000_000_000) }
 
-// A Key is a name in Redis and what it holds: one of Text, List, Hash and Sorted.
+// A Key is a Redis key and its value: one of Text, List, Hash and Sorted.
 type Key struct {
 	Name   string
 	Text   string
@@ -41,8 +41,7 @@ type Answer struct {
 	Err      error // an error reply
 }
 
-// A Redis runs scripts, and remembers their answers: the same question is computed once. It is not safe for concurrent
-// use.
+// A Redis runs scripts, and caches their answers by script and input. It is not safe for concurrent use.
 type Redis struct {
 	mini     *miniredis.Miniredis
 	messages []Message
@@ -68,10 +67,9 @@ func New() (*Redis, error) {
 	return r, nil
 }
 
-// Close ends the Redis.
 func (r *Redis) Close() { r.mini.Close() }
 
-// Eval runs a script on keys. The caller must not change what the answer holds.
+// Eval runs a script on keys. The caller must not modify the answer.
 func (r *Redis) Eval(before []Key, script string, keys []string, args ...string) Answer {
 	b := make([]byte, 0, 512)
 	add := func(words ...string) {
@@ -130,7 +128,7 @@ func (r *Redis) eval(before []Key, script string, keys, args []string) (a Answer
 	return a
 }
 
-// plain turns the types of miniredis into those of a client.
+// plain converts the types of miniredis to those of a Redis client.
 func plain(reply any) any {
 	switch reply := reply.(type) {
 	case []any:
@@ -205,7 +203,7 @@ func (r *Redis) get(name string) (k Key, err error) {
 	return k, err
 }
 
-// Find returns the key with a name, and whether it is there.
+// Find returns the key with that name, and whether it exists.
 func Find(keys []Key, name string) (Key, bool) {
 	for _, k := range keys {
 		if k.Name == name {
@@ -215,8 +213,7 @@ func Find(keys []Key, name string) (Key, bool) {
 	return Key{}, false
 }
 
-// Pass returns the keys after a time has passed: those that have run out are gone. A key runs out when its time is
-// over, not after it.
+// Pass returns the keys that are left after d. A key expires at the end of its TTL, not after it.
 func Pass(keys []Key, d time.Duration) []Key {
 	left := make([]Key, 0, len(keys))
 	for _, k := range keys {
