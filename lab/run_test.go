@@ -88,11 +88,11 @@ func TestTheEngineFindsOut(t *testing.T) {
 	report := run(t, Options{Scenarios: append(scenarios, missing)})
 	for _, c := range report.Cells {
 		want := map[string]string{
-			"right": "safe, as predicted (stated)", "wrong": "oversells, BUT PREDICTED: safe " +
-				"(stated)", "failed-once": "safe, as predicted (stated)",
+			"right": "safe, as predicted (by the scenario)", "wrong": "oversells, BUT PREDICTED: safe " +
+				"(by the scenario)", "failed-once": "safe, as predicted (by the scenario)",
 			"failed": "no verdict: try: it broke", "panics": "no verdict: panic: out of order",
 			"late": "delays, 1h0m0s, BUT PREDICTED: delays, up to 1s " +
-				"(stated)", "in-time": "delays, 1s, as predicted (stated)",
+				"(by the scenario)", "in-time": "delays, 1s, as predicted (by the scenario)",
 			"nobody": "no verdict: the service has no " +
 				"strategy prayer", "down": "skipped, ", "missing": "skipped, tape-drive: it was not started",
 		}[c.Scenario]

@@ -181,7 +181,7 @@ func (l *Lease) finish(why error) {
 	l.keeper.Wait()
 }
 
-// giveBack calls free, and reports a missing answer to stranded.
+// giveBack calls free. If the server did not answer, it calls stranded.
 func (l *Lease) giveBack() error {
 	ctx := context.Background()
 	if !l.bound {

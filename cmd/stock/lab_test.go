@@ -76,7 +76,7 @@ func TestLabRun(t *testing.T) {
 	}
 	for _, want := range []string{
 		"A mutex in the process, and a second process", "fix: A lock that all instances share.",
-		"2 instances: oversells, as predicted (from its promise, scope: process)",
+		"2 instances: oversells, as predicted (by its promise scope: process)",
 		"1 in stock, 2 sold, 0 left: oversold by 1", "paused",
 		"2 cells in ", ": 2 as predicted, 0 not, 0 skipped.",
 	} {

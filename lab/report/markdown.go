@@ -106,9 +106,9 @@ func (m Matrix) prove(b *bufio.Writer, s lab.Scenario) {
 	}
 	b.WriteString("\n</details>\n\n")
 	for _, e := range m.entries(s) {
-		from := "stated"
+		from := "by the scenario"
 		if e.Cell.Predicted.From != "" {
-			from = "from its promise, " + e.Cell.Predicted.From
+			from = "by its promise " + e.Cell.Predicted.From
 		}
 		fmt.Fprintf(b, "- <a id=%q></a>%s: %s, as predicted (%s)\n", e.Anchor, e.Case,
 			bold(e.Cell.Observed, e.Word().EN), from)

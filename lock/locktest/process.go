@@ -164,7 +164,7 @@ func (p *process) usable() bool {
 	}
 }
 
-// quit asks the process to end normally. Its TestMain then checks for goroutines that are left, if it does that.
+// quit makes the process end normally. If its TestMain checks for leaked goroutines, that check then runs.
 func (p *process) quit() error {
 	p.mu.Lock()
 	killed := p.killed

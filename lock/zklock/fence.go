@@ -90,7 +90,7 @@ func (r *fenceRecord) fence(czxid int64) (f lock.Fence, ok bool) {
 }
 
 // extended returns a copy of r that covers a node created at clock, in milliseconds. ok is false if the node's epoch
-// is over, because the numbers after it belong to the next epoch.
+// is over, because larger numbers belong to the next epoch.
 func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) {
 	epoch, count := split(czxid)
 	next = &fenceRecord{path: r.path, version: r.version, Mark: r.Mark, Terms: slices.Clone(r.Terms)}

@@ -262,7 +262,7 @@ func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.F
 	return r.above(czxid), nil
 }
 
-// fillFences sets the fences of those contenders that already have one. It changes nothing on the server.
+// fillFences sets the fences of those contenders whose nodes have one. It changes nothing on the server.
 func (g *generation) fillFences(ctx context.Context, all []Contender) error {
 	fill := func(r *fenceRecord) (complete bool) {
 		if r == nil {
