@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 )
 
@@ -23,16 +22,20 @@ const (
 type galera struct {
 	b        *lab.Testbed
 	database string
+	pools    map[string]*sql.DB // by node and parameters
 }
 
 // newGalera makes the database, with the table barrier of hold.
 func newGalera(b *lab.Testbed) *galera {
 	db := b.DBAt(lab.Node(1))
-	g := &galera{b, databaseOf(b, db)}
+	g := &galera{b, databaseOf(b, db), make(map[string]*sql.DB)}
 	g.run(db, "CREATE TABLE barrier (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE = InnoDB")
 	g.replicated()
 	return g
 }
+
+// of returns the cluster for another case of Together.
+func (g *galera) of(b *lab.Testbed) *galera { return &galera{b, g.database, g.pools} }
 
 func (g *galera) run(db *sql.DB, statement string) {
 	_, err := db.ExecContext(g.b.Ctx, statement)
@@ -41,10 +44,14 @@ func (g *galera) run(db *sql.DB, statement string) {
 
 func (g *galera) node(i int) *stack.Server { return g.b.Server(lab.Node(i)) }
 
-// at opens a pool of connections to a node.
+// at returns a pool of connections to a node. The parameters are the driver's.
 func (g *galera) at(i int, parameters ...string) *sql.DB {
 	parameters = append(parameters, "interpolateParams=true", "multiStatements=true")
-	return g.b.OpenDBAt(g.node(i).Addr, g.database+"?"+strings.Join(parameters, "&"))
+	addr, name := g.node(i).Addr, g.database+"?"+strings.Join(parameters, "&")
+	if g.pools[addr+name] == nil {
+		g.pools[addr+name] = g.b.OpenDBAt(addr, name)
+	}
+	return g.pools[addr+name]
 }
 
 // session opens a session of a customer at a node.
@@ -82,9 +89,8 @@ func (g *galera) status(db *sql.DB, name string) string {
 // changes in order. FLUSH TABLES is one of the few statements whose lock Galera waits for.
 func (g *galera) hold(i int) (release func()) {
 	g.replicated()
-	operator := newSession(g.b, g.at(i), "operator")
+	operator := g.session(i, "operator")
 	b, from := g.b, time.Now()
-	operator.on = g.node(i).Name
 	operator.do("FLUSH TABLES barrier WITH READ LOCK")
 	g.run(g.at(1), "INSERT INTO barrier VALUES ()")
 	release = sync.OnceFunc(func() {
@@ -103,24 +109,18 @@ func (g *galera) runs(i int, statement string) {
 	})
 }
 
-// betweenStatements is put before COMMIT, to widen the moment between two statements of a packet: the transaction is
-// open, and no statement of it notices an abort. An abort ends it at once.
+// betweenStatements is put before COMMIT, to widen the moment between two statements of a packet, in which nothing
+// reports an abort. The abort ends it at once.
 const betweenStatements = "DO SLEEP(120); "
-
-// widen puts betweenStatements before the next COMMIT that an instance sends to node 2.
-func (g *galera) widen() *wire.Snare {
-	return g.b.Trap(g.b.Proxy(lab.Node(2)), wire.Trap{
-		On: wire.ToServer, Do: wire.Rewrite, Match: commits, Rewrite: wire.BeforeCommit(betweenStatements),
-	})
-}
 
 // apps returns an instance that sells through node 1 and one that sells through node 2, by the case's variant. With one
 // writer, node 1 is it.
 func (g *galera) apps() (first, second *lab.App) {
 	b, operator := g.b, g.at(1)
 	database, env := "stock", []string{}
-	if b.Case.Variant == severalWriters {
-		database, env = "several", []string{"STOCK_MYSQL_SEVERAL_WRITERS=true"}
+	if b.Case.Variant != oneWriter {
+		// With one segment no sale begins with a move of units, which would wait for a node that is held.
+		database, env = "several", []string{"STOCK_MYSQL_SEVERAL_WRITERS=true", "STOCK_LOCK_SEGMENTS=1"}
 		g.run(operator, "CREATE DATABASE IF NOT EXISTS several")
 	}
 	at := func(addr string) *lab.App {

@@ -24,11 +24,12 @@ func cutOff(beds []*lab.Testbed) []lab.Observation {
 	of := make(map[*lab.Testbed]pair)
 	g := newGalera(beds[0])
 	for _, b := range beds {
-		first, second := (&galera{b, g.database}).apps()
+		first, second := g.of(b).apps()
 		of[b] = pair{first, second}
 		b.Stock(3)
 		b.Require(b.Sell(first, "A", lab.Request{}).Outcome == loadtest.Accepted, "A is served")
 	}
+	g.replicated()
 	db := g.at(1)
 	isolate := func(on string) { g.run(db, "SET GLOBAL wsrep_provider_options = 'gmcast.isolate = "+on+"'") }
 	from := time.Now()
@@ -49,6 +50,7 @@ func cutOff(beds []*lab.Testbed) []lab.Observation {
 	beds[0].Eventually("node 1 is in the cluster again", func() bool {
 		return g.status(db, "wsrep_local_state_comment") == "Synced"
 	})
+	g.replicated()
 	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 		b.Interval(g.node(1).Name, lab.Fault, "", from, "node-is-cut-off", "node", g.node(1).Name, "for", time.Since(from))
 		at := of[b]
