@@ -46,7 +46,9 @@ type Backend struct {
 }
 
 // AtSecondWriter reports whether another node of the instance's database cluster takes the sales.
-func (b Backend) AtSecondWriter() bool { return !b.Up && strings.Contains(b.Reason, " takes the sales: ") }
+func (b Backend) AtSecondWriter() bool {
+	return !b.Up && strings.Contains(b.Reason, " takes the sales: ")
+}
 
 // Backends returns the instance's servers, by name.
 func (a *App) Backends(ctx context.Context) (map[string]Backend, error) {

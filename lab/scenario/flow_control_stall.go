@@ -30,7 +30,9 @@ func stall(beds []*lab.Testbed) []lab.Observation {
 	}
 	g.replicated()
 	operator := g.at(3)
-	limit := func(changes string) { g.run(operator, "SET GLOBAL wsrep_provider_options = 'gcs.fc_limit = "+changes+"'") }
+	limit := func(changes string) {
+		g.run(operator, "SET GLOBAL wsrep_provider_options = 'gcs.fc_limit = "+changes+"'")
+	}
 	limit("1") // changes that a node may be behind; 16 by default
 	beds[0].Defer(func() { _, _ = operator.Exec("SET GLOBAL wsrep_provider_options = 'gcs.fc_limit = 16'") })
 	from := time.Now()

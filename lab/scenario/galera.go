@@ -22,15 +22,15 @@ const (
 type galera struct {
 	b        *lab.Testbed
 	database string
-	pools    map[string]*sql.DB // by node and parameters
+	pools    map[string]*sql.DB // by address and name
 }
 
 // newGalera makes the database, with the table barrier of hold.
 func newGalera(b *lab.Testbed) *galera {
 	db := b.DBAt(lab.Node(1))
-	g := &galera{b, databaseOf(b, db), make(map[string]*sql.DB)}
+	g := &galera{b: b, database: databaseOf(b, db), pools: make(map[string]*sql.DB)}
 	g.run(db, "CREATE TABLE barrier (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE = InnoDB")
-	g.replicated()
+	g.applied(1, 2, 3)
 	return g
 }
 
@@ -44,14 +44,18 @@ func (g *galera) run(db *sql.DB, statement string) {
 
 func (g *galera) node(i int) *stack.Server { return g.b.Server(lab.Node(i)) }
 
-// at returns a pool of connections to a node. The parameters are the driver's.
+// at returns a pool of connections to the database on a node. The parameters are the driver's.
 func (g *galera) at(i int, parameters ...string) *sql.DB {
 	parameters = append(parameters, "interpolateParams=true", "multiStatements=true")
-	addr, name := g.node(i).Addr, g.database+"?"+strings.Join(parameters, "&")
-	if g.pools[addr+name] == nil {
-		g.pools[addr+name] = g.b.OpenDBAt(addr, name)
+	return g.pool(i, g.database+"?"+strings.Join(parameters, "&"))
+}
+
+func (g *galera) pool(i int, name string) *sql.DB {
+	key := g.node(i).Addr + "/" + name
+	if g.pools[key] == nil {
+		g.pools[key] = g.b.OpenDBAt(g.node(i).Addr, name)
 	}
-	return g.pools[addr+name]
+	return g.pools[key]
 }
 
 // session opens a session of a customer at a node.
@@ -64,10 +68,13 @@ func (g *galera) session(i int, who string, parameters ...string) *session {
 // syncWait makes a read wait until the node has applied all changes that were committed before, on any node.
 const syncWait = "wsrep_sync_wait=1"
 
-// replicated waits until the first two nodes have applied all changes.
-func (g *galera) replicated() {
-	for i := 1; i <= 2; i++ {
-		g.number(g.at(i, syncWait), "SELECT 1")
+// replicated waits until the nodes that sell have applied all changes.
+func (g *galera) replicated() { g.applied(1, 2) }
+
+// applied waits until nodes have applied all changes.
+func (g *galera) applied(nodes ...int) {
+	for _, i := range nodes {
+		g.number(g.pool(i, "?"+syncWait), "SELECT 1") // without the database, which may be among the changes
 	}
 }
 

@@ -132,8 +132,9 @@ func lostBetweenStatements(b *lab.Testbed, g *galera, first, second *lab.App) la
 	b.Evidence(lab.Balance, map[string]int64{"initial": 2, "sold": stock.Sold, "left": stock.Quantity}, "balance",
 		"initial", 2, "sold", stock.Sold, "left", stock.Quantity)
 	b.Evidence(lab.Answer, told, "told-of-sales", "told", told)
-	if one, two := a.Record(), other.Record(); told == 2 && one.Version == two.Version {
-		b.Evidence(lab.Pair, []string{one.OrderID, two.OrderID}, "both-sold", "one", "A", "other", "B", "read", two.Read)
+	if one, two := a.Record(), other.Record(); two.Receipt != nil && one.Version == two.Version {
+		b.Evidence(lab.Pair, []string{one.OrderID, two.OrderID}, "both-sold", "one", a.Who, "other", other.Who,
+			"read", two.Read)
 	}
 	if told > stock.Sold {
 		return lab.Oversells.Seen()
