@@ -203,8 +203,8 @@ func TestNobodySweepsBesideAShop(t *testing.T) {
 	}
 }
 
-// Instances at two nodes of a cluster are ready, although one of them does not take the sales, and Through says which is
-// asked for the books.
+// Instances at two nodes of a cluster are ready, although one of them does not take the sales. Through selects the one
+// that is asked for the books.
 func TestTwoNodesOfACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")

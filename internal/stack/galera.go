@@ -25,8 +25,8 @@ type Galera struct {
 }
 
 // StartGalera starts n nodes and returns when each is in the cluster, which takes some 4 s for each node. Without
-// MariaDB or Galera's library the error is a MissingError, and [Stack.Missing] has the reason. On error nothing of them is left running. ctx bounds the
-// start only.
+// MariaDB or Galera's library the error is a MissingError, and [Stack.Missing] has the reason. On error nothing of them
+// is left running. ctx bounds the start only.
 func (s *Stack) StartGalera(ctx context.Context, n int) (*Galera, error) {
 	g := &Galera{}
 	fail := func(err error) (*Galera, error) {

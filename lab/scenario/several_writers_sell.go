@@ -77,8 +77,8 @@ func warm(b *lab.Testbed, g *galera, first *lab.App) {
 	g.replicated()
 }
 
-// soldFromAnOldRead sells the last unit to A, and lets B read at node 2 before that has applied the sale. B writes after
-// that.
+// soldFromAnOldRead sells the last unit to A, and lets B read at node 2, which has not applied the sale. B writes when it
+// has.
 func soldFromAnOldRead(b *lab.Testbed, g *galera, first, second *lab.App) lab.Observation {
 	warm(b, g, first)
 	release := g.hold(2)
