@@ -62,6 +62,12 @@ func openFleet(ctx context.Context, o stack.Options, needs []Need) (*fleet, erro
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(needs, NeedGalera) {
+		var missing *stack.MissingError
+		if _, err := s.StartGalera(ctx, nodes); err != nil && !errors.As(err, &missing) {
+			return nil, errors.Join(err, s.Stop())
+		}
+	}
 	return &fleet{
 		stack: s, sets: make(map[string][]*App), wanted: make(map[string]int), proxies: make(map[Need]*wire.Proxy),
 	}, nil
@@ -208,16 +214,18 @@ func (f *fleet) catalogue(ctx context.Context) (map[string]Strategy, error) {
 	return f.strategies, err
 }
 
-// proxy returns the proxy before the first server of that need. All scenarios share it.
+// proxy returns the proxy before the first server of that need, which speaks the protocol of Redis, ZooKeeper or MySQL.
+// All scenarios share it.
 func (f *fleet) proxy(need Need) (*wire.Proxy, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p := f.proxies[need]; p != nil {
 		return p, nil
 	}
-	protocol := map[Need]wire.Protocol{
-		NeedRedis: wire.Redis(), NeedZooKeeper: wire.ZooKeeper(), NeedMySQL: wire.MySQL(),
-	}[need]
+	protocol, named := map[Need]wire.Protocol{NeedRedis: wire.Redis(), NeedZooKeeper: wire.ZooKeeper()}[need]
+	if !named {
+		protocol = wire.MySQL() // of MySQL, or of a node of Galera
+	}
 	server := f.stack.Server(string(need))
 	if server == nil {
 		return nil, fmt.Errorf("a proxy before %s: it was not started", need)

@@ -27,10 +27,13 @@ const (
 	MySQL     Group = "E"
 	Fairness  Group = "F" // waiting: starvation, herds, deadlocks
 	Orders    Group = "G" // orders: keys, reservations, carts, events
+	Writers   Group = "H" // a cluster of databases that accepts writes on several nodes
 )
 
 // Groups returns all groups, in teaching order.
-func Groups() []Group { return []Group{NoLock, SetNX, Redlock, ZooKeeper, MySQL, Fairness, Orders} }
+func Groups() []Group {
+	return []Group{NoLock, SetNX, Redlock, ZooKeeper, MySQL, Fairness, Orders, Writers}
+}
 
 // Name returns the title of the chapter.
 func (g Group) Name() Text { return say("groups." + string(g)) }
@@ -39,13 +42,26 @@ func (g Group) Name() Text { return say("groups." + string(g)) }
 type Need string
 
 // The needs. NeedRedlock is five further Redis servers. NeedClocks means that each server can have its own wall clock.
+// NeedGalera is a cluster of three MariaDB nodes that all accept writes; Node has the needs for one of them.
 const (
 	NeedRedis     Need = "redis"
 	NeedZooKeeper Need = "zookeeper"
 	NeedMySQL     Need = "mysql"
 	NeedRedlock   Need = "redlock"
 	NeedClocks    Need = "clocks"
+	NeedGalera    Need = "galera"
 )
+
+// nodes is the size of the cluster of NeedGalera.
+const nodes = 3
+
+// Node returns the need for the i-th node of the Galera cluster, from 1, for Testbed.Server and Testbed.Proxy.
+func Node(i int) Need {
+	if i == 1 {
+		return NeedGalera
+	}
+	return Need(fmt.Sprintf("%s-%d", NeedGalera, i))
+}
 
 // A Scenario is one failure: how it is forced, and what each Case must show.
 type Scenario struct {

@@ -203,6 +203,61 @@ func TestNobodySweepsBesideAShop(t *testing.T) {
 	}
 }
 
+// Instances at two nodes of a cluster are ready, although one of them does not take the sales. Through selects the one
+// that is asked for the books.
+func TestTwoNodesOfACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	t.Parallel()
+	at := func(b *Testbed, i int) *App {
+		return b.Apps(1, "STOCK_MYSQL_DSN=root@tcp("+b.Proxy(Node(i)).Addr()+")/stock")[0]
+	}
+	two := probe("two", func(b *Testbed) Observation {
+		first, second := at(b, 1), at(b, 2)
+		b.Through(first)
+		b.Stock(2)
+		b.Require(b.Sell(first, "A", Request{}).Outcome == loadtest.Accepted, "the writer sells")
+		b.Require(b.Sell(second, "B", Request{}).Problem == "second_writer", "the other node does not")
+		all, err := second.Backends(b.Ctx)
+		b.Must("/readyz", err)
+		b.Require(all["mysql"].AtSecondWriter(), "its instance says why")
+		b.Through(second)
+		_, err = second.client.SetStock(b.Ctx, "mysql", b.SKU, 1)
+		b.Require(err != nil && b.anyApp() == second, "the books are those of Through")
+		b.Through(first)
+		return b.Judge().Seen()
+	}, Case{Strategy: "atomic", Store: "mysql", Want: Forecast{Outcome: Safe}})
+	two.Needs = []Need{NeedRedis, NeedMySQL, NeedGalera}
+	for _, c := range run(t, Options{Scenarios: []Scenario{two}}).Cells {
+		switch {
+		case c.Skipped != "" && os.Getenv("REQUIRE_BACKENDS") != "1":
+			t.Skip(c.Skipped)
+		case !c.AsPredicted:
+			t.Errorf("%s: %s", c.Scenario, c.Verdict())
+		}
+	}
+}
+
+// Without Galera its cells are skipped, with the reason.
+func TestWithoutGalera(t *testing.T) {
+	path, err := program.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	s := probe("two", func(*Testbed) Observation { return Safe.Seen() }, coded(Safe))
+	s.Needs = []Need{NeedGalera}
+	report, err := Run(t.Context(), Options{Scenarios: []Scenario{s}, Binary: path, Parent: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := report.Cells[0]
+	if !strings.Contains(c.Skipped, "galera: ") || !strings.Contains(c.Skipped, "apt-get install") {
+		t.Errorf("%s: %q", c.Verdict(), c.Skipped)
+	}
+}
+
 // Who stands with the lock has a bar: how much of the lease is left, as the server has it. The scenario need not ask.
 func TestAHolderWhoStandsHasALease(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,7 @@ type Testbed struct {
 	end   context.CancelCauseFunc
 
 	apps    []*App  // returned by Apps
+	through *App    // see Through; nil: the first of apps that answers
 	calls   []*Call // in the order of Begin
 	crowds  []*Crowd
 	watch   *lockWatch // of the case's lock; nil: not begun
@@ -167,11 +168,14 @@ func (b *Testbed) TTL(key string) time.Duration {
 }
 
 // DB returns an empty database on MySQL for the lab's own code, with a pool of its own.
-func (b *Testbed) DB() *sql.DB {
-	name := fmt.Sprintf("lab_%d", time.Now().UnixNano())
-	_, err := b.OpenDB("").ExecContext(b.Ctx, "CREATE DATABASE "+name)
+func (b *Testbed) DB() *sql.DB { return b.DBAt(NeedMySQL) }
+
+// DBAt is DB for the first server of a need.
+func (b *Testbed) DBAt(need Need) *sql.DB {
+	addr, name := b.Server(need).Addr, fmt.Sprintf("lab_%d", time.Now().UnixNano())
+	_, err := b.OpenDBAt(addr, "").ExecContext(b.Ctx, "CREATE DATABASE "+name)
 	b.Must("create a database", err)
-	return b.OpenDB(name + "?interpolateParams=true")
+	return b.OpenDBAt(addr, name+"?interpolateParams=true")
 }
 
 // OpenDB opens a new pool on a database of the server. name may have parameters of the driver.
@@ -259,7 +263,7 @@ func (b *Testbed) Statement(lane, text string) {
 
 // serverOf returns the server to which a client sends a statement, or "" if none is known.
 func (b *Testbed) serverOf(client, statement string) string {
-	servers := []string{"redis", "mysql", "zookeeper", "replica", "node", "store", "lock", "wire"}
+	servers := []string{"redis", "mysql", "zookeeper", "galera", "replica", "node", "store", "lock", "wire"}
 	name := strings.TrimRight(client, "- 0123456789")
 	if slices.Contains(servers, name) || strings.HasPrefix(client, "app-") {
 		return ""

@@ -15,6 +15,9 @@ import (
 // galeraLibraries are the places of Galera's library, which Debian's mariadb-server brings with it.
 var galeraLibraries = []string{"/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so"}
 
+// galera is the first part of the name of a node.
+const galera = "galera"
+
 // A Galera is a cluster of MariaDB nodes. Each accepts writes, and is a [Server] of the stack that can be paused,
 // killed and restarted. The others exclude a node that does not answer for 5 s; until then commits wait.
 type Galera struct {
@@ -22,8 +25,8 @@ type Galera struct {
 }
 
 // StartGalera starts n nodes and returns when each is in the cluster, which takes some 4 s for each node. Without
-// MariaDB or Galera's library the error is a MissingError. On error nothing of them is left running. ctx bounds the
-// start only.
+// MariaDB or Galera's library the error is a MissingError, and [Stack.Missing] has the reason. On error nothing of them
+// is left running. ctx bounds the start only.
 func (s *Stack) StartGalera(ctx context.Context, n int) (*Galera, error) {
 	g := &Galera{}
 	fail := func(err error) (*Galera, error) {
@@ -34,7 +37,9 @@ func (s *Stack) StartGalera(ctx context.Context, n int) (*Galera, error) {
 		return err == nil
 	})
 	if library < 0 {
-		return fail(&MissingError{Program: "libgalera_smm.so", Install: "apt-get install galera-4"})
+		missing := &MissingError{Program: "libgalera_smm.so", Install: "apt-get install galera-4"}
+		s.miss(galera, missing.Error())
+		return fail(missing)
 	}
 	members := make([]galeraNode, n)
 	var addrs []string
@@ -51,7 +56,7 @@ func (s *Stack) StartGalera(ctx context.Context, n int) (*Galera, error) {
 	// A node that joins with the data of the first as they were when it stopped needs no snapshot of them, only the
 	// changes since then. The snapshot would be copied by an rsync that serves as another user.
 	members[0].first = true
-	first, err := s.open(ctx, s.name("galera"), s.galeraMember(&members[0], addrs))
+	first, err := s.open(ctx, s.name(galera), s.galeraMember(&members[0], addrs))
 	if err != nil {
 		return fail(err)
 	}
@@ -66,7 +71,7 @@ func (s *Stack) StartGalera(ctx context.Context, n int) (*Galera, error) {
 	}
 	var names []string
 	for range n - 1 {
-		name := s.name("galera")
+		name := s.name(galera)
 		names = append(names, name)
 		if err := os.CopyFS(data(name), os.DirFS(data(first.Name))); err != nil {
 			return fail(err)

@@ -128,6 +128,7 @@ type session struct {
 	b   *lab.Testbed
 	who string
 	id  int64
+	on  string // the server, for the timeline; "": of the statement
 }
 
 // newSession opens a session. It is closed at the end of the case.
@@ -158,7 +159,11 @@ func (s *session) exec(ctx context.Context, query string, args ...any) error {
 		s.b.Note(s.who, "statement-error", "statement", query, "error", errno(err))
 		return err
 	}
-	s.b.Statement(s.who, query)
+	if s.on == "" {
+		s.b.Statement(s.who, query)
+		return nil
+	}
+	s.b.EventSaying(lab.CaseEvent{At: time.Now(), Lane: s.who, Kind: lab.Note, To: s.on}, query)
 	return nil
 }
 

@@ -31,16 +31,23 @@ func noLock() lab.Scenario {
 
 // twoBuyers sells the last unit to A, and to B if the lock admits B.
 func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
+	return lastUnit(b, first, second, func() {})
+}
+
+// lastUnit is twoBuyers. It calls replicated after each change, before the other customer goes on.
+func lastUnit(b *lab.Testbed, first, second *lab.App, replicated func()) lab.Observation {
 	b.Stock(1)
 	if b.Promise.Exclusive && b.Promise.Scope == loadtest.Cluster {
 		b.Watch(second)
 	}
 	point := lastPoint(b.Case.Strategy)
 	a := b.BeginPaused(first, "A", point, lab.Request{})
+	replicated()
 	other := b.Begin(second, "B", lab.Request{Pause: []string{point}, Wait: lab.Once()})
 	inside := other.PausedOrAnswered(point)
 	a.Go()
 	a.Reply()
+	replicated()
 	if inside {
 		other.Go()
 	}
@@ -50,6 +57,7 @@ func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
 		}
 		b.Sell(second, "B2", lab.Request{})
 	}
+	replicated()
 	return b.Judge().Seen()
 }
 

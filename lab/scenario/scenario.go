@@ -108,6 +108,13 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 		relayKilled(),
 		twoRelays(),
 		poisonEvent(),
+		severalWritersSell(),
+		getLockOnTwoNodes(),
+		forUpdateOnTwoNodes(),
+		staleReadOfANode(),
+		twoPacketSale(),
+		flowControlStall(),
+		nodeCutOff(),
 	}
 	var missing []error
 	for i := range list {

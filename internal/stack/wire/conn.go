@@ -86,11 +86,12 @@ func (c *conn) forward(d Direction, to, from net.Conn) {
 			if n == 0 {
 				break
 			}
-			if !c.pass(d, pending[:n], first) {
+			message, ok := c.pass(d, pending[:n], first)
+			if !ok {
 				c.cut()
 				return
 			}
-			if _, err := to.Write(pending[:n]); err != nil {
+			if _, err := to.Write(message); err != nil {
 				c.cut()
 				return
 			}
@@ -142,11 +143,12 @@ func (c *conn) delayed(d Direction, at time.Time) bool {
 	}
 }
 
-// pass applies the action of a message's snare. It returns false if the connection must be cut.
-func (c *conn) pass(d Direction, message []byte, first bool) bool {
+// pass applies the action of a message's snare, and returns the message to forward. It returns false if the connection
+// must be cut.
+func (c *conn) pass(d Direction, message []byte, first bool) ([]byte, bool) {
 	p := c.proxy
 	if !p.speaks(c, d) {
-		return false
+		return nil, false
 	}
 	chatter := p.protocol.Chatter != nil && p.protocol.Chatter(message, first)
 	p.mu.Lock()
@@ -156,11 +158,13 @@ func (c *conn) pass(d Direction, message []byte, first bool) bool {
 	snare := p.spring(d, message, chatter)
 	p.mu.Unlock()
 	if snare == nil {
-		return d == ToServer || c.replied(message)
+		return message, d == ToServer || c.replied(message)
 	}
 	switch snare.trap.Do {
 	case Hold:
-		return c.held(snare)
+		return message, c.held(snare)
+	case Rewrite:
+		return snare.trap.Rewrite(message), true
 	case CutReply, HoldReply, Vanish:
 		c.mu.Lock()
 		if snare.trap.Do == Vanish {
@@ -168,9 +172,9 @@ func (c *conn) pass(d Direction, message []byte, first bool) bool {
 		}
 		c.fate, c.request = snare, append([]byte(nil), message...)
 		c.mu.Unlock()
-		return true
+		return message, true
 	default:
-		return false
+		return nil, false
 	}
 }
 

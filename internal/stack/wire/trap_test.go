@@ -88,3 +88,16 @@ func TestWhatIsHeldIsLostWithACut(t *testing.T) {
 	expect(t, "afterwards", c.hear(limit), "B")
 	expect(t, "the server", s.saw(), "b")
 }
+
+func TestOneRequestIsRewritten(t *testing.T) {
+	s := serve(t)
+	p := open(t, s.listener.Addr().String(), lines())
+	snare := p.Set(wire.Trap{Skip: 1, Do: wire.Rewrite, Rewrite: func([]byte) []byte { return []byte("other\n") }})
+	c := dial(t, p)
+	for _, line := range []string{"a", "b", "c"} {
+		c.say(line)
+		c.hear(limit)
+	}
+	<-snare.Sprung()
+	expect(t, "the server", s.saw(), "a other c")
+}

@@ -1,0 +1,224 @@
+package scenario
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/lab"
+)
+
+// The variants of a cluster with several writers.
+const (
+	oneWriter      = "one-writer"
+	severalWriters = "several-writers"
+)
+
+// A galera is the Galera cluster, with a database of its own for the lab's code. Nodes have the numbers 1 to 3.
+type galera struct {
+	b        *lab.Testbed
+	database string
+	pools    map[string]*sql.DB // by address and name
+}
+
+// newGalera makes the database, with the table barrier of hold.
+func newGalera(b *lab.Testbed) *galera {
+	db := b.DBAt(lab.Node(1))
+	g := &galera{b: b, database: databaseOf(b, db), pools: make(map[string]*sql.DB)}
+	g.run(db, "CREATE TABLE barrier (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE = InnoDB")
+	g.applied(1, 2, 3)
+	return g
+}
+
+// of returns the cluster for another case of Together.
+func (g *galera) of(b *lab.Testbed) *galera { return &galera{b, g.database, g.pools} }
+
+func (g *galera) run(db *sql.DB, statement string) {
+	_, err := db.ExecContext(g.b.Ctx, statement)
+	g.b.Must(statement, err)
+}
+
+func (g *galera) node(i int) *stack.Server { return g.b.Server(lab.Node(i)) }
+
+// at returns a pool of connections to the database on a node. The parameters are the driver's.
+func (g *galera) at(i int, parameters ...string) *sql.DB {
+	parameters = append(parameters, "interpolateParams=true", "multiStatements=true")
+	return g.pool(i, g.database+"?"+strings.Join(parameters, "&"))
+}
+
+func (g *galera) pool(i int, name string) *sql.DB {
+	key := g.node(i).Addr + "/" + name
+	if g.pools[key] == nil {
+		g.pools[key] = g.b.OpenDBAt(g.node(i).Addr, name)
+	}
+	return g.pools[key]
+}
+
+// session opens a session of a customer at a node.
+func (g *galera) session(i int, who string, parameters ...string) *session {
+	s := newSession(g.b, g.at(i, parameters...), who)
+	s.on = g.node(i).Name
+	return s
+}
+
+// syncWait makes a read wait until the node has applied all changes that were committed before, on any node.
+const syncWait = "wsrep_sync_wait=1"
+
+// replicated waits until the nodes that sell have applied all changes.
+func (g *galera) replicated() { g.applied(1, 2) }
+
+// applied waits until nodes have applied all changes.
+func (g *galera) applied(nodes ...int) {
+	for _, i := range nodes {
+		g.number(g.pool(i, "?"+syncWait), "SELECT 1") // without the database, which may be among the changes
+	}
+}
+
+func (g *galera) number(db *sql.DB, query string, args ...any) (n int64) {
+	g.b.Must(query, db.QueryRowContext(g.b.Ctx, query, args...).Scan(&n))
+	return n
+}
+
+// status returns a variable of a node's status.
+func (g *galera) status(db *sql.DB, name string) string {
+	var value string
+	err := db.QueryRowContext(g.b.Ctx, "SHOW GLOBAL STATUS WHERE Variable_name = '"+name+"'").Scan(&name, &value)
+	g.b.Must("SHOW GLOBAL STATUS", err)
+	return value
+}
+
+// hold keeps a node from applying the changes of the others, which commit them all the same. Its own clients read and
+// write. It needs no load and no clock: a table that the node has locked is changed on node 1, and the node applies
+// changes in order. FLUSH TABLES is one of the few statements whose lock Galera waits for.
+func (g *galera) hold(i int) (release func()) {
+	g.replicated()
+	operator := g.session(i, "operator")
+	b, from := g.b, time.Now()
+	operator.do("FLUSH TABLES barrier WITH READ LOCK")
+	g.run(g.at(1), "INSERT INTO barrier VALUES ()")
+	release = sync.OnceFunc(func() {
+		operator.do("UNLOCK TABLES")
+		b.Interval(g.node(i).Name, lab.Fault, "", from, "node-applies-nothing", "node", g.node(i).Name,
+			"for", time.Since(from))
+	})
+	return release
+}
+
+// runs waits until a statement that begins like that runs on a node.
+func (g *galera) runs(i int, statement string) {
+	db := g.at(i)
+	g.b.Eventually(statement+" runs on "+g.node(i).Name, func() bool {
+		return g.number(db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ?", statement+"%") > 0
+	})
+}
+
+// betweenStatements is put before COMMIT, to widen the moment between two statements of a packet, in which nothing
+// reports an abort. The abort ends it at once.
+const betweenStatements = "DO SLEEP(120); "
+
+// apps returns an instance that sells through node 1 and one that sells through node 2, by the case's variant. With one
+// writer, node 1 is it.
+func (g *galera) apps() (first, second *lab.App) {
+	b, operator := g.b, g.at(1)
+	database, env := "stock", []string{}
+	if b.Case.Variant != oneWriter {
+		// With one segment no sale begins with a move of units, which would wait for a node that is held.
+		database, env = "several", []string{"STOCK_MYSQL_SEVERAL_WRITERS=true", "STOCK_LOCK_SEGMENTS=1"}
+		g.run(operator, "CREATE DATABASE IF NOT EXISTS several")
+	}
+	at := func(addr string) *lab.App {
+		g.replicated() // one instance makes the schema
+		return b.Apps(1, slices.Concat(env, []string{"STOCK_MYSQL_DSN=root@tcp(" + addr + ")/" + database})...)[0]
+	}
+	first, second = at(g.node(1).Addr), at(b.Proxy(lab.Node(2)).Addr())
+	if b.Case.Variant == oneWriter {
+		// An earlier case may have held back the probes of the first instance for so long that the second took over.
+		g.run(operator, "UPDATE stock.writers SET node = CONCAT(@@hostname, ':', @@port), number = number + 1"+
+			" WHERE id = 1 AND node <> CONCAT(@@hostname, ':', @@port)")
+		g.awaitMySQL(first, "takes the sales", func(m lab.Backend) bool { return m.Up })
+		g.awaitMySQL(second, "is at a second writer", lab.Backend.AtSecondWriter)
+	}
+	return first, second
+}
+
+// awaitMySQL waits until an instance reports its MySQL so.
+func (g *galera) awaitMySQL(app *lab.App, what string, so func(lab.Backend) bool) {
+	g.b.Eventually(app.Name+" "+what, func() bool {
+		all, err := app.Backends(g.b.Ctx)
+		return err == nil && so(all["mysql"])
+	})
+}
+
+// A clusterShop is a stock in the lab's own tables on every node.
+type clusterShop struct {
+	*galera
+}
+
+// newClusterShop puts one unit in stock.
+func newClusterShop(b *lab.Testbed) *clusterShop {
+	s := &clusterShop{newGalera(b)}
+	db := s.at(1)
+	s.run(db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE = InnoDB")
+	s.run(db, "CREATE TABLE orders (who VARCHAR(64) PRIMARY KEY, seen INT NOT NULL) ENGINE = InnoDB")
+	s.run(db, "INSERT INTO stock VALUES ('sku', 1)")
+	s.replicated()
+	return s
+}
+
+// read returns the quantity that a customer reads at his node. locking is "" or FOR UPDATE.
+func (s *clusterShop) read(c *session, locking string) int {
+	query := "SELECT quantity FROM stock WHERE sku = 'sku' " + locking
+	var n int
+	s.b.Must(query, c.QueryRowContext(s.b.Ctx, query).Scan(&n))
+	s.b.Event(readOf(c.who, c.on, n), "reads", "quantity", n)
+	return n
+}
+
+// reading is read in a goroutine, because it may wait.
+func (s *clusterShop) reading(c *session, locking string) <-chan int {
+	done := make(chan int, 1)
+	query := "SELECT quantity FROM stock WHERE sku = 'sku' " + locking
+	s.b.Go(func(ctx context.Context) {
+		n := -1
+		if c.QueryRowContext(ctx, query).Scan(&n) == nil {
+			s.b.Event(readOf(c.who, c.on, n), "reads", "quantity", n)
+		}
+		done <- n
+	})
+	return done
+}
+
+// write takes one from what a customer has read, and inserts his order, unless he has read 0.
+func (s *clusterShop) write(c *session, read int) {
+	if read < 1 {
+		s.b.Note(c.who, "sold-out")
+		return
+	}
+	_, err := c.ExecContext(s.b.Ctx, "UPDATE stock SET quantity = ? WHERE sku = 'sku'", read-1)
+	s.b.Must(c.who+": UPDATE", err)
+	_, err = c.ExecContext(s.b.Ctx, "INSERT INTO orders VALUES (?, ?)", c.who, read)
+	s.b.Must(c.who+": INSERT", err)
+	s.b.Event(writeOf(c.who, c.on, read-1), "writes", "quantity", read-1)
+}
+
+// verdict compares the orders with the stock that is left, when all nodes have applied everything. told is how many
+// sales the customers were told of.
+func (s *clusterShop) verdict(told int64) lab.Observation {
+	db := s.at(1, syncWait)
+	left := s.number(db, "SELECT quantity FROM stock")
+	sold := s.number(db, "SELECT COUNT(*) FROM orders")
+	s.b.Evidence(lab.Balance, map[string]int64{"initial": 1, "sold": sold, "left": left}, "balance", "initial", 1,
+		"sold", sold, "left", left)
+	s.b.Evidence(lab.Answer, told, "told-of-sales", "told", told)
+	if same := s.number(db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.who < b.who AND a.seen = b.seen"); same > 0 {
+		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
+	}
+	if max(sold, told) > 1-left {
+		return lab.Oversells.Seen()
+	}
+	return lab.Safe.Seen()
+}
