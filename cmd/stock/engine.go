@@ -28,6 +28,7 @@ type engineRun struct {
 	voice
 	options    engine.Options
 	strategies []string
+	at         []string
 	json, html string
 	noColor    bool
 	out, err   io.Writer
@@ -57,6 +58,7 @@ func engineCommand(v voice) *cobra.Command {
 	flags.Int64Var(&o.Plan.Stock, "stock", 800, "")
 	flags.IntVarP(&o.Plan.Concurrency, "concurrency", "c", 24, "")
 	flags.IntVar(&o.Visits, "visits", 300, "")
+	flags.StringArrayVar(&r.at, "at", nil, "")
 	flags.StringVar(&r.json, "json", "", "")
 	flags.StringVar(&r.html, "html", "", "")
 	noColorFlag(cmd, &r.noColor)
@@ -97,6 +99,10 @@ func (r *engineRun) check() error {
 				"reason", phrases.Say("wrong.least", "least", 1, "given", n.value))
 		}
 	}
+	var err error
+	if o.At, err = parseCommands(r.at); err != nil {
+		return fmt.Errorf("--at: %w", err)
+	}
 	o.Plan.Recheck = new(time.Duration) // a second for each run; nothing here takes an order back
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	app.AddFlags(settings)
@@ -136,6 +142,7 @@ func serverEnv(environ []string) (list []string) {
 }
 
 func (r *engineRun) run(ctx context.Context) error {
+	r.options.Log = commandLog(r.err)
 	r.options.Say = func(text words.Text) { fmt.Fprintln(r.err, r.in(text)) }
 	r.options.Server = r.showServers(r.err, false)
 	columns := width(r.err)
@@ -288,6 +295,9 @@ func (r *engineRun) checkouts(p *engine.Part) (lines []string) {
 	for _, c := range p.Checkouts {
 		lines = append(lines, r.say("engine.checkout", "store", c.Store, "requests", c.Figures.Requests,
 			"sentence", c.Verdict.Sentence))
+		for _, text := range report.CheckoutCommands(c.Result) {
+			lines = append(lines, "- "+r.in(text))
+		}
 		for _, check := range c.Verdict.Checks {
 			for _, text := range check.Examples {
 				lines = append(lines, "- "+r.in(text))

@@ -9,6 +9,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -41,7 +42,11 @@ type Options struct {
 	Strategies []string
 	Env        []string // more settings of the instances, KEY=value
 	Plan       loadtest.Plan
-	Visits     int // of the customers of a checkout
+	Visits     int // of the customers of a checkout, unless there are commands
+
+	// Commands to run during each checkout of the service as it is. It lasts until afterCommands later than the last.
+	At  []loadtest.Command
+	Log io.Writer // of the commands and their output; may be nil
 
 	Lang   string // of the reasons in the report
 	Binary string // the stock program; default: os.Executable()
@@ -326,6 +331,9 @@ func (t *test) races(ctx context.Context, f *fleet, p *Part, store string) error
 	return nil
 }
 
+// afterCommands is how long customers come after the last command.
+const afterCommands = 10 * time.Second
+
 // checkout runs customers on one store, at instances with profile orders.
 func (t *test) checkout(ctx context.Context, p *Part, store string, env ...string) error {
 	env = append(env, "STOCK_PROFILE=orders", "STOCK_SEED_SKU=", "STOCK_STORE="+store, "STOCK_STORES_ENABLED="+store)
@@ -341,9 +349,17 @@ func (t *test) checkout(ctx context.Context, p *Part, store string, env ...strin
 	if t.Visit != nil {
 		progress = t.Visit()
 	}
-	result, err := checkout.Run(ctx, f.clients(store), checkout.Plan{
+	plan := checkout.Plan{
 		SKU: t.name + "-cart", Concurrency: t.Plan.Concurrency, Visits: t.Visits, Seed: t.Plan.Seed,
-	}, nil, progress)
+	}
+	if len(t.At) > 0 && !p.SeveralWriters {
+		plan.Visits, plan.At, plan.Log = 0, t.At, t.Log
+		for i := range t.At {
+			plan.Duration = max(plan.Duration, t.At[i].After()+afterCommands)
+		}
+		plan.Stock = 5000 // a sold-out shop would show nothing
+	}
+	result, err := checkout.Run(ctx, f.clients(store), plan, nil, progress)
 	if result != nil {
 		p.Checkouts = append(p.Checkouts, Checkout{store, result})
 	}
