@@ -95,11 +95,7 @@ func (r *Ran) run(ctx context.Context, log *lineLog) {
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		r.Failed = err.Error()
 	}
-	if err == nil {
-		log.line("$ " + r.Shell + ": exit status 0")
-	} else {
-		log.line("$ " + r.Shell + ": " + err.Error())
-	}
+	log.line("$ " + r.Shell + ": " + cmd.ProcessState.String())
 }
 
 // A lineLog writes lines with the time since start. It is safe for concurrent use.
@@ -205,9 +201,15 @@ func (r *Ran) Said(outcomes []string, name func(string) words.Text) words.Text {
 	return say("command.ran", "at", r.After(), "command", r.Shell, "how", how, "then", then, "next", next)
 }
 
-// WhenItHappens answers whether a service oversells while such commands run.
-func WhenItHappens(f Finding, oversold int64) words.Text {
+// DataLost is the problem type of a service that has found that its store lost data.
+const DataLost = "data_lost"
+
+// WhenItHappens answers whether a service oversells while such commands run. lost means that the service has reported
+// DataLost.
+func WhenItHappens(f Finding, oversold int64, lost bool) words.Text {
 	switch {
+	case lost:
+		return say("command.data-lost")
 	case oversold > 0:
 		return say("command.oversold", "n", oversold)
 	case f == Holds:

@@ -298,6 +298,10 @@ func (r *engineRun) checkouts(p *engine.Part) (lines []string) {
 		for _, text := range report.CheckoutCommands(c.Result) {
 			lines = append(lines, "- "+r.in(text))
 		}
+		if c.DataLost {
+			lines = append(lines, r.say("engine.data-lost", "store", c.Store))
+			continue // its books cannot be read
+		}
 		for _, check := range c.Verdict.Checks {
 			for _, text := range check.Examples {
 				lines = append(lines, "- "+r.in(text))

@@ -95,6 +95,8 @@ type Instance struct {
 // A Checkout is a checkout on one store.
 type Checkout struct {
 	Store string `json:"store"`
+	// DataLost reports that the service found that the store had lost data, and stopped. Then its books cannot be read.
+	DataLost bool `json:"data_lost"`
 	*checkout.Result
 }
 
@@ -127,10 +129,10 @@ func (p *Part) Broken() (list []*loadtest.Result) {
 	return list
 }
 
-// BrokenCheckouts returns the checkouts whose books are wrong.
+// BrokenCheckouts returns the checkouts whose books are wrong, or lost.
 func (p *Part) BrokenCheckouts() (list []Checkout) {
 	for _, c := range p.Checkouts {
-		if c.Verdict.Finding == loadtest.Broken {
+		if c.Verdict.Finding == loadtest.Broken || c.DataLost {
 			list = append(list, c)
 		}
 	}
@@ -149,7 +151,7 @@ func (r *Report) Undecided() (n int) {
 			}
 		}
 		for _, c := range p.Checkouts {
-			if c.Verdict.Finding == loadtest.Undecided {
+			if c.Verdict.Finding == loadtest.Undecided && !c.DataLost {
 				n++
 			}
 		}
@@ -361,7 +363,7 @@ func (t *test) checkout(ctx context.Context, p *Part, store string, env ...strin
 	}
 	result, err := checkout.Run(ctx, f.clients(store), plan, nil, progress)
 	if result != nil {
-		p.Checkouts = append(p.Checkouts, Checkout{store, result})
+		p.Checkouts = append(p.Checkouts, Checkout{store, result.Figures.Problems[loadtest.DataLost] > 0, result})
 	}
 	return errors.Join(err, f.close(), ctx.Err())
 }

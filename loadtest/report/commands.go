@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	"gonum.org/v1/plot/plotter"
@@ -17,7 +18,8 @@ func commands(r *loadtest.Result) []words.Text {
 		outcomes = append(outcomes, string(o))
 	}
 	name := func(o string) words.Text { return phrases.Say("label." + outcomeKey(loadtest.Outcome(o))) }
-	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, r.Verdict.OversoldUnits))
+	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, r.Verdict.OversoldUnits,
+		slices.ContainsFunc(r.Records, func(rec loadtest.Record) bool { return rec.Problem == loadtest.DataLost })))
 }
 
 // CheckoutCommands says what became of each command of a checkout, and whether the service oversells when they run.
@@ -27,7 +29,8 @@ func CheckoutCommands(r *checkout.Result) []words.Text {
 		outcomes = append(outcomes, string(o))
 	}
 	name := func(o string) words.Text { return phrases.Say("checkout.outcome-" + o) }
-	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, 0))
+	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, 0,
+		r.Figures.Problems[loadtest.DataLost] > 0))
 }
 
 func aftermath(
