@@ -149,6 +149,10 @@ var arrows = map[string]struct {
 		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, as lab is, and no scenario",
 	},
+	"lab/engine": {
+		[]string{"internal/stack", "internal/words", "loadtest", "loadtest/checkout"},
+		"a client over HTTP, as lab is, with hands on somebody's servers to make room for a test and to clean up",
+	},
 	"lab/diagram": {[]string{"internal/words", "lab"}, "it draws what the lab has recorded, and asks nobody else"},
 	"lab/report": {
 		[]string{"internal/words", "lab", "lab/diagram"},
@@ -185,9 +189,10 @@ var arrows = map[string]struct {
 
 	"cmd/stock": {
 		[]string{
-			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/report",
-			"lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "loadtest/report",
-			"loadtest/tally", "lock", "service", "service/archive", "service/order", "service/strategy",
+			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/engine",
+			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping",
+			"loadtest/report", "loadtest/tally", "lock", "service", "service/archive", "service/order",
+			"service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
 			"and service for the law that stock audit checks, archive for what stock archive reports",
@@ -248,7 +253,7 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/redisscript", "internal/stack", "lab", "lab/scenario", "loadtest/checkout",
+			"app", "internal/redisscript", "internal/stack", "lab", "lab/engine", "lab/scenario", "loadtest/checkout",
 			"lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
@@ -256,13 +261,13 @@ var thirdParty = map[string]struct {
 			"asks servers for evidence",
 	},
 	"github.com/go-zookeeper/zk": {
-		[]string{"lock/zklock", "lab/scenario"},
-		"its Lock is not to be used, and its Conn needs care, as lab shows",
+		[]string{"lock/zklock", "lab/engine", "lab/scenario"},
+		"its Lock is not to be used, and its Conn needs care, as lab shows; engine removes nodes with it",
 	},
 	"github.com/go-sql-driver/mysql": {
 		[]string{
-			"app", "internal/mysqlerr", "internal/stack", "internal/stack/stacktest", "lab", "lab/scenario", "repo",
-			"repo/repotest",
+			"app", "internal/mysqlerr", "internal/stack", "internal/stack/stacktest", "lab", "lab/engine",
+			"lab/scenario", "repo", "repo/repotest",
 		},
 		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write, " +
 			"repotest has connections that fail at one statement",

@@ -33,6 +33,7 @@ type attack struct {
 	dropped  atomic.Int64
 	finished atomic.Bool // all planned requests have been sent or dropped
 	out      chan Record
+	ran      []Ran // set when fire returns
 }
 
 // fire sends the requests. It calls each for every record, one at a time, in the order of completion, and tick five
@@ -53,7 +54,12 @@ func (a *attack) fire(ctx context.Context, each func(*Record), tick func()) {
 	} else {
 		a.release(ctx, flight, &workers)
 	}
-	guard.Go(func() { workers.Wait(); close(done); close(a.out) })
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	if !a.warm {
+		guard.Go(func() { a.ran = RunCommands(running, a.start, a.plan.At, a.plan.Log) })
+	}
+	guard.Go(func() { workers.Wait(); stop(); close(done); close(a.out) })
 
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()

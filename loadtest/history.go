@@ -38,6 +38,7 @@ type End struct {
 	Dropped     int       `json:"dropped"` // requests of an open loop never sent, because too many were in flight
 	Interrupted bool      `json:"interrupted"`
 	SettledMS   float64   `json:"settled_ms,omitempty"` // as in Result
+	Ran         []Ran     `json:"ran,omitempty"`        // the commands of the plan
 }
 
 // A Closing is the final state of one SKU. It has the keys of an Account.
@@ -117,6 +118,7 @@ func (h *History) Result() *Result {
 	}
 	if h.End != nil {
 		r.Interrupted, r.Dropped, r.SettledMS = h.End.Interrupted, h.End.Dropped, h.End.SettledMS
+		r.Ran = h.End.Ran
 	}
 	r.judge()
 	return r
@@ -204,6 +206,7 @@ func (h *historyWriter) end(r *Result) {
 		Dropped:     r.Dropped,
 		Interrupted: r.Interrupted,
 		SettledMS:   r.SettledMS,
+		Ran:         r.Ran,
 	}
 	for i := range r.Accounts {
 		a := &r.Accounts[i]

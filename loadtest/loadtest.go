@@ -210,11 +210,12 @@ type Result struct {
 	Command     string    `json:"command"` // as in Header
 	Strategy    Strategy  `json:"strategy"`
 	StartedAt   time.Time `json:"started_at"`
-	Interrupted bool      `json:"interrupted"` // the run ended before all requests were sent
-	Dropped     int       `json:"dropped"`     // as in End
-	Warm        []Record  `json:"-"`           // of the warm-up, by Seq; not in the figures
-	Records     []Record  `json:"-"`           // by Seq
-	Accounts    []Account `json:"accounts"`    // by SKU, in the order of Plan.Names
+	Interrupted bool      `json:"interrupted"`   // the run ended before all requests were sent
+	Dropped     int       `json:"dropped"`       // as in End
+	Warm        []Record  `json:"-"`             // of the warm-up, by Seq; not in the figures
+	Records     []Record  `json:"-"`             // by Seq
+	Ran         []Ran     `json:"ran,omitempty"` // the commands of Plan.At
+	Accounts    []Account `json:"accounts"`      // by SKU, in the order of Plan.Names
 	Verdict     Verdict   `json:"verdict"`
 	// SettledMS is how long the target reported stock or orders that disagreed with the replies; 0: it agreed at once,
 	// or never.
@@ -233,6 +234,7 @@ func (r *Result) judge() {
 	r.Verdict = Judge(r.evidence())
 	r.Latency = Measure(r.Records)
 	r.Fairness = FairnessOf(r)
+	r.aftermath()
 	r.Warnings = r.warnings()
 }
 

@@ -75,6 +75,9 @@ type Plan struct {
 	Shared  bool   `json:"shared,omitempty"`  // others may sell from the same SKUs during the run; see Evidence
 	Mapping string `json:"mapping,omitempty"` // file of the Mapping of a Mapped target, for the record
 
+	At  []Command `json:"at,omitempty"` // commands during the run, not the warm-up; see Result.Ran
+	Log io.Writer `json:"-"`            // if not nil, they and their output are written to it
+
 	History io.Writer `json:"-"` // if not nil, the history is streamed to it
 }
 
@@ -166,6 +169,11 @@ func (p *Plan) check(wait time.Duration) error {
 	for _, q := range p.Quantities {
 		if q < 1 {
 			return wrong("quantity", "one-or-more", "given", q)
+		}
+	}
+	for i := range p.At {
+		if after := p.At[i].After(); p.Duration > 0 && after >= p.Duration {
+			return wrong("at", "at-late", "given", after, "duration", p.Duration)
 		}
 	}
 	if _, err := p.Skew.Weights(p.SKUs); err != nil {
@@ -346,6 +354,9 @@ func commandLine(target string, p *Plan) string {
 	if p.Recheck != nil && *p.Recheck != Recheck {
 		add("recheck", p.Recheck.String())
 	}
+	for i := range p.At {
+		add("at", p.At[i].String())
+	}
 	if p.Cold {
 		parts = append(parts, "--cold")
 	}
@@ -353,7 +364,7 @@ func commandLine(target string, p *Plan) string {
 		parts = append(parts, "--shared")
 	}
 	for i, part := range parts {
-		parts[i] = shellWord(part)
+		parts[i] = ShellWord(part)
 	}
 	return strings.Join(parts, " ")
 }
@@ -367,8 +378,8 @@ func (p *Plan) quantityText() string {
 	return strings.Join(list, ",")
 }
 
-// shellWord quotes text if a shell would not take it literally.
-func shellWord(text string) string {
+// ShellWord quotes text if a shell would not take it literally.
+func ShellWord(text string) string {
 	if regexp.MustCompile(`^[A-Za-z0-9_./:,=@%+-]+$`).MatchString(text) {
 		return text
 	}

@@ -96,7 +96,7 @@ func (r *Result) attack(ctx context.Context, c Target, out *historyWriter, progr
 	}
 	a := &attack{client: c, plan: p, order: order, mix: newMix(p), run: r.Run, base: highest(r.Warm)}
 	r.Records = a.collect(ctx, out, progress)
-	r.Dropped = int(a.dropped.Load())
+	r.Dropped, r.Ran = int(a.dropped.Load()), a.ran
 	r.Interrupted = !a.finished.Load()
 }
 

@@ -43,7 +43,7 @@ func (f *checkoutFlags) add(flags *pflag.FlagSet) {
 func ofCheckout() []string {
 	return append(
 		ofCheckoutAlone(), "scenario", "url", "admin-token", "requests", "duration", "concurrency", "stock", "sku",
-		"skus", "skew", "quantity", "seed", "timeout", "history", "json", "html", "svg", "png", "no-color", "lang",
+		"skus", "skew", "quantity", "seed", "timeout", "at", "history", "json", "html", "svg", "png", "no-color", "lang",
 	)
 }
 
@@ -69,7 +69,7 @@ func (f *loadFlags) checkoutPlan(flags *pflag.FlagSet) (checkout.Plan, error) {
 	p := checkout.Plan{
 		SKU: f.plan.SKU, Skew: loadtest.Skew(f.skew), Duration: f.plan.Duration, Concurrency: f.concurrency,
 		Timeout: f.plan.Timeout, Seed: f.plan.Seed, Stock: f.plan.Stock, Lines: f.checkout.lines,
-		PerCustomer: f.checkout.perCustomer, Lost: f.checkout.lost,
+		PerCustomer: f.checkout.perCustomer, Lost: f.checkout.lost, At: f.plan.At,
 	}
 	if flags.Changed("skus") {
 		p.SKUs = f.plan.SKUs
@@ -157,6 +157,7 @@ func (f *loadFlags) runCheckout(ctx context.Context, flags *pflag.FlagSet, stdou
 		}
 		plan.History = file
 	}
+	plan.Log = commandLog(stderr)
 	progress := report.ShowCheckoutProgress(stderr, string(f.voice), width(stderr))
 	result, err := checkout.Run(ctx, []*loadtest.Client{client}, plan, feed, progress)
 	if file != nil {

@@ -57,7 +57,7 @@ type loadFlags struct {
 	concurrency, requests, maxInFlight int
 	rate, skew, arrivals, quantity     string
 	wait, recheck                      time.Duration
-	expect                             []string
+	expect, at                         []string
 	thresholds                         []loadtest.Threshold
 
 	history, json     string
@@ -108,6 +108,7 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.recheck, "recheck", loadtest.Recheck, "")
 
 	flags.StringArrayVar(&f.expect, "expect", nil, "")
+	flags.StringArrayVar(&f.at, "at", nil, "")
 	flags.BoolVar(&f.mustRace, "must-race", false, "")
 	flags.StringVar(&f.history, "history", "", "")
 	flags.StringVar(&f.json, "json", "", "")
@@ -143,6 +144,9 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 			return bad("expect", err)
 		}
 		f.thresholds = append(f.thresholds, threshold)
+	}
+	if f.plan.At, err = parseCommands(f.at); err != nil {
+		return bad("at", err)
 	}
 	// All strategies share one seed, so that each gets the same requests.
 	f.plan.Seed = cmp.Or(f.plan.Seed, loadtest.NewSeed())
@@ -319,7 +323,7 @@ func (f *loadFlags) one(
 	stderr io.Writer,
 ) (*loadtest.Result, error) {
 	plan := f.plan
-	plan.Strategy = name
+	plan.Strategy, plan.Log = name, commandLog(stderr)
 	var file *historyFile
 	if f.history != "" {
 		var err error
@@ -350,6 +354,35 @@ func (f *loadFlags) one(
 		}
 	}
 	return result, err
+}
+
+// parseCommands parses the texts of --at.
+func parseCommands(texts []string) (list []loadtest.Command, err error) {
+	for _, text := range texts {
+		c, err := loadtest.ParseCommand(text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// commandLog returns where the commands of --at and their output are shown. On a terminal the line of the progress is
+// cleared first.
+func commandLog(stderr io.Writer) io.Writer {
+	if width(stderr) == 0 {
+		return stderr
+	}
+	return clearing{stderr}
+}
+
+// clearing clears the current line of a terminal before each write.
+type clearing struct{ to io.Writer }
+
+func (c clearing) Write(text []byte) (int, error) {
+	_, err := fmt.Fprintf(c.to, "\r\x1b[K%s", text)
+	return len(text), err
 }
 
 // show writes the results as text, or as JSON to where --json says.

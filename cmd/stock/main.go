@@ -63,7 +63,7 @@ func rootCommand(v voice) *cobra.Command {
 		commands []*cobra.Command
 	}{
 		{"see", []*cobra.Command{demoCommand(v), classCommand(v), strategiesCommand(v), labCommand(v)}},
-		{"load", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v)}},
+		{"load", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v), engineCommand(v)}},
 		{"locks", []*cobra.Command{lockCommand(v)}},
 		{"serve", []*cobra.Command{
 			serveCommand(), relayCommand(v), configCommand(v), migrateCommand(v), auditCommand(v), archiveCommand(v),

@@ -33,11 +33,12 @@ type header struct {
 
 // An end is the last line. Without it, the run was killed.
 type end struct {
-	After       []Counts   `json:"after"`
-	Interrupted bool       `json:"interrupted"`
-	Unheard     words.Text `json:"unheard,omitzero"`
-	Unread      words.Text `json:"unread,omitzero"`
-	ReadAt      time.Time  `json:"read_at,omitzero"`
+	After       []Counts       `json:"after"`
+	Interrupted bool           `json:"interrupted"`
+	Unheard     words.Text     `json:"unheard,omitzero"`
+	Unread      words.Text     `json:"unread,omitzero"`
+	ReadAt      time.Time      `json:"read_at,omitzero"`
+	Ran         []loadtest.Ran `json:"ran,omitempty"` // the commands of the plan
 }
 
 // A line is any line but the first. Exactly one of its fields is set. Attempts come first, in the order in which they
@@ -69,7 +70,7 @@ func (h *historyWriter) header(r *Result) {
 
 func (h *historyWriter) end(r *Result) {
 	e := &r.Evidence
-	last := &end{Interrupted: r.Interrupted, Unheard: e.Unheard, Unread: e.Unread, ReadAt: e.ReadAt}
+	last := &end{Interrupted: r.Interrupted, Unheard: e.Unheard, Unread: e.Unread, ReadAt: e.ReadAt, Ran: r.Ran}
 	for i := range e.Books {
 		b := &e.Books[i]
 		for k := range b.Movements {
@@ -200,7 +201,7 @@ func (r *Result) readLine(text []byte, books map[string]int) (ended bool, err er
 			b.After = after
 		}
 		r.Interrupted, e.Unheard, e.Unread = l.End.Interrupted, l.End.Unheard, l.End.Unread
-		e.ReadAt = l.End.ReadAt
+		e.ReadAt, r.Ran = l.End.ReadAt, l.End.Ran
 		return true, nil
 	default:
 		return false, errors.New("must be an attempt, a movement, an event, an order, a reservation or the end")

@@ -97,6 +97,9 @@ type Plan struct {
 	Patience    time.Duration `json:"-"`                // time for retries of a request; 0: 20 s
 	SettleLimit time.Duration `json:"-"`                // time for settling, and for each further event; 0: 30 s
 
+	At  []loadtest.Command `json:"at,omitempty"` // commands while visits are made
+	Log io.Writer          `json:"-"`            // if not nil, they and their output are written to it
+
 	History io.Writer `json:"-"` // if not nil, the history is streamed to it
 }
 
@@ -142,6 +145,11 @@ func (p Plan) Filled() (Plan, error) {
 	if p.Lost > 0.9 {
 		return p, wrong("lost-replies", "lost", "given", p.Lost)
 	}
+	for i := range p.At {
+		if after := p.At[i].After(); p.Duration > 0 && after >= p.Duration {
+			return p, wrong("at", "at-late", "given", after, "duration", p.Duration)
+		}
+	}
 	for _, q := range p.Quantities {
 		if err := between("quantity", q, 1, 1000); err != nil {
 			return p, err
@@ -181,6 +189,9 @@ func (p *Plan) Command(target string) string {
 		strings.Join(quantities, ","), "--lines", strconv.Itoa(p.Lines), "--per-customer",
 		strconv.FormatInt(p.limit(), 10), "--lost-replies", strconv.FormatFloat(max(0, p.Lost), 'g', 4, 64),
 		"--concurrency", strconv.Itoa(p.Concurrency), "--seed", strconv.FormatUint(p.Seed, 10),
+	}
+	for i := range p.At {
+		parts = append(parts, "--at", loadtest.ShellWord(p.At[i].String()))
 	}
 	if p.Duration > 0 {
 		return strings.Join(append(parts, "--duration", p.Duration.String()), " ")

@@ -41,20 +41,21 @@ type Evidence struct {
 
 // A Result is everything known about one run.
 type Result struct {
-	Format      string     `json:"format"`
-	Version     int        `json:"version"`
-	Plan        Plan       `json:"plan"`
-	Target      string     `json:"target"`
-	Run         string     `json:"run"` // prefix of its customers and keys
-	Command     string     `json:"command"`
-	StartedAt   time.Time  `json:"started_at"`
-	Interrupted bool       `json:"interrupted"`
-	Evidence    Evidence   `json:"-"`
-	Books       []Book     `json:"books"`
-	Verdict     Verdict    `json:"verdict"`
-	Figures     Figures    `json:"figures"`
-	Heard       string     `json:"events,omitempty"` // where events were read; "": nowhere
-	Notes       words.Text `json:"-"`
+	Format      string         `json:"format"`
+	Version     int            `json:"version"`
+	Plan        Plan           `json:"plan"`
+	Target      string         `json:"target"`
+	Run         string         `json:"run"` // prefix of its customers and keys
+	Command     string         `json:"command"`
+	StartedAt   time.Time      `json:"started_at"`
+	Interrupted bool           `json:"interrupted"`
+	Evidence    Evidence       `json:"-"`
+	Books       []Book         `json:"books"`
+	Verdict     Verdict        `json:"verdict"`
+	Ran         []loadtest.Ran `json:"ran,omitempty"` // the commands of Plan.At
+	Figures     Figures        `json:"figures"`
+	Heard       string         `json:"events,omitempty"` // where events were read; "": nowhere
+	Notes       words.Text     `json:"-"`
 }
 
 // The format and version of the JSON of a Result.
@@ -178,7 +179,12 @@ func (s *Shopping) Sell(ctx context.Context) {
 		workers.Go(func() { s.sale.work(ctx, flight, i+1) })
 	}
 	over := make(chan struct{})
-	guard.Go(func() { workers.Wait(); close(over); close(s.sale.out) })
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	guard.Go(func() {
+		s.result.Ran = loadtest.RunCommands(running, time.Now(), s.sale.plan.At, s.sale.plan.Log)
+	})
+	guard.Go(func() { workers.Wait(); stop(); close(over); close(s.sale.out) })
 	guard.Go(func() {
 		select {
 		case <-over:
@@ -286,6 +292,7 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 	}
 	r.Books = r.Evidence.Books
 	r.Figures = Measure(r)
+	r.aftermath()
 	s.out.end(r)
 	s.tell("books", true)
 	if err := s.out.Flush(); err != nil {
@@ -421,4 +428,19 @@ func (e *Evidence) told() (list []Thing) {
 		}
 	}
 	return list
+}
+
+// aftermath fills in what became of the requests after each command.
+func (r *Result) aftermath() {
+	loadtest.Aftermath(r.Ran, func(yield func(loadtest.Sent) bool) {
+		for i := range r.Evidence.Records {
+			rec := &r.Evidence.Records[i]
+			if !yield(loadtest.Sent{
+				At: rec.SentAt, Done: rec.DoneAt, Outcome: string(rec.Outcome),
+				Sale: rec.Outcome == Done,
+			}) {
+				return
+			}
+		}
+	})
 }

@@ -96,6 +96,7 @@ func stockChart(v voice, c *course, mark func(ink) color.Color, size float64, ax
 	p.X.Tick.Marker, p.Y.Tick.Marker = round{6, axisLabel}, round{5, plainNumber}
 	p.Y.Label.Text = v.say("chart.units")
 	p.Y.Max += (p.Y.Max - p.Y.Min) * 0.04
+	p.markCommands(v, c.commands)
 	return p
 }
 

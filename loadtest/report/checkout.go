@@ -71,6 +71,7 @@ func WriteCheckout(w io.Writer, r *checkout.Result, style Style) error {
 	all := total(r.Books)
 	line("stock", phrases.Say("checkout.stock", "received", all.Received, "available", all.Available,
 		"reserved", all.Reserved, "sold", all.Sold, "movements", f.Movements))
+	writeCommands(line, CheckoutCommands(r))
 	if r.Heard != "" {
 		line("events", phrases.Say("checkout.events", "n", f.Events, "repeats", f.Repeats, "where", r.Heard))
 	}

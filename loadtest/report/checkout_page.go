@@ -33,6 +33,7 @@ type checkoutView struct {
 	StockWide, StockNarrow           template.HTML
 	Ways, Latency                    template.HTML
 	Problems                         string
+	Commands                         []string
 }
 
 type checkRow struct {
@@ -56,7 +57,7 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) err
 	v := &checkoutView{
 		voice: say, Lang: "en", R: r, F: &r.Figures, Visits: visits(&r.Figures), Total: total(r.Books),
 		Style: template.CSS(read("page.css")), Patterns: template.HTML(read("patterns.svg")),
-		When: say.when(r.StartedAt), Problems: problems(&r.Figures),
+		When: say.when(r.StartedAt), Problems: problems(&r.Figures), Commands: say.said(CheckoutCommands(r)),
 	}
 	if v.Commit = commit; commit == "" {
 		v.Commit = say.say("report.unknown")
@@ -133,7 +134,10 @@ func WriteCheckoutPictures(dir, format, lang string, r *checkout.Result) ([]stri
 }
 
 // A shelf is the stock of all SKUs over time, as stacked lines.
-type shelf struct{ sold, reserved, received []moment } // sold; sold + reserved; all units
+type shelf struct {
+	sold, reserved, received []moment  // sold; sold + reserved; all units
+	commands                 []float64 // starts of the commands of the run
+}
 
 // shelfOf adds up the movements of all SKUs in the order of their times, by the clock of the store.
 func shelfOf(r *checkout.Result) (s shelf) {
@@ -153,6 +157,7 @@ func shelfOf(r *checkout.Result) (s shelf) {
 	}
 	slices.SortStableFunc(all, func(a, b *checkout.Movement) int { return a.At.Compare(b.At) })
 	start := all[0].At
+	s.commands = startsOf(r.Ran, r.StartedAt)
 	add := func(ms float64) {
 		s.sold = append(s.sold, moment{ms, float64(now.Sold)})
 		s.reserved = append(s.reserved, moment{ms, float64(now.Sold + now.Reserved)})
@@ -199,6 +204,7 @@ func shelfChart(v voice, s shelf, mark func(ink) color.Color, size float64) *cha
 	p.X.Tick.Marker, p.Y.Tick.Marker = round{6, axisLabel}, round{5, plainNumber}
 	p.Y.Label.Text, p.Y.Min = v.say("chart.units"), 0
 	p.Y.Max *= 1.04
+	p.markCommands(v, s.commands)
 	return p
 }
 

@@ -287,6 +287,7 @@ type runView struct {
 	IDs                       []string // order ids that are shown as #1, #2 and so on
 	nick                      *strings.Replacer
 	OverTime                  []template.HTML // of an open loop
+	Commands                  []string
 }
 
 type outcomeRow struct {
@@ -312,6 +313,8 @@ func newRunView(say voice, r *loadtest.Result, id string, most limits, whole boo
 		Command: r.Command,
 		Summary: r.Strategy.Summary,
 		Fair:    loadtest.FairnessOf(r),
+
+		Commands: say.said(commands(r)),
 	}
 	v.Word, v.Class, v.Plain = say.judged(r)
 	v.Promise = say.promised(&r.Strategy.Promise)

@@ -13,14 +13,15 @@ type moment struct{ ms, units float64 }
 
 // A course is the stock of one SKU over time.
 type course struct {
-	sku     string
-	read    []moment // what requests read, when they read it
-	written []moment // what they wrote, when they wrote it
-	truth   []moment // the initial stock less the units sold so far
-	others  int      // number of SKUs not shown
-	parts   bool     // reads and writes are of a segment or not reported, so only the truth is known
-	first   float64
-	last    *float64 // the final stock in the store; nil: unknown
+	sku      string
+	read     []moment // what requests read, when they read it
+	written  []moment // what they wrote, when they wrote it
+	truth    []moment // the initial stock less the units sold so far
+	others   int      // number of SKUs not shown
+	parts    bool     // reads and writes are of a segment or not reported, so only the truth is known
+	first    float64
+	last     *float64  // the final stock in the store; nil: unknown
+	commands []float64 // starts of the commands of the run
 }
 
 // A sale is the effect of one order.
@@ -39,7 +40,7 @@ func follow(r *loadtest.Result, s *story) *course {
 			known[rec.OrderID] = rec
 		}
 	}
-	c := &course{others: max(len(r.Accounts)-1, 0)}
+	c := &course{others: max(len(r.Accounts)-1, 0), commands: startsOf(r.Ran, s.start)}
 	var chosen *loadtest.Account
 	worst := int64(-1)
 	for i := range r.Accounts {

@@ -384,8 +384,8 @@ func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 		}
 	}
 	for _, r := range results {
-		for _, warning := range r.Warnings {
-			text := style.say("table.sentence", "run", named(r), "sentence", warning)
+		for _, text := range append(commands(r), r.Warnings...) {
+			text := style.say("table.sentence", "run", named(r), "sentence", text)
 			b.WriteString("\n" + style.wrap(text, 2) + "\n")
 		}
 	}
@@ -453,6 +453,7 @@ func WriteReport(w io.Writer, r *loadtest.Result, style Style) error {
 	if v.Linear.Result != "" {
 		line("in-time", v.Linear.Sentence())
 	}
+	writeCommands(line, commands(r))
 	writeInstances(line, r.Latency.Instances, v.Sent)
 	b.WriteByte('\n')
 	writeLatency(&b, &r.Latency, style)
@@ -507,6 +508,17 @@ func (s Style) left(t tone, name string) string {
 		name = s.say("label." + name)
 	}
 	return s.pad(t, name, label, false)
+}
+
+// writeCommands writes what became of the commands of a run, the first with a label.
+func writeCommands(line func(name string, text words.Text), texts []words.Text) {
+	for i, text := range texts {
+		name := "commands"
+		if i > 0 {
+			name = ""
+		}
+		line(name, text)
+	}
 }
 
 // whose says in words where the stock of p is.

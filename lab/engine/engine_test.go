@@ -1,0 +1,312 @@
+package engine_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lab/engine"
+	"example.com/stock/loadtest"
+)
+
+// run tests servers, quickly.
+func run(t *testing.T, ctx context.Context, o engine.Options) (*engine.Report, error) {
+	t.Helper()
+	var err error
+	if o.Binary, err = program.Path(); err != nil {
+		t.Fatal(err)
+	}
+	o.Plan.Stock, o.Plan.Concurrency, o.Plan.Recheck = 300, 12, new(time.Duration)
+	o.Plan.Requests = 450
+	o.Visits = 60
+	report, err := engine.Run(ctx, o)
+	if text, failed := json.Marshal(report); failed != nil || len(text) == 0 {
+		t.Error(failed)
+	}
+	for _, p := range report.Parts {
+		for _, r := range p.Runs {
+			t.Logf("several writers %t, %s on %s: %s, %d accepted, %d oversold, %d lost", p.SeveralWriters,
+				r.Plan.Strategy, r.Plan.Store, r.Verdict.Finding, r.Verdict.Accepted, r.Verdict.OversoldUnits,
+				r.Verdict.LostUnits)
+		}
+		for _, c := range p.Checkouts {
+			t.Logf("several writers %t, checkout on %s: %s", p.SeveralWriters, c.Store, c.Verdict.Sentence.EN)
+		}
+		for _, r := range p.Refused {
+			t.Logf("several writers %t, refused: %s on %s: %s", p.SeveralWriters, r.What, r.Store, r.Why)
+		}
+	}
+	return report, err
+}
+
+// schemas lists the schemas of a server that are not its own.
+func schemas(t *testing.T, addr string) (list []string) {
+	t.Helper()
+	db := open(t, "root@tcp("+addr+")/")
+	rows, err := db.QueryContext(t.Context(), "SHOW DATABASES")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains([]string{"mysql", "sys", "information_schema", "performance_schema", "stock"}, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func open(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// clean checks that a Redis has no key but those of others.
+func clean(t *testing.T, others []string, addrs ...string) {
+	t.Helper()
+	for _, addr := range addrs {
+		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2})
+		defer client.Close()
+		if left, err := client.Keys(t.Context(), "*").Result(); err != nil || !slices.Equal(left, others) {
+			t.Errorf("%s has the keys %q, %v; want %q", addr, left, err, others)
+		}
+	}
+}
+
+// On a MariaDB, a Redis and a ZooKeeper everything holds that promises to, and nothing is left behind: neither in a new
+// schema, nor in one that was given.
+func TestServersOnWhichAllHolds(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Start(t, stack.Options{Want: []stack.Kind{stack.MySQL, stack.Redis, stack.ZooKeeper}})
+	for name, reason := range s.Missing() {
+		t.Skip(name, reason)
+	}
+	mysql, cache := s.Server("mysql"), s.Server("redis")
+	client := redis.NewClient(&redis.Options{Addr: cache.Addr, Protocol: 2})
+	defer client.Close()
+	if err := client.Set(t.Context(), "lock:theirs", "1", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := engine.Options{
+		MySQL: []string{"root@tcp(" + mysql.Addr + ")/"}, Redis: engine.Redis{Addrs: []string{cache.Addr}},
+		ZooKeeper:  []string{s.Server("zookeeper").URL},
+		Strategies: []string{"none", "redis-watchdog", "zk-sequential", "mysql-get-lock", "atomic", "merged"},
+	}
+	for _, dsn := range []string{"root@tcp(" + mysql.Addr + ")/", mysql.URL} {
+		o.MySQL = []string{dsn}
+		report, err := run(t, t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs, checkouts := report.Failed()
+		if len(runs)+len(checkouts) > 0 || report.Undecided() > 0 {
+			t.Errorf("%d runs and %d checkouts are broken", len(runs), len(checkouts))
+		}
+		if p := report.Parts; len(p) != 1 || len(p[0].Runs) != 12 || len(p[0].Checkouts) != 2 {
+			t.Errorf("%d parts", len(p))
+		}
+		raced := slices.ContainsFunc(report.Parts[0].Runs, func(r *loadtest.Result) bool { return r.Verdict.RaceSeen })
+		if !raced {
+			t.Error("no run without a lock lost an update: the load shows nothing")
+		}
+		if left := schemas(t, mysql.Addr); len(left) > 0 {
+			t.Errorf("schemas are left: %q", left)
+		}
+		clean(t, []string{"lock:theirs"}, cache.Addr)
+		if testing.Short() {
+			break
+		}
+	}
+	var tables int
+	err := open(t, mysql.URL).QueryRow("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'stock'").
+		Scan(&tables)
+	if err != nil || tables > 0 {
+		t.Errorf("%d tables are left in the schema that was given: %v", tables, err)
+	}
+}
+
+// With one writer all holds on a Galera cluster. With three, the service lets one sell, and without its guard sales are
+// lost.
+func TestGalera(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	t.Parallel()
+	g := stacktest.Galera(t, 3)
+	var dsns []string
+	for _, node := range g.Nodes {
+		dsns = append(dsns, "root@tcp("+node.Addr+")/")
+	}
+	o := engine.Options{
+		MySQL: dsns[:1], Strategies: []string{"mysql-table", "mysql-get-lock", "pessimistic", "optimistic", "atomic", "merged"},
+	}
+	report, err := run(t, t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, checkouts := report.Failed()
+	if len(runs)+len(checkouts) > 0 || len(report.Parts) != 1 || len(report.Parts[0].Runs) != 5 {
+		t.Errorf("one writer: %d runs and %d checkouts are broken", len(runs), len(checkouts))
+	}
+	o.MySQL = dsns
+	if report, err = run(t, t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	runs, checkouts = report.Failed()
+	if len(runs)+len(checkouts) > 0 || len(report.Parts) != 2 {
+		t.Fatalf("three writers, guarded: %d runs and %d checkouts are broken; %d parts", len(runs), len(checkouts),
+			len(report.Parts))
+	}
+	if len(report.Parts[1].Broken()) == 0 {
+		t.Error("three writers without the guard lose nothing: then there is nothing to guard")
+	}
+	if left := schemas(t, g.Nodes[2].Addr); len(left) > 0 {
+		t.Errorf("schemas are left: %q", left)
+	}
+}
+
+// A Redis Cluster has all strategies, and no orders, which the report says.
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	c, err := stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
+	stacktest.Started(t, err)
+	report, err := run(t, t.Context(), engine.Options{
+		Redis: engine.Redis{Addrs: c.Addrs()}, Strategies: []string{"atomic", "redis-watchdog", "segmented"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := report.Parts[0]
+	if runs, _ := report.Failed(); len(runs) > 0 || len(p.Runs) != 3 || len(p.Checkouts) > 0 {
+		t.Errorf("%d runs, %d broken, %d checkouts", len(p.Runs), len(runs), len(p.Checkouts))
+	}
+	if len(p.Refused) != 1 || !strings.Contains(p.Refused[0].Why, "Redis Cluster") {
+		t.Errorf("refused: %+v", p.Refused)
+	}
+	clean(t, []string{}, c.Addrs()...)
+}
+
+// A replica without the last sales is promoted. The sales that were acknowledged are lost, which the service notices.
+func TestReplicaIsPromoted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	t.Parallel()
+	x, err := stacktest.Start(t, stack.Options{}).StartSentinels(t.Context(), stack.SentinelOptions{})
+	stacktest.Started(t, err)
+	port := func(s *stack.Server) string { return s.Addr[strings.LastIndexByte(s.Addr, ':')+1:] }
+	failOver := fmt.Sprintf("redis-cli -p %s config set masterauth severed; redis-cli -p %s client kill type replica; "+
+		"sleep 1; kill -9 %d", port(x.Redis[1]), port(x.Redis[0]), x.Redis[0].Pid())
+	report, err := run(t, t.Context(), engine.Options{
+		Redis: engine.Redis{Addrs: x.Addrs(), MasterName: x.Name}, Env: []string{"STOCK_REDIS_MASTER_NAME=" + x.Name},
+		Strategies: []string{"atomic"}, At: []loadtest.Command{{AtMS: 2000, Shell: failOver}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, checkouts := report.Failed()
+	if len(checkouts) != 1 || len(checkouts[0].Ran) != 1 || checkouts[0].Ran[0].Failed != "" {
+		t.Fatalf("the checkout is not broken: %+v", report.Parts[0].Checkouts)
+	}
+	clean(t, []string{}, x.Redis[1].Addr)
+}
+
+// What cannot be used is refused with the reason, and keeps what it has.
+func TestRefusedServers(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Start(t, stack.Options{Want: []stack.Kind{stack.MySQL, stack.Redis}})
+	for name, reason := range s.Missing() {
+		t.Skip(name, reason)
+	}
+	mysql, cache := s.Server("mysql"), s.Server("redis")
+	db := open(t, mysql.URL)
+	for _, statement := range []string{
+		"CREATE TABLE theirs (id INT)", "CREATE USER reader", "CREATE DATABASE shared", "CREATE USER stranger",
+		"GRANT SELECT ON shared.* TO reader",
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := redis.NewClient(&redis.Options{Addr: cache.Addr, Protocol: 2})
+	defer client.Close()
+	if err := client.Set(t.Context(), "stock:origin", "1", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	at := "@tcp(" + mysql.Addr + ")/"
+	for _, row := range []struct {
+		name string
+		o    engine.Options
+		want string
+	}{
+		{"no DSN", engine.Options{MySQL: []string{"bogus"}}, "DSN 1, such as user:password@tcp(host:3306)/"},
+		{
+			"two schemas",
+			engine.Options{MySQL: []string{"root" + at + "a", "root" + at + "b"}},
+			"the DSNs name two schemas, a and b",
+		},
+		{"nobody there", engine.Options{MySQL: []string{"root@tcp(127.0.0.1:1)/"}}, "cannot connect to MySQL"},
+		{"a wrong password", engine.Options{MySQL: []string{"root:secret" + at}}, "Access denied"},
+		{"not empty", engine.Options{MySQL: []string{mysql.URL}}, "the schema stock has 1 table:"},
+		{"may not create", engine.Options{MySQL: []string{"stranger" + at}}, "cannot create the schema stock_engine_"},
+		{"may only read", engine.Options{MySQL: []string{"reader" + at + "shared"}}, "needs all rights on the schema"},
+		{
+			"an instance's Redis",
+			engine.Options{Redis: engine.Redis{Addrs: []string{cache.Addr}}},
+			"has the key stock:origin of an instance of this service",
+		},
+		{"no Redis", engine.Options{Redis: engine.Redis{Addrs: []string{"127.0.0.1:1"}}}, "cannot read Redis"},
+		{
+			"MySQL is made ready, and Redis is not",
+			engine.Options{MySQL: []string{"root" + at}, Redis: engine.Redis{Addrs: []string{cache.Addr}}},
+			"has the key stock:origin",
+		},
+	} {
+		_, err := run(t, t.Context(), row.o)
+		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", row.name, err, row.want)
+		}
+	}
+	if left := schemas(t, mysql.Addr); !slices.Equal(left, []string{"shared"}) {
+		t.Errorf("schemas: %q", left)
+	}
+	if _, err := db.ExecContext(t.Context(), "SELECT * FROM theirs"); err != nil {
+		t.Error(err)
+	}
+	clean(t, []string{"stock:origin"}, cache.Addr)
+}
+
+// An interrupted test leaves nothing behind.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Server(t, stack.MySQL)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	o := engine.Options{MySQL: []string{"root@tcp(" + server.Addr + ")/"}, Strategies: []string{"atomic", "none"}}
+	o.Run = func(string, string) func(loadtest.Progress) { return func(loadtest.Progress) { interrupt() } }
+	if _, err := run(t, ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want context.Canceled", err)
+	}
+	if left := schemas(t, server.Addr); len(left) > 0 {
+		t.Errorf("schemas are left: %q", left)
+	}
+}

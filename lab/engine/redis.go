@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// dialBound is how long a server may take to accept a connection.
+const dialBound = 10 * time.Second
+
+// A Redis is the address of a Redis, as instances have it in their settings. No address: there is none.
+type Redis struct {
+	Addrs            []string // several: a Redis Cluster, or with MasterName the Sentinels
+	MasterName       string
+	Cluster          bool
+	Username         string
+	Password         string
+	SentinelPassword string
+	DB               int
+}
+
+// Keys are the keys of a test on Redis. Names of the service's keys cannot be changed, so no other instance of it may
+// use the same database. Keys of other programs stay as they are: all others of the test contain its name.
+type keys struct {
+	run    string
+	addrs  string
+	client redis.UniversalClient
+}
+
+// ownKeys are the patterns of keys that only the service has.
+func ownKeys() []string { return []string{"stock:*", "ledger:*"} }
+
+// openKeys connects to Redis, and returns an error if an instance of the service uses it.
+func openKeys(ctx context.Context, o Redis, run string) (*keys, error) {
+	k := &keys{run: run, addrs: strings.Join(o.Addrs, ","), client: redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: o.Addrs, MasterName: o.MasterName, IsClusterMode: o.Cluster, Username: o.Username, Password: o.Password,
+		SentinelPassword: o.SentinelPassword, DB: o.DB, Protocol: 2, DialTimeout: dialBound,
+	})}
+	for _, pattern := range ownKeys() {
+		found := ""
+		err := k.each(ctx, pattern, func(_ *redis.Client, page []string) error {
+			found = page[0]
+			return errFound
+		})
+		switch {
+		case errors.Is(err, errFound):
+			return nil, errors.Join(failure("redis.in-use", "addrs", k.addrs, "key", found), k.client.Close())
+		case err != nil:
+			return nil, errors.Join(failure("redis.not-reached", "addrs", k.addrs, "why", err), k.client.Close())
+		}
+	}
+	return k, nil
+}
+
+var errFound = errors.New("found")
+
+// each calls do with the keys of every master that match pattern, page by page.
+func (k *keys) each(ctx context.Context, pattern string, do func(*redis.Client, []string) error) error {
+	scan := func(ctx context.Context, node *redis.Client) error {
+		for cursor := uint64(0); ; {
+			page, next, err := node.Scan(ctx, cursor, pattern, 1000).Result()
+			if err == nil && len(page) > 0 {
+				err = do(node, page)
+			}
+			if err != nil || next == 0 {
+				return err
+			}
+			cursor = next
+		}
+	}
+	switch client := k.client.(type) {
+	case *redis.ClusterClient:
+		return client.ForEachMaster(ctx, scan)
+	case *redis.Client:
+		return scan(ctx, client)
+	}
+	return fmt.Errorf("%T is no client to scan with", k.client)
+}
+
+// describe returns what the server reports about itself.
+func (k *keys) describe(ctx context.Context) (string, error) {
+	info, err := k.client.InfoMap(ctx, "server", "replication").Result()
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("Redis %s, %s", info["Server"]["redis_version"], info["Server"]["redis_mode"])
+	if n := info["Replication"]["connected_slaves"]; n != "" && n != "0" {
+		text += ", replicas: " + n
+	}
+	return text, nil
+}
+
+// remove deletes the keys of the test. It may be called more than once.
+func (k *keys) remove(ctx context.Context) error {
+	for _, pattern := range append(ownKeys(), "*"+k.run+"*") {
+		err := k.each(ctx, pattern, func(node *redis.Client, page []string) error {
+			_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for _, key := range page {
+					p.Unlink(ctx, key) // one at a time: they are in several slots of a Cluster
+				}
+				return nil
+			})
+			return err
+		})
+		if err != nil {
+			return failure("redis.left", "addrs", k.addrs, "patterns", "stock:*, ledger:*, *"+k.run+"*", "why", err)
+		}
+	}
+	return k.client.Close()
+}

@@ -1,0 +1,12 @@
+package engine
+
+import (
+	"testing"
+
+	"example.com/stock/internal/words/wordstest"
+)
+
+// Every text is there in both languages, is given its values, and is said.
+func TestTheEngineHasItsTexts(t *testing.T) {
+	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"say": {}, "Say": {}, "failure": {}})
+}

@@ -1,0 +1,101 @@
+package loadtest_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+)
+
+func TestParseCommand(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]loadtest.Command{
+		"2s=docker kill app-2": {AtMS: 2000, Shell: "docker kill app-2"},
+		" 1m30s = a=b c":       {AtMS: 90_000, Shell: "a=b c"},
+		"0s=true":              {Shell: "true"},
+	} {
+		c, err := loadtest.ParseCommand(text)
+		if err != nil || c != want {
+			t.Errorf("%q: %+v, %v", text, c, err)
+		}
+		if again, err := loadtest.ParseCommand(c.String()); err != nil || again != want {
+			t.Errorf("%q: %+v, %v", c.String(), again, err)
+		}
+	}
+	for text, why := range map[string]string{
+		"docker kill app-2": "must be a moment and a command",
+		"2=true":            "must be a moment and a command",
+		"-1s=true":          "must be from 0s to 24h",
+		"25h=true":          "must be from 0s to 24h",
+		"2s=":               "there is no command",
+	} {
+		if _, err := loadtest.ParseCommand(text); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: %v, want %q", text, err, why)
+		}
+	}
+}
+
+// Output and exit status are kept; what is not due before the end is not run; what still runs then is killed, with the
+// processes that it has started.
+func TestRunCommands(t *testing.T) {
+	t.Parallel()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var log bytes.Buffer // RunCommands writes from one goroutine at a time, and none after it has returned
+	done := make(chan []loadtest.Ran)
+	marker := t.TempDir() + "/begun"
+	go func() {
+		done <- loadtest.RunCommands(ctx, time.Now(), []loadtest.Command{
+			{Shell: "echo one; echo two >&2; exit 3"},
+			{Shell: "touch " + marker + "; sleep 1000 & sleep 1000"},
+			{AtMS: 3_600_000, Shell: "true"},
+		}, &log)
+	}()
+	for _, err := os.Stat(marker); err != nil; _, err = os.Stat(marker) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	end()
+	ran := <-done
+	if !strings.Contains(ran[1].Failed, "killed") || ran[1].StartedAt.IsZero() {
+		t.Errorf("a command that would not end: %+v", ran[1])
+	}
+	if !ran[2].StartedAt.IsZero() {
+		t.Errorf("a command after the end: %+v", ran[2])
+	}
+	if ran[0].Failed != "exit status 3" || ran[0].TookMS <= 0 {
+		t.Errorf("%+v", ran[0])
+	}
+	for _, want := range []string{"] $ echo one; echo two", "]   one\n", "]   two\n", ": exit status 3\n"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in the log:\n%s", want, &log)
+		}
+	}
+}
+
+func TestAftermath(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	ran := []loadtest.Ran{{StartedAt: at(200)}, {StartedAt: at(100)}, {}}
+	loadtest.Aftermath(ran, slices.Values([]loadtest.Sent{
+		{At: at(50), Done: at(150), Outcome: "accepted", Sale: true}, // asked for before
+		{At: at(110), Done: at(120), Outcome: "failed"},
+		{At: at(130), Done: at(190), Outcome: "accepted", Sale: true},
+		{At: at(120), Done: at(140), Outcome: "accepted", Sale: true},
+		{At: at(210), Done: at(900), Outcome: "unknown"},
+	}))
+	if r := ran[1]; r.NextSaleMS != 40 || r.Then["failed"] != 1 || r.Then["accepted"] != 2 || len(r.Then) != 2 {
+		t.Errorf("the first: %+v", r)
+	}
+	if r := ran[0]; r.NextSaleMS != 0 || r.Then["unknown"] != 1 || len(r.Then) != 1 {
+		t.Errorf("the second: %+v", r)
+	}
+	if r := ran[2]; r.Then != nil {
+		t.Errorf("one that was not run: %+v", r)
+	}
+}

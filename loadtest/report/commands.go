@@ -1,0 +1,79 @@
+package report
+
+import (
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot/plotter"
+
+	"example.com/stock/internal/words"
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
+)
+
+// commands says what became of each command of a run, and whether the service oversells when they run.
+func commands(r *loadtest.Result) []words.Text {
+	var outcomes []string
+	for _, o := range loadtest.Outcomes() {
+		outcomes = append(outcomes, string(o))
+	}
+	name := func(o string) words.Text { return phrases.Say("label." + outcomeKey(loadtest.Outcome(o))) }
+	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, r.Verdict.OversoldUnits,
+		slices.ContainsFunc(r.Records, func(rec loadtest.Record) bool { return rec.Problem == loadtest.DataLost })))
+}
+
+// CheckoutCommands says what became of each command of a checkout, and whether the service oversells when they run.
+func CheckoutCommands(r *checkout.Result) []words.Text {
+	var outcomes []string
+	for _, o := range checkout.Outcomes() {
+		outcomes = append(outcomes, string(o))
+	}
+	name := func(o string) words.Text { return phrases.Say("checkout.outcome-" + o) }
+	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, 0,
+		r.Figures.Problems[loadtest.DataLost] > 0))
+}
+
+func aftermath(
+	ran []loadtest.Ran, outcomes []string, name func(string) words.Text, answer words.Text,
+) (list []words.Text) {
+	for i := range ran {
+		list = append(list, ran[i].Said(outcomes, name))
+	}
+	if len(ran) > 0 {
+		list = append(list, answer)
+	}
+	return list
+}
+
+// startsOf returns the starts of commands, in milliseconds after start.
+func startsOf(ran []loadtest.Ran, start time.Time) (list []float64) {
+	for i := range ran {
+		if at := ran[i].StartedAt; !at.IsZero() {
+			list = append(list, float64(at.Sub(start))/float64(time.Millisecond))
+		}
+	}
+	return list
+}
+
+// markCommands draws a vertical line at the start of each command. It comes after everything that sets the Y axis.
+func (c *chart) markCommands(v voice, starts []float64) {
+	for i, ms := range starts {
+		line, err := plotter.NewLine(plotter.XYs{{X: ms, Y: c.Y.Min}, {X: ms, Y: c.Y.Max}})
+		if err != nil {
+			continue
+		}
+		line.LineStyle = c.line(inkFailed, 1.2, 2, 3)
+		c.Add(line)
+		if i == 0 {
+			c.explain(v.say("chart.command"), line)
+		}
+	}
+}
+
+// said says texts in the language of the reader.
+func (v voice) said(texts []words.Text) (list []string) {
+	for _, text := range texts {
+		list = append(list, v.in(text))
+	}
+	return list
+}
