@@ -170,3 +170,22 @@ func galeraReady(ctx context.Context, addr, dir string) error {
 	}
 	return err
 }
+
+// Isolate cuts a node off from the others, or with on = false lets it find them again. Its clients reach it as before.
+// It leaves the cluster's majority, and refuses them, when it has heard of no other node for 5 s.
+func (g *Galera) Isolate(ctx context.Context, node *Server, on bool) error {
+	db, err := openMariaDB(node.Addr)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	isolate := 0
+	if on {
+		isolate = 1
+	}
+	_, err = db.ExecContext(ctx, fmt.Sprintf("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=%d'", isolate))
+	if err != nil {
+		return fmt.Errorf("isolate %s: %w", node.Name, err)
+	}
+	return nil
+}
