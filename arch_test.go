@@ -149,6 +149,10 @@ var arrows = map[string]struct {
 		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, as lab is, and no scenario",
 	},
+	"lab/failover": {
+		[]string{"internal/stack", "internal/words", "loadtest", "loadtest/checkout"},
+		"a client over HTTP, as lab is, and no scenario",
+	},
 	"lab/diagram": {[]string{"internal/words", "lab"}, "it draws what the lab has recorded, and asks nobody else"},
 	"lab/report": {
 		[]string{"internal/words", "lab", "lab/diagram"},
@@ -185,8 +189,8 @@ var arrows = map[string]struct {
 
 	"cmd/stock": {
 		[]string{
-			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/report",
-			"lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "loadtest/report",
+			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/failover",
+			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "loadtest/report",
 			"loadtest/tally", "lock", "service", "service/archive", "service/order", "service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
@@ -248,7 +252,7 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/redisscript", "internal/stack", "lab", "lab/scenario", "loadtest/checkout",
+			"app", "internal/redisscript", "internal/stack", "lab", "lab/failover", "lab/scenario", "loadtest/checkout",
 			"lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -33,7 +34,8 @@ func (s *Stack) FrontGalera(ctx context.Context, g *Galera) (*Server, error) {
 		if err := os.WriteFile(config, deploy.HAProxy(local(port), addrs(g.Nodes)), 0o600); err != nil {
 			return nil, err
 		}
-		cmd := command{path: program, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: []string{"-db", "-f", config}}
+		cmd := command{path: program, dir: dir, log: filepath.Join(s.Dir, name+".log")}
+		cmd.args = []string{"-db", "-f", config}
 		return &Server{
 			Log: cmd.log, URL: "root@tcp(" + local(port) + ")/stock",
 			launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
@@ -41,4 +43,23 @@ func (s *Stack) FrontGalera(ctx context.Context, g *Galera) (*Server, error) {
 			ready: func(ctx context.Context, _ int) error { return mariadbReady(ctx, local(port), s.Dir) },
 		}, nil
 	})
+}
+
+// Behind returns the node to which new connections to proxy, of FrontGalera, lead.
+func (g *Galera) Behind(ctx context.Context, proxy *Server) (*Server, error) {
+	db, err := openMariaDB(proxy.Addr)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	var port int
+	if err := db.QueryRowContext(ctx, "SELECT @@port").Scan(&port); err != nil {
+		return nil, fmt.Errorf("ask %s for its node: %w", proxy.Name, err)
+	}
+	for _, node := range g.Nodes {
+		if node.Addr == local(port) {
+			return node, nil
+		}
+	}
+	return nil, fmt.Errorf("%s leads to %s, which is no node of its cluster", proxy.Name, local(port))
 }

@@ -152,6 +152,16 @@ func (x *Sentinels) Sever(ctx context.Context) error {
 	return until(ctx, "no replica follows", func(ctx context.Context) error { return follow(ctx, master, 0) })
 }
 
+// FailOver makes a Sentinel replace the master although that answers. After Sever it is what the clients of a master
+// see that a partition has cut off from its replicas and the Sentinels: it accepts their writes until they learn of the
+// new one.
+func (x *Sentinels) FailOver(ctx context.Context) error {
+	if err := askRedis(ctx, x.Sentinels[0].Addr, "SENTINEL", "FAILOVER", x.Name).Err(); err != nil {
+		return fmt.Errorf("force a fail-over: %w", err)
+	}
+	return nil
+}
+
 // follow returns nil if that many replicas are in step with the master.
 func follow(ctx context.Context, master *Server, replicas int) error {
 	role, err := askRedis(ctx, master.Addr, "ROLE").Slice()
