@@ -190,8 +190,9 @@ var arrows = map[string]struct {
 	"cmd/stock": {
 		[]string{
 			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/failover",
-			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "loadtest/report",
-			"loadtest/tally", "lock", "service", "service/archive", "service/order", "service/strategy",
+			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping",
+			"loadtest/report", "loadtest/tally", "lock", "service", "service/archive", "service/order",
+			"service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
 			"and service for the law that stock audit checks, archive for what stock archive reports",
@@ -252,8 +253,9 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/redisscript", "internal/stack", "lab", "lab/failover", "lab/scenario", "loadtest/checkout",
-			"lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
+			"app", "internal/redisscript", "internal/stack", "lab", "lab/failover", "lab/scenario",
+			"loadtest/checkout", "lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock",
+			"service/relay", "service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
 			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and " +

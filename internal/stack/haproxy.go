@@ -14,8 +14,8 @@ const installHAProxy = "apt-get install haproxy"
 
 // FrontGalera starts HAProxy in front of a Galera cluster. Its URL is a DSN; its rules are those of the shipped
 // deploy/ha/haproxy.cfg: all connections go to the first node until that is down, then to another one, and they do not
-// return by themselves. A node that is killed is noticed after 1.5 s, one that is silent after 5 s. Without haproxy the
-// error is a MissingError.
+// return by themselves. A node that is killed, or has lost its cluster, is noticed after 1.5 s, one that is silent
+// after 4.5 s. Without haproxy the error is a MissingError.
 func (s *Stack) FrontGalera(ctx context.Context, g *Galera) (*Server, error) {
 	db, err := openMariaDB(g.Nodes[0].Addr)
 	if err != nil {

@@ -28,8 +28,8 @@ type EnsembleOptions struct {
 	// proxy. addr is the other's own. A follower gets all updates on that connection. Nil: addr.
 	Via func(addr string) (string, error)
 
-	// Silence is how long followers serve without a message from their leader, and the leader counts a follower that
-	// sends none; default 30 s.
+	// Silence is how long followers serve without a message from their leader, and how long they wait for the first
+	// one from a server that they take for the leader; default 30 s.
 	Silence time.Duration
 }
 
@@ -103,7 +103,7 @@ func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (
 	return e, nil
 }
 
-// zookeeperMember prepares a server of an ensemble. It waits for others at the start for 60 ticks of 0.5 s.
+// zookeeperMember prepares a server of an ensemble.
 func (s *Stack) zookeeperMember(id int, silence time.Duration, peers []byte) builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		data := filepath.Join(dir, "data")
@@ -113,7 +113,8 @@ func (s *Stack) zookeeperMember(id int, silence time.Duration, peers []byte) bui
 		if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(id)), 0o600); err != nil {
 			return nil, err
 		}
-		lines := fmt.Appendf(zookeeperConfig(data, port), "initLimit=60\nsyncLimit=%d\n", silence/zookeeperTick)
+		lines := fmt.Appendf(zookeeperConfig(data, port), "initLimit=%d\nsyncLimit=%[1]d\n",
+			silence/zookeeperTick)
 		const member = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 		return s.zookeeperServer(name, dir, port, member, append(lines, peers...))
 	}

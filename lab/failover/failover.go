@@ -38,7 +38,7 @@ const Rate = 20
 // customers is the number of customers of the shop at once.
 const customers = 4
 
-// patience is how long the sales may take to recover after a fault.
+// patience is how long the sales, and the servers, may take to recover after a fault.
 const patience = 2 * time.Minute
 
 // calm is the time without faults before each fault.

@@ -52,7 +52,8 @@ func (s *site) writer(ctx context.Context) (*stack.Server, error) {
 	return s.galera.Behind(ctx, s.haproxy)
 }
 
-// killing kills (SIGKILL) the server that find returns, and starts it again when everything sells without it.
+// killing kills (SIGKILL) the server that find returns, and starts it again when everything sells without it. The next
+// fault must find all replicas of Redis in step.
 func (s *site) killing(
 	find func(context.Context) (*stack.Server, error),
 ) func(context.Context) (func(context.Context) error, error) {
@@ -61,7 +62,8 @@ func (s *site) killing(
 		if err != nil {
 			return nil, err
 		}
-		return server.Restart, server.Kill()
+		return func(ctx context.Context) error { return errors.Join(server.Restart(ctx), s.redis.Join(ctx)) },
+			server.Kill()
 	}
 }
 
@@ -75,7 +77,8 @@ func (s *site) freezing(
 		if err != nil {
 			return nil, err
 		}
-		return func(context.Context) error { return server.Resume() }, server.Pause()
+		return func(ctx context.Context) error { return errors.Join(server.Resume(), s.redis.Join(ctx)) },
+			server.Pause()
 	}
 }
 
@@ -99,15 +102,8 @@ func (s *site) isolateMaster(ctx context.Context) (func(context.Context) error, 
 	if err := errors.Join(s.redis.Sever(ctx), loadtest.Sleep(ctx, downAfter), s.redis.FailOver(ctx)); err != nil {
 		return nil, err
 	}
-	master, err := s.redis.AwaitMaster(ctx, old)
-	return func(ctx context.Context) error {
-		for _, server := range s.redis.Redis {
-			if server != master && server != old { // Sever says why
-				return server.Restart(ctx)
-			}
-		}
-		return nil
-	}, err
+	_, err = s.redis.AwaitMaster(ctx, old)
+	return s.redis.Join, err
 }
 
 // rolling restarts one instance after the other (SIGTERM).
@@ -141,7 +137,7 @@ func (s *site) restartServers(ctx context.Context) (func(context.Context) error,
 // restart restarts servers, one after the other, and waits after each until every instance reports every server up.
 func (s *site) restart(ctx context.Context, servers []*stack.Server) error {
 	for _, server := range servers {
-		if err := errors.Join(server.Restart(ctx), s.ready(ctx)); err != nil {
+		if err := errors.Join(server.Restart(ctx), s.redis.Join(ctx), s.ready(ctx)); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -91,7 +92,8 @@ func (t *target) soldSince(since time.Time) bool {
 type attempt struct {
 	sent, done            time.Time
 	sold, failed, unknown bool
-	lost                  bool // sold, and the store has no order of it
+	lost                  bool   // sold, and the store has no order of it
+	problem               string // of one that failed
 }
 
 func (l *lane) attempts() (list []attempt) {
@@ -106,6 +108,7 @@ func (l *lane) attempts() (list []attempt) {
 		a := attempt{
 			sent: r.SentAt, done: r.DoneAt, sold: r.Outcome == loadtest.Accepted,
 			failed: r.Outcome == loadtest.Failed, unknown: r.Outcome == loadtest.Unknown,
+			problem: cmp.Or(r.Problem, r.Error),
 		}
 		a.lost = a.sold && !orders[r.OrderID]
 		list = append(list, a)
@@ -121,6 +124,7 @@ func visits(records []checkout.Record) (list []attempt) {
 		list = append(list, attempt{
 			sent: r.SentAt, done: r.DoneAt, sold: r.Outcome == checkout.Done,
 			failed: r.Outcome == checkout.Busy && r.Status >= 500, unknown: r.Outcome == checkout.Unknown,
+			problem: cmp.Or(r.Problem, r.Error),
 		})
 	}
 	return list
@@ -129,6 +133,7 @@ func visits(records []checkout.Record) (list []attempt) {
 // during returns what happened between two moments: the longest time between two sales of which a part is in it, and
 // the attempts that were sent in it.
 func during(list []attempt, from, to time.Time) (g Gap) {
+	g.Problems = make(map[string]int)
 	var sales []time.Time
 	for _, a := range list {
 		if a.sold {
@@ -141,8 +146,10 @@ func during(list []attempt, from, to time.Time) (g Gap) {
 		switch {
 		case a.failed:
 			g.Failed++
+			g.Problems[a.problem]++
 		case a.unknown:
 			g.Unknown++
+			g.Problems[a.problem]++
 		case a.lost:
 			g.Lost++
 		}

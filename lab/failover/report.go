@@ -54,6 +54,8 @@ type Gap struct {
 	Failed    int           `json:"failed"`  // answered with an error: nothing was sold
 	Unknown   int           `json:"unknown"` // no usable reply: it may have sold
 	Lost      int           `json:"lost"`    // acknowledged, and no order of it is in the store
+	// Problems count what was replied to the failed and the unknown.
+	Problems map[string]int `json:"problems"`
 }
 
 // A Loss counts the writes to Redis during a fault.
@@ -161,7 +163,10 @@ func (r *run) laneOf(l *lane, list []attempt) Lane {
 	}
 	lostOnly := out.Lost > 0 && out.Lost == excused && v.Phantoms == out.Lost && v.LostUnits == int64(out.Lost) &&
 		v.Duplicates == 0 && v.OversoldUnits == 0
-	if v.Finding != loadtest.Holds && !lostOnly {
+	switch {
+	case lostOnly:
+		out.Sentence = say("report.lost-only", "n", out.Lost)
+	case v.Finding != loadtest.Holds:
 		for _, reason := range v.Reasons {
 			out.Wrong = append(out.Wrong, reason.Text)
 		}
@@ -194,8 +199,11 @@ func (r *Report) Violations() (list []words.Text) {
 	}
 	for i := range r.Faults {
 		f := &r.Faults[i]
-		if failed, unknown := f.sums(); f.Server == instances && failed+unknown > 0 {
-			list = append(list, say("violation.restart", "failed", failed, "unknown", unknown))
+		for n, g := range f.Gaps {
+			if f.Server == instances && g.Failed+g.Unknown > 0 {
+				list = append(list, say("violation.restart", "lane", r.Lanes[n].Name, "failed", g.Failed,
+					"unknown", g.Unknown, "problems", fmt.Sprint(g.Problems)))
+			}
 		}
 	}
 	return list

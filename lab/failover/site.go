@@ -15,8 +15,11 @@ import (
 // token lets the load generator set stock on the instances, which listen on this computer only.
 const token = "failover"
 
-// downAfter is how long a Redis master or a ZooKeeper leader may be silent before the others replace it.
-const downAfter = 2 * time.Second
+// How long a Redis master and a ZooKeeper leader may be silent before the others replace them.
+const (
+	downAfter = 2 * time.Second
+	silence   = 3 * time.Second
+)
 
 // A site has all servers.
 type site struct {
@@ -35,7 +38,9 @@ type site struct {
 func openSite(ctx context.Context, o Options) (s *site, err error) {
 	s = new(site)
 	s.stack, err = stack.Start(ctx, stack.Options{
-		AnyPort: true, Binary: o.Binary, Parent: o.Parent, Progress: o.Server,
+		// Without an AOF a master that restarts before the Sentinels replace it comes back empty, and its replicas
+		// copy that.
+		AOF: true, AnyPort: true, Binary: o.Binary, Parent: o.Parent, Progress: o.Server,
 		Env: []string{
 			"STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_WAIT=3s",
 			"STOCK_ZOOKEEPER_SESSION_TIMEOUT=6s", // twice an election
@@ -49,7 +54,7 @@ func openSite(ctx context.Context, o Options) (s *site, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.galera, err = s.stack.StartGalera(ctx, 3); err != nil {
+	if s.galera, err = s.stack.StartGalera(ctx, 3, "evs.suspect_timeout=PT3S"); err != nil {
 		return nil, err
 	}
 	if s.haproxy, err = s.stack.FrontGalera(ctx, s.galera); err != nil {
@@ -59,7 +64,7 @@ func openSite(ctx context.Context, o Options) (s *site, err error) {
 	if s.redis, err = s.stack.StartSentinels(ctx, sentinels); err != nil {
 		return nil, err
 	}
-	ensemble := stack.EnsembleOptions{Silence: downAfter}
+	ensemble := stack.EnsembleOptions{Silence: silence}
 	if s.zookeeper, err = s.stack.StartZooKeeperEnsemble(ctx, ensemble); err != nil {
 		return nil, err
 	}
