@@ -131,7 +131,7 @@ func (r *run) faults(ctx context.Context) error {
 		r.report.Faults = append(r.report.Faults, Fault{
 			Name: f.name, Server: f.server, Text: f.said(), began: began, ended: time.Now(),
 		})
-		r.say(say("progress.sells", "time", seconds(time.Since(began))))
+		r.say(say("progress.sells", "time", seconds(ms(time.Since(began)))))
 	}
 	return r.sells(ctx, time.Now(), calm)
 }

@@ -157,7 +157,7 @@ func during(list []attempt, from, to time.Time) (g Gap) {
 	slices.SortFunc(sales, time.Time.Compare)
 	for i := 1; i < len(sales); i++ {
 		if before, after := sales[i-1], sales[i]; after.After(from) && before.Before(to) {
-			g.Longest = max(g.Longest, after.Sub(before))
+			g.LongestMS = max(g.LongestMS, ms(after.Sub(before)))
 		}
 	}
 	return g

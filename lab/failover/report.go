@@ -48,12 +48,11 @@ type Fault struct {
 
 // A Gap is what one lane had of a fault.
 type Gap struct {
-	Longest   time.Duration `json:"-"`
-	LongestMS float64       `json:"longest_ms"` // between two acknowledged sales
-	Requests  int           `json:"requests"`
-	Failed    int           `json:"failed"`  // answered with an error: nothing was sold
-	Unknown   int           `json:"unknown"` // no usable reply: it may have sold
-	Lost      int           `json:"lost"`    // acknowledged, and no order of it is in the store
+	LongestMS float64 `json:"longest_ms"` // between two acknowledged sales
+	Requests  int     `json:"requests"`
+	Failed    int     `json:"failed"`  // answered with an error: nothing was sold
+	Unknown   int     `json:"unknown"` // no usable reply: it may have sold
+	Lost      int     `json:"lost"`    // acknowledged, and no order of it is in the store
 	// Problems count what was replied to the failed and the unknown.
 	Problems map[string]int `json:"problems"`
 }
@@ -98,9 +97,7 @@ func (r *run) judge(ctx context.Context) error {
 		f := &r.report.Faults[i]
 		f.TookMS = ms(f.ended.Sub(f.began))
 		for _, list := range attempts {
-			g := during(list, f.began, f.ended)
-			g.LongestMS = ms(g.Longest)
-			f.Gaps = append(f.Gaps, g)
+			f.Gaps = append(f.Gaps, during(list, f.began, f.ended))
 		}
 	}
 	return r.redisLosses(ctx)
@@ -218,7 +215,7 @@ func (f *Fault) sums() (failed, unknown int) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()) }
+func seconds(ms float64) string { return fmt.Sprintf("%.1f", ms/1000) }
 
 // A Writer writes for people, in one language: "en" or "zh".
 type Writer struct {
@@ -240,7 +237,7 @@ func (w Writer) Report(r *Report) {
 		f := &r.Faults[i]
 		row := []string{f.Text.In(w.Lang)}
 		for _, g := range f.Gaps {
-			row = append(row, seconds(g.Longest))
+			row = append(row, seconds(g.LongestMS))
 		}
 		failed, unknown := f.sums()
 		rows = append(rows, append(row, fmt.Sprint(failed), fmt.Sprint(unknown)))
