@@ -206,6 +206,8 @@ func (r *Report) Violations() (list []words.Text) {
 	return list
 }
 
+func (f *Fault) said() words.Text { return say("fault." + f.Name) }
+
 func (f *Fault) sums() (failed, unknown int) {
 	for _, g := range f.Gaps {
 		failed, unknown = failed+g.Failed, unknown+g.Unknown
@@ -235,7 +237,7 @@ func (w Writer) Report(r *Report) {
 	rows := [][]string{append(heads, say("report.failed").In(w.Lang), say("report.unknown").In(w.Lang))}
 	for i := range r.Faults {
 		f := &r.Faults[i]
-		row := []string{f.Text.In(w.Lang)}
+		row := []string{f.said().In(w.Lang)}
 		for _, g := range f.Gaps {
 			row = append(row, seconds(g.LongestMS))
 		}
@@ -255,7 +257,7 @@ func (w Writer) Report(r *Report) {
 		for _, g := range f.Gaps {
 			sales += g.Lost
 		}
-		row := []string{f.Text.In(w.Lang), fmt.Sprint(sales)}
+		row := []string{f.said().In(w.Lang), fmt.Sprint(sales)}
 		for _, loss := range f.Redis {
 			row = append(row, say("report.of", "lost", loss.Lost, "all", loss.Acknowledged).In(w.Lang))
 		}
