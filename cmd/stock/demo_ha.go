@@ -60,5 +60,8 @@ func (d *demo) checkHA(cmd *cobra.Command) error {
 			return failure("wrong.with-ha", "flag", flag)
 		}
 	}
-	return checkFile(d.json)
+	if err := checkFile(d.json); err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	return nil
 }

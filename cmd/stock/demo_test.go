@@ -293,7 +293,7 @@ func TestFlagsOfFailOver(t *testing.T) {
 		"demo --short":            "--short: has an effect only with --ha",
 		"demo --ha --store redis": "--store: has no effect with --ha",
 		"demo --ha --html x":      "--html: has no effect with --ha",
-		"demo --ha --json /no/x":  "/no/x",
+		"demo --ha --json /no/x":  "--json: ",
 	} {
 		_, _, err := run(t.Context(), strings.Fields(args)...)
 		if err == nil || !strings.Contains(err.Error(), want) {
