@@ -10,7 +10,7 @@ SECONDS_FUZZ ?= 15
 
 ##@ See it
 .PHONY: demo
-demo: deps build ## Start everything on this computer, show the race and its fixes, stop it (DEPS=no installs nothing)
+demo: deps build ## Start everything here, show the race and its fixes, stop it (ARGS=--ha: fail-overs; DEPS=no installs nothing)
 	bin/stock demo $(ARGS)
 
 .PHONY: class

@@ -153,6 +153,10 @@ var arrows = map[string]struct {
 		[]string{"internal/stack", "internal/words", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, as lab is, with hands on somebody's servers to make room for a test and to clean up",
 	},
+	"lab/failover": {
+		[]string{"internal/stack", "internal/words", "loadtest", "loadtest/checkout"},
+		"a client over HTTP, as lab is, and no scenario",
+	},
 	"lab/diagram": {[]string{"internal/words", "lab"}, "it draws what the lab has recorded, and asks nobody else"},
 	"lab/report": {
 		[]string{"internal/words", "lab", "lab/diagram"},
@@ -190,6 +194,7 @@ var arrows = map[string]struct {
 	"cmd/stock": {
 		[]string{
 			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/engine",
+			"lab/failover",
 			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping",
 			"loadtest/report", "loadtest/tally", "lock", "service", "service/archive", "service/order",
 			"service/strategy",
@@ -253,8 +258,9 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/redisscript", "internal/stack", "lab", "lab/engine", "lab/scenario", "loadtest/checkout",
-			"lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
+			"app", "internal/redisscript", "internal/stack", "lab", "lab/engine", "lab/failover", "lab/scenario",
+			"loadtest/checkout", "lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock",
+			"service/relay", "service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
 			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and " +

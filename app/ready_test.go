@@ -38,14 +38,8 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 	config := func(pairs ...string) func(*testing.T, string) {
 		return func(t *testing.T, addr string) { setRedis(t, addr, pairs[0], pairs[1]) }
 	}
-	follow := func(master, port string) func(*testing.T, string) {
-		return func(t *testing.T, addr string) {
-			c := redis.NewClient(&redis.Options{Addr: addr})
-			defer c.Close()
-			if err := c.ReplicaOf(t.Context(), master, port).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
+	following := func(master string) func(*testing.T, string) {
+		return func(t *testing.T, addr string) { follow(t, addr, master) }
 	}
 	for _, profile := range []string{demoProfile, ordersProfile} {
 		for _, row := range []struct {
@@ -57,7 +51,7 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 				"alone", "backend_down", "fewer replicas", config("min-replicas-to-write", "1"),
 				config("min-replicas-to-write", "0"),
 			},
-			{"replica", "backend_down", "read-only replica", follow("127.0.0.1", "1"), follow("NO", "ONE")},
+			{"replica", "backend_down", "read-only replica", following("127.0.0.1:1"), following("")},
 		} {
 			t.Run(profile+"/"+row.name, func(t *testing.T) {
 				t.Parallel()
@@ -109,14 +103,7 @@ func (i *instance) sells(t *testing.T, profile, sku, reason, problem string, beg
 	t.Helper()
 	i.becomes(t, http.StatusOK, `"ready"`)
 	i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100", 200)
-	sell := func() reply {
-		if profile == ordersProfile {
-			const cart = `{"customer":"ann","lines":[{"sku":%q,"quantity":1}]}`
-			r, _ := i.call(t, http.MethodPost, "/v1/orders", fmt.Sprintf(cart, sku), "")
-			return r
-		}
-		return i.ask(http.MethodPost, "/deduct_stock_sync?sku="+sku)
-	}
+	sell := func() reply { return i.buy(t, profile, sku) }
 	if r := sell(); r.status/100 != 2 {
 		t.Fatalf("when all is well: %d %s", r.status, r.body)
 	}
@@ -262,4 +249,15 @@ func TestReadyIsTheDefaultStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.becomes(t, http.StatusOK, `"redis":{"sells":false`, `"mysql":{"sells":true`)
+}
+
+// buy asks for one unit.
+func (i *instance) buy(t *testing.T, profile, sku string) reply {
+	t.Helper()
+	if profile == ordersProfile {
+		const cart = `{"customer":"ann","lines":[{"sku":%q,"quantity":1}]}`
+		r, _ := i.call(t, http.MethodPost, "/v1/orders", fmt.Sprintf(cart, sku), "")
+		return r
+	}
+	return i.ask(http.MethodPost, "/deduct_stock_atomic?sku="+sku)
 }

@@ -19,15 +19,17 @@ var galeraLibraries = []string{"/usr/lib/galera/libgalera_smm.so", "/usr/lib64/g
 const galera = "galera"
 
 // A Galera is a cluster of MariaDB nodes. Each accepts writes, and is a [Server] of the stack that can be paused,
-// killed and restarted. The others exclude a node that does not answer for 5 s; until then commits wait.
+// killed and restarted. The others exclude a node that does not answer for 5 s (evs.suspect_timeout); until then
+// commits wait.
 type Galera struct {
 	Nodes []*Server // galera, galera-2, ...
 }
 
 // StartGalera starts n nodes and returns when each is in the cluster, which takes some 4 s for each node. Without
 // MariaDB or Galera's library the error is a MissingError, and [Stack.Missing] has the reason. On error nothing of them
-// is left running. ctx bounds the start only.
-func (s *Stack) StartGalera(ctx context.Context, n int) (*Galera, error) {
+// is left running. ctx bounds the start only. provider has further options of Galera, such as
+// "evs.suspect_timeout=PT3S".
+func (s *Stack) StartGalera(ctx context.Context, n int, provider ...string) (*Galera, error) {
 	g := &Galera{}
 	fail := func(err error) (*Galera, error) {
 		return nil, s.abandon(fmt.Errorf("start a Galera cluster: %w", err), g.Nodes)
@@ -44,7 +46,7 @@ func (s *Stack) StartGalera(ctx context.Context, n int) (*Galera, error) {
 	members := make([]galeraNode, n)
 	var addrs []string
 	for i := range members {
-		members[i].library = galeraLibraries[library]
+		members[i].library, members[i].options = galeraLibraries[library], strings.Join(provider, ";")
 		for _, port := range []*int{&members[i].group, &members[i].transfer, &members[i].snapshot} {
 			var err error
 			if *port, err = s.reserve(); err != nil {
@@ -97,7 +99,7 @@ func (s *Stack) StartGalera(ctx context.Context, n int) (*Galera, error) {
 
 // A galeraNode has what a node needs besides its own address.
 type galeraNode struct {
-	library                   string
+	library, options          string
 	group, transfer, snapshot int  // ports: of the group, of the changes that a node missed, of the data as a whole
 	first                     bool // it starts a cluster, and joins none
 }
@@ -115,7 +117,7 @@ func (s *Stack) galeraMember(m *galeraNode, addrs []string) builder {
 			"--wsrep-node-address="+local(m.group), "--wsrep-sst-method=rsync",
 			"--wsrep-sst-receive-address="+local(m.snapshot),
 			"--wsrep-provider-options=gmcast.listen_addr=tcp://"+local(m.group)+";ist.recv_addr="+local(m.transfer)+
-				";gcache.size=32M",
+				";gcache.size=32M;"+m.options,
 		)
 		// The rsync of a node that joins runs as nobody if root has started it, and writes a file there.
 		if err := os.Chmod(filepath.Join(dir, "data"), 0o777); err != nil {
@@ -174,4 +176,23 @@ func galeraReady(ctx context.Context, addr, dir string) error {
 		err = fmt.Errorf("%s is not in its cluster: %s", addr, state)
 	}
 	return err
+}
+
+// Isolate cuts a node off from the others, or with on = false lets it find them again. Its clients reach it as before.
+// It leaves the cluster's majority, and refuses them, when it has heard of no other node for evs.suspect_timeout.
+func (g *Galera) Isolate(ctx context.Context, node *Server, on bool) error {
+	db, err := openMariaDB(node.Addr)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	isolate := 0
+	if on {
+		isolate = 1
+	}
+	_, err = db.ExecContext(ctx, fmt.Sprintf("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=%d'", isolate))
+	if err != nil {
+		return fmt.Errorf("isolate %s: %w", node.Name, err)
+	}
+	return nil
 }

@@ -131,7 +131,7 @@ func (x *Sentinels) AwaitMaster(ctx context.Context, old *Server) (*Server, erro
 // Sever cuts the replicas off from the master, so that they get no further writes. They remain replicas, and Sentinel
 // may promote them if the master dies within ten times DownAfter.
 //
-// Only a restart of a replica reconnects it.
+// Join reconnects them.
 func (x *Sentinels) Sever(ctx context.Context) error {
 	master, err := x.Master(ctx)
 	if err != nil {
@@ -150,6 +150,33 @@ func (x *Sentinels) Sever(ctx context.Context) error {
 		return fmt.Errorf("sever the replicas of %s: %w", master.Name, err)
 	}
 	return until(ctx, "no replica follows", func(ctx context.Context) error { return follow(ctx, master, 0) })
+}
+
+// Join reconnects what Sever has cut off, and returns when all other servers follow the master, also a former master
+// that has come back. Every server must run. Let ctx last for a minute.
+func (x *Sentinels) Join(ctx context.Context) error {
+	return until(ctx, "all replicas follow", func(ctx context.Context) error {
+		for _, server := range x.Redis {
+			if err := askRedis(ctx, server.Addr, "CONFIG", "SET", "masterauth", "").Err(); err != nil {
+				return fmt.Errorf("%s: %w", server.Name, err)
+			}
+		}
+		master, err := x.Master(ctx)
+		if err != nil {
+			return err
+		}
+		return follow(ctx, master, len(x.Redis)-1)
+	})
+}
+
+// FailOver makes a Sentinel replace the master although that answers. After Sever it is what the clients of a master
+// see that a partition has cut off from its replicas and the Sentinels: it accepts their writes until they learn of the
+// new one.
+func (x *Sentinels) FailOver(ctx context.Context) error {
+	if err := askRedis(ctx, x.Sentinels[0].Addr, "SENTINEL", "FAILOVER", x.Name).Err(); err != nil {
+		return fmt.Errorf("force a fail-over: %w", err)
+	}
+	return nil
 }
 
 // follow returns nil if that many replicas are in step with the master.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const installZooKeeper = "apt-get install zookeeper"
@@ -48,6 +49,9 @@ func (s *Stack) zookeeperServer(name, dir string, port int, class string, lines 
 	}, nil
 }
 
+// zookeeperTick is the unit of ZooKeeper's limits.
+const zookeeperTick = 500 * time.Millisecond
+
 // zookeeperConfig returns the configuration. A tick of 0.5 s allows sessions of 1 s, so a crash is noticed soon. The
 // log is written before the reply leaves but not synced: a killed server loses nothing, a computer that loses power
 // may.
@@ -55,7 +59,7 @@ func zookeeperConfig(data string, port int) []byte {
 	return fmt.Appendf(nil, `dataDir=%s
 clientPort=%d
 clientPortAddress=127.0.0.1
-tickTime=500
+tickTime=%d
 minSessionTimeout=1000
 maxSessionTimeout=60000
 maxClientCnxns=0
@@ -64,28 +68,34 @@ admin.enableServer=false
 extendedTypesEnabled=true
 forceSync=no
 preAllocSize=1024
-`, data, port)
+`, data, port, zookeeperTick.Milliseconds())
 }
 
 // zookeeperReady asks for the configuration, which a server returns only when it serves. The data folder in it tells
 // our server from another one on the port.
 func zookeeperReady(ctx context.Context, addr, dir string) error {
+	reply, err := zookeeperWord(ctx, addr, "conf")
+	if err == nil && !strings.Contains(reply, "dataDir="+dir) {
+		err = fmt.Errorf("conf answered %.80q, expected dataDir=%s", reply, dir)
+	}
+	return err
+}
+
+// zookeeperWord sends one of ZooKeeper's four-letter words, and returns the reply.
+func zookeeperWord(ctx context.Context, addr, word string) (string, error) {
 	conn, err := dial(ctx, addr)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "conf"); err != nil {
-		return err
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
 	}
 	reply, err := io.ReadAll(conn)
 	if err != nil {
-		return fmt.Errorf("conf: %w", err)
+		return "", fmt.Errorf("%s: %w", word, err)
 	}
-	if !strings.Contains(string(reply), "dataDir="+dir) {
-		return fmt.Errorf("conf answered %.80q, expected dataDir=%s", reply, dir)
-	}
-	return nil
+	return string(reply), nil
 }
 
 // zookeeperJars looks for the jars in $ZOOKEEPER_HOME, beside a zkServer on PATH, and in the folders of Homebrew and

@@ -2,13 +2,16 @@ package stack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 )
 
 // A ZooKeeperEnsemble is a quorum of three ZooKeepers. Each is a [Server] of the stack and can be paused, killed and
@@ -24,13 +27,31 @@ type EnsembleOptions struct {
 	// Via returns the address by which the first server reaches another one as its leader, such as the address of a
 	// proxy. addr is the other's own. A follower gets all updates on that connection. Nil: addr.
 	Via func(addr string) (string, error)
+
+	// Silence is how long followers serve without a message from their leader, and how long they wait for the first
+	// one from a server that they take for the leader; default 30 s.
+	Silence time.Duration
+}
+
+// Leader returns the server that says that it leads.
+func (e *ZooKeeperEnsemble) Leader(ctx context.Context) (*Server, error) {
+	var asked []error
+	for _, server := range e.Servers {
+		reply, err := zookeeperWord(ctx, server.Addr, "srvr")
+		if err == nil && strings.Contains(reply, "Mode: leader") {
+			return server, nil
+		}
+		asked = append(asked, err)
+	}
+	return nil, fmt.Errorf("no ZooKeeper leads: %w", errors.Join(asked...))
 }
 
 // StartZooKeeperEnsemble starts three servers. It returns when they serve, which takes some 3 s. A follower without
-// messages from its leader serves its own state for 30 s, and then nothing until it is connected again. Without
+// messages from its leader serves its own state for o.Silence, and then nothing until it is connected again. Without
 // ZooKeeper the error is a MissingError. On error nothing of it is left running. ctx bounds the start only.
 func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (*ZooKeeperEnsemble, error) {
 	const members = 3
+	o.Silence = cmp.Or(o.Silence, 30*time.Second)
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	var quorum, election [members]int
@@ -62,7 +83,7 @@ func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (
 		name := s.name("zookeeper-ha")
 		all.Go(func() {
 			if failed[i] == nil {
-				servers[i], failed[i] = s.open(ctx, name, s.zookeeperMember(i+1, peers.Bytes()))
+				servers[i], failed[i] = s.open(ctx, name, s.zookeeperMember(i+1, o.Silence, peers.Bytes()))
 			}
 			if failed[i] != nil {
 				cancel()
@@ -82,9 +103,8 @@ func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (
 	return e, nil
 }
 
-// zookeeperMember prepares a server of an ensemble. It waits for others at the start, and for its leader, for 60 ticks
-// of 0.5 s.
-func (s *Stack) zookeeperMember(id int, peers []byte) builder {
+// zookeeperMember prepares a server of an ensemble.
+func (s *Stack) zookeeperMember(id int, silence time.Duration, peers []byte) builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		data := filepath.Join(dir, "data")
 		if err := os.MkdirAll(data, 0o700); err != nil {
@@ -93,7 +113,8 @@ func (s *Stack) zookeeperMember(id int, peers []byte) builder {
 		if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(id)), 0o600); err != nil {
 			return nil, err
 		}
-		lines := append(zookeeperConfig(data, port), "initLimit=60\nsyncLimit=60\n"...)
+		lines := fmt.Appendf(zookeeperConfig(data, port), "initLimit=%d\nsyncLimit=%[1]d\n",
+			silence/zookeeperTick)
 		const member = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 		return s.zookeeperServer(name, dir, port, member, append(lines, peers...))
 	}

@@ -1,0 +1,145 @@
+package failover
+
+import (
+	"context"
+	"errors"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/words"
+	"example.com/stock/loadtest"
+)
+
+// The servers that fail.
+const (
+	mariadb   = "mariadb"
+	redis     = "redis"
+	zookeeper = "zookeeper"
+	instances = "instances"
+)
+
+// A fault is one thing that fails. begin makes it fail, and returns the function that mends it, or nil.
+type fault struct {
+	name   string
+	server string
+	begin  func(context.Context) (heal func(context.Context) error, err error)
+}
+
+func (f fault) said() words.Text { return say("fault." + f.name) }
+
+// faults returns the faults in their order.
+func (s *site) faults(short bool) []fault {
+	list := []fault{
+		{"kill-mariadb", mariadb, s.killing(s.writer)},
+		{"kill-redis", redis, s.killing(s.redis.Master)},
+		{"kill-zookeeper", zookeeper, s.killing(s.zookeeper.Leader)},
+		{"restart-instances", instances, s.rolling},
+	}
+	if short {
+		return list
+	}
+	return append(list,
+		fault{"isolate-mariadb", mariadb, s.isolateWriter},
+		fault{"freeze-mariadb", mariadb, s.freezing(s.writer)},
+		fault{"isolate-redis", redis, s.isolateMaster},
+		fault{"freeze-redis", redis, s.freezing(s.redis.Master)},
+		fault{"freeze-zookeeper", zookeeper, s.freezing(s.zookeeper.Leader)},
+		fault{"restart-servers", "all", s.restartServers},
+	)
+}
+
+// writer returns the node to which HAProxy leads.
+func (s *site) writer(ctx context.Context) (*stack.Server, error) {
+	return s.galera.Behind(ctx, s.haproxy)
+}
+
+// killing kills (SIGKILL) the server that find returns, and starts it again when everything sells without it. The next
+// fault must find all replicas of Redis in step.
+func (s *site) killing(
+	find func(context.Context) (*stack.Server, error),
+) func(context.Context) (func(context.Context) error, error) {
+	return func(ctx context.Context) (func(context.Context) error, error) {
+		server, err := find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context) error { return errors.Join(server.Restart(ctx), s.redis.Join(ctx)) },
+			server.Kill()
+	}
+}
+
+// freezing suspends (SIGSTOP) the server that find returns until everything sells without it. To all others that is a
+// partition: its connections are open, and nothing comes. Then it goes on, and believes for a moment that it leads.
+func (s *site) freezing(
+	find func(context.Context) (*stack.Server, error),
+) func(context.Context) (func(context.Context) error, error) {
+	return func(ctx context.Context) (func(context.Context) error, error) {
+		server, err := find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context) error { return errors.Join(server.Resume(), s.redis.Join(ctx)) },
+			server.Pause()
+	}
+}
+
+// isolateWriter cuts the node off from the other nodes. The instances still reach it.
+func (s *site) isolateWriter(ctx context.Context) (func(context.Context) error, error) {
+	node, err := s.writer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return s.galera.Isolate(ctx, node, false) },
+		s.galera.Isolate(ctx, node, true)
+}
+
+// isolateMaster cuts the master off from its replicas, and lets the Sentinels replace it after the time after which
+// they replace one that is silent. Until its clients learn of that it accepts their writes, and all of these are lost.
+func (s *site) isolateMaster(ctx context.Context) (func(context.Context) error, error) {
+	old, err := s.redis.Master(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.redis.Sever(ctx), loadtest.Sleep(ctx, downAfter), s.redis.FailOver(ctx)); err != nil {
+		return nil, err
+	}
+	_, err = s.redis.AwaitMaster(ctx, old)
+	return s.redis.Join, err
+}
+
+// rolling restarts one instance after the other (SIGTERM).
+func (s *site) rolling(ctx context.Context) (func(context.Context) error, error) {
+	return nil, s.restart(ctx, s.instances)
+}
+
+// restartServers restarts one server after the other (SIGTERM), those that lead last.
+func (s *site) restartServers(ctx context.Context) (func(context.Context) error, error) {
+	writer, err := s.writer(ctx)
+	master, failed := s.redis.Master(ctx)
+	leader, none := s.zookeeper.Leader(ctx)
+	if err := errors.Join(err, failed, none); err != nil {
+		return nil, err
+	}
+	var last []*stack.Server
+	for _, group := range [][]*stack.Server{
+		s.zookeeper.Servers, s.redis.Redis, s.redis.Sentinels, s.galera.Nodes,
+	} {
+		for _, server := range group {
+			if server == writer || server == master || server == leader {
+				last = append(last, server)
+			} else if err := s.restart(ctx, []*stack.Server{server}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, s.restart(ctx, last)
+}
+
+// restart restarts servers, one after the other, and waits after each until every instance reports every server up.
+func (s *site) restart(ctx context.Context, servers []*stack.Server) error {
+	for _, server := range servers {
+		if err := errors.Join(server.Restart(ctx), s.redis.Join(ctx), s.ready(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,311 @@
+package failover
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"example.com/stock/internal/words"
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
+)
+
+//go:embed text
+var textFiles embed.FS
+
+var phrases = words.NewPhrasebook(textFiles, "text")
+
+func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
+
+// Version increases when readers of the previous version would misread a report.
+const Version = 1
+
+// A Report has the faults and the findings of a run.
+type Report struct {
+	Version   int       `json:"version"`
+	Short     bool      `json:"short"`
+	Rate      int       `json:"rate"` // requests for each strategy in a second
+	StartedAt time.Time `json:"started_at"`
+	Faults    []Fault   `json:"faults"`
+	Lanes     []Lane    `json:"lanes"` // the last one is the shop
+}
+
+// A Fault is one thing that failed, from its begin until everything sold again and was mended.
+type Fault struct {
+	Name   string     `json:"name"`
+	Server string     `json:"server"` // mariadb, redis, zookeeper, instances, all
+	Text   words.Text `json:"text"`
+	TookMS float64    `json:"took_ms"`
+	Gaps   []Gap      `json:"gaps"`            // of each lane
+	Redis  []Loss     `json:"redis,omitempty"` // what Redis lost, without and with WAIT
+
+	began, ended time.Time
+}
+
+// A Gap is what one lane had of a fault.
+type Gap struct {
+	LongestMS float64 `json:"longest_ms"` // between two acknowledged sales
+	Requests  int     `json:"requests"`
+	Failed    int     `json:"failed"`  // answered with an error: nothing was sold
+	Unknown   int     `json:"unknown"` // no usable reply: it may have sold
+	Lost      int     `json:"lost"`    // acknowledged, and no order of it is in the store
+	// Problems count what was replied to the failed and the unknown.
+	Problems map[string]int `json:"problems"`
+}
+
+// A Loss counts the writes to Redis during a fault.
+type Loss struct {
+	Wait         bool `json:"wait"` // WAIT 1 after each write, which counts only if a replica had it
+	Acknowledged int  `json:"acknowledged"`
+	Lost         int  `json:"lost"`
+}
+
+// A Lane is the verdict on one strategy on one store, or on the shop.
+type Lane struct {
+	Name     string           `json:"name"`
+	Accepted int              `json:"accepted"` // sales, or orders of the shop
+	Found    int              `json:"found"`    // sales without a usable reply whose orders are in the store
+	Lost     int              `json:"lost"`     // acknowledged, and no order of it is in the store
+	Oversold int64            `json:"oversold_units"`
+	Finding  loadtest.Finding `json:"finding"`
+	Sentence words.Text       `json:"sentence"`
+	Wrong    []words.Text     `json:"wrong,omitempty"` // what must not be
+}
+
+// judge completes the report when the sale is over.
+func (r *run) judge(ctx context.Context) error {
+	result, err := r.shopping.Judge(ctx)
+	if err != nil {
+		return err
+	}
+	attempts := make([][]attempt, 0, len(r.lanes)+1)
+	for _, l := range r.lanes {
+		if l.err != nil {
+			return fmt.Errorf("%s: %w", l.name(), l.err)
+		}
+		list := l.attempts()
+		attempts = append(attempts, list)
+		r.report.Lanes = append(r.report.Lanes, r.laneOf(l, list))
+	}
+	attempts = append(attempts, visits(result.Evidence.Records))
+	r.report.Lanes = append(r.report.Lanes, shopOf(result))
+	for i := range r.report.Faults {
+		f := &r.report.Faults[i]
+		f.TookMS = ms(f.ended.Sub(f.began))
+		for _, list := range attempts {
+			f.Gaps = append(f.Gaps, during(list, f.began, f.ended))
+		}
+	}
+	return r.redisLosses(ctx)
+}
+
+// redisLosses counts what Redis lost in each fault of it.
+func (r *run) redisLosses(ctx context.Context) error {
+	var failed []error
+	for _, w := range r.probe.writers {
+		lost, err := r.probe.lost(ctx, w)
+		failed = append(failed, err)
+		for i := range r.report.Faults {
+			f := &r.report.Faults[i]
+			if f.Server != redis && f.Server != "all" {
+				continue
+			}
+			loss := Loss{Wait: w.wait}
+			for _, at := range w.acked {
+				if f.during(at) {
+					loss.Acknowledged++
+				}
+			}
+			for _, at := range lost {
+				if f.during(at) {
+					loss.Lost++
+				}
+			}
+			f.Redis = append(f.Redis, loss)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// during reports whether t is in the time of the fault.
+func (f *Fault) during(t time.Time) bool { return !t.Before(f.began) && t.Before(f.ended) }
+
+// laneOf returns the verdict on a lane. A fail-over of Redis may lose acknowledged sales, and then the stock has their
+// units again: that is said, and is not wrong. All else is.
+func (r *run) laneOf(l *lane, list []attempt) Lane {
+	v := &l.result.Verdict
+	out := Lane{
+		Name: l.name(), Accepted: v.Accepted, Found: v.Recovered, Oversold: v.OversoldUnits, Finding: v.Finding,
+		Sentence: v.Sentence,
+	}
+	excused := 0
+	for _, a := range list {
+		if !a.lost {
+			continue
+		}
+		out.Lost++
+		for i := range r.report.Faults {
+			f := &r.report.Faults[i]
+			// The master that takes over may lack what was acknowledged a moment before the fault.
+			if l.store == redis && (f.Server == redis || f.Server == "all") && a.done.After(f.began.Add(-calm)) &&
+				a.done.Before(f.ended) {
+				excused++
+				break
+			}
+		}
+	}
+	lostOnly := out.Lost > 0 && out.Lost == excused && v.Phantoms == out.Lost && v.LostUnits == int64(out.Lost) &&
+		v.Duplicates == 0 && v.OversoldUnits == 0
+	switch {
+	case lostOnly:
+		out.Sentence = say("report.lost-only", "n", out.Lost)
+	case v.Finding != loadtest.Holds:
+		for _, reason := range v.Reasons {
+			out.Wrong = append(out.Wrong, reason.Text)
+		}
+		if len(out.Wrong) == 0 {
+			out.Wrong = []words.Text{v.Sentence}
+		}
+	}
+	return out
+}
+
+func shopOf(result *checkout.Result) Lane {
+	v := &result.Verdict
+	out := Lane{Name: checkoutLane, Accepted: result.Figures.Orders, Finding: v.Finding, Sentence: v.Sentence}
+	for _, c := range v.Checks {
+		out.Wrong = append(out.Wrong, c.Examples...)
+	}
+	if v.Finding != loadtest.Holds && len(out.Wrong) == 0 {
+		out.Wrong = []words.Text{v.Sentence}
+	}
+	return out
+}
+
+// Violations describes what must not be: a sale that was lost or made twice, except what Redis may lose, and a request
+// that failed while the instances were restarted.
+func (r *Report) Violations() (list []words.Text) {
+	for _, l := range r.Lanes {
+		for _, text := range l.Wrong {
+			list = append(list, say("violation.lane", "lane", l.Name, "why", text))
+		}
+	}
+	for i := range r.Faults {
+		f := &r.Faults[i]
+		for n, g := range f.Gaps {
+			if f.Server == instances && g.Failed+g.Unknown > 0 {
+				list = append(list, say("violation.restart", "lane", r.Lanes[n].Name, "failed", g.Failed,
+					"unknown", g.Unknown, "problems", fmt.Sprint(g.Problems)))
+			}
+		}
+	}
+	return list
+}
+
+func (f *Fault) said() words.Text { return say("fault." + f.Name) }
+
+func (f *Fault) sums() (failed, unknown int) {
+	for _, g := range f.Gaps {
+		failed, unknown = failed+g.Failed, unknown+g.Unknown
+	}
+	return failed, unknown
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func seconds(ms float64) string { return fmt.Sprintf("%.1f", ms/1000) }
+
+// A Writer writes for people, in one language: "en" or "zh".
+type Writer struct {
+	io.Writer
+	Lang string
+}
+
+func (w Writer) line(key string, pairs ...any) { fmt.Fprintln(w, say(key, pairs...).In(w.Lang)) }
+
+// Report writes a report: a table of the faults, the verdicts, and what Redis lost. The tables are Markdown.
+func (w Writer) Report(r *Report) {
+	w.line("report.faults", "rate", r.Rate)
+	heads := []string{say("report.fault").In(w.Lang)}
+	for _, l := range r.Lanes {
+		heads = append(heads, l.Name)
+	}
+	rows := [][]string{append(heads, say("report.failed").In(w.Lang), say("report.unknown").In(w.Lang))}
+	for i := range r.Faults {
+		f := &r.Faults[i]
+		row := []string{f.said().In(w.Lang)}
+		for _, g := range f.Gaps {
+			row = append(row, seconds(g.LongestMS))
+		}
+		failed, unknown := f.sums()
+		rows = append(rows, append(row, fmt.Sprint(failed), fmt.Sprint(unknown)))
+	}
+	w.table(rows)
+
+	w.line("report.redis")
+	rows = [][]string{strings.Split(say("report.redis-heads").In(w.Lang), "|")}
+	for i := range r.Faults {
+		f := &r.Faults[i]
+		if len(f.Redis) == 0 {
+			continue
+		}
+		sales := 0
+		for _, g := range f.Gaps {
+			sales += g.Lost
+		}
+		row := []string{f.said().In(w.Lang), fmt.Sprint(sales)}
+		for _, loss := range f.Redis {
+			row = append(row, say("report.of", "lost", loss.Lost, "all", loss.Acknowledged).In(w.Lang))
+		}
+		rows = append(rows, row)
+	}
+	w.table(rows)
+
+	w.line("report.verdicts")
+	rows = [][]string{strings.Split(say("report.heads").In(w.Lang), "|")}
+	for _, l := range r.Lanes {
+		rows = append(rows, []string{
+			l.Name, fmt.Sprint(l.Accepted), fmt.Sprint(l.Found), fmt.Sprint(l.Lost), fmt.Sprint(l.Oversold),
+			l.Sentence.In(w.Lang),
+		})
+	}
+	w.table(rows)
+
+	violations := r.Violations()
+	if len(violations) == 0 {
+		w.line("report.holds")
+		return
+	}
+	w.line("report.violated")
+	for _, text := range violations {
+		fmt.Fprintf(w, "  %s\n", text.In(w.Lang))
+	}
+}
+
+// table writes rows, of which the first has the heads, with a blank line before and after.
+func (w Writer) table(rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], words.Columns(cell))
+		}
+	}
+	fmt.Fprintln(w)
+	for n, row := range rows {
+		for i, cell := range row { // a Chinese character has two columns; text/tabwriter assumes one
+			fmt.Fprint(w, "| ", cell, strings.Repeat(" ", widths[i]-words.Columns(cell)+1))
+		}
+		fmt.Fprintln(w, "|")
+		if n == 0 {
+			for _, width := range widths {
+				fmt.Fprint(w, "|", strings.Repeat("-", width+2))
+			}
+			fmt.Fprintln(w, "|")
+		}
+	}
+	fmt.Fprintln(w)
+}
