@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,6 +143,7 @@ func serverEnv(environ []string) (list []string) {
 }
 
 func (r *engineRun) run(ctx context.Context) error {
+	app.LogRedis(slog.New(slog.DiscardHandler)) // what the client says of Sentinels is not for a person
 	r.options.Log = commandLog(r.err)
 	r.options.Say = func(text words.Text) { fmt.Fprintln(r.err, r.in(text)) }
 	r.options.Server = r.showServers(r.err, false)

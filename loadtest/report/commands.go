@@ -36,10 +36,12 @@ func CheckoutCommands(r *checkout.Result) []words.Text {
 func aftermath(
 	ran []loadtest.Ran, outcomes []string, name func(string) words.Text, answer words.Text,
 ) (list []words.Text) {
+	happened := false
 	for i := range ran {
 		list = append(list, ran[i].Said(outcomes, name))
+		happened = happened || !ran[i].StartedAt.IsZero()
 	}
-	if len(ran) > 0 {
+	if happened {
 		list = append(list, answer)
 	}
 	return list
