@@ -214,7 +214,8 @@ func (s *clusterShop) verdict(told int64) lab.Observation {
 	s.b.Evidence(lab.Balance, map[string]int64{"initial": 1, "sold": sold, "left": left}, "balance", "initial", 1,
 		"sold", sold, "left", left)
 	s.b.Evidence(lab.Answer, told, "told-of-sales", "told", told)
-	if same := s.number(db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.who < b.who AND a.seen = b.seen"); same > 0 {
+	same := s.number(db, "SELECT COUNT(*) FROM orders a JOIN orders b ON a.who < b.who AND a.seen = b.seen")
+	if same > 0 {
 		s.b.Evidence(lab.Pair, same, "saw-the-same", "pairs", same)
 	}
 	if max(sold, told) > 1-left {

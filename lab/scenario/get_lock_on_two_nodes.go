@@ -27,7 +27,8 @@ func getLockOnTwoNodes() lab.Scenario {
 			b.Require(b.Int("A", row{a}, get) == 1, "A gets the lock")
 			read := s.read(a, "")
 			granted := b.Int("B", row{other}, get) == 1
-			b.Evidence(lab.Hold, granted, "granted-at-the-same-time", "granted", granted, "one", a.on, "other", other.on)
+			b.Evidence(lab.Hold, granted, "granted-at-the-same-time", "granted", granted, "one", a.on,
+				"other", other.on)
 			if granted {
 				seen := s.read(other, "")
 				s.write(a, read)

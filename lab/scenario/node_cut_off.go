@@ -52,7 +52,8 @@ func cutOff(beds []*lab.Testbed) []lab.Observation {
 	})
 	g.replicated()
 	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
-		b.Interval(g.node(1).Name, lab.Fault, "", from, "node-is-cut-off", "node", g.node(1).Name, "for", time.Since(from))
+		b.Interval(g.node(1).Name, lab.Fault, "", from, "node-is-cut-off", "node", g.node(1).Name, "for",
+			time.Since(from))
 		at := of[b]
 		b.Through(at.second)
 		sold := 2

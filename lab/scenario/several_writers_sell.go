@@ -28,8 +28,8 @@ func severalWritersSell() lab.Scenario {
 		"redis-setnx", "redis-watchdog", "zk-ephemeral", "zk-sequential", "segmented", "optimistic", "atomic",
 		"zk-merged", "merged",
 	}, nodeLocal[:]...)
-	// They compare versions, have a COMMIT of their own, or have the lock in the cluster, which applies the release of a
-	// lock after the sale.
+	// They compare versions, have a COMMIT of their own, or have the lock in the cluster, which applies the release of
+	// a lock after the sale.
 	sound := []string{"segmented", "optimistic", "pessimistic", "mysql-table"}
 	everyone := slices.Concat(outside, sound, packet)
 	slices.Sort(everyone)
@@ -77,8 +77,8 @@ func warm(b *lab.Testbed, g *galera, first *lab.App) {
 	g.replicated()
 }
 
-// soldFromAnOldRead sells the last unit to A, and lets B read at node 2, which has not applied the sale. B writes when it
-// has.
+// soldFromAnOldRead sells the last unit to A, and lets B read at node 2, which has not applied the sale. B writes when
+// it has.
 func soldFromAnOldRead(b *lab.Testbed, g *galera, first, second *lab.App) lab.Observation {
 	warm(b, g, first)
 	release := g.hold(2)
