@@ -216,8 +216,8 @@ func (m *MySQL) finish(ctx context.Context, tx *gorm.DB, doing string, do func()
 }
 
 // Send executes a statement on the connection of tx. It avoids gorm's Exec, which copies the text character by
-// character and runs callbacks, while all others may wait for a locked row. BenchmarkPessimistic compares it with
-// database/sql.
+// character and runs callbacks, while all others may wait for a locked row. BenchmarkPessimistic compares the store
+// with bare database/sql.
 func Send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 	done, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, text, args...)
 	if err != nil {

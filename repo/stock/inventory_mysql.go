@@ -167,8 +167,7 @@ func (m *MySQL) forget(ctx context.Context, sku service.SKU, epoch uint64) {
 //
 // Sales from different segments do not wait for each other, so an order may commit after an order with a larger
 // number. If the page has such sales and is not the last, Orders waits for the sales under way and reads the page
-// again, so that no order can later appear before the cursor. That takes two more round trips, and one for each
-// segment.
+// again, so that no order can later appear before the cursor. That takes two more round trips, and one per segment.
 func (m *MySQL) Orders(ctx context.Context, sku service.SKU, from string, limit int) ([]service.Order, string, error) {
 	at, err := parseCursor(from)
 	if err == nil {
