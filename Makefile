@@ -38,7 +38,7 @@ lessons: ## Run every command of docs/lessons, and check that it does what the l
 	  -run '^TestLessonsAsTyped$$' ./docs -type-lessons
 
 ##@ Run it in containers
-.PHONY: up down loadtest logs compose-test
+.PHONY: up ha down loadtest logs compose-test
 up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeeper, on http://localhost:8080
 	deploy/images
 	$(COMPOSE) up -d --no-build --remove-orphans
@@ -53,11 +53,15 @@ loadtest: build ## Compare all strategies on the running containers, write out/l
 logs: ## Follow the logs of the containers
 	$(COMPOSE) logs -f --tail 50
 
-down: ## Stop the containers and remove their data
-	$(COMPOSE) down -v --remove-orphans
+WITH_HA = COMPOSE_FILE=docker-compose.yml:deploy/ha/docker-compose.yml
+ha: ## The same, with servers that fail over: MariaDB behind HAProxy, Redis with Sentinels, ZooKeeper (make down ends it)
+	$(WITH_HA) $(MAKE) --no-print-directory up
 
-compose-test: build ## Start the containers, load them, kill an instance under load, stop them
-	deploy/compose-test
+down: ## Stop the containers and remove their data
+	$(WITH_HA) $(COMPOSE) down -v --remove-orphans
+
+compose-test: build ## Start the containers, load them, kill an instance under load, stop them (ARGS=--ha: of make ha)
+	deploy/compose-test $(ARGS)
 
 ##@ Develop
 .PHONY: build test verify test-busy client-test race mutate tools-test bench-peers bench-http bench-scale bench-affinity fuzz lint fmt tidy deps clean

@@ -36,16 +36,20 @@ func TestDockerignoreLetsEveryPackageThrough(t *testing.T) {
 	}
 }
 
-// docker-compose.yml and .env.example name the same values with the same defaults.
+// The compositions and .env.example name the same values with the same defaults.
 func TestEnvExampleIsComplete(t *testing.T) {
 	t.Parallel()
 	example, err := os.ReadFile("../.env.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	composition, err := os.ReadFile("../docker-compose.yml")
-	if err != nil {
-		t.Fatal(err)
+	var composition []byte
+	for _, path := range []string{"../docker-compose.yml", "ha/docker-compose.yml"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		composition = append(composition, text...)
 	}
 	want := map[string]string{}
 	for _, part := range strings.Split(string(composition), "${")[1:] {
@@ -59,11 +63,11 @@ func TestEnvExampleIsComplete(t *testing.T) {
 			continue
 		}
 		if def, known := want[name]; !known || def != value {
-			t.Errorf(".env.example says %s=%s; docker-compose.yml has %q (known: %v)", name, value, def, known)
+			t.Errorf(".env.example says %s=%s; the compositions have %q (known: %v)", name, value, def, known)
 		}
 		delete(want, name)
 	}
 	for name := range want {
-		t.Errorf("docker-compose.yml reads %s, which .env.example does not explain", name)
+		t.Errorf("a composition reads %s, which .env.example does not explain", name)
 	}
 }

@@ -5,11 +5,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/words/wordstest"
 )
-
-var program stacktest.Program
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
