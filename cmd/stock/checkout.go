@@ -43,7 +43,8 @@ func (f *checkoutFlags) add(flags *pflag.FlagSet) {
 func ofCheckout() []string {
 	return append(
 		ofCheckoutAlone(), "scenario", "url", "admin-token", "requests", "duration", "concurrency", "stock", "sku",
-		"skus", "skew", "quantity", "seed", "timeout", "at", "history", "json", "html", "svg", "png", "no-color", "lang",
+		"skus", "skew", "quantity", "seed", "timeout", "at", "history", "json", "html", "svg", "png", "no-color",
+		"lang",
 	)
 }
 

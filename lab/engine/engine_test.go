@@ -157,7 +157,8 @@ func TestGalera(t *testing.T) {
 		dsns = append(dsns, "root@tcp("+node.Addr+")/")
 	}
 	o := engine.Options{
-		MySQL: dsns[:1], Strategies: []string{"mysql-table", "mysql-get-lock", "pessimistic", "optimistic", "atomic", "merged"},
+		MySQL:      dsns[:1],
+		Strategies: []string{"mysql-table", "mysql-get-lock", "pessimistic", "optimistic", "atomic", "merged"},
 	}
 	report, err := run(t, t.Context(), o)
 	if err != nil {
