@@ -341,11 +341,14 @@ func (t *test) checkout(ctx context.Context, p *Part, store string, env ...strin
 	env = append(env, "STOCK_PROFILE=orders", "STOCK_SEED_SKU=", "STOCK_STORE="+store, "STOCK_STORES_ENABLED="+store)
 	f, err := t.open(ctx, []string{store}, env...)
 	if err != nil {
-		if ctx.Err() == nil { // an instance that does not start says why: a Redis Cluster has no orders
-			p.Refused = append(p.Refused, Refused{"checkout", store, err.Error()})
-			return nil
+		if ctx.Err() != nil {
+			return err
 		}
-		return err
+		// An instance that does not start says why in the last line of its log: a Redis Cluster has no orders.
+		why := err.Error()
+		why = strings.TrimSpace(why[strings.LastIndexByte(why, '\n')+1:])
+		p.Refused = append(p.Refused, Refused{"checkout", store, strings.TrimPrefix(why, "stock: ")})
+		return nil
 	}
 	var progress func(checkout.Progress)
 	if t.Visit != nil {
@@ -353,9 +356,11 @@ func (t *test) checkout(ctx context.Context, p *Part, store string, env ...strin
 	}
 	plan := checkout.Plan{
 		SKU: t.name + "-cart", Concurrency: t.Plan.Concurrency, Visits: t.Visits, Seed: t.Plan.Seed,
+		// Without commands nothing is away for long, and a store that has lost its data stays so.
+		Patience: 8 * time.Second,
 	}
 	if len(t.At) > 0 && !p.SeveralWriters {
-		plan.Visits, plan.At, plan.Log = 0, t.At, t.Log
+		plan.Visits, plan.At, plan.Log, plan.Patience = 0, t.At, t.Log, 0
 		for i := range t.At {
 			plan.Duration = max(plan.Duration, t.At[i].After()+afterCommands)
 		}
