@@ -87,8 +87,8 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				}
 				up()
 				// The loss is logged once, not at every probe; twice if the nodes disagreed at first.
-				if n := strings.Count(i.log.String(), "not for everything"); n < 1 || n > 3 {
-					t.Errorf("the log tells %d times that the backend is up but not for everything", n)
+				if n := strings.Count(i.log.String(), "up, but impaired"); n < 1 || n > 3 {
+					t.Errorf("the log tells %d times that the backend is up, but impaired", n)
 				}
 			}
 			if err := lost.Restart(t.Context()); err != nil {

@@ -167,7 +167,7 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 		}
 	}
 	i.end(t)
-	if log := i.log.String(); !strings.Contains(log, "told to leave") || strings.Contains(log, "level=ERROR") {
+	if log := i.log.String(); !strings.Contains(log, "cancelling the waits of running requests") || strings.Contains(log, "level=ERROR") {
 		t.Errorf("its log:\n%s", log)
 	}
 }
