@@ -167,7 +167,8 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 		}
 	}
 	i.end(t)
-	if log := i.log.String(); !strings.Contains(log, "cancelling the waits of running requests") || strings.Contains(log, "level=ERROR") {
+	log := i.log.String()
+	if !strings.Contains(log, "cancelling the waits of running requests") || strings.Contains(log, "level=ERROR") {
 		t.Errorf("its log:\n%s", log)
 	}
 }
