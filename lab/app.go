@@ -39,22 +39,14 @@ func (a *App) Stock(ctx context.Context, store, sku string) (loadtest.Stock, err
 	return a.client.Stock(ctx, store, sku)
 }
 
-// A Backend is a server as an instance reports it.
-type Backend struct {
-	Up     bool
-	Reason string // why it is not up
-}
-
-// AtSecondWriter reports whether another node of the instance's database cluster takes the sales.
-func (b Backend) AtSecondWriter() bool {
-	return !b.Up && strings.Contains(b.Reason, " takes the sales: ")
+// AtSecondWriter reports whether another node of an instance's database cluster takes the sales.
+func AtSecondWriter(mysql loadtest.Backend) bool {
+	return !mysql.Up && strings.Contains(mysql.Reason, " takes the sales: ")
 }
 
 // Backends returns the instance's servers, by name.
-func (a *App) Backends(ctx context.Context) (map[string]Backend, error) {
-	var reply struct{ Backends map[string]Backend }
-	err := a.admin.Call(ctx, http.MethodGet, "/readyz", nil, &reply)
-	return reply.Backends, err
+func (a *App) Backends(ctx context.Context) (map[string]loadtest.Backend, error) {
+	return a.admin.Backends(ctx)
 }
 
 // backends returns an error unless the instance reports that all servers that were started are up. An instance at a
@@ -65,7 +57,7 @@ func (a *App) backends(ctx context.Context, from *stack.Stack) error {
 		return err
 	}
 	for name, b := range all {
-		if !b.Up && !b.AtSecondWriter() && from.Server(name) != nil && from.Server(name).Pid() != 0 {
+		if !b.Up && !AtSecondWriter(b) && from.Server(name) != nil && from.Server(name).Pid() != 0 {
 			return fmt.Errorf("%s: %s", name, b.Reason)
 		}
 	}

@@ -221,7 +221,7 @@ func TestTwoNodesOfACluster(t *testing.T) {
 		b.Require(b.Sell(second, "B", Request{}).Problem == "second_writer", "the other node does not")
 		all, err := second.Backends(b.Ctx)
 		b.Must("/readyz", err)
-		b.Require(all["mysql"].AtSecondWriter(), "its instance says why")
+		b.Require(AtSecondWriter(all["mysql"]), "its instance says why")
 		b.Through(second)
 		_, err = second.client.SetStock(b.Ctx, "mysql", b.SKU, 1)
 		b.Require(err != nil && b.anyApp() == second, "the books are those of Through")

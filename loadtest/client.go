@@ -407,6 +407,20 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
+// A Backend is a server that an instance uses, as its /readyz reports it.
+type Backend struct {
+	Up     bool
+	Reason string // why it is not up
+	Server string // what it is, if that was found out
+}
+
+// Backends returns the backends of an instance, by name. If the instance is not ready, that is the error.
+func (c *Client) Backends(ctx context.Context) (map[string]Backend, error) {
+	var reply struct{ Backends map[string]Backend }
+	err := c.Call(ctx, http.MethodGet, "/readyz", nil, &reply)
+	return reply.Backends, err
+}
+
 func (c *Client) authorize(req *http.Request) {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

@@ -102,13 +102,7 @@ func (f *fleet) settle(ctx context.Context, stores []string, lang string) error 
 
 // look asks an instance which stores it sells from.
 func (f *fleet) look(ctx context.Context, m *member, stores []string, lang string) error {
-	var reply struct {
-		Backends map[string]struct {
-			Up     bool
-			Reason string
-			Server string
-		}
-	}
+	var reply struct{ Backends map[string]loadtest.Backend } // also of an instance that is not ready
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.URL+"/readyz", http.NoBody)
 	if err != nil {
 		return err

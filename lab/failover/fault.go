@@ -15,13 +15,15 @@ const (
 	redis     = "redis"
 	zookeeper = "zookeeper"
 	instances = "instances"
+
+	everything = "all"
 )
 
-// A fault is one thing that fails. begin makes it fail, and returns the function that mends it, or nil.
+// A fault is one thing that fails.
 type fault struct {
 	name   string
 	server string
-	begin  func(context.Context) (heal func(context.Context) error, err error)
+	begin  begin
 }
 
 func (f fault) said() words.Text { return say("fault." + f.name) }
@@ -43,7 +45,7 @@ func (s *site) faults(short bool) []fault {
 		fault{"isolate-redis", redis, s.isolateMaster},
 		fault{"freeze-redis", redis, s.freezing(s.redis.Master)},
 		fault{"freeze-zookeeper", zookeeper, s.freezing(s.zookeeper.Leader)},
-		fault{"restart-servers", "all", s.restartServers},
+		fault{"restart-servers", everything, s.restartServers},
 	)
 }
 
@@ -52,33 +54,35 @@ func (s *site) writer(ctx context.Context) (*stack.Server, error) {
 	return s.galera.Behind(ctx, s.haproxy)
 }
 
-// killing kills (SIGKILL) the server that find returns, and starts it again when everything sells without it. The next
-// fault must find all replicas of Redis in step.
-func (s *site) killing(
-	find func(context.Context) (*stack.Server, error),
-) func(context.Context) (func(context.Context) error, error) {
-	return func(ctx context.Context) (func(context.Context) error, error) {
-		server, err := find(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context) error { return errors.Join(server.Restart(ctx), s.redis.Join(ctx)) },
-			server.Kill()
-	}
+// A begin makes something fail, and returns the function that mends it, or nil.
+type begin func(context.Context) (heal func(context.Context) error, err error)
+
+// A finder returns the server that fails.
+type finder func(context.Context) (*stack.Server, error)
+
+// killing kills (SIGKILL) a server, and starts it again when everything sells without it.
+func (s *site) killing(find finder) begin {
+	return s.breaking(find, (*stack.Server).Kill, (*stack.Server).Restart)
 }
 
-// freezing suspends (SIGSTOP) the server that find returns until everything sells without it. To all others that is a
-// partition: its connections are open, and nothing comes. Then it goes on, and believes for a moment that it leads.
-func (s *site) freezing(
-	find func(context.Context) (*stack.Server, error),
-) func(context.Context) (func(context.Context) error, error) {
+// freezing suspends (SIGSTOP) a server until everything sells without it. To all others that is a partition: its
+// connections are open, and nothing comes. Then it goes on, and believes for a moment that it leads.
+func (s *site) freezing(find finder) begin {
+	return s.breaking(find, (*stack.Server).Pause, func(server *stack.Server, _ context.Context) error {
+		return server.Resume()
+	})
+}
+
+// breaking fails a server by down and mends it by up. The next fault must find all replicas of Redis in step.
+func (s *site) breaking(
+	find finder, down func(*stack.Server) error, up func(*stack.Server, context.Context) error,
+) begin {
 	return func(ctx context.Context) (func(context.Context) error, error) {
 		server, err := find(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context) error { return errors.Join(server.Resume(), s.redis.Join(ctx)) },
-			server.Pause()
+		return func(ctx context.Context) error { return errors.Join(up(server, ctx), s.redis.Join(ctx)) }, down(server)
 	}
 }
 

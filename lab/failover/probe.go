@@ -81,8 +81,7 @@ func (p *probe) add(ctx context.Context, w *writer, n int) bool {
 	return err == nil && replicas.Val() != int64(0)
 }
 
-// lost returns when each write was acknowledged that the master does not have, and the number of all acknowledged
-// writes.
+// lost returns when each write was acknowledged that the master does not have.
 func (p *probe) lost(ctx context.Context, w *writer) (list []time.Time, err error) {
 	there, err := p.client.SMembersMap(ctx, w.key).Result()
 	if err != nil {

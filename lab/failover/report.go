@@ -111,7 +111,7 @@ func (r *run) redisLosses(ctx context.Context) error {
 		failed = append(failed, err)
 		for i := range r.report.Faults {
 			f := &r.report.Faults[i]
-			if f.Server != redis && f.Server != "all" {
+			if !f.ofRedis() {
 				continue
 			}
 			loss := Loss{Wait: w.wait}
@@ -130,6 +130,9 @@ func (r *run) redisLosses(ctx context.Context) error {
 	}
 	return errors.Join(failed...)
 }
+
+// ofRedis reports whether the fault may cost Redis what it has acknowledged.
+func (f *Fault) ofRedis() bool { return f.Server == redis || f.Server == everything }
 
 // during reports whether t is in the time of the fault.
 func (f *Fault) during(t time.Time) bool { return !t.Before(f.began) && t.Before(f.ended) }
@@ -151,7 +154,7 @@ func (r *run) laneOf(l *lane, list []attempt) Lane {
 		for i := range r.report.Faults {
 			f := &r.report.Faults[i]
 			// The master that takes over may lack what was acknowledged a moment before the fault.
-			if l.store == redis && (f.Server == redis || f.Server == "all") && a.done.After(f.began.Add(-calm)) &&
+			if l.store == redis && f.ofRedis() && a.done.After(f.began.Add(-calm)) &&
 				a.done.Before(f.ended) {
 				excused++
 				break

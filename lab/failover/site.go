@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -129,16 +128,11 @@ func (s *site) ready(ctx context.Context) error {
 }
 
 func allUp(ctx context.Context, client *loadtest.Client) error {
-	var reply struct {
-		Backends map[string]struct {
-			Up     bool
-			Reason string
-		}
-	}
-	if err := client.Call(ctx, http.MethodGet, "/readyz", nil, &reply); err != nil {
+	all, err := client.Backends(ctx)
+	if err != nil {
 		return err
 	}
-	for name, b := range reply.Backends {
+	for name, b := range all {
 		if !b.Up && name != "redlock" { // there are no masters for it here
 			return fmt.Errorf("%s is down: %s", name, b.Reason)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
+	"example.com/stock/loadtest"
 )
 
 // The variants of a cluster with several writers.
@@ -139,14 +140,14 @@ func (g *galera) apps() (first, second *lab.App) {
 		// An earlier case may have held back the probes of the first instance for so long that the second took over.
 		g.run(operator, "UPDATE stock.writers SET node = CONCAT(@@hostname, ':', @@port), number = number + 1"+
 			" WHERE id = 1 AND node <> CONCAT(@@hostname, ':', @@port)")
-		g.awaitMySQL(first, "takes the sales", func(m lab.Backend) bool { return m.Up })
-		g.awaitMySQL(second, "is at a second writer", lab.Backend.AtSecondWriter)
+		g.awaitMySQL(first, "takes the sales", func(m loadtest.Backend) bool { return m.Up })
+		g.awaitMySQL(second, "is at a second writer", lab.AtSecondWriter)
 	}
 	return first, second
 }
 
 // awaitMySQL waits until an instance reports its MySQL so.
-func (g *galera) awaitMySQL(app *lab.App, what string, so func(lab.Backend) bool) {
+func (g *galera) awaitMySQL(app *lab.App, what string, so func(loadtest.Backend) bool) {
 	g.b.Eventually(app.Name+" "+what, func() bool {
 		all, err := app.Backends(g.b.Ctx)
 		return err == nil && so(all["mysql"])

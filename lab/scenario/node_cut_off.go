@@ -40,10 +40,10 @@ func cutOff(beds []*lab.Testbed) []lab.Observation {
 	})
 	for _, b := range beds {
 		at := of[b]
-		g.awaitMySQL(at.first, "has lost its cluster", func(m lab.Backend) bool { return !m.Up })
+		g.awaitMySQL(at.first, "has lost its cluster", func(m loadtest.Backend) bool { return !m.Up })
 		other := b.Sell(at.first, "B", lab.Request{})
 		b.Require(other.Status == 503, "B is refused at the node that is cut off")
-		g.awaitMySQL(at.second, "sells", func(m lab.Backend) bool { return m.Up })
+		g.awaitMySQL(at.second, "sells", func(m loadtest.Backend) bool { return m.Up })
 		b.Require(b.Sell(at.second, "C", lab.Request{}).Outcome == loadtest.Accepted, "C is served at the other node")
 	}
 	isolate("0")
@@ -58,10 +58,10 @@ func cutOff(beds []*lab.Testbed) []lab.Observation {
 		b.Through(at.second)
 		sold := 2
 		if b.Case.Variant == oneWriter {
-			g.awaitMySQL(at.first, "is at a second writer", lab.Backend.AtSecondWriter)
+			g.awaitMySQL(at.first, "is at a second writer", lab.AtSecondWriter)
 			b.Require(b.Sell(at.first, "D", lab.Request{}).Problem == "second_writer", "D is sent to the new writer")
 		} else {
-			g.awaitMySQL(at.first, "sells again", func(m lab.Backend) bool { return m.Up })
+			g.awaitMySQL(at.first, "sells again", func(m loadtest.Backend) bool { return m.Up })
 			b.Require(b.Sell(at.first, "D", lab.Request{}).Outcome == loadtest.Accepted, "D is served at node 1 again")
 			sold++
 		}

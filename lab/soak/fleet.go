@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"example.com/stock/internal/stack"
@@ -173,17 +172,12 @@ func (f *fleet) ready(ctx context.Context) error {
 func (i *instance) ready(ctx context.Context, shop bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	var reply struct {
-		Backends map[string]struct {
-			Up     bool
-			Reason string
-		}
-	}
-	if err := i.client.Call(ctx, http.MethodGet, "/readyz", nil, &reply); err != nil {
+	all, err := i.client.Backends(ctx)
+	if err != nil {
 		return err
 	}
 	for _, server := range serverNames() {
-		if b, uses := reply.Backends[server]; !b.Up && (uses || !shop) {
+		if b, uses := all[server]; !b.Up && (uses || !shop) {
 			return fmt.Errorf("%s is down: %s", server, b.Reason)
 		}
 	}

@@ -59,7 +59,7 @@ func bench(ctx context.Context, args []string) (err error) {
 	for i := range m.sides {
 		m.sides[i], err = rig.Open(ctx, rig.Options{
 			Name: []string{"round robin", "affinity"}[i], Binary: program, Instances: instances, Affinity: i == 1,
-			Want: []stack.Kind{stack.Redis, stack.MySQL}, Tell: progress,
+			Want: []stack.Kind{stack.Redis, stack.MySQL}, Tell: rig.Progress,
 		})
 		if err != nil {
 			return err
@@ -87,7 +87,16 @@ func bench(ctx context.Context, args []string) (err error) {
 		return nil
 	}
 	for l, name := range []string{"scale.md", "scale.zh-CN.md"} {
-		if err := fill(filepath.Join(root, "docs", name), m.table(ctx, l)); err != nil {
+		file := filepath.Join(root, "docs", name)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		made, err := rig.Fill(string(text), "affinity", m.table(ctx, l))
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if err := os.WriteFile(file, []byte(made), 0o644); err != nil {
 			return err
 		}
 	}
@@ -190,7 +199,7 @@ end
 		r.ratios = append(r.ratios, r.rates[1][n-1]/r.rates[0][n-1])
 		r.p99 = append(r.p99, r.tails[1][n-1]/r.tails[0][n-1])
 	}
-	progress("%-11s %s, %4d SKUs, %3d connections: %6.0f/s, p99 %.1f ms", side.Name, w.store, w.skus, w.connections,
+	rig.Progress("%-11s %s, %4d SKUs, %3d connections: %6.0f/s, p99 %.1f ms", side.Name, w.store, w.skus, w.connections,
 		float64(load.OK())/load.Seconds, load.P99)
 	return err
 }
@@ -256,7 +265,7 @@ func (m *measured) kill(ctx context.Context, i int) error {
 			d.failed += q.Count
 		}
 	}
-	progress("%-11s instance killed: %+v", side.Name, *d)
+	rig.Progress("%-11s instance killed: %+v", side.Name, *d)
 	return nil
 }
 
@@ -308,24 +317,4 @@ func median(list []float64) float64 {
 
 func spread(list []float64) string {
 	return fmt.Sprintf("%.2f (%.2f – %.2f)", median(list), slices.Min(list), slices.Max(list))
-}
-
-// fill puts the tables between the marks of the page.
-func fill(file, made string) error {
-	const begin, end = "<!-- affinity -->\n", "<!-- /affinity -->"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	head, rest, ok1 := strings.Cut(string(text), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		return fmt.Errorf("%s has no %s and %s", file, strings.TrimSpace(begin), end)
-	}
-	return os.WriteFile(file, []byte(head+begin+made+end+tail), 0o644)
-}
-
-// progress prints to stderr, for people who wait. The tables go to stdout.
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

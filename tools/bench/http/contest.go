@@ -42,13 +42,13 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 		return c, err
 	}
 	program, otherProgram := filepath.Join(c.folder, "stock"), filepath.Join(c.folder, "stock-beside")
-	progress("building the stock program")
+	rig.Progress("building the stock program")
 	if err := rig.Build(ctx, root, program); err != nil {
 		return c, err
 	}
 	c.version = rig.Version(ctx, root)
 	if s.beside != "" {
-		progress("building the stock program of %s", s.beside)
+		rig.Progress("building the stock program of %s", s.beside)
 		if c.other, err = rig.BuildBeside(ctx, root, s.beside, otherProgram); err != nil {
 			return c, err
 		}
@@ -57,19 +57,19 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 	if err != nil {
 		return c, err
 	}
-	progress("starting servers and instances")
+	rig.Progress("starting servers and instances")
 	var all sync.WaitGroup
 	var failed [3]error
 	all.Go(func() {
 		c.main, failed[0] = rig.Open(ctx, rig.Options{
 			Name: "main", Binary: program, Instances: s.instances, Want: wanted(s.rows),
-			Env: []string{storeOfOrders}, Tell: progress,
+			Env: []string{storeOfOrders}, Tell: rig.Progress,
 		})
 	})
 	if slices.Contains(s.rows, ping) {
 		all.Go(func() {
 			c.ping, failed[1] = rig.Open(ctx, rig.Options{
-				Name: "ping", Binary: self, Instances: s.instances, Foreign: true, Tell: progress,
+				Name: "ping", Binary: self, Instances: s.instances, Foreign: true, Tell: rig.Progress,
 			})
 		})
 	}
@@ -77,7 +77,7 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 		all.Go(func() {
 			c.beside, failed[2] = rig.Open(ctx, rig.Options{
 				Name: "beside", Binary: otherProgram, Instances: s.instances, Want: wanted(s.besideRows),
-				Tell: progress,
+				Tell: rig.Progress,
 			})
 		})
 	}

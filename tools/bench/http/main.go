@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"example.com/stock/tools/bench/rig"
 )
@@ -156,7 +155,7 @@ func (r *results) write(docs string) error {
 		if err := os.WriteFile(filepath.Join(docs, name), []byte(r.page(l)), 0o644); err != nil {
 			return err
 		}
-		progress("wrote docs/%s", name)
+		rig.Progress("wrote docs/%s", name)
 	}
 	return nil
 }
@@ -195,9 +194,4 @@ func (s settings) results(ctx context.Context, root string) (r *results, err err
 	}
 	r.Shares, err = c.profile(ctx)
 	return r, err
-}
-
-// progress prints to stderr, for people who wait. The tables go to stdout.
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

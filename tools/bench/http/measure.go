@@ -71,7 +71,8 @@ func (c *contest) measure(ctx context.Context) (*results, error) {
 		first = len(c.jobs)
 	}
 	for round := range c.settings.rounds {
-		progress("round %d of %d: %d measurements of %d s", round+1, c.settings.rounds, len(c.jobs), c.settings.seconds)
+		rig.Progress("round %d of %d: %d measurements of %d s", round+1, c.settings.rounds, len(c.jobs),
+			c.settings.seconds)
 		for i := range c.jobs {
 			at := i // the open loops stay at the end
 			if i < first {
@@ -88,7 +89,7 @@ func (c *contest) measure(ctx context.Context) (*results, error) {
 				return nil, fmt.Errorf("round %d, %s: %w", round+1, c.jobs[at], err)
 			}
 			r.Rows[at].Rounds[round] = o
-			progress("  %-30s %8.0f/s  p99 %8.2f ms  CPU %s µs each%s", c.jobs[at], o.Rate, o.P99, parts(o.CPU),
+			rig.Progress("  %-30s %8.0f/s  p99 %8.2f ms  CPU %s µs each%s", c.jobs[at], o.Rate, o.P99, parts(o.CPU),
 				others(o.Other))
 		}
 	}
@@ -117,7 +118,7 @@ func others(by map[string]int64) string {
 // warmUp loads every row for a second and measures nothing: pools are filled, scripts are loaded, and the JVM has
 // compiled what it runs. A row that cannot work is found out before a round is spent.
 func (c *contest) warmUp(ctx context.Context) error {
-	progress("warming up")
+	rig.Progress("warming up")
 	for _, j := range c.jobs {
 		if j.Load != sold || j.Callers != many {
 			continue

@@ -172,7 +172,7 @@ func (c *contest) profile(ctx context.Context) (list []share, err error) {
 	if err != nil {
 		return nil, err
 	}
-	progress("profiling: starting servers and instances")
+	rig.Progress("profiling: starting servers and instances")
 	p := *c
 	p.main, p.ping, p.settings.seconds = nil, nil, max(c.settings.seconds, profileFor)
 	defer func() {
@@ -186,7 +186,7 @@ func (c *contest) profile(ctx context.Context) (list []share, err error) {
 	all.Go(func() {
 		p.main, failed[0] = rig.Open(ctx, rig.Options{
 			Name: "main", Binary: self, Instances: c.settings.instances, Want: wanted(profiledRows()), Env: env,
-			Tell: progress,
+			Tell: rig.Progress,
 		})
 	})
 	if err := os.Mkdir(filepath.Join(folder, ping), 0o700); err != nil {
@@ -194,7 +194,7 @@ func (c *contest) profile(ctx context.Context) (list []share, err error) {
 	}
 	all.Go(func() {
 		p.ping, failed[1] = rig.Open(ctx, rig.Options{
-			Name: ping, Binary: self, Instances: c.settings.instances, Foreign: true, Tell: progress,
+			Name: ping, Binary: self, Instances: c.settings.instances, Foreign: true, Tell: rig.Progress,
 			Env: []string{profilesIn + "=" + filepath.Join(folder, ping)},
 		})
 	})
@@ -215,7 +215,7 @@ func (c *contest) profile(ctx context.Context) (list []share, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("profile %s: %w", j, errors.Join(err, p.main.Alive(), p.ping.Alive()))
 		}
-		progress("  %-30s %d samples, µs each: %s", j, s.Samples, told(s.Parts))
+		rig.Progress("  %-30s %d samples, µs each: %s", j, s.Samples, told(s.Parts))
 		list = append(list, s)
 	}
 	return list, nil

@@ -15,9 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
-	"time"
 
 	"example.com/stock/tools/bench/rig"
 )
@@ -56,7 +54,7 @@ func scale(ctx context.Context, args []string) error {
 		if err := c.save(filepath.Join(docs, kept)); err != nil {
 			return err
 		}
-		progress("wrote docs/%s", kept)
+		rig.Progress("wrote docs/%s", kept)
 	}
 	c, err := load(filepath.Join(docs, kept))
 	if err != nil {
@@ -124,7 +122,7 @@ func (f *findings) write(c *constants, docs string) error {
 		if err := os.WriteFile(filepath.Join(docs, p.picture), []byte(f.picture(c, p.language)), 0o644); err != nil {
 			return err
 		}
-		progress("wrote docs/%s and docs/%s", p.name, p.picture)
+		rig.Progress("wrote docs/%s and docs/%s", p.name, p.picture)
 	}
 	return nil
 }
@@ -132,17 +130,10 @@ func (f *findings) write(c *constants, docs string) error {
 // fill puts the tables into a page, each between its marks.
 func fill(text string, c *constants, f *findings, l language) (string, error) {
 	for _, part := range parts() {
-		begin, end := "<!-- "+part.mark+" -->\n", "<!-- /"+part.mark+" -->"
-		head, rest, ok1 := strings.Cut(text, begin)
-		_, tail, ok2 := strings.Cut(rest, end)
-		if !ok1 || !ok2 {
-			return "", fmt.Errorf("there is no %s and %s", strings.TrimSpace(begin), end)
+		var err error
+		if text, err = rig.Fill(text, part.mark, part.table(c, f, l)); err != nil {
+			return "", err
 		}
-		text = head + begin + part.table(c, f, l) + end + tail
 	}
 	return text, nil
-}
-
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }

@@ -78,7 +78,7 @@ func measure(ctx context.Context, seconds, rounds int) (*constants, error) {
 	}
 	defer os.RemoveAll(folder)
 	program := filepath.Join(folder, "stock")
-	progress("building the stock program")
+	rig.Progress("building the stock program")
 	if err := rig.Build(ctx, root, program); err != nil {
 		return nil, err
 	}
@@ -104,9 +104,9 @@ func measure(ctx context.Context, seconds, rounds int) (*constants, error) {
 func (c *constants) withInstances(
 	ctx context.Context, folder, program string, n, seconds, rounds int,
 ) (err error) {
-	progress("%d instances", n)
+	rig.Progress("%d instances", n)
 	side, err := rig.Open(ctx, rig.Options{
-		Name: "scale", Binary: program, Instances: n, Want: []stack.Kind{stack.Redis, stack.MySQL}, Tell: progress,
+		Name: "scale", Binary: program, Instances: n, Want: []stack.Kind{stack.Redis, stack.MySQL}, Tell: rig.Progress,
 	})
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (c *constants) withInstances(
 				return errors.Join(fmt.Errorf("%d instances on %s: %w", n, s.Name, err), side.Alive())
 			}
 			s.Runs = append(s.Runs, p)
-			progress("  %s, %d connections: %.0f/s in batches of %.1f", s.Name, connections, p.Rate, p.Batch)
+			rig.Progress("  %s, %d connections: %.0f/s in batches of %.1f", s.Name, connections, p.Rate, p.Batch)
 		}
 	}
 	return nil
@@ -249,7 +249,7 @@ func (s *store) alone(ctx context.Context, side *rig.Side) error {
 			return err
 		}
 		s.Steps = append(s.Steps, one)
-		progress("  %s, steps of %d: %.0f µs, of them CPU of the store %.0f and of the caller %.0f", s.Name, n,
+		rig.Progress("  %s, steps of %d: %.0f µs, of them CPU of the store %.0f and of the caller %.0f", s.Name, n,
 			one.Wall, one.Store, one.Caller)
 	}
 	s.Costs.StepStore = fit(s.Steps, func(p step) float64 { return p.Store })
@@ -391,7 +391,7 @@ func (s *store) trips(ctx context.Context, addr string) error {
 	})
 	s.Costs.Trips = max(1, math.Round(float64(slow-quick)/float64(slowTrip)))
 	s.Costs.TripsLocked = math.Floor(float64(row)/float64(slowTrip*callers*steps) + 0.25)
-	progress("  %s: a step waits for %g round trips, and has the row for %g of them", s.Name, s.Costs.Trips,
+	rig.Progress("  %s: a step waits for %g round trips, and has the row for %g of them", s.Name, s.Costs.Trips,
 		s.Costs.TripsLocked)
 	return err
 }
