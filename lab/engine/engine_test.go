@@ -52,7 +52,7 @@ func run(t *testing.T, ctx context.Context, o engine.Options) (*engine.Report, e
 // schemas lists the schemas of a server that are not its own.
 func schemas(t *testing.T, addr string) (list []string) {
 	t.Helper()
-	db := open(t, "root@tcp("+addr+")/")
+	db := open(t, "root@tcp("+addr+")/?wsrep_sync_wait=1") // another node of a cluster may not have applied all yet
 	rows, err := db.QueryContext(t.Context(), "SHOW DATABASES")
 	if err != nil {
 		t.Fatal(err)
