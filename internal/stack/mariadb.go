@@ -49,7 +49,7 @@ func (s *Stack) mariadbCommand(ctx context.Context, name, dir string, port int) 
 	if os.Geteuid() == 0 {
 		common = append(common, "--user=root") // otherwise it refuses to run as root
 	}
-	cmd = command{path: install, dir: dir, log: filepath.Join(s.Dir, name+".log")}
+	cmd = command{path: install, dir: s.Dir, log: filepath.Join(s.Dir, name+".log")}
 	cmd.args = append(common, "--auth-root-authentication-method=normal", "--skip-test-db",
 		"--innodb-flush-log-at-trx-commit=0")
 	if err := initialise(ctx, cmd, dir, program); err != nil {
@@ -68,6 +68,7 @@ func (s *Stack) mariadbCommand(ctx context.Context, name, dir string, port int) 
 		// slower.
 		"--innodb-flush-log-at-trx-commit=2",
 	)
+	cmd.args = append(cmd.args, s.options.More[MySQL]...)
 	return cmd, nil
 }
 

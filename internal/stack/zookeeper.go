@@ -31,10 +31,13 @@ func (s *Stack) zookeeperServer(name, dir string, port int, class string, lines 
 		return nil, err
 	}
 	config := filepath.Join(dir, "zoo.cfg")
+	for _, line := range s.options.More[ZooKeeper] {
+		lines = append(lines, line+"\n"...)
+	}
 	if err := os.WriteFile(config, lines, 0o600); err != nil {
 		return nil, err
 	}
-	cmd := command{path: java, dir: dir, log: filepath.Join(s.Dir, name+".log"), args: []string{
+	cmd := command{path: java, dir: s.Dir, log: filepath.Join(s.Dir, name+".log"), args: []string{
 		// Quick to start, and small. The second compiler pays off only in long runs.
 		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-XX:-UsePerfData", "-Djava.io.tmpdir=" + dir, // otherwise it leaves files outside the folder

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package powerfs
+
+import "errors"
+
+func (d *Disk) mount() error { return errors.ErrUnsupported }
