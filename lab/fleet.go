@@ -92,8 +92,9 @@ func (f *fleet) close() error {
 // missing returns why a need cannot be met, or "" if it can. A stand-in for a server does not meet a need, because it
 // proves nothing.
 func (f *fleet) missing(need Need) string {
-	if need == NeedClocks {
-		if err := stack.CheckClocks(); err != nil {
+	check := map[Need]func() error{NeedClocks: stack.CheckClocks, NeedPowerCuts: stack.CheckPowerCuts}[need]
+	if check != nil {
+		if err := check(); err != nil {
 			return err.Error()
 		}
 		return ""

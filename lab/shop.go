@@ -224,7 +224,9 @@ func (s *Shop) Stock(suffix string, units int64) {
 	path := "/v1/stock/" + url.PathEscape(s.b.SKU+suffix)
 	in := map[string]any{"quantity": units}
 	s.b.Must("set the stock", s.any().client.Call(s.b.Ctx, http.MethodPut, path, in, nil))
-	s.skus = append(s.skus, suffix)
+	if !slices.Contains(s.skus, suffix) {
+		s.skus = append(s.skus, suffix)
+	}
 	s.b.note(s.b.Store(), say("says.units-of", "units", units, "sku", "SKU"+suffix))
 }
 
@@ -255,6 +257,12 @@ func (s *Shop) Orders(who string) int {
 	s.b.Must("list orders", err)
 	s.b.prove(Served, len(orders), say("says.has-orders", "who", who, "n", len(orders)))
 	return len(orders)
+}
+
+// Reads reads the stock of the SKU of the case, and returns the error.
+func (s *Shop) Reads() error {
+	_, _, err := checkout.ReadCounts(s.b.Ctx, s.any().client, s.b.SKU)
+	return err
 }
 
 // Sold reads from the store how many units of all SKUs are sold, and records that as evidence.

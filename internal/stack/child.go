@@ -26,7 +26,7 @@ type command struct {
 	args []string
 	env  []string // nil: the environment of this process
 	dir  string   // the working folder; not on a Disk: see powerfs
-	log  string // its output is appended to this file
+	log  string   // its output is appended to this file
 }
 
 // start launches the command. onDeath is its parent-death signal: see processGroup.

@@ -99,18 +99,18 @@ func (s *Server) Kill() error {
 }
 
 // PowerCut ends the server at once, as Kill does, and sets its Disk back to what was synced, as after a power cut.
-// Restart starts it with that. A server without a Disk is not touched, and the error says so.
+// Restart starts it with that. A server without a Disk is not touched, and the error says so. To choose the moment, Pause
+// the server first: nothing is synced then.
 func (s *Server) PowerCut() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.Disk == nil {
 		return fmt.Errorf("%s: its disk keeps everything: see Options.PowerCuts", s.Name)
 	}
-	s.Disk.PowerOff()
 	if err := s.end(syscall.SIGKILL); err != nil {
 		return err
 	}
-	return s.Disk.PowerOn()
+	return s.Disk.Cut()
 }
 
 // Pause suspends the server (SIGSTOP) and returns when it has stopped. Connections stay open, and nothing answers.

@@ -1,6 +1,6 @@
 // Package powerfs is a file system whose power can be cut: what was synced before the cut is there after it, and
 // everything else is gone. SIGKILL does not do that to a server, because the kernel writes its files later. It needs
-// Linux with /dev/fuse, and root or fusermount. All files are in the memory of this process.
+// Linux with /dev/fuse, and root. All files are in the memory of this process.
 //
 // What survives a cut:
 //
@@ -37,7 +37,6 @@ type Disk struct {
 	unmount func() error // nil: not mounted
 
 	mu     sync.Mutex
-	off    bool
 	syncs  uint64
 	moved  bool // names have changed since the last sync
 	last   uint64
@@ -46,9 +45,6 @@ type Disk struct {
 
 // rootID is FUSE's number of the folder at the top.
 const rootID = 1
-
-// errOff is the error of every operation while the power is off.
-const errOff = syscall.EIO
 
 // Syncs returns how many syncs have made something durable. A sync of a file that has not changed does not count.
 func (d *Disk) Syncs() uint64 {
@@ -66,31 +62,14 @@ func (d *Disk) Sync() {
 	}
 }
 
-// PowerOff cuts the power. All operations fail with EIO until PowerOn.
-func (d *Disk) PowerOff() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.off = true
-}
-
-// PowerOffIf is PowerOff if Syncs still returns syncs, and otherwise does nothing and returns false. So nothing that was
-// written after that call of Syncs survives.
-func (d *Disk) PowerOffIf(syncs uint64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.off = d.off || d.syncs == syncs
-	return d.off
-}
-
-// PowerOn drops everything that was not synced before PowerOff. It mounts the file system anew, because the kernel has
-// cached it: all files must be closed. On error the disk stays off, and may be unmounted.
-func (d *Disk) PowerOn() error {
+// Cut drops everything that was not synced. It mounts the file system anew, because the kernel has cached it: all files
+// must be closed. After an error it is not mounted, or not cut.
+func (d *Disk) Cut() error {
 	if err := d.Unmount(); err != nil {
 		return err
 	}
 	d.mu.Lock()
 	d.forget()
-	d.off = false
 	d.mu.Unlock()
 	return d.mount()
 }

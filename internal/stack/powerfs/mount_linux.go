@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -17,17 +18,7 @@ import (
 
 // mount serves the disk on its folder.
 func (d *Disk) mount() error {
-	// Opening the device first gives the plain reason: fusermount's is the exit code of a program.
-	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	device.Close()
-	server, err := fuse.NewServer(&volume{RawFileSystem: fuse.NewDefaultRawFileSystem(), Disk: d}, d.dir,
-		&fuse.MountOptions{
-			Name: "powerfs", FsName: "powerfs", DirectMount: true,
-			DisableXAttrs: true, DisableReadDirPlus: true, IgnoreSecurityLabels: true,
-		})
+	server, err := d.serve()
 	if err != nil {
 		return &fs.PathError{Op: "mount", Path: d.dir, Err: err}
 	}
@@ -53,6 +44,30 @@ func (d *Disk) mount() error {
 		return errors.Join(err, d.Unmount())
 	}
 	return nil
+}
+
+// serve mounts the disk, and keeps the connection to the kernel from the programs that this process starts. With it,
+// they would keep the mount alive, and themselves waiting, after the death of this process.
+func (d *Disk) serve() (*fuse.Server, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	server, err := fuse.NewServer(&volume{RawFileSystem: fuse.NewDefaultRawFileSystem(), Disk: d}, d.dir,
+		&fuse.MountOptions{
+			Name: "powerfs", FsName: "powerfs", DirectMountStrict: true,
+			DisableXAttrs: true, DisableReadDirPlus: true, IgnoreSecurityLabels: true,
+		})
+	if err != nil {
+		return nil, err
+	}
+	const own = "/proc/self/fd"
+	open, _ := os.ReadDir(own) // Linux without /proc is not supported
+	for _, e := range open {
+		if device, err := os.Readlink(filepath.Join(own, e.Name())); err == nil && device == "/dev/fuse" {
+			fd, _ := strconv.Atoi(e.Name())
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return server, nil
 }
 
 // closeOnce closes a file, so that the kernel asks for a flush, finds that there is none, and asks no more. A process that
@@ -86,15 +101,12 @@ const names = 60
 
 func (v *volume) String() string { return "powerfs" }
 
-// with calls f with an inode, unless the power is off.
+// with calls f with an inode.
 func (v *volume) with(id uint64, f func(*inode) error) fuse.Status {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n := v.inodes[id]
-	switch {
-	case v.off:
-		return fuse.Status(errOff)
-	case n == nil:
+	if n == nil {
 		return fuse.ENOENT
 	}
 	return fuse.ToStatus(f(n))
