@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -300,6 +301,51 @@ func TestProgramsDoNotKeepTheMount(t *testing.T) {
 	out, err := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
 	if err != nil || strings.Contains(string(out), "fuse") {
 		t.Errorf("open in another program: %s%v", out, err)
+	}
+}
+
+// A program that this process starts during a mount has no file of the disk open, which would prevent Unmount.
+func TestProgramsStartedDuringAMount(t *testing.T) {
+	t.Parallel()
+	stacktest.NeedsPowerCuts(t)
+	dir := t.TempDir()
+	for range 50 {
+		var programs []*exec.Cmd
+		var starting sync.WaitGroup
+		begin := make(chan struct{})
+		starting.Go(func() {
+			close(begin)
+			for range 10 {
+				p := exec.Command("sleep", "600")
+				if err := p.Start(); err != nil {
+					t.Error(err)
+					return
+				}
+				programs = append(programs, p)
+			}
+		})
+		<-begin
+		d, err := powerfs.Mount(dir)
+		starting.Wait()
+		for _, p := range programs {
+			files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Process.Pid))
+			for _, f := range files {
+				if path, err := os.Readlink(f); err == nil && strings.HasPrefix(path, dir) {
+					t.Errorf("a program has %s open", path)
+				}
+			}
+			_ = p.Process.Kill()
+			_ = p.Wait()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Unmount(); err != nil {
+			t.Fatal(err)
+		}
+		if t.Failed() {
+			break
+		}
 	}
 }
 

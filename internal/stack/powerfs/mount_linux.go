@@ -18,14 +18,10 @@ import (
 
 // mount serves the disk on its folder.
 func (d *Disk) mount() error {
-	server, err := d.serve()
+	var served sync.WaitGroup
+	server, err := d.serve(&served)
 	if err != nil {
 		return &fs.PathError{Op: "mount", Path: d.dir, Err: err}
-	}
-	var served sync.WaitGroup
-	served.Go(server.Serve)
-	if err := server.WaitMount(); err != nil {
-		return errors.Join(&fs.PathError{Op: "mount", Path: d.dir, Err: err}, server.Unmount())
 	}
 	d.unmount = func() error {
 		// A process that was killed may still be closing its files for a moment.
@@ -46,9 +42,10 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// serve mounts the disk, and keeps the connection to the kernel from the programs that this process starts. With it,
-// they would keep the mount alive, and themselves waiting, after the death of this process.
-func (d *Disk) serve() (*fuse.Server, error) {
+// serve mounts the disk, and keeps two files of the library from the programs that this process starts. With the
+// connection to the kernel, a program would keep the mount alive, and itself waiting, after the death of this process.
+// With the file that WaitMount opens on the disk, it would prevent Unmount for as long as it runs.
+func (d *Disk) serve(served *sync.WaitGroup) (*fuse.Server, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	server, err := fuse.NewServer(&volume{RawFileSystem: fuse.NewDefaultRawFileSystem(), Disk: d}, d.dir,
@@ -66,6 +63,10 @@ func (d *Disk) serve() (*fuse.Server, error) {
 			fd, _ := strconv.Atoi(e.Name())
 			syscall.CloseOnExec(fd)
 		}
+	}
+	served.Go(server.Serve)
+	if err := server.WaitMount(); err != nil {
+		return nil, errors.Join(err, server.Unmount())
 	}
 	return server, nil
 }
