@@ -27,8 +27,10 @@ func TestOneWriter(t *testing.T) {
 	}
 	first := at(g.Nodes[0])
 	first.ready(t, "mysql")
-	if r := first.ask(http.MethodGet, "/readyz"); !strings.Contains(r.body, "of a Galera cluster of 3") {
-		t.Errorf("/readyz does not name the cluster: %s", r.body)
+	for _, path := range []string{"/readyz", "/v1/strategies"} {
+		if r := first.ask(http.MethodGet, path); !strings.Contains(r.body, "of a Galera cluster of 3") {
+			t.Errorf("%s does not name the cluster: %s", path, r.body)
+		}
 	}
 	second := at(g.Nodes[1])
 	second.becomes(t, 503, "takes the sales")

@@ -54,9 +54,7 @@ func (b *Base) readyz(c *gin.Context) {
 		} else if warning := server.Warning(); warning != nil {
 			reply.Warning = warning.Error()
 		}
-		if described, ok := server.(interface{ Server() string }); ok {
-			reply.Server = described.Server()
-		}
+		reply.Server = reported(server)
 		backends[server.Name()] = reply
 	}
 	status, text := http.StatusOK, "ready"
@@ -71,6 +69,25 @@ func (b *Base) readyz(c *gin.Context) {
 		reply["stores"] = stores
 	}
 	c.JSON(status, reply)
+}
+
+// Servers returns what each server reports about itself, by its name, for those that report something.
+func (b *Base) Servers() map[string]string {
+	servers := make(map[string]string)
+	for _, server := range b.Backends {
+		if about := reported(server); about != "" {
+			servers[server.Name()] = about
+		}
+	}
+	return servers
+}
+
+// reported returns what a server reports about itself, or "".
+func reported(server Backend) string {
+	if described, ok := server.(interface{ Server() string }); ok {
+		return described.Server()
+	}
+	return ""
 }
 
 // Milliseconds returns d in milliseconds, with three decimals.

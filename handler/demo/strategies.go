@@ -38,7 +38,8 @@ type promiseReply struct {
 	FreedAfterCrash *float64 `json:"freed_after_crash_seconds"`
 }
 
-// strategies lists the catalogue, weakest first, with the reason for each strategy that cannot be used now.
+// strategies lists the catalogue, weakest first, with the reason for each strategy that cannot be used now, and with
+// what the servers report about themselves, on which that can depend.
 func (h *demo) strategies(c *gin.Context) {
 	if !h.NoFields(c) {
 		return
@@ -63,7 +64,7 @@ func (h *demo) strategies(c *gin.Context) {
 			list[i].Available = true
 		}
 	}
-	c.JSON(http.StatusOK, gin.H{"strategies": list})
+	c.JSON(http.StatusOK, gin.H{"strategies": list, "servers": h.Servers()})
 }
 
 func promiseOf(p lock.Promise) promiseReply {

@@ -238,14 +238,17 @@ func lockServerLosesPower(b *lab.Testbed) lab.Observation {
 	apps := b.Apps(2, "STOCK_ZOOKEEPER_SESSION_TIMEOUT=30s")
 	b.Stock(powerUnits)
 	customers := 0
-	sell := func(app *lab.App) (reply loadtest.Reply) {
-		customers++
-		// After a cut, a session may be over that an instance believes to have. It asks for another, and so do we.
-		b.Eventually("a customer gets an answer", func() bool {
-			reply = b.Sell(app, fmt.Sprintf("customer %d", customers), lab.Request{})
+	ask := func(app *lab.App, who string, r lab.Request) (reply loadtest.Reply) {
+		// An instance that says that it is ready may not have noticed yet that its session, or its connection, is gone.
+		b.Eventually(who+" gets an answer", func() bool {
+			reply = b.Sell(app, who, r)
 			return reply.Problem != "backend_down"
 		})
 		return reply
+	}
+	sell := func(app *lab.App) loadtest.Reply {
+		customers++
+		return ask(app, fmt.Sprintf("customer %d", customers), lab.Request{})
 	}
 	b.Require(sell(apps[0]).Outcome == loadtest.Accepted, "the first customer is served")
 	server.Disk.Sync()
@@ -267,7 +270,7 @@ func lockServerLosesPower(b *lab.Testbed) lab.Observation {
 	b.AwaitReady(apps)
 	b.Evidence(lab.Waited, time.Since(from), "has-sessions-again", "after", time.Since(from))
 
-	other := b.Sell(apps[1], "B", lab.Request{Wait: lab.Once()})
+	other := ask(apps[1], "B", lab.Request{Wait: lab.Once()})
 	b.Evidence(lab.Answer, other.Problem, "asks-for-a-lock-that-is-held", "holder", a.Who, "answer", lab.Told(other))
 	late := a.Go().Reply()
 	stale := 0
