@@ -43,10 +43,11 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 		// Redis replies before it writes, for up to two seconds.
 		aof = "yes"
 	}
-	cmd := command{path: program, dir: s.Dir, log: filepath.Join(s.Dir, name+".log"), args: slices.Concat(first, []string{
+	args := slices.Concat(first, []string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--daemonize", "no",
 		"--save", "", "--appendonly", aof, "--appendfsync", "no",
-	}, s.options.More[Redis])}
+	}, s.options.More[Redis])
+	cmd := command{path: program, dir: s.Dir, log: filepath.Join(s.Dir, name+".log"), args: args}
 	var own *clock
 	if s.options.Clocks {
 		if own, cmd.env, err = newClock(dir); err != nil {

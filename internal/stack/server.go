@@ -99,8 +99,8 @@ func (s *Server) Kill() error {
 }
 
 // PowerCut ends the server at once, as Kill does, and sets its Disk back to what was synced, as after a power cut.
-// Restart starts it with that. A server without a Disk is not touched, and the error says so. To choose the moment, Pause
-// the server first: nothing is synced then.
+// Restart starts it with that. A server without a Disk is not touched, and the error says so. To choose the moment,
+// Pause the server first: nothing is synced then.
 func (s *Server) PowerCut() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,8 +43,8 @@ func durabilities() []durability {
 func powerCut() lab.Scenario {
 	var cases []lab.Case
 	for _, d := range durabilities() {
-		// A strategy has no number that only grows, and does not notice a loss of its last sales; the ledger does. A lock
-		// that is lost leaves the fence and the version in the store.
+		// A strategy has no number that only grows, and does not notice a loss of its last sales; the ledger does. A
+		// lock that is lost leaves the fence and the version in the store.
 		atomic, orders, locked := lab.Oversells, lab.Refuses, lab.Refuses
 		if d.keeps {
 			atomic, orders, locked = lab.Safe, lab.Safe, lab.Safe
@@ -151,8 +151,8 @@ func awaitLog(b *lab.Testbed) {
 }
 
 // sellUnsynced calls sell, which sells n units, until nothing was synced during a call. At that moment it pauses the
-// server, and returns n: these sales will be lost for certain. It returns 0 if there is no such moment, because the server
-// syncs before it replies.
+// server, and returns n: these sales will be lost for certain. It returns 0 if there is no such moment, because the
+// server syncs before it replies.
 func sellUnsynced(b *lab.Testbed, server *stack.Server, sell func(n int)) int {
 	n := powerBurst
 	for range powerTries {

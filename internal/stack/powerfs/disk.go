@@ -4,8 +4,8 @@
 //
 // What survives a cut:
 //
-//   - The content and the size of a file as of its last fsync or fdatasync. A write to a file that is open with O_SYNC or
-//     O_DSYNC is followed by one. O_DIRECT alone syncs nothing.
+//   - The content and the size of a file as of its last fsync or fdatasync. A write to a file that is open with O_SYNC
+//     or O_DSYNC is followed by one. O_DIRECT alone syncs nothing.
 //   - The names of files as of the last sync of any file or folder. Every sync makes all earlier creates, renames and
 //     removals durable, in all folders, as the journals of ext4 (data=ordered, its default) and XFS do. A file whose
 //     name is durable and whose content was never synced is empty.

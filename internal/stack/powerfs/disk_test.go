@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// share changes a file through shared memory, syncs it, and changes it again. A page fault on a file of powerfs stops the
-// whole process until it is served, so the process that serves the disk must not do that itself.
+// share changes a file through shared memory, syncs it, and changes it again. A page fault on a file of powerfs stops
+// the whole process until it is served, so the process that serves the disk must not do that itself.
 func share(path string) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

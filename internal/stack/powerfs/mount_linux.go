@@ -71,10 +71,10 @@ func (d *Disk) serve(served *sync.WaitGroup) (*fuse.Server, error) {
 	return server, nil
 }
 
-// closeOnce closes a file, so that the kernel asks for a flush, finds that there is none, and asks no more. A process that
-// this one starts closes all files before it runs. If that had to be answered here, and the garbage collector waited for
-// the thread that starts the process, both would wait for ever. For the same reason no program may be started with its
-// working folder on the disk.
+// closeOnce closes a file, so that the kernel asks for a flush, finds that there is none, and asks no more. A process
+// that this one starts closes all files before it runs. If that had to be answered here, and the garbage collector
+// waited for the thread that starts the process, both would wait for ever. For the same reason no program may be
+// started with its working folder on the disk.
 func (d *Disk) closeOnce() error {
 	path := filepath.Join(d.dir, ".closed")
 	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Remove(path)); err != nil {
