@@ -183,7 +183,7 @@ var arrows = map[string]struct {
 	"internal/redisscript":       {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
-	"internal/stack":             {[]string{"deploy", "internal/stack/powerfs"}, "it starts servers, it does not know what they are for"},
+	"internal/stack":             {[]string{"deploy", "internal/stack/powerfs"}, "it starts servers"},
 	"internal/stack/powerfs":     {nil, "files, and what a power cut leaves of them: it knows no server"},
 	"internal/stack/stacktest":   {[]string{"internal/stack"}, "stack for tests"},
 	"internal/stack/browsertest": {nil, "a browser for tests, which knows no page"},
@@ -279,7 +279,7 @@ var thirdParty = map[string]struct {
 		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write, " +
 			"repotest has connections that fail at one statement",
 	},
-	"github.com/hanwen/go-fuse":           {[]string{"internal/stack/powerfs"}, "one place forgets what was not synced"},
+	"github.com/hanwen/go-fuse":           {[]string{"internal/stack/powerfs"}, "one place forgets what is not synced"},
 	"rsc.io/qr":                           {[]string{"lab/class"}, "only students scan an address"},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
