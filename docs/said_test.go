@@ -16,7 +16,7 @@ import (
 )
 
 var writeSaid = flag.Bool("write-said", false,
-	"write the pages that are made from lab/report/said.yaml and questions.yaml")
+	"write the pages that are made from lab/report/said.yaml, questions.yaml and notes.yaml")
 
 // A saidPage is what the page says in one language.
 type saidPage struct {
@@ -84,21 +84,27 @@ func TestSaid(t *testing.T) {
 		if len(c.Evidence) == 0 || !strings.HasPrefix(c.Source, "https://") {
 			t.Errorf("%s: no evidence, or no source", c.ID)
 		}
-		for _, lang := range []string{"en", "zh"} {
-			if c.Said[lang] == "" || c.Measured[lang] == "" {
-				t.Errorf("%s: a text in %q is missing", c.ID, lang)
-			}
-		}
-		for _, e := range c.Evidence {
-			if got := seen[[2]string{e[0], e[1]}]; got != e[2] {
-				t.Errorf("%s: %s, %s: the lab sees %q, the card says %q: look at its verdict again", c.ID, e[0],
-					e[1], got, e[2])
-			}
-		}
+		restsOn(t, c, seen)
 	}
 	words := outcomeWords(t)
 	for _, p := range saidPages {
 		compare(t, p.file, p.render(cards, func(outcome, lang string) string { return words[lang][outcome] }))
+	}
+}
+
+// restsOn wants a card to have its texts in both languages, and the lab to have seen its evidence.
+func restsOn(t *testing.T, c report.Card, seen map[[2]string]string) {
+	t.Helper()
+	for _, lang := range []string{"en", "zh"} {
+		if c.Said[lang] == "" || c.Measured[lang] == "" {
+			t.Errorf("%s: a text in %q is missing", c.ID, lang)
+		}
+	}
+	for _, e := range c.Evidence {
+		if got := seen[[2]string{e[0], e[1]}]; got != e[2] {
+			t.Errorf("%s: %s, %s: the lab sees %q, the card says %q: look at its verdict again", c.ID, e[0],
+				e[1], got, e[2])
+		}
 	}
 }
 
@@ -269,4 +275,18 @@ func outcomeWords(t *testing.T) map[string]map[string]string {
 		}
 	}
 	return words
+}
+
+// caseNames are the names of the lab's cases by language, then by scenario and the case in English.
+func caseNames(t *testing.T) map[string]map[[2]string]string {
+	t.Helper()
+	names := map[string]map[[2]string]string{"en": {}, "zh": {}}
+	for _, s := range catalogue(t) {
+		for _, c := range s.Cases {
+			for lang := range names {
+				names[lang][[2]string{s.Name, c.String()}] = c.Said().In(lang)
+			}
+		}
+	}
+	return names
 }

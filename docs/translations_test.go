@@ -13,7 +13,7 @@ import (
 func translated() []string {
 	return []string{
 		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/orders", "docs/which",
-		"docs/bench-http", "docs/scale", "docs/events", "docs/class", "docs/new", "docs/engine", "loadtest/README",
+		"docs/bench-http", "docs/scale", "docs/events", "docs/class", "docs/new", "docs/engine", "docs/notes", "loadtest/README",
 	}
 }
 
@@ -91,17 +91,22 @@ func around(outline []string, i int) []string {
 
 var (
 	target  = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$|<a id="([^"]*)"></a>`)
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
 )
 
-// anchors are the names that a page gives to the headings of text.
+// anchors are the names that a page gives to the headings of text, and those that the text gives itself.
 func anchors(text string) map[string]bool {
 	names := make(map[string]bool)
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
-		names[strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+		names[m[2]+anchorOf(m[1])] = true
 	}
 	return names
+}
+
+// anchorOf is the name that a page gives to a heading.
+func anchorOf(heading string) string {
+	return strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
 // Links from these documents lead to files and headings, and a Chinese document links to Chinese ones where there are
