@@ -52,7 +52,8 @@ var examples = map[string]example{
 		`mysqlGetLock\b|mysql-get-lock|NewGetLock\b`, []string{"lock", "service", "repo", "handler"},
 	},
 	"a scenario of the fault lab": {
-		`holderFrozenPastLease\b|holder-frozen-past-lease`, []string{"lab/scenario", "lab/report"},
+		`holderFrozenPastLease\b|holder-frozen-past-lease`,
+		[]string{"lab/scenario", "lab/report", "docs/notes.yaml"},
 	},
 	"a metric to alert on": {
 		`relay_parked|relay_oldest_seconds|\.Parked\b|"parked"`,

@@ -39,9 +39,10 @@ var noteVerdicts = []string{"confirmed", "half", "refuted", "untestable", notSho
 
 // A notesPage is what the page says in one language.
 type notesPage struct {
-	file, lang, head, columns, open, near, colon, comma string
-	verdicts                                            map[string]string
-	labels                                              map[string]string // of links, by kind of document
+	file, lang, head, columns, open, missing, near string
+	colon, comma, semicolon                        string
+	verdicts                                       map[string]string
+	labels                                         map[string]string // of links, by kind of document
 }
 
 var notesPages = []notesPage{
@@ -56,14 +57,17 @@ var notesPages = []notesPage{
 			"with a stock\ndemonstration behind nginx, C a ZooKeeper lock with Curator, D a service under gunicorn that " +
 			"moved to locks in\nRedis, E questions and answers.\n",
 		columns: "| # | from | the notes say | verdict | here | shown in |\n|---:|---|---|---|---|---|\n",
-		open: "\n## Not shown yet\n\nNothing in this project shows these %d claims yet. The column \"here\" names what is " +
-			"missing, and the links\nlead to documents about the subject: %s.\n",
-		near: "about it: ", colon: ": ", comma: ", ",
+		open: "\n## Not shown yet\n\nNothing in this project shows these %d claims yet. Their rows name what is to be shown, and " +
+			"link to documents\nabout the subject: %s.\n",
+		missing: "to show: ", near: "about it: ", colon: ": ", comma: ", ", semicolon: "; ",
 		verdicts: map[string]string{
 			"confirmed": "confirmed", "half": "half right", "refuted": "refuted",
 			"untestable": "cannot be tested here", notShown: "not shown yet",
 		},
-		labels: map[string]string{"said": "card", "questions": "question %s", "lessons": "lesson %s", "adr": "ADR %s"},
+		labels: map[string]string{
+			"said": "card", "questions": "question %s", "lessons": "lesson %s", "adr": "ADR %s",
+			"promises": "promises", "modes-elsewhere": "failures that are no scenario",
+		},
 	},
 	{
 		file: "notes.zh-CN.md", lang: "zh",
@@ -74,13 +78,15 @@ var notesPages = []notesPage{
 			"讲 Redis 锁和 ZooKeeper 锁的基础，B 是一篇总结，附 nginx 后面的库存演示，C 用 Curator 写 ZooKeeper 锁，\nD 是一个跑在 " +
 			"gunicorn 下、后来改用 Redis 锁的服务，E 是问答。\n",
 		columns: "| # | 来源 | 笔记的说法 | 结论 | 这里看到的 | 在哪里看 |\n|---:|---|---|---|---|---|\n",
-		open: "\n## 尚未展示\n\n以下 %d 个说法，本项目还没有展示。“这里看到的”一栏写明还缺什么，链接指向相关的文档：" +
-			"%s。\n",
-		near: "相关：", colon: "：", comma: "、",
+		open:    "\n## 尚未展示\n\n以下 %d 个说法，本项目还没有展示。各行写明要展示什么，链接指向相关的文档：%s。\n",
+		missing: "待展示：", near: "相关：", colon: "：", comma: "、", semicolon: "；",
 		verdicts: map[string]string{
 			"confirmed": "成立", "half": "对一半", "refuted": "不成立", "untestable": "此处无法测试", notShown: "尚未展示",
 		},
-		labels: map[string]string{"said": "卡片", "questions": "问题 %s", "lessons": "第 %s 课", "adr": "ADR %s"},
+		labels: map[string]string{
+			"said": "卡片", "questions": "问题 %s", "lessons": "第 %s 课", "adr": "ADR %s",
+			"promises": "承诺", "modes-elsewhere": "没有做成场景的故障",
+		},
 	},
 }
 
@@ -96,13 +102,14 @@ func (p notesPage) render(t *testing.T, subjects []subject, word map[string]stri
 		for _, c := range s.Claims {
 			total++
 			count[c.Verdict]++
-			near := ""
+			missing, near := "", ""
 			if c.Verdict == notShown {
-				open, near = append(open, fmt.Sprintf("[%s](#claim-%[1]s)", c.ID)), p.near
+				open = append(open, fmt.Sprintf("[%s](#claim-%[1]s)", c.ID))
+				missing, near = p.missing, p.near
 			}
-			fmt.Fprintf(&rows, "| <a id=\"claim-%s\"></a>%[1]s | %s | %s | %s | %s | %s%s |\n", c.ID,
+			fmt.Fprintf(&rows, "| <a id=\"claim-%s\"></a>%[1]s | %s | %s | %s | %s%s | %s%s |\n", c.ID,
 				strings.Join(strings.Split(c.From, ""), " "), c.Said[p.lang], p.verdicts[c.Verdict],
-				c.Measured[p.lang], near, strings.Join(p.shown(t, c, word, cases), "<br>"))
+				missing, c.Measured[p.lang], near, strings.Join(p.shown(t, c, word, cases), "<br>"))
 		}
 	}
 	var sum []string
@@ -125,7 +132,7 @@ func (p notesPage) shown(t *testing.T, c claim, word map[string]string, cases ma
 		seen := fmt.Sprintf("%s → [%s](failure-modes.md#%s)", cases[[2]string{e[0], e[1]}], word[e[2]],
 			report.Anchor(e[0], e[1]))
 		if e[0] == last {
-			places[len(places)-1] += "; " + seen
+			places[len(places)-1] += p.semicolon + seen
 			continue
 		}
 		places, last = append(places, "`"+e[0]+"`"+p.colon+seen), e[0]
