@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,8 +58,8 @@ var notesPages = []notesPage{
 			"with a stock\ndemonstration behind nginx, C a ZooKeeper lock with Curator, D a service under gunicorn that " +
 			"moved to locks in\nRedis, E questions and answers.\n",
 		columns: "| # | from | the notes say | verdict | here | shown in |\n|---:|---|---|---|---|---|\n",
-		open: "\n## Not shown yet\n\nNothing in this project shows these %d claims yet. Their rows name what is to be shown, and " +
-			"link to documents\nabout the subject: %s.\n",
+		open: "\n## Not shown yet\n\nNothing in this project shows these %d claims yet. Their rows name what is " +
+			"to be shown, and link to documents\nabout the subject: %s.\n",
 		missing: "to show: ", near: "about it: ", colon: ": ", comma: ", ", semicolon: "; ",
 		verdicts: map[string]string{
 			"confirmed": "confirmed", "half": "half right", "refuted": "refuted",
@@ -104,7 +105,7 @@ func (p notesPage) render(t *testing.T, subjects []subject, word map[string]stri
 			count[c.Verdict]++
 			missing, near := "", ""
 			if c.Verdict == notShown {
-				open = append(open, fmt.Sprintf("[%s](#claim-%[1]s)", c.ID))
+				open = append(open, c.ID)
 				missing, near = p.missing, p.near
 			}
 			fmt.Fprintf(&rows, "| <a id=\"claim-%s\"></a>%[1]s | %s | %s | %s | %s%s | %s%s |\n", c.ID,
@@ -119,6 +120,10 @@ func (p notesPage) render(t *testing.T, subjects []subject, word map[string]stri
 	page := "<!-- made from notes.yaml: docs/refresh said -->\n" +
 		fmt.Sprintf(p.head, total, strings.Join(sum, p.comma)) + rows.String()
 	if len(open) > 0 {
+		slices.SortFunc(open, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+		for i, id := range open {
+			open[i] = fmt.Sprintf("[%s](#claim-%[1]s)", id)
+		}
 		page += fmt.Sprintf(p.open, len(open), strings.Join(open, p.comma))
 	}
 	return page
