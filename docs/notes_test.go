@@ -54,9 +54,9 @@ var notesPages = []notesPage{
 			"samples, figures and exercises (in our words), each with a verdict and the place where it is shown:\n" +
 			"%s.\n\n" +
 			"A name such as `get-then-del` is a scenario of the fault lab: `bin/stock lab run get-then-del` makes it " +
-			"happen.\nThe letters are the notes: A is about the basics of locks in Redis and ZooKeeper, B is a summary " +
-			"with a stock\ndemonstration behind nginx, C a ZooKeeper lock with Curator, D a service under gunicorn that " +
-			"moved to locks in\nRedis, E questions and answers.\n",
+			"happen.\nThe letters are the notes: A is about the basics of locks in Redis and ZooKeeper, " +
+			"B is a summary with a stock\ndemonstration behind nginx, C a ZooKeeper lock with Curator, D a service " +
+			"under gunicorn that moved to locks in\nRedis, E questions and answers.\n",
 		columns: "| # | from | the notes say | verdict | here | shown in |\n|---:|---|---|---|---|---|\n",
 		open: "\n## Not shown yet\n\nNothing in this project shows these %d claims yet. Their rows name what is " +
 			"to be shown, and link to documents\nabout the subject: %s.\n",
