@@ -199,7 +199,7 @@ func (h *handOver) newShare(k *keyQueue, b *batch) *Lease {
 	k.shard.mu.Unlock()
 	s := &share{h: h, k: k, b: b}
 	l := newLease(k.key, fence, s.free)
-	l.bound, l.leave, l.retire = true, s.leave, s.retire // bound: free ends at most by releasing the batch's lease, which has its own time limit
+	l.bound, l.leave, l.retire = true, s.leave, s.retire // bound: at most, free releases the batch's lease
 	s.unfollow = context.AfterFunc(b.lease.held, func() {
 		l.end(&LostError{k.key, b.lease.Err()})
 		_ = s.end(false) // this holder may hang; the waiters behind it get another lease

@@ -63,7 +63,7 @@ func (m *merger) underLock(l lock.Locker, q *mergeQueue) {
 		return batch.readThinkWrite(Begin(ctx), q.Key.store)
 	})
 	switch {
-	case err == nil, !held && wanted.Err() != nil: // all sales have left; a sale that came since then waits for the next turn
+	case err == nil, !held && wanted.Err() != nil: // all sales have left; later ones wait for the next turn
 		return
 	case !held:
 		batch = m.cut(q)

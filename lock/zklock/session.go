@@ -265,7 +265,7 @@ type generation struct {
 	alive       time.Time     // the server has kept the session alive until this time at least
 	state       State
 	since       time.Time       // of state
-	outage      context.Context // ends after the session was Suspended for gracePeriod; replaced when it is Connected again
+	outage      context.Context // ends when Suspended for gracePeriod; replaced when Connected again
 	endWaits    context.CancelFunc
 	reconnected chan struct{} // closed and replaced when the connection has been replaced by another
 }

@@ -158,7 +158,7 @@ func (l *MySQL) TakeAway(ctx context.Context, t order.Taking) error {
 	case errors.Is(err, repo.ErrNothing):
 		return refused // nil: the part was already removed
 	case mysqlerr.Number(err) == mysqlerr.DupEntry:
-		return fmt.Errorf("%s: %w: %w", doing, order.ErrTaken, err) // another archiver, with other SKUs and so other locks, was faster
+		return fmt.Errorf("%s: %w: %w", doing, order.ErrTaken, err) // another archiver was faster
 	}
 	return err
 }

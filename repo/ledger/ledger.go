@@ -22,8 +22,8 @@ func outcomeOf(reply []byte, replayed bool, err error) order.StepResult {
 	return order.StepResult{Reply: reply, Replayed: replayed, Err: err}
 }
 
-// skusOf returns the SKUs that a step may change: those that about names, and those of its order and its reservation.
-// They are sorted and without duplicates, because their rows are locked in this order.
+// skusOf returns the SKUs that a step may change: the SKUs in about, and those of the order and the reservation. They
+// are sorted and without duplicates, because their rows are locked in this order.
 func skusOf(about order.About, o *order.Order, r *order.Reservation) []service.SKU {
 	skus := slices.Clone(about.SKUs)
 	for _, lines := range [][]order.Line{linesOf(o), reservedLines(r)} {

@@ -165,7 +165,7 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 		wait, cancel := context.WithTimeout(ctx, s.Work)
 		defer cancel()
 		work := context.WithoutCancel(ctx)
-		if !s.merged || c.about.Create || c.about.Order+c.about.Reservation != "" { // otherwise the Merged limits its time
+		if !s.merged || c.about.Create || c.about.Order+c.about.Reservation != "" { // else Merged limits the time
 			bounded, ended := context.WithTimeout(work, 2*s.Work) // once for the queue and once for the step
 			defer ended()
 			work = bounded

@@ -74,7 +74,7 @@ type Lag struct {
 
 const (
 	pageSize      = 256                    // SKUs, or dead letters, that are read at a time
-	markEvery     = 250 * time.Millisecond // between two records of the number; after a crash, deliveries of this time are repeated
+	markEvery     = 250 * time.Millisecond // between two records; deliveries since the last are repeated after a crash
 	lagEvery      = 5 * time.Second
 	lagSKUs       = 1000
 	lettersEvery  = time.Second

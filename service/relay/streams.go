@@ -74,7 +74,7 @@ func (s *Streams) Deliver(ctx context.Context, e Event) error {
 	}
 	if e.Data.Number%trimEvery == 0 {
 		if err := s.trim(ctx, key); err != nil {
-			s.log.Debug("stream not trimmed", "stream", key, "err", err) // it is trimmed after the next trimEvery events
+			s.log.Debug("stream not trimmed", "stream", key, "err", err) // tried again after trimEvery events
 		}
 	}
 	return nil

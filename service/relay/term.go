@@ -197,7 +197,7 @@ func (t *term) begin() {
 		}
 		t.busy[d.SKU], t.paced = true, false
 		t.begun++
-		go func() { t.results <- t.deliver(d, skip) }() // record removes the SKU from busy; finish waits for all workers
+		go func() { t.results <- t.deliver(d, skip) }() // record removes it from busy; finish waits for all
 	}
 }
 
