@@ -71,7 +71,8 @@ func TestMarkdownOfAnotherRunIsTheSame(t *testing.T) {
 		t.Error("they differ")
 	}
 	for _, want := range []string{
-		"got the lock 10s after", "A (app-1): sold, fence no. 1", "has seen is no. 2", "PTTL SKU = 2m0s at 127.0.0.1:PORT",
+		"got the lock 10s after", "A (app-1): sold, fence no. 1", "has seen is no. 2",
+		"PTTL SKU = 2m0s at 127.0.0.1:PORT",
 	} {
 		if !strings.Contains(a, want) {
 			t.Errorf("%q is not there", want)
