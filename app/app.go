@@ -27,7 +27,7 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// An App is one instance. New waits for no server; a server that is down is used when it comes up.
+// An App is one instance. New waits for no server. A server that is down is used as soon as it is up.
 type App struct {
 	cfg     Config
 	version string
@@ -36,17 +36,17 @@ type App struct {
 	listener  net.Listener // for customers
 	operators net.Listener // nil: none
 
-	connections *connections // to the listener for customers
+	connections *connections // connections to the listener for customers
 
 	metrics    *metrics.Sales
 	servers    strategy.Servers
 	backends   map[string]*health.Backend     // by name
 	stores     map[string]service.StoreConfig // by name
-	memories   map[string]memory              // by store: what it records of its own data and of the other store's
+	memories   map[string]memory              // by store: its records of its own origin and of the other store's
 	service    *service.Service
 	pauses     service.Pauses         // of lab mode
 	steps      *service.Steps         // of lab mode; nil outside it
-	ledgers    map[string]order.Store // by store: those that keep orders
+	ledgers    map[string]order.Store // by store: the ledgers of stores that keep orders
 	noLedger   error                  // why a configured store keeps no orders
 	orders     *order.Service         // nil: the default store keeps no orders
 	watched    *order.Watched         // the ledger of the default store, checked for lost data; nil: not checked
@@ -166,7 +166,7 @@ const keptSteps = 4096
 func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	config := service.StrategyConfig{
 		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
-		// In the lab a guard does not end, because a stock must stay as the scenario left it.
+		// In the lab a guard does not end, because a stock must stay unchanged after a scenario.
 		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
 	}
 	configured := true
@@ -185,8 +185,8 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	return config
 }
 
-// checkStores checks the stores again after the first probe of every server. A store is seeded only after the other
-// store's record of it was read, and the first requests should not wait for the second probe.
+// checkStores checks the stores again after the first probe of every server. A store is seeded only after its record in
+// the other store was read. This second check saves the first requests the wait for the second probe.
 func (a *App) checkStores() {
 	ctx, cancel := context.WithTimeout(a.probing, health.Timeout)
 	defer cancel()

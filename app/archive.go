@@ -33,7 +33,7 @@ func (a *Archive) Run(ctx context.Context, o archive.Options) (archive.Report, e
 	return archive.Run(ctx, a.store, o)
 }
 
-// minAge returns the age from which orders may be archived. At that age no idempotency key can be replayed and no
+// minAge returns the age from which orders may be archived. At this age no idempotency key is stored any more, and no
 // reservation is still held.
 func (a *Archive) minAge() time.Duration { return max(a.app.cfg.Orders.KeepKeys, order.MaxTTL) }
 

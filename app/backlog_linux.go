@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// takeBacklog takes all connections that the kernel has accepted and stops listening some microseconds later. Closing
-// the listener instead would take effect only when the goroutine in Accept is scheduled. Until then the kernel would
-// accept further connections and finally reset them.
+// takeBacklog takes all connections that the kernel has accepted, and stops listening some microseconds later. Without
+// it, Close of the listener would take effect only when the goroutine in Accept is scheduled. Until then the kernel
+// would accept further connections, and then reset them.
 func takeBacklog(l *net.TCPListener) []net.Conn {
 	raw, err := l.SyscallConn()
 	if err != nil {

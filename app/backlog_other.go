@@ -4,5 +4,6 @@ package app
 
 import "net"
 
-// takeBacklog leaves the backlog to the listener's Close, which resets its connections. On Linux they are served.
+// takeBacklog does nothing, so the listener's Close resets the connections of the backlog. On Linux these connections
+// are served.
 func takeBacklog(*net.TCPListener) []net.Conn { return nil }

@@ -89,7 +89,7 @@ func (c *Config) check() (bad []error) {
 	if c.MySQL.LockPoolSize < 3 {
 		no("mysql.lock_pool_size", "least", "value", c.MySQL.LockPoolSize, "least", 3)
 	} else if most := (c.MySQL.LockPoolSize - 1) / 2; c.MySQL.LockKeys < 0 || c.MySQL.LockKeys > most {
-		// Two strategies keep a connection for each key, and need one more for a fence or a KILL.
+		// Two strategies keep a connection for each key, and need one more connection for a fence or a KILL.
 		no("mysql.lock_keys", "lock-keys", "value", c.MySQL.LockKeys, "most", most)
 	}
 	oneOf("relay.sink", c.Relay.Sink, sinkStreams, sinkWebhook)
@@ -144,7 +144,7 @@ func (c *Config) check() (bad []error) {
 // maxMerge limits a batch: the INSERT of 1000 orders takes some 300 kB, and a script for 1000 orders 5 ms.
 const maxMerge = 1000
 
-// doubts returns a warning for each valid value whose guarantees may be weaker than users expect.
+// doubts returns a warning for each value that is valid but gives weaker guarantees than users may expect.
 func (c *Config) doubts() (list []string) {
 	if c.Lab && !c.inLab() {
 		list = append(list, "lab has no effect in profile orders: it switches protections off")

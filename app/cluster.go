@@ -51,7 +51,7 @@ type clusterView struct {
 	addrs   []string // of all nodes
 	own     int      // number of slots that this node serves
 	first   int      // the first of them
-	refuses error    // a lock.DownError: why the node refuses writes; nil: it takes them, or has no slots
+	refuses error    // a lock.DownError: why the node refuses writes; nil: it accepts writes, or has no slots
 }
 
 func (c *clusterCheck) check(ctx context.Context) error {
@@ -86,7 +86,7 @@ func (c *clusterCheck) check(ctx context.Context) error {
 	}
 	all.Wait()
 	if len(views) == 0 {
-		// Timeouts come first: if any node is merely slow, the check counts as slow, which is not yet an outage.
+		// Timeouts are sorted first: if any node is merely slow, the check counts as slow, which is not yet an outage.
 		slices.SortFunc(silent, func(a, b error) int {
 			return strings.Compare(strconv.FormatBool(isSlow(b)), strconv.FormatBool(isSlow(a)))
 		})
@@ -136,8 +136,8 @@ func isSlow(err error) bool {
 	return errors.As(err, &late) && late.Timeout()
 }
 
-// viewOf reads the view of one node, in one round trip. If the node serves slots, a second one tries a write that
-// changes nothing.
+// viewOf reads the view of one node, in one round trip. If the node serves slots, a second round trip tries a write
+// that changes nothing.
 func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, error) {
 	var info, nodes *redis.StringCmd
 	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -191,7 +191,7 @@ func parseCluster(addr, info, nodes string) clusterView {
 			continue
 		}
 		at, _, _ := strings.Cut(fields[1], "@")
-		if host, port, err := net.SplitHostPort(at); err == nil && host == "" { // itself, address unknown
+		if host, port, err := net.SplitHostPort(at); err == nil && host == "" { // this node itself
 			host, _, _ = net.SplitHostPort(addr)
 			at = net.JoinHostPort(host, port)
 		}

@@ -64,7 +64,7 @@ func AddFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// Load reads the configuration and checks it. flags are those of [AddFlags]. The error names every wrong key.
+// Load reads the configuration and checks it. flags must be from [AddFlags]. The error names every wrong key.
 func Load(flags *pflag.FlagSet) (Config, error) {
 	var c Config
 	settings := c.settings()
@@ -88,7 +88,7 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 		}
 	}
 	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
-		// A section whose lines are all commented out is also a key, and means the defaults.
+		// A section whose lines are all commented out also appears as a key. It means the defaults.
 		if _, section := v.Get(key).(map[string]any); !section && !slices.Contains(known, key) {
 			bad = append(bad, unknown(key, "key", nearest(key, known, "")))
 		}
@@ -127,8 +127,8 @@ func unknownEnv(environ []string, settings []setting) (bad []error) {
 	return bad
 }
 
-// nearest suggests a correction of key: the one in known with the longest common prefix. It returns "" unless that
-// exceeds prefix by more than three letters.
+// nearest suggests a correction of key: the one in known with the longest common prefix. It returns "" unless the
+// common part is more than three letters longer than prefix.
 func nearest(key string, known []string, prefix string) string {
 	best, length := "", len(prefix)+3
 	for _, k := range known {

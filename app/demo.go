@@ -10,11 +10,11 @@ import (
 )
 
 // lazySweep is the pause between sweeps of expired reservations in a demonstration that has sold no order. Frequent
-// sweeps would disturb what is shown.
+// sweeps would disturb the measurements.
 const lazySweep = 5 * time.Second
 
-// buildDemo builds the demonstration for class: the client chooses the strategy and the store, and need not name a
-// SKU. If the default store can keep orders, the service sells them, too.
+// buildDemo builds the demonstration for class: the client chooses the strategy and the store, and need not name a SKU.
+// If the default store can keep orders, the service also has the endpoints for orders.
 func (a *App) buildDemo() error {
 	a.serve = a.serveDemo
 	configs := a.buildStrategies()

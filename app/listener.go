@@ -13,9 +13,9 @@ import (
 // cannot know the outcome.
 //
 // http.Server.Shutdown guarantees that only for requests that have reached their handler. It loses a request that
-// arrives on an idle connection while it closes that connection, drops one that it reads after the call (net/http,
-// conn.serve), and resets connections that only the kernel has accepted. So Shutdown is called when no connection is
-// left.
+// arrives on an idle connection while it closes this connection, drops a request that it reads after the call
+// (net/http, conn.serve), and resets connections that only the kernel has accepted. So Shutdown is called only when all
+// connections are closed.
 type connections struct {
 	listener net.Listener
 
@@ -51,10 +51,10 @@ func (c *connections) serveBacklog(server *http.Server) {
 	_ = c.listener.Close()
 }
 
-// drain waits until every connection is closed, or until no request has been in progress or arrived for quiet, but at
-// most for limit. While the instance drains, each connection closes after its next reply, so the connections of a
-// busy load balancer soon close. Those of an idle one stay open, and a request can still be lost if it arrives just
-// when its connection is closed.
+// drain waits until every connection is closed, or until no request has been in progress or arrived for the time quiet,
+// but at most for limit. While the instance drains, each connection closes after its next reply, so the connections of
+// a busy load balancer soon close. The connections of an idle load balancer stay open, and a request can still be lost
+// if it arrives just when its connection is closed.
 func (c *connections) drain(quiet, limit time.Duration) {
 	for began := time.Now(); time.Since(began) < limit; time.Sleep(5 * time.Millisecond) {
 		open, busy, last := c.state()
@@ -112,7 +112,7 @@ func (a *App) closeListeners() error {
 	return err
 }
 
-// MeasureLog shows in the metrics how many lines w has dropped. Call it once, before Run.
+// MeasureLog adds the number of lines that w has dropped to the metrics. Call it once, before Run.
 func (a *App) MeasureLog(w *LogWriter) { a.metrics.Log(w.Dropped) }
 
 // Addr returns the address of the listener for customers.

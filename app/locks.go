@@ -14,9 +14,9 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// AddLockFlags adds to flags the settings of the servers and the locks, for a program that uses locks without being
-// an instance. It returns the flags of all settings, for Load, so that the file and the environment can set the
-// others.
+// AddLockFlags adds the settings of servers and locks to flags, for a program that uses locks without being an
+// instance. It returns the flags of all settings. Pass them to Load, so that the file and the environment can set the
+// other settings.
 func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	AddFlags(all)
@@ -33,14 +33,14 @@ func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	return all
 }
 
-// AllLocks returns the strategies that are a lock, and exclude holders on other machines.
+// AllLocks returns the strategies whose lock also excludes holders on other machines.
 func AllLocks() []strategy.Strategy {
 	return slices.DeleteFunc(strategy.All(), func(s strategy.Strategy) bool {
 		return s.Lock == nil || s.Around != nil || s.Promise.Scope != lock.Cluster
 	})
 }
 
-// FindLock returns the strategy with that name. If it is not in AllLocks, the error lists the names that are.
+// FindLock returns the strategy with that name. If it is not in AllLocks, the error lists the names of AllLocks.
 func FindLock(name string) (strategy.Strategy, error) {
 	var names []string
 	for _, s := range AllLocks() {

@@ -10,9 +10,9 @@ import (
 const maxLog = 1 << 20
 
 // A LogWriter writes lines in the background, so that requests do not wait for a disk or a pipe. It writes the first
-// line at once, and the lines that arrive during a write together in the next one.
+// line at once. Lines that arrive during a write are written together in the next write.
 //
-// Lines beyond maxLog are dropped and counted, because a pipe without a reader must not stop the sales. Lines stay in
+// Lines beyond maxLog are dropped and counted, because a pipe without a reader must not block sales. Lines stay in
 // order. A process that is killed loses its unwritten lines. A LogWriter is safe for concurrent use.
 type LogWriter struct {
 	out     io.Writer
@@ -76,7 +76,7 @@ func (w *LogWriter) run() {
 		batch, w.lines = w.lines, batch[:0]
 		w.mu.Unlock()
 		if len(batch) > 0 {
-			_, _ = w.out.Write(batch) // a log has nowhere to report its own errors
+			_, _ = w.out.Write(batch) // there is no place to report errors of the log
 		}
 	}
 }

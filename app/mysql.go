@@ -38,8 +38,8 @@ func (a *App) openMySQL() error {
 	}
 	a.closers = append(a.closers, lockPool.Close)
 	a.servers.MySQL = lockPool
-	// The health probe has a separate pool, so that it works however busy the others are. Unlike redisProbe it need
-	// not test whether connecting works, because database/sql connects whenever it needs a connection.
+	// The health probe has a separate pool, so that it works even if the other pools are busy. Unlike redisProbe, it
+	// need not test whether the other pools can connect, because database/sql connects whenever it needs a connection.
 	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1}))
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (a *App) openMySQL() error {
 	if err != nil {
 		return fmt.Errorf("open mysql: %w", err)
 	}
-	if !a.cfg.storeEnabled(strategy.MySQL) { // only locks use it; the migrations make their tables, too
+	if !a.cfg.storeEnabled(strategy.MySQL) { // only locks use MySQL; the migrations make the tables of the locks, too
 		engineAndSchema := func(ctx context.Context) error {
 			if err := a.readEngine(ctx, probePool); err != nil {
 				return err
@@ -99,9 +99,9 @@ func (a *App) openMySQL() error {
 	return nil
 }
 
-// mysqlGates returns the queues in front of a pool of connections. It reserves one connection for removing waiters
-// from the server's queue. One SKU may use a quarter of the others, and transactions, which wait for rows, a half. A
-// gate admits at least one.
+// mysqlGates returns the queues in front of a pool of connections. It reserves one connection for removing waiters from
+// the server's queue. One SKU may use a quarter of the other connections, and transactions, which wait for rows, a
+// half. A gate admits at least one operation.
 func mysqlGates(connections, queue int) repo.Gates {
 	admitted := connections - 1
 	return repo.Gates{

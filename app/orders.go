@@ -6,8 +6,8 @@ import (
 )
 
 // buildOrders builds the order service on the default store. wrap decorates the ledger. If orders need a lock,
-// buildOrders uses the lock of the strategy in configs. If that strategy is missing there, it adds it, so that the
-// lock can be inspected.
+// buildOrders uses the lock of the strategy in configs. If configs lacks this strategy, buildOrders adds it, so that
+// the lock can be inspected.
 func (a *App) buildOrders(
 	configs map[string]service.StrategyConfig, wrap func(order.Store) order.Store,
 ) error {

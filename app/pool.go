@@ -20,8 +20,8 @@ func pool[DB interface{ DB() (*sql.DB, error) }](db DB, err error) (DB, *sql.DB,
 }
 
 // readyOnce returns a check of a server. When the server comes up, the check calls ping, ready and canWrite; while it
-// is up, only canWrite. ready may take a minute, because a migration takes longer than a probe and may wait for that
-// of another instance; it is cancelled when the instance stops.
+// is up, only canWrite. ready may take a minute, because a migration takes longer than a probe and may wait for another
+// instance's migration; it is canceled when the instance stops.
 func (a *App) readyOnce(ping, ready, canWrite func(context.Context) error) func(context.Context) error {
 	fresh := true
 	return func(ctx context.Context) error {

@@ -15,9 +15,9 @@ import (
 // firstProbes is how long startProbes waits for the first probes.
 const firstProbes = 2 * health.Timeout
 
-// startProbes probes every backend until close. It returns after the first probe of each, so that the first requests
-// find the servers up, but at the latest after firstProbes: a migration takes longer, and an orchestrator kills an
-// instance that does not answer /livez.
+// startProbes probes every backend until close. It returns after the first probe of every backend, so that the first
+// requests find the servers up, but at the latest after firstProbes: a migration may take longer, and an orchestrator
+// kills an instance that does not answer /livez.
 func (a *App) startProbes(ctx context.Context) {
 	a.probing, a.stopProbes = context.WithCancel(ctx)
 	var first sync.WaitGroup

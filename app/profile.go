@@ -90,7 +90,7 @@ func (c *Config) locked() (strategy.Strategy, bool) {
 	return s, err == nil
 }
 
-// needs reports whether an enabled feature needs that server.
+// needs reports whether an enabled feature needs this server.
 func (c *Config) needs(server string) bool {
 	if c.Relay.Enabled && c.relayNeeds(server) {
 		return true

@@ -27,12 +27,13 @@ func (a *App) redisOptions() redis.UniversalOptions {
 	c := a.cfg.Redis
 	return redis.UniversalOptions{
 		Username: c.Username, Password: c.Password, PoolSize: c.PoolSize,
-		// Without this a command ignores the deadline of its context and waits ReadTimeout for a silent server.
+		// Without this option a command ignores the deadline of its context, and waits for a silent server for
+		// ReadTimeout.
 		ContextTimeoutEnabled: true,
-		// With RESP3 the client checks for push messages before each command, 6 % of a sale's time. This service uses
-		// none.
+		// With RESP3 the client checks for push messages before each command, which takes 6 % of a sale's time. This
+		// service uses no push messages.
 		Protocol: 2,
-		// A retry after a lost reply would run a script twice. Callers retry themselves where it is safe.
+		// A retry after a lost reply would run a script twice. Callers retry where a retry is safe.
 		MaxRetries:  -1,
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
@@ -44,7 +45,7 @@ func (a *App) openRedis() error {
 	options := a.redisOptions()
 	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
 	options.DB, options.SentinelPassword = c.DB, c.SentinelPassword
-	// Locks, store and health probe have separate pools. So waiting for a connection of the locks does not make the
+	// Locks, store and health probe have separate pools. So a wait for a connection of the locks does not make the
 	// store look slow, and each request that the queue in front of the store admits gets a connection.
 	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
 	a.servers.Redis = locks
@@ -58,7 +59,7 @@ func (a *App) openRedis() error {
 		return nil
 	}
 	probe, ping := a.redisProbe(options, locks, sales)
-	if !a.cfg.storeEnabled(strategy.Redis) { // only locks use it
+	if !a.cfg.storeEnabled(strategy.Redis) { // only locks use Redis
 		a.backends[strategy.Redis] = health.New(strategy.Redis, ping)
 		return nil
 	}
@@ -92,11 +93,11 @@ func (a *App) openRedis() error {
 }
 
 // redisProbe returns the health check and its client, which also checks the store's data. The client is separate, so
-// that the check works however busy the pools are. Its pool is larger than the one connection it uses, because go-redis
-// stops dialling for a second after as many failed dials as the pool has connections.
+// that the check works even if the other pools are busy. It uses one connection, but its pool is larger, because
+// go-redis stops dialing for a second after as many failed dials as the pool has connections.
 //
-// For the same reason one of pools may still refuse requests when the probe already succeeds, so through asks each of
-// them.
+// For the same reason, one of pools may still refuse requests when the probe already succeeds. So the check also sends
+// a request through each of pools; see through.
 func (a *App) redisProbe(
 	options redis.UniversalOptions, pools ...redis.UniversalClient,
 ) (redis.UniversalClient, func(context.Context) error) {
@@ -110,11 +111,12 @@ func (a *App) redisProbe(
 	return probe, through(repo.NewRedis(probe).CanWrite, pools)
 }
 
-// poolTime bounds how long the probe waits for a connection of each pool and for the reply on it.
+// poolTime limits how long the probe waits for a connection of each pool and for the reply on this connection.
 const poolTime = health.Timeout / 4
 
-// through returns a check that runs check, and fails also if the pool of a client cannot connect. It sends all clients
-// a PING at once, and ignores busy and slow pools, whose connections work. It takes at most poolTime longer than check.
+// through returns a check that runs check, and also fails if the pool of a client cannot connect. It sends a PING
+// through all clients at once. A pool that is only busy or slow does not fail the check. The check takes at most
+// poolTime longer than check.
 func through(check func(context.Context) error, clients []redis.UniversalClient) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := check(ctx); err != nil {
@@ -158,7 +160,7 @@ func (a *App) openRedlock() error {
 	a.servers.RedlockLease, a.servers.RedlockQuarantine = c.Lease, c.Quarantine
 	a.servers.RedlockNodeTimeout = c.NodeTimeout
 	quarantine := cmp.Or(c.Quarantine, c.Lease) // as in the lock: a node in quarantine is not up
-	logged := false                             // replies number the nodes; only the log has their addresses
+	logged := false                             // in replies the nodes have numbers; only the log has their addresses
 	a.backends[strategy.Redlock] = health.New(strategy.Redlock, func(ctx context.Context) error {
 		err := redislock.CheckMasters(ctx, probes, quarantine)
 		if err != nil && !logged && !errors.Is(ctx.Err(), context.Canceled) {

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LogRedis logs the Redis client's messages at level debug. The client reports every refused connection, whereas the
-// health check logs once that a backend is down.
+// LogRedis logs the Redis client's messages at level debug. The client reports every refused connection; the health
+// check logs only once that a backend is down.
 //
 // The client has one logger for the whole process: call LogRedis once, before the first instance.
 func LogRedis(log *slog.Logger) { redis.SetLogger(redisLog{log}) }

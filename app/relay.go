@@ -39,7 +39,7 @@ func relayLocks() (names []string) {
 	return names
 }
 
-// relayNeeds reports whether the relay needs that server, apart from the store.
+// relayNeeds reports whether the relay needs this server in addition to the store.
 func (c *Config) relayNeeds(server string) bool {
 	if c.Relay.Sink == sinkStreams && server == strategy.Redis {
 		return true
@@ -53,8 +53,8 @@ func (c *Config) webhookSecrets() []string {
 	return secrets
 }
 
-// checkRelay returns an error for every setting that an enabled relay lacks. It leaves the form of secrets to openSink,
-// because a printed configuration, in which they are masked, must be valid too.
+// checkRelay returns an error for every setting that an enabled relay lacks. It does not check the form of secrets,
+// which openSink does, because a printed configuration, with masked secrets, must be valid, too.
 func (c *Config) checkRelay() (bad []error) {
 	switch {
 	case c.Relay.Sink == sinkStreams && len(c.Redis.Addrs) == 0:
@@ -67,7 +67,7 @@ func (c *Config) checkRelay() (bad []error) {
 	return bad
 }
 
-// books is what the relay and the archiver need of a ledger.
+// books has the methods of a ledger that the relay and the archiver need.
 type books interface {
 	order.Outbox
 	order.Book
@@ -75,7 +75,7 @@ type books interface {
 	archive.Store
 }
 
-// openLedger opens the ledger of the default store, on connections of its own, so that the relay and the sales do not
+// openLedger opens the ledger of the default store, on separate connections, so that the relay and the sales do not
 // wait for each other.
 func (a *App) openLedger() (books, error) {
 	if a.cfg.Store == strategy.Redis {
@@ -95,7 +95,7 @@ func (a *App) openLedger() (books, error) {
 	return ledger.NewMySQL(repo.NewMySQL(db)), nil
 }
 
-// relayConnections bounds a relay's connections to MySQL. A relay that waits for its lock uses none.
+// relayConnections limits a relay's connections to MySQL. A relay that waits for its lock uses none.
 const relayConnections = 8
 
 // buildRelay returns the relay. The servers of its lock must be open.
@@ -188,7 +188,7 @@ func OpenRelay(cfg Config, version string, log *slog.Logger) (*Relay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("relay.lock: %w", err)
 	}
-	for _, server := range a.openers() { // ledger and sink have connections apart from these
+	for _, server := range a.openers() { // ledger and sink have separate connections
 		if !slices.Contains(s.Needs, server.name) {
 			continue
 		}

@@ -123,11 +123,11 @@ func TestAPersonDecidesOnDeadLetters(t *testing.T) {
 	server, dsn := stacktest.Redis(t), servers.MariaDB(t)
 	var mu sync.Mutex
 	var ids []string
-	var mended atomic.Bool
+	var fixed atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("webhook-id")
 		id = id[:strings.LastIndex(id, "/")]
-		if !mended.Load() && (id == "a/2" || id == "b/1") {
+		if !fixed.Load() && (id == "a/2" || id == "b/1") {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -199,7 +199,7 @@ func TestAPersonDecidesOnDeadLetters(t *testing.T) {
 	if err := dead.Skip(t.Context(), "b/1"); err != nil {
 		t.Fatal(err)
 	}
-	mended.Store(true)
+	fixed.Store(true)
 	var told []string
 	if err := dead.RetryAll(t.Context(), func(name string) { told = append(told, name) }); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func (a *App) Run(ctx context.Context) error {
 	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	a.startProbes(background)
-	stopRelay := a.startRelay(ctx) // it ends as soon as ctx does, so that another instance takes over
+	stopRelay := a.startRelay(ctx) // the relay ends as soon as ctx ends, so that another instance takes over
 
 	if a.orders != nil {
 		a.probes.Go(func() { a.orders.Sweep(a.probing) })
@@ -59,7 +59,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.log.Info("stopping: no longer ready", "drain", a.cfg.Drain, "stop", a.cfg.Stop)
 	draining.Store(true)
-	time.Sleep(a.cfg.Drain) // load balancers notice, and connections close after their next reply
+	time.Sleep(a.cfg.Drain) // load balancers notice the drain, and connections close after their next reply
 	a.connections.serveBacklog(server)
 	end := time.Now().Add(a.cfg.Stop)
 	a.connections.drain(a.cfg.Drain, a.cfg.Stop)
@@ -78,8 +78,8 @@ func (a *App) newServer(background context.Context, h http.Handler) *http.Server
 	return &http.Server{
 		Handler:     h,
 		BaseContext: func(net.Listener) context.Context { return background },
-		// No ReadTimeout: its deadline would pass while the handler waits for a lock, as if the client had gone. The
-		// handler limits the time for the body and the reply.
+		// There is no ReadTimeout: its deadline would pass while the handler waits for a lock, as if the client had
+		// disconnected. The handler limits the time for the body and the reply.
 		ReadHeaderTimeout: 5 * time.Second,
 		WriteTimeout:      2*service.MaxWait + 10*time.Second, // longest wait and longest hold in the lab
 		IdleTimeout:       2 * time.Minute,                    // nginx closes its idle connections first

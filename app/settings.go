@@ -9,7 +9,7 @@ import (
 )
 
 // A Config is the configuration of one instance. [Load] makes it from the defaults, a file, the environment and the
-// flags, each overriding the previous. The texts of the settings document the fields.
+// flags; a later source overrides the earlier ones. The texts of the settings document the fields.
 type Config struct {
 	Profile    string
 	Addr       string

@@ -15,8 +15,8 @@ import (
 // A store has the clients and checks of one store.
 type store struct {
 	name  string
-	place string // its address, by which the other store remembers it
-	// parts means that the server has several nodes, as a Redis Cluster has. If the node with the record of the data
+	place string // the store's address, by which the other store remembers it
+	// parts means that the server has several nodes, as a Redis Cluster has. If the node that has the store's origin
 	// does not answer, the store stays up for the SKUs of the other nodes.
 	parts  bool
 	sales  sales
@@ -36,7 +36,7 @@ type sales interface {
 	Answers() uint64
 }
 
-// memory is what a store records about its own data and about the data of the other store.
+// memory has the methods by which a store records its own origin and the origin of the other store.
 type memory interface {
 	service.Origins
 	service.Memory
@@ -50,7 +50,7 @@ func (a *App) addStore(s store) {
 		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
 		Changed: func(bad error) { a.dataChanged(s.name, bad) },
 	})
-	fresh, known := true, false // fresh: the server has just come up; known: its data were once there
+	fresh, known := true, false // fresh: the server has just come up; known: the data were found once
 	ask := health.Heard(func(ctx context.Context) error {
 		if fresh || s.canWrite == nil {
 			return s.ping(ctx)
@@ -64,7 +64,7 @@ func (a *App) addStore(s store) {
 			return err
 		}
 		if fresh {
-			// A migration takes longer than a probe, and may wait for that of another instance.
+			// A migration takes longer than a probe, and may wait for another instance's migration.
 			long, cancel := context.WithTimeout(a.probing, time.Minute)
 			defer cancel()
 			ctx = long
@@ -87,7 +87,7 @@ func (a *App) addStore(s store) {
 			fresh = true // an empty database lacks its tables, too
 			switch {
 			case err != nil:
-				return err // the record of the data may be in a slot that is not served
+				return err // the origin may be in a slot that is not served
 			case s.parts && known:
 				return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
 			}
@@ -102,8 +102,8 @@ func (a *App) addStore(s store) {
 	a.memories[s.name] = s.memory
 }
 
-// compare checks whether the ledger of a store has gone back to an older copy. It ignores errors, because a slow
-// reply does not mean that the server is down, and the next probe compares again.
+// compare checks whether the ledger of a store is an older copy of itself. It ignores errors, because a slow reply does
+// not mean that the server is down, and the next probe compares again.
 func (a *App) compare(ctx context.Context, s store) {
 	if a.watched == nil || s.name != a.cfg.Store || s.books == nil {
 		return
@@ -141,12 +141,12 @@ func (a *App) dataChanged(name string, bad error) {
 	}
 	for other, store := range a.stores {
 		if other != name && store.Data != nil {
-			store.Data.RememberAgain() // the restarted store may have lost its record of the other
+			store.Data.RememberAgain() // the restarted store may have lost its record of the other store
 		}
 	}
 }
 
-// backend returns the named backend for the handler. A store also counts as down while it lacks its data.
+// backend returns the named backend for the handler. A store also counts as down while its data are lost.
 func (a *App) backend(name string) handler.Backend {
 	if data := a.stores[name].Data; data != nil {
 		return storeBackend{a.backends[name], data}

@@ -23,8 +23,8 @@ func Usage(flag string) (text words.Text, ok bool) {
 	return text, ok
 }
 
-// usages are made once, because a command line reads the flags of all its commands before it runs one, and searching
-// the settings for each is slow.
+// usages is computed only once: a command line reads the flags of all its commands before it runs one, and it would be
+// slow to search the settings for each flag.
 var usages = sync.OnceValue(func() map[string]words.Text {
 	texts := map[string]words.Text{configFlag: configUsage()}
 	for _, s := range new(Config).settings() {

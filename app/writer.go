@@ -29,9 +29,9 @@ func (a *App) readEngine(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// oneWriter wraps ready and canWrite so that instances sell through only one node of a cluster with several writers:
-// on every other node the checks fail. commitApart is called with whether the server is such a cluster. A server with
-// a copy of a cluster's data has its triggers, so it counts as one.
+// oneWriter wraps ready and canWrite so that instances sell through only one node of a cluster with several writers: on
+// every other node the checks fail. commitApart is called with true if the server is such a cluster, and otherwise with
+// false. A server with a copy of a cluster's data has the triggers, so it counts as a cluster, too.
 func (a *App) oneWriter(db *sql.DB, commitApart func(bool), ready, canWrite check) (check, check) {
 	guard := writer.NewGuard(db)
 	var guarded atomic.Bool
@@ -57,7 +57,7 @@ func (a *App) oneWriter(db *sql.DB, commitApart func(bool), ready, canWrite chec
 		if !on {
 			return ready(ctx)
 		}
-		if err := guard.Check(ctx); err != nil { // before ready: one instance at a time may change the schema
+		if err := guard.Check(ctx); err != nil { // before ready: only at the writer may the schema change
 			return err
 		}
 		if err := ready(ctx); err != nil {
@@ -90,7 +90,8 @@ func (n nodeLocal) Err() error {
 	return lock.NewDown(n.Name(), "node-local-lock")
 }
 
-// Up returns a ctx that ends when the lock can no longer be used. If it already cannot, the ctx has ended.
+// Up returns a ctx that ends when the lock can no longer be used. If the lock cannot be used now, the ctx has already
+// ended.
 func (n nodeLocal) Up() context.Context {
 	up := n.Backend.Up()
 	if err := n.Err(); err != nil && up.Err() == nil {

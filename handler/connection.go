@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// bodyTimeout is how long a client may take to send its body, from the end of the request's header. It is one
-	// deadline for the whole body, not one for each read: a byte a second does not extend it.
+	// bodyTimeout is how long a client may take to send its body, from the end of the request's header. The deadline is
+	// for the whole body, not for each read: a client that sends a byte a second does not extend it.
 	bodyTimeout = 5 * time.Second
 	// replyTimeout is how long a client may take to receive a reply.
 	replyTimeout = 5 * time.Second
-	// linger is how long the rest of an unwanted body is received after the reply. Closing at once would reset the
-	// connection, and a client that is still sending might lose the reply.
+	// linger is how long the rest of an unwanted body is received after the reply. If the connection were closed at
+	// once, it would be reset, and a client that is still sending might lose the reply.
 	linger = time.Second
 )
 
 // limits restricts how long a client can keep a connection busy: bodyTimeout to send a body, replyTimeout to receive
 // the reply. The wait for a lock is between the two and has its own limit.
 //
-// http.Server.ReadTimeout cannot do that: its deadline stays on the connection while the handler waits for a lock,
-// and when it passes, the client seems to have disconnected. Nor is a limit around the handler's reads enough,
-// because net/http itself reads the rest of a body, before the reply and after the handler. So the deadline stays
-// until the body has been read to its end. A reply before that is the last one on its connection.
+// http.Server.ReadTimeout cannot do this: its deadline stays on the connection while the handler waits for a lock, and
+// when it passes, the client seems to have disconnected. A limit around the handler's reads is not enough either,
+// because net/http itself reads the rest of a body, before the reply and after the handler. So the deadline stays until
+// the body has been read to its end. If the reply begins earlier, it is the last one on its connection.
 type limits struct{ next http.Handler }
 
 func (l limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -59,7 +59,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 type limitedWriter struct {
 	http.ResponseWriter
 	connection http.ResponseController
-	unread     bool      // a body has not been read to its end
+	unread     bool      // the body has not been read to its end
 	until      time.Time // the deadline of the body
 }
 
@@ -77,12 +77,12 @@ func (w *limitedWriter) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w *limitedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// connectionCloser closes connections while the instance drains: every reply is the last one on its connection. So
-// when the instance stops, a proxy has no open connection left to send a request on.
+// connectionCloser closes connections while the instance drains: every reply is the last one on its connection. So when
+// the instance stops, a proxy has no open connection to send a request on.
 //
-// It calls draining when the reply begins. The start of the request would be too early: a request that arrived before
-// the drain and waited for a lock would leave its connection open, and stopping could close it under the next
-// request.
+// It calls draining when the reply begins. A call at the start of the request would be too early: a request that
+// arrived before the drain and waited for a lock would leave its connection open, and the stop could then close the
+// connection during the next request.
 type connectionCloser struct {
 	next     http.Handler
 	draining func() bool

@@ -19,7 +19,7 @@ import (
 	"example.com/stock/service"
 )
 
-// wholeNumber allows one spelling of each number: neither 007 nor -0.
+// wholeNumber allows only one spelling of each number: it rejects 007 and -0.
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 
 // numbers are the fields that are JSON numbers. All others are strings: an SKU 123 is "123".
@@ -28,7 +28,7 @@ var numbers = []string{"quantity", "limit", "delta", "per_customer"}
 // Fields holds the named values of one request, from the query and from a JSON object. Each name is given at most once.
 type Fields map[string]string
 
-// Decode collects the fields of a request. Names outside allowed are refused: a misspelt field must not be ignored.
+// Decode collects the fields of a request. Names outside allowed are refused: a misspelled field must not be ignored.
 func Decode(c *gin.Context, allowed ...string) (Fields, error) { return DecodeNested(c, nil, allowed) }
 
 // Nested has functions that read members of the body which are neither strings nor numbers, by name.
@@ -92,7 +92,7 @@ func checkName(name string, allowed []string) error {
 // readBody reads the body, within the limits. An empty body counts as none, whatever its Content-Type.
 func readBody(c *gin.Context) ([]byte, error) {
 	if c.Request.ContentLength > MaxBody {
-		return nil, errTooLarge // without reading: a client that sent Expect: 100-continue then sends no body
+		return nil, errTooLarge // without reading, so a client that sent Expect: 100-continue sends no body
 	}
 	if c.Request.Body == http.NoBody {
 		return nil, nil

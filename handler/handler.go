@@ -24,7 +24,7 @@ type Part interface {
 type Backend interface {
 	Name() string
 	Err() error             // nil: up; else a lock.DownError
-	Warning() error         // what a server that is up cannot be used for; nil: nothing
+	Warning() error         // limits the use of a server that is up; nil: no limit
 	Latency() time.Duration // of the last check
 }
 
@@ -44,14 +44,15 @@ type Config struct {
 	Metrics    http.Handler
 	Log        *slog.Logger
 	Draining   func() bool // readiness fails while it is true
-	// Sells returns what can be sold from each store now (nil: not reported), and why the instance is not ready, or
-	// "".
+	// Sells returns what can be sold from each store now (nil: not reported), and the reason why the instance is not
+	// ready, or "".
 	Sells   func() (stores map[string]StoreReply, why string)
 	Crowded Crowded
 }
 
-// Crowded has the statuses of two refusals under load: Contended if another request got the lock or the write first,
-// TooMany if the queue is full. 0 means 503. In the shop neither may look like an outage to a load balancer.
+// Crowded has the statuses of two refusals under load: Contended if another request got the lock or wrote first,
+// TooMany if the queue is full. 0 means 503. The shop sets both, because a load balancer must not take such a refusal
+// for an outage.
 type Crowded struct{ Contended, TooMany int }
 
 // A Base is the part of a handler that both services share. Its methods handle requests.
@@ -59,7 +60,7 @@ type Base struct {
 	Config
 	log      *slog.Logger
 	problems []row
-	instance []string       // the header of every reply
+	instance []string       // name of the instance, a header of every reply
 	document map[string]any // see describe
 }
 
@@ -74,8 +75,8 @@ func New(c Config) http.Handler {
 	return limits{connectionCloser{e, b.Draining}}
 }
 
-// NewAdmin makes the handler of the admin listener: the metrics and the parts' routes for operators. It sells
-// nothing. Changes need the admin token, as on the public listener; reading needs none.
+// NewAdmin makes the handler of the admin listener: the metrics and the parts' routes for operators. It has no routes
+// for sales. Changes need the admin token, as on the public listener; reading needs none.
 func NewAdmin(c Config) http.Handler {
 	b, e := newEngine(c)
 	for _, p := range c.Parts {

@@ -21,14 +21,14 @@ func IdempotencyKey(header http.Header) (string, error) {
 	}
 }
 
-// Replay marks a reply that repeats the one stored with its idempotency key.
+// Replay marks a reply that was stored with the idempotency key and is sent again.
 func Replay(c *gin.Context, replayed bool) {
 	if replayed {
 		c.Header("Idempotent-Replayed", "true")
 	}
 }
 
-// LinkNext names the next page in the header Link (RFC 8288).
+// LinkNext sets the header Link (RFC 8288) to the next page.
 func LinkNext(c *gin.Context, cursor string) {
 	if cursor == "" {
 		return

@@ -37,7 +37,7 @@ func goodRequestID(id string) bool {
 // RequestID returns the id of the request.
 func RequestID(c *gin.Context) string { return c.GetString(requestIDKey) }
 
-// identify gives every request an id, and every reply that id and the name of this instance.
+// identify gives every request an id, and adds this id and the name of the instance to the reply.
 func (b *Base) identify(c *gin.Context) {
 	id := c.GetHeader("X-Request-Id")
 	if !goodRequestID(id) {
@@ -57,7 +57,7 @@ func (b *Base) measure(c *gin.Context) {
 	if route == "" {
 		route = "none" // unknown paths must not become metric labels
 	}
-	if !c.GetBool(StreamKey) { // a stream lasts as long as its client; that is no latency
+	if !c.GetBool(StreamKey) { // a stream lasts as long as its client, so its duration is not a latency
 		b.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
 	}
 	level := slog.LevelInfo
@@ -75,7 +75,7 @@ func (b *Base) measure(c *gin.Context) {
 	)
 }
 
-// recoverPanic replies to a panic as to any other error.
+// recoverPanic turns a panic into the reply for an internal error.
 func (b *Base) recoverPanic(c *gin.Context) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -23,9 +23,8 @@ func (b *Base) openAPI(c *gin.Context) {
 // parameter matches a parameter in the path of a route.
 var parameter = regexp.MustCompile(`:(\w+)`)
 
-// describe returns the OpenAPI 3.1 document. It starts from a handwritten base, removes paths that the public
-// listener does not serve, lets the parts add theirs, and adds the responses common to operations that decode a
-// request.
+// describe returns the OpenAPI 3.1 document. It starts from a handwritten base, removes paths that the public listener
+// does not serve, lets the parts add their paths, and adds the responses common to operations that decode a request.
 func (b *Base) describe(routes gin.RoutesInfo) map[string]any {
 	var document map[string]any
 	if err := json.Unmarshal(openAPIBase, &document); err != nil {

@@ -17,8 +17,8 @@ import (
 	"example.com/stock/service/order"
 )
 
-// phrases has the texts of the problems by their names, for people, in the language of the request. Programs read
-// type and fields.
+// phrases has the texts of the problems, by name, in both languages. The texts are for people; programs read the type
+// and the fields of a problem.
 var phrases = problemtext.Book()
 
 // A kind is a type of problem. Its name is the last part of the type URI. It is stable, because clients match on it.
@@ -86,7 +86,7 @@ func text(key string, pairs ...any) func(error) problem {
 	return func(error) problem { return problem{detail: phrases.Say(key, pairs...)} }
 }
 
-// textWith is text for a row whose reply has another header.
+// textWith is like text, for a row whose reply has an additional header.
 func textWith(header, value, key string) func(error) problem {
 	return func(error) problem {
 		return problem{detail: phrases.Say(key), header: map[string]string{header: value}}
@@ -137,7 +137,8 @@ func explainState(err error) (p problem) {
 	return p
 }
 
-// explainUnknownStep explains how to learn the outcome of a step of the ledger. An idempotent step can be sent again.
+// explainUnknownStep explains how to find out the outcome of a step of the ledger. An idempotent step can be sent
+// again.
 func explainUnknownStep(step *order.UnknownError) (p problem) {
 	if step.Again {
 		p.detail = phrases.Say("outcome_unknown.again")
@@ -148,7 +149,8 @@ func explainUnknownStep(step *order.UnknownError) (p problem) {
 	return p
 }
 
-// explainServer names the server that caused the error, if one did: a lock may be lost because Redis is down.
+// explainServer names the server that caused the error, if there is one. For example, a lock may be lost because Redis
+// is down.
 func explainServer(err error) (p problem) {
 	if lost, ok := errors.AsType[*service.DataLostError](err); ok {
 		p.detail = phrases.Say("data_lost.detail", "store", lost.Store,
@@ -182,7 +184,7 @@ func explainHeld(err error) (p problem) {
 	return p
 }
 
-// explainHolder describes the holder of a lock and the longest remaining time, as far as they are known.
+// explainHolder describes the holder of a lock and the longest remaining time of its lease, as far as they are known.
 func explainHolder(held *lock.HeldError) words.Text {
 	parts := []words.Text{phrases.Say("lock_busy.detail", "key", strconv.Quote(held.Key))}
 	if held.Holder != "" {
@@ -201,7 +203,7 @@ func explainMethod(err error) (p problem) {
 	return p
 }
 
-// rowOf returns the first row that err matches. An error that matches none is an internal error.
+// rowOf returns the first row that err matches. An error that matches no row is an internal error.
 func (b *Base) rowOf(err error) row {
 	if _, ok := errors.AsType[*service.InvalidError](err); ok {
 		return b.problems[0]
@@ -234,8 +236,8 @@ func routine(name string) bool {
 	return name == "lock_busy" || name == "lock_timeout" || name == "overloaded" || name == "no_capacity"
 }
 
-// logged reports whether err comes from a backend that is down or has lost its data. That was logged when it
-// happened.
+// logged reports whether err comes from a backend that is down or has lost its data, because the probe has already
+// logged this.
 func logged(err error) bool {
 	_, lost := errors.AsType[*service.DataLostError](err)
 	_, down := errors.AsType[*lock.DownError](err)

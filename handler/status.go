@@ -31,7 +31,7 @@ type backendReply struct {
 	LatencyMS float64 `json:"latency_ms"`
 }
 
-// A StoreReply says how many strategies can sell from a store now.
+// A StoreReply has the number of strategies that can sell from a store now.
 type StoreReply struct {
 	Sells      bool   `json:"sells"`
 	Strategies int    `json:"strategies"`
@@ -44,7 +44,8 @@ type StoreReply struct {
 func (b *Base) livez(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "alive"}) }
 
 // readyz reports whether a load balancer should send requests here. It fails while the instance drains, and while it
-// cannot sell to a request that names no store. A backend that is down disables its strategies, not the instance.
+// cannot sell to a request that names no store. A backend that is down makes its strategies unusable, not the whole
+// instance.
 func (b *Base) readyz(c *gin.Context) {
 	backends := make(map[string]backendReply)
 	for _, server := range b.Backends {
@@ -71,7 +72,7 @@ func (b *Base) readyz(c *gin.Context) {
 	c.JSON(status, reply)
 }
 
-// Servers returns what each server reports about itself, by its name, for those that report something.
+// Servers returns what servers report about themselves, by name of the server, without those that report nothing.
 func (b *Base) Servers() map[string]string {
 	servers := make(map[string]string)
 	for _, server := range b.Backends {

@@ -20,7 +20,7 @@ type StockReply struct {
 	*Law                 // nil: the SKU is not sold by the ledger
 }
 
-// A Law has more counts of a ledger's stock: received = available + reserved + sold.
+// A Law has further counts of a ledger's stock: received = available + reserved + sold.
 type Law struct {
 	Received  int64 `json:"received"`
 	Available int64 `json:"available"`

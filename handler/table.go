@@ -13,8 +13,8 @@ import (
 	"example.com/stock/service/order"
 )
 
-// table is the only place that maps an error to a status, a type, a Retry-After and its texts. The first match
-// counts, because one error may have several causes: a wait for a held lock may end because the server went down.
+// table is the only place that maps an error to a status, a type, a Retry-After and its texts. The first match counts,
+// because one error may have several causes. For example, a wait for a held lock may end because the server went down.
 //
 // Clients see only these texts and errors that are safe to show. All other text stays in the log.
 func table(crowded Crowded) []row {
@@ -43,7 +43,7 @@ func table(crowded Crowded) []row {
 		},
 		{service.ErrKeyInFlight, kind{"idempotency_in_flight", conflict, 1}, text("idempotency_in_flight.detail")},
 		{
-			order.ErrExpired, // before its causes, ErrSoldOut and ErrLimit
+			order.ErrExpired, // must be before ErrSoldOut and ErrLimit, which it wraps
 			kind{"reservation_expired", conflict, 0},
 			explainExpired,
 		},
@@ -108,7 +108,8 @@ func table(crowded Crowded) []row {
 const bearer = `Bearer realm="stock admin"`
 
 // Only a gateway in front of the instances replies with these problems (deploy/nginx.conf); they are here so that
-// /problems explains them. If their member "sent" is false, no instance got the request, and it can be sent again.
+// /problems explains them. If the member "sent" of such a problem is false, no instance got the request, and the client
+// can send it again.
 var (
 	errNoReply       = errors.New("no reply from an instance")
 	errNoReplyInTime = errors.New("no reply from an instance in time")
@@ -123,7 +124,7 @@ func explainGuarded(err error) (p problem) {
 	return p
 }
 
-// explainOutcomeUnknown explains how to learn the outcome with the order's id.
+// explainOutcomeUnknown explains how to find out the outcome by the order's id.
 func explainOutcomeUnknown(err error) (p problem) {
 	if step, ok := errors.AsType[*order.UnknownError](err); ok {
 		return explainUnknownStep(step)

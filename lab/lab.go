@@ -94,7 +94,7 @@ type Scenario struct {
 // A Case is the subject of a scenario: a strategy of the service, or a piece of the lab's own code.
 type Case struct {
 	Strategy string // of the catalogue; empty: Code
-	Code     string // a piece of code of the lab: "naive", "mended", or another name; or OrderService
+	Code     string // a piece of code of the lab: "naive", "fixed", or another name; or OrderService
 	Variant  string // key of the difference to other cases of the same subject; "" is the plain case
 	Store    string // "redis" or "mysql"; empty: the strategy's default
 	Want     Forecast
@@ -115,7 +115,7 @@ func (c Case) String() string { return c.Said().EN }
 // Said returns the case in both languages. Names of strategies and stores are not translated, because users type them.
 func (c Case) Said() Text {
 	said := same(c.Subject())
-	if c.Code == "naive" || c.Code == "mended" {
+	if c.Code == "naive" || c.Code == "fixed" {
 		said = say("case." + c.Code)
 	}
 	if c.Store != "" {

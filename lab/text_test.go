@@ -12,7 +12,7 @@ import (
 // listed here.
 func TestTheLabHasItsTexts(t *testing.T) {
 	t.Parallel()
-	made := []string{"case.naive", "case.mended", "basis."}
+	made := []string{"case.naive", "case.fixed", "basis."}
 	for _, g := range Groups() {
 		made = append(made, "groups."+string(g))
 	}

@@ -11,14 +11,13 @@ import (
 // Without keys, All calls work at once.
 //
 //   - If a key cannot be acquired, All releases the keys that it already holds, and returns that key's error.
-//   - If the lease of a key is lost, the ctx of work ends with that loss as its cause, and so does the wait for
-//     another
-//     key.
+//   - If the lease of a key is lost, the ctx of work ends with that loss as its cause, and a wait for another key ends,
+//     too.
 //   - If the outcome of work is unknown, the leases of all keys are left to run out. See Do.
 //   - With o.TryOnce the call fails at once if another holder has one of the keys.
 //
-// All costs the round trips of Do for each key, one after the other. While it waits for the last key it holds all
-// others, and so delays many callers. For a cart of a hundred SKUs, prefer one write without a lock.
+// All costs the round trips of Do for each key, one after the other. While it waits for the last key, it holds all
+// others, which delays many callers. For a cart of a hundred SKUs, prefer one write without a lock.
 //
 // All does not promise an order among callers, beyond that of each key's lock. A caller that holds some of the keys
 // by Do, and acquires others by All, can deadlock.
@@ -30,8 +29,8 @@ func All(
 	return all(ctx, l, sorted, o, make(map[string]Fence, len(sorted)), work)
 }
 
-// all holds the first key while it acquires the rest. So each loss ends everything inside, and the keys are released in
-// reverse order.
+// all holds the first key while it calls itself for the rest. So the loss of a key ends the holds of all later keys,
+// and the keys are released in reverse order.
 func all(
 	ctx context.Context, l Locker, keys []string, o Options, fences map[string]Fence,
 	work func(context.Context, map[string]Fence) error,

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Options are the choices of an acquisition. The zero value waits until ctx ends, for a caller without a name.
+// Options configure an acquisition. The zero value waits until ctx ends, for a caller without a name.
 type Options struct {
 	// TryOnce tries once and does not wait: if another holder has the key, the error matches ErrHeld.
 	TryOnce bool
@@ -21,9 +21,9 @@ type Options struct {
 	// use. nil: none.
 	OnWake func()
 
-	// Wait, if not nil, ends the wait for the lock in place of ctx. Only [Do] uses it. ctx then ends only the work.
-	// So a client that disconnects leaves the queue at once, but a write that has begun is finished, because its
-	// outcome would otherwise be unknown. nil: ctx ends both.
+	// Wait, if not nil, replaces ctx for the wait for the lock: the wait ends when Wait ends. Only [Do] uses it. ctx
+	// then ends only the work. So a client that disconnects leaves the queue at once, but a write that has begun is
+	// finished, because its outcome would otherwise be unknown. nil: ctx ends both.
 	Wait context.Context
 }
 
@@ -47,17 +47,17 @@ type heldKey struct {
 //
 // If work's error matches ErrOutcomeUnknown, a write of it may still happen after Do has returned. Do then does not
 // release the lease but abandons it (see [Lease.Abandon]). The next holder gets the key only when the lease has run
-// out, so it reads what the late write has written. The same applies to work in a nested Do, even if the outer work
-// drops the error. It does not apply to an error that work has marked with [Conditional], because then the next
-// holder need not wait.
+// out, so it reads the result of the late write. The same applies to work in a nested Do, even if the outer work drops
+// the error. It does not apply to an error that work has marked with [Conditional], because then the next holder need
+// not wait.
 //
-// The error is Acquire's, or work's joined with the loss of the lease. The error of a release is not returned,
-// because the lease runs out by itself; [Observe] reports it.
+// The error is the error of Acquire, or the error of work joined with the loss of the lease. The error of a release is
+// not returned, because the lease runs out by itself; [Observe] reports it.
 //
-// Do does not promise that the write inside work came before the loss, so give the fence to the store. Nor does it
-// promise that a write of unknown outcome is over when the lease has run out. For that, the lease must last longer
-// than the store's own time limit from the moment the write is sent. A store without such a limit needs conditional
-// writes.
+// Do does not promise that the write inside work came before the loss, so pass the fence to the store. Nor does it
+// promise that a write of unknown outcome has ended when the lease runs out. This is true only if the rest of the
+// lease, when the write is sent, is longer than the store's own time limit. A store without such a limit needs
+// conditional writes.
 func Do(
 	ctx context.Context, l Locker, key string, o Options, work func(context.Context, Fence) error,
 ) error {
@@ -80,7 +80,8 @@ func Do(
 		return err
 	}
 	defer func() { _ = lease.Release() }()
-	// Otherwise a watchdog would keep the lease alive for work that continues after its ctx has ended.
+	// When ctx ends, the lease is no longer renewed. Otherwise work that continues after the end of ctx could hold the
+	// key for ever.
 	defer context.AfterFunc(ctx, lease.StopRenewing)()
 
 	inside, cancel := context.WithCancelCause(context.WithValue(ctx, heldKey{l, key}, lease))

@@ -12,8 +12,7 @@ import (
 var (
 	// ErrHeld: the wait ended, or the only try failed, while another holder had the key.
 	ErrHeld = errors.New("held by another")
-	// ErrLost: the lease ended before it was released. It comes with its cause, one of the three below or a
-	// driver's own.
+	// ErrLost: the lease ended before it was released. It is joined with its cause, such as ErrExpired or ErrTaken.
 	ErrLost = errors.New("lock lost")
 	// ErrExpired: the time limit of the lease passed, by the holder's clock or the server's.
 	ErrExpired = errors.New("lease expired")
@@ -21,11 +20,11 @@ var (
 	ErrTaken = errors.New("taken by another")
 	// ErrReleased: the lease was released by its holder.
 	ErrReleased = errors.New("lock released")
-	// ErrAbandoned: the lease was left to run out, because the work under it may not be over.
+	// ErrAbandoned: the lease was left to run out, because the work under it may not have ended.
 	ErrAbandoned = errors.New("lock left to run out")
 	// ErrNoCapacity: no connection was free, at once or until the wait ended. Nothing is known about the holder.
 	ErrNoCapacity = errors.New("no capacity")
-	// ErrDown: the server did not answer, or answered that it cannot serve. The key was not acquired.
+	// ErrDown: the server did not answer, or answered that it cannot process requests. The key was not acquired.
 	ErrDown = errors.New("backend down")
 	// ErrFull: the server has no room for more data, on its disk or in its memory. It is an ErrDown: nothing was done.
 	ErrFull = errors.New("no room for more data")
@@ -41,7 +40,7 @@ var (
 // A HeldError is an ErrHeld with what is known about the holder.
 type HeldError struct {
 	Key       string
-	Holder    string        // who holds it, by its Options.Owner; empty if not known
+	Holder    string        // the holder's Options.Owner; empty if not known
 	Remaining time.Duration // how long the lease still runs if it is not renewed; 0 if not known
 }
 
@@ -72,8 +71,8 @@ func (e *LostError) Unwrap() error { return e.Cause }
 
 // An ExpiredError is an ErrExpired that the holder's own clock has found.
 type ExpiredError struct {
-	After   time.Duration // since the lease was asked for
-	Maximum bool          // the lease ended because it was held for as long as it may be
+	After   time.Duration // time since the lease was requested
+	Maximum bool          // the lease reached the longest hold
 }
 
 func (e *ExpiredError) Error() string {
@@ -86,12 +85,12 @@ func (e *ExpiredError) Error() string {
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
 // A DownError is an ErrDown that is safe to show to clients. Reason is the code of a text in the language files, and
-// Values fill in that text. The text says how to repair the server, where that is known.
+// Values fill in that text. The text says how to repair the server, if the repair is known.
 type DownError struct {
 	Server string // redis, zookeeper or mysql
 	Reason string
-	Values []any // of the text: a name, its value, the next name
-	Full   bool  // the server has no room for more data, and can be read
+	Values []any // pairs of a name in the text and its value
+	Full   bool  // the server has no room for more data, but can be read
 	Second bool  // another node of the server's cluster takes the writes
 }
 
@@ -129,8 +128,8 @@ func Down(doing string, err error) error {
 // of [Do] returns it so that Do releases the lease although the write may still happen. Every writer under the key
 // must write conditionally. Then, of two writes after the same read, the second to arrive changes nothing.
 //
-// A fence alone is not enough: the store sees the next holder's fence only with the next holder's write, and by then
-// the late write may have changed what the next holder has read. A nil err stays nil.
+// A fence alone is not enough: the store sees the next holder's fence only with the next holder's write, and before
+// that the late write may have changed the data that the next holder has read. Conditional returns nil for a nil err.
 func Conditional(err error) error {
 	if err == nil {
 		return nil

@@ -11,16 +11,15 @@ import (
 // A Bound limits how long one process may hand a lease from holder to holder. A zero field means its default.
 type Bound struct {
 	Holders int           // local holders of one lease; default 16, and never more than the locker's FenceRange
-	Time    time.Duration // since the lease was acquired; default 50 ms. The holder that exceeds it is the last
+	Time    time.Duration // time since the lease was acquired; default 50 ms. The holder that exceeds it is the last
 }
 
 // A Starter is a locker that can begin an acquisition without waiting for another holder. [HandOver] uses it.
 type Starter interface {
 	Locker
 	// Start is Acquire up to the point where it would wait for another holder. If the acquisition is over by then,
-	// Start returns the lease or the error, and wait is nil. Otherwise it returns only wait, which is the rest of
-	// Acquire: it keeps the place in the queue that Start has taken, and uses the ctx that it is passed. The caller
-	// must call wait once.
+	// Start returns the lease or the error, and wait is nil. Otherwise it returns only wait, which continues Acquire at
+	// the place in the queue that Start has taken, under the ctx that wait gets. The caller must call wait once.
 	Start(ctx context.Context, key string, o Options) (
 		lease *Lease, wait func(context.Context) (*Lease, error), err error)
 }
@@ -44,8 +43,8 @@ type FenceRanger interface {
 // uncontended acquisition needs no goroutine. If that call fails, only this caller gets the error, and a new
 // acquisition begins for callers that arrived meanwhile.
 //
-// Round trips: those of l for each lease. Without contention that is as many as without HandOver; with contention it
-// is 1/Holders of them for each holder.
+// Round trips: those of l for each lease. Without contention HandOver saves none; with contention each holder pays only
+// 1/Holders of them.
 //
 // Every holder has its own Lease, which is lost when l's lease is lost. Its fence is larger than that of the previous
 // holder, and smaller than that of l's next lease. A lease that is lost or abandoned is not handed on: the local
@@ -149,7 +148,7 @@ func (h *handOver) wait(ctx context.Context, k *keyQueue, w *waiter) (*Lease, er
 	}
 }
 
-// giveUp ends the wait of w. The last waiter also ends the acquisition, and waits until that has cleaned up.
+// giveUp ends the wait of w. The last waiter also ends the acquisition, and waits until its clean-up is complete.
 func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
 	held := errors.Join(&HeldError{Key: k.key}, context.Cause(ctx))
 	k.shard.mu.Lock()
@@ -170,7 +169,7 @@ func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
 	a.end(context.Cause(ctx))
 	<-a.done
 	if a.err != nil {
-		return a.err // it contains the holder, or that the server did not answer
+		return a.err // this error names the holder, or reports that the server did not answer
 	}
 	return held
 }
@@ -200,7 +199,7 @@ func (h *handOver) newShare(k *keyQueue, b *batch) *Lease {
 	k.shard.mu.Unlock()
 	s := &share{h: h, k: k, b: b}
 	l := newLease(k.key, fence, s.free)
-	l.bound, l.leave, l.retire = true, s.leave, s.retire // bound: free releases the batch's lease, if anything
+	l.bound, l.leave, l.retire = true, s.leave, s.retire // bound: at most, free releases the batch's lease
 	s.unfollow = context.AfterFunc(b.lease.held, func() {
 		l.end(&LostError{k.key, b.lease.Err()})
 		_ = s.end(false) // this holder may hang; the waiters behind it get another lease
@@ -278,8 +277,8 @@ type acquisition struct {
 	err     error
 }
 
-// Deadline returns the latest deadline of all waiters, which clients of servers set on their sockets. It may grow,
-// but not once it has passed; see endIfOverdue.
+// Deadline returns the latest deadline of all waiters, which clients of servers set on their sockets. The deadline may
+// move to a later time, but no longer after it has passed; see endIfOverdue.
 func (a *acquisition) Deadline() (deadline time.Time, limited bool) {
 	a.queue.shard.mu.Lock()
 	defer a.queue.shard.mu.Unlock()
@@ -295,7 +294,8 @@ func (a *acquisition) endIfOverdue(now time.Time) {
 	}
 }
 
-// deadlineGrew reports whether a may have failed because of a deadline that has grown since. The shard is locked.
+// deadlineGrew reports whether a may have failed because of a deadline that has moved to a later time since. The shard
+// is locked.
 func (a *acquisition) deadlineGrew(now time.Time) bool {
 	grown := a.queue.unlimited || a.queue.until.After(a.first)
 	return !a.first.IsZero() && !now.Before(a.first) && grown
@@ -357,7 +357,7 @@ func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error)
 		if k.pass(grant{batch: &batch{lease: lease, since: time.Now()}}) {
 			return nil
 		}
-		// All waiters gave up at the same moment. The lease is released before the last of them returns.
+		// All waiters gave up at the same moment. The lease is released before the last waiter returns.
 		k.acquisition = a
 		k.shard.mu.Unlock()
 		_ = lease.Release()
@@ -381,8 +381,9 @@ func (h *handOver) Close() error {
 }
 
 // Inspect returns the inner locker's state together with the waiters of this process, which the server does not know.
-// They follow the process's one contender: first as many as may still share its lease, the others at the end, where
-// the next lease of this process would be. If Bound.Time is reached, fewer share the lease than shown.
+// The waiters that may still share the lease of this process follow its contender. The others come at the end of the
+// list, where the next lease of this process would be. If Bound.Time is reached, fewer waiters share the lease than
+// shown.
 func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
 	s, err := Inspect(ctx, h.inner, key)
 	if err != nil {

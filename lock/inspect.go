@@ -11,7 +11,7 @@ import (
 type Contender struct {
 	Who       string        // Options.Owner, such as "instance/request-id"
 	Since     time.Time     // when the holder got the key, or the waiter came, by the clock that the lock uses for it
-	Remaining time.Duration // of a holder: until the server frees the key if the lease is not renewed
+	Remaining time.Duration // of a holder: time until the server frees the key if the lease is not renewed
 	Fence     Fence         // of a holder
 }
 
@@ -24,8 +24,8 @@ type State struct {
 
 // An Inspector can report the holder of a key.
 //
-// The state may have changed when the caller gets it: a caller that needs the key must acquire it. Of a process that
-// uses [HandOver] it shows only one waiter, which stands for all.
+// The state may have changed when the caller gets it: a caller that needs the key must acquire it. A process that uses
+// [HandOver] appears as only one waiter.
 type Inspector interface {
 	// Inspect returns an error that matches ErrDown if the server did not answer.
 	Inspect(ctx context.Context, key string) (State, error)
@@ -33,13 +33,13 @@ type Inspector interface {
 
 // An Evictor can take a key away from its holder.
 type Evictor interface {
-	// Evict takes key away from its holder, if there is one, lets the next waiter in, and returns a fence. The fence
-	// is larger than that of every holder so far, and not larger than that of any later holder. Once a store has seen
-	// it, the store refuses every write of the evicted holder.
+	// Evict takes key away from its holder, if there is one, lets the next waiter acquire it, and returns a fence. The
+	// fence is larger than that of every holder so far, and not larger than that of any later holder. Once a store has
+	// seen it, the store refuses every write of the evicted holder.
 	//
-	// The evicted holder does not notice at once. Its lease ends with ErrTaken or ErrExpired, at its next renewal at
-	// the latest, or when it runs out, if it is not renewed. Until then the holder works on, and only the fence stops
-	// its writes.
+	// The evicted holder does not notice at once. Its lease ends with ErrTaken or ErrExpired at the next renewal or, if
+	// it is not renewed, when it runs out. Until then the holder continues its work, and only the fence stops its
+	// writes.
 	//
 	// After an error that matches ErrDown it is not known whether a holder was evicted. A retry may evict the next
 	// holder.

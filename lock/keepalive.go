@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A Keep says how a lease with a time limit is renewed. A plain lease and a watchdog differ only in Every.
+// A Keep says how a lease with a time limit is renewed. A lease without renewal and a watchdog differ only in Every.
 type Keep struct {
 	TTL   time.Duration // the server frees the key this long after the last request that it granted
 	Every time.Duration // time between renewals; 0: never renewed. A third of TTL leaves two retries.
-	// First, if not 0, is the TTL up to the first renewal, which is then due after a third of it
+	// First, if not 0, is the TTL until the first renewal, which is then due after a third of First
 	First time.Duration
-	Max   time.Duration // longest hold, however well renewals go; 0: no limit
+	Max   time.Duration // longest hold, even if all renewals succeed; 0: no limit
 	// Renew requests another TTL; an ErrExpired or ErrTaken is final, other errors are retried
 	Renew func(ctx context.Context) error
 }
@@ -22,13 +22,14 @@ type Keep struct {
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
-// KeepAlive blocks until held ends, and then returns nil, or until the lease is lost, and then returns the reason. It
-// renews until renewing ends.
+// KeepAlive renews the lease until renewing ends. It blocks until held ends, and then returns nil, or until the lease
+// is lost, and then returns the reason.
 //
-// The holder's time limit uses the monotonic clock and counts from before the granted request was sent. So it passes
-// before the server's limit, whatever the network does. A failed renewal leaves the limit unchanged, because the
-// holder does not know whether the server granted it, and is retried after a tenth of Every. A paused process does
-// not run this function either: it notices the loss when it wakes, and only a fence stops its write.
+// The holder's time limit uses the monotonic clock and counts from a time before the granted request was sent. So the
+// holder's limit passes before the server's limit, whatever delays the network has. A failed renewal leaves the limit
+// unchanged, because the holder does not know whether the server granted it, and is retried after a tenth of Every. A
+// paused process does not run this function either: it notices the loss when it wakes, and only a fence stops its
+// write.
 func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 	t := k.Begin(sent)
 	for {
@@ -63,7 +64,7 @@ func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 // A Term is the holder's view of the time left of its lease. It holds values and no clock, so that both KeepAlive and
 // the model of a lock can use it.
 type Term struct {
-	Sent  time.Time // before the request that acquired the lease left
+	Sent  time.Time // a time before the request that acquired the lease was sent
 	Until time.Time // until then the holder may rely on the lease
 	Next  time.Time // when the next renewal is due
 }
@@ -94,7 +95,7 @@ func (k Keep) Over(t Term, now time.Time) error {
 	return nil
 }
 
-// due returns when a lease, requested at sent, first needs its keeper.
+// due returns the time when a lease, requested at sent, first needs its keeper.
 func (k Keep) due(sent time.Time) time.Time { return k.wake(k.Begin(sent), k.Every > 0) }
 
 // wake returns the first time at which a renewal is due or the term ends.

@@ -22,7 +22,7 @@ type shard struct {
 
 var seed = maphash.MakeSeed()
 
-// of locks and returns the shard of key.
+// of returns the shard of key, with its mutex locked.
 func (q *keyQueues) of(key string) *shard {
 	s := &q[maphash.String(seed, key)%shards]
 	s.mu.Lock()
@@ -56,7 +56,7 @@ type keyQueue struct {
 	// The fields below are for HandOver.
 	batch       *batch       // of the holder; nil: none yet
 	acquisition *acquisition // under way for the waiters; nil: none
-	asked       string       // the Owner with which the lease was asked for, and so the name that the server has
+	asked       string       // the Owner in the request for the lease, which the server shows as the holder
 }
 
 type waiter struct {
@@ -73,7 +73,7 @@ type grant struct {
 	err   error
 }
 
-// join adds a waiter at the end. The waiter waits until ctx ends.
+// join adds a waiter at the end of the queue. The waiter waits until ctx ends.
 func (k *keyQueue) join(ctx context.Context, o Options) *waiter {
 	return k.insert(ctx, &waiter{Contender: Contender{Who: o.Owner, Since: time.Now()}, options: o, prev: k.last})
 }
@@ -108,7 +108,7 @@ func (k *keyQueue) insert(ctx context.Context, w *waiter) *waiter {
 	return w
 }
 
-// leave removes w from any place. It returns false if w already has a grant.
+// leave removes w, which may be anywhere in the queue. It returns false if w already has a grant.
 func (k *keyQueue) leave(w *waiter) bool {
 	if !w.queued {
 		return false

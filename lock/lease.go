@@ -25,7 +25,7 @@ type Lease struct {
 
 	due     *time.Timer // starts the keeper, the goroutine of Keep; nil: the lease has none
 	keeper  sync.WaitGroup
-	mu      sync.Mutex // of the two below
+	mu      sync.Mutex // guards retired and stop
 	retired bool       // StopRenewing has been called
 	stop    func()     // ends the renewals; nil: the keeper has not begun
 	retire  func()     // called by StopRenewing; nil: none
@@ -39,7 +39,7 @@ type Lease struct {
 }
 
 // NewLease is for drivers. It returns a lease that is held from now on, and a function that the driver calls with the
-// cause when the lease is lost. After the first such call, or after Release, that function does nothing.
+// cause when the lease is lost. After its first call, or after Release, this function does nothing.
 //
 // free gives the key back to the server. It is called at most once, also after a loss, with its own context. It must
 // tolerate a key that no longer exists or has another holder.
@@ -132,9 +132,9 @@ func (l *Lease) StopRenewing() {
 }
 
 // Release gives the key back. It is idempotent, takes at most ReleaseTimeout, and does not depend on any caller's
-// context. After a loss it still asks the server to remove what this lease left there, and returns the loss. If the
-// server's answer shows that the key had been lost before, the error matches ErrLost, although Err then returns
-// ErrReleased. Any other error means that the server did not answer: the key stays taken until its time limit.
+// context. After a loss it still removes this lease's data from the server, and returns the loss. If the server's
+// answer shows that the key had been lost before, the error matches ErrLost, although Err then returns ErrReleased. Any
+// other error means that the server did not answer: the key stays taken until its time limit.
 //
 // After Abandon it does nothing, and returns ErrAbandoned or the loss.
 func (l *Lease) Release() error {

@@ -8,7 +8,7 @@ import (
 // Events are the callbacks of an observed Locker. They must return quickly. Nil ones are skipped.
 type Events struct {
 	Waited func(wait time.Duration, err error) // Acquire returned
-	Ended  func(hold time.Duration, err error) // a lease ended: nil if not lost, else what matches ErrLost
+	Ended  func(hold time.Duration, err error) // a lease ended; err is nil, or matches ErrLost if the lease was lost
 	// Stranded: the server did not answer a release; the key stays taken until its time limit
 	Stranded func(err error)
 	// Woken: the server woke a waiter; see Options.OnWake

@@ -18,16 +18,16 @@ const Forever = time.Duration(1<<63 - 1)
 // A Promise is what a strategy promises. The conformance suite tests it, the docs print it, and the lab derives its
 // expectations from it. The zero value promises nothing.
 type Promise struct {
-	Exclusive bool  // a lock: one holder at a time, within Scope, while no lease is lost
+	Exclusive bool  // at most one holder at a time, within Scope, while no lease is lost
 	Scope     Scope // how far lost updates are excluded, by the lock or by the write itself
-	// Fenced: a holder that has lost its lease without noticing does no harm: of its write and the next holder's, the
-	// store refuses the second
+	// Fenced: a holder that has lost its lease unnoticed does no harm: the store refuses its write, or the next
+	// holder's if that comes second
 	Fenced    bool
 	Fair      bool // first come, first served, across processes
-	Blocking  bool // waits for its turn; otherwise it answers busy at once
-	Reentrant bool // work that holds a key may ask for it again
+	Blocking  bool // a request waits for its turn; otherwise it fails at once if the key is held
+	Reentrant bool // work that holds a key may acquire it again
 
 	FreedAfterCrash time.Duration // longest time from a holder's crash to the next holder; 0: at once
-	// SignalsLoss: the lease of a running holder reports the loss before another caller can get the key
+	// SignalsLoss: if the holder's process is running, its lease reports a loss before another caller can get the key
 	SignalsLoss bool
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// sweepEvery is the pause between tries. Few keys are swept at a time: those that were held or requested when the
-// server stopped answering.
+// sweepEvery is the pause between tries. There are few such keys: those that were held or requested when the server
+// stopped answering.
 const sweepEvery = 200 * time.Millisecond
 
 // A Sweeper is for drivers. It repeats, in the background, releases that the server did not answer.
@@ -15,7 +15,7 @@ type Sweeper struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	mu   sync.Mutex // none is added once Close waits
+	mu   sync.Mutex // no goroutine is added while Close waits
 	busy sync.WaitGroup
 }
 
@@ -42,8 +42,8 @@ func (s *Sweeper) Add(until time.Time, free func(context.Context) (done bool)) {
 	})
 }
 
-// Close drops the releases that are left: their keys run out by themselves. It ends calls of free that are under way,
-// and waits for them.
+// Close drops the remaining releases; their keys expire. It cancels calls of free that are under way, and waits for
+// them.
 func (s *Sweeper) Close() {
 	s.mu.Lock()
 	s.stop()

@@ -32,8 +32,8 @@ type Migration struct {
 }
 
 // A Migrator migrates the schema up and down. It is safe for concurrent use, even by several instances that start at
-// the same moment: one migrates, the others wait for it and find nothing left to do. It uses two connections at a
-// time.
+// the same moment: one instance migrates, and the others wait for it and then find no pending steps. It uses two
+// connections at a time.
 type Migrator struct {
 	db      *sql.DB
 	files   fs.FS
@@ -83,8 +83,8 @@ func (m *Migrator) Up(ctx context.Context) (applied []Migration, err error) {
 	return applied, err
 }
 
-// Down undoes the last applied step, which drops the data in what the step had created. It returns the step, or nil
-// if none is applied.
+// Down undoes the last applied step, which drops the tables and columns that the step had created, with their data. It
+// returns the step, or nil if none is applied.
 func (m *Migrator) Down(ctx context.Context) (undone *Migration, err error) {
 	err = m.exclusively(ctx, "migrate down", func(p *goose.Provider) error {
 		r, err := p.Down(ctx)
@@ -111,9 +111,9 @@ func (m *Migrator) Status(ctx context.Context) (all []Migration, err error) {
 	return all, err
 }
 
-// Check is a health probe of one round trip. It returns nil if the schema has the version that this program needs, or
-// a newer one, because old instances continue during a rolling update. Otherwise the error matches lock.ErrDown and
-// its text names the fix.
+// Check is a health probe of one round trip. It returns nil if the schema has the version that this program needs, or a
+// newer one, because instances of the old version continue during a rolling update. Otherwise the error matches
+// lock.ErrDown and its text names the fix.
 func (m *Migrator) Check(ctx context.Context) error {
 	const doing = "check schema"
 	var version sql.NullInt64
@@ -144,8 +144,8 @@ func (m *Migrator) exclusively(ctx context.Context, doing string, do func(*goose
 	}
 	defer conn.Close()
 
-	// Named locks belong to the whole server, so the name contains the database, as a digest because a name has at most
-	// 64 characters.
+	// Named locks belong to the whole server, so the name must contain the database. It contains a digest of it,
+	// because a name has at most 64 characters.
 	const name = "CONCAT('stock.migrate.', MD5(DATABASE()))"
 	var got sql.NullInt64
 	err = conn.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", ?)", int(migrateWait.Seconds())).Scan(&got)

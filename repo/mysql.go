@@ -37,8 +37,8 @@ type Gates struct {
 	// All is the gate of all operations. It should admit one operation less than the pool has connections, because
 	// Transact needs one more to remove waiters from the server's queue.
 	All *gate.Gate
-	// Transactions is the gate of Transact, which waits here first, until its ctx ends. A transaction waits for its
-	// row on a connection, and holds the row until its caller is done, so without a limit the waiters for one row
+	// Transactions is the gate of Transact, which waits here first, until its ctx ends. A transaction waits for its row
+	// on a connection, and holds the row until its caller has finished, so without a limit the waiters for one row
 	// would take every connection. Limits.PerKey is the number of transactions of this process that hold one row or
 	// wait for it at the server. With two, the next one already waits at the server when the row is released.
 	Transactions *gate.Gate
@@ -48,9 +48,9 @@ type Gates struct {
 func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db: db} }
 
 // Behind puts bounded queues in front of every operation. If g refuses an operation, or does not admit it within half
-// of its time, it fails with lock.ErrOverloaded and does nothing; the other half is left for MySQL. Operations that
-// may wait for the same row, of a SKU or of a segment, share a queue. The reads of a SKU have their own queue. Behind
-// returns m.
+// of its time, the operation fails with lock.ErrOverloaded and does nothing; the other half of the time is for MySQL.
+// Operations that may wait for the same row, of a SKU or of a segment, share a queue. The reads of a SKU have their own
+// queue. Behind returns m.
 func (m *MySQL) Behind(g Gates) *MySQL {
 	m.gates = g
 	return m
@@ -81,8 +81,8 @@ func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
 	return now, nil
 }
 
-// Reading returns the gate's key for operations that lock nothing. It differs from that of writes, because reads and
-// writes do not wait for each other at the server.
+// Reading returns the gate's key for operations that lock nothing. It differs from the key for writes, because reads
+// and writes do not wait for each other at the server.
 func Reading(sku service.SKU) string { return "read " + string(sku) }
 
 // Writing returns the gate's key for operations that may wait for the row of a SKU, or of a segment.
@@ -102,11 +102,11 @@ func (m *MySQL) Enter(ctx context.Context, doing, key string) (leave func(), err
 }
 
 // ErrChanged reports that an UPDATE matched no row although the row, read afterwards, meets its conditions: it was
-// changed in between. The whole transaction must run again, because all its reads return the same snapshot.
+// changed in between. The whole transaction must run again, because all its reads see the same snapshot.
 var ErrChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)
 
-// A Statement is SQL and its parameters. It is for statements between the lock of a row and COMMIT, while all other
-// sales of the row wait, because gorm is slower: it makes a statement from maps and structs.
+// A Statement is SQL and its parameters. It is for statements between the lock of a row and COMMIT, because all other
+// sales of the row wait meanwhile, and gorm, which makes statements from maps and structs, is slower.
 type Statement struct {
 	Text strings.Builder
 	Args []any
@@ -119,12 +119,13 @@ func (s *Statement) Add(text string, args ...any) {
 }
 
 // SettledIfTaken converts the error of the INSERT of an order. If the order's id exists, the result matches
-// service.ErrSettled; if its idempotency key exists, service.ErrKeyTaken. If it was too late to write the order, it
-// matches ErrChanged, and the next attempt detects that before it writes.
+// service.ErrSettled; if its idempotency key exists, service.ErrKeyTaken. If it was too late to write the order, the
+// result matches ErrChanged, and the next attempt detects this before it writes.
 func SettledIfTaken(err error) error {
 	switch mysqlerr.Number(err) {
 	case mysqlerr.DupEntry:
-		// MariaDB names only the index, MySQL 8 puts the table before it. Keys and ids have no quotation marks.
+		// The message of MariaDB names only the index; MySQL 8 puts the table before it. Keys and ids have no quotation
+		// marks.
 		if strings.HasSuffix(err.Error(), "orders_idempotency_key'") {
 			return fmt.Errorf("%w: %w", service.ErrKeyTaken, err)
 		}
@@ -139,7 +140,7 @@ func SettledIfTaken(err error) error {
 // is closed.
 const rollbackTimeout = time.Second
 
-// repeat calls do until it succeeds, fails for a reason that a retry does not cure, or has run Attempts times.
+// repeat calls do until it succeeds, fails for a reason that a retry does not remove, or has run Attempts times.
 func (m *MySQL) repeat(ctx context.Context, do func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := do()
@@ -216,8 +217,8 @@ func (m *MySQL) finish(ctx context.Context, tx *gorm.DB, doing string, do func()
 }
 
 // Send executes a statement on the connection of tx. It avoids gorm's Exec, which copies the text character by
-// character and runs callbacks, while all others may wait for a locked row. BenchmarkPessimistic compares the store
-// with bare database/sql.
+// character and runs callbacks, because other sales may wait for a row that tx has locked. BenchmarkPessimistic
+// compares the store with bare database/sql.
 func Send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
 	done, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, text, args...)
 	if err != nil {
@@ -243,16 +244,17 @@ func commit(ctx context.Context, tx *gorm.DB, doing string, last *Statement) err
 	case meaning.Outcome == mysqlerr.OfStatement && behind:
 		// A statement before COMMIT has failed, so the server does not run the rest of the packet.
 		return Explain(ctx, doing, SettledIfTaken(err))
-	// Without a reply: if the connection still works, COMMIT was never sent; if not, the reply may have been lost.
-	// After an error reply to COMMIT a successful ROLLBACK proves nothing, because there may be nothing to roll back.
+	// If there was no reply and the connection still works, COMMIT was never sent. If the connection is broken, the
+	// reply may have been lost. After an error reply to COMMIT, a successful ROLLBACK proves nothing, because the
+	// transaction may already have ended.
 	case meaning.Number == 0 && alive || meaning.Outcome == mysqlerr.NotCommitted:
 		return MySQLFault(ctx, doing, err)
 	}
 	return OutcomeUnknown(doing, err)
 }
 
-// rollback takes one round trip, and reports whether the server answered. If not, rollback closes the connection, and
-// the server rolls back when it notices that.
+// rollback takes one round trip, and reports whether the server answered. If the server did not answer, rollback closes
+// the connection, and the server rolls back when it notices the end of the connection.
 func rollback(tx *gorm.DB) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tx.Statement.Context), rollbackTimeout)
 	defer cancel()
@@ -263,14 +265,14 @@ func rollback(tx *gorm.DB) bool {
 	return true
 }
 
-// Discard closes the connection of tx instead of giving it back to the pool.
+// Discard closes the connection of tx instead of returning it to the pool.
 func Discard(tx *gorm.DB) {
 	if conn, ok := tx.Statement.ConnPool.(*sql.Conn); ok {
 		drop(conn)
 	}
 }
 
-// drop closes conn instead of giving it back to the pool, where its next user would inherit our transaction or lock.
+// drop closes conn instead of returning it to the pool, where its next user would inherit our transaction or lock.
 func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
 
 // Fault reports whether err is a fault of the server, not a refusal by this service.
@@ -316,9 +318,9 @@ func Deadlocked(err error) bool {
 	return n == mysqlerr.Deadlock || n == mysqlerr.Checkread
 }
 
-// ReadFault is [Explain] for a statement that reads, or that was not sent for lack of a connection. If ctx ended
-// while the pool had no free connection, the error blames our load, not the server. That happens only if the pool has
-// no gate in front of it, or other users.
+// ReadFault is [Explain] for a statement that reads, or that was not sent for lack of a connection. If ctx ended while
+// the pool had no free connection, the error blames our load, not the server. This case occurs only if the pool has no
+// gate in front of it, or has other users.
 func (m *MySQL) ReadFault(ctx context.Context, doing string, err error) error {
 	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		if pool, bad := m.db.DB(); bad == nil {
@@ -330,8 +332,8 @@ func (m *MySQL) ReadFault(ctx context.Context, doing string, err error) error {
 	return Explain(ctx, doing, err)
 }
 
-// MySQLFault converts the error of a failed statement before COMMIT. Nothing was written, because the server rolls
-// back such a transaction, even if the connection breaks.
+// MySQLFault converts the error of a failed statement before COMMIT. Nothing was written, because the server rolls the
+// transaction back, even if the connection breaks.
 func MySQLFault(ctx context.Context, doing string, err error) error {
 	meaning := mysqlerr.Of(err)
 	n := meaning.Number
@@ -341,7 +343,7 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 	case n == 0 && ctx.Err() != nil:
 		return CtxEnded(ctx, doing)
 	case n == 0:
-		// This is an error of the driver: refused, reset, closed by the server, no route.
+		// The driver has returned an error of the connection: refused, reset, closed by the server, no route.
 		return lock.Down(doing, err)
 	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, Deadlocked(err):
 		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
@@ -366,8 +368,8 @@ var ErrNothing = errors.New("nothing to write")
 // the writer. The name of that node follows. See package writer.
 const SecondWriterPrefix = "second_writer "
 
-// SecondWriter returns the error for a node of a cluster that is not the writer. writer is the name of the node that
-// is.
+// SecondWriter returns the error for a node of a cluster that is not the writer. writer is the name of the node that is
+// the writer.
 func SecondWriter(writer string) error {
 	down := lock.NewDown("mysql", "second-writer", "writer", writer)
 	down.Second = true

@@ -21,7 +21,7 @@ type Pool struct {
 	// [MySQL.Behind] puts a bounded queue in front.
 	//
 	// A lock that keeps a connection while it is held or waited for needs its own pool. In a shared pool the waiters
-	// can take every connection. The holder, which needs one more to write, would then wait for ever.
+	// can take every connection. The holder, which needs one more connection to write, would then wait for ever.
 	Open int
 	// Idle is the number of connections that are kept open while they are unused; 0: all.
 	Idle int
@@ -30,26 +30,26 @@ type Pool struct {
 	Lifetime time.Duration
 }
 
-// OpenMySQL returns a handle for the MySQL or MariaDB that dsn names. It does not connect; the first operation does. An
-// error is about dsn only. The caller closes the result with the Close of its DB().
+// OpenMySQL returns a handle for the MySQL or MariaDB that dsn names. It does not connect; the first operation
+// connects. It returns an error only if dsn is wrong. To close the handle, call Close on the result of its DB method.
 //
 // OpenMySQL overrides these settings of dsn, because the stores rely on them:
 //
 //   - parseTime, loc=UTC: created_at is a time.Time in UTC, whatever the time zones of server and client are.
 //   - interpolateParams: the driver puts the values into the statement, escaped. Without it every statement is three
 //     packets (prepare, execute, close) and two round trips. gorm's PrepareStmt would also save the parsing, but our
-//     transactions, on one connection, cannot use its statements; BenchmarkPessimistic compares the two.
+//     transactions, each on one connection, cannot use its prepared statements; BenchmarkPessimistic compares both.
 //   - multiStatements: a sale is two packets of several statements, see mysql_transaction.go. It is safe because all
 //     SQL is constant and only interpolateParams puts values in: see docs/adr/0019-a-sale-is-two-packets.md.
-//   - clientFoundRows=false: "rows affected" counts changed rows. Our UPDATEs all add to the version and so change
-//     every row that they match, but nothing should depend on that.
+//   - clientFoundRows=false: "rows affected" counts changed rows. All our UPDATEs increase the version and so change
+//     every row that they match, but nothing should depend on this.
 //   - autocommit, isolation level (REPEATABLE READ), sql_mode (strict), time zone (UTC), completion_type,
 //     unique_checks, sql_select_limit and sql_safe_updates of every connection. With autocommit=0, for example, a
 //     pooled connection would always read the snapshot of its first read.
 //
-// It sets these only if dsn does not: innodb_lock_wait_timeout (50 s), wait_timeout (8 h), and timeout, to connect
-// (1 s). The variables cost no round trip more than a new connection needs anyway. There is no readTimeout, because a
-// statement may wait for a row lock; the ctx of each operation bounds it, COMMIT included.
+// It sets these only if dsn does not: innodb_lock_wait_timeout (50 s), wait_timeout (8 h), and timeout, to connect (1
+// s). The variables cost no additional round trip on a new connection. There is no readTimeout, because a statement may
+// wait for a row lock; the ctx of each operation bounds it, COMMIT included.
 //
 // The connection's character set is the driver's default, utf8mb4; the columns have their own. No operation relies on a
 // snapshot taken before a lock. READ UNCOMMITTED would break the look-up of orders, because an order that was found
@@ -84,7 +84,7 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 
 	db, err := gorm.Open(gormmysql.New(gormmysql.Config{
 		Conn:                      pool,
-		SkipInitializeWithVersion: true, // it would connect now
+		SkipInitializeWithVersion: true, // otherwise Open would connect
 	}), &gorm.Config{
 		DisableAutomaticPing:   true,
 		SkipDefaultTransaction: true,
@@ -105,7 +105,7 @@ func setSessionVariables(c *mysql.Config) {
 		params[strings.ToLower(name)] = value
 	}
 	// MySQL and MariaDB have different names for the isolation level, so a parameter of the driver would be unknown to
-	// one of them. MySQL executes the first of these comments and skips the second, MariaDB the reverse.
+	// one of them. MySQL executes the first of these two comments and skips the second; MariaDB does the reverse.
 	delete(params, "tx_isolation")
 	delete(params, "transaction_isolation")
 	const isolation = "/*!50720 , transaction_isolation = 'REPEATABLE-READ' */" +
@@ -116,7 +116,7 @@ func setSessionVariables(c *mysql.Config) {
 		"time_zone":  "'+00:00'",
 		// CHAIN would begin a transaction with each COMMIT, and RELEASE would close the connection.
 		"completion_type": "0",
-		// With 0 InnoDB may accept an order whose id exists already.
+		// With unique_checks=0 InnoDB may accept an order whose id already exists.
 		"unique_checks":    "1",
 		"sql_select_limit": "18446744073709551615",
 		"sql_safe_updates": "0",

@@ -16,7 +16,7 @@ func (m *MySQL) ProbeOf(sales *MySQL) *MySQL {
 	return m
 }
 
-// pageful is how many rows of a probe need more than one page of InnoDB (16 KiB).
+// pageful is a number of probe rows that need more than one page of InnoDB (16 KiB).
 const pageful = 64
 
 // WriteProbe sends, in one packet, a transaction that inserts a row into each table and is rolled back. insert adds

@@ -12,11 +12,11 @@ import (
 //  2. The statements that write, the last of them the INSERT of the orders, and COMMIT.
 //
 // A sale holds the lock of the row, for which all other sales of the row wait, for one round trip and its flush to
-// disk. With a single packet COMMIT would be at the server while the first statement waits for the row, and a caller
-// that gives up then could not know whether it has sold. With two packets COMMIT is sent only after the row is
-// locked, so the outcome is unknown only if the reply to COMMIT is lost. See docs/adr/0019-a-sale-is-two-packets.md.
+// disk. With a single packet, COMMIT would already be at the server while the first statement waits for the row, and a
+// caller that gave up the wait could not know whether it has sold. With two packets COMMIT is sent only after the row
+// is locked, so the outcome is unknown only if the reply to COMMIT is lost. See docs/adr/0019-a-sale-is-two-packets.md.
 //
-// The server runs the statements of a packet one after the other, and stops at the first that fails. Then the
+// The server runs the statements of a packet one after the other, and stops at the first one that fails. Then the
 // transaction is still open, unless the error is a deadlock, so a ROLLBACK follows.
 
 // Begin is the text before the first statement of a sale.
@@ -39,8 +39,8 @@ func (m *MySQL) InTwo(ctx context.Context, doing string, first func(tx *gorm.DB)
 // after a random pause.
 //
 // gorm's Transaction is not used, for two reasons. database/sql sends COMMIT without a ctx, so a server that hangs
-// there would block the caller for ever. And the error of a COMMIT must be distinguished from all others: before
-// COMMIT nothing was written, after it anything may have been.
+// there would block the caller for ever. And the error of a COMMIT must be distinguished from all other errors: before
+// COMMIT nothing was written, after it the outcome may be unknown.
 func (m *MySQL) Transaction(ctx context.Context, doing string, do func(tx *gorm.DB) error) error {
 	return m.repeat(ctx, func() error { return m.attempt(ctx, doing, do) })
 }

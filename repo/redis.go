@@ -32,8 +32,8 @@ type Redis struct {
 // before it sends, and a silent server blocks a caller for ReadTimeout (5 s). c's MaxRetries applies only to reads,
 // because scripts are sent once: see package redisscript.
 //
-// If ctx is cancelled, rather than timed out, after a request was sent, the operation still waits for the reply:
-// leaving would not undo the write, and its outcome would be unknown.
+// If ctx is canceled (not timed out) after a request was sent, the operation still waits for the reply: returning early
+// would not undo the write, and would make its outcome unknown.
 func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c, keepKeys: service.KeepKeys} }
 
 // KeepKeys returns how long r keeps an idempotency key.
@@ -46,10 +46,10 @@ func (r *Redis) KeepKeysFor(d time.Duration) *Redis {
 	return r
 }
 
-// Behind puts a bounded queue in front of every operation. If g refuses an operation, or does not admit it within
-// half of its time, it fails with lock.ErrOverloaded and does nothing; the other half is left for Redis. If g admits
-// no more operations than the client has connections, and nothing else uses the client, an admitted operation always
-// finds a connection. Behind returns r.
+// Behind puts a bounded queue in front of every operation. If g refuses an operation, or does not admit it within half
+// of its time, the operation fails with lock.ErrOverloaded and does nothing; the other half of the time is for Redis.
+// If g admits no more operations than the client has connections, and nothing else uses the client, an admitted
+// operation always finds a connection. Behind returns r.
 func (r *Redis) Behind(g *gate.Gate) *Redis {
 	r.gate = g
 	return r
@@ -88,9 +88,9 @@ func (f *Fields) Stock(sku service.SKU) service.Stock {
 	}
 }
 
-// movingPause and movingMost are the first and the longest pause before a refused script is sent again while a
-// cluster is moving its slot. The move takes milliseconds for each batch of keys. The pauses are random, so that the
-// waiting scripts do not arrive all at once.
+// movingPause and movingMost are the first and the longest pause before a refused script is sent again while a cluster
+// is moving its slot. The move takes milliseconds for each batch of keys. The pauses are random, so that waiting
+// scripts do not all arrive at once.
 const (
 	movingPause = time.Millisecond
 	movingMost  = 50 * time.Millisecond
@@ -120,7 +120,7 @@ func (r *Redis) Run(
 		case sent(err):
 			return nil, OutcomeUnknown(doing, err)
 		case moving != nil && errors.Is(err, ctx.Err()):
-			return nil, RedisFault(ctx, doing, keys[0], moving) // the move used up the time
+			return nil, RedisFault(ctx, doing, keys[0], moving) // ctx ended during the move
 		default:
 			return nil, RedisFault(ctx, doing, keys[0], err)
 		}
@@ -180,8 +180,9 @@ func Refusal(doing, key string, reply []any) error {
 }
 
 // sent reports whether a command that failed with err may have run. It has not run if there was no connection, or if
-// Redis answered with an error (package rediserr has the exceptions). Every other error counts as sent, even if the
-// server only failed to answer the HELLO on a new connection: both look the same, and true is the safe answer.
+// Redis answered with an error (package rediserr has the exceptions). For every other error sent returns true, even if
+// the server only failed to answer the HELLO on a new connection: both errors look the same, and true is the safe
+// answer.
 func sent(err error) bool {
 	var answered redis.Error
 	var dial *net.OpError
@@ -221,7 +222,7 @@ func RedisFault(ctx context.Context, doing, key string, err error) error {
 			return CtxEnded(ctx, doing)
 		}
 		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-			// The socket has the same deadline, and may report it a moment before ctx does.
+			// The socket has the same deadline as ctx, and may report it a moment earlier.
 			return lock.Down(doing, context.DeadlineExceeded)
 		}
 		return lock.Down(doing, err)
@@ -266,7 +267,7 @@ func (f *Fields) Natural(i int) uint64 {
 	return n
 }
 
-// Fail keeps err unless there was one before.
+// Fail sets Err to err, unless Err is already set.
 func (f *Fields) Fail(err error) {
 	if err != nil && f.Err == nil {
 		f.Err = fmt.Errorf("key %s is not stock of this service, set the stock again: %w", f.Key, err)

@@ -1,7 +1,7 @@
 // Package repo connects to Redis and to MySQL. It sends scripts and transactions, converts their errors, and migrates
 // the MySQL schema.
 //
-// Package repo/stock is the store of the demonstration, repo/ledger that of the shop.
+// Package repo/stock is the store of the demonstration, repo/ledger the store of the shop.
 package repo
 
 import (
@@ -20,11 +20,11 @@ import (
 // An answerCounter counts the operations that a server has answered.
 type answerCounter struct {
 	answers atomic.Uint64
-	full    atomic.Bool // the server has refused a write because it is full, and no probe has succeeded since
+	full    atomic.Bool // the server is full: it has refused a write, and no probe has succeeded since then
 }
 
 // Answers returns the number of operations that the server has answered, including refusals. A health probe whose own
-// request is slow compares it to learn whether the server still answers others.
+// request is slow compares two results, to find out whether the server still answers other requests.
 func (c *answerCounter) Answers() uint64 { return c.answers.Load() }
 
 // CountAnswer counts an operation that ended with err, unless err means that the server did not answer.
@@ -45,9 +45,9 @@ func OutcomeUnknown(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, service.ErrOutcomeUnknown, err)
 }
 
-// CtxEnded returns the error for a ctx that ended before anything was done, if only the server delayed the caller. If
-// the deadline has passed, the error blames the server: it matches lock.ErrDown. Otherwise the caller has ended ctx,
-// and the error matches the caller's cause.
+// CtxEnded returns the error for a ctx that ended before anything was done, if only the server can have delayed the
+// caller. If the deadline has passed, the error blames the server: it matches lock.ErrDown. Otherwise the caller has
+// ended ctx, and the error matches the caller's cause.
 func CtxEnded(ctx context.Context, doing string) error {
 	if cause := context.Cause(ctx); errors.Is(cause, context.DeadlineExceeded) {
 		return lock.Down(doing, cause)
@@ -55,7 +55,7 @@ func CtxEnded(ctx context.Context, doing string) error {
 	return WaitEnded(ctx, doing)
 }
 
-// WaitEnded is CtxEnded for a wait that another client may have prolonged, so its error never blames the server.
+// WaitEnded is like CtxEnded, for a wait that other clients may have prolonged. So its error never blames the server.
 func WaitEnded(ctx context.Context, doing string) error {
 	if cause := context.Cause(ctx); cause != ctx.Err() {
 		return fmt.Errorf("%s: %w: %w", doing, ctx.Err(), cause)
@@ -85,7 +85,7 @@ func Encode(v any) string {
 	return string(text)
 }
 
-// CheckQuantity refuses a quantity that stock cannot have. In SQL the table has a CHECK, but Redis accepts any number.
+// CheckQuantity refuses a quantity that stock cannot have. The table in SQL has a CHECK, but Redis accepts any number.
 func CheckQuantity(field string, quantity int64) error {
 	if quantity < 0 || quantity > service.MaxStock {
 		return service.Invalid(field, "from-to", "least", 0, "most", service.MaxStock)

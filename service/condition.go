@@ -8,11 +8,11 @@ import (
 // AnyTag in a Condition matches every stock that exists.
 const AnyTag = "*"
 
-// Tag returns the tag of the stock, made of epoch and version, so every write changes it. It is unique for a SKU
-// until the store loses its data; then epochs begin at 1 again.
+// Tag returns the tag of the stock. It consists of epoch and version, so every write changes it. A tag of a SKU does
+// not repeat, unless the store loses its data: then epochs begin at 1 again.
 func (s Stock) Tag() string { return Tag(s.Epoch, s.Version) }
 
-// Tag is the tag of a stock with that epoch and version, such as "2-17".
+// Tag returns the tag of a stock with this epoch and version, such as "2-17".
 func Tag(epoch, version uint64) string {
 	return strconv.FormatUint(epoch, 10) + "-" + strconv.FormatUint(version, 10)
 }
@@ -26,7 +26,7 @@ type Condition struct {
 // None reports whether c has no condition, so that it holds for every stock.
 func (c Condition) None() bool { return c.Match == nil && c.NoneMatch == nil }
 
-// Holds reports whether c holds for a stock with that tag. The tag is "" if the stock does not exist.
+// Holds reports whether c holds for a stock with this tag. The tag is "" if the stock does not exist.
 func (c Condition) Holds(tag string) bool {
 	has := func(tags []string) bool {
 		return tag != "" && (slices.Contains(tags, AnyTag) || slices.Contains(tags, tag))

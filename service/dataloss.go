@@ -15,8 +15,8 @@ import (
 // Data loss: a store that comes back empty, or with older data, must not be sold from. This file decides whether a
 // store still has its data. The other parts are elsewhere:
 //
-//   - The record in a store of which data it has, and of the other store: repo/stock, files named origin.
-//   - The probe that asks for it, and the log and the metric: app/store.go.
+//   - The records that a store keeps of its own origin and of the other store's: repo/stock, files named origin.
+//   - The probe that runs the check, and its log and metric: app/store.go.
 //   - A ledger that was restored from an older copy of itself, with the right record: order/dataloss.go.
 //   - The error: DataLostError, which DataCheck.Err returns and every use case passes on.
 
@@ -24,7 +24,7 @@ import (
 // any. It is recorded in the store itself, before the first stock, and is lost with the data. See
 // docs/adr/0013-a-store-that-lost-its-data.md.
 type Origin struct {
-	ID string // random; empty: the store has no origin, and so no data that this service knows of
+	ID string // random; empty: the store has no origin, so this service has put no data into it
 	// Generation orders the origins of one store. The first is 1. When a person sets the stock of a store that has
 	// lost its data, the next generation is the time of the store's server in seconds, or the last generation plus 1
 	// if that is larger. The clock of an instance is not used, because the clock of another instance may be ahead.
@@ -46,8 +46,8 @@ type Origins interface {
 	Origin(ctx context.Context) (Origin, error)
 	// Now returns the time of the store's server.
 	Now(ctx context.Context) (time.Time, error)
-	// Replace replaces the recorded origin was by is, in one step. If the recorded origin is not was, it changes
-	// nothing and returns false.
+	// Replace replaces the recorded origin by is, if it equals was, in one step. Otherwise it changes nothing and
+	// returns false.
 	Replace(ctx context.Context, was, is Origin) (bool, error)
 	// Seed puts quantity units of sku in stock, once for each SKU and origin, if o is recorded and not lost. It does
 	// nothing if the SKU exists or has existed. After an error the outcome is unknown: call Seed again until it
@@ -79,17 +79,16 @@ type Seed struct {
 // remembers. It records a loss in the store, so that every instance sees it, even one that has just started.
 //
 // It detects that the store is empty or has data of an earlier origin if this instance was running before, or if the
-// other store remembers the origin. It cannot detect:
+// other store remembers the origin. It cannot detect these losses:
 //
 //   - A partial loss with the origin intact: the last second of an append-only file, writes that a promoted replica
 //     had not received, or a backup of the same origin.
-//   - A loss of both stores, or of the only one, while no instance was running. If all stores are empty, it looks
-//     like
+//   - A loss of both stores, or of the only one, while no instance was running. If all stores are empty, it looks like
 //     a first start, and they are seeded. With a single store an instance that starts after the loss is also misled,
-//     until an instance that was running before has run Check. With a single store, or to start from backups, set
-//     Seed to nothing.
-//   - A loss before the next Check has run. Until then an empty store returns ErrUnknownSKU, and a store with older
-//     data sells them.
+//     until an instance that was running before has run Check. With a single store, or before a start from backups,
+//     leave Seed empty.
+//   - A new loss, until the next Check has run. Until then an empty store returns ErrUnknownSKU, and older data are
+//     sold.
 type DataCheck struct {
 	DataCheckConfig
 	other OtherStore
@@ -98,8 +97,8 @@ type DataCheck struct {
 	begun    atomic.Uint64 // the number of Checks that have begun
 
 	mu     sync.Mutex
-	known  Origin // the last one that was right
-	asked  bool   // the other store has been asked what it remembers, and remembers what is known here
+	known  Origin // the last origin that was accepted
+	asked  bool   // the other store has answered, and remembers known
 	seeded bool   // nothing is left to seed
 	bad    error  // nil: the store has its data
 	good   context.Context
@@ -115,7 +114,7 @@ type OtherStore struct {
 
 // DataCheckConfig has the settings of a DataCheck.
 type DataCheckConfig struct {
-	Name string // of the store: "redis"
+	Name string // the name of the store, such as "redis"
 	// Place identifies this store among those that the other store has been used with, for example by its address.
 	// The other store remembers one origin for each place. So a store that moves to another address and loses its
 	// data at the same time is not noticed.
@@ -163,9 +162,8 @@ func (k *DataCheck) RememberAgain() {
 	k.asked = false
 }
 
-// Check checks whether the store has its data, and seeds the store if it is new. Every health probe calls it. It
-// takes one round trip as long as nothing has changed. It returns only errors of the store's server; Err returns
-// whether the data are there.
+// Check checks whether the store has its data, and seeds the store if it is new. Every health probe calls it. It takes
+// one round trip if nothing has changed. Check returns only errors of the store's server; call Err for the result.
 func (k *DataCheck) Check(ctx context.Context) error {
 	k.checking <- struct{}{}
 	defer k.free()
@@ -173,7 +171,7 @@ func (k *DataCheck) Check(ctx context.Context) error {
 }
 
 // Look runs Check if the store is known to have lost its data, because a person may have set stock through another
-// instance since the last probe. Concurrent callers share one check if it began after they called.
+// instance since the last probe. Concurrent callers share a check, but only one that began after they called.
 func (k *DataCheck) Look(ctx context.Context) error {
 	if err := k.Err(); !errors.Is(err, ErrDataLost) {
 		return err
@@ -197,8 +195,8 @@ func (k *DataCheck) free() { <-k.checking }
 
 func (k *DataCheck) check(ctx context.Context) error {
 	k.begun.Add(1)
-	// If several instances start on an empty store at the same moment, the first records its origin, and the others
-	// read it.
+	// Several instances may start on an empty store at the same moment. The first records an origin; Replace fails for
+	// the others, so they read it in the next round.
 	for range 5 {
 		now, err := k.Origins.Origin(ctx)
 		if err != nil {
@@ -220,7 +218,7 @@ func (k *DataCheck) judge(ctx context.Context, now Origin) (settled bool, err er
 	k.mu.Unlock()
 	switch {
 	case now.Lost:
-		if !errors.Is(k.Err(), ErrDataLost) { // else its reason may be known here
+		if !errors.Is(k.Err(), ErrDataLost) { // otherwise Err may already have the reason
 			k.set(&DataLostError{Store: k.Name})
 		}
 		return true, nil
@@ -240,8 +238,8 @@ func (k *DataCheck) judge(ctx context.Context, now Origin) (settled bool, err er
 	}
 }
 
-// follows reports whether a store that had the origin known may have the origin o now: the data are the same, or a
-// person has set stock since.
+// follows reports whether a store with the origin known may have the origin o later: the data are the same, or a person
+// has set stock in between.
 func (o Origin) follows(known Origin) bool {
 	return !o.None() && (known.None() || o.ID == known.ID || o.Generation > known.Generation)
 }
@@ -256,7 +254,7 @@ func (k *DataCheck) accept(o Origin) {
 	k.set(nil)
 }
 
-// set makes err what Err returns.
+// set sets the error that Err returns.
 func (k *DataCheck) set(err error) {
 	k.mu.Lock()
 	before := k.bad
@@ -273,8 +271,8 @@ func (k *DataCheck) set(err error) {
 	}
 }
 
-// recall asks the other store which origin of this store it remembers, and reports to it the origin that is known
-// here. It does so once, and again after a change. It returns an error if the other store did not answer.
+// recall asks the other store which origin of this store it remembers, and reports to it the origin that is known here.
+// It does both once, and again after a change. It returns an error if the other store did not answer.
 func (k *DataCheck) recall(ctx context.Context) error {
 	k.mu.Lock()
 	known, asked := k.known, k.asked
@@ -294,8 +292,7 @@ func (k *DataCheck) recall(ctx context.Context) error {
 		return unasked
 	}
 	if !remembered.None() && remembered.Generation >= known.Generation {
-		// If the generation is the same and the id is not, no person has set the stock in between: the store was
-		// exchanged.
+		// The same generation with another id means that no person has set the stock: the store was exchanged.
 		known = remembered
 	} else if !known.None() && remembered.ID != known.ID {
 		if err := k.other.Memory.Remember(ctx, k.Place, known); err != nil {
@@ -308,10 +305,10 @@ func (k *DataCheck) recall(ctx context.Context) error {
 	return nil
 }
 
-// seedOnce creates the initial stock, once per store. A SKU that was seeded and is gone was lost or removed by a
-// person, so it is not seeded again. Neither is a store that a person has set after a loss. seedOnce does nothing
-// until the other store remembers this one. Each Check tries again until the store has answered, because after a lost
-// reply only the store knows the outcome.
+// seedOnce creates the initial stock, once per store. A SKU that was seeded and no longer exists was lost, or a person
+// removed it, so it is not seeded again. A store in which a person has set stock after a loss is not seeded either.
+// seedOnce does nothing until the other store remembers this one. Each Check tries again until the store has answered,
+// because after a lost reply only the store knows the outcome.
 func (k *DataCheck) seedOnce(ctx context.Context, now Origin) error {
 	if k.recall(ctx) != nil {
 		return nil
@@ -338,9 +335,9 @@ func (k *DataCheck) Current() string {
 	return k.known.ID
 }
 
-// ReportOlderCopy records a loss that the origin does not show: the caller has found that the store holds an older
-// copy of its data. of is what Current returned before the caller read the copy. If the origin has changed since, a
-// person has set stock, and nothing is recorded. ReportOlderCopy returns Err.
+// ReportOlderCopy records a loss that the origin does not show: the caller has found that the store holds an older copy
+// of its data. of is the result of Current before the caller read the copy. If the origin has changed since, a person
+// has set stock, and nothing is recorded. ReportOlderCopy returns the result of Err.
 func (k *DataCheck) ReportOlderCopy(ctx context.Context, of string, why error) error {
 	k.checking <- struct{}{}
 	defer k.free()
@@ -400,7 +397,7 @@ func (k *DataCheck) Renew(ctx context.Context) error {
 			now = fresh
 		}
 		k.accept(now)
-		_ = k.recall(ctx) // after an error the next Check tells the other store
+		_ = k.recall(ctx) // after an error the next Check reports to the other store
 		return nil
 	}
 	return lock.Down("renew the origin", fmt.Errorf("%s: it keeps changing", k.Name))

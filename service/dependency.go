@@ -18,14 +18,14 @@ type Dependency interface {
 	Up() context.Context
 }
 
-// While returns a ctx that also ends when one of needs goes down, with the Err of that one as its cause.
+// While returns a ctx that also ends when one of needs goes down. Then its cause is the Err of this Dependency.
 func While(ctx context.Context, needs ...Dependency) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stops := make([]func() bool, 0, 4)
 	for _, need := range needs {
 		up := need.Up()
 		if up.Err() != nil {
-			// Prefer the current reason, which may differ from the one that up ended with.
+			// The current error is preferred to the cause of up, because the reason may have changed.
 			cancel(cmp.Or(need.Err(), context.Cause(up)))
 		}
 		stops = append(stops, context.AfterFunc(up, func() { cancel(context.Cause(up)) }))
@@ -38,9 +38,8 @@ func While(ctx context.Context, needs ...Dependency) (context.Context, context.C
 	}
 }
 
-// slow replaces err by a lock.ErrOverloaded if err only means that a server which is up did not finish in time, and
-// that nothing was written: that is load, not an outage. A server that hangs counts as slow until the health probe
-// finds it down.
+// slow replaces err by a lock.ErrOverloaded if err only means that a server was up but too slow, and nothing was
+// written. This is load, not an outage. A server that hangs counts as slow until the health probe finds it down.
 func slow(err error, needs ...Dependency) error {
 	if !errors.Is(err, lock.ErrDown) || !errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
@@ -55,8 +54,8 @@ func slow(err error, needs ...Dependency) error {
 	return fmt.Errorf("up but slow: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
-// Busy replaces err by a lock.ErrOverloaded if err only means that a server which is up did not finish in time, and
-// that nothing was written. A lock.ErrHeld stays, because the lock was not free in time.
+// Busy replaces err by a lock.ErrOverloaded if err only means that a server was up but too slow, and nothing was
+// written. It keeps a lock.ErrHeld, which means that the lock was not free in time.
 func Busy(err error, needs ...Dependency) error {
 	if errors.Is(err, lock.ErrHeld) {
 		return slow(err, needs...)
@@ -64,8 +63,8 @@ func Busy(err error, needs ...Dependency) error {
 	return overdue(slow(err, needs...))
 }
 
-// overdue replaces err by a lock.ErrOverloaded if err only means that the time ended between two statements. Use it
-// for errors that no lock has caused.
+// overdue replaces err by a lock.ErrOverloaded if err only means that the time ended between two statements. It must
+// not be used for errors of a lock.
 func overdue(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrDown) && !errors.Is(err, ErrOutcomeUnknown) {
 		return fmt.Errorf("%w: %s", lock.ErrOverloaded, err.Error())

@@ -11,7 +11,7 @@ import (
 // and errors.As.
 var (
 	ErrUnknownSKU = errors.New("unknown SKU")
-	// ErrSoldOut is an answer, not a failure. It comes as a SoldOutError.
+	// ErrSoldOut: too few units are left. It is a normal result, not a failure, and comes as a SoldOutError.
 	ErrSoldOut = errors.New("sold out")
 	// ErrStaleFence: a later holder has written already. Nothing was written.
 	ErrStaleFence = errors.New("stale fence: a later holder has written")
@@ -24,7 +24,7 @@ var (
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may exist, or may still be written.
 	// [Service.Settle] decides it.
 	ErrOutcomeUnknown = lock.ErrOutcomeUnknown
-	// ErrStopping: the instance stops, and the request had not yet reached its lock or its store. Nothing was
+	// ErrStopping: the instance is stopping, and the request had not yet reached its lock or its store. Nothing was
 	// written.
 	ErrStopping = errors.New("the instance is stopping")
 )
@@ -33,7 +33,7 @@ var (
 // in that text, such as the limit. It is safe to show.
 type InvalidError struct {
 	Field, Reason string
-	Values        []any // of the text: a name, its value, the next name
+	Values        []any // pairs of a name in the text and its value
 }
 
 // Invalid returns an InvalidError. values alternates between the names in the text of reason and their values.
@@ -43,7 +43,7 @@ func Invalid(field, reason string, values ...any) *InvalidError {
 
 func (e *InvalidError) Error() string { return e.Field + " " + lock.Coded(e.Reason, e.Values) }
 
-// A SoldOutError says how many units are left: fewer than the request asked for.
+// A SoldOutError has the number of units that are left: fewer than the request asked for.
 type SoldOutError struct{ Remaining int64 }
 
 func (e *SoldOutError) Error() string { return fmt.Sprintf("sold out: %d left", e.Remaining) }
@@ -64,7 +64,7 @@ var ErrDataLost = errors.New("the store has lost its data")
 // A DataLostError names the store. Its text is safe to show, and says what to do.
 type DataLostError struct {
 	Store string
-	Why   error // what this instance has found; nil: another instance has found the loss
+	Why   error // the finding of this instance; nil: another instance found the loss
 }
 
 func (e *DataLostError) Error() string {

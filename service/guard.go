@@ -12,9 +12,10 @@ import (
 // GuardIdle is how long a stock must be unchanged before the guard of a strategy without exclusion ends.
 const GuardIdle = 10 * time.Second
 
-// idle remembers since when a stock is unchanged, for stocks whose guard has refused a request. It serves to end the
-// guard of a strategy that excludes nobody, or only callers in its own process. Otherwise the first sale with such a
-// strategy would keep out all others until a person sets the stock. Other guards do not end.
+// idle remembers how long stocks are unchanged, for stocks whose guard has refused a request. It is used to end the
+// guard of a Weak strategy, which excludes nobody, or only callers in its own process. Otherwise the first sale with
+// such a strategy would keep out all other strategies until a person sets the stock. The guard of any other strategy
+// lasts until a person sets the stock.
 type idle struct {
 	mu   sync.Mutex
 	seen map[idleKey]idleStock
@@ -33,7 +34,7 @@ type idleStock struct {
 // maxIdle limits the memory. If a stock is forgotten, its guard lasts longer.
 const maxIdle = 1000
 
-// since returns the time since which the stock is known to have this tag.
+// since returns the earliest time at which the stock is known to have had this tag.
 func (i *idle) since(key idleKey, tag string) time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -48,9 +49,9 @@ func (i *idle) since(key idleKey, tag string) time.Time {
 	return now
 }
 
-// endGuard ends the guard that refused a sale, if it may end, and reports whether it did. It sets the stock to the
-// quantity that is left, if nothing was written since that quantity was read. This starts a new epoch, so a sale that
-// is still under way under the old guard is refused with ErrStockReset.
+// endGuard ends the guard that refused a sale, if the guard may end, and reports whether it did. It sets the stock to
+// the quantity that is left, if nothing was written since that quantity was read. This starts a new epoch, so a sale
+// that is still under way under the old guard is refused with ErrStockReset.
 //
 // After a refusal it takes one read, and a write if the guard ends.
 func (s *Service) endGuard(ctx context.Context, store string, sku SKU, refused error) bool {

@@ -21,9 +21,8 @@ func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity 
 // does not hold, it sets nothing and fails with ErrPrecondition. Only a person should call it: if the store had lost
 // its data, all of its SKUs are sold again afterwards.
 //
-// It takes one round trip more than the store's SetIf. If that one fails, the stock is set and the error is
-// lock.ErrDown. If the caller repeats the request, the stock is set again, or with a condition ErrPrecondition is
-// returned.
+// It takes one round trip after the store's SetIf. If this round trip fails, the stock is set and the error is
+// lock.ErrDown. A repeated request sets the stock again, or, with a condition, fails with ErrPrecondition.
 func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantity int64, c Condition) (Stock, error) {
 	if quantity < 0 || quantity > MaxStock {
 		return Stock{}, Invalid("quantity", "from-to", "least", 0, "most", MaxStock)
@@ -68,9 +67,9 @@ type Settlement struct {
 	Order   Order // if Written
 }
 
-// Settle decides finally whether the order with that id exists. If it does not exist, it is never written. A client
-// calls Settle after ErrOutcomeUnknown, with the store, sku and id of the OrderError. store is required, because the
-// sale may have used another store than the default.
+// Settle decides finally whether the order with this id exists. If it does not exist, it will never be written. A
+// client calls Settle after ErrOutcomeUnknown, with the store, sku and id of the OrderError. store is required, because
+// the sale may have used another store than the default.
 //
 // Errors: those of [Settler], and InvalidError.
 func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) (Settlement, error) {
@@ -87,7 +86,7 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 	})
 }
 
-// inStore calls do for a store that is up and has its data: after a loss of data, a missing order proves nothing.
+// inStore calls do if the store is up and has its data. After a loss of data, a missing order proves nothing.
 func inStore[T any](
 	ctx context.Context, s *Service, store string, do func(context.Context, StoreConfig) (T, error),
 ) (T, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A Key makes a request idempotent: a client that sends the request again with the same key gets the first reply. The
-// key is written in one step with the order. The zero Key means none.
+// key is written in one step with the order. The zero Key means that the request has no key.
 type Key struct {
 	// ID is a digest of the caller, the operation and the client's key.
 	ID string
@@ -20,7 +20,7 @@ type Key struct {
 	Fingerprint string
 }
 
-// KeyLength is the length of both digests of a Key: characters of base64url.
+// KeyLength is the length of each digest of a Key, in characters of base64url.
 const KeyLength = 43
 
 // KeepKeys is how long a store remembers a key by default; the setting orders.keep_keys changes it. The setting
@@ -29,7 +29,7 @@ const KeyLength = 43
 // long as the order.
 const KeepKeys = 24 * time.Hour
 
-// MaxKeyText is the longest idempotency key that a client may send: visible ASCII characters.
+// MaxKeyText is the longest idempotency key that a client may send, in visible ASCII characters.
 const MaxKeyText = 255
 
 var (
@@ -63,12 +63,11 @@ func digest(parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// KeyHeader is where a client sends its idempotency key.
+// KeyHeader is the header in which a client sends its idempotency key.
 const KeyHeader = "Idempotency-Key"
 
-// ParseKey checks an idempotency key: 1 to MaxKeyText visible ASCII characters. The IETF draft puts the key in
-// quotes, but most clients send it without; both forms are the same key. In quotes, \" and \\ stand for the second
-// character.
+// ParseKey checks an idempotency key: 1 to MaxKeyText visible ASCII characters. The IETF draft puts the key in quotes,
+// but most clients omit them; both forms are the same key. In quotes, \" means " and \\ means \.
 func ParseKey(s string) (string, error) {
 	bad := func(reason string, values ...any) (string, error) {
 		return "", Invalid(KeyHeader, reason, values...)

@@ -5,16 +5,17 @@ import (
 	"sync"
 )
 
-// maxKnown is the largest number of SKUs in each generation of a KnownSKUs. With 64 bytes per SKU, both need some 10
-// MB. If more SKUs are in demand, the rare ones cost a read.
+// maxKnown is the largest number of SKUs in each generation of a KnownSKUs. With 64 bytes per SKU, both generations
+// need some 10 MB. If more SKUs are in demand, the rare ones cost a read.
 const maxKnown = 50_000
 
-// KnownSKUs remembers SKUs that the store had when they were last read or set here. A request for a SKU that does not
-// exist is refused before it acquires a lock, because lock servers store something for every key that was ever
-// locked: a fence in Redis, a row in MySQL. The final check is the store's, in the critical section.
+// KnownSKUs remembers SKUs that this instance has found in the store or has set. A request for a SKU that does not
+// exist is refused before it acquires a lock, because lock servers store something for every key that was ever locked:
+// a fence in Redis, a row in MySQL. The store checks again in the critical section.
 //
-// There are two generations. When the young one is full, it becomes the old one. A SKU of the old one moves to the
-// young one when it is requested. This limits the set without a list that each request would have to update.
+// There are two generations. When the young one is full, it becomes the old one. A SKU of the old generation moves to
+// the young one when it is requested. This limits the set without a list of recent use, which each request would have
+// to update.
 //
 // The zero value is ready. It is safe for concurrent use.
 type KnownSKUs struct {

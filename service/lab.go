@@ -14,9 +14,9 @@ import (
 
 // Lab has the lab settings of one sale. The zero value is normal service.
 type Lab struct {
-	Hold       time.Duration // stay this long between read and write
+	Hold       time.Duration // pause this long between read and write
 	Unfenced   bool          // write without the fence
-	IgnoreLoss bool          // continue after the lease is lost, as naive code does
+	IgnoreLoss bool          // continue after the lease is lost, like code that does not check it
 	Pause      Points        // wait at these points until released
 	Nested     Nesting       // acquire the lock again inside the critical section
 }
@@ -25,16 +25,16 @@ type Lab struct {
 // ErrNotPaused.
 const MaxPause = time.Minute
 
-// Points are places in a sale where the lab can make it wait until it is released, to force an interleaving. Some
+// Points are places in a sale at which the lab can pause it until it is released, to force an interleaving. Some
 // strategies lack some points: an atomic write has none between its read and its write.
 type Points uint8
 
 // The points, in the order of a sale.
 const (
-	BeforeLock  Points = 1 << iota // nothing was sent yet, and the wait for the lock has not begun
-	AfterLock                      // in the critical section, before the read; missing if the read takes the lock
+	BeforeLock  Points = 1 << iota // before anything is sent, and before the wait for the lock
+	AfterLock                      // in the critical section, before the read; missing if the read acquires the lock
 	AfterRead                      // the quantity was read
-	BeforeWrite                    // after the sale has thought
+	BeforeWrite                    // after the business logic
 	AfterWrite                     // the order is in the store, or in the open transaction, and the lock is held
 	AfterUnlock                    // the lock was released, and the reply not sent
 )
@@ -43,7 +43,7 @@ func pointNames() []string {
 	return []string{"before_lock", "after_lock", "after_read", "before_write", "after_write", "after_unlock"}
 }
 
-// ParsePoints reads names with commas between them. The error is an InvalidError for the field "pause".
+// ParsePoints parses a list of names, separated by commas. The error is an InvalidError for the field "pause".
 func ParsePoints(text string) (Points, error) {
 	var p Points
 	for name := range strings.SplitSeq(text, ",") {
@@ -66,7 +66,7 @@ func (p Points) String() string {
 	return strings.Join(names, ",")
 }
 
-// A Pause is a sale that waits at a point.
+// A Pause describes a sale that waits at a point.
 type Pause struct {
 	RequestID string
 	Strategy  string
@@ -75,11 +75,11 @@ type Pause struct {
 	Since     time.Time
 }
 
-// Pauses has the sales of one instance that wait at a point. The zero value is ready.
+// Pauses holds the sales of one instance that wait at a point. The zero value is ready.
 type Pauses struct {
 	mu       sync.Mutex
 	waiting  []*paused           // oldest first
-	underway map[*stops]struct{} // sales that can be made to wait; with a Watcher, all
+	underway map[*stops]struct{} // sales that can be paused; with a Watcher, all
 	all      Points              // where every sale waits
 }
 
@@ -99,7 +99,7 @@ func (p *Pauses) List() []Pause {
 	return list
 }
 
-// Release lets the oldest waiting sale with that request id continue to its next point, or to its end. The error
+// Release lets the oldest waiting sale with this request id continue to its next point, or to its end. The error
 // matches ErrNotPaused if no such sale waits.
 func (p *Pauses) Release(requestID string) (Pause, error) {
 	p.mu.Lock()
@@ -114,7 +114,7 @@ func (p *Pauses) Release(requestID string) (Pause, error) {
 	return Pause{}, fmt.Errorf("request %s: %w", requestID, ErrNotPaused)
 }
 
-// Step lets every waiting sale continue to its next point, and returns the number of these sales.
+// Step lets every waiting sale continue to its next point, and returns the number of sales that waited.
 func (p *Pauses) Step() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,9 +126,9 @@ func (p *Pauses) Step() int {
 	return n
 }
 
-// Hold adds points to the sales with that request id which are under way. Points that they have passed have no
-// effect. Unlike the points of a request, these do not extend the time limit of the critical section. The error
-// matches ErrNotPaused if there is no such sale.
+// Hold adds points to the sales under way that have this request id. Points that a sale has passed have no effect on
+// it. Unlike the points of a request, these do not extend the time limit of the critical section. The error matches
+// ErrNotPaused if there is no such sale.
 func (p *Pauses) Hold(requestID string, points Points) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *stops) tell(kind StepKind, point Points) {
 	}
 }
 
-// longest returns the time that the pauses still to come may add to the critical section.
+// longest returns the longest time that the remaining pauses may add to the critical section.
 func (s *stops) longest() time.Duration {
 	if s == nil {
 		return 0
@@ -265,16 +265,17 @@ func (s *stops) longest() time.Duration {
 	return time.Duration(bits.OnesCount8(uint8(s.points))) * MaxPause
 }
 
-// A Nesting selects how a sale in the lab acquires the lock that it already holds. Empty means that it does not.
+// A Nesting selects how a sale in the lab acquires the lock that it already holds. Empty means that the sale does not
+// acquire it again.
 type Nesting string
 
 // The nestings.
 const (
 	NestedHolder   Nesting = "holder"   // with the holder's ctx: it re-enters, if the lock promises that
-	NestedStranger Nesting = "stranger" // with another ctx, as code that passes none on: it waits for itself
+	NestedStranger Nesting = "stranger" // with a new ctx, like code that does not pass its ctx on: it waits for itself
 )
 
-// nest calls work. If the lab asks for it, nest first acquires the lock again.
+// nest calls work. If the sale has a Nesting, nest first acquires the lock again.
 func (s *Sale) nest(ctx context.Context, l lock.Locker, work func(context.Context) error) error {
 	if s.lab.Nested == "" {
 		return work(ctx)

@@ -12,31 +12,32 @@ import (
 	"example.com/stock/lock"
 )
 
-// MaxKey is the longest key of a lock, in bytes. Besides SKUs, the keys of segments and of "stock lock" are keys.
+// MaxKey is the longest key of a lock, in bytes. A key is a SKU, the key of a segment, or a key of the command "stock
+// lock".
 const MaxKey = 256
 
 // A Fencer is a store whose fence can be raised without a write.
 type Fencer interface {
-	// Raise makes fence the smallest that a write to the segment of sku may carry, in one step, unless the store
-	// already has a larger one. Segment 0 stands for the whole stock. If no strategy guards the stock, strategy
-	// guards it from then on, because fences of different strategies cannot be compared. If the segment does not
-	// exist, Raise creates it without units. It fails with a GuardError if another strategy guards the stock.
+	// Raise makes fence the smallest fence that a write to the segment of sku may carry, unless the store already has a
+	// larger one. It does so in one step. Segment 0 stands for the whole stock. If no strategy guards the stock,
+	// strategy guards it from then on, because fences of different strategies cannot be compared. If the segment does
+	// not exist, Raise creates it without units. It fails with a GuardError if another strategy guards the stock.
 	Raise(ctx context.Context, sku SKU, segment int, strategy string, fence uint64) error
 }
 
 // An Eviction is the result of taking a lock from its holder.
 type Eviction struct {
 	Fence  lock.Fence
-	Holder *lock.Contender // the holder just before; nil: there was none, or it is not known
-	// Stores has an entry for each store that has the SKU. With a nil error the store already refuses writes of the
-	// evicted holder. With another error it refuses them once the next holder has written.
+	Holder *lock.Contender // the holder just before the eviction; nil: there was none, or it is unknown
+	// Stores has an entry for each store that has the SKU. If the error is nil, the store already refuses writes of the
+	// evicted holder. Otherwise it refuses them only after the next holder has written.
 	Stores map[string]error
 }
 
 // A Locked is the state of the lock of a key.
 type Locked struct {
 	lock.State
-	Segments []SegmentLock // of a SKU that is sold in segments: those that somebody holds or waits for
+	Segments []SegmentLock // only for a SKU sold in segments: the locks with a holder or a waiter
 }
 
 // Lock returns the holder and the waiters of key under strategy. If the strategy has a lock for each segment, key is
@@ -59,9 +60,10 @@ func (s *Service) Lock(ctx context.Context, strategy, key string) (Locked, error
 	return seen, unsupported(err, strategy, ErrNotInspectable)
 }
 
-// Evict takes key from its holder under strategy, lets the next waiter in, and raises the fence in the stores. From
-// then on they refuse a write of the evicted holder with ErrStaleFence, even before the next holder has written.
-// Evict continues even if ctx ends. If the strategy has a lock for each segment, key must be the key of one.
+// Evict takes key from its holder under strategy, lets the next waiter acquire the lock, and raises the fence in the
+// stores. From then on they refuse a write of the evicted holder with ErrStaleFence, even before the next holder has
+// written. Evict continues even if ctx ends. If the strategy has a lock for each segment, key must be the key of one
+// segment.
 //
 // Errors: those of Lock, and ErrNotEvictable. After lock.ErrDown it is not known whether the holder was evicted.
 func (s *Service) Evict(ctx context.Context, strategy, key string) (Eviction, error) {
@@ -135,8 +137,8 @@ func unsupported(err error, strategy string, as error) error {
 	return err
 }
 
-// CheckKey checks the key of a lock. Every locker accepts a key that passes. The error is an InvalidError for the
-// field "key".
+// CheckKey checks the key of a lock. Every Locker accepts a key that passes this check. The error is an InvalidError
+// for the field "key".
 func CheckKey(key string) error {
 	switch {
 	case key == "" || len(key) > MaxKey:
@@ -154,7 +156,7 @@ type SegmentLock struct {
 	lock.State
 }
 
-// segmentKey is the key of a segment's lock. It cannot be a SKU, because no SKU contains "#".
+// segmentKey returns the key of a segment's lock. It cannot be a SKU, because no SKU contains "#".
 func segmentKey(sku SKU, segment int) string { return string(sku) + "#" + strconv.Itoa(segment) }
 
 func parseSegmentKey(key string) (sku SKU, segment int, ok bool) {
@@ -170,7 +172,7 @@ func parseSegmentKey(key string) (sku SKU, segment int, ok bool) {
 // A target is the stock or the segment that the holder of a lock writes to.
 type target struct {
 	sku     SKU
-	segment int // 0: the whole
+	segment int // 0: the whole stock
 }
 
 // targetOf returns the target of key. ok is false for a key without a stock, such as one of "stock lock".

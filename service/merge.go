@@ -15,27 +15,28 @@ import (
 type MergeOptions struct {
 	// Limit is the largest number of sales in a batch; 0: 128. Redis serves nothing else while it executes a batch.
 	Limit int
-	// Queue is the largest number of sales of one SKU and store that wait for a batch; 0: 4096. More are refused with
-	// lock.ErrOverloaded.
+	// Queue is the largest number of sales of one SKU and store that wait for a batch; 0: 4096. Further sales are
+	// refused with lock.ErrOverloaded.
 	Queue int
 }
 
 // Merged sells in batches: all deductions of one SKU that wait in this process are made in one step of the store. The
 // store must be a [Batcher], and a pointer.
 //
-// There is no timer: a batch consists of the sales that arrived during the previous batch (package batching). For
-// each SKU and store one batch is under way at a time, because a second one would only wait for the same row, and
-// could overtake.
+// There is no timer: a batch consists of the sales that arrived during the previous batch (see package batching). For
+// each SKU and store one batch is under way at a time. A second one would only wait for the same row, and could
+// overtake the first.
 //
 // A sale returns the same as with [Atomically]: batches are made in the order of arrival, and each sale has its own
-// order, Read, Remaining and Version, or its own error. A sale that asks for more than is left is refused, and
-// smaller ones behind it are still made. Otherwise one large order would keep all others from what is left.
+// order, Read, Remaining and Version, or its own error. If a sale asks for more units than are left, it is refused, but
+// later, smaller sales of the batch are still made. Otherwise one large order would prevent the sale of the remaining
+// units.
 //
-// A sale whose wait ends leaves the queue. Once its batch has begun, it is finished in any case. If the outcome of a
-// step is not known, every sale of the batch returns ErrOutcomeUnknown with its own order id, and nothing is retried.
-// A batch may take twice Config.Work, like a single sale.
+// A sale whose wait ends leaves the queue. Once its batch has begun, the sale is finished in any case. If the outcome
+// of a step is not known, every sale of the batch returns ErrOutcomeUnknown with its own order id, and nothing is
+// retried. A batch may take twice Config.Work, like a single sale.
 //
-// Round trips: those of Batch, for each batch.
+// Round trips for each batch: those of Batch.
 func Merged(o MergeOptions) Seller { return newMerged(o).merged }
 
 func newMerged(o MergeOptions) *merger {
@@ -51,7 +52,7 @@ func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 	if err := Fits[Batcher](store); err != nil {
 		return err
 	}
-	// A lab pause comes before the sale joins a batch, so that it does not delay the other sales.
+	// The lab pauses a sale before it joins a batch, so that the other sales are not delayed.
 	if err := sale.stops.at(WaitOf(ctx), AfterLock); err != nil {
 		return m.gone(sale, err)
 	}
@@ -81,7 +82,7 @@ func (m *merger) inOneStep(q *mergeQueue) {
 	}
 }
 
-// A merger sells the sales of one strategy in batches, for each SKU and store.
+// A merger makes the sales of one strategy in batches, with a queue for each SKU and store.
 type merger struct {
 	MergeOptions
 	queues *batching.Queues[stockKey, merging]
@@ -95,13 +96,13 @@ type mergeQueue = batching.Queue[stockKey, merging]
 // A mergeBatch holds sales of one key in the order of arrival.
 type mergeBatch []*merging
 
-// A merging is a sale in a queue or in a batch, and its error.
+// A merging is a sale in a queue or in a batch, with its error.
 type merging struct {
 	sale *Sale
 	err  error
 }
 
-// newMerger makes a merger. turn takes a batch from a queue and sells it.
+// newMerger makes a merger. turn takes a batch from a queue and makes its sales.
 func newMerger(
 	o MergeOptions, turn func(*merger, *mergeQueue), gone func(sale *Sale, cause error) error,
 ) *merger {
@@ -111,7 +112,7 @@ func newMerger(
 	return m
 }
 
-// sell returns when a batch with the sale in it is sold, or when the sale has left the queue.
+// sell returns when the batch of the sale is finished, or when the sale has left the queue.
 func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
 	w, err := m.queues.Do(WaitOf(ctx), merging{sale: sale}, stockKey{store, sale.SKU})
 	switch {
@@ -133,13 +134,13 @@ func (m *merger) cut(q *mergeQueue) mergeBatch {
 }
 
 // step returns a ctx for one step of the store: up to most in the queue in front of the store, and up to most in the
-// store. It does not derive from the ctx of a sale, which could end while the other sales go on.
+// store. It does not derive from the ctx of a sale, which could end while other sales of the batch continue.
 func (stockKey) step(most time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 2*most)
 }
 
-// write writes the orders of a batch in one step of the store, if the stock has that version (0: any). It returns an
-// error only if it concerns the whole batch.
+// write writes the orders of a batch in one step of the store, if the stock has this version (0: any version). It
+// returns an error only if it concerns the whole batch.
 func (b mergeBatch) write(ctx context.Context, store Store, version uint64) error {
 	batcher, err := Capability[Batcher](store)
 	var results []BatchResult

@@ -9,23 +9,24 @@ import (
 	"example.com/stock/lock"
 )
 
-// MergedUnderLock is UnderLock for all sales of a SKU that wait in this process: under one lease of the SKU's lock it
-// reads once, thinks once, and writes the orders of a batch in one step of the store, which must be a [Batcher]. So
-// many sales share the time that the lock takes.
+// MergedUnderLock is UnderLock for all sales of a SKU that wait in this process. Under one lease of the SKU's lock it
+// reads once, runs the business logic once, and writes the orders of a batch in one step of the store, which must be a
+// [Batcher]. So many sales share the cost of the lock.
 //
 // It differs from [Merged] as follows:
 //
-//   - The batch is cut when the lock is held. It has the sales that arrived during the last batch and during the
-//     wait for the lock. Until then a sale can leave; it then fails as if it had waited for the lock. The wait for the
-//     lock belongs to the queue: it continues when the first sale leaves, and ends when no sale waits.
+//   - The batch is cut when the lock is held. It has the sales that arrived during the last batch and during the wait
+//     for the lock. A sale can leave until the batch is cut; it then fails with the error of an ended wait for the
+//     lock. The wait for the lock belongs to the queue: it continues when the first sale leaves, and ends when no sale
+//     waits.
 //   - The write is refused as a whole if the version has changed since the read, or if the fence is smaller than one
 //     that the stock has seen. All sales of a batch have the same fence.
-//   - In the lab a batch thinks for the longest "hold" of its sales, and pauses at the points of each.
-//   - A sale acquires the lock for itself, as with [UnderLock], if it tries only once, or if the lab lets it run
-//     without
-//     the fence, nested, or on after the lease is lost.
+//   - In the lab, the business logic of a batch takes as long as the longest "hold" of its sales, and the batch pauses
+//     at the points of each.
+//   - A sale acquires the lock for itself, as with [UnderLock], if it tries only once, or if lab options let it write
+//     without the fence, acquire the lock twice, or continue after the lease is lost.
 //
-// Round trips: those of l, and a Read and a Batch, for each batch.
+// Round trips for each batch: those of l, a Read and a Batch.
 func MergedUnderLock(l lock.Locker, o MergeOptions) Seller {
 	turn := func(m *merger, q *mergeQueue) { m.underLock(l, q) }
 	m := newMerger(o, turn, func(sale *Sale, cause error) error {
@@ -40,7 +41,7 @@ func MergedUnderLock(l lock.Locker, o MergeOptions) Seller {
 	}
 }
 
-// underLock acquires the lock, cuts the batch, and sells it.
+// underLock acquires the lock, cuts the batch, and makes its sales.
 func (m *merger) underLock(l lock.Locker, q *mergeQueue) {
 	wanted, end := context.WithCancel(context.Background())
 	defer end()
@@ -62,7 +63,7 @@ func (m *merger) underLock(l lock.Locker, q *mergeQueue) {
 		return batch.readThinkWrite(Begin(ctx), q.Key.store)
 	})
 	switch {
-	case err == nil, !held && wanted.Err() != nil: // all have left; a sale that came since is for the next turn
+	case err == nil, !held && wanted.Err() != nil: // all sales have left; later ones wait for the next turn
 		return
 	case !held:
 		batch = m.cut(q)
@@ -95,15 +96,16 @@ func (b mergeBatch) hold() (longest time.Duration) {
 	return longest
 }
 
-// stop pauses at a point, once for each sale that asks for it. If ctx ends, the next step fails.
+// stop pauses at a point, once for each sale with a pause there. It ignores the end of ctx, because the next step then
+// fails.
 func (b mergeBatch) stop(ctx context.Context, point Points) {
 	for _, w := range b {
 		_ = w.sale.stops.at(ctx, point)
 	}
 }
 
-// readThinkWrite is the function readThinkWrite, made once for all sales of the batch. It returns an error only if it
-// concerns the whole batch; the lock must see that error.
+// readThinkWrite is like the function readThinkWrite, but for all sales of the batch together. It returns an error only
+// if the error concerns the whole batch; the lock needs this error.
 func (b mergeBatch) readThinkWrite(ctx context.Context, store Store) error {
 	defer b.leave()
 	err := b.readThink(ctx, store)
@@ -163,7 +165,8 @@ func (b mergeBatch) readThink(ctx context.Context, store Store) error {
 	return context.Cause(ctx)
 }
 
-// fits reports whether the quantity that was read is enough for at least one of the sales. If not, it refuses them all.
+// fits reports whether the quantity that was read is enough for at least one of the sales. If not, fits refuses all
+// sales.
 func (b mergeBatch) fits() bool {
 	if slices.ContainsFunc(b, func(w *merging) bool { return w.sale.Quantity <= w.sale.Read }) {
 		return true

@@ -13,31 +13,35 @@ import (
 
 // OptimisticOptions limit the tries of [Optimistically]. The zero value means the defaults.
 type OptimisticOptions struct {
-	// Tries is how often a sale reads and tries to write; 0: 100. A request that does not wait tries only once.
+	// Tries is the number of times that a sale reads and tries to write; 0: 100. A request that does not wait tries
+	// only once.
 	Tries int
-	// Pause is the longest pause after the first conflict; 0: as long as the try took. It doubles with every conflict.
+	// Pause limits the pause after the first conflict; 0: the duration of the try. The limit doubles with every
+	// conflict.
 	Pause time.Duration
-	// MaxPause is the longest pause of all; 0: 1 s.
+	// MaxPause limits every pause, after any number of conflicts; 0: 1 s.
 	MaxPause time.Duration
 }
 
-// doublings is how often the pause doubles. At 64 times the length of a try, some 60 contenders rarely meet.
+// doublings is how often the limit of the pause doubles. With a pause of up to 64 times the length of a try, some 60
+// contenders rarely conflict.
 const doublings = 6
 
-// Optimistically sells without a lock from a store that is a [Swapper]: it reads, thinks, and writes if the version
-// is still the one that it read. If another sale has written meanwhile, it starts over after a random pause, until
-// the request's wait ends or the tries are used up. Then it fails with lock.ErrHeld, joined with ErrConflict or with
-// the cause of the end of the wait.
+// Optimistically sells without a lock from a store that is a [Swapper]: it reads, runs the business logic, and writes
+// if the version has not changed since the read. If another sale has written meanwhile, it starts over after a random
+// pause, until the request's wait ends or the tries are used up. Then it fails with lock.ErrHeld, joined with
+// ErrConflict or with the cause of the wait's end.
 //
 // Round trips: Read and Swap, so 2 on Redis and 3 on MySQL, for each try.
 //
-// It assumes that conflicts are rare. When c contenders read the same version, one succeeds and the work of the
-// others is lost: c sales take c + (c-1) + ... + 1 tries. That is the retry storm. The pause, which is uniform
-// between nothing and a bound that doubles, reduces the storm, but does not make it a queue. If contention is the
-// rule, use a lock, or better [Atomically].
+// It assumes that conflicts are rare. When c contenders read the same version, one succeeds and the work of the others
+// is lost: c sales take c + (c-1) + ... + 1 tries. This is a retry storm. The pause is random between 0 and a limit
+// that doubles. It reduces the storm, but does not create a queue. If contention is the rule, use a lock, or better
+// [Atomically].
 //
-// Fairness: none. A caller that has just sold may start at once, while earlier callers sleep, and a caller may use up
-// its tries. No sale is lost: there is no lease, and a process that was paused finds that the version has changed.
+// It is not fair: a caller that has just sold may sell again at once, while earlier callers sleep, and a caller may use
+// up its tries. No update is lost, even if a process is paused: there is no lease, and its write fails because the
+// version has changed.
 func Optimistically(o OptimisticOptions) Seller {
 	o.Tries = cmp.Or(o.Tries, 100)
 	o.MaxPause = cmp.Or(o.MaxPause, time.Second)
@@ -64,7 +68,7 @@ func Optimistically(o OptimisticOptions) Seller {
 	}
 }
 
-// bound returns the longest pause after that many conflicts. took is the duration of the last try.
+// bound returns the limit of the pause after this number of conflicts. took is the duration of the last try.
 func (o OptimisticOptions) bound(conflicts int, took time.Duration) time.Duration {
 	return min(cmp.Or(o.Pause, took)<<min(conflicts-1, doublings), o.MaxPause)
 }
@@ -87,7 +91,7 @@ func pause(wait context.Context, most time.Duration) {
 	}
 }
 
-// swapping is a Store whose writes are swaps.
+// swapping is a Store whose Write calls Swap.
 type swapping struct {
 	Store
 	swapper Swapper

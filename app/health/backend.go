@@ -14,8 +14,8 @@ import (
 )
 
 // A backend is checked every Interval and has Timeout to answer. It goes down after Failures slow checks in a row, or
-// after one other error. So a hung server is detected within 2.4 s and one that refuses within 0.4 s, but one slow
-// reply under load is no outage.
+// after one other error. So a server that hangs is detected within 2.4 s, and a server that refuses connections within
+// 0.4 s, but one slow reply under load is not an outage.
 const (
 	Interval = 400 * time.Millisecond
 	Timeout  = 800 * time.Millisecond
@@ -29,7 +29,7 @@ type Backend struct {
 
 	mu      sync.Mutex
 	down    error // nil: up
-	warning error // what a server that is up cannot be used for; nil: nothing
+	warning error // limits the use of a server that is up; nil: no limit
 	failed  int   // failed checks in a row
 	latency time.Duration
 	server  string
@@ -44,7 +44,7 @@ type ImpairedError struct{ Reason string }
 func (e *ImpairedError) Error() string { return e.Reason }
 
 // New returns a Backend that is down until check has succeeded once. If check returns a lock.DownError, it is shown.
-// Other errors are summarised, because they may contain addresses and passwords.
+// Other errors are replaced by a summary, because they may contain addresses and passwords.
 func New(name string, check func(context.Context) error) *Backend {
 	b := &Backend{name: name, check: check, down: lock.NewDown(name, "not-asked-yet")}
 	b.up, b.end = context.WithCancelCause(context.Background())
@@ -61,8 +61,8 @@ func (b *Backend) Err() error {
 	return b.down
 }
 
-// Warning returns what the backend cannot be used for although it is up. It returns nil if the backend is down or can
-// be used for everything.
+// Warning returns an error that names the uses that are impossible although the backend is up. It returns nil if the
+// backend is down or has no such limit.
 func (b *Backend) Warning() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *Backend) Server() string {
 	return b.server
 }
 
-// SetServer sets what Server returns, and reports whether that is a change.
+// SetServer sets the result of Server, and reports whether it has changed.
 func (b *Backend) SetServer(about string) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,17 +92,17 @@ func (b *Backend) SetServer(about string) (changed bool) {
 	return changed
 }
 
-// Up returns a context that is cancelled when the backend goes down, with Err as its cause. While the backend is down,
-// Up returns a cancelled one.
+// Up returns a context that is canceled when the backend goes down, with Err as its cause. While the backend is down,
+// Up returns a canceled context.
 func (b *Backend) Up() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.up
 }
 
-// Run checks until ctx ends. It calls first after the first check, and changed at every change: down is nil for up,
-// an ImpairedError for up with a warning, and a lock.DownError for down. Reasons that differ only in numbers are no
-// change.
+// Run checks until ctx ends. It calls first after the first check, and changed at every change. The argument down is
+// nil if the backend is up, an ImpairedError if it is up with a warning, and a lock.DownError if it is down. Reasons
+// that differ only in numbers do not count as a change.
 func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
 	if b.check == nil {
 		first()
@@ -154,7 +154,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	}
 	b.failed++
 	_, told := errors.AsType[*lock.DownError](err)
-	// After the timeout err is ignored, because a driver may report a bad connection that it has closed itself.
+	// After the timeout, err is ignored: the driver may have closed the connection itself, and then report it as bad.
 	late = !told && (late || slow(err))
 	reason := b.reason(err, late)
 	if before == nil && b.failed < Failures && late {
@@ -173,7 +173,7 @@ func differ(before, now error) bool {
 	return wording(before) != wording(now)
 }
 
-// wording returns the text of a reason without its numbers, so that a countdown is no change.
+// wording returns the text of a reason without its numbers, so that a countdown does not count as a change.
 func wording(reason error) string {
 	return strings.Join(strings.FieldsFunc(reason.Error(), unicode.IsDigit), "")
 }
@@ -191,7 +191,7 @@ func (b *Backend) reason(err error, late bool) error {
 }
 
 // slow reports whether err is a timeout. Some clients return the errors of package context; others, such as go-redis,
-// those of the socket. All have the method Timeout.
+// return the errors of the socket. All these errors have the method Timeout.
 func slow(err error) bool {
 	var late net.Error
 	return errors.As(err, &late) && late.Timeout()

@@ -89,7 +89,7 @@ func (m *Metrics) Request(route, method string, status int, took time.Duration) 
 	m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// known returns method if HTTP defines it, and "other" if not, because a client may send any word, and each would
+// known returns method if HTTP defines it, and otherwise "other": a client may send any word, and each word would
 // create permanent series.
 func known(method string) string {
 	switch method {
@@ -124,7 +124,7 @@ func (m *Metrics) Impaired(name string, warning error) {
 }
 
 // Queue adds the series of the queue in front of a store: the operations in the store, and those that wait. load is
-// called at every scrape.
+// called for every scrape.
 func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	for state, pick := range map[string]func(in, waiting int) int{
 		"in":      func(in, _ int) int { return in },
@@ -138,7 +138,7 @@ func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	}
 }
 
-// Log adds the series of dropped log lines. dropped is called at every scrape.
+// Log adds the series of dropped log lines. dropped is called for every scrape.
 func (m *Metrics) Log(dropped func() uint64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: "stock", Name: "log_dropped_total",
@@ -146,8 +146,8 @@ func (m *Metrics) Log(dropped func() uint64) {
 	}, func() float64 { return float64(dropped()) }))
 }
 
-// Lock returns the callbacks for lock.Observe that count the locks of strategy. It creates their series at once,
-// because a rate needs a first value.
+// Lock returns the callbacks for lock.Observe that count the locks of strategy. It creates the series at once, because
+// a rate needs a first value.
 func (m *Metrics) Lock(strategy string) lock.Events {
 	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
 	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)

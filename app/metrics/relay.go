@@ -14,7 +14,7 @@ type Relay struct {
 }
 
 // Relay adds the series of the relay, and returns the callbacks that set them. Call it once. The gauges are 0 in
-// instances that do not hold the relay's lock, so their sum over all instances is right.
+// instances that do not hold the relay's lock, so the sum over all instances is correct.
 func (m *Metrics) Relay() Relay {
 	gauge := func(name, help string) prometheus.Gauge {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "stock", Subsystem: "relay", Name: name, Help: help})

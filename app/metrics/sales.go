@@ -34,7 +34,7 @@ func NewSales(version, instance string) *Sales {
 	return s
 }
 
-// Lock is Metrics.Lock, and also adds the series of writes refused for a stale fence.
+// Lock is like Metrics.Lock, but also adds the series of writes refused because of a stale fence.
 func (s *Sales) Lock(strategy string) lock.Events {
 	s.stale.WithLabelValues(strategy)
 	return s.Metrics.Lock(strategy)

@@ -90,15 +90,15 @@ func (h *demo) sell(c *gin.Context, f handler.Fields, strategy string, sku servi
 	handler.Replay(c, receipt.Replayed)
 	c.Writer.Header()["Content-Type"] = jsonContent
 	c.Status(http.StatusOK)
-	_, _ = c.Writer.Write(receiptReply(receipt).append(make([]byte, 0, 768))) // the client has gone if it fails
+	_, _ = c.Writer.Write(receiptReply(receipt).append(make([]byte, 0, 768))) // on error the client has disconnected
 }
 
 // jsonContent is shared by all replies, because net/http does not change header values.
 var jsonContent = []string{"application/json; charset=utf-8"}
 
-// deductionKey returns the idempotency key of a deduction. All clients share one space of keys, because requests name
-// no customer, so clients must choose random keys. Requests count as the same even if they differ in the wait and in
-// the lab's fields.
+// deductionKey returns the idempotency key of a deduction. Requests do not name a customer, so all clients share one
+// space of keys, and must choose random keys. Two requests that differ only in the wait or in the lab's fields count as
+// the same request.
 func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
 	key, err := handler.IdempotencyKey(c.Request.Header)
 	if err != nil {
@@ -184,7 +184,8 @@ type batchReply struct {
 	Size  int    `json:"size"`
 }
 
-// append writes exactly the bytes that encoding/json would, which takes five times as long (BenchmarkReply).
+// append writes exactly the bytes that encoding/json would write. encoding/json takes five times as long
+// (BenchmarkReply).
 func (r deductReply) append(b []byte) []byte {
 	word := func(name, value string) { b = appendText(append(b, name...), value) }
 	number := func(name string, value int64) { b = strconv.AppendInt(append(b, name...), value, 10) }

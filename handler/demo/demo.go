@@ -1,5 +1,5 @@
-// Package demo is the HTTP side of the demonstration: an endpoint for each strategy, the stock as the strategies sell
-// it, the locks, and the lab.
+// Package demo is the HTTP side of the demonstration: an endpoint for each strategy, the stock that the strategies
+// sell, the locks, and the lab.
 package demo
 
 import (
@@ -29,7 +29,7 @@ type Inventory interface {
 	Settle(ctx context.Context, store string, sku service.SKU, id string) (service.Settlement, error)
 }
 
-// A Ledger handles requests for the stock that orders are sold from. Store is the store that this stock is in.
+// A Ledger handles requests about the ledger's stock. Store is the name of the store of this stock.
 type Ledger interface {
 	Store() string
 	GetStock(b *handler.Base, c *gin.Context, sku service.SKU, only service.Condition)
@@ -69,11 +69,11 @@ type Config struct {
 	Strategies []Strategy
 	DefaultSKU service.SKU
 	Store      string // default store, for replies
-	ReadyStore string // ready only while something can be sold from it; empty: any store
+	ReadyStore string // the instance is ready only while this store can be sold from; empty: any store
 	Lab        bool   // the admin may send the lab's parameters
 	Meter      Meter
 	Ledger     Ledger // nil: no orders are sold
-	// Fixed means that the client must name the SKU, and can choose neither store nor strategy. The ledger's part
+	// Fixed means that the client must name the SKU, and can choose neither store nor strategy. The ledger's Part then
 	// shows and sets the stock.
 	Fixed bool
 }
@@ -110,7 +110,7 @@ func (p *Part) Public(b *handler.Base, e *gin.Engine) {
 		handler.Get(e, "/v1/stock/:sku", h.getStock)
 		e.PUT("/v1/stock/:sku", h.putStock)
 	}
-	if len(h.Strategies) > 0 { // sales of strategies, which are of one SKU each
+	if len(h.Strategies) > 0 { // endpoints of strategies, which sell one SKU at a time
 		handler.Get(e, "/v1/stock/:sku/orders", h.getOrders)
 		e.POST("/v1/stock/:sku/orders/:order_id/settle", h.settleOrder)
 		e.POST("/v1/stock/:sku/deduct", h.deductResource)
@@ -132,7 +132,7 @@ func (p *Part) Admin(b *handler.Base, e *gin.Engine) {
 	}
 }
 
-// choices returns names, the fields by which a client chooses, or nil if c is Fixed.
+// choices returns names, the fields by which a client chooses store and strategy, or nil if c is Fixed.
 func (c *Config) choices(names ...string) []string {
 	if c.Fixed {
 		return nil

@@ -14,13 +14,13 @@ import (
 	"example.com/stock/service"
 )
 
-// Steps has the latest steps of this instance's sales; see [service.Steps].
+// Steps returns the latest steps of this instance's sales; see [service.Steps].
 type Steps interface {
 	After(number uint64) (steps []service.Step, dropped uint64, more <-chan struct{})
 	Last() uint64
 }
 
-// A stream sends a comment every stepsAlive, and checks every stepsLook whether the instance stops.
+// A stream sends a comment every stepsAlive, and checks every stepsLook whether the instance is stopping.
 const (
 	stepsAlive = 15 * time.Second
 	stepsLook  = 250 * time.Millisecond
@@ -51,9 +51,9 @@ type stepReply struct {
 	Replayed  bool             `json:"replayed,omitempty"`
 }
 
-// getSteps streams the steps of sales as server-sent events, after number "after" or from now, until the client leaves
-// or the instance stops. Each message has all steps since the previous one. A slow reader misses steps; Dropped counts
-// them.
+// getSteps streams the steps of sales as server-sent events, after the number in "after" or from now on, until the
+// client disconnects or the instance stops. Each message has all steps since the previous one. A slow reader misses
+// steps; Dropped counts them.
 func (h *demo) getSteps(c *gin.Context) {
 	if !h.Admin(c) {
 		return
@@ -79,7 +79,7 @@ func (h *demo) getSteps(c *gin.Context) {
 }
 
 func (h *demo) streamSteps(c *gin.Context, after uint64) {
-	// This bypasses gin's writer, whose Flush panics if the writer that it wraps is no Flusher.
+	// This bypasses gin's writer, whose Flush panics if the wrapped writer is not a Flusher.
 	var writer http.ResponseWriter = c.Writer
 	if w, ok := writer.(interface{ Unwrap() http.ResponseWriter }); ok {
 		writer = w.Unwrap()
@@ -142,7 +142,7 @@ func (h *demo) stepsMessage(steps []service.Step, dropped uint64) string {
 	}
 	data, err := json.Marshal(m)
 	if err != nil {
-		return ": internal error\n\n" // no value of a step can fail
+		return ": internal error\n\n" // no value of a step can make the encoding fail
 	}
 	return fmt.Sprintf("id: %d\ndata: %s\n\n", steps[len(steps)-1].Number, data)
 }

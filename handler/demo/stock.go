@@ -69,7 +69,7 @@ func (h *demo) getStock(c *gin.Context) {
 	h.replyStock(c, store, stock, err)
 }
 
-// putStock sets the stock. If the request has If-Match or If-None-Match, they must hold.
+// putStock sets the stock. Conditions in If-Match and If-None-Match must hold.
 func (h *demo) putStock(c *gin.Context) {
 	if !h.Admin(c) {
 		return
@@ -136,7 +136,8 @@ func orderOf(o service.Order) orderReply {
 	}
 }
 
-// A settlementReply never changes. Final is always true, and says so to readers of the reply.
+// A settlementReply never changes: a repeated request gets the same reply. Final is always true, to tell readers of the
+// reply so.
 type settlementReply struct {
 	OrderID string      `json:"order_id"`
 	SKU     service.SKU `json:"sku"`

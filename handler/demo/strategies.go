@@ -38,8 +38,8 @@ type promiseReply struct {
 	FreedAfterCrash *float64 `json:"freed_after_crash_seconds"`
 }
 
-// strategies lists the catalogue, weakest first, with the reason for each strategy that cannot be used now, and with
-// what the servers report about themselves, on which that can depend.
+// strategies lists the catalogue, weakest first, with the reason for each strategy that cannot be used now. It also
+// returns what the servers report about themselves, because the reason may depend on this.
 func (h *demo) strategies(c *gin.Context) {
 	if !h.NoFields(c) {
 		return
@@ -100,8 +100,8 @@ func (s Strategy) errOn(store Store) error {
 	return store.Backend.Err()
 }
 
-// Sells returns what can be sold from each store now, and why the instance is not ready, or "". The instance is ready
-// if a strategy can sell from ReadyStore. If ReadyStore is empty or no strategy uses it, any store is enough.
+// Sells returns what can be sold from each store now, and the reason why the instance is not ready, or "". The instance
+// is ready if a strategy can sell from ReadyStore. If ReadyStore is empty or no strategy uses it, any store is enough.
 func (p *Part) Sells() (stores map[string]handler.StoreReply, why string) {
 	stores = make(map[string]handler.StoreReply)
 	any := false

@@ -53,7 +53,7 @@ func (h *shop) adjustStock(c *gin.Context) {
 	c.JSON(http.StatusOK, entry)
 }
 
-// getMovements shows the movements of a SKU. Only the admin sees customers, references and reasons.
+// getMovements replies with the movements of a SKU. Only the admin gets customers, references and reasons.
 func (h *shop) getMovements(c *gin.Context) {
 	all := c.GetHeader("Authorization") != ""
 	if all && !h.Admin(c) {
@@ -130,7 +130,7 @@ func (h *shop) getLedger(c *gin.Context, sku service.SKU, only service.Condition
 	}
 }
 
-// ledgerReply replies with counts, both in the members of a strategy's stock and as a Law.
+// ledgerReply replies with counts, both in the members of a StockReply and as a Law.
 func (h *shop) ledgerReply(c *gin.Context, counts order.Counts) {
 	if tag := counts.Tag(); tag != "" {
 		handler.SetETag(c, tag)
@@ -142,7 +142,7 @@ func (h *shop) ledgerReply(c *gin.Context, counts order.Counts) {
 	})
 }
 
-// setLedger sets the available stock of a SKU in the ledger. Its movement is the difference.
+// setLedger sets the available stock of a SKU in the ledger. The movement has the difference to the stock before.
 func (h *shop) setLedger(c *gin.Context, sku service.SKU, quantity int64, only service.Condition) {
 	key, err := handler.IdempotencyKey(c.Request.Header)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // Config holds what New needs.
 type Config struct {
 	Orders *order.Service
-	Store  string // where they are kept, for replies
-	// SharesStock means that strategies sell, too. Then their part shows and sets the stock.
+	Store  string // name of the orders' store, for replies
+	// SharesStock means that strategies sell, too. Then the Part of the strategies shows and sets the stock.
 	SharesStock bool
 }
 

@@ -51,7 +51,7 @@ func (h *shop) getReservation(c *gin.Context) {
 	c.JSON(http.StatusOK, r)
 }
 
-// confirmReservation replies 200, not 201, because confirming again gets the same reply. The body has the order.
+// confirmReservation replies 200, not 201, because a repeated confirmation gets the same reply. The body has the order.
 func (h *shop) confirmReservation(c *gin.Context) {
 	h.change(c, func(p purchase) (any, bool, error) {
 		o, replayed, err := h.Orders.Confirm(c.Request.Context(), p.key, p.customer, c.Param("reservation_id"))

@@ -20,7 +20,7 @@ func (h *shop) getStock(c *gin.Context) {
 	h.getLedger(c, sku, only)
 }
 
-// putStock sets the stock. If the request has If-Match or If-None-Match, they must hold.
+// putStock sets the stock. Conditions in If-Match and If-None-Match must hold.
 func (h *shop) putStock(c *gin.Context) {
 	if !h.Admin(c) {
 		return

@@ -6,7 +6,7 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// Said returns the title or the detail of a problem in both languages, from its English text in a client's records.
+// Said returns the title or the detail of a problem in both languages, given its English text from a client's records.
 // name is the last part of the problem's type. If the problem has no such text, Said returns english for both.
 func Said(name, english string) words.Text {
 	texts, err := book.Texts()

@@ -122,7 +122,7 @@ func (r *run) faults(ctx context.Context) error {
 			err = r.sells(ctx, time.Now(), 0)
 		}
 		if heal != nil {
-			// What is broken is mended even if nothing is sold, because that may be the way back.
+			// What is broken is fixed even if nothing is sold, because that may be the way back.
 			err = errors.Join(err, heal(ctx), r.sells(ctx, time.Now(), 0))
 		}
 		if err != nil {

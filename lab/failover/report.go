@@ -34,7 +34,7 @@ type Report struct {
 	Lanes     []Lane    `json:"lanes"` // the last one is the shop
 }
 
-// A Fault is one thing that failed, from its begin until everything sold again and was mended.
+// A Fault is one thing that failed, from its begin until everything sold again and was fixed.
 type Fault struct {
 	Name   string     `json:"name"`
 	Server string     `json:"server"` // mariadb, redis, zookeeper, instances, all

@@ -149,7 +149,7 @@ func TestTheMatrixFits(t *testing.T) {
 	}
 }
 
-// The arrow keys step two cases side by side: the naive one shows its n-th sentence and the mended one its own.
+// The arrow keys step two cases side by side: the naive one shows its n-th sentence and the fixed one its own.
 func TestSideBySideInABrowser(t *testing.T) {
 	ctx := browser.Open(t)
 	text, err := os.ReadFile("../diagram/testdata/run.json")
@@ -188,15 +188,15 @@ func TestSideBySideInABrowser(t *testing.T) {
 		}
 		return list
 	}
-	naive, mended := sentences(r.Cells[0]), sentences(r.Cells[1])
+	naive, fixed := sentences(r.Cells[0]), sentences(r.Cells[1])
 	for n := range 4 {
 		press(kb.ArrowRight)
-		if got := said(); len(got) != 2 || got[0] != naive[n] || got[1] != mended[n] {
-			t.Errorf("step %d: %q, want %q and %q", n+1, got, naive[n], mended[n])
+		if got := said(); len(got) != 2 || got[0] != naive[n] || got[1] != fixed[n] {
+			t.Errorf("step %d: %q, want %q and %q", n+1, got, naive[n], fixed[n])
 		}
 	}
 	press(kb.ArrowLeft)
-	if got := said(); got[0] != naive[2] || got[1] != mended[2] {
+	if got := said(); got[0] != naive[2] || got[1] != fixed[2] {
 		t.Errorf("back at step 3: %q", got)
 	}
 	for _, width := range []int64{390, 1280, 1920} {

@@ -71,15 +71,18 @@ func events() []lab.CaseEvent {
 	return []lab.CaseEvent{
 		{At: at(0), Lane: "store", Kind: lab.Note, Text: "1 in stock"},
 		{At: at(1), Lane: "app-7", Kind: lab.Sent, Who: "A", Text: "A asks app-7"},
-		{At: at(2), Until: at(3000), Lane: "app-7", Kind: lab.Lease, Who: "A", Text: "A held the lock, as it believed"},
-		{At: at(3), Until: at(2900), Lane: "app-7", Kind: lab.Paused, Who: "A", Text: "A stood at before_write"},
+		{
+			At: at(2), Until: at(3000), Lane: "app-7", Kind: lab.Lease, Who: "A",
+			Text: "A believed that it held the lock",
+		},
+		{At: at(3), Until: at(2900), Lane: "app-7", Kind: lab.Paused, Who: "A", Text: "A was paused at before_write"},
 		{
 			At:    at(4),
 			Until: at(1000),
 			Lane:  "lock",
 			Kind:  lab.Standing,
 			Who:   "A on app-7",
-			Text:  "the server has it held by A on app-7",
+			Text:  "the server has  as the holderA on app-7",
 		},
 		{
 			At:    at(5),
@@ -95,7 +98,7 @@ func events() []lab.CaseEvent {
 			Lane:  "app-9",
 			Kind:  lab.Lease,
 			Who:   "B",
-			Text:  "B held the lock, as it believed",
+			Text:  "B believed that it held the lock",
 		},
 		{
 			At: at(2000), Lane: "app-9", Kind: lab.Write, Who: "B", Text: "B read 1 and wrote 0", To: "store",

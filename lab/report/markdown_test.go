@@ -55,13 +55,13 @@ func TestMarkdownHasEveryCase(t *testing.T) {
 func TestMarkdownOfAnotherRunIsTheSame(t *testing.T) {
 	first, second := whole(), whole()
 	first.Cells[0].Evidence = []lab.Evidence{
-		{Kind: lab.Waited, Text: "B was let in 9.934s after the crash"},
+		{Kind: lab.Waited, Text: "B got the lock 9.934s after the crash"},
 		{Kind: lab.Answer, Text: "A (app-20): sold, fence 1795273949909994"},
 		{Kind: lab.Fence, Text: "the largest fence that the store has seen is 1795273949909999"},
 		{Kind: lab.Served, Text: "redis: PTTL lab-get-then-del-54 = 2m0s at 127.0.0.1:4711"},
 	}
 	second.Cells[0].Evidence = []lab.Evidence{
-		{Kind: lab.Waited, Text: "B was let in 10.21s after the crash"},
+		{Kind: lab.Waited, Text: "B got the lock 10.21s after the crash"},
 		{Kind: lab.Answer, Text: "A (app-3): sold, fence 17"},
 		{Kind: lab.Fence, Text: "the largest fence that the store has seen is 21"},
 		{Kind: lab.Served, Text: "redis: PTTL lab-get-then-del-1234 = 2m0s at 127.0.0.1:31000"},
@@ -71,7 +71,8 @@ func TestMarkdownOfAnotherRunIsTheSame(t *testing.T) {
 		t.Error("they differ")
 	}
 	for _, want := range []string{
-		"let in 10s after", "A (app-1): sold, fence no. 1", "has seen is no. 2", "PTTL SKU = 2m0s at 127.0.0.1:PORT",
+		"got the lock 10s after", "A (app-1): sold, fence no. 1", "has seen is no. 2",
+		"PTTL SKU = 2m0s at 127.0.0.1:PORT",
 	} {
 		if !strings.Contains(a, want) {
 			t.Errorf("%q is not there", want)

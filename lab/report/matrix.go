@@ -22,7 +22,7 @@ type row struct {
 	Variant  lab.Text
 	First    bool // the first row of its scenario
 	Cells    []*entry
-	Code     []*entry // wrong and mended code, in the first row of a scenario
+	Code     []*entry // wrong and fixed code, in the first row of a scenario
 }
 
 // An entry is a case of the catalogue with its result in a run.

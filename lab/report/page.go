@@ -168,7 +168,7 @@ func pair(cases []exhibit) []exhibit {
 	for _, which := range [][2]func(exhibit) bool{
 		{
 			func(x exhibit) bool { return x.Case.Code == "naive" },
-			func(x exhibit) bool { return x.Case.Code == "mended" },
+			func(x exhibit) bool { return x.Case.Code == "fixed" },
 		},
 		{
 			func(x exhibit) bool { return class(x.Cell.Observed) == "bad" },

@@ -107,7 +107,7 @@ func TestEveryEventIsDrawn(t *testing.T) {
 	for part, n := range map[string]int{ // one of each bar in the legend
 		`class="bar b-lease"`: 3, `class="bar b-standing"`: 2, `class="bar b-overlap"`: 2, `class="bar b-paused"`: 2,
 		`class="bar b-fault"`: 1, `class="band"`: 1, `class="k-refused"`: 1, `class="k-write harm"`: 1,
-		`>SET NX: false<tspan`: 0, "A and B both believed": 1, "A: holds the lock, as it believes; 2.0 ms + 3.00 s": 1,
+		`>SET NX: false<tspan`: 0, "A and B both believed": 1, "A: believes that it holds the lock; 2.0 ms + 3.00 s": 1,
 		"B had already written from version 1": 2,
 	} {
 		if got := strings.Count(figure, part); got != n {

@@ -15,7 +15,7 @@ func batchDeadlock() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "tells-the-error", Want: lab.Forecast{Outcome: lab.Aborts}},
-				{Code: "mended", Variant: "makes-the-batch-again", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "makes-the-batch-again", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
 		),
@@ -70,7 +70,7 @@ func waitsFor(b *lab.Testbed, db *sql.DB, like string) bool {
 
 // sellInADeadlock sells to a crowd in one transaction, while X has written an order with the id of one of them and
 // waits for the row of the stock. Error 1213 rolls the whole transaction back. The naive code returns the error to
-// every customer; the mended code repeats the transaction.
+// every customer; the fixed code repeats the transaction.
 func sellInADeadlock(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
@@ -94,7 +94,7 @@ func sellInADeadlock(b *lab.Testbed) lab.Observation {
 	err := <-told
 	b.Require(errno(err) == errDeadlock, "the batch is ended with 1213")
 	b.Evidence(lab.Answer, err.Error(), "was-told", "who", "C", "answer", err)
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		deduct()
 		s.do(insert)
 		s.do("COMMIT")

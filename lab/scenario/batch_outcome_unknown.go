@@ -17,7 +17,7 @@ func batchUnknown() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "sends-the-batch-again", Want: lab.Forecast{Outcome: lab.Duplicates}},
-				{Code: "mended", Variant: "asks-again-by-id", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "asks-again-by-id", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("redis", lab.Stated(lab.Safe, replyLost, "zk-merged", "merged")),
 			on("mysql", lab.Stated(lab.Safe, replyLost, "zk-merged", "merged")),
@@ -54,13 +54,13 @@ func batchUnknown() lab.Scenario {
 }
 
 // pipelineWithoutAnswer sells a unit to each of a crowd in one pipeline, and the reply is lost. The naive client sends
-// the pipeline again, because retries after a network error are on by default. The mended code turns retries off, and
+// the pipeline again, because retries after a network error are on by default. The fixed code turns retries off, and
 // gives each order an id: it sells an order only if its id is not in the store.
 func pipelineWithoutAnswer(b *lab.Testbed) lab.Observation {
 	p := b.Proxy(lab.NeedRedis)
 	stock, orders := "{"+b.SKU+"}:stock", "{"+b.SKU+"}:orders"
 	retries, script := 1, `redis.call('HINCRBY', KEYS[2], ARGV[1], 1) return redis.call('DECR', KEYS[1])`
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		retries, script = -1, `if redis.call('HSETNX', KEYS[2], ARGV[1], 1) == 0 then return 'sold before' end
 			return redis.call('DECR', KEYS[1])`
 	}

@@ -14,7 +14,7 @@ func batchBadMember() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "one-error-for-all", Want: lab.Forecast{Outcome: lab.Aborts}},
-				{Code: "mended", Variant: "then-one-by-one", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "then-one-by-one", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
 		),
@@ -56,7 +56,7 @@ func takeID(s *session, id string) {
 }
 
 // insertTogether sells to a crowd in one transaction with one INSERT, in which one id is already taken. The naive code
-// returns the error to every customer; the mended code then sells to each in a separate transaction.
+// returns the error to every customer; the fixed code then sells to each in a separate transaction.
 func insertTogether(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
@@ -81,7 +81,7 @@ func insertTogether(b *lab.Testbed) lab.Observation {
 	err := sell(0, crowd)
 	b.Require(errno(err) == errDuplicate, "the INSERT of all is refused with 1062")
 	b.Evidence(lab.Answer, err.Error(), "was-told", "who", "C", "answer", err)
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		for i := range crowd {
 			if err := sell(i, i+1); err != nil {
 				b.Require(errno(err) == errDuplicate, "only the one whose id is taken is refused")

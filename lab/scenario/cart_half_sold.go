@@ -20,7 +20,7 @@ func cartHalfSold() lab.Scenario {
 		Name: "cart-half-sold", Group: lab.Orders,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
-			[]lab.Case{byHand("naive", lab.HalfDone, lineByLine), byHand("mended", lab.Safe, inOneCommit)},
+			[]lab.Case{byHand("naive", lab.HalfDone, lineByLine), byHand("fixed", lab.Safe, inOneCommit)},
 			ours(lab.Safe, beforeCommit),
 			ours(lab.Safe, afterCommit),
 			ours(lab.Refuses, linesShort),
@@ -85,7 +85,7 @@ func sellACart(b *lab.Testbed) lab.Observation {
 	b.Exec("mysql", db, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, sku VARCHAR(64)) ENGINE=InnoDB")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES ('a', 5), ('b', 5)")
 	a := newSession(b, db, "A")
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		a.do("BEGIN")
 	}
 	a.do("UPDATE stock SET quantity = quantity - 1 WHERE sku = 'a' AND quantity >= 1")

@@ -12,7 +12,7 @@ func clientClockInTable() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "the-clients-clock", Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: "the-servers-clock", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "the-servers-clock", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -25,7 +25,7 @@ func clientClockInTable() lab.Scenario {
 			// server's clock.
 			take := func(s *session, clock func() time.Time) bool {
 				now, args := "?", []any{s.who, clock().UTC(), lease.Microseconds(), clock().UTC()}
-				if b.Case.Code == "mended" {
+				if b.Case.Code == "fixed" {
 					now, args = "UTC_TIMESTAMP(3)", []any{s.who, lease.Microseconds()}
 				}
 				result, err := s.ExecContext(b.Ctx, "UPDATE locks SET owner = ?, expires_at = "+now+

@@ -28,7 +28,7 @@ func clientClockInExpiry() lab.Scenario {
 					Variant: "4-s-ahead-of-the-server",
 					Want:    lab.Forecast{Outcome: lab.Delays, Within: lease + behind},
 				},
-				{Code: "mended", Variant: "a-minute-behind-the-server", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "a-minute-behind-the-server", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Cases("a-minute-behind-the-server", "redis-setnx", "redis-watchdog"),
 		),
@@ -58,7 +58,7 @@ func clientClockInExpiry() lab.Scenario {
 	}
 }
 
-// setUntil takes the lock. The naive code gives an expiry time from the client's clock, the mended code a lease that
+// setUntil takes the lock. The naive code gives an expiry time from the client's clock, the fixed code a lease that
 // the server measures.
 func setUntil(b *lab.Testbed, who string, lease time.Duration) bool {
 	args := []any{"SET", b.SKU, who, "NX", "PX", lease.Milliseconds()}

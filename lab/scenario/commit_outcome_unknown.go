@@ -22,8 +22,8 @@ func commitUnknown() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: replyLost, Want: lab.Forecast{Outcome: lab.Duplicates}},
-				{Code: "mended", Variant: replyLost, Want: lab.Forecast{Outcome: lab.Safe}},
-				{Code: "mended", Variant: requestLost, Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: replyLost, Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: requestLost, Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("mysql", lab.Stated(
 				lab.Safe, replyLost, "none", "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table",
@@ -69,7 +69,7 @@ func loseCommit(b *lab.Testbed, p *wire.Proxy) *wire.Snare {
 }
 
 // commitWithoutAnswer sells one unit to A, whose COMMIT gets no reply. The naive code takes that for a failure and
-// repeats the transaction. The mended code chose the order's id beforehand, and first looks for it with a locking read,
+// repeats the transaction. The fixed code chose the order's id beforehand, and first looks for it with a locking read,
 // which waits for the end of a transaction that is writing it.
 func commitWithoutAnswer(b *lab.Testbed) lab.Observation {
 	db := b.DB()
@@ -97,7 +97,7 @@ func commitWithoutAnswer(b *lab.Testbed) lab.Observation {
 	b.Require(err != nil && errno(err) == 0, "A has an error, and not from the server")
 	b.Evidence(lab.Answer, err.Error(), "was-told", "who", "A", "answer", err)
 	found := int64(0)
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		found = b.Int("A", db, "SELECT COUNT(*) FROM orders WHERE id = 'order of A' FOR UPDATE")
 		b.Evidence(lab.Answer, found, "orders-with-its-id", "orders", found)
 	}

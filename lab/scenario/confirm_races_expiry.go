@@ -24,7 +24,7 @@ func confirmRacesExpiry() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				byHand("naive", lab.Oversells, "looks-then-changes"),
-				byHand("mended", lab.Safe, "changes-only-what-is-held"),
+				byHand("fixed", lab.Safe, "changes-only-what-is-held"),
 			},
 			ours(lab.Safe, confirmFirst),
 			ours(lab.Safe, expiryFirst),
@@ -76,7 +76,7 @@ func confirmRacesExpiry() lab.Scenario {
 }
 
 // endTwice expires a reservation of one unit while its customer pays. The sweeper and the customer both read, then both
-// write. The naive code decides by what it read, the mended code by the rows that its UPDATE changed.
+// write. The naive code decides by what it read, the fixed code by the rows that its UPDATE changed.
 func endTwice(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE stock (id INT PRIMARY KEY, available INT, reserved INT, sold INT) ENGINE=InnoDB")
@@ -89,7 +89,7 @@ func endTwice(b *lab.Testbed) lab.Observation {
 	ends := 0
 	end := func(s *session, state, gives string) {
 		update := "UPDATE reservations SET state = '" + state + "' WHERE id = 1"
-		if b.Case.Code == "mended" {
+		if b.Case.Code == "fixed" {
 			update += " AND state = 'held'"
 		}
 		s.do("BEGIN")

@@ -17,8 +17,8 @@ func duplicateInserts() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "inserts", Want: lab.Forecast{Outcome: lab.Aborts}},
-				{Code: "mended", Variant: "inserts-again", Want: lab.Forecast{Outcome: lab.Safe}},
-				{Code: "mended", Variant: "updates-a-row-that-is-there", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "inserts-again", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "updates-a-row-that-is-there", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Stated(lab.Safe, "", "mysql-table", "mysql-for-update"),
 		),

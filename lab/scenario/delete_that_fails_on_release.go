@@ -19,7 +19,7 @@ func deleteFails() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "deletes-once", Want: lab.Forecast{Outcome: lab.Blocks}},
-				{Code: "mended", Variant: "deletes-until-it-is-gone", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "deletes-until-it-is-gone", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged", "zk-ephemeral"),
 		),
@@ -75,7 +75,7 @@ func releaseOverBrokenLink(b *lab.Testbed) lab.Observation {
 	b.Sprung(lost, "delete-is-lost")
 	b.Require(err != nil, "A is told that the connection is lost")
 	b.Evidence(lab.Answer, err.Error(), "was-told", "who", "A", "answer", err)
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		b.Eventually("the node of A is gone", func() bool {
 			err = a.conn.Delete(a.dir+"/"+held, -1)
 			return err == nil || err == zk.ErrNoNode

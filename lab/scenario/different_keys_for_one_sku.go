@@ -27,7 +27,7 @@ func differentKeys() lab.Scenario {
 			[]lab.Case{
 				{Code: "naive", Variant: asTyped, Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "naive", Variant: perInstance, Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "mended", Variant: fromTheRow, Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: fromTheRow, Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("mysql", lab.Stated(lab.Refuses, inCapitals, "redis-setnx", "redis-watchdog", "zk-sequential",
 				"zk-merged", "mysql-table", "mysql-get-lock")),

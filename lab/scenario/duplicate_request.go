@@ -23,7 +23,7 @@ func duplicateRequest() lab.Scenario {
 		Cases: slices.Concat(
 			lab.Stated(lab.Duplicates, "", askTwice...),
 			lab.Stated(lab.Safe, withAKey, askTwice...),
-			[]lab.Case{{Code: "mended", Variant: "a-key-unique-in-the-orders", Want: lab.Forecast{Outcome: lab.Safe}}},
+			[]lab.Case{{Code: "fixed", Variant: "a-key-unique-in-the-orders", Want: lab.Forecast{Outcome: lab.Safe}}},
 		),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {

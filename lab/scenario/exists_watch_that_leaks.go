@@ -26,7 +26,7 @@ func existsWatch() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "watches-with-exists", Want: lab.Forecast{Outcome: lab.Leaks}},
-				{Code: "mended", Variant: "watches-with-getdata", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "watches-with-getdata", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged"), // not zk-ephemeral: its holders share one node name
 		),

@@ -16,7 +16,7 @@ func expiryLearntLate() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "waits-to-be-told", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "mended", Variant: "counts-the-time-itself", Want: lab.Forecast{Outcome: lab.Refuses}},
+				{Code: "fixed", Variant: "counts-the-time-itself", Want: lab.Forecast{Outcome: lab.Refuses}},
 			},
 			lab.Cases(heedsLoss, "zk-sequential", "zk-merged", "zk-ephemeral"),
 		),
@@ -65,7 +65,7 @@ func expireUnheard(b *lab.Testbed) lab.Observation {
 	b.Eventually("the session of A expires", func() bool { return other.line()[0] == mine })
 	b.Interval("wire", lab.Fault, "A", from, "old-session-expires", "after", time.Since(from))
 	believes := a.conn.SessionID() == id // the library has reported no loss
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		believes = believes && time.Since(alive) < session*2/3
 	}
 	b.Evidence(lab.Hold, believes, "both-hold", "a", believes, "b", true)

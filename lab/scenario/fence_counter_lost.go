@@ -20,7 +20,7 @@ func fenceCounterLost() lab.Scenario {
 		Cases: on("mysql", slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "counts-with-incr", Want: lab.Forecast{Outcome: lab.Blocks}},
-				{Code: "mended", Variant: "the-clock-or-one-more", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "the-clock-or-one-more", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Stated(lab.Safe, "", "redis-setnx", "redis-watchdog"),
 		)),
@@ -85,7 +85,7 @@ func (s *fencedShop) mint() int64 {
 		redis.call('SET', KEYS[1], string.format('%.0f', fence))
 		return fence`
 	script := count
-	if s.b.Case.Code == "mended" {
+	if s.b.Case.Code == "fixed" {
 		script = clockOrMore
 	}
 	fence, err := s.locks.Eval(s.b.Ctx, script, []string{s.b.SKU + ":fence"}).Int64()

@@ -18,7 +18,7 @@ func firstLeaves() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "the-first-ones-context", Want: lab.Forecast{Outcome: lab.Aborts}},
-				{Code: "mended", Variant: "a-context-of-the-batch", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "a-context-of-the-batch", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("redis", lab.Stated(lab.Safe, "", "merged")),
 			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
@@ -72,7 +72,7 @@ func leaveEarly(b *lab.Testbed) lab.Observation {
 	request, gone := context.WithCancel(b.Ctx)
 	defer gone()
 	batch := request
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		batch = context.WithoutCancel(request)
 	}
 	tx, err := shop.db.BeginTx(batch, nil)

@@ -8,7 +8,7 @@ func forUpdateOnTwoNodes() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedGalera},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: onTwoNodes, Want: lab.Forecast{Outcome: lab.Aborts}},
-			{Code: "mended", Variant: onOneNode, Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: onOneNode, Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			s := newClusterShop(b)

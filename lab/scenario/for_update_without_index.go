@@ -8,7 +8,7 @@ func forUpdateWithoutIndex() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "no-index", Want: lab.Forecast{Outcome: lab.Busy}},
-			{Code: "mended", Variant: "unique-index", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "unique-index", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -18,7 +18,7 @@ func forUpdateWithoutIndex() lab.Scenario {
 			b.Exec("mysql", db, "INSERT INTO stock (sku, quantity) SELECT CONCAT('sku-', seq), 1 FROM "+
 				"(WITH RECURSIVE n (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n WHERE seq < 100) "+
 				"SELECT seq FROM n) numbers")
-			if b.Case.Code == "mended" {
+			if b.Case.Code == "fixed" {
 				b.Exec("mysql", db, "CREATE UNIQUE INDEX by_sku ON stock (sku)")
 			}
 			a, other := newSession(b, db, "A"), newSession(b, db, "B")

@@ -8,7 +8,7 @@ func gapLockDeadlock() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "look-then-insert", Want: lab.Forecast{Outcome: lab.Aborts}},
-			{Code: "mended", Variant: "insert-then-lock", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "insert-then-lock", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -24,7 +24,7 @@ func gapLockDeadlock() lab.Scenario {
 				s.do("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 				s.do("BEGIN")
 			}
-			if b.Case.Code == "mended" {
+			if b.Case.Code == "fixed" {
 				a.do(upsert)
 				waits := other.inBackground(upsert)
 				other.waiting(db)

@@ -13,7 +13,7 @@ func getLockOnAPool() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat([]lab.Case{
 			{Code: "naive", Variant: "any-connection", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "mended", Variant: "one-connection", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "one-connection", Want: lab.Forecast{Outcome: lab.Safe}},
 		}),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -25,7 +25,7 @@ func getLockOnAPool() lab.Scenario {
 			) int64 {
 				return b.Int(who, on, "SELECT COALESCE("+function+", -1)", name)
 			}
-			if b.Case.Code == "mended" {
+			if b.Case.Code == "fixed" {
 				conn := newSession(b, program, "A")
 				b.Require(call("A", row{conn}, "GET_LOCK(?, 0)") == 1, "A gets the lock")
 				b.Require(call("A", row{conn}, "RELEASE_LOCK(?)") == 1, "A releases the lock")

@@ -14,7 +14,7 @@ func getLockOnTwoNodes() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedGalera},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: onTwoNodes, Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: onOneNode, Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: onOneNode, Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			s := newClusterShop(b)

@@ -16,7 +16,7 @@ func getThenDel() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "get-then-del", Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: "one-script", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "one-script", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {

@@ -20,7 +20,7 @@ func herd() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat([]lab.Case{
 			{Code: "naive", Variant: "one-node-for-all", Want: lab.Forecast{Outcome: lab.Herds}},
-			{Code: "mended", Variant: "a-queue-of-nodes", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "a-queue-of-nodes", Want: lab.Forecast{Outcome: lab.Safe}},
 		}, lab.Stated(lab.Herds, "", "zk-ephemeral"),
 			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged", "redis-rlock", "redis-watchdog")),
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -29,7 +29,7 @@ func herd() lab.Scenario {
 			switch b.Case.Code {
 			case "naive":
 				turns = oneNode(b)
-			case "mended":
+			case "fixed":
 				turns = queueOfNodes(b)
 			default:
 				return herdOfRequests(b)

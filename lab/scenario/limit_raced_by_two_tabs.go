@@ -15,7 +15,7 @@ func limitRaced() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				byHand("naive", lab.Exceeds, "counts-then-inserts"),
-				byHand("mended", lab.Refuses, "counts-in-the-row-it-writes"),
+				byHand("fixed", lab.Refuses, "counts-in-the-row-it-writes"),
 			},
 			ours(lab.Refuses, ""),
 		),
@@ -60,7 +60,7 @@ func limitRaced() lab.Scenario {
 }
 
 // buyInTwoTabs makes one customer buy two units in each of two tabs, where the limit is two. The naive code sums the
-// customer's orders and inserts one if the sum is below the limit; in both tabs the sum is 0. The mended code keeps the
+// customer's orders and inserts one if the sum is below the limit; in both tabs the sum is 0. The fixed code keeps the
 // sum in a row, and checks the limit in the statement that raises it.
 func buyInTwoTabs(b *lab.Testbed) lab.Observation {
 	db := b.DB()

@@ -8,7 +8,7 @@ func lockWaitHalfDone() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "commits-what-there-is", Want: lab.Forecast{Outcome: lab.HalfDone}},
-			{Code: "mended", Variant: "rolls-back", Want: lab.Forecast{Outcome: lab.Aborts}},
+			{Code: "fixed", Variant: "rolls-back", Want: lab.Forecast{Outcome: lab.Aborts}},
 		},
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -27,7 +27,7 @@ func lockWaitHalfDone() lab.Scenario {
 			b.Evidence(lab.Answer, errno(err), "was-told", "who", "A", "answer", err)
 			rows := a.transaction(db, "trx_rows_modified")
 			b.Evidence(lab.Served, rows, "transaction-is-open", "rows", rows)
-			if b.Case.Code == "mended" {
+			if b.Case.Code == "fixed" {
 				a.do("ROLLBACK")
 			} else {
 				a.do("COMMIT")

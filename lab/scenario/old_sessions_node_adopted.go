@@ -19,7 +19,7 @@ func oldNodeAdopted() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "knows-it-by-its-guid", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "mended", Variant: "compares-the-session", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "compares-the-session", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Cases("", "zk-sequential", "zk-merged", "zk-ephemeral"),
 		),
@@ -65,7 +65,7 @@ func reconnect(b *lab.Testbed) lab.Observation {
 	_, mine := a.owner(line[0])
 	b.Evidence(lab.Served, mine, "found-its-guid", "node", line[0], "own", mine)
 	held := line[0]
-	if b.Case.Code == "mended" && !mine {
+	if b.Case.Code == "fixed" && !mine {
 		// The guid shows that A's old session made the node, so A may delete it.
 		a.leave(held)
 		held = create(a)

@@ -19,7 +19,7 @@ func paymentAfterExpiry() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				byHand("naive", lab.Oversells, "confirms-whatever-it-finds"),
-				byHand("mended", lab.Refuses, "takes-the-unit-again"),
+				byHand("fixed", lab.Refuses, "takes-the-unit-again"),
 			},
 			ours(lab.Refuses, soldToAnother),
 			ours(lab.Safe, stillThere),
@@ -64,7 +64,7 @@ func payTooLate(b *lab.Testbed) lab.Observation {
 	buyer.do("INSERT INTO orders VALUES ('B')")
 	buyer.do("COMMIT")
 	payer.do("BEGIN")
-	refused := b.Case.Code == "mended" && payer.changed(take) == 0
+	refused := b.Case.Code == "fixed" && payer.changed(take) == 0
 	if refused {
 		payer.do("ROLLBACK")
 		b.Evidence(lab.Answer, nil, "money-goes-back", "who", "A")

@@ -13,7 +13,7 @@ func poolExhaustion() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "one-pool", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "mended", Variant: "a-pool-for-locks", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "a-pool-for-locks", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			locks := b.DB()
@@ -22,7 +22,7 @@ func poolExhaustion() lab.Scenario {
 			b.Exec("mysql", locks, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB")
 			b.Exec("mysql", locks, "INSERT INTO stock VALUES (1, 10)")
 			work, enough := locks, 2*time.Second
-			if b.Case.Code == "mended" {
+			if b.Case.Code == "fixed" {
 				work, enough = secondPool(b, locks), lab.Patience
 			}
 			locks.SetMaxOpenConns(2)

@@ -17,7 +17,7 @@ func laggingReplica() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedRedlock},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "reads-the-replica", Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: "reads-the-master", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "reads-the-master", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -36,7 +36,7 @@ func laggingReplica() lab.Scenario {
 				b.Require(ok, who+" gets the lock")
 				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
 				reader, server := replica, "replica"
-				if b.Case.Code == "mended" {
+				if b.Case.Code == "fixed" {
 					reader, server = master, "redis"
 				}
 				n, err := reader.Get(b.Ctx, stock).Int()

@@ -21,7 +21,7 @@ func redlockEroded() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "renews-what-is-left", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "mended", Variant: "counts-what-it-renews", Want: lab.Forecast{Outcome: lab.Refuses}},
+				{Code: "fixed", Variant: "counts-what-it-renews", Want: lab.Forecast{Outcome: lab.Refuses}},
 			},
 			lab.Stated(lab.Safe, toppedUp, "redlock"),
 			lab.Cases(heedsLoss, "redlock"), lab.Cases(ignoresLoss, "redlock"),

@@ -23,7 +23,7 @@ func redlockMinorityLeft() lab.Scenario {
 					Variant: "leaves-what-it-got",
 					Want:    lab.Forecast{Outcome: lab.Delays, Within: lease},
 				},
-				{Code: "mended", Variant: "takes-it-back", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "takes-it-back", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Stated(lab.Safe, "", "redlock"),
 		),
@@ -90,7 +90,7 @@ func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.
 	from := time.Now()
 	cut()
 	b.Require(!ok && err != nil, "A does not get the lock")
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		gone, err := a.release(b.Ctx)
 		b.Must("A takes back", err)
 		b.Note("A", "takes-back", "nodes", gone)

@@ -26,7 +26,7 @@ func relayKilled() lab.Scenario {
 			[]lab.Case{
 				byHand("naive", lab.Loses, "marks-then-publishes"),
 				byHand("naive", lab.Duplicates, "publishes-then-marks"),
-				byHand("mended", lab.Safe, "publishes-then-marks-inbox"),
+				byHand("fixed", lab.Safe, "publishes-then-marks-inbox"),
 			},
 			ours(lab.Safe, toStreams),
 			ours(lab.Safe, toWebhook)[:1],
@@ -62,7 +62,7 @@ func emptyTheOutbox(b *lab.Testbed) lab.Observation {
 	b.Exec("mysql", db, "INSERT INTO outbox VALUES (1, FALSE), (2, FALSE)")
 	consumer := newSession(b, db, "consumer")
 	publish := func(event int64) {
-		if b.Case.Code == "mended" {
+		if b.Case.Code == "fixed" {
 			consumer.do("BEGIN")
 			defer consumer.do("COMMIT")
 			if consumer.changed("INSERT IGNORE INTO inbox VALUES (?)", event) == 0 {

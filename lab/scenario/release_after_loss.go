@@ -18,8 +18,8 @@ func releaseAfterLoss() lab.Scenario {
 			[]lab.Case{
 				{Code: "naive", Variant: "frees-the-row", Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "naive", Variant: "deletes-the-path", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "mended", Variant: "frees-its-own-row", Want: lab.Forecast{Outcome: lab.Safe}},
-				{Code: "mended", Variant: "deletes-its-own-node", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "frees-its-own-row", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "deletes-its-own-node", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Cases(
 				"", "redis-setnx", "redis-watchdog", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table",
@@ -92,7 +92,7 @@ func releaseNode(b *lab.Testbed) lab.Observation {
 	a := newQueuerFor(b, "A", p.Addr(), time.Second)
 	next, third := newQueuer(b, "B", addr), newQueuer(b, "C", addr)
 	flags := int32(zk.FlagEphemeral)
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		flags |= zk.FlagSequence
 	}
 	// The owner of the only node, or of the first one, has the lock.

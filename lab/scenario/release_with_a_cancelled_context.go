@@ -23,7 +23,7 @@ func releaseCancelled() lab.Scenario {
 					Variant: "with-the-requests-context",
 					Want:    lab.Forecast{Outcome: lab.Delays, Within: lease},
 				},
-				{Code: "mended", Variant: "with-a-context-of-its-own", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "with-a-context-of-its-own", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Stated(lab.Safe, "", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
 				"redis-rlock", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table",
@@ -63,7 +63,7 @@ func releaseNaively(b *lab.Testbed, lease time.Duration) lab.Observation {
 	from := time.Now()
 	b.Note("A", "customer-is-gone")
 	release := request
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		var cancel context.CancelFunc
 		release, cancel = context.WithTimeout(context.WithoutCancel(request), lab.Patience)
 		defer cancel()

@@ -23,7 +23,7 @@ func retryAfterALostReply() lab.Scenario {
 			[]lab.Case{
 				byHand("naive", lab.Duplicates, savedAfter),
 				byHand("naive", lab.Blocks, markedBefore),
-				byHand("mended", lab.Safe, sameCommit),
+				byHand("fixed", lab.Safe, sameCommit),
 			},
 			ours(lab.Duplicates, withoutAKey),
 			ours(lab.Safe, replyLost),
@@ -71,7 +71,7 @@ func retryAfterALostReply() lab.Scenario {
 }
 
 // keyBesideTheSale sells one unit to A, whose process dies between two steps that are not atomic: committing the sale
-// and saving the reply, or marking the key and selling. Then A asks again. The mended code writes the key in the
+// and saving the reply, or marking the key and selling. Then A asks again. The fixed code writes the key in the
 // transaction of the sale.
 func keyBesideTheSale(b *lab.Testbed) lab.Observation {
 	db := b.DB()

@@ -25,8 +25,8 @@ func rowsAffected() lab.Scenario {
 		Cases: slices.Concat([]lab.Case{
 			{Code: "naive", Variant: changedRows, Want: lab.Forecast{Outcome: lab.Aborts}},
 			{Code: "naive", Variant: matchedRows, Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: changedRows, Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "mended", Variant: matchedRows, Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: changedRows, Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: matchedRows, Want: lab.Forecast{Outcome: lab.Safe}},
 		}, ours),
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -63,7 +63,7 @@ type countedLock struct {
 //
 // The naive code takes the lock with one statement, whether the row exists or not. If another owner has the lock, the
 // statement does not change the row, so no row changed but one matched. The naive heartbeat writes whole seconds, so a
-// second one within a second changes nothing. The statements of the mended code match only rows that they may change,
+// second one within a second changes nothing. The statements of the fixed code match only rows that they may change,
 // and change every row that they match.
 func countRows(b *lab.Testbed) lab.Observation {
 	db := b.DB()
@@ -82,7 +82,7 @@ func countRows(b *lab.Testbed) lab.Observation {
 		beat:   "UPDATE locks SET expires_at = NOW() + INTERVAL 1 MINUTE WHERE name = 'sku' AND owner = ?",
 		owners: map[string]*session{"A": newSession(b, pool, "A"), "B": newSession(b, pool, "B")},
 	}
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		b.Exec("mysql", db, "INSERT INTO locks (name, owner, expires_at) VALUES ('sku', '', '2000-01-01')")
 		l.take = "UPDATE locks SET owner = ?, beats = beats + 1, expires_at = NOW() + INTERVAL 1 MINUTE" +
 			" WHERE name = 'sku' AND expires_at < NOW()"

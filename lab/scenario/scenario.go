@@ -1,5 +1,5 @@
 // Package scenario is the catalogue of the fault lab. Each failure has a file, with the code that is often written
-// wrong, the mended code, and a case for each strategy. The texts of a scenario are in text/en.yaml and text/zh.yaml,
+// wrong, the fixed code, and a case for each strategy. The texts of a scenario are in text/en.yaml and text/zh.yaml,
 // under its name.
 //
 // To add one: a file named like the scenario, a line in All, and its texts in both languages.

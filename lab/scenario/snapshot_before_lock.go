@@ -13,8 +13,8 @@ func snapshotBeforeLock() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "begin-then-lock", Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: "lock-then-begin", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "mended", Variant: "begin-lock-then-for-update", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "lock-then-begin", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "begin-lock-then-for-update", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {

@@ -14,7 +14,7 @@ func staleReadOfANode() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedGalera},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: readsAtOnce, Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: waitsToRead, Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: waitsToRead, Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		// A and B take turns, as under any right lock: A has committed before B begins.
 		Run: func(b *lab.Testbed) lab.Observation {

@@ -17,7 +17,7 @@ func setBetweenBatches() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "remembers-what-is-left", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "mended", Variant: "reads-in-each-batch", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "reads-in-each-batch", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("redis", lab.Stated(lab.Safe, "", "merged")),
 			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
@@ -56,7 +56,7 @@ func sellByMemory(b *lab.Testbed) lab.Observation {
 	sold := int64(0)
 	left := b.Int("batches", shop.db, read)
 	sell := func(want int64) (n int64) {
-		if b.Case.Code == "mended" {
+		if b.Case.Code == "fixed" {
 			left = b.Int("batches", shop.db, read)
 		}
 		n = min(want, left)

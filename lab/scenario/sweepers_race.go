@@ -15,7 +15,7 @@ func sweepersRace() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				byHand("naive", lab.Oversells, "gives-back-what-it-found"),
-				byHand("mended", lab.Safe, "skips-what-another-has-locked"),
+				byHand("fixed", lab.Safe, "skips-what-another-has-locked"),
 			},
 			ours(lab.Safe, ""),
 		),
@@ -73,7 +73,7 @@ func sweepTwice(b *lab.Testbed) lab.Observation {
 	b.Exec("mysql", db, "INSERT INTO stock VALUES (1, 3, 2)")
 	b.Exec("mysql", db, "INSERT INTO reservations VALUES (1, 'held')")
 	find := "SELECT id FROM reservations WHERE state = 'held' LIMIT 10"
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		find += " FOR UPDATE SKIP LOCKED"
 	}
 	sweepers := []*session{newSession(b, db, "sweeper 1"), newSession(b, db, "sweeper 2")}

@@ -16,7 +16,7 @@ func transactionIsNoLock() lab.Scenario {
 			[]lab.Case{
 				{Code: "naive", Variant: "read-committed", Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "naive", Variant: "repeatable-read", Want: lab.Forecast{Outcome: lab.Oversells}},
-				{Code: "mended", Variant: "for-update", Want: lab.Forecast{Outcome: lab.Safe}},
+				{Code: "fixed", Variant: "for-update", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Cases("", "pessimistic", "atomic", "merged")),
 		Predict: excludes,

@@ -14,7 +14,7 @@ func twoPacketSale() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedGalera},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: commitBehind, Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: commitApart, Want: lab.Forecast{Outcome: lab.Aborts}},
+			{Code: "fixed", Variant: commitApart, Want: lab.Forecast{Outcome: lab.Aborts}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			s := newClusterShop(b)

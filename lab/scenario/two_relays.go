@@ -16,7 +16,7 @@ func twoRelays() lab.Scenario {
 		Cases: slices.Concat(
 			[]lab.Case{
 				byHand("naive", lab.Reorders, "workers-skip-what-is-locked"),
-				byHand("mended", lab.Safe, "one-worker-for-each-sku"),
+				byHand("fixed", lab.Safe, "one-worker-for-each-sku"),
 			},
 			ours(lab.Safe, toStreams),
 			ours(lab.Safe, toWebhook)[:1],
@@ -72,7 +72,7 @@ func refusedEntries(b *lab.Testbed) (n int) {
 }
 
 // skipLocked has two events of one SKU, and two workers that each take an event that is not locked. The first is slow
-// to publish, so the consumer ends with the older event. In the mended code a worker locks a SKU with all its events.
+// to publish, so the consumer ends with the older event. In the fixed code a worker locks a SKU with all its events.
 func skipLocked(b *lab.Testbed) lab.Observation {
 	db := b.DB()
 	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, available INT NOT NULL)")

@@ -13,16 +13,16 @@ func abba() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "row-locks", Want: lab.Forecast{Outcome: lab.Aborts}},
-			{Code: "mended", Variant: "row-locks-sorted", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "row-locks-sorted", Want: lab.Forecast{Outcome: lab.Safe}},
 			{Code: "naive", Variant: "redis-locks", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "mended", Variant: "redis-locks-sorted", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "redis-locks-sorted", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			switch b.Case.Variant {
 			case "row-locks", "row-locks-sorted":
-				return abbaRows(b, b.Case.Code == "mended")
+				return abbaRows(b, b.Case.Code == "fixed")
 			default:
-				return abbaKeys(b, b.Case.Code == "mended")
+				return abbaKeys(b, b.Case.Code == "fixed")
 			}
 		},
 	}

@@ -13,7 +13,7 @@ func unlockBeforeCommit() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "unlock-then-commit", Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: "commit-then-unlock", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "commit-then-unlock", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
@@ -34,7 +34,7 @@ func unlockBeforeCommit() lab.Scenario {
 			a := shop.begin("A", sql.LevelDefault)
 			a.read("")
 			a.write()
-			if b.Case.Code == "mended" {
+			if b.Case.Code == "fixed" {
 				a.commit()
 				unlocked("A", first)
 			} else {

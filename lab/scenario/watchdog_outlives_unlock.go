@@ -23,7 +23,7 @@ func watchdogOutlives() lab.Scenario {
 			{Code: "naive", Variant: "goes-on-if-the-unlock-fails", Want: lab.Forecast{Outcome: lab.Blocks}},
 			{Code: "naive", Variant: "renews-whatever-is-there", Want: lab.Forecast{Outcome: lab.Blocks}},
 			{
-				Code:    "mended",
+				Code:    "fixed",
 				Variant: "stops-before-it-unlocks",
 				Want:    lab.Forecast{Outcome: lab.Delays, Within: lease},
 			},
@@ -75,7 +75,7 @@ func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
 	dog := newNaiveWatchdog(b, a)
 	b.Eventually("the watchdog renews", func() bool { return dog.renewed.Load() > 0 })
 	lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Cut, Match: wire.Contains("'DEL'")})
-	if b.Case.Code == "mended" {
+	if b.Case.Code == "fixed" {
 		dog.stop()
 		<-dog.stopped
 		b.Note("A", "watchdog-stops")

@@ -22,8 +22,8 @@ func zkNodeTypes() lab.Scenario {
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "persistent", Want: lab.Forecast{Outcome: lab.Blocks}},
 			{Code: "naive", Variant: "persistent-sequential", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "mended", Variant: "ephemeral", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "mended", Variant: "ephemeral-sequential", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "ephemeral", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "ephemeral-sequential", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {

@@ -29,9 +29,9 @@ func zkStaleRead() lab.Scenario {
 		Needs: []lab.Need{lab.NeedZooKeeper},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: readsFollower, Want: lab.Forecast{Outcome: lab.Oversells}},
-			{Code: "mended", Variant: writesVersion, Want: lab.Forecast{Outcome: lab.Refuses}},
-			{Code: "mended", Variant: syncsFirst, Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "mended", Variant: makesItsNode, Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: writesVersion, Want: lab.Forecast{Outcome: lab.Refuses}},
+			{Code: "fixed", Variant: syncsFirst, Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: makesItsNode, Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Together: func(beds []*lab.Testbed) []lab.Observation {
 			e := newEnsemble(beds[len(beds)-1]) // whose case is cleaned up last

@@ -17,10 +17,10 @@ func zkWatches() lab.Scenario {
 		Needs: []lab.Need{lab.NeedZooKeeper},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "counts-the-events", Want: lab.Forecast{Outcome: lab.Blocks}},
-			{Code: "mended", Variant: "reads-and-watches-again", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "mended", Variant: "the-event-comes-before-the-data", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "mended", Variant: "the-connection-breaks", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Code: "mended", Variant: "the-session-ends", Want: lab.Forecast{Outcome: lab.Aborts}},
+			{Code: "fixed", Variant: "reads-and-watches-again", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "the-event-comes-before-the-data", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "the-connection-breaks", Want: lab.Forecast{Outcome: lab.Safe}},
+			{Code: "fixed", Variant: "the-session-ends", Want: lab.Forecast{Outcome: lab.Aborts}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			w := newWatched(b)

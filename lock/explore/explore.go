@@ -18,16 +18,16 @@ import (
 	"time"
 )
 
-// A Model describes a protocol. S is the state of everything: servers, clients, messages in transit. S must be a
-// value: a step must not change the S that it starts from.
+// A Model describes a protocol. S is the whole state: of servers, clients and messages in transit. S must be a value: a
+// step must not change the S that it starts from.
 type Model[S any] struct {
-	Lanes []string // who takes part, in the order of the columns of a timeline
+	Lanes []string // names of servers and clients, in the order of the columns of a timeline
 	Init  []S
 	// Steps returns all steps that are possible in a state. The same state must give the same steps in the same
 	// order, because a violation is shown by repeating its steps.
 	Steps func(S) []Step[S]
-	// Key is equal for states that behave in the same way from here on. States with equal keys count as one, so Key
-	// must omit only what no later step reads; what it contains without need multiplies the states.
+	// Key is equal for states that behave in the same way from here on. States with equal keys count as one state, so
+	// Key may omit only data that no later step reads. Each unneeded part of Key multiplies the number of states.
 	Key func(S) string
 	// Check returns an error for a wrong state, for example one with two holders.
 	Check func(S) error
@@ -42,16 +42,16 @@ type Model[S any] struct {
 
 // A Step is one thing that happens.
 type Step[S any] struct {
-	Notes []Note        // what it is, for the timeline: of each lane one at most
-	Takes time.Duration // how much time passes; 0 for most
+	Notes []Note        // what it is, for the timeline: at most one for each lane
+	Takes time.Duration // how much time passes; usually 0
 	To    S
 	// Wrong reports that the step itself breaks a property, whatever state it leads to: for example a stale write was
 	// accepted.
 	Wrong error
 	// Calm marks the step that is taken if nothing goes wrong from now on: messages arrive, no client crashes, every
-	// client acts in time, and a holder releases the lock. The first calm step of a state counts. From every
-	// reachable state the calm steps must lead to an end in which every client was served. It is a violation if they
-	// form a circle, end earlier, or take too long.
+	// client acts in time, and a holder releases the lock. The first calm step of a state counts. From every reachable
+	// state the calm steps must lead to an end in which every client was served. It is a violation if they form a
+	// cycle, end before that, or take too long.
 	Calm bool
 }
 
@@ -82,8 +82,8 @@ func (r Result) String() string {
 // A node is a state that was reached. The state itself is not stored: stateOf computes it again from the path.
 type node struct {
 	parent  int32 // -1: an initial state
-	via     int32 // which of the parent's steps, or which initial state
-	calm    int32 // where the calm step leads; -1: there is none
+	via     int32 // index of the step of the parent, or of the initial state
+	calm    int32 // the node after the calm step; -1: there is none
 	takes   time.Duration
 	settled error
 }
@@ -174,7 +174,7 @@ func Explore[S any](m Model[S]) Result {
 }
 
 // uncalm searches for a state whose calm run does not serve every client. It tries the states in the order of their
-// distance, so it finds the nearest.
+// distance from the start, so it finds the nearest one.
 func uncalm[S any](m Model[S], nodes []node) *Violation {
 	const unknown, walking = -1, -2
 	takes := make([]time.Duration, len(nodes)) // until the end of the calm run
@@ -212,7 +212,7 @@ func uncalm[S any](m Model[S], nodes []node) *Violation {
 	return nil
 }
 
-// calmSteps returns the numbers of the calm steps from a node to the end, or once around a circle.
+// calmSteps returns the numbers of the calm steps from a node to the end, or once around a cycle.
 func calmSteps[S any](m Model[S], nodes []node, from int) (numbers []int) {
 	seen := make(map[int32]bool)
 	s := stateOf(m, nodes, from)

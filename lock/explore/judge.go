@@ -16,8 +16,8 @@ func Holds(t testing.TB, r Result) {
 	}
 }
 
-// Finds fails the test unless the search found the bug that was put back: a violation whose reason contains want. It
-// logs the timeline.
+// Finds fails the test unless the search found a violation whose reason contains want. It is for a model with a bug
+// from PutBack. It logs the timeline.
 func Finds(t testing.TB, r Result, want string) {
 	t.Helper()
 	switch v := r.Violation; {
@@ -30,7 +30,7 @@ func Finds(t testing.TB, r Result, want string) {
 	}
 }
 
-// PutBack returns source with a bug: it replaces from, which must occur exactly once, by to.
+// PutBack returns source with a bug: it replaces the text from, which must occur exactly once, by the text to.
 func PutBack(t testing.TB, source, from, to string) string {
 	t.Helper()
 	if n := strings.Count(source, from); n != 1 {

@@ -11,7 +11,7 @@ import (
 type Violation struct {
 	Lanes  []string
 	Events []Event
-	Calm   int // from this event on nothing goes wrong any more; -1: the way has no such part
+	Calm   int // index of the first event of the calm run; -1: the path has none
 	Why    error
 }
 
@@ -21,8 +21,8 @@ type Event struct {
 	Takes time.Duration
 }
 
-// String draws the steps as a timeline: time goes down, every lane has a column, and each step has a line. A line
-// with a later time and no entry means that nothing happens until then: a client is paused, or a message is delayed.
+// String draws the steps as a timeline: time goes down, every lane has a column, and each step has a line. A line with
+// a later time and no entry means that nothing happens in between: a client is paused, or a message is delayed.
 func (v *Violation) String() string {
 	width := make([]int, len(v.Lanes))
 	for i, name := range v.Lanes {

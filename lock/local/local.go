@@ -1,4 +1,4 @@
-// Package local has locks that work inside one process: right on one instance, wrong on two.
+// Package local has locks that work inside one process: correct with one instance of the service, wrong with two.
 package local
 
 import (
@@ -9,14 +9,13 @@ import (
 	"example.com/stock/lock"
 )
 
-// Mutex is a mutex per key in this process, first come, first served: Java's "synchronized" of the original
-// demonstration.
+// Mutex is a mutex per key in this process, first come, first served, like Java's "synchronized".
 //
 // Round trips: 0. It excludes goroutines of the same process. It excludes nothing on another instance, and behind a
 // load balancer there is always another instance. It is dangerous because it passes every test that runs one process.
 // It issues no fence, because counters of two processes cannot be compared.
 //
-// A key has no time limit. If the outcome of its holder's work is unknown, it stays taken for Linger.
+// A key has no time limit. If the outcome of its holder's work is unknown, the key stays taken for Linger.
 type Mutex struct {
 	Linger time.Duration // how long an abandoned key stays taken, see [lock.Lease.Abandon]; 0: 10 s
 

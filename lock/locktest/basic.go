@@ -17,7 +17,7 @@ func exclusion(ctx context.Context, s *Scene) error {
 	const lockers, contenders = 3, 8
 	rounds := 12
 	if cluster(s.Harness) {
-		rounds = 4 // over pipes; contention is quicker
+		rounds = 4 // each round goes over pipes; the clause contention is faster
 	}
 	var mu sync.Mutex
 	var history []hold
@@ -153,7 +153,7 @@ func deadContext(ctx context.Context, s *Scene) error {
 	dead, cancel := context.WithCancel(ctx)
 	cancel()
 	if lease, err := s.Locker(ctx).Acquire(dead, s.Key, lock.Options{}); err == nil {
-		// A lock without a server may succeed before it notices that ctx is canceled. Then the lease must be real.
+		// A lock without a server may succeed before it notices that ctx is canceled. Then Release must succeed.
 		return lease.Release()
 	}
 	return isFree(ctx, s)
@@ -178,7 +178,7 @@ func handover(ctx context.Context, s *Scene) error {
 	select {
 	case err := <-got:
 		return fmt.Errorf("got a held key (err = %v)", err)
-	case <-time.After(50 * time.Millisecond): // lets it begin to wait; if it has not begun, the check is only weaker
+	case <-time.After(50 * time.Millisecond): // lets it begin to wait; otherwise the check is only weaker
 	}
 	if err := lease.Release(); err != nil {
 		return err
@@ -230,7 +230,7 @@ func done(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// reentry holds a key under Do and acquires it again, with the context that Do gave and with another one.
+// reentry holds a key under Do and acquires it again, once with the context from Do and once with another context.
 func reentry(ctx context.Context, s *Scene) error {
 	l := s.Locker(ctx)
 	return lock.Do(ctx, l, s.Key, lock.Options{}, func(inside context.Context, outer lock.Fence) error {

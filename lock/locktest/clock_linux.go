@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// now returns the time since this computer started. All of its processes agree on it, even if the clock is set.
+// now returns the time since this computer started. All processes of the computer read the same time, even if the wall
+// clock is set.
 func now() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

@@ -15,7 +15,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// contenderEnv is set, not empty, in the environment of a contender.
+// contenderEnv is an environment variable that is not empty in a contender.
 const contenderEnv = "LOCKTEST_CONTENDER"
 
 // mark begins every line of output for the suite, because a test binary also writes other lines.
@@ -57,7 +57,7 @@ type opened struct {
 	close func() error
 }
 
-// contend serves requests until in ends. Then it ends all that it has started.
+// contend serves requests until in ends. Then it ends everything that it has started.
 func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 	life, end := context.WithCancel(context.Background())
 	c := &contender{
@@ -192,7 +192,7 @@ func (c *contender) acquire(ctx context.Context, l lock.Locker, r request) reply
 	o := lock.Options{TryOnce: r.Try}
 	lease, err := l.Acquire(ctx, r.Key, o)
 	for err != nil && r.Insist && ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond) // a server that is gone says so at once
+		time.Sleep(10 * time.Millisecond) // a stopped server fails at once
 		lease, err = l.Acquire(ctx, r.Key, o)
 	}
 	if err != nil {

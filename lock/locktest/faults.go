@@ -41,7 +41,7 @@ func crash(ctx context.Context, s *Scene) error {
 	return err
 }
 
-// deadWaiter kills a waiter that has another behind it.
+// deadWaiter kills a waiter that has another waiter behind it.
 func deadWaiter(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -191,7 +191,7 @@ func fourAtATime(n int, do func(i int) error) error {
 }
 
 // cuts counts the requests of an acquisition and its release, once for a free key and once for a held one. Then it
-// repeats that for each request: once the request is lost, and once the reply.
+// repeats both for each request, once without the request and once without the reply.
 func cuts(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -271,8 +271,8 @@ func (s *Scene) requests(ctx context.Context, far, sound *remote, contended bool
 	return n, err
 }
 
-// approach acquires a fresh key with r. If contended, sound holds the key until the snares have sprung, or for a
-// moment.
+// approach acquires a fresh key with r. If contended, sound holds the key until the traps have acted, or for a short
+// time.
 func (s *Scene) approach(
 	ctx context.Context,
 	r, sound *remote,
@@ -319,7 +319,7 @@ func orKey(h *remoteLease, key string) *remoteLease {
 	return h
 }
 
-// cut sets the trap on every connection, acquires, and releases if that succeeded.
+// cut sets the trap on every connection, acquires, and releases if the acquisition succeeded.
 func (s *Scene) cut(ctx context.Context, far, sound *remote, trap wire.Trap, contended bool) error {
 	wires, at, err := s.wired()
 	if err != nil {
@@ -356,7 +356,7 @@ func (s *Scene) giveBack(ctx context.Context, r, sound *remote, h *remoteLease, 
 	return s.freeAgain(ctx, r, sound, h, snares)
 }
 
-// cutRenewal loses the first request after an acquisition, or breaks the connection if there is none.
+// cutRenewal drops the first request after an acquisition, or breaks the connection if no request follows.
 func (s *Scene) cutRenewal(ctx context.Context, far, sound *remote, action wire.Action) error {
 	wires, at, err := s.wired()
 	if err != nil {
@@ -411,8 +411,8 @@ func (s *Scene) noRival(ctx context.Context, h, rival *remoteLease, err error) e
 	return nil
 }
 
-// freeAgain checks that the process that was cut off, and a sound one, can acquire the key within the lease. It
-// removes traps that have not sprung.
+// freeAgain checks that both the process that was cut off and an unharmed one can acquire the key within the lease. It
+// first removes the remaining traps.
 func (s *Scene) freeAgain(ctx context.Context, r, sound *remote, h *remoteLease, snares []*wire.Snare) error {
 	for _, snare := range snares {
 		snare.Release()
@@ -435,7 +435,7 @@ func (s *Scene) freeAgain(ctx context.Context, r, sound *remote, h *remoteLease,
 	return nil
 }
 
-// restart kills the servers, or as many as may fail, under a holder and a waiter.
+// restart kills the servers, or as many as may fail, while there are a holder and a waiter.
 func restart(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -480,7 +480,7 @@ func (s *Scene) outage(ctx context.Context, one, other *remote) error {
 			return err
 		}
 	}
-	// The holder works on for a while, because a restarted server that has forgotten the key would now grant it.
+	// The holder keeps the key for a while: a restarted server that has lost the key would now grant it to the waiter.
 	soon, cancel := context.WithTimeout(ctx, s.Lease/2)
 	defer cancel()
 	if rival, err := wait(soon); err == nil {
@@ -500,10 +500,10 @@ func (s *Scene) outage(ctx context.Context, one, other *remote) error {
 	return nil
 }
 
-// perKey is how many entries of a key may stay on a server: a fence, and what the key is locked by.
+// perKey is the number of entries that a key may leave on a server: its fence, and the record that is locked.
 const perKey = 2
 
-// few is how many more goroutines count as no leak.
+// few is the number of additional goroutines that do not count as a leak.
 const few = 10
 
 func traces(ctx context.Context, s *Scene) error {
@@ -524,7 +524,7 @@ func traces(ctx context.Context, s *Scene) error {
 	for i := range 5 {
 		keys = append(keys, fmt.Sprintf("%s-%d", s.Key, i))
 	}
-	// At least 40 in each process, so that a leak of one goroutine each is more than few.
+	// At least 40 rounds in each process, so that a leak of one goroutine per round exceeds few.
 	history, err := runStorms(ctx, list, storm{
 		Keys: keys, Workers: 8, Rounds: traceRounds, Limit: s.storm, Least: 5, Leave: 10,
 	})
@@ -564,8 +564,8 @@ func (s *Scene) left(ctx context.Context, list []*remote, before []int) (string,
 		if err != nil {
 			return "", err
 		}
-		// The runtime or the contender may start a few goroutines after the first count. A leak would be one for each
-		// of thousands of acquisitions.
+		// The runtime or the contender may start a few goroutines after the first count. A leak would add one goroutine
+		// for each of thousands of acquisitions.
 		if after > before[i]+few {
 			return fmt.Sprintf("%d goroutines, %d before", after, before[i]), nil
 		}

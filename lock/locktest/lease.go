@@ -86,7 +86,7 @@ func expiry(ctx context.Context, s *Scene) error {
 	return s.withRetries(ctx, 5, func() error { return s.holdUntilLost(ctx, list[0], list[1], FreshKey()) })
 }
 
-// cutOff does the same with a renewed lease whose process is cut off from the servers.
+// cutOff is like expiry, with a renewed lease whose process is cut off from the servers.
 func cutOff(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 1, s.Lease)
 	if err != nil {
@@ -118,7 +118,7 @@ func cutOff(ctx context.Context, s *Scene) error {
 	})
 }
 
-// holdUntilLost lets one process hold a key until another process has it.
+// holdUntilLost lets the process one hold a key until the process other has it.
 func (s *Scene) holdUntilLost(ctx context.Context, one, other *remote, key string) error {
 	h, err := one.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
 	if err != nil {
@@ -227,9 +227,9 @@ func owner(ctx context.Context, s *Scene) error {
 	})
 }
 
-// pausedWaiter pauses a process that waits for several keys. Meanwhile anything that the server may have granted to
-// it expires, and others hold the keys. It wakes while another process holds them. Several keys are needed, because
-// in the process that wakes there is a race between earlier messages and new requests.
+// pausedWaiter pauses a process that waits for several keys. Meanwhile every grant to it expires, and other processes
+// hold the keys. It is resumed while another process holds them. Several keys are needed, because the resumed process
+// has a race between earlier messages and new requests.
 func pausedWaiter(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -266,7 +266,7 @@ func pausedWaiter(ctx context.Context, s *Scene) error {
 	})
 }
 
-// A wait is the paused process's wait for one key, with the holders meanwhile.
+// A wait is the paused process's wait for one key, with the key's holders during the pause.
 type wait struct {
 	s                *Scene
 	key              string
@@ -287,7 +287,7 @@ func all(waits []*wait, do func(*wait) error) error {
 	return errors.Join(failed...)
 }
 
-// begin lets one process hold the key, and the process that will be paused wait for it.
+// begin lets one process hold the key, and lets the process that will be paused wait for it.
 func (w *wait) begin(ctx context.Context) (err error) {
 	if w.first, err = w.one.acquire(ctx, attempt{Key: w.key, Wait: w.s.timeout, Insist: true}); err != nil {
 		return err
@@ -300,8 +300,8 @@ func (w *wait) begin(ctx context.Context) (err error) {
 	return queued(ctx, w.one, w.key, 1)
 }
 
-// pass releases the key, which may then be granted to the paused process, and lets two others hold it after that, one
-// after the other.
+// pass releases the key, which may then be granted to the paused process, and then lets two other processes hold it,
+// one after the other.
 func (w *wait) pass(ctx context.Context) (err error) {
 	if err := w.ended(ctx, w.first); err != nil {
 		return err
@@ -318,9 +318,9 @@ func (w *wait) pass(ctx context.Context) (err error) {
 	return err
 }
 
-// end gives the resumed process some time while another process holds the key, and then the key.
+// end waits while another process still holds the key, and then checks that the resumed process gets the key.
 func (w *wait) end(ctx context.Context) error {
-	time.Sleep(w.s.Lease / 2) // a lease that it must not have would show meanwhile
+	time.Sleep(w.s.Lease / 2) // a wrong lease of the resumed process would show in this time
 	if err := w.ended(ctx, w.last); err != nil {
 		return err
 	}
@@ -349,9 +349,9 @@ func (w *wait) ended(ctx context.Context, h *remoteLease) error {
 	return err
 }
 
-// unknown lets work end while a write is still under way. A slow store applies that write later: after a quarter of
-// the lease, or after a moment if the lock is local to this process. The next holder must not have the key before
-// that, or it would read a value that is about to change.
+// unknown lets work end while a write is still under way. A slow store applies that write later: after a quarter of the
+// lease, or after a moment if the lock is local to this process. The next holder must not get the key before the write,
+// or it would read a value that is about to change.
 func unknown(ctx context.Context, s *Scene) error {
 	if !cluster(s.Harness) {
 		return s.unknownInside(ctx)
@@ -372,7 +372,7 @@ func unknown(ctx context.Context, s *Scene) error {
 			return fmt.Errorf("the key did not become free: %w", err)
 		}
 		defer func() { _, _ = next.release(ctx) }()
-		// On a very busy computer the lease may end before the write is applied; that proves nothing.
+		// On a very busy computer the lease may end before the write is applied; this is no violation.
 		if ran := next.From - did.From; next.From < applied && ran < s.Lease*9/10 {
 			return fmt.Errorf("the next one had the key %v into a lease of %v, %v before the write was done",
 				ran, s.Lease, applied-next.From)
@@ -381,7 +381,7 @@ func unknown(ctx context.Context, s *Scene) error {
 	})
 }
 
-// unknownInside is unknown without processes, for a lease of unknown length.
+// unknownInside is like unknown, but within one process and for a lease of unknown length.
 func (s *Scene) unknownInside(ctx context.Context) error {
 	err := lock.Do(ctx, s.Locker(ctx), s.Key, lock.Options{}, unanswered)
 	if err := wantUnknown(err); err != nil {

@@ -1,8 +1,8 @@
 // Package locktest is the conformance suite of the lock contract: a table of clauses that every lock has to keep.
 //
-// A clause returns an error instead of failing a test, so that tests can check that it finds locks which are broken
-// on purpose. [Run] checks the clauses that need only one process. [Conform] checks all of them, for a strategy with
-// its servers. Its contenders are separate processes, which the suite kills, pauses and cuts off.
+// A clause returns an error instead of failing a test, so that tests can check that the clause rejects locks which are
+// broken on purpose. [Run] checks the clauses that need only one process. [Conform] checks all of them, for a strategy
+// with its servers. Its contenders are separate processes, which the suite kills, pauses and cuts off.
 package locktest
 
 import (
@@ -191,30 +191,30 @@ type Harness struct {
 	// Lease is used by clauses that wait for its end. It should be short, but not so short that a busy computer loses
 	// it, for example 2 s.
 	Lease  time.Duration
-	Renews bool          // a holder that works on keeps the key beyond Lease
-	Wire   wire.Protocol // tells where requests end
+	Renews bool          // a holder that continues to work keeps the key beyond Lease
+	Wire   wire.Protocol // finds the ends of requests
 	Room   int           // how many keys a process may hold, and wait for, at a time; 0: any number
 
-	// Start starts servers. A server that is killed must come back with its data. nil: the strategy needs no server,
-	// and the clauses about processes do not apply.
+	// Start starts servers. A killed server must restart with its data. nil: the strategy needs no server, and the
+	// clauses about processes do not apply.
 	Start   func(testing.TB) []Server
 	Failing int      // how many of them may be killed at a time; 0: all
-	Servers []Server // already started, for the clauses that do not kill them
+	Servers []Server // already started, for the clauses that do not kill servers
 
-	// Left lists what a key that nobody holds or waits for has left on the servers, except what is meant to stay.
-	// nil: unknown.
+	// Left lists the entries that remain on the servers for a key without holder and waiters, except those that are
+	// meant to stay. nil: unknown.
 	Left func(ctx context.Context, addrs []string, key string) ([]string, error)
-	// Kept counts what is meant to stay on the servers for keys that begin with key. Keeps describes it, and how long
-	// it stays. nil: nothing is meant to stay, which Left checks.
+	// Kept counts the entries that are meant to stay on the servers for keys that begin with key. Keeps describes these
+	// entries and how long they stay. nil: nothing is meant to stay, which Left checks.
 	Kept  func(ctx context.Context, addrs []string, key string) (int, error)
 	Keeps string
 
-	// Breaks has the clauses that the strategy is known to break, with the reason, where its Promise cannot express
-	// that. They are still checked, and it is an error if they hold.
+	// Breaks has the clauses that the strategy is known to violate although its Promise does not say so, each with the
+	// reason. These clauses are still checked, and the test fails if they hold.
 	Breaks map[string]string
 }
 
-// A Server is one that a clause may kill.
+// A Server is a server that a clause may kill.
 type Server struct {
 	Addr    string
 	Kill    func() error
@@ -303,7 +303,7 @@ func Conform(t *testing.T, harnesses ...Harness) {
 	}
 }
 
-// hurry is for clauses that are expected to fail.
+// hurry shortens the time limits. It is for clauses that are expected to fail.
 func hurry(s *Scene) { s.timeout, s.storm, s.hurry = 3*time.Second, time.Second/2, true }
 
 // FreshKey returns a key that no other call returns, in this process or another.
@@ -313,7 +313,7 @@ func FreshKey() string {
 
 var serial atomic.Int64
 
-// timeout is the longest time that something certain may take on a busy computer.
+// timeout limits the wait for an event that must happen, even on a busy computer.
 const timeout = time.Minute
 
 // once tries once, but repeats the try while the server is too busy to answer.

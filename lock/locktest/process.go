@@ -21,7 +21,7 @@ import (
 // errGone is the reply to every request after the contender has ended.
 var errGone = errors.New("the contender's process has ended")
 
-// A process is a contender, as the suite sees it.
+// A process is the suite's side of a contender.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -150,7 +150,7 @@ func (p *process) kill() error {
 	return err
 }
 
-// pause stops the process in mid-step, and resume lets it go on.
+// pause stops the process at any point of its work, and resume continues it.
 func (p *process) pause() error  { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
@@ -246,7 +246,8 @@ func (l *remoteLease) release(ctx context.Context) (to time.Duration, err error)
 	return answer.To, err
 }
 
-// loss waits until the lease has ended by itself. It returns when its process noticed, and why it ended.
+// loss waits until the lease has ended without a release. It returns the time at which its process noticed, and the
+// cause.
 func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, err error) {
 	answer, err := l.await(ctx, l.lost)
 	if err != nil {
@@ -258,9 +259,8 @@ func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, er
 	return answer.To, answer.Err.error(), nil
 }
 
-// Acquire implements lock.Locker. This process limits the wait; the error is the contender's. A server that does not
-// answer in time counts as busy, and is tried again, as a client would. Clauses that harm a server use acquire
-// instead.
+// Acquire implements lock.Locker. This process limits the wait; the error is the contender's. If a server does not
+// answer in time, Acquire tries again, as a client would. Clauses that stop a server use acquire instead.
 func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	for began := time.Now(); ; {
 		lease, err := r.once(ctx, key, o)
@@ -369,7 +369,7 @@ func fail(err error) *failure {
 	return f
 }
 
-// error returns nil for a nil failure; a conversion to error would not be nil.
+// error converts f to an error. It returns nil for a nil f, because a nil *failure in an error is not nil.
 func (f *failure) error() error {
 	if f == nil {
 		return nil

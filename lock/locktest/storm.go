@@ -55,7 +55,7 @@ func (s storm) run(ctx context.Context, l lock.Locker) ([]Hold, error) {
 	return history, failed
 }
 
-// round acquires and releases once. The hold is empty if the worker gave up before it had the key.
+// round acquires and releases once. The Hold is empty if the worker gave up before it had the key.
 func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, error) {
 	key := s.Keys[(worker+i)%len(s.Keys)]
 	leaves := s.Leave > 0 && i%s.Leave == s.Leave-1
@@ -65,7 +65,7 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 		soon, cancel := context.WithTimeout(ctx, time.Duration(1+i%7)*time.Millisecond)
 		lease, err = l.Acquire(soon, key, lock.Options{})
 		cancel()
-		// With a millisecond to answer, a server may be reported as down.
+		// A worker that gives up after a millisecond may get ErrDown, because the server had no time to answer.
 		if err != nil &&
 			(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown)) {
 			return Hold{}, nil
@@ -91,7 +91,7 @@ func (s storm) round(ctx context.Context, l lock.Locker, worker, i int) (Hold, e
 	return h, nil
 }
 
-// A Hold is one time that a key was held, by a clock that all processes share. It lasts from the reply to Acquire
+// A Hold is a period in which a key was held, by a clock that all processes share. It lasts from the reply to Acquire
 // until just before Release was called, or until the holder noticed its loss.
 type Hold struct {
 	Key      string

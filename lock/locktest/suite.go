@@ -58,7 +58,7 @@ func (s *suite) begin(h Harness, clause Clause, tune ...func(*Scene)) <-chan res
 	return done
 }
 
-// clauseTimeout is how long a clause may take. Its single waits have their own limits.
+// clauseTimeout is how long a clause may take. Each wait in a clause has its own limit.
 const clauseTimeout = 3 * time.Minute
 
 func (s *suite) check(h Harness, clause Clause, tune []func(*Scene)) result {
@@ -148,7 +148,7 @@ type Scene struct {
 	timeout time.Duration      // how long something that must happen may take
 	storm   time.Duration      // a storm begins no acquisition after this
 	hurry   bool               // the clause is expected to fail, so two tries are enough
-	seen    string             // what else there is to tell when the clause is true
+	seen    string             // a remark for the docs if the clause holds
 
 	mu      sync.Mutex
 	opened  int
@@ -201,7 +201,7 @@ func (s *Scene) Locker(ctx context.Context) lock.Locker {
 	return r
 }
 
-// A failing Locker stands for one that could not be opened.
+// A failing Locker replaces a Locker that could not be opened.
 type failing struct{ err error }
 
 func (f failing) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) {

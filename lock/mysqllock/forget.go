@@ -15,7 +15,7 @@ const (
 	retention = 48 * time.Hour
 	// forgetEvery is the longest time between two searches for old rows; the time is random, from half of it on.
 	forgetEvery = time.Hour
-	// forgetFirst is the longest time from the first acquisition to the first search, which is random in the same
+	// forgetFirst is the longest time from the first acquisition to the first search; the time is random in the same
 	// way.
 	forgetFirst = 2 * time.Minute
 	// forgetBatch is how many rows one statement deletes.
@@ -26,14 +26,15 @@ const (
 // every key ever used.
 //
 // If there is no row, the next fence is the time of the server's clock. So a row may be deleted once the clock has
-// passed its fence, as long as the clock is not set back behind it. A row is deleted retention after that, so the
-// clock would have to be set back by more than retention to issue a smaller fence. The fence of a current holder is
-// more recent.
+// passed its fence, as long as the clock is not set back behind it. A row is deleted only when its fence is older than
+// retention, so a smaller fence could be issued only if the clock were set back by more than retention. The fence of a
+// current holder is never that old.
 //
-// The condition is part of the DELETE, which locks the row. An acquisition before it raises the fence, and the row
-// stays. An acquisition after it finds no row, as for a new key. The deletion never waits for a holder.
+// The condition is part of the DELETE, which locks the row. If an acquisition comes first, it raises the fence, and the
+// row stays. If the DELETE comes first, the acquisition finds no row, as for a new key. The deletion never waits for a
+// holder.
 //
-// The cost is a read of the table's keys every hour, without locks, and a statement for each 100 deleted rows.
+// Every hour this costs a read of the table's keys, without locks, and a statement for each 100 deleted rows.
 type forgetter struct {
 	forget func(ctx context.Context) error
 
@@ -61,7 +62,7 @@ func (f *forgetter) start() {
 	}
 }
 
-// run searches once. Rows that it could not delete are left to the next run, or to another instance.
+// run searches once. Rows that it could not delete are deleted by a later run, or by another instance.
 func (f *forgetter) run() {
 	f.mu.Lock()
 	if f.closed {
@@ -104,7 +105,7 @@ var (
 		"fence <= " + microseconds + " - ? AND expires_at <= UTC_TIMESTAMP(6)",
 	}
 	fenceTable = keyTable{"lock_fences", "fence <= " + microseconds + " - ?"}
-	// A row of lock_rows has no date. It is as old as the last fence of its key.
+	// A row of lock_rows has no date. It is deleted when the last fence of its key is old.
 	rowTable = keyTable{
 		"lock_rows",
 		"NOT EXISTS (SELECT 1 FROM lock_fences" +
@@ -112,7 +113,7 @@ var (
 	}
 )
 
-// oldNames returns the names of old rows that follow after, in their order.
+// oldNames returns the names of old rows that sort after the name after, in order.
 func (t keyTable) oldNames(ctx context.Context, db *sql.DB, after string, age time.Duration) ([]string, error) {
 	conn, err := connect(ctx, db)
 	if err != nil {
@@ -139,7 +140,7 @@ func (t keyTable) eachBatch(
 	}
 }
 
-// forget deletes the old rows of a table whose rows are not locked by holders.
+// forget deletes the old rows of a table whose rows holders never lock.
 func (t keyTable) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
 	return t.eachBatch(ctx, db, age, func(names []string) error {
 		args := make([]any, 0, len(names)+1)

@@ -10,19 +10,19 @@ import (
 	"example.com/stock/lock"
 )
 
-// ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a separate table, in a transaction that stays open as
-// long as the lease and commits nothing.
+// ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a separate table, in a transaction that stays open as long
+// as the lease and is never committed.
 //
-// The row is not that of the stock. A caller that locked the stock's row here and sold on another connection would
+// The row is not the row of the stock. A caller that locked the stock's row here and sold on another connection would
 // wait for itself until innodb_lock_wait_timeout.
 //
-// Algorithm: select the row. If there is none yet, insert it, commit, and select again. Then issue the fence on
-// another connection, which commits at once: in the transaction that holds the lock, the fence would be rolled back
-// when the connection breaks, and the next holder would get the same number. Then the holder writes its name into the
-// row, for [ForUpdate.Inspect]. That statement also shows that the first connection, and so the lock, still existed
-// when the fence was issued. Release is ROLLBACK, which removes the name. Waiters are in the server's queue, one
-// connection per key and process. A waiter that gives up ends its statement with KILL QUERY, because the server does
-// not notice that the client has gone.
+// Algorithm: select the row. If there is none yet, insert it, commit, and select again. Then issue the fence on another
+// connection, which commits at once: in the transaction that holds the lock, the fence would be rolled back when the
+// connection breaks, and the next holder would get the same number. Then the holder writes its name into the row, for
+// [ForUpdate.Inspect]. That statement also shows that the first connection, and so the lock, still existed when the
+// fence was issued. Release is ROLLBACK, which removes the name. Waiters are in the server's queue, one connection per
+// key and process. A waiter that gives up ends its statement with KILL QUERY, because the server does not notice that
+// the client no longer waits.
 //
 // Round trips: 4 uncontended (lock, fence, name, release), and a ping every second. The first use of a key costs 3
 // more, a new connection 3, and a wait 1 if it is longer than the waits before. A failed try (lock.Options.TryOnce)
@@ -33,16 +33,16 @@ import (
 // connections for other keys even if some keys are not released. If all connections hold keys, a try returns
 // lock.ErrNoCapacity, and a waiter gets the next connection that becomes free.
 //
-// Promises: exclusion while no lease is lost; a fence. If the holder's process ends, the next one has the key at
-// once. If the holder's computer dies, freezes or is cut off, the next one has the key within Lease, because the
-// server ends a connection on which it receives nothing. By then the lease of a holder that was frozen or cut off has
-// ended by the holder's own clock.
+// Promises: exclusion while no lease is lost; a fence. If the holder's process ends, the next caller gets the key at
+// once. If the holder's computer dies, freezes or is cut off, the next caller gets the key within Lease, because the
+// server ends a connection on which it receives nothing. Before that, the lease of a holder that was frozen or cut off
+// has ended by the holder's own clock.
 //
-// It does not promise that a holder notices the end of its connection before the next one has the key. The server
+// It does not promise that a holder notices the end of its connection before the next holder has the key. The server
 // rolls back as soon as it notices the end. The holder usually notices it within socketCheckEvery, at the latest with
 // the next ping. The fence refuses its late write. Nor does it promise a strict order: MySQL 8 prefers transactions
-// that block many others, MariaDB serves in order of arrival. A waiter whose computer died may be granted the lock,
-// and then has it for Lease.
+// that block many others, MariaDB serves in order of arrival. A waiter whose computer died may be granted the lock, and
+// then has it for Lease.
 type ForUpdate struct{ *pinned }
 
 // NewForUpdate returns a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when all leases
@@ -85,7 +85,7 @@ func (r rowLock) acquire(ctx context.Context, s *session, key string, o lock.Opt
 		}
 	}
 	if err != nil && !s.broken {
-		// After a deadlock the transaction is over, after a timeout only the statement is.
+		// A deadlock ends the transaction, a timeout ends only the statement.
 		s.breakIf(r.release(ctx, s, key))
 	}
 	return refusal(err)
@@ -99,8 +99,8 @@ func queryOne(s *session, query string, args ...any) func(context.Context) error
 	}
 }
 
-// create inserts the row. If another transaction has inserted and locked it, create waits. If that ends in a deadlock
-// with another waiter, the acquisition is retried.
+// create inserts the row. If another transaction has inserted and locked it, create waits. If the wait ends in a
+// deadlock with another waiter, the acquisition is retried.
 func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
 	insert := func(ctx context.Context) error {
 		_, err := s.conn.ExecContext(ctx, "INSERT IGNORE INTO lock_rows (name) VALUES (?)", columnName(key))
@@ -120,8 +120,8 @@ func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Opti
 	return s.exec(ctx, "COMMIT")
 }
 
-// coverWait sets a lock wait timeout somewhat longer than the rest of ctx, so that the place in the queue also ends
-// if this computer dies. The timeouts are powers of two, so that waits of similar length need no round trip.
+// coverWait sets a lock wait timeout somewhat longer than the rest of ctx, so that the server also ends the wait if
+// this computer dies. The timeouts are powers of two, so that waits of similar length need no round trip.
 func (r rowLock) coverWait(ctx context.Context, s *session) error {
 	seconds := maxWaitTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -196,7 +196,8 @@ func (rowLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, e
 	return names, err
 }
 
-// uncommitted calls read in a transaction that sees uncommitted writes of others, and does not wait for them.
+// uncommitted calls read in a transaction that sees uncommitted writes of other transactions and does not wait for
+// their locks.
 func uncommitted(ctx context.Context, conn *sql.Conn, read func(tx *sql.Tx) error) error {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"example.com/stock/lock"
 )
 
-// GetLock is a named lock of the server: GET_LOCK, which belongs to the connection that called it and to no
+// GetLock is a named lock of the server, GET_LOCK. It belongs to the connection that called GET_LOCK, and to no
 // transaction.
 //
 // Algorithm: GET_LOCK; issue the fence on the same connection, which commits each statement; RELEASE_LOCK, and check
-// its result. The name is made of the database and the key (see namedLockName). Waiters are in the server's queue,
-// one connection per key and process. A waiter that gives up ends its statement with KILL QUERY, because the server
-// is slow to notice that the client has gone.
+// its result. The name is made of the database and the key (see namedLockName). Waiters are in the server's queue, one
+// connection per key and process. A waiter that gives up ends its statement with KILL QUERY, because the server is slow
+// to notice that the client no longer waits.
 //
 // Round trips: 3 uncontended (lock, fence, release), and a ping every second. A new connection costs 2. A failed try
 // (lock.Options.TryOnce) costs 1. Waiting costs none, giving up 4.
@@ -23,8 +23,8 @@ import (
 // Connections and promises are as for [ForUpdate], but the order of waiters is up to the server. A named lock is
 // neither replicated nor part of any transaction.
 //
-// The connection is never given back to the pool. A named lock ends only when it is released or the connection ends,
-// not even with ROLLBACK. So the next user of such a connection would hold a lock without knowing it.
+// The connection is never returned to the pool. A named lock ends only when it is released or the connection ends;
+// ROLLBACK does not end it. So the next user of such a connection would hold the lock without knowing it.
 type GetLock struct{ *pinned }
 
 // NewGetLock returns a GetLock on db. Close it when all leases have ended.
@@ -53,7 +53,8 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 	} else {
 		seconds := maxWaitTimeout
 		if deadline, ok := ctx.Deadline(); ok {
-			// Somewhat longer than the wait, so that the place in the queue also ends if this computer dies.
+			// The timeout is somewhat longer than the wait, so that the server also ends the wait if this computer
+			// dies.
 			seconds = min(seconds, int(time.Until(deadline)/time.Second)+1)
 		}
 		err = s.wait(ctx, getLock(seconds, newLabel(key, o).String()))
@@ -67,8 +68,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 		err = errAgain // NULL: it was interrupted
 	}
 	if !s.broken {
-		// The server has answered that it has not granted the lock. Check that, because this is rare and so the round
-		// trip is cheap.
+		// The server has answered that it has not granted the lock. This is rare, so a round trip to check it is cheap.
 		if released := n.release(ctx, s, key); !releaseDone(released) || released == nil {
 			s.broken = true
 		}
@@ -127,7 +127,7 @@ func (namedLock) holder(ctx context.Context, conn *sql.Conn, key string) (h hold
 	return h, err
 }
 
-// heldNames uses the table, because the server does not list its named locks. It checks the keys whose last fence was
+// heldNames reads the table, because the server does not list its named locks. It checks the keys whose last fence was
 // issued to a connection that still exists.
 func (n namedLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {
 	last, err := column(ctx, conn,

@@ -21,7 +21,7 @@ type holder struct {
 	thread int64 // the connection that holds the key; 0: none
 	owner  string
 	fence  lock.Fence
-	now    int64 // the server's clock, in the unit of the fences
+	now    int64 // time of the server's clock, in the unit of the fences
 }
 
 // since returns the start of the hold, which is derived from the fence. It is zero if the fence is ahead of the
@@ -34,8 +34,8 @@ func (h holder) since() time.Time {
 	return time.Now().Add(-time.Duration(age) * time.Microsecond)
 }
 
-// Inspect returns the holder, its fence, the start of the hold by that fence, and the remaining time of its lease, in
-// one round trip. It returns no waiters, because they poll and the server does not know them.
+// Inspect returns the holder, its fence, the start of the hold, which is derived from the fence, and the remaining time
+// of its lease, in one round trip. It returns no waiters, because they poll and the server does not know them.
 func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
 	err := onConnection(ctx, t.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
@@ -88,10 +88,10 @@ func (t *Table) Keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-// Inspect returns the holder, its fence, the start of the hold by that fence, and the time after which the server
-// would end its connection without a ping, assuming that the holder has the same Lease. It also returns the waiters
-// in order of arrival; waiters of this process that are not at the server yet come last. It takes five round trips.
-// None of them waits for a lock or delays another client.
+// Inspect returns the holder, its fence, the start of the hold, which is derived from the fence, and the time after
+// which the server would end its connection without a ping, assuming that the holder has the same Lease. It also
+// returns the waiters in order of arrival; waiters of this process that are not at the server yet come last. It takes
+// five round trips. None of them waits for a lock or delays another client.
 //
 // It needs no privileges. But without the privilege PROCESS it does not see the waiters of other database users, nor
 // the remaining time of a holder of another user.
@@ -132,13 +132,13 @@ func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
 // Ending a connection of the same database user needs no privilege. Ending that of another user needs CONNECTION
 // ADMIN (SUPER on old servers).
 //
-// Evict reads the holder, and ends its connection a round trip later. If the holder releases the key in between, and
-// acquires another key on that connection, it loses the other key, as if the network had failed. A holder that has no
-// fence yet is not evicted, because its fence will be larger.
+// Evict reads the holder, and ends the holder's connection a round trip later. If the holder releases the key in
+// between, and acquires another key on this connection, it loses the other key, as if the network had failed. A holder
+// without a fence is not evicted, because its fence will be larger than the one that Evict issues.
 func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
 	err = onConnection(ctx, p.sessions.db, evicting(key), func(ctx context.Context, conn *sql.Conn) error {
-		// Issue the fence before the connection ends: the next holder gets its fence at once, and must not have the
-		// smaller one.
+		// The fence is issued before the connection ends, because the next holder gets its fence at once, and must not
+		// have a smaller one than Evict.
 		if fence, err = drawFence(ctx, conn, columnName(key)); err != nil {
 			return err
 		}
@@ -201,8 +201,8 @@ func evicting(key string) string   { return fmt.Sprintf("evict the holder of loc
 // A process is a connection as the server lists it.
 type process struct {
 	id    int64
-	idle  time.Duration // since its last statement began or ended
-	query int64         // grows from statement to statement; 0 on MySQL, which does not number them
+	idle  time.Duration // time since its last statement began or ended
+	query int64         // number of the statement; 0 on MySQL, which does not number statements
 	waits bool          // its statement has a label
 	label label
 }
@@ -239,7 +239,7 @@ func processes(ctx context.Context, conn *sql.Conn, thread int64) ([]process, er
 		}
 		list = append(list, newProcess(row))
 	}
-	// MySQL does not number its statements. There the order is that of the waiters' clocks.
+	// MySQL does not number its statements, so there the waiters are sorted by the times of their own clocks.
 	slices.SortFunc(list, func(a, b process) int {
 		return cmp.Or(cmp.Compare(a.query, b.query), a.label.since.Compare(b.label.since), cmp.Compare(a.id, b.id))
 	})
@@ -258,9 +258,9 @@ func newProcess(row map[string]string) (p process) {
 	return p
 }
 
-// A label is a comment at the end of a waiting statement, which identifies the waiter for Inspect. The server shows
-// the text of a running statement to every client that may see the connection; without privileges these are the
-// clients of the same database user. It costs no round trip and leaves nothing behind.
+// A label is a comment at the end of a waiting statement, which identifies the waiter for Inspect. The server shows the
+// text of a running statement to every client that may see the connection; without privileges these are the clients of
+// the same database user. A label costs no round trip, and nothing of it remains.
 type label struct {
 	name, owner string    // the key's name in the tables, and the owner of the waiter
 	since       time.Time // by the waiter's clock

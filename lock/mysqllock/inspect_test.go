@@ -341,7 +341,7 @@ func TestKeys(t *testing.T) {
 }
 
 // A user that may use the tables of the service and nothing else on the server can inspect and evict, but not take a
-// connection from another user, and is told how that is mended.
+// connection from another user, and is told how that is fixed.
 func TestInspectAndEvictWithoutPrivileges(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)

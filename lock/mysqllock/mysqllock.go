@@ -1,18 +1,17 @@
 // Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate])
 // and a named lock ([GetLock]).
 //
-// Read table.go first: it is the plain algorithm of Table from acquire to release, and names what each other file
-// adds. The other two locks live in a connection: forupdate.go and getlock.go have what differs, and pinned.go what
-// they share.
+// Read table.go first: it is the plain algorithm of Table from acquire to release, and names what each other file adds.
+// The other two locks live in a connection: pinned.go has their common part, forupdate.go and getlock.go the rest.
 //
 // Give the locks their own connection pool, with timeout and interpolateParams=true in its DSN and without
 // readTimeout. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a pool shared
 // with the store the waiters would take the connections that the holder needs to write. The tables come with the
 // service's schema (stock migrate up).
 //
-// All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose
-// the row of a Table that was not replicated yet. In a cluster with several masters a lock of one master excludes
-// nobody on another.
+// All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose the
+// row of a Table that was not replicated yet. In a cluster with several masters, a lock on one master does not exclude
+// callers on another master.
 package mysqllock
 
 import (
@@ -34,15 +33,16 @@ import (
 const (
 	// answerTimeout is the time limit of a statement that does not wait for a lock.
 	answerTimeout = 1500 * time.Millisecond
-	// gracePeriod is how long after the end of ctx the reply to a statement that was sent before is still accepted.
+	// gracePeriod is how long a statement that was sent before the end of ctx may take after it.
 	gracePeriod = 250 * time.Millisecond
-	// maxTries is how often a statement is sent if the server undoes it because of a deadlock or a lock wait timeout.
+	// maxTries is the largest number of times that a statement is sent. It is sent again if the server undoes it
+	// because of a deadlock or a lock wait timeout.
 	maxTries = 5
 )
 
 // withGrace returns a context for a statement that is sent under ctx. It ends gracePeriod after ctx, or after
-// answerTimeout. The reply nearly always arrives within a millisecond, and without the grace the driver would break
-// the connection, which leaves the outcome unknown.
+// answerTimeout. The reply nearly always arrives within a millisecond, and without the grace period the driver would
+// break the connection, so that the outcome would be unknown.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	stop := context.AfterFunc(ctx, func() {
@@ -52,8 +52,8 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	return late, func() { stop(); cancel() }
 }
 
-// connect takes a connection from db. It ends with ctx at once, because nothing has been sent yet. It also gives up
-// after answerTimeout, because a server that hangs may accept a connection and never send its greeting.
+// connect takes a connection from db. It returns at once when ctx ends, because nothing has been sent yet. It also
+// gives up after answerTimeout, because a server that hangs may accept a connection and never send its greeting.
 func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -165,7 +165,7 @@ func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int6
 	return drawnFence(result)
 }
 
-// drawnFence returns the fence that a statement passed to LAST_INSERT_ID, which is part of the server's reply.
+// drawnFence returns the fence that a statement passed to LAST_INSERT_ID. It is part of the server's reply.
 func drawnFence(result sql.Result) (lock.Fence, error) {
 	fence, err := result.LastInsertId()
 	if err == nil && fence <= 0 {
@@ -227,7 +227,7 @@ func isPlain(s string) bool {
 	return s != ""
 }
 
-// ownerColumn returns owner in the form that its column accepts: at most 255 characters of UTF-8.
+// ownerColumn returns owner in a form that the column accepts: at most 255 characters of UTF-8.
 func ownerColumn(owner string) string {
 	owner = strings.ToValidUTF8(owner, "?")
 	if utf8.RuneCountInString(owner) > 255 {
@@ -280,7 +280,7 @@ func fault(ctx context.Context, doing string, err error) error {
 	case n == 0 && ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, context.Cause(ctx)) // the wait ended; the server may be up
 	case n == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
-		// This is the time limit of the statement, which must not be reported as the end of the caller's ctx.
+		// The time limit of the statement has passed. This must not be reported as the end of the caller's ctx.
 		return fmt.Errorf("%s: %w", doing,
 			lock.NewDown("mysql", "no-answer", "limit", answerTimeout.String()))
 	case n == 0:

@@ -32,7 +32,7 @@ const (
 	// pingEvery is the longest pause between two pings of a connection that holds a lock.
 	pingEvery = time.Second
 	// socketCheckEvery is how often the socket is checked between pings. The check sends nothing. It detects that the
-	// server, an operator or the network has ended the connection, once this computer has received that.
+	// server, an operator or the network has ended the connection, if this computer has received the end.
 	socketCheckEvery = 50 * time.Millisecond
 	// killTimeout limits a KILL from another connection.
 	killTimeout = 500 * time.Millisecond
@@ -54,9 +54,9 @@ type primitive interface {
 	// has marked the session as broken.
 	acquire(ctx context.Context, s *session, key string, o lock.Options) error
 	// drawFence issues the fence of a key that s has acquired, and checks that s still had the key at that time.
-	// Otherwise a session that lost the key, and gets its fence after the next holder, would have the larger one.
-	// sent is a time before the last request that the server received from s, but after the wait for the key, so that
-	// a long wait does not use up the lease.
+	// Otherwise a session that has lost the key could get its fence after the next holder, and so have the larger
+	// fence. sent is a time before the last request that the server received from s, but after the wait for the key, so
+	// that a long wait does not use up the lease.
 	drawFence(ctx context.Context, s *session, key string, o lock.Options) (fence lock.Fence, sent time.Time, err error)
 	// release gives the key back. The error matches ErrExpired or ErrTaken if the session no longer had the key.
 	release(ctx context.Context, s *session, key string) error
@@ -94,8 +94,8 @@ func newPinned(db *sql.DB, o ConnOptions, p primitive) *pinned {
 // FenceRange returns the distance between two fences.
 func (p *pinned) FenceRange() uint64 { return fenceDistance }
 
-// Close closes idle connections and those of abandoned leases, which end then. The connections of other leases are
-// closed when they are released.
+// Close closes idle connections and those of abandoned leases. The connection of any other lease is closed when the
+// lease is released.
 func (p *pinned) Close() error {
 	p.rows.close()
 	p.sessions.close()
@@ -124,7 +124,7 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 	for pause := minPoll; ; {
 		s, err := p.sessions.take(ctx, key, o)
 		if err != nil {
-			return nil, err // not joined with the HeldError of an earlier poll: the holder may be another by now
+			return nil, err // not joined with the HeldError of an earlier poll, because the holder may have changed
 		}
 		asking, leave, waits := o, func() {}, true
 		if !o.TryOnce {
@@ -194,11 +194,11 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 // lease makes the lease of a key that s has acquired, with its fence.
 func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
-		return nil, errBusy // the key came at the moment at which the wait ended
+		return nil, errBusy // the key was granted at the moment at which the wait ended
 	}
 	fence, sent, err := p.primitive.drawFence(ctx, s, key, o)
 	if err == nil && time.Since(sent) >= lock.Valid(p.Lease) {
-		// This process was paused, and the server has ended the connection, or will end it.
+		// This process was paused for so long that the server has ended the connection, or will end it.
 		s.broken = true
 		err = lock.NewDown("mysql", "connection-silent")
 	}
@@ -235,13 +235,13 @@ func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	return serverFault("release "+key, err)
 }
 
-// A session is a connection that holds or waits for locks. Only one goroutine at a time uses it: while a lease is
-// held, the one that renews. The socket checks run in parallel.
+// A session is a connection that holds or waits for locks. Only one goroutine at a time uses it; while a lease is held,
+// this is the goroutine that renews. Only the socket checks run in parallel.
 type session struct {
 	db       *sql.DB
 	conn     *sql.Conn
 	id       int64
-	host     string // of this end, as the server sees it
+	host     string // address of the client, as the server sees it
 	database string
 
 	waitTimeout int // innodb_lock_wait_timeout, in seconds
@@ -251,12 +251,13 @@ type session struct {
 	broken      bool // the state of the connection at the server is not known: it must be closed
 	timedOut    bool // because the server did not answer in time
 
-	pong         chan error // the answer to a ping that is under way; nil: none is
+	pong         chan error // the answer to a ping under way; nil: no ping is
 	cancelPing   context.CancelFunc
 	socketChecks sync.WaitGroup
 }
 
-// dial takes a connection from db. It is never given back, because its settings must not leak into the pool.
+// dial takes a connection from db. The connection is never returned to db, because its settings must not leak into the
+// pool.
 func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
 	conn, err := connect(ctx, db)
 	if err != nil {
@@ -298,7 +299,7 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) err
 	return s.check(send(late))
 }
 
-// wait runs send, a statement that waits for a lock. When ctx ends, wait ends the statement with KILL QUERY. To
+// wait runs send, a statement that waits for a lock. When ctx ends, wait ends the statement with KILL QUERY. A
 // disconnect would not be enough: the server does not check the network while a statement waits in its queue. The
 // result is the statement's, so it may be nil even after ctx has ended.
 func (s *session) wait(ctx context.Context, send func(context.Context) error) error {
@@ -355,9 +356,9 @@ func (s *session) kill(ctx context.Context, what string) error {
 	return err
 }
 
-// ping checks that the connection works, which also keeps the server from ending it. The driver can give up a ping
-// only by breaking the connection, and with it the lock. So a ping that takes longer than ctx goes on, and the next
-// call of ping first waits for it.
+// ping checks that the connection works, which also keeps the server from ending it. The driver can give up a ping only
+// by breaking the connection, and with it the lock. So a ping that takes longer than ctx continues, and the next call
+// of ping first waits for it.
 func (s *session) ping(ctx context.Context) error {
 	for {
 		fresh := s.pong == nil
@@ -377,7 +378,8 @@ func (s *session) ping(ctx context.Context) error {
 			if fresh {
 				return err
 			}
-			// An earlier call sent this ping, so its reply does not show that the server is up now. Ping again.
+			// An earlier call sent this ping, so its reply does not show that the server is up now. Therefore send
+			// another ping.
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -444,7 +446,7 @@ func (s *session) close() {
 	_ = s.conn.Close()
 }
 
-// sessions has the sessions of one lock. Idle ones are kept, because a new one costs three round trips.
+// sessions has the sessions of one lock. Idle sessions are kept, because a new session costs three round trips.
 type sessions struct {
 	db     *sql.DB
 	setup  []string
@@ -458,7 +460,7 @@ type sessions struct {
 	closed bool
 }
 
-// newSessions allows at most most sessions; 0 means a third of db's connections. At least one connection of db is
+// newSessions allows up to most sessions; if most is 0, a third of db's connections. At least one connection of db is
 // left for statements that must not use the holder's connection. At most half of the sessions wait in the server's
 // queue, so that some sessions are left for other keys if a key is not released.
 func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *sessions {
@@ -489,8 +491,8 @@ func (p *sessions) takePlace() (leave func(), ok bool) {
 	}
 }
 
-// take returns a session. It waits, in order of arrival, until there is one; a try does not wait. The error matches
-// lock.ErrNoCapacity if there was none.
+// take returns a session. It waits, in order of arrival, until a session is free; with TryOnce it does not wait. The
+// error matches lock.ErrNoCapacity if no session was free.
 func (p *sessions) take(ctx context.Context, key string, o lock.Options) (*session, error) {
 	select {
 	case p.inUse <- struct{}{}:
@@ -534,8 +536,8 @@ func (p *sessions) takeIdle() *session {
 	return nil
 }
 
-// put ends the use of a session. It closes a broken one, and makes the server end it, which otherwise may not check
-// the network until the running statement has ended.
+// put ends the use of a session. It closes a broken session and makes the server end it: otherwise the server may not
+// notice before the running statement has ended.
 func (p *sessions) put(ctx context.Context, s *session) {
 	defer func() { <-p.inUse }()
 	p.mu.Lock()
@@ -562,7 +564,7 @@ func (p *sessions) setLease(s *session, l *lock.Lease) {
 	p.leases[s] = l
 }
 
-// close closes the idle sessions, and those whose lease was abandoned, which would otherwise stay open until Linger
+// close closes the idle sessions, and the sessions of abandoned leases, which would otherwise stay open until Linger
 // has passed. Other sessions in use are closed when they are put back.
 func (p *sessions) close() {
 	p.mu.Lock()

@@ -25,17 +25,18 @@ import (
 //
 //  1. UPDATE the row if its time limit has passed. The same statement issues the fence.
 //  2. If there is no row, INSERT it.
-//  3. If another holds the key, sleep for a random time and go back to 1.
+//  3. If another caller holds the key, sleep for a random time and go back to 1.
 //  4. While the key is held, renew: UPDATE the time limit if the row has our token and the limit has not passed.
 //  5. To release, UPDATE the row to free if it has our token.
 //
-// Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A
-// failed try (lock.Options.TryOnce) costs 2: the second reads the holder. A waiter polls, and reads the holder every
-// second. The next holder may start up to MaxBackoff late, although 30 waiters send some 800 statements a second.
+// Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A failed
+// try (lock.Options.TryOnce) costs 2; the second round trip reads the holder. A waiter polls, and reads the holder
+// every second. Because of the polling, the next holder may start up to MaxBackoff late, and 30 waiters send some 800
+// statements a second.
 //
-// Promises: exclusion while no lease runs out; a lease that reports its end by the holder's clock before the
-// server's; a fence; after a crash of the holder the next one has the key within Lease. It does not promise order,
-// nor exclusion if the server's clock is set ahead by more than the rest of a lease. The fence refuses the late
+// Promises: exclusion while no lease runs out; a lease that reports its end, by the holder's clock, before the server's
+// time limit; a fence; after a crash of the holder another caller can get the key within Lease. It does not promise
+// order, nor exclusion if the server's clock is set ahead by more than the rest of a lease. The fence refuses the late
 // write.
 type Table struct {
 	db      *sql.DB
@@ -60,7 +61,7 @@ const (
 func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	a := attempt{t, key, columnName(key), uuid.NewString(), ownerColumn(o.Owner)}
 	t.rows.start()
-	var held *lock.HeldError // what the last reading said
+	var held *lock.HeldError // the result of the last read
 	var lastRead time.Time
 	for pause := t.o.MinBackoff; ; pause = min(2*pause, t.o.MaxBackoff) {
 		sent := time.Now()
@@ -90,7 +91,7 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	}
 }
 
-// send sends the statements of one try: step 1, and with read also step 2. See try for the errors.
+// send sends the statements of one try: step 1 and, if read is set, step 2. See try for the errors.
 func (a attempt) send(ctx context.Context, conn *sql.Conn, read bool) (lock.Fence, error) {
 	result, err := execute(ctx, conn, acquireRow, a.token, a.owner, fenceDistance, a.o.Lease.Microseconds(), a.name)
 	if err != nil {
@@ -110,7 +111,7 @@ func (a attempt) send(ctx context.Context, conn *sql.Conn, read bool) (lock.Fenc
 		}
 		return 0, err
 	}
-	// Not INSERT IGNORE, which would hide every other error as well.
+	// INSERT IGNORE is not used, because it would also hide every other error.
 	result, err = execute(ctx, conn, insertRow, a.name, a.token, a.owner, a.o.Lease.Microseconds())
 	switch {
 	case mysqlerr.Number(err) == mysqlerr.DupEntry:
@@ -138,7 +139,8 @@ func (a attempt) renew(ctx context.Context) error {
 	return a.change(ctx, "renew "+a.name, renewRow, a.o.Lease.Microseconds(), a.name, a.token)
 }
 
-// release is step 5. If no reply arrives, it is repeated in the background, because until then nobody gets the key.
+// release is step 5. If no reply arrives, the release is repeated in the background, because otherwise the key could
+// stay taken until the lease runs out.
 func (a attempt) release(ctx context.Context) error {
 	err := a.tryRelease(ctx)
 	if releaseDone(err) {

@@ -11,12 +11,12 @@ import (
 
 // TableOptions are the options of a Table. A zero field means its default.
 type TableOptions struct {
-	Lease      time.Duration // after the last renewal; default 10 s, renewed every third
+	Lease      time.Duration // time limit of the key after a renewal; default 10 s, renewed after each third of it
 	MaxHold    time.Duration // longest hold, after which the lease is lost; default 5 min
 	MinBackoff time.Duration // first pause between two tries of a waiter; default 2 ms
 	MaxBackoff time.Duration // longest pause; default 50 ms
 	// NoExpiry omits the time limit, as many homemade lock tables do. After a crash of the holder no caller gets the
-	// key until the row is cleared by hand. The lab uses it to show that.
+	// key until the row is cleared by hand. The lab uses it to show this failure.
 	NoExpiry bool
 }
 

@@ -13,11 +13,11 @@ import (
 // An attempt is one acquisition of a Table, from the first try to the release. No other attempt uses its token.
 type attempt struct {
 	*Table
-	key, name    string // as the caller has it, and as the row has it
+	key, name    string // the key, and its name in the row
 	token, owner string
 }
 
-// try tries once. If another holder has the key, the error is errBusy, or with read a HeldError with the holder's
+// try tries once. If another holder has the key, the error is errBusy or, if read is set, a HeldError with the holder's
 // name. If the outcome is unknown, try releases before it returns.
 func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 	conn, err := connect(ctx, a.db)
@@ -85,7 +85,7 @@ const selectRow = "SELECT token, who, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6
 
 type lockRow struct {
 	token, owner string
-	left         time.Duration // until other callers may take the key; 0 if they may now, or never
+	left         time.Duration // time until other callers may take the key; 0 if they may now, or never
 	live         bool          // the time limit has not passed
 }
 

@@ -19,7 +19,7 @@ type cleanup struct{ *lock.Sweeper }
 
 func newCleanup() *cleanup { return &cleanup{lock.NewSweeper()} }
 
-// close ends the repetitions. Keys that are left run out by themselves.
+// close ends the repetitions. Keys that were not released expire.
 func (c *cleanup) close() { c.Close() }
 
 // repeat calls release in the background until the server answers, or until the time until.

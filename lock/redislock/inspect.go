@@ -45,8 +45,8 @@ func (s *SetNX) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, s.client, s.names(key))
 }
 
-// Evict deletes the key, in one round trip. The holder does not renew, and so works until its lease would have run
-// out, or until it writes.
+// Evict deletes the key, in one round trip. The holder does not renew its lease, so it notices the eviction only when
+// the lease would have run out, or when the store refuses its write.
 func (s *SetNX) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	return evict(ctx, s.client, s.names(key))
 }
@@ -65,9 +65,10 @@ func (v *variant) Inspect(ctx context.Context, key string) (lock.State, error) {
 // Keys scans the whole server.
 func (v *variant) Keys(ctx context.Context) ([]string, error) { return scan(ctx, v.client, v.prefix) }
 
-// Inspect returns the holder, the remaining time of its lease without renewal, its fence, and the waiters in the
-// order in which they will be granted the lock, in one round trip. The start of the hold is derived from the fence,
-// which contains the server's clock. When a waiter arrived is not stored. With lock.HandOver a process is one waiter.
+// Inspect returns the holder, the remaining time of its lease without renewal, its fence, and the waiters in the order
+// in which they will be granted the lock, in one round trip. The start of the hold is derived from the fence, which
+// contains the server's clock. The arrival times of waiters are not stored. With lock.HandOver, a process appears as
+// one waiter.
 func (w *Watchdog) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, w.client, w.names(key))
 }
@@ -125,7 +126,8 @@ func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock
 		}
 		fence, now := number(reply[2]), number(reply[3])
 		state.Holder.Fence = lock.Fence(fence)
-		// A fence ahead of the clock was made by counting, because the clock was set back.
+		// If the fence is ahead of the clock, the clock was set back. Then the fence was made by counting, and shows no
+		// time.
 		if age := now - fence; fence > 0 && age >= 0 {
 			state.Holder.Since = time.Now().Add(-time.Duration(age) * time.Microsecond)
 		}
@@ -188,9 +190,9 @@ func scan(ctx context.Context, c redis.UniversalClient, prefix string) ([]string
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// Inspect returns the contender that has the key on a majority of the nodes, and for how long it will have a majority
-// without renewal. It makes one round trip to all nodes. The start of the hold and the waiters, which poll, are not
-// known. A key without a contender that has a majority has no holder.
+// Inspect returns the contender that has the key on a majority of the nodes, and the time for which it will have this
+// majority without renewal. It makes one round trip to all nodes. The start of the hold is not known, nor are the
+// waiters, which poll. A key without a contender that has a majority has no holder.
 //
 // The error is an ErrDown if too few nodes answered to decide whether a contender has a majority.
 //
@@ -242,12 +244,12 @@ func readKey(ctx context.Context, c redis.UniversalClient, name string) (keyStat
 	return keyState{get.Val(), pttl.Val()}, pttl.Err()
 }
 
-// Keys scans all nodes, and lists the keys that a majority of them has, even if for different contenders: Inspect
-// reports whether one of them has the lock. A key that only a minority has is an orphan. If nodes do not answer, some
-// keys may be missing, or the error is an ErrDown as for Inspect. Keys ends with ctx at the latest.
+// Keys scans all nodes, and lists the keys that exist on a majority of them, even if for different contenders: Inspect
+// reports whether one contender has the lock. A key that exists only on a minority is an orphan. If nodes do not
+// answer, some keys may be missing, or the error is an ErrDown as for Inspect. Keys ends with ctx at the latest.
 func (r *Redlock) Keys(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
-	nodes := make(map[string]int) // that have a key
+	nodes := make(map[string]int) // number of nodes that have a key
 	errs := make([]error, len(r.nodes))
 	var all sync.WaitGroup
 	for i, n := range r.nodes {

@@ -23,14 +23,14 @@ type node struct {
 	dials  atomic.Int64 // connections made so far
 
 	mu    sync.Mutex
-	known int64 // dials before id was asked for; -1: never asked
+	known int64 // value of dials before id was read; -1: id was never read
 	id    identity
 
 	orphans  []orphan
 	cleaning bool
 
 	// silent: the node has not answered a request for longer than a round waits. Tries skip it until it answers, so
-	// that they need not wait for the time-out and leave no more unanswered requests.
+	// that they neither wait for the time-out nor leave more unanswered requests.
 	silent atomic.Bool
 }
 
@@ -38,7 +38,7 @@ type node struct {
 type identity struct {
 	runID   string // new with every start
 	replica bool
-	born    time.Time // when the server was started, or later, by our monotonic clock
+	born    time.Time // a time at or after the start of the server, by our monotonic clock
 }
 
 func newNode(c redis.UniversalClient, i int) *node {
@@ -50,13 +50,13 @@ func newNode(c redis.UniversalClient, i int) *node {
 // addrOf returns the name of the i-th client in errors.
 func addrOf(c redis.UniversalClient, i int) string {
 	single, ok := c.(*redis.Client)
-	if ok && strings.Contains(single.Options().Addr, ":") { // a Sentinel client has a placeholder
+	if ok && strings.Contains(single.Options().Addr, ":") { // a Sentinel client has a placeholder as its address
 		return single.Options().Addr
 	}
 	return nth(i)
 }
 
-// checkClients checks the clients of a Redlock without asking a server.
+// checkClients checks the clients of a Redlock without a request to a server.
 func checkClients(clients []redis.UniversalClient) error {
 	if len(clients) < 3 {
 		const text = "redlock needs at least 3 independent Redis masters, better 5, and was given %d"
@@ -140,7 +140,8 @@ func (id identity) eligible(quarantine time.Duration) error {
 	if quarantine <= 0 {
 		return nil
 	}
-	// Clocks run at different rates, so a holder relies on less than its lease, and a node stays out for longer.
+	// Clocks run at different rates. A holder therefore relies on less than its lease, and a node does not count for
+	// longer than quarantine by the same margin.
 	if left := 2*quarantine - lock.Valid(quarantine) - time.Since(id.born); left > 0 {
 		return &ineligibleError{fmt.Sprintf(
 			"was started less than %v ago and may have forgotten who holds what; it counts in %v",
@@ -173,9 +174,9 @@ func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
 }
 
 // age returns a lower bound for the uptime of a server. uptime_in_seconds is the difference of two truncated seconds,
-// so it may be a second too large. age therefore subtracts a second, and adds the fraction of the server's clock
-// (since Redis 7.0). So all clients count from the end of the second in which the server started. Otherwise a node
-// would count for one instance a second earlier than for another.
+// so it may be a second too large. age therefore subtracts a second, and adds the fraction of the server's clock (since
+// Redis 7.0). So all clients count the uptime from the end of the second in which the server started. Otherwise a node
+// would become eligible for one client a second earlier than for another.
 func age(info map[string]string) (up time.Duration, known bool) {
 	seconds, err := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
 	if err != nil {
@@ -188,10 +189,10 @@ func age(info map[string]string) (up time.Duration, known bool) {
 	return up, true
 }
 
-// CheckMasters is for a health check. It returns nil if enough of clients to grant a lock are distinct masters,
-// answer, and have been up for longer than quarantine (see [RedlockOptions]; 0 or less means any time). The error is
-// a [lock.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a
-// node that hangs until ctx ends.
+// CheckMasters is for a health check. It returns nil if enough of the nodes to grant a lock are distinct masters,
+// answer, and have been up for longer than quarantine (see [RedlockOptions]; 0 or less means any time). The error is a
+// [lock.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a node
+// that hangs until ctx ends.
 func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quarantine time.Duration) error {
 	addrs, ids, errs := make([]string, len(clients)), make([]identity, len(clients)), make([]error, len(clients))
 	var all sync.WaitGroup

@@ -13,8 +13,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// A notifier delivers grants to the waiters of this process. All share one subscription, which is made when the first
-// one waits.
+// A notifier delivers grants to the waiters of this process. All waiters share one subscription, which is made when the
+// first of them waits.
 type notifier struct {
 	subscription
 	channel string
@@ -31,7 +31,7 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 	n.subscription = subscription{
 		client: c, log: log, broken: n.wakeAll,
 		confirmed: func(string) {
-			if !n.subscribed() { // it is confirmed again after each broken connection
+			if !n.subscribed() { // after each broken connection it must be confirmed again
 				close(n.ready)
 			}
 		},
@@ -46,7 +46,7 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 
 // A waiter is one acquisition that repeats its request until it is granted the lock.
 type waiter struct {
-	request uint64          // the number of its last request; a grant that answers another one is stale
+	request uint64          // the number of its last request; a grant that answers an earlier request is stale
 	granted chan lock.Fence // receives the fence of a grant, or NoFence if grants may have been missed: ask again
 }
 
@@ -60,7 +60,8 @@ func (n *notifier) add(value string) *waiter {
 }
 
 // next starts another request of w, and returns its number. Grants of earlier requests no longer count, because the
-// process may have been stopped for longer than a grant lasts. The server's reply says whether the lock is ours.
+// process may have been stopped for longer than a grant lasts. The reply to the new request shows whether the lock is
+// ours.
 func (n *notifier) next(w *waiter) uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,7 +140,7 @@ func (n *notifier) wakeAll() {
 	}
 }
 
-// wake sends fence to the waiter, unless an earlier one is still unread. Either wakes it.
+// wake sends fence to the waiter, unless an earlier fence is still unread, which wakes the waiter, too.
 func (w *waiter) wake(fence lock.Fence) {
 	select {
 	case w.granted <- fence:

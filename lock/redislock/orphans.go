@@ -14,7 +14,7 @@ import (
 type orphan struct {
 	name, value string
 	until       time.Time
-	answers     int // that must find no key before the orphan is dropped; see cleanup.undo
+	answers     int // answers without a key that are still needed to drop the orphan; see cleanup.undo
 }
 
 // addOrphan deletes the orphan as soon as the node answers. One goroutine cleans up a node, however long its list is.
@@ -32,11 +32,11 @@ func (n *node) addOrphan(c *cleanup, release *redisscript.Script, o orphan) {
 	}
 }
 
-// deleteOrphans deletes the orphans of a node. It returns an ErrDown if any are left.
+// deleteOrphans deletes the orphans of a node. It returns an ErrDown if some could not be deleted.
 func (n *node) deleteOrphans(ctx context.Context, release *redisscript.Script) error {
 	if n.silent.Load() {
-		// Ping, because all orphans may have expired, and then no other request would notice that the node answers
-		// again.
+		// A ping is needed because all orphans may have expired, and then no other request would show that the node
+		// answers again.
 		if err := n.client.Ping(ctx).Err(); err != nil {
 			return lock.Down("ask "+n.addr, err)
 		}

@@ -3,11 +3,11 @@
 //
 // Read setnx.go first: it is the plain algorithm of [SetNX] from acquire to release, and names what each other file
 // adds. watchdog.go does the same for [Watchdog], which queues its waiters and renews its lease. [Redlock] is in
-// redlock.go, [RLock] in rlock.go, and the locks that people write by hand in setnx_del.go, setnx_expire.go and
+// redlock.go, [RLock] in rlock.go, and typical handwritten locks are in setnx_del.go, setnx_expire.go and
 // setnx_watch.go.
 //
-// This file has what the locks share: names and values in Redis, scripts and their round trips, an attempt at a key
-// on one server, and the interpretation of errors.
+// This file has the common parts: names and values in Redis, scripts and their round trips, an attempt at a key on one
+// server, and the interpretation of errors.
 package redislock
 
 import (
@@ -29,8 +29,8 @@ import (
 
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
-// tag returns key as a hash tag, so that all keys of one lock share a slot of Redis Cluster. No two keys have the
-// same tag. Redis ignores an empty tag, so the empty key becomes "%", which no other key becomes.
+// tag returns key as a hash tag, so that all keys of one lock share a slot of Redis Cluster. No two keys have the same
+// tag. Redis ignores an empty tag, so the tag of the empty key is "%", which no other key has.
 func tag(key string) string {
 	if key == "" {
 		return "{%}"
@@ -62,7 +62,7 @@ func def(d *time.Duration, value time.Duration) {
 type server struct {
 	client   redis.UniversalClient
 	lease    time.Duration
-	replicas Acknowledgement // nil: no replica is asked
+	replicas Acknowledgement // nil: no replica must acknowledge
 	cleanup  *cleanup
 }
 
@@ -86,7 +86,7 @@ type attempt struct {
 	options          lock.Options
 	key, value       string
 	acquire, release call
-	queued           bool // an earlier request may have left a place in a queue
+	queued           bool // an earlier request may have joined a queue
 }
 
 type call struct {
@@ -117,15 +117,15 @@ func (a *attempt) request(ctx context.Context) (lock.Fence, error) {
 			return fence, nil
 		}
 	}
-	if !refused(err) && (a.queued || !poolExhausted(err)) { // with an exhausted pool nothing was sent
+	if !refused(err) && (a.queued || !poolExhausted(err)) { // if the pool was exhausted, nothing was sent
 		a.cleanup.undo(ctx, a.sendRelease)
 	}
 	return 0, acquireError(ctx, a.options, a.acquire.keys[0], err)
 }
 
-// free releases the lock, or the place in its queue. It returns ErrExpired or ErrTaken if the lock was no longer
-// ours. If the server does not answer, the release is repeated in the background: a Redis that restarts with its data
-// still has the key, and no caller could acquire it until the lease ran out.
+// free releases the lock, or leaves its queue. It returns ErrExpired or ErrTaken if the lock was no longer ours. If the
+// server does not answer, free repeats the release in the background: a Redis that restarts with its data still has the
+// key, and without the release no caller could acquire it until the lease ran out.
 func (a *attempt) free(ctx context.Context) error {
 	return a.cleanup.persist(a.sendRelease, a.lease)(ctx)
 }
@@ -134,7 +134,7 @@ func (a *attempt) sendRelease(ctx context.Context) error {
 	return ownership(a.release.run(ctx, a.client).Int())
 }
 
-// detached calls free with a new context, because the caller's may have ended.
+// detached calls free with a new context, because the caller's context may have ended.
 func detached(ctx context.Context, free func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
@@ -212,8 +212,8 @@ func poolExhausted(err error) bool {
 	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
 }
 
-// waitOver reports whether the wait of a caller without TryOnce has ended. The client also sets ctx's deadline on its
-// socket, where it may pass a moment before ctx ends; so waitOver waits for ctx.
+// waitOver reports whether the wait of a caller without TryOnce has ended. The client sets ctx's deadline on its
+// socket, too, and there it may pass a moment before ctx ends. So waitOver waits for the end of ctx.
 func waitOver(ctx context.Context, o lock.Options) bool {
 	if o.TryOnce {
 		return false
@@ -224,7 +224,7 @@ func waitOver(ctx context.Context, o lock.Options) bool {
 	return ctx.Err() != nil
 }
 
-// refusal returns the error for an error reply of the server, with its repair where that is known.
+// refusal returns the error for an error reply of the server, with instructions for a repair if there are any.
 func refusal(name string, err error) error {
 	if strings.HasPrefix(err.Error(), "WRONGTYPE") {
 		return fmt.Errorf("key %s in Redis, or one with that prefix, is no lock but something else "+
@@ -262,7 +262,7 @@ func retryUnstarted(ctx context.Context, c redis.UniversalClient, ask func() *re
 		case !isCluster, time.Since(began) > movingTime:
 			return reply
 		case try == 0 && unsent(err):
-			pause = 10 * movingPause // the client asks for the layout in the background
+			pause = 10 * movingPause // the client reads the new layout in the background
 		case !moving(err):
 			return reply
 		}

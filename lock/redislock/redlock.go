@@ -16,7 +16,8 @@ import (
 
 // RedlockOptions are the options of a Redlock. A zero field means its default.
 type RedlockOptions struct {
-	// Lease is how long after the last renewal the nodes free the key; default 10 s, renewed every third.
+	// Lease is the time from the last renewal until the nodes free the key; default 10 s. It is renewed after each
+	// third of this time.
 	Lease time.Duration
 	// NodeTimeout limits the wait for one node, so that a dead node does not delay the others; default 50 ms.
 	NodeTimeout time.Duration
@@ -41,38 +42,38 @@ type RedlockOptions struct {
 // https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
 //
 // A try sends SET NX PX with one random value to all nodes at once. It has the lock if N/2+1 nodes granted it within
-// the lease, which counts from before the first request and is shortened by 1 % and 2 ms for clocks of different
-// rates. Otherwise it deletes the key on every node that granted it or did not answer, with its own context and until
-// the node answers. It retries after a random pause. With equal pauses, contenders that split the nodes among them
-// could do so for ever.
+// the lease, which counts from before the first request and is shortened by 1 % and 2 ms for clocks of different rates.
+// Otherwise it deletes the key on every node that granted it or did not answer, with its own context and until the node
+// answers. It retries after a random pause. With equal pauses, contenders could split the nodes among themselves again
+// in every try.
 //
-// Every third of the lease a renewal is sent to all nodes. It succeeds if a majority *still* has the key: then no
-// other caller can have had a majority in between. Only then the key is set again on nodes where it was missing, for
-// the time that the other nodes have, and counts from the next round on. So a lease that began on 3 of 5 nodes grows
-// to 5 when the other nodes return. A renewal without a majority changes nothing and is retried. If a majority has
-// answered that it does not have the key, the lease is lost at once.
+// After each third of the lease, a renewal is sent to all nodes. It succeeds if a majority *still* has the key: then no
+// other caller can have had a majority in between. Only after such a success is the key set again on nodes where it was
+// missing, with the same expiry as on the other nodes. These nodes count from the next round on. So a lease that began
+// on 3 of 5 nodes grows to 5 when the other nodes return. A renewal without a majority changes nothing and is retried.
+// If a majority has answered that it does not have the key, the lease is lost at once.
 //
-// For Quarantine after its start a node does not count: it may have been part of a majority, and have restarted
-// empty. Nor does a replica. If two of the nodes are the same server (by run_id), nothing is granted at all. Redlock
-// reads this with INFO after every new connection, because a restarted server needs a new one.
+// For Quarantine after its start a node does not count: it may have been part of a majority, and have restarted empty.
+// A replica does not count either. If two of the nodes are the same server (by run_id), nothing is granted at all.
+// Redlock reads this with INFO after every new connection, because a restarted server needs a new one.
 //
-// Round trips, each to all N nodes in parallel and as slow as the slowest, or NodeTimeout: 2 uncontended (acquire 1,
-// release 1), and 1 for each renewal; 1 more after new connections, and after a renewal that found keys missing.
-// Contended: 1 for every failed try, 2 if some nodes granted it. A node that hangs makes rounds take NodeTimeout for
-// about a second. After that, tries skip it until it answers.
+// Round trips, each to all N nodes in parallel, so each takes as long as the slowest node or NodeTimeout: 2 uncontended
+// (acquire 1, release 1), and 1 for each renewal; 1 more after new connections, and after a renewal that found keys
+// missing. Contended: 1 for every failed try, 2 if some nodes granted it. A node that hangs makes rounds take
+// NodeTimeout for about a second. After that, tries skip it until it answers.
 //
 // Promises: exclusion while no lease is lost, even if a minority of the nodes fails or restarts empty; a lease that
-// reports its loss by the holder's own clock before the nodes free the key; after a crash of the holder the next one
-// has the lock within Lease. If less than a majority of the nodes answers, Acquire returns ErrDown promptly.
+// reports its loss by the holder's own clock before the nodes free the key; after a crash of the holder another caller
+// can get the lock within Lease. If less than a majority of the nodes answers, Acquire returns ErrDown promptly.
 //
-// It does not promise a fence: NoFence. Kleppmann's argument
+// It has no fence (NoFence). Kleppmann's argument
 // (https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): random values have no order, so no
 // store can refuse the write of a holder that was paused past its lease, or that lost a node when its clock jumped. A
 // program that needs correctness needs a fence, and for efficiency one Redis is enough. Antirez' answer
-// (http://antirez.com/news/101): the elapsed time is checked after the majority is reached, so only a pause after
-// that does harm, and no lease of any lock survives such a pause; clocks need only run at about the same rate; and a
-// store that compares and sets can check the random value. Nor does it promise fairness, or to survive a jump of the
-// nodes' clocks by more than a small part of the lease.
+// (http://antirez.com/news/101): the elapsed time is checked after the majority is reached, so only a pause after that
+// does harm, and no lease of any lock survives such a pause; clocks need only run at about the same rate; and a store
+// that compares and sets can check the random value. Redlock promises neither fairness nor exclusion after the clocks
+// of nodes jump by more than a small part of the lease.
 type Redlock struct {
 	nodes   []*node
 	addrs   []string
@@ -151,8 +152,9 @@ func (r *Redlock) wins(granted int, took time.Duration) bool {
 	return granted >= r.quorum && !spent(took, r.o.Lease)
 }
 
-// stands returns the result of a renewal after which ours nodes have our key, and others answered that they do not.
-// renewed: a majority has it. lost: no majority can have it any more. Otherwise the renewal is retried.
+// stands returns the result of a renewal: ours nodes have our key, and others nodes answered that they do not. renewed
+// means that a majority has the key, and lost that no majority can have it any more. If both are false, the renewal is
+// retried.
 func (r *Redlock) stands(ours, others int) (renewed, lost bool) {
 	return ours >= r.quorum, ours < r.quorum && others > len(r.nodes)-r.quorum
 }
@@ -216,7 +218,7 @@ func (r *Redlock) attempt(key string, o lock.Options) *redlockAttempt {
 type response struct {
 	granted bool
 	found   keyState
-	err     error // why the answer does not count; nil: it does
+	err     error // why the answer does not count; nil: it counts
 }
 
 type responses []response
@@ -238,7 +240,7 @@ func (a *redlockAttempt) acquireAt(ctx context.Context, i int, n *node, lease ti
 	case err != nil:
 		a.outcomes[i] = unknown
 		return response{err: err}
-	case taken || found.value == a.value: // if not taken now, an earlier request without a reply was executed after all
+	case taken || found.value == a.value: // if taken is false, an earlier request without a reply had set the key
 		a.outcomes[i] = set
 		return response{granted: true, err: n.eligible(ctx, a.o.Quarantine)}
 	}

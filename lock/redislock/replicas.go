@@ -14,13 +14,14 @@ import (
 //
 // WAIT (https://redis.io/docs/latest/commands/wait/) is not consensus. It makes it likelier that a lock survives the
 // end of its master, because each replica that has acknowledged has the key. It does not promise
-//   - that one of those replicas is promoted. Require all replicas, or so many that the others cannot be a majority
-//     of those that may be promoted;
+//   - that one of those replicas is promoted. Require all replicas, or so many that the other replicas are fewer than
+//     half of those that may be promoted;
 //   - that the acknowledged key is on a disk;
-//   - that clients stop using a master that was cut off. It can grant nothing then, but its earlier grants continue.
+//   - that clients stop using a master that was cut off. Such a master can grant nothing more, but its earlier grants
+//     continue.
 //
-// An acquisition that failed because too few replicas acknowledged may have reached some replica. If that replica is
-// promoted before it has the release, no caller gets the lock until that lease runs out. Only the fence stops the
+// An acquisition that failed because too few replicas acknowledged may have reached some replica. If this replica is
+// promoted before it receives the release, no caller gets the lock until the lease runs out. Only the fence stops the
 // writes of an older holder.
 func Replicas(number int, timeout time.Duration) Acknowledgement {
 	if number == 0 {
@@ -35,7 +36,7 @@ type replicas struct {
 }
 
 // run runs a script and waits for the replicas, in one round trip on one connection. short is not nil if too few
-// replicas have acknowledged. The caller ignores short if the script has granted nothing.
+// replicas have acknowledged. The caller must ignore short if the script has granted nothing.
 func (r replicas) run(
 	ctx context.Context, o lock.Options, s *server, call call,
 ) (reply *redis.Cmd, short error) {

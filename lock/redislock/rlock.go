@@ -28,8 +28,8 @@ var (
 
 // RLockOptions are the options of an RLock. A zero field means its default.
 type RLockOptions struct {
-	// Lease is how long after the last renewal the server frees the key; default 30 s, renewed every third. Redisson
-	// calls it lockWatchdogTimeout.
+	// Lease is the time from the last renewal until the server frees the key; default 30 s. It is renewed after each
+	// third of this time. Redisson calls it lockWatchdogTimeout.
 	Lease time.Duration
 	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even
 	// if the holder still works. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). Default 0: the lease
@@ -45,30 +45,29 @@ type RLockOptions struct {
 //   - The lock is a hash with one field, the holder, whose value counts how often the holder has entered. A script
 //     enters if there is no hash, or one with our field, and sets the time limit. Otherwise it returns the remaining
 //     time of the holder's lease.
-//   - A caller that is refused subscribes to the lock's channel. When the subscription is confirmed it tries again,
-//     because the release may have come in between. Then it sleeps until a message arrives or that remaining time has
-//     passed, and tries again.
-//   - A release deletes the hash and publishes one message. Every waiting process wakes one of its waiters, which
-//     tries
-//     again. One of them gets the lock, unless a newcomer was faster, and the others sleep again.
-//   - The lease is renewed every third of it. With a LeaseTime it is not.
+//   - A caller that does not get the lock subscribes to the lock's channel. When the subscription is confirmed, it
+//     tries again, because the lock may have been released in between. Then it sleeps until a message arrives or that
+//     remaining time has passed, and tries again.
+//   - A release deletes the hash and publishes one message. Every waiting process wakes one of its waiters, which tries
+//     again. One of these waiters gets the lock, unless a new caller was faster, and the others sleep again.
+//   - The lease is renewed after each third of its time, unless a LeaseTime is set.
 //
 // Differences from Redisson: re-entry is by context ([lock.Do]) and sends nothing, so the count in the hash is 1. The
-// holder's lease reports a loss. A release without a reply is repeated in the background, while Redisson leaves a
-// mark by which the server recognizes the repetition. A waiter that leaves passes on the message that woke it. No
-// replica is waited for, while Redisson by default waits for those of its master. The keys differ, too: an RLock does
-// not exclude Redisson's own clients.
+// holder's lease reports a loss. A release without a reply is repeated in the background, while Redisson leaves a mark
+// by which the server recognizes the repetition. A waiter that leaves passes on the message that woke it. The lock
+// waits for no replica, while Redisson by default waits for the replicas of its master. The keys differ, too: an RLock
+// does not exclude Redisson's own clients.
 //
 // Round trips: 2 uncontended (enter 1, leave 1). Contended: 1 more each time the waiter is woken (one release wakes a
 // waiter in each process, and at most one gets the lock), and 1 for the first waiter of a process, which subscribes.
 // One per renewal. A sleeping waiter sends nothing.
 //
-// Promises: exclusion while no lease is lost; a lease that reports its loss by the holder's own clock before the
-// server frees the key; after a crash of the holder the next one has the lock within Lease. It does not promise a
-// fence: a holder that was frozen past its lease still writes. Nor an order: the first caller to try after the
-// release wins. Nor an end of the renewal: a holder that hangs keeps the lock for ever. Nor a quick wake-up if a
-// message is lost, or if the key expired or was deleted by hand: then the waiter sleeps until the end of the holder's
-// lease. Nor does the lock survive a fail-over to a replica that did not have the key yet.
+// Promises: exclusion while no lease is lost; a lease that reports its loss by the holder's own clock before the server
+// frees the key; after a crash of the holder another caller can get the lock within Lease. It does not promise a fence:
+// a holder that was frozen past its lease still writes. Nor an order: the first caller to try after the release wins.
+// Nor an end of the renewal: a holder that hangs keeps the lock for ever. Nor a quick wake-up if a message is lost, or
+// if the key expired or was deleted by hand: then the waiter sleeps until the end of the holder's lease. Nor does the
+// lock survive a fail-over to a replica that did not have the key yet.
 type RLock struct {
 	server
 	o       RLockOptions
@@ -170,7 +169,7 @@ func (r *RLock) attempt(key string, o lock.Options) *attempt {
 // channelOf returns the channel on which the releases of a key are published.
 func channelOf(key string) string { return "rlock:" + tag(key) + ":free" }
 
-// hold returns the lease of a granted lock, which is renewed unless there is a LeaseTime.
+// hold returns the lease of a granted lock. The lease is renewed, unless a LeaseTime is set.
 func (r *RLock) hold(a *attempt, sent time.Time) *lock.Lease {
 	l, _ := lock.NewLease(a.key, lock.NoFence, a.free)
 	k := lock.Keep{TTL: r.lease}

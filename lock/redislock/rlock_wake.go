@@ -16,8 +16,8 @@ import (
 type wakers struct {
 	subscription
 
-	// changing is a mutex that can be given up when a ctx ends. It is held from a change of keys until the request
-	// for it was sent, so that no SUBSCRIBE overtakes the UNSUBSCRIBE before it.
+	// changing is used as a mutex; a goroutine that waits for it can give up when its ctx ends. It is held from a
+	// change of keys until the request for the change was sent, so that no SUBSCRIBE overtakes an earlier UNSUBSCRIBE.
 	changing chan struct{}
 
 	mu   sync.Mutex
@@ -41,12 +41,11 @@ func newWakers(c redis.UniversalClient, log *slog.Logger) *wakers {
 // A waker wakes the waiters for one key. The mutex of wakers guards it.
 type waker struct {
 	waiters int
-	one     chan struct{} // has a value if one waiter must ask; the waiter that receives it asks
+	one     chan struct{} // has a value if one waiter must try again; the waiter that receives it does so
 	all     chan struct{} // closed to wake all waiters, and then replaced
 }
 
-// wakeOne wakes one waiter, or the next one to arrive. If an earlier wake-up has not been received yet, that one is
-// enough.
+// wakeOne wakes one waiter, or the next one to arrive. It does nothing if an earlier wake-up has not been received yet.
 func (b *waker) wakeOne() {
 	select {
 	case b.one <- struct{}{}:
@@ -92,8 +91,8 @@ func (n *wakers) all(b *waker) <-chan struct{} {
 // join adds a waiter to the waker of a channel, and subscribes if there is no waker. all is for the waiter's first
 // wait.
 //
-// Releases before the subscription is confirmed are missed, so the confirmation wakes all waiters. A waiter that
-// joins others need not try again: if the key was released since it tried, one of the others has been woken.
+// Releases before the subscription is confirmed are missed, so the confirmation wakes all waiters. A waiter that joins
+// others need not try again: if the key was released after its try, one of the others has been woken.
 func (n *wakers) join(ctx context.Context, channel string) (b *waker, all <-chan struct{}, err error) {
 	select {
 	case n.changing <- struct{}{}:
@@ -136,8 +135,8 @@ func (n *wakers) add(channel string) (*waker, *redis.PubSub, error) {
 	return b, pubsub, nil
 }
 
-// leave removes a waiter. The subscription stays until a message arrives and no caller waits, because the next waiter
-// of a contended key usually arrives before that.
+// leave removes a waiter. The subscription stays until a message arrives while no caller waits, because a contended key
+// usually gets its next waiter before that.
 func (n *wakers) leave(b *waker) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

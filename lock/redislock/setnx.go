@@ -43,11 +43,11 @@ var (
 // waiters do not all try at the same time. Polling is not fair: the first caller to try after the release gets the
 // key.
 //
-// Promises: exclusion while no lease runs out; the holder's lease reports when it runs out; a fence, so that the
-// store refuses the late write of a holder that did not notice that in time. It does not promise renewal (work that
-// is longer than Lease loses the key), fairness, or to survive a fail-over to a replica that did not have the key
-// yet. Replicas makes such a loss less likely; see [WatchdogOptions]. After such a fail-over the fence still grows,
-// because it is derived from the clock.
+// Promises: exclusion while no lease runs out; the holder's lease reports when it runs out; a fence, so that the store
+// refuses the late write of a holder that did not notice the end in time. It does not promise renewal (work that is
+// longer than Lease loses the key), fairness, or to survive a fail-over to a replica that did not have the key yet.
+// Replicas makes such a loss less likely; see [WatchdogOptions]. After such a fail-over the fence still grows, because
+// it is derived from the clock.
 type SetNX struct {
 	server
 	o                            SetNXOptions

@@ -12,14 +12,14 @@ import (
 
 // SetNXDel is SET NX PX with the same value for all callers, released by a plain DEL: the lock of most tutorials.
 //
-// The failure that it teaches: A works for longer than its lease, the key expires, and B takes it. When A is done, it
-// deletes B's key. Now C gets the lock while B holds it, B deletes C's key, and so on: one slow holder breaks the
-// lock for all later holders. The cure is a value per acquisition, compared and deleted in one step ([SetNX],
-// [SetNXWatch]).
+// The failure that it teaches: A works for longer than its lease, the key expires, and B takes it. When A has finished,
+// it deletes B's key. Now C gets the lock while B holds it, B deletes C's key, and so on: one slow holder breaks the
+// lock for all later holders. The remedy is a separate value for each acquisition, compared and deleted in one step
+// ([SetNX], [SetNXWatch]).
 //
 // Without such a value a caller cannot clean up either. If the reply to the SET is lost, the caller does not know
-// whose key is there, and leaves it, for a Lease at most. To lose fewer replies, the caller waits for a reply for up
-// to a second even if ctx ends. For the same reason a DEL that fails is not repeated later.
+// whether the key is its own, and leaves it. The key then stays for a Lease at most. To lose fewer replies, the caller
+// waits for a reply for up to a second even if ctx ends. For the same reason a DEL that fails is not repeated later.
 //
 // Round trips: 2 uncontended (acquire 1, release 1); contended 1 for every try. It waits as [SetNX] does.
 //

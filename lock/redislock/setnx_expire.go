@@ -24,23 +24,23 @@ type SetNXExpireOptions struct {
 	Between func(context.Context) error
 }
 
-// SetNXExpire is SETNX, and then PEXPIRE as a second command. Locks were written like this before Redis 2.6.12 gave
-// SET its options (the warning is at https://redis.io/docs/latest/commands/setnx/), and some still are. The release
-// is correct: it compares and deletes, so this lock has only one fault.
+// SetNXExpire sends SETNX, and then PEXPIRE as a second command. Locks were written like this before Redis 2.6.12 gave
+// SET its options (the warning is at https://redis.io/docs/latest/commands/setnx/), and some still are. The release is
+// correct: it compares and deletes, so this lock has only the following fault.
 //
-// The failure that it teaches: a holder that crashes between the two commands leaves a key without an expiry (PTTL
-// -1), and all other callers wait for ever. With Repair, a contender that finds the same holder's key without expiry
-// twice, at least RepairAfter apart, sets one. It does not set one at once, because a living holder's key is in that
-// state for a moment, too. A holder that is paused there for longer than RepairAfter is still safe: the repaired key
-// lives for a whole Lease from the repair, and the holder, which counts from before its SETNX, notices after its
-// PEXPIRE that its lease is over. (That PEXPIRE may hit the next holder's key, which then only lives longer.) All
-// users of a key must have the same Lease.
+// The failure that it teaches: a holder that crashes between the two commands leaves a key without an expiry (PTTL -1),
+// and all other callers wait for ever. With Repair, a contender that finds the same holder's key without expiry twice,
+// at least RepairAfter apart, sets one. It does not set one at once, because the key of a running holder has no expiry
+// for a moment, too. A holder that is paused between the commands for longer than RepairAfter is still safe: the
+// repaired key lives for a whole Lease from the repair, and the holder, which counts from before its SETNX, notices
+// after its PEXPIRE that its lease is over. (That PEXPIRE may hit the next holder's key, which then only lives longer.)
+// All users of a key must have the same Lease.
 //
 // Round trips: 3 uncontended (acquire 2, release 1); contended 1 for every try, and 1 for a repair. It waits as
 // [SetNX] does.
 //
-// Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock. It does not promise a
-// next holder after one that crashed between the two commands, unless Repair is set (then within RepairAfter + Lease,
+// Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock. It does not promise that
+// the key becomes free after a crash between the two commands, unless Repair is set (then within RepairAfter + Lease,
 // if another caller tries meanwhile); nor a fence, so a holder that was paused past its lease still writes; nor
 // renewal, fairness, or survival of a fail-over.
 type SetNXExpire struct {
@@ -49,7 +49,7 @@ type SetNXExpire struct {
 	releaseScript *redisscript.Script
 
 	mu       sync.Mutex
-	suspects map[string]suspect // by key, until the key is seen with an expiry or another holder
+	suspects map[string]suspect // by key; removed when the key has an expiry or another holder
 }
 
 // A suspect is a holder that may have crashed between its two commands.
@@ -112,8 +112,8 @@ func (s *SetNXExpire) heldBy(ctx context.Context, key string, o lock.Options, fo
 	if !s.o.Repair || !s.isStuck(key, found) {
 		return held
 	}
-	// This is not atomic with the reads before. If the key has another holder by now, its key lives longer, by one
-	// Lease at most.
+	// This command is not atomic with the earlier reads. If the key has another holder by now, the key lives longer, by
+	// one Lease at most.
 	if err := s.client.PExpire(ctx, s.name(key), s.o.Lease).Err(); err != nil {
 		return acquireError(ctx, o, s.name(key), err)
 	}

@@ -40,8 +40,8 @@ func (s *SetNX) Close() error {
 // held in the last day.
 const fenceLife = 24 * time.Hour
 
-// A variant is the common part of SetNXExpire, SetNXDel and SetNXWatch. These are the locks that people write by hand:
-// they have no fence and no renewal.
+// A variant is the common part of SetNXExpire, SetNXDel and SetNXWatch. They are typical handwritten locks, without
+// fence and renewal.
 type variant struct {
 	client  redis.UniversalClient
 	prefix  string // of the keys in Redis
@@ -78,7 +78,7 @@ func (v *variant) persist(release func(context.Context) error) func(context.Cont
 	return v.cleanup.persist(release, v.o.Lease)
 }
 
-// failed undoes what a try that failed with err may have done, and returns the error of the try.
+// failed undoes the possible effect of a try that failed with err, and returns the error of the try.
 func (v *variant) failed(
 	ctx context.Context, o lock.Options, name string, err error, release func(context.Context) error,
 ) error {
@@ -94,7 +94,7 @@ func newValue(o lock.Options) string { return uuid.NewString() + " " + o.Owner }
 // A keyState is the value and the time limit of a lock's key in Redis.
 type keyState struct {
 	value string        // of the holder; empty: there is no such key
-	ttl   time.Duration // what remains; negative: no time limit, or no key
+	ttl   time.Duration // the remaining time; negative: no time limit, or no key
 }
 
 func (s keyState) held(key string) *lock.HeldError {
@@ -102,8 +102,8 @@ func (s keyState) held(key string) *lock.HeldError {
 }
 
 // setNX sets the key name if it does not exist, with a time limit if lease is not 0, and reads the key in the same
-// round trip. The two commands are not atomic, but only the SET decides; what was read is shown to people. After an
-// error the outcome is unknown, unless the server refused.
+// round trip. The two commands are not atomic. Only the SET decides; the values that were read are only shown to
+// people. After an error the outcome is unknown, unless the server refused.
 func setNX(
 	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
 ) (taken bool, found keyState, err error) {

@@ -18,7 +18,7 @@ import (
 // again.
 //
 // The failure that it avoids: GET and then DEL without WATCH deletes another holder's key if the lease runs out in
-// between. The cost is more round trips, on one connection that is kept for them.
+// between. It costs more round trips, on one connection that is reserved for them.
 //
 // Round trips: 4 uncontended (acquire 1, release 3: WATCH, GET, and the transaction in one); contended 1 for every
 // try. It waits as [SetNX] does.

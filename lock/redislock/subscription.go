@@ -12,14 +12,15 @@ import (
 	"example.com/stock/lock"
 )
 
-// A subscription is a connection that receives messages. It is made when it is first needed. go-redis reconnects it
-// and repeats its subscriptions.
+// A subscription is a connection that receives messages. The connection is made when it is first needed. go-redis
+// reconnects and subscribes again after a failure.
 type subscription struct {
 	client redis.UniversalClient
 	log    *slog.Logger
 
-	// The callbacks are called one after the other until close. Messages are missed while the connection is broken
-	// and until the server has confirmed the subscription. So after confirmed and broken, messages may be missing.
+	// The callbacks are called one after the other until close. Messages are lost while the connection is broken and
+	// until the server has confirmed the subscription. So when confirmed or broken is called, messages may have been
+	// lost.
 	message   func(ctx context.Context, pubsub *redis.PubSub, m *redis.Message)
 	confirmed func(channel string)
 	broken    func()

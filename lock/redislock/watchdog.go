@@ -13,7 +13,7 @@ import (
 //
 //  1. Enter: take the lock if it is free and nobody waits. Otherwise queue up.
 //  2. Wait for the message that grants the lock.
-//  3. If none comes within a second, go back to 1. The place in the queue stays.
+//  3. If none comes within a second, go back to 1, but keep the place in the queue.
 //  4. While the lock is held, renew it every third of the lease.
 //  5. Leave: grant the lock to the oldest waiter and send the message to its process, or delete the key.
 //
@@ -56,9 +56,9 @@ type candidate struct {
 	w *Watchdog
 	*attempt
 	me         *waiter
-	sent       time.Time // before the last request left
-	subscribed bool      // before the last request. Otherwise a grant would be missed, so that request did not queue up
-	held       error     // the last reply, if another holds the lock
+	sent       time.Time // time before the last request was sent
+	subscribed bool      // the subscription existed before the last request; otherwise that request did not queue up
+	held       error     // the last reply, if another caller holds the lock
 }
 
 // ask makes a request. If over is true, it returns a lease or an error. Otherwise the caller must wait for another
@@ -103,8 +103,8 @@ func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 		if fence != lock.NoFence && w.o.takes(time.Since(c.sent)) {
 			return w.hold(c.attempt, c.sent, fence, grantLease), nil
 		}
-		// No grant arrived, or it arrived so late that it may have expired. The next request finds one that is still
-		// valid.
+		// No grant arrived, or it arrived so late that it may have expired. If the grant is still valid, the next
+		// request finds it.
 		if l, over, err := c.ask(ctx); over {
 			return l, err
 		}
@@ -128,7 +128,7 @@ func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 	case <-timer.C:
 		return lock.NoFence, nil
 	case <-ctx.Done():
-		detached(ctx, c.free) // the place in the queue, and what may have been granted
+		detached(ctx, c.free) // leave the queue, and release a lock that may have been granted
 		return lock.NoFence, context.Cause(ctx)
 	}
 }

@@ -28,11 +28,12 @@ var (
 
 // WatchdogOptions are the options of a Watchdog. A zero field means its default.
 type WatchdogOptions struct {
-	// Lease is how long after the last renewal the server frees the key; default 30 s, renewed every third.
+	// Lease is the time from the last renewal until the server frees the key; default 30 s. It is renewed after each
+	// third of this time.
 	Lease time.Duration
-	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even
-	// if the holder still works. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). A contended
-	// acquisition then costs one round trip more, because a waiter that was granted the lock must request that lease.
+	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even if
+	// the holder still works. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). A contended acquisition
+	// then costs one round trip more, because a waiter that was granted the lock must request a lease of this length.
 	// Default 0: the lease is renewed.
 	LeaseTime time.Duration
 	// MaxHold is the longest hold. After it the lease is lost, so that a hung holder does not hold for ever. Default
@@ -46,21 +47,21 @@ type WatchdogOptions struct {
 	// be a second holder.
 	//
 	// This is not consensus: a replica that has not acknowledged may be promoted, and one that has may have lost the
-	// key since. The more replicas must acknowledge, the likelier a lock survives, and the likelier the failure of a
-	// replica stops all callers. Only the fence stops the writes of the older holder.
+	// key since. If more replicas must acknowledge, a lock is more likely to survive a fail-over, but the failure of a
+	// replica is also more likely to block all callers. Only the fence stops the writes of the older holder.
 	Replicas Acknowledgement
 }
 
 const (
 	// recheck is the longest time between two requests of a waiter.
 	recheck = time.Second
-	// grantLease is the lease of a grant. The waiter counts it from before the request that the grant answers,
-	// because it only knows that the grant was made later than that. If the message arrives in the second half of
+	// grantLease is the lease of a grant. The waiter counts it from the time of the request that the grant answers,
+	// because it only knows that the grant was made after the request. If the message arrives in the second half of
 	// that time, the waiter does not take the grant but repeats its request.
 	//
 	// The waiter uses the monotonic clock, which runs while a process is stopped. On Linux it stands still while the
-	// whole computer is suspended (Go reads CLOCK_MONOTONIC, not CLOCK_BOOTTIME). A waiter or holder that wakes from
-	// that relies on its lease until its next renewal, and only the fence stops its writes.
+	// whole computer is suspended (Go reads CLOCK_MONOTONIC, not CLOCK_BOOTTIME). A waiter or holder on such a computer
+	// relies on its lease until the next renewal after the suspension, and until then only the fence stops its writes.
 	grantLease = 4 * time.Second
 )
 
@@ -68,15 +69,16 @@ const (
 // lease of 30 s, renewed every 10 s. [RLock] works as Redisson's lock does; ADR 0006 explains why this one differs.
 // The algorithm is in watchdog.go.
 //
-// Round trips: 2 uncontended (enter 1, leave 1); contended also 2, and one message that nobody waits for; one per
-// renewal, and one a second for each waiter. Replicas make each of them as slow as the replicas, and cost 1 more
-// contended, because the new holder's grant must be acknowledged. With [lock.HandOver] up to 16 holders share these.
+// Round trips: 2 uncontended (enter 1, leave 1); contended also 2, and one message, whose delivery delays no caller;
+// one per renewal, and one a second for each waiter. With Replicas each round trip takes as long as the replicas need,
+// and a contended acquisition costs 1 more, because the new holder's grant must be acknowledged. With [lock.HandOver]
+// up to 16 holders share these round trips.
 //
 // Promises: exclusion while no lease is lost; first come, first served; the holder's lease reports a loss before the
-// server frees the key; a fence; a next holder within Lease of a crash, or within grantLease if the waiter of a grant
-// crashed. It does not promise that a frozen process renews (the fence refuses its write); nor survival of a
-// fail-over to a replica that did not have the lock yet; nor the order of the queue after a restart without
-// persistence.
+// server frees the key; a fence; another caller can get the lock within Lease after a crash of the holder, or within
+// grantLease if a waiter crashed that was just granted the lock. It does not promise that a frozen process keeps the
+// lock (because of the fence, the store refuses its write); nor survival of a fail-over to a replica that did not have
+// the lock yet; nor the order of the queue after a restart without persistence.
 type Watchdog struct {
 	server
 	o        WatchdogOptions
@@ -115,8 +117,8 @@ func (w *Watchdog) Close() error {
 }
 
 // takes reports whether a waiter takes a grant whose message arrived this long after its request. With Replicas or a
-// LeaseTime it never does, but repeats its request, because the process that granted the lock did not wait for
-// replicas, and granted a lease that must be renewed.
+// LeaseTime, a waiter never takes the grant but repeats its request, because the process that granted the lock did not
+// wait for replicas, and granted a lease that must be renewed.
 func (o WatchdogOptions) takes(waited time.Duration) bool {
 	return o.Replicas == nil && o.LeaseTime == 0 && waited < lock.Valid(min(grantLease, o.Lease))/2
 }

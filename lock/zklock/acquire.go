@@ -18,8 +18,8 @@ import (
 type recipe interface {
 	// suffix is appended to the name of the key's folder.
 	suffix() string
-	// enter requests the key. It returns our node, and whether the key is ours. If it is not, the caller passes the
-	// node to wait; a recipe without a queue has no node then. After an error there is no node, or it is being
+	// enter requests the key. It returns our node, and whether the key is ours. If the key is not ours, the caller
+	// passes own to wait; without a queue, own is the zero node. After an error there is no node, or it is being
 	// deleted.
 	enter(ctx context.Context, a *attempt) (own node, ours bool, err error)
 	// wait waits until the key is ours, and returns the node with which we hold it. The error is errAgain if own has
@@ -28,32 +28,33 @@ type recipe interface {
 	// create sends one request to create our node, once. The error is errRecordChanged if the record of fences has
 	// changed since r was read.
 	create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error)
-	// find searches for the node that create made with guid. The error is zk.ErrNoNode if there is none.
+	// find searches for the node that create has made with guid. The error is zk.ErrNoNode if there is none.
 	find(ctx context.Context, g *generation, dir, guid string) (node, error)
-	// delete deletes n, and nothing else. It retries until ctx ends. If n is already gone, it returns nil.
+	// delete deletes n, and no other node. It retries until ctx ends. If n no longer exists, it returns nil.
 	delete(ctx context.Context, g *generation, n node) error
 }
 
 // A node is our place in the queue of a folder, or the lock itself.
 type node struct {
 	dir, name string
-	guid      string // in the name or the data of the node, by which it is found if the answer to create is lost
+	guid      string // part of the node's name or data; identifies the node if the reply to create is lost
 	czxid     int64  // the transaction that created the node
 	clock     int64  // the server's clock at that transaction, in milliseconds
 	fence     lock.Fence
-	session   int64 // the owner of the node; 0: none, the node is not ephemeral
+	session   int64 // the session that owns the node; 0: none, the node is not ephemeral
 	alone     bool  // the node was the only child when it was created, so no contender is ahead
 
-	version     int32       // of the folder, after the transaction that created the node
+	version     int32       // version of the folder, after the transaction that created the node
 	versionFrom *generation // the generation that received version
 }
 
 func (n node) path() string { return n.dir + "/" + n.name }
 
-// errAgain means that our node has vanished with its session, or was deleted by an operator. The acquisition retries.
+// errAgain means that our node was removed with its session, or deleted by an operator. Then the acquisition is
+// retried.
 var errAgain = errors.New("the place in the queue was lost")
 
-// errNoLock means that a node without a session is where the lock would be. Nobody would ever release it.
+// errNoLock means that a node without a session has the path of the lock. Nobody would ever release it.
 var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
 
 // An acquisition is one Acquire: up to tries attempts, each in one generation.
@@ -62,7 +63,7 @@ type acquisition struct {
 	recipe   recipe
 	dir, key string
 	options  lock.Options
-	attempts int // begun so far
+	attempts int // number of attempts begun
 }
 
 func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Options) (*lock.Lease, error) {
@@ -115,7 +116,7 @@ func (q *acquisition) enter(ctx context.Context) (*attempt, error) {
 	return nil, q.failure(errors.Join(down, errAgain))
 }
 
-// wait waits in a, and in new attempts if a loses its place.
+// wait waits until a, or a new attempt if a loses its place in the queue, has a lease.
 func (q *acquisition) wait(ctx context.Context, a *attempt) (*lock.Lease, error) {
 	for a.lease == nil {
 		err := a.wait(ctx)
@@ -140,7 +141,7 @@ type attempt struct {
 	place  node        // while the key is not ours, our node, if the recipe has one
 	lease  *lock.Lease // nil: the key is not ours yet
 	held   bool        // the key was seen to be held by another
-	holder string      // the name of that holder, if it was read on the way
+	holder string      // the name of this holder, if it was read
 }
 
 // enter requests the key. If it returns nil, the attempt has a lease, or has to wait.
@@ -192,7 +193,7 @@ func (a *attempt) run(ctx context.Context, step func(context.Context) error) err
 	return explain(ctx, a.g, err)
 }
 
-// leave gives back what the attempt has: the lease, or the node with which it waits.
+// leave releases the lease of the attempt, or deletes the node with which it waits.
 func (a *attempt) leave() {
 	switch {
 	case a.lease != nil:
@@ -203,7 +204,7 @@ func (a *attempt) leave() {
 	}
 }
 
-// lease returns the lease of the holder with the node own. It is lost with the generation or with the node.
+// lease returns the lease of the holder with the node own. The lease is lost with the generation or with the node.
 func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 	var stop, ignore func() bool
 	lease, lost := lock.NewLease(key, own.fence, func(ctx context.Context) error {
@@ -255,7 +256,7 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 			a.g.forgetRecord(r)
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			// The folder was never made, or the server has just removed it because it was empty.
+			// The folder does not exist: it was never made, or the server has just removed it because it was empty.
 			if err = a.g.makeFolder(ctx, a.dir); err != nil {
 				return node{}, err
 			}
@@ -276,10 +277,10 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 	return node{}, err
 }
 
-// recover searches for the node of a create without a reply. The node is ours only if this session owns it. A node of
-// an earlier session would vanish while we rely on it (CURATOR-604). A generation is one session, so that should not
-// happen, but recover checks it. If there is no node, the request may still be on its way, so the search continues in
-// the background.
+// recover searches for the node of a create without a reply. The node is ours only if this session owns it. The node of
+// an earlier session would be removed while we rely on it (CURATOR-604). A generation is one session, so there should
+// be no such node, but recover checks it. If there is no node, the request may still be on its way, so the search
+// continues in the background.
 func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
 	err := a.g.waitForLink(ctx)
 	var n node
@@ -337,8 +338,8 @@ func explain(ctx context.Context, g *generation, err error) error {
 	}
 }
 
-// refused returns the error for a reply that no retry will change, with how to repair it. The reason is shown to
-// clients, so it contains only the configured root. The path of the node is in the joined error.
+// refused returns the error for a reply that no retry will change, with instructions for a repair. The reason is shown
+// to clients, so it contains only the configured root. The path of the node is in the joined error.
 func (s *Session) refused(err error) error {
 	root := max(s.config.Root, "/")
 	down := lock.NewDown("zookeeper", "refuses")

@@ -21,13 +21,13 @@ type orphans struct {
 	added chan struct{}
 }
 
-// An orphan is a node or, if the request to create it was never answered, its folder and guid.
+// An orphan is a node to be deleted. If the request to create the node was not answered, only its folder and guid are
+// known.
 type orphan struct {
 	recipe recipe
 	node   node
-	// until is when the search for the guid ends if there is no node. The request to create it may still be on its
-	// way, but only as long as its session can live without requests. If it arrives later, the node goes with the
-	// session.
+	// until is the time when the search for the guid ends if no node is found. Before that, the request to create the
+	// node may still arrive. After that its session has expired, and a node would be removed with the session.
 	until time.Time
 }
 
@@ -75,7 +75,7 @@ func (s *Session) deleteNode(ctx context.Context, r recipe, own node) error {
 	return errNoConnection
 }
 
-// deleteOrphans deletes orphans until Close. It may do so in any generation: names contain a guid, so a node of that
+// deleteOrphans deletes orphans until Close. It may do so in any generation: names contain a guid, so a node of this
 // name is ours, whichever session owns it.
 func (s *Session) deleteOrphans() {
 	for {
@@ -103,13 +103,13 @@ func (s *Session) deleteOrphans() {
 	}
 }
 
-// deleteOrphan reports whether o is gone for good.
+// deleteOrphan tries to delete o, and reports whether o does not exist and never will.
 func (s *Session) deleteOrphan(g *generation, o orphan) bool {
 	ctx, cancel := context.WithTimeout(g.over, lock.ReleaseTimeout)
 	defer cancel()
 	n, expired := o.node, true
 	if n.name == "" {
-		// Read the clock before the search: only if the search began after until is an absent node final.
+		// The clock is read before the search: an absent node is final only if the search began after until.
 		expired = time.Now().After(o.until)
 		found, err := ask(ctx, g, 0, func() (node, error) { return o.recipe.find(ctx, g, n.dir, n.guid) }, nil)
 		if err != nil {

@@ -20,24 +20,24 @@ import (
 // https://zookeeper.apache.org/doc/current/recipes.html):
 //
 //  1. Create the ephemeral node of the key. The contender that creates it holds the lock.
-//  2. If it exists, watch it. When it is gone, go back to 1, with all the other waiters.
-//  3. To release, delete the node. It also goes with the session, if the holder crashes.
+//  2. If the node exists, watch it. When it is deleted, go back to 1, with all the other waiters.
+//  3. To release, delete the node. If the holder crashes, the node is removed with the session.
 //
-// Round trips, uncontended: 1 to acquire and 1 to release, each one transaction. Contended: 2 to begin to wait
-// (create, watch), 1 to release. Then each of the W waiters is woken and tries to create the node. One create
-// succeeds. Those that fail are transactions of the whole ensemble, too, and the W-1 losers watch again. Serving n
-// waiters takes n(n+1)/2 wake-ups and as many creates, where Sequential has n wake-ups; Options.OnWake counts them.
-// The waiters of one process share a connection, to which ZooKeeper sends one event per node, and may share a watch.
-// The first use of a key makes its folder, for 2 more. The first use in a session reads the record of fences, for 2.
+// Round trips, uncontended: 1 to acquire and 1 to release, each one transaction. Contended: 2 to begin to wait (create,
+// watch), 1 to release. Then each of the W waiters is woken and tries to create the node. One create succeeds. Each
+// failed create is a transaction of the whole ensemble, too, and these W-1 waiters watch again. Serving n waiters takes
+// n(n+1)/2 wake-ups and as many creates, where Sequential has n wake-ups; Options.OnWake counts them. The waiters of
+// one process share a connection, to which ZooKeeper sends one event per node, and may share a watch. The first use of
+// a key makes its folder, for 2 more. The first use in a session reads the record of fences, for 2.
 //
 // A failed try (Options.TryOnce) costs one read and writes nothing. A successful one costs one read more.
 //
-// Promised: the same as by Sequential, except the order of arrival. Any number of others may pass a waiter, so limit
-// the wait.
+// It promises the same as Sequential, except the order of arrival. Any number of other callers may overtake a waiter,
+// so limit the wait.
 //
-// The folder of a key is Sequential's with "%ephemeral" appended to its name, which no key is mapped to. So the two
-// locks are independent on the same key, and no node of this lock is in the queue of Curator's InterProcessMutex,
-// which counts every child of its path.
+// The folder of a key is Sequential's folder with "%ephemeral" appended to its name. No key is mapped to such a name.
+// So the two locks are independent on the same key, and no node of this lock is in the queue of Curator's
+// InterProcessMutex, which counts every child of its path.
 type Ephemeral struct {
 	session *Session
 }
@@ -45,7 +45,7 @@ type Ephemeral struct {
 // NewEphemeral makes an Ephemeral of a Session, which may serve other locks too.
 func NewEphemeral(s *Session) *Ephemeral { return &Ephemeral{s} }
 
-// ephemeralSuffix cannot be the end of an escaped key, because it is no %XX.
+// ephemeralSuffix cannot be the end of an escaped key, because "%ep" is not an escape.
 const ephemeralSuffix = "%ephemeral"
 
 func (e *Ephemeral) folder(key string) (string, error) {
@@ -59,16 +59,16 @@ func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*l
 }
 
 // ephemeral is the recipe of Ephemeral: one node, with the same name for every holder. Its data is "guid owner". The
-// numbers in the code are the steps there.
+// numbers in the code refer to the steps in the comment of Ephemeral.
 //
 // Such a node cannot be deleted by its path alone: if its holder was evicted or has expired, the node may be the next
 // holder's when the request arrives. The node's own version does not help, because it begins at 0 for every node. So
 // each node has its own folder. The transaction that creates the node also makes an empty write to the folder, so
 // that the version of the folder counts the holders. The transaction that deletes the node checks that version.
 //
-// The version begins again if the server removes the folder, which has been empty for a minute. A release could then
-// delete another holder's node only if its own holder was evicted without noticing, and had as many successors in the
-// new folder as predecessors in the old one.
+// The version begins again if the server removes the folder, which has been empty for a minute. After that, a release
+// could delete another holder's node, but only if the releasing holder was evicted without noticing, and had as many
+// successors in the new folder as predecessors in the old one.
 type ephemeral struct{}
 
 // ephemeralName is the name of the node in its folder.
@@ -94,7 +94,7 @@ func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, 
 	}
 }
 
-// wait tries to create the node each time it is gone.
+// wait tries to create the node each time it was deleted.
 func (r ephemeral) wait(ctx context.Context, a *attempt, _ node) (node, error) {
 	for {
 		if err := r.watch(ctx, a); err != nil {
@@ -166,7 +166,7 @@ func (ephemeral) create(g *generation, r *fenceRecord, dir, guid, owner string) 
 	}, nil
 }
 
-// find finds the node if it is the one with guid.
+// find returns the node if its guid is guid.
 func (r ephemeral) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
 	n, err := r.look(ctx, g, dir)
 	if err == nil && n.guid != guid {
@@ -193,8 +193,9 @@ func (ephemeral) look(ctx context.Context, g *generation, dir string) (node, err
 	}, nil
 }
 
-// delete is step 3, in one round trip. If the version of the folder is from an earlier generation, find reads it first,
-// in two more. If the folder has another version now, find and a second deletion follow, in three more each time.
+// delete is step 3, in one round trip. If the version of the folder is from an earlier generation, find first reads it,
+// in two more round trips. If the folder has another version now, find and a second deletion follow, in three more each
+// time.
 func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 	for range tries {
 		if n.versionFrom != g {
@@ -218,8 +219,8 @@ func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 	return zk.ErrBadVersion
 }
 
-// parseData parses the data that create wrote into the node. If another program wrote it, it has no guid, and all of
-// it counts as the owner.
+// parseData parses the data that create wrote into the node. If another program wrote the data, they contain no guid,
+// and all of them count as the owner.
 func parseData(data []byte) (guid, owner string) {
 	guid, owner, found := strings.Cut(string(data), " ")
 	if !found || uuid.Validate(guid) != nil {

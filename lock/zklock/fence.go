@@ -15,26 +15,26 @@ import (
 
 // A fenceRecord maps czxids to fences. It is kept in ZooKeeper, below Root.
 //
-// A czxid alone is no lasting fence: a new ensemble on empty disks counts from 0, and a store that remembers the
-// fences of the old one would refuse every write. Nor is the sum of a czxid and a constant: the upper half of a czxid
-// counts elections, so each election is worth 2^32 transactions, and no clock could keep up with that. So there is
-// one base for each epoch of leadership:
+// A czxid alone is not a lasting fence: a new ensemble on empty disks counts from 0, and a store that has seen the
+// fences of the old ensemble would refuse every write. The sum of a czxid and a constant is not one either: the upper
+// half of a czxid counts elections, so each election adds 2^32, which is more than the clock advances between
+// elections. So there is one base for each epoch of leadership:
 //
 //	fence = base of the epoch + 64 * transactions in the epoch
 //
 // in microseconds since 1970. The session that creates the first node in an epoch writes the base into ZooKeeper, and
 // the base never changes. It is chosen so that this node's fence is the server's clock or, if the clock is behind,
-// larger than all fences before. For that the record has a mark: all fences so far are below the mark. It is raised
-// before a fence at or above it is used, and the next epoch begins at the mark.
+// larger than all fences before. For that the record has a mark: all fences so far are below the mark. The mark is
+// raised before a fence at or above it is used, and the next epoch begins at the mark.
 //
 // Every node is created on the condition that the record still has the version that its session has read, in the same
 // transaction. So a session uses its copy of the record without a round trip. If the record was changed, or lost with
 // all other data, the next create fails.
 //
-// Within an ensemble fences grow, whatever the clocks do. The fences of a new ensemble are larger than those of a
-// lost one if the clock of its server is ahead of them. It is not if it was set back, or if the old ensemble made
-// more than 15,625 transactions a second all the time since its last election. Until the year 2255 fences stay below
-// 2^53, the largest integer that a double can hold (JSON in a browser).
+// Within an ensemble fences grow, whatever the clocks do. The fences of a new ensemble are larger than those of a lost
+// one if the clock of its server is ahead of them. The clock is not ahead if it was set back, or if the old ensemble
+// made more than 15,625 transactions a second all the time since its last election. Until the year 2255 fences stay
+// below 2^53, the largest integer that a double can hold (JSON in a browser).
 //
 // Not covered: a single server (no ensemble, no elections) whose disk was restored from an old copy. It continues in
 // the same epoch with numbers that it has used before. Delete %origin in this case.
@@ -42,7 +42,7 @@ type fenceRecord struct {
 	path    string // of the record
 	version int32  // of the record
 	Mark    uint64 `json:"mark"`
-	Terms   []term `json:"terms"` // the oldest first, and the last maxTerms of them
+	Terms   []term `json:"terms"` // the last maxTerms terms, the oldest first
 }
 
 // A term is an epoch of leadership in which a lock was requested. A single server stays in epoch 0.
@@ -58,10 +58,10 @@ const (
 	originName = "%origin"
 	// fenceRange is the distance between fences, for the holders of lock.HandOver.
 	fenceRange = 64
-	// markLead is how far the mark is raised above the fence that needs it. So there is one write for 78,000
-	// transactions of the ensemble. After an election the fences are ahead of the clock by at most that much.
+	// markLead is how far the mark is raised above the fence that needs it. So the record is written once for 78,000
+	// transactions of the ensemble. After an election the fences are ahead of the clock by at most markLead.
 	markLead = 5_000_000
-	// maxTerms limits the record. A waiter from more elections ago queues up again.
+	// maxTerms limits the record. A waiter that has waited for more elections queues up again.
 	maxTerms = 64
 )
 
@@ -70,7 +70,7 @@ var errRecordChanged = fmt.Errorf("%w: the record of fences has changed", errAga
 
 func split(czxid int64) (epoch, count int64) { return czxid >> 32, czxid & (1<<32 - 1) }
 
-// limit returns an upper bound of all fences of the term at index i, which they do not reach.
+// limit returns a number that is larger than all fences of the term at index i.
 func (r *fenceRecord) limit(i int) uint64 {
 	if i+1 < len(r.Terms) {
 		return r.Terms[i+1].Base
@@ -78,7 +78,7 @@ func (r *fenceRecord) limit(i int) uint64 {
 	return r.Mark
 }
 
-// fence returns the fence of a node. ok is false if it may not be used, because no mark covers it.
+// fence returns the fence of a node. ok is false if the fence may not be used, because it is not below the mark.
 func (r *fenceRecord) fence(czxid int64) (f lock.Fence, ok bool) {
 	epoch, count := split(czxid)
 	i := slices.IndexFunc(r.Terms, func(t term) bool { return t.Epoch == epoch })
@@ -101,8 +101,7 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	case last < 0 || next.Terms[last].Epoch < epoch:
 		base := max(next.Mark, uint64(max(0, clock*1000-count*fenceRange)))
 		if last < 0 {
-			// Earlier versions of this program used czxid * 64. Those fences are smaller as long as the clock is
-			// right.
+			// Earlier versions of this program used czxid * 64. Those fences are smaller if the clock is right.
 			base = max(base, uint64(epoch)<<32*fenceRange)
 		}
 		next.Terms = append(next.Terms, term{epoch, base})
@@ -128,8 +127,8 @@ func changedOr(done []zk.MultiResponse, i int, err error) error {
 
 func (g *generation) origin() string { return g.s.config.Root + "/" + originName }
 
-// fenceRecord returns this session's copy of the record. It reads it, in two round trips, once in a session and after
-// each change.
+// fenceRecord returns this session's copy of the record. It reads the record, in two round trips, once in a session and
+// again after each change.
 func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 	if r := g.record.Load(); r != nil {
 		return r, nil
@@ -193,7 +192,7 @@ func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 	}
 	r.version = stat.Version
 	if len(data) == 0 {
-		return r, nil // as makeRecord makes it
+		return r, nil // a record from makeRecord has no terms yet
 	}
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errNoLock, r.path, err)
@@ -205,8 +204,8 @@ func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 func (g *generation) forgetRecord(r *fenceRecord) { g.record.CompareAndSwap(r, nil) }
 
 // fence returns the fence of a node that was created at clock, in milliseconds. It takes a round trip only for the
-// first node of an epoch and of every 78,000 transactions or so, and two more if other sessions do the same at the
-// same time. The error is errAgain if the node is older than fences that others have.
+// first node of an epoch and of every 78,000 transactions or so, and two more if other sessions do the same at the same
+// time. The error is errAgain if the node is older than a fence that another holder has.
 func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence, error) {
 	for range tries {
 		r, err := g.fenceRecord(ctx)

@@ -25,8 +25,8 @@ var (
 )
 
 // Contenders lists the holder of key and the waiters, in the order in which they will get the key. It costs one round
-// trip for the list and one for each node, in parallel, and one for their fences if the record has changed. It leaves
-// out contenders that leave meanwhile. The error matches lock.ErrDown if the server did not answer.
+// trip for the list and one for each node, in parallel, and one for their fences if the record has changed. It omits
+// contenders that leave meanwhile. The error matches lock.ErrDown if the server did not answer.
 func (q *Sequential) Contenders(ctx context.Context, key string) ([]Contender, error) {
 	dir, err := q.session.folder(key)
 	if err != nil {
@@ -76,9 +76,9 @@ func inquire[T any](
 	return answer, nil
 }
 
-// Inspect returns the holder and the waiters in order, with the round trips of Contenders. Since is when each queued
-// up, by the server's clock, even for the holder, because ZooKeeper does not store when it got the lock. The
-// remaining time is not known, because a session lasts as long as its process.
+// Inspect returns the holder and the waiters in order, with the round trips of Contenders. Since is the time when each
+// contender queued up, by the server's clock, even for the holder, because ZooKeeper does not store the time when it
+// got the lock. The remaining time is not known, because a session lasts as long as its process.
 func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error) {
 	s := lock.State{Scope: lock.Cluster}
 	all, err := q.Contenders(ctx, key)
@@ -116,9 +116,9 @@ func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.State, error)
 	return s, err
 }
 
-// Evict deletes the node of the holder, which lets the next waiter in. If the holder uses this package, its lease
-// ends within heartbeatInterval (see watchHolder). Curator's holders do not notice. The returned fence lies between
-// that of the deleted node and the next one's.
+// Evict deletes the node of the holder, so the next waiter gets the key. If the holder uses this package, its lease
+// ends within heartbeatInterval (see watchHolder). Curator's holders do not notice. The returned fence lies between the
+// fences of the deleted node and of the next one.
 //
 // Round trips: those of Contenders and one more. For a free key Evict acquires and releases a lease to get a fence.
 func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) {
@@ -138,7 +138,8 @@ func (q *Sequential) Evict(ctx context.Context, key string) (lock.Fence, error) 
 }
 
 // Evict deletes the node of the holder; see Sequential.Evict. All waiters then race for the key. It takes 3 round
-// trips; for a free key, see there. It also deletes a node that no lock made, which would block all contenders.
+// trips; a free key is treated as by Sequential. Evict also deletes a node that no lock has made, because it would
+// block all contenders.
 func (e *Ephemeral) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	dir, err := e.folder(key)
 	if err != nil {
@@ -150,7 +151,7 @@ func (e *Ephemeral) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	})
 }
 
-// evict deletes the node that look returns, which is the holder's. If the key is free, it acquires and releases it.
+// evict deletes the node that look returns, which is the holder's. If the key is free, evict acquires and releases it.
 func (s *Session) evict(ctx context.Context, l lock.Locker, key string, r recipe,
 	look func(context.Context, *generation) (node, error),
 ) (lock.Fence, error) {
@@ -236,8 +237,8 @@ func (s *Session) keys(
 	})
 }
 
-// above returns a fence for a node without one. It is larger than all fences up to the node, and not larger than any
-// after it.
+// above returns a fence for a node without one. It is larger than the fences of earlier nodes, and not larger than the
+// fence of any later node.
 func (r *fenceRecord) above(czxid int64) lock.Fence {
 	epoch, _ := split(czxid)
 	for _, t := range r.Terms {
@@ -262,7 +263,7 @@ func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.F
 	return r.above(czxid), nil
 }
 
-// fillFences sets the fences of those contenders whose nodes have one. It changes nothing on the server.
+// fillFences sets the fence of each contender whose node has one. It changes nothing on the server.
 func (g *generation) fillFences(ctx context.Context, all []Contender) error {
 	fill := func(r *fenceRecord) (complete bool) {
 		if r == nil {

@@ -16,8 +16,8 @@ import (
 type link struct {
 	net.Conn
 	opened  time.Time
-	limit   time.Time // for the answer to the greeting
-	answer  []byte    // its first bytes
+	limit   time.Time // time limit for the answer to the greeting
+	answer  []byte    // the first bytes of the answer
 	timeout time.Duration
 	session int64 // 0: the server does not know the session any more
 	renewal renewal
@@ -77,9 +77,9 @@ func (l *link) SetReadDeadline(t time.Time) error {
 
 // A renewal makes the library renew its watches on a new connection of an old session before it sends other requests.
 //
-// With its watches the library sends the number of the last transaction that it has seen, from a variable which every
-// reply advances, without a mutex. If a reply came first, a watch would miss the events in between. It is also a data
-// race.
+// With its watches the library sends the number of the last transaction that it has seen. It reads the number from a
+// variable that every reply advances, without a mutex, which is a data race. And if a reply came before the watches,
+// they would miss the events in between.
 type renewal struct {
 	due bool // the connection continues a session
 
@@ -90,7 +90,8 @@ type renewal struct {
 	done    bool
 }
 
-// renewalTime is how long requests are held back, because only the library knows whether there are watches to renew.
+// renewalTime is the longest time for which requests are held back. A limit is needed because only the library knows
+// whether there are watches to renew.
 const renewalTime = 50 * time.Millisecond
 
 // Operations of the protocol, and the offset of the operation in a request: after its length and its xid.
@@ -136,7 +137,7 @@ func (l *link) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sendHeld sends the requests that were held back, because there are no watches to renew.
+// sendHeld sends the requests that were held back, when renewalTime has passed and so there are no watches to renew.
 func (l *link) sendHeld() {
 	r := &l.renewal
 	r.mu.Lock()
@@ -150,9 +151,9 @@ func (l *link) sendHeld() {
 	}
 }
 
-// A route is the order in which servers are tried, and the pause between tries. The library's own HostProvider
-// resolves names only once, so it does not find a server that returns with another address, and it retries exactly
-// every second. Only the library's connection loop uses a route.
+// A route is the order in which servers are tried, and the pause between tries. The library's own HostProvider resolves
+// names only once, so it does not find a server whose address has changed, and it retries exactly every second. Only
+// the library's connection loop uses a route.
 type route struct {
 	over    context.Context
 	servers []string
@@ -180,8 +181,8 @@ func (r *route) Next() (server string, stop bool) {
 // Connected is called when there is a session.
 func (r *route) Connected() { r.failed = 0 }
 
-// pause waits before a try: not in the first round over all servers, then 50 to 100 ms, doubling up to 1 s. Because
-// of the jitter, clients that lost the same server do not all reconnect at the same moment.
+// pause waits before a try. It does not wait in the first round over all servers, then it waits 50 to 100 ms, doubling
+// up to 1 s. Because of the jitter, clients that lost the same server do not all reconnect at the same moment.
 func (r *route) pause() error {
 	var wait time.Duration
 	if again := r.failed - len(r.servers) - 1; again >= 0 {

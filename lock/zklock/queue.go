@@ -30,8 +30,8 @@ func (r sequential) peek(ctx context.Context, a *attempt) error {
 	return r.heldBy(ctx, a, queue[0].name)
 }
 
-// heldBy returns the error of a try that found the key held by the node head. The error has no name if the holder has
-// released since.
+// heldBy returns the error of a try that found the key held by the node head. The error contains no name if the holder
+// has released the key in the meantime.
 func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
 	holder, _ := a.g.contender(ctx, a.dir+"/"+head)
 	return &lock.HeldError{Key: a.key, Holder: holder.Who}
@@ -88,13 +88,14 @@ func parseName(name string) (queueNode, bool) {
 	return queueNode{name, int32(n)}, true
 }
 
-// compare orders nodes by arrival: it is less than 0 if n came before m.
+// compare orders nodes by arrival: the result is less than 0 if n came before m.
 //
-// The sequence is a signed 32-bit number that continues at -2147483648 after 2147483647. Compared by difference,
-// nodes keep their order across that, as long as fewer than 2^31 wait at one time. Curator compares values, and there
-// would give a newcomer the lock besides the holder. A folder that is shared with Curator must be emptied before (at
-// 1000 acquisitions per second: within 24 days). The server then removes it and begins at 0, which is also why the
-// sequence is no fence.
+// The sequence is a signed 32-bit number that continues at -2147483648 after 2147483647. Nodes are compared by the
+// difference of their sequences, so they keep their order across the overflow, as long as fewer than 2^31 wait at one
+// time. Curator compares the values, so at the overflow it would grant the lock to a new contender while there is a
+// holder. A folder that is shared with Curator must be emptied before the overflow (at 1000 acquisitions per second:
+// within 24 days). The server then removes the folder, and a new one begins at 0. This is also why the sequence is not
+// a fence.
 func (n queueNode) compare(m queueNode) int {
 	if difference := n.sequence - m.sequence; difference != 0 {
 		return int(difference)
@@ -122,7 +123,7 @@ type place struct {
 }
 
 // leads reports whether a node in this place is the first once the node before it has been deleted. With more nodes
-// ahead it is not, because the owner of the deleted node may have given up.
+// ahead it may not be the first, because the owner of the deleted node may have given up.
 func (p place) leads() bool { return p.ahead == 1 }
 
 func locate(children []string, name string) place {

@@ -18,11 +18,11 @@ import (
 // connection. Functions that use retry check their ctx only between two requests, and so may block for longer: call
 // them inside ask.
 
-// tries is how often a step is tried that failed because a connection broke or a folder vanished. Each try first
+// tries is how often a step is tried. A step is repeated if a connection broke or a folder was removed. Each try first
 // waits for a connection.
 const tries = 5
 
-// errNotBegun means that ask has not called work, because the session is over.
+// errNotBegun means that ask has not called work, because the session has ended.
 var errNotBegun = errors.New("not asked")
 
 // ask calls work, which waits for the library, in a goroutine, and returns its result. If ctx ends and the server
@@ -176,8 +176,8 @@ func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
 	})
 }
 
-// makeFolder makes path and its missing parents. They are containers, which the server removes some time (by default
-// up to a minute) after their last child is gone. A server before 3.5 has no containers; there they stay.
+// makeFolder makes path and its missing parents. They are containers, which the server removes some time (by default up
+// to a minute) after the deletion of their last child. A server before 3.5 has no containers, so there the nodes stay.
 func (g *generation) makeFolder(ctx context.Context, path string) error {
 	for range tries {
 		_, err := retry(ctx, g, func() (string, error) {
@@ -209,14 +209,14 @@ func (g *generation) makeFolder(ctx context.Context, path string) error {
 // A watch reports one change of a node.
 type watch struct {
 	path       string
-	data       []byte          // of the node, when the watch was set
+	data       []byte          // data of the node, when the watch was set
 	persistent bool            // the node is not ephemeral
 	events     <-chan zk.Event // one event, then closed: the first reader gets the event, the others the zero value
 	forgetting sync.Once       // see leave
 }
 
-// watches has the watches that are set. Waiters for the same node share one. The library cannot remove a watch: if a
-// waiter gives up, its watch stays until the node changes. With a watch per waiter, watches would pile up when many
+// watches has the watches that are set. Waiters for the same node share a watch. The library cannot remove a watch: if
+// a waiter gives up, its watch stays until the node changes. With a watch per waiter, watches would pile up when many
 // short waits follow each other during one long hold.
 type watches struct {
 	mu     sync.Mutex
@@ -259,8 +259,8 @@ func (g *generation) reconnection() <-chan struct{} {
 	return g.reconnected
 }
 
-// await waits until the watched node changes, until reconnected is closed, or until ctx ends. Only the end of ctx is
-// an error. await calls woken if the node changed. deleted is true if this call received the event of its deletion.
+// await waits until the watched node changes, until reconnected is closed, or until ctx ends. Only the end of ctx is an
+// error. await calls woken if the node changed. deleted is true if this call received the event of the node's deletion.
 func (g *generation) await(
 	ctx context.Context, w *watch, reconnected <-chan struct{}, woken func(),
 ) (deleted bool, err error) {
@@ -307,8 +307,8 @@ var errNodeGone = fmt.Errorf("%w: the ZooKeeper node was deleted", lock.ErrTaken
 // watchHolder reports the loss of a lease if its node is deleted by Evict or by an operator, which the session does
 // not notice.
 //
-// It sets a watch when the lease has been held for heartbeatInterval. That is one round trip, in parallel to the
-// work. Most holds are shorter and do not need it. The watch goes with the node.
+// It sets a watch when the lease has been held for heartbeatInterval. This takes one round trip, in parallel to the
+// work. Most holds are shorter and do not need a watch. The watch ends when the node is deleted.
 func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) (stop func() bool) {
 	timer := time.AfterFunc(heartbeatInterval, func() {
 		if !g.beginRequest() {
@@ -337,7 +337,8 @@ func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) 
 	return timer.Stop
 }
 
-// watchOwn sets a watch on our node. The error is zk.ErrNoNode even if another contender has a node of that name now.
+// watchOwn sets a watch on our node. The error is zk.ErrNoNode if our node does not exist, even if another contender
+// has a node of this name now.
 func (g *generation) watchOwn(own node) (<-chan zk.Event, error) {
 	return retry(g.over, g, func() (<-chan zk.Event, error) {
 		_, stat, events, err := g.conn.GetW(own.path())

@@ -29,19 +29,19 @@ import (
 //  1. Create an ephemeral sequential node with a guid in its name, in a folder per key.
 //  2. If no contender has a lower sequence, the lock is held.
 //  3. Otherwise watch the one just below. One release wakes one waiter, not all of them.
-//  4. When it is gone, go back to 2.
-//  5. To release, delete the node. It also goes with the session, if the holder crashes.
+//  4. When that node is deleted, go back to 2.
+//  5. To release, delete the node. If the holder crashes, the node is removed with the session.
 //
 // Round trips, uncontended: 1 to acquire (one transaction) and 1 to release, where Curator and the client library's
-// Lock take 3 in all. Contended: 3 to queue up (create, list, watch), 1 to release, and 1 to list when the node
-// before is gone, unless that was the first of all. The first use of a key makes its folder, for 2 more. The first
+// Lock take 3 in all. Contended: 3 to queue up (create, list, watch), 1 to release, and 1 to list when the node before
+// it is deleted, unless that node was the first of all. The first use of a key makes its folder, for 2 more. The first
 // use in a session reads the record of fences, for 2. A failed try (Options.TryOnce) costs 2 reads; a successful one
 // costs 1 more.
 //
 // Promised: one holder per key among all processes while no lease is lost; the order of arrival; fences that grow; a
-// lease that reports its loss at two thirds of the session timeout, before the server lets the next one in (see
-// generation.monitor); a caller that gives up, is cancelled, or fails leaves no node, or one that is being deleted. A
-// crashed holder's key is free within a session timeout and a tick.
+// lease that reports its loss at two thirds of the session timeout, before the server grants the key to the next
+// contender (see generation.monitor); a caller that gives up, is canceled, or fails leaves no node, or one that is
+// being deleted. A crashed holder's key is free within a session timeout and a tick.
 //
 // Not promised: a process that was paused, or that ignores its lease, may write after the loss. The fence stops that
 // write. It is made from the czxid of the node (see fenceRecord), because sequences start at 0 in each new folder.
@@ -66,7 +66,7 @@ func (q *Sequential) Start(ctx context.Context, key string, o lock.Options) (
 	return q.session.start(ctx, sequential{}, key, o)
 }
 
-// sequential is the recipe of Sequential. The numbers in the code are the steps there.
+// sequential is the recipe of Sequential. The numbers in the code refer to the steps in the comment of Sequential.
 type sequential struct{}
 
 // enter queues up. The key is ours at once if our node is the only one.
@@ -121,9 +121,10 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) (node, error
 	}
 }
 
-// create makes the node in a transaction that also makes an empty write to the folder, because its reply contains the
-// folder's state after the create: if our node is the only child, we have the lock and need not list. The folder was
-// modified by the transaction that made the node, so its Mzxid is the node's czxid, from which the fence is made.
+// create makes the node in a transaction that also makes an empty write to the folder, because the reply to this write
+// contains the folder's state after the create: if our node is the only child, we have the lock and need not list the
+// folder. The folder was modified by the transaction that made the node, so its Mzxid is the node's czxid, from which
+// the fence is made.
 func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
 	done, err := g.conn.Multi(
 		&zk.CreateRequest{

@@ -28,7 +28,7 @@ type Session struct {
 
 	mu      sync.Mutex // also guards what changes in a generation
 	current *generation
-	changed chan struct{} // closed and replaced when current becomes usable, or is replaced
+	changed chan struct{} // closed and replaced when current becomes usable or changes
 }
 
 var (
@@ -39,9 +39,9 @@ var (
 	errNoConnection = lock.NewDown("zookeeper", "no-session")
 )
 
-// Dial makes a Session. It does not wait for a server. A server that returns is used within 2 s. In the rare case
-// that a starting server received a greeting and never answers it, that takes up to 3 ConnectTimeouts longer. An
-// error means that config is wrong.
+// Dial makes a Session. It does not wait for a server. A server that returns is used within 2 s. In rare cases a
+// starting server receives a greeting and never answers it; then this takes up to 3 ConnectTimeouts longer. An error
+// means that config is wrong.
 func Dial(config Config) (*Session, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -60,8 +60,8 @@ func Dial(config Config) (*Session, error) {
 	return s, nil
 }
 
-// Close ends the ZooKeeper session. Its leases are lost, and then its nodes are removed, all at once. Close returns
-// when all goroutines of the Session have ended: at once, or after some 2 s if the server does not answer.
+// Close ends the ZooKeeper session. All its leases are lost, and then all its nodes are removed. Close returns when all
+// goroutines of the Session have ended: at once, or after some 2 s if the server does not answer.
 func (s *Session) Close() error {
 	s.stop()
 	s.owned.Wait()
@@ -106,7 +106,7 @@ func (s *Session) now() (g *generation, linked bool) {
 }
 
 // run begins one generation after another until Close. A generation that cannot connect keeps trying. This loop needs
-// no back-off, because only a generation that had a session can lose it.
+// no back-off, because a generation ends only after it has had a session.
 func (s *Session) run(g *generation) {
 	for {
 		g.monitor()
@@ -147,11 +147,11 @@ func (s *Session) begin() (*generation, error) {
 
 // retire ends the library's part of a generation that is over.
 //
-// After Close the ZooKeeper session is closed by a request, which removes its nodes. After a loss it is not: work
-// whose ctx has just ended needs time to stop, during which the server should keep the nodes. When a holder releases
-// its lease, the next generation deletes the node. The other nodes go when the server expires the session. The
-// library must not send anything for the old session, because that would keep the session alive. So its connection is
-// closed first, and it gets no new one.
+// After Close, a request ends the ZooKeeper session, and its nodes are removed. After a loss no request is sent: work
+// whose ctx has just ended needs time to stop, and the server should keep the nodes for this time. When a holder
+// releases its lease, the next generation deletes the node. The other nodes are removed when the server expires the
+// session. The library must not send anything for the old session, because that would keep the session alive. So its
+// connection is closed first, and it gets no new one.
 func (s *Session) retire(g *generation) {
 	s.mu.Lock()
 	g.closed = true
@@ -212,7 +212,7 @@ type State int
 
 const (
 	// Suspended: not connected, or the server does not answer. The session and its leases may still be alive. Holders
-	// work on. Waiters keep their place for 1.5 s.
+	// continue their work. Waiters keep their place for 1.5 s.
 	Suspended State = iota
 	// Connected: the server has answered within the last second.
 	Connected
@@ -224,7 +224,7 @@ const (
 func (s State) String() string { return [...]string{"SUSPENDED", "CONNECTED", "LOST"}[s] }
 
 const (
-	// gracePeriod is how long a waiter keeps its place in a suspended session. With maxSilence before it, a waiter gets
+	// gracePeriod is how long a waiter keeps its place in a suspended session. Together with maxSilence, a waiter gets
 	// its error within 2.5 s.
 	gracePeriod = 1500 * time.Millisecond
 	// maxSilence is how old the last answered heartbeat may be before the session counts as suspended. It is less for
@@ -254,7 +254,7 @@ type generation struct {
 	requests sync.WaitGroup
 	watches  watches
 	record   atomic.Pointer[fenceRecord] // nil: not read yet
-	reading  chan struct{}               // has one place, for the reader of record
+	reading  chan struct{}               // has room for one: the goroutine that reads the record
 
 	// Guarded by s.mu.
 	closed      bool // no more requests
@@ -301,13 +301,13 @@ func (g *generation) attached() {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	if g.id != 0 && g.link.session != g.id {
-		// The dialer should have prevented this.
+		// The dialer should have prevented a second session on this Conn.
 		g.end(fmt.Errorf("%w: the ZooKeeper session was replaced", lock.ErrExpired))
 		return
 	}
 	again := g.id != 0
 	g.id, g.timeout, g.linked = g.link.session, g.link.timeout, true
-	g.confirmAlive(g.link.opened) // our greeting was sent after that time, and was answered
+	g.confirmAlive(g.link.opened) // our greeting was sent after this time, and was answered
 	if again {
 		close(g.reconnected)
 		g.reconnected = make(chan struct{})
@@ -401,11 +401,12 @@ func (g *generation) bound(ctx context.Context) (context.Context, context.Cancel
 // monitor sends heartbeats until the generation is over, and changes its state if no reply arrives.
 //
 // The library sends pings, but does not report the replies. So monitor makes its own requests. The server restarts a
-// session's clock when it receives a request, which is after we sent it. Hence with
+// session's timeout when it receives a request, which is after we sent it. Hence with
 //
 //	alive = when the latest answered request was sent
 //
-// the server does not expire the session before alive + timeout, rounded up to its next tick. We give it up at
+// the server does not expire the session before alive + timeout, rounded up to its next tick. This process gives the
+// session up at
 //
 //	alive + 2/3 timeout
 //
@@ -413,16 +414,16 @@ func (g *generation) bound(ctx context.Context) (context.Context, context.Cancel
 // for the delay of followers: a follower reports to the leader, which expires sessions, every half tick. The shortest
 // session that a server grants is 2 ticks, of which a third is more than half a tick.
 //
-// The request is a sync, because that goes to the leader. A follower that is cut off from the leader still answers
-// reads of sessions that have expired. A heartbeat costs one round trip every 500 ms (a 20th of a session shorter
-// than 10 s) and writes nothing.
+// The request is a sync, because a sync goes to the leader. A follower that is cut off from the leader still answers
+// reads of sessions that have expired. A heartbeat costs one round trip every 500 ms (a 20th of a session shorter than
+// 10 s) and writes nothing.
 //
 // In three cases the loss is noticed too late, and only the fence helps: a leader that is cut off from its followers
 // answers for up to syncLimit ticks; the timer of a paused process fires when the process wakes; the monotonic clock
 // of a suspended computer stops.
 //
-// A connection without a reply for a third of the timeout is closed. That leaves another third to save the session on
-// another server. The library alone would wait for two thirds.
+// A connection without a reply for a third of the timeout is closed. This leaves another third to continue the session
+// on another server. The library alone would wait for two thirds.
 func (g *generation) monitor() {
 	type answer struct {
 		sent time.Time
@@ -474,7 +475,7 @@ func (g *generation) applyLimits(now, lastBeat time.Time, asking bool) (wake tim
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
 	wake = now.Add(time.Hour)
-	// due reports whether t has passed. If not, it makes wake not later than t.
+	// due reports whether t has passed. If not, due makes sure that wake is not later than t.
 	due := func(t time.Time) bool {
 		if now.Before(t) {
 			if t.Before(wake) {

@@ -70,7 +70,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// checkRoot refuses a root that could not hold lock folders.
+// checkRoot refuses a root that cannot have lock folders below it.
 func checkRoot(root string) error {
 	if root == "/" {
 		return nil
@@ -88,7 +88,7 @@ func checkRoot(root string) error {
 	return nil
 }
 
-// maxKey is the longest key, in bytes. Escaped it is at most three times as long.
+// maxKey is the longest key, in bytes. An escaped key is at most three times as long.
 const maxKey = 1024
 
 // folder returns the path of the node that holds the queue of key.
@@ -103,9 +103,9 @@ func (s *Session) folder(key string) (string, error) {
 }
 
 // escape returns a node name for any key, and different names for different keys. Letters, digits and most ASCII
-// punctuation stay; every other byte becomes %XX. ZooKeeper itself would refuse "/", control characters and, because
-// it counts in UTF-16, everything outside the basic plane. "." and ".." have a meaning in paths, and "zookeeper" is
-// reserved below "/".
+// punctuation stay; every other byte becomes %XX. ZooKeeper itself refuses "/", control characters and, because it uses
+// UTF-16, all characters outside the basic plane. "." and ".." have a meaning in paths, and "zookeeper" is reserved
+// below "/".
 func escape(key string) string {
 	var b strings.Builder
 	b.Grow(len(key))

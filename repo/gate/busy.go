@@ -1,6 +1,6 @@
 package gate
 
-// Busy reports whether an operation with this key would have to wait for others with the same key.
+// Busy reports whether an operation with this key would have to wait for other operations with the same key.
 func (g *Gate) Busy(key string) bool {
 	if g == nil {
 		return false

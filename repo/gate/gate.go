@@ -1,8 +1,8 @@
-// Package gate is the bounded queue in front of a server. It limits how many operations are in the server at a time
-// and how many wait. It refuses more before they have done anything.
+// Package gate is the bounded queue in front of a server. It limits the number of operations that are in the server at
+// a time, and the number that wait. Further operations are refused before they have done anything.
 //
 // A pool of connections alone is an unbounded queue without fairness: under overload every caller waits until its
-// deadline, and gets an error without the reason. See docs/adr/0014-back-pressure.md.
+// deadline, and then gets an error that does not name the overload. See docs/adr/0014-back-pressure.md.
 package gate
 
 import (
@@ -19,7 +19,7 @@ import (
 // Limits are the limits of a Gate.
 type Limits struct {
 	In      int // most operations in the server at a time; at least 1
-	PerKey  int // most of them with the same key, so that one key cannot keep all others out; 0: In
+	PerKey  int // most operations in the server with the same key, so that one key cannot block all others; 0: In
 	Waiting int // most operations that wait; 0: any number
 }
 
@@ -32,7 +32,7 @@ type Gate struct {
 	mu      sync.Mutex
 	in      int
 	waiting int
-	queues  map[string]*queue // by key: those with an operation that is in or waits
+	queues  map[string]*queue // by key: the queues with an operation that is in the server or waits
 	ready   list.List         // of *queue, the next first: queues with a waiter and room. Empty unless the gate is full
 }
 
@@ -40,16 +40,16 @@ type queue struct {
 	key     string
 	in      int
 	waiters list.List     // of chan struct{}, closed when the waiter is admitted; oldest first
-	ready   *list.Element // in Gate.ready; nil: not there
+	ready   *list.Element // place in Gate.ready; nil: none
 
-	// done and since give the speed of the queue: done operations have ended since since. At first that is when the
-	// queue was created; see window.
+	// done and since give the speed of the queue: done is the number of operations that have ended after since. At
+	// first since is the time when the queue was created; see window.
 	since time.Time
 	done  int
 }
 
-// window is the number of ended operations at which a queue halves both done and the time since since, so that recent
-// operations count more than old ones.
+// window is the number of ended operations at which a queue halves done and the time that has passed after since, so
+// that recent operations count more than old ones.
 const window = 64
 
 func New(l Limits) *Gate {
@@ -60,22 +60,22 @@ func New(l Limits) *Gate {
 	return &Gate{limits: l, queues: make(map[string]*queue)}
 }
 
-// A Request describes an operation that wants to be admitted.
+// A Request describes an operation to be admitted.
 type Request struct {
 	Key string
-	// Wait, like ctx, ends the wait; nil: only ctx ends it.
+	// Wait is a second context whose end also ends the wait; nil: only ctx ends it.
 	Wait context.Context
 	// Until is when the operation gives up; zero: when ctx ends. If Limits.Waiting is set, and at the recent speed
 	// this operation would not be admitted by then, the gate refuses it at once.
 	Until time.Time
 	// Begun marks work that is under way and delays others, such as a write by the holder of a lock. It waits like
-	// others, but is never refused for lack of room, and does not give up when Wait ends.
+	// other operations, but is never refused for lack of room, and does not stop waiting when Wait ends.
 	Begun bool
 }
 
 // A RefusedError reports that the operation was not admitted, so nothing was done. It matches lock.ErrOverloaded.
 type RefusedError struct {
-	// KeyBusy is true if the operation's key was at its limit, PerKey.
+	// KeyBusy is true if PerKey operations with the same key were in the server.
 	KeyBusy bool
 	reason  string
 }
@@ -131,7 +131,7 @@ func (g *Gate) Enter(ctx context.Context, r Request) (leave func(), err error) {
 	return nil, fmt.Errorf("wait for a turn: %w", cause)
 }
 
-// join admits the operation and returns a nil place, or gives it a place in its queue.
+// join admits the operation and returns a nil place, or adds it to its queue and returns the place.
 func (g *Gate) join(r Request) (*queue, *list.Element, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -140,7 +140,7 @@ func (g *Gate) join(r Request) (*queue, *list.Element, error) {
 		q = &queue{key: r.Key, since: time.Now()}
 		g.queues[r.Key] = q
 	}
-	if g.in < g.limits.In && q.in < g.limits.PerKey { // then none of this key waits, see pass
+	if g.in < g.limits.In && q.in < g.limits.PerKey { // then no operation with this key waits, see pass
 		g.in++
 		q.in++
 		return q, nil, nil
@@ -235,7 +235,7 @@ func (g *Gate) tidy(q *queue) {
 	}
 }
 
-// Load returns how many operations are in, and how many wait.
+// Load returns how many operations are in the server, and how many wait.
 func (g *Gate) Load() (in, waiting int) {
 	if g == nil {
 		return 0, 0

@@ -64,8 +64,8 @@ func (l *MySQL) Positions(
 	return page, next, err
 }
 
-// Old takes one round trip. It reads orders and reservations by id, which is by age, up to ids of the time before
-// plus lateID. The cursor is the last id of the page, for both tables.
+// Old takes one round trip. It reads orders and reservations in the order of their ids, and so by age, up to the ids of
+// the time before plus lateID. The cursor is the last id of the page, for both tables.
 func (l *MySQL) Old(
 	ctx context.Context, before time.Time, cursor string, limit int,
 ) (page order.Old, next string, err error) {
@@ -92,7 +92,8 @@ func (l *MySQL) Old(
 		}
 		return err
 	})
-	// A table that has returned limit rows may have more, so the page then ends with its last row, for both tables.
+	// If a table has returned limit rows, it may have more. Then the page ends, for both tables, with the last of these
+	// rows.
 	if n := len(page.Orders); n == limit {
 		next = page.Orders[n-1].ID
 	}
@@ -132,9 +133,9 @@ func (l *MySQL) Present(ctx context.Context, ids []string) (there []string, err 
 	return there, err
 }
 
-// TakeAway takes one transaction of two round trips. Like a step it locks the stock rows of all its SKUs, sorted. So
-// no step changes their orders or reservations meanwhile, and a step that waits for these rows does not read what is
-// about to be removed. The rows stay locked while the server removes the part.
+// TakeAway takes one transaction of two round trips. Like a step it locks the stock rows of all its SKUs, sorted. So no
+// step changes orders or reservations of these SKUs meanwhile, and a step that waits for these rows does not read
+// records that are about to be removed. The rows stay locked while the server removes the part.
 func (l *MySQL) TakeAway(ctx context.Context, t order.Taking) error {
 	const doing = "take away what was archived"
 	leave, err := l.mysql.Enter(ctx, doing, "archive")
@@ -157,21 +158,21 @@ func (l *MySQL) TakeAway(ctx context.Context, t order.Taking) error {
 	case errors.Is(err, repo.ErrNothing):
 		return refused // nil: the part was already removed
 	case mysqlerr.Number(err) == mysqlerr.DupEntry:
-		return fmt.Errorf("%s: %w: %w", doing, order.ErrTaken, err) // by an archiver with other SKUs, so without a wait
+		return fmt.Errorf("%s: %w: %w", doing, order.ErrTaken, err) // another archiver was faster
 	}
 	return err
 }
 
-// A takingState is the part of the ledger that an order.Taking is to remove.
+// A takingState is the current state of the records that an order.Taking removes.
 type takingState struct {
 	last   order.Part
-	rows   map[service.SKU]uint64 // number of movements up to the Carry's
+	rows   map[service.SKU]uint64 // number of movements up to the number of the Carry
 	sums   map[service.SKU]bool   // whether one of them is of kind order.Carried
 	orders map[string]string      // as JSON, by id
 	held   map[string]string      // reservations, likewise
 }
 
-// lockTaking locks the rows of the stock, and then reads, without locks, what is to be removed.
+// lockTaking locks the rows of the stock, and then reads, without locks, the records to be removed.
 func lockTaking(tx *gorm.DB, t order.Taking) (takingState, error) {
 	var q statement
 	was := takingState{

@@ -34,8 +34,8 @@ func (l *Redis) Archived(ctx context.Context) (last order.Part, now time.Time, e
 	return last, seen.now, nil
 }
 
-// scan makes one step of SCAN through all keys. It returns the keys with the prefix begin and the suffix end, without
-// both. A page can have more keys than limit, or none.
+// scan makes one step of SCAN through all keys. It returns the keys with the prefix begin and the suffix end, and cuts
+// both off. A page can have more keys than limit, or none.
 func (l *Redis) scan(
 	ctx context.Context, doing, begin, end, cursor string, limit int,
 ) (names []string, next string, err error) {
@@ -101,8 +101,8 @@ func (l *Redis) Positions(
 }
 
 // Old scans about limit keys of any kind in two round trips. There is no index of all orders, so the pages go through
-// all keys twice, for orders and for reservations. Each blocks the server for some 0.1 ms. The cursor is "o" or "r",
-// followed by the cursor of SCAN.
+// all keys twice, for orders and for reservations. Each page blocks the server for some 0.1 ms. The cursor is "o" or
+// "r", followed by the cursor of SCAN.
 func (l *Redis) Old(
 	ctx context.Context, before time.Time, cursor string, limit int,
 ) (page order.Old, next string, err error) {
@@ -228,7 +228,7 @@ func (l *Redis) TakeAway(ctx context.Context, t order.Taking) error {
 	w.do("SET", archivedKey, repo.Encode(t.Part))
 	_, err = l.redis.Run(service.Begin(ctx), doing, ledgerWriteScript, w.keys, w.args()...)
 	if errors.Is(err, service.ErrConflict) {
-		// Read the last part again: another archiver may have removed another part, or this one.
+		// The last part is read again, because another archiver may have removed another part, or this one.
 		if last, _, err = l.Archived(ctx); err != nil {
 			return err
 		}

@@ -46,8 +46,7 @@ func (l *Redis) Park(ctx context.Context, d order.DeadLetter) error {
 	return err
 }
 
-// Parked takes one round trip. It reads all dead letters whatever the limit is, because operators should keep them
-// few.
+// Parked takes one round trip. It reads all dead letters, whatever the limit is, because there should be only a few.
 func (l *Redis) Parked(ctx context.Context, after service.SKU, limit int) ([]order.DeadLetter, error) {
 	const doing = "read the dead letters"
 	if err := repo.CheckLimit(limit); err != nil {

@@ -1,5 +1,5 @@
-// Package ledger keeps the shop's ledger in Redis and in MySQL: the stock, orders, reservations, movements, limits
-// and idempotency keys. A step writes all that it changes, or nothing.
+// Package ledger keeps the shop's ledger in Redis and in MySQL: the stock, orders, reservations, movements, limits and
+// idempotency keys. A step writes all its changes, or none.
 //
 // There is one file for each subject and store: to follow a step, read step_redis.go or step_mysql.go from top to
 // bottom. pending.go has the state that a step decides on, and its changes.
@@ -22,8 +22,8 @@ func outcomeOf(reply []byte, replayed bool, err error) order.StepResult {
 	return order.StepResult{Reply: reply, Replayed: replayed, Err: err}
 }
 
-// skusOf returns the SKUs that a step may change: those that about names, and those of its order and its reservation.
-// They are sorted and without duplicates, because their rows are locked in this order.
+// skusOf returns the SKUs that a step may change: the SKUs in about, and those of the order and the reservation. They
+// are sorted and without duplicates, because their rows are locked in this order.
 func skusOf(about order.About, o *order.Order, r *order.Reservation) []service.SKU {
 	skus := slices.Clone(about.SKUs)
 	for _, lines := range [][]order.Line{linesOf(o), reservedLines(r)} {
@@ -51,7 +51,7 @@ func reservedLines(r *order.Reservation) []order.Line {
 
 // A stockLevel is the stock of one SKU as it was read, with the changes of earlier steps of the batch.
 type stockLevel struct {
-	order.Level // without Taken: what a customer has is in pendingWrite.taken
+	order.Level // without Taken: the units of customers are in pendingWrite.taken
 	stock       service.Stock
 	there       bool // false: the SKU does not exist
 	// adopt is set for a SKU that has some stock but no guard. The first step that moves the SKU records this stock
@@ -90,8 +90,8 @@ func empty(c order.Changes) bool {
 	return len(c.Movements) == 0 && c.Order == nil && c.Reservation == nil && c.Reply == nil
 }
 
-// A placeInOrders is where a page of a customer's orders begins: after the order with this time and id, the last one
-// of the previous page. Pages list the newest order first.
+// A placeInOrders is the position where a page of a customer's orders begins: after the order with this time and id,
+// the last one of the previous page. Pages list the newest order first.
 type placeInOrders struct {
 	at int64 // in microseconds
 	id string

@@ -12,8 +12,8 @@ import (
 
 var _ order.Outbox = (*MySQL)(nil)
 
-// Behind takes one round trip. The server checks every SKU after the given one until it has found limit, which takes
-// some 1 µs for each.
+// Behind takes one round trip. The server checks every SKU after the given one, until it has found limit SKUs; each
+// check takes some 1 µs.
 func (l *MySQL) Behind(ctx context.Context, after service.SKU, limit int) (all []order.Delivered, err error) {
 	if err := repo.CheckLimit(limit); err != nil {
 		return nil, err

@@ -13,11 +13,11 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A pendingWrite has what a batch of steps has read, and the changes of its steps so far. Each step sees the changes
-// of the steps before it. The store writes all changes together.
+// A pendingWrite has the data that a batch of steps has read, and the changes of its steps so far. Each step sees the
+// changes of the steps before it. The store writes all changes together.
 type pendingWrite struct {
 	now          time.Time                   // by the server's clock
-	stock        map[service.SKU]*stockLevel // all that the batch may touch
+	stock        map[service.SKU]*stockLevel // all SKUs that the batch may read or change
 	creates      bool                        // the store can write SKUs that do not exist
 	keys         map[string]*known           // idempotency keys by id
 	orders       map[string]*order.Order
@@ -25,9 +25,9 @@ type pendingWrite struct {
 	taken        map[customerOf]int64
 	stored       map[string]bool // ids of the orders and reservations that the store has
 
-	// The fields below are to be written.
+	// The fields below are the changes to be written.
 	moved     map[service.SKU]bool
-	movements []order.Movement // with the adoptions; those of a SKU are in the order of their numbers
+	movements []order.Movement // including adoptions; the movements of a SKU are in the order of their numbers
 	given     map[customerOf]int64
 	kept      map[string]order.Key // keys that are new, by id
 	ordered   idSet                // orders that are new or changed
@@ -69,7 +69,7 @@ func (p *pendingWrite) all(steps []order.Request) []order.StepResult {
 	return outcomes
 }
 
-// step makes one step. If it is refused, it changes nothing.
+// step makes one step. A refused step changes nothing.
 func (p *pendingWrite) step(r order.Request) (out order.StepResult) {
 	about := r.About
 	if k := p.keys[about.Key.ID]; k != nil && about.Key.ID != "" {
@@ -92,7 +92,7 @@ func (p *pendingWrite) step(r order.Request) (out order.StepResult) {
 	return order.StepResult{Reply: c.Reply}
 }
 
-// state returns what a step decides on, with copies of the stock that it may change.
+// state returns the State for a step, and copies of the stock that the step may change.
 func (p *pendingWrite) state(about order.About) (stock map[service.SKU]*stockLevel, s order.State, err error) {
 	s = order.State{Now: p.now}
 	if o := p.orders[about.Order]; o != nil && about.Order != "" {
@@ -190,11 +190,11 @@ func (p *pendingWrite) unchanged() bool {
 	return len(p.movements)+len(p.ordered)+len(p.reserved)+len(p.kept) == 0
 }
 
-// movedSKUs returns the SKUs that were moved. All writes are sorted, so that two batches that write the same rows
-// wait for each other and do not deadlock.
+// movedSKUs returns the SKUs with movements. All writes are sorted, so that two batches that write the same rows wait
+// for each other and do not deadlock.
 func (p *pendingWrite) movedSKUs() []service.SKU { return slices.Sorted(maps.Keys(p.moved)) }
 
-// givenUnits returns the changes of customers' units that are not 0.
+// givenUnits returns those changes of customers' units that are not 0.
 func (p *pendingWrite) givenUnits() (all []customerUnits) {
 	for of, units := range p.given {
 		if units != 0 {
@@ -217,7 +217,7 @@ func compareCustomers(a, b customerOf) int {
 
 func (p *pendingWrite) keptKeys() []string { return slices.Sorted(maps.Keys(p.kept)) }
 
-// A scope lists what a batch of steps reads. Its lists are sorted and without duplicates.
+// A scope lists the records that a batch of steps reads. Its lists are sorted and without duplicates.
 type scope struct {
 	skus                       []service.SKU
 	keys, orders, reservations []string

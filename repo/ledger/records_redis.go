@@ -114,9 +114,9 @@ func (l *Redis) Level(ctx context.Context, sku service.SKU) (order.Level, error)
 	return at.level, nil
 }
 
-// Movements takes one round trip, or two if there are none. The movement that replaces the archived ones is in the
-// hash stock:{<sku>}:carried. It cannot be in the stream, because Redis appends no id that is not larger than the
-// last.
+// Movements takes one round trip, or two if there are none. The movement that replaces the archived ones is in the hash
+// stock:{<sku>}:carried. It cannot be in the stream, because an entry of a stream must have a larger id than the last
+// one.
 func (l *Redis) Movements(
 	ctx context.Context, sku service.SKU, after uint64, limit int,
 ) (all []order.Movement, err error) {
@@ -209,7 +209,7 @@ func (l *Redis) Due(ctx context.Context, limit int) (due []order.Reservation, er
 	return due, nil
 }
 
-// texts reads the values at of(id) for each of ids.
+// texts reads the value of the key of(id) for each of ids.
 func (l *Redis) texts(
 	ctx context.Context, doing string, ids []any, of func(id string) string,
 ) (keys []string, texts []any, err error) {

@@ -26,16 +26,16 @@ import (
 //
 // A step first locks the rows of its SKUs in stock, sorted, in one statement. The order, the reservation, the
 // customer's units and the movements that it writes belong to these SKUs, and everything that writes them locks these
-// rows first. So the step reads them without locks, after the rows are locked, and steps with the same SKUs queue for
-// one row instead of deadlocking over several. Only the idempotency key may be written by a step about other SKUs. It
-// is inserted last, and its primary key admits one of them.
+// rows first. So the step reads these records without locks, after the rows are locked, and steps with the same SKUs
+// queue for one row instead of deadlocking over several. Only the same idempotency key may be written by two steps
+// about different SKUs. It is inserted last, and its primary key admits only one of the steps.
 //
-// Batch does the same for many steps: one statement locks the rows of all steps, and one statement for each table
+// Batch does this for many steps at once: one statement locks the rows of all steps, and one statement for each table
 // writes the changes of all steps. Each step sees the changes of the steps before it: see pendingWrite.
 //
-// Step and Batch take two round trips for any number of lines and steps: see repo.MySQL.InTwo. The first locks the
-// rows and reads, the second writes and commits, or is a ROLLBACK. So the rows are locked for one round trip. These
-// cases take more:
+// Step and Batch take two round trips for any number of lines and steps: see repo.MySQL.InTwo. The first locks the rows
+// and reads, the second writes and commits, or is a ROLLBACK. So the rows are locked for one round trip. These cases
+// take more round trips:
 //
 //   - a Step about an order or a reservation: one, before the transaction and without locks, for the SKUs of the
 //     order
@@ -118,7 +118,7 @@ func (l *MySQL) Batch(ctx context.Context, steps []order.Request) []order.StepRe
 	return outcomes
 }
 
-// look reads s, except the stock, without locks.
+// look reads the records of s, except the stock, without locks.
 func (l *MySQL) look(ctx context.Context, s scope) (*pendingWrite, error) {
 	var q statement
 	seen := newPendingWrite()
@@ -132,7 +132,7 @@ type access struct {
 	create bool // create the SKUs that do not exist
 }
 
-// batch is the transaction of Step and Batch. If it returns an error, all steps have failed with it.
+// batch is the transaction of Step and Batch. If batch returns an error, all steps have failed with this error.
 func (l *MySQL) batch(
 	ctx context.Context, steps []order.Request, how access,
 ) (outcomes []order.StepResult, err error) {
@@ -165,7 +165,8 @@ func (l *MySQL) batch(
 	case errors.Is(err, repo.ErrNothing):
 		return outcomes, nil
 	case len(s.keys) > 0 && mysqlerr.Number(err) == mysqlerr.DupEntry:
-		// The step that has inserted the key is committed, because the server would have waited for it otherwise.
+		// The transaction that has inserted the key is committed, because otherwise the server would have waited for
+		// its end.
 		return nil, fmt.Errorf("%s: %w: %w", doing, errKeyTaken, err)
 	case err != nil:
 		return nil, err
@@ -173,8 +174,8 @@ func (l *MySQL) batch(
 	return outcomes, nil
 }
 
-// recall reads the idempotency keys of the steps that were refused. If a key exists, the step is a repeat, and gets
-// the stored reply. Keys that a step of this batch has just inserted are not read.
+// recall reads the idempotency keys of the refused steps. If a key exists, the step is a repetition, and gets the
+// stored reply. Keys that a step of this batch has just inserted are not read.
 func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []order.StepResult) {
 	made := map[string]bool{}
 	for i, out := range outcomes {
@@ -197,8 +198,8 @@ func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []or
 }
 
 // lockSteps sends one packet that begins the transaction, locks the rows of the stock in the order of their keys, and
-// reads what the steps depend on. The server takes the snapshot of the transaction after it has locked the rows, so
-// what is read of the locked SKUs is current.
+// reads the records that the steps need. The server takes the snapshot of the transaction after it has locked the rows,
+// so the records of the locked SKUs are current.
 func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*pendingWrite, error) {
 	var q statement
 	q.Add(repo.Begin)
@@ -234,7 +235,7 @@ func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*pendingWrite, erro
 	return p, nil
 }
 
-// hasLimit guesses whether a SKU has a limit for each customer, from the last row that was read of a SKU with the
+// hasLimit returns a guess whether a SKU has a limit for each customer: the value that was last read for a SKU with the
 // same hash. A right guess saves a round trip; a wrong one costs a round trip, or an unneeded SELECT.
 func (l *MySQL) hasLimit(sku service.SKU) *atomic.Bool {
 	return &l.limited[maphash.String(l.seed, string(sku))%uint64(len(l.limited))]
@@ -287,7 +288,7 @@ func scanLevels(into map[service.SKU]levelRow, now *time.Time) func(*sql.Rows) e
 	}
 }
 
-// in adds texts as the list of an IN. SQL has no empty list, so (NULL) stands for it.
+// in adds texts as the list of an IN. SQL has no empty list, so in then adds (NULL).
 func in[T ~string](s *statement, texts []T) {
 	if len(texts) == 0 {
 		s.Add("(NULL)")
@@ -322,9 +323,9 @@ func (s *statement) each(db *gorm.DB, results ...func(*sql.Rows) error) error {
 // errNoResult is never returned, because a SELECT has a result or an error.
 var errNoResult = errors.New("a statement has no result")
 
-// see adds SELECTs, without locks, of all that is in of except the stock. It returns the functions that scan their
-// results into into, for each. There is one SELECT for each table, by primary key, because one SELECT with joins
-// would take the server longer.
+// see adds SELECTs, without locks, of all records in of, except the stock. It returns the functions that scan the
+// results into into; pass them to each. There is one SELECT for each table, by primary key, because one SELECT with
+// joins would take the server longer.
 func (s *statement) see(of scope, into *pendingWrite) (results []func(*sql.Rows) error) {
 	ask := func(scan func(*sql.Rows) error, text string) {
 		s.next(text)
@@ -373,8 +374,8 @@ func (s *statement) see(of scope, into *pendingWrite) (results []func(*sql.Rows)
 	return results
 }
 
-// those adds a condition for the rows of customers, which are sorted: one IN for each SKU. For a single IN of pairs
-// MariaDB would scan the whole table.
+// those adds a condition that matches the rows of customers, which must be sorted: one IN for each SKU. With a single
+// IN of pairs, MariaDB would scan the whole table.
 func (s *statement) those(customers []customerOf) {
 	for i, c := range customers {
 		switch {
@@ -484,8 +485,8 @@ func (s *statement) writeOrders(p *pendingWrite) {
 		})
 }
 
-// writeRecords adds an INSERT of the new rows, and another one, with update, of the changed rows. They are separate,
-// because with update a new row whose id exists would overwrite that row.
+// writeRecords adds an INSERT of the new rows, and another one, with update, of the changed rows. There are two,
+// because with update a new row whose id already exists would overwrite the existing row.
 func (s *statement) writeRecords(
 	ids []string, stored map[string]bool, insert, update string, row func(id string) []any,
 ) {

@@ -41,26 +41,26 @@ import (
 //   - ledger:archived: the last archived part.
 //   - ledger:key:<id>: fingerprint and reply of an idempotency key, for the time of [repo.Redis.KeepKeysFor].
 //
-// Step is optimistic: one script reads, decide runs in this process, and another script writes all changes if nothing
-// that was read has changed. Otherwise the step begins again after a random pause, so decide may be called more than
-// once. Steps of one process with the same SKU take turns, so only different instances conflict. Batch does the same
-// for many steps. Each step sees the changes of the steps before it (see pendingWrite), and one script writes the
-// changes of all.
+// Step is optimistic: one script reads, decide runs in this process, and another script writes all changes if the data
+// that were read are unchanged. Otherwise the step begins again after a random pause, so decide may be called more than
+// once. Steps of one process with the same SKU take turns, so only different instances conflict. Batch does this for
+// many steps at once. Each step sees the changes of the steps before it (see pendingWrite), and one script writes the
+// changes of all steps.
 //
 // Step and Batch take two round trips for any number of lines and steps, or one if all steps are replays or refusals.
 // A Step about an order or a reservation takes one more. Each conflict repeats these round trips.
 //
-// A step changes keys of several SKUs at once, so all keys must be on one server: see [NewRedis]. As for stock.Redis,
-// a failover may lose the last answered writes. A step is lost as a whole, with its idempotency key: if the client
-// sends it again, it is written again, although the client already had a reply.
+// A step changes keys of several SKUs at once, so all keys must be on one server: see [NewRedis]. As for stock.Redis, a
+// failover may lose the last answered writes. A lost step is lost as a whole, with its idempotency key. If the client
+// sends the request again, the step is made again, although the client already had a reply to the first request.
 type Redis struct {
 	redis *repo.Redis
 	turns *gate.Gate // by SKU
 }
 
-// NewRedis returns a ledger that uses r. Make one for each process, because steps take turns only within one. NewRedis
-// fails with errors.ErrUnsupported if r is a Redis Cluster: there the SKUs of a cart are in different slots, and no
-// script can change them in one step. See docs/adr/0020.
+// NewRedis returns a ledger that uses r. Make one for each process, because steps take turns only within one ledger.
+// NewRedis fails with errors.ErrUnsupported if r is a Redis Cluster: there the SKUs of a cart are in different slots,
+// and no script can change them in one step. See docs/adr/0020.
 func NewRedis(r *repo.Redis) (*Redis, error) {
 	switch r.Client().(type) {
 	case *redis.ClusterClient, *redis.Ring:
@@ -78,8 +78,8 @@ const (
 	// stepPause is the longest pause before the second attempt. The pauses double up to stepPauseMost.
 	stepPause     = time.Millisecond
 	stepPauseMost = 32 * time.Millisecond
-	// stepWithin is how long after its read a step may be written, by the clock of Redis. Without this limit, a
-	// delayed write could appear after the client has sent its request again and was refused.
+	// stepWithin is how long after its read a step may be written, by the clock of Redis. Without this limit, a delayed
+	// write could take effect after the client has repeated its request and got a refusal.
 	stepWithin = 10 * time.Second
 )
 
@@ -127,9 +127,9 @@ func lastMovementID(level uint64) (id string) {
 	return id
 }
 
-// Step reads, calls decide, and writes. It begins again if the data has changed in between. See Redis for its round
-// trips. It fails with lock.ErrHeld after stepAttempts (50), or if its turn does not come in time. Then nothing was
-// written.
+// Step reads, calls decide, and writes. It begins again if the data have changed in between. See Redis for its round
+// trips. It fails with lock.ErrHeld after stepAttempts (50), or if other steps of this process keep it waiting too
+// long. Then nothing was written.
 func (l *Redis) Step(
 	ctx context.Context, about order.About, decide func(order.State) (order.Changes, error),
 ) (reply []byte, replayed bool, err error) {
@@ -197,7 +197,8 @@ func ofOneStep(err error) bool {
 	return true
 }
 
-// batch makes steps, and begins again if others were faster. If it returns an error, all steps have failed with it.
+// batch makes steps, and begins again if another client has changed the data in between. If batch returns an error, all
+// steps have failed with this error.
 func (l *Redis) batch(ctx context.Context, steps []order.Request) ([]order.StepResult, error) {
 	const doing = "step of the ledger"
 	if ctx.Err() != nil {
@@ -272,7 +273,7 @@ func (l *Redis) try(ctx context.Context, s scope, steps []order.Request) ([]orde
 	return outcomes, nil
 }
 
-// A redisRead has what a batch has read, also in the form of the texts that write.lua compares.
+// A redisRead has the data that a batch has read, parsed and as the texts that write.lua compares.
 type redisRead struct {
 	*pendingWrite
 	levels map[service.SKU]redisLevel
@@ -288,7 +289,7 @@ type redisLevel struct {
 
 func (s redisLevel) there() bool { return s.epoch != "" }
 
-// see reads all that a batch depends on, in one round trip.
+// see reads all records that a batch needs, in one round trip.
 func (l *Redis) see(ctx context.Context, of scope) (s redisRead, err error) {
 	const doing = "read for a step"
 	var keys []string
@@ -431,8 +432,8 @@ func (w *redisStep) args() []any {
 	return append(append([]any{micros(w.until), w.number}, w.checks...), w.commands...)
 }
 
-// compare adds checks that nothing that was read has changed. The customers' units need no check, because the version
-// of the stock changes with them.
+// compare adds checks that the data that were read are unchanged. The customers' units need no check, because the
+// version of the stock changes with them.
 func (w *redisStep) compare(of scope, seen redisRead) {
 	for _, sku := range of.skus {
 		at := seen.levels[sku]
@@ -459,8 +460,8 @@ func (w *redisStep) compare(of scope, seen redisRead) {
 	}
 }
 
-// stock adds the commands for the movements and the stock. XADD comes first, because it is the only one that can be
-// refused.
+// stock adds the commands for the movements and the stock. XADD comes first, because it is the only command that Redis
+// may refuse.
 func (w *redisStep) stock(seen redisRead) {
 	skus := seen.movedSKUs()
 	for _, sku := range skus {

@@ -46,8 +46,8 @@ func StatementWaits(t *testing.T, dsn, like string) {
 	}
 }
 
-// Down calls op with a deadline of 5 s and expects an error that matches target. With a shorter deadline a busy
-// computer might not even send the request, which is another error.
+// Down calls op with a deadline of 5 s and expects an error that matches target. With a shorter deadline, a busy
+// computer might not even send the request, and the error would be different.
 func Down(t *testing.T, what string, op func(context.Context) error, target error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -21,7 +21,7 @@ import (
 // An Operation prepares a SKU on a store without faults, and returns the operation to run with a fault.
 type Operation func(t *testing.T, sku service.SKU) func(ctx context.Context) error
 
-// A Lame makes a client fail at its at-th command or statement, before it is sent; 0: never.
+// A Lame makes a client fail at the at-th command or statement, before this is sent; 0: never.
 type Lame struct{ at, seen int }
 
 var errLame = errors.New("no way to the server")
@@ -83,7 +83,7 @@ func (c lameConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return lameConn{conn.(mysqlConn), c.fault}, nil
 }
 
-// A mysqlConn has the interfaces of the driver's connections.
+// A mysqlConn has the interfaces that a connection of the driver implements.
 type mysqlConn interface {
 	driver.Conn
 	driver.Pinger
@@ -101,7 +101,8 @@ type lameConn struct {
 	fault *Lame
 }
 
-// tidying reports whether the store does not report the failure of a statement, because it is repaired later.
+// tidying reports whether text is a statement of a clean-up. The store does not report its failure, because the
+// clean-up is repeated later.
 func tidying(text string) bool {
 	return strings.HasPrefix(text, "SELECT seq, created_at") || // the next call removes the old rows
 		text == "SET SESSION innodb_lock_wait_timeout = @lock_wait" // the connection is closed instead
@@ -139,7 +140,7 @@ func LameMySQL(t *testing.T) (*repo.MySQL, *Lame) {
 	if plain, err := db.DB(); err != nil || plain.Close() != nil {
 		t.Fatal(err)
 	}
-	db.ConnPool, db.Statement.ConnPool = pool, pool // closed at the end as that of OpenMySQL
+	db.ConnPool, db.Statement.ConnPool = pool, pool // closed at the end, like the pool of OpenMySQL
 	return repo.NewMySQL(db), fault
 }
 

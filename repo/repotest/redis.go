@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// go-redis prints every connection that is refused.
+// go-redis prints each refused connection; quiet turns this off.
 var _ = quiet()
 
 func quiet() bool {

@@ -31,7 +31,7 @@ func ShopOn(conn any) Shop {
 	return stock.NewRedis(conn.(*repo.Redis))
 }
 
-// Order returns an order of one unit by a sale that has read stock.
+// Order returns the order of a sale of one unit that has read stock.
 func Order(stock service.Stock) service.Order {
 	return service.Order{
 		ID: uuid.NewString(), SKU: stock.SKU, Quantity: 1, Read: stock.Quantity, Remaining: stock.Quantity - 1,
@@ -65,7 +65,7 @@ func MustRead(t testing.TB, s Shop, sku service.SKU) service.Stock {
 	return stock
 }
 
-// Want checks that the stock which is read is equal to stock.
+// Want reads the stock of the SKU, and checks that it equals stock.
 func Want(t *testing.T, s Shop, stock service.Stock) {
 	t.Helper()
 	if got := MustRead(t, s, stock.SKU); got != stock {

@@ -15,9 +15,9 @@ import (
 // Batch takes two round trips for any number of orders. The first locks and reads the row, the second writes and
 // commits, or is a ROLLBACK if nothing can be sold. So the row is locked for one round trip.
 //
-// Batch reads the row first, instead of changing it by a conditional UPDATE, because every order records what it
-// read, and plan decides here which orders can be sold. An INSERT first and the UPDATE last would lock the row for
-// less time, but orders.seq must be assigned while the row is locked: see migrations/00002_orders.sql.
+// Batch reads the row first, instead of changing it by a conditional UPDATE, because every order records the values
+// that it read, and plan decides in this process which orders can be sold. An INSERT first and the UPDATE last would
+// lock the row for less time, but orders.seq must be assigned while the row is locked: see migrations/00002_orders.sql.
 //
 // If the server refuses the INSERT because of one order, for example because its id exists, Batch writes each order
 // in its own transaction, in the same sequence.
@@ -162,5 +162,5 @@ func sellAll(row stockRow, sold []service.Order) *repo.Statement {
 }
 
 // idUntil is the id of an order, or NULL if it is too late to write the order. The column refuses NULL, so the INSERT
-// fails and the transaction is rolled back. Settle relies on that.
+// fails and the transaction is rolled back. Settle relies on this refusal.
 const idUntil = "(IF(? > UTC_TIMESTAMP(6), ?, NULL)"

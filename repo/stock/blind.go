@@ -8,11 +8,11 @@ import (
 	"example.com/stock/service"
 )
 
-// The writes of this file are blind: they set the quantity that the caller has computed, even if units were sold
-// since the caller read it. That is the lost update which the demonstration shows without a lock. arch_test.go checks
-// that the order service never calls them.
+// The writes of this file are blind: they set the quantity that the caller has computed, even if units were sold since
+// the caller read it. Without a lock this loses updates, which the demonstration shows. arch_test.go checks that the
+// order service never calls them.
 
-// A kind is the condition of a write besides epoch, guard and fence.
+// A kind is the condition of a write, in addition to epoch, guard and fence.
 type kind int
 
 const (

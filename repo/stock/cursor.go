@@ -17,7 +17,7 @@ type cursor struct {
 
 func (c cursor) String() string { return fmt.Sprintf("%d.%d", c.epoch, c.after) }
 
-// parseCursor accepts what String returned, and "".
+// parseCursor parses a result of String, or "".
 func parseCursor(s string) (cursor, error) {
 	if s == "" {
 		return cursor{}, nil

@@ -62,10 +62,10 @@ func raise(tx *gorm.DB, sku service.SKU, strategy string, fence uint64) error {
 	return nil
 }
 
-// raiseSegment raises the fence of a segment, and creates the segment if it does not exist. So a client that was
-// about to create it fails, and the fence refuses its later writes.
+// raiseSegment raises the fence of a segment, and creates the segment if it does not exist. So a client that tries to
+// create the segment at the same time fails, and its later writes are refused because of their smaller fence.
 func raiseSegment(tx *gorm.DB, sku service.SKU, segment int, strategy string, fence uint64) error {
-	// Lock the row, so that the epoch stays the same. raise has locked it only if it had to raise the fence.
+	// The row is locked, so that the epoch stays the same. raise has locked it only if the fence had to be raised.
 	row, err := selectRow(tx, sku, locked)
 	switch {
 	case err != nil:

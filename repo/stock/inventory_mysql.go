@@ -17,9 +17,9 @@ import (
 	"example.com/stock/service/order"
 )
 
-// Set takes six round trips, or nine if the stock was in segments. At the end Set removes orders of earlier epochs
-// that are older than KeepOrders, up to 20000 of them, with two round trips for each 1000. Such orders do not count
-// and cannot be read; copy them if you need them for longer.
+// Set takes six round trips, or nine if the stock was in segments. At the end Set removes orders of earlier epochs that
+// are older than KeepOrders, up to 20000 of them, with two round trips for each 1000. Such orders do not count and
+// cannot be read through the API; copy them from the table if you need them for longer.
 func (m *MySQL) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	return m.SetIf(ctx, sku, quantity, service.Condition{})
 }
@@ -242,32 +242,32 @@ func (m *MySQL) waitForSegmentSales(ctx context.Context, sku service.SKU) error 
 	return nil
 }
 
-// tombstone is the strategy of a row in orders that is no order: it prevents the insertion of an order with its id.
-// Its epoch is 0, which no stock has, and its quantity 0, so it is on no page and in no sum.
+// tombstone is the strategy of a row in orders that is not an order but prevents the insertion of an order with its id.
+// Its epoch is 0, which no stock has, and its quantity is 0, so it is on no page and in no sum.
 const tombstone = "tombstone"
 
 // settleLockWait is how long, in seconds, Settle waits at the server for a transaction that is writing the order.
 const settleLockWait = 1
 
 // Settle returns the order, or inserts a tombstone with its id if the order does not exist. The unique key orders_id
-// makes the server serialise the two inserts. If an insert of the order is under way, even by a client that has gone,
-// Settle waits for it. A later insert finds that the id exists, and its sale is rolled back.
+// makes the server serialise the two inserts. If an insert of the order is under way, even by a client that has
+// disconnected, Settle waits for it. A later insert finds that the id exists, and its sale is rolled back.
 //
 // It takes two round trips if the order exists, six if it does not, and two for each 1000 old tombstones that it
 // removes. It fails with service.ErrUndecided if a transaction with the order stays open for more than a second, such
 // as one whose COMMIT waits for a replica.
 //
-// A tombstone is kept for KeepOrders by the server's clock. The server refuses an order that was made longer ago than
-// half of that, and ends an idle transaction after wait_timeout, 8 h. So the answer holds if the clocks of the server
-// and of the instances differ by less than a few hours. It does not hold after a failover that loses the last
-// commits, nor after a backup was restored.
+// A tombstone is kept for KeepOrders by the server's clock. The server refuses an order that is older than half of
+// KeepOrders, and ends an idle transaction after wait_timeout, 8 h. So the answer of Settle is final if the clocks of
+// the server and of the instances differ by less than a few hours. It is not final after a failover that loses the last
+// commits, or after a backup was restored.
 func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
 	made, err := madeAt(id)
 	if err != nil {
 		return service.Order{}, false, err
 	}
-	leave, err := m.Enter(ctx, doing, "settle "+string(sku)) // its own key, so that sales do not wait for it
+	leave, err := m.Enter(ctx, doing, "settle "+string(sku)) // with its own gate key, so that sales do not wait for it
 	if err != nil {
 		return service.Order{}, false, err
 	}
@@ -281,7 +281,7 @@ func (m *MySQL) Settle(ctx context.Context, sku service.SKU, id string) (service
 	}
 	err = m.insertTombstone(ctx, doing, sku, id, made)
 	if mysqlerr.Number(err) == mysqlerr.DupEntry {
-		// The other row is committed, because the server would have waited for it otherwise.
+		// The existing row is committed, because otherwise the server would have waited for its transaction.
 		row, found, err = m.lookUp(ctx, doing, sku, id)
 		if err == nil && !found {
 			err = service.ErrUndecided // the row was removed in between

@@ -13,7 +13,7 @@ import (
 	"example.com/stock/service"
 )
 
-// Set takes two round trips, and two more for each concurrent Set of the SKU. While a cluster is moving the slot, it
+// Set takes two round trips, and two more for each concurrent Set of the SKU. While a cluster is moving the slot, Set
 // waits.
 func (r *Redis) Set(ctx context.Context, sku service.SKU, quantity int64) (service.Stock, error) {
 	return r.SetIf(ctx, sku, quantity, service.Condition{})
@@ -64,7 +64,7 @@ func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint6
 	return f.Natural(0), f.Err
 }
 
-// neverThere makes set refuse a SKU if any of its keys exists.
+// neverThere makes set fail if any key of the SKU exists.
 const neverThere = "never there"
 
 // set ends epoch and begins the next one. It fails with service.ErrStockReset if another client has already ended
@@ -137,13 +137,13 @@ const findPage = 1000
 // was written before, in the orders of this epoch and of the earlier epochs that are still kept, the latest epoch
 // first.
 //
-// It takes one round trip, and one more for each 1000 orders and for each earlier epoch. While a cluster is moving
-// the slot it waits.
+// It takes one round trip, and one more for each 1000 orders and for each earlier epoch. While a cluster is moving the
+// slot, Settle waits.
 //
-// Redis remembers the id for KeepOrders by its own clock, and refuses an order that was made longer ago than half of
-// that, wherever the order was delayed. So the answer holds if the clocks of Redis and of the instances differ by
-// less than half of KeepOrders. It does not hold after a failover or a restart that loses the last writes, nor after
-// a backup was restored.
+// Redis remembers the id for KeepOrders by its own clock, and refuses an order that is older than half of KeepOrders,
+// whatever delayed it. So the answer of Settle is final if the clocks of Redis and of the instances differ by less than
+// half of KeepOrders. It is not final after a failover or a restart that loses the last writes, or after a backup was
+// restored.
 func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
 	const doing = "settle order"
 	made, err := madeAt(id)
@@ -202,7 +202,7 @@ func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id stri
 func (r *Redis) findIn(
 	ctx context.Context, sku service.SKU, key string, epoch uint64, id string,
 ) (service.Order, bool, error) {
-	// Quotes in the values of an order are escaped, so only its id matches part.
+	// Quotes in the values of an order are escaped, so part can match only the id.
 	part := `"order_id":` + strconv.Quote(id)
 	for last := ""; ; {
 		reply, err := r.Run(ctx, "find order", findScript, []string{key}, repo.Decimal(epoch), part, last, findPage)

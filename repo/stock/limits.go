@@ -16,11 +16,11 @@ const KeepOrders = 24 * time.Hour
 
 const (
 	// writeWithin is the age, by the clock of the store's server, up to which an order may be written. The rest of
-	// KeepOrders allows for clocks that differ, and for a write that is still under way.
+	// KeepOrders is a margin for differences between clocks and for writes under way.
 	writeWithin = KeepOrders / 2
 )
 
-// checkRefill refuses a refill that would make or lose units.
+// checkRefill refuses a refill that would create or lose units.
 func checkRefill(r service.Refill) error {
 	seen := map[int]bool{0: true, r.Into.Number: true}
 	for _, row := range r.From {
@@ -66,8 +66,8 @@ func madeAt(id string) (time.Time, error) {
 	return time.Unix(seconds, nanoseconds), nil
 }
 
-// writtenBy returns the time until which o may be written. If the id is not of version 7, it cannot be settled, and
-// CreatedAt counts.
+// writtenBy returns the time until which o may be written. If the id is not of version 7, the order cannot be settled,
+// and the limit is derived from CreatedAt.
 func writtenBy(o service.Order) time.Time {
 	made, err := madeAt(o.ID)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"example.com/stock/service"
 )
 
-// originKey is the hash of the store's own origin, rememberedKey that of the remembered origins of other stores. In
-// Redis Cluster they are not in the slots of the stock.
+// originKey is the key of the hash of the store's own origin, and rememberedKey the key of the hash of the remembered
+// origins of other stores. In Redis Cluster they are not in the slots of the stock.
 const (
 	originKey     = "stock:origin"
 	rememberedKey = "stock:remembered"
@@ -56,10 +56,10 @@ func (r *Redis) Replace(ctx context.Context, was, is service.Origin) (bool, erro
 		was.ID, repo.Decimal(was.Generation), digit(was.Lost), is.ID, repo.Decimal(is.Generation), digit(is.Lost))
 }
 
-// Seed takes one round trip, or three if the seeding is not recorded. The SKU and the origin may be in different
-// slots, so one step creates the SKU and another records that in the origin. If an instance crashes between the two,
-// the next Seed still does not create the SKU again: it finds the SKU's list of orders or its set of settled ids,
-// which remain even if somebody deletes the stock by hand.
+// Seed takes one round trip, or three if the seeding is not recorded. The SKU and the origin may be in different slots,
+// so one step creates the SKU, and another records the seeding with the origin. If an instance crashes between the two
+// steps, the next Seed still does not create the SKU again: it finds the SKU's list of orders or its set of settled
+// ids, which remain even if somebody deletes the stock by hand.
 func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, quantity int64) error {
 	const doing = "seed stock"
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {
@@ -101,8 +101,8 @@ func (r *Redis) Remember(ctx context.Context, store string, o service.Origin) er
 	return err
 }
 
-// note runs an idempotent script that returns 1 if it has changed anything. A lost reply counts as a server that is
-// down.
+// note runs an idempotent script that returns 1 if it has changed anything. A lost reply is reported as a server that
+// is down.
 func (r *Redis) note(ctx context.Context, doing string, s *redis.Script, key string, args ...any) (bool, error) {
 	n, err := s.Run(ctx, r.Client(), []string{key}, args...).Int()
 	if err != nil {

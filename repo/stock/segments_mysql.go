@@ -27,8 +27,8 @@ type segmentRow struct {
 
 func (segmentRow) TableName() string { return "stock_segments" }
 
-// segmented reports whether the stock is in segments: then some units are neither in this row nor sold from it. With
-// a ledger that means nothing, because a ledger uses no segments and may have reserved or removed units.
+// segmented reports whether the stock is in segments: then some units are neither in this row nor sold from it. The
+// comparison means nothing for a ledger, which uses no segments and may have reserved or removed units.
 func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial && r.Guard != order.Guard }
 
 // addSegments adds all segments to r, in one round trip.
@@ -117,8 +117,8 @@ func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 	return err
 }
 
-// refill locks the row of the stock first, even if it takes nothing from the reserve, so that refills and Set wait
-// for each other there. Sales from other segments continue, because they use other rows.
+// refill locks the row of the stock first, even if it takes nothing from the reserve, so that refills and Set wait for
+// each other at this row. Sales from other segments continue, because they use other rows.
 func refill(tx *gorm.DB, g service.Refill) error {
 	done := tx.Model(&stockRow{}).
 		Where("sku = ? AND epoch = ? AND guard IN ('', ?) AND quantity >= ?",
@@ -134,7 +134,7 @@ func refill(tx *gorm.DB, g service.Refill) error {
 	}
 	moved := g.Reserve
 	for _, row := range g.From {
-		// change checks that the version is the one that was read, so the quantity is, too.
+		// change checks that the version is the one that was read. So the quantity is also the one that was read.
 		moved += row.Quantity
 		if err := change(tx, g, row, map[string]any{"quantity": 0}); err != nil {
 			return err
@@ -183,7 +183,7 @@ func refillRefusal(tx *gorm.DB, g service.Refill) error {
 // four if there are any.
 //
 // It adds the versions of the segments to the version of the stock, which must not decrease. It first counts the rows
-// without locks, because locking an empty range locks the gap, into which others may be about to insert.
+// without locks, because locking an empty range locks the gap, into which other clients may be about to insert.
 func endSegments(tx *gorm.DB, sku service.SKU) error {
 	var there int64
 	own := func() *gorm.DB { return tx.Model(&segmentRow{}).Where("sku = ?", string(sku)) }

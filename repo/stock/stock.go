@@ -26,9 +26,9 @@ import (
 //
 // The braces are a hash tag: all keys of a SKU are in one slot of a cluster, so that one script can use them. Scripts
 // name all keys that they use. While a cluster is moving the slot, it refuses a script (TRYAGAIN) if its keys are on
-// two nodes, or if one of them does not exist, because it cannot tell where that key is. The script has done nothing,
-// and is sent again until ctx ends. So the first Set creates the first three keys together, and a Set or a sale with an
-// idempotency key waits for the end of the move.
+// two nodes, or if one of them does not exist, because the cluster does not know which node such a key belongs to. The
+// script has done nothing, and is sent again until ctx ends. So the first Set creates the first three keys together,
+// and a Set or a sale with an idempotency key waits for the end of the move.
 //
 // Every operation takes one round trip, except Set (two) and Settle. The first use of a script after a restart of Redis
 // takes one more. Redis runs one script at a time, so no other write comes between a deduction and its order.
@@ -38,9 +38,9 @@ import (
 //
 // Redis does not promise that an answered write survives: it answers before it has written to disk or to a replica. A
 // crash can lose the last second of writes, and a failover the last writes, with their fences, versions and settled
-// ids. Neither loses half of a sale. The option lock.replicas does not help: it is about locks, and writes to the stock
-// wait for no replica. A WAIT after each write would be a second round trip, and if too few replicas answer, the sale
-// is written all the same, and may still be lost.
+// ids. A sale is never lost in part. The option lock.replicas does not help: it is about locks, and writes to the stock
+// wait for no replica. A WAIT after each write would be a second round trip, and if too few replicas answered, the sale
+// would still be written, and could still be lost.
 type Redis struct{ *repo.Redis }
 
 func NewRedis(r *repo.Redis) *Redis { return &Redis{r} }

@@ -25,8 +25,8 @@ import (
 // connection: see cancelWait. After innodb_lock_wait_timeout (50 s by default) it fails with lock.ErrHeld.
 //
 // With [repo.Gates], at most Gates.Transactions' Limits.PerKey transactions of this process hold the row of about or
-// wait for it at the server. Others wait in this process, without a connection, or fail with lock.ErrHeld if tryOnce
-// is set.
+// wait for it at the server. Other transactions wait in this process, without a connection, or fail with lock.ErrHeld
+// if tryOnce is set.
 func (m *MySQL) Transact(
 	ctx context.Context, about service.SKU, tryOnce bool, do func(ctx context.Context, tx service.Store) error,
 ) error {
@@ -103,7 +103,7 @@ func (t *transaction) Read(ctx context.Context, sku service.SKU) (service.Stock,
 	err := t.do(ctx, doing, func(tx *gorm.DB) (err error) {
 		row, err = selectRow(tx, sku, locking)
 		if err == nil && row.segmented() {
-			// While the row is locked no units move between segments, but units are still sold from them.
+			// While the row is locked, no units move between segments, but sales from segments continue.
 			err = row.addSegments(tx)
 		}
 		return err
@@ -121,8 +121,8 @@ func (t *transaction) do(ctx context.Context, doing string, statements func(tx *
 	}
 	err := statements(t.tx.WithContext(ctx))
 	explained := repo.Explain(ctx, doing, err)
-	// ErrSettled and ErrKeyTaken are refusals, not faults. But the UPDATE before the INSERT is done, and must not be
-	// committed without an order.
+	// ErrSettled and ErrKeyTaken are refusals, not faults. But the UPDATE before the INSERT has been executed, and must
+	// not be committed without an order.
 	if repo.Fault(err) || errors.Is(err, service.ErrSettled) || errors.Is(err, service.ErrKeyTaken) {
 		t.broken = explained
 	}
@@ -141,12 +141,13 @@ const (
 // texts of their current statements.
 func waitLabel() string { return fmt.Sprintf("/* stock waits %016x */", rand.Uint64()) }
 
-// cancelWait kills, from another connection, the statement of a caller that has given up its wait for a row.
-// Otherwise the server would notice only when it grants the row that the client has gone, and keep a connection and a
-// thread until then, at most for innodb_lock_wait_timeout.
+// cancelWait kills, from another connection, the statement of a caller that has given up its wait for a row. Otherwise
+// the server would notice the disconnected client only when it grants the row, and would keep a connection and a thread
+// until then, for innodb_lock_wait_timeout at most.
 //
-// It takes two round trips if it finds the statement at once. A user needs no privilege to end its own connections.
-// If cancelWait fails, the statement stays in the queue until then, and the row goes to the next waiter.
+// It takes two round trips if it finds the statement at once. A user needs no privilege to end its own connections. If
+// cancelWait fails, the statement stays in the queue until it is granted the row or times out, and then the next waiter
+// gets the row.
 func (m *MySQL) cancelWait(ctx context.Context, label string) {
 	pool, err := m.Pool()
 	if err != nil {

@@ -17,7 +17,7 @@ type Cluster string
 // The kinds of clusters.
 const (
 	NoCluster Cluster = ""
-	// Galera accepts writes on every node. A conflict is found when a transaction commits, and one of the two ends
+	// Galera accepts writes on every node. Two conflicting transactions are detected at COMMIT, and one of them fails
 	// with a deadlock error. Row locks and GET_LOCK exist on one node only.
 	Galera Cluster = "Galera"
 	// GroupReplication is MySQL's. It accepts writes on every node only in multi-primary mode.
@@ -31,7 +31,7 @@ type Engine struct {
 	Version  string // such as 10.11.19-MariaDB
 	Node     string // host:port, as the server knows itself
 	Cluster  Cluster
-	Members  int  // of the cluster, as far as the server knows; 0: not known
+	Members  int  // members of the cluster, as far as the server knows; 0: not known
 	Several  bool // several members accept writes
 	ReadOnly bool
 }
@@ -41,7 +41,7 @@ func (e Engine) String() string {
 	var b strings.Builder
 	b.WriteString(e.Version)
 	switch {
-	case e.Cluster == NoCluster, e.Cluster == TiDB: // TiDB's version names it
+	case e.Cluster == NoCluster, e.Cluster == TiDB: // the version of TiDB already contains the name
 	case e.Members > 0:
 		fmt.Fprintf(&b, ", node %s of a %s cluster of %d", e.Node, e.Cluster, e.Members)
 	default:
@@ -96,7 +96,7 @@ func engineOf(told map[string]string) Engine {
 	case strings.Contains(e.Version, "TiDB"):
 		e.Cluster = TiDB
 	case on("wsrep_on") && provider != "" && provider != "none":
-		// A cluster of one node counts, too: others may join at any time.
+		// A cluster of one node counts, too, because other nodes may join at any time.
 		e.Cluster, e.Several = Galera, true
 		e.Members, _ = strconv.Atoi(told["wsrep_cluster_size"])
 	case told["group_replication_group_name"] != "":

@@ -14,21 +14,21 @@ import (
 )
 
 // A cluster with several writers resolves conflicts between nodes at COMMIT. If a SKU is sold through two nodes at
-// once, conflicts cost retries at best; at worst a client is told of a sale that exists on no node:
-// docs/adr/0026-one-writer.md. So all instances sell through one node, the writer:
+// once, conflicts cost retries at best; at worst a client gets a confirmation of a sale that exists on no node
+// (docs/adr/0026-one-writer.md). So all instances sell through one node, the writer:
 //
 //   - Row 1 of the table writers names the writer. Its number is a fencing token, which grows when another node
 //     becomes the writer.
 //   - Triggers on the tables of stock refuse changes on every other node. A change locks row 1 for share until its
 //     transaction ends. Another node becomes the writer by a transaction that replaces row 1, and the cluster aborts
-//     every transaction that has the row locked: after that, nothing that began before can commit.
+//     every transaction that has the row locked: after that, no transaction that began earlier can commit.
 //   - Row 2 counts the health probes of the instances that sell through the writer. An instance at another node
 //     makes its node the writer if the count has not changed for silence, by the clock of that instance.
-//   - The new writer refuses sales for grace, in which the other nodes apply the replacement.
+//   - The new writer refuses sales for the time grace, in which the other nodes apply the replacement.
 //
-// Not promised: that no sale is refused while the writer changes. A node that needs longer than grace to apply what
-// it has received may accept sales after the new writer does. Then conflicts are found at COMMIT, which [repo.MySQL]
-// sends in a separate packet on such a cluster, so that the outcome is known.
+// Sales may be refused while the writer changes. A node that needs longer than grace to apply the changes that it has
+// received may accept sales even after the new writer accepts them. Then conflicts are found at COMMIT, which
+// [repo.MySQL] sends in a separate packet on such a cluster, so that the outcome is known.
 const (
 	silence = 5 * time.Second
 	grace   = 2 * time.Second
@@ -47,7 +47,8 @@ type Guard struct {
 // NewGuard returns a Guard for the server of db. It uses one connection at a time.
 func NewGuard(db *sql.DB) *Guard { return &Guard{db: db} }
 
-// An observation is what an instance has read of the table, and when that last changed, by its own clock.
+// An observation is the state of the table that an instance has read, and the time of its last change, by the
+// instance's own clock.
 type observation struct {
 	fence, beats uint64
 	since        time.Time
@@ -57,7 +58,7 @@ type observation struct {
 type rows struct {
 	writer       string
 	fence, beats uint64
-	early        bool // the writer refuses sales still
+	early        bool // the writer still refuses sales
 	here         string
 }
 
@@ -72,7 +73,7 @@ const (
 
 // decide returns what to do about r at now, and the next observation.
 func decide(r rows, s observation, now time.Time) (action, observation) {
-	if r.fence != s.fence || r.beats != s.beats { // a fence is never 0, so that the first look differs, too
+	if r.fence != s.fence || r.beats != s.beats { // a fence is never 0, so the first observation differs, too
 		s = observation{r.fence, r.beats, now}
 	}
 	unchanged := now.Sub(s.since)
@@ -91,13 +92,13 @@ const createTable = "CREATE TABLE IF NOT EXISTS writers (id TINYINT UNSIGNED NOT
 // here is the SQL for the name of the node that runs it.
 const here = "CONCAT(@@hostname, ':', @@port)"
 
-// Check returns nil if the node may sell. Otherwise the error matches lock.ErrDown. If another node is the writer,
-// the error also matches lock.ErrSecondWriter and names it. If there is no writer, or no instance of the writer is
-// alive, the node becomes the writer and sells after grace. Each health probe calls Check: one round trip, and
+// Check returns nil if the node may sell. Otherwise the error matches lock.ErrDown. If another node is the writer, the
+// error also matches lock.ErrSecondWriter and names it. If there is no writer, or no instance of the writer is alive,
+// the node becomes the writer and sells after grace. Each health probe calls Check. It takes one round trip, and
 // another one each second.
 func (g *Guard) Check(ctx context.Context) error {
 	const doing = "look for the writer"
-	conn, err := g.db.Conn(ctx) // one connection: behind a proxy, two may lead to two nodes
+	conn, err := g.db.Conn(ctx) // one connection, because behind a proxy two connections may lead to two nodes
 	if err != nil {
 		return repo.MySQLFault(ctx, doing, err)
 	}
@@ -112,7 +113,7 @@ func (g *Guard) Check(ctx context.Context) error {
 	g.mu.Unlock()
 	switch do {
 	case count:
-		// If two instances count at once, one may get a deadlock. The count has changed nevertheless.
+		// If two instances count at the same moment, one may get a deadlock error. The count has changed anyway.
 		_, err := conn.ExecContext(ctx, "UPDATE writers SET number = number + 1, since = UTC_TIMESTAMP(6)"+
 			" WHERE id = 2 AND number = ?", r.beats)
 		if err != nil && !repo.Deadlocked(err) {

@@ -1,16 +1,17 @@
 // Package archive moves old records of a ledger into files, and verifies the files against the ledger.
 //
 // It archives movements, orders that have not changed for a long time, and reservations that have ended. Each run
-// writes them in parts, one file for each part: see [Contents]. Run first writes the file of a part to disk. Then the
-// store removes the records and notes the part, in one step. After a crash in between, the next run finds the file,
-// reads it, and repeats the step. So no record is lost, and none stays in both places.
+// writes them in parts, and each part is a file (see [Contents]). Run first writes the file of a part to disk. Then the
+// store removes the records and records the part as archived, in one step. After a crash in between, the next run finds
+// the file, reads it, and repeats the step. So no record is lost, and none stays in both places.
 //
 // In the ledger, one movement of kind order.Carried replaces the archived movements of a SKU. It holds their sum and
 // the number of the last of them. So the numbers have no gap, and all movements still add up to the stock.
 //
-// Held reservations and movements that the relay has not delivered stay in the ledger. So do all later movements of
-// the same SKUs, and the orders and reservations that these movements belong to. So the archive has every movement of
-// an archived order. The units that count against a customer's limit are stored apart from the orders, and stay.
+// Held reservations and movements that the relay has not delivered stay in the ledger. All later movements of the same
+// SKUs stay too, and so do the orders and reservations of these movements. So the archive has every movement of an
+// archived order. The units that count against a customer's limit are stored apart from the orders, and are not
+// archived.
 package archive
 
 import (
@@ -37,15 +38,15 @@ type Store interface {
 	order.Sweeper
 }
 
-// Options say what is archived, and where. Fields without a default are required.
+// Options select what is archived, and where to. Fields without a default are required.
 type Options struct {
-	Before      time.Time     // archive what has not changed since
+	Before      time.Time     // archive records that have not changed since this time
 	MinAge      time.Duration // least age of Before; at least as long as keys are kept and reservations last
 	Dir         string        // folder of the files; Run creates it
-	Name        string        // name of the store, with which file names begin
-	Batch       int           // most movements, or orders and reservations, in a part; 0: 1000; at most MaxBatch
+	Name        string        // name of the store; file names begin with it
+	Batch       int           // most movements, or most orders and reservations, in a part; 0: 1000; at most MaxBatch
 	DryRun      bool          // only count, without writing or removing anything
-	Undelivered bool          // also archive what no relay has delivered; it will never be delivered
+	Undelivered bool          // also archive undelivered movements; they will never be delivered
 	Progress    func(Report)  // called after each part; may be nil
 }
 
@@ -57,8 +58,8 @@ type Report struct {
 	Reservations int        `json:"reservations"`
 	Resumed      int        `json:"resumed"` // parts among these that an earlier run has written but not finished
 	Changed      int        `json:"changed"` // orders and reservations that stay because they changed during the run
-	Behind       int        `json:"behind"`  // SKUs whose old movements stay: undelivered, or after a held reservation
-	Kept         int        `json:"kept"`    // orders and reservations that stay with such movements
+	Behind       int        `json:"behind"`  // SKUs with old movements that are undelivered or have a held reservation
+	Kept         int        `json:"kept"`    // orders and reservations that stay because such movements do
 	Last         order.Part `json:"last"`    // the last part that the store has recorded
 }
 
@@ -67,8 +68,8 @@ const MaxBatch = 10_000
 
 const (
 	maxDue       = 1000             // number of expired reservations at which Run fails
-	storeTimeout = 60 * time.Second // of one request to the store
-	tries        = 5                // of the step that removes a part
+	storeTimeout = 60 * time.Second // for one request to the store
+	tries        = 5                // of the step that removes the records of a part
 )
 
 // ErrDue means that at least maxDue reservations have expired and were not ended, so probably no instance is running.
@@ -77,8 +78,7 @@ var ErrDue = fmt.Errorf("%d or more reservations have expired and were not ended
 // ErrRunning means that another archiver uses the folder.
 var ErrRunning = errors.New("another archiver uses the folder")
 
-// ErrForeign means that a file with the name of the next part exists, but it does not follow the last part of this
-// ledger.
+// ErrForeign means that the file of the next part exists, but does not follow the last part of this ledger.
 var ErrForeign = errors.New("it is of another ledger, or of this one before it was restored from a backup")
 
 // A YoungError reports that Options.Before is later than Latest. Latest is the store's time minus Options.MinAge.
@@ -95,7 +95,7 @@ type archiver struct {
 	o      Options
 	now    time.Time // by the clock of the store
 	done   Report
-	behind map[service.SKU]time.Time // SKUs whose movements from this time on stay
+	behind map[service.SKU]time.Time // for each SKU, its movements from this time on stay
 	part   Contents                  // the part that is being collected
 	ids    map[string]bool           // ids seen since the last part, because an order may be on two pages
 	mark   []order.Position          // with Undelivered: positions to record as delivered with the part
@@ -195,8 +195,8 @@ func (a *archiver) resume(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// open finds the held reservations that have expired, and keeps the movements since they were made. These are the only
-// held reservations older than MinAge, which is at least as long as a reservation lasts.
+// open excludes movements since the creation of a held reservation from the archive. It looks only at expired
+// reservations: a held one that has not expired is younger than MinAge, which is at least the longest reservation.
 func (a *archiver) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -215,7 +215,7 @@ func (a *archiver) open(ctx context.Context) error {
 	return nil
 }
 
-// stays excludes the movements of the SKU from since on from the archive, unless they are too young anyway.
+// stays excludes the movements of a SKU from the time since on, unless they are too young for the archive anyway.
 func (a *archiver) stays(sku service.SKU, since time.Time) {
 	if before, there := a.behind[sku]; since.Before(a.o.Before) && (!there || since.Before(before)) {
 		a.behind[sku] = since
@@ -249,7 +249,7 @@ func (a *archiver) movements(ctx context.Context) error {
 	}
 }
 
-// sku collects the movements of one SKU that may be archived.
+// sku collects those movements of one SKU that may be archived.
 func (a *archiver) sku(ctx context.Context, of order.Position) error {
 	var carried order.Movement // the sum of all movements so far
 	first := uint64(0)         // number of the first collected movement; 0: none yet
@@ -306,7 +306,7 @@ func (a *archiver) sku(ctx context.Context, of order.Position) error {
 	}
 }
 
-// records archives the old orders and reservations whose movements are archived.
+// records archives the old orders and reservations whose movements were archived.
 func (a *archiver) records(ctx context.Context) error {
 	a.ids = map[string]bool{}
 	for cursor := ""; ; {
@@ -354,7 +354,7 @@ func (a *archiver) goes(id string, lines []order.Line, ended time.Time) bool {
 	return true
 }
 
-// full archives the part if it has enough orders and reservations.
+// full calls flush if the part has enough orders and reservations.
 func (a *archiver) full(ctx context.Context) error {
 	if len(a.part.Orders)+len(a.part.Reservations) < a.o.Batch {
 		return nil
@@ -362,8 +362,7 @@ func (a *archiver) full(ctx context.Context) error {
 	return a.flush(ctx)
 }
 
-// flush archives the collected part. Orders and reservations that have changed since they were read stay; flush
-// archives the rest.
+// flush archives the collected part, except for orders and reservations that have changed since they were read.
 func (a *archiver) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -412,7 +411,7 @@ func (a *archiver) flush(ctx context.Context) error {
 	return nil
 }
 
-// before returns the latest Before of this run and all earlier ones.
+// before returns the latest Before of this run and of all earlier runs.
 func (a *archiver) before() time.Time {
 	if a.done.Last.Before.After(a.o.Before) {
 		return a.done.Last.Before
@@ -421,7 +420,7 @@ func (a *archiver) before() time.Time {
 }
 
 // take makes the store remove the records of a part whose file is written. It tries several times. unknown reports
-// whether the outcome of any try is unknown. A try that has begun is finished even if ctx ends.
+// whether the outcome of any try is unknown. If ctx ends, the current try is still finished.
 func (a *archiver) take(ctx context.Context, c Contents) (unknown bool, err error) {
 	whole := context.WithoutCancel(ctx)
 	for try := range tries {
@@ -475,7 +474,7 @@ func (a *archiver) refresh(ctx context.Context, c *Contents) error {
 	return nil
 }
 
-// same reports whether two records are equal. If *err is order.ErrNotFound, same clears it and returns false.
+// same reports whether two records are equal. If *err is order.ErrNotFound, same sets *err to nil and returns false.
 func same(is, was any, err *error) bool {
 	if errors.Is(*err, order.ErrNotFound) {
 		*err = nil

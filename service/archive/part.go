@@ -22,7 +22,7 @@ import (
 //
 //	{"archive":{"version":1,"store":"mysql","part":7,"previous":"4f0c...","before":"2026-01-01T00:00:00Z"}}
 //	{"movement":{...}}      the movements of a SKU in order, without a gap
-//	{"carry":{"first":1,"carried":{...}}}   after them: their sum, which replaces them in the ledger
+//	{"carry":{"first":1,"carried":{...}}}   after these movements: their sum, which replaces them in the ledger
 //	{"order":{...}}
 //	{"reservation":{...}}
 //	{"end":{"movements":1000,"orders":0,"reservations":0,"sha256":"9b2e..."}}
@@ -34,7 +34,7 @@ const version = 1
 // Contents are the contents of a part.
 type Contents struct {
 	order.Taking
-	Movements []order.Movement // of the first Carry, then of the second, and so on
+	Movements []order.Movement // those of the first Carry, then those of the second, and so on
 	Store     string           // its name
 	File      string           // the file that the part was read from
 }
@@ -129,7 +129,7 @@ func Read(name string, do func(Contents) error) error {
 	}
 }
 
-// readPart reads one part. It returns io.EOF if there are no more.
+// readPart reads the next part. It returns io.EOF after the last part.
 func readPart(lines *bufio.Reader) (c Contents, err error) {
 	sum := sha256.New()
 	for first := true; ; first = false {
@@ -179,7 +179,8 @@ func readPart(lines *bufio.Reader) (c Contents, err error) {
 func FileName(store string, part uint64) string { return fmt.Sprintf("%s-%06d.jsonl.gz", store, part) }
 
 // write creates the file name with text, compressed. If it returns nil, the file is complete and survives a power cut.
-// If the file exists, write fails with os.ErrExist and keeps it, because another archiver may rely on it.
+// If the file exists, write fails with os.ErrExist and does not change the file, because another archiver may rely on
+// it.
 func write(name string, text []byte) (err error) {
 	dir := filepath.Dir(name)
 	file, err := os.CreateTemp(dir, filepath.Base(name)+".*.tmp")
@@ -199,9 +200,9 @@ func write(name string, text []byte) (err error) {
 }
 
 // lockFolder opens the folder and locks it, or fails with ErrRunning. The lock ends when the folder is closed or the
-// process ends. Without the lock two archivers could write the same part: one finishes the step of the other's file,
-// and the other removes the file because its own step is refused. Computers that share the folder over a network may
-// not see each other's locks.
+// process ends. Without the lock two archivers could write the same part: the first would remove the records that are
+// in the second's file, and the second would remove the file because its own step was refused. Computers that share the
+// folder over a network may not see each other's locks.
 func lockFolder(dir string) (*os.File, error) {
 	folder, err := os.Open(dir)
 	if err != nil {

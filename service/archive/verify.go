@@ -228,7 +228,7 @@ func (v *verifier) once(id string, part uint64) {
 	v.ids[id] = true
 }
 
-// carry checks the movements of one SKU, which are the first ones of rest, and returns the others.
+// carry checks the movements of one SKU, with which rest begins, and returns the other movements of rest.
 func (v *verifier) carry(part uint64, c order.Carry, rest []order.Movement) []order.Movement {
 	sum := v.levels[c.SKU]
 	n := min(uint64(len(rest)), c.Number-c.First+1)
@@ -254,8 +254,7 @@ func (v *verifier) sell(u unit, units int64) {
 	}
 }
 
-// order compares the units of an order with the units that movements have sold for it. These movements are in the
-// same part or in an earlier one.
+// order compares the units of an order with the units that movements in this part and earlier parts have sold for it.
 func (v *verifier) order(o order.Order) {
 	for _, l := range o.Lines {
 		want := l.Quantity

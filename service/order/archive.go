@@ -17,16 +17,16 @@ import (
 type Archivable interface {
 	// Archived returns the last part that was removed, and the time of the store's server.
 	Archived(ctx context.Context) (last Part, now time.Time, err error)
-	// Positions returns about limit SKUs of the ledger from cursor on ("": from the first), and the cursor of the
-	// next page ("" after the last). It may miss SKUs that are created meanwhile.
+	// Positions returns about limit SKUs of the ledger, beginning at cursor ("": at the first SKU), and the cursor of
+	// the next page ("" after the last). It may miss SKUs that are created meanwhile.
 	Positions(ctx context.Context, cursor string, limit int) (page []Position, next string, err error)
 	// Old returns about limit orders and reservations that have not changed since before, and the cursor of the next
 	// page ("" after the last). It leaves out held reservations. A record may be on two pages.
 	Old(ctx context.Context, before time.Time, cursor string, limit int) (page Old, next string, err error)
-	// Present returns those of ids that are ids of orders or reservations in the ledger.
+	// Present returns those ids that belong to orders or reservations in the ledger.
 	Present(ctx context.Context, ids []string) ([]string, error)
 	// TakeAway removes the records of t in one isolated step: it replaces movements by the Carry of their SKU, and
-	// removes the orders and the reservations. If the last part removed is not the one before t.Part, it changes
+	// removes the orders and the reservations. If t.Part is not the part after the last removed part, it changes
 	// nothing and fails with ErrTaken. If a record in the ledger differs from the one in t, it changes nothing and
 	// fails with ErrMoved. If t.Part was already removed, it returns nil.
 	TakeAway(ctx context.Context, t Taking) error
@@ -41,15 +41,15 @@ var ErrMoved = errors.New("it has changed since it was read")
 // A Part describes the records that were archived in one step: a file, or a piece of one.
 type Part struct {
 	Number       uint64    `json:"part"`               // from 1, without a gap; 0: nothing was archived yet
-	Digest       string    `json:"sha256"`             // of the lines of its file, see package archive
+	Digest       string    `json:"sha256"`             // digest of the lines of its file, see package archive
 	Previous     string    `json:"previous,omitempty"` // the digest of the part before it
-	Before       time.Time `json:"before"`             // no part so far has a record that is not older
+	Before       time.Time `json:"before"`             // all records of this part and of earlier parts are older
 	Movements    int       `json:"movements"`
 	Orders       int       `json:"orders"`
 	Reservations int       `json:"reservations"`
 }
 
-// Follows reports whether p is last itself. It fails with ErrTaken if p is neither last nor the part after it.
+// Follows returns true if p is last, and false if p is the part after last. Otherwise it fails with ErrTaken.
 func (p Part) Follows(last Part) (is bool, err error) {
 	switch {
 	case p.Number == last.Number && p.Digest == last.Digest:
@@ -63,7 +63,7 @@ func (p Part) Follows(last Part) (is bool, err error) {
 // A Position is the last delivered number of a SKU, and the fence of the relay that recorded it.
 type Position struct {
 	Delivered        // the last number that was delivered
-	Fence     uint64 // of the relay that recorded it; 0: none has
+	Fence     uint64 // fence of the relay that recorded it; 0: none has
 }
 
 // Old is a page of old orders and reservations.
@@ -72,7 +72,7 @@ type Old struct {
 	Reservations []Reservation
 }
 
-// A Taking is a part with the records that are to be removed.
+// A Taking is a part with the records to be removed.
 type Taking struct {
 	Part Part
 	Old
@@ -105,8 +105,8 @@ func (t Taking) SKUs() (skus []service.SKU) {
 	return slices.Compact(skus)
 }
 
-// A Carry replaces the movements of its SKU from First to its own number. If First is not 1, it also replaces the
-// Carried movement before First.
+// A Carry is a Carried movement that replaces the movements of its SKU from First to its own number. If First is not 1,
+// it also replaces the previous Carried movement.
 type Carry struct {
 	First uint64
 	Movement
@@ -121,8 +121,9 @@ func (m Movement) Carry(next Movement) Movement {
 	}
 }
 
-// GoneFrom returns a Config.Gone for the orders and reservations of a. Each call takes one read. The ledger keeps no
-// list of what was archived, so GoneFrom compares the time in the id with the time of the last part: see FirstID.
+// GoneFrom returns a function for Config.Gone that looks at the archived parts of a. Each call of the function takes
+// one read. The ledger keeps no list of what was archived, so GoneFrom compares the time in the id with the time of the
+// last part: see FirstID.
 func GoneFrom(a Archivable) func(ctx context.Context, id string) error {
 	return func(ctx context.Context, id string) error {
 		last, _, err := a.Archived(ctx)
@@ -133,8 +134,8 @@ func GoneFrom(a Archivable) func(ctx context.Context, id string) error {
 	}
 }
 
-// FirstID returns a text that sorts before all ids of orders and reservations made from t on, and after those made
-// before. Ids are UUIDs of version 7, which begin with the time by the clock of the instance that made them.
+// FirstID returns a text that sorts after the ids of orders and reservations made before t, and before all later ids.
+// Ids are UUIDs of version 7, which begin with the time by the clock of the instance that made them.
 func FirstID(t time.Time) string {
 	ms := max(0, t.UnixMilli())
 	return fmt.Sprintf("%08x-%04x", ms>>16, ms&0xffff)

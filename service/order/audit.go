@@ -29,7 +29,7 @@ const (
 	Gap       = "gap"       // after Number comes Next
 	Law       = "law"       // after Number the level is Level, which breaks the law
 	CounterOf = "counters"  // the counters are Level, which breaks the law
-	SumOf     = "sum"       // the movements add up to Level, and the counters are others
+	SumOf     = "sum"       // the movements add up to Level, and the counters differ
 )
 
 func (i Imbalance) String() string {
@@ -51,9 +51,9 @@ func (i Imbalance) String() string {
 // MarshalText returns i as a sentence.
 func (i Imbalance) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// Audit compares the counters of a SKU with all its movements, which must be in order. It checks that the numbers
-// have no gap, that the law holds after each movement, and that the movements add up to the counters. A Carried
-// movement stands for the archived ones.
+// Audit compares the counters of a SKU with all its movements, which must be in order. It checks that the numbers have
+// no gap, that the law holds after each movement, and that the movements add up to the counters. A Carried movement
+// replaces the archived ones.
 func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Account {
 	a := Account{Counts: counters.Counts(sku), Problems: []Imbalance{}}
 	wrong := func(i Imbalance) {
@@ -67,7 +67,7 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 		if m.SKU != sku {
 			wrong(Imbalance{Kind: OtherSKU, Number: m.Number, Other: m.SKU})
 		}
-		if m.Kind == Carried && m.Number > sum.Number { // it stands for all movements before it, read or not
+		if m.Kind == Carried && m.Number > sum.Number { // it replaces all movements before it, read or not
 			sum = Level{Number: m.Number - 1}
 		}
 		if m.Number != sum.Number+1 {
@@ -86,5 +86,5 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 	return a
 }
 
-// maxProblems limits the problems of one SKU, because later ones often follow from the first.
+// maxProblems limits the reported problems of one SKU, because the first problem often causes the later ones.
 const maxProblems = 10

@@ -7,8 +7,9 @@ import (
 	"example.com/stock/service"
 )
 
-// merge returns the lines sorted by SKU, one for each SKU. Unmerged, two lines of 5 could both pass where 5 are left;
-// unsorted, two carts could lock their SKUs in different orders. The error is an InvalidError.
+// merge returns the lines sorted by SKU, with one line for each SKU. Without merging, two lines of 5 units could both
+// pass the check when 5 units are left. Without sorting, two carts could lock their SKUs in different orders. The error
+// is an InvalidError.
 func merge(lines []Line) ([]Line, error) {
 	if len(lines) < 1 || len(lines) > MaxLines {
 		return nil, service.Invalid("lines", "from-to", "least", 1, "most", MaxLines)

@@ -12,17 +12,17 @@ import (
 	"example.com/stock/service"
 )
 
-// This file detects a data loss that the store's origin does not show (see service/dataloss.go): a store restored
-// from an older copy of itself has the right origin and balanced books, but lacks the last movements. Customers hold
-// confirmations of orders that are gone, and their numbers are given to other orders. An instance detects it because
-// the numbers of movements only grow: it remembers the last number written for each SKU, and the store must never
-// return a smaller one. See docs/adr/0025.
+// This file detects a data loss that the store's origin does not show (see service/dataloss.go): a store restored from
+// an older copy of itself has the right origin and balanced books, but lacks the last movements. Customers have
+// confirmations of orders that no longer exist, and the numbers of the lost movements are used again. An instance
+// detects the older copy because the numbers of movements only grow: it remembers the last number written for each SKU,
+// and the store must never return a smaller one. See docs/adr/0025.
 
 // An OldCopyError reports that movements which had been written are missing.
 type OldCopyError struct {
 	SKU     service.SKU
-	Number  uint64 // of the last movement that was written
-	Missing uint64 // movements, at least
+	Number  uint64 // number of the last movement that was written
+	Missing uint64 // least number of missing movements
 }
 
 func (e *OldCopyError) Error() string {
@@ -34,9 +34,9 @@ func (e *OldCopyError) Error() string {
 type Copy interface {
 	// Current returns the id of the data, which changes when a person sets stock after a loss.
 	Current() string
-	// ReportOlderCopy stops all sales until a person sets stock, and returns a service.DataLostError. of is what
-	// Current returned before the older copy was read. If Current has changed since, ReportOlderCopy does nothing,
-	// and may return nil.
+	// ReportOlderCopy stops all sales until a person sets stock, and returns a service.DataLostError. of is the result
+	// of Current before the older copy was read. If Current has changed since, ReportOlderCopy does nothing and may
+	// return nil.
 	ReportOlderCopy(ctx context.Context, of string, why error) error
 }
 
@@ -44,7 +44,7 @@ type Copy interface {
 type mark struct {
 	number uint64
 	at     time.Time
-	serial uint64 // the number of the mark, in the order in which marks are made
+	serial uint64 // marks are numbered in the order in which they are made
 }
 
 // marks are the marks of one copy of the data, by SKU. The zero value is ready.
@@ -69,8 +69,8 @@ func (m *marks) since(copied string) uint64 {
 	return m.serial
 }
 
-// compare returns an OldCopyError if stock is older than a mark. Only marks up to the serial since count, because the
-// read of stock began after those.
+// compare returns an OldCopyError if stock is older than a mark. It ignores marks with a serial greater than since,
+// because the read of stock may have begun before those writes.
 func (m *marks) compare(since uint64, stock map[service.SKU]Level) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +121,7 @@ type Watched struct {
 	marks marks
 }
 
-// Watch returns a Watched. All steps of a process should go through one Watched.
+// Watch returns a Watched. A process should make all its steps through one Watched.
 func Watch(s Store, data Copy) *Watched { return &Watched{Store: s, data: data} }
 
 // Step is like Store.Step. If the data are an older copy, it writes nothing and returns the error of
@@ -181,8 +181,8 @@ func (w *watchedStep) rule(state State) (c Changes, err error) {
 	return c, err
 }
 
-// end sets marks for what was written. If steps failed with an OldCopyError, it reports one of them to the Copy, and
-// replaces these errors by the result.
+// end sets marks for the written movements. If steps failed with an OldCopyError, it reports one of these errors to the
+// Copy, and replaces all of them by the result.
 func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []StepResult) {
 	var lost error
 	for i, step := range steps {
@@ -195,7 +195,7 @@ func (w *Watched) end(ctx context.Context, steps []*watchedStep, outcomes []Step
 			continue
 		}
 		if lost == nil {
-			// A nil error means that the data were replaced meanwhile. The next step checks the new data.
+			// If the result is nil, the data were replaced meanwhile. The next step checks the new data.
 			lost = w.data.ReportOlderCopy(context.WithoutCancel(ctx), step.of, old)
 			lost = cmp.Or(lost, lock.Down("step of the ledger", old))
 		}
@@ -221,7 +221,7 @@ func (w *Watched) Compare(ctx context.Context, book Book) error {
 		return nil
 	}
 	old := &OldCopyError{sku, newest.number, 1}
-	if len(found) == 0 || found[0].Number != newest.number { // else another movement has got its number
+	if len(found) == 0 || found[0].Number != newest.number { // otherwise another movement has its number
 		level, err := book.Level(ctx, sku)
 		switch {
 		case err != nil && !noLedger(err):
@@ -231,7 +231,7 @@ func (w *Watched) Compare(ctx context.Context, book Book) error {
 		}
 		old.Missing = newest.number - level.Number
 	}
-	// ReportOlderCopy records the loss, which a health probe then reports. For Compare it is no error.
+	// ReportOlderCopy records the loss, and the health probe reports it. So Compare returns no error.
 	_ = w.data.ReportOlderCopy(ctx, copied, old)
 	return nil
 }

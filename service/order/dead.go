@@ -17,7 +17,7 @@ type DeadLetter struct {
 	SKU      service.SKU `json:"sku"`
 	Number   uint64      `json:"number"` // of the movement
 	Attempts int         `json:"attempts"`
-	Reason   string      `json:"reason"` // of the last attempt, up to MaxDeadReason bytes
+	Reason   string      `json:"reason"` // error of the last attempt, up to MaxDeadReason bytes
 	ParkedAt time.Time   `json:"parked_at"`
 	Decision Decision    `json:"verdict,omitempty"`
 }
@@ -39,10 +39,10 @@ const (
 // DeadLetters keeps the parked events in the store of the ledger. It needs no fence: a letter only makes the relay
 // wait for a person, and a letter is ignored once its movement was delivered.
 type DeadLetters interface {
-	// Park keeps a letter, undecided, and replaces an earlier one of the same SKU. It ignores d.ParkedAt and
-	// d.Decision: it sets the time of the store's server.
+	// Park stores a letter, and replaces an earlier letter of the same SKU. It ignores d.ParkedAt and d.Decision: the
+	// letter gets the time of the store's server, and is undecided.
 	Park(ctx context.Context, d DeadLetter) error
-	// Parked returns up to limit letters, sorted by SKU, of the SKUs after the given one ("": from the first).
+	// Parked returns up to limit letters, sorted by SKU, beginning after the given SKU ("": with the first).
 	Parked(ctx context.Context, after service.SKU, limit int) ([]DeadLetter, error)
 	// Decide sets the decision of a letter, or removes the letter if v is Settled. It fails with ErrNoDeadLetter if the
 	// SKU has no letter with that number.

@@ -18,7 +18,7 @@ var (
 	ErrShort = errors.New("not enough in stock")
 	// ErrLimit: the customer would have more units than allowed. It comes as a LimitError.
 	ErrLimit = errors.New("limit per customer reached")
-	// ErrState: the reservation or the order has already ended, in another way. It comes as a StateError.
+	// ErrState: the reservation or the order already has another final state. It comes as a StateError.
 	ErrState = errors.New("it has ended already")
 	// ErrExpired: the reservation has expired, and its units are not available any more.
 	ErrExpired = errors.New("the reservation has expired")
@@ -74,5 +74,5 @@ func (e *ArchivedError) Error() string {
 
 func (e *ArchivedError) Is(target error) bool { return target == ErrArchived || target == ErrNotFound }
 
-// ErrArchived: it comes as an ArchivedError.
+// ErrArchived: the order or reservation may have been archived. It comes as an ArchivedError.
 var ErrArchived = errors.New("archived")

@@ -6,11 +6,12 @@ import (
 	"example.com/stock/service"
 )
 
-// admin is the caller in the keys of operator requests. No customer has this name, because it contains a blank.
+// admin is the caller in the idempotency keys of an operator's requests. No customer has this name, because it contains
+// a blank.
 const admin = "the admin"
 
-// Adjust adds delta units to those available, for a delivery, or removes some, for a loss, but never below zero. It
-// fails with service.ErrPrecondition if c does not hold.
+// Adjust adds delta units to the available ones for a delivery, or, if delta is negative, removes units for a loss, but
+// never below zero. It fails with service.ErrPrecondition if c does not hold.
 func (s *Service) Adjust(
 	ctx context.Context, key string, sku service.SKU, delta int64, reason string, c service.Condition,
 ) (Entry, bool, error) {
@@ -29,9 +30,9 @@ func (s *Service) Adjust(
 	})
 }
 
-// Set makes quantity units available, and creates the SKU if it does not exist. Reserved and sold units do not
-// change. Only a person should call it: if the store had lost its data, all of its SKUs are sold again afterwards. A
-// replay sets nothing, so after a data loss it fails with a service.DataLostError: send another key, or none.
+// Set makes quantity units available, and creates the SKU if it does not exist. Reserved and sold units do not change.
+// Only a person should call it: if the store had lost its data, all of its SKUs are sold again afterwards. A replay
+// sets nothing, so after a data loss it fails with a service.DataLostError. Then send another key, or none.
 func (s *Service) Set(
 	ctx context.Context, key string, sku service.SKU, quantity int64, c service.Condition,
 ) (Entry, bool, error) {

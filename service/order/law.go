@@ -7,7 +7,7 @@ import (
 	"example.com/stock/service"
 )
 
-// ErrUnbalanced: the books of a SKU break the law. Nothing was written. A person must look: see [Audit].
+// ErrUnbalanced: the books of a SKU break the law. Nothing was written. A person must find the error; see [Audit].
 var ErrUnbalanced = errors.New("the books do not balance")
 
 // Check fails with ErrUnbalanced if a level breaks the law: received = available + reserved + sold, none below zero.
@@ -21,7 +21,7 @@ func (l Level) Check() error {
 }
 
 // Apply adds a movement to the level. It fails with ErrUnbalanced if the result breaks the law. It does not change
-// Taken, because a Level does not know its customer.
+// Taken, because a Level does not contain the customer.
 func (l *Level) Apply(m Movement) error {
 	l.Number = m.Number
 	l.Received += m.Received
@@ -55,7 +55,7 @@ type Counts struct {
 	Number    uint64      `json:"number"`
 }
 
-// Tag is the Tag of the level.
+// Tag returns the tag of the level; see [Level.Tag].
 func (c Counts) Tag() string { return Level{Number: c.Number}.Tag() }
 
 // An Entry is a movement made by a person, and the counters after it.

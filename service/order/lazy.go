@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A lazy Store searches for expired reservations at most once per pause, until a step was made through it or a search
-// found one. From then on it searches at every call.
+// A lazy Store searches for expired reservations at most once per pause. After its first step, or after a search has
+// found a reservation, it searches at every call of Due.
 type lazy struct {
 	Store
 	pause time.Duration

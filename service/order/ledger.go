@@ -11,16 +11,16 @@ import (
 //
 // Once a Ledger has changed a SKU, [Guard] guards the SKU for good. Strategies of the demonstration may not sell it,
 // because they write another kind of order, and service.Inventory may not set it, because a new epoch would lose the
-// ledger. A Ledger may not change a SKU that a strategy guards. A SKU without a guard is adopted by the first step
-// that moves its stock: the Ledger first writes a movement that receives the present stock.
+// ledger. A Ledger may not change a SKU that a strategy guards. The first step that moves the stock of a SKU without a
+// guard sets the guard: the Ledger first writes a movement that receives the present stock.
 //
-// Errors match service.ErrUnknownSKU, service.GuardError, service.ErrStaleFence, lock.ErrDown (nothing was written),
-// or service.ErrOutcomeUnknown (all of it was written, or nothing; repeat the step with the same key). Others come
+// Errors match service.ErrUnknownSKU, service.GuardError, service.ErrStaleFence, lock.ErrDown (nothing was written), or
+// service.ErrOutcomeUnknown (all of it was written, or nothing; repeat the step with the same key). Other errors come
 // from decide.
 type Ledger interface {
-	// Step reads what about names, calls decide, and writes the changes that decide returns, isolated from other
-	// steps. If decide returns an error, Step writes nothing and returns that error. decide must be a pure function:
-	// after a conflict it is called again with another state.
+	// Step reads the records that about names, calls decide, and writes the changes that decide returns, isolated from
+	// other steps. If decide returns an error, Step writes nothing and returns that error. decide must be a pure
+	// function: after a conflict it is called again with another state.
 	//
 	// If about.Key was used with the same fingerprint, Step writes nothing and returns the stored reply, and replayed
 	// is true. If it was used with another fingerprint, Step fails with ErrKeyReused.
@@ -35,7 +35,7 @@ type Batcher interface {
 	// results are in the order of the steps.
 	//
 	// About.SKUs must contain the SKUs of the order and of the reservation, and About.Create is ignored. A step that
-	// turns out to need other SKUs is made by itself.
+	// needs further SKUs is made alone.
 	//
 	// If the step of the store fails, all steps fail. With service.ErrOutcomeUnknown all of them were written, or
 	// none. If a single step may have caused the failure, for example because its key was taken meanwhile, Batch
@@ -43,8 +43,8 @@ type Batcher interface {
 	Batch(ctx context.Context, steps []Request) []StepResult
 }
 
-// mergeLines is the largest number of lines in the carts of a batch together, unless the first cart alone has more.
-// It limits the locked rows, and the bytes of a packet.
+// mergeLines is the largest total number of lines in the carts of a batch, unless the first cart alone has more. It
+// limits the number of locked rows and the size of a packet.
 const mergeLines = 512
 
 // A Request has the arguments of Step.
@@ -63,7 +63,7 @@ type StepResult struct {
 // Guard is the guard of a SKU that is sold by a Ledger. See service.Stock.
 const Guard = "orders"
 
-// About names what a step may read and change. Empty fields name nothing.
+// About names the records that a step may read and change. Empty fields name nothing.
 type About struct {
 	SKUs        []service.SKU          // sorted, each once; those of the order or reservation below are added
 	Create      bool                   // create SKUs that do not exist, with nothing in stock
@@ -71,7 +71,7 @@ type About struct {
 	Order       string                 // to be changed; "": none
 	Reservation string                 // to be changed; "": none
 	Key         Key                    // zero: none
-	Fences      map[service.SKU]uint64 // that the write carries for each SKU; nil: no lock is held
+	Fences      map[service.SKU]uint64 // fences that the write carries; nil: no lock is held
 }
 
 // A Key makes a step idempotent. Its ID depends on the caller.
@@ -88,7 +88,7 @@ type State struct {
 // A Level has the counters of one SKU, and the units that the customer of a step has.
 type Level struct {
 	Received, Available, Reserved, Sold int64
-	Number                              uint64 // of the last movement; 0: none yet
+	Number                              uint64 // number of the last movement; 0: none yet
 	PerCustomer                         int64  // the most that one customer may have; 0: no limit
 	Taken                               int64  // units that the customer has, reserved and sold; unknown if no limit
 }
@@ -102,14 +102,14 @@ type Changes struct {
 	Reservation *Reservation // written as it is, new or changed
 	// Reply is stored with the key, and returned when the key is used again. A refusal stores no reply.
 	Reply []byte
-	value any // what Reply is the JSON of
+	value any // the value that Reply encodes in JSON
 }
 
 // Records reads orders and reservations of a Ledger, without locks.
 type Records interface {
 	// Order returns the order with that id, or ErrNotFound.
 	Order(ctx context.Context, id string) (Order, error)
-	// Orders returns up to limit orders of a customer, the newest first, from cursor on ("": from the newest), and
+	// Orders returns up to limit orders of a customer, the newest first, beginning at cursor ("": at the newest), and
 	// the cursor of the next page ("" after the last).
 	Orders(ctx context.Context, customer, cursor string, limit int) (page []Order, next string, err error)
 	// Reservation returns the reservation with that id, or ErrNotFound.

@@ -16,7 +16,7 @@ import (
 // MergeOptions limit the batches of a [Merged]. The zero value means the defaults.
 type MergeOptions struct {
 	Limit int // most steps of a batch; 0: 128
-	// Queue is the largest number of steps of one SKU that wait for a batch; 0: 4096. More are refused with
+	// Queue is the largest number of steps of one SKU that wait for a batch; 0: 4096. Further steps are refused with
 	// lock.ErrOverloaded.
 	Queue int
 	// Work is the time limit of a step of the store; 0: 2 s. A batch may take twice Work: once in the queue in front
@@ -27,19 +27,20 @@ type MergeOptions struct {
 // A Merged is a Ledger that makes steps in batches: the steps about one SKU that wait in this process are made in one
 // step of the store. It is safe for concurrent use.
 //
-// There is no timer: a batch consists of the steps that arrived during the previous batch (package batching). For
-// each queue one batch is under way at a time, because a second one would only wait for the same row, and could
-// overtake.
+// There is no timer: a batch consists of the steps that arrived during the previous batch (see package batching). For
+// each queue one batch is under way at a time. A second one would only wait for the same row, and could overtake the
+// first.
 //
-// A step returns what it would return alone. Batches are made in the order of arrival. Each step is decided on the
-// stock that the steps before it have left, and fails alone. A step about several SKUs joins the longest of their
-// queues, so a batch may also have other SKUs; batches of different queues that share a SKU wait for each other in
-// the store.
+// A step returns what it would return alone. Batches are made in the order of arrival. Each step sees the stock after
+// the earlier steps of the batch. If it fails, the other steps are still made. A step about several SKUs joins the
+// longest of their queues, so a batch may also have other SKUs; batches of different queues that share a SKU wait for
+// each other in the store.
 //
-// A step whose wait ends leaves the queue. Once its batch has begun, it is finished in any case. If the outcome of a
-// batch is not known, each of its steps returns service.ErrOutcomeUnknown, and nothing is retried.
+// A step whose wait ends leaves the queue. Once its batch has begun, the step is finished in any case. If the outcome
+// of a batch is not known, each of its steps returns service.ErrOutcomeUnknown, and nothing is retried.
 //
-// Round trips: those of Batch for each batch, and one for the SKUs of an order or a reservation.
+// Round trips: for each batch those of Batch; for each step that names an order or a reservation, one more to read its
+// SKUs.
 type Merged struct {
 	MergeOptions
 	store  MergeStore
@@ -61,7 +62,8 @@ func (c Config) Merged(o MergeOptions) Config {
 	return c
 }
 
-// NewMerged makes a Merged. A process should have only one for each store: two would only wait for each other there.
+// NewMerged makes a Merged. A process should have only one for each store, because the batches of two would wait for
+// each other in the store.
 func NewMerged(store MergeStore, o MergeOptions) *Merged {
 	o.Limit, o.Queue, o.Work = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096), cmp.Or(o.Work, 2*time.Second)
 	m := &Merged{MergeOptions: o, store: store}
@@ -69,13 +71,14 @@ func NewMerged(store MergeStore, o MergeOptions) *Merged {
 	return m
 }
 
-// A merging is a step in a queue or in a batch, and its result.
+// A merging is a step in a queue or in a batch, with its result.
 type merging struct {
 	Request
 	out StepResult
 }
 
-// Step makes a step in a batch with others. A step that may create SKUs, as only a person's do, is made alone.
+// Step makes a step in a batch with others. A step that may create SKUs is made alone; only the steps of an operator
+// may.
 func (m *Merged) Step(
 	ctx context.Context, about About, decide func(State) (Changes, error),
 ) (reply []byte, replayed bool, err error) {
@@ -104,8 +107,8 @@ func gone(cause error) error {
 	return fmt.Errorf("wait for a batch: %w", cause)
 }
 
-// name adds the SKUs of the order and of the reservation, whose lines never change. If one does not exist, it adds
-// nothing.
+// name adds the SKUs of the order and of the reservation to about. It adds nothing for one that does not exist. The
+// result stays right, because the lines of an order never change.
 func (m *Merged) name(ctx context.Context, about About) (About, error) {
 	var lines []Line
 	if about.Order != "" {
@@ -130,8 +133,8 @@ func (m *Merged) name(ctx context.Context, about About) (About, error) {
 	return about, nil
 }
 
-// serve makes a batch in one step of the store. Its ctx does not derive from that of a step, which could end while
-// the others go on.
+// serve makes a batch in one step of the store. Its ctx does not derive from the ctx of a step, which could end while
+// other steps of the batch continue.
 func (m *Merged) serve(q *batching.Queue[service.SKU, merging]) {
 	lines := 0
 	batch := q.Cut(m.Limit, func(w merging) bool {

@@ -13,14 +13,14 @@ import (
 	"example.com/stock/service"
 )
 
-// Limits of what a client may ask for.
+// Limits of a client's requests.
 const (
-	MaxLines    = 100                 // lines of a cart, and of it after lines of one SKU were merged
-	MaxCustomer = 64                  // bytes of a customer's name, which is of the alphabet of a SKU
+	MaxLines    = 100                 // lines of a cart, before and after lines of one SKU are merged
+	MaxCustomer = 64                  // bytes of a customer's name; it has the characters of a SKU
 	MinTTL      = time.Second         // of a reservation
 	MaxTTL      = 24 * time.Hour      // of a reservation, extensions included
 	MaxReason   = 200                 // bytes of the reason of an adjustment
-	MaxQuantity = service.MaxQuantity // of a line, after lines of one SKU were merged
+	MaxQuantity = service.MaxQuantity // units of a line, after lines of one SKU are merged
 )
 
 // A Line asks for units of one SKU.
@@ -35,8 +35,8 @@ const (
 	Canceled = "canceled" // its units were given back
 )
 
-// An Order is a customer's order. Its lines are sorted by SKU, one for each. All times in this package are those of
-// the store's server.
+// An Order is a customer's order. Its lines are sorted by SKU, with one line for each SKU. All times in this package
+// are those of the store's server.
 type Order struct {
 	ID          string     `json:"order_id"`
 	Customer    string     `json:"customer"`
@@ -57,7 +57,7 @@ const (
 	Expired   = "expired"   // it expired, and its units are for sale again
 )
 
-// A Reservation keeps units for a customer until it expires. Its lines are sorted by SKU, one for each.
+// A Reservation keeps units for a customer until it expires. Its lines are sorted by SKU, with one line for each SKU.
 type Reservation struct {
 	ID        string     `json:"reservation_id"`
 	Customer  string     `json:"customer"`
@@ -72,17 +72,17 @@ type Reservation struct {
 // A Kind is the reason why stock moved.
 type Kind string
 
-// Kinds of movements, with what they change.
+// Kinds of movements, with the counters that they change.
 const (
 	Receive Kind = "set"     // received and available: the stock was counted or set; see [Ledger]
 	Adjust  Kind = "adjust"  // received and available: a delivery, or a loss
 	Sell    Kind = "sell"    // available to sold: an order without a reservation, or a late confirmation
 	Reserve Kind = "reserve" // available to reserved
 	Confirm Kind = "confirm" // reserved to sold
-	Cancel  Kind = "cancel"  // reserved to available: the customer gave a reservation back
-	Expire  Kind = "expire"  // reserved to available: the time of a reservation was over
+	Cancel  Kind = "cancel"  // reserved to available: the customer canceled a reservation
+	Expire  Kind = "expire"  // reserved to available: a reservation expired
 	Return  Kind = "return"  // sold to available: an order was canceled
-	Carried Kind = "carried" // all: the sum of those up to its number, which were archived; no event
+	Carried Kind = "carried" // all: the sum of the archived movements up to its number; not published
 )
 
 // A Movement is a change of the stock of one SKU: a row of the ledger, and the event that is published. It never
@@ -92,7 +92,7 @@ type Movement struct {
 	// Number counts the movements of the SKU, from 1, without a gap.
 	Number    uint64    `json:"number"`
 	Kind      Kind      `json:"kind"`
-	Received  int64     `json:"received"` // what was added to each term of the law; received = available+reserved+sold
+	Received  int64     `json:"received"` // the change of each counter of the law; received = available+reserved+sold
 	Available int64     `json:"available"`
 	Reserved  int64     `json:"reserved"`
 	Sold      int64     `json:"sold"`

@@ -10,8 +10,8 @@ import (
 // An Outbox is the ledger as a queue of events: the movements of each SKU in the order of their numbers, and the last
 // delivered number. One relay at a time reads it, under a lock with a fence.
 type Outbox interface {
-	// Behind returns up to limit SKUs that have movements to deliver, each with its last delivered number. They are
-	// sorted, and come after the given SKU ("": from the first).
+	// Behind returns up to limit SKUs that have movements to deliver, each with its last delivered number. The SKUs are
+	// sorted, and begin after the given one ("": with the first).
 	Behind(ctx context.Context, after service.SKU, limit int) ([]Delivered, error)
 	// Delivered records that the movements of d.SKU up to d.Number were delivered. The recorded number never
 	// decreases. It fails with service.ErrStaleFence if a later holder of the relay's lock has recorded a number for
@@ -24,5 +24,5 @@ type Outbox interface {
 // Delivered is the last delivered number of a SKU.
 type Delivered struct {
 	SKU    service.SKU
-	Number uint64 // of the last movement that was delivered; 0: none yet
+	Number uint64 // number of the last delivered movement; 0: none yet
 }

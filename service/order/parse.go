@@ -11,10 +11,10 @@ import (
 	"example.com/stock/service"
 )
 
-// The input of clients is checked here. Every error is an InvalidError, which names the field and its limit.
+// This file checks the input of clients. Every error is an InvalidError, which names the field and its limit.
 
-// ParseCustomer checks the name of a customer: 1 to MaxCustomer characters of the alphabet of a SKU. It does not
-// authenticate the customer; a gateway in front of this service must.
+// ParseCustomer checks the name of a customer: 1 to MaxCustomer of the characters that a SKU may have. It does not
+// authenticate the customer; a gateway in front of this service must do that.
 func ParseCustomer(s string) (string, error) {
 	_, err := service.ParseSKU(s)
 	if invalid, ok := errors.AsType[*service.InvalidError](err); ok {
@@ -23,7 +23,7 @@ func ParseCustomer(s string) (string, error) {
 	return s, nil
 }
 
-// ParseTTL checks how long a reservation is to last.
+// ParseTTL parses the requested duration of a reservation.
 func ParseTTL(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < MinTTL || d > MaxTTL {
@@ -33,7 +33,8 @@ func ParseTTL(s string) (time.Duration, error) {
 	return d.Truncate(time.Millisecond), nil
 }
 
-// ParseReason checks why a person changed the stock: at most MaxReason bytes of text in one line.
+// ParseReason checks the reason that a person gave for a change of the stock: at most MaxReason bytes of text in one
+// line.
 func ParseReason(s string) (string, error) {
 	if len(s) > MaxReason {
 		return "", service.Invalid("reason", "most-bytes", "most", MaxReason, "has", len(s))

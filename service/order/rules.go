@@ -60,8 +60,8 @@ func reserve(id, customer string, lines []Line, ttl time.Duration) rule {
 	}
 }
 
-// confirm turns a reservation into the order with that id. If the reservation has expired, the payment came late:
-// confirm sells the units anew, if they are available and the customer's limit allows it.
+// confirm turns a reservation into the order with this id. If the reservation has expired, because the payment came
+// late, confirm takes the units from stock again, if they are available and the customer's limit allows it.
 func confirm(id, customer string) rule {
 	return func(s State) (Changes, error) {
 		r, err := owned(s, customer)
@@ -91,7 +91,7 @@ func confirm(id, customer string) rule {
 	}
 }
 
-// orderOf returns the order that the confirmed reservation r became, in the state that it was placed in.
+// orderOf returns the order that the confirmed reservation r became, in its state directly after the confirmation.
 func orderOf(r Reservation) Order {
 	return Order{
 		ID: r.Order, Customer: r.Customer, Lines: r.Lines, State: Placed, Reservation: r.ID, CreatedAt: *r.EndedAt,
@@ -121,7 +121,7 @@ func release(customer string) rule {
 }
 
 // extend makes a held reservation expire ttl from now, but no later than MaxTTL after its creation, so that units are
-// not held for ever. It never makes it expire earlier.
+// not held for ever. It never moves the expiry to an earlier time.
 func extend(customer string, ttl time.Duration) rule {
 	return func(s State) (Changes, error) {
 		r, err := owned(s, customer)
@@ -145,7 +145,7 @@ func extend(customer string, ttl time.Duration) rule {
 }
 
 // expire ends a reservation that has expired. It changes nothing if the reservation has ended or was extended
-// meanwhile, because several sweepers may find the same one.
+// meanwhile, because several sweepers may find the same reservation.
 func expire(s State) (Changes, error) {
 	if s.Reservation == nil || s.Reservation.State != Held || stateAt(*s.Reservation, s.Now) != Expired {
 		return Changes{}, nil
@@ -170,8 +170,8 @@ func adjust(sku service.SKU, delta int64, reason string, c service.Condition) ru
 	}
 }
 
-// set makes quantity units available. Its movement is the difference to the units available before. It is recorded
-// even if it is 0, because it shows that a person has counted.
+// set makes quantity units available. It writes a movement with the difference to the units available before, even if
+// the difference is 0, because the movement shows that a person has counted.
 func set(sku service.SKU, quantity int64, c service.Condition) rule {
 	return func(s State) (Changes, error) {
 		level := s.Stock[sku]
@@ -194,7 +194,7 @@ func received(s State, kind Kind, sku service.SKU, delta int64, reason string) (
 	return w.replying(Entry{Counts: w.levels[sku].Counts(sku), Movement: w.c.Movements[0]})
 }
 
-// owned returns the reservation of s if it is the customer's.
+// owned returns the reservation of s if it belongs to the customer.
 func owned(s State, customer string) (Reservation, error) {
 	if s.Reservation == nil || s.Reservation.Customer != customer {
 		return Reservation{}, ErrNotFound
@@ -211,8 +211,8 @@ func stateAt(r Reservation, now time.Time) string {
 	return r.State
 }
 
-// mayHave fails if the lines exceed the customer's limit, or what is available. The limit is checked first: a
-// customer over the limit would not be helped by more stock.
+// mayHave fails if the lines exceed the customer's limit or the available units. The limit is checked first: a customer
+// over the limit would not be helped by more stock.
 func mayHave(s State, lines []Line) error {
 	for _, l := range lines {
 		level := s.Stock[l.SKU]
@@ -232,7 +232,7 @@ func mayHave(s State, lines []Line) error {
 	return nil
 }
 
-// deltas returns what a movement of that kind adds to each term of the law.
+// deltas returns what a movement of this kind adds to each counter of the law.
 func (k Kind) deltas(units int64) (received, available, reserved, sold int64) {
 	switch k {
 	case Receive, Adjust:
@@ -251,7 +251,7 @@ func (k Kind) deltas(units int64) (received, available, reserved, sold int64) {
 	return 0, 0, 0, 0
 }
 
-// A writer collects the changes of a step, and the levels after them.
+// A writer collects the changes of a step, and the levels after these changes.
 type writer struct {
 	s      State
 	levels map[service.SKU]Level
@@ -274,8 +274,8 @@ func (w *writer) all(kind Kind, lines []Line, ref, customer string) {
 	}
 }
 
-// move adds m, a movement of that many units, with its number and time. No rule makes a term negative; if one becomes
-// negative, the books were wrong before, and the step is refused.
+// move adds the movement m of this many units, and sets its number and time. No rule makes a counter negative. If a
+// counter becomes negative, the books were wrong before, and the step is refused.
 func (w *writer) move(m Movement, units int64) {
 	level := w.levels[m.SKU]
 	m.Received, m.Available, m.Reserved, m.Sold = m.Kind.deltas(units)

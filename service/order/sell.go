@@ -47,8 +47,9 @@ func (s *Service) Reserve(
 	})
 }
 
-// Confirm turns a reservation into an order. If the reservation has expired, Confirm takes the units again in the
-// same step, and the order is Late. If they are no longer available, it fails with ErrExpired and the cause.
+// Confirm turns a reservation into an order. If the reservation has expired, Confirm takes the units from stock again
+// in the same step, and the order is Late. If the units are no longer available, it fails with ErrExpired and the
+// cause.
 func (s *Service) Confirm(ctx context.Context, key, customer, id string) (Order, bool, error) {
 	if !isID(id) {
 		return Order{}, false, ErrNotFound
@@ -74,8 +75,8 @@ func (s *Service) CancelReservation(ctx context.Context, key, customer, id strin
 	})
 }
 
-// Extend makes a held reservation expire ttl from now, but no later than MaxTTL after its creation. It never makes it
-// expire earlier.
+// Extend makes a held reservation expire ttl from now, but no later than MaxTTL after its creation. It never moves the
+// expiry to an earlier time.
 func (s *Service) Extend(
 	ctx context.Context, key, customer, id string, ttl time.Duration,
 ) (Reservation, bool, error) {

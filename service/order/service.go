@@ -27,26 +27,26 @@ type Store interface {
 type Config struct {
 	Store Store
 	Needs service.Dependency // the store's server
-	Data  service.Data       // knows whether the store has its data; nil: it is not checked
+	Data  service.Data       // reports whether the store has its data; nil: no check
 
-	// Lock is acquired for every SKU of a step, see lock.All; nil: none. A step is correct without locks. They exist
-	// to be compared, and to reduce conflicts in the store for hot SKUs.
+	// Lock is acquired for every SKU of a step, see lock.All; nil: no lock. A step is correct without locks. They are
+	// for comparisons, and to reduce conflicts in the store for hot SKUs.
 	Lock      lock.Locker
 	LockNeeds []service.Dependency
 	Wait      time.Duration // how long a request waits for the locks; 0: it tries once
 
-	Ledger Ledger // makes the steps in place of Store; nil: Store. See Config.Merged.
+	Ledger Ledger // makes the steps instead of Store; nil: Store. See Config.Merged.
 	merged bool   // Ledger makes batches, which are bounded
 
-	Work time.Duration // longest time under the locks, and for a call of the store
-	// Waiting is the largest number of requests that wait or work at a time; 0: no limit. More are refused with
-	// lock.ErrOverloaded.
+	Work time.Duration // longest time under the locks, and of a call of the store
+	// Waiting is the largest number of requests that wait or work at a time; 0: no limit. Further requests are refused
+	// with lock.ErrOverloaded.
 	Waiting int
 	KeepKey time.Duration // how long the sweeper keeps idempotency keys; see service.KeepKeys
-	// Gone returns an error if the order or reservation, which was not found, may have been archived; nil: nothing is
-	// archived.
+	// Gone is called when an order or reservation is not found. It returns an error if the record may have been
+	// archived. If Gone is nil, nothing is archived.
 	Gone  func(ctx context.Context, id string) error
-	Owner string // the name of a lock's holder that lock.Inspect shows
+	Owner string // the holder's name that lock.Inspect shows
 	Log   *slog.Logger
 }
 
@@ -92,10 +92,10 @@ func (s *Service) needs() []service.Dependency {
 	return needs
 }
 
-// An UnknownError is the error of a step that was sent but not answered. It was made as a whole or not at all, or may
-// still be made.
+// An UnknownError is the error of a step that was sent to the store but not answered. The step was made as a whole, or
+// not at all, or may still be made.
 type UnknownError struct {
-	ID    string // of the order or reservation that the step makes or changes; "": none
+	ID    string // id of the order or reservation that the step makes or changes; "": none
 	Again bool   // the request can be sent again safely: it has a key, or the step is idempotent
 	Err   error
 }
@@ -110,8 +110,8 @@ type call struct {
 	key       string // that the client has sent; "": none
 	caller    string
 	operation string // method and path
-	asked     any    // what is asked for, beyond the operation
-	id        string // of what is made or changed
+	asked     any    // the decoded request body
+	id        string // id of the order or reservation that the step makes or changes
 	ends      bool   // the step is idempotent
 }
 
@@ -141,7 +141,7 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	return out, replayed, nil
 }
 
-// step makes one step, under the locks if there are any. When ctx ends, a waiting request leaves its queue; a step
+// step makes one step, under the locks if there is a Lock. When ctx ends, a waiting request leaves its queue; a step
 // that has begun is finished.
 func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool, err error) {
 	defer s.underway.Leave()
@@ -165,8 +165,8 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 		wait, cancel := context.WithTimeout(ctx, s.Work)
 		defer cancel()
 		work := context.WithoutCancel(ctx)
-		if !s.merged || c.about.Create || c.about.Order+c.about.Reservation != "" { // else its batch is bounded
-			bounded, ended := context.WithTimeout(work, 2*s.Work) // the queue, and the step
+		if !s.merged || c.about.Create || c.about.Order+c.about.Reservation != "" { // else Merged limits the time
+			bounded, ended := context.WithTimeout(work, 2*s.Work) // once for the queue and once for the step
 			defer ended()
 			work = bounded
 		}
@@ -175,7 +175,7 @@ func (s *Service) step(ctx context.Context, c call) (reply []byte, replayed bool
 	}
 	err = s.locked(ctx, &c, run)
 	if err != nil && reply != nil && errors.Is(err, lock.ErrLost) {
-		err = nil // the lease was lost after the step was written, and the step is valid
+		err = nil // the lease was lost only after the step was written, so the step is valid
 	}
 	return reply, replayed, service.Busy(err, needs...)
 }
@@ -197,13 +197,13 @@ func (s *Service) locked(ctx context.Context, c *call, run func(context.Context)
 			for key, fence := range fences {
 				c.about.Fences[service.SKU(key)] = uint64(fence)
 			}
-			// Once another step has moved the same stock, a step of unknown outcome can change nothing. So the next
-			// holder need not wait for it.
+			// If the outcome of a step is unknown, the step can still be written only until another step moves the same
+			// stock. So the next holder need not wait for it.
 			return lock.Conditional(run(ctx))
 		})
 }
 
-// keys returns the SKUs of c, with those of its order or reservation, whose lines never change. It fails if a SKU
+// keys returns the SKUs of c, including those of its order or reservation, whose lines never change. It fails if a SKU
 // does not exist; see service.KnownSKUs.
 func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
@@ -242,7 +242,7 @@ func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 	return keys, nil
 }
 
-// read makes a call of the store that changes no stock.
+// read calls the store without changing stock.
 func read[T any](ctx context.Context, s *Service, do func(context.Context) (T, error)) (T, error) {
 	return service.Call(ctx, s.Work, s.Needs, s.Data, do)
 }
@@ -264,7 +264,8 @@ func newID() (string, error) {
 	return id.String(), nil
 }
 
-// isID reports whether s has the form of an id from newID. Other ids are refused without a read of the store.
+// isID reports whether s has the form of an id from newID. An id of another form is refused without a read of the
+// store.
 func isID(s string) bool {
 	id, err := uuid.Parse(s)
 	return err == nil && id.String() == s

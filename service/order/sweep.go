@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// sweepEvery is the pause between two searches for expired reservations. After it their units are for sale again,
-	// apart from the time of the steps.
+	// sweepEvery is the pause between two searches for expired reservations. So the units of an expired reservation are
+	// for sale again after at most this pause and the time of the steps.
 	sweepEvery = 250 * time.Millisecond
 	sweepBatch = 250 // reservations that one search returns
 	// forgetEvery is the pause between two searches for old idempotency keys.
 	forgetEvery = time.Minute
 	forgetBatch = 500
-	// sweepRest is the pause after an error of the store. It is short, so that units whose reservations expired
-	// during an outage are for sale within a second after it. A store that is known to be down is not searched.
+	// sweepRest is the pause after an error of the store. It is short, so that units of reservations that expired
+	// during an outage are for sale within a second after the outage. A store that is known to be down is not searched.
 	sweepRest = 500 * time.Millisecond
 )
 
 // Sweep ends expired reservations, and removes keys that are older than KeepKey, until ctx ends. Every instance runs
-// it, without a lock: if two end the same reservation, the step of the first decides and the other changes nothing.
+// it, without a lock: if two instances end the same reservation, the first step ends it and the second changes nothing.
 func (s *Service) Sweep(ctx context.Context) {
 	var broken error
 	forget := time.Now()
@@ -37,7 +37,7 @@ func (s *Service) Sweep(ctx context.Context) {
 		switch {
 		case err != nil:
 			pause = sweepRest
-			if broken == nil && ctx.Err() == nil && s.Log != nil { // once per outage, not twice a second
+			if broken == nil && ctx.Err() == nil && s.Log != nil { // log once per outage, not twice a second
 				s.Log.Warn("expired reservations cannot be ended", "err", err)
 			}
 		case found == sweepBatch:
@@ -69,7 +69,7 @@ func (s *Service) sweep(ctx context.Context) (found int, err error) {
 			if errors.Is(out.Err, lock.ErrDown) || errors.Is(out.Err, lock.ErrOverloaded) || ctx.Err() != nil {
 				return 0, out.Err
 			}
-			if out.Err != nil { // such as unbalanced books; the other reservations are still ended
+			if out.Err != nil { // such as unbalanced books; the other reservations still end
 				one = fmt.Errorf("reservation %s: %w", rest[i].ID, out.Err)
 			}
 		}

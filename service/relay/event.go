@@ -14,14 +14,14 @@ import (
 	"example.com/stock/service/order"
 )
 
-// An Event is a movement as it is published. Every copy of an event is the same, byte for byte.
+// An Event is a movement in its published form. All copies of an event are equal, byte for byte.
 type Event struct {
 	// ID is the same for every copy of the event and differs between events, so that a receiver can recognise a
 	// repeat. It consists of the SKU, with "~" for ".", the number, and a digest of the movement, separated by
 	// slashes. It contains no ".", because webhooks sign "id.timestamp.body".
 	//
-	// SKU and number alone would not be unique: a store that was restored from an older copy gives the same numbers
-	// to other movements, and the restore may go unnoticed. See docs/adr/0025.
+	// SKU and number alone would not be unique: a store that was restored from an older copy gives the same numbers to
+	// other movements, and nobody may notice the restore. See docs/adr/0025.
 	ID   string         `json:"id"`
 	Type string         `json:"type"`      // "stock." and the kind of the movement
 	At   time.Time      `json:"timestamp"` // of the movement
@@ -34,8 +34,8 @@ func NewEvent(m order.Movement) Event {
 	return Event{ID: place + "/" + digest(m), Type: "stock." + string(m.Kind), At: m.At, Data: m}
 }
 
-// digest distinguishes movements with the same number. Movements that are equal in all fields are the same movement.
-// A new version of the program must not compute another digest.
+// digest distinguishes movements with the same number. Movements that are equal in all fields are the same movement. A
+// new version of the program must compute the same digest.
 func digest(m order.Movement) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q %d %d %d %d %q %q %q %d", m.SKU, m.Number, m.Kind,
 		m.Received, m.Available, m.Reserved, m.Sold, m.Ref, m.Customer, m.Reason, m.At.UnixMicro()))
@@ -53,14 +53,14 @@ func (e Event) body() ([]byte, error) {
 // A Sink is a destination of events.
 type Sink interface {
 	// Deliver returns nil when the receiver has stored the event. An error that matches ErrUnavailable concerns the
-	// receiver: the relay resends the event until it gets through. Any other error concerns this event, which is
-	// parked after too many attempts. The relay delivers the events of one SKU one after the other, and those of
-	// different SKUs concurrently. When ctx ends, Deliver returns at once; the event may have arrived, or may still
-	// arrive.
+	// receiver: the relay resends the event until it is delivered. Any other error concerns this event: the relay parks
+	// it after too many attempts. The relay delivers the events of one SKU one after the other, and those of different
+	// SKUs concurrently. When ctx ends, Deliver returns at once; the event may have arrived, or may still arrive.
 	Deliver(ctx context.Context, e Event) error
 }
 
-// ErrUnavailable: the receiver did not answer, or answered that it cannot serve now. It may have received the event.
+// ErrUnavailable: the receiver did not answer, or answered that it cannot process events now. It may have received the
+// event.
 var ErrUnavailable = errors.New("the receiver is not available")
 
 // A LaterError is an ErrUnavailable with the pause that the receiver asks for.

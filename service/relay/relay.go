@@ -3,14 +3,13 @@
 //
 // One relay works at a time, under a lock with a fence. It promises:
 //
-//   - Every movement is delivered at least once. If a relay is killed after a delivery and before it has recorded it,
-//     the movement is delivered again.
+//   - Every movement is delivered at least once. If a relay is killed between the delivery and its record, the movement
+//     is delivered again.
 //   - The movements of each SKU are delivered in order. Number n+1 is not delivered before n, unless a person decided
 //     to skip n.
-//   - If a relay has lost its lock, the fence makes the store refuse its records. An event that it was sending is
-//     also
-//     sent by the next relay, and the first copy may arrive late. [Streams] refuse it; the receiver of a [Webhook] must
-//     recognise it by its id.
+//   - If a relay has lost its lock, the store refuses its records because of the smaller fence. An event that it was
+//     sending is also sent by the next relay, and the first copy may arrive late. [Streams] refuse it; the receiver of
+//     a [Webhook] must recognise repeats by their id.
 //   - A movement that cannot be delivered delays only its own SKU.
 //
 // It does not promise an order between SKUs, or that each event arrives once.
@@ -35,18 +34,19 @@ type Config struct {
 	Dead   order.DeadLetters
 	Sink   Sink
 
-	// Lock excludes other relays. It must have a fence and exclude across machines, or two relays record at once. Its
-	// fences must never decrease: after a change to a lock with smaller fences, the store refuses all records.
+	// Lock excludes other relays. It must have a fence and exclude callers on other machines; otherwise two relays
+	// record at the same time. Its fences must never decrease: after a change to a lock with smaller fences, the store
+	// refuses all records.
 	Lock  lock.Locker
-	Key   string // of the lock; not a SKU, or the lock would also keep out its sales
+	Key   string // key of the lock; not a SKU, whose sales the lock would block
 	Owner string // the name of the holder that lock.Inspect shows
 
-	Parallel int // SKUs that are delivered at a time; default 16. If so many deliveries hang, all others wait
-	Batch    int // movements of a SKU that are read at a time, before another SKU gets its turn; default 100
+	Parallel int // SKUs that are delivered at a time; default 16. If all of these hang, no other SKU is delivered
+	Batch    int // movements of a SKU that are delivered before another SKU's turn; default 100
 	Attempts int // refusals of an event until it is parked; default 20, which takes an hour
 
 	Poll    time.Duration // pause between two reads of the ledger when everything is delivered; default 200 ms
-	Term    time.Duration // after this the lock is released; shorter than the longest hold; default 1 min
+	Term    time.Duration // time until the lock is released; shorter than the lock's longest hold; default 1 min
 	Grace   time.Duration // time for deliveries under way at the end of Run; default 5 s
 	Backoff time.Duration // pause before the second attempt, doubled with each; default 1 s
 	// MaxBackoff is the longest pause after a refusal; default 5 min. A receiver that is not available is tried at
@@ -59,7 +59,7 @@ type Config struct {
 
 // An Observer has functions that a Relay calls. They must be quick and safe for concurrent use; nil ones are skipped.
 type Observer struct {
-	Active    func(bool) // this relay has acquired the lock, or has it no more
+	Active    func(bool) // this relay has acquired (true) or lost or released the lock
 	Delivered func()     // an event was delivered
 	Failed    func()     // an attempt failed
 	Lag       func(Lag)  // the lag, every five seconds while this relay has the lock
@@ -73,8 +73,8 @@ type Lag struct {
 }
 
 const (
-	pageSize      = 256                    // SKUs, or letters, that are read at a time
-	markEvery     = 250 * time.Millisecond // between two records of a delivery; after a crash so much is repeated
+	pageSize      = 256                    // SKUs, or dead letters, that are read at a time
+	markEvery     = 250 * time.Millisecond // between two records; deliveries since the last are repeated after a crash
 	lagEvery      = 5 * time.Second
 	lagSKUs       = 1000
 	lettersEvery  = time.Second
@@ -82,13 +82,13 @@ const (
 	awayPace      = 100 * time.Millisecond // between two SKUs while the receiver does not answer
 	maxLater      = time.Hour              // the longest pause that a receiver can ask for
 	againAfter    = time.Second
-	storeDeadline = 5 * time.Second // of one request to the store
+	storeDeadline = 5 * time.Second // for one request to the store
 )
 
 // A Relay delivers the movements of one store. Make it with New.
 type Relay struct {
 	c     Config
-	stuck stuckEvents // of Run's goroutine alone
+	stuck stuckEvents // used only by Run's goroutine
 }
 
 // New returns a Relay. It connects to nothing.
@@ -119,7 +119,7 @@ func New(c Config) *Relay {
 }
 
 // Run relays until ctx ends. Then it lets deliveries under way finish, within Grace, records them, and releases the
-// lock. If the store or the lock fails, it tries again. Call it once.
+// lock. If the store or the lock fails, Run tries again. Run may be called only once.
 func (r *Relay) Run(ctx context.Context) {
 	bad := false
 	for ctx.Err() == nil {

@@ -118,9 +118,9 @@ func TestAPoisonEventStopsItsOwnSKUUntilAPersonDecides(t *testing.T) {
 		t.Run(string(verdict), func(t *testing.T) {
 			t.Parallel()
 			s, _ := newShelf(t)
-			var mended atomic.Bool
+			var fixed atomic.Bool
 			sink := &diary{answer: func(e relay.Event, _ int) error {
-				if e.Data.Number == 3 && e.Data.SKU == "bad" && !mended.Load() {
+				if e.Data.Number == 3 && e.Data.SKU == "bad" && !fixed.Load() {
 					return errPoison
 				}
 				return nil
@@ -161,7 +161,7 @@ func TestAPoisonEventStopsItsOwnSKUUntilAPersonDecides(t *testing.T) {
 				return l != nil && l.Parked == 1 && l.Undelivered == 4 && l.Oldest > 0, fmt.Sprintf("%+v", l)
 			})
 
-			mended.Store(verdict == order.Resend)
+			fixed.Store(verdict == order.Resend)
 			if err := s.Decide(t.Context(), "bad", 3, verdict); err != nil {
 				t.Fatal(err)
 			}

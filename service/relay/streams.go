@@ -22,8 +22,8 @@ import (
 //
 // The set StreamIndex has the names of all streams.
 //
-// Redis may lose entries: the last second in a crash, and in a fail-over those that no replica had. The ledger still
-// has the movements, and a consumer sees the gap in the numbers.
+// Redis may lose entries: those of the last second in a crash, and those that no replica had in a fail-over. The ledger
+// still has the movements, and a consumer sees the gap in the numbers.
 type Streams struct {
 	client redis.UniversalClient
 	log    *slog.Logger
@@ -35,7 +35,7 @@ const StreamIndex = "stock:events"
 // StreamKey is the key of the stream of a SKU, in the same slot of a cluster as its stock.
 func StreamKey(sku service.SKU) string { return "stock:{" + string(sku) + "}:events" }
 
-// StreamField is the name of an entry's field with the event.
+// StreamField is the name of the entry's field that contains the event.
 const StreamField = "event"
 
 // trimEvery is the number of events of a SKU between two trims.
@@ -45,7 +45,7 @@ const trimEvery = 100
 var trimSource string
 
 // ErrOther: the stream has another event with that number, because the ledger was recreated or restored from an older
-// copy. A person must delete the stream when its consumers have read it.
+// copy. A person must delete the stream after its consumers have read all of it.
 var ErrOther = errors.New("the stream has another event of this number: if the ledger was lost and recreated, or " +
 	"restored from an older copy, delete the stream")
 
@@ -63,7 +63,7 @@ func (s *Streams) Deliver(ctx context.Context, e Event) error {
 	}
 	key, id := StreamKey(e.Data.SKU), strconv.FormatUint(e.Data.Number, 10)+"-0"
 	pipe := s.client.Pipeline()
-	pipe.SAdd(ctx, StreamIndex, key) // with each event, so that a lost name is added again
+	pipe.SAdd(ctx, StreamIndex, key) // repeated with each event, in case the set lost the name
 	add := pipe.XAdd(ctx, &redis.XAddArgs{Stream: key, ID: id, Values: []any{StreamField, body}})
 	_, err = pipe.Exec(ctx)
 	if refused := add.Err(); refused != nil && strings.Contains(refused.Error(), "equal or smaller") {
@@ -74,7 +74,7 @@ func (s *Streams) Deliver(ctx context.Context, e Event) error {
 	}
 	if e.Data.Number%trimEvery == 0 {
 		if err := s.trim(ctx, key); err != nil {
-			s.log.Debug("stream not trimmed", "stream", key, "err", err) // at the next hundred
+			s.log.Debug("stream not trimmed", "stream", key, "err", err) // tried again after trimEvery events
 		}
 	}
 	return nil
@@ -112,8 +112,8 @@ func (s *Streams) trim(ctx context.Context, key string) error {
 	return s.client.Eval(ctx, trimSource, []string{key}).Err()
 }
 
-// streamFault makes errors of the server match ErrUnavailable, but not errors of the event, such as a key of another
-// type.
+// streamFault makes an error match ErrUnavailable if it concerns the server, but not if it concerns the event, such as
+// a key of the wrong type.
 func streamFault(err error) error {
 	var answered redis.Error
 	if !errors.As(err, &answered) {
@@ -122,5 +122,5 @@ func streamFault(err error) error {
 	if said := err.Error(); strings.HasPrefix(said, "WRONGTYPE") || strings.HasPrefix(said, "ERR ") {
 		return err
 	}
-	return unavailable(err) // LOADING, OOM, READONLY, CLUSTERDOWN, NOAUTH: a person mends the server, not the event
+	return unavailable(err) // LOADING, OOM, READONLY, CLUSTERDOWN, NOAUTH: the fault is in the server, not in the event
 }

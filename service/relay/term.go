@@ -13,8 +13,8 @@ import (
 	"example.com/stock/service/order"
 )
 
-// A term is the time for which this relay holds the lock. One goroutine, loop, decides; workers, a goroutine for each
-// SKU, deliver.
+// A term is the time for which this relay holds the lock. One goroutine runs loop, which decides what to deliver. The
+// workers, one goroutine for each SKU, deliver.
 type term struct {
 	*Relay
 	fence   uint64
@@ -27,14 +27,14 @@ type term struct {
 	busy    map[service.SKU]bool
 	ready   []order.Delivered // read from the ledger, without a worker yet
 	after   service.SKU       // the last SKU that was read; "": the next is the first
-	begun   int               // workers since the first SKU was read
-	away    bool              // by the last result the receiver was not available
-	paced   bool              // one worker may begin although the receiver is away
+	begun   int               // workers started since the first SKU was read
+	away    bool              // the last result was that the receiver is not available
+	paced   bool              // one worker may begin although the receiver is not available
 
 	letters map[service.SKU]order.DeadLetter
-	// doubtful has the letters from before this term for which the SKU has not been seen to wait. When all SKUs were
-	// read, a letter that is still here is settled: its event was delivered or skipped, and a relay crashed before it
-	// removed the letter.
+	// doubtful has the letters that were parked before this term, without those whose event was found undelivered. A
+	// letter that is still here after all SKUs were read is settled: its event was delivered or skipped, and a relay
+	// crashed before it removed the letter.
 	doubtful  map[service.SKU]order.DeadLetter
 	lettersAt time.Time // read
 	lagAt     time.Time // measured
@@ -44,9 +44,9 @@ type term struct {
 
 type result struct {
 	order.Delivered      // and recorded
-	more            bool // there may be more at once
+	more            bool // more may be ready at once
 	failed          error
-	fatal           error // of the store: it ends the term
+	fatal           error // error of the store, which ends the term
 }
 
 func newTerm(r *Relay, work context.Context, stop <-chan struct{}, fence uint64) *term {
@@ -58,8 +58,8 @@ func newTerm(r *Relay, work context.Context, stop <-chan struct{}, fence uint64)
 	return t
 }
 
-// loop delivers until the term ends, the relay is stopped, the lock is lost, or the store fails. At a planned end
-// workers may finish within Grace; a lost lock ends them at once. No worker runs when loop returns.
+// loop delivers until the term ends, the relay is stopped, the lock is lost, or the store fails. At a planned end the
+// workers may finish within Grace; a lost lock ends the workers at once. No worker runs when loop returns.
 func (t *term) loop() (err error) {
 	planned := time.NewTimer(t.c.Term)
 	defer planned.Stop()
@@ -67,7 +67,7 @@ func (t *term) loop() (err error) {
 	defer look.Stop()
 	defer func() { err = errors.Join(err, t.finish(err)) }()
 	for {
-		select { // a stop takes precedence over other work
+		select { // a stop has priority over other work
 		case <-t.stop:
 			return nil
 		case <-t.work.Done():
@@ -111,7 +111,7 @@ func (t *term) loop() (err error) {
 	}
 }
 
-// finish waits for the workers and records their results. If failed is not nil, it ends them.
+// finish waits for the workers and records their results. If failed is not nil, it first cancels the workers.
 func (t *term) finish(failed error) (err error) {
 	defer t.cancel()
 	close(t.closing)
@@ -197,12 +197,12 @@ func (t *term) begin() {
 		}
 		t.busy[d.SKU], t.paced = true, false
 		t.begun++
-		go func() { t.results <- t.deliver(d, skip) }() // take removes it from busy; finish waits for all
+		go func() { t.results <- t.deliver(d, skip) }() // record removes it from busy; finish waits for all
 	}
 }
 
-// deliver delivers the next events of a SKU in order until one fails, and records the last delivered number. If skip
-// is set, it skips the next event.
+// deliver delivers the next events of a SKU in order until one fails, and records the last delivered number. If skip is
+// set, deliver skips the next event.
 func (t *term) deliver(d order.Delivered, skip bool) (done result) {
 	done = result{Delivered: d}
 	if skip {
@@ -247,8 +247,8 @@ func (t *term) deliver(d order.Delivered, skip bool) (done result) {
 	return done
 }
 
-// errCarried: the movements after the last delivered number were archived after this relay read that number. Another
-// relay has the lock and has delivered them, or a person decided that they need not be delivered.
+// errCarried: the movements after the last delivered number were archived after this relay had read the number. Another
+// relay has the lock and has delivered these movements, or a person decided that they need not be delivered.
 var errCarried = errors.New("the movements to be delivered were archived")
 
 func (t *term) movements(d order.Delivered) ([]order.Movement, error) {
@@ -257,7 +257,7 @@ func (t *term) movements(d order.Delivered) ([]order.Movement, error) {
 	return t.c.Book.Movements(ctx, d.SKU, d.Number, t.c.Batch)
 }
 
-// leaving reports whether no further event may be sent, because the term ends.
+// leaving reports whether the term is ending, so that no further event may be sent.
 func (t *term) leaving() bool {
 	select {
 	case <-t.closing:
@@ -291,7 +291,7 @@ func (t *term) record(done result) error {
 		t.away = false
 		delete(t.stuck, done.SKU)
 	case t.work.Err() != nil:
-		return nil // the end of the term ended the delivery, not the receiver
+		return nil // the delivery failed because the term ended, not because of the receiver
 	default:
 		t.c.Observer.Failed()
 		t.away = errors.Is(done.failed, ErrUnavailable)
@@ -406,7 +406,7 @@ func (t *term) measure(parked int) error {
 	return nil
 }
 
-// hide keeps only the text of err, so that it matches nothing. service.ErrStaleFence stays.
+// hide keeps only the text of err, so that errors.Is matches nothing but service.ErrStaleFence.
 func hide(err error) error {
 	if errors.Is(err, service.ErrStaleFence) {
 		return err
@@ -429,7 +429,7 @@ type stuckEvents map[service.SKU]*stuckEvent
 type stuckEvent struct {
 	number   uint64
 	attempts int
-	refusals int       // attempts that ended with an error about the event
+	refusals int       // attempts that failed with an error about the event
 	next     time.Time // attempt
 }
 
@@ -443,7 +443,7 @@ func (s stuckEvents) tooSoon(d order.Delivered) bool {
 	return found != nil && time.Now().Before(found.next)
 }
 
-// of returns the stuckEvent of the event after d, and adds it if it is new.
+// of returns the stuckEvent of the event after d, and adds one if there is none.
 func (s stuckEvents) of(d order.Delivered) *stuckEvent {
 	if found := s[d.SKU]; found != nil && found.number == d.Number+1 {
 		return found

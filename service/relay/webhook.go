@@ -27,14 +27,14 @@ import (
 
 // A Webhook posts each event to a URL as https://www.standardwebhooks.com specifies. The headers are webhook-id (the
 // event's id, the same for every copy), webhook-timestamp (of this attempt) and webhook-signature ("v1," and the
-// HMAC-SHA256 of "id.timestamp.body", one for each secret). Only a 2xx means that the receiver has the event.
-// Redirects count as failures, because only the operator decides where events go. Proxies of the environment are not
-// used.
+// HMAC-SHA256 of "id.timestamp.body", one for each secret). Only a 2xx means that the receiver has the event. Redirects
+// count as failures, because only the operator decides where events are sent. Proxies in the environment are not used.
 //
-// A receiver is not available if it does not answer, or if its status concerns the address (3xx, 401, 403, 404, 405,
-// 410) or the moment (408, 425, 429, 502, 503, 504). Any other status is a refusal of the event.
+// A receiver is not available if it does not answer, or if its status does not depend on the event: a wrong address
+// (3xx, 401, 403, 404, 405, 410) or a temporary failure (408, 425, 429, 502, 503, 504). Any other status is a refusal
+// of the event.
 //
-// If this process has delivered another event with the same number, the ledger has gone back to an older copy. The
+// If this process has delivered another event with the same number, the ledger was restored from an older copy. The
 // event is delivered, because its id is new to the receiver, and an error is logged.
 type Webhook struct {
 	url     string
@@ -43,7 +43,7 @@ type Webhook struct {
 	log     *slog.Logger
 
 	mu   sync.Mutex
-	last map[service.SKU]Event // that was delivered, of maxLast SKUs at most
+	last map[service.SKU]Event // the last delivered event of at most maxLast SKUs
 }
 
 // maxLast limits the memory to some 20 MB. A full map is cleared.
@@ -52,9 +52,9 @@ const maxLast = 50_000
 // WebhookOptions are the options of a Webhook.
 type WebhookOptions struct {
 	URL     string
-	Secrets []string // see ParseSecret; several while they are rotated: the receiver needs one of them
+	Secrets []string // see ParseSecret; several during a rotation: the receiver needs one of them
 	// AllowInternal permits addresses that only this network can reach, such as 127.0.0.1 or 10.0.0.1. The address is
-	// checked for each connection, because a host name may change its address.
+	// checked for each connection, because the address of a host name may change.
 	AllowInternal bool
 	Timeout       time.Duration // of one attempt, from the connection to the end of the reply; default 15 s
 	Log           *slog.Logger  // default: none
@@ -160,7 +160,8 @@ func (w *Webhook) Deliver(ctx context.Context, e Event) error {
 	return nil
 }
 
-// note remembers a delivered event, and logs an error if the event shows that the ledger has gone back.
+// note remembers a delivered event, and logs an error if the event shows that the ledger was restored from an older
+// copy.
 func (w *Webhook) note(e Event) {
 	w.mu.Lock()
 	last, known := w.last[e.Data.SKU]
@@ -211,8 +212,8 @@ func judge(resp *http.Response) error {
 	return unavailable(err)
 }
 
-// retryAfter returns the pause in the header Retry-After, which has seconds or a date; 0: there is none. A date is
-// compared with the header Date, which is by the same clock, or with now if that is missing.
+// retryAfter returns the pause in the header Retry-After, which contains seconds or a date; 0: no pause. A date is
+// compared with the header Date, which has the same clock, or with now if there is no header Date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
@@ -247,7 +248,7 @@ func public(a netip.Addr) bool {
 	for _, text := range [...]string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",
 		"203.0.113.0/24", "240.0.0.0/4",
-		// IPv6 addresses that contain an IPv4 address, which is not checked: NAT64, 6to4, Teredo, compatible.
+		// These IPv6 addresses contain an IPv4 address, which is not checked: NAT64, 6to4, Teredo, IPv4-compatible.
 		"64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "2001:db8::/32",
 	} {
 		if netip.MustParsePrefix(text).Contains(a) {

@@ -1,8 +1,9 @@
-// Package pureredis runs Lua scripts as Redis does, but as a pure function: from keys and a script to keys, reply and
-// messages. So a model of a lock can run the lock's real scripts, millions of times, from any state.
+// Package pureredis runs Lua scripts as Redis does, but as a pure function: its input is the keys and a script, its
+// result the new keys, the reply and the messages. So a model of a lock can run the lock's real scripts, millions of
+// times, from any state.
 //
 // The scripts run in miniredis (https://github.com/alicebob/miniredis), which interprets Lua and the commands. Its
-// clock always shows Epoch: a model keeps the times in its keys relative to that.
+// clock always shows Epoch: a model stores times in its keys relative to Epoch.
 package pureredis
 
 import (
@@ -25,8 +26,8 @@ type Key struct {
 	Name   string
 	Text   string
 	List   []string
-	Hash   []string // fields and values in turn, by field
-	Sorted []string // members and scores in turn, by member
+	Hash   []string // fields and values in turn, sorted by field
+	Sorted []string // members and scores in turn, sorted by member
 	TTL    time.Duration
 }
 
@@ -35,7 +36,7 @@ type Message struct{ Channel, Text string }
 
 // An Answer is what a script did.
 type Answer struct {
-	Keys     []Key // all that there are now, by name
+	Keys     []Key // all keys after the script, sorted by name
 	Reply    any   // string, int64, nil or []any of these
 	Messages []Message
 	Err      error // an error reply
@@ -45,8 +46,8 @@ type Answer struct {
 type Redis struct {
 	mini     *miniredis.Miniredis
 	messages []Message
-	answers  map[string]map[string]Answer // by script and question
-	Runs     int                          // scripts that were run, and not remembered
+	answers  map[string]map[string]Answer // by script and input
+	Runs     int                          // number of scripts that were run, not answered from the cache
 }
 
 // New starts a Redis. Close it.

@@ -29,18 +29,18 @@ func (t text) of(l language) string {
 func (r *results) page(l language) string {
 	const note = "<!-- Made by make bench-http ARGS='--write' from bench-http.json. Do not edit. -->\n\n"
 	head := text{
-		"# The endpoints side by side\n\n[中文](bench-http.zh-CN.md)\n\n" + note + `Three instances behind the project's
-own nginx.conf, beside a gin service that answers "pong" and logs one line for each request, behind the same nginx.conf.
-wrk is the client: a closed loop, in which each connection sends its next request after the reply to the last one. The
-open loop is the project's own generator, whose requests are due at a time. Everything runs on one computer, so a row
-that needs less CPU also leaves more to its client.
+		"# The endpoints side by side\n\n[中文](bench-http.zh-CN.md)\n\n" + note + `This page compares three instances
+behind the project's own nginx.conf with a gin service behind the same nginx.conf, which answers "pong" and logs one
+line for each request. The client is wrk, a closed loop: each connection sends its next request after the reply to the
+last one. For the open loop, the project's own generator sends requests at scheduled times. Everything runs on one
+computer, so if the servers of a row need less CPU, its client also gets more.
 
-Fault handling, one log line for each request and durability are on: MariaDB is told to have each commit on its disk
-before it answers, Redis runs without persistence, as a cache does. After each measurement the books are balanced from
-the store: what was in stock = what is left + what was sold = the orders that the store counts. A run that does not
-balance has no figures.
+Fault handling, one log line for each request and durability are on: MariaDB must have each commit on its disk before
+it answers; Redis runs without persistence, like a cache. After each measurement the books of the store are checked:
+the initial stock must equal the remaining units plus the units in the store's orders. A run whose books do not balance
+has no figures.
 
-What bounds these figures, and what they become on more computers: [scale.md](scale.md). How to repeat them:
+The limits of these figures, and the figures for more computers: [scale.md](scale.md). How to repeat them:
 [tools/bench/README.md](../tools/bench/README.md#the-endpoints-over-http).
 
 `,
