@@ -128,7 +128,8 @@ func TestAnEventIsParkedAtItsLastRefusal(t *testing.T) {
 			{refused, false, true},
 		} {
 			work.busy["a"] = true
-			if err := work.record(result{Delivered: order.Delivered{SKU: "a", Number: 4}, failed: row.failed}); err != nil {
+			before := order.Delivered{SKU: "a", Number: 4}
+			if err := work.record(result{Delivered: before, failed: row.failed}); err != nil {
 				t.Fatal(err)
 			}
 			letter, parked := work.letters["a"]
@@ -230,7 +231,7 @@ func TestThePagesOfTheOutbox(t *testing.T) {
 			t.Helper()
 			got, err := work.poll()
 			if err != nil || got != pause || work.after != after {
-				t.Errorf("pause %v, want %v; the next page is after %q, want %q; %v", got, pause, work.after, after, err)
+				t.Errorf("pause %v, want %v; the page after %q, want %q; %v", got, pause, work.after, after, err)
 			}
 			for len(work.busy) > 0 {
 				if err := work.record(<-work.results); err != nil {
