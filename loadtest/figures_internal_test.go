@@ -190,3 +190,53 @@ func TestWhatCameAfterEachCommand(t *testing.T) {
 		}
 	}
 }
+
+// The longest range has 1,000 quantities, and the last moment of a command is a day after the start.
+func TestLimitsOfWhatIsGiven(t *testing.T) {
+	for text, want := range map[string]bool{"1..1000": true, "5..1004": true, "1..1001": false} {
+		if list, err := ParseQuantities(text); (err == nil) != want || want && len(list) != 1000 {
+			t.Errorf("%s: %d quantities, %v", text, len(list), err)
+		}
+	}
+	for text, want := range map[string]bool{
+		"0s=x": true, "24h=x": true, "24h0m1ns=x": false, "-1ns=x": false, "1s= ": false,
+	} {
+		if c, err := ParseCommand(text); (err == nil) != want {
+			t.Errorf("%s: %v, %v", text, c, err)
+		}
+	}
+}
+
+// A gateway may know that an instance got the request, or that none did. Otherwise its reply says nothing of the sale.
+func TestWhatAGatewayKnows(t *testing.T) {
+	yes, no := true, false
+	for sent, want := range map[*bool]Outcome{nil: Unknown, &yes: Unknown, &no: Failed} {
+		if got := (&Problem{Type: "/problems/bad_gateway", Sent: sent}).Outcome(); got != want {
+			t.Errorf("sent %v: %s, want %s", sent, got, want)
+		}
+	}
+	for field, want := range map[string]string{"": "400 invalid: too long", "sku": "400 invalid: sku: too long"} {
+		p := &Problem{Type: "/problems/invalid", Status: 400, Detail: "too long", Field: field}
+		if p.Error() != want {
+			t.Errorf("%q, want %q", p.Error(), want)
+		}
+	}
+}
+
+// So many sorts of failures are named, and the rest are counted.
+func TestSortsOfFailures(t *testing.T) {
+	var records []Record
+	for _, name := range []string{"a", "b", "a", "c"} {
+		records = append(records, Record{Reply: Reply{Outcome: Failed, Problem: name}})
+	}
+	records = append(records, Record{Reply: Reply{Outcome: Busy, Problem: "d"}})
+	for most, want := range map[int]int{1: 2, 2: 3, 3: 3, 9: 3} {
+		lines := FailureSorts(records, most)
+		if len(lines) != want || lines[0].EN[:4] != "2 x " {
+			t.Errorf("at most %d: %v", most, lines)
+		}
+		if rest := lines[len(lines)-1] == say("more-failures", "n", 3-most); rest != (most < 3) {
+			t.Errorf("at most %d: the last line is %s", most, lines[len(lines)-1])
+		}
+	}
+}

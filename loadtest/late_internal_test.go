@@ -72,7 +72,8 @@ func TestWhatMayComeRight(t *testing.T) {
 			o.Version, o.Read, o.Remaining = 3, 10, 9
 		}, false},
 		"more sold than there was": {func(e *Evidence) {
-			e.Accounts[0].Before.Quantity = 1
+			before, after := &e.Accounts[0].Before, e.Accounts[0].After
+			before.Quantity, before.Initial, after.Initial, after.Quantity = 1, 1, 1, 0
 		}, false},
 		"an order that did not read what the one before wrote": {func(e *Evidence) {
 			r, o := e.Records[1].Receipt, &e.Accounts[0].Orders[1]
