@@ -52,6 +52,34 @@ func TestWhatMayComeRight(t *testing.T) {
 		// Another request of somebody else may have sold the rest, and the store may not tell it yet.
 		"a refusal":                      {func(e *Evidence) { e.Records[2].Quantity = 8 }, true},
 		"an order of the wrong quantity": {func(e *Evidence) { e.Records[1].Quantity = 2 }, false},
+		"an order of fewer units, in a foreign API": {func(e *Evidence) {
+			e.Accounts[0].Before.Mapped, e.Records[1].Quantity = true, 2
+		}, true},
+		"an order of more units, in a foreign API": {func(e *Evidence) {
+			e.Accounts[0].Before.Mapped, e.Records[1].Remaining = true, 7
+			o := &e.Accounts[0].Orders[1]
+			o.Quantity, o.Remaining, e.Accounts[0].After.Quantity = 2, 7, 7
+		}, false},
+		"fewer units, then as many": {func(e *Evidence) {
+			e.Accounts[0].Before.Mapped, e.Records[0].Quantity = true, 2
+			e.Records[1].Quantity, e.Records[1].Remaining = 1, 7
+			o := &e.Accounts[0].Orders[1]
+			o.Quantity, o.Remaining, e.Accounts[0].After.Quantity = 2, 7, 7
+		}, true},
+		"a unit lost, and two that read the same": {func(e *Evidence) {
+			r, o := e.Records[1].Receipt, &e.Accounts[0].Orders[1]
+			r.Version, r.Read, r.Remaining = 3, 10, 9
+			o.Version, o.Read, o.Remaining = 3, 10, 9
+		}, false},
+		"more sold than there was": {func(e *Evidence) {
+			before, after := &e.Accounts[0].Before, e.Accounts[0].After
+			before.Quantity, before.Initial, after.Initial, after.Quantity = 1, 1, 1, 0
+		}, false},
+		"an order that did not read what the one before wrote": {func(e *Evidence) {
+			r, o := e.Records[1].Receipt, &e.Accounts[0].Orders[1]
+			r.Read, r.Remaining, o.Read, o.Remaining = 8, 7, 8, 7
+			e.Accounts[0].After.Quantity = 7
+		}, false},
 		"two that read the same": {func(e *Evidence) {
 			r, o := e.Records[1].Receipt, &e.Accounts[0].Orders[1]
 			r.Version, r.Read, r.Remaining = 3, 10, 9

@@ -174,7 +174,7 @@ func (s *segmentedSale) refill(ctx context.Context, view *Segments, at int) (nex
 // choose the fullest segment, so that concurrent requests do not all go to the same one.
 func (s *segmentedSale) elsewhere(view *Segments, at int) (next int) {
 	for _, row := range view.Rows {
-		if row.Number == at || row.Quantity+view.Reserve < s.Quantity {
+		if row.Quantity+view.Reserve < s.Quantity { // such as at: refill found too few there
 			continue
 		}
 		if next == done || next < at && row.Number > at {

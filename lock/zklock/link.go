@@ -158,7 +158,8 @@ type route struct {
 	over    context.Context
 	servers []string
 	at      int
-	failed  int // tries since the last success
+	failed  int           // tries since the last success
+	longest time.Duration // that the last pause could be; 0: none since the last success
 }
 
 // Init receives the servers, in random order.
@@ -179,15 +180,15 @@ func (r *route) Next() (server string, stop bool) {
 }
 
 // Connected is called when there is a session.
-func (r *route) Connected() { r.failed = 0 }
+func (r *route) Connected() { r.failed, r.longest = 0, 0 }
 
 // pause waits before a try. It does not wait in the first round over all servers, then it waits 50 to 100 ms, doubling
 // up to 1 s. Because of the jitter, clients that lost the same server do not all reconnect at the same moment.
 func (r *route) pause() error {
 	var wait time.Duration
-	if again := r.failed - len(r.servers) - 1; again >= 0 {
-		wait = min(time.Second, 100*time.Millisecond<<min(again, 10))
-		wait = wait/2 + rand.N(wait/2)
+	if r.failed > len(r.servers) {
+		r.longest = min(max(2*r.longest, 100*time.Millisecond), time.Second)
+		wait = r.longest/2 + rand.N(r.longest/2)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

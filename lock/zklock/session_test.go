@@ -414,3 +414,27 @@ func TestAGenerationEndsWithItsSession(t *testing.T) {
 		g.endWaits()
 	}
 }
+
+// An event of a watch carries the state of the connection, too. Only events of the session change it.
+func TestEventsOfWatchesAreNotOfTheSession(t *testing.T) {
+	for _, row := range []struct {
+		event  zk.Event
+		linked bool
+		lost   bool
+	}{
+		{zk.Event{Type: zk.EventSession, State: zk.StateConnected}, true, false},
+		{zk.Event{Type: zk.EventNodeDeleted, State: zk.StateDisconnected}, true, false},
+		{zk.Event{Type: zk.EventNotWatching, State: zk.StateExpired}, true, false},
+		{zk.Event{Type: zk.EventSession, State: zk.StateDisconnected}, false, false},
+		{zk.Event{Type: zk.EventSession, State: zk.StateConnecting}, false, false},
+		{zk.Event{Type: zk.EventSession, State: zk.StateExpired}, false, true},
+	} {
+		g := unplugged(t, time.Minute)
+		g.event(row.event)
+		if lost := errors.Is(context.Cause(g.over), lock.ErrExpired); g.linked != row.linked || lost != row.lost {
+			t.Errorf("%v: linked %t, lost %t", row.event, g.linked, lost)
+		}
+		g.end(nil)
+		g.endWaits()
+	}
+}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -26,6 +27,12 @@ type ledger struct {
 	broken    func(look int) error // nil: never
 	sent      []string
 	answer    func(ctx context.Context, e Event) error // nil: it takes everything
+	kind      order.Kind                               // of all movements; "": Sell
+	marks     []uint64                                 // as they were recorded
+	fence     uint64                                   // of the last record
+	refusal   error                                    // of every record
+	undecided error                                    // of every decision
+	reads     int                                      // of letters
 }
 
 func (l *ledger) Behind(_ context.Context, after service.SKU, limit int) (behind []order.Delivered, err error) {
@@ -43,10 +50,14 @@ func (l *ledger) Behind(_ context.Context, after service.SKU, limit int) (behind
 	return behind, err
 }
 
-func (l *ledger) Delivered(_ context.Context, d order.Delivered, _ uint64) error {
+func (l *ledger) Delivered(_ context.Context, d order.Delivered, fence uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.delivered[d.SKU] = d.Number
+	if l.refusal != nil {
+		return l.refusal
+	}
+	l.delivered[d.SKU], l.fence = d.Number, fence
+	l.marks = append(l.marks, d.Number)
 	return nil
 }
 
@@ -58,7 +69,7 @@ func (l *ledger) Movements(_ context.Context, sku service.SKU, after uint64, lim
 	var list []order.Movement
 	for _, n := range l.movements[sku] {
 		if n > after && len(list) < limit {
-			list = append(list, order.Movement{SKU: sku, Number: n, Kind: order.Sell})
+			list = append(list, order.Movement{SKU: sku, Number: n, Kind: cmp.Or(l.kind, order.Sell)})
 		}
 	}
 	return list, nil
@@ -74,6 +85,7 @@ func (l *ledger) Park(_ context.Context, letter order.DeadLetter) error {
 func (l *ledger) Parked(_ context.Context, after service.SKU, limit int) (list []order.DeadLetter, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.reads++
 	for _, sku := range slices.Sorted(maps.Keys(l.letters)) {
 		if sku > after && len(list) < limit {
 			list = append(list, l.letters[sku])
@@ -85,10 +97,10 @@ func (l *ledger) Parked(_ context.Context, after service.SKU, limit int) (list [
 func (l *ledger) Decide(_ context.Context, sku service.SKU, _ uint64, verdict order.Decision) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if verdict == order.Settled {
+	if verdict == order.Settled && l.undecided == nil {
 		delete(l.letters, sku)
 	}
-	return nil
+	return l.undecided
 }
 
 func (l *ledger) Now(context.Context) (time.Time, error) { return time.Now(), nil }

@@ -1,0 +1,242 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The figures of a run are from its first request to its last reply, in whatever order they were recorded.
+func TestFiguresDoNotDependOnTheOrder(t *testing.T) {
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
+	records := []Record{
+		{Quantity: 3, PlannedAt: at(100), SentAt: at(150), DoneAt: at(500), Reply: Reply{Outcome: Accepted, Instance: "b"}},
+		{Quantity: 1, PlannedAt: at(0), SentAt: at(30), DoneAt: at(2000), Reply: Reply{Outcome: Busy, Instance: "a"}},
+		{Quantity: 5, PlannedAt: at(10), SentAt: at(20), DoneAt: at(400), Reply: Reply{Outcome: Accepted, Instance: "a"}},
+		{Quantity: 1, PlannedAt: at(40), SentAt: at(50), DoneAt: at(60), Reply: Reply{Outcome: Busy, Instance: "c"}},
+	}
+	for range 4 {
+		l := Measure(records)
+		if l.Seconds != 1.98 || fmt.Sprintf("%.3f", l.Sold) != "16.667" || l.Late != 2 || l.LongestLateMS != 50 {
+			t.Errorf("seconds %v, sold %v, late %d, %v", l.Seconds, l.Sold, l.Late, l.LongestLateMS)
+		}
+		if l.All.Count != 4 || l.Service.Count != 4 || l.ByOutcome[Busy].Count != 2 || l.Accepted().Count != 2 {
+			t.Errorf("counts %d, %d, %d, %d", l.All.Count, l.Service.Count, l.ByOutcome[Busy].Count, l.Accepted().Count)
+		}
+		if want := []Share{
+			{Instance: "a", Replies: 2, Accepted: 1}, {Instance: "b", Replies: 1, Accepted: 1}, {Instance: "c", Replies: 1},
+		}; !slices.Equal(l.Instances, want) {
+			t.Errorf("instances %v", l.Instances)
+		}
+		records = append(records[1:], records[0])
+	}
+	for i := range records {
+		records[i].PlannedAt = time.Time{}
+	}
+	if l := Measure(records); l.Service != nil || l.Late != 0 {
+		t.Errorf("a closed loop: %+v", l)
+	}
+}
+
+// A worker that got nothing counts. The workers of an open loop are not customers.
+func TestHowEvenlyWorkersAreServed(t *testing.T) {
+	records := []Record{
+		{Worker: 1, Quantity: 2, Reply: Reply{Receipt: &Receipt{WaitedMS: 7}}},
+		{Worker: 2, Quantity: 9},
+		{Worker: 3, Quantity: 2, Reply: Reply{Receipt: &Receipt{WaitedMS: 5}}},
+	}
+	for rate, want := range map[Rate]float64{{}: 16.0 / 24, {1, 1}: 0} {
+		f := FairnessOf(&Result{Plan: Plan{Rate: rate}, Records: records})
+		if f.Jain != want || f.LongestWaitMS != 7 {
+			t.Errorf("rate %v: %+v, want %v and 7", rate, f, want)
+		}
+	}
+	if f := FairnessOf(&Result{Records: records[1:2]}); f != (Fairness{}) {
+		t.Errorf("nothing was sold: %+v", f)
+	}
+}
+
+// Dropped requests and those of the warm-up have numbers, and no records of the run.
+func TestWhichRecordsAreMissing(t *testing.T) {
+	for _, row := range []struct{ last, warm, dropped, want int }{{3, 0, 0, 0}, {4, 0, 0, 1}, {9, 4, 1, 1}, {2, 0, 0, 0}} {
+		r := Result{Dropped: row.dropped, Records: []Record{{Seq: row.warm + 1}, {Seq: row.warm + 2}, {Seq: row.last}}}
+		for i := range row.warm {
+			r.Warm = append(r.Warm, Record{Seq: (i+2)%row.warm + 1})
+		}
+		if got := r.evidence().Missing; got != row.want {
+			t.Errorf("the last is %d, of which %d were the warm-up's and %d dropped: %d are missing, want %d", row.last,
+				row.warm, row.dropped, got, row.want)
+		}
+	}
+	if e := (&Result{}).evidence(); e.Missing != 0 {
+		t.Errorf("without a record %d are missing", e.Missing)
+	}
+}
+
+// A warning says when the load was not as planned: more than one in a hundred late, or any dropped.
+func TestWhenALoadWasNotAsPlanned(t *testing.T) {
+	for _, row := range []struct {
+		open             bool
+		late, dropped, n int
+		settled          float64
+		want             int
+	}{
+		{true, 1, 0, 100, 0, 0},
+		{true, 2, 0, 100, 0, 1},
+		{true, 1, 1, 99, 0, 1},
+		{true, 2, 1, 99, 0, 2},
+		{false, 2, 1, 99, 0, 0},
+		{false, 0, 0, 1, 5, 1},
+		{true, 0, 0, 0, 0, 0},
+	} {
+		r := &Result{Dropped: row.dropped, Records: make([]Record, row.n), SettledMS: row.settled}
+		r.Latency.Late = row.late
+		if row.open {
+			r.Plan.Rate = Rate{1, 1}
+		}
+		if got := r.warnings(); len(got) != row.want {
+			t.Errorf("%+v: %v", row, got)
+		}
+	}
+}
+
+// While a run is under way its figures are of the replies so far.
+func TestProgressSoFar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Plan{SKU: "pen", SKUs: 2, Stock: 3, Requests: 8, Duration: 0}
+		a := &attack{plan: p, start: time.Now()}
+		a.dropped.Store(1)
+		counted := newTally(p)
+		now := time.Now()
+		for _, r := range []Record{
+			{SKU: "pen-1", Quantity: 4, Reply: Reply{Outcome: Accepted}, PlannedAt: now, SentAt: now.Add(Late + 1)},
+			{SKU: "pen-2", Quantity: 1, Reply: Reply{Outcome: Accepted}, PlannedAt: now, SentAt: now.Add(Late)},
+			{SKU: "pen-2", Quantity: 9, Reply: Reply{Outcome: Busy}},
+		} {
+			counted.add(&r)
+		}
+		time.Sleep(2 * time.Second)
+		got := counted.progress(t.Context(), a)
+		if got.Done != 3 || got.Late != 1 || got.Dropped != 1 || got.Oversold != 1 || got.Total != 8 || got.Rate != 1.5 ||
+			got.SoldRate != 2.5 || got.Outcomes[Accepted] != 2 || got.Interrupted || got.Left != 2*time.Second {
+			t.Errorf("%+v", got)
+		}
+		p.Duration = 5 * time.Second
+		over, end := context.WithCancel(t.Context())
+		end()
+		if got := counted.progress(over, a); got.Left != 3*time.Second || !got.Interrupted {
+			t.Errorf("%v are left of five seconds", got.Left)
+		}
+		time.Sleep(5 * time.Second)
+		if got := counted.progress(over, a); got.Left != 0 {
+			t.Errorf("%v are left after the end", got.Left)
+		}
+	})
+}
+
+// A warm-up has the load of the run's start, with SKUs of its own. Connections are opened for the workers, or for the
+// largest rate.
+func TestTheLoadOfAWarmUp(t *testing.T) {
+	for _, row := range []struct{ run, warm Rate }{
+		{Rate{}, Rate{}}, {Rate{100, 100}, Rate{100, 100}}, {Rate{100, 500}, Rate{100, 100}}, {Rate{0, 500}, Rate{500, 500}},
+	} {
+		p := Plan{SKU: "pen", Stock: 7, Requests: 9, RampUp: 1, WarmUp: time.Second, Rate: row.run}
+		w := p.warmUp()
+		if w.Rate != row.warm || w.SKU != "pen-warm" || w.Stock != warmStock || w.Requests != 0 || w.RampUp != 0 ||
+			w.Duration != time.Second || p.SKU != "pen" {
+			t.Errorf("%v: %+v", row.run, w)
+		}
+	}
+	for _, row := range []struct {
+		p    Plan
+		want int
+	}{
+		{Plan{Concurrency: 3}, 3},
+		{Plan{Rate: Rate{100, 1001}, MaxInFlight: 1000}, 21},
+		{Plan{Rate: Rate{1001, 100}, MaxInFlight: 1000}, 21},
+		{Plan{Rate: Rate{1, 1}, MaxInFlight: 1000}, 8},
+		{Plan{Rate: Rate{1001, 100}, MaxInFlight: 5}, 5},
+	} {
+		if got := row.p.warmConnections(); got != row.want {
+			t.Errorf("%+v: %d connections, want %d", row.p, got, row.want)
+		}
+	}
+}
+
+// After several commands, a reply belongs to the latest, and the next sale is that of each.
+func TestWhatCameAfterEachCommand(t *testing.T) {
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
+	list := []Ran{{StartedAt: at(200)}, {}, {StartedAt: at(100), NextSaleMS: 1, Then: map[string]int{"old": 1}}}
+	Aftermath(list, slices.Values([]Sent{
+		{at(50), at(60), "accepted", true},
+		{at(100), at(300), "accepted", true},
+		{at(110), at(150), "busy", false},
+		{at(120), at(180), "accepted", true},
+		{at(200), at(260), "accepted", true},
+		{at(210), at(400), "accepted", true},
+	}))
+	for i, want := range []Ran{
+		{NextSaleMS: 60, Then: map[string]int{"accepted": 2}},
+		{},
+		{NextSaleMS: 80, Then: map[string]int{"accepted": 2, "busy": 1}},
+	} {
+		if got := list[i]; got.NextSaleMS != want.NextSaleMS || fmt.Sprint(got.Then) != fmt.Sprint(want.Then) {
+			t.Errorf("command %d: %v %v, want %v %v", i+1, got.NextSaleMS, got.Then, want.NextSaleMS, want.Then)
+		}
+	}
+}
+
+// The longest range has 1,000 quantities, and the last moment of a command is a day after the start.
+func TestLimitsOfWhatIsGiven(t *testing.T) {
+	for text, want := range map[string]bool{"1..1000": true, "5..1004": true, "1..1001": false} {
+		if list, err := ParseQuantities(text); (err == nil) != want || want && len(list) != 1000 {
+			t.Errorf("%s: %d quantities, %v", text, len(list), err)
+		}
+	}
+	for text, want := range map[string]bool{
+		"0s=x": true, "24h=x": true, "24h0m1ns=x": false, "-1ns=x": false, "1s= ": false,
+	} {
+		if c, err := ParseCommand(text); (err == nil) != want {
+			t.Errorf("%s: %v, %v", text, c, err)
+		}
+	}
+}
+
+// A gateway may know that an instance got the request, or that none did. Otherwise its reply says nothing of the sale.
+func TestWhatAGatewayKnows(t *testing.T) {
+	yes, no := true, false
+	for sent, want := range map[*bool]Outcome{nil: Unknown, &yes: Unknown, &no: Failed} {
+		if got := (&Problem{Type: "/problems/bad_gateway", Sent: sent}).Outcome(); got != want {
+			t.Errorf("sent %v: %s, want %s", sent, got, want)
+		}
+	}
+	for field, want := range map[string]string{"": "400 invalid: too long", "sku": "400 invalid: sku: too long"} {
+		p := &Problem{Type: "/problems/invalid", Status: 400, Detail: "too long", Field: field}
+		if p.Error() != want {
+			t.Errorf("%q, want %q", p.Error(), want)
+		}
+	}
+}
+
+// So many sorts of failures are named, and the rest are counted.
+func TestSortsOfFailures(t *testing.T) {
+	var records []Record
+	for _, name := range []string{"a", "b", "a", "c"} {
+		records = append(records, Record{Reply: Reply{Outcome: Failed, Problem: name}})
+	}
+	records = append(records, Record{Reply: Reply{Outcome: Busy, Problem: "d"}})
+	for most, want := range map[int]int{1: 2, 2: 3, 3: 3, 9: 3} {
+		lines := FailureSorts(records, most)
+		if len(lines) != want || lines[0].EN[:4] != "2 x " {
+			t.Errorf("at most %d: %v", most, lines)
+		}
+		if rest := lines[len(lines)-1] == say("more-failures", "n", 3-most); rest != (most < 3) {
+			t.Errorf("at most %d: the last line is %s", most, lines[len(lines)-1])
+		}
+	}
+}
