@@ -151,7 +151,8 @@ func TestOrdersAreReadWhileTheStockRests(t *testing.T) {
 			r, began := &restless{stocks: row.stocks, fails: row.fails}, time.Now()
 			a, err := look(t.Context(), r, Stock{SKU: "pen"}, "redis", row.unsure)
 			if r.listed != row.listed || r.read != row.read || time.Since(began) != row.took {
-				t.Errorf("%s: the stock was read %d times, the orders %d times, in %v; want %d, %d, %v", row.name, r.read,
+				t.Errorf("%s: the stock was read %d times, the orders %d times, in %v; want %d, %d, %v",
+					row.name, r.read,
 					r.listed, time.Since(began), row.read, row.listed, row.took)
 			}
 			if a.Gap.EN != row.gap || (err != nil) != (row.gap != "") || a.Complete != (row.gap == "") {

@@ -14,9 +14,15 @@ func TestFiguresDoNotDependOnTheOrder(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	records := []Record{
-		{Quantity: 3, PlannedAt: at(100), SentAt: at(150), DoneAt: at(500), Reply: Reply{Outcome: Accepted, Instance: "b"}},
+		{
+			Quantity: 3, PlannedAt: at(100), SentAt: at(150), DoneAt: at(500),
+			Reply: Reply{Outcome: Accepted, Instance: "b"},
+		},
 		{Quantity: 1, PlannedAt: at(0), SentAt: at(30), DoneAt: at(2000), Reply: Reply{Outcome: Busy, Instance: "a"}},
-		{Quantity: 5, PlannedAt: at(10), SentAt: at(20), DoneAt: at(400), Reply: Reply{Outcome: Accepted, Instance: "a"}},
+		{
+			Quantity: 5, PlannedAt: at(10), SentAt: at(20), DoneAt: at(400),
+			Reply: Reply{Outcome: Accepted, Instance: "a"},
+		},
 		{Quantity: 1, PlannedAt: at(40), SentAt: at(50), DoneAt: at(60), Reply: Reply{Outcome: Busy, Instance: "c"}},
 	}
 	for range 4 {
@@ -28,7 +34,9 @@ func TestFiguresDoNotDependOnTheOrder(t *testing.T) {
 			t.Errorf("counts %d, %d, %d, %d", l.All.Count, l.Service.Count, l.ByOutcome[Busy].Count, l.Accepted().Count)
 		}
 		if want := []Share{
-			{Instance: "a", Replies: 2, Accepted: 1}, {Instance: "b", Replies: 1, Accepted: 1}, {Instance: "c", Replies: 1},
+			{Instance: "a", Replies: 2, Accepted: 1},
+			{Instance: "b", Replies: 1, Accepted: 1},
+			{Instance: "c", Replies: 1},
 		}; !slices.Equal(l.Instances, want) {
 			t.Errorf("instances %v", l.Instances)
 		}
@@ -62,7 +70,9 @@ func TestHowEvenlyWorkersAreServed(t *testing.T) {
 
 // Dropped requests and those of the warm-up have numbers, and no records of the run.
 func TestWhichRecordsAreMissing(t *testing.T) {
-	for _, row := range []struct{ last, warm, dropped, want int }{{3, 0, 0, 0}, {4, 0, 0, 1}, {9, 4, 1, 1}, {2, 0, 0, 0}} {
+	for _, row := range []struct{ last, warm, dropped, want int }{
+		{3, 0, 0, 0}, {4, 0, 0, 1}, {9, 4, 1, 1}, {2, 0, 0, 0},
+	} {
 		r := Result{Dropped: row.dropped, Records: []Record{{Seq: row.warm + 1}, {Seq: row.warm + 2}, {Seq: row.last}}}
 		for i := range row.warm {
 			r.Warm = append(r.Warm, Record{Seq: (i+2)%row.warm + 1})
@@ -121,7 +131,8 @@ func TestProgressSoFar(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		got := counted.progress(t.Context(), a)
-		if got.Done != 3 || got.Late != 1 || got.Dropped != 1 || got.Oversold != 1 || got.Total != 8 || got.Rate != 1.5 ||
+		if got.Done != 3 || got.Late != 1 || got.Dropped != 1 || got.Oversold != 1 || got.Total != 8 ||
+			got.Rate != 1.5 ||
 			got.SoldRate != 2.5 || got.Outcomes[Accepted] != 2 || got.Interrupted || got.Left != 2*time.Second {
 			t.Errorf("%+v", got)
 		}
@@ -142,7 +153,10 @@ func TestProgressSoFar(t *testing.T) {
 // largest rate.
 func TestTheLoadOfAWarmUp(t *testing.T) {
 	for _, row := range []struct{ run, warm Rate }{
-		{Rate{}, Rate{}}, {Rate{100, 100}, Rate{100, 100}}, {Rate{100, 500}, Rate{100, 100}}, {Rate{0, 500}, Rate{500, 500}},
+		{Rate{}, Rate{}},
+		{Rate{100, 100}, Rate{100, 100}},
+		{Rate{100, 500}, Rate{100, 100}},
+		{Rate{0, 500}, Rate{500, 500}},
 	} {
 		p := Plan{SKU: "pen", Stock: 7, Requests: 9, RampUp: 1, WarmUp: time.Second, Rate: row.run}
 		w := p.warmUp()

@@ -60,7 +60,8 @@ func sold(n int) *counter {
 	for i := range n {
 		c.orders = append(c.orders, Order{
 			OrderID: fmt.Sprint("o", i), RequestID: fmt.Sprint("r", i), SKU: "pen", Quantity: 1, Read: int64(10 - i),
-			Remaining: int64(9 - i), Version: uint64(i), Epoch: 2, Strategy: []string{"b", "a", ""}[i%3], Instance: "app",
+			Remaining: int64(9 - i), Version: uint64(i), Epoch: 2, Strategy: []string{"b", "a", ""}[i%3],
+			Instance: "app",
 		})
 	}
 	return c
@@ -177,12 +178,14 @@ func TestWhatTheStoreAloneShows(t *testing.T) {
 				return n == say("limit.no-versions") // of every mapped target
 			})
 			if got := texts(&Verdict{}, i); got != row.says || i.Finding != row.want || i.Orders != row.orders {
-				t.Errorf("%s: %s, want %s; %s, want %q; %d orders", row.name, i.Finding, row.want, got, row.says, i.Orders)
+				t.Errorf("%s: %s, want %s; %s, want %q; %d orders",
+					row.name, i.Finding, row.want, got, row.says, i.Orders)
 			}
 			if took := time.Since(began); took != quiet+quiet+Recheck {
 				t.Errorf("%s: two looks took %v", row.name, took)
 			}
-			if row.orders > 0 && (!slices.Equal(i.Ways, []string{"a", "b"}) || !slices.Equal(i.Instances, []string{"app"})) {
+			if row.orders > 0 && (!slices.Equal(i.Ways, []string{"a", "b"}) ||
+				!slices.Equal(i.Instances, []string{"app"})) {
 				t.Errorf("%s: ways %v, instances %v", row.name, i.Ways, i.Instances)
 			}
 		})
@@ -193,7 +196,8 @@ func TestWhatTheStoreAloneShows(t *testing.T) {
 			look := Look{Store: "redis", SKU: "pen", Accepted: &accepted, Quantity: quantity}
 			i, err := Inspect(t.Context(), unlisted, look)
 			if err != nil || i.Sold != 4 || i.Lost != 0 || i.Oversold != 0 || i.Finding == Broken {
-				t.Errorf("%d replies of %d: sold %d, lost %d, %s: %v", accepted, quantity, i.Sold, i.Lost, i.Reasons, err)
+				t.Errorf("%d replies of %d: sold %d, lost %d, %s: %v",
+					accepted, quantity, i.Sold, i.Lost, i.Reasons, err)
 			}
 		})
 	}
@@ -222,7 +226,8 @@ func TestTheSecondLook(t *testing.T) {
 			c.later, c.then, c.from = three.stock, three.orders, began.Add(time.Minute)
 			i, err := Inspect(t.Context(), c, Look{Quantity: 1, Shared: row.shared, Recheck: row.recheck})
 			if err != nil || i.Finding != row.want || i.Orders != row.orders || time.Since(began) != row.took {
-				t.Errorf("%s: %s with %d orders after %v, want %s with %d after %v: %v %v", row.name, i.Finding, i.Orders,
+				t.Errorf("%s: %s with %d orders after %v, want %s with %d after %v: %v %v",
+					row.name, i.Finding, i.Orders,
 					time.Since(began), row.want, row.orders, row.took, i.Reasons, err)
 			}
 		})

@@ -80,7 +80,8 @@ func TestWhatABusyServerMeans(t *testing.T) {
 		"held":               {heldAt, false},
 	} {
 		got := Busy(row.err, depend{}, depend{})
-		if row.busy != (errors.Is(got, lock.ErrOverloaded) && !errors.Is(got, lock.ErrDown)) || !row.busy && got != row.err {
+		if row.busy != (errors.Is(got, lock.ErrOverloaded) && !errors.Is(got, lock.ErrDown)) ||
+			!row.busy && got != row.err {
 			t.Errorf("%s: %v", name, got)
 		}
 		if row.busy && !strings.Contains(got.Error(), row.err.Error()) {
@@ -228,7 +229,8 @@ func TestSalesUnderWayAreHeld(t *testing.T) {
 		}
 		p.HoldAll(BeforeWrite)
 		third := s.stops(Request{RequestID: "3"})
-		if first.points != AfterLock|BeforeWrite || second.points != AfterRead|BeforeWrite || third.points != BeforeWrite {
+		if first.points != AfterLock|BeforeWrite || second.points != AfterRead|BeforeWrite ||
+			third.points != BeforeWrite {
 			t.Errorf("all are held: %s, %s and %s", first.points, second.points, third.points)
 		}
 		if third.longest() != MaxPause || first.longest() != 2*MaxPause {

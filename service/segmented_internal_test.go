@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/local"
 )
 
 // A parted store has a stock in parts, in this process. It records what it was asked.
@@ -70,15 +69,13 @@ func rows(quantities ...int64) (list []Segment) {
 	return list
 }
 
-// An asked lock records its keys, in the order in which they were asked for.
-type asked struct {
-	local.Mutex
-	keys []string
-}
+// An asked lock gives each key at once, and records its keys in the order in which they were asked for.
+type asked struct{ keys []string }
 
-func (a *asked) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+func (a *asked) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lease, error) {
 	a.keys = append(a.keys, key)
-	return a.Mutex.Acquire(ctx, key, o)
+	lease, _ := lock.NewLease(key, lock.NoFence, func(context.Context) error { return nil })
+	return lease, nil
 }
 
 // A sale takes from its segment, fills it from the reserve, goes elsewhere, or gathers fragments, in this order. The
@@ -149,14 +146,15 @@ func TestASegmentedSaleBeginsAgain(t *testing.T) {
 		{"at once", nil, 1, nil},
 		{"after two conflicts", []error{ErrConflict, ErrConflict, nil}, 3, nil},
 		{
-			"under the lock anew", append(slices.Repeat([]error{fmt.Errorf("version: %w", ErrConflict)}, restarts), nil),
+			"under the lock anew",
+			append(slices.Repeat([]error{fmt.Errorf("version: %w", ErrConflict)}, restarts), nil),
 			restarts + 1, nil,
 		},
 		{"another error", []error{ErrConflict, broken}, 2, broken},
 	} {
 		p := &parted{view: Segments{Rows: rows(0, 5)}, swaps: row.swaps}
 		sale := &Sale{Order: Order{SKU: "a", Quantity: 1}, most: time.Minute}
-		s := segmentedSale{Sale: sale, lock: new(local.Mutex), k: 3, parts: p}
+		s := segmentedSale{Sale: sale, lock: new(asked), k: 3, parts: p}
 		err := s.sell(t.Context(), 2)
 		if !errors.Is(err, row.want) || sale.tries != row.tries || sale.written != (row.want == nil) {
 			t.Errorf("%s: %d tries, want %d; %v", row.name, sale.tries, row.tries, err)

@@ -62,7 +62,8 @@ func TestAWebhookNoticesALedgerThatWentBack(t *testing.T) {
 		e.ID, e.At, e.Data.Number = row.id, row.at, row.number
 		w.note(e)
 		if back := said.Len() > 0; back != row.back || w.last["a"].ID != row.last {
-			t.Errorf("%s: went back: %t, want %t; %s is remembered, want %s", row.name, back, row.back, w.last["a"].ID, row.last)
+			t.Errorf("%s: went back: %t, want %t; %s is remembered, want %s",
+				row.name, back, row.back, w.last["a"].ID, row.last)
 		}
 	}
 }

@@ -52,7 +52,8 @@ func TestHowOftenADeliveryIsRecorded(t *testing.T) {
 				})
 				defer stop()
 				done := work.deliver(order.Delivered{SKU: "a"}, false)
-				if !slices.Equal(l.marks, row.marks) || done.more != row.more || done.failed != nil || done.fatal != nil {
+				if !slices.Equal(l.marks, row.marks) || done.more != row.more ||
+					done.failed != nil || done.fatal != nil {
 					t.Errorf("recorded %v, want %v; %+v", l.marks, row.marks, done)
 				}
 				if delivered != len(l.sent) {
@@ -96,7 +97,8 @@ func TestWhatAFailedRecordMatches(t *testing.T) {
 		work, stop := l.term(t, nil)
 		done := work.deliver(order.Delivered{SKU: "a"}, false)
 		stop()
-		if done.fatal == nil || errors.Is(done.fatal, row.err) != row.kept || errors.Is(done.fatal, lock.ErrOutcomeUnknown) ||
+		if done.fatal == nil || errors.Is(done.fatal, row.err) != row.kept ||
+			errors.Is(done.fatal, lock.ErrOutcomeUnknown) ||
 			!strings.Contains(done.fatal.Error(), row.err.Error()) || done.Number != 0 {
 			t.Errorf("%v: %+v", row.err, done)
 		}
@@ -128,8 +130,8 @@ func TestAnEventIsParkedAtItsLastRefusal(t *testing.T) {
 			{refused, false, true},
 		} {
 			work.busy["a"] = true
-			before := order.Delivered{SKU: "a", Number: 4}
-			if err := work.record(result{Delivered: before, failed: row.failed}); err != nil {
+			delivered := result{Delivered: order.Delivered{SKU: "a", Number: 4}, failed: row.failed}
+			if err := work.record(delivered); err != nil {
 				t.Fatal(err)
 			}
 			letter, parked := work.letters["a"]
@@ -231,7 +233,8 @@ func TestThePagesOfTheOutbox(t *testing.T) {
 			t.Helper()
 			got, err := work.poll()
 			if err != nil || got != pause || work.after != after {
-				t.Errorf("pause %v, want %v; the page after %q, want %q; %v", got, pause, work.after, after, err)
+				t.Errorf("pause %v, want %v; the next page is after %q, want %q; %v",
+					got, pause, work.after, after, err)
 			}
 			for len(work.busy) > 0 {
 				if err := work.record(<-work.results); err != nil {
