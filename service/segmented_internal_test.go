@@ -118,7 +118,8 @@ func TestWhereASegmentedSaleTakesItsUnits(t *testing.T) {
 			reserved, gathered = reserved+r.Reserve, gathered+len(r.From)
 		}
 		if reserved != row.reserved || gathered != row.gathered || !p.begun {
-			t.Errorf("%s: %d of the reserve, %d gathered, want %d and %d; begun %t", row.name, reserved, gathered, row.reserved,
+			t.Errorf("%s: %d of the reserve, %d gathered, want %d and %d; begun %t",
+				row.name, reserved, gathered, row.reserved,
 				row.gathered, p.begun)
 		}
 		if len(p.refills) > 1 {
