@@ -50,6 +50,7 @@ var arrows = map[string]struct {
 		[]string{"lock", "service", "service/order"},
 		"it takes from the ledger what is old, and knows files alone: app says which store",
 	},
+	"service/ratelimit": {nil, "it counts the requests of customers, and knows neither requests nor servers"},
 	"service/strategy": {
 		[]string{"lock", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock", "service"},
 		"the catalogue joins locks and ways to write",
@@ -74,6 +75,10 @@ var arrows = map[string]struct {
 		},
 		"the shop's store: it knows no write that may lose an update",
 	},
+	"repo/redisrate": {
+		[]string{"internal/redisscript", "repo", "service", "service/ratelimit"},
+		"it keeps in Redis what service/ratelimit decides on",
+	},
 	"repo/writer": {
 		[]string{"internal/mysqlerr", "lock", "repo"},
 		"it keeps one node of a cluster selling: it knows which tables sales change, and nothing of sales",
@@ -87,16 +92,22 @@ var arrows = map[string]struct {
 		"it bounds what goes to a server, whichever, and speaks in the errors of the contract",
 	},
 	"handler": {
-		[]string{"handler/text", "internal/words", "lock", "service", "service/order"},
+		[]string{
+			"handler/access", "handler/text", "internal/words", "lock", "service", "service/order", "service/ratelimit",
+		},
 		"what both services share: the one table of errors names those of all use cases, and it knows no part",
 	},
 	"handler/demo": {
-		[]string{"handler", "internal/words", "lock", "service", "service/order"},
+		[]string{"handler", "handler/access", "internal/words", "lock", "service", "service/order"},
 		"HTTP knows the use cases, not what they are built on; the ledger's part is handed in",
 	},
 	"handler/orders": {
-		[]string{"handler", "service", "service/order"},
+		[]string{"handler", "handler/access", "service", "service/order"},
 		"HTTP knows the use cases, not what they are built on, and no strategy",
+	},
+	"handler/access": {nil, "it verifies tokens and knows no route, so that it can be read and attacked alone"},
+	"handler/access/issuer": {
+		[]string{"handler/access"}, "it makes tokens for demonstrations and tests, and no instance uses it",
 	},
 	"handler/text": {
 		[]string{"internal/words"},
@@ -104,11 +115,11 @@ var arrows = map[string]struct {
 	},
 	"app": {
 		[]string{
-			"app/health", "app/metrics", "handler", "handler/demo", "handler/orders", "internal/rediserr",
+			"app/health", "app/metrics", "handler", "handler/access", "handler/demo", "handler/orders",
+			"internal/rediserr",
 			"internal/words", "lock", "lock/redislock",
-			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/stock", "repo/writer", "service",
-			"service/archive",
-			"service/order", "service/relay", "service/strategy",
+			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock", "repo/writer",
+			"service", "service/archive", "service/order", "service/ratelimit", "service/relay", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
@@ -194,14 +205,16 @@ var arrows = map[string]struct {
 
 	"cmd/stock": {
 		[]string{
-			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/engine",
+			"app", "handler/access", "handler/access/issuer", "internal/stack", "internal/starter", "internal/words",
+			"lab", "lab/class", "lab/engine",
 			"lab/failover",
 			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping",
 			"loadtest/report", "loadtest/tally", "lock", "service", "service/archive", "service/order",
 			"service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
-			"and service for the law that stock audit checks, archive for what stock archive reports",
+			"and service for the law that stock audit checks, archive for what stock archive reports, access for " +
+			"stock token",
 	},
 }
 
@@ -250,6 +263,9 @@ var thirdParty = map[string]struct {
 }{
 	"github.com/gin-gonic/gin": {
 		[]string{"handler", "handler/demo", "handler/orders"}, "HTTP is the handler's business",
+	},
+	"github.com/golang-jwt/jwt": {
+		[]string{"handler/access", "handler/access/issuer"}, "who may do what is decided in one place",
 	},
 	"github.com/spf13/viper": {[]string{"app"}, "everybody else gets typed values"},
 	"github.com/spf13/cobra": {[]string{"cmd/stock"}, "the command line is cmd's business"},

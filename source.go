@@ -10,9 +10,10 @@ import "embed"
 //go:embed cmd/stock/args.go
 //go:embed cmd/stock/audit.go cmd/stock/config.go cmd/stock/exit.go cmd/stock/healthcheck.go cmd/stock/migrate.go
 //go:embed cmd/stock/help/*.yaml cmd/stock/text/*.yaml
+//go:embed cmd/stock/token.go handler/access/*.go handler/access/issuer/*.go
 //go:embed handler/*.go handler/orders/*.go handler/openapi.json handler/text/*
 //go:embed internal/mysqlerr/*.go internal/rediserr/*.go internal/redisscript/*.go service/order/*.go
 //go:embed lock/*.go lock/locktest/*.go lock/redislock/*.go lock/redislock/*.lua lock/zklock/*.go
 //go:embed repo/*.go repo/ledger/*.go repo/ledger/*.lua repo/migrations/*.sql
-//go:embed service/*.go internal/words/*.go
+//go:embed service/*.go service/ratelimit/*.go internal/words/*.go
 var Source embed.FS

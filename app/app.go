@@ -19,6 +19,7 @@ import (
 	"example.com/stock/app/health"
 	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
+	"example.com/stock/handler/access"
 	"example.com/stock/handler/demo"
 	"example.com/stock/lock"
 	"example.com/stock/service"
@@ -37,6 +38,9 @@ type App struct {
 	operators net.Listener // nil: none
 
 	connections *connections // connections to the listener for customers
+
+	door *access.Door
+	keys *access.Keys // of tokens; nil: customers need none
 
 	metrics    *metrics.Sales
 	servers    strategy.Servers
@@ -67,6 +71,9 @@ type App struct {
 // closes everything.
 func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	a := newApp(cfg, version, log)
+	if err := a.openDoor(); err != nil {
+		return nil, err
+	}
 	if err := a.listen(); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"example.com/stock/service"
+	"example.com/stock/service/order"
 	"example.com/stock/service/relay"
 )
 
@@ -25,7 +26,7 @@ func (c *Config) check() (bad []error) {
 	if _, _, err := net.SplitHostPort(c.Admin.Addr); err != nil && c.Admin.Addr != "" {
 		no("admin.addr", "address", "value", quote(c.Admin.Addr))
 	}
-	if c.Lab && c.AdminToken == "" {
+	if c.Lab && len(c.operators()) == 0 {
 		no("lab", "lab")
 	}
 	oneOf := func(key, value string, allowed ...string) {
@@ -35,6 +36,7 @@ func (c *Config) check() (bad []error) {
 	}
 	oneOf("store", c.Store, "redis", "mysql")
 	bad = append(bad, c.checkProfile()...)
+	bad = append(bad, c.checkAccess()...)
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf("log.format", c.Log.Format, "json", "text")
 	within := func(key string, d, least, most time.Duration) {
@@ -43,6 +45,7 @@ func (c *Config) check() (bad []error) {
 		}
 	}
 	within("orders.keep_keys", c.Orders.KeepKeys, time.Minute, 30*24*time.Hour)
+	within("reservations.extend_every", c.Reservations.ExtendEvery, 0, order.MaxTTL)
 	within("wait", c.Wait, 0, service.MaxWait)
 	within("work", c.Work, 10*time.Millisecond, service.MaxWait)
 	within("drain", c.Drain, 0, 5*time.Minute)
@@ -65,9 +68,12 @@ func (c *Config) check() (bad []error) {
 		no("merge.limit", "from-to", "value", c.Merge.Limit, "least", 1, "most", maxMerge)
 	}
 	within("lock.replica_timeout", c.Lock.ReplicaTimeout, time.Millisecond, time.Minute)
-	if c.Lock.Replicas < 0 {
-		no("lock.replicas", "least", "value", c.Lock.Replicas, "least", 0)
+	natural := func(key string, n int64) {
+		if n < 0 {
+			no(key, "least", "value", n, "least", 0)
+		}
 	}
+	natural("lock.replicas", int64(c.Lock.Replicas))
 	if c.Lock.Replicas > 0 && c.Lock.ReplicaTimeout >= c.Redis.Timeout {
 		no("lock.replica_timeout", "replica",
 			"value", c.Lock.ReplicaTimeout.String(), "limit", c.Redis.Timeout.String())
@@ -81,10 +87,17 @@ func (c *Config) check() (bad []error) {
 	positive("redis.queue", c.Redis.Queue)
 	positive("mysql.queue", c.MySQL.Queue)
 	positive("limits.waiting", c.Limits.Waiting)
-	positive("merge.queue", c.Merge.Queue)
-	if c.Redis.DB < 0 {
-		no("redis.db", "least", "value", c.Redis.DB, "least", 0)
+	if most := 1_000_000; c.Limits.CustomerRate < 0 || c.Limits.CustomerRate > most {
+		no("limits.customer_rate", "from-to", "value", c.Limits.CustomerRate, "least", 0, "most", most)
 	}
+	positive("limits.customer_burst", c.Limits.CustomerBurst)
+	positive("merge.queue", c.Merge.Queue)
+	natural("reservations.open", c.Reservations.Open)
+	natural("reservations.units", c.Reservations.Units)
+	if share := c.Reservations.Share; share < 1 || share > 100 {
+		no("reservations.share", "from-to", "value", share, "least", 1, "most", 100)
+	}
+	natural("redis.db", int64(c.Redis.DB))
 	positive("mysql.pool_size", c.MySQL.PoolSize)
 	if c.MySQL.LockPoolSize < 3 {
 		no("mysql.lock_pool_size", "least", "value", c.MySQL.LockPoolSize, "least", 3)

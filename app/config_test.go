@@ -666,7 +666,7 @@ func other(t *testing.T, s setting) any {
 	case int:
 		return def + 1
 	case int64:
-		return def + 1
+		return def - 1 // reservations.share has its most by default
 	case time.Duration:
 		return def + 500*time.Millisecond
 	case []string:
@@ -681,6 +681,8 @@ func other(t *testing.T, s setting) any {
 		if text, ok := map[string]string{
 			"profile": "orders", "orders.strategy": "redis-watchdog",
 			"addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9", "admin_token": "t0ken: #1",
+			"auth": "trust-proxy", "tokens.issuer": "https://id.example.com", "tokens.audience": "shop",
+			"tokens.keys_file": "keys.json", "tokens.customer_claim": "client_id",
 			"store": "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,
 			"redis.sentinel_password": "q", "zookeeper.root": "/a/b", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",

@@ -17,6 +17,9 @@ func (a *App) buildOrders(
 		Store: ledger, Needs: store.Needs, Work: a.cfg.Work, Waiting: a.cfg.Limits.Waiting,
 		KeepKey: a.cfg.Orders.KeepKeys, Owner: a.cfg.Instance, Log: a.log,
 	}
+	if a.cfg.Profile == ordersProfile {
+		config.Limits = order.Limits(a.cfg.Reservations)
+	}
 	if a, ok := ledger.(order.Archivable); ok {
 		config.Gone = order.GoneFrom(a)
 	}

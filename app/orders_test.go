@@ -418,3 +418,47 @@ func TestALedgerComesBackEmpty(t *testing.T) {
 		})
 	}
 }
+
+// The limits of reservations are the settings, in profile orders only.
+func TestReservationsAreLimitedInProfileOrders(t *testing.T) {
+	t.Parallel()
+	limits := []string{
+		"--redis-addrs=" + servers.Redis(t).Addr, "--reservations-open=2", "--reservations-units=9",
+		"--reservations-share=50", "--reservations-extend-every=1h",
+	}
+	demo := begin(t, backends(limits...)...)
+	shop := begin(t, backends(append(limits, "--profile=orders")...)...)
+	for _, i := range []*instance{demo, shop} {
+		i.ready(t, "redis")
+		name := uuid.NewString()
+		i.wants(t, 200, http.MethodPut, "/v1/stock/"+name, `{"quantity":21}`)
+		reserve := func(customer string, units int, of string) (path string) {
+			t.Helper()
+			cart := fmt.Sprintf(`{"customer":%q,"ttl":"1h","lines":[{"sku":%q,"quantity":%d}]}`, customer, name, units)
+			if i == demo || of == "" {
+				r := i.wants(t, 201, http.MethodPost, "/v1/reservations", cart)
+				return fmt.Sprint("/v1/reservations/", r.field("reservation_id"))
+			}
+			r := i.wants(t, 409, http.MethodPost, "/v1/reservations", cart)
+			if r.field("type") != "/problems/too_many_reservations" || r.field("of") != of {
+				t.Errorf("%s", r.body)
+			}
+			return ""
+		}
+		ann, bob := "ann-"+name, "bob-"+name
+		path := reserve(ann, 1, "")
+		reserve(ann, 9, "units")
+		reserve(ann, 1, "")
+		reserve(ann, 1, "open")
+		reserve(bob, 9, "share")
+		extend := func(status int, ttl string) {
+			t.Helper()
+			i.wants(t, status, http.MethodPost, path+"/extend", fmt.Sprintf(`{"customer":%q,"ttl":%q}`, ann, ttl))
+		}
+		extend(200, "2h")
+		if i == shop {
+			extend(429, "3h")
+		}
+		extend(200, "1h") // changes nothing
+	}
+}

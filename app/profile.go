@@ -45,6 +45,9 @@ func (c *Config) checkProfile() (bad []error) {
 	return bad
 }
 
+// forCustomers reports whether the service is for customers, so that somebody must prove who they are.
+func (c *Config) forCustomers() bool { return c.Profile == ordersProfile }
+
 // inLab reports whether the lab may switch protections off. The profile orders has no lab.
 func (c *Config) inLab() bool { return c.Lab && c.Profile != ordersProfile }
 

@@ -25,6 +25,9 @@ func (a *App) Run(ctx context.Context) error {
 	a.startProbes(background)
 	stopRelay := a.startRelay(ctx) // the relay ends as soon as ctx ends, so that another instance takes over
 
+	if a.keys != nil {
+		a.probes.Go(func() { a.keys.Run(a.probing) })
+	}
 	if a.orders != nil {
 		a.probes.Go(func() { a.orders.Sweep(a.probing) })
 	}

@@ -60,7 +60,7 @@ func backends(more ...string) []string {
 // begin starts an instance. The end of the test stops it.
 func begin(t *testing.T, args ...string) *instance {
 	t.Helper()
-	cfg := mustConfigure(t, append(args,
+	cfg := mustConfigure(t, append(append([]string{"--auth=trust-proxy"}, args...),
 		"--addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--instance=app-1", "--admin-token="+token)...)
 	i := &instance{
 		ended: make(chan error, 1), log: &journal{},

@@ -15,14 +15,16 @@ type Config struct {
 	Addr       string
 	Admin      struct{ Addr string }
 	Instance   string // empty: host name and port
-	AdminToken string
+	AdminToken string // several with commas
+	Auth       string
+	Tokens     TokenConfig
 	Lab        bool
 	Store      string
 	Wait       time.Duration
 	Work       time.Duration
 	Drain      time.Duration
 	Stop       time.Duration
-	Limits     struct{ Waiting int }
+	Limits     struct{ Waiting, CustomerRate, CustomerBurst int }
 	Log        struct{ Level, Format string }
 	Seed       struct {
 		SKU      string
@@ -81,6 +83,12 @@ type Config struct {
 		KeepKeys time.Duration
 		Merge    bool
 	}
+	Reservations struct {
+		Open        int64
+		Units       int64
+		Share       int64
+		ExtendEvery time.Duration
+	}
 	Relay struct {
 		Enabled         bool
 		Lock            string
@@ -110,6 +118,7 @@ func (c *Config) settings() []setting {
 		{&c.Admin.Addr, "admin.addr", "127.0.0.1:9090", !secret},
 		{&c.Instance, "instance", "", !secret},
 		{&c.AdminToken, "admin_token", "", secret},
+		{&c.Auth, "auth", "", !secret},
 		{&c.Lab, "lab", false, !secret},
 		{&c.Store, "store", "redis", !secret},
 		{&c.Wait, "wait", 10 * time.Second, !secret},
@@ -117,10 +126,18 @@ func (c *Config) settings() []setting {
 		{&c.Drain, "drain", time.Second, !secret},
 		{&c.Stop, "stop", 15 * time.Second, !secret},
 		{&c.Limits.Waiting, "limits.waiting", 10000, !secret},
+		{&c.Limits.CustomerRate, "limits.customer_rate", 20, !secret},
+		{&c.Limits.CustomerBurst, "limits.customer_burst", 100, !secret},
 		{&c.Log.Level, "log.level", "info", !secret},
 		{&c.Log.Format, "log.format", "json", !secret},
 		{&c.Seed.SKU, "seed.sku", defaultSKU, !secret},
 		{&c.Seed.Quantity, "seed.quantity", int64(100), !secret},
+
+		{&c.Tokens.Issuer, "tokens.issuer", "", !secret},
+		{&c.Tokens.Audience, "tokens.audience", "", !secret},
+		{&c.Tokens.KeysFile, "tokens.keys_file", "", !secret},
+		{&c.Tokens.Customer, "tokens.customer_claim", "sub", !secret},
+		{&c.Tokens.Leeway, "tokens.leeway", 30 * time.Second, !secret},
 
 		{&redis.Addrs, "redis.addrs", []string{"127.0.0.1:6379"}, !secret},
 		{&redis.MasterName, "redis.master_name", "", !secret},
@@ -170,6 +187,11 @@ func (c *Config) settings() []setting {
 		{&c.Orders.Strategy, "orders.strategy", atomicOrders, !secret},
 		{&c.Orders.KeepKeys, "orders.keep_keys", service.KeepKeys, !secret},
 		{&c.Orders.Merge, "orders.merge", true, !secret},
+
+		{&c.Reservations.Open, "reservations.open", int64(20), !secret},
+		{&c.Reservations.Units, "reservations.units", int64(200), !secret},
+		{&c.Reservations.Share, "reservations.share", int64(100), !secret},
+		{&c.Reservations.ExtendEvery, "reservations.extend_every", time.Second, !secret},
 
 		{&c.Relay.Enabled, "relay.enabled", false, !secret},
 		{&c.Relay.Lock, "relay.lock", "redis-watchdog", !secret},

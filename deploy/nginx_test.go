@@ -327,6 +327,28 @@ func TestAffinityLeavesADeadInstance(t *testing.T) {
 	}
 }
 
+// With the limits on, an address that asks too often gets a problem document and is told when to ask again.
+func TestAnAddressIsLimited(t *testing.T) {
+	t.Parallel()
+	all, addrs := threeInstances(t, answer)
+	limit := "# limit_req zone=requests burst=100 nodelay;"
+	g := newGateway(t, addrs, limit, strings.TrimPrefix(limit, "# "), "rate=50r/s", "rate=1r/m")
+	got := map[int]int{}
+	for range 110 {
+		r := g.do("POST", "/deduct_stock", "")
+		if got[r.StatusCode]++; r.StatusCode != http.StatusTooManyRequests || got[r.StatusCode] > 1 {
+			continue
+		}
+		if p := problemOf(t, r); p.Type != "/problems/rate_limited" || p.Sent || r.Header.Get("Retry-After") == "" {
+			t.Errorf("%+v, Retry-After %q", p, r.Header.Get("Retry-After"))
+		}
+	}
+	// One more for each minute that the test takes.
+	if got[200] < 101 || got[429] == 0 || got[200]+got[429] != 110 || hits(all) != int64(got[200]) {
+		t.Errorf("of 110 requests: %v, and %d arrived; want 101 with 200, and the others with 429", got, hits(all))
+	}
+}
+
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	var got string

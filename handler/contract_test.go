@@ -19,6 +19,7 @@ import (
 
 	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
+	"example.com/stock/handler/access"
 	"example.com/stock/handler/demo"
 	httporders "example.com/stock/handler/orders"
 	"example.com/stock/lock"
@@ -126,7 +127,8 @@ func config(d *fakeService, change func(*options)) handler.Config {
 	up := backend{name: "redis"}
 	c := options{
 		Config: handler.Config{
-			Backends: []handler.Backend{up}, Instance: "app-1", AdminToken: token, Meter: m, Metrics: m.Handler(),
+			Backends: []handler.Backend{up}, Instance: "app-1",
+			Door: access.NewDoor([]string{token}, nil), Meter: m, Metrics: m.Handler(),
 			Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
 		},
 		Demo: demo.Config{

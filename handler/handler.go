@@ -8,15 +8,18 @@ package handler
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"example.com/stock/handler/access"
 )
 
 // A Part adds the routes of one service and describes them in the OpenAPI document.
 type Part interface {
-	Public(b *Base, e *gin.Engine) // for customers and load balancers
-	Admin(b *Base, e *gin.Engine)  // for operators
+	Public(b *Base) []Route // for customers and load balancers
+	Admin(b *Base) []Route  // for operators
 	Document(document map[string]any)
 }
 
@@ -35,17 +38,18 @@ type Meter interface {
 
 // Config holds what New and NewAdmin need.
 type Config struct {
-	Parts      []Part
-	Backends   []Backend
-	Instance   string
-	AdminToken string // empty: no request is the admin's
-	Version    Version
-	Meter      Meter
-	Metrics    http.Handler
-	Log        *slog.Logger
-	Draining   func() bool // readiness fails while it is true
-	// Sells returns what can be sold from each store now (nil: not reported), and the reason why the instance is not
-	// ready, or "".
+	Parts    []Part
+	Backends []Backend
+	Instance string
+	Door     *access.Door // nil: customers are believed, and nobody is an operator
+	Rate     Rate
+	Version  Version
+	Meter    Meter
+	Metrics  http.Handler
+	Log      *slog.Logger
+	Draining func() bool // readiness fails while it is true
+	// Sells returns what can be sold from each store now (nil: not reported), and why the instance is not ready, or
+	// "".
 	Sells   func() (stores map[string]StoreReply, why string)
 	Crowded Crowded
 }
@@ -70,36 +74,49 @@ const MaxBody = 64 << 10
 // New makes the handler of the public listener, for customers and load balancers. The routes for operators are those
 // of NewAdmin.
 func New(c Config) http.Handler {
-	b, e := public(c)
-	b.document = b.describe(e.Routes())
-	return limits{connectionCloser{e, b.Draining}}
+	b := newBase(c)
+	public, operators := b.Routes()
+	b.document = b.describe(public, operators)
+	return b.engine(public)
 }
 
-// NewAdmin makes the handler of the admin listener: the metrics and the parts' routes for operators. It has no routes
-// for sales. Changes need the admin token, as on the public listener; reading needs none.
+// NewAdmin makes the handler of the admin listener: the metrics and the parts' routes for operators. It sells
+// nothing.
 func NewAdmin(c Config) http.Handler {
-	b, e := newEngine(c)
-	for _, p := range c.Parts {
-		p.Admin(b, e)
-	}
-	Get(e, "/metrics", gin.WrapH(c.Metrics))
-	_, served := public(c)
-	b.document = b.describe(served.Routes())
-	return limits{connectionCloser{e, b.Draining}}
+	b := newBase(c)
+	public, operators := b.Routes()
+	b.document = b.describe(public, operators)
+	return b.engine(operators)
 }
 
-func public(c Config) (*Base, *gin.Engine) {
-	b, e := newEngine(c)
-	for _, p := range c.Parts {
-		p.Public(b, e)
+func newBase(c Config) *Base {
+	if c.Door == nil {
+		c.Door = access.NewDoor(nil, nil)
 	}
-	return b, e
+	return &Base{Config: c, log: c.Log, problems: table(c.Crowded), instance: []string{c.Instance}}
 }
 
-// newEngine adds the routes of both listeners: the probes, the version, the OpenAPI document and the types of problems.
-func newEngine(c Config) (*Base, *gin.Engine) {
+// Routes returns the table of routes of both listeners. The last column, what a caller needs, is in the OpenAPI
+// document and in docs/security.md, too.
+func (b *Base) Routes() (public, operators []Route) {
+	public = []Route{
+		{http.MethodGet, "/livez", nil, b.livez},
+		{http.MethodGet, "/readyz", nil, b.readyz},
+		{http.MethodGet, "/version", nil, b.version},
+		{http.MethodGet, "/openapi.json", nil, b.openAPI},
+		{http.MethodGet, "/problems/:name", nil, b.explainProblem},
+	}
+	operators = append(slices.Clone(public), Route{http.MethodGet, "/metrics", nil, gin.WrapH(b.Metrics)})
+	for _, p := range b.Parts {
+		public = append(public, p.Public(b)...)
+		operators = append(operators, p.Admin(b)...)
+	}
+	return public, operators
+}
+
+// engine makes the handler of a listener.
+func (b *Base) engine(routes []Route) http.Handler {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
-	b := &Base{Config: c, log: c.Log, problems: table(c.Crowded), instance: []string{c.Instance}}
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	// A SKU with an encoded slash is an invalid SKU, not an unknown path.
@@ -109,16 +126,6 @@ func newEngine(c Config) (*Base, *gin.Engine) {
 	e.Use(b.identify, b.measure, b.recoverPanic)
 	e.NoRoute(func(c *gin.Context) { b.Fail(c, errNotFound) })
 	e.NoMethod(func(c *gin.Context) { b.Fail(c, &methodError{c.Writer.Header().Get("Allow")}) })
-	Get(e, "/livez", b.livez)
-	Get(e, "/readyz", b.readyz)
-	Get(e, "/version", b.version)
-	Get(e, "/openapi.json", b.openAPI)
-	Get(e, "/problems/:name", b.explainProblem)
-	return b, e
-}
-
-// Get adds a route for GET and HEAD. For HEAD net/http omits the body.
-func Get(e *gin.Engine, path string, answer gin.HandlerFunc) {
-	e.GET(path, answer)
-	e.HEAD(path, answer)
+	b.add(e, routes)
+	return limits{connectionCloser{e, b.Draining}}
 }

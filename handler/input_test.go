@@ -158,7 +158,7 @@ func TestOnlyTheAdminSetsStockAndUsesTheLab(t *testing.T) {
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
 	}
 	lab := serve(t, d, func(c *options) { c.Demo.Lab = true })
-	open := serve(t, d, func(c *options) { c.AdminToken = "" })
+	open := serve(t, d, func(c *options) { c.Door = nil })
 	body := `{"quantity":1}`
 	for _, authorization := range []string{"", "Bearer ", "Bearer wrong", token, "Basic " + token} {
 		wantProblem(t, ask(t, http.MethodPut, lab.URL+"/v1/stock/a", body, "Content-Type", asJSON, "Authorization",

@@ -1,12 +1,10 @@
 package handler
 
 import (
-	"crypto/subtle"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -88,20 +86,4 @@ func (b *Base) recoverPanic(c *gin.Context) {
 		}
 	}()
 	c.Next()
-}
-
-// Admin reports whether the request has the admin token. If not, it replies 401.
-func (b *Base) Admin(c *gin.Context) bool {
-	scheme, token, _ := strings.Cut(c.GetHeader("Authorization"), " ")
-	token = strings.TrimLeft(token, " ")
-	if strings.EqualFold(scheme, "Bearer") && b.AdminToken != "" &&
-		subtle.ConstantTimeCompare([]byte(token), []byte(b.AdminToken)) == 1 {
-		return true
-	}
-	err := errUnauthorized
-	if b.AdminToken == "" {
-		err = errNoAdmin
-	}
-	b.Fail(c, err)
-	return false
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 )
@@ -23,15 +24,16 @@ func (b *Base) openAPI(c *gin.Context) {
 // parameter matches a parameter in the path of a route.
 var parameter = regexp.MustCompile(`:(\w+)`)
 
-// describe returns the OpenAPI 3.1 document. It starts from a handwritten base, removes paths that the public listener
-// does not serve, lets the parts add their paths, and adds the responses common to operations that decode a request.
-func (b *Base) describe(routes gin.RoutesInfo) map[string]any {
+// describe returns the OpenAPI 3.1 document. It starts from a handwritten base, removes paths that the public
+// listener does not serve, lets the parts add theirs, and adds what routes need of their callers, and the responses
+// common to operations that decode a request.
+func (b *Base) describe(public, operators []Route) map[string]any {
 	var document map[string]any
 	if err := json.Unmarshal(openAPIBase, &document); err != nil {
 		panic(fmt.Errorf("openapi.json: %w", err)) // at start-up, and in every test
 	}
 	served := make(map[string]bool)
-	for _, route := range routes {
+	for _, route := range public {
 		served[parameter.ReplaceAllString(route.Path, "{$1}")] = true
 	}
 	paths := Object(document["paths"])
@@ -43,6 +45,18 @@ func (b *Base) describe(routes gin.RoutesInfo) map[string]any {
 	for _, p := range b.Parts {
 		p.Document(document)
 	}
+	for _, route := range slices.Concat(public, operators) {
+		path := parameter.ReplaceAllString(route.Path, "{$1}")
+		if o := Object(paths, path, strings.ToLower(route.Method)); o != nil {
+			b.addSecurity(o, route)
+		}
+	}
+	components := Object(document["components"])
+	if b.Door.AsksCustomers() {
+		nameNoCustomer(components)
+	} else {
+		delete(Object(components["securitySchemes"]), customers)
+	}
 	for _, item := range paths {
 		for _, operation := range Object(item) {
 			if o := Object(operation); o["operationId"] != nil {
@@ -51,6 +65,39 @@ func (b *Base) describe(routes gin.RoutesInfo) map[string]any {
 		}
 	}
 	return document
+}
+
+// addSecurity adds what a route needs of its caller, and how others are refused.
+func (b *Base) addSecurity(operation map[string]any, route Route) {
+	needs := b.security(route)
+	delete(operation, "security")
+	if len(needs) == 0 {
+		return
+	}
+	operation["security"] = needs
+	refusals := []string{"401"}
+	if b.Door.AsksCustomers() {
+		refusals = append(refusals, "403", "429", "503")
+	}
+	for _, status := range refusals {
+		if responses := Object(operation["responses"]); responses[status] == nil {
+			responses[status] = gin.H{"$ref": "#/components/responses/Problem"}
+		}
+	}
+}
+
+// nameNoCustomer makes the customer optional in requests, because the token names him.
+func nameNoCustomer(components map[string]any) {
+	if parameter := Object(components, "parameters", "Customer"); parameter != nil {
+		parameter["required"] = false
+	}
+	for _, name := range []string{"Cart", "HeldCart", "Who", "Extension"} {
+		schema := Object(components, "schemas", name)
+		required, _ := schema["required"].([]any)
+		if schema != nil {
+			schema["required"] = slices.DeleteFunc(required, func(member any) bool { return member == "customer" })
+		}
+	}
 }
 
 // Object returns the object at a path of members of v, or nil if there is none.

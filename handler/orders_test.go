@@ -186,10 +186,18 @@ func TestOrdersOverHTTP(t *testing.T) {
 	conform(t, "CustomerOrder", r.body)
 
 	r = ask(t, http.MethodGet, url+"/v1/orders?customer=ann&limit=1", "")
-	if got := r.Header.Get("Link"); got != `</v1/orders?cursor=more&customer=ann&limit=1>; rel="next"` {
+	var page struct{ Next string }
+	if err := json.Unmarshal(r.body, &page); err != nil || !strings.HasPrefix(page.Next, "more.") {
+		t.Errorf("next %q, %v", page.Next, err)
+	}
+	link := `</v1/orders?cursor=` + page.Next + `&customer=ann&limit=1>; rel="next"`
+	if got := r.Header.Get("Link"); got != link {
 		t.Errorf("Link %q", got)
 	}
-	r = ask(t, http.MethodGet, url+"/v1/orders?customer=ann&cursor=more", "")
+	for _, wrong := range []string{"customer=bob&cursor=" + page.Next, "customer=ann&cursor=more"} {
+		wantProblem(t, ask(t, http.MethodGet, url+"/v1/orders?"+wrong, ""), 400, "invalid")
+	}
+	r = ask(t, http.MethodGet, url+"/v1/orders?customer=ann&cursor="+page.Next, "")
 	if r.Header.Get("Link") != "" || string(r.body) != `{"next":"","orders":[]}` {
 		t.Errorf("last page: %s %v", r.body, r.Header)
 	}
@@ -403,6 +411,31 @@ func TestEveryErrorOfOrdersHasItsProblem(t *testing.T) {
 	}{
 		{short, 409, "sold_out", false, `"lines":[{"sku":"a","requested":3,"available":1}]`},
 		{limit, 409, "limit_reached", false, `"remaining":1,"sku":"a","limit":2`},
+		{
+			&orders.HoldError{Of: orders.OfOpen, Limit: 20}, 409, "too_many_reservations", false,
+			"20 open reservations",
+		},
+		{
+			&orders.HoldError{Of: orders.OfUnits, Limit: 200, Remaining: 7}, 409, "too_many_reservations", false,
+			"200 units in open reservations: 7 more",
+		},
+		{
+			&orders.HoldError{Of: orders.OfShare, SKU: "a", Limit: 8, Remaining: 1}, 409, "too_many_reservations",
+			false, "8 units of a may be reserved now: 1 more",
+		},
+		{
+			&orders.HoldError{Of: orders.OfOpen, Limit: 20}, 409, "too_many_reservations", false,
+			`"remaining":0,"limit":20,"of":"open"`,
+		},
+		{
+			&orders.HoldError{Of: orders.OfUnits, Limit: 200, Remaining: 7}, 409, "too_many_reservations", false,
+			`"remaining":7,"limit":200,"of":"units"`,
+		},
+		{
+			&orders.HoldError{Of: orders.OfShare, SKU: "a", Limit: 8, Remaining: 1}, 409, "too_many_reservations",
+			false, `"remaining":1,"sku":"a","limit":8,"of":"share"`,
+		},
+		{&orders.EarlyError{Wait: 1100 * time.Millisecond}, 429, "extended_too_soon", true, "again in 2 seconds"},
 		{fmt.Errorf("%w: %w", orders.ErrExpired, short), 409, "reservation_expired", false, `"lines":[{"sku":"a"`},
 		{fmt.Errorf("%w: %w", orders.ErrExpired, limit), 409, "reservation_expired", false, `"limit":2`},
 		{&orders.StateError{State: orders.Confirmed}, 409, "wrong_state", false, `"state":"confirmed"`},
@@ -438,6 +471,12 @@ func TestEveryErrorOfOrdersHasItsProblem(t *testing.T) {
 		}
 	}
 	s := newShelf()
+	s.err = &orders.EarlyError{Wait: 7001 * time.Millisecond}
+	early := send(t, http.MethodPost, shop(t, s)+"/v1/orders", cart)
+	if got := early.Header.Get("Retry-After"); got != "8" {
+		t.Errorf("Retry-After %q, want 8: not too early again", got)
+	}
+	s = newShelf()
 	s.err = service.ErrOutcomeUnknown
 	r := send(t, http.MethodPost, shop(t, s)+"/v1/orders", cart)
 	if r.Header.Get("Retry-After") != "" || !strings.Contains(r.problem.Detail, "look before") {

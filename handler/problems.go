@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/handler/access"
 	problemtext "example.com/stock/handler/text"
 	"example.com/stock/internal/words"
 	"example.com/stock/lock"
@@ -44,7 +47,10 @@ type problem struct {
 	Lines []order.Shortage `json:"lines,omitempty"`
 	SKU   service.SKU      `json:"sku,omitempty"`
 	Limit int64            `json:"limit,omitempty"`
+	Of    string           `json:"of,omitempty"`
 	State string           `json:"state,omitempty"`
+
+	Scopes []access.Scope `json:"scopes,omitempty"`
 
 	detail words.Text        // Detail in both languages; empty: the title is the detail
 	header map[string]string // further headers of the reply
@@ -68,12 +74,16 @@ var (
 	errMethod        = errors.New("method not allowed")
 	errUnauthorized  = errors.New("unauthorized")
 	errNoAdmin       = fmt.Errorf("%w: there is no admin token", errUnauthorized)
+	errScope         = errors.New("the token lacks a scope")
 	errTooLarge      = errors.New("body too large")
 	errSlowBody      = errors.New("body did not come in time")
 	errMedia         = errors.New("body is not JSON")
 	errEncoded       = fmt.Errorf("%w: it is encoded", errMedia)
 	errInternal      = errors.New("internal error")
 )
+
+// ErrNotYours: a request names another customer than its token.
+var ErrNotYours = errors.New("not the customer of the token")
 
 // A methodError is an errMethod with the allowed methods.
 type methodError struct{ allowed string }
@@ -126,6 +136,33 @@ func explainLimit(err error) (p problem) {
 	if limit, ok := errors.AsType[*order.LimitError](err); ok {
 		p.detail = phrases.Say("limit_reached.detail", "limit", limit.Limit, "sku", limit.SKU, "n", limit.Remaining)
 		p.SKU, p.Limit, p.Remaining = limit.SKU, limit.Limit, &limit.Remaining
+	}
+	return p
+}
+
+func explainHold(err error) (p problem) {
+	hold, ok := errors.AsType[*order.HoldError](err)
+	if !ok {
+		return p
+	}
+	switch limit, n := hold.Limit, hold.Remaining; hold.Of {
+	case order.OfOpen:
+		p.detail = phrases.Say("too_many_reservations.open", "limit", limit)
+	case order.OfUnits:
+		p.detail = phrases.Say("too_many_reservations.units", "limit", limit, "n", n)
+	default:
+		p.detail = phrases.Say("too_many_reservations.share", "limit", limit, "sku", hold.SKU, "n", n)
+	}
+	p.SKU, p.Limit, p.Of, p.Remaining = hold.SKU, hold.Limit, hold.Of, &hold.Remaining
+	return p
+}
+
+// explainEarly says when the extension may be sent again, in whole seconds.
+func explainEarly(err error) (p problem) {
+	if early, ok := errors.AsType[*order.EarlyError](err); ok {
+		seconds := int64((early.Wait + time.Second - 1) / time.Second)
+		p.detail = phrases.Say("extended_too_soon.detail", "n", seconds)
+		p.header = map[string]string{"Retry-After": strconv.FormatInt(seconds, 10)}
 	}
 	return p
 }
@@ -196,6 +233,45 @@ func explainHolder(held *lock.HeldError) words.Text {
 	return words.Join(parts, words.Text{EN: " ", ZH: "，"})
 }
 
+// explainToken explains why a token is not valid. The header says the same to a program (RFC 6750).
+func explainToken(err error) (p problem) {
+	bad, ok := errors.AsType[*access.TokenError](err)
+	if !ok {
+		return p
+	}
+	reason := phrases.Say("token."+bad.Reason, bad.Values...)
+	p.detail = phrases.Say("unauthorized.invalid", "reason", reason)
+	p.header = map[string]string{
+		"WWW-Authenticate": customersRealm + `, error="invalid_token", error_description="` + reason.EN + `"`,
+	}
+	return p
+}
+
+// explainScope names the scopes, one of which is enough.
+func explainScope(err error) (p problem) {
+	missing, ok := errors.AsType[*scopeError](err)
+	if !ok {
+		return p
+	}
+	p.Scopes = missing.needs
+	p.detail = phrases.Say("scope_missing.detail", "scopes", strings.ReplaceAll(missing.words(), " ", ", "))
+	if slices.Contains(missing.needs, access.Lab) {
+		p.detail = phrases.Say("scope_missing.operator")
+	}
+	p.header = map[string]string{
+		"WWW-Authenticate": customersRealm + `, error="insufficient_scope", scope="` + missing.words() + `"`,
+	}
+	return p
+}
+
+func explainTwoTokens(error) problem {
+	return explainInvalid(service.Invalid("Authorization", "twice"))
+}
+
+func explainNotYours(error) problem {
+	return problem{Field: "customer", detail: phrases.Say("not_yours.detail")}
+}
+
 func explainMethod(err error) (p problem) {
 	if method, ok := errors.AsType[*methodError](err); ok {
 		p.detail = phrases.Say("method_not_allowed.detail", "allowed", method.allowed)
@@ -236,12 +312,11 @@ func routine(name string) bool {
 	return name == "lock_busy" || name == "lock_timeout" || name == "overloaded" || name == "no_capacity"
 }
 
-// logged reports whether err comes from a backend that is down or has lost its data, because the probe has already
-// logged this.
+// logged reports whether err comes from a server that is down or has lost its data. That was logged when it happened.
 func logged(err error) bool {
 	_, lost := errors.AsType[*service.DataLostError](err)
 	_, down := errors.AsType[*lock.DownError](err)
-	return lost || down
+	return lost || down || errors.Is(err, access.ErrKeys)
 }
 
 // answer replies with the problem of row, explained by err.
@@ -257,11 +332,11 @@ func (b *Base) answer(c *gin.Context, row row, err error) {
 	lang := Negotiate(c)
 	p.Type, p.Title, p.Status, p.Detail = "/problems/"+k.name, k.title().In(lang), k.status, p.detail.In(lang)
 	p.Instance, p.RequestID = shownPath(c), RequestID(c)
-	for name, value := range p.header {
-		c.Header(name, value)
-	}
 	if k.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(k.retry))
+	}
+	for name, value := range p.header { // also a Retry-After that depends on the error
+		c.Header(name, value)
 	}
 	c.Set(problemKey, k.name)
 	c.Header("Content-Type", "application/problem+json")

@@ -64,6 +64,8 @@ func (b *Base) readyz(c *gin.Context) {
 		status, text = http.StatusServiceUnavailable, "draining"
 	} else if reason != "" {
 		status, text = http.StatusServiceUnavailable, reason
+	} else if b.Door.Err() != nil {
+		status, text = http.StatusServiceUnavailable, "tokens cannot be verified"
 	}
 	reply := gin.H{"status": text, "instance": b.Instance, "backends": backends}
 	if stores != nil {

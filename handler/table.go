@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"example.com/stock/handler/access"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
@@ -48,6 +49,8 @@ func table(crowded Crowded) []row {
 			explainExpired,
 		},
 		{order.ErrLimit, kind{"limit_reached", conflict, 0}, explainLimit},
+		{order.ErrHold, kind{"too_many_reservations", conflict, 0}, explainHold},
+		{order.ErrEarly, kind{"extended_too_soon", http.StatusTooManyRequests, 1}, explainEarly},
 		{order.ErrState, kind{"wrong_state", conflict, 0}, explainState},
 		{order.ErrBelowZero, kind{"below_zero", conflict, 0}, text("below_zero.detail")},
 		{service.ErrSoldOut, kind{"sold_out", conflict, 0}, explainSoldOut},
@@ -87,6 +90,13 @@ func table(crowded Crowded) []row {
 		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, 0}, explainMethod},
 		{errNoAdmin, unauthorized, textWith("WWW-Authenticate", bearer, "unauthorized.no-token")},
 		{errUnauthorized, unauthorized, textWith("WWW-Authenticate", bearer, "unauthorized.detail")},
+		{access.ErrNoToken, unauthorized, textWith("WWW-Authenticate", customersRealm, "unauthorized.missing")},
+		{access.ErrToken, unauthorized, explainToken},
+		{access.ErrTwoTokens, kind{"invalid", http.StatusBadRequest, 0}, explainTwoTokens},
+		{access.ErrKeys, kind{"backend_down", unavailable, 2}, text("backend_down.keys")},
+		{errScope, kind{"scope_missing", http.StatusForbidden, 0}, explainScope},
+		{errRate, kind{"rate_limited", http.StatusTooManyRequests, 0}, explainRate},
+		{ErrNotYours, kind{"not_yours", http.StatusForbidden, 0}, explainNotYours},
 		{
 			errTooLarge,
 			kind{"too_large", http.StatusRequestEntityTooLarge, 0},
@@ -105,7 +115,11 @@ func table(crowded Crowded) []row {
 	}
 }
 
-const bearer = `Bearer realm="stock admin"`
+// The challenges of header WWW-Authenticate: bearer where only operators need a token, customersRealm where all do.
+const (
+	bearer         = `Bearer realm="stock admin"`
+	customersRealm = `Bearer realm="stock"`
+)
 
 // Only a gateway in front of the instances replies with these problems (deploy/nginx.conf); they are here so that
 // /problems explains them. If the member "sent" of such a problem is false, no instance got the request, and the client

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/handler/access"
 	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/internal/rediserr"
 	"example.com/stock/internal/words"
@@ -37,6 +38,9 @@ func TestEveryProblemHasItsTexts(t *testing.T) {
 	}
 	for _, m := range rediserr.Meanings() {
 		made = append(made, "down."+m.Reason)
+	}
+	for _, reason := range access.Reasons() {
+		made = append(made, "token."+reason)
 	}
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"Say": {}, "text": {}, "textWith": {At: 2}}, made...)
 }

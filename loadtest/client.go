@@ -36,6 +36,7 @@ type Client struct {
 	base  string
 	token string
 	http  *http.Client
+	purse *Wallet       // the customers' tokens; nil: they have none
 	limit time.Duration // askLimit, or less in tests
 	lang  string        // of refusals that end a run; empty: the service's default
 }
@@ -43,6 +44,30 @@ type Client struct {
 // Speak sets the language, such as zh, of the refusals that end a run. Texts of single sales, which histories keep,
 // stay in English. It must be called before the client is used.
 func (c *Client) Speak(lang string) { c.lang = lang }
+
+// Carry makes the client send each customer's token with his requests. It must be called before the client is used.
+func (c *Client) Carry(w *Wallet) { c.purse = w }
+
+// Ready returns when the customer has a token, or needs none.
+func (c *Client) Ready(ctx context.Context, customer string) error {
+	if c.purse == nil {
+		return nil
+	}
+	_, err := c.purse.Token(ctx, customer)
+	return err
+}
+
+// Identify adds the customer's token to a request, if customers have one.
+func (c *Client) Identify(req *http.Request, customer string) error {
+	if c.purse == nil {
+		return nil
+	}
+	token, err := c.purse.Token(req.Context(), customer)
+	if err == nil {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return err
+}
 
 // NewClient returns a client of the service at address, such as http://localhost:8080, for that many concurrent
 // requests. With a concurrency of 0 each request has a connection of its own: net/http never sends such a request a
@@ -367,6 +392,20 @@ func stockPath(sku, rest string, query url.Values, store string) string {
 // have status 200 and be JSON, which Call decodes into out unless out is nil. The error for a refusal unwraps to a
 // Problem.
 func (c *Client) Call(ctx context.Context, method, path string, in, out any) error {
+	return c.call(ctx, method, path, in, out, func(req *http.Request) error {
+		c.authorize(req)
+		return nil
+	})
+}
+
+// CallAs is Call as a customer: with his token, if customers have one.
+func (c *Client) CallAs(ctx context.Context, customer, method, path string, in, out any) error {
+	return c.call(ctx, method, path, in, out, func(req *http.Request) error { return c.Identify(req, customer) })
+}
+
+func (c *Client) call(
+	ctx context.Context, method, path string, in, out any, identify func(*http.Request) error,
+) error {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -385,7 +424,9 @@ func (c *Client) Call(ctx context.Context, method, path string, in, out any) err
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	c.authorize(req)
+	if err := identify(req); err != nil {
+		return err
+	}
 	ans, err := c.Ask(req, say("client.running"))
 	if err != nil {
 		return err

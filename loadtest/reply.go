@@ -141,7 +141,9 @@ type Problem struct {
 	Detail  string `json:"detail"`
 	Field   string `json:"field"`
 	OrderID string `json:"order_id"`
-	Sent    *bool  `json:"sent"` // from a gateway: whether an instance got the request
+	Of      string `json:"of"`    // with too_many_reservations: what is limited
+	Limit   int64  `json:"limit"` // of it
+	Sent    *bool  `json:"sent"`  // from a gateway: whether an instance got the request
 }
 
 // Said returns the refusal in both languages.

@@ -42,7 +42,8 @@ func oldLedger(t *testing.T) (dsn string) {
 		{"INSERT INTO customer_orders VALUES (?, 'ann', ?, 'placed', '', 0, ?, NULL)", id(old, 1), cart, old},
 		{"INSERT INTO customer_orders VALUES (?, 'ann', ?, 'placed', '', 0, ?, NULL)", id(now, 3), cart, now},
 		{
-			"INSERT INTO reservations VALUES (?, 'ann', ?, 'canceled', '', ?, ?, ?)", id(old, 2), cart,
+			"INSERT INTO reservations (id, customer, cart, state, order_id, expires_at, created_at, ended_at)" +
+				" VALUES (?, 'ann', ?, 'canceled', '', ?, ?, ?)", id(old, 2), cart,
 			old.Add(time.Hour), old, old,
 		},
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -19,13 +21,13 @@ import (
 )
 
 func auditCommand(v voice) *cobra.Command {
-	var address string
+	var address, token string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:  "audit SKU...",
 		Args: atLeast(1),
 		RunE: func(cmd *cobra.Command, skus []string) error {
-			a := auditor{v, strings.TrimRight(address, "/"), &http.Client{Timeout: 30 * time.Second}}
+			a := auditor{v, strings.TrimRight(address, "/"), token, &http.Client{Timeout: 30 * time.Second}}
 			err := a.run(cmd.Context(), cmd.OutOrStdout(), skus, asJSON)
 			if cmd.Context().Err() != nil && err != nil {
 				return exitError{exitInterrupted, failure("interrupted.by", "why", err)}
@@ -34,6 +36,7 @@ func auditCommand(v voice) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&address, "url", "http://localhost:8080", "")
+	cmd.Flags().StringVar(&token, "token", "", "")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
@@ -42,6 +45,7 @@ func auditCommand(v voice) *cobra.Command {
 type auditor struct {
 	voice
 	url    string
+	token  string // "": none
 	client *http.Client
 }
 
@@ -155,6 +159,9 @@ func (a auditor) get(ctx context.Context, path string, into any) error {
 		return err
 	}
 	r.Header.Set("Accept-Language", string(a.voice))
+	if token := cmp.Or(a.token, os.Getenv("STOCK_ADMIN_TOKEN")); token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
 	reply, err := a.client.Do(r)
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ type checkoutFlags struct {
 	perCustomer int64
 	lost        float64
 	events      string
+	tokens      string // a command
 }
 
 func (f *checkoutFlags) add(flags *pflag.FlagSet) {
@@ -37,6 +38,7 @@ func (f *checkoutFlags) add(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.perCustomer, "per-customer", 4, "")
 	flags.Float64Var(&f.lost, "lost-replies", 0.1, "")
 	flags.StringVar(&f.events, "events", "", "")
+	flags.StringVar(&f.tokens, "token-command", "", "")
 }
 
 // ofCheckout are the flags that a checkout has; ofCheckoutAlone those that deductions do not have.
@@ -48,7 +50,9 @@ func ofCheckout() []string {
 	)
 }
 
-func ofCheckoutAlone() []string { return []string{"lines", "per-customer", "lost-replies", "events"} }
+func ofCheckoutAlone() []string {
+	return []string{"lines", "per-customer", "lost-replies", "events", "token-command"}
+}
 
 // checkScenario refuses flags that the scenario does not have.
 func (f *loadFlags) checkScenario(flags *pflag.FlagSet) error {
@@ -151,6 +155,9 @@ func (f *loadFlags) runCheckout(ctx context.Context, flags *pflag.FlagSet, stdou
 		return err
 	}
 	defer client.Close()
+	if f.checkout.tokens != "" {
+		client.Carry(loadtest.NewWallet(f.checkout.tokens))
+	}
 	var file *historyFile
 	if f.history != "" {
 		if file, err = openHistory(f.history, checkoutScenario, false); err != nil {

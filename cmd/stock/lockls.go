@@ -113,7 +113,7 @@ func (l *lockTable) ask(ctx context.Context, url, strategy string, keys []string
 				Key string
 				seenState
 			}
-		}](ctx, l.voice, http.MethodGet, url, strategy, key, "")
+		}](ctx, l.voice, http.MethodGet, url, strategy, key, os.Getenv("STOCK_ADMIN_TOKEN"))
 		if err != nil {
 			return err
 		}

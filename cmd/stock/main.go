@@ -67,7 +67,7 @@ func rootCommand(v voice) *cobra.Command {
 		{"locks", []*cobra.Command{lockCommand(v)}},
 		{"serve", []*cobra.Command{
 			serveCommand(), relayCommand(v), configCommand(v), migrateCommand(v), auditCommand(v), archiveCommand(v),
-			healthcheckCommand(), newCommand(v),
+			tokenCommand(v), healthcheckCommand(), newCommand(v),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: phrases.Say("group." + group.id).In(string(v))})

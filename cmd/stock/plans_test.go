@@ -177,8 +177,8 @@ type call struct {
 	status                   int
 }
 
-// calls reads a file as an editor does, with host in place of its own.
-func calls(t *testing.T, file, host string) []call {
+// calls reads a file as an editor does, with host in place of its own, and with tokens of customers.
+func calls(t *testing.T, file, host string, tokens map[string]string) []call {
 	t.Helper()
 	text, err := os.ReadFile("../../" + file)
 	if err != nil {
@@ -204,6 +204,9 @@ func calls(t *testing.T, file, host string) []call {
 		c.status, _ = strconv.Atoi(status)
 		for _, line := range lines[1:] {
 			key, value, _ := strings.Cut(line, ": ")
+			for customer, token := range tokens {
+				value = strings.ReplaceAll(value, "{{"+customer+"}}", token)
+			}
 			c.header.Set(key, value)
 		}
 		all = append(all, c)
@@ -215,44 +218,46 @@ func calls(t *testing.T, file, host string) []call {
 // is repeated.
 func TestFirstCalls(t *testing.T) {
 	t.Parallel()
-	answer := regexp.MustCompile(`{{(\w+)\.response\.body\.\$\.(\w+)}}`)
 	c := startRedisOnly(t)
 	for file, number := range map[string]int{"requests.http": 10, "requests-orders.http": 15} {
-		t.Run(file, func(t *testing.T) {
-			first := calls(t, file, c.front.URL)
-			if len(first) != number {
-				t.Errorf("there are %d calls, want %d", len(first), number)
+		t.Run(file, func(t *testing.T) { firstCalls(t, calls(t, file, c.front.URL, nil), number) })
+	}
+}
+
+func firstCalls(t *testing.T, first []call, number int) {
+	t.Helper()
+	answer := regexp.MustCompile(`{{(\w+)\.response\.body\.\$\.(\w+)}}`)
+	if len(first) != number {
+		t.Errorf("there are %d calls, want %d", len(first), number)
+	}
+	answers := map[string]map[string]any{}
+	for range 2 {
+		for _, call := range first {
+			url := answer.ReplaceAllStringFunc(call.url, func(of string) string {
+				parts := answer.FindStringSubmatch(of)
+				return fmt.Sprint(answers[parts[1]][parts[2]])
+			})
+			req, err := http.NewRequestWithContext(t.Context(), call.method, url, strings.NewReader(call.body))
+			if err != nil {
+				t.Fatal(err)
 			}
-			answers := map[string]map[string]any{}
-			for range 2 {
-				for _, call := range first {
-					url := answer.ReplaceAllStringFunc(call.url, func(of string) string {
-						parts := answer.FindStringSubmatch(of)
-						return fmt.Sprint(answers[parts[1]][parts[2]])
-					})
-					req, err := http.NewRequestWithContext(t.Context(), call.method, url, strings.NewReader(call.body))
-					if err != nil {
-						t.Fatal(err)
-					}
-					req.Header = call.header
-					resp, err := http.DefaultClient.Do(req)
-					if err != nil {
-						t.Fatal(err)
-					}
-					body, err := io.ReadAll(resp.Body)
-					resp.Body.Close()
-					if resp.StatusCode != call.status || err != nil {
-						t.Errorf("%s: answered %d, %v\n%s", call.title, resp.StatusCode, err, body)
-					}
-					if call.name != "" {
-						var fields map[string]any
-						if err := json.Unmarshal(body, &fields); err != nil {
-							t.Fatal(err)
-						}
-						answers[call.name] = fields
-					}
+			req.Header = call.header
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != call.status || err != nil {
+				t.Errorf("%s: answered %d, %v\n%s", call.title, resp.StatusCode, err, body)
+			}
+			if call.name != "" {
+				var fields map[string]any
+				if err := json.Unmarshal(body, &fields); err != nil {
+					t.Fatal(err)
 				}
+				answers[call.name] = fields
 			}
-		})
+		}
 	}
 }

@@ -4,12 +4,14 @@ package demo
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/handler"
+	"example.com/stock/handler/access"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
@@ -99,37 +101,56 @@ type demo struct {
 
 func (p *Part) on(b *handler.Base) *demo { return &demo{b, p.config, p} }
 
-// Public adds the routes for clients.
-func (p *Part) Public(b *handler.Base, e *gin.Engine) {
+// Public returns the routes for clients. A sale of a strategy names no customer, so it is for those who may act for
+// every customer.
+func (p *Part) Public(b *handler.Base) []handler.Route {
 	h := p.on(b)
+	on := handler.NewRoute
+	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
+	sell := handler.Needs(access.OrdersAny)
+	read, write := handler.Needs(access.StockRead), handler.Needs(access.StockWrite)
+	routes := []handler.Route{on(get, "/v1/strategies", read, h.strategies)}
 	for _, s := range h.Strategies {
-		e.POST(s.Endpoint, func(c *gin.Context) { h.deduct(c, s.Name) })
+		one := func(c *gin.Context) { h.deduct(c, s.Name) }
+		routes = append(routes, on(post, s.Endpoint, sell, one))
 	}
-	handler.Get(e, "/v1/strategies", h.strategies)
 	if !h.Fixed {
-		handler.Get(e, "/v1/stock/:sku", h.getStock)
-		e.PUT("/v1/stock/:sku", h.putStock)
+		routes = append(routes,
+			on(get, "/v1/stock/:sku", read, h.getStock),
+			on(put, "/v1/stock/:sku", write, h.putStock),
+		)
 	}
-	if len(h.Strategies) > 0 { // endpoints of strategies, which sell one SKU at a time
-		handler.Get(e, "/v1/stock/:sku/orders", h.getOrders)
-		e.POST("/v1/stock/:sku/orders/:order_id/settle", h.settleOrder)
-		e.POST("/v1/stock/:sku/deduct", h.deductResource)
+	if len(h.Strategies) > 0 { // sales of strategies, which are of one SKU each
+		routes = append(routes,
+			on(get, "/v1/stock/:sku/orders", sell, h.getOrders),
+			on(post, "/v1/stock/:sku/orders/:order_id/settle", sell, h.settleOrder),
+			on(post, "/v1/stock/:sku/deduct", sell, h.deductResource),
+		)
 	}
+	return routes
 }
 
-// Admin adds the locks, and in lab mode the paused sales.
-func (p *Part) Admin(b *handler.Base, e *gin.Engine) {
+// Admin returns the locks, and in lab mode the paused sales.
+func (p *Part) Admin(b *handler.Base) []handler.Route {
 	h := p.on(b)
-	handler.Get(e, "/v1/locks/:strategy/:key", h.getLock)
-	e.DELETE("/v1/locks/:strategy/:key", h.deleteLock)
-	if h.Lab {
-		handler.Get(e, "/v1/lab/pauses", h.getPauses)
-		e.PUT("/v1/lab/pauses", h.putPauses)
-		e.DELETE("/v1/lab/pauses", h.deletePauses)
-		e.PUT("/v1/lab/pauses/:request", h.putPause)
-		e.DELETE("/v1/lab/pauses/:request", h.deletePause)
-		handler.Get(e, "/v1/lab/steps", h.getSteps)
+	on := handler.NewRoute
+	const get, put, del = http.MethodGet, http.MethodPut, http.MethodDelete
+	lab := handler.Needs(access.Lab)
+	routes := []handler.Route{
+		on(get, "/v1/locks/:strategy/:key", handler.Needs(access.StockRead), h.getLock),
+		on(del, "/v1/locks/:strategy/:key", handler.Needs(access.LocksEvict), h.deleteLock),
 	}
+	if !h.Lab {
+		return routes
+	}
+	return append(routes, []handler.Route{
+		on(get, "/v1/lab/pauses", lab, h.getPauses),
+		on(put, "/v1/lab/pauses", lab, h.putPauses),
+		on(del, "/v1/lab/pauses", lab, h.deletePauses),
+		on(put, "/v1/lab/pauses/:request", lab, h.putPause),
+		on(del, "/v1/lab/pauses/:request", lab, h.deletePause),
+		on(get, "/v1/lab/steps", lab, h.getSteps),
+	}...)
 }
 
 // choices returns names, the fields by which a client chooses store and strategy, or nil if c is Fixed.

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/handler"
+	"example.com/stock/handler/access"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
@@ -21,8 +22,8 @@ type purchase struct {
 	lines    []order.Line
 }
 
-// decodePurchase reads a customer's request. The body or the query must name the customer. With cart, decodePurchase
-// also reads lines. If the request is invalid, it replies with a problem.
+// decodePurchase reads a customer's request. With cart, it also reads lines. If the request is invalid, it replies with
+// a problem.
 func (h *shop) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p purchase, ok bool) {
 	var inside handler.Nested
 	given := false
@@ -35,14 +36,11 @@ func (h *shop) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p p
 	}
 	var err error
 	p.Fields, err = handler.DecodeNested(c, inside, append(allowed, "customer"))
-	switch {
-	case err != nil:
-	case !p.Has("customer"):
-		err = handler.Missing("customer")
-	case cart && !given:
+	if err == nil {
+		p.customer, err = h.customer(c, p.Fields)
+	}
+	if err == nil && cart && !given {
 		err = handler.Missing("lines")
-	default:
-		p.customer, err = order.ParseCustomer(p.Fields["customer"])
 	}
 	if err == nil {
 		p.key, err = handler.IdempotencyKey(c.Request.Header)
@@ -52,6 +50,27 @@ func (h *shop) decodePurchase(c *gin.Context, cart bool, allowed ...string) (p p
 		return purchase{}, false
 	}
 	return p, true
+}
+
+// customer returns the customer of a request. A token proves its own customer; who may act for every customer names
+// one in the body or the query.
+func (h *shop) customer(c *gin.Context, f handler.Fields) (string, error) {
+	caller := handler.Caller(c)
+	own, any := caller.Subject != "" && caller.May(access.OrdersOwn), caller.May(access.OrdersAny)
+	named := f.Has("customer")
+	switch {
+	case any && named:
+		return order.ParseCustomer(f["customer"])
+	case any && !own:
+		return "", handler.Missing("customer")
+	case named && f["customer"] != caller.Subject:
+		return "", handler.ErrNotYours
+	}
+	customer, err := order.ParseCustomer(caller.Subject)
+	if err != nil {
+		err = access.NoCustomer()
+	}
+	return customer, err
 }
 
 // change calls do to change an order or a reservation of the customer, and replies with the result. replayed means

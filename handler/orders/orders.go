@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/handler"
+	"example.com/stock/handler/access"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
@@ -30,31 +31,40 @@ type shop struct {
 	Config
 }
 
-// Public adds the routes for customers.
-func (p *Part) Public(b *handler.Base, e *gin.Engine) {
+// Public returns the routes for customers.
+func (p *Part) Public(b *handler.Base) []handler.Route {
 	h := &shop{b, p.config}
-	e.POST("/v1/orders", h.placeOrder)
-	handler.Get(e, "/v1/orders", h.listOrders)
-	handler.Get(e, "/v1/orders/:order_id", h.getOrder)
-	e.POST("/v1/orders/:order_id/cancel", h.cancelOrder)
+	on := handler.NewRoute
+	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
+	own := handler.Needs(access.OrdersOwn, access.OrdersAny)
+	read, write := handler.Needs(access.StockRead), handler.Needs(access.StockWrite)
+	routes := []handler.Route{
+		on(post, "/v1/orders", own, h.placeOrder),
+		on(get, "/v1/orders", own, h.listOrders),
+		on(get, "/v1/orders/:order_id", own, h.getOrder),
+		on(post, "/v1/orders/:order_id/cancel", own, h.cancelOrder),
 
-	e.POST("/v1/reservations", h.reserve)
-	handler.Get(e, "/v1/reservations/:reservation_id", h.getReservation)
-	e.POST("/v1/reservations/:reservation_id/confirm", h.confirmReservation)
-	e.POST("/v1/reservations/:reservation_id/cancel", h.cancelReservation)
-	e.POST("/v1/reservations/:reservation_id/extend", h.extendReservation)
+		on(post, "/v1/reservations", own, h.reserve),
+		on(get, "/v1/reservations/:reservation_id", own, h.getReservation),
+		on(post, "/v1/reservations/:reservation_id/confirm", own, h.confirmReservation),
+		on(post, "/v1/reservations/:reservation_id/cancel", own, h.cancelReservation),
+		on(post, "/v1/reservations/:reservation_id/extend", own, h.extendReservation),
 
-	if !h.SharesStock {
-		handler.Get(e, "/v1/stock/:sku", h.getStock)
-		e.PUT("/v1/stock/:sku", h.putStock)
+		on(post, "/v1/stock/:sku/adjustments", write, h.adjustStock),
+		on(get, "/v1/stock/:sku/movements", read, h.getMovements),
+		on(put, "/v1/stock/:sku/policy", write, h.putPolicy),
 	}
-	e.POST("/v1/stock/:sku/adjustments", h.adjustStock)
-	handler.Get(e, "/v1/stock/:sku/movements", h.getMovements)
-	e.PUT("/v1/stock/:sku/policy", h.putPolicy)
+	if h.SharesStock {
+		return routes
+	}
+	return append(routes,
+		on(get, "/v1/stock/:sku", read, h.getStock),
+		on(put, "/v1/stock/:sku", write, h.putStock),
+	)
 }
 
-// Admin adds nothing, because operators need only the metrics.
-func (*Part) Admin(*handler.Base, *gin.Engine) {}
+// Admin returns nothing, because operators need only the metrics.
+func (*Part) Admin(*handler.Base) []handler.Route { return nil }
 
 // Document removes the parameter store of the stock, which the client cannot choose.
 func (p *Part) Document(document map[string]any) {

@@ -296,11 +296,11 @@ func TestTheDocumentIsOfWhatIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var routes, operations []string
-	route := regexp.MustCompile(`(?:e\.([A-Z]+)\(|(Get)\(e, )"(/[^"]+)"`)
+	route := regexp.MustCompile(`(?:http\.Method|on\()(\w+), "(/[^"]+)"`)
 	parameter := regexp.MustCompile(`:(\w+)`)
 	for _, name := range []string{"handler/handler.go", "handler/orders/orders.go"} {
 		for _, m := range route.FindAllStringSubmatch(read(name), -1) {
-			routes = append(routes, strings.ToUpper(m[1]+m[2])+" "+parameter.ReplaceAllString(m[3], "{$1}"))
+			routes = append(routes, strings.ToUpper(m[1])+" "+parameter.ReplaceAllString(m[2], "{$1}"))
 		}
 	}
 	for path, item := range document.Paths {

@@ -1,6 +1,7 @@
 package checkout
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -27,6 +28,7 @@ func near(a, b time.Time) bool { return a.Sub(b).Abs() <= rounding }
 type timeline struct {
 	moves     []*Movement
 	available []int64
+	reserved  []int64
 	taken     map[string][]level // by customer, in the order of states
 	from      []time.Time        // earliest time: all requests of earlier movements had been sent
 	until     []time.Time        // latest time: the reply of a later movement had arrived; zero: unknown
@@ -67,6 +69,29 @@ func (t *timeline) most(customer string, sent, done time.Time) (most int64) {
 		}
 	}
 	return most
+}
+
+// atLeast reports whether n units or more may have been reserved at some time between two moments.
+func (t *timeline) atLeast(n int64, sent, done time.Time) bool {
+	first, last := t.states(sent, done)
+	return first <= last && slices.Max(t.reserved[first:last+1]) >= n
+}
+
+// open returns the units in each reservation that the customer may have had open between two moments, by its id.
+func (j *judge) open(customer string, sent, done time.Time) map[string]int64 {
+	units := make(map[string]int64)
+	for _, t := range j.timelines {
+		for _, l := range t.taken[customer] {
+			i := l.state - 1
+			m := t.moves[i]
+			begun := m.Reserved > 0 && !t.from[i].After(done)
+			if ended := m.Reserved < 0 && !t.until[i].IsZero() && t.until[i].Before(sent); begun || ended {
+				units[m.Ref] += m.Reserved
+			}
+		}
+	}
+	maps.DeleteFunc(units, func(_ string, n int64) bool { return n <= 0 })
+	return units
 }
 
 // makers returns the requests that may have caused m. No request causes an expiry.

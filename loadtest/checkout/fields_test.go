@@ -113,6 +113,7 @@ type rule struct {
 func rules() map[string]rule {
 	done := func(r *checkout.Record) bool { return r.Outcome == checkout.Done }
 	said := func(r *checkout.Record) bool { return done(r) || r.Outcome == checkout.Refused }
+	full := func(r *checkout.Record) bool { return r.Problem == "too_many_reservations" }
 	delivered := func(r *checkout.Record) bool { return r.Op == checkout.OpDeliver && done(r) }
 	shift := func(by time.Duration) func(reflect.Value, int) {
 		return func(v reflect.Value, _ int) {
@@ -135,6 +136,8 @@ func rules() map[string]rule {
 		"attempt.settling": {where: func(r *checkout.Record) bool { return r.Seq < 100 }},
 		"attempt.status":   {where: done, change: func(v reflect.Value, _ int) { v.SetInt(503) }},
 		"attempt.problem":  {where: said},
+		"attempt.of":       {where: full},
+		"attempt.limit":    {where: full, change: func(v reflect.Value, _ int) { v.SetInt(1000) }},
 		"attempt.replayed": {where: func(r *checkout.Record) bool { return r.Again && r.Key != "" }},
 		"started_at":       {change: shift(time.Minute)},
 		"read_at":          {change: shift(-time.Minute)},
@@ -174,7 +177,7 @@ func TestEveryFieldIsComparedOrListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	compared, ignored := listed(t, string(text), "Compared"), listed(t, string(text), "Not compared")
-	s, url := serve(t)
+	s, url := serve(t, "few-open")
 	base := &run(t, s, url, plan()).Evidence
 	names := slices.Sorted(maps.Keys(fields(t, base, "")))
 	if both := slices.Sorted(slices.Values(slices.Concat(compared, ignored))); !slices.Equal(names, both) {

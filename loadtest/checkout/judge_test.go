@@ -380,6 +380,7 @@ func TestCheatingShops(t *testing.T) {
 		"half-expired":      checkout.CheckCarts,
 		"hides-orders":      checkout.CheckTold,
 		"refuses":           checkout.CheckRefusals,
+		"too-many-lies":     checkout.CheckRefusals,
 		"sweeps-early":      checkout.CheckExpiry,
 		"never-sweeps":      checkout.CheckExpiry,
 		"confirms-expired":  checkout.CheckOnce,
@@ -401,6 +402,44 @@ func TestCheatingShops(t *testing.T) {
 			r := run(t, s, url, p)
 			if r.Verdict.Finding != loadtest.Broken || r.Verdict.Check(check).Failed == 0 {
 				t.Errorf("%s: %v", r.Verdict.Sentence, failures(&r.Verdict))
+			}
+		})
+	}
+}
+
+// A shop may limit reservations. The judge believes each of its limits, if the books show that it was reached.
+func TestTheLimitsOfReservationsAreJustified(t *testing.T) {
+	t.Parallel()
+	for _, of := range []string{"open", "units", "share"} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			s, url := serve(t, "few-"+of)
+			base := &run(t, s, url, plan()).Evidence
+			if v := checkout.Judge(base); v.Finding != loadtest.Holds {
+				t.Fatalf("%s: %v", v.Sentence, failures(&v))
+			}
+			refusal := slices.IndexFunc(base.Records, func(r checkout.Record) bool {
+				var units int64
+				for _, l := range r.Lines {
+					units += l.Quantity
+				}
+				// A cart alone may have too many units.
+				return r.Problem == "too_many_reservations" && r.Attempt == 1 && (of == "open" || units <= r.Limit)
+			})
+			if refusal < 0 {
+				t.Fatal("nothing was refused")
+			}
+			for name, change := range map[string]func(r *checkout.Record){
+				"a limit far away": func(r *checkout.Record) { r.Limit = 1000 },
+				"before the first": func(r *checkout.Record) { r.SentAt, r.DoneAt = base.StartedAt, base.StartedAt },
+				"of an order":      func(r *checkout.Record) { r.Op, r.TTL = checkout.OpPlace, "" },
+				"of nothing":       func(r *checkout.Record) { r.Of = "" },
+			} {
+				e := clone(base)
+				change(&e.Records[refusal])
+				if v := checkout.Judge(e); v.Check(checkout.CheckRefusals).Failed == 0 {
+					t.Errorf("%s: %s", name, v.Sentence)
+				}
 			}
 		})
 	}

@@ -46,7 +46,10 @@ func (j *judge) ledgers() {
 	for i := range j.e.Books {
 		b := &j.e.Books[i]
 		sku, now, number := b.Before.SKU, b.Before, b.Before.Number
-		t := &timeline{available: []int64{now.Available}, taken: make(map[string][]level), earlier: now.Reserved}
+		t := &timeline{
+			available: []int64{now.Available}, reserved: []int64{now.Reserved}, taken: make(map[string][]level),
+			earlier: now.Reserved,
+		}
 		j.timelines[sku] = t
 		taken := make(map[string]int64)
 		for k := range b.Movements {
@@ -66,7 +69,8 @@ func (j *judge) ledgers() {
 				j.fail(CheckLaw, "law", "sku", sku, "number", m.Number, "terms", now.terms())
 			}
 			taken[m.Customer] += m.Reserved + m.Sold
-			t.moves, t.available = append(t.moves, m), append(t.available, now.Available)
+			t.moves = append(t.moves, m)
+			t.available, t.reserved = append(t.available, now.Available), append(t.reserved, now.Reserved)
 			t.taken[m.Customer] = append(t.taken[m.Customer], level{k + 1, taken[m.Customer]})
 			if has := taken[m.Customer]; ours(m.Customer, j.e.Run) {
 				j.looked(CheckLimits, 1)

@@ -27,6 +27,30 @@ func (j *judge) refusals() {
 	}
 }
 
+// tooMany is the problem of a reservation that would exceed a limit of the service.
+const tooMany = "too_many_reservations"
+
+// full reports whether the limit that a refusal names may have been reached at its time. The limit itself is a setting
+// of the service, which the evidence does not have.
+func (j *judge) full(q *request, r *Record, any func(func(t *timeline, n int64) bool) bool) bool {
+	switch r.Of {
+	case "open":
+		return int64(len(j.open(q.ask.Customer, r.SentAt, r.DoneAt))) >= r.Limit
+	case "units":
+		var units int64
+		for _, n := range j.open(q.ask.Customer, r.SentAt, r.DoneAt) {
+			units += n
+		}
+		for _, n := range merged(q.ask.Lines) {
+			units += n
+		}
+		return units > r.Limit
+	case "share":
+		return any(func(t *timeline, n int64) bool { return t.atLeast(r.Limit-n+1, r.SentAt, r.DoneAt) })
+	}
+	return false
+}
+
 // fair reports whether the books justify a refusal at its time.
 func (j *judge) fair(q *request, r *Record) bool {
 	f := j.facts[q.ask.Ref]
@@ -61,6 +85,8 @@ func (j *judge) fair(q *request, r *Record) bool {
 		return q.cart() && short()
 	case "limit_reached":
 		return q.cart() && limited()
+	case tooMany:
+		return q.ask.Op == OpReserve && j.full(q, r, any)
 	case "idempotency_key_reused":
 		return q.cart() && j.misused(q, r.DoneAt)
 	case "reservation_expired":

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -137,6 +139,10 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 		}
 		r.Books = append(r.Books, Book{Before: before})
 	}
+	// The first customer may be refused, for want of a token or for a wrong one. Then all would be.
+	if _, err := ReadOrders(ctx, shops[0], customerOf(r.Run, 1)); err != nil {
+		return nil, withoutToken(err)
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -153,6 +159,16 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 	r.Evidence.StartedAt = r.StartedAt
 	s.out.header(r)
 	return s, nil
+}
+
+// withoutToken returns what to do if the service refuses a customer.
+func withoutToken(err error) error {
+	var problem *loadtest.Problem
+	refused := []int{http.StatusUnauthorized, http.StatusForbidden}
+	if errors.As(err, &problem) && slices.Contains(refused, problem.Status) {
+		return &loadtest.PlanError{Field: "token-command", Reason: say("token-command", "why", problem.Detail)}
+	}
+	return err
 }
 
 // DoneSince reports whether a request that was sent after t has succeeded or was justly refused.

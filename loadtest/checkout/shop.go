@@ -132,6 +132,8 @@ type Record struct {
 	Outcome  Outcome   `json:"outcome"`
 	Status   int       `json:"status,omitempty"`
 	Problem  string    `json:"problem,omitempty"`
+	Of       string    `json:"of,omitempty"`    // with too_many_reservations: what is limited
+	Limit    int64     `json:"limit,omitempty"` // of it
 	Error    string    `json:"error,omitempty"`
 	Instance string    `json:"instance,omitempty"`
 	Replayed bool      `json:"replayed,omitempty"`
@@ -240,6 +242,9 @@ func Send(
 	}
 	if a.Op == OpDeliver {
 		req.Header.Set("Authorization", "Bearer "+c.Token())
+	} else if err := c.Identify(req, a.Customer); err != nil {
+		r.Outcome, r.Error = Busy, err.Error()
+		return r, got
 	}
 	reply := c.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply {
 		got = *ans
@@ -249,6 +254,7 @@ func Send(
 	if cut != nil && r.Outcome != "" {
 		// The reply came before the connection was closed. The customer must not see it.
 		r.Outcome, r.Problem, r.Got, r.Replayed, r.Number, r.Error = Unknown, "", nil, false, 0, errCutOff.Error()
+		r.Of, r.Limit = "", 0
 	}
 	switch {
 	case r.Outcome != "":
@@ -265,6 +271,9 @@ func (r *Record) read(ans *loadtest.Answer) {
 	r.Status, r.Instance = ans.Status, ans.Header.Get("X-Instance")
 	if p := ans.Problem(); p != nil {
 		r.Outcome, r.Problem, r.Error = outcomeOf(p), p.Name(), p.Detail
+		if r.Problem == tooMany {
+			r.Of, r.Limit = p.Of, p.Limit
+		}
 		return
 	}
 	if ans.Status != http.StatusOK && ans.Status != http.StatusCreated {
@@ -386,7 +395,7 @@ func ReadOrders(ctx context.Context, c *loadtest.Client, customer string) ([]Thi
 			Orders []Thing `json:"orders"`
 			Next   string  `json:"next"`
 		}
-		if err := c.Call(ctx, http.MethodGet, "/v1/orders?"+query.Encode(), nil, &page); err != nil {
+		if err := c.CallAs(ctx, customer, http.MethodGet, "/v1/orders?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		list = append(list, page.Orders...)
@@ -400,7 +409,7 @@ func ReadOrders(ctx context.Context, c *loadtest.Client, customer string) ([]Thi
 // ReadReservation reads one reservation. If there is none, the Thing has no id.
 func ReadReservation(ctx context.Context, c *loadtest.Client, customer, id string) (out Thing, err error) {
 	path := "/v1/reservations/" + url.PathEscape(id) + "?" + url.Values{"customer": {customer}}.Encode()
-	err = c.Call(ctx, http.MethodGet, path, nil, &out)
+	err = c.CallAs(ctx, customer, http.MethodGet, path, nil, &out)
 	var problem *loadtest.Problem
 	if errors.As(err, &problem) && problem.Name() == "not_found" {
 		return Thing{}, nil

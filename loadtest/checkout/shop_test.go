@@ -390,6 +390,9 @@ func (s *shop) cancelOrder(id string, in body) (int, any) {
 
 func (s *shop) reserve(in body) (int, any) {
 	lines, status, refusal := s.take(in)
+	if refusal == nil {
+		status, refusal = s.tooMany(in)
+	}
 	if refusal != nil {
 		return status, refusal
 	}
@@ -403,6 +406,42 @@ func (s *shop) reserve(in body) (int, any) {
 		s.move(l.SKU, "reserve", l.Quantity, v.ReservationID, in.Customer, "")
 	}
 	return 201, *v
+}
+
+// tooMany refuses a reservation in a shop that has few: one for each customer, or few units for each customer or of
+// each SKU.
+func (s *shop) tooMany(in body) (int, any) {
+	refuse := func(of string, limit int64) (int, any) {
+		return 409, map[string]any{"type": "/problems/too_many_reservations", "status": 409, "of": of, "limit": limit}
+	}
+	if s.faults["too-many-lies"] && s.has("too-many-lies") {
+		return refuse([]string{"open", "units", "share"}[s.ids/3%3], 1000)
+	}
+	open, units := 0, int64(0)
+	for _, v := range s.reservations {
+		if v.Customer == in.Customer && v.State == "held" {
+			open++
+			for _, n := range merge(v.Lines) {
+				units += n
+			}
+		}
+	}
+	for _, n := range merge(in.Lines) {
+		units += n
+	}
+	const few = 5
+	switch {
+	case s.faults["few-open"] && open > 0:
+		return refuse("open", 1)
+	case s.faults["few-units"] && units > few:
+		return refuse("units", few)
+	}
+	for sku, n := range merge(in.Lines) {
+		if s.faults["few-share"] && s.stock[sku].Reserved+n > few {
+			return refuse("share", few)
+		}
+	}
+	return 0, nil
 }
 
 // sweep ends what is over. It is the begin of a step, all of which is of one time. about is the method of the request,

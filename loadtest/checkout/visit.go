@@ -55,7 +55,7 @@ func (s *sale) visit(number, worker int) *visit {
 	v := &visit{sale: s, number: number, worker: worker}
 	v.dice = rand.New(rand.NewPCG(s.plan.Seed+visitsStream, uint64(number)))
 	// Visits of one customer have successive numbers, so that they overlap.
-	v.customer = fmt.Sprintf("%s-c%d", s.run, (number-1)/visitsEach+1)
+	v.customer = customerOf(s.run, number)
 	n := v.dice.IntN(100)
 	for _, w := range ways() {
 		if v.way = w.way; n < w.share {
@@ -66,6 +66,11 @@ func (s *sale) visit(number, worker int) *visit {
 	return v
 }
 
+// customerOf returns the customer of a visit.
+func customerOf(run string, visit int) string {
+	return fmt.Sprintf("%s-c%d", run, (visit-1)/visitsEach+1)
+}
+
 // work makes visits until all are made, the time is over, or ctx ends. Requests end with flight.
 func (s *sale) work(ctx, flight context.Context, worker int) {
 	for ctx.Err() == nil && (s.plan.Duration == 0 || time.Since(s.start) < s.plan.Duration) {
@@ -73,7 +78,11 @@ func (s *sale) work(ctx, flight context.Context, worker int) {
 		if s.plan.Visits > 0 && n > s.plan.Visits {
 			return
 		}
-		s.visit(n, worker).make(ctx, flight)
+		v := s.visit(n, worker)
+		// The token is there before the first request, so that making it counts for no reply. If there is none, each
+		// attempt says so.
+		_ = s.shops[0].Ready(ctx, v.customer)
+		v.make(ctx, flight)
 		// The pause limits the visits to a shop that is down.
 		_ = loadtest.Sleep(ctx, time.Millisecond)
 	}

@@ -214,6 +214,7 @@ func (l *Redis) TakeAway(ctx context.Context, t order.Taking) error {
 	for i, id := range reservations {
 		w.check("text", reservationKey(id), digest(repo.Encode(t.Reservations[i])))
 		w.do("DEL", reservationKey(id))
+		w.do("HDEL", heldKey(t.Reservations[i].Customer), id) // as an older instance may have left it
 	}
 	for _, c := range t.Carries {
 		carried := ""

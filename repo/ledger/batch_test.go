@@ -44,7 +44,7 @@ func TestLedgerMerged(t *testing.T) {
 	for name, d := range map[string]desk{"redis": merged(redisDesk(t)), "mysql": merged(mysqlDesk(t))} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, clause := range slices.Concat(ledgerClauses, recordClauses) {
+			for _, clause := range slices.Concat(ledgerClauses, recordClauses, holdClauses) {
 				t.Run(clause.name, func(t *testing.T) {
 					t.Parallel()
 					clause.check(t, d, newSKU("merged-"+clause.name))
@@ -165,7 +165,7 @@ func (g *tries) next() (t try) {
 		some = g.r.IntN(some)
 	}
 	g.made++
-	customer := fmt.Sprint("c", g.r.IntN(3))
+	who := g.r.IntN(3)
 	cart := [][]string{{"-a"}, {"-a"}, {"-b"}, {"-a", "-b"}, {"-b", "-none"}, {"-strategy"}}[g.r.IntN(6)]
 	key := orders.Key{}
 	switch g.r.IntN(4) {
@@ -185,6 +185,7 @@ func (g *tries) next() (t try) {
 			lines = append(lines, line(g.skus[side]+service.SKU(of), n))
 		}
 		id, of := g.id(side, g.made), g.id(side, some)
+		customer := fmt.Sprint(g.skus[side], "-c", who) // with reservations of one side only
 		about := orders.About{SKUs: skusOf(lines), Customer: customer, Key: key}
 		if key.ID != "" {
 			about.Key.ID = fmt.Sprint(side, key.ID)
@@ -194,7 +195,7 @@ func (g *tries) next() (t try) {
 		case 0, 1, 2:
 			decide = place(id, customer, lines...)
 		case 3, 4:
-			decide = hold(id, customer, time.Hour, lines...)
+			about.Holder, decide = customer, holdWithin(6, 15, id, customer, lines...)
 		case 5:
 			about.Reservation, decide = of, end(orders.Confirmed, id)
 		case 6:

@@ -23,7 +23,8 @@ type pendingWrite struct {
 	orders       map[string]*order.Order
 	reservations map[string]*order.Reservation
 	taken        map[customerOf]int64
-	stored       map[string]bool // ids of the orders and reservations that the store has
+	holdings     map[string]order.Holding // by customer; right only for the holders of the scope
+	stored       map[string]bool          // ids of the orders and reservations that the store has
 
 	// The fields below are the changes to be written.
 	moved     map[service.SKU]bool
@@ -52,8 +53,8 @@ func newPendingWrite() *pendingWrite {
 	return &pendingWrite{
 		stock: map[service.SKU]*stockLevel{}, keys: map[string]*known{}, orders: map[string]*order.Order{},
 		reservations: map[string]*order.Reservation{}, taken: map[customerOf]int64{},
-		stored: map[string]bool{}, moved: map[service.SKU]bool{}, given: map[customerOf]int64{},
-		kept: map[string]order.Key{},
+		holdings: map[string]order.Holding{}, stored: map[string]bool{}, moved: map[service.SKU]bool{},
+		given: map[customerOf]int64{}, kept: map[string]order.Key{},
 	}
 }
 
@@ -95,6 +96,9 @@ func (p *pendingWrite) step(r order.Request) (out order.StepResult) {
 // state returns the State for a step, and copies of the stock that the step may change.
 func (p *pendingWrite) state(about order.About) (stock map[service.SKU]*stockLevel, s order.State, err error) {
 	s = order.State{Now: p.now}
+	if about.Holder != "" {
+		s.Holding = p.holdings[about.Holder]
+	}
 	if o := p.orders[about.Order]; o != nil && about.Order != "" {
 		one := *o
 		s.Order = &one
@@ -177,6 +181,11 @@ func (p *pendingWrite) keep(
 		p.ordered.add(o.ID)
 	}
 	if r := c.Reservation; r != nil {
+		was, is := heldBy(p.reservations[r.ID]), heldBy(r)
+		has := p.holdings[r.Customer]
+		p.holdings[r.Customer] = order.Holding{
+			Open: has.Open + is.Open - was.Open, Units: has.Units + is.Units - was.Units,
+		}
 		p.reservations[r.ID] = r
 		p.reserved.add(r.ID)
 	}
@@ -184,6 +193,14 @@ func (p *pendingWrite) keep(
 		p.keys[about.Key.ID] = &known{about.Key.Fingerprint, c.Reply}
 		p.kept[about.Key.ID] = about.Key
 	}
+}
+
+// heldBy returns what r, which may be nil, adds to its customer's Holding.
+func heldBy(r *order.Reservation) (h order.Holding) {
+	if r != nil && r.State == order.Held {
+		h = order.Holding{Open: 1, Units: order.Units(r.Lines)}
+	}
+	return h
 }
 
 func (p *pendingWrite) unchanged() bool {
@@ -222,6 +239,7 @@ type scope struct {
 	skus                       []service.SKU
 	keys, orders, reservations []string
 	customers                  []customerOf
+	holders                    []string
 }
 
 func scopeOf(steps []order.Request) (s scope) {
@@ -231,6 +249,7 @@ func scopeOf(steps []order.Request) (s scope) {
 		s.keys = append(s.keys, about.Key.ID)
 		s.orders = append(s.orders, about.Order)
 		s.reservations = append(s.reservations, about.Reservation)
+		s.holders = append(s.holders, about.Holder)
 		if about.Customer != "" {
 			for _, sku := range about.SKUs {
 				s.customers = append(s.customers, customerOf{sku, about.Customer})
@@ -239,7 +258,7 @@ func scopeOf(steps []order.Request) (s scope) {
 	}
 	slices.Sort(s.skus)
 	s.skus = slices.Compact(s.skus)
-	for _, list := range []*[]string{&s.keys, &s.orders, &s.reservations} {
+	for _, list := range []*[]string{&s.keys, &s.orders, &s.reservations, &s.holders} {
 		slices.Sort(*list)
 		*list = slices.DeleteFunc(slices.Compact(*list), func(id string) bool { return id == "" })
 	}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -30,7 +31,10 @@ import (
 // queue for one row instead of deadlocking over several. Only the same idempotency key may be written by two steps
 // about different SKUs. It is inserted last, and its primary key admits only one of the steps.
 //
-// Batch does this for many steps at once: one statement locks the rows of all steps, and one statement for each table
+// A step with a Holder also locks the customer's row in customer_locks, in the same packet and after the stock. Only
+// such steps add to what a customer holds, so the step reads the sum without locks, too.
+//
+// Batch does the same for many steps: one statement locks the rows of all steps, and one statement for each table
 // writes the changes of all steps. Each step sees the changes of the steps before it: see pendingWrite.
 //
 // Step and Batch take two round trips for any number of lines and steps: see repo.MySQL.InTwo. The first locks the rows
@@ -69,7 +73,7 @@ func (l *MySQL) Step(
 	for attempt := 1; ; attempt++ {
 		if about.Order != "" || about.Reservation != "" {
 			s := scopeOf([]order.Request{{About: about}})
-			s.customers = nil
+			s.customers, s.holders = nil, nil
 			seen, err := l.look(ctx, s)
 			if err != nil {
 				return nil, false, err
@@ -197,9 +201,9 @@ func (l *MySQL) recall(ctx context.Context, steps []order.Request, outcomes []or
 	}
 }
 
-// lockSteps sends one packet that begins the transaction, locks the rows of the stock in the order of their keys, and
-// reads the records that the steps need. The server takes the snapshot of the transaction after it has locked the rows,
-// so the records of the locked SKUs are current.
+// lockSteps sends one packet that begins the transaction, locks the rows of the stock and then those of the holders,
+// each in the order of their keys, and reads what the steps depend on. The server takes the snapshot of the transaction
+// after it has locked the rows, so what is read of the locked SKUs and customers is current.
 func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*pendingWrite, error) {
 	var q statement
 	q.Add(repo.Begin)
@@ -210,12 +214,17 @@ func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*pendingWrite, erro
 	q.Add(" FOR UPDATE")
 	rows := make(map[service.SKU]levelRow, len(s.skus))
 	p := newPendingWrite()
+	locked := []func(*sql.Rows) error{scanLevels(rows, &p.now)}
+	if len(s.holders) > 0 {
+		q.lockCustomers(s.holders)
+		locked = append(locked, func(*sql.Rows) error { return nil })
+	}
 	if !how.keys {
 		s.keys = nil
 	}
 	customers := slices.Clone(s.customers)
 	s.customers = slices.DeleteFunc(s.customers, func(c customerOf) bool { return !l.hasLimit(c.sku).Load() })
-	if err := q.each(tx, append([]func(*sql.Rows) error{scanLevels(rows, &p.now)}, q.see(s, p)...)...); err != nil {
+	if err := q.each(tx, append(locked, q.see(s, p)...)...); err != nil {
 		return nil, err
 	}
 	for _, sku := range s.skus {
@@ -252,6 +261,21 @@ func (s *statement) create(skus []service.SKU) {
 		s.Add("(?, 0, 0, 0, 1, 1, 0, '')", string(sku))
 	}
 	s.Add(" ON DUPLICATE KEY UPDATE sku = VALUES(sku); ")
+}
+
+// customerSlots is the number of rows of customer_locks. Two customers who share a row only wait for each other.
+const customerSlots = 1 << 14
+
+// lockCustomers adds the lock of the customers' rows. All instances must find the same row for a customer.
+func (s *statement) lockCustomers(customers []string) {
+	slots := make([]string, len(customers))
+	for i, customer := range customers {
+		slot := fnv.New32a()
+		slot.Write([]byte(customer))
+		slots[i] = fmt.Sprint(slot.Sum32() % customerSlots)
+	}
+	s.next("SELECT slot FROM customer_locks FORCE INDEX (PRIMARY) WHERE slot IN (" + strings.Join(slots, ", ") +
+		") ORDER BY slot FOR UPDATE")
 }
 
 type levelRow struct {
@@ -371,6 +395,18 @@ func (s *statement) see(of scope, into *pendingWrite) (results []func(*sql.Rows)
 		}, "SELECT sku, customer, taken FROM customer_limits WHERE ")
 		s.those(of.customers)
 	}
+	if len(of.holders) > 0 {
+		ask(func(rows *sql.Rows) error {
+			var customer string
+			var has order.Holding
+			err := rows.Scan(&customer, &has.Open, &has.Units)
+			into.holdings[customer] = has
+			return err
+		}, "SELECT customer, COUNT(*), COALESCE(SUM(units), 0) FROM reservations FORCE INDEX (reservations_open)"+
+			" WHERE state = '"+order.Held+"' AND customer IN ")
+		in(s, of.holders)
+		s.Add(" GROUP BY customer")
+	}
 	return results
 }
 
@@ -462,13 +498,14 @@ func (s *statement) writeTaken(taken []customerUnits) {
 
 func (s *statement) writeReservations(p *pendingWrite) {
 	s.writeRecords(p.reserved, p.stored, "INSERT INTO reservations"+
-		" (id, customer, cart, state, order_id, expires_at, created_at, ended_at) VALUES ",
-		" ON DUPLICATE KEY UPDATE state = VALUES(state), order_id = VALUES(order_id),"+
-			" expires_at = VALUES(expires_at), ended_at = VALUES(ended_at)", func(id string) []any {
+		" (id, customer, cart, units, state, order_id, expires_at, created_at, extended_at, ended_at) VALUES ",
+		" ON DUPLICATE KEY UPDATE units = VALUES(units), state = VALUES(state), order_id = VALUES(order_id),"+
+			" expires_at = VALUES(expires_at), extended_at = VALUES(extended_at), ended_at = VALUES(ended_at)",
+		func(id string) []any {
 			r := p.reservations[id]
 			return []any{
-				r.ID, r.Customer, repo.Encode(r.Lines), r.State, r.Order,
-				r.ExpiresAt.UTC(), r.CreatedAt.UTC(), utc(r.EndedAt),
+				r.ID, r.Customer, repo.Encode(r.Lines), order.Units(r.Lines), r.State, r.Order,
+				r.ExpiresAt.UTC(), r.CreatedAt.UTC(), utc(r.ExtendedAt), utc(r.EndedAt),
 			}
 		})
 }
@@ -517,7 +554,7 @@ func utc(t *time.Time) any {
 const (
 	selectOrders = "SELECT id, customer, cart, state, reservation_id, late, created_at, canceled_at" +
 		" FROM customer_orders WHERE "
-	selectReservations = "SELECT id, customer, cart, state, order_id, expires_at, created_at, ended_at" +
+	selectReservations = "SELECT id, customer, cart, state, order_id, expires_at, created_at, extended_at, ended_at" +
 		" FROM reservations WHERE "
 )
 
@@ -539,12 +576,12 @@ func scanOrder(rows *sql.Rows) (*order.Order, error) {
 func scanReservation(rows *sql.Rows) (*order.Reservation, error) {
 	var r order.Reservation
 	var cart []byte
-	var ended sql.NullTime
-	err := rows.Scan(&r.ID, &r.Customer, &cart, &r.State, &r.Order, &r.ExpiresAt, &r.CreatedAt, &ended)
+	var extended, ended sql.NullTime
+	err := rows.Scan(&r.ID, &r.Customer, &cart, &r.State, &r.Order, &r.ExpiresAt, &r.CreatedAt, &extended, &ended)
 	if err != nil {
 		return nil, err
 	}
-	r.EndedAt = pointer(ended)
+	r.ExtendedAt, r.EndedAt = pointer(extended), pointer(ended)
 	if r.Lines, err = decodeLines(cart); err != nil {
 		return nil, fmt.Errorf("reservation %s: %w", r.ID, err)
 	}

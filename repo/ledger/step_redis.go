@@ -36,6 +36,8 @@ import (
 //     recorded it.
 //   - ledger:order:<id>, ledger:reservation:<id>: JSON.
 //   - ledger:customer:<customer>: a sorted set of the ids of a customer's orders, by time.
+//   - ledger:held:<customer>: a hash of the units of each open reservation of a customer. An entry counts only if the
+//     reservation is in ledger:due, because an older instance ends a reservation without removing its entry.
 //   - ledger:due: a sorted set of the ids of held reservations, by the time when they expire.
 //   - ledger:behind: a set, sorted by name, of the SKUs with undelivered movements.
 //   - ledger:archived: the last archived part.
@@ -117,6 +119,7 @@ func customersKey(sku service.SKU) string { return repo.StockKey(sku) + ":custom
 func orderKey(id string) string           { return "ledger:order:" + id }
 func reservationKey(id string) string     { return "ledger:reservation:" + id }
 func customerKey(customer string) string  { return "ledger:customer:" + customer }
+func heldKey(customer string) string      { return "ledger:held:" + customer }
 func movementID(number uint64) string     { return repo.Decimal(number) + "-0" }
 func digest(text string) string           { sum := sha1.Sum([]byte(text)); return hex.EncodeToString(sum[:]) }
 func micros(t time.Time) string           { return fmt.Sprint(t.UnixMicro()) }
@@ -141,7 +144,7 @@ func (l *Redis) Step(
 				return nil, false, repo.CtxEnded(ctx, "step of the ledger")
 			}
 			s := scopeOf([]order.Request{{About: about}})
-			s.skus, s.customers = nil, nil
+			s.skus, s.customers, s.holders = nil, nil, nil
 			seen, err := l.see(ctx, s)
 			if err != nil {
 				return nil, false, err
@@ -277,7 +280,8 @@ func (l *Redis) try(ctx context.Context, s scope, steps []order.Request) ([]orde
 type redisRead struct {
 	*pendingWrite
 	levels map[service.SKU]redisLevel
-	texts  map[string]string // of orders and reservations, by key
+	held   map[string]order.Holding // of the holders, as it was read
+	texts  map[string]string        // of orders and reservations, by key
 }
 
 // A redisLevel is the hash of a SKU. If the SKU does not exist, all its texts are empty.
@@ -296,10 +300,16 @@ func (l *Redis) see(ctx context.Context, of scope) (s redisRead, err error) {
 	for _, sku := range of.skus {
 		keys = append(keys, repo.StockKey(sku))
 	}
-	args := []any{len(of.skus), len(of.customers)}
+	args := []any{len(of.skus), len(of.customers), len(of.holders)}
 	for _, c := range of.customers {
 		keys = append(keys, customersKey(c.sku))
 		args = append(args, c.customer)
+	}
+	if len(of.holders) > 0 {
+		keys = append(keys, dueKey)
+	}
+	for _, customer := range of.holders {
+		keys = append(keys, heldKey(customer))
 	}
 	for _, id := range of.keys {
 		keys = append(keys, idempotencyKey(id))
@@ -318,7 +328,9 @@ func (l *Redis) see(ctx context.Context, of scope) (s redisRead, err error) {
 		return s, err
 	}
 	f := repo.Fields{Key: keys[0], Values: reply}
-	s = redisRead{newPendingWrite(), map[service.SKU]redisLevel{}, map[string]string{}}
+	s = redisRead{
+		newPendingWrite(), map[service.SKU]redisLevel{}, map[string]order.Holding{}, map[string]string{},
+	}
 	s.now = time.Unix(f.Integer(1), 1000*f.Integer(2)).UTC()
 	s.creates = true
 	rest := reply[3:]
@@ -343,6 +355,13 @@ func (l *Redis) see(ctx context.Context, of scope) (s redisRead, err error) {
 			s.taken[c] = one.Integer(0)
 			err = errors.Join(err, one.Err)
 		}
+	}
+	for _, customer := range of.holders {
+		values, _ := next().([]any)
+		one := repo.Fields{Key: heldKey(customer), Values: values}
+		s.held[customer] = order.Holding{Open: one.Integer(0), Units: one.Integer(1)}
+		s.holdings[customer] = s.held[customer]
+		err = errors.Join(err, one.Err)
 	}
 	for _, id := range of.keys {
 		if text, _ := next().(string); text != "" {
@@ -439,6 +458,10 @@ func (w *redisStep) compare(of scope, seen redisRead) {
 		at := seen.levels[sku]
 		w.check("stock", repo.StockKey(sku), at.epoch, at.version, at.guard, at.fence)
 	}
+	for _, customer := range of.holders {
+		has := seen.held[customer]
+		w.check("held", heldKey(customer), w.key(dueKey), has.Open, has.Units)
+	}
 	keys := slices.Collect(maps.Keys(seen.texts))
 	// A key that is written but was not read must not exist.
 	for _, id := range seen.ordered {
@@ -503,8 +526,10 @@ func (w *redisStep) records(p *pendingWrite) {
 		w.do("SET", reservationKey(r.ID), repo.Encode(r))
 		if r.State == order.Held {
 			w.do("ZADD", dueKey, micros(r.ExpiresAt), r.ID)
+			w.do("HSET", heldKey(r.Customer), r.ID, order.Units(r.Lines))
 		} else {
 			w.do("ZREM", dueKey, r.ID)
+			w.do("HDEL", heldKey(r.Customer), r.ID)
 		}
 	}
 	for _, id := range p.keptKeys() {

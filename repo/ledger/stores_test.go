@@ -16,7 +16,7 @@ func TestLedger(t *testing.T) {
 	}{{"redis", redisDesk}, {"miniredis", miniDesk}, {"mysql", mysqlDesk}} {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
-			store.open(t).keeps(t, slices.Concat(ledgerClauses, recordClauses, guardClauses))
+			store.open(t).keeps(t, slices.Concat(ledgerClauses, recordClauses, guardClauses, holdClauses))
 		})
 	}
 }

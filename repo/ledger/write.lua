@@ -24,6 +24,18 @@ for _ = 1, tonumber(ARGV[2]) do
     end
     known[key] = 'hash'
     i = i + 4
+  elseif what == 'held' then -- values: key of the ids of all open reservations; number and units of the customer's
+    local held, open, units = redis.call('HGETALL', key), 0, 0
+    for j = 1, #held, 2 do
+      if redis.call('ZSCORE', KEYS[tonumber(ARGV[i])], held[j]) then
+        open, units = open + 1, units + held[j + 1]
+      end
+    end
+    if open ~= tonumber(ARGV[i + 1]) or units ~= tonumber(ARGV[i + 2]) then
+      return {'changed'}
+    end
+    known[key] = 'hash'
+    i = i + 3
   elseif what == 'text' then -- value: the digest of the text, "" for none
     local text = redis.call('GET', key)
     if (text and redis.sha1hex(text) or '') ~= ARGV[i] then
@@ -51,8 +63,8 @@ for _ = 1, tonumber(ARGV[2]) do
 end
 
 local types = {
-  SET = 'string', HSET = 'hash', HINCRBY = 'hash', XADD = 'stream', XTRIM = 'stream', ZADD = 'zset', ZREM = 'zset',
-  RPUSH = 'list',
+  SET = 'string', HSET = 'hash', HDEL = 'hash', HINCRBY = 'hash', XADD = 'stream', XTRIM = 'stream', ZADD = 'zset',
+  ZREM = 'zset', RPUSH = 'list',
 }
 local first = i
 while i <= #ARGV do

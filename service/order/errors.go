@@ -18,7 +18,11 @@ var (
 	ErrShort = errors.New("not enough in stock")
 	// ErrLimit: the customer would have more units than allowed. It comes as a LimitError.
 	ErrLimit = errors.New("limit per customer reached")
-	// ErrState: the reservation or the order already has another final state. It comes as a StateError.
+	// ErrHold: a reservation would exceed one of the Limits. It comes as a HoldError.
+	ErrHold = errors.New("too many reservations")
+	// ErrEarly: the last extension was too short a time ago. It comes as an EarlyError.
+	ErrEarly = errors.New("extended too soon")
+	// ErrState: the reservation or the order has already ended, in another way. It comes as a StateError.
 	ErrState = errors.New("it has ended already")
 	// ErrExpired: the reservation has expired, and its units are not available any more.
 	ErrExpired = errors.New("the reservation has expired")
@@ -56,6 +60,27 @@ func (e *LimitError) Error() string {
 }
 
 func (e *LimitError) Is(target error) bool { return target == ErrLimit }
+
+// A HoldError says which of the Limits a reservation would exceed, and how much the customer may still reserve.
+type HoldError struct {
+	Of        string      // OfOpen, OfUnits or OfShare
+	SKU       service.SKU // with OfShare
+	Limit     int64       // reservations with OfOpen, otherwise units
+	Remaining int64
+}
+
+func (e *HoldError) Error() string {
+	return fmt.Sprintf("%v: limit of %d (%s), %d more may be reserved", ErrHold, e.Limit, e.Of, e.Remaining)
+}
+
+func (e *HoldError) Is(target error) bool { return target == ErrHold }
+
+// An EarlyError says after which time the reservation may be extended again.
+type EarlyError struct{ Wait time.Duration }
+
+func (e *EarlyError) Error() string { return fmt.Sprintf("%v: again after %v", ErrEarly, e.Wait) }
+
+func (e *EarlyError) Is(target error) bool { return target == ErrEarly }
 
 // A StateError has the state of the reservation or the order.
 type StateError struct{ State string }

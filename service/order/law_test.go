@@ -39,7 +39,7 @@ func takenKey(sku service.SKU, customer string) string { return string(sku) + "/
 
 // step does what Ledger.Step promises, for one caller at a time.
 func (w *world) step(about About, r rule) ([]byte, error) {
-	s := State{Now: w.now, Stock: map[service.SKU]Level{}}
+	s := State{Now: w.now, Stock: map[service.SKU]Level{}, Holding: w.holding(about.Holder)}
 	skus := about.SKUs
 	if o, ok := w.orders[about.Order]; ok {
 		s.Order = &o
@@ -59,6 +59,17 @@ func (w *world) step(about About, r rule) ([]byte, error) {
 		return nil, err
 	}
 	return c.Reply, w.apply(c)
+}
+
+// holding adds up the open reservations of a customer.
+func (w *world) holding(customer string) (h Holding) {
+	for _, r := range w.reservations {
+		if r.Customer == customer && r.State == Held {
+			h.Open++
+			h.Units += Units(r.Lines)
+		}
+	}
+	return h
 }
 
 func (w *world) apply(c Changes) error {
@@ -177,11 +188,13 @@ func (w *world) random(r *rand.Rand, id string) error {
 	sku := skus[r.IntN(len(skus))]
 	about := About{SKUs: skusOf(lines), Customer: customer}
 	var do rule
+	limits := Limits{Open: 4, Units: 20, Share: 70, ExtendEvery: 10 * time.Second}
 	switch r.IntN(10) {
 	case 0:
 		do = place(id, customer, lines)
 	case 1, 2:
-		do = reserve(id, customer, lines, time.Duration(1+r.IntN(20))*time.Second)
+		about.Holder = limits.holder(customer)
+		do = reserve(id, customer, lines, time.Duration(1+r.IntN(20))*time.Second, limits)
 	case 3, 4:
 		about = About{Customer: customer, Reservation: reservation}
 		do = confirm(id, customer)
@@ -193,7 +206,7 @@ func (w *world) random(r *rand.Rand, id string) error {
 		do = cancelOrder(customer)
 	case 7:
 		about = About{Customer: customer, Reservation: reservation}
-		do = extend(customer, time.Duration(r.IntN(30*3600))*time.Second)
+		do = extend(customer, time.Duration(r.IntN(30*3600))*time.Second, limits)
 	case 8:
 		w.now = w.now.Add(time.Duration(r.IntN(10)) * time.Second)
 		if r.IntN(50) == 0 {
@@ -215,9 +228,13 @@ func (w *world) random(r *rand.Rand, id string) error {
 	}
 	first, err := w.step(about, do)
 	refused := errors.Is(err, ErrShort) || errors.Is(err, ErrLimit) || errors.Is(err, ErrState) ||
-		errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) || errors.Is(err, ErrBelowZero)
+		errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) || errors.Is(err, ErrBelowZero) ||
+		errors.Is(err, ErrHold) || errors.Is(err, ErrEarly)
 	if err != nil && !refused {
 		return err
+	}
+	if h := w.holding(customer); h.Open > limits.Open || h.Units > limits.Units {
+		return fmt.Errorf("%s has %+v, more than %+v", customer, h, limits)
 	}
 	if about.Order+about.Reservation == "" || err != nil {
 		return w.check()

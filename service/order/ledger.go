@@ -68,6 +68,7 @@ type About struct {
 	SKUs        []service.SKU          // sorted, each once; those of the order or reservation below are added
 	Create      bool                   // create SKUs that do not exist, with nothing in stock
 	Customer    string                 // the customer whose limit counts; "": none
+	Holder      string                 // the customer whose State.Holding the step needs; "": none
 	Order       string                 // to be changed; "": none
 	Reservation string                 // to be changed; "": none
 	Key         Key                    // zero: none
@@ -83,6 +84,9 @@ type State struct {
 	Stock       map[service.SKU]Level // one for each SKU; a step about a SKU that does not exist fails before decide
 	Order       *Order                // nil if about names none, or it does not exist
 	Reservation *Reservation
+	// Holding is what the Holder has, over all SKUs. No other step changes it until this step is written, also no step
+	// about other SKUs. It is zero without a Holder.
+	Holding Holding
 }
 
 // A Level has the counters of one SKU, and the units that the customer of a step has.

@@ -57,6 +57,15 @@ func TestUnderLocksTheFencesGoWithTheStep(t *testing.T) {
 	if l.fence != 4 {
 		t.Errorf("a SKU that does not exist was locked")
 	}
+	o, _, err := s.Place(t.Context(), "", "ann", []Line{{"a", 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, order := s.CancelOrder(t.Context(), "", "bob", o.ID)
+	_, _, reservation := s.CancelReservation(t.Context(), "", "bob", r.ID)
+	if l.fence != 5 || !errors.Is(order, ErrNotFound) || !errors.Is(reservation, ErrNotFound) {
+		t.Errorf("another's order was locked: fence %d, %v, %v", l.fence, order, reservation)
+	}
 	if err := l.Enter(t.Context(), "a", lock.Options{}); err != nil {
 		t.Fatal(err)
 	}

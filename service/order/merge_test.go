@@ -206,7 +206,7 @@ func TestMergedFindsTheSKUs(t *testing.T) {
 	inBatches(t, MergeOptions{}, func(c *crowd) {
 		lines := []Line{{"a", 1}}
 		_, _, err := c.store.Step(c.t.Context(), About{SKUs: skusOf(lines), Customer: "r"},
-			reserve("held", "r", lines, time.Hour))
+			reserve("held", "r", lines, time.Hour, Limits{}))
 		if err != nil {
 			t.Fatal(err)
 		}

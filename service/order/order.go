@@ -59,14 +59,16 @@ const (
 
 // A Reservation keeps units for a customer until it expires. Its lines are sorted by SKU, with one line for each SKU.
 type Reservation struct {
-	ID        string     `json:"reservation_id"`
-	Customer  string     `json:"customer"`
-	Lines     []Line     `json:"lines"`
-	State     string     `json:"state"`
-	ExpiresAt time.Time  `json:"expires_at"` // from then on it has expired, even before a sweeper ends it
-	CreatedAt time.Time  `json:"created_at"`
-	EndedAt   *time.Time `json:"ended_at,omitempty"`
-	Order     string     `json:"order_id,omitempty"` // the order that it became
+	ID        string    `json:"reservation_id"`
+	Customer  string    `json:"customer"`
+	Lines     []Line    `json:"lines"`
+	State     string    `json:"state"`
+	ExpiresAt time.Time `json:"expires_at"` // from then on it has expired, even before a sweeper ends it
+	CreatedAt time.Time `json:"created_at"`
+	// ExtendedAt is the time of the last extension that made it expire later; nil: none.
+	ExtendedAt *time.Time `json:"extended_at,omitempty"`
+	EndedAt    *time.Time `json:"ended_at,omitempty"`
+	Order      string     `json:"order_id,omitempty"` // the order that it became
 }
 
 // A Kind is the reason why stock moved.

@@ -46,9 +46,17 @@ func cancelOrder(customer string) rule {
 	}
 }
 
-func reserve(id, customer string, lines []Line, ttl time.Duration) rule {
+// reserve checks the limits of the customer first, because more stock would not help a customer who is over them. The
+// share of the reservations is checked last, because it depends on stock that is there.
+func reserve(id, customer string, lines []Line, ttl time.Duration, limits Limits) rule {
 	return func(s State) (Changes, error) {
+		if err := limits.mayHold(s.Holding, lines); err != nil {
+			return Changes{}, err
+		}
 		if err := mayHave(s, lines); err != nil {
+			return Changes{}, err
+		}
+		if err := limits.leaves(s.Stock, lines); err != nil {
 			return Changes{}, err
 		}
 		r := Reservation{
@@ -121,8 +129,8 @@ func release(customer string) rule {
 }
 
 // extend makes a held reservation expire ttl from now, but no later than MaxTTL after its creation, so that units are
-// not held for ever. It never moves the expiry to an earlier time.
-func extend(customer string, ttl time.Duration) rule {
+// not held for ever. It never makes it expire earlier. An extension that changes nothing is never too early.
+func extend(customer string, ttl time.Duration, limits Limits) rule {
 	return func(s State) (Changes, error) {
 		r, err := owned(s, customer)
 		if err != nil {
@@ -137,7 +145,10 @@ func extend(customer string, ttl time.Duration) rule {
 		}
 		w := newWriter(s)
 		if until.After(r.ExpiresAt) {
-			r.ExpiresAt = until
+			if err := limits.mayExtend(r, s.Now); err != nil {
+				return Changes{}, err
+			}
+			r.ExpiresAt, r.ExtendedAt = until, &s.Now
 			w.reservation(&r)
 		}
 		return w.replying(r)

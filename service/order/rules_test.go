@@ -82,12 +82,12 @@ func TestRefusalNamesEveryShortLine(t *testing.T) {
 func TestReservationBecomesAnOrder(t *testing.T) {
 	s := newStory(t)
 	lines := []Line{{"a", 2}, {"b", 1}}
-	r := parse[Reservation](t, s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Minute)))
+	r := parse[Reservation](t, s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Minute, Limits{})))
 	if want := s.now.Add(time.Minute); !r.ExpiresAt.Equal(want) || r.State != Held {
 		t.Fatalf("%+v, want held until %v", r, want)
 	}
 	s.level("a", 10, 8, 2, 0)
-	for _, wrong := range []rule{confirm("o", "bob"), release("bob"), extend("bob", time.Hour)} {
+	for _, wrong := range []rule{confirm("o", "bob"), release("bob"), extend("bob", time.Hour, Limits{})} {
 		if _, err := s.step(held("bob"), wrong); !errors.Is(err, ErrNotFound) {
 			t.Fatalf("of somebody else: %v, want ErrNotFound", err)
 		}
@@ -118,7 +118,7 @@ func TestConfirmLate(t *testing.T) {
 	begin := func(t *testing.T, sweep bool) *story {
 		s := newStory(t)
 		s.limits["a"] = 8
-		s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Second))
+		s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Second, Limits{}))
 		s.now = s.now.Add(time.Second) // the first moment that is too late
 		if sweep {
 			s.must(held("ann"), expire)
@@ -165,7 +165,7 @@ func TestConfirmLate(t *testing.T) {
 	})
 	t.Run("canceled before", func(t *testing.T) {
 		s := newStory(t)
-		s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Second))
+		s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Second, Limits{}))
 		s.must(held("ann"), release("ann"))
 		s.now = s.now.Add(time.Minute)
 		if _, err := s.step(held("ann"), confirm("o", "ann")); !errors.Is(err, ErrState) {
@@ -177,23 +177,23 @@ func TestConfirmLate(t *testing.T) {
 func TestExtendIsCapped(t *testing.T) {
 	s := newStory(t)
 	lines := []Line{{"a", 1}}
-	s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Minute))
+	s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Minute, Limits{}))
 	created := s.now
 	s.now = s.now.Add(30 * time.Second)
-	r := parse[Reservation](t, s.must(held("ann"), extend("ann", time.Minute)))
+	r := parse[Reservation](t, s.must(held("ann"), extend("ann", time.Minute, Limits{})))
 	if want := s.now.Add(time.Minute); !r.ExpiresAt.Equal(want) {
 		t.Fatalf("until %v, want %v", r.ExpiresAt, want)
 	}
-	r = parse[Reservation](t, s.must(held("ann"), extend("ann", time.Second)))
+	r = parse[Reservation](t, s.must(held("ann"), extend("ann", time.Second, Limits{})))
 	if want := s.now.Add(time.Minute); !r.ExpiresAt.Equal(want) {
 		t.Fatalf("until %v, want %v: an extension makes nothing shorter", r.ExpiresAt, want)
 	}
-	r = parse[Reservation](t, s.must(held("ann"), extend("ann", MaxTTL)))
+	r = parse[Reservation](t, s.must(held("ann"), extend("ann", MaxTTL, Limits{})))
 	if want := created.Add(MaxTTL); !r.ExpiresAt.Equal(want) {
 		t.Fatalf("until %v, want %v", r.ExpiresAt, want)
 	}
 	s.now = r.ExpiresAt
-	if _, err := s.step(held("ann"), extend("ann", time.Minute)); !errors.Is(err, ErrState) {
+	if _, err := s.step(held("ann"), extend("ann", time.Minute, Limits{})); !errors.Is(err, ErrState) {
 		t.Fatalf("error %v, want ErrState: it has expired", err)
 	}
 	if _, err := s.step(held("ann"), release("ann")); !errors.Is(err, ErrState) {
@@ -204,7 +204,7 @@ func TestExtendIsCapped(t *testing.T) {
 func TestExpireIsForWhatIsOver(t *testing.T) {
 	s := newStory(t)
 	lines := []Line{{"a", 3}}
-	s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Minute))
+	s.must(cart("ann", lines...), reserve("r", "ann", lines, time.Minute, Limits{}))
 	s.must(held("ann"), expire)
 	s.level("a", 10, 7, 3, 0)
 	s.now = s.now.Add(time.Minute)
@@ -218,7 +218,7 @@ func TestLimitCountsReservedAndSold(t *testing.T) {
 	s := newStory(t)
 	s.limits["a"] = 3
 	one, two := []Line{{"a", 1}}, []Line{{"a", 2}}
-	s.must(cart("ann", two...), reserve("r", "ann", two, time.Minute))
+	s.must(cart("ann", two...), reserve("r", "ann", two, time.Minute, Limits{}))
 	_, err := s.step(cart("ann", two...), place("o", "ann", two))
 	if limit, ok := errors.AsType[*LimitError](err); !ok || *limit != (LimitError{"a", 3, 1}) {
 		t.Fatalf("error %v", err)

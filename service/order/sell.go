@@ -2,6 +2,9 @@ package order
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
 	"time"
 
 	"example.com/stock/service"
@@ -39,8 +42,9 @@ func (s *Service) Reserve(
 		return Reservation{}, false, err
 	}
 	return step[Reservation](ctx, s, call{
-		about: About{SKUs: skusOf(lines), Customer: customer}, decide: reserve(id, customer, lines, ttl),
-		key: key, caller: customer, operation: "POST /v1/reservations", id: id, asked: struct {
+		about:  About{SKUs: skusOf(lines), Customer: customer, Holder: s.Limits.holder(customer)},
+		decide: reserve(id, customer, lines, ttl, s.Limits),
+		key:    key, caller: customer, operation: "POST /v1/reservations", id: id, asked: struct {
 			Lines []Line
 			TTL   time.Duration
 		}{lines, ttl},
@@ -84,7 +88,7 @@ func (s *Service) Extend(
 		return Reservation{}, false, ErrNotFound
 	}
 	return step[Reservation](ctx, s, call{
-		about: About{Reservation: id, Customer: customer}, decide: extend(customer, ttl),
+		about: About{Reservation: id, Customer: customer}, decide: extend(customer, ttl, s.Limits),
 		key: key, caller: customer, operation: "POST /v1/reservations/" + id + "/extend", asked: ttl, id: id,
 		ends: true,
 	})
@@ -110,15 +114,41 @@ type Page struct {
 	Next   string
 }
 
-// Orders returns a page of the customer's orders, the newest first.
+// Orders returns a page of the customer's orders, the newest first. A cursor is of one customer: another's is refused
+// like one that was never made.
 func (s *Service) Orders(ctx context.Context, customer, cursor string, limit int) (Page, error) {
 	if err := between("limit", int64(limit), 1, service.MaxPage); err != nil {
 		return Page{}, err
 	}
+	place, err := placeOf(customer, cursor)
+	if err != nil {
+		return Page{}, err
+	}
 	return read(ctx, s, func(ctx context.Context) (Page, error) {
-		orders, next, err := s.Store.Orders(ctx, customer, cursor, limit)
+		orders, next, err := s.Store.Orders(ctx, customer, place, limit)
+		if next != "" {
+			next += "." + tie(customer, next)
+		}
 		return Page{orders, next}, err
 	})
+}
+
+// tie makes a place in a list that of its customer. It is no secret: the list of another customer is never read.
+func tie(customer, place string) string {
+	sum := sha256.Sum256([]byte(customer + " " + place))
+	return hex.EncodeToString(sum[:6])
+}
+
+// placeOf returns the place in a customer's cursor.
+func placeOf(customer, cursor string) (string, error) {
+	if cursor == "" {
+		return "", nil
+	}
+	end := strings.LastIndexByte(cursor, '.')
+	if end < 1 || cursor[end+1:] != tie(customer, cursor[:end]) {
+		return "", service.Invalid("cursor", "cursor")
+	}
+	return cursor[:end], nil
 }
 
 // Reservation returns a reservation of the customer, or ErrNotFound. An expired reservation may still be returned as

@@ -38,9 +38,11 @@ type Config struct {
 	Ledger Ledger // makes the steps instead of Store; nil: Store. See Config.Merged.
 	merged bool   // Ledger makes batches, which are bounded
 
-	Work time.Duration // longest time under the locks, and of a call of the store
-	// Waiting is the largest number of requests that wait or work at a time; 0: no limit. Further requests are refused
-	// with lock.ErrOverloaded.
+	Limits Limits // of reservations
+
+	Work time.Duration // longest time under the locks, and for a call of the store
+	// Waiting is the largest number of requests that wait or work at a time; 0: no limit. More are refused with
+	// lock.ErrOverloaded.
 	Waiting int
 	KeepKey time.Duration // how long the sweeper keeps idempotency keys; see service.KeepKeys
 	// Gone is called when an order or reservation is not found. It returns an error if the record may have been
@@ -203,8 +205,9 @@ func (s *Service) locked(ctx context.Context, c *call, run func(context.Context)
 		})
 }
 
-// keys returns the SKUs of c, including those of its order or reservation, whose lines never change. It fails if a SKU
-// does not exist; see service.KnownSKUs.
+// keys returns the SKUs of c, with those of its order or reservation, whose lines never change. It fails if a SKU
+// does not exist; see service.KnownSKUs. Another customer's order takes no lock: the time of a reply must not tell that
+// it exists.
 func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
@@ -215,11 +218,15 @@ func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 	case c.about.Reservation != "":
 		var r Reservation
 		r, err = s.Store.Reservation(ctx, c.about.Reservation)
-		lines = r.Lines
+		if lines = r.Lines; err == nil && r.Customer != c.about.Customer {
+			err = ErrNotFound
+		}
 	case c.about.Order != "":
 		var o Order
 		o, err = s.Store.Order(ctx, c.about.Order)
-		lines = o.Lines
+		if lines = o.Lines; err == nil && o.Customer != c.about.Customer {
+			err = ErrNotFound
+		}
 	}
 	if err != nil {
 		return nil, err
