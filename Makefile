@@ -64,7 +64,7 @@ compose-test: build ## Start the containers, load them, kill an instance under l
 	deploy/compose-test $(ARGS)
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test race mutate tools-test bench-peers bench-http bench-scale bench-affinity fuzz lint fmt tidy deps clean
+.PHONY: build test verify test-busy client-test race mutate tools-test bench-peers bench-http bench-scale bench-affinity fuzz lint supply sbom fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -136,6 +136,13 @@ lint: ## go vet and staticcheck (of tools, too), gofumpt, shellcheck, the width 
 	else echo "shellcheck is not installed: scripts are not checked (apt-get install shellcheck)"; fi
 	@$(GO) test -count 1 -run '^TestLines$$' .
 	$(GO) mod verify >/dev/null
+
+supply: ## Look for known vulnerabilities (govulncheck) and dangerous code (gosec), with the tools of tools/supply
+	tools/supply/check
+
+sbom: ## Write out/sbom.json (CycloneDX): the modules that bin/stock contains, with versions and licences
+	@mkdir -p out
+	CGO_ENABLED=0 "$$(cd tools/supply && $(GO) tool -n cyclonedx-gomod)" app -json -licenses -std -main cmd/stock -output out/sbom.json .
 
 fmt: ## Format the code
 	$(GO) tool gofumpt -w .

@@ -96,5 +96,6 @@ func main() {
 		log.Fatal(err)
 	}
 	log.Printf("the shop sells at http://%s", listener.Addr())
-	log.Fatal(http.Serve(listener, newShop(*fixed)))
+	server := http.Server{Handler: newShop(*fixed), ReadHeaderTimeout: 5 * time.Second}
+	log.Fatal(server.Serve(listener))
 }
