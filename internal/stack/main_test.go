@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -68,6 +71,22 @@ func serve() {
 		sold.Add(1)
 		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 	})
+	var taken []string
+	var mu sync.Mutex
+	mux.HandleFunc("GET /taken", func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprint(w, strings.Join(taken, "\n"))
+		taken = nil
+	})
+	take := func(_ http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		taken = append(taken, fmt.Sprintf("%s %s %q %q %v", r.Method, r.URL.Path, r.Header, text, err))
+	}
+	mux.HandleFunc("/take", take)
+	mux.HandleFunc("/v1/locks/", take)
 	mux.HandleFunc("/die", func(http.ResponseWriter, *http.Request) {
 		sold.Add(1)
 		panic(http.ErrAbortHandler)
