@@ -15,8 +15,8 @@ import (
 )
 
 // hidden is a request that nginx refuses, because its path is for operators. An instance that gets it has read the end
-// of a request elsewhere than nginx.
-const hidden = "DELETE /v1/locks/zk/smuggled HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+// of a request elsewhere than nginx. In these texts | stands for the end of a line, CR LF.
+const hidden = "DELETE /v1/locks/zk/smuggled HTTP/1.1|Host: a|Content-Length: 0||"
 
 // whole is a request that an instance may get of an attack: the first one, with a body that is whole.
 var whole = regexp.MustCompile(`^(GET|POST|PUT) /take map\[[^\n]*\] "[^\n]*" <nil>$`)
@@ -33,35 +33,35 @@ func TestNoRequestIsSmuggled(t *testing.T) {
 		t.Fatal(err)
 	}
 	front := need(t, s, "nginx")
-	length := func(body string) string { return strconv.Itoa(len(body)) + "\r\n\r\n" }
-	const line = "POST /take HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-	chunked := "0\r\n\r\n" + hidden
+	sized := func(body string) string { return "Content-Length: " + strconv.Itoa(len(body)) + "||" + body }
+	const line, put = "POST /take HTTP/1.1|Host: a|Connection: close|", "PUT /take HTTP/1.1|Host: a|"
+	chunked := "0||" + hidden
 	for name, raw := range map[string]string{
-		"length and chunks":             line + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
-		"chunks and length":             line + "Transfer-Encoding: chunked\r\nContent-Length: 900\r\n\r\n" + chunked,
-		"two lengths":                   line + "Content-Length: 0\r\nContent-Length: 70\r\n\r\n" + hidden,
-		"a list of lengths":             line + "Content-Length: 0, 70\r\n\r\n" + hidden,
-		"a length with a sign":          line + "Content-Length: +0\r\n\r\n" + hidden,
-		"a length in hex":               line + "Content-Length: 0x46\r\n\r\n" + hidden,
-		"a blank before the colon":      line + "Transfer-Encoding : chunked\r\nContent-Length: " + length(chunked) + chunked,
-		"a folded line":                 line + "X-A: b\r\n Transfer-Encoding: chunked\r\nContent-Length: " + length(chunked) + chunked,
-		"an encoding with a tab":        line + "Transfer-Encoding:\tchunked\r\n\r\n" + chunked,
-		"an encoding that is unknown":   line + "Transfer-Encoding: xchunked\r\n\r\n" + chunked,
-		"an encoding of two":            line + "Transfer-Encoding: identity, chunked\r\n\r\n" + chunked,
-		"chunks with an extension":      line + "Transfer-Encoding: chunked\r\n\r\n0;a=\n\r\n\r\n" + hidden,
-		"a chunk that is too long":      line + "Transfer-Encoding: chunked\r\n\r\n2\r\nabc" + chunked,
-		"a size that overflows":         line + "Transfer-Encoding: chunked\r\n\r\n10000000000000000\r\n" + chunked,
-		"lines with LF alone":           strings.ReplaceAll(line+"Content-Length: 0\r\n\r\n", "\r\n", "\n") + hidden,
-		"a bare CR":                     line + "X-A: b\rContent-Length: " + length(hidden) + hidden,
-		"a NUL":                         line + "X-A: b\x00\r\nContent-Length: 0\r\n\r\n" + hidden,
-		"an old version":                "POST /take HTTP/1.0\r\nTransfer-Encoding: chunked\r\nContent-Length: " + length(chunked) + chunked,
-		"a body of a GET":               "GET /take HTTP/1.1\r\nHost: a\r\nContent-Length: " + length(hidden) + hidden,
-		"a body of a PUT":               "PUT /take HTTP/1.1\r\nHost: a\r\nContent-Length: " + length(hidden) + hidden,
-		"chunks of a PUT":               "PUT /take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
-		"an absolute URI":               "DELETE http://a/v1/locks/zk/smuggled HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
-		"a method of one's own":         line + "X-Stock-Method: DELETE\r\nContent-Length: 0\r\n\r\n",
-		"a method of one's own, of PUT": "PUT /take HTTP/1.1\r\nHost: a\r\nX-Stock-Method: DELETE\r\nContent-Length: 0\r\n\r\n",
-		"the preface of HTTP/2":         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden,
+		"length and chunks":             line + "Content-Length: 5|Transfer-Encoding: chunked||" + chunked,
+		"chunks and length":             line + "Transfer-Encoding: chunked|Content-Length: 900||" + chunked,
+		"two lengths":                   line + "Content-Length: 0|Content-Length: 70||" + hidden,
+		"a list of lengths":             line + "Content-Length: 0, 70||" + hidden,
+		"a length with a sign":          line + "Content-Length: +0||" + hidden,
+		"a length in hex":               line + "Content-Length: 0x46||" + hidden,
+		"a blank before the colon":      line + "Transfer-Encoding : chunked|" + sized(chunked),
+		"a folded line":                 line + "X-A: b| Transfer-Encoding: chunked|" + sized(chunked),
+		"an encoding with a tab":        line + "Transfer-Encoding:\tchunked||" + chunked,
+		"an encoding that is unknown":   line + "Transfer-Encoding: xchunked||" + chunked,
+		"an encoding of two":            line + "Transfer-Encoding: identity, chunked||" + chunked,
+		"chunks with an extension":      line + "Transfer-Encoding: chunked||0;a=\n||" + hidden,
+		"a chunk that is too long":      line + "Transfer-Encoding: chunked||2|abc" + chunked,
+		"a size that overflows":         line + "Transfer-Encoding: chunked||10000000000000000|" + chunked,
+		"lines with LF alone":           strings.ReplaceAll(line+"Content-Length: 0||", "|", "\n") + hidden,
+		"a bare CR":                     line + "X-A: b\r" + sized(hidden),
+		"a NUL":                         line + "X-A: b\x00|Content-Length: 0||" + hidden,
+		"an old version":                "POST /take HTTP/1.0|Transfer-Encoding: chunked|" + sized(chunked),
+		"a body of a GET":               "GET /take HTTP/1.1|Host: a|" + sized(hidden),
+		"a body of a PUT":               put + sized(hidden),
+		"chunks of a PUT":               put + "Transfer-Encoding: chunked||" + chunked,
+		"an absolute URI":               strings.Replace(hidden, "/v1", "http://a/v1", 1),
+		"a method of one's own":         line + "X-Stock-Method: DELETE|Content-Length: 0||",
+		"a method of one's own, of PUT": put + "X-Stock-Method: DELETE|Content-Length: 0||",
+		"the preface of HTTP/2":         "PRI * HTTP/2.0||SM||" + hidden,
 	} {
 		answer := sendRaw(t, front.Addr, raw)
 		// A request on the connection that nginx keeps to the instance: what was left there would come before it.
@@ -78,14 +78,13 @@ func TestNoRequestIsSmuggled(t *testing.T) {
 	// What nginx passes on as it is: the service refuses two tokens itself, and takes no token elsewhere.
 	for name, c := range map[string]struct{ header, want, never string }{
 		"a header that Connection names": {
-			"Authorization: Bearer a\r\nConnection: Authorization\r\n", `"Authorization":["Bearer a"]`, "",
+			"Host: a|Authorization: Bearer a|Connection: Authorization", `"Authorization":["Bearer a"]`, "",
 		},
-		"underscores": {"X_Forwarded_For: 6.6.6.6\r\nAuthorization_: Bearer a\r\n", "POST /take", "6.6.6.6"},
-		"an address":  {"X-Forwarded-For: 6.6.6.6\r\n", `"X-Forwarded-For":["6.6.6.6, 127.0.0.1"]`, ""},
-		"a host":      {"Host: a/../v1/locks\r\n", "", "v1/locks"},
+		"underscores": {"Host: a|X_Forwarded_For: 6.6.6.6|Authorization_: Bearer a", "POST /take", "6.6.6.6"},
+		"an address":  {"Host: a|X-Forwarded-For: 6.6.6.6", `"X-Forwarded-For":["6.6.6.6, 127.0.0.1"]`, ""},
+		"a host":      {"Host: a/../v1/locks", "", "v1/locks"},
 	} {
-		sendRaw(t, front.Addr, "POST /take HTTP/1.1\r\n"+c.header+
-			map[bool]string{true: "", false: "Host: a\r\n"}[strings.HasPrefix(c.header, "Host")]+"Content-Length: 0\r\n\r\n")
+		sendRaw(t, front.Addr, "POST /take HTTP/1.1|"+c.header+"|Content-Length: 0||")
 		seen := body(t, apps[0].URL+"/taken")
 		if !strings.Contains(seen, c.want) || c.never != "" && strings.Contains(seen, c.never) {
 			t.Errorf("%s: the instance got %q, want %q and never %q", name, seen, c.want, c.never)
@@ -93,7 +92,7 @@ func TestNoRequestIsSmuggled(t *testing.T) {
 	}
 }
 
-// sendRaw sends text as it is, and returns the first reply.
+// sendRaw sends text, with | as the end of a line, and returns the first reply.
 func sendRaw(t *testing.T, addr, text string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -104,7 +103,7 @@ func sendRaw(t *testing.T, addr, text string) string {
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(conn, text); err != nil {
+	if _, err := io.WriteString(conn, strings.ReplaceAll(text, "|", "\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
