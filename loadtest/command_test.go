@@ -48,16 +48,18 @@ func TestRunCommands(t *testing.T) {
 	defer end()
 	var log bytes.Buffer // RunCommands writes from one goroutine at a time, and none after it has returned
 	done := make(chan []loadtest.Ran)
-	marker := t.TempDir() + "/begun"
+	first, second := t.TempDir()+"/begun", t.TempDir()+"/begun"
 	go func() {
 		done <- loadtest.RunCommands(ctx, time.Now(), []loadtest.Command{
-			{Shell: "echo one; echo two >&2; exit 3"},
-			{Shell: "touch " + marker + "; sleep 1000 & sleep 1000"},
+			{Shell: "echo one; echo two >&2; touch " + first + "; exit 3"},
+			{Shell: "touch " + second + "; sleep 1000 & sleep 1000"},
 			{AtMS: 3_600_000, Shell: "true"},
 		}, &log)
 	}()
-	for _, err := os.Stat(marker); err != nil; _, err = os.Stat(marker) {
-		time.Sleep(10 * time.Millisecond)
+	for _, marker := range []string{first, second} {
+		for _, err := os.Stat(marker); err != nil; _, err = os.Stat(marker) {
+			time.Sleep(10 * time.Millisecond)
+		}
 	}
 	end()
 	ran := <-done
