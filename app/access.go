@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/handler"
 	"example.com/stock/handler/access"
 	"example.com/stock/service/ratelimit"
 )
@@ -86,12 +87,19 @@ func (a *App) openDoor() error {
 	return nil
 }
 
-// customerRate returns how often a proven customer may ask, and whether there is a limit.
-func (c *Config) customerRate() (p ratelimit.Policy, limited bool) {
-	if c.Auth != authTokens || c.Limits.CustomerRate == 0 {
-		return p, false
+// customerRates returns how often a proven customer may ask, and how many idempotency keys he may use while a store keeps
+// them. Within that time a store keeps at most twice as many keys of one customer.
+func (c *Config) customerRates() (rates []handler.Rate) {
+	if c.Auth != authTokens {
+		return nil
 	}
-	return ratelimit.Policy{
-		Every: time.Second / time.Duration(c.Limits.CustomerRate), Burst: c.Limits.CustomerBurst,
-	}, true
+	add := func(name string, keyed bool, admitted int, within time.Duration, burst int) {
+		if admitted > 0 {
+			policy := ratelimit.Policy{Every: within / time.Duration(admitted), Burst: burst}
+			rates = append(rates, handler.Rate{Name: name, Keyed: keyed, Policy: policy})
+		}
+	}
+	add("customer", false, c.Limits.CustomerRate, time.Second, c.Limits.CustomerBurst)
+	add("keys", true, c.Limits.CustomerKeys, c.Orders.KeepKeys, c.Limits.CustomerKeys)
+	return rates
 }

@@ -87,8 +87,12 @@ func (c *Config) check() (bad []error) {
 	positive("redis.queue", c.Redis.Queue)
 	positive("mysql.queue", c.MySQL.Queue)
 	positive("limits.waiting", c.Limits.Waiting)
-	if most := 1_000_000; c.Limits.CustomerRate < 0 || c.Limits.CustomerRate > most {
-		no("limits.customer_rate", "from-to", "value", c.Limits.CustomerRate, "least", 0, "most", most)
+	for key, n := range map[string]int{
+		"limits.customer_rate": c.Limits.CustomerRate, "limits.customer_keys": c.Limits.CustomerKeys,
+	} {
+		if most := 1_000_000; n < 0 || n > most {
+			no(key, "from-to", "value", n, "least", 0, "most", most)
+		}
 	}
 	positive("limits.customer_burst", c.Limits.CustomerBurst)
 	positive("merge.queue", c.Merge.Queue)

@@ -13,15 +13,16 @@ import (
 // rateWithin is how long a request waits for Redis to decide on the customer's rate.
 const rateWithin = 100 * time.Millisecond
 
-// rate returns the limit for proven customers: one for all instances in Redis, or without Redis one for each instance.
-func (a *App) rate() handler.Rate {
-	p, limited := a.cfg.customerRate()
-	switch {
-	case !limited:
-		return handler.Rate{}
-	case len(a.cfg.Redis.Addrs) == 0:
-		return handler.Rate{Policy: p, Limiter: ratelimit.NewMemory(p)}
+// rates returns the limits for proven customers: over all instances in Redis, or without Redis for each instance.
+func (a *App) rates() (rates []handler.Rate) {
+	for _, r := range a.cfg.customerRates() {
+		if len(a.cfg.Redis.Addrs) == 0 {
+			r.Limiter = ratelimit.NewMemory(r.Policy)
+		} else {
+			r.Limiter = redisrate.New(
+				repo.NewRedis(a.servers.Redis), r.Policy, a.backends[strategy.Redis], rateWithin)
+		}
+		rates = append(rates, r)
 	}
-	limiter := redisrate.New(repo.NewRedis(a.servers.Redis), p, a.backends[strategy.Redis], rateWithin)
-	return handler.Rate{Policy: p, Limiter: limiter}
+	return rates
 }

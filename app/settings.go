@@ -24,7 +24,7 @@ type Config struct {
 	Work       time.Duration
 	Drain      time.Duration
 	Stop       time.Duration
-	Limits     struct{ Waiting, CustomerRate, CustomerBurst int }
+	Limits     struct{ Waiting, CustomerRate, CustomerBurst, CustomerKeys int }
 	Log        struct{ Level, Format string }
 	Seed       struct {
 		SKU      string
@@ -128,6 +128,7 @@ func (c *Config) settings() []setting {
 		{&c.Limits.Waiting, "limits.waiting", 10000, !secret},
 		{&c.Limits.CustomerRate, "limits.customer_rate", 20, !secret},
 		{&c.Limits.CustomerBurst, "limits.customer_burst", 100, !secret},
+		{&c.Limits.CustomerKeys, "limits.customer_keys", 10000, !secret},
 		{&c.Log.Level, "log.level", "info", !secret},
 		{&c.Log.Format, "log.format", "json", !secret},
 		{&c.Seed.SKU, "seed.sku", defaultSKU, !secret},

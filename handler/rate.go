@@ -9,13 +9,16 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"example.com/stock/service"
 	"example.com/stock/service/ratelimit"
 )
 
 // A Rate limits how often a customer may ask. It counts the requests of proven customers: anybody can make up another
 // name, and operators are not limited. A gateway limits the requests of one address.
 type Rate struct {
-	Limiter ratelimit.Limiter // nil: no limit
+	Name    string // in the headers
+	Keyed   bool   // it counts only requests with an idempotency key, which a store keeps for long
+	Limiter ratelimit.Limiter
 	Policy  ratelimit.Policy
 }
 
@@ -32,13 +35,14 @@ func (e *rateError) Is(target error) bool { return target == errRate }
 // take returns a rateError if the customer asks too often. It sets the headers of
 // draft-ietf-httpapi-ratelimit-headers-10, so that a client can slow down before it is refused.
 func (r Rate) take(c *gin.Context, customer string) error {
-	if r.Limiter == nil || customer == "" {
+	if customer == "" || r.Keyed && c.GetHeader(service.KeyHeader) == "" {
 		return nil
 	}
-	d := r.Limiter.Take(c.Request.Context(), customer)
+	d := r.Limiter.Take(c.Request.Context(), r.Name+":"+customer)
 	burst := r.Policy.Every * time.Duration(r.Policy.Burst)
-	c.Header("RateLimit-Policy", fmt.Sprintf(`"customer";q=%d;w=%d`, r.Policy.Burst, wholeSeconds(burst)))
-	c.Header("RateLimit", fmt.Sprintf(`"customer";r=%d;t=%d`, d.Left, wholeSeconds(d.Full)))
+	reply := c.Writer.Header()
+	reply.Add("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", r.Name, r.Policy.Burst, wholeSeconds(burst)))
+	reply.Add("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", r.Name, d.Left, wholeSeconds(d.Full)))
 	if !d.OK {
 		return &rateError{d.Retry}
 	}

@@ -2,20 +2,25 @@ package handler_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"example.com/stock/handler"
 	"example.com/stock/handler/access"
+	"example.com/stock/service"
 	"example.com/stock/service/ratelimit"
 )
 
 // A customer who asks too often is told when to ask again. Other customers and operators are served.
 func TestCustomersRate(t *testing.T) {
 	t.Parallel()
-	policy := ratelimit.Policy{Every: time.Hour, Burst: 2}
+	policy, keys := ratelimit.Policy{Every: time.Hour, Burst: 2}, ratelimit.Policy{Every: 24 * time.Hour, Burst: 1}
 	g := guardedService(t, func(c *options) {
-		c.Rate = handler.Rate{Limiter: ratelimit.NewMemory(policy), Policy: policy}
+		c.Rates = []handler.Rate{
+			{Name: "customer", Limiter: ratelimit.NewMemory(policy), Policy: policy},
+			{Name: "keys", Keyed: true, Limiter: ratelimit.NewMemory(keys), Policy: keys},
+		}
 	})
 	route := handler.Route{Method: http.MethodGet, Path: "/v1/stock/:sku"}
 	ann := g.bearer(t, claims("ann", access.StockRead))
@@ -44,6 +49,21 @@ func TestCustomersRate(t *testing.T) {
 		r := g.ask(t, route, "", "Authorization", "Bearer "+token)
 		if r.StatusCode != http.StatusOK || r.Header.Get("RateLimit") != "" {
 			t.Errorf("an operator: %d %v", r.StatusCode, r.Header)
+		}
+	}
+
+	// Requests with an idempotency key are counted apart, because a store keeps their keys for long.
+	cal := append(g.bearer(t, claims("cal", access.StockRead)), service.KeyHeader, "1")
+	for i, want := range []struct {
+		status int
+		left   []string
+	}{
+		{200, []string{`"customer";r=1;t=3600`, `"keys";r=0;t=86400`}},
+		{429, []string{`"customer";r=0;t=7200`, `"keys";r=0;t=86400`}},
+	} {
+		r := g.ask(t, route, "", cal...)
+		if left := r.Header.Values("RateLimit"); r.StatusCode != want.status || !slices.Equal(left, want.left) {
+			t.Errorf("request %d with a key: %d %q, want %v", i, r.StatusCode, left, want)
 		}
 	}
 }
