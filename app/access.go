@@ -87,8 +87,8 @@ func (a *App) openDoor() error {
 	return nil
 }
 
-// customerRates returns how often a proven customer may ask, and how many idempotency keys he may use while a store keeps
-// them. Within that time a store keeps at most twice as many keys of one customer.
+// customerRates returns how often a proven customer may ask, and how many idempotency keys he may use while a store
+// keeps them. Within that time a store keeps at most twice as many keys of one customer.
 func (c *Config) customerRates() (rates []handler.Rate) {
 	if c.Auth != authTokens {
 		return nil
