@@ -87,19 +87,19 @@ func (a *App) openDoor() error {
 	return nil
 }
 
-// customerRates returns how often a proven customer may ask, and how many idempotency keys he may use while a store
+// customerRate returns how often a proven customer may ask, and how many idempotency keys he may use while a store
 // keeps them. Within that time a store keeps at most twice as many keys of one customer.
-func (c *Config) customerRates() (rates []handler.Rate) {
+func (c *Config) customerRate() (r handler.Rate) {
 	if c.Auth != authTokens {
-		return nil
+		return r
 	}
-	add := func(name string, keyed bool, admitted int, within time.Duration, burst int) {
+	policy := func(name string, admitted int, within time.Duration, burst int) (p []ratelimit.Policy) {
 		if admitted > 0 {
-			policy := ratelimit.Policy{Every: within / time.Duration(admitted), Burst: burst}
-			rates = append(rates, handler.Rate{Name: name, Keyed: keyed, Policy: policy})
+			p = append(p, ratelimit.Policy{Name: name, Every: within / time.Duration(admitted), Burst: burst})
 		}
+		return p
 	}
-	add("customer", false, c.Limits.CustomerRate, time.Second, c.Limits.CustomerBurst)
-	add("keys", true, c.Limits.CustomerKeys, c.Orders.KeepKeys, c.Limits.CustomerKeys)
-	return rates
+	r.All = policy("customer", c.Limits.CustomerRate, time.Second, c.Limits.CustomerBurst)
+	r.Keyed = policy("keys", c.Limits.CustomerKeys, c.Orders.KeepKeys, c.Limits.CustomerKeys)
+	return r
 }

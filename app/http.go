@@ -12,7 +12,7 @@ import (
 // http returns the configuration of the HTTP handlers for the profile.
 func (a *App) http(draining func() bool) handler.Config {
 	c := handler.Config{
-		Instance: a.cfg.Instance, Door: a.door, Rates: a.rates(), Meter: a.metrics, Metrics: a.metrics.Handler(),
+		Instance: a.cfg.Instance, Door: a.door, Rate: a.rate(), Meter: a.metrics, Metrics: a.metrics.Handler(),
 		Log: a.log, Draining: draining,
 		Version: handler.Version{
 			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,

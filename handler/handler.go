@@ -42,7 +42,7 @@ type Config struct {
 	Backends []Backend
 	Instance string
 	Door     *access.Door // nil: customers are believed, and nobody is an operator
-	Rates    []Rate
+	Rate     Rate
 	Version  Version
 	Meter    Meter
 	Metrics  http.Handler

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,10 +17,9 @@ import (
 // A Rate limits how often a customer may ask. It counts the requests of proven customers: anybody can make up another
 // name, and operators are not limited. A gateway limits the requests of one address.
 type Rate struct {
-	Name    string // in the headers
-	Keyed   bool   // it counts only requests with an idempotency key, which a store keeps for long
 	Limiter ratelimit.Limiter
-	Policy  ratelimit.Policy
+	All     []ratelimit.Policy // for all requests
+	Keyed   []ratelimit.Policy // for those with an idempotency key, too, because a store keeps it for long
 }
 
 // errRate comes as a rateError.
@@ -35,16 +35,24 @@ func (e *rateError) Is(target error) bool { return target == errRate }
 // take returns a rateError if the customer asks too often. It sets the headers of
 // draft-ietf-httpapi-ratelimit-headers-10, so that a client can slow down before it is refused.
 func (r Rate) take(c *gin.Context, customer string) error {
-	if customer == "" || r.Keyed && c.GetHeader(service.KeyHeader) == "" {
+	policies := r.All
+	if c.GetHeader(service.KeyHeader) != "" {
+		policies = slices.Concat(r.All, r.Keyed)
+	}
+	if customer == "" || len(policies) == 0 {
 		return nil
 	}
-	d := r.Limiter.Take(c.Request.Context(), r.Name+":"+customer)
-	burst := r.Policy.Every * time.Duration(r.Policy.Burst)
-	reply := c.Writer.Header()
-	reply.Add("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", r.Name, r.Policy.Burst, wholeSeconds(burst)))
-	reply.Add("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", r.Name, d.Left, wholeSeconds(d.Full)))
-	if !d.OK {
-		return &rateError{d.Retry}
+	reply, retry := c.Writer.Header(), time.Duration(0)
+	for i, d := range r.Limiter.Take(c.Request.Context(), customer, policies...) {
+		p := policies[i]
+		reply.Add("RateLimit-Policy", fmt.Sprintf("%q;q=%d;w=%d", p.Name, p.Burst, wholeSeconds(p.Whole())))
+		reply.Add("RateLimit", fmt.Sprintf("%q;r=%d;t=%d", p.Name, d.Left, wholeSeconds(d.Full)))
+		if !d.OK {
+			retry = max(retry, d.Retry)
+		}
+	}
+	if retry > 0 {
+		return &rateError{retry}
 	}
 	return nil
 }

@@ -15,11 +15,11 @@ import (
 // A customer who asks too often is told when to ask again. Other customers and operators are served.
 func TestCustomersRate(t *testing.T) {
 	t.Parallel()
-	policy, keys := ratelimit.Policy{Every: time.Hour, Burst: 2}, ratelimit.Policy{Every: 24 * time.Hour, Burst: 1}
 	g := guardedService(t, func(c *options) {
-		c.Rates = []handler.Rate{
-			{Name: "customer", Limiter: ratelimit.NewMemory(policy), Policy: policy},
-			{Name: "keys", Keyed: true, Limiter: ratelimit.NewMemory(keys), Policy: keys},
+		c.Rate = handler.Rate{
+			Limiter: ratelimit.NewMemory(),
+			All:     []ratelimit.Policy{{Name: "customer", Every: time.Hour, Burst: 2}},
+			Keyed:   []ratelimit.Policy{{Name: "keys", Every: 24 * time.Hour, Burst: 1}},
 		}
 	})
 	route := handler.Route{Method: http.MethodGet, Path: "/v1/stock/:sku"}
@@ -59,7 +59,7 @@ func TestCustomersRate(t *testing.T) {
 		left   []string
 	}{
 		{200, []string{`"customer";r=1;t=3600`, `"keys";r=0;t=86400`}},
-		{429, []string{`"customer";r=0;t=7200`, `"keys";r=0;t=86400`}},
+		{429, []string{`"customer";r=1;t=3600`, `"keys";r=0;t=86400`}},
 	} {
 		r := g.ask(t, route, "", cal...)
 		if left := r.Header.Values("RateLimit"); r.StatusCode != want.status || !slices.Equal(left, want.left) {

@@ -59,11 +59,9 @@ func (b *Base) admit(c *gin.Context, needs ...access.Scope) bool {
 		return false
 	}
 	c.Set(callerKey, caller)
-	for _, rate := range b.Rates {
-		if err := rate.take(c, caller.Subject); err != nil {
-			b.Fail(c, err)
-			return false
-		}
+	if err := b.Rate.take(c, caller.Subject); err != nil {
+		b.Fail(c, err)
+		return false
 	}
 	return true
 }

@@ -4,6 +4,7 @@ package redisrate
 import (
 	"context"
 	_ "embed" // the script
+	"encoding/base64"
 	"time"
 
 	"example.com/stock/internal/redisscript"
@@ -24,7 +25,6 @@ var takeLua string
 type Limiter struct {
 	redis  *repo.Redis
 	script *redisscript.Script
-	policy ratelimit.Policy
 	needs  service.Dependency
 	within time.Duration
 	memory *ratelimit.Memory
@@ -32,31 +32,37 @@ type Limiter struct {
 
 // New makes a Limiter. It decides without Redis while needs, the health of Redis, has an error, and if Redis takes
 // longer than within.
-func New(r *repo.Redis, p ratelimit.Policy, needs service.Dependency, within time.Duration) *Limiter {
+func New(r *repo.Redis, needs service.Dependency, within time.Duration) *Limiter {
 	return &Limiter{
-		redis: r, script: redisscript.New(takeLua), policy: p, needs: needs, within: within,
-		memory: ratelimit.NewMemory(p),
+		redis: r, script: redisscript.New(takeLua), needs: needs, within: within, memory: ratelimit.NewMemory(),
 	}
 }
 
-func (l *Limiter) Take(ctx context.Context, customer string) ratelimit.Decision {
+func (l *Limiter) Take(ctx context.Context, customer string, policies ...ratelimit.Policy) []ratelimit.Decision {
 	if l.needs.Err() != nil {
-		return l.memory.Take(ctx, customer)
+		return l.memory.Take(ctx, customer, policies...)
 	}
 	bounded, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()
-	key := "rate:" + customer
-	reply, err := l.redis.Run(bounded, "take of the customer's rate", l.script, []string{key},
-		l.policy.Every.Microseconds(), (l.policy.Every * time.Duration(l.policy.Burst)).Microseconds())
+	// A Cluster puts keys with the same text in braces on one node. A name of any characters is no such text.
+	name := base64.RawURLEncoding.EncodeToString([]byte(customer))
+	var keys []string
+	var args []any
+	for _, p := range policies {
+		keys = append(keys, "rate:{"+name+"}:"+p.Name)
+		args = append(args, p.Every.Microseconds(), p.Whole().Microseconds())
+	}
+	reply, err := l.redis.Run(bounded, "take of the customer's rate", l.script, keys, args...)
 	if err != nil {
-		return l.memory.Take(ctx, customer)
+		return l.memory.Take(ctx, customer, policies...)
 	}
-	f := repo.Fields{Key: key, Values: reply}
-	ok, debt := f.Integer(1), time.Duration(f.Integer(2))*time.Microsecond
+	f, debts := repo.Fields{Key: keys[0], Values: reply}, make([]time.Duration, len(policies))
+	for i := range debts {
+		debts[i] = time.Duration(f.Integer(i+1)) * time.Microsecond
+	}
 	if f.Err != nil {
-		return l.memory.Take(ctx, customer)
+		return l.memory.Take(ctx, customer, policies...)
 	}
-	d := l.policy.State(debt)
-	d.OK = ok == 1
-	return d
+	all, _ := ratelimit.DecideAll(policies, debts)
+	return all
 }

@@ -2,6 +2,7 @@ package redisrate_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -29,17 +30,17 @@ func (u up) Up() context.Context { return context.Background() }
 func TestOneRateForAllInstances(t *testing.T) {
 	t.Parallel()
 	addr := repotest.Servers.Redis(t).Addr
-	policy := ratelimit.Policy{Every: time.Hour, Burst: 10}
+	policy := ratelimit.Policy{Name: "n", Every: time.Hour, Burst: 10}
 	var instances []*redisrate.Limiter
 	for range 4 {
-		instances = append(instances, redisrate.New(repo.NewRedis(repotest.DialRedis(t, addr)), policy, up{}, patience))
+		instances = append(instances, redisrate.New(repo.NewRedis(repotest.DialRedis(t, addr)), up{}, patience))
 	}
 	for _, customer := range []string{t.Name() + "/a", t.Name() + "/b"} {
 		var admitted atomic.Int64
 		var clients sync.WaitGroup
 		for i := range 40 {
 			clients.Go(func() {
-				if d := instances[i%4].Take(t.Context(), customer); d.OK {
+				if d := instances[i%4].Take(t.Context(), customer, policy)[0]; d.OK {
 					admitted.Add(1)
 				}
 			})
@@ -48,12 +49,12 @@ func TestOneRateForAllInstances(t *testing.T) {
 		if n := admitted.Load(); n != 10 {
 			t.Errorf("%d of 40 requests of %s were admitted, want 10", n, customer)
 		}
-		d := instances[0].Take(t.Context(), customer)
+		d := instances[0].Take(t.Context(), customer, policy)[0]
 		if d.OK || d.Left != 0 || d.Retry <= 58*time.Minute || d.Retry > time.Hour || d.Full > 10*time.Hour {
 			t.Errorf("the next one: %+v", d)
 		}
 	}
-	left := instances[0].Take(t.Context(), t.Name()+"/c")
+	left := instances[0].Take(t.Context(), t.Name()+"/c", policy)[0]
 	if want := (ratelimit.Decision{OK: true, Left: 9, Full: time.Hour}); left != want {
 		t.Errorf("the first of a customer: %+v, want %+v", left, want)
 	}
@@ -63,10 +64,11 @@ func TestOneRateForAllInstances(t *testing.T) {
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	client := repotest.DialRedis(t, repotest.Servers.Redis(t).Addr)
-	l := redisrate.New(repo.NewRedis(client), ratelimit.Policy{Every: time.Hour, Burst: 10}, up{}, patience)
-	l.Take(t.Context(), t.Name())
-	l.Take(t.Context(), t.Name())
-	if ttl := client.PTTL(t.Context(), "rate:"+t.Name()).Val(); ttl <= time.Hour || ttl > 2*time.Hour {
+	policy := ratelimit.Policy{Name: "n", Every: time.Hour, Burst: 10}
+	l := redisrate.New(repo.NewRedis(client), up{}, patience)
+	l.Take(t.Context(), t.Name(), policy)
+	l.Take(t.Context(), t.Name(), policy)
+	if ttl := client.PTTL(t.Context(), keyOf(t.Name())).Val(); ttl <= time.Hour || ttl > 2*time.Hour {
 		t.Errorf("the key expires in %v, want some two hours", ttl)
 	}
 }
@@ -75,13 +77,13 @@ func TestKeysExpire(t *testing.T) {
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Redis(t)
-	policy := ratelimit.Policy{Every: time.Hour, Burst: 3}
-	l := redisrate.New(repo.NewRedis(repotest.DialRedis(t, server.Addr)), policy, up{}, 100*time.Millisecond)
+	policy := ratelimit.Policy{Name: "n", Every: time.Hour, Burst: 3}
+	l := redisrate.New(repo.NewRedis(repotest.DialRedis(t, server.Addr)), up{}, 100*time.Millisecond)
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		if d := l.Take(t.Context(), "a"); d.OK != (i < 3) {
+		if d := l.Take(t.Context(), "a", policy)[0]; d.OK != (i < 3) {
 			t.Errorf("request %d: %+v", i, d)
 		}
 	}
@@ -91,14 +93,35 @@ func TestWithoutRedis(t *testing.T) {
 func TestRedisIsDown(t *testing.T) {
 	t.Parallel()
 	client := repotest.DialRedis(t, repotest.Servers.Redis(t).Addr)
-	policy := ratelimit.Policy{Every: time.Hour, Burst: 3}
-	l := redisrate.New(repo.NewRedis(client), policy, up{errors.New("down")}, patience)
+	policy := ratelimit.Policy{Name: "n", Every: time.Hour, Burst: 3}
+	l := redisrate.New(repo.NewRedis(client), up{errors.New("down")}, patience)
 	for i := range 5 {
-		if d := l.Take(t.Context(), t.Name()); d.OK != (i < 3) {
+		if d := l.Take(t.Context(), t.Name(), policy)[0]; d.OK != (i < 3) {
 			t.Errorf("request %d: %+v", i, d)
 		}
 	}
-	if n := client.Exists(t.Context(), "rate:"+t.Name()).Val(); n != 0 {
+	if n := client.Exists(t.Context(), keyOf(t.Name())).Val(); n != 0 {
 		t.Error("Redis was asked")
+	}
+}
+
+func keyOf(customer string) string {
+	return "rate:{" + base64.RawURLEncoding.EncodeToString([]byte(customer)) + "}:n"
+}
+
+// A request that one policy refuses counts for none.
+func TestAllPoliciesAdmit(t *testing.T) {
+	t.Parallel()
+	l := redisrate.New(repo.NewRedis(repotest.DialRedis(t, repotest.Servers.Redis(t).Addr)), up{}, patience)
+	rate := ratelimit.Policy{Name: "customer", Every: time.Hour, Burst: 3}
+	keys := ratelimit.Policy{Name: "keys", Every: 24 * time.Hour, Burst: 1}
+	for i := range 4 {
+		got := l.Take(t.Context(), t.Name(), rate, keys)
+		if !got[0].OK || got[0].Left != 2 || got[1].OK != (i == 0) || got[1].Left != 0 {
+			t.Errorf("request %d: %+v", i, got)
+		}
+	}
+	if got := l.Take(t.Context(), t.Name(), rate); !got[0].OK || got[0].Left != 1 {
+		t.Errorf("a request without a key: %+v", got)
 	}
 }

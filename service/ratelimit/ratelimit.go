@@ -1,8 +1,8 @@
 // Package ratelimit decides which requests of a customer are admitted, at a bounded rate. Package repo/redisrate
 // decides for all instances together.
 //
-// The algorithm is GCRA, the generic cell rate algorithm (ITU-T I.371): all that is kept of a customer is one time.
-// Unlike a counter of fixed windows it never admits two bursts in a row at the edge of a window.
+// The algorithm is GCRA, the generic cell rate algorithm (ITU-T I.371): all that is kept of a customer for a policy is
+// one time. Unlike a counter of fixed windows it never admits two bursts in a row at the edge of a window.
 package ratelimit
 
 import (
@@ -14,11 +14,15 @@ import (
 
 // A Policy admits Burst requests at once, and one more every Every.
 type Policy struct {
+	Name  string        // a customer's requests are counted for each name
 	Every time.Duration // at least a microsecond
 	Burst int           // at least 1
 }
 
-// A Decision is the answer to one request.
+// Whole returns the time after which a customer who asks for nothing has a whole burst again.
+func (p Policy) Whole() time.Duration { return p.Every * time.Duration(p.Burst) }
+
+// A Decision is what one policy says of a request.
 type Decision struct {
 	OK    bool
 	Left  int           // requests that would be admitted now
@@ -28,62 +32,91 @@ type Decision struct {
 
 // A Limiter decides on requests. It is safe for concurrent use.
 type Limiter interface {
-	// Take decides on one request of a customer, and counts it if it is admitted. A refused request counts nothing, so
-	// a client that asks too often is admitted at the same rate as one that waits.
-	Take(ctx context.Context, customer string) Decision
+	// Take decides on one request of a customer, which all policies must admit, and counts it if they do. A refused
+	// request counts nothing, so a client that asks too often is admitted at the same rate as one that waits. Take
+	// returns a decision for each policy.
+	Take(ctx context.Context, customer string, policies ...Policy) []Decision
 }
 
-// decide returns the decision on a request at the time now of a customer whose admitted requests are paid for until
-// paid, and the time until when they are paid for after it. Both are durations since any fixed moment.
-func (p Policy) decide(now, paid time.Duration) (Decision, time.Duration) {
-	all := p.Every * time.Duration(p.Burst)
-	paid = max(paid, now)
-	if after := paid + p.Every; after-now <= all {
-		d := p.State(after - now)
+// Decide returns what p says of a request when those before it are paid for until debt from now. With the request they
+// are paid for until debt + p.Every.
+func (p Policy) Decide(debt time.Duration) Decision {
+	if debt+p.Every <= p.Whole() {
+		d := p.state(debt + p.Every)
 		d.OK = true
-		return d, after
+		return d
 	}
-	return p.State(paid - now), paid
+	return p.state(debt)
 }
 
-// State returns what is left of a customer whose admitted requests are paid for until debt from now.
-func (p Policy) State(debt time.Duration) Decision {
-	all := p.Every * time.Duration(p.Burst)
-	d := Decision{Left: int((all - debt) / p.Every), Full: debt}
+// Refused returns what p says, if it would admit a request that another policy refuses: nothing is counted.
+func (p Policy) Refused(debt time.Duration) Decision {
+	d := p.state(debt)
+	d.OK = p.Decide(debt).OK
+	return d
+}
+
+// state returns what is left of a customer whose admitted requests are paid for until debt from now.
+func (p Policy) state(debt time.Duration) Decision {
+	d := Decision{Left: int((p.Whole() - debt) / p.Every), Full: debt}
 	if d.Left == 0 {
-		d.Retry = debt + p.Every - all
+		d.Retry = debt + p.Every - p.Whole()
 	}
 	return d
+}
+
+// DecideAll returns what the policies say of a request, given the debt of each, and whether all admit it.
+func DecideAll(policies []Policy, debts []time.Duration) (all []Decision, ok bool) {
+	ok = true
+	for i, p := range policies {
+		all = append(all, p.Decide(debts[i]))
+		ok = ok && all[i].OK
+	}
+	if !ok {
+		for i, p := range policies {
+			all[i] = p.Refused(debts[i])
+		}
+	}
+	return all, ok
 }
 
 // A Memory is a Limiter of one process.
 type Memory struct {
-	policy Policy
-	began  time.Time
+	began time.Time
 
 	mu   sync.Mutex
-	paid map[string]time.Duration // since began
-	swap int                      // the size of paid at which those who owe nothing are removed
+	paid map[account]time.Duration // since began
+	swap int                       // the size of paid at which those who owe nothing are removed
 }
 
+type account struct{ policy, customer string }
+
 // NewMemory makes a Memory. It keeps only customers that do not have a whole burst left, so its size is bounded by the
-// requests of the last Every*Burst.
-func NewMemory(p Policy) *Memory {
-	return &Memory{policy: p, began: time.Now(), paid: make(map[string]time.Duration), swap: leastSwap}
+// requests of the last Whole.
+func NewMemory() *Memory {
+	return &Memory{began: time.Now(), paid: make(map[account]time.Duration), swap: leastSwap}
 }
 
 const leastSwap = 1024
 
-func (m *Memory) Take(_ context.Context, customer string) Decision {
+func (m *Memory) Take(_ context.Context, customer string, policies ...Policy) []Decision {
 	now := time.Since(m.began)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d, paid := m.policy.decide(now, m.paid[customer])
-	m.paid[customer] = paid
+	debts := make([]time.Duration, len(policies))
+	for i, p := range policies {
+		debts[i] = max(m.paid[account{p.Name, customer}]-now, 0)
+	}
+	all, ok := DecideAll(policies, debts)
+	if ok {
+		for i, p := range policies {
+			m.paid[account{p.Name, customer}] = now + debts[i] + p.Every
+		}
+	}
 	if len(m.paid) >= m.swap {
-		maps.DeleteFunc(m.paid, func(_ string, paid time.Duration) bool { return paid <= now })
+		maps.DeleteFunc(m.paid, func(_ account, paid time.Duration) bool { return paid <= now })
 		m.paid = maps.Clone(m.paid) // a map keeps its memory when its keys are deleted
 		m.swap = max(2*len(m.paid), leastSwap)
 	}
-	return d
+	return all
 }

@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,7 @@ func TestDecisions(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
-		m := ratelimit.NewMemory(policy)
+		m := ratelimit.NewMemory()
 		for i, row := range []struct {
 			pause time.Duration
 			want  ratelimit.Decision
@@ -32,11 +33,11 @@ func TestDecisions(t *testing.T) {
 			{time.Hour, ratelimit.Decision{OK: true, Left: 2, Full: 100 * ms}}, // no more than a burst is saved
 		} {
 			time.Sleep(row.pause)
-			if got := m.Take(t.Context(), "a"); got != row.want {
+			if got := m.Take(t.Context(), "a", policy)[0]; got != row.want {
 				t.Errorf("request %d: %+v, want %+v", i, got, row.want)
 			}
 		}
-		if got := m.Take(t.Context(), "b"); !got.OK || got.Left != 2 {
+		if got := m.Take(t.Context(), "b", policy)[0]; !got.OK || got.Left != 2 {
 			t.Errorf("another customer: %+v", got)
 		}
 	})
@@ -51,17 +52,17 @@ func TestRate(t *testing.T) {
 		}
 		pauses := rapid.SliceOfN(rapid.IntRange(0, 60), 1, 60).Draw(r, "pauses")
 		synctest.Test(t, func(*testing.T) {
-			m := ratelimit.NewMemory(p)
+			m := ratelimit.NewMemory()
 			var admitted []time.Time
 			for _, pause := range pauses {
 				time.Sleep(time.Duration(pause))
-				d := m.Take(t.Context(), "a")
+				d := m.Take(t.Context(), "a", p)[0]
 				if !d.OK {
 					if d.Left != 0 || d.Retry <= 0 {
 						r.Fatalf("refused with %+v", d)
 					}
 					time.Sleep(d.Retry)
-					if d = m.Take(t.Context(), "a"); !d.OK {
+					if d = m.Take(t.Context(), "a", p)[0]; !d.OK {
 						r.Fatalf("refused after Retry: %+v", d)
 					}
 				}
@@ -83,13 +84,30 @@ func TestRate(t *testing.T) {
 func TestMemoryShrinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := ratelimit.NewMemory(policy)
+		m := ratelimit.NewMemory()
 		for i := range 100_000 {
-			m.Take(t.Context(), strconv.Itoa(i))
+			m.Take(t.Context(), strconv.Itoa(i), policy)
 			time.Sleep(time.Millisecond)
 		}
 		if n := m.Len(); n > 2048 {
 			t.Errorf("%d customers are kept, of whom 100 asked within the last 100 ms", n)
+		}
+	})
+}
+
+// A request that one policy refuses counts for none.
+func TestAllPoliciesAdmit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keys := ratelimit.Policy{Name: "keys", Every: time.Hour, Burst: 1}
+		m := ratelimit.NewMemory()
+		for i, want := range [][]ratelimit.Decision{
+			{{OK: true, Left: 2, Full: policy.Every}, {OK: true, Retry: time.Hour, Full: time.Hour}},
+			{{OK: true, Left: 2, Full: policy.Every}, {Retry: time.Hour, Full: time.Hour}},
+		} {
+			if got := m.Take(t.Context(), "a", policy, keys); !slices.Equal(got, want) {
+				t.Errorf("request %d: %+v, want %+v", i, got, want)
+			}
 		}
 	})
 }
