@@ -21,6 +21,7 @@ type contest struct {
 	main    *rig.Side
 	ping    *rig.Side // nil: it is not measured
 	beside  *rig.Side // nil: there is none
+	door    *door     // nil: no tokens are measured
 	store   *bare     // nil: the store without HTTP is not measured
 	version string
 	other   string // version of beside
@@ -59,7 +60,7 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 	}
 	rig.Progress("starting servers and instances")
 	var all sync.WaitGroup
-	var failed [3]error
+	var failed [4]error
 	all.Go(func() {
 		c.main, failed[0] = rig.Open(ctx, rig.Options{
 			Name: "main", Binary: program, Instances: s.instances, Want: wanted(s.rows),
@@ -80,6 +81,9 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 				Tell: rig.Progress,
 			})
 		})
+	}
+	if slices.Contains(s.rows, proven) || slices.Contains(s.rows, limited) {
+		all.Go(func() { c.door, failed[3] = openDoor(ctx, c.folder, program, s) })
 	}
 	all.Wait()
 	if err := errors.Join(failed[:]...); err != nil {
@@ -105,7 +109,7 @@ func wanted(names []string) []stack.Kind {
 // close stops everything.
 func (c *contest) close() error {
 	var all sync.WaitGroup
-	sides := []*rig.Side{c.main, c.ping, c.beside}
+	sides := c.sides()
 	failed := make([]error, len(sides))
 	if c.store != nil {
 		c.store.close()
@@ -120,9 +124,22 @@ func (c *contest) close() error {
 	return errors.Join(failed...)
 }
 
+// sides returns all that are open, and nil for others.
+func (c *contest) sides() []*rig.Side {
+	sides := []*rig.Side{c.main, c.ping, c.beside}
+	if c.door != nil {
+		sides = append(sides, c.door.proven, c.door.limited)
+	}
+	return sides
+}
+
 // side returns where a job is measured.
 func (c *contest) side(j job) *rig.Side {
 	switch {
+	case j.Row == proven:
+		return c.door.proven
+	case j.Row == limited:
+		return c.door.limited
 	case j.Beside:
 		return c.beside
 	case j.Row == ping:

@@ -135,7 +135,7 @@ func (c *contest) warmUp(ctx context.Context) error {
 // alive returns an error with the end of the log of each server that has died.
 func (c *contest) alive() error {
 	var dead []error
-	for _, side := range []*rig.Side{c.main, c.ping, c.beside} {
+	for _, side := range c.sides() {
 		if side != nil {
 			dead = append(dead, side.Alive())
 		}
@@ -146,8 +146,8 @@ func (c *contest) alive() error {
 // complaints are the warnings in the logs of the instances.
 func (c *contest) complaints() error {
 	var list []error
-	for _, side := range []*rig.Side{c.main, c.beside} {
-		if side != nil {
+	for _, side := range c.sides() {
+		if side != nil && side != c.ping {
 			list = append(list, side.Complaints())
 		}
 	}
@@ -156,7 +156,7 @@ func (c *contest) complaints() error {
 
 // run measures a job once.
 func (c *contest) run(ctx context.Context, r *results, round int, j job) (outcome, error) {
-	name := fmt.Sprintf("bench-%d-%s-%s-%d", round, strings.NewReplacer("/", "-", " ", "-").Replace(j.Row), j.Load,
+	name := fmt.Sprintf("bench-%d-%s-%s-%d", round, strings.NewReplacer("/", "-", " ", "-", "+", "-").Replace(j.Row), j.Load,
 		j.Callers)
 	switch j.Load {
 	case due:
@@ -190,7 +190,10 @@ func (c *contest) wrk(ctx context.Context, j job, sku string) (o outcome, err er
 		if _, err := side.SetStock(ctx, j.store, sku, quantity); err != nil {
 			return o, err
 		}
-		url, script = side.URL+"/v1/orders", rig.Carts(sku)
+		url, script = side.URL+"/v1/orders", rig.Carts(sku, nil)
+		if j.Row == proven || j.Row == limited {
+			script = rig.Carts(sku, c.door.customers)
+		}
 	}
 	if j.strategy != "" {
 		endpoint, err := side.Endpoint(j.strategy)
@@ -211,7 +214,7 @@ func (c *contest) wrk(ctx context.Context, j job, sku string) (o outcome, err er
 	if l.Broken > 0 {
 		o.Other["no reply"] = l.Broken
 	}
-	if j.Row == orders && l.Refused > 0 {
+	if ofOrders(j.Row) && l.Refused > 0 {
 		o.Other["not sold"] = l.Refused
 	}
 	if j.strategy != "" {
@@ -229,10 +232,10 @@ func (c *contest) wrk(ctx context.Context, j job, sku string) (o outcome, err er
 	if o.Done == 0 {
 		return o, fmt.Errorf("not one request was %s: %v", j.Load, o.Other)
 	}
-	switch j.Row {
-	case ping:
+	switch {
+	case j.Row == ping:
 		return o, nil
-	case orders:
+	case ofOrders(j.Row):
 		if err := side.BalanceOrders(ctx, sku, l.OK(), int64(j.Callers)); err != nil {
 			return o, err
 		}

@@ -14,7 +14,14 @@ const (
 	// orders are those of customers, as profile orders makes them: each with a customer, an idempotency key and an
 	// event, and those that wait in one transaction.
 	orders = "orders/mysql"
+	// proven orders come with a token each, of one of some customers; limited ones count against the customer's rate,
+	// too. Both are measured on instances of their own, with auth=tokens.
+	proven  = "orders/mysql+tokens"
+	limited = "orders/mysql+tokens+rates"
 )
+
+// ofOrders reports whether a row sells orders of customers.
+func ofOrders(name string) bool { return name == orders || name == proven || name == limited }
 
 // storeOfOrders is the setting of the instances for the row orders. Each of the other rows names its store.
 const storeOfOrders = "STOCK_STORE=mysql"
@@ -32,6 +39,8 @@ func rows() []row {
 		{"merged/mysql", "merged", "mysql", stack.MySQL, true, true},
 		{"atomic/mysql", "atomic", "mysql", stack.MySQL, true, true},
 		{orders, "", "mysql", stack.MySQL, false, false},
+		{proven, "", "mysql", stack.MySQL, false, false},
+		{limited, "", "mysql", stack.MySQL, false, false},
 		{"merged/redis", "merged", "redis", "", true, false},
 		{"atomic/redis", "atomic", "redis", "", true, false},
 		{"zk-merged", "zk-merged", "redis", stack.ZooKeeper, false, false},

@@ -42,24 +42,37 @@ func FindWrk() (string, error) {
 // that are measured. Outcomes are counted by the instances.
 const Posts = "wrk.method = \"POST\"\n"
 
-// Carts makes wrk send orders of one unit of sku, each of a customer of its own and with an idempotency key of its own:
-// both are the SKU, the thread and a count.
-func Carts(sku string) string {
+// A Customer has a token.
+type Customer struct{ Name, Token string }
+
+// Carts makes wrk send orders of one unit of sku, each with an idempotency key of its own: the SKU, the thread and a
+// count. Without customers, each is of a customer of that name; otherwise they are of these in turn.
+func Carts(sku string, customers []Customer) string {
+	var known strings.Builder
+	for _, c := range customers {
+		fmt.Fprintf(&known, "{%q, 'Authorization: Bearer %s\\r\\n'},\n", c.Name, c.Token)
+	}
 	return fmt.Sprintf(`local threads = 0
 function setup(thread)
   threads = threads + 1
   thread:set("thread", threads)
 end
+local customers = {%[2]s}
 local n = 0
 local head = "POST /v1/orders HTTP/1.1\r\nHost: shop\r\nContent-Type: application/json\r\nIdempotency-Key: "
 local tail = '","lines":[{"sku":"%[1]s","quantity":1}]}'
 function request()
   n = n + 1
   local id = "%[1]s." .. thread .. "." .. n
-  local length = #'{"customer":"' + #id + #tail
-  return head .. id .. "\r\nContent-Length: " .. length .. '\r\n\r\n{"customer":"' .. id .. tail
+  local customer, token = id, ""
+  if #customers > 0 then
+    local c = customers[n %% #customers + 1]
+    customer, token = c[1], c[2]
+  end
+  local length = #'{"customer":"' + #customer + #tail
+  return head .. id .. "\r\n" .. token .. "Content-Length: " .. length .. '\r\n\r\n{"customer":"' .. customer .. tail
 end
-`, sku)
+`, sku, known.String())
 }
 
 // Wrk sends what script says to url for a number of whole seconds, over that many connections. folder is for the
