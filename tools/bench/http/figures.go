@@ -71,17 +71,15 @@ func (r *results) figures() []figure {
 	ratio(text{"the same, 128 connections", "同上，128 连接"}, 0.7, sells(orders, many), sells("merged/mysql", many))
 
 	for _, row := range []string{proven, limited} {
-		for _, callers := range []int{few, many} {
-			got, ok := sells(row, callers).ratio(sells(orders, callers), serverCPU("mysql"), serverCPU("mysql"))
-			target := 0.0
-			if row == proven {
-				target = 1.1
-			}
-			add(text{
-				fmt.Sprintf("CPU per sale of service and store: `%s` / `%s`, %d connections", row, orders, callers),
-				fmt.Sprintf("每单 CPU（服务与存储）：`%s` / `%s`，%d 连接", row, orders, callers),
-			}, target, true, got, ok)
+		got, ok := sells(row, many).ratio(sells(orders, many), serverCPU("mysql"), serverCPU("mysql"))
+		target := 0.0
+		if row == proven {
+			target = 1.1
 		}
+		add(text{
+			fmt.Sprintf("CPU per sale of service and store: `%s` / `%s`, 128 connections", row, orders),
+			fmt.Sprintf("每单 CPU（服务与存储）：`%s` / `%s`，128 连接", row, orders),
+		}, target, true, got, ok)
 	}
 
 	refuses := func(row string) *series { return r.find(row, refused, many, false) }

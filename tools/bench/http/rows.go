@@ -121,7 +121,10 @@ func jobs(s settings) []job {
 				}
 				continue
 			}
-			list = append(list, job{r.name, sold, few, beside, r}, job{r.name, sold, many, beside, r})
+			if r.name != proven && r.name != limited { // two sides more, for a ratio each
+				list = append(list, job{r.name, sold, few, beside, r})
+			}
+			list = append(list, job{r.name, sold, many, beside, r})
 			if r.refuses {
 				list = append(list, job{r.name, refused, many, beside, r})
 			}
