@@ -14,6 +14,11 @@ func (a *App) openZooKeeper() error {
 		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper, "zookeeper-not-configured")
 		return nil
 	}
+	secure, err := a.wire("zookeeper.tls.", c.TLS, c.ConnectTimeout)
+	if err != nil {
+		return err
+	}
+	_ = secure
 	session, err := zklock.Dial(zklock.Config{
 		Hosts: c.Hosts, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Root: c.Root, Logger: a.log,
 	})
