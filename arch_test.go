@@ -116,8 +116,7 @@ var arrows = map[string]struct {
 	"app": {
 		[]string{
 			"app/health", "app/metrics", "app/wire", "handler", "handler/access", "handler/demo", "handler/orders",
-			"internal/rediserr",
-			"internal/words", "lock", "lock/redislock",
+			"internal/rediserr", "internal/words", "lock", "lock/redislock",
 			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock", "repo/writer",
 			"service", "service/archive", "service/order", "service/ratelimit", "service/relay", "service/strategy",
 		},
