@@ -231,13 +231,13 @@ func TestAServerWithoutDigest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
 	}
-	servers := stacktest.Start(t, stack.Options{
-		Want: []stack.Kind{stack.ZooKeeper},
+	server, err := stacktest.Start(t, stack.Options{
 		More: map[stack.Kind][]string{stack.ZooKeeper: {"DigestAuthenticationProvider.enabled=false"}},
-	})
+	}).Add(t.Context(), stack.ZooKeeper)
+	stacktest.Started(t, err)
 	var log logged
 	s, err := Dial(Config{
-		Hosts: []string{servers.Server("zookeeper").Addr}, Root: rootOf(t), Credentials: []string{ours},
+		Hosts: []string{server.Addr}, Root: rootOf(t), Credentials: []string{ours},
 		CreatorOnly: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	must(t, err)

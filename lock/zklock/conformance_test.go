@@ -1,6 +1,7 @@
 package zklock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,15 @@ import (
 	"example.com/stock/service/strategy"
 )
 
+const credentials = "stock:secret"
+
 // harnessSession is long beside what a busy computer may stop a process for.
 const harnessSession = 2 * time.Second
 
 func TestContender(t *testing.T) { locktest.Contend(t, harnesses(t)...) }
 
-// Every strategy on ZooKeeper, as the catalogue makes it, but for the length of its session.
+// Every strategy on ZooKeeper, as the catalogue makes it, but for the length of its session. The nodes of one are its
+// own, those of the other are everybody's.
 func TestStrategiesConform(t *testing.T) {
 	t.Parallel()
 	list := harnesses(t)
@@ -41,12 +45,18 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		config := zklock.Config{}
+		if name == "zk-sequential" {
+			config = zklock.Config{Root: "/owned/locks", Credentials: []string{credentials}, CreatorOnly: true}
+		}
 		list = append(list, locktest.Harness{
 			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Wire: wire.ZooKeeper(),
-			Left: left, Start: start,
+			Left: left(cmp.Or(config.Root, zklock.DefaultRoot)), Start: start,
 			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",
 			Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
-				session, err := zklock.Dial(zklock.Config{Hosts: addrs, SessionTimeout: lease})
+				config := config
+				config.Hosts, config.SessionTimeout = addrs, lease
+				session, err := zklock.Dial(config)
 				if err != nil {
 					return nil, nil, err
 				}
@@ -62,9 +72,15 @@ func start(t testing.TB) []locktest.Server {
 	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
 }
 
-// left is every node in the folder of a key. The folders themselves are containers, which the server removes in its
-// own time.
-func left(_ context.Context, addrs []string, key string) (found []string, err error) {
+// left returns a function that lists every node in the folder of a key. The folders themselves are containers, which
+// the server removes in its own time.
+func left(root string) func(context.Context, []string, string) ([]string, error) {
+	return func(_ context.Context, addrs []string, key string) ([]string, error) {
+		return leftBelow(root, addrs, key)
+	}
+}
+
+func leftBelow(root string, addrs []string, key string) (found []string, err error) {
 	quiet := zk.WithLogger(silent{slog.New(slog.DiscardHandler)})
 	conn, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), quiet)
 	if err != nil {
@@ -75,15 +91,18 @@ func left(_ context.Context, addrs []string, key string) (found []string, err er
 		for range events {
 		}
 	}()
-	folders, _, err := conn.Children(zklock.DefaultRoot)
+	if err := conn.AddAuth("digest", []byte(credentials)); err != nil {
+		return nil, err
+	}
+	folders, _, err := conn.Children(root)
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", zklock.DefaultRoot, err)
+		return nil, fmt.Errorf("list %s: %w", root, err)
 	}
 	for _, folder := range folders {
 		if !strings.HasPrefix(folder, key) {
 			continue
 		}
-		nodes, _, err := conn.Children(zklock.DefaultRoot + "/" + folder)
+		nodes, _, err := conn.Children(root + "/" + folder)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return nil, err
 		}
