@@ -115,7 +115,7 @@ var arrows = map[string]struct {
 	},
 	"app": {
 		[]string{
-			"app/health", "app/metrics", "handler", "handler/access", "handler/demo", "handler/orders",
+			"app/health", "app/metrics", "app/wire", "handler", "handler/access", "handler/demo", "handler/orders",
 			"internal/rediserr",
 			"internal/words", "lock", "lock/redislock",
 			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock", "repo/writer",
@@ -126,6 +126,7 @@ var arrows = map[string]struct {
 	},
 	"app/health":  {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
 	"app/metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
+	"app/wire":    {nil, "files and TLS: it knows no server"},
 
 	// The proof: clients over HTTP, which judge by replies and by what servers hold, never by our code.
 	"loadtest": {
