@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,19 +82,11 @@ func left(root string) func(context.Context, []string, string) ([]string, error)
 }
 
 func leftBelow(root string, addrs []string, key string) (found []string, err error) {
-	quiet := zk.WithLogger(silent{slog.New(slog.DiscardHandler)})
-	conn, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), quiet)
+	conn, done, err := client(addrs)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		conn.Close()
-		for range events {
-		}
-	}()
-	if err := conn.AddAuth("digest", []byte(credentials)); err != nil {
-		return nil, err
-	}
+	defer done()
 	folders, _, err := conn.Children(root)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", root, err)
@@ -113,6 +106,83 @@ func leftBelow(root string, addrs []string, key string) (found []string, err err
 	return found, nil
 }
 
+// client returns a plain client with our credentials.
+func client(addrs []string) (conn *zk.Conn, done func(), err error) {
+	quiet := zk.WithLogger(silent{slog.New(slog.DiscardHandler)})
+	conn, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), quiet)
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() {
+		conn.Close()
+		for range events {
+		}
+	}
+	if err := conn.AddAuth("digest", []byte(credentials)); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return conn, done, nil
+}
+
 type silent struct{ *slog.Logger }
 
 func (s silent) Printf(string, ...any) {}
+
+// No strategy of the catalogue makes a node that others may use: not the folders, the fences or the holder's node. A
+// waiter's node is made like the holder's.
+func TestStrategiesLeaveNoOpenNode(t *testing.T) {
+	t.Parallel()
+	host := zklock.Servers.ZooKeeper(t)
+	names := 0
+	for _, s := range strategy.All() {
+		if s.Lock == nil || !slices.Contains(s.Needs, strategy.ZooKeeper) {
+			continue
+		}
+		names++
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			root := "/open-" + s.Name
+			session, err := zklock.Dial(zklock.Config{
+				Hosts: []string{host}, Root: root + "/locks", ConnectTimeout: 10 * time.Second,
+				Credentials: []string{credentials}, CreatorOnly: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { session.Close() })
+			lease, err := s.Lock(strategy.Servers{ZooKeeper: session}).Acquire(t.Context(), "sku", lock.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, done, err := client([]string{host})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			all := []string{root}
+			for i := 0; i < len(all); i++ {
+				names, _, err := c.Children(all[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range names {
+					all = append(all, all[i]+"/"+name)
+				}
+				acl, _, err := c.GetACL(all[i])
+				if err != nil || len(acl) != 1 || acl[0].Scheme != "digest" {
+					t.Errorf("%s: %v, %v", all[i], acl, err)
+				}
+			}
+			if len(all) < 6 { // two of the root, two of the fences, the folder, the holder
+				t.Errorf("only %v", all)
+			}
+			if err := lease.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if names < 2 {
+		t.Errorf("%d strategies", names)
+	}
+}
