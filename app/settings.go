@@ -53,6 +53,8 @@ type Config struct {
 		SessionTimeout time.Duration
 		ConnectTimeout time.Duration
 		Root           string
+		Credentials    string // several with commas
+		ACL            string
 	}
 	MySQL struct {
 		DSN          string
@@ -159,6 +161,8 @@ func (c *Config) settings() []setting {
 		{&zookeeper.SessionTimeout, "zookeeper.session_timeout", 10 * time.Second, !secret},
 		{&zookeeper.ConnectTimeout, "zookeeper.connect_timeout", time.Second, !secret},
 		{&zookeeper.Root, "zookeeper.root", "/stock/locks", !secret},
+		{&zookeeper.Credentials, "zookeeper.credentials", "", secret},
+		{&zookeeper.ACL, "zookeeper.acl", "", !secret},
 
 		{&mysql.DSN, "mysql.dsn", "stock:stock@tcp(127.0.0.1:3306)/stock", secret},
 		{&mysql.Migrate, "mysql.migrate", true, !secret},

@@ -108,7 +108,7 @@ func TestWhatErrorsSay(t *testing.T) {
 			"redis is down: no answer within 800ms", "redis 不可用：800ms 内没有响应",
 		},
 		{
-			lock.NewDown("zookeeper", "not-allowed", "root", "/a", "again", "/a"),
+			lock.NewDown("zookeeper", "not-allowed", "root", "/a"),
 			"zookeeper is down: it does not allow this service to lock under /a: give it all permissions there and " +
 				"below (zkCli: setAcl -R /a world:anyone:cdrwa), or configure another root",
 			"zookeeper 不可用：它不允许本服务在 /a 之下加锁：请授予该处及以下的全部权限" +
