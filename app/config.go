@@ -103,6 +103,7 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 		}
 		reflect.ValueOf(s.field).Elem().Set(reflect.ValueOf(value))
 	}
+	bad = append(bad, c.readSecrets(settings)...)
 	bad = append(bad, c.check()...)
 	if err := errors.Join(bad...); err != nil {
 		return Config{}, failure("configuration", "what", err)
@@ -258,17 +259,23 @@ func list(raw any) ([]string, bool) {
 
 // WriteYAML writes every setting, with its usage in a language and with secrets masked, as a configuration file.
 func (c Config) WriteYAML(w io.Writer, lang string) {
-	group := ""
+	var groups []string
 	for _, s := range c.settings() {
-		indent, name := "", s.key
-		if before, after, nested := strings.Cut(s.key, "."); nested {
-			if before != group {
-				fmt.Fprintf(w, "%s:\n", before)
-				group = before
+		path := strings.Split(s.key, ".")
+		for i, group := range path[:len(path)-1] {
+			if i < len(groups) && groups[i] == group {
+				continue
 			}
-			indent, name = "  ", after
+			groups = append(groups[:i], group)
+			fmt.Fprintf(w, "%s%s:\n", strings.Repeat("  ", i), group)
 		}
-		fmt.Fprintf(w, "%s# %s\n%s%s: %s\n", indent, s.meaning(lang), indent, name, s.yaml())
+		groups = groups[:len(path)-1]
+		value := s.yaml()
+		if c.file(s.key).Path != "" {
+			value = `""` // the file has it, and the key must not be set, too
+		}
+		indent := strings.Repeat("  ", len(groups))
+		fmt.Fprintf(w, "%s# %s\n%s%s: %s\n", indent, s.meaning().In(lang), indent, path[len(groups)], value)
 	}
 }
 

@@ -18,10 +18,18 @@ func (a *App) openZooKeeper() error {
 		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper, "zookeeper-not-configured")
 		return nil
 	}
-	session, err := zklock.Dial(zklock.Config{
+	secure, err := a.wire("zookeeper.tls.", c.TLS, c.ConnectTimeout)
+	if err != nil {
+		return err
+	}
+	config := zklock.Config{
 		Hosts: c.Hosts, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Root: c.Root, Logger: a.log,
 		Credentials: a.cfg.zookeeperUsers(), CreatorOnly: a.cfg.ownNodes(),
-	})
+	}
+	if secure != nil {
+		config.Dialer = secure.DialContext
+	}
+	session, err := zklock.Dial(config)
 	if err != nil {
 		return fmt.Errorf("open zookeeper: %w", err)
 	}
@@ -54,7 +62,7 @@ func (c *Config) checkNodes() (bad []error) {
 		list := worldACL + ", " + creatorACL
 		bad = append(bad, wrong("zookeeper.acl", "none-of", "value", quote(z.ACL), "list", list))
 	}
-	if z.ACL == creatorACL && z.Credentials == "" {
+	if z.ACL == creatorACL && z.Credentials == "" && z.TLS.Cert == "" {
 		bad = append(bad, wrong("zookeeper.acl", "no-creator"))
 	}
 	for _, one := range c.zookeeperUsers() {

@@ -78,13 +78,6 @@ func (w *Wire) DialContext(ctx context.Context, network, addr string) (net.Conn,
 	return secure, nil
 }
 
-// Dial is DialContext with a limit instead of a context, for clients that have none.
-func (w *Wire) Dial(network, addr string, limit time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	return w.DialContext(ctx, network, addr)
-}
-
 // Server returns the configuration of a listener for HTTP/1.1. With a CA, each client must present a certificate of
 // it, and no session is resumed, so that a certificate of a CA that was removed lets nobody in.
 func Server(f Files, log *slog.Logger) (*tls.Config, error) {

@@ -235,18 +235,18 @@ func TestSecret(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	file := wire.File{Setting: "redis.password_file", Path: path}
-	if _, err := wire.Secret(file, logger); err == nil || !strings.HasPrefix(err.Error(), "redis.password_file: "+path) {
+	if _, err := wire.Secret(file, wire.Text, logger); err == nil || !strings.HasPrefix(err.Error(), "redis.password_file: "+path) {
 		t.Errorf("without a file: %v", err)
 	}
 	for i, row := range [][2]string{{"a\n", "a"}, {"b\r\n", "b"}, {"c", "c"}, {" d \n\n", " d \n"}, {"", ""}} {
 		stacktest.WriteFile(t, path, []byte(row[0]))
-		secret, err := wire.Secret(file, logger)
+		secret, err := wire.Secret(file, wire.Text, logger)
 		if err != nil || secret() != row[1] {
 			t.Errorf("row %d: %q %v", i, secret(), err)
 		}
 	}
 	stacktest.WriteFile(t, path, []byte("first"))
-	secret, err := wire.Secret(file, logger)
+	secret, err := wire.Secret(file, wire.Text, logger)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,12 +136,11 @@ func TestWithoutOurCredentials(t *testing.T) {
 			t.Run(k.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				root := rootOf(t) + "-" + k.name + "-" + name
-				mine := open(t, Config{Hosts: []string{host}, Root: root, Credentials: []string{ours}, CreatorOnly: true})
-				holder := acquire(t, k.open(mine))
+				config := Config{Hosts: []string{host}, Root: root, Credentials: []string{ours}, CreatorOnly: true}
+				holder := acquire(t, k.open(open(t, config)))
 				var log logged
-				s := open(t, Config{
-					Hosts: []string{host}, Root: root, Credentials: credentials, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-				})
+				config = Config{Hosts: []string{host}, Root: root, Credentials: credentials, Logger: log.logger()}
+				s := open(t, config)
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				for _, o := range []lock.Options{{}, {TryOnce: true}} {
@@ -172,6 +171,8 @@ type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 func (l *logged) Write(p []byte) (int, error) {
 	l.mu.Lock()
@@ -238,7 +239,7 @@ func TestAServerWithoutDigest(t *testing.T) {
 	var log logged
 	s, err := Dial(Config{
 		Hosts: []string{server.Addr}, Root: rootOf(t), Credentials: []string{ours},
-		CreatorOnly: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		CreatorOnly: true, Logger: log.logger(),
 	})
 	must(t, err)
 	defer s.Close()

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A link is a TCP or TLS connection that parses the server's reply to the greeting. The library neither reports the granted
-// session timeout, nor can limit the wait for that reply: if a server accepts connections but does not answer (a
-// stopped or overloaded process), it waits ten times two thirds of the timeout.
+// A link is a TCP or TLS connection that parses the server's reply to the greeting. The library neither reports the
+// granted session timeout, nor can limit the wait for that reply: if a server accepts connections but does not answer
+// (a stopped or overloaded process), it waits ten times two thirds of the timeout.
 type link struct {
 	net.Conn
 	g       *generation

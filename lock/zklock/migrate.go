@@ -19,7 +19,7 @@ func (s *Session) Migrate(ctx context.Context, progress func(seen, changed int))
 		return 0, 0, errors.New("set the ACL of locks: with the root / their nodes are among others'")
 	}
 	type count struct{ seen, changed int }
-	total, err := inquire(ctx, s, "set the ACL of locks", func(ctx context.Context, g *generation) (c count, err error) {
+	walk := func(ctx context.Context, g *generation) (c count, err error) {
 		var want []zk.ACL
 		todo := []string{s.config.Root} // a node is before its children, so that nobody adds open ones meanwhile
 		for len(todo) > 0 && err == nil {
@@ -46,13 +46,16 @@ func (s *Session) Migrate(ctx context.Context, progress func(seen, changed int))
 			}
 		}
 		return c, err
-	})
+	}
+	total, err := inquire(ctx, s, "set the ACL of locks", walk)
 	return total.seen, total.changed, err
 }
 
 // setACL gives a node the ACL of new nodes, unless it has it. want is that ACL as the server stores it, with our
 // identities instead of the scheme "auth"; nil if it is not known yet.
-func (g *generation) setACL(ctx context.Context, path string, want []zk.ACL) (stored []zk.ACL, changed bool, err error) {
+func (g *generation) setACL(ctx context.Context, path string, want []zk.ACL) (
+	stored []zk.ACL, changed bool, err error,
+) {
 	read := func() ([]zk.ACL, error) {
 		acl, _, err := g.conn.GetACL(path)
 		return acl, err

@@ -71,7 +71,7 @@ func TestTLS(t *testing.T) {
 			var log logged
 			s, err := Dial(Config{
 				Hosts: []string{server.Secure}, Dialer: row.dial, Root: rootOf(t), ConnectTimeout: 10 * time.Second,
-				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Logger: log.logger(),
 			})
 			must(t, err)
 			defer s.Close()
@@ -162,7 +162,7 @@ func TestTheServersCertificateHasExpired(t *testing.T) {
 	var log logged
 	s, err := Dial(Config{
 		Hosts: []string{server.Secure}, Dialer: secure(t, ca, "localhost", ca.Issue(t, "stock")), Root: rootOf(t),
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Logger: log.logger(),
 	})
 	must(t, err)
 	defer s.Close()
