@@ -109,8 +109,9 @@ func TestWhatErrorsSay(t *testing.T) {
 		},
 		{
 			lock.NewDown("zookeeper", "not-allowed", "root", "/a"),
-			"zookeeper is down: it does not allow this service to lock under /a: the nodes there and below must belong " +
-				"to its zookeeper.credentials or its client certificate, or be open to everybody; or configure another root",
+			"zookeeper is down: it does not allow this service to lock under /a: the nodes there and below must " +
+				"belong to its zookeeper.credentials or its client certificate, or be open to everybody; or " +
+				"configure another root",
 			"zookeeper 不可用：它不允许本服务在 /a 之下加锁：该处及以下的节点必须属于本服务的 zookeeper.credentials 或客户端证书，" +
 				"或对所有人开放；也可另配一个根路径",
 		},
