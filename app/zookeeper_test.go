@@ -43,7 +43,8 @@ func TestZooKeeperCertificateUnderLoad(t *testing.T) {
 	t.Parallel()
 	before, after := stacktest.NewCA(t, "before"), stacktest.NewCA(t, "after")
 	dir := t.TempDir()
-	both, own := filepath.Join(dir, "ca"), stacktest.Pair{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
+	both := filepath.Join(dir, "ca")
+	own := stacktest.Pair{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
 	present := func(p stacktest.Pair) {
 		stacktest.CopyFiles(t, own.Cert, p.Cert)
 		stacktest.CopyFiles(t, own.Key, p.Key)

@@ -48,8 +48,9 @@ type Config struct {
 	Root string
 	// Dialer connects to a server, with TLS for example, within the time limit of ctx. Default: plain TCP.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
-	// Credentials are identities "user:password" of ZooKeeper's scheme digest. Each connection begins with them.
-	// ZooKeeper does not check them: another password is another user. Default: none.
+	// Credentials are identities "user:password" of ZooKeeper's scheme digest. Each connection begins with them, which
+	// is one request more for each, but no round trip, because nothing waits for the reply. ZooKeeper does not check
+	// them: another password is another user. Default: none.
 	Credentials []string
 	// CreatorOnly gives new nodes an ACL by which only this session's identities may do anything with them: those of
 	// Credentials, and the client certificate's (x509) if Dialer sends one. Other users then cannot lock below Root,
