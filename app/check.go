@@ -135,6 +135,7 @@ func (c *Config) check() (bad []error) {
 	if !strings.HasPrefix(c.ZooKeeper.Root, "/") || strings.HasSuffix(c.ZooKeeper.Root, "/") {
 		no("zookeeper.root", "slash", "value", quote(c.ZooKeeper.Root))
 	}
+	bad = append(bad, c.checkNodes()...)
 	for _, list := range []struct {
 		key   string
 		addrs []string

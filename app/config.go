@@ -301,9 +301,9 @@ func (s setting) yaml() string {
 // hidden stands for a secret.
 const hidden = "***"
 
-// masked hides a secret but shows whether it is set. In the DSN it hides only the password. In the webhook's URL it
-// hides all but the host, because path and query often contain a token. Other secrets are hidden completely, even if
-// they look like a DSN or a URL.
+// masked hides a secret but shows whether it is set. In the DSN, and in the users of ZooKeeper, it hides only the
+// password. In the webhook's URL it hides all but the host, because path and query often contain a token. Other secrets
+// are hidden completely, even if they look like a DSN or a URL.
 func masked(key, secret string) string {
 	if secret == "" {
 		return ""
@@ -318,6 +318,13 @@ func masked(key, secret string) string {
 			dsn.Passwd = hidden
 		}
 		return dsn.FormatDSN()
+	case "zookeeper.credentials":
+		users, _ := list(secret)
+		for i := range users {
+			name, _, _ := strings.Cut(users[i], ":")
+			users[i] = name + ":" + hidden
+		}
+		return strings.Join(users, ",")
 	case "relay.webhook_url":
 		u, err := url.Parse(secret)
 		if err != nil || u.Host == "" {

@@ -235,6 +235,10 @@ func TestBadValues(t *testing.T) {
 		{"ZOOKEEPER_ROOT", "stock", `zookeeper.root: "stock" does not begin`},
 		{"ZOOKEEPER_ROOT", "/", `zookeeper.root: "/"`},
 		{"ZOOKEEPER_ROOT", "/a/", `zookeeper.root: "/a/"`},
+		{"ZOOKEEPER_CREDENTIALS", "hunter2", "zookeeper.credentials: is not user:password"},
+		{"ZOOKEEPER_CREDENTIALS", "a:b,:hunter2", "zookeeper.credentials: is not user:password"},
+		{"ZOOKEEPER_ACL", "everybody", `zookeeper.acl: "everybody" is none of world, creator`},
+		{"ZOOKEEPER_ACL", "creator", "zookeeper.acl: creator needs zookeeper.credentials"},
 		{"MYSQL_DSN", "mysql://u:s3cret@db/shop", "mysql.dsn: is not user:password@tcp(host:port)/database"},
 		{"MYSQL_POOL_SIZE", "0", "mysql.pool_size: 0 is not at least 1"},
 		{"MYSQL_LOCK_KEYS", "-1", "mysql.lock_keys: -1 is not from 0 to 11"},
@@ -456,6 +460,7 @@ func TestConfigMasksSecrets(t *testing.T) {
 			t.Setenv("STOCK_ADMIN_TOKEN", other)
 			t.Setenv("STOCK_REDIS_PASSWORD", other)
 			t.Setenv("STOCK_REDIS_SENTINEL_PASSWORD", other)
+			t.Setenv("STOCK_ZOOKEEPER_CREDENTIALS", "zoo:"+other)
 			out, err := printed(t)
 			for _, secret := range []string{"s3cret", "s3:cr@et"} {
 				if strings.Contains(out+fmt.Sprint(err), secret) {
@@ -468,6 +473,7 @@ func TestConfigMasksSecrets(t *testing.T) {
 			}
 			for _, line := range []string{
 				`admin_token: "***"`, `  password: "***"`, `  sentinel_password: "***"`,
+				`  credentials: "zoo:***"`,
 				"@tcp(db:3306)/shop",
 			} {
 				if err != nil || dsn[0] != ':' && !strings.Contains(out, line) {
@@ -722,7 +728,8 @@ func other(t *testing.T, s setting) any {
 			"tokens.keys_file": "keys.json", "tokens.customer_claim": "client_id",
 			"store": "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,
-			"redis.sentinel_password": "s3ntinel", "zookeeper.root": "/a/b", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",
+			"redis.sentinel_password": "s3ntinel", "zookeeper.root": "/a/b", "zookeeper.credentials": "a:b#1,c:d",
+			"zookeeper.acl": "creator", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",
 			"relay.lock": "zk-sequential", "relay.sink": "webhook", "relay.webhook_url": "https://example.com/hook",
 			"relay.webhook_secrets": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		}[s.key]; ok {

@@ -145,6 +145,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 		values := map[string]string{
 			"admin_token": "admin-" + mark, "redis.password": row.redis, "redis.sentinel_password": mark,
 			"mysql.dsn": row.mysql, "relay.webhook_url": hook.URL + "/" + mark,
+			"zookeeper.credentials": "shop:" + mark,
 			"relay.webhook_secrets": "whsec_" + strings.Repeat(mark+"abc", 4),
 		}
 		for _, how := range []string{"directly", "by files"} {

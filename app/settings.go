@@ -60,6 +60,8 @@ type Config struct {
 		SessionTimeout time.Duration
 		ConnectTimeout time.Duration
 		Root           string
+		Credentials    string // several with commas
+		ACL            string
 		TLS            TLSConfig
 	}
 	MySQL struct {
@@ -174,6 +176,8 @@ func (c *Config) settings() []setting {
 		{&zookeeper.SessionTimeout, "zookeeper.session_timeout", 10 * time.Second, !secret},
 		{&zookeeper.ConnectTimeout, "zookeeper.connect_timeout", time.Second, !secret},
 		{&zookeeper.Root, "zookeeper.root", "/stock/locks", !secret},
+		{&zookeeper.Credentials, "zookeeper.credentials", "", secret},
+		{&zookeeper.ACL, "zookeeper.acl", "", !secret},
 	}, zookeeper.TLS.settings("zookeeper.tls."), []setting{
 		{&mysql.DSN, "mysql.dsn", "stock:stock@tcp(127.0.0.1:3306)/stock", secret},
 		{&mysql.Migrate, "mysql.migrate", true, !secret},
