@@ -83,8 +83,12 @@ func (a *App) openDoor() error {
 		return failure("auth", "proxy", envPrefix+"AUTH="+authProxy, "tokens", envPrefix+"AUTH="+authTokens,
 			"issuer", envPrefix+"TOKENS_ISSUER", "audience", envPrefix+"TOKENS_AUDIENCE")
 	}
-	a.door = access.NewDoor(a.cfg.operators(), tokens)
-	return nil
+	operators, err := reread(a, "admin_token", a.cfg.AdminToken, func(text string) (access.Operators, error) {
+		static, _ := list(text)
+		return access.NewOperators(static), nil
+	})
+	a.door = access.NewDoor(operators, tokens)
+	return err
 }
 
 // customerRate returns how often a proven customer may ask, and how many idempotency keys he may use while a store

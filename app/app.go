@@ -10,6 +10,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -36,6 +37,8 @@ type App struct {
 
 	listener  net.Listener // for customers
 	operators net.Listener // nil: none
+
+	secure, secureOperators *tls.Config // of the listeners; nil: without TLS
 
 	connections *connections // connections to the listener for customers
 

@@ -37,6 +37,7 @@ func (c *Config) check() (bad []error) {
 	oneOf("store", c.Store, "redis", "mysql")
 	bad = append(bad, c.checkProfile()...)
 	bad = append(bad, c.checkAccess()...)
+	bad = append(bad, c.checkTLS()...)
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf("log.format", c.Log.Format, "json", "text")
 	within := func(key string, d, least, most time.Duration) {
@@ -138,6 +139,7 @@ func (c *Config) check() (bad []error) {
 	if !strings.HasPrefix(c.ZooKeeper.Root, "/") || strings.HasSuffix(c.ZooKeeper.Root, "/") {
 		no("zookeeper.root", "slash", "value", quote(c.ZooKeeper.Root))
 	}
+	bad = append(bad, c.checkNodes()...)
 	for _, list := range []struct {
 		key   string
 		addrs []string
@@ -151,8 +153,10 @@ func (c *Config) check() (bad []error) {
 		}
 	}
 	if c.MySQL.DSN != "" {
-		if _, err := mysql.ParseDSN(c.MySQL.DSN); err != nil {
+		if dsn, err := mysql.ParseDSN(c.MySQL.DSN); err != nil {
 			no("mysql.dsn", "dsn") // the driver's error may quote the password
+		} else if c.MySQL.TLS.Enabled && dsn.TLSConfig != "" {
+			no("mysql.dsn", "dsn-tls")
 		}
 	}
 	return bad
@@ -160,6 +164,17 @@ func (c *Config) check() (bad []error) {
 
 // maxMerge limits a batch: the INSERT of 1000 orders takes some 300 kB, and a script for 1000 orders 5 ms.
 const maxMerge = 1000
+
+// checkTLS returns an error for each server that is reached without TLS although something is set for it.
+func (c *Config) checkTLS() (bad []error) {
+	if c.TLSMinVersion != tls12 && c.TLSMinVersion != tls13 {
+		bad = append(bad, wrong("tls_min_version", "none-of",
+			"value", quote(c.TLSMinVersion), "list", tls12+", "+tls13))
+	}
+	return slices.Concat(bad, c.Redis.TLS.check("redis.tls."), c.ZooKeeper.TLS.check("zookeeper.tls."),
+		c.MySQL.TLS.check("mysql.tls."), c.Relay.WebhookTLS.check("relay.webhook_tls."),
+		c.TLS.check("tls."), c.Admin.TLS.check("admin.tls."))
+}
 
 // doubts returns a warning for each value that is valid but gives weaker guarantees than users may expect.
 func (c *Config) doubts() (list []string) {
@@ -170,6 +185,11 @@ func (c *Config) doubts() (list []string) {
 		list = append(list, fmt.Sprintf("lock.setnx_lease, %v, is not longer than work, %v: "+
 			"a lock without a fence may be free again while a write of unknown outcome still happens",
 			c.Lock.SetNXLease, c.Work))
+	}
+	if dsn, err := mysql.ParseDSN(c.MySQL.DSN); err == nil &&
+		(dsn.TLSConfig == "preferred" || dsn.TLSConfig == "skip-verify") {
+		list = append(list, "mysql.dsn has tls="+dsn.TLSConfig+
+			", which does not check the server's certificate: use mysql.tls.enabled")
 	}
 	return list
 }

@@ -103,6 +103,7 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 		}
 		reflect.ValueOf(s.field).Elem().Set(reflect.ValueOf(value))
 	}
+	bad = append(bad, c.readSecrets(settings)...)
 	bad = append(bad, c.check()...)
 	if err := errors.Join(bad...); err != nil {
 		return Config{}, failure("configuration", "what", err)
@@ -258,17 +259,23 @@ func list(raw any) ([]string, bool) {
 
 // WriteYAML writes every setting, with its usage in a language and with secrets masked, as a configuration file.
 func (c Config) WriteYAML(w io.Writer, lang string) {
-	group := ""
+	var groups []string
 	for _, s := range c.settings() {
-		indent, name := "", s.key
-		if before, after, nested := strings.Cut(s.key, "."); nested {
-			if before != group {
-				fmt.Fprintf(w, "%s:\n", before)
-				group = before
+		path := strings.Split(s.key, ".")
+		for i, group := range path[:len(path)-1] {
+			if i < len(groups) && groups[i] == group {
+				continue
 			}
-			indent, name = "  ", after
+			groups = append(groups[:i], group)
+			fmt.Fprintf(w, "%s%s:\n", strings.Repeat("  ", i), group)
 		}
-		fmt.Fprintf(w, "%s# %s\n%s%s: %s\n", indent, s.meaning(lang), indent, name, s.yaml())
+		groups = groups[:len(path)-1]
+		value := s.yaml()
+		if c.file(s.key).Path != "" {
+			value = `""` // the file has it, and the key must not be set, too
+		}
+		indent := strings.Repeat("  ", len(groups))
+		fmt.Fprintf(w, "%s# %s\n%s%s: %s\n", indent, s.meaning().In(lang), indent, path[len(groups)], value)
 	}
 }
 
@@ -294,9 +301,9 @@ func (s setting) yaml() string {
 // hidden stands for a secret.
 const hidden = "***"
 
-// masked hides a secret but shows whether it is set. In the DSN it hides only the password. In the webhook's URL it
-// hides all but the host, because path and query often contain a token. Other secrets are hidden completely, even if
-// they look like a DSN or a URL.
+// masked hides a secret but shows whether it is set. In the DSN, and in the users of ZooKeeper, it hides only the
+// password. In the webhook's URL it hides all but the host, because path and query often contain a token. Other secrets
+// are hidden completely, even if they look like a DSN or a URL.
 func masked(key, secret string) string {
 	if secret == "" {
 		return ""
@@ -311,6 +318,13 @@ func masked(key, secret string) string {
 			dsn.Passwd = hidden
 		}
 		return dsn.FormatDSN()
+	case "zookeeper.credentials":
+		users, _ := list(secret)
+		for i := range users {
+			name, _, _ := strings.Cut(users[i], ":")
+			users[i] = name + ":" + hidden
+		}
+		return strings.Join(users, ",")
 	case "relay.webhook_url":
 		u, err := url.Parse(secret)
 		if err != nil || u.Host == "" {

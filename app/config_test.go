@@ -6,11 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"example.com/stock/internal/words"
 )
@@ -84,9 +86,7 @@ func TestEverySettingInEveryWay(t *testing.T) {
 			t.Run(s.key+" by "+name, func(t *testing.T) {
 				value := other(t, s)
 				args := set(t, s, value)
-				if s.key == "lab" {
-					t.Setenv("STOCK_ADMIN_TOKEN", "t")
-				}
+				withCompanions(t, s)
 				if got := field(t, mustConfigure(t, args...), s.key); !reflect.DeepEqual(got, value) {
 					t.Errorf("%s = %#v, want %#v", s.key, got, value)
 				}
@@ -99,7 +99,7 @@ func TestEverySettingInEveryWay(t *testing.T) {
 func TestAWholeFile(t *testing.T) {
 	bare(t)
 	values := make(map[string]any)
-	for _, s := range allSettings() {
+	for _, s := range together() {
 		values[s.key] = other(t, s)
 	}
 	for _, format := range []string{"yaml", "toml", "json"} {
@@ -235,6 +235,10 @@ func TestBadValues(t *testing.T) {
 		{"ZOOKEEPER_ROOT", "stock", `zookeeper.root: "stock" does not begin`},
 		{"ZOOKEEPER_ROOT", "/", `zookeeper.root: "/"`},
 		{"ZOOKEEPER_ROOT", "/a/", `zookeeper.root: "/a/"`},
+		{"ZOOKEEPER_CREDENTIALS", "hunter2", "zookeeper.credentials: is not user:password"},
+		{"ZOOKEEPER_CREDENTIALS", "a:b,:hunter2", "zookeeper.credentials: is not user:password"},
+		{"ZOOKEEPER_ACL", "everybody", `zookeeper.acl: "everybody" is none of world, creator`},
+		{"ZOOKEEPER_ACL", "creator", "zookeeper.acl: creator needs zookeeper.credentials"},
 		{"MYSQL_DSN", "mysql://u:s3cret@db/shop", "mysql.dsn: is not user:password@tcp(host:port)/database"},
 		{"MYSQL_POOL_SIZE", "0", "mysql.pool_size: 0 is not at least 1"},
 		{"MYSQL_LOCK_KEYS", "-1", "mysql.lock_keys: -1 is not from 0 to 11"},
@@ -456,6 +460,7 @@ func TestConfigMasksSecrets(t *testing.T) {
 			t.Setenv("STOCK_ADMIN_TOKEN", other)
 			t.Setenv("STOCK_REDIS_PASSWORD", other)
 			t.Setenv("STOCK_REDIS_SENTINEL_PASSWORD", other)
+			t.Setenv("STOCK_ZOOKEEPER_CREDENTIALS", "zoo:"+other)
 			out, err := printed(t)
 			for _, secret := range []string{"s3cret", "s3:cr@et"} {
 				if strings.Contains(out+fmt.Sprint(err), secret) {
@@ -468,6 +473,7 @@ func TestConfigMasksSecrets(t *testing.T) {
 			}
 			for _, line := range []string{
 				`admin_token: "***"`, `  password: "***"`, `  sentinel_password: "***"`,
+				`  credentials: "zoo:***"`,
 				"@tcp(db:3306)/shop",
 			} {
 				if err != nil || dsn[0] != ':' && !strings.Contains(out, line) {
@@ -541,20 +547,20 @@ func TestConfigShowsThatNoSecretIsSet(t *testing.T) {
 func TestConfigIsAConfigurationFile(t *testing.T) {
 	bare(t)
 	values := make(map[string]any)
-	for _, s := range allSettings() {
+	for _, s := range together() {
 		values[s.key] = other(t, s)
 	}
 	values["instance"] = "a: 'b' #\"c\" \\ é\t{x} 库"
 	ways := map[string]func(t *testing.T) []string{
 		"nothing": func(*testing.T) []string { return nil },
 		"flags": func(*testing.T) (args []string) {
-			for _, s := range allSettings() {
+			for _, s := range together() {
 				args = append(args, "--"+s.flag()+"="+asText(values[s.key]))
 			}
 			return args
 		},
 		"variables": func(t *testing.T) []string {
-			for _, s := range allSettings() {
+			for _, s := range together() {
 				t.Setenv(s.env(), asText(values[s.key]))
 			}
 			return nil
@@ -581,7 +587,7 @@ func TestConfigIsAConfigurationFile(t *testing.T) {
 			}
 			bare(t)
 			got := mustConfigure(t, "--config", file(t, "printed.yaml", out))
-			for _, s := range allSettings() {
+			for _, s := range together() {
 				a, b := field(t, want, s.key), field(t, got, s.key)
 				if s.secret && asText(a) != "" {
 					if b == a && s.key != "mysql.dsn" {
@@ -633,6 +639,39 @@ func file(t *testing.T, name, text string) string {
 
 func allSettings() []setting { return new(Config).settings() }
 
+// together returns the settings that can be set at the same time. The others are files of secrets.
+func together() []setting {
+	return slices.DeleteFunc(allSettings(), func(s setting) bool {
+		return strings.HasPrefix(s.textKey(), "secret_file")
+	})
+}
+
+// withCompanions sets what a setting needs to be valid.
+func withCompanions(t *testing.T, s setting) {
+	t.Helper()
+	if s.key == "zookeeper.acl" {
+		t.Setenv("STOCK_ZOOKEEPER_CREDENTIALS", "a:b")
+	}
+	if s.key == "lab" {
+		t.Setenv("STOCK_ADMIN_TOKEN", "t")
+	}
+	prefix, field, _ := strings.Cut(s.env(), "TLS_")
+	switch group, _, _ := strings.Cut(s.textKey(), "."); {
+	case group == "server_tls" && field != "ENABLED":
+		t.Setenv(prefix+"TLS_ENABLED", "true")
+		if field != "CERT" && field != "KEY" {
+			break
+		}
+		fallthrough
+	case group == "listener_tls":
+		for _, other := range []string{"CERT", "KEY"} {
+			if other != field {
+				t.Setenv(prefix+"TLS_"+other, "some.pem")
+			}
+		}
+	}
+}
+
 // field returns the value of a key in c.
 func field(t *testing.T, c Config, key string) any {
 	t.Helper()
@@ -678,14 +717,22 @@ func other(t *testing.T, s setting) any {
 		}
 		return []string{"10.0.0.1:1001", "10.0.0.2:1002", "10.0.0.3:1003"}
 	case string:
+		if strings.HasPrefix(s.textKey(), "secret_file") {
+			secret := settingOf(t, strings.TrimSuffix(s.key, fileSuffix))
+			return file(t, "secret", other(t, secret).(string)+"\n")
+		}
+		if strings.Contains(s.textKey(), "_tls.") {
+			return "some.pem"
+		}
 		if text, ok := map[string]string{
-			"profile": "orders", "orders.strategy": "redis-watchdog",
+			"profile": "orders", "tls_min_version": "1.3", "orders.strategy": "redis-watchdog",
 			"addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9", "admin_token": "t0ken: #1",
 			"auth": "trust-proxy", "tokens.issuer": "https://id.example.com", "tokens.audience": "shop",
 			"tokens.keys_file": "keys.json", "tokens.customer_claim": "client_id",
 			"store": "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,
-			"redis.sentinel_password": "q", "zookeeper.root": "/a/b", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",
+			"redis.sentinel_password": "s3ntinel", "zookeeper.root": "/a/b", "zookeeper.credentials": "a:b#1,c:d",
+			"zookeeper.acl": "creator", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",
 			"relay.lock": "zk-sequential", "relay.sink": "webhook", "relay.webhook_url": "https://example.com/hook",
 			"relay.webhook_secrets": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		}[s.key]; ok {
@@ -707,45 +754,37 @@ func asText(value any) string {
 // asFile formats settings as a file of that format.
 func asFile(t *testing.T, format string, values map[string]any) string {
 	t.Helper()
-	tree := make(map[string]any)
+	tree, toml := make(map[string]any), ""
 	for key, value := range values {
 		if d, ok := value.(time.Duration); ok {
 			value = d.String()
 		}
-		if group, name, nested := strings.Cut(key, "."); nested {
-			if tree[group] == nil {
-				tree[group] = make(map[string]any)
+		text, _ := json.Marshal(value) // a string and a list look the same in TOML
+		toml += fmt.Sprintf("%s = %s\n", key, text)
+		path := strings.Split(key, ".")
+		group := tree
+		for _, name := range path[:len(path)-1] {
+			if group[name] == nil {
+				group[name] = make(map[string]any)
 			}
-			tree[group].(map[string]any)[name] = value
-		} else {
-			tree[key] = value
+			group = group[name].(map[string]any)
 		}
+		group[path[len(path)-1]] = value
 	}
-	if format == "json" {
-		text, err := json.Marshal(tree)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+	var text []byte
+	var err error
+	switch format {
+	case "toml":
+		return toml
+	case "json":
+		text, err = json.Marshal(tree)
+	default:
+		text, err = yaml.Marshal(tree)
 	}
-	// In both others a string and a list may look as in JSON. What is in no group must come first in TOML.
-	var plain, grouped strings.Builder
-	line := func(b *strings.Builder, indent, name string, value any) {
-		text, _ := json.Marshal(value)
-		fmt.Fprintf(b, "%s%s%s%s\n", indent, name, map[string]string{"yaml": ": ", "toml": " = "}[format], text)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, value := range tree {
-		group, nested := value.(map[string]any)
-		if !nested {
-			line(&plain, "", name, value)
-			continue
-		}
-		fmt.Fprintf(&grouped, map[string]string{"yaml": "%s:\n", "toml": "[%s]\n"}[format], name)
-		for name, value := range group {
-			line(&grouped, "  ", name, value)
-		}
-	}
-	return plain.String() + grouped.String()
+	return string(text)
 }
 
 func settingOf(t *testing.T, key string) setting {

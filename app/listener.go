@@ -46,7 +46,7 @@ func (c *connections) track(conn net.Conn, state http.ConnState) {
 func (c *connections) serveBacklog(server *http.Server) {
 	if tcp, ok := c.listener.(*net.TCPListener); ok {
 		// Serve returns after the last connection of the backlog.
-		_ = server.Serve(&backlogListener{Listener: c.listener, backlog: takeBacklog(tcp)})
+		_ = serve(server, &backlogListener{Listener: c.listener, backlog: takeBacklog(tcp)})
 	}
 	_ = c.listener.Close()
 }
@@ -89,7 +89,21 @@ func (l *backlogListener) Accept() (net.Conn, error) {
 	return next, nil
 }
 
+// serve serves connections of a listener, with TLS if the server has a configuration for it.
+func serve(server *http.Server, l net.Listener) error {
+	if server.TLSConfig != nil {
+		return server.ServeTLS(l, "", "")
+	}
+	return server.Serve(l)
+}
+
 func (a *App) listen() (err error) {
+	if a.secure, err = a.serverTLS("tls.", a.cfg.TLS); err != nil {
+		return err
+	}
+	if a.secureOperators, err = a.serverTLS("admin.tls.", a.cfg.Admin.TLS); err != nil {
+		return err
+	}
 	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
 		return failure("listen", "why", err)
 	}

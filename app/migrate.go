@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 
 	"example.com/stock/repo"
 )
@@ -22,7 +23,12 @@ func OpenMigrator(ctx context.Context, cfg Config) (*Migrator, error) {
 	if cfg.MySQL.DSN == "" {
 		return nil, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
 	}
-	db, connections, err := pool(repo.OpenMySQL(cfg.MySQL.DSN, repo.Pool{Open: 2}))
+	a := App{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	before, err := a.beforeMySQL()
+	if err != nil {
+		return nil, err
+	}
+	db, connections, err := pool(repo.OpenMySQL(cfg.MySQL.DSN, repo.Pool{Open: 2, Before: before}))
 	if err != nil {
 		return nil, err
 	}

@@ -25,14 +25,18 @@ func (a *App) openMySQL() error {
 		}
 		return nil
 	}
-	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize}))
+	before, err := a.beforeMySQL()
+	if err != nil {
+		return err
+	}
+	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize, Before: before}))
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, salesPool.Close)
 	// Locks that keep a connection need a separate pool: in a shared one, waiters could take the connections that the
 	// holder needs to write.
-	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize}))
+	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize, Before: before}))
 	if err != nil {
 		return err
 	}
@@ -40,13 +44,13 @@ func (a *App) openMySQL() error {
 	a.servers.MySQL = lockPool
 	// The health probe has a separate pool, so that it works even if the other pools are busy. Unlike redisProbe, it
 	// need not test whether the other pools can connect, because database/sql connects whenever it needs a connection.
-	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1}))
+	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1, Before: before}))
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, probePool.Close)
 	// Migrations may take longer than the timeouts of a probe.
-	migrations, migrationPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 2, Idle: 1}))
+	migrations, migrationPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 2, Idle: 1, Before: before}))
 	if err != nil {
 		return err
 	}

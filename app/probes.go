@@ -54,7 +54,8 @@ func (a *App) backendChanged(name string, down error) {
 	case partly:
 		a.log.Warn("backend is up, but impaired", "backend", name, "reason", impaired)
 	case down != nil:
-		a.log.Warn("backend is down", "backend", name, "reason", words.Of(down, handler.Said).EN)
+		a.log.Warn("backend is down", "backend", name, "reason", words.Of(down, handler.Said).EN,
+			"cause", a.backends[name].Cause())
 	default:
 		a.log.Info("backend is up", "backend", name)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/app/health"
+	"example.com/stock/app/wire"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
@@ -23,10 +24,10 @@ import (
 )
 
 // redisOptions returns the options that all Redis clients of an instance share.
-func (a *App) redisOptions() redis.UniversalOptions {
+func (a *App) redisOptions() (redis.UniversalOptions, error) {
 	c := a.cfg.Redis
-	return redis.UniversalOptions{
-		Username: c.Username, Password: c.Password, PoolSize: c.PoolSize,
+	options := redis.UniversalOptions{
+		PoolSize: c.PoolSize,
 		// Without this option a command ignores the deadline of its context, and waits for a silent server for
 		// ReadTimeout.
 		ContextTimeoutEnabled: true,
@@ -38,11 +39,26 @@ func (a *App) redisOptions() redis.UniversalOptions {
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
 	}
+	w, err := a.wire("redis.tls.", c.TLS, options.DialTimeout)
+	if err != nil {
+		return options, err
+	}
+	if w != nil {
+		options.Dialer = w.DialContext
+	}
+	password, err := reread(a, "redis.password", c.Password, wire.Text)
+	options.CredentialsProviderContext = func(context.Context) (string, string, error) {
+		return c.Username, password(), nil
+	}
+	return options, err
 }
 
 func (a *App) openRedis() error {
 	c := a.cfg.Redis
-	options := a.redisOptions()
+	options, err := a.redisOptions()
+	if err != nil {
+		return err
+	}
 	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
 	options.DB, options.SentinelPassword = c.DB, c.SentinelPassword
 	// Locks, store and health probe have separate pools. So a wait for a connection of the locks does not make the
@@ -147,7 +163,10 @@ func (a *App) openRedlock() error {
 		a.backends[strategy.Redlock] = health.Absent(strategy.Redlock, "redlock-not-configured")
 		return nil
 	}
-	shared := a.redisOptions()
+	shared, err := a.redisOptions()
+	if err != nil {
+		return err
+	}
 	var probes []redis.UniversalClient // separate connections, as in redisProbe
 	for _, addr := range c.Addrs {
 		options := shared.Simple()

@@ -53,6 +53,12 @@ func (c *Config) webhookSecrets() []string {
 	return secrets
 }
 
+// parseWebhookSecrets returns the keys of secrets with commas between them.
+func parseWebhookSecrets(text string) (keys [][]byte, err error) {
+	secrets, _ := list(text)
+	return relay.ParseSecrets(secrets)
+}
+
 // checkRelay returns an error for every setting that an enabled relay lacks. It does not check the form of secrets,
 // which openSink does, because a printed configuration, with masked secrets, must be valid, too.
 func (c *Config) checkRelay() (bad []error) {
@@ -82,12 +88,21 @@ func (a *App) openLedger() (books, error) {
 		if len(a.cfg.Redis.Addrs) == 0 {
 			return nil, isEmpty("redis.addrs", "redis-addrs", "STOCK_REDIS_ADDRS")
 		}
-		return ledger.NewRedis(repo.NewRedis(a.relayRedis()))
+		client, err := a.relayRedis()
+		if err != nil {
+			return nil, err
+		}
+		return ledger.NewRedis(repo.NewRedis(client))
 	}
 	if a.cfg.MySQL.DSN == "" {
 		return nil, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
 	}
-	db, connections, err := pool(repo.OpenMySQL(a.cfg.MySQL.DSN, repo.Pool{Open: relayConnections, Idle: 1}))
+	before, err := a.beforeMySQL()
+	if err != nil {
+		return nil, err
+	}
+	only := repo.Pool{Open: relayConnections, Idle: 1, Before: before}
+	db, connections, err := pool(repo.OpenMySQL(a.cfg.MySQL.DSN, only))
 	if err != nil {
 		return nil, err
 	}
@@ -138,27 +153,45 @@ func (a *App) buildRelay() (*relay.Relay, error) {
 func (a *App) openSink() (relay.Sink, error) {
 	c := a.cfg.Relay
 	if c.Sink == sinkWebhook {
-		w, err := relay.NewWebhook(relay.WebhookOptions{
-			URL: c.WebhookURL, Secrets: a.cfg.webhookSecrets(), AllowInternal: c.WebhookInternal,
+		keys, err := reread(a, "relay.webhook_secrets", c.WebhookSecrets, parseWebhookSecrets)
+		if err != nil {
+			return nil, err
+		}
+		options := relay.WebhookOptions{
+			URL: c.WebhookURL, Keys: keys, AllowInternal: c.WebhookInternal,
 			Timeout: c.WebhookTimeout, Log: a.log.With("part", "relay"),
-		})
+		}
+		if secure, err := a.wire("relay.webhook_tls.", c.WebhookTLS, 0); err != nil {
+			return nil, err
+		} else if secure != nil {
+			options.TLS = secure.Client
+		}
+		w, err := relay.NewWebhook(options)
 		if err != nil {
 			return nil, fmt.Errorf("relay.webhook_url, relay.webhook_secrets: %w", err)
 		}
 		a.closers = append(a.closers, w.Close)
 		return w, nil
 	}
-	return relay.NewStreams(a.relayRedis(), a.log), nil
+	client, err := a.relayRedis()
+	if err != nil {
+		return nil, err
+	}
+	return relay.NewStreams(client, a.log), nil
 }
 
 // relayRedis returns a Redis client for the relay alone, because each SKU that is being delivered needs a connection.
-func (a *App) relayRedis() redis.UniversalClient {
-	c, options := a.cfg.Redis, a.redisOptions()
+func (a *App) relayRedis() (redis.UniversalClient, error) {
+	c := a.cfg.Redis
+	options, err := a.redisOptions()
+	if err != nil {
+		return nil, err
+	}
 	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
 	options.DB, options.SentinelPassword, options.PoolSize = c.DB, c.SentinelPassword, a.cfg.Relay.Parallel+2
 	client := redis.NewUniversalClient(&options)
 	a.closers = append(a.closers, client.Close)
-	return client
+	return client, nil
 }
 
 // startRelay runs the relay, if there is one, until ctx ends or stop is called. stop waits for its end.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,14 +35,15 @@ func (a *App) Run(ctx context.Context) error {
 
 	var draining atomic.Bool
 	config := a.http(draining.Load)
-	server, operators := a.newServer(background, handler.New(config)), a.newServer(background, handler.NewAdmin(config))
+	server := a.newServer(background, handler.New(config), a.secure)
+	operators := a.newServer(background, handler.NewAdmin(config), a.secureOperators)
 	server.ConnState = a.connections.track
 	served, attended := make(chan error, 1), make(chan error, 1)
-	go func() { served <- server.Serve(a.listener) }()
+	go func() { served <- serve(server, a.listener) }()
 	a.log.Info("serving", "addr", a.Addr().String(), "version", a.version)
 	if a.operators != nil {
 		go func() {
-			err := operators.Serve(a.operators)
+			err := serve(operators, a.operators)
 			if !errors.Is(err, http.ErrServerClosed) {
 				a.log.Error("the admin listener has failed", "err", err) // sales continue
 			}
@@ -77,8 +79,12 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-func (a *App) newServer(background context.Context, h http.Handler) *http.Server {
+func (a *App) newServer(background context.Context, h http.Handler, secure *tls.Config) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	return &http.Server{
+		TLSConfig:   secure,
+		Protocols:   protocols, // with TLS as without: what is said here of connections is said of HTTP/1.1
 		Handler:     h,
 		BaseContext: func(net.Listener) context.Context { return background },
 		// There is no ReadTimeout: its deadline would pass while the handler waits for a lock, as if the client had

@@ -98,7 +98,10 @@ func TestALostReplyOfRedisIsNotAskedForAgain(t *testing.T) {
 	defer listener.Close()
 	a := &App{cfg: Config{}}
 	a.cfg.Redis.Timeout = 10 * time.Second
-	options := a.redisOptions()
+	options, err := a.redisOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
 	options.Addrs = []string{listener.Addr().String()}
 	client := redis.NewUniversalClient(&options)
 	defer client.Close()

@@ -3,6 +3,7 @@ package app
 import (
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"example.com/stock/service"
@@ -11,22 +12,27 @@ import (
 // A Config is the configuration of one instance. [Load] makes it from the defaults, a file, the environment and the
 // flags; a later source overrides the earlier ones. The texts of the settings document the fields.
 type Config struct {
-	Profile    string
-	Addr       string
-	Admin      struct{ Addr string }
-	Instance   string // empty: host name and port
-	AdminToken string // several with commas
-	Auth       string
-	Tokens     TokenConfig
-	Lab        bool
-	Store      string
-	Wait       time.Duration
-	Work       time.Duration
-	Drain      time.Duration
-	Stop       time.Duration
-	Limits     struct{ Waiting, CustomerRate, CustomerBurst, CustomerKeys int }
-	Log        struct{ Level, Format string }
-	Seed       struct {
+	Profile string
+	Addr    string
+	TLS     ListenerTLS
+	Admin   struct {
+		Addr string
+		TLS  ListenerTLS
+	}
+	TLSMinVersion string
+	Instance      string // empty: host name and port
+	AdminToken    string // several with commas
+	Auth          string
+	Tokens        TokenConfig
+	Lab           bool
+	Store         string
+	Wait          time.Duration
+	Work          time.Duration
+	Drain         time.Duration
+	Stop          time.Duration
+	Limits        struct{ Waiting, CustomerRate, CustomerBurst, CustomerKeys int }
+	Log           struct{ Level, Format string }
+	Seed          struct {
 		SKU      string
 		Quantity int64
 	}
@@ -37,6 +43,7 @@ type Config struct {
 		Username         string
 		Password         string
 		SentinelPassword string
+		TLS              TLSConfig
 		DB               int
 		PoolSize         int
 		Queue            int
@@ -53,9 +60,13 @@ type Config struct {
 		SessionTimeout time.Duration
 		ConnectTimeout time.Duration
 		Root           string
+		Credentials    string // several with commas
+		ACL            string
+		TLS            TLSConfig
 	}
 	MySQL struct {
 		DSN          string
+		TLS          TLSConfig
 		Migrate      bool
 		PoolSize     int
 		Queue        int
@@ -99,7 +110,10 @@ type Config struct {
 		WebhookSecrets  string
 		WebhookTimeout  time.Duration
 		WebhookInternal bool
+		WebhookTLS      TLSConfig
 	}
+
+	secretFiles map[string]*string // by the key of the secret
 }
 
 const (
@@ -112,10 +126,13 @@ const (
 func (c *Config) settings() []setting {
 	redis, redlock, zookeeper, mysql, lock := &c.Redis, &c.Redlock, &c.ZooKeeper, &c.MySQL, &c.Lock
 	const secret = true
-	return []setting{
+	return c.withFiles(slices.Concat([]setting{
 		{&c.Profile, "profile", demoProfile, !secret},
 		{&c.Addr, "addr", ":8088", !secret},
+	}, c.TLS.settings("tls."), []setting{
+		{&c.TLSMinVersion, "tls_min_version", tls12, !secret},
 		{&c.Admin.Addr, "admin.addr", "127.0.0.1:9090", !secret},
+	}, c.Admin.TLS.settings("admin.tls."), []setting{
 		{&c.Instance, "instance", "", !secret},
 		{&c.AdminToken, "admin_token", "", secret},
 		{&c.Auth, "auth", "", !secret},
@@ -150,7 +167,7 @@ func (c *Config) settings() []setting {
 		{&redis.PoolSize, "redis.pool_size", 64, !secret},
 		{&redis.Queue, "redis.queue", 2048, !secret},
 		{&redis.Timeout, "redis.timeout", time.Second, !secret},
-
+	}, redis.TLS.settings("redis.tls."), []setting{
 		{&redlock.Addrs, "redlock.addrs", []string{}, !secret},
 		{&redlock.NodeTimeout, "redlock.node_timeout", 50 * time.Millisecond, !secret},
 		{&redlock.Lease, "redlock.lease", 10 * time.Second, !secret},
@@ -160,7 +177,9 @@ func (c *Config) settings() []setting {
 		{&zookeeper.SessionTimeout, "zookeeper.session_timeout", 10 * time.Second, !secret},
 		{&zookeeper.ConnectTimeout, "zookeeper.connect_timeout", time.Second, !secret},
 		{&zookeeper.Root, "zookeeper.root", "/stock/locks", !secret},
-
+		{&zookeeper.Credentials, "zookeeper.credentials", "", secret},
+		{&zookeeper.ACL, "zookeeper.acl", "", !secret},
+	}, zookeeper.TLS.settings("zookeeper.tls."), []setting{
 		{&mysql.DSN, "mysql.dsn", "stock:stock@tcp(127.0.0.1:3306)/stock", secret},
 		{&mysql.Migrate, "mysql.migrate", true, !secret},
 		{&mysql.PoolSize, "mysql.pool_size", 24, !secret},
@@ -168,7 +187,7 @@ func (c *Config) settings() []setting {
 		{&mysql.LockPoolSize, "mysql.lock_pool_size", 24, !secret},
 		{&mysql.LockKeys, "mysql.lock_keys", 0, !secret},
 		{&mysql.SeveralWriters, "mysql.several_writers", false, !secret},
-
+	}, mysql.TLS.settings("mysql.tls."), []setting{
 		{&lock.SetNXLease, "lock.setnx_lease", 10 * time.Second, !secret},
 		{&lock.RepairSetNX, "lock.setnx_repair", false, !secret},
 		{&lock.WatchdogLease, "lock.watchdog_lease", 30 * time.Second, !secret},
@@ -203,7 +222,7 @@ func (c *Config) settings() []setting {
 		{&c.Relay.WebhookSecrets, "relay.webhook_secrets", "", secret},
 		{&c.Relay.WebhookTimeout, "relay.webhook_timeout", 15 * time.Second, !secret},
 		{&c.Relay.WebhookInternal, "relay.webhook_internal", false, !secret},
-	}
+	}, c.Relay.WebhookTLS.settings("relay.webhook_tls.")))
 }
 
 // complete fills in the values that depend on other keys.

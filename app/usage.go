@@ -37,11 +37,11 @@ const configFlag = "config"
 
 func configUsage() words.Text { return withEnv(phrases.Say(configFlag), envPrefix+"CONFIG") }
 
-func (s setting) usage() words.Text { return withEnv(phrases.Say(s.key), s.env()) }
+func (s setting) usage() words.Text { return withEnv(s.meaning(), s.env()) }
 
 func withEnv(text words.Text, env string) words.Text {
 	return words.Join([]words.Text{text, words.Same("(" + env + ")")}, words.Same(" "))
 }
 
-// meaning returns the purpose of a setting, in a language.
-func (s setting) meaning(lang string) string { return phrases.Say(s.key).In(lang) }
+// meaning returns the purpose of a setting.
+func (s setting) meaning() words.Text { return phrases.Say(s.textKey()) }

@@ -11,7 +11,7 @@ func TestEverySettingHasItsTexts(t *testing.T) {
 	t.Parallel()
 	keys := []string{configFlag}
 	for _, s := range allSettings() {
-		keys = append(keys, s.key)
+		keys = append(keys, s.textKey())
 	}
 	under := []string{"wrong."}
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{

@@ -1,7 +1,11 @@
 package app
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
 
 	"example.com/stock/app/health"
 	"example.com/stock/lock/zklock"
@@ -14,9 +18,18 @@ func (a *App) openZooKeeper() error {
 		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper, "zookeeper-not-configured")
 		return nil
 	}
-	session, err := zklock.Dial(zklock.Config{
+	secure, err := a.wire("zookeeper.tls.", c.TLS, c.ConnectTimeout)
+	if err != nil {
+		return err
+	}
+	config := zklock.Config{
 		Hosts: c.Hosts, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Root: c.Root, Logger: a.log,
-	})
+		Credentials: a.cfg.zookeeperUsers(), CreatorOnly: a.cfg.ownNodes(),
+	}
+	if secure != nil {
+		config.Dialer = secure.DialContext
+	}
+	session, err := zklock.Dial(config)
 	if err != nil {
 		return fmt.Errorf("open zookeeper: %w", err)
 	}
@@ -24,4 +37,54 @@ func (a *App) openZooKeeper() error {
 	a.closers = append(a.closers, func() error { session.Close(); return nil })
 	a.backends[strategy.ZooKeeper] = health.New(strategy.ZooKeeper, session.Check)
 	return nil
+}
+
+// Values of the setting zookeeper.acl.
+const (
+	worldACL   = "world"
+	creatorACL = "creator"
+)
+
+// ownNodes reports whether the nodes that we create belong to us alone.
+func (c *Config) ownNodes() bool {
+	return c.ZooKeeper.ACL == creatorACL || c.ZooKeeper.ACL == "" && c.ZooKeeper.Credentials != ""
+}
+
+func (c *Config) zookeeperUsers() []string {
+	users, _ := list(c.ZooKeeper.Credentials)
+	return users
+}
+
+// checkNodes returns an error for every key that says who our nodes in ZooKeeper belong to.
+func (c *Config) checkNodes() (bad []error) {
+	z := &c.ZooKeeper
+	if !slices.Contains([]string{"", worldACL, creatorACL}, z.ACL) {
+		list := worldACL + ", " + creatorACL
+		bad = append(bad, wrong("zookeeper.acl", "none-of", "value", quote(z.ACL), "list", list))
+	}
+	if z.ACL == creatorACL && z.Credentials == "" && z.TLS.Cert == "" {
+		bad = append(bad, wrong("zookeeper.acl", "no-creator"))
+	}
+	for _, one := range c.zookeeperUsers() {
+		if user, _, found := strings.Cut(one, ":"); !found || user == "" {
+			bad = append(bad, wrong("zookeeper.credentials", "digest")) // not quoted: it is secret
+			break
+		}
+	}
+	return bad
+}
+
+// MigrateZooKeeper gives all nodes of the locks the ACL of new ones; see zklock.Session.Migrate.
+func MigrateZooKeeper(ctx context.Context, cfg Config, log *slog.Logger, progress func(seen, changed int)) (
+	seen, changed int, err error,
+) {
+	if len(cfg.ZooKeeper.Hosts) == 0 {
+		return 0, 0, isEmpty("zookeeper.hosts", "zookeeper-hosts", "STOCK_ZOOKEEPER_HOSTS")
+	}
+	a := newApp(cfg, "", log)
+	if err := a.openZooKeeper(); err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = a.close() }()
+	return a.servers.ZooKeeper.Migrate(ctx, progress)
 }

@@ -52,7 +52,7 @@ func guardedService(t *testing.T, change func(*options)) *guarded {
 		settle: func(string, service.SKU, string) (service.Settlement, error) { return service.Settlement{}, nil },
 	}
 	set := func(c *options) {
-		c.Door = access.NewDoor([]string{token}, tokens)
+		c.Door = access.NewDoor(access.Static(token), tokens)
 		c.Demo.Lab, c.Demo.Pauses, c.Demo.Holds = true, &pausedSale{}, &heldSale{}
 		c.Demo.Steps = service.NewSteps(16)
 		c.Orders, c.Log = shopOf(g.shelf), slog.New(slog.NewTextHandler(g.log, nil))
@@ -511,7 +511,7 @@ func TestReadyOnceThereAreKeys(t *testing.T) {
 	var text []byte
 	keys := access.NewKeys(func(context.Context) ([]byte, error) { return text, nil }, access.IssuerPace(),
 		slog.New(slog.DiscardHandler))
-	door := access.NewDoor(nil, access.NewTokens(access.Rule{Issuer: issuerName, Audience: audience}, keys))
+	door := access.NewDoor(access.Static(), access.NewTokens(access.Rule{Issuer: issuerName, Audience: audience}, keys))
 	s := serve(t, &fakeService{}, func(c *options) { c.Door = door })
 	_ = keys.Read(t.Context())
 	if r := ask(t, http.MethodGet, s.URL+"/readyz", ""); r.StatusCode != 503 ||

@@ -128,7 +128,7 @@ func config(d *fakeService, change func(*options)) handler.Config {
 	c := options{
 		Config: handler.Config{
 			Backends: []handler.Backend{up}, Instance: "app-1",
-			Door: access.NewDoor([]string{token}, nil), Meter: m, Metrics: m.Handler(),
+			Door: access.NewDoor(access.Static(token), nil), Meter: m, Metrics: m.Handler(),
 			Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
 		},
 		Demo: demo.Config{

@@ -91,7 +91,7 @@ func NewAdmin(c Config) http.Handler {
 
 func newBase(c Config) *Base {
 	if c.Door == nil {
-		c.Door = access.NewDoor(nil, nil)
+		c.Door = access.NewDoor(access.Static(), nil)
 	}
 	return &Base{Config: c, log: c.Log, problems: table(c.Crowded), instance: []string{c.Instance}}
 }

@@ -108,11 +108,12 @@ func TestWhatErrorsSay(t *testing.T) {
 			"redis is down: no answer within 800ms", "redis 不可用：800ms 内没有响应",
 		},
 		{
-			lock.NewDown("zookeeper", "not-allowed", "root", "/a", "again", "/a"),
-			"zookeeper is down: it does not allow this service to lock under /a: give it all permissions there and " +
-				"below (zkCli: setAcl -R /a world:anyone:cdrwa), or configure another root",
-			"zookeeper 不可用：它不允许本服务在 /a 之下加锁：请授予该处及以下的全部权限" +
-				"（zkCli: setAcl -R /a world:anyone:cdrwa），或另配一个根路径",
+			lock.NewDown("zookeeper", "not-allowed", "root", "/a"),
+			"zookeeper is down: it does not allow this service to lock under /a: the nodes there and below must " +
+				"belong to its zookeeper.credentials or its client certificate, or be open to everybody; or " +
+				"configure another root",
+			"zookeeper 不可用：它不允许本服务在 /a 之下加锁：该处及以下的节点必须属于本服务的 zookeeper.credentials 或客户端证书，" +
+				"或对所有人开放；也可另配一个根路径",
 		},
 		{
 			lock.NewDown("redis", "cluster-slots", "missing", 2, "all", 16384, "which", "0-1"),

@@ -2,6 +2,7 @@ package repo
 
 import (
 	"cmp"
+	"context"
 	"database/sql"
 	"fmt"
 	"maps"
@@ -28,6 +29,8 @@ type Pool struct {
 	// Lifetime is how long a connection is used; 0: 3 minutes. It must be shorter than the server's wait_timeout and
 	// the limit of any proxy in between. It also limits how long we use a server that is no longer the master.
 	Lifetime time.Duration
+	// Before is called before each connection, and may change its user, password and TLS. It may be nil.
+	Before func(context.Context, *mysql.Config) error
 }
 
 // OpenMySQL returns a handle for the MySQL or MariaDB that dsn names. It does not connect; the first operation
@@ -70,6 +73,11 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	c.Timeout = cmp.Or(c.Timeout, time.Second)
 	setSessionVariables(c)
 	c.Logger = &mysql.NopLogger{}
+	if p.Before != nil {
+		if err := c.Apply(mysql.BeforeConnect(p.Before)); err != nil {
+			return nil, err
+		}
+	}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return nil, fmt.Errorf("mysql DSN: %w", err)

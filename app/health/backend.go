@@ -3,6 +3,7 @@ package health
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -29,6 +30,7 @@ type Backend struct {
 
 	mu      sync.Mutex
 	down    error // nil: up
+	cause   error // of down, as the client reports it; it may have addresses
 	warning error // limits the use of a server that is up; nil: no limit
 	failed  int   // failed checks in a row
 	latency time.Duration
@@ -59,6 +61,14 @@ func (b *Backend) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.down
+}
+
+// Cause returns the error that Err summarizes, for the log only. It is nil while the backend is up, and if Err says
+// everything.
+func (b *Backend) Cause() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cause
 }
 
 // Warning returns an error that names the uses that are impossible although the backend is up. It returns nil if the
@@ -143,7 +153,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	impaired, some := errors.AsType[*ImpairedError](err)
 	if err == nil || some {
 		warned := b.warning
-		b.failed, b.down, b.warning = 0, nil, nil
+		b.failed, b.down, b.cause, b.warning = 0, nil, nil, nil
 		if some {
 			b.warning = impaired
 		}
@@ -160,7 +170,9 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	if before == nil && b.failed < Failures && late {
 		return nil, false
 	}
-	b.down, b.warning = reason, nil
+	if b.down, b.warning, b.cause = reason, nil, err; told {
+		b.cause = nil
+	}
 	b.end(reason)
 	return reason, differ(before, reason)
 }
@@ -185,6 +197,8 @@ func (b *Backend) reason(err error, late bool) error {
 		return told
 	case late:
 		return lock.NewDown(b.name, "no-answer", "limit", Timeout.String())
+	case isTLS(err):
+		return lock.NewDown(b.name, "tls")
 	default:
 		return lock.NewDown(b.name, "unreachable")
 	}
@@ -195,4 +209,15 @@ func (b *Backend) reason(err error, late bool) error {
 func slow(err error) bool {
 	var late net.Error
 	return errors.As(err, &late) && late.Timeout()
+}
+
+// isTLS reports whether err says that one side does not speak TLS as the other does, or refuses its certificate. A
+// server that refuses ours says so in an alert, which package tls has no type for.
+func isTLS(err error) bool {
+	var (
+		refused *tls.CertificateVerificationError
+		other   tls.RecordHeaderError
+		alert   *net.OpError
+	)
+	return errors.As(err, &refused) || errors.As(err, &other) || errors.As(err, &alert) && alert.Op == "remote error"
 }

@@ -66,7 +66,8 @@ func rootCommand(v voice) *cobra.Command {
 		{"load", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v), engineCommand(v)}},
 		{"locks", []*cobra.Command{lockCommand(v)}},
 		{"serve", []*cobra.Command{
-			serveCommand(), relayCommand(v), configCommand(v), migrateCommand(v), auditCommand(v), archiveCommand(v),
+			serveCommand(), relayCommand(v), configCommand(v), withZooKeeper(v, migrateCommand(v)), auditCommand(v),
+			archiveCommand(v),
 			tokenCommand(v), healthcheckCommand(), newCommand(v),
 		}},
 	} {

@@ -61,19 +61,30 @@ func (c Caller) May(scopes ...Scope) bool {
 
 // A Door finds out who sends a request.
 type Door struct {
-	operators [][sha256.Size]byte
+	operators func() Operators
 	tokens    *Tokens
 }
 
-// NewDoor makes a Door. operators are the static tokens; several are for their rotation. If tokens is nil, customers
-// are believed, and only operators must prove anything.
-func NewDoor(operators []string, tokens *Tokens) *Door {
-	d := &Door{tokens: tokens}
-	for _, token := range operators {
-		d.operators = append(d.operators, sha256.Sum256([]byte(token)))
+// Operators are the static tokens, as sums. Several are for their rotation.
+type Operators [][sha256.Size]byte
+
+// NewOperators returns the sums of static tokens.
+func NewOperators(tokens []string) (o Operators) {
+	for _, token := range tokens {
+		o = append(o, sha256.Sum256([]byte(token)))
 	}
-	return d
+	return o
 }
+
+// Static returns a function that always returns the sums of the same tokens.
+func Static(tokens ...string) func() Operators {
+	sums := NewOperators(tokens)
+	return func() Operators { return sums }
+}
+
+// NewDoor makes a Door. operators returns the static tokens, and is called for each token. If tokens is nil, customers
+// are believed, and only operators must prove anything.
+func NewDoor(operators func() Operators, tokens *Tokens) *Door { return &Door{operators, tokens} }
 
 // AsksCustomers reports whether customers need a token.
 func (d *Door) AsksCustomers() bool { return d.tokens != nil }
@@ -87,7 +98,7 @@ func (d *Door) Err() error {
 }
 
 // HasOperators reports whether there are static tokens.
-func (d *Door) HasOperators() bool { return len(d.operators) > 0 }
+func (d *Door) HasOperators() bool { return len(d.operators()) > 0 }
 
 // Caller returns who sends a request with that header. The error matches ErrNoToken, ErrTwoTokens, ErrToken or ErrKeys.
 func (d *Door) Caller(header http.Header) (Caller, error) {
@@ -108,7 +119,7 @@ func (d *Door) Caller(header http.Header) (Caller, error) {
 // isOperator compares with every static token, in constant time. Comparing sums hides the tokens' lengths, too.
 func (d *Door) isOperator(sum [sha256.Size]byte) bool {
 	found := 0
-	for _, operator := range d.operators {
+	for _, operator := range d.operators() {
 		found |= subtle.ConstantTimeCompare(sum[:], operator[:])
 	}
 	return found == 1

@@ -135,7 +135,7 @@ func doorOf(t testing.TB, source access.Source) (*access.Door, *access.Keys) {
 	t.Helper()
 	keys := access.NewKeys(source, access.IssuerPace(), slog.New(slog.DiscardHandler))
 	tokens := access.NewTokens(access.Rule{Issuer: issuerName, Audience: audience, Leeway: 30 * time.Second}, keys)
-	return access.NewDoor([]string{"operator-1", "operator-2"}, tokens), keys
+	return access.NewDoor(access.Static("operator-1", "operator-2"), tokens), keys
 }
 
 func ask(d *access.Door, token string) (access.Caller, error) {

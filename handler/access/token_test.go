@@ -224,7 +224,7 @@ func TestTheHeader(t *testing.T) {
 func TestOperators(t *testing.T) {
 	o := &origin{text: jwks("rs")}
 	withTokens, _ := doorOf(t, o.read)
-	alone := access.NewDoor([]string{"operator-1", "operator-2"}, nil)
+	alone := access.NewDoor(access.Static("operator-1", "operator-2"), nil)
 	for _, d := range []*access.Door{withTokens, alone} {
 		for _, token := range []string{"operator-1", "operator-2"} {
 			c, err := ask(d, token)
@@ -238,7 +238,7 @@ func TestOperators(t *testing.T) {
 			}
 		}
 	}
-	if c, err := ask(access.NewDoor([]string{""}, nil), ""); err == nil {
+	if c, err := ask(access.NewDoor(access.Static(""), nil), ""); err == nil {
 		t.Errorf("an empty token is an operator's: %+v", c)
 	}
 }

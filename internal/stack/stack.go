@@ -181,6 +181,9 @@ type Options struct {
 	// redis-server and mariadbd, lines of zoo.cfg.
 	More map[Kind][]string
 
+	// ZooKeeperTLS gives each ZooKeeper (not an ensemble) a port with TLS, too.
+	ZooKeeperTLS *ZooKeeperTLS
+
 	// Clocks gives each Redis its own wall clock, which Server.SetClock moves. It needs libfaketime: see CheckClocks.
 	// Without that, a stand-in replaces Redis.
 	Clocks bool

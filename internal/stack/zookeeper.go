@@ -17,7 +17,56 @@ const installZooKeeper = "apt-get install zookeeper"
 // distributions and leave a shell between this process and the server.
 func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Server, error) {
 	const alone = "org.apache.zookeeper.server.ZooKeeperServerMain"
-	return s.zookeeperServer(name, dir, port, alone, zookeeperConfig(filepath.Join(dir, "data"), port))
+	lines := zookeeperConfig(filepath.Join(dir, "data"), port)
+	if s.options.ZooKeeperTLS == nil {
+		return s.zookeeperServer(name, dir, port, alone, lines)
+	}
+	secure, err := s.reserve()
+	if err != nil {
+		return nil, err
+	}
+	more, err := s.options.ZooKeeperTLS.config(dir, secure)
+	if err != nil {
+		return nil, err
+	}
+	server, err := s.zookeeperServer(name, dir, port, alone, append(lines, more...))
+	if err == nil {
+		server.Secure = local(secure)
+	}
+	return server, err
+}
+
+// A ZooKeeperTLS makes a ZooKeeper also listen on a port with TLS: see Server.Secure. The files are in PEM. Besides
+// ZooKeeper it needs Netty, which Debian's package brings along.
+type ZooKeeperTLS struct {
+	Cert, Key string // what the server presents
+	CA        string // signs the certificates of clients; a client without one is refused
+}
+
+// config returns the lines of zoo.cfg. ZooKeeper wants the certificate and its key in one file.
+func (z *ZooKeeperTLS) config(dir string, port int) ([]byte, error) {
+	var both []byte
+	for _, path := range []string{z.Key, z.Cert} {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		both = append(both, content...)
+	}
+	store := filepath.Join(dir, "server.pem")
+	if err := os.WriteFile(store, both, 0o600); err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `secureClientPort=%d
+secureClientPortAddress=127.0.0.1
+serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider
+ssl.clientAuth=need
+ssl.keyStore.location=%s
+ssl.keyStore.type=PEM
+ssl.trustStore.location=%s
+ssl.trustStore.type=PEM
+`, port, store, z.CA), nil
 }
 
 // zookeeperServer prepares a server that runs a main class of ZooKeeper with a configuration.
@@ -124,7 +173,13 @@ func zookeeperJars() ([]string, error) {
 	}
 	const debian = "/usr/share/java"
 	if jar := filepath.Join(debian, "zookeeper.jar"); isFile(jar) {
-		return []string{jar, filepath.Join(debian, "slf4j-simple.jar")}, nil
+		jars := []string{jar}
+		for _, name := range []string{ // the last three are for TLS; the jar's manifest has the others
+			"slf4j-simple", "netty-codec", "netty-resolver", "netty-transport-native-unix-common",
+		} {
+			jars = append(jars, filepath.Join(debian, name+".jar"))
+		}
+		return jars, nil
 	}
 	return nil, &MissingError{
 		"ZooKeeper (its jars in $ZOOKEEPER_HOME or /usr/share/java, or zkServer.sh)", installZooKeeper,

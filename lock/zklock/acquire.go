@@ -263,7 +263,7 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 			err = zk.ErrNoNode
 			continue
 		case answered(err):
-			return node{}, err
+			return node{}, named(a.dir, err)
 		case ctx.Err() != nil:
 			a.g.s.orphans.add(a.unanswered(guid))
 			return node{}, err
@@ -344,8 +344,9 @@ func (s *Session) refused(err error) error {
 	root := max(s.config.Root, "/")
 	down := lock.NewDown("zookeeper", "refuses")
 	switch {
-	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL):
-		down = lock.NewDown("zookeeper", "not-allowed", "root", root, "again", root)
+	case notAllowed(err):
+		s.logDenial(err)
+		down = lock.NewDown("zookeeper", "not-allowed", "root", root)
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals), errors.Is(err, zk.ErrNotEmpty), errors.Is(err, errNoLock):
 		down = lock.NewDown("zookeeper", "foreign-nodes", "root", root)
 	}

@@ -297,7 +297,7 @@ func TestAnEphemeralNodeWhereTheFolderBelongs(t *testing.T) {
 	const fix = "foreign-nodes"
 	for _, k := range kinds() {
 		root := "/foreign-" + uuid.NewString()
-		if _, err := c.Create(root, nil, zk.FlagEphemeral, everyone()); err != nil {
+		if _, err := c.Create(root, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

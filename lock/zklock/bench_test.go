@@ -101,7 +101,7 @@ func BenchmarkAgainstLock(b *testing.B) {
 				return lease.Release()
 			}
 			library := func(i int) error {
-				l := zk.NewLock(theirs[i%row.sessions], folderOf(b), everyone())
+				l := zk.NewLock(theirs[i%row.sessions], folderOf(b), zk.WorldACL(zk.PermAll))
 				if err := l.Lock(); err != nil {
 					return err
 				}

@@ -70,7 +70,7 @@ func (s *Session) deleteNode(ctx context.Context, r recipe, own node) error {
 	}
 	s.orphans.add(orphan{recipe: r, node: own})
 	if answered(err) {
-		return s.refused(err)
+		return s.refused(named(own.path(), err))
 	}
 	return errNoConnection
 }

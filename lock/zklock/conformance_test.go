@@ -1,10 +1,12 @@
 package zklock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +22,15 @@ import (
 	"example.com/stock/service/strategy"
 )
 
+const credentials = "stock:secret"
+
 // harnessSession is long beside what a busy computer may stop a process for.
 const harnessSession = 2 * time.Second
 
 func TestContender(t *testing.T) { locktest.Contend(t, harnesses(t)...) }
 
-// Every strategy on ZooKeeper, as the catalogue makes it, but for the length of its session.
+// Every strategy on ZooKeeper, as the catalogue makes it, but for the length of its session. The nodes of one are its
+// own, those of the other are everybody's.
 func TestStrategiesConform(t *testing.T) {
 	t.Parallel()
 	list := harnesses(t)
@@ -41,12 +46,18 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		config := zklock.Config{}
+		if name == "zk-sequential" {
+			config = zklock.Config{Root: "/owned/locks", Credentials: []string{credentials}, CreatorOnly: true}
+		}
 		list = append(list, locktest.Harness{
 			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Wire: wire.ZooKeeper(),
-			Left: left, Start: start,
+			Left: left(cmp.Or(config.Root, zklock.DefaultRoot)), Start: start,
 			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",
 			Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
-				session, err := zklock.Dial(zklock.Config{Hosts: addrs, SessionTimeout: lease})
+				config := config
+				config.Hosts, config.SessionTimeout = addrs, lease
+				session, err := zklock.Dial(config)
 				if err != nil {
 					return nil, nil, err
 				}
@@ -62,28 +73,29 @@ func start(t testing.TB) []locktest.Server {
 	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
 }
 
-// left is every node in the folder of a key. The folders themselves are containers, which the server removes in its
-// own time.
-func left(_ context.Context, addrs []string, key string) (found []string, err error) {
-	quiet := zk.WithLogger(silent{slog.New(slog.DiscardHandler)})
-	conn, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), quiet)
+// left returns a function that lists every node in the folder of a key. The folders themselves are containers, which
+// the server removes in its own time.
+func left(root string) func(context.Context, []string, string) ([]string, error) {
+	return func(_ context.Context, addrs []string, key string) ([]string, error) {
+		return leftBelow(root, addrs, key)
+	}
+}
+
+func leftBelow(root string, addrs []string, key string) (found []string, err error) {
+	conn, done, err := client(addrs)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		conn.Close()
-		for range events {
-		}
-	}()
-	folders, _, err := conn.Children(zklock.DefaultRoot)
+	defer done()
+	folders, _, err := conn.Children(root)
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", zklock.DefaultRoot, err)
+		return nil, fmt.Errorf("list %s: %w", root, err)
 	}
 	for _, folder := range folders {
 		if !strings.HasPrefix(folder, key) {
 			continue
 		}
-		nodes, _, err := conn.Children(zklock.DefaultRoot + "/" + folder)
+		nodes, _, err := conn.Children(root + "/" + folder)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return nil, err
 		}
@@ -94,6 +106,83 @@ func left(_ context.Context, addrs []string, key string) (found []string, err er
 	return found, nil
 }
 
+// client returns a plain client with our credentials.
+func client(addrs []string) (conn *zk.Conn, done func(), err error) {
+	quiet := zk.WithLogger(silent{slog.New(slog.DiscardHandler)})
+	conn, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), quiet)
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() {
+		conn.Close()
+		for range events {
+		}
+	}
+	if err := conn.AddAuth("digest", []byte(credentials)); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return conn, done, nil
+}
+
 type silent struct{ *slog.Logger }
 
 func (s silent) Printf(string, ...any) {}
+
+// No strategy of the catalogue makes a node that others may use: not the folders, the fences or the holder's node. A
+// waiter's node is made like the holder's.
+func TestStrategiesLeaveNoOpenNode(t *testing.T) {
+	t.Parallel()
+	host := zklock.Servers.ZooKeeper(t)
+	names := 0
+	for _, s := range strategy.All() {
+		if s.Lock == nil || !slices.Contains(s.Needs, strategy.ZooKeeper) {
+			continue
+		}
+		names++
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			root := "/open-" + s.Name
+			session, err := zklock.Dial(zklock.Config{
+				Hosts: []string{host}, Root: root + "/locks", ConnectTimeout: 10 * time.Second,
+				Credentials: []string{credentials}, CreatorOnly: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { session.Close() })
+			lease, err := s.Lock(strategy.Servers{ZooKeeper: session}).Acquire(t.Context(), "sku", lock.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, done, err := client([]string{host})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer done()
+			all := []string{root}
+			for i := 0; i < len(all); i++ {
+				names, _, err := c.Children(all[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range names {
+					all = append(all, all[i]+"/"+name)
+				}
+				acl, _, err := c.GetACL(all[i])
+				if err != nil || len(acl) != 1 || acl[0].Scheme != "digest" {
+					t.Errorf("%s: %v, %v", all[i], acl, err)
+				}
+			}
+			if len(all) < 6 { // two of the root, two of the fences, the folder, the holder
+				t.Errorf("only %v", all)
+			}
+			if err := lease.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if names < 2 {
+		t.Errorf("%d strategies", names)
+	}
+}

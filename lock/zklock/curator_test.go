@@ -91,7 +91,7 @@ func TestExcludesOtherClients(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	theirs := zk.NewLock(c, folderOf(t), everyone())
+	theirs := zk.NewLock(c, folderOf(t), zk.WorldACL(zk.PermAll))
 	must(t, theirs.Lock())
 	if _, err := q.Acquire(t.Context(), keyOf(t), lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
 		t.Error(err)

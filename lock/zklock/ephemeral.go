@@ -151,7 +151,7 @@ func (ephemeral) holder(ctx context.Context, g *generation, dir string) (Contend
 func (ephemeral) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
 	done, err := g.conn.Multi(
 		&zk.CreateRequest{
-			Path: dir + "/" + ephemeralName, Data: []byte(guid + " " + owner), Acl: everyone(), Flags: zk.FlagEphemeral,
+			Path: dir + "/" + ephemeralName, Data: []byte(guid + " " + owner), Acl: g.s.acl(), Flags: zk.FlagEphemeral,
 		},
 		&zk.SetDataRequest{Path: dir, Version: -1},
 		r.unchanged(),

@@ -119,7 +119,7 @@ func TestALockNodeThatNobodyOwns(t *testing.T) {
 	host := Servers.ZooKeeper(t)
 	e, c := NewEphemeral(dial(t, host)), raw(t, host)
 	release(t, acquire(t, e)) // makes the folder
-	_, err := c.Create(ephemeralNode(t), []byte("mine"), 0, everyone())
+	_, err := c.Create(ephemeralNode(t), []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -163,11 +163,11 @@ func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 }
 
 func (g *generation) makeRecord(ctx context.Context) error {
-	_, err := retry(ctx, g, func() ([]zk.MultiResponse, error) {
+	_, err := retry(ctx, g, g.origin(), func() ([]zk.MultiResponse, error) {
 		name := uuid.NewString()
 		return g.conn.Multi(
-			&zk.CreateRequest{Path: g.origin(), Data: []byte(name), Acl: everyone()},
-			&zk.CreateRequest{Path: g.origin() + "/" + name, Acl: everyone()},
+			&zk.CreateRequest{Path: g.origin(), Data: []byte(name), Acl: g.s.acl()},
+			&zk.CreateRequest{Path: g.origin() + "/" + name, Acl: g.s.acl()},
 		)
 	})
 	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
@@ -223,7 +223,8 @@ func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence,
 		if err != nil {
 			return lock.NoFence, err
 		}
-		stat, err := retry(ctx, g, func() (*zk.Stat, error) { return g.conn.Set(r.path, data, r.version) })
+		set := func() (*zk.Stat, error) { return g.conn.Set(r.path, data, r.version) }
+		stat, err := retry(ctx, g, r.path, set)
 		g.forgetRecord(r)
 		switch {
 		case err == nil:

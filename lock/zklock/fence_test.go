@@ -267,7 +267,7 @@ func TestSomethingElseWhereTheRecordBelongs(t *testing.T) {
 	c := raw(t, host)
 	root := "/strange-" + uuid.NewString()
 	for _, path := range []string{root, root + "/" + originName} {
-		_, err := c.Create(path, []byte("hello"), 0, everyone())
+		_, err := c.Create(path, []byte("hello"), 0, zk.WorldACL(zk.PermAll))
 		must(t, err)
 	}
 	for _, k := range kinds() {

@@ -10,14 +10,16 @@ import (
 	"time"
 )
 
-// A link is a TCP connection that parses the server's reply to the greeting. The library neither reports the granted
-// session timeout, nor can limit the wait for that reply: if a server accepts connections but does not answer (a
-// stopped or overloaded process), it waits ten times two thirds of the timeout.
+// A link is a TCP or TLS connection that parses the server's reply to the greeting. The library neither reports the
+// granted session timeout, nor can limit the wait for that reply: if a server accepts connections but does not answer
+// (a stopped or overloaded process), it waits ten times two thirds of the timeout.
 type link struct {
 	net.Conn
+	g       *generation
+	addr    string
 	opened  time.Time
 	limit   time.Time // time limit for the answer to the greeting
-	answer  []byte    // the first bytes of the answer
+	answer  []byte    // the first bytes of the answer, and of the reply to the credentials
 	timeout time.Duration
 	session int64 // 0: the server does not know the session any more
 	renewal renewal
@@ -35,12 +37,12 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 	}
 	ctx, cancel := context.WithTimeout(g.over, g.s.config.ConnectTimeout)
 	defer cancel()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, addr)
+	conn, err := g.s.config.Dialer(ctx, network, addr)
 	if err != nil {
+		g.logNoConnection(addr, err)
 		return nil, err
 	}
-	l := &link{Conn: conn, opened: time.Now()}
+	l := &link{Conn: conn, g: g, addr: addr, opened: time.Now()}
 	l.limit = l.opened.Add(3 * g.s.config.ConnectTimeout)
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -53,18 +55,55 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 	return l, nil
 }
 
-// Read reads, and parses the reply to the greeting.
+// Read reads, parses the reply to the greeting, and sends the credentials.
+//
+// The credentials are sent here and not by the library's AddAuth. The library reports a session before AddAuth could be
+// called, and remembers credentials only when they have been answered. So after a broken connection, requests could be
+// sent without them, and make nodes with another ACL. The server handles them before the requests that follow on the
+// same connection, so nothing waits for the reply.
 func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
-	if len(l.answer) < answerBytes {
-		l.answer = append(l.answer, p[:min(n, answerBytes-len(l.answer))]...)
-		if len(l.answer) == answerBytes {
+	if err != nil && len(l.answer) < answerBytes {
+		l.g.logNoConnection(l.addr, err) // with TLS 1.3, also a client certificate that the server does not accept
+	}
+	for rest := p[:n]; len(rest) > 0 && len(l.answer) < l.parsed(); {
+		taken := min(len(rest), l.parsed()-len(l.answer))
+		l.answer, rest = append(l.answer, rest[:taken]...), rest[taken:]
+		switch len(l.answer) {
+		case answerBytes:
 			l.timeout = time.Duration(int32(binary.BigEndian.Uint32(l.answer[8:]))) * time.Millisecond
 			l.session = int64(binary.BigEndian.Uint64(l.answer[12:]))
 			_ = l.Conn.SetReadDeadline(time.Time{})
+			if auth := l.g.s.auth; len(auth) > 0 && l.session != 0 {
+				if _, err := l.Conn.Write(auth); err != nil {
+					return n, err
+				}
+			}
+		case l.parsed():
+			if failed := int32(binary.BigEndian.Uint32(l.answer[len(l.answer)-4:])); failed == authFailed {
+				l.g.refusedAuth(l.addr)
+			}
 		}
 	}
 	return n, err
+}
+
+// parsed returns how many bytes from the server are parsed: the first of the greeting's answer, or all of it and the
+// header of the reply to the credentials, whose last 4 bytes are an error.
+func (l *link) parsed() int {
+	if len(l.answer) < answerBytes || len(l.g.s.auth) == 0 || l.session == 0 {
+		return answerBytes
+	}
+	const header = 4 + 4 + 8 + 4 // its length, xid, transaction, error
+	return 4 + int(binary.BigEndian.Uint32(l.answer)) + header
+}
+
+// Close closes the TCP connection. TLS would first tell the server, and may wait for seconds to do so.
+func (l *link) Close() error {
+	if secure, is := l.Conn.(interface{ NetConn() net.Conn }); is {
+		return secure.NetConn().Close()
+	}
+	return l.Conn.Close()
 }
 
 // SetReadDeadline sets the library's deadline once the greeting has been answered. Before that it sets limit.
@@ -73,6 +112,22 @@ func (l *link) SetReadDeadline(t time.Time) error {
 		t = l.limit
 	}
 	return l.Conn.SetReadDeadline(t)
+}
+
+// logNoConnection logs why a server could not be used, once for each server until there is a session.
+func (g *generation) logNoConnection(addr string, err error) {
+	if g.route.failed <= g.route.Len() && g.over.Err() == nil {
+		g.s.log.Warn("zookeeper cannot be reached", "server", addr, "error", err)
+	}
+}
+
+// refusedAuth is called when the server does not accept our credentials. It then closes the connection.
+func (g *generation) refusedAuth(addr string) {
+	g.route.failed = g.route.Len() // so that the next tries are paused, although there was a session
+	if g.s.mayLogDenial() {
+		g.s.log.Error("zookeeper does not accept zookeeper.credentials: its scheme digest may be switched off",
+			"server", addr)
+	}
 }
 
 // A renewal makes the library renew its watches on a new connection of an old session before it sends other requests.

@@ -87,15 +87,16 @@ func (g *generation) responsive() bool {
 	return g.linked && g.outage.Err() == nil
 }
 
-// retry makes a request that may be executed twice, and repeats it after a broken connection.
-func retry[T any](ctx context.Context, g *generation, request func() (T, error)) (value T, err error) {
+// retry makes a request that may be executed twice, and repeats it after a broken connection. If the server does not
+// allow the request, the error contains path.
+func retry[T any](ctx context.Context, g *generation, path string, request func() (T, error)) (value T, err error) {
 	for range tries {
 		if ctx.Err() != nil {
 			return value, context.Cause(ctx)
 		}
 		value, err = request()
 		if answered(err) {
-			return value, err
+			return value, named(path, err)
 		}
 		if err := g.waitForLink(ctx); err != nil {
 			return value, err
@@ -147,18 +148,15 @@ func unlessGone(err error) error {
 	return err
 }
 
-// everyone is the ACL of our nodes. As in Curator, every client may do everything, so that operators can unlock.
-func everyone() []zk.ACL { return zk.WorldACL(zk.PermAll) }
-
 func (g *generation) children(ctx context.Context, path string) ([]string, error) {
-	return retry(ctx, g, func() ([]string, error) {
+	return retry(ctx, g, path, func() ([]string, error) {
 		names, _, err := g.conn.Children(path)
 		return names, err
 	})
 }
 
 func (g *generation) get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
-	data, err = retry(ctx, g, func() ([]byte, error) {
+	data, err = retry(ctx, g, path, func() ([]byte, error) {
 		var data []byte
 		data, stat, err = g.conn.Get(path)
 		return data, err
@@ -167,7 +165,7 @@ func (g *generation) get(ctx context.Context, path string) (data []byte, stat *z
 }
 
 func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
-	return retry(ctx, g, func() (*zk.Stat, error) {
+	return retry(ctx, g, path, func() (*zk.Stat, error) {
 		exists, stat, err := g.conn.Exists(path)
 		if err == nil && !exists {
 			err = zk.ErrNoNode
@@ -180,14 +178,14 @@ func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
 // to a minute) after the deletion of their last child. A server before 3.5 has no containers, so there the nodes stay.
 func (g *generation) makeFolder(ctx context.Context, path string) error {
 	for range tries {
-		_, err := retry(ctx, g, func() (string, error) {
-			made, err := g.conn.CreateContainer(path, nil, zk.FlagContainer, everyone())
+		_, err := retry(ctx, g, path, func() (string, error) {
+			made, err := g.conn.CreateContainer(path, nil, zk.FlagContainer, g.s.acl())
 			switch {
-			case err == nil, errors.Is(err, zk.ErrNoAuth),
+			case err == nil, errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL),
 				errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
 				return made, err
 			}
-			return g.conn.Create(path, nil, zk.FlagPersistent, everyone())
+			return g.conn.Create(path, nil, zk.FlagPersistent, g.s.acl())
 		})
 		if !errors.Is(err, zk.ErrNoNode) {
 			if errors.Is(err, zk.ErrNodeExists) {
@@ -233,7 +231,7 @@ func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 	if w != nil {
 		return w, nil
 	}
-	return retry(ctx, g, func() (*watch, error) {
+	return retry(ctx, g, path, func() (*watch, error) {
 		data, stat, events, err := g.conn.GetW(path)
 		if err != nil {
 			return nil, err
@@ -340,7 +338,7 @@ func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) 
 // watchOwn sets a watch on our node. The error is zk.ErrNoNode if our node does not exist, even if another contender
 // has a node of this name now.
 func (g *generation) watchOwn(own node) (<-chan zk.Event, error) {
-	return retry(g.over, g, func() (<-chan zk.Event, error) {
+	return retry(g.over, g, own.path(), func() (<-chan zk.Event, error) {
 		_, stat, events, err := g.conn.GetW(own.path())
 		if err == nil && stat.Czxid != own.czxid {
 			err = zk.ErrNoNode

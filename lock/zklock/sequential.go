@@ -128,7 +128,7 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) (node, error
 func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
 	done, err := g.conn.Multi(
 		&zk.CreateRequest{
-			Path: dir + "/" + protected + guid + lockName, Data: []byte(owner), Acl: everyone(),
+			Path: dir + "/" + protected + guid + lockName, Data: []byte(owner), Acl: g.s.acl(),
 			Flags: zk.FlagEphemeralSequential,
 		},
 		&zk.SetDataRequest{Path: dir, Version: -1},

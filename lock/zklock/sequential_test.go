@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"example.com/stock/lock"
 )
 
@@ -245,7 +247,7 @@ func TestForeignChildrenAreLeftAlone(t *testing.T) {
 	for _, name := range []string{
 		"leases", "lock-", "-lock-1", "x-lock-00000000zz", "_c_-lock-99999999999", "__lock__0000000000",
 	} {
-		if _, err := c.Create(folderOf(t)+"/"+name, nil, 0, everyone()); err != nil {
+		if _, err := c.Create(folderOf(t)+"/"+name, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}
 	}

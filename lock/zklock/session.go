@@ -25,6 +25,8 @@ type Session struct {
 	stop    context.CancelFunc
 	owned   sync.WaitGroup // the goroutines that Close waits for
 	orphans orphans
+	auth    []byte       // sent at the begin of each connection
+	denied  atomic.Int64 // when a denial was logged last, in nanoseconds since 1970; see logDenial
 
 	mu      sync.Mutex // also guards what changes in a generation
 	current *generation
@@ -48,6 +50,7 @@ func Dial(config Config) (*Session, error) {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	s := &Session{config: config, log: config.Logger, changed: make(chan struct{})}
+	s.auth = authRequests(config.Credentials)
 	s.orphans.added = make(chan struct{}, 1)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	first, err := s.begin()

@@ -12,12 +12,16 @@
 //	fence.go    fences that grow even if the ensemble is rebuilt
 //	cleanup.go  deletes nodes that could not be deleted in time
 //	inspect.go  holder and waiters, and eviction
+//	acl.go      who we are for the server, and who may do what with our nodes
+//	migrate.go  changes the ACL of nodes that exist
 package zklock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 	"unicode"
@@ -42,6 +46,17 @@ type Config struct {
 	ConnectTimeout time.Duration
 	// Root is the node below which every key has a folder. Default: "/stock/locks".
 	Root string
+	// Dialer connects to a server, with TLS for example, within the time limit of ctx. Default: plain TCP.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+	// Credentials are identities "user:password" of ZooKeeper's scheme digest. Each connection begins with them, which
+	// is one request more for each, but no round trip, because nothing waits for the reply. ZooKeeper does not check
+	// them: another password is another user. Default: none.
+	Credentials []string
+	// CreatorOnly gives new nodes an ACL by which only this session's identities may do anything with them: those of
+	// Credentials, and the client certificate's (x509) if Dialer sends one. Other users then cannot lock below Root,
+	// and get a lock.DownError. Nodes that exist keep their ACL. Default: everybody may do everything, as with
+	// Curator.
+	CreatorOnly bool
 	// Logger logs the states of the session and, at debug level, the client library's messages. Default: none.
 	Logger *slog.Logger
 }
@@ -59,6 +74,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := c.checkIdentity(); err != nil {
+		return c, err
+	}
+	if c.Dialer == nil {
+		c.Dialer = new(net.Dialer).DialContext
 	}
 	if len(c.Hosts) == 0 {
 		return c, errors.New("no hosts are given")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -37,10 +38,10 @@ import (
 // If this process has delivered another event with the same number, the ledger was restored from an older copy. The
 // event is delivered, because its id is new to the receiver, and an error is logged.
 type Webhook struct {
-	url     string
-	secrets [][]byte
-	client  *http.Client
-	log     *slog.Logger
+	url    string
+	keys   func() [][]byte
+	client *http.Client
+	log    *slog.Logger
 
 	mu   sync.Mutex
 	last map[service.SKU]Event // the last delivered event of at most maxLast SKUs
@@ -53,6 +54,10 @@ const maxLast = 50_000
 type WebhookOptions struct {
 	URL     string
 	Secrets []string // see ParseSecret; several during a rotation: the receiver needs one of them
+	// Keys returns the keys of the current secrets, instead of Secrets. It is called for each event.
+	Keys func() [][]byte
+	// TLS returns the configuration of a connection to a server; default: the one of package tls.
+	TLS func(addr string) *tls.Config
 	// AllowInternal permits addresses that only this network can reach, such as 127.0.0.1 or 10.0.0.1. The address is
 	// checked for each connection, because the address of a host name may change.
 	AllowInternal bool
@@ -70,6 +75,21 @@ func ParseSecret(text string) ([]byte, error) {
 		return nil, errors.New("is not whsec_ and base64 of 24 to 64 bytes")
 	}
 	return key, nil
+}
+
+// ParseSecrets returns the keys of secrets. Without a secret, receivers could not tell who sends.
+func ParseSecrets(texts []string) (keys [][]byte, err error) {
+	if len(texts) == 0 {
+		return nil, errors.New("webhook: it needs a secret, or receivers could not tell who sends")
+	}
+	for i, text := range texts {
+		key, err := ParseSecret(text)
+		if err != nil {
+			return nil, fmt.Errorf("webhook: secret %d %w", i+1, err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // Reasons why a URL is refused.
@@ -95,27 +115,35 @@ func NewWebhook(o WebhookOptions) (*Webhook, error) {
 	if err := CheckURL(o.URL); err != nil {
 		return nil, fmt.Errorf("webhook: URL %w", err)
 	}
-	if len(o.Secrets) == 0 {
-		return nil, errors.New("webhook: it needs a secret, or receivers could not tell who sends")
-	}
-	w := &Webhook{url: o.URL, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), last: make(map[service.SKU]Event)}
-	for i, text := range o.Secrets {
-		key, err := ParseSecret(text)
+	if o.Keys == nil {
+		keys, err := ParseSecrets(o.Secrets)
 		if err != nil {
-			return nil, fmt.Errorf("webhook: secret %d %w", i+1, err)
+			return nil, err
 		}
-		w.secrets = append(w.secrets, key)
+		o.Keys = func() [][]byte { return keys }
+	}
+	w := &Webhook{
+		url: o.URL, keys: o.Keys, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
+		last: make(map[service.SKU]Event),
 	}
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
 	if !o.AllowInternal {
 		dialer.Control = refuseInternal
 	}
+	transport := &http.Transport{
+		DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16,
+		IdleConnTimeout: 30 * time.Second, TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+	}
+	if o.TLS != nil {
+		transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialer.Timeout+transport.TLSHandshakeTimeout)
+			defer cancel()
+			return (&tls.Dialer{NetDialer: dialer, Config: o.TLS(addr)}).DialContext(ctx, network, addr)
+		}
+	}
 	w.client = &http.Client{
-		Timeout: cmp.Or(o.Timeout, 15*time.Second),
-		Transport: &http.Transport{
-			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16,
-			IdleConnTimeout: 30 * time.Second, TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10,
-		},
+		Timeout:       cmp.Or(o.Timeout, 15*time.Second),
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return w, nil
@@ -181,8 +209,9 @@ func (w *Webhook) note(e Event) {
 }
 
 func (w *Webhook) sign(id, stamp string, body []byte) string {
-	signatures := make([]string, len(w.secrets))
-	for i, key := range w.secrets {
+	keys := w.keys()
+	signatures := make([]string, len(keys))
+	for i, key := range keys {
 		mac := hmac.New(sha256.New, key)
 		fmt.Fprintf(mac, "%s.%s.%s", id, stamp, body)
 		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))

@@ -1,0 +1,127 @@
+package app
+
+import (
+	"crypto/tls"
+	"errors"
+	"strings"
+	"time"
+
+	"example.com/stock/app/wire"
+)
+
+// A TLSConfig says how a server is reached over TLS.
+type TLSConfig struct {
+	Enabled                   bool
+	CA, Cert, Key, ServerName string
+}
+
+// settings returns the keys of the configuration, which begin with prefix.
+func (c *TLSConfig) settings(prefix string) []setting {
+	return []setting{
+		{&c.Enabled, prefix + "enabled", false, false},
+		{&c.CA, prefix + "ca", "", false},
+		{&c.Cert, prefix + "cert", "", false},
+		{&c.Key, prefix + "key", "", false},
+		{&c.ServerName, prefix + "server_name", "", false},
+	}
+}
+
+// check returns an error if TLS is off although something is set for it, because the connections would not be secret.
+func (c *TLSConfig) check(prefix string) (bad []error) {
+	if !c.Enabled && *c != (TLSConfig{}) {
+		bad = append(bad, wrong(prefix+"enabled", "tls-off"))
+	}
+	return append(bad, checkPair(prefix, c.Cert, c.Key)...)
+}
+
+func checkPair(prefix, cert, key string) (bad []error) {
+	if cert == "" && key != "" {
+		bad = append(bad, wrong(prefix+"cert", "pair"))
+	}
+	if cert != "" && key == "" {
+		bad = append(bad, wrong(prefix+"key", "pair"))
+	}
+	return bad
+}
+
+// A ListenerTLS says how a listener serves over TLS. Without a certificate it serves without TLS.
+type ListenerTLS struct{ Cert, Key, ClientCA string }
+
+func (c *ListenerTLS) check(prefix string) []error {
+	if c.ClientCA != "" && c.Cert == "" && c.Key == "" {
+		return []error{wrong(prefix+"cert", "pair")}
+	}
+	return checkPair(prefix, c.Cert, c.Key)
+}
+
+func (c *ListenerTLS) settings(prefix string) []setting {
+	return []setting{
+		{&c.Cert, prefix + "cert", "", false},
+		{&c.Key, prefix + "key", "", false},
+		{&c.ClientCA, prefix + "client_ca", "", false},
+	}
+}
+
+// Values of the setting tls_min_version.
+const (
+	tls12 = "1.2"
+	tls13 = "1.3"
+)
+
+func (c *Config) minTLS() uint16 {
+	if c.TLSMinVersion == tls13 {
+		return tls.VersionTLS13
+	}
+	return tls.VersionTLS12
+}
+
+// wire returns what makes the connections to a server, or nil if they need no TLS.
+func (a *App) wire(prefix string, c TLSConfig, limit time.Duration) (*wire.Wire, error) {
+	if !c.Enabled {
+		return nil, nil
+	}
+	w, err := wire.New(wire.Files{
+		Setting: prefix, CA: c.CA, Cert: c.Cert, Key: c.Key, ServerName: c.ServerName,
+		MinVersion: a.cfg.minTLS(), Timeout: limit,
+	}, a.log)
+	return w, unusable(err)
+}
+
+// serverTLS returns the configuration of a listener, or nil if it serves without TLS.
+func (a *App) serverTLS(prefix string, c ListenerTLS) (*tls.Config, error) {
+	if c == (ListenerTLS{}) {
+		return nil, nil
+	}
+	config, err := wire.Server(wire.Files{
+		Setting: prefix, CA: c.ClientCA, Cert: c.Cert, Key: c.Key, MinVersion: a.cfg.minTLS(),
+	}, a.log)
+	return config, unusable(err)
+}
+
+// unusable returns the error of package wire as a text of the catalogue.
+func unusable(err error) error {
+	file, ok := errors.AsType[*wire.FileError](err)
+	if !ok {
+		return err
+	}
+	return wrong(file.Setting, "file", "path", file.Path, "why", file.Err)
+}
+
+// textKey returns the key of the text that says what a setting means. The settings of TLS share theirs, and so do the
+// files of secrets.
+func (s setting) textKey() string {
+	if secret, ok := strings.CutSuffix(s.key, fileSuffix); ok && s.key != "tokens.keys_file" {
+		if readAgain(secret) {
+			return "secret_file_followed"
+		}
+		return "secret_file"
+	}
+	server, field, ok := strings.Cut(s.key, "tls.")
+	switch {
+	case !ok:
+		return s.key
+	case server == "" || server == "admin.":
+		return "listener_tls." + field
+	}
+	return "server_tls." + field
+}

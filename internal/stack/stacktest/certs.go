@@ -1,0 +1,129 @@
+package stacktest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A CA signs certificates for tests.
+type CA struct {
+	File string // its certificate, in PEM
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewCA makes a CA with that name.
+func NewCA(t testing.TB, name string) *CA {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &x509.Certificate{
+		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	ca := &CA{File: filepath.Join(t.TempDir(), "ca.pem"), cert: cert, key: key}
+	WriteFile(t, ca.File, ca.sign(t, cert, key))
+	return ca
+}
+
+// A Pair are the files of a certificate and its key, in PEM.
+type Pair struct{ Cert, Key string }
+
+// Issue makes a certificate for servers and clients with these host names and addresses.
+func (ca *CA) Issue(t testing.TB, hosts ...string) Pair {
+	t.Helper()
+	return ca.issue(t, time.Now().Add(time.Hour), hosts)
+}
+
+// IssueExpired is like Issue, but the certificate has expired.
+func (ca *CA) IssueExpired(t testing.TB, hosts ...string) Pair {
+	t.Helper()
+	return ca.issue(t, time.Now().Add(-time.Minute), hosts)
+}
+
+func (ca *CA) issue(t testing.TB, until time.Time, hosts []string) Pair {
+	t.Helper()
+	cert := &x509.Certificate{
+		SerialNumber: serial(t), Subject: pkix.Name{CommonName: hosts[0]},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			cert.IPAddresses = append(cert.IPAddresses, ip)
+		} else {
+			cert.DNSNames = append(cert.DNSNames, host)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	p := Pair{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	WriteFile(t, p.Cert, ca.sign(t, cert, key))
+	WriteFile(t, p.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	return p
+}
+
+// sign returns cert, for the public key of key, in PEM.
+func (ca *CA) sign(t testing.TB, cert *x509.Certificate, key *ecdsa.PrivateKey) []byte {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, cert, ca.cert, key.Public(), ca.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func serial(t testing.TB) *big.Int {
+	t.Helper()
+	n, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// WriteFile replaces a file in one step, as a rotation does.
+func WriteFile(t testing.TB, path string, content []byte) {
+	t.Helper()
+	next := path + ".next"
+	if err := os.WriteFile(next, content, 0o644); err != nil { // a server may run as another user
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CopyFiles writes the contents of from, one after the other, to the file to, in one step.
+func CopyFiles(t testing.TB, to string, from ...string) {
+	t.Helper()
+	var all []byte
+	for _, path := range from {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, content...)
+	}
+	WriteFile(t, to, all)
+}
