@@ -276,7 +276,8 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/redisscript", "internal/stack", "lab", "lab/engine", "lab/failover", "lab/scenario",
+			"app", "internal/redisscript", "internal/stack", "internal/stack/stacktest", "lab", "lab/engine", "lab/failover",
+			"lab/scenario",
 			"loadtest/checkout", "lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock",
 			"service/relay", "service/strategy",
 		},

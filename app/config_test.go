@@ -728,7 +728,7 @@ func other(t *testing.T, s setting) any {
 			"tokens.keys_file": "keys.json", "tokens.customer_claim": "client_id",
 			"store": "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,
-			"redis.sentinel_password": "q", "zookeeper.root": "/a/b", "zookeeper.credentials": "a:b#1,c:d",
+			"redis.sentinel_password": "s3ntinel", "zookeeper.root": "/a/b", "zookeeper.credentials": "a:b#1,c:d",
 			"zookeeper.acl": "creator", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",
 			"relay.lock": "zk-sequential", "relay.sink": "webhook", "relay.webhook_url": "https://example.com/hook",
 			"relay.webhook_secrets": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",

@@ -66,8 +66,15 @@ func begin(t *testing.T, args ...string) *instance {
 		ended: make(chan error, 1), log: &journal{},
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
+	i.run(t, cfg, slog.New(slog.NewTextHandler(i.log, nil)))
+	return i
+}
+
+// run runs the instance until the end of the test.
+func (i *instance) run(t *testing.T, cfg Config, log *slog.Logger) {
+	t.Helper()
 	var err error
-	if i.app, err = New(cfg, "test", slog.New(slog.NewTextHandler(i.log, nil))); err != nil {
+	if i.app, err = New(cfg, "test", log); err != nil {
 		t.Fatal(err)
 	}
 	i.url, i.admin = "http://"+i.app.Addr().String(), "http://"+i.app.AdminAddr().String()
@@ -81,7 +88,6 @@ func begin(t *testing.T, args ...string) *instance {
 		cancel()
 		<-i.ended
 	})
-	return i
 }
 
 // end stops the instance, which must return without an error.

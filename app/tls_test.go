@@ -1,0 +1,390 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/stack/stacktest"
+)
+
+// A row of a test of TLS: what an instance is given, and what comes of it.
+type tlsRow struct {
+	name   string
+	args   []string
+	reason string // in /readyz; "": it is ready
+	cause  string // in the log
+}
+
+// run starts an instance for each row, which is ready or says why not, and does not say where.
+func (row tlsRow) run(t *testing.T, common ...string) *instance {
+	t.Helper()
+	i := begin(t, backends(append(common, row.args...)...)...)
+	if row.reason == "" {
+		i.becomes(t, http.StatusOK, `"ready"`)
+		if r := i.ask(http.MethodPost, "/deduct_stock_atomic?quantity=1"); r.status != http.StatusOK {
+			t.Errorf("a sale: %d %s", r.status, r.body)
+		}
+		return i
+	}
+	i.becomes(t, http.StatusServiceUnavailable, row.reason)
+	body := i.ask(http.MethodGet, "/readyz").body
+	for _, inside := range []string{".pem", "x509", "127.0.0.1", row.cause} {
+		if strings.Contains(body, inside) {
+			t.Errorf("/readyz says %q: %s", inside, body)
+		}
+	}
+	stacktest.Eventually(t, time.Minute, "the log has the cause", func() (bool, string) {
+		return strings.Contains(i.log.String(), row.cause), row.cause
+	})
+	if r := i.ask(http.MethodPost, "/deduct_stock_atomic?quantity=1"); r.status != http.StatusServiceUnavailable {
+		t.Errorf("a sale: %d %s", r.status, r.body)
+	}
+	return i
+}
+
+const refusedTLS = "over TLS"
+
+// tlsArgs returns flags of the settings below a prefix, such as redis-tls.
+func tlsArgs(prefix string, pairs ...string) []string {
+	args := []string{"--" + prefix + "-enabled"}
+	for i := 0; i < len(pairs); i += 2 {
+		args = append(args, "--"+prefix+"-"+pairs[i]+"="+pairs[i+1])
+	}
+	return args
+}
+
+func TestRedisOverTLS(t *testing.T) {
+	t.Parallel()
+	ours, theirs := stacktest.NewCA(t, "ours"), stacktest.NewCA(t, "theirs")
+	member := ours.Issue(t, "member")
+	server := func(hosts ...string) *stacktest.TLSRedis {
+		return stacktest.RedisTLS(t, ours.Issue(t, hosts...), ours.File)
+	}
+	good, misnamed, closed := server("127.0.0.1"), server("redis.example"), server("127.0.0.1")
+	late := stacktest.RedisTLS(t, ours.IssueExpired(t, "127.0.0.1"), ours.File)
+	closed.Set(t, "tls-auth-clients", "yes")
+	with := func(addr string, pairs ...string) []string {
+		return append(tlsArgs("redis-tls", pairs...), "--redis-addrs="+addr)
+	}
+	plain := []string{"--redis-addrs=" + good.TLSAddr}
+	for _, row := range []tlsRow{
+		{"right", with(good.TLSAddr, "ca", ours.File), "", ""},
+		{"another name that is right", with(misnamed.TLSAddr, "ca", ours.File, "server-name", "redis.example"), "", ""},
+		{"a member", with(closed.TLSAddr, "ca", ours.File, "cert", member.Cert, "key", member.Key), "", ""},
+		{"TLS 1.3", append(with(good.TLSAddr, "ca", ours.File), "--tls-min-version=1.3"), "", ""},
+		{"another CA", with(good.TLSAddr, "ca", theirs.File), refusedTLS, "unknown authority"},
+		{"expired", with(late.TLSAddr, "ca", ours.File), refusedTLS, "expired"},
+		{"another name", with(misnamed.TLSAddr, "ca", ours.File), refusedTLS, "IP SANs"},
+		{"no member", with(closed.TLSAddr, "ca", ours.File), refusedTLS, "certificate required"},
+		{"TLS to a port without it", with(good.Addr, "ca", ours.File), "no answer", "does it speak TLS on this port"},
+		{"without TLS to a port with it", plain, "reached", "cause="},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			row.run(t, "--stores-enabled=redis", "--store=redis", "--redis-timeout=1s")
+		})
+	}
+}
+
+// openRoot opens a pool of root, without TLS.
+func openRoot(t *testing.T, dsn string, statements ...string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	exec(t, db, statements...)
+	return db
+}
+
+func exec(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+func TestMySQLOverTLS(t *testing.T) {
+	t.Parallel()
+	ours, theirs := stacktest.NewCA(t, "ours"), stacktest.NewCA(t, "theirs")
+	member, pair := ours.Issue(t, "member"), ours.Issue(t, "127.0.0.1")
+	root := stacktest.MariaDBTLS(t, pair, ours.File)
+	db := openRoot(t, root,
+		"CREATE USER secure@'127.0.0.1' REQUIRE SSL", "GRANT ALL ON *.* TO secure@'127.0.0.1'",
+		"CREATE USER member@'127.0.0.1' REQUIRE X509", "GRANT ALL ON *.* TO member@'127.0.0.1'")
+	secure, closed := stacktest.AsUser(t, root, "secure", ""), stacktest.AsUser(t, root, "member", "")
+	with := func(dsn string, pairs ...string) []string {
+		return append(tlsArgs("mysql-tls", pairs...), "--mysql-dsn="+dsn)
+	}
+	noTLS := stacktest.MariaDB(t)
+	t.Run("rows", func(t *testing.T) {
+		for _, row := range []tlsRow{
+			{"right", with(secure, "ca", ours.File), "", ""},
+			{"a member", with(closed, "ca", ours.File, "cert", member.Cert, "key", member.Key), "", ""},
+			{"another CA", with(secure, "ca", theirs.File), refusedTLS, "unknown authority"},
+			{"another name", with(secure, "ca", ours.File, "server-name", "db.example"), refusedTLS, "match db.example"},
+			{"no member", with(closed, "ca", ours.File), "reached", "Access denied"},
+			{"without TLS for a user with it", []string{"--mysql-dsn=" + secure}, "reached", "Access denied"},
+			{"TLS to a server without it", with(noTLS, "ca", ours.File), "reached", "does not support TLS"},
+		} {
+			t.Run(row.name, func(t *testing.T) {
+				t.Parallel()
+				row.run(t, "--stores-enabled=mysql", "--store=mysql")
+			})
+		}
+	})
+
+	// A server whose certificate expires is down, and is up again by itself when the certificate is renewed.
+	i := tlsRow{args: with(secure, "ca", ours.File)}.run(t, "--stores-enabled=mysql", "--store=mysql")
+	present := func(p stacktest.Pair) {
+		stacktest.CopyFiles(t, pair.Cert, p.Cert)
+		stacktest.CopyFiles(t, pair.Key, p.Key)
+		exec(t, db, "FLUSH SSL")
+		killOthers(t, db)
+	}
+	present(ours.IssueExpired(t, "127.0.0.1"))
+	i.becomes(t, http.StatusServiceUnavailable, refusedTLS)
+	present(ours.Issue(t, "127.0.0.1"))
+	i.becomes(t, http.StatusOK, `"ready"`)
+}
+
+// killOthers closes all other connections, so that their clients connect again.
+func killOthers(t *testing.T, db *sql.DB) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(),
+		"SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user <> 'system user'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var ids []int
+	for rows.Next() {
+		var id int
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		_, _ = db.ExecContext(t.Context(), fmt.Sprint("KILL ", id)) // it may be gone
+	}
+}
+
+// Every node of redlock is reached over TLS.
+func TestRedlockOverTLS(t *testing.T) {
+	t.Parallel()
+	ca := stacktest.NewCA(t, "ca")
+	pair := ca.Issue(t, "127.0.0.1")
+	var addrs []string
+	for range 3 {
+		addrs = append(addrs, stacktest.RedisTLS(t, pair, ca.File).TLSAddr)
+	}
+	i := begin(t, backends(append(tlsArgs("redis-tls", "ca", ca.File),
+		"--redis-addrs="+addrs[0], "--stores-enabled=redis", "--redlock-addrs="+strings.Join(addrs, ","),
+		"--redlock-node-timeout=5s", "--redlock-quarantine=-1s")...)...)
+	i.ready(t, "redis", "redlock")
+	if r := i.ask(http.MethodPost, "/deduct_stock_redlock?quantity=1"); r.status != http.StatusOK {
+		t.Errorf("a sale: %d %s", r.status, r.body)
+	}
+}
+
+// A listener is what an instance serves on, with files that change.
+type tlsListener struct {
+	*instance
+	cert, key, clientCA string
+}
+
+// beginTLS starts an instance that serves over TLS, and a client that believes the CAs of roots.
+func beginTLS(t *testing.T, p stacktest.Pair, roots, clientCA string, args ...string) *tlsListener {
+	t.Helper()
+	dir := t.TempDir()
+	l := &tlsListener{cert: filepath.Join(dir, "cert"), key: filepath.Join(dir, "key")}
+	l.present(t, p)
+	args = append(args, "--tls-cert="+l.cert, "--tls-key="+l.key)
+	if clientCA != "" {
+		l.clientCA = filepath.Join(dir, "client-ca")
+		stacktest.CopyFiles(t, l.clientCA, clientCA)
+		args = append(args, "--tls-client-ca="+l.clientCA)
+	}
+	l.instance = begin(t, backends(args...)...)
+	l.url = "https://" + l.app.Addr().String()
+	l.client = clientOf(t, roots, nil)
+	return l
+}
+
+func (l *tlsListener) present(t *testing.T, p stacktest.Pair) {
+	t.Helper()
+	stacktest.CopyFiles(t, l.cert, p.Cert)
+	stacktest.CopyFiles(t, l.key, p.Key)
+}
+
+// clientOf returns a client that opens a connection for each request.
+func clientOf(t *testing.T, roots string, p *stacktest.Pair) *http.Client {
+	t.Helper()
+	text, err := os.ReadFile(roots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	config.RootCAs.AppendCertsFromPEM(text)
+	if p != nil {
+		pair, err := tls.LoadX509KeyPair(p.Cert, p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}}
+}
+
+func TestListenerOverTLS(t *testing.T) {
+	t.Parallel()
+	ca, clients := stacktest.NewCA(t, "ca"), stacktest.NewCA(t, "clients")
+	redis := stacktest.Redis(t)
+	first := ca.Issue(t, "first", "127.0.0.1")
+	l := beginTLS(t, first, ca.File, "", "--redis-addrs="+redis.Addr, "--stores-enabled=redis")
+	l.becomes(t, http.StatusOK, `"ready"`)
+	name := func() string {
+		resp, err := l.client.Get(l.url + "/livez")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.ProtoMajor != 1 {
+			t.Errorf("protocol %s", resp.Proto)
+		}
+		return resp.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	if got := name(); got != "first" {
+		t.Errorf("it presents %s", got)
+	}
+	l.present(t, ca.Issue(t, "second", "127.0.0.1"))
+	if got := name(); got != "second" {
+		t.Errorf("after the renewal it presents %s", got)
+	}
+	if r := (&instance{client: http.DefaultClient}).send(http.MethodGet,
+		strings.Replace(l.url, "https", "http", 1)+"/livez"); r.status != http.StatusBadRequest {
+		t.Errorf("without TLS: %d %s %v", r.status, r.body, r.err)
+	}
+	// The operators' listener has its own settings: it serves without TLS here.
+	if r := l.send(http.MethodGet, l.admin+"/metrics"); r.status != http.StatusOK {
+		t.Errorf("the operators: %d %v", r.status, r.err)
+	}
+	l.end(t)
+
+	closed := beginTLS(t, first, ca.File, clients.File,
+		"--redis-addrs="+redis.Addr, "--stores-enabled=redis", "--admin-tls-cert="+first.Cert, "--admin-tls-key="+first.Key)
+	if r := closed.ask(http.MethodGet, "/livez"); r.err == nil || !strings.Contains(r.err.Error(), "certificate required") {
+		t.Errorf("without a certificate: %d %v", r.status, r.err)
+	}
+	strange := ca.Issue(t, "stranger")
+	closed.client = clientOf(t, ca.File, &strange)
+	if r := closed.ask(http.MethodGet, "/livez"); r.err == nil {
+		t.Errorf("with a certificate of another CA: %d", r.status)
+	}
+	member := clients.Issue(t, "member")
+	closed.client = clientOf(t, ca.File, &member)
+	if r := closed.ask(http.MethodGet, "/livez"); r.status != http.StatusOK {
+		t.Errorf("with a certificate: %d %v", r.status, r.err)
+	}
+	if r := closed.send(http.MethodGet, strings.Replace(closed.admin, "http:", "https:", 1)+"/metrics"); r.status != 200 {
+		t.Errorf("the operators over TLS: %d %v", r.status, r.err)
+	}
+}
+
+// While customers buy, the CA of everything is replaced by another one: of Redis, of MySQL, of the listener, and of the
+// instance that is their client. Both CAs are trusted in between. No sale fails.
+func TestRotationUnderLoad(t *testing.T) {
+	t.Parallel()
+	before, after := stacktest.NewCA(t, "before"), stacktest.NewCA(t, "after")
+	dir := t.TempDir()
+	ca, own := filepath.Join(dir, "ca"), stacktest.Pair{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
+	theirs := stacktest.Pair{Cert: filepath.Join(dir, "server.cert"), Key: filepath.Join(dir, "server.key")}
+	put := func(to, from stacktest.Pair) {
+		stacktest.CopyFiles(t, to.Cert, from.Cert)
+		stacktest.CopyFiles(t, to.Key, from.Key)
+	}
+	stacktest.CopyFiles(t, ca, before.File)
+	put(own, before.Issue(t, "instance 1"))
+	put(theirs, before.Issue(t, "server 1", "127.0.0.1"))
+	redis := stacktest.RedisTLS(t, theirs, ca)
+	redis.Set(t, "tls-auth-clients", "yes")
+	dsn := stacktest.MariaDBTLS(t, theirs, ca)
+	db := openRoot(t, dsn, "CREATE USER member@'127.0.0.1' REQUIRE X509", "GRANT ALL ON *.* TO member@'127.0.0.1'")
+	both := append(tlsArgs("redis-tls", "ca", ca, "cert", own.Cert, "key", own.Key),
+		tlsArgs("mysql-tls", "ca", ca, "cert", own.Cert, "key", own.Key)...)
+	l := beginTLS(t, before.Issue(t, "listener 1", "127.0.0.1"), ca, ca, append(both, "--seed-quantity=1000000",
+		"--redis-addrs="+redis.TLSAddr, "--mysql-dsn="+stacktest.AsUser(t, dsn, "member", ""))...)
+	customer := func() *http.Client {
+		p := stacktest.Pair{Cert: own.Cert, Key: own.Key}
+		return clientOf(t, ca, &p)
+	}
+	var client atomic.Pointer[http.Client]
+	client.Store(customer())
+	l.client = client.Load()
+	l.ready(t, "redis", "mysql")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	var sold [2]atomic.Int64
+	for n := range 4 {
+		all.Go(func() {
+			for store := n % 2; ctx.Err() == nil; {
+				of := []string{"redis", "mysql"}[store]
+				i := &instance{client: client.Load(), url: l.url}
+				r := i.ask(http.MethodPost, "/deduct_stock_atomic?quantity=1&store="+of)
+				if r.status != http.StatusOK {
+					t.Errorf("a sale of %s: %d %s %v", of, r.status, r.body, r.err)
+					return
+				}
+				sold[store].Add(1)
+			}
+		})
+	}
+	defer all.Wait()
+	defer cancel()
+	// Each step waits for sales that began after it.
+	some := func() {
+		was := [2]int64{sold[0].Load(), sold[1].Load()}
+		stacktest.Eventually(t, time.Minute, "sales after a step", func() (bool, string) {
+			now := [2]int64{sold[0].Load(), sold[1].Load()}
+			return t.Failed() || now[0] > was[0]+5 && now[1] > was[1]+5, fmt.Sprint(now)
+		})
+	}
+	reload := func() {
+		redis.Set(t, "tls-cert-file", theirs.Cert, "tls-key-file", theirs.Key, "tls-ca-cert-file", ca)
+		exec(t, db, "FLUSH SSL")
+		client.Store(customer())
+		some()
+	}
+	some()
+	trust := func(files ...string) {
+		stacktest.CopyFiles(t, ca, files...)
+		stacktest.CopyFiles(t, l.clientCA, files...)
+		reload()
+	}
+	trust(before.File, after.File)
+	put(theirs, after.Issue(t, "server 2", "127.0.0.1"))
+	l.present(t, after.Issue(t, "listener 2", "127.0.0.1"))
+	reload()
+	put(own, after.Issue(t, "instance 2"))
+	reload()
+	trust(after.File)
+}
