@@ -156,8 +156,8 @@ func (c *contest) complaints() error {
 
 // run measures a job once.
 func (c *contest) run(ctx context.Context, r *results, round int, j job) (outcome, error) {
-	name := fmt.Sprintf("bench-%d-%s-%s-%d", round, strings.NewReplacer("/", "-", " ", "-", "+", "-").Replace(j.Row), j.Load,
-		j.Callers)
+	row := strings.NewReplacer("/", "-", " ", "-", "+", "-").Replace(j.Row)
+	name := fmt.Sprintf("bench-%d-%s-%s-%d", round, row, j.Load, j.Callers)
 	switch j.Load {
 	case due:
 		base := r.find(slow, sold, few, true)
