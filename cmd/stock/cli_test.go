@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -241,8 +242,9 @@ func TestMigrateSaysWhatIsMissing(t *testing.T) {
 
 // The nodes of a lock become its creator's. Then who has no credentials is refused, until the way back.
 func TestMigrateZooKeeper(t *testing.T) {
+	root := "/" + uuid.NewString()
 	server := []string{
-		"--zookeeper-hosts=" + servers.ZooKeeper(t), "--zookeeper-root=/" + t.Name(), "--zookeeper-connect-timeout=10s",
+		"--zookeeper-hosts=" + servers.ZooKeeper(t), "--zookeeper-root=" + root, "--zookeeper-connect-timeout=10s",
 	}
 	with := append(server, "--zookeeper-credentials=stock:s3cret")
 	migrate := func(want string, args ...string) {
@@ -266,7 +268,7 @@ func TestMigrateZooKeeper(t *testing.T) {
 	}
 	migrate("4 nodes, 4 with another ACL now", with...)
 	migrate("4 nodes, 0 with another ACL now", with...)
-	says(t, try(server), "not-allowed", t.Name())
+	says(t, try(server), "not-allowed", root)
 	_, _, err := run(t.Context(), append([]string{"migrate", "zookeeper"}, server...)...)
 	says(t, err, "not-allowed")
 	if err := try(with); err != nil {

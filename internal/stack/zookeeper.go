@@ -30,10 +30,22 @@ func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Serve
 		return nil, err
 	}
 	server, err := s.zookeeperServer(name, dir, port, alone, append(lines, more...))
-	if err == nil {
-		server.Secure = local(secure)
+	if err != nil {
+		return nil, err
 	}
-	return server, err
+	server.Secure = local(secure)
+	plain := server.ready
+	server.ready = func(ctx context.Context, pid int) error {
+		if err := plain(ctx, pid); err != nil {
+			return err
+		}
+		conn, err := dial(ctx, server.Secure) // this port is opened after the other one
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	}
+	return server, nil
 }
 
 // A ZooKeeperTLS makes a ZooKeeper also listen on a port with TLS: see Server.Secure. The files are in PEM. Besides

@@ -74,7 +74,7 @@ func TestAForeignClientIsRefused(t *testing.T) {
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			root := rootOf(t) + "/" + k.name
+			root := rootOf(t) + "-" + k.name + "/locks"
 			one := open(t, Config{Hosts: []string{host}, Root: root, Credentials: []string{ours}, CreatorOnly: true})
 			two := open(t, Config{Hosts: []string{host}, Root: root, Credentials: []string{ours}, CreatorOnly: true})
 			holder := acquire(t, k.open(one))
@@ -82,7 +82,7 @@ func TestAForeignClientIsRefused(t *testing.T) {
 			eventually(t, "a waiter", func() bool { return two.watchCount() == 1 })
 			foreign, stranger := raw(t, host), raw(t, host)
 			must(t, stranger.AddAuth("digest", []byte("stock:guessed")))
-			nodes := nodesBelow(t, withAuth(t, host), rootOf(t))
+			nodes := nodesBelow(t, withAuth(t, host), rootOf(t)+"-"+k.name)
 			if len(nodes) < 6 { // two roots, two of the fence, the folder, the holder
 				t.Errorf("only %v", nodes)
 			}

@@ -114,11 +114,15 @@ func (l *link) SetReadDeadline(t time.Time) error {
 	return l.Conn.SetReadDeadline(t)
 }
 
-// logNoConnection logs why a server could not be used, once for each server until there is a session.
+// logNoConnection logs why a server could not be used: once for each server until there is a session, and then one of
+// them once a minute, because the reason may have become another one.
 func (g *generation) logNoConnection(addr string, err error) {
-	if g.route.failed <= g.route.Len() && g.over.Err() == nil {
-		g.s.log.Warn("zookeeper cannot be reached", "server", addr, "error", err)
+	r := g.route
+	if g.over.Err() != nil || r.failed > r.Len() && time.Since(r.told) < time.Minute {
+		return
 	}
+	r.told = time.Now()
+	g.s.log.Warn("zookeeper cannot be reached", "server", addr, "error", err)
 }
 
 // refusedAuth is called when the server does not accept our credentials. It then closes the connection.
@@ -214,6 +218,7 @@ type route struct {
 	servers []string
 	at      int
 	failed  int           // tries since the last success
+	told    time.Time     // when a failure was logged last
 	longest time.Duration // that the last pause could be; 0: none since the last success
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/google/uuid"
 
 	"example.com/stock/lock"
 )
@@ -77,9 +78,11 @@ func TestMigrate(t *testing.T) {
 func TestMigrateToOtherCredentials(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
+	root := "/replaced-" + uuid.NewString()
 	with := func(credentials ...string) *Session {
 		return open(t, Config{
-			Hosts: []string{host}, ConnectTimeout: 10 * time.Second, Credentials: credentials, CreatorOnly: true,
+			Hosts: []string{host}, Root: root, ConnectTimeout: 10 * time.Second, Credentials: credentials,
+			CreatorOnly: true,
 		})
 	}
 	const next = "stock:next"
