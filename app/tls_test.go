@@ -332,7 +332,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	db := openRoot(t, dsn, "CREATE USER member@'127.0.0.1' REQUIRE X509", "GRANT ALL ON *.* TO member@'127.0.0.1'")
 	both := append(tlsArgs("redis-tls", "ca", ca, "cert", own.Cert, "key", own.Key),
 		tlsArgs("mysql-tls", "ca", ca, "cert", own.Cert, "key", own.Key)...)
-	l := beginTLS(t, before.Issue(t, "listener 1", "127.0.0.1"), ca, ca, append(both, "--seed-quantity=1000000",
+	l := beginTLS(t, before.Issue(t, "listener 1", "127.0.0.1"), ca, ca, append(both,
 		"--redis-addrs="+redis.TLSAddr, "--mysql-dsn="+stacktest.AsUser(t, dsn, "member", ""))...)
 	customer := func() *http.Client {
 		p := stacktest.Pair{Cert: own.Cert, Key: own.Key}
@@ -342,6 +342,10 @@ func TestRotationUnderLoad(t *testing.T) {
 	client.Store(customer())
 	l.client = client.Load()
 	l.ready(t, "redis", "mysql")
+	stores := []string{"redis", "mysql"}
+	for _, store := range stores { // the seed may come later
+		l.must(t, http.MethodPut, "/v1/stock/rotated?quantity=1000000&store="+store, 200)
+	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -349,9 +353,9 @@ func TestRotationUnderLoad(t *testing.T) {
 	for n := range 4 {
 		all.Go(func() {
 			for store := n % 2; ctx.Err() == nil; {
-				of := []string{"redis", "mysql"}[store]
+				of := stores[store]
 				i := &instance{client: client.Load(), url: l.url}
-				r := i.ask(http.MethodPost, "/deduct_stock_atomic?quantity=1&store="+of)
+				r := i.ask(http.MethodPost, "/deduct_stock_atomic?sku=rotated&store="+of)
 				if r.status != http.StatusOK {
 					t.Errorf("a sale of %s: %d %s %v", of, r.status, r.body, r.err)
 					return
