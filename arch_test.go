@@ -116,8 +116,7 @@ var arrows = map[string]struct {
 	"app": {
 		[]string{
 			"app/health", "app/metrics", "app/wire", "handler", "handler/access", "handler/demo", "handler/orders",
-			"internal/rediserr",
-			"internal/words", "lock", "lock/redislock",
+			"internal/rediserr", "internal/words", "lock", "lock/redislock",
 			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock", "repo/writer",
 			"service", "service/archive", "service/order", "service/ratelimit", "service/relay", "service/strategy",
 		},
@@ -276,8 +275,8 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/redisscript", "internal/stack", "internal/stack/stacktest", "lab", "lab/engine", "lab/failover",
-			"lab/scenario",
+			"app", "internal/redisscript", "internal/stack", "internal/stack/stacktest", "lab", "lab/engine",
+			"lab/failover", "lab/scenario",
 			"loadtest/checkout", "lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock",
 			"service/relay", "service/strategy",
 		},

@@ -124,7 +124,8 @@ func TestTheDocumentedUserOfRedis(t *testing.T) {
 	shop.wants(t, 200, http.MethodPut, "/v1/stock/pen", `{"quantity":10}`)
 	cart := `{"customer":"ann","lines":[{"sku":"pen","quantity":1}]`
 	order := shop.wants(t, 201, http.MethodPost, "/v1/orders", cart+"}")
-	shop.wants(t, 200, http.MethodPost, fmt.Sprint("/v1/orders/", order.field("order_id"), "/cancel"), `{"customer":"ann"}`)
+	placed := fmt.Sprint("/v1/orders/", order.field("order_id"))
+	shop.wants(t, 200, http.MethodPost, placed+"/cancel", `{"customer":"ann"}`)
 	shop.wants(t, 200, http.MethodGet, "/v1/orders?customer=ann", "")
 	held := shop.wants(t, 201, http.MethodPost, "/v1/reservations", cart+`,"ttl":"1s"}`)
 	path := fmt.Sprint("/v1/reservations/", held.field("reservation_id"))

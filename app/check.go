@@ -164,7 +164,8 @@ const maxMerge = 1000
 // checkTLS returns an error for each server that is reached without TLS although something is set for it.
 func (c *Config) checkTLS() (bad []error) {
 	if c.TLSMinVersion != tls12 && c.TLSMinVersion != tls13 {
-		bad = append(bad, wrong("tls_min_version", "none-of", "value", quote(c.TLSMinVersion), "list", tls12+", "+tls13))
+		bad = append(bad, wrong("tls_min_version", "none-of",
+			"value", quote(c.TLSMinVersion), "list", tls12+", "+tls13))
 	}
 	return slices.Concat(bad, c.Redis.TLS.check("redis.tls."), c.ZooKeeper.TLS.check("zookeeper.tls."),
 		c.MySQL.TLS.check("mysql.tls."), c.Relay.WebhookTLS.check("relay.webhook_tls."),

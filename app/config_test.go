@@ -649,6 +649,9 @@ func together() []setting {
 // withCompanions sets what a setting needs to be valid.
 func withCompanions(t *testing.T, s setting) {
 	t.Helper()
+	if s.key == "zookeeper.acl" {
+		t.Setenv("STOCK_ZOOKEEPER_CREDENTIALS", "a:b")
+	}
 	if s.key == "lab" {
 		t.Setenv("STOCK_ADMIN_TOKEN", "t")
 	}

@@ -20,7 +20,9 @@ import (
 func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	AddFlags(all)
-	about := []string{"config", "instance", "log-level", "redis-", "redlock-", "zookeeper-", "mysql-", "lock-", "tls-min-version"}
+	about := []string{
+		"config", "instance", "log-level", "redis-", "redlock-", "zookeeper-", "mysql-", "lock-", "tls-min-version",
+	}
 	all.VisitAll(func(f *pflag.Flag) {
 		switch f.Name {
 		case "mysql-migrate", "lock-handover", "lock-segments", "lock-max-hold":

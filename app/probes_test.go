@@ -27,6 +27,7 @@ func TestWhatBecameOfABackend(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		a := &App{metrics: metrics.NewSales("1", "app-1"), log: slog.New(slog.NewTextHandler(&log, nil))}
+		a.backends = map[string]*health.Backend{"mysql": health.New("mysql", nil)}
 		a.backendChanged("mysql", &health.ImpairedError{Reason: "before"})
 		log.Reset()
 		a.backendChanged("mysql", row.down)

@@ -131,7 +131,8 @@ func TestNothingSecretIsShown(t *testing.T) {
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
 	password := "right-" + mark
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", "shop", "on", ">"+password, "~*", "&*", "+@all").Err(); err != nil {
+	user := []any{"ACL", "SETUSER", "shop", "on", ">" + password, "~*", "&*", "+@all"}
+	if err := admin.Do(t.Context(), user...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -144,6 +145,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 		values := map[string]string{
 			"admin_token": "admin-" + mark, "redis.password": row.redis, "redis.sentinel_password": mark,
 			"mysql.dsn": row.mysql, "relay.webhook_url": hook.URL + "/" + mark,
+			"zookeeper.credentials": "shop:" + mark,
 			"relay.webhook_secrets": "whsec_" + strings.Repeat(mark+"abc", 4),
 		}
 		for _, how := range []string{"directly", "by files"} {
@@ -174,8 +176,8 @@ func TestNothingSecretIsShown(t *testing.T) {
 					})
 				}
 				for _, path := range []string{
-					"/livez", "/readyz", "/version", "/v1/strategies", "/v1/stock/stock", "/problems/backend_down", "/nowhere",
-					"/openapi.json", "/v1/stock/stock/movements",
+					"/livez", "/readyz", "/version", "/v1/strategies", "/v1/stock/stock", "/problems/backend_down",
+					"/openapi.json", "/v1/stock/stock/movements", "/nowhere",
 				} {
 					r := i.ask(http.MethodGet, path)
 					fmt.Fprintln(&shown, path, r.body, r.err)

@@ -63,7 +63,8 @@ func (b *Backend) Err() error {
 	return b.down
 }
 
-// Cause returns the error that Err summarizes, for the log only. It is nil while the backend is up, and if Err says all.
+// Cause returns the error that Err summarizes, for the log only. It is nil while the backend is up, and if Err says
+// everything.
 func (b *Backend) Cause() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -120,7 +120,7 @@ func TestWhoIsBelieved(t *testing.T) {
 		{"expired", of(ours.IssueExpired(t, "127.0.0.1"), ""), of(stacktest.Pair{}, ours.File), "expired"},
 		{"another address", of(ours.Issue(t, "127.0.0.2"), ""), of(stacktest.Pair{}, ours.File), "not 127.0.0.1"},
 		{"a client's certificate", of(good, ours.File), of(member, ours.File), ""},
-		{"a client without a certificate", of(good, ours.File), of(stacktest.Pair{}, ours.File), "certificate required"},
+		{"no certificate of a client", of(good, ours.File), of(stacktest.Pair{}, ours.File), "certificate required"},
 		{"a client of another CA", of(good, ours.File), of(stranger, ours.File), "certificate"},
 		{"an expired client", of(good, ours.File), of(ours.IssueExpired(t, "late"), ours.File), "certificate"},
 	} {
@@ -235,7 +235,8 @@ func TestSecret(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	file := wire.File{Setting: "redis.password_file", Path: path}
-	if _, err := wire.Secret(file, wire.Text, logger); err == nil || !strings.HasPrefix(err.Error(), "redis.password_file: "+path) {
+	_, err := wire.Secret(file, wire.Text, logger)
+	if err == nil || !strings.HasPrefix(err.Error(), "redis.password_file: "+path) {
 		t.Errorf("without a file: %v", err)
 	}
 	for i, row := range [][2]string{{"a\n", "a"}, {"b\r\n", "b"}, {"c", "c"}, {" d \n\n", " d \n"}, {"", ""}} {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/app/wire"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/service/relay"
 )
@@ -187,6 +189,84 @@ func TestAWebhookGoesToNoInternalAddress(t *testing.T) {
 	}
 	if asked.Load() > 0 {
 		t.Error("it was asked")
+	}
+}
+
+// A webhook over TLS with files of its own believes their CA alone, presents its certificate, and still goes to no
+// internal address.
+func TestAWebhookOverTLS(t *testing.T) {
+	ca, clients := stacktest.NewCA(t, "ca"), stacktest.NewCA(t, "clients")
+	pair, member := ca.Issue(t, "127.0.0.1"), clients.Issue(t, "relay")
+	log := slog.New(slog.DiscardHandler)
+	config, err := wire.Server(wire.Files{CA: clients.File, Cert: pair.Cert, Key: pair.Key}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+	}))
+	receiver.Config.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelInfo)
+	receiver.TLS = config
+	receiver.StartTLS()
+	defer receiver.Close()
+	for _, row := range []struct {
+		files    wire.Files
+		internal bool
+		want     string // part of the error; "": delivered
+	}{
+		{wire.Files{CA: ca.File, Cert: member.Cert, Key: member.Key}, true, ""},
+		{wire.Files{CA: ca.File}, true, "certificate required"},
+		{wire.Files{CA: clients.File, Cert: member.Cert, Key: member.Key}, true, "unknown authority"},
+		{wire.Files{CA: ca.File, Cert: member.Cert, Key: member.Key}, false, "internal address"},
+	} {
+		client, err := wire.New(row.files, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := relay.NewWebhook(relay.WebhookOptions{
+			URL: receiver.URL, Secrets: []string{newSecret}, AllowInternal: row.internal, TLS: client.Client,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := asked.Load()
+		err = w.Deliver(t.Context(), relay.Event{})
+		_ = w.Close()
+		if row.want == "" && (err != nil || asked.Load() == before) {
+			t.Errorf("%+v: %v", row.files, err)
+		}
+		if row.want != "" && !strings.Contains(fmt.Sprint(err), row.want) || row.want != "" && asked.Load() != before {
+			t.Errorf("%+v: %v, want %s", row.files, err, row.want)
+		}
+	}
+}
+
+// Secrets that change are used for the next event.
+func TestSecretsOfAWebhookChange(t *testing.T) {
+	var got atomic.Value
+	url := listen(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		for _, secret := range []string{oldSecret, newSecret} {
+			if verify(secret, r.Header, body) == nil {
+				got.Store(secret)
+			}
+		}
+	})
+	var secrets atomic.Value
+	w, err := relay.NewWebhook(relay.WebhookOptions{URL: url, AllowInternal: true, Keys: func() [][]byte {
+		keys, _ := relay.ParseSecrets([]string{secrets.Load().(string)})
+		return keys
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, secret := range []string{oldSecret, newSecret} {
+		secrets.Store(secret)
+		if err := w.Deliver(t.Context(), relay.Event{}); err != nil || got.Load() != secret {
+			t.Errorf("with %s: signed with %v, %v", secret, got.Load(), err)
+		}
 	}
 }
 
