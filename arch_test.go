@@ -115,17 +115,17 @@ var arrows = map[string]struct {
 	},
 	"app": {
 		[]string{
-			"app/health", "app/metrics", "app/wire", "handler", "handler/access", "handler/demo", "handler/orders",
-			"internal/rediserr", "internal/words", "lock", "lock/redislock",
+			"app/credentials", "app/health", "app/metrics", "handler", "handler/access", "handler/demo",
+			"handler/orders", "internal/rediserr", "internal/words", "lock", "lock/redislock",
 			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock", "repo/writer",
 			"service", "service/archive", "service/order", "service/ratelimit", "service/relay", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
 	},
-	"app/health":  {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
-	"app/metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
-	"app/wire":    {nil, "files and TLS: it knows no server"},
+	"app/health":      {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
+	"app/metrics":     {[]string{"lock"}, "it counts what locks and handlers tell it"},
+	"app/credentials": {nil, "files and TLS: it knows no server"},
 
 	// The proof: clients over HTTP, which judge by replies and by what servers hold, never by our code.
 	"loadtest": {

@@ -6,7 +6,7 @@ import "embed"
 // Source has the files from which starter chooses. Folders that a service of one's own never has are not in it.
 //
 //go:embed go.mod go.sum LICENSE
-//go:embed app/*.go app/text/*.yaml app/health/*.go app/metrics/*.go app/wire/*.go repo/gate/*.go
+//go:embed app/*.go app/text/*.yaml app/health/*.go app/metrics/*.go app/credentials/*.go repo/gate/*.go
 //go:embed cmd/stock/args.go
 //go:embed cmd/stock/audit.go cmd/stock/config.go cmd/stock/exit.go cmd/stock/healthcheck.go cmd/stock/migrate.go
 //go:embed cmd/stock/help/*.yaml cmd/stock/text/*.yaml

@@ -13,7 +13,7 @@ import (
 // that the files have then.
 func (a *App) beforeMySQL() (func(context.Context, *mysql.Config) error, error) {
 	c := a.cfg.MySQL
-	secure, err := a.wire("mysql.tls.", c.TLS, 0)
+	secure, err := a.dialer("mysql.tls.", c.TLS, 0)
 	if err != nil {
 		return nil, err
 	}

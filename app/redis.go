@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/app/credentials"
 	"example.com/stock/app/health"
-	"example.com/stock/app/wire"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
@@ -39,14 +39,14 @@ func (a *App) redisOptions() (redis.UniversalOptions, error) {
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
 	}
-	w, err := a.wire("redis.tls.", c.TLS, options.DialTimeout)
+	w, err := a.dialer("redis.tls.", c.TLS, options.DialTimeout)
 	if err != nil {
 		return options, err
 	}
 	if w != nil {
 		options.Dialer = w.DialContext
 	}
-	password, err := reread(a, "redis.password", c.Password, wire.Text)
+	password, err := reread(a, "redis.password", c.Password, credentials.Text)
 	options.CredentialsProviderContext = func(context.Context) (string, string, error) {
 		return c.Username, password(), nil
 	}

@@ -161,7 +161,7 @@ func (a *App) openSink() (relay.Sink, error) {
 			URL: c.WebhookURL, Keys: keys, AllowInternal: c.WebhookInternal,
 			Timeout: c.WebhookTimeout, Log: a.log.With("part", "relay"),
 		}
-		if secure, err := a.wire("relay.webhook_tls.", c.WebhookTLS, 0); err != nil {
+		if secure, err := a.dialer("relay.webhook_tls.", c.WebhookTLS, 0); err != nil {
 			return nil, err
 		} else if secure != nil {
 			options.TLS = secure.Client

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"example.com/stock/app/wire"
+	"example.com/stock/app/credentials"
 )
 
 // fileSuffix makes the key of a secret the key of the file that contains it.
@@ -37,8 +37,8 @@ func (c *Config) withFiles(list []setting) (all []setting) {
 }
 
 // file returns the file of a secret.
-func (c *Config) file(key string) wire.File {
-	file := wire.File{Setting: key + fileSuffix}
+func (c *Config) file(key string) credentials.File {
+	file := credentials.File{Setting: key + fileSuffix}
 	if path := c.secretFiles[key]; path != nil {
 		file.Path = *path
 	}
@@ -57,7 +57,7 @@ func (c *Config) readSecrets(settings []setting) (bad []error) {
 			bad = append(bad, wrong(s.key, "twice", "file", file.Setting))
 			continue
 		}
-		read, err := wire.Secret(file, wire.Text, slog.New(slog.DiscardHandler))
+		read, err := credentials.Secret(file, credentials.Text, slog.New(slog.DiscardHandler))
 		if err != nil {
 			bad = append(bad, unusable(err))
 			continue
@@ -71,7 +71,7 @@ func (c *Config) readSecrets(settings []setting) (bad []error) {
 // when the file changes.
 func reread[T any](a *App, key, value string, parse func(text string) (T, error)) (func() T, error) {
 	if file := a.cfg.file(key); file.Path != "" {
-		read, err := wire.Secret(file, parse, a.log)
+		read, err := credentials.Secret(file, parse, a.log)
 		return read, unusable(err)
 	}
 	fixed, err := parse(value)

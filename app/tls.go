@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/app/wire"
+	"example.com/stock/app/credentials"
 )
 
 // A TLSConfig says how a server is reached over TLS.
@@ -75,12 +75,12 @@ func (c *Config) minTLS() uint16 {
 	return tls.VersionTLS12
 }
 
-// wire returns what makes the connections to a server, or nil if they need no TLS.
-func (a *App) wire(prefix string, c TLSConfig, limit time.Duration) (*wire.Wire, error) {
+// dialer returns what makes the connections to a server, or nil if they need no TLS.
+func (a *App) dialer(prefix string, c TLSConfig, limit time.Duration) (*credentials.Dialer, error) {
 	if !c.Enabled {
 		return nil, nil
 	}
-	w, err := wire.New(wire.Files{
+	w, err := credentials.New(credentials.Files{
 		Setting: prefix, CA: c.CA, Cert: c.Cert, Key: c.Key, ServerName: c.ServerName,
 		MinVersion: a.cfg.minTLS(), Timeout: limit,
 	}, a.log)
@@ -92,15 +92,15 @@ func (a *App) serverTLS(prefix string, c ListenerTLS) (*tls.Config, error) {
 	if c == (ListenerTLS{}) {
 		return nil, nil
 	}
-	config, err := wire.Server(wire.Files{
+	config, err := credentials.Server(credentials.Files{
 		Setting: prefix, CA: c.ClientCA, Cert: c.Cert, Key: c.Key, MinVersion: a.cfg.minTLS(),
 	}, a.log)
 	return config, unusable(err)
 }
 
-// unusable returns the error of package wire as a text of the catalogue.
+// unusable returns the error of package credentials as a text of the catalogue.
 func unusable(err error) error {
-	file, ok := errors.AsType[*wire.FileError](err)
+	file, ok := errors.AsType[*credentials.FileError](err)
 	if !ok {
 		return err
 	}

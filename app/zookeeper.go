@@ -18,7 +18,7 @@ func (a *App) openZooKeeper() error {
 		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper, "zookeeper-not-configured")
 		return nil
 	}
-	secure, err := a.wire("zookeeper.tls.", c.TLS, c.ConnectTimeout)
+	secure, err := a.dialer("zookeeper.tls.", c.TLS, c.ConnectTimeout)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/app/wire"
+	"example.com/stock/app/credentials"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/service/relay"
 )
@@ -198,7 +198,7 @@ func TestAWebhookOverTLS(t *testing.T) {
 	ca, clients := stacktest.NewCA(t, "ca"), stacktest.NewCA(t, "clients")
 	pair, member := ca.Issue(t, "127.0.0.1"), clients.Issue(t, "relay")
 	log := slog.New(slog.DiscardHandler)
-	config, err := wire.Server(wire.Files{CA: clients.File, Cert: pair.Cert, Key: pair.Key}, log)
+	config, err := credentials.Server(credentials.Files{CA: clients.File, Cert: pair.Cert, Key: pair.Key}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,16 +211,16 @@ func TestAWebhookOverTLS(t *testing.T) {
 	receiver.StartTLS()
 	defer receiver.Close()
 	for _, row := range []struct {
-		files    wire.Files
+		files    credentials.Files
 		internal bool
 		want     string // part of the error; "": delivered
 	}{
-		{wire.Files{CA: ca.File, Cert: member.Cert, Key: member.Key}, true, ""},
-		{wire.Files{CA: ca.File}, true, "certificate required"},
-		{wire.Files{CA: clients.File, Cert: member.Cert, Key: member.Key}, true, "unknown authority"},
-		{wire.Files{CA: ca.File, Cert: member.Cert, Key: member.Key}, false, "internal address"},
+		{credentials.Files{CA: ca.File, Cert: member.Cert, Key: member.Key}, true, ""},
+		{credentials.Files{CA: ca.File}, true, "certificate required"},
+		{credentials.Files{CA: clients.File, Cert: member.Cert, Key: member.Key}, true, "unknown authority"},
+		{credentials.Files{CA: ca.File, Cert: member.Cert, Key: member.Key}, false, "internal address"},
 	} {
-		client, err := wire.New(row.files, log)
+		client, err := credentials.New(row.files, log)
 		if err != nil {
 			t.Fatal(err)
 		}

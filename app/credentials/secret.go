@@ -1,4 +1,4 @@
-package wire
+package credentials
 
 import (
 	"log/slog"

@@ -1,4 +1,4 @@
-package wire_test
+package credentials_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/app/wire"
+	"example.com/stock/app/credentials"
 	"example.com/stock/internal/stack/stacktest"
 )
 
@@ -30,9 +30,9 @@ type server struct {
 	clients []string
 }
 
-func serve(t *testing.T, files wire.Files, log *slog.Logger) *server {
+func serve(t *testing.T, files credentials.Files, log *slog.Logger) *server {
 	t.Helper()
-	config, err := wire.Server(files, log)
+	config, err := credentials.Server(files, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func serve(t *testing.T, files wire.Files, log *slog.Logger) *server {
 }
 
 // talk connects, and sends a word there and back. It returns the name of the server's certificate.
-func talk(ctx context.Context, w *wire.Wire, addr string) (name string, err error) {
+func talk(ctx context.Context, w *credentials.Dialer, addr string) (name string, err error) {
 	conn, err := w.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
@@ -83,9 +83,9 @@ func talk(ctx context.Context, w *wire.Wire, addr string) (name string, err erro
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName, nil
 }
 
-func client(t *testing.T, files wire.Files) *wire.Wire {
+func client(t *testing.T, files credentials.Files) *credentials.Dialer {
 	t.Helper()
-	w, err := wire.New(files, slog.New(slog.DiscardHandler))
+	w, err := credentials.New(files, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +96,8 @@ func TestWhoIsBelieved(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	ours, theirs := stacktest.NewCA(t, "ours"), stacktest.NewCA(t, "theirs")
 	good, member, stranger := ours.Issue(t, "127.0.0.1", "db.example"), ours.Issue(t, "member"), theirs.Issue(t, "x")
-	of := func(p stacktest.Pair, ca string) wire.Files {
-		return wire.Files{Setting: "tls.", CA: ca, Cert: p.Cert, Key: p.Key}
+	of := func(p stacktest.Pair, ca string) credentials.Files {
+		return credentials.Files{Setting: "tls.", CA: ca, Cert: p.Cert, Key: p.Key}
 	}
 	named := of(stacktest.Pair{}, ours.File)
 	named.ServerName = "db.example"
@@ -108,7 +108,7 @@ func TestWhoIsBelieved(t *testing.T) {
 	new13.MinVersion = tls.VersionTLS13
 	for _, row := range []struct {
 		name           string
-		server, client wire.Files
+		server, client credentials.Files
 		want           string // part of the client's error; "": it is none
 	}{
 		{"the CA of the server", of(good, ""), of(stacktest.Pair{}, ours.File), ""},
@@ -151,10 +151,10 @@ func TestRotation(t *testing.T) {
 	stacktest.CopyFiles(t, file("ca"), before.File)
 	put("server", before.Issue(t, "first", "127.0.0.1"))
 	put("client", before.Issue(t, "client 1"))
-	s := serve(t, wire.Files{
+	s := serve(t, credentials.Files{
 		Setting: "tls.", CA: file("ca"), Cert: file("server.cert"), Key: file("server.key"),
 	}, logger)
-	w := client(t, wire.Files{
+	w := client(t, credentials.Files{
 		Setting: "redis.tls.", CA: file("ca"), Cert: file("client.cert"), Key: file("client.key"),
 	})
 	says := func(want string) {
@@ -208,24 +208,24 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	stacktest.WriteFile(t, empty, nil)
 	for _, row := range []struct {
-		files wire.Files
+		files credentials.Files
 		want  string
 	}{
-		{wire.Files{CA: "/no/ca.pem"}, "redis.tls.ca: /no/ca.pem: no such file"},
-		{wire.Files{CA: empty}, "redis.tls.ca: " + empty + ": has no certificate"},
-		{wire.Files{Cert: a.Cert}, "redis.tls.key: is empty"},
-		{wire.Files{Key: a.Key}, "redis.tls.cert: is empty"},
-		{wire.Files{Cert: a.Cert, Key: b.Key}, "redis.tls.cert: " + a.Cert + ": "},
-		{wire.Files{Cert: a.Cert, Key: "/no/key.pem"}, "redis.tls.key: /no/key.pem: no such file"},
+		{credentials.Files{CA: "/no/ca.pem"}, "redis.tls.ca: /no/ca.pem: no such file"},
+		{credentials.Files{CA: empty}, "redis.tls.ca: " + empty + ": has no certificate"},
+		{credentials.Files{Cert: a.Cert}, "redis.tls.key: is empty"},
+		{credentials.Files{Key: a.Key}, "redis.tls.cert: is empty"},
+		{credentials.Files{Cert: a.Cert, Key: b.Key}, "redis.tls.cert: " + a.Cert + ": "},
+		{credentials.Files{Cert: a.Cert, Key: "/no/key.pem"}, "redis.tls.key: /no/key.pem: no such file"},
 	} {
 		row.files.Setting = "redis.tls."
-		_, err := wire.New(row.files, slog.New(slog.DiscardHandler))
-		var bad *wire.FileError
+		_, err := credentials.New(row.files, slog.New(slog.DiscardHandler))
+		var bad *credentials.FileError
 		if !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), row.want) {
 			t.Errorf("%+v: %v, want %s", row.files, err, row.want)
 		}
 	}
-	if _, err := wire.Server(wire.Files{Setting: "tls."}, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := credentials.Server(credentials.Files{Setting: "tls."}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a listener without a certificate")
 	}
 }
@@ -234,20 +234,20 @@ func TestSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "password")
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	file := wire.File{Setting: "redis.password_file", Path: path}
-	_, err := wire.Secret(file, wire.Text, logger)
+	file := credentials.File{Setting: "redis.password_file", Path: path}
+	_, err := credentials.Secret(file, credentials.Text, logger)
 	if err == nil || !strings.HasPrefix(err.Error(), "redis.password_file: "+path) {
 		t.Errorf("without a file: %v", err)
 	}
 	for i, row := range [][2]string{{"a\n", "a"}, {"b\r\n", "b"}, {"c", "c"}, {" d \n\n", " d \n"}, {"", ""}} {
 		stacktest.WriteFile(t, path, []byte(row[0]))
-		secret, err := wire.Secret(file, wire.Text, logger)
+		secret, err := credentials.Secret(file, credentials.Text, logger)
 		if err != nil || secret() != row[1] {
 			t.Errorf("row %d: %q %v", i, secret(), err)
 		}
 	}
 	stacktest.WriteFile(t, path, []byte("first"))
-	secret, err := wire.Secret(file, wire.Text, logger)
+	secret, err := credentials.Secret(file, credentials.Text, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,12 +270,12 @@ func TestSecret(t *testing.T) {
 func TestOneSideWithoutTLS(t *testing.T) {
 	ca := stacktest.NewCA(t, "ca")
 	redis := stacktest.Redis(t)
-	w := client(t, wire.Files{CA: ca.File, Timeout: 100 * time.Millisecond})
+	w := client(t, credentials.Files{CA: ca.File, Timeout: 100 * time.Millisecond})
 	if _, err := talk(t.Context(), w, redis.Addr); err == nil || !strings.Contains(err.Error(), "does it speak TLS") {
 		t.Errorf("TLS to a server without it: %v", err)
 	}
 	pair := ca.Issue(t, "127.0.0.1")
-	s := serve(t, wire.Files{Cert: pair.Cert, Key: pair.Key}, slog.New(slog.DiscardHandler))
+	s := serve(t, credentials.Files{Cert: pair.Cert, Key: pair.Key}, slog.New(slog.DiscardHandler))
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,10 @@
-// Package wire makes TLS connections from certificate files, and reads the files again when they change.
+// Package credentials makes TLS connections from certificate files, reads secrets from files, and reads all of these
+// files again when they change.
 //
 // It reads a changed file at the next handshake. An open connection goes on as it is: it is not closed when its
 // certificate is renewed or expires. A client always checks the server's certificate and name, and never falls back to
 // a connection without TLS.
-package wire
+package credentials
 
 import (
 	"cmp"
@@ -33,41 +34,41 @@ type Files struct {
 	Timeout    time.Duration // of DialContext, with the handshake; 0: 5 s
 }
 
-// A Wire makes connections to one server, or to all nodes of one. It is safe for concurrent use.
-type Wire struct {
+// A Dialer makes connections to one server, or to all nodes of one. It is safe for concurrent use.
+type Dialer struct {
 	files  Files
 	config func() *tls.Config
 }
 
 // New reads the files of a client. The error names the setting and the file.
-func New(f Files, log *slog.Logger) (*Wire, error) {
+func New(f Files, log *slog.Logger) (*Dialer, error) {
 	config, err := f.follow("ca", f.base(), log, func(c *tls.Config, pool *x509.CertPool) { c.RootCAs = pool })
 	if err != nil {
 		return nil, err
 	}
-	return &Wire{f, config}, nil
+	return &Dialer{f, config}, nil
 }
 
 // Client returns the configuration of one connection to a server at addr, which is a host with or without a port.
-func (w *Wire) Client(addr string) *tls.Config {
+func (d *Dialer) Client(addr string) *tls.Config {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		host = addr
 	}
-	c := w.config().Clone()
-	c.ServerName = cmp.Or(w.files.ServerName, host)
+	c := d.config().Clone()
+	c.ServerName = cmp.Or(d.files.ServerName, host)
 	return c
 }
 
 // DialContext opens a connection and completes its handshake.
-func (w *Wire) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(w.files.Timeout, 5*time.Second))
+func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(d.files.Timeout, 5*time.Second))
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	secure := tls.Client(conn, w.Client(addr))
+	secure := tls.Client(conn, d.Client(addr))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		if errors.Is(err, context.DeadlineExceeded) { // Redis without TLS waits for the end of the line
