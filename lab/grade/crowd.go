@@ -20,6 +20,8 @@ type crowd struct {
 	wrong  error // the first error that is no end of the crowd
 	last   reply
 	grants chan struct{} // one for each contender that was served
+	empty  chan struct{} // closed when a contender has read that nothing is left
+	once   sync.Once     // for empty
 }
 
 // startAtOnce is how many processes start side by side. A hundred at once would starve each other.
@@ -27,7 +29,7 @@ const startAtOnce = 8
 
 // crowd starts n contenders, which share one link.
 func (b *bed) crowd(n int) *crowd {
-	w := &crowd{bed: b, key: b.key(), grants: make(chan struct{}, n)}
+	w := &crowd{bed: b, key: b.key(), grants: make(chan struct{}, n), empty: make(chan struct{})}
 	if b.o.URL == "" {
 		w.link = b.link()
 	}
@@ -54,8 +56,8 @@ func (b *bed) crowd(n int) *crowd {
 
 var errCrowdOver = errors.New("the crowd is over")
 
-// serve lets all contenders ask, and sell when they are served. It returns when all were served, or when nobody was for
-// Options.Wait. ready is called when all have begun.
+// serve lets all contenders ask, and sell when they are served. It returns when all were served, when everything is sold,
+// or when nobody was served for Options.Wait. ready is called when all have begun.
 func (w *crowd) serve(think time.Duration, ready func()) {
 	ctx, end := context.WithCancelCause(w.bed.ctx)
 	defer end(nil)
@@ -72,6 +74,8 @@ func (w *crowd) serve(think time.Duration, ready func()) {
 			waits--
 			timer.Reset(w.bed.o.Wait)
 		case <-timer.C:
+			waits = 0
+		case <-w.empty:
 			waits = 0
 		case <-ctx.Done():
 			waits = 0
@@ -99,6 +103,8 @@ func (w *crowd) visit(ctx context.Context, c *contender, think time.Duration) {
 	if r := c.read(); r.left > 0 {
 		time.Sleep(think) // widens the window of a race; nothing waits for it
 		c.write(r)
+	} else {
+		w.once.Do(func() { close(w.empty) })
 	}
 	_, err := c.release(g)
 	w.mu.Lock()
