@@ -36,12 +36,9 @@ func (c *contender) warm(key string) error {
 			return phrases.Error("fault.fresh-key", "key", key, "wait", c.bed.o.Wait, "reply", last.String())
 		}
 		between := c.link.commands()
-		released, err := c.locker.release(c.bed.ctx, key, granted.token, c.bed.o.Grace)
-		switch {
-		case err != nil:
+		// The release may fail: on a busy computer the lease may have run out.
+		if _, err := c.locker.release(c.bed.ctx, key, granted.token, c.bed.o.Grace); err != nil {
 			return c.explained(err)
-		case !released.ok():
-			return phrases.Error("fault.fresh-release", "key", key, "reply", released.String())
 		}
 		c.acquires, c.releases = between-before, c.link.commands()-between
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,8 @@ type crowd struct {
 	key  string
 	all  []*contender
 	link link
+
+	inside atomic.Int32 // contenders in the critical section
 
 	mu     sync.Mutex
 	served int
@@ -42,7 +45,7 @@ func (b *bed) crowd(n int) *crowd {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if w.all[i], errs[i] = b.start(spec{name: fmt.Sprintf("W%d", i+1), over: w.link}); errs[i] == nil {
+			if w.all[i], errs[i] = b.start(spec{fmt.Sprintf("W%d", i+1), longLease, w.link}); errs[i] == nil {
 				errs[i] = w.all[i].warm(key)
 			}
 		})
@@ -57,7 +60,8 @@ func (b *bed) crowd(n int) *crowd {
 var errCrowdOver = errors.New("the crowd is over")
 
 // serve lets all contenders ask, and sell when they are served. It returns when all were served, when everything is sold,
-// or when nobody was served for Options.Wait. ready is called when all have begun.
+// or when nobody was served for Options.Wait. think is the longest time between read and write. ready is called when all
+// have begun.
 func (w *crowd) serve(think time.Duration, ready func()) {
 	ctx, end := context.WithCancelCause(w.bed.ctx)
 	defer end(nil)
@@ -100,12 +104,14 @@ func (w *crowd) visit(ctx context.Context, c *contender, think time.Duration) {
 		}
 		return
 	}
+	w.inside.Add(1)
 	if r := c.read(); r.left > 0 {
-		time.Sleep(think) // widens the window of a race; nothing waits for it
+		w.think(think)
 		c.write(r)
 	} else {
 		w.once.Do(func() { close(w.empty) })
 	}
+	w.inside.Add(-1)
 	_, err := c.release(g)
 	w.mu.Lock()
 	w.served++
@@ -116,12 +122,19 @@ func (w *crowd) visit(ctx context.Context, c *contender, think time.Duration) {
 	w.grants <- struct{}{}
 }
 
+// think waits for a second contender in the critical section, which a lock keeps out, at most for that time.
+func (w *crowd) think(most time.Duration) {
+	for end := time.Now().Add(most); w.inside.Load() < 2 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // thirtyAtOnce lets thirty contenders buy ten units.
 func thirtyAtOnce(b *bed) verdict {
 	const contenders, units = 30, 10
 	w := b.crowd(contenders)
 	b.stock(units)
-	w.serve(10*time.Millisecond, func() {})
+	w.serve(100*time.Millisecond, func() {})
 	history := b.shop.judge()
 	if why, bad := oversold(history); bad {
 		return verdict{Oversells, why}
