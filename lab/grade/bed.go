@@ -30,7 +30,7 @@ type bed struct {
 	links      []link
 	owned      sync.WaitGroup
 	keys       int
-	shared     *remote // of Options.URL
+	remote     *remote // nil without Options.URL
 
 	mu     sync.Mutex
 	events []lab.CaseEvent
@@ -79,10 +79,15 @@ func (b *bed) run() (v verdict) {
 func (b *bed) cleanup() {
 	var all sync.WaitGroup
 	for _, c := range b.contenders {
-		all.Go(func() { _ = c.locker.close() }) // errors concern processes that are gone
+		if c.locker != b.remote {
+			all.Go(func() { _ = c.locker.close() }) // errors concern processes that are gone
+		}
 	}
 	all.Wait()
 	stack.KillMarked(b.mark)
+	if b.remote != nil {
+		_ = b.remote.close()
+	}
 	for _, l := range b.links {
 		_ = l.close()
 	}
@@ -131,10 +136,7 @@ func (b *bed) contender(s spec) *contender {
 func (b *bed) start(s spec) (*contender, error) {
 	c := &contender{bed: b, name: s.name, link: s.over, lane: s.name}
 	if b.o.URL != "" {
-		if b.shared == nil {
-			b.shared = newRemote(b.o.URL)
-		}
-		c.locker = b.shared
+		c.locker = b.remote
 	} else {
 		if c.link == nil {
 			c.link = b.link()

@@ -23,12 +23,15 @@ type contender struct {
 	since              time.Time // of the grant
 }
 
+// startGrace is how much longer than Options.Grace the first replies may take: a JVM starts, or a program is compiled.
+const startGrace = 30 * time.Second
+
 // warm acquires and releases a fresh key twice. The second time it counts the commands: the first may open connections
 // and load scripts.
 func (c *contender) warm(key string) error {
 	for range 2 {
 		before := c.link.commands()
-		granted, last, err := c.tryFor(c.bed.ctx, key, c.bed.o.Wait)
+		granted, last, err := c.tryFor(c.bed.ctx, key, c.bed.o.Wait, startGrace)
 		switch {
 		case err != nil:
 			return c.explained(err)
@@ -37,7 +40,7 @@ func (c *contender) warm(key string) error {
 		}
 		between := c.link.commands()
 		// The release may fail: on a busy computer the lease may have run out.
-		if _, err := c.locker.release(c.bed.ctx, key, granted.token, c.bed.o.Grace); err != nil {
+		if _, err := c.locker.release(c.bed.ctx, key, granted.token, c.bed.o.Grace+startGrace); err != nil {
 			return c.explained(err)
 		}
 		c.acquires, c.releases = between-before, c.link.commands()-between
@@ -57,10 +60,11 @@ func (c *contender) explained(err error) error {
 const retryAfter = 20 * time.Millisecond
 
 // tryFor asks until the lock is granted or the time is over. It asks at least once. last is the reply that was no grant.
-func (c *contender) tryFor(ctx context.Context, key string, within time.Duration) (granted, last reply, err error) {
+// A reply may take longer than its wait by Options.Grace and by more.
+func (c *contender) tryFor(ctx context.Context, key string, within, more time.Duration) (got, last reply, err error) {
 	for end := time.Now().Add(within); ; {
 		left := max(0, time.Until(end))
-		r, err := c.locker.acquire(ctx, key, left, left+c.bed.o.Grace)
+		r, err := c.locker.acquire(ctx, key, left, left+c.bed.o.Grace+more)
 		if err != nil || r.ok() {
 			return r, last, err
 		}
@@ -96,7 +100,7 @@ func (c *contender) ask(key string, within time.Duration) grant {
 func (c *contender) asked(ctx context.Context, key string, within time.Duration) grant {
 	c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Asks, To: "lock"}, say("event.asks", "who", c.name))
 	g := grant{key: key}
-	g.got, g.last, g.err = c.tryFor(ctx, key, within)
+	g.got, g.last, g.err = c.tryFor(ctx, key, within, 0)
 	switch {
 	case g.ok():
 		c.fence, c.since = g.got.fence, time.Now()

@@ -192,6 +192,9 @@ func grade(ctx context.Context, o *Options, servers *stack.Stack, s Scenario) Re
 	defer cancel()
 	b := &bed{ctx: bounded, o: o, servers: servers, scenario: s, mark: fmt.Sprintf("STOCK_GRADE=%d-%d", os.Getpid(),
 		began.UnixNano())}
+	if o.URL != "" {
+		b.remote = newRemote(o.URL)
+	}
 	b.stock(2)
 	v := b.run()
 	b.cleanup()

@@ -24,7 +24,7 @@ func leaseTooLong(left time.Duration) verdict {
 // holderKilled kills the holder. Then somebody else must get the lock.
 func holderKilled(b *bed) verdict {
 	a, key := b.contender(spec{name: "A"}), b.key()
-	other := b.contender(spec{name: "B"})
+	other := b.contender(spec{name: "B", lease: longLease})
 	a.first(key)
 	a.read()
 	bound, left, ok := b.bound(key)

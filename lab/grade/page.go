@@ -28,7 +28,7 @@ func WriteHTML(w io.Writer, r Report, lang string) error {
 		return err
 	}
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"say": func(key string) template.HTML { return both(say("page." + key)) }, "both": both,
+		"say": func(key string) template.HTML { return both(say(key)) }, "both": both,
 	}).Parse(pageText)
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ func noCommands() verdict { return verdict{NotTestable, say("why.no-commands")} 
 
 // crashBetweenCommands kills a holder-to-be between two commands of its acquire, after each of them in turn.
 func crashBetweenCommands(b *bed) verdict {
-	other := b.contender(spec{name: "B"})
+	other := b.contender(spec{name: "B", lease: longLease})
 	switch {
 	case !other.usesServers():
 		return noCommands()

@@ -48,14 +48,16 @@ func acquire(conn *zk.Conn, parent string, deadline time.Time) string {
 	for {
 		nodes, _, err := conn.Children(parent)
 		if err != nil {
-			return "error " + err.Error()
+			continue // the node is in the queue: to give up now would leave it there
 		}
 		sort.Slice(nodes, func(i, j int) bool { return number(nodes[i]) < number(nodes[j]) })
 		if len(nodes) > 0 && parent+"/"+nodes[0] == mine {
 			return "ok " + mine
 		}
 		if time.Now().After(deadline) {
-			_ = conn.Delete(mine, -1)
+			for err = conn.Delete(mine, -1); err != nil && err != zk.ErrNoNode; {
+				err = conn.Delete(mine, -1)
+			}
 			return "busy"
 		}
 		time.Sleep(20 * time.Millisecond) // a good lock watches its predecessor instead
