@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -182,4 +183,40 @@ func skip(t *testing.T, reason string) {
 		t.Fatal(reason)
 	}
 	t.Skip(reason)
+}
+
+// docs/grade.md has the starter in bash as it is, and lists each broken one with its scenario.
+func TestThePageAboutStarters(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile(starters + "lease-redis.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"../../docs/grade.md", "../../docs/grade.zh-CN.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "```bash\n"+string(script)+"```") {
+			t.Errorf("%s has another lease-redis.sh", page)
+		}
+		for _, s := range broken {
+			row := regexp.MustCompile(`(?m)^\| \[` + regexp.QuoteMeta(s.name) + "\\].*\\| `" + s.scenario + "`")
+			if !row.Match(text) {
+				t.Errorf("%s has no row that says that %s fails in %s", page, s.name, s.scenario)
+			}
+		}
+		for _, s := range grade.Scenarios() {
+			lesson := strings.TrimPrefix(s.Read, "docs/")
+			if strings.Contains(page, "zh-CN") {
+				lesson = strings.Replace(lesson, ".md", ".zh-CN.md", 1)
+			}
+			if row := "| `" + s.Name + "` |"; !strings.Contains(string(text), row) || !strings.Contains(string(text), lesson) {
+				t.Errorf("%s has no row of %s with %s", page, s.Name, lesson)
+			}
+			if _, err := os.Stat("../../" + s.Read); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
