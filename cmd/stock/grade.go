@@ -170,7 +170,8 @@ func (r *gradeRun) build(ctx context.Context, dir string) ([]string, error) {
 	program := filepath.Join(dir, "mylock")
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", program, r.goPackage).CombinedOutput()
 	if err != nil {
-		return nil, failure("grade.build", "package", r.goPackage, "why", strings.TrimSpace(string(out)+" "+err.Error()))
+		why := strings.TrimSpace(string(out) + " " + err.Error())
+		return nil, failure("grade.build", "package", r.goPackage, "why", why)
 	}
 	return []string{program}, nil
 }

@@ -14,7 +14,7 @@ import (
 	"example.com/stock/lab/grade"
 )
 
-// The exit status is 0 for a lock that holds, 1 for one that fails, and 2 for one that could not be graded, for whatever
+// The exit status is 0 for a lock that holds, 1 for one that fails, and 2 for one that could not be graded for any
 // reason.
 func TestGradeExitStatus(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestGradeExitStatus(t *testing.T) {
 	}{
 		{"--only two-keys --servers redis -- bash ../../docs/examples/grade/lease-redis.sh", 0, "holds"},
 		{"--http " + server.URL + " --only work-outlasts-lease --lease 100ms", exitFailing, "oversells"},
-		{"--http " + server.URL + "/odd --only two-keys", exitUngraded, `is "granted": the first word is none of those`},
+		{"--http " + server.URL + "/odd --only two-keys", exitUngraded, `is "granted": the first word is none`},
 		{"--only two-keys --servers redis -- ./no-such-lock", exitUngraded, "start the lock: "},
 		{"", exitUngraded, "name the lock"},
 		{"--http http://x -- true", exitUngraded, "only one of them"},

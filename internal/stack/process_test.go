@@ -30,8 +30,8 @@ func processGone(t *testing.T, pid string) {
 	}
 }
 
-// A process speaks through pipes. Its end takes its whole group along, and closes the pipes although a process that left
-// the group still has them. That one is found by its mark.
+// A process speaks through pipes. Its end takes its whole group along, and closes the pipes, although a process that
+// left the group still has them. That one is found by its mark.
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	mark := fmt.Sprintf("STOCK_MARK=%d", time.Now().UnixNano())

@@ -134,7 +134,7 @@ func (b *bed) contender(s spec) *contender {
 }
 
 func (b *bed) start(s spec) (*contender, error) {
-	c := &contender{bed: b, name: s.name, link: s.over, lane: s.name}
+	c := &contender{bed: b, name: s.name, link: s.over}
 	if b.o.URL != "" {
 		c.locker = b.remote
 	} else {

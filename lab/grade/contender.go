@@ -14,7 +14,6 @@ import (
 type contender struct {
 	bed    *bed
 	name   string
-	lane   string
 	locker locker
 	link   link // nil: unknown
 
@@ -59,8 +58,8 @@ func (c *contender) explained(err error) error {
 // retryAfter is the pause after busy and error, so that a lock that does not wait is no busy loop.
 const retryAfter = 20 * time.Millisecond
 
-// tryFor asks until the lock is granted or the time is over. It asks at least once. last is the reply that was no grant.
-// A reply may take longer than its wait by Options.Grace and by more.
+// tryFor asks until the lock is granted or the time is over, at least once. last is the last reply that was no grant. A
+// reply may take longer than its wait by Options.Grace and by more.
 func (c *contender) tryFor(ctx context.Context, key string, within, more time.Duration) (got, last reply, err error) {
 	for end := time.Now().Add(within); ; {
 		left := max(0, time.Until(end))
@@ -98,16 +97,16 @@ func (c *contender) ask(key string, within time.Duration) grant {
 }
 
 func (c *contender) asked(ctx context.Context, key string, within time.Duration) grant {
-	c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Asks, To: "lock"}, say("event.asks", "who", c.name))
+	c.event(lab.CaseEvent{Kind: lab.Asks, To: "lock"}, say("event.asks", "who", c.name))
 	g := grant{key: key}
 	g.got, g.last, g.err = c.tryFor(ctx, key, within, 0)
 	switch {
 	case g.ok():
 		c.fence, c.since = g.got.fence, time.Now()
-		c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Gets, To: "lock", Fence: c.fence, At: c.since},
+		c.event(lab.CaseEvent{Kind: lab.Gets, To: "lock", Fence: c.fence, At: c.since},
 			say("event.gets", "who", c.name))
 	case g.err == nil:
-		c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Note},
+		c.event(lab.CaseEvent{Kind: lab.Note},
 			say("event.not-granted", "who", c.name, "reply", g.last.String(), "within", within))
 	}
 	return g
@@ -143,11 +142,11 @@ func (c *contender) first(key string) grant {
 
 // release gives the lock back, and records what the lock says of it.
 func (c *contender) release(g grant) (reply, error) {
-	c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Gives, To: "lock"}, say("event.gives", "who", c.name))
+	c.event(lab.CaseEvent{Kind: lab.Gives, To: "lock"}, say("event.gives", "who", c.name))
 	c.held()
 	r, err := c.locker.release(c.bed.ctx, g.key, g.got.token, c.bed.o.Grace)
 	if err == nil && !r.ok() {
-		c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Note},
+		c.event(lab.CaseEvent{Kind: lab.Note},
 			say("event.release-failed", "who", c.name, "reply", r.String()))
 	}
 	return r, err
@@ -167,14 +166,14 @@ func (c *contender) held() {
 	if c.since.IsZero() {
 		return
 	}
-	c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Lease, At: c.since, Until: time.Now(), Fence: c.fence},
+	c.event(lab.CaseEvent{Kind: lab.Lease, At: c.since, Until: time.Now(), Fence: c.fence},
 		say("event.held", "who", c.name))
 	c.since = time.Time{}
 }
 
 func (c *contender) read() reading {
 	r := c.bed.shop.read()
-	c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Read, To: "store", Read: &r.left, Version: r.version},
+	c.event(lab.CaseEvent{Kind: lab.Read, To: "store", Read: &r.left, Version: r.version},
 		say("event.read", "who", c.name, "read", r.left))
 	return r
 }
@@ -184,12 +183,12 @@ func (c *contender) write(r reading) bool {
 	at := time.Now()
 	left := r.left - 1
 	if !c.bed.shop.write(c.name, r, c.fence) {
-		c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Refused, To: "store", Fence: c.fence, At: at},
+		c.event(lab.CaseEvent{Kind: lab.Refused, To: "store", Fence: c.fence, At: at},
 			say("event.refused", "who", c.name))
 		return false
 	}
-	c.bed.record(lab.CaseEvent{
-		Lane: c.lane, Who: c.name, Kind: lab.Write, To: "store", Read: &r.left, Left: &left, Version: r.version,
+	c.event(lab.CaseEvent{
+		Kind: lab.Write, To: "store", Read: &r.left, Left: &left, Version: r.version,
 		Fence: c.fence, At: at,
 	}, say("event.wrote", "who", c.name, "read", r.left, "left", left))
 	return true
@@ -201,9 +200,15 @@ func (c *contender) sell(g grant) {
 	c.giveBack(g)
 }
 
+// event records an event in the contender's lane.
+func (c *contender) event(e lab.CaseEvent, said words.Text) {
+	e.Lane, e.Who = c.name, c.name
+	c.bed.record(e, said)
+}
+
 // note records a fault or an observation in the contender's lane.
 func (c *contender) note(said words.Text) {
-	c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Note}, said)
+	c.event(lab.CaseEvent{Kind: lab.Note}, said)
 }
 
 // kill ends the contender's process and its connections.
@@ -219,7 +224,7 @@ func (c *contender) freeze() (thaw func()) {
 	c.bed.must(c.locker.freeze())
 	return func() {
 		c.bed.must(c.locker.thaw())
-		c.bed.record(lab.CaseEvent{Lane: c.lane, Who: c.name, Kind: lab.Fault, At: from, Until: time.Now()},
+		c.event(lab.CaseEvent{Kind: lab.Fault, At: from, Until: time.Now()},
 			say("event.frozen", "who", c.name))
 	}
 }

@@ -59,9 +59,9 @@ func (b *bed) crowd(n int) *crowd {
 
 var errCrowdOver = errors.New("the crowd is over")
 
-// serve lets all contenders ask, and sell when they are served. It returns when all were served, when everything is sold,
-// or when nobody was served for Options.Wait. think is the longest time between read and write. ready is called when all
-// have begun.
+// serve lets all contenders ask, and sell when they are served. It returns when all were served, when everything is
+// sold, or when nobody was served for Options.Wait. think is the longest time between read and write. ready is called
+// when all have begun.
 func (w *crowd) serve(think time.Duration, ready func()) {
 	ctx, end := context.WithCancelCause(w.bed.ctx)
 	defer end(nil)

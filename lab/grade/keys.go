@@ -1,9 +1,6 @@
 package grade
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 // twoKeys lets two contenders take two keys in opposite orders. Both waits must end; afterwards both keys must be free.
 func twoKeys(b *bed) verdict {
@@ -28,7 +25,7 @@ func twoKeys(b *bed) verdict {
 		case errors.As(g.err, &wrong):
 			b.fail(g.err)
 		case errors.Is(g.err, errSilent):
-			return verdict{Blocks, say("why.wait-ignored", "wait", wait, "within", (b.o.Grace + wait).Round(time.Millisecond))}
+			return verdict{Blocks, say("why.wait-ignored", "wait", wait, "within", b.o.Grace+wait)}
 		case g.err != nil:
 			b.fail(g.err)
 		}

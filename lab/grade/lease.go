@@ -91,7 +91,7 @@ func holderFrozen(b *bed) verdict {
 	return b.lateHolder(a, other, held, r, g, "why.frozen-kept")
 }
 
-// outlast returns for how long a holder works or is frozen: for longer than LEASE_MS and than the lease that Redis shows.
+// outlast returns for how long a holder works or is frozen: longer than LEASE_MS, and than the lease that Redis shows.
 func (b *bed) outlast(key string) (within, left time.Duration, ok bool) {
 	_, left, ok = b.bound(key)
 	return max(3*b.o.Lease, 2*left), left, ok

@@ -36,7 +36,8 @@ func WriteHTML(w io.Writer, r Report, lang string) error {
 	script := "//<![CDATA[\n" + strings.Replace(diagram.Script, "export ", "", 1) + start + "//]]>\n"
 	page := view{
 		Policy: diagram.Policy(script), Style: template.CSS(pageStyle + diagram.Style), Script: template.JS(script),
-		Chinese: lang == words.Chinese, Lock: r.Lock, When: r.StartedAt.Format("2006-01-02 15:04 UTC"), Sum: r.summary(),
+		Chinese: lang == words.Chinese, Lock: r.Lock, Sum: r.summary(),
+		When: r.StartedAt.Format("2006-01-02 15:04 UTC"),
 	}
 	for _, result := range r.Results {
 		x := entry{Result: result}

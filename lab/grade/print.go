@@ -26,7 +26,8 @@ func WriteScenario(w io.Writer, s Scenario, lang string) {
 
 // WriteResult writes the grade of a scenario, why, and for a failure what to read.
 func WriteResult(w io.Writer, r Result, lang string) {
-	fmt.Fprintf(w, "%s%s%s\n", pad(r.Scenario, nameColumns), pad(r.Grade.Word().In(lang), gradeColumns), r.Said().In(lang))
+	fmt.Fprintf(w, "%s%s%s\n",
+		pad(r.Scenario, nameColumns), pad(r.Grade.Word().In(lang), gradeColumns), r.Said().In(lang))
 	if r.Grade.Failed() {
 		fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", nameColumns+gradeColumns), r.Read)
 	}

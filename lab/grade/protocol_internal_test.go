@@ -17,7 +17,8 @@ func TestTheGraderHasItsTexts(t *testing.T) {
 	for _, s := range Scenarios() {
 		made = append(made, "scenarios."+s.Name+".title", "scenarios."+s.Name+".forced")
 	}
-	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"say": {}, "Error": {}}, append(made, "why.", "page.")...)
+	speakers := map[string]wordstest.Speaker{"say": {}, "Error": {}}
+	wordstest.Catalogue(t, phrases, speakers, append(made, "why.")...)
 }
 
 // No line makes a parser panic. What is accepted, and what is refused, is shown bounded and printable.

@@ -9,9 +9,9 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A shop is the store that the critical section reads and writes. It writes blindly, as SET stock = 9 does, so that only
-// the lock prevents a lost update. It checks fences: it refuses a write whose fence is smaller than the largest that it
-// has seen.
+// A shop is the store that the critical section reads and writes. It writes blindly, as SET stock = 9 does, so that
+// only the lock prevents a lost update. It checks fences: it refuses a write whose fence is smaller than the largest
+// that it has seen.
 type shop struct {
 	mu      sync.Mutex
 	initial int64
@@ -79,6 +79,7 @@ func oversold(v loadtest.Verdict) (why words.Text, ok bool) {
 		return say("why.oversold", "sold", v.AcceptedUnits, "initial", v.InitialUnits, "left", v.RemainingUnits), true
 	}
 	c := v.Certificates[0]
-	return say("why.same-version", "one", c.Orders[0].RequestID, "other", c.Orders[1].RequestID, "read", c.Orders[0].Read,
+	one, other := c.Orders[0], c.Orders[1]
+	return say("why.same-version", "one", one.RequestID, "other", other.RequestID, "read", one.Read,
 		"version", c.Version, "sold", v.AcceptedUnits, "gone", v.InitialUnits-v.RemainingUnits), true
 }

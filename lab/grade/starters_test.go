@@ -141,7 +141,8 @@ func graded(t *testing.T, lock string, server stack.Kind, scenario string, lease
 		command = []string{program}
 	}
 	report := run(t, grade.Options{
-		Command: command, Servers: []stack.Kind{server}, Only: []string{scenario}, Lease: lease, Wait: wait, Grace: wait,
+		Command: command, Servers: []stack.Kind{server}, Only: []string{scenario},
+		Lease: lease, Wait: wait, Grace: wait,
 	})
 	return report.Results[0]
 }
@@ -211,7 +212,8 @@ func TestThePageAboutStarters(t *testing.T) {
 			if strings.Contains(page, "zh-CN") {
 				lesson = strings.Replace(lesson, ".md", ".zh-CN.md", 1)
 			}
-			if row := "| `" + s.Name + "` |"; !strings.Contains(string(text), row) || !strings.Contains(string(text), lesson) {
+			row := regexp.MustCompile("(?m)^\\| `" + s.Name + "` .*" + regexp.QuoteMeta(lesson))
+			if !row.Match(text) {
 				t.Errorf("%s has no row of %s with %s", page, s.Name, lesson)
 			}
 			if _, err := os.Stat("../../" + s.Read); err != nil {

@@ -1,4 +1,5 @@
-// lease-redis.sh in Java, a lock to start from. It needs no library: stock lab grade -- java docs/examples/grade/LeaseRedis.java
+// lease-redis.sh in Java, a lock to start from. It needs no library:
+// stock lab grade --waiters 20 -- java docs/examples/grade/LeaseRedis.java
 // A hundred JVMs need much memory: stock lab grade --waiters 20 ...
 import java.io.*;
 import java.net.Socket;

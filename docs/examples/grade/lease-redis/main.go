@@ -1,4 +1,5 @@
-// Command lease-redis is lease-redis.sh in Go, a lock to start from: stock lab grade --go ./docs/examples/grade/lease-redis
+// Command lease-redis is lease-redis.sh in Go, a lock to start from:
+// stock lab grade --go ./docs/examples/grade/lease-redis
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command zk is the fixed twin of zk-orphan and of zk-persistent: it finds a node whose reply was lost by the GUID in its
-// name, and its nodes end with its session.
+// Command zk is the fixed twin of zk-orphan and of zk-persistent: it finds a node whose reply was lost by the GUID in
+// its name, and its nodes end with its session.
 package main
 
 import (
