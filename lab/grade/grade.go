@@ -190,7 +190,7 @@ func grade(ctx context.Context, o *Options, servers *stack.Stack, s Scenario) Re
 	limit := 12*o.Wait + time.Minute
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, phrases.Error("fault.limit", "limit", limit))
 	defer cancel()
-	b := &bed{ctx: bounded, o: o, servers: servers, scenario: s, mark: fmt.Sprintf("STOCK_GRADE=%d-%d", os.Getpid(),
+	b := &bed{ctx: bounded, o: o, servers: servers, scenario: s, mark: fmt.Sprintf("LOCK_GRADE=%d-%d", os.Getpid(),
 		began.UnixNano())}
 	if o.URL != "" {
 		b.remote = newRemote(o.URL)
