@@ -48,7 +48,7 @@ type process struct {
 	*stack.Process
 	replies *bufio.Reader
 	stderr  tail
-	owned   sync.WaitGroup
+	drained chan struct{} // closed at the end of the standard error
 }
 
 func startProcess(argv, env []string) (*process, error) {
@@ -56,8 +56,11 @@ func startProcess(argv, env []string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &process{Process: p, replies: bufio.NewReaderSize(p.Out, maxLine+2)}
-	l.owned.Go(func() { _, _ = io.Copy(&l.stderr, p.Err) }) // until close
+	l := &process{Process: p, replies: bufio.NewReaderSize(p.Out, maxLine+2), drained: make(chan struct{})}
+	go func() {
+		defer close(l.drained)
+		_, _ = io.Copy(&l.stderr, p.Err) // until close, or until nobody has the pipe
+	}()
 	return l, nil
 }
 
@@ -112,7 +115,7 @@ func (l *process) ask(ctx context.Context, request, expected string, within time
 }
 
 // endBound is how long a process whose pipe is closed may take to end.
-const endBound = time.Second
+const endBound = 5 * time.Second
 
 func (l *process) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -125,10 +128,14 @@ func (l *process) failed(ctx context.Context, err error) error {
 	defer timer.Stop()
 	select {
 	case <-l.Exited():
-		return &endedError{l.Outcome(), l.stderr.String()}
 	case <-timer.C:
 		return &endedError{fmt.Sprintf("closed its pipe: %v", err), l.stderr.String()}
 	}
+	select {
+	case <-l.drained:
+	case <-timer.C: // a process that left the group still has the pipe
+	}
+	return &endedError{l.Outcome(), l.stderr.String()}
 }
 
 func (l *process) freeze() error { return l.Pause() }
@@ -137,7 +144,7 @@ func (l *process) kill() error   { return l.Kill() }
 
 func (l *process) close() error {
 	err := l.Process.Close()
-	l.owned.Wait()
+	<-l.drained
 	return err
 }
 

@@ -53,7 +53,11 @@ func TestStarters(t *testing.T) {
 			if testing.Short() && i >= 3 {
 				t.Skip("long: make verify")
 			}
-			r := graded(t, starters+s.name, s.server, s.scenario, time.Second, 4*time.Second)
+			// On a busy computer the lock may lose its first connection, and be ungraded.
+			r := grade.Result{Grade: grade.Ungraded}
+			for try := 0; try < 5 && r.Grade == grade.Ungraded; try++ {
+				r = graded(t, starters+s.name, s.server, s.scenario, time.Second, 4*time.Second)
+			}
 			if r.Grade != s.want {
 				t.Errorf("%s in %s: %s, want %s: %s", s.name, s.scenario, r.Grade, s.want, r.Why)
 			}
