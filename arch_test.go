@@ -169,6 +169,10 @@ var arrows = map[string]struct {
 		"a client over HTTP, as lab is, and no scenario",
 	},
 	"lab/diagram": {[]string{"internal/words", "lab"}, "it draws what the lab has recorded, and asks nobody else"},
+	"lab/grade": {
+		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "lab/diagram", "loadtest"},
+		"it grades the locks of others: it knows none of ours, and judges by its own store",
+	},
 	"lab/report": {
 		[]string{"internal/words", "lab", "lab/diagram"},
 		"it shows what the lab found, and asks nobody else",
@@ -207,7 +211,7 @@ var arrows = map[string]struct {
 		[]string{
 			"app", "handler/access", "handler/access/issuer", "internal/stack", "internal/starter", "internal/words",
 			"lab", "lab/class", "lab/engine",
-			"lab/failover",
+			"lab/failover", "lab/grade",
 			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping",
 			"loadtest/report", "loadtest/tally", "lock", "service", "service/archive", "service/order",
 			"service/strategy",
@@ -276,8 +280,8 @@ var thirdParty = map[string]struct {
 	"github.com/redis/go-redis": {
 		[]string{
 			"app", "internal/redisscript", "internal/stack", "internal/stack/stacktest", "lab", "lab/engine",
-			"lab/failover", "lab/scenario",
-			"loadtest/checkout", "lock/redislock", "repo", "repo/ledger", "repo/repotest", "repo/stock",
+			"lab/failover", "lab/grade", "lab/scenario", "loadtest/checkout", "lock/redislock", "repo", "repo/ledger",
+			"repo/repotest", "repo/stock",
 			"service/relay", "service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +

@@ -38,6 +38,11 @@ func (c command) start(onDeath syscall.Signal) (*child, error) {
 	defer log.Close() // the child has its own copy, so no goroutine is needed to copy output
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.env, c.dir, log, log
+	return begin(cmd, onDeath)
+}
+
+// begin starts cmd in a process group of its own. onDeath is its parent-death signal: see processGroup.
+func begin(cmd *exec.Cmd, onDeath syscall.Signal) (*child, error) {
 	cmd.SysProcAttr = processGroup(onDeath)
 	p := &child{cmd: cmd, exit: make(chan struct{})}
 	started := make(chan error)

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# A lock to start from: one command to acquire, one script to release.
+# It has no watchdog, and no fence.
+set -u
+redis() { redis-cli -h "$REDIS_HOST" -p "$REDIS_PORT" "$@"; }
+try() { [ "$(redis SET "$1" "$2" NX PX "$LEASE_MS")" = OK ]; }
+script='if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0'
+unlock() { [ "$(redis EVAL "$script" 1 "$1" "$2")" = 1 ]; }
+
+while read -r verb key argument; do
+  case $verb in
+  acquire)
+    token=$$-$RANDOM$RANDOM
+    deadline=$((${EPOCHREALTIME//[.,]/} / 1000 + argument))
+    until try "$key" "$token"; do
+      if ((${EPOCHREALTIME//[.,]/} / 1000 >= deadline)); then token="" && break; fi
+      sleep 0.02
+    done
+    if [ -n "$token" ]; then echo "ok $token"; else echo busy; fi
+    ;;
+  release) if unlock "$key" "$argument"; then echo ok; else echo error not released; fi ;;
+  esac
+done

@@ -1,0 +1,83 @@
+package grade
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A remote is a lock behind two HTTP calls. All contenders share it, so no contender can be frozen or killed.
+type remote struct {
+	base   string
+	client *http.Client
+}
+
+func newRemote(base string) *remote {
+	return &remote{strings.TrimRight(base, "/"), &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200}}}
+}
+
+func (l *remote) acquire(ctx context.Context, key string, wait, within time.Duration) (reply, error) {
+	query := url.Values{"key": {key}, "wait_ms": {strconv.FormatInt(wait.Milliseconds(), 10)}}
+	request := "POST /acquire?" + query.Encode()
+	line, err := l.ask(ctx, "/acquire?"+query.Encode(), request, expectAcquire, within)
+	if err != nil {
+		return reply{}, err
+	}
+	return parseAcquire(request, line)
+}
+
+func (l *remote) release(ctx context.Context, key, token string, within time.Duration) (reply, error) {
+	query := url.Values{"key": {key}, "token": {token}}
+	request := "POST /release?" + query.Encode()
+	line, err := l.ask(ctx, "/release?"+query.Encode(), request, expectRelease, within)
+	if err != nil {
+		return reply{}, err
+	}
+	return parseRelease(request, line)
+}
+
+// ask sends a request and returns the first line of the reply's body. The status is not read.
+func (l *remote) ask(ctx context.Context, path, request, expected string, within time.Duration) (string, error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, within, errSilent)
+	defer cancel()
+	req, err := http.NewRequestWithContext(bounded, http.MethodPost, l.base+path, nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := l.client.Do(req)
+	if err != nil {
+		return "", cause(bounded, err)
+	}
+	defer res.Body.Close()
+	body := bufio.NewReader(io.LimitReader(res.Body, maxLine+2))
+	line, err := body.ReadString('\n')
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return "", cause(bounded, err)
+	case len(line) > maxLine+1:
+		return "", &protocolError{request, line, expected, say("protocol.too-long", "most", maxLine)}
+	}
+	return strings.TrimSuffix(line, "\n"), nil
+}
+
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (l *remote) freeze() error { return errNoProcess }
+func (l *remote) thaw() error   { return errNoProcess }
+func (l *remote) kill() error   { return errNoProcess }
+
+func (l *remote) close() error {
+	l.client.CloseIdleConnections()
+	return nil
+}

@@ -1,0 +1,79 @@
+package grade
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"strings"
+
+	"example.com/stock/internal/words"
+	"example.com/stock/lab/diagram"
+)
+
+//go:embed page.html.tmpl
+var pageText string
+
+//go:embed page.css
+var pageStyle string
+
+// start makes each figure steppable.
+const start = `
+for (const figure of document.querySelectorAll("figure.steps:not(.live)")) steps(figure);
+`
+
+// WriteHTML writes a page with the grades, and with a step diagram of each failure. It needs no network. lang is its
+// initial language, en or zh; the reader can change it.
+func WriteHTML(w io.Writer, r Report, lang string) error {
+	if err := phrases.Check(); err != nil {
+		return err
+	}
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"say": func(key string) template.HTML { return both(say(key)) }, "both": both,
+	}).Parse(pageText)
+	if err != nil {
+		return err
+	}
+	script := "//<![CDATA[\n" + strings.Replace(diagram.Script, "export ", "", 1) + start + "//]]>\n"
+	page := view{
+		Policy: diagram.Policy(script), Style: template.CSS(pageStyle + diagram.Style), Script: template.JS(script),
+		Chinese: lang == words.Chinese, Lock: r.Lock, Sum: r.summary(),
+		When: r.StartedAt.Format("2006-01-02 15:04 UTC"),
+	}
+	for _, result := range r.Results {
+		x := entry{Result: result}
+		if found, err := Find(result.Scenario); err == nil {
+			x.Title, x.Forced = found[0].Title(), found[0].Forced()
+		}
+		if result.Grade.Failed() && len(result.Cell.Events) > 0 {
+			x.Steps = diagram.Of(result.Cell).Figure(lang)
+		}
+		page.Entries = append(page.Entries, x)
+	}
+	return t.Execute(w, page)
+}
+
+type view struct {
+	Policy     string
+	Style      template.CSS
+	Script     template.JS // in CDATA, so that the page is also XML
+	Chinese    bool
+	Lock, When string
+	Sum        words.Text
+	Entries    []entry
+}
+
+// An entry is one scenario of the page.
+type entry struct {
+	Result
+	Title, Forced words.Text
+	Steps         template.HTML // only of a failure
+}
+
+// both writes a text in both languages, of which the page shows one.
+func both(t words.Text) template.HTML {
+	if t.EN == t.ZH {
+		return template.HTML(template.HTMLEscapeString(t.EN))
+	}
+	return template.HTML(`<span lang="en">` + template.HTMLEscapeString(t.EN) + `</span><span lang="zh">` +
+		template.HTMLEscapeString(t.ZH) + `</span>`)
+}

@@ -1,0 +1,47 @@
+package grade
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"example.com/stock/internal/words"
+)
+
+// columns of a line: the scenario, the grade.
+const (
+	nameColumns  = 24
+	gradeColumns = 14
+)
+
+// pad fills a text up to a number of columns.
+func pad(text string, columns int) string {
+	return text + strings.Repeat(" ", max(1, columns-words.Columns(text)))
+}
+
+// WriteScenario writes what a scenario forces.
+func WriteScenario(w io.Writer, s Scenario, lang string) {
+	fmt.Fprintf(w, "%s%s\n    %s\n    %s\n", pad(s.Name, nameColumns), s.Title().In(lang), s.Forced().In(lang), s.Read)
+}
+
+// WriteResult writes the grade of a scenario, why, and for a failure what to read.
+func WriteResult(w io.Writer, r Result, lang string) {
+	fmt.Fprintf(w, "%s%s%s\n",
+		pad(r.Scenario, nameColumns), pad(r.Grade.Word().In(lang), gradeColumns), r.Said().In(lang))
+	if r.Grade.Failed() {
+		fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", nameColumns+gradeColumns), r.Read)
+	}
+}
+
+// WriteSummary writes how many scenarios the lock holds in.
+func WriteSummary(w io.Writer, r Report, lang string) { fmt.Fprintf(w, "\n%s\n", r.summary().In(lang)) }
+
+func (r Report) summary() words.Text {
+	n := 0
+	for _, result := range r.Results {
+		if result.Grade == Holds {
+			n++
+		}
+	}
+	return say("page.took", "n", n, "all", len(r.Results), "seconds", fmt.Sprintf("%.0f", r.TookMS/1000))
+}

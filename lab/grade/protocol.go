@@ -1,0 +1,152 @@
+package grade
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"example.com/stock/internal/words"
+)
+
+// The protocol: one line for each request, one for each reply. docs/grade.md describes it for those who write a lock.
+const (
+	maxLine  = 1024 // bytes of a reply, without its newline
+	maxToken = 256
+	maxQuote = 120 // bytes of a reply that a message quotes
+)
+
+// A word is the first word of a reply.
+type word string
+
+const (
+	wordOK    word = "ok"
+	wordBusy  word = "busy"
+	wordError word = "error"
+)
+
+// A reply is the lock's answer to one request.
+type reply struct {
+	word  word
+	token string
+	fence uint64 // 0: none
+	text  string // of an error
+}
+
+func (r reply) ok() bool { return r.word == wordOK }
+
+// String returns the reply as the lock would write it, cut and printable.
+func (r reply) String() string {
+	switch {
+	case r.word == wordError:
+		return strings.TrimSpace("error " + printable(r.text))
+	case r.token != "":
+		return "ok " + printable(r.token)
+	}
+	return string(r.word)
+}
+
+// A protocolError reports a line that is no reply.
+type protocolError struct {
+	request, line, expected string
+	why                     words.Text
+}
+
+func (e *protocolError) Error() string { return e.Said().EN }
+
+func (e *protocolError) Said() words.Text {
+	return say("protocol.wrong", "request", printable(e.request), "line", quote(e.line), "why", e.why,
+		"expected", e.expected)
+}
+
+const (
+	expectAcquire = "ok TOKEN [FENCE] | busy | error TEXT"
+	expectRelease = "ok | error TEXT"
+)
+
+// acquireLine and releaseLine return the requests.
+func acquireLine(key string, wait time.Duration) string {
+	return fmt.Sprintf("acquire %s %d", key, wait.Milliseconds())
+}
+
+func releaseLine(key, token string) string { return "release " + key + " " + token }
+
+// parseAcquire reads the reply to an acquire.
+func parseAcquire(request, line string) (reply, error) {
+	wrong := func(why words.Text) (reply, error) {
+		return reply{}, &protocolError{request: request, line: line, expected: expectAcquire, why: why}
+	}
+	first, rest, _ := strings.Cut(trimmed(line), " ")
+	switch word(first) {
+	case wordBusy:
+		return reply{word: wordBusy}, nil
+	case wordError:
+		return reply{word: wordError, text: rest}, nil
+	case wordOK:
+	case "":
+		return wrong(say("protocol.empty"))
+	default:
+		return wrong(say("protocol.first-word"))
+	}
+	fields := strings.Fields(rest)
+	switch {
+	case len(fields) == 0:
+		return wrong(say("protocol.no-token"))
+	case len(fields) > 2:
+		return wrong(say("protocol.too-many"))
+	case len(fields[0]) > maxToken || strings.ContainsFunc(fields[0], unprintable):
+		return wrong(say("protocol.token", "most", maxToken))
+	}
+	r := reply{word: wordOK, token: fields[0]}
+	if len(fields) == 2 {
+		fence, err := strconv.ParseUint(fields[1], 10, 64)
+		if err != nil || fence == 0 {
+			return wrong(say("protocol.fence", "fence", quote(fields[1])))
+		}
+		r.fence = fence
+	}
+	return r, nil
+}
+
+// parseRelease reads the reply to a release.
+func parseRelease(request, line string) (reply, error) {
+	first, rest, _ := strings.Cut(trimmed(line), " ")
+	switch word(first) {
+	case wordOK:
+		return reply{word: wordOK}, nil
+	case wordError:
+		return reply{word: wordError, text: rest}, nil
+	}
+	why := say("protocol.first-word")
+	if first == "" {
+		why = say("protocol.empty")
+	}
+	return reply{}, &protocolError{request: request, line: line, expected: expectRelease, why: why}
+}
+
+func trimmed(line string) string { return strings.TrimRight(line, "\r ") }
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// printable returns a text of the lock for people: short, without control characters.
+func printable(text string) string {
+	if len(text) > maxQuote {
+		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if unprintable(r) {
+			return '·'
+		}
+		return r
+	}, text)
+}
+
+// quote quotes a text of the lock, short and printable.
+func quote(text string) string {
+	more := ""
+	if len(text) > maxQuote {
+		text, more = text[:maxQuote], "…"
+	}
+	return strconv.Quote(text) + more
+}

@@ -1,0 +1,47 @@
+package grade
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"example.com/stock/internal/words/wordstest"
+)
+
+// Every text is there in both languages, is given its values, and is said.
+func TestTheGraderHasItsTexts(t *testing.T) {
+	var made []string
+	for _, g := range Grades() {
+		made = append(made, "grades."+string(g))
+	}
+	for _, s := range Scenarios() {
+		made = append(made, "scenarios."+s.Name+".title", "scenarios."+s.Name+".forced")
+	}
+	speakers := map[string]wordstest.Speaker{"say": {}, "Error": {}}
+	wordstest.Catalogue(t, phrases, speakers, append(made, "why.")...)
+}
+
+// No line makes a parser panic. What is accepted, and what is refused, is shown bounded and printable.
+func FuzzReply(f *testing.F) {
+	for _, line := range []string{
+		"ok t", "ok t 7\r", "busy", "error no\tconnection", "ok", "", "OK t", "ok t 18446744073709551616", "ok \x00",
+		"ok " + strings.Repeat("x", 300), "好 t",
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		for _, parse := range []func(string, string) (reply, error){parseAcquire, parseRelease} {
+			r, err := parse("acquire k 1", line)
+			said := r.String()
+			if err != nil {
+				said = err.Error()
+			}
+			if len(said) > 1024 || strings.ContainsFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("%q is shown as %q", line, said)
+			}
+			if err == nil && r.ok() && len(r.token) > maxToken {
+				t.Errorf("a token of %d bytes", len(r.token))
+			}
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package grade_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/lab/grade"
+)
+
+const (
+	starters = "../../docs/examples/grade/"
+	fixed    = "testdata/fixed/"
+)
+
+// A starter is a broken lock, and the one scenario in which it must fail.
+type starter struct {
+	name     string
+	scenario string
+	want     grade.Grade
+	server   stack.Kind
+	twin     string // empty: name
+}
+
+// The first three are also tested with -short.
+var broken = []starter{
+	{"setnx.sh", "holder-killed", grade.Blocks, stack.Redis, ""},
+	{"del.sh", "late-release", grade.Oversells, stack.Redis, ""},
+	{"get-then-del.sh", "release-in-steps", grade.Oversells, stack.Redis, ""},
+	{"setnx-expire.sh", "crash-between-commands", grade.Blocks, stack.Redis, ""},
+	{"mutex.sh", "thirty-at-once", grade.Oversells, stack.Redis, ""},
+	{"no-renewal.sh", "work-outlasts-lease", grade.Oversells, stack.Redis, ""},
+	{"no-fence.sh", "holder-frozen", grade.Oversells, stack.Redis, ""},
+	{"waits-forever.sh", "two-keys", grade.Blocks, stack.Redis, ""},
+	{"lease-redis.sh", "server-restarted", grade.Oversells, stack.Redis, "zk"},
+	{"get-lock.sh", "thirty-at-once", grade.Oversells, stack.MySQL, ""},
+	{"row.sh", "holder-killed", grade.Blocks, stack.MySQL, ""},
+	{"zk-persistent", "holder-killed", grade.Blocks, stack.ZooKeeper, "zk"},
+	{"zk-orphan", "lost-reply", grade.Blocks, stack.ZooKeeper, "zk"},
+}
+
+// Every broken starter fails where its first lines say, and its fixed twin holds there.
+func TestStarters(t *testing.T) {
+	for i, s := range broken {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && i >= 3 {
+				t.Skip("long: make verify")
+			}
+			// On a busy computer the lock may lose its first connection, and be ungraded.
+			r := grade.Result{Grade: grade.Ungraded}
+			for try := 0; try < 5 && r.Grade == grade.Ungraded; try++ {
+				r = graded(t, starters+s.name, s.server, s.scenario, time.Second, 4*time.Second)
+			}
+			if r.Grade != s.want {
+				t.Errorf("%s in %s: %s, want %s: %s", s.name, s.scenario, r.Grade, s.want, r.Why)
+			}
+			name, server, lease := s.name, s.server, time.Second
+			if s.twin != "" {
+				name, server = s.twin, stack.ZooKeeper
+			}
+			if s.scenario == "work-outlasts-lease" {
+				lease = 5 * time.Second // its watchdog may be late on a busy computer
+			}
+			r = graded(t, fixed+name, server, s.scenario, lease, patience)
+			if r.Grade != grade.Holds {
+				t.Errorf("the twin of %s in %s: %s, want %s: %s", s.name, s.scenario, r.Grade, grade.Holds, r.Why)
+			}
+		})
+	}
+}
+
+// Every starter is in the table, and says in which scenario it fails.
+func TestEveryStarterIsTested(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(starters + "*")
+	if err != nil || len(files) < len(broken) {
+		t.Fatalf("%v: %v", files, err)
+	}
+	toStart := []string{"LeaseRedis.java", "lease-redis", "lease-redis.sh", "lease_redis.py"}
+	for _, file := range files {
+		name := filepath.Base(file)
+		i := slices.IndexFunc(broken, func(s starter) bool { return s.name == name })
+		if i < 0 || slices.Contains(toStart, name) {
+			if !slices.Contains(toStart, name) {
+				t.Errorf("%s is not in the table of broken starters", name)
+			}
+			continue
+		}
+		if !strings.HasSuffix(name, ".sh") {
+			file += "/main.go"
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "--only "+broken[i].scenario+" ") {
+			t.Errorf("%s does not say that it fails in %s", name, broken[i].scenario)
+		}
+	}
+}
+
+// A lock to start from works in every language that is installed.
+func TestLocksToStartFrom(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	for _, lock := range []string{"lease-redis", "lease_redis.py"} {
+		t.Run(lock, func(t *testing.T) {
+			t.Parallel()
+			for _, scenario := range []string{"thirty-at-once", "late-release", "lost-reply"} {
+				if r := graded(t, starters+lock, stack.Redis, scenario, time.Second, patience); r.Grade != grade.Holds {
+					t.Errorf("%s in %s: %s, want %s: %s", lock, scenario, r.Grade, grade.Holds, r.Why)
+				}
+			}
+		})
+	}
+}
+
+// graded grades one lock in one scenario.
+func graded(t *testing.T, lock string, server stack.Kind, scenario string, lease, wait time.Duration) grade.Result {
+	t.Helper()
+	var command []string
+	switch filepath.Ext(lock) {
+	case ".sh":
+		command = []string{"bash", lock}
+		need(t, map[stack.Kind]string{stack.Redis: "redis-cli", stack.MySQL: "mysql"}[server])
+	case ".py":
+		if _, err := exec.LookPath("python3"); err != nil {
+			t.Skip(err) // also with REQUIRE_BACKENDS=1: no test of the service needs it
+		}
+		command = []string{"python3", lock}
+	default:
+		program := filepath.Join(t.TempDir(), "lock")
+		if out, err := exec.Command("go", "build", "-o", program, "./"+lock).CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", lock, err, out)
+		}
+		command = []string{program}
+	}
+	report := run(t, grade.Options{
+		Command: command, Servers: []stack.Kind{server}, Only: []string{scenario},
+		Lease: lease, Wait: wait, Grace: wait,
+	})
+	return report.Results[0]
+}
+
+// patience is how long a good lock may take on a busy computer. Where a lock must fail, the tests wait less.
+const patience = 30 * time.Second
+
+// run grades a lock, and skips the test if a server is missing.
+func run(t *testing.T, o grade.Options) grade.Report {
+	t.Helper()
+	missing := ""
+	o.Server = func(e stack.Event) {
+		if e.What == "missing" {
+			missing = e.Detail
+		}
+	}
+	o.Parent = t.TempDir()
+	report, err := grade.Run(t.Context(), o)
+	if missing != "" {
+		skip(t, missing)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// need skips the test if a program is missing.
+func need(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		skip(t, err.Error())
+	}
+}
+
+func skip(t *testing.T, reason string) {
+	t.Helper()
+	if os.Getenv("REQUIRE_BACKENDS") == "1" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+}
+
+// docs/grade.md has the starter in bash as it is, and lists each broken one with its scenario.
+func TestThePageAboutStarters(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile(starters + "lease-redis.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"../../docs/grade.md", "../../docs/grade.zh-CN.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "```bash\n"+string(script)+"```") {
+			t.Errorf("%s has another lease-redis.sh", page)
+		}
+		for _, s := range broken {
+			row := regexp.MustCompile(`(?m)^\| \[` + regexp.QuoteMeta(s.name) + "\\].*\\| `" + s.scenario + "`")
+			if !row.Match(text) {
+				t.Errorf("%s has no row that says that %s fails in %s", page, s.name, s.scenario)
+			}
+		}
+		for _, s := range grade.Scenarios() {
+			lesson := strings.TrimPrefix(s.Read, "docs/")
+			if strings.Contains(page, "zh-CN") {
+				lesson = strings.Replace(lesson, ".md", ".zh-CN.md", 1)
+			}
+			row := regexp.MustCompile("(?m)^\\| `" + s.Name + "` .*" + regexp.QuoteMeta(lesson))
+			if !row.Match(text) {
+				t.Errorf("%s has no row of %s with %s", page, s.Name, lesson)
+			}
+			if _, err := os.Stat("../../" + s.Read); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

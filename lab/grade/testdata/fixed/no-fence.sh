@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Each grant has a larger number than the one before, and the store checks it.
+set -u
+redis() { redis-cli -h "$REDIS_HOST" -p "$REDIS_PORT" "$@"; }
+grant='if redis.call("SET", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return redis.call("INCR", KEYS[2]) end return 0'
+try() {
+  fence=$(redis EVAL "$grant" 2 "$1" "fence:$1" "$2" "$LEASE_MS") && [ "$fence" != 0 ]
+}
+script='if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0'
+unlock() { [ "$(redis EVAL "$script" 1 "$1" "$2")" = 1 ]; }
+
+while read -r verb key argument; do
+  case $verb in
+  acquire)
+    token=$$-$RANDOM$RANDOM
+    deadline=$((${EPOCHREALTIME//[.,]/} / 1000 + argument))
+    until try "$key" "$token"; do
+      if ((${EPOCHREALTIME//[.,]/} / 1000 >= deadline)); then token="" && break; fi
+      sleep 0.02
+    done
+    if [ -n "$token" ]; then echo "ok $token $fence"; else echo busy; fi
+    ;;
+  release) if unlock "$key" "$argument"; then echo ok; else echo error not released; fi ;;
+  esac
+done
