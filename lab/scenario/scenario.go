@@ -41,6 +41,7 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 		duplicateRequest(),
 		storeComesBackEmpty(),
 		powerCut(),
+		triedOnce(),
 		crashBetween(),
 		leaseInSeconds(),
 		leaseShorterThanWork(),

@@ -10,8 +10,9 @@ import (
 	"example.com/stock/lab"
 )
 
-// zkNodeTypes shows the types of nodes: https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html
-// ("Ephemeral Nodes", "Sequence Nodes", "Container Nodes", "TTL Nodes"). A lock is a node, so its type decides whether a crashed holder blocks others.
+// zkNodeTypes shows the types of nodes: https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html ("Ephemeral
+// Nodes", "Sequence Nodes", "Container Nodes", "TTL Nodes"). A lock is a node, so its type decides whether a crashed
+// holder blocks others.
 func zkNodeTypes() lab.Scenario {
 	flags := map[string]int32{
 		"persistent": 0, "persistent-sequential": zk.FlagSequence,
