@@ -11,8 +11,8 @@ import (
 	"example.com/stock/internal/stack"
 )
 
-// An ensemble has one leader, which is not the first server; and the first server reaches the leader at the address that
-// Via returns. The ensemble serves without a minority of its servers, and not without a majority of them.
+// An ensemble has one leader, which is not the first server; and the first server reaches the leader at the address
+// that Via returns. The ensemble serves without a minority of its servers, and not without a majority of them.
 func TestZooKeeperEnsemble(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")

@@ -7,8 +7,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// triedOnce sends 30 requests that try the lock once. How many of them sell depends on how long each holds the lock, and
-// these are the two ends.
+// triedOnce sends 30 requests that try the lock once. How many of them sell depends on how long each holds the lock,
+// and these are the two ends.
 func triedOnce() lab.Scenario {
 	return lab.Scenario{
 		Name: "tried-once", Group: lab.SetNX,
@@ -16,7 +16,10 @@ func triedOnce() lab.Scenario {
 		Cases: []lab.Case{
 			{Strategy: "redis-setnx", Variant: "the-first-is-slow", Want: lab.Forecast{Outcome: lab.Busy}},
 			{Strategy: "redis-setnx", Variant: "each-ends-before-the-next", Want: lab.Forecast{Outcome: lab.Safe}},
-			{Strategy: "redis-setnx", Variant: "the-first-is-slow-the-others-wait", Want: lab.Forecast{Outcome: lab.Safe}},
+			{
+				Strategy: "redis-setnx", Variant: "the-first-is-slow-the-others-wait",
+				Want: lab.Forecast{Outcome: lab.Safe},
+			},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			const requests, units = 30, 100
