@@ -22,7 +22,7 @@ const numberOfClaims = 91
 type claim struct {
 	report.Card `yaml:",inline"`
 	From        string   `yaml:"from"` // letters of the notes
-	See         []string `yaml:"see"`  // links into the English documents, from this folder
+	See         []string `yaml:"see"`  // links into the English documents, from this folder, or to pages elsewhere
 	Run         []string `yaml:"run"`  // commands other than "stock lab run"
 }
 
@@ -115,6 +115,9 @@ func (p notesPage) render(t *testing.T, subjects []subject, word map[string]stri
 	}
 	var sum []string
 	for _, v := range noteVerdicts {
+		if count[v] == 0 {
+			continue
+		}
 		sum = append(sum, fmt.Sprintf("%s%s%d", p.verdicts[v], p.colon, count[v]))
 	}
 	page := "<!-- made from notes.yaml: docs/refresh said -->\n" +
@@ -157,6 +160,10 @@ var firstNumber = regexp.MustCompile(`\d+`)
 // to the same section of that.
 func (p notesPage) link(t *testing.T, to string) string {
 	t.Helper()
+	if page, ok := strings.CutPrefix(to, "https://"); ok {
+		host, _, _ := strings.Cut(page, "/")
+		return fmt.Sprintf("[%s](%s)", host, to)
+	}
 	file, anchor, _ := strings.Cut(to, "#")
 	names := sections(t, file)
 	at := 0

@@ -115,20 +115,21 @@ type question struct {
 	Run string            `yaml:"run"`
 }
 
-// A questionPage is what the page of questions says in one language.
+// A questionPage is what the page of questions says in one language. head has a place for their number.
 type questionPage struct{ file, lang, head, answer string }
 
 var questionPages = []questionPage{
-	{"questions.md", "en", "# Thirty questions\n\nAsked in interviews about distributed locks and stock. Answer " +
+	{"questions.md", "en", "# %d questions\n\nAsked in interviews about distributed locks and stock. Answer " +
 		"first, then unfold, then run the command: it\nmakes the thing happen on real servers. More: [said and " +
 		"measured](said.md), [which one?](which.md),\n[lessons](lessons/README.md).\n", "Answer"},
-	{"questions.zh-CN.md", "zh", "# 三十个面试题\n\n关于分布式锁和库存扣减。先自己回答，再展开答案，然后运行命令：它会在真实的服务器上把事情做出来。更多：" +
+	{"questions.zh-CN.md", "zh", "# %d 个面试题\n\n关于分布式锁和库存扣减。先自己回答，再展开答案，然后运行命令：它会在真实的服务器上把事情做出来。更多：" +
 		"\n[博客说／实测](said.zh-CN.md)、[怎么选](which.zh-CN.md)、[课程](lessons/README.zh-CN.md)。\n", "答案"},
 }
 
 func (p questionPage) render(questions []question) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!-- made from questions.yaml: docs/refresh said -->\n%s", p.head)
+	b.WriteString("<!-- made from questions.yaml: docs/refresh said -->\n")
+	fmt.Fprintf(&b, p.head, len(questions))
 	for i, q := range questions {
 		fmt.Fprintf(&b, "\n## %d. %s\n\n<details><summary>%s</summary>\n\n%s\n\n</details>\n\n    bin/%s\n",
 			i+1, q.Q[p.lang], p.answer, q.A[p.lang], q.Run)
@@ -140,8 +141,8 @@ func (p questionPage) render(questions []question) string {
 func TestQuestions(t *testing.T) {
 	var questions []question
 	decode(t, "questions.yaml", &questions)
-	if len(questions) != 30 {
-		t.Errorf("%d questions, the title says thirty", len(questions))
+	if len(questions) == 0 {
+		t.Error("no questions")
 	}
 	scenarios := map[string]bool{}
 	for key := range observed(t) {

@@ -11,7 +11,8 @@ import (
 	"example.com/stock/internal/stack"
 )
 
-// An ensemble has one leader, which is not the first server; and that one finds it where Via says.
+// An ensemble has one leader, which is not the first server; and the first server reaches the leader at the address
+// that Via returns. The ensemble serves without a minority of its servers, and not without a majority of them.
 func TestZooKeeperEnsemble(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
@@ -55,8 +56,17 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	if err := e.Servers[0].Kill(); err != nil {
 		t.Fatal(err)
 	}
+	if one, other := mode(e.Servers[1]), mode(e.Servers[2]); one == "" || other == "" {
+		t.Errorf("with one of three dead the others are %q and %q, want them to serve", one, other)
+	}
 	if err := e.Servers[0].Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	within(t, "it follows again", func() bool { return mode(e.Servers[0]) == "follower" })
+	for _, server := range e.Servers[1:] {
+		if err := server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within(t, "with two of three dead the last one does not serve", func() bool { return mode(e.Servers[0]) == "" })
 }

@@ -3,18 +3,21 @@ package scenario
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lab"
 )
 
-// zkNodeTypes shows the four types of nodes: https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html
-// ("Ephemeral Nodes", "Sequence Nodes"). A lock is a node, so its type decides whether a crashed holder blocks others.
+// zkNodeTypes shows the types of nodes: https://zookeeper.apache.org/doc/current/zookeeperProgrammers.html ("Ephemeral
+// Nodes", "Sequence Nodes", "Container Nodes", "TTL Nodes"). A lock is a node, so its type decides whether a crashed
+// holder blocks others.
 func zkNodeTypes() lab.Scenario {
 	flags := map[string]int32{
 		"persistent": 0, "persistent-sequential": zk.FlagSequence,
 		"ephemeral": zk.FlagEphemeral, "ephemeral-sequential": zk.FlagEphemeral | zk.FlagSequence,
+		"container": zk.FlagContainer, "with-a-ttl-of-an-hour": zk.FlagTTL,
 	}
 	return lab.Scenario{
 		Name: "zk-node-types", Group: lab.ZooKeeper,
@@ -22,6 +25,8 @@ func zkNodeTypes() lab.Scenario {
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "persistent", Want: lab.Forecast{Outcome: lab.Blocks}},
 			{Code: "naive", Variant: "persistent-sequential", Want: lab.Forecast{Outcome: lab.Blocks}},
+			{Code: "naive", Variant: "container", Want: lab.Forecast{Outcome: lab.Blocks}},
+			{Code: "naive", Variant: "with-a-ttl-of-an-hour", Want: lab.Forecast{Outcome: lab.Blocks}},
 			{Code: "fixed", Variant: "ephemeral", Want: lab.Forecast{Outcome: lab.Safe}},
 			{Code: "fixed", Variant: "ephemeral-sequential", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
@@ -29,16 +34,25 @@ func zkNodeTypes() lab.Scenario {
 		Run: func(b *lab.Testbed) lab.Observation {
 			addr := b.Server(lab.NeedZooKeeper).Addr
 			a, other := newQueuer(b, "A", addr), newQueuer(b, "B", addr)
-			create := func(path string, flags int32) (string, error) {
-				made, err := a.conn.Create(path, nil, flags, zk.WorldACL(zk.PermAll))
+			create := func(path string, flags int32) (made string, err error) {
+				switch acl := zk.WorldACL(zk.PermAll); flags {
+				case zk.FlagContainer:
+					made, err = a.conn.CreateContainer(path, nil, flags, acl)
+				case zk.FlagTTL:
+					made, err = a.conn.CreateTTL(path, nil, flags, acl, time.Hour)
+				default:
+					made, err = a.conn.Create(path, nil, flags, acl)
+				}
 				b.Note("A", "created", "node", strings.TrimPrefix(made, a.dir+"/"), "error", err)
 				return made, err
 			}
 			kind := flags[b.Case.Variant]
+			sequential := strings.HasSuffix(b.Case.Variant, "sequential")
+			ephemeral := strings.HasPrefix(b.Case.Variant, "ephemeral")
 			first, err := create(a.dir+"/lock-", kind)
 			b.Must("create", err)
 			second, err := create(a.dir+"/lock-", kind)
-			if kind&zk.FlagSequence == 0 {
+			if !sequential {
 				b.Require(err == zk.ErrNodeExists, "the same name is not given twice")
 				b.Evidence(lab.Served, first, "name-is-taken", "node", strings.TrimPrefix(first, a.dir+"/"))
 			} else {
@@ -47,7 +61,7 @@ func zkNodeTypes() lab.Scenario {
 					"other", strings.TrimPrefix(second, a.dir+"/"))
 			}
 			_, err = create(first+"/child", 0)
-			if kind&zk.FlagEphemeral != 0 {
+			if ephemeral {
 				b.Require(err == zk.ErrNoChildrenForEphemerals, "an ephemeral node has no children")
 				b.Evidence(lab.Served, nil, "no-children")
 			} else {

@@ -1,0 +1,42 @@
+package scenario
+
+import "example.com/stock/lab"
+
+func forUpdateFindsNoRow() lab.Scenario {
+	return lab.Scenario{
+		Name: "for-update-finds-no-row", Group: lab.MySQL,
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
+		Cases: []lab.Case{
+			byHand("naive", lab.Oversells, "no-row-is-a-lock"),
+			byHand("fixed", lab.Safe, "inserts-the-row-first"),
+		},
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			db := b.DB()
+			b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY) ENGINE=InnoDB")
+			const (
+				look   = "SELECT name FROM locks WHERE name = 'stock' FOR UPDATE"
+				insert = "INSERT IGNORE INTO locks VALUES ('stock')"
+			)
+			a, other := newSession(b, db, "A"), newSession(b, db, "B")
+			if b.Case.Code == "fixed" {
+				a.do(insert)
+				other.do(insert) // does nothing
+			}
+			a.do("BEGIN")
+			first := a.rows(look)
+			other.do("BEGIN")
+			if b.Case.Code == "fixed" {
+				b.Require(first == 1, "A finds the row")
+				err := other.try(look + " NOWAIT")
+				b.Require(errno(err) == errLockWait || errno(err) == errNoWait, "B is refused because of the row lock")
+				b.Evidence(lab.Answer, errno(err), "second-is-kept-out")
+				return lab.Safe.Seen()
+			}
+			second := other.rows(look) // gap locks do not exclude each other
+			b.Require(first == 0 && second == 0, "neither finds a row")
+			b.Evidence(lab.Hold, nil, "both-hold", "a", first == 0, "b", second == 0)
+			return bothSell(b, "A", "B")
+		},
+	}
+}

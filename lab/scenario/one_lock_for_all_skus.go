@@ -1,0 +1,40 @@
+package scenario
+
+import (
+	"fmt"
+
+	"example.com/stock/lab"
+)
+
+func oneLockForAll() lab.Scenario {
+	return lab.Scenario{
+		Name: "one-lock-for-all-skus", Group: lab.Fairness,
+		Needs: []lab.Need{lab.NeedRedis},
+		Cases: []lab.Case{
+			byHand("naive", lab.Busy, "one-key"),
+			byHand("fixed", lab.Safe, "a-key-for-each-sku"),
+		},
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			const skus = 20
+			refused := 0
+			for i := range skus { // the first sale is slow: nobody releases
+				key := b.SKU
+				if b.Case.Code == "fixed" {
+					key += fmt.Sprintf(":%d", i)
+				}
+				ok, err := newNaiveLock(b.Redis(), key, lab.Patience).try(b.Ctx)
+				b.Must("SET NX", err)
+				b.Statement(fmt.Sprintf("C%d", i+1), fmt.Sprintf("SET NX: %t", ok))
+				if !ok {
+					refused++
+				}
+			}
+			b.Evidence(lab.Served, refused, "refused-for-another-sku", "refused", refused, "others", skus-1)
+			if refused > 0 {
+				return lab.Busy.Seen()
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}

@@ -1,0 +1,120 @@
+package scenario
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/lab"
+)
+
+// reEntryCount shows that a count of re-entries in the value of a key must not be changed by read, think, write.
+func reEntryCount() lab.Scenario {
+	const short, long = time.Second, 2 * lab.Patience
+	return lab.Scenario{
+		Name: "re-entry-count-in-the-value", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis},
+		Cases: []lab.Case{
+			byHand("naive", lab.Oversells, "json-get-then-set"),
+			byHand("fixed", lab.Safe, "a-hash-and-a-script"),
+		},
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			if b.Case.Code == "fixed" {
+				a, other := hashLock{b, "A", "process-1:1"}, hashLock{b, "B", "process-2:1"}
+				b.Require(a.enter(short) == 1, "A gets the lock")
+				b.Eventually("A's lease ends, and B gets the lock", func() bool { return other.enter(long) == 1 })
+				b.Require(a.enter(long) == 0, "A does not enter again")
+				b.Evidence(lab.Hold, nil, "re-entry-is-refused")
+				return lab.Safe.Seen()
+			}
+			a, other := jsonLock{b, "A", "process-1:1"}, jsonLock{b, "B", "process-2:1"}
+			var found holder
+			b.Eventually("A finds its own value", func() bool { // its lease may end before the GET
+				b.Must("DEL", b.Redis().Del(b.Ctx, b.SKU).Err())
+				b.Require(a.lock(short), "A gets the lock")
+				found = a.get()
+				return found.Owner == a.owner
+			})
+			b.Note("A", "get-is-mine")
+			b.Eventually("A's lease ends, and B gets the lock", func() bool { return other.lock(long) })
+			found.Count++
+			a.set(found, long)
+			now := a.get()
+			b.Evidence(lab.Hold, now, "value-is-overwritten", "owner", now.Owner, "count", now.Count)
+			b.Require(now.Owner == a.owner, "the value is that of A")
+			return bothSell(b, "A", "B")
+		},
+	}
+}
+
+// A holder is the value of a jsonLock.
+type holder struct {
+	Owner string `json:"owner"`
+	Count int    `json:"count"`
+}
+
+// A jsonLock has its holder and the count of its entries as JSON in the value.
+type jsonLock struct {
+	b          *lab.Testbed
+	who, owner string
+}
+
+func (l jsonLock) lock(lease time.Duration) bool {
+	value, err := json.Marshal(holder{l.owner, 1})
+	l.b.Must("JSON", err)
+	ok, err := l.b.Redis().SetNX(l.b.Ctx, l.b.SKU, value, lease).Result()
+	l.b.Must("SET NX", err)
+	l.b.Statement(l.who, fmt.Sprintf("SET NX: %t", ok))
+	return ok
+}
+
+func (l jsonLock) get() (h holder) {
+	value, err := l.b.Redis().Get(l.b.Ctx, l.b.SKU).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return h
+	}
+	l.b.Must("GET", err)
+	l.b.Must("JSON", json.Unmarshal(value, &h))
+	return h
+}
+
+func (l jsonLock) set(h holder, lease time.Duration) {
+	value, err := json.Marshal(h)
+	l.b.Must("JSON", err)
+	l.b.Must("SET", l.b.Redis().Set(l.b.Ctx, l.b.SKU, value, lease).Err())
+	l.b.Statement(l.who, "SET "+string(value))
+}
+
+// A hashLock has its holder and the count of its entries in a hash, as Redisson does, and changes them in scripts.
+type hashLock struct {
+	b          *lab.Testbed
+	who, owner string
+}
+
+// enter returns the count of entries, or 0 if another has the lock.
+func (l hashLock) enter(lease time.Duration) int {
+	n, err := l.b.Redis().Eval(l.b.Ctx, `
+		if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+		local n = redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+		redis.call('PEXPIRE', KEYS[1], ARGV[2])
+		return n`, []string{l.b.SKU}, l.owner, lease.Milliseconds()).Int()
+	l.b.Must("EVAL", err)
+	l.b.Statement(l.who, fmt.Sprintf("EVAL enter %s: %d", l.owner, n))
+	return n
+}
+
+// leave returns how many entries are left, or -1 if owner does not have the lock.
+func (l hashLock) leave(owner string) int {
+	n, err := l.b.Redis().Eval(l.b.Ctx, `
+		if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return -1 end
+		local n = redis.call('HINCRBY', KEYS[1], ARGV[1], -1)
+		if n == 0 then redis.call('DEL', KEYS[1]) end
+		return n`, []string{l.b.SKU}, owner).Int()
+	l.b.Must("EVAL", err)
+	l.b.Statement(l.who, fmt.Sprintf("EVAL leave %s: %d", owner, n))
+	return n
+}

@@ -1,0 +1,49 @@
+package scenario
+
+import (
+	"fmt"
+
+	"example.com/stock/lab"
+)
+
+// threadID shows two processes whose threads have the same number. A JVM numbers its threads from 1, and so does every
+// other JVM; process ids repeat, too, because the first process of each container has the id 1.
+func threadID() lab.Scenario {
+	return lab.Scenario{
+		Name: "thread-id-as-the-value", Group: lab.SetNX,
+		Needs: []lab.Need{lab.NeedRedis},
+		Cases: []lab.Case{
+			byHand("naive", lab.Oversells, "thread-id"),
+			byHand("fixed", lab.Safe, "process-uuid-and-thread-id"),
+		},
+		Quick: true,
+		Run: func(b *lab.Testbed) lab.Observation {
+			const thread = "1"
+			first, second := thread, thread
+			if b.Case.Code == "fixed" {
+				first, second = newNaiveLock(nil, "", 0).token+":"+thread, newNaiveLock(nil, "", 0).token+":"+thread
+			}
+			enters := func(who, id string) bool {
+				ok, err := b.Redis().SetNX(b.Ctx, b.SKU, id, 2*lab.Patience).Result()
+				b.Must("SET NX", err)
+				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+				if ok {
+					return true
+				}
+				holder, err := b.Redis().Get(b.Ctx, b.SKU).Result()
+				b.Must("GET", err)
+				if holder == id {
+					b.Note(who, "get-is-mine")
+				}
+				return holder == id // re-entry
+			}
+			b.Require(enters("A", first), "A gets the lock")
+			inside := enters("B", second)
+			b.Evidence(lab.Hold, nil, "both-hold", "a", true, "b", inside)
+			if inside {
+				return bothSell(b, "A", "B")
+			}
+			return lab.Safe.Seen()
+		},
+	}
+}
