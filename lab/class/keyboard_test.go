@@ -118,7 +118,7 @@ func TestEveryPartIsReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.rest(t)
-	c.Vote(true)
+	_ = c.Vote(true, Question{})
 	s := look(t, c.wallBase(), c.schoolBase())
 	reach := func(page string) {
 		t.Helper()

@@ -252,7 +252,9 @@ func TestServersDieAndReturn(t *testing.T) {
 	s.until("app-3 is dead", `document.querySelector('.app[data-app="app-3"]').classList.contains("killed")`)
 	s.begin("m")
 	s.until("Redis is dead", `document.querySelector('.server[data-server="redis"]').classList.contains("killed")`)
-	s.until("selling goes on", `document.querySelector("#scene").textContent.includes("back")`)
+	s.until("the caption follows", `document.querySelector("#scene").dataset.caption === "watch_redis_dies_dead"`)
+	s.until("Redis is up", `document.querySelector('.server[data-server="redis"]').classList.contains("up")`)
+	s.until("the caption is not stale", `!document.querySelector("#cap").textContent.includes("dead")`)
 	s.until("all is right", `document.body.dataset.verdict === "kept"`)
 	s.quiet()
 }
@@ -283,7 +285,7 @@ func TestPagesFit(t *testing.T) {
 	if err := c.Play("no_lock"); err != nil {
 		t.Fatal(err)
 	}
-	c.Vote(true)
+	_ = c.Vote(true, Question{})
 	joined := false
 	for _, lang := range []string{"en", "zh"} {
 		for _, theme := range stacktest.Some(1, []string{"light", "dark"}) {
