@@ -77,7 +77,7 @@ func TestTheHour(t *testing.T) {
 		c = lesson(t)
 		list = slices.DeleteFunc(list, func(s scene) bool { return s.name != "two_buyers" })
 	} else {
-		c = own(t, func(o *Options) { o.Want = []stack.Kind{stack.Redis, stack.ZooKeeper} })
+		c = own(t, func(o *Options) { o.Want, o.pace = []stack.Kind{stack.Redis, stack.ZooKeeper}, 0.25 })
 	}
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en&show=1#"+c.wall.token, 1280, 720)

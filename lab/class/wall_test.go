@@ -71,6 +71,12 @@ func (s *screen) open(address string, width, height int64) {
 		chromedp.WaitReady(chromedp.CSS("body[data-ready]"))); err != nil {
 		s.t.Fatal(err)
 	}
+	// The text of a part that can be seen.
+	ask[any](s, `window.$v = (selector) => {
+		const e = document.querySelector(selector)
+		return e?.checkVisibility({visibilityProperty: true}) ? e.textContent : ""
+	}
+	null`)
 }
 
 func ask[T any](s *screen, expression string) T {

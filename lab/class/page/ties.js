@@ -16,7 +16,7 @@ function pairs(store, tokens) {
   return found.sort((a, b) => b[1].token.ended - a[1].token.ended).slice(0, mostLines)
 }
 
-/** Draws the lines. Nothing is measured unless a pair or its place has changed. */
+/** Draws the lines. Nothing is measured unless a pair or its place has changed, or svg.drawn is null. */
 export function drawTies(svg, page, store, tokens, callName, say) {
   const list = pairs(store, tokens)
   const now = JSON.stringify(list.map(([a, b]) => [a.id, b.id, tokens.get(a.id).where, tokens.get(b.id).where,

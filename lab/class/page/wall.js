@@ -201,6 +201,7 @@ function build() {
   stood = ''
   tokens.clear()
   measures.clear()
+  at('ties').drawn = null
   at('apps').replaceChildren(...about.apps.map((app, i) => {
     const name = element('button', { type: 'button', className: 'name' }, element('kbd', { textContent: i + 1 }), ` ${app}`)
     name.addEventListener('click', () => select(app))
@@ -278,6 +279,7 @@ const laneOf = {
 const measures = new Map() // of the columns, by instance; reading them between two changes costs a layout each time
 const sizes = new ResizeObserver(() => {
   measures.clear()
+  at('ties').drawn = null
   render()
 })
 
@@ -352,7 +354,7 @@ const wide = (text, narrow) => [...text].reduce((sum, c) => sum + (c > '\u2e7f' 
 function sizeOf(token, lane) {
   const least = (lane === 'done' || lane === 'writes') ? 96 : 66
   const quantity = token.than ? 0 : wide(`${token.read ?? ''}${lane === 'done' || lane === 'writes' ? `→${token.wrote ?? ''}` : ''}`, 11)
-  return Math.ceil(Math.max(least, 30 + wide(callName(token), 13.5) + quantity + wide(mark(token), 8.8) + (token.point ? 20 : 0)))
+  return Math.ceil(Math.max(least, 32 + wide(callName(token), 14) + quantity + wide(mark(token), 8.8) + (token.point ? 20 : 0)))
 }
 
 function describe(id, token) {
