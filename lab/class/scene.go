@@ -39,7 +39,7 @@ func scenes() []scene {
 		{"two_buyers", "a", RunPlan{Strategy: "none", Store: "redis", Stock: 1, Requests: 2}, twoBuyers},
 		everybody("mutex_one", "d", "local-mutex", 100, 30, 150, 1),
 		everybody("mutex_three", "g", "local-mutex", 100, 30, 500, 3),
-		one("watchdog", "l", "redis-watchdog", 3, 5000, allAtOnce),
+		one("watchdog", "l", "redis-watchdog", 2, 5000, allAtOnce),
 		one("killed_holder", "z", "redis-watchdog", 6, 1500, killedHolder),
 		frozen("frozen_fenced", "j", false),
 		frozen("frozen_unfenced", "h", true),

@@ -517,7 +517,7 @@ function lease() {
     const who = l.who || `#${l.n}`
     put(e.lastChild, gone ? t('lease_over', { who, by: t(`by_${l.by}`) })
       : `${t(l.by === 'zookeeper' ? 'lease_session' : 'lease', { who, n: (left / 1000).toFixed(1) })}${
-        l.times ? ` ${t('lease_times', { n: l.times })} ${'┃'.repeat(Math.min(12, l.times))}` : ''}`)
+        l.times ? ` ${t('lease_times', { n: l.times })} ${'┃'.repeat(Math.min(6, l.times))}` : ''}`)
     e.dataset.times = l.times
     e.title = t(`lease_asked_${l.by}`)
   }
