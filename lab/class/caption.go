@@ -152,8 +152,9 @@ func (s *State) moment(scene string) string {
 	case "frozen_fenced", "frozen_unfenced":
 		return s.momentOfFrozen()
 	case "killed_holder":
+		held := s.leasesByApp()["app-1"]
 		switch state := s.standing("app-1"); {
-		case state != "up" && (s.lease() == nil || s.lease().N != 1 || s.lease().Over > 0):
+		case state != "up" && held != nil && held.Over > 0:
 			return "_next"
 		case state != "up":
 			return "_dead"

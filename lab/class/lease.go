@@ -100,48 +100,48 @@ const (
 
 // A leaseView is a lease on the wall. The page draws it shrinking from Left at the time At.
 type leaseView struct {
-	Req   string  `json:"req"`
-	N     int     `json:"n"`
-	Who   string  `json:"who,omitempty"`
-	App   string  `json:"app,omitempty"`
-	By    string  `json:"by"`
-	At    int64   `json:"at"`
-	Left  int64   `json:"left"` // ms
-	Full  int64   `json:"full"` // ms
-	Over  int64   `json:"over,omitempty"`
-	Ticks []int64 `json:"ticks,omitempty"` // of the latest renewals
-	Times int     `json:"times"`           // renewals
+	Req  string `json:"req"`
+	N    int    `json:"n"`
+	Who  string `json:"who,omitempty"`
+	By   string `json:"by"`
+	At   int64  `json:"at"`
+	Left int64  `json:"left"` // ms
+	Full int64  `json:"full"` // ms
+	Over int64  `json:"over,omitempty"`
+	// Expired is true if the holder did not release it: it was dead, frozen, or cut off.
+	Expired bool    `json:"expired,omitempty"`
+	Ticks   []int64 `json:"ticks,omitempty"` // of the latest renewals
+	Times   int     `json:"times"`           // renewals
 }
 
 // ticksShown is the number of renewals that are drawn. A ZooKeeper session is renewed by each message.
 const ticksShown = 40
 
-// lease returns the latest lease of the run, or nil.
-func (s *State) lease() *leaseView {
-	first := len(s.leases) - 1
-	for first >= 0 && (s.leases[first].Kind != leased || s.leases[first].On) {
-		first--
-	}
-	if first < 0 {
-		return nil
-	}
-	began := s.leases[first]
-	v := &leaseView{Req: began.Req, N: numberOf(began.Req), By: began.Server, Full: began.Full}
-	if r := s.reqs[began.Req]; r != nil {
-		v.App = r.seen.App
-		v.Who = r.seen.Who
-	}
-	for _, e := range s.leases[first:] {
-		if e.Kind == freed {
+// leasesByApp returns the latest lease of each instance in this run.
+func (s *State) leasesByApp() map[string]*leaseView {
+	views := make(map[string]*leaseView)
+	var v *leaseView
+	for _, e := range s.leases {
+		switch {
+		case e.Kind == leased && !e.On:
+			v = &leaseView{Req: e.Req, N: numberOf(e.Req), By: e.Server, Full: e.Full, At: e.At, Left: e.Left}
+			if r := s.reqs[e.Req]; r != nil {
+				v.Who = r.seen.Who
+				views[r.seen.App] = v
+			}
+		case v == nil || v.Req != e.Req:
+		case e.Kind == freed:
 			v.Over = e.At
-			continue
-		}
-		v.At, v.Left = e.At, e.Left
-		if e.On {
+			// A holder that is alive releases its lease early, or renews it.
+			v.Expired = v.Left-(e.At-v.At)/1000 <= v.Full/10+leaseEvery.Milliseconds()
+		default:
+			v.At, v.Left = e.At, e.Left
 			v.Times++
 			v.Ticks = append(v.Ticks, e.At)
 		}
 	}
-	v.Ticks = v.Ticks[max(0, len(v.Ticks)-ticksShown):]
-	return v
+	for _, v := range views {
+		v.Ticks = v.Ticks[max(0, len(v.Ticks)-ticksShown):]
+	}
+	return views
 }

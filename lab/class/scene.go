@@ -269,7 +269,7 @@ func killedHolder(p *play) {
 // redisDies: while Redis is dead nothing can be sold; afterwards sales continue.
 func redisDies(p *play) {
 	p.fireAll(p.run, p.planOf().Requests)
-	if !p.sleep(1200 * time.Millisecond) {
+	if !p.await(p.ctx.Done(), func(s *State) bool { return s.tally.Writes >= 2 }) {
 		return
 	}
 	p.does("redis", "kill")
@@ -281,6 +281,7 @@ func redisDies(p *play) {
 	if !ok || !p.sleep(2*time.Second) {
 		return
 	}
+	p.awaitReady(p.planOf()) // the instances find their server again
 	p.fireAll(p.run, 4)
 }
 

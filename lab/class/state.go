@@ -496,8 +496,8 @@ func (s *State) View() View {
 	if c := s.caption(); c != nil {
 		put("caption", c)
 	}
-	if l := s.lease(); l != nil {
-		put("lease", l)
+	if leases := s.leasesByApp(); len(leases) > 0 {
+		put("leases", leases)
 	}
 	points := s.stocks[s.run]
 	for i := max(0, len(points)-livePoints); i < len(points); i++ {

@@ -235,11 +235,10 @@ export function drawHolds(canvas, store, apps, time, say, name) {
       }
     }
   })
-  const lease = store.get('lease')
-  const at = apps.indexOf(lease?.app)
-  if (at >= 0) { // a tick for each renewal
-    g.fillStyle = css('--amber')
-    for (const tick of lease.ticks ?? []) if (tick >= time.from) g.fillRect(x(tick) - 1.5, lane * at + 2, 3, Math.min(16, lane - 4))
+  g.fillStyle = css('--amber')
+  for (const [app, lease] of Object.entries(store.get('leases') ?? {})) { // a tick for each renewal
+    const top = lane * apps.indexOf(app) + 2
+    for (const tick of lease.ticks ?? []) if (tick >= time.from) g.fillRect(x(tick) - 1.5, top, 3, Math.min(16, lane - 4))
   }
   label()
   const microseconds = found.reduce((sum, o) => sum + o.to - o.from, 0)

@@ -488,32 +488,27 @@ function story() {
   }))
 }
 
-/** The lease of the lock: its bar shrinks by the page's clock, from what the server has reported. */
+/** The leases of the lock: a bar shrinks by the page's clock, from what the server has reported. */
 function lease() {
-  const l = store.get('lease')
+  const all = store.get('leases') ?? {}
   const now = player ? player.now : Date.now() * 1000
-  document.body.classList.toggle('leased', Boolean(l))
+  document.body.classList.toggle('leased', Object.keys(all).length > 0)
   for (const app of about.apps) {
     const e = document.querySelector(`.app[data-app="${app}"] .lease`)
-    const own = l?.app === app && (!l.over || now - l.over < 4e6 || stateOf(app) === 'frozen')
-    if (!own) {
-      e.className = 'lease'
-      e.firstChild.style.visibility = 'hidden'
-      put(e.lastChild, '')
-      continue
-    }
-    const left = Math.max(0, l.left - (now - l.at) / 1000)
-    const gone = l.over ? store.get(`t:${l.req}`)?.phase !== 'done' : left === 0
-    if (l.over && !gone) { // released
-      e.className = 'lease'
-      e.firstChild.style.visibility = 'hidden'
-      put(e.lastChild, '')
-      continue
-    }
+    const l = all[app]
+    const bar = e.firstChild
+    const left = l ? Math.max(0, l.left - (now - l.at) / 1000) : 0
+    const gone = l && (l.over ? l.expired : left === 0)
     e.className = gone ? 'lease over' : 'lease'
-    e.firstChild.style.visibility = ''
-    e.firstChild.style.width = '100%'
-    e.firstChild.style.transform = `scaleX(${Math.min(1, left / l.full).toFixed(4)})`
+    if (!l || l.over && !l.expired) { // none, or released
+      bar.style.visibility = 'hidden'
+      put(e.lastChild, '')
+      e.dataset.times = 0
+      continue
+    }
+    bar.style.visibility = ''
+    bar.style.width = '100%'
+    bar.style.transform = `scaleX(${Math.min(1, left / l.full).toFixed(4)})`
     const who = l.who || `#${l.n}`
     put(e.lastChild, gone ? t('lease_over', { who, by: t(`by_${l.by}`) })
       : `${t(l.by === 'zookeeper' ? 'lease_session' : 'lease', { who, n: (left / 1000).toFixed(1) })}${
