@@ -37,7 +37,8 @@ func TestAQuestionIsAsked(t *testing.T) {
 	phone.until("the vote is over", `!$v("#ballot") && $v("#verdict").includes("Wrong")`)
 
 	wall.press("v")
-	ask[any](wall, `asked.value = "Is the lock <b>slower</b>?"; document.querySelector("#ask-own").requestSubmit(); null`)
+	ask[any](wall, `asked.value = "Is the lock <b>slower</b>?"
+		document.querySelector("#ask-own").requestSubmit(); null`)
 	wall.until("the teacher's own question", `$v("#vote-question") === "Is the lock <b>slower</b>?" &&
 		$v("#vote-about").includes("next run")`)
 	phone.until("phones have it", `$v("#vote-question") === "Is the lock <b>slower</b>?"`)
@@ -66,11 +67,13 @@ func TestWhoCollided(t *testing.T) {
 	const name = "Anna-Sophia1"
 	ask[any](phone, `document.querySelector("#name").value = "`+name+`"
 		document.querySelector("form").requestSubmit(); null`)
-	phone.until("the button is there", `!document.querySelector("#shop").hidden && !document.querySelector("#buy").disabled`)
+	phone.until("the button is there", `!document.querySelector("#shop").hidden &&
+		!document.querySelector("#buy").disabled`)
 	c.fire(shot{who: "Maximilian12"})
 	ask[any](phone, `document.querySelector("#buy").click(); null`)
 	wall.until("both names are on the wall", `["Maximilian12", "`+name+`"].every(n =>
-		[...document.querySelectorAll(".tok b")].some(b => b.textContent === n && b.scrollWidth <= b.closest(".tok").clientWidth))`)
+		[...document.querySelectorAll(".tok b")].some(b => b.textContent === n &&
+			b.scrollWidth <= b.closest(".tok").clientWidth))`)
 	wall.until("a line joins them", `$v("#ties").includes("Maximilian12 + `+name+`: both read 10") ||
 		$v("#ties").includes("`+name+` + Maximilian12: both read 10")`)
 	phone.until("the phone names the other", `$v("#own").includes("and so has Maximilian12")`)

@@ -136,7 +136,8 @@ func Start(ctx context.Context, o Options) (*Class, error) {
 
 func (c *Class) open(ctx context.Context) (err error) {
 	c.stack, err = stack.Start(ctx, stack.Options{
-		Want: c.o.Want, AOF: true, Env: env(c.admin, &c.o), Binary: c.o.Binary, Parent: c.o.Parent, AnyPort: c.o.AnyPort,
+		Want: c.o.Want, AOF: true, Env: env(c.admin, &c.o), Binary: c.o.Binary, Parent: c.o.Parent,
+		AnyPort:  c.o.AnyPort,
 		Progress: c.o.Progress,
 	})
 	if err != nil {

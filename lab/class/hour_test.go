@@ -28,7 +28,9 @@ var points = map[string][]string{
 	},
 	"mutex_one":   {`sold === 30 && stock === 70 && lost === 0`, `Number($("#holds").dataset.overlap) === 0`},
 	"mutex_three": {`lost > 0`, `Number($("#holds").dataset.overlap) > 0`},
-	"watchdog":    {`sold === 2 && stock === 8`, `Number(seen.renewals) > 0`, `/renewed [1-9]/.test($("#cap").textContent)`},
+	"watchdog": {
+		`sold === 2 && stock === 8`, `Number(seen.renewals) > 0`, `/renewed [1-9]/.test($("#cap").textContent)`,
+	},
 	"killed_holder": {
 		`sold === 5 && stock === 5`, `tok(1).classList.contains("no")`, `seen.killed && seen.over`,
 	},
@@ -66,7 +68,8 @@ const watching = `
 	null`
 
 // figuresOf gives points the large figures by name.
-const figuresOf = `const [stock, sold, oversold, lost] = [...document.querySelectorAll(".figure b")].map(b => Number(b.textContent));`
+const figuresOf = `
+	const [stock, sold, oversold, lost] = [...document.querySelectorAll(".figure b")].map(b => Number(b.textContent));`
 
 // In the order of the hour in docs/class.md, each scene begins while the run before it still sells, and shows its point
 // on a projector of any size, in both languages, in one minute and without the teacher.
@@ -101,11 +104,13 @@ func TestTheHour(t *testing.T) {
 // play plays a scene, and sees its point.
 func (s *screen) play(one scene) {
 	s.t.Helper()
-	// A computer that stops for as long as a lease changes what happens. The wall says so, and the scene is played again.
+	// A computer that stops for as long as a lease changes what happens. The wall says so, and the scene is played
+	// again.
 	for range 3 {
 		ask[any](s, watching)
 		s.begin(one.key)
-		s.until(one.name+" is over", `$("#scene").classList.contains("done") && $("#scene").dataset.caption.startsWith("done_")`)
+		s.until(one.name+" is over", `$("#scene").classList.contains("done") &&
+			$("#scene").dataset.caption.startsWith("done_")`)
 		if raced := ask[bool](s, race); raced != raceExpected(one.name) {
 			s.t.Errorf("%s: race %v: %s", one.name, raced, ask[string](s, shown))
 		}

@@ -52,7 +52,8 @@ func ReadLab(r io.Reader) (*LabRun, error) {
 			said = lab.Text{EN: said.EN + again, ZH: said.ZH + again}
 		}
 		run.cells = append(run.cells, labCell{
-			Scenario: c.Scenario, Title: both(c.Heading()), Case: both(said), Outcome: both(c.Observed.Word()), Right: c.AsPredicted, cell: c,
+			Scenario: c.Scenario, Title: both(c.Heading()), Case: both(said), Outcome: both(c.Observed.Word()),
+			Right: c.AsPredicted, cell: c,
 		})
 	}
 	if len(run.cells) == 0 {

@@ -278,7 +278,8 @@ func (m *maker) moments() []moment {
 // runs say so only in the text.
 func (m *maker) diedIn(pause lab.CaseEvent) bool {
 	return slices.ContainsFunc(m.events, func(f lab.CaseEvent) bool {
-		killed := f.Point == lab.Killed || strings.Contains(f.Text, " is killed") || strings.HasSuffix(f.Text, " is dead")
+		killed := f.Point == lab.Killed || strings.Contains(f.Text, " is killed") ||
+			strings.HasSuffix(f.Text, " is dead")
 		return f.Kind == lab.Fault && killed && f.Lane == pause.Lane && f.At.After(pause.At) && !f.At.After(pause.Until)
 	})
 }

@@ -28,14 +28,17 @@ func TestAnOrderThatCouldHaveHappened(t *testing.T) {
 		}
 	}
 	paused := lab.CaseEvent{
-		At: at(40), Until: at(150), Lane: "app-1", Kind: lab.Paused, Who: "A", Point: lab.AfterRead, Text: "A is paused",
+		At: at(40), Until: at(150), Lane: "app-1", Kind: lab.Paused, Who: "A", Point: lab.AfterRead,
+		Text: "A is paused",
 	}
 	dead := func(text, point string) lab.CaseEvent {
 		return lab.CaseEvent{At: at(100), Until: at(400), Lane: "app-1", Kind: lab.Fault, Point: point, Text: text}
 	}
 	elsewhere := dead("", lab.Killed)
 	elsewhere.Lane = "app-2"
-	last := lab.CaseEvent{At: at(500), Lane: "app-2", Kind: lab.Gives, Who: "B", To: "lock", Text: "B releases the lock"}
+	last := lab.CaseEvent{
+		At: at(500), Lane: "app-2", Kind: lab.Gives, Who: "B", To: "lock", Text: "B releases the lock",
+	}
 	for name, row := range map[string]struct {
 		events []lab.CaseEvent
 		want   string // the labels of the steps whose order matters

@@ -67,8 +67,8 @@ func (d Diagram) Figure(lang string) template.HTML {
 		`style="min-width:%[3]dpx" aria-hidden="true">`, p.width, headAt, p.width*4/5)
 	p.heads(&b)
 	fmt.Fprintf(&b, `</svg><svg width="%[1]d" viewBox="0 %[5]d %[1]d %[2]d" style="min-width:%[4]dpx" `+
-		`role="img" aria-label="%[3]s">`, p.width, p.height-headAt, html.EscapeString(d.caption().In(lang)), p.width*4/5,
-		headAt)
+		`role="img" aria-label="%[3]s">`, p.width, p.height-headAt, html.EscapeString(d.caption().In(lang)),
+		p.width*4/5, headAt)
 	p.draw(&b)
 	b.WriteString(`</svg></div>`)
 	for _, c := range d.Charts {
