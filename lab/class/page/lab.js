@@ -32,7 +32,7 @@ function cases(kept) {
 function say() {
   const cell = about.cells[Number(at('case').value)]
   const outcome = cell.outcome[language()]
-  at('heading').textContent = t('lab_title', { title: cell.title[language()], case: cell.case[language()] })
+  at('heading').textContent = t('lab_title', { title: cell.title[language()], case: cell.case[language()], outcome })
   document.title = at('heading').textContent
   at('verdict').textContent = t(cell.right ? 'lab_right' : 'lab_wrong', { outcome })
   at('verdict').className = cell.right ? '' : 'wrong'

@@ -374,7 +374,8 @@ function place(app, list) {
   const { layer, width, rows: measured } = measure(app)
   if (!layer) return
   const left = 114
-  const tall = Math.max(22, Math.min(36, measured.read.height - 3, measured.done.height / 2 - 4)) // a lane of one row has room for it
+  const tall = document.body.classList.contains('show') // a lane of one row has room for it
+    ? Math.max(22, Math.min(36, measured.read.height - 3, measured.done.height / 2 - 4)) : 36
   const inLane = Map.groupBy(list, ([, token]) => laneOf[token.phase])
   const shown = new Map()
   let room = mostShown
