@@ -36,8 +36,9 @@ func TestALabRunIsReplayed(t *testing.T) {
 		pick(s, "#scenario", cells[last].Scenario)
 		s.until("another scenario is shown", fmt.Sprintf(`document.querySelector("h1").textContent.startsWith(%q)`,
 			title+": "))
-		s.until("there is one row of navigation", `[...document.querySelectorAll("#p-play, #p-back, #p-on, .steps-next")]
-			.filter(e => e.checkVisibility()).every((e, _, all) => e.offsetTop === all[0].offsetTop)`)
+		s.until("there is one row of navigation", `[...document
+			.querySelectorAll("#p-play, #p-back, #p-on, .steps-next")].filter(e => e.checkVisibility())
+			.every((e, _, all) => e.offsetTop === all[0].offsetTop)`)
 		pick(s, "#case", fmt.Sprint(last))
 		s.until("another case is shown", fmt.Sprintf(`document.body.dataset.shown === "%d"`, last))
 		s.until("what was seen", fmt.Sprintf(`document.querySelector("#verdict").textContent.includes(%q)`,
