@@ -693,17 +693,22 @@ function charts() {
 // --- the connection
 
 let source = null
+let arrived = () => {} // the first frame is shown
 function listen() {
   source?.close()
   source = null
   if (document.hidden || store.get('over')) return // when visible again, the page gets a snapshot first
   source = new EventSource('api/stream')
   source.onopen = () => alarm('')
-  source.onerror = () => store.get('over') ? source.close() : alarm(t('connection'))
+  source.onerror = () => {
+    arrived()
+    store.get('over') ? source.close() : alarm(t('connection'))
+  }
   source.onmessage = (e) => {
     const frame = JSON.parse(e.data)
     store.apply(frame)
     render()
+    arrived()
   }
 }
 
@@ -762,7 +767,11 @@ async function enter() {
   } else {
     at('strategy').value = 'none'
     stores()
+    // Before a teacher can change the controls, they say what runs.
+    const first = new Promise((done) => { arrived = done })
     listen()
+    if (source) await first
+    controls()
   }
   setInterval(charts, 100)
   render()
