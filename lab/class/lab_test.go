@@ -53,6 +53,7 @@ func TestALabRunIsReplayed(t *testing.T) {
 		s.until("all are", `document.body.dataset.step === document.querySelector("figure.steps").dataset.steps`)
 		s.until("the heads of the lanes stay in view", `(() => {
 			const scroll = document.querySelector(".steps-scroll")
+			scroll.style.maxHeight = "200px"
 			scroll.scrollTop = scroll.scrollHeight
 			const [heads, box] = [scroll.querySelector(".heads"), scroll].map(e => e.getBoundingClientRect())
 			return scroll.scrollTop > 0 && Math.abs(heads.top - box.top) < 3
