@@ -173,8 +173,9 @@ func TestTheRaceIsSeen(t *testing.T) {
 			fmt.Sprintf("%+v %+v", v, stock)
 	})
 	s.until("the page has the same figures", figures(fmt.Sprint(v.Written, v.Sold, v.Oversold, v.Lost)))
-	if v.Lost == 0 || v.Collisions < int(v.Lost) {
-		t.Errorf("%+v: 30 at once lose updates, and each lost one read a version that another had used", v)
+	// Of sales that come in turn, some overwrite a later version than the one that they read, and read it alone.
+	if v.Lost == 0 || v.Collisions == 0 {
+		t.Errorf("%+v: updates are lost, and some orders read a version that another had used", v)
 	}
 	if red := ask[string](s, `getComputedStyle(document.querySelector("#f-lost b")).color`); red != "rgb(179, 18, 31)" {
 		t.Errorf("the figure is %s", red)
