@@ -10,6 +10,8 @@ import (
 // A Cell is the result of one run of one case of a scenario: prediction, observation and evidence.
 type Cell struct {
 	Scenario string `json:"scenario"`
+	Title    string `json:"title,omitempty"`    // of the scenario: what fails
+	TitleZH  string `json:"title_zh,omitempty"` // Title in Chinese
 	Strategy string `json:"strategy,omitempty"` // empty: code of the lab
 	Code     string `json:"code,omitempty"`
 	Variant  string `json:"variant,omitempty"`    // in English
@@ -36,6 +38,12 @@ type Cell struct {
 func (c Cell) Case() Case {
 	label := Text{EN: c.Variant, ZH: cmp.Or(c.ZH, c.Variant)}
 	return Case{Strategy: c.Strategy, Code: c.Code, Label: label, Store: c.Store}
+}
+
+// Heading returns the title of the scenario in both languages. Older runs have only its name.
+func (c Cell) Heading() Text {
+	title := cmp.Or(c.Title, c.Scenario)
+	return Text{EN: title, ZH: cmp.Or(c.TitleZH, title)}
 }
 
 // Evidence is one fact by which a cell was judged.
@@ -80,10 +88,13 @@ type CaseEvent struct {
 	Left    *int64 `json:"left,omitempty"`    // the stock after the event
 	Version uint64 `json:"version,omitempty"` // of the stock that was read
 	Fence   uint64 `json:"fence,omitempty"`
-	Point   string `json:"point,omitempty"` // for Paused
+	Point   string `json:"point,omitempty"` // for Paused; for Fault Killed, if the process has ended
 	TTL     []TTL  `json:"ttl,omitempty"`   // for Standing: the lease that the server reports
 	Woken   []int  `json:"woken,omitempty"` // how many waiters each release woke, from the first release on
 }
+
+// Killed is the Point of the fault of a process that was killed.
+const Killed = "killed"
 
 // A TTL is the rest of a lease at a moment, as its server reported it.
 type TTL struct {

@@ -35,8 +35,8 @@ func KillFor(beds []*Testbed, app *App) time.Time {
 	at := time.Now()
 	beds[0].Must("kill "+app.Name, app.Kill())
 	for _, b := range beds {
-		b.fault(app, at, say("says.killed", "app", app.Name))
-		b.Defer(func() { b.fault(app, at, say("says.dead", "app", app.Name)) })
+		b.killed(app, at, say("says.killed", "app", app.Name))
+		b.Defer(func() { b.killed(app, at, say("says.dead", "app", app.Name)) })
 	}
 	return at
 }
@@ -44,6 +44,11 @@ func KillFor(beds []*Testbed, app *App) time.Time {
 // fault records a fault of an instance from from until now.
 func (b *Testbed) fault(app *App, from time.Time, said Text) {
 	b.record(CaseEvent{At: from, Until: time.Now(), Lane: app.Name, Kind: Fault}, said)
+}
+
+// killed is fault for a process that has ended.
+func (b *Testbed) killed(app *App, at time.Time, said Text) {
+	b.record(CaseEvent{At: at, Until: time.Now(), Lane: app.Name, Kind: Fault, Point: Killed}, said)
 }
 
 // Evict evicts the holder of the case's lock, as an operator does, through an instance.

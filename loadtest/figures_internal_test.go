@@ -122,12 +122,19 @@ func TestProgressSoFar(t *testing.T) {
 		a.dropped.Store(1)
 		counted := newTally(p)
 		now := time.Now()
-		for _, r := range []Record{
-			{SKU: "pen-1", Quantity: 4, Reply: Reply{Outcome: Accepted}, PlannedAt: now, SentAt: now.Add(Late + 1)},
-			{SKU: "pen-2", Quantity: 1, Reply: Reply{Outcome: Accepted}, PlannedAt: now, SentAt: now.Add(Late)},
-			{SKU: "pen-2", Quantity: 9, Reply: Reply{Outcome: Busy}},
-		} {
-			counted.add(&r)
+		records := []Record{
+			{
+				SKU: "pen-1", Quantity: 4, Reply: Reply{Outcome: Accepted}, PlannedAt: now, SentAt: now.Add(Late + 1),
+				DoneAt: now.Add(2 * time.Second),
+			},
+			{
+				SKU: "pen-2", Quantity: 1, Reply: Reply{Outcome: Accepted}, PlannedAt: now, SentAt: now.Add(Late),
+				DoneAt: now.Add(time.Second),
+			},
+			{SKU: "pen-2", Quantity: 9, Reply: Reply{Outcome: Busy}, SentAt: now, DoneAt: now.Add(4 * time.Second)},
+		}
+		for i := range records {
+			counted.add(&records[i])
 		}
 		time.Sleep(2 * time.Second)
 		got := counted.progress(t.Context(), a)
@@ -143,8 +150,13 @@ func TestProgressSoFar(t *testing.T) {
 			t.Errorf("%v are left of five seconds", got.Left)
 		}
 		time.Sleep(5 * time.Second)
-		if got := counted.progress(over, a); got.Left != 0 {
+		got = counted.progress(over, a)
+		if got.Left != 0 {
 			t.Errorf("%v are left after the end", got.Left)
+		}
+		// A run that ends with refusals has the same figure in its last line as in the table.
+		if want := Measure(records).Sold; got.SoldRate != want {
+			t.Errorf("%v sold/s in the last line, %v in the table", got.SoldRate, want)
 		}
 	})
 }

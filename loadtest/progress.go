@@ -15,7 +15,7 @@ type Progress struct {
 	Elapsed     time.Duration
 	Left        time.Duration // approximate; 0: unknown
 	Rate        float64       // replies per second since the start
-	SoldRate    float64       // units accepted per second since the start
+	SoldRate    float64       // units accepted per second until the latest of them, as in Latency.Sold
 	P50MS       float64       // latency so far, in milliseconds
 	P99MS       float64
 	Oversold    int64 // units accepted beyond the initial stock, so far
@@ -31,7 +31,9 @@ type tally struct {
 	outcomes map[Outcome]int
 	done     int
 	late     int
-	units    int64 // accepted
+	units    int64     // accepted
+	first    time.Time // when the first request was sent
+	sold     time.Time // when the latest unit was
 	latency  *hdrhistogram.Histogram
 	left     map[string]int64 // units by SKU; below 0: oversold
 }
@@ -51,7 +53,13 @@ func (t *tally) add(r *Record) {
 	if r.Late() {
 		t.late++
 	}
+	if t.first.IsZero() || r.SentAt.Before(t.first) {
+		t.first = r.SentAt
+	}
 	if r.Outcome == Accepted {
+		if r.DoneAt.After(t.sold) {
+			t.sold = r.DoneAt
+		}
 		t.left[r.SKU] -= r.Quantity
 		t.units += r.Quantity
 	}
@@ -70,7 +78,9 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 		P99MS:       float64(t.latency.ValueAtPercentile(99)) / 1000,
 	}
 	p.Rate = float64(t.done) / max(p.Elapsed.Seconds(), 1e-9)
-	p.SoldRate = float64(t.units) / max(p.Elapsed.Seconds(), 1e-9)
+	if t.units > 0 {
+		p.SoldRate = float64(t.units) / max(t.sold.Sub(t.first).Seconds(), 1e-6)
+	}
 	for _, left := range t.left {
 		p.Oversold += max(0, -left)
 	}

@@ -1,6 +1,7 @@
 package class
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -28,6 +29,13 @@ type Options struct {
 	Addr     string // of the wall, on a loopback address; default: 127.0.0.1:0
 	Bind     string // of the students' page; empty: no such page
 	Lang     string // initial language of the wall: en or zh
+
+	pace float64 // scales the times of scenes and leases, for tests; 0: 1
+}
+
+// scaled returns a time at the pace of the class.
+func (o *Options) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * cmp.Or(o.pace, 1))
 }
 
 // skuOf returns the SKU of a run. Each run has its own, so that a request of an earlier run, such as a frozen holder,
@@ -43,6 +51,7 @@ type Class struct {
 	proxies map[string]*wire.Proxy // by server
 	admin   string                 // the admin token of the instances
 	clients map[string]*loadtest.Client
+	admins  []*loadtest.Client // the listeners for operators, in the order of apps
 	front   *loadtest.Client
 	catalog []loadtest.Strategy
 
@@ -53,18 +62,27 @@ type Class struct {
 	school   *school // nil: no students
 	recorder *recorder
 
-	playing sync.Mutex // held while a run begins
-	mu      sync.Mutex // guards the fields below
-	scene   course
-	plan    RunPlan
-	run     int
-	asking  course // the requests of this run
-	sent    int    // requests of this run
-	left    int    // requests without a reply
-	states  map[string]string
-	votes   map[int]int // choice, by student
-	ballot  bool
+	lastSession sessionClock // of watchLease
+
+	playing  sync.Mutex // held while a run begins
+	mu       sync.Mutex // guards the fields below
+	scene    course
+	plan     RunPlan
+	run      int
+	asking   course // the requests of this run
+	sent     int    // requests of this run
+	left     int    // requests without a reply
+	states   map[string]string
+	votes    map[int]int // choice, by student
+	ballot   bool
+	question Question
 }
+
+// The times after which a server frees the lock of an instance that is dead or frozen.
+const (
+	lease   = 3 * time.Second // in Redis
+	session = 4 * time.Second // in ZooKeeper
+)
 
 // A course is background work that can be stopped. The zero value is stopped.
 type course struct {
@@ -90,11 +108,13 @@ func (c course) stop() {
 // env returns the environment of all instances. Leases are short, so that a class can wait for their end. The limit on
 // the critical section is long, so that the teacher can hold a request while the class talks. Requests of one instance
 // do not hand the lock over to each other, so that each is seen to wait.
-func env(token string) []string {
+func env(token string, o *Options) []string {
+	millis := func(d time.Duration) string { return strconv.FormatInt(o.scaled(d).Milliseconds(), 10) + "ms" }
 	return []string{
 		"STOCK_LAB=true", "STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=1s",
 		"STOCK_WAIT=60s", "STOCK_WORK=60s", "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=500ms",
-		"STOCK_LOCK_SETNX_LEASE=3s", "STOCK_LOCK_WATCHDOG_LEASE=3s", "STOCK_ZOOKEEPER_SESSION_TIMEOUT=4s",
+		"STOCK_LOCK_SETNX_LEASE=" + millis(lease), "STOCK_LOCK_WATCHDOG_LEASE=" + millis(lease),
+		"STOCK_ZOOKEEPER_SESSION_TIMEOUT=" + millis(session),
 		"STOCK_LOCK_HANDOVER=false",
 	}
 }
@@ -116,7 +136,8 @@ func Start(ctx context.Context, o Options) (*Class, error) {
 
 func (c *Class) open(ctx context.Context) (err error) {
 	c.stack, err = stack.Start(ctx, stack.Options{
-		Want: c.o.Want, AOF: true, Env: env(c.admin), Binary: c.o.Binary, Parent: c.o.Parent, AnyPort: c.o.AnyPort,
+		Want: c.o.Want, AOF: true, Env: env(c.admin, &c.o), Binary: c.o.Binary, Parent: c.o.Parent,
+		AnyPort:  c.o.AnyPort,
 		Progress: c.o.Progress,
 	})
 	if err != nil {
@@ -134,6 +155,7 @@ func (c *Class) open(ctx context.Context) (err error) {
 	}
 	c.owned.Go(func() { c.show(c.ctx.Done()) })
 	c.owned.Go(c.watchStock)
+	c.owned.Go(c.watchLease)
 	return c.listen()
 }
 
@@ -176,6 +198,11 @@ func (c *Class) meet(ctx context.Context) (err error) {
 		if c.clients[app.Name], err = loadtest.NewClient(app.URL, c.admin, 0); err != nil {
 			return err
 		}
+		admin, err := loadtest.NewClient(app.Admin, c.admin, 0)
+		if err != nil {
+			return err
+		}
+		c.admins = append(c.admins, admin)
 		c.stand(app.Name, "up")
 		s := &source{
 			name: app.Name, url: app.Admin, token: c.admin, tell: c.told,
@@ -215,6 +242,9 @@ func (c *Class) Close() error {
 	}
 	c.owned.Wait()
 	for _, client := range c.clients {
+		client.Close()
+	}
+	for _, client := range c.admins {
 		client.Close()
 	}
 	return errors.Join(append(failed, c.recorder.close())...)

@@ -40,13 +40,18 @@ type RunEvent struct {
 	Key    string     `json:"key,omitempty"`    // fired: the earlier request with the same Idempotency-Key
 	Plan   *RunPlan   `json:"plan,omitempty"`   // run
 	Stock  *StockSeen `json:"stock,omitempty"`  // stock
-	Server string     `json:"server,omitempty"` // standing: its name
+	Server string     `json:"server,omitempty"` // standing: its name; leased: who reported it
 	State  string     `json:"state,omitempty"`  // standing: up, frozen, killed, starting, slow, cut
 	Count  uint64     `json:"count,omitempty"`  // gap: steps lost in transit; rate: requests not sent
 	On     bool       `json:"on,omitempty"`     // pause: all sales pause at every point; voting: open; rate: on
 	Votes  []int      `json:"votes,omitempty"`  // voting: by choice
 	Crowd  int        `json:"crowd,omitempty"`  // crowd: students who have joined
-	Words  []string   `json:"words,omitempty"`  // note: the key of a text and its parameters
+	Wakes  int        `json:"wakes,omitempty"`  // answered: how often the lock server woke the request
+	Batch  string     `json:"batch,omitempty"`  // answered: the batch in which it was sold
+	Left   int64      `json:"left,omitempty"`   // leased: ms until the server frees the lock
+	Full   int64      `json:"full,omitempty"`   // leased: ms of a new lease
+	About  string     `json:"about,omitempty"`  // voting: the scene that the question is about; empty: the next run
+	Asked  string     `json:"asked,omitempty"`  // voting: the teacher's own question; empty: the prepared one
 
 	// of a played load
 	counted bool              // stock: counted from the replies so far
@@ -65,7 +70,6 @@ const (
 	pausing   = "pause"
 	voting    = "voting"
 	crowd     = "crowd"
-	note      = "note" // a text about the scene
 	rating    = "rate" // requests at a rate begin or end
 	judged    = "judged"
 )

@@ -35,6 +35,8 @@ func TestALessonByKeyboard(t *testing.T) {
 	s.tabTo("#strategy")
 	s.press("redis-w")
 	s.until("the strategy is chosen", `strategy.value === "redis-watchdog"`)
+	s.tabTo("#stock") // of the run before, until it is changed
+	s.press("100")
 	s.tabTo("#requests")
 	s.press("3")
 	s.tabTo("#think")
@@ -118,7 +120,6 @@ func TestEveryPartIsReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.rest(t)
-	c.Vote(true)
 	s := look(t, c.wallBase(), c.schoolBase())
 	reach := func(page string) {
 		t.Helper()
@@ -137,6 +138,7 @@ func TestEveryPartIsReached(t *testing.T) {
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
 	s.until("the run is shown", `document.querySelectorAll(".tok").length === 5`)
 	reach("wall")
+	_ = c.Vote(true, Question{}) // while it runs, the requests are hidden
 	s.open(c.schoolBase()+"/join?lang=en#"+c.school.code, 390, 900)
 	reach("name")
 	ask[any](s, `document.querySelector("#name").focus(); null`)

@@ -22,6 +22,7 @@ type LabRun struct {
 // A labCell is the data of a case for the player.
 type labCell struct {
 	Scenario string            `json:"scenario"`
+	Title    map[string]string `json:"title"`   // of the scenario, by language
 	Case     map[string]string `json:"case"`    // by language
 	Outcome  map[string]string `json:"outcome"` // in words, by language
 	Right    bool              `json:"right"`   // as predicted
@@ -51,7 +52,8 @@ func ReadLab(r io.Reader) (*LabRun, error) {
 			said = lab.Text{EN: said.EN + again, ZH: said.ZH + again}
 		}
 		run.cells = append(run.cells, labCell{
-			Scenario: c.Scenario, Case: both(said), Outcome: both(c.Observed.Word()), Right: c.AsPredicted, cell: c,
+			Scenario: c.Scenario, Title: both(c.Heading()), Case: both(said), Outcome: both(c.Observed.Word()),
+			Right: c.AsPredicted, cell: c,
 		})
 	}
 	if len(run.cells) == 0 {

@@ -24,12 +24,21 @@ func TestALabRunIsReplayed(t *testing.T) {
 	}
 	cells := run.(*LabRun).cells
 	last := len(cells) - 1
+	const title = "The holder is frozen past its lease"
+	for i := range cells { // older runs, such as this one, have names only
+		if cells[i].Scenario == cells[last].Scenario {
+			cells[i].Title = map[string]string{"en": title, "zh": "持有者被冻结到租约过期"}
+		}
+	}
 	s, addresses := played(t, run)
 	for _, address := range addresses {
 		s.open(address+"?lang=en", 1366, 900)
 		pick(s, "#scenario", cells[last].Scenario)
-		s.until("another scenario is shown", fmt.Sprintf(`document.querySelector("h1").textContent === %q`,
-			cells[last].Scenario))
+		s.until("another scenario is shown", fmt.Sprintf(`document.querySelector("h1").textContent.startsWith(%q)`,
+			title+": "))
+		s.until("there is one row of navigation", `[...document
+			.querySelectorAll("#p-play, #p-back, #p-on, .steps-next")].filter(e => e.checkVisibility())
+			.every((e, _, all) => e.offsetTop === all[0].offsetTop)`)
 		pick(s, "#case", fmt.Sprint(last))
 		s.until("another case is shown", fmt.Sprintf(`document.body.dataset.shown === "%d"`, last))
 		s.until("what was seen", fmt.Sprintf(`document.querySelector("#verdict").textContent.includes(%q)`,
@@ -42,6 +51,13 @@ func TestALabRunIsReplayed(t *testing.T) {
 		s.until("one is", `document.body.dataset.step === "1"`)
 		s.press(kb.End)
 		s.until("all are", `document.body.dataset.step === document.querySelector("figure.steps").dataset.steps`)
+		s.until("the heads of the lanes stay in view", `(() => {
+			const scroll = document.querySelector(".steps-scroll")
+			scroll.style.maxHeight = "200px"
+			scroll.scrollTop = scroll.scrollHeight
+			const [heads, box] = [scroll.querySelector(".heads"), scroll].map(e => e.getBoundingClientRect())
+			return scroll.scrollTop > 0 && Math.abs(heads.top - box.top) < 3
+		})()`)
 		s.press("e")
 		s.until("in Chinese", fmt.Sprintf(`document.querySelector("#verdict").textContent.includes(%q)`,
 			cells[last].Outcome["zh"]))

@@ -88,7 +88,7 @@ func begin(t *testing.T, dir string, change ...func(*Options)) *Class {
 	}
 	o := Options{
 		Want: []stack.Kind{stack.Redis}, Binary: path, Parent: filepath.Join(dir, "stack"), AnyPort: true,
-		Dir: filepath.Join(dir, "runs"), Bind: "127.0.0.1:0", Lang: "en",
+		Dir: filepath.Join(dir, "runs"), Bind: "127.0.0.1:0", Lang: "en", pace: 0.4,
 	}
 	for _, f := range change {
 		f(&o)
@@ -170,7 +170,7 @@ func (c *Class) tidy(t *testing.T) {
 	c.votes = nil
 	c.mu.Unlock()
 	if open {
-		c.Vote(false)
+		_ = c.Vote(false, Question{})
 	}
 	c.school.mu.Lock()
 	clear(c.school.students)

@@ -206,7 +206,7 @@ func (r *Recording) WriteHTML(w io.Writer) error {
 	}
 	return oneFile{
 		page: "wall.html", styles: []string{"theme.css", "wall.css"},
-		scripts: []string{"words.js", "view.js", "player.js", "wall.js"}, recording: page,
+		scripts: []string{"words.js", "view.js", "ties.js", "player.js", "wall.js"}, recording: page,
 	}.write(w)
 }
 

@@ -99,7 +99,7 @@ func (c *Class) begin(ctx context.Context, p RunPlan) (run int, err error) {
 	open := c.ballot
 	c.mu.Unlock()
 	if open {
-		c.Vote(false)
+		_ = c.Vote(false, Question{}) // closing cannot fail
 	}
 	c.note(RunEvent{Kind: runBegan, Run: run, Plan: &p})
 	c.note(RunEvent{Kind: stockSeen, Run: run, Stock: &StockSeen{true, p.Stock, p.Stock, 0}})
@@ -184,6 +184,12 @@ func (c *Class) fire(s shot) (id string) {
 // answered records a reply.
 func (c *Class) answered(run int, id string, reply loadtest.Reply) {
 	e := RunEvent{Kind: answered, Run: run, Req: id, Outcome: reply.Problem, Replayed: reply.Replayed}
+	if r := reply.Receipt; r != nil {
+		e.Wakes = r.Wakeups
+		if r.Batch != nil {
+			e.Batch = r.Batch.ID
+		}
+	}
 	switch {
 	case reply.Outcome == loadtest.Accepted:
 		e.Outcome = accepted

@@ -12,19 +12,20 @@ import (
 type scene struct {
 	name, key string
 	plan      RunPlan
-	course    func(*play) // nil: all requests at once
+	course    func(*play)
 }
 
-// scenes returns the scenes in the order of a lesson.
+// scenes returns the scenes in the order of the hour in docs/class.md, which "next scene" follows.
 func scenes() []scene {
 	everybody := func(name, key, strategy string, stock int64, requests, think, instances int) scene {
-		return scene{name: name, key: key, plan: RunPlan{
+		return scene{name, key, RunPlan{
 			Strategy: strategy, Store: "redis", Stock: stock, Requests: requests, ThinkMS: think, Instances: instances,
-		}}
+		}, allAtOnce}
 	}
 	frozen := func(name, key string, unfenced bool) scene {
 		return scene{name, key, RunPlan{
-			Strategy: "redis-setnx", Store: "redis", Stock: 10, ThinkMS: 1000, Unfenced: unfenced, IgnoreLoss: true,
+			Strategy: "redis-setnx", Store: "redis", Stock: 10, Requests: 2, ThinkMS: 1000, Unfenced: unfenced,
+			IgnoreLoss: true,
 		}, frozenHolder}
 	}
 	one := func(name, key, strategy string, requests, think int, course func(*play)) scene {
@@ -33,18 +34,19 @@ func scenes() []scene {
 		}, course}
 	}
 	return []scene{
+		// Three sales every 0.6 s, each of 1.5 s: some seven at a time, for some 7 s.
+		{"no_lock", "s", RunPlan{Strategy: "none", Store: "redis", Stock: 100, Requests: 30, ThinkMS: 1500}, inTurn},
 		{"two_buyers", "a", RunPlan{Strategy: "none", Store: "redis", Stock: 1, Requests: 2}, twoBuyers},
-		everybody("no_lock", "s", "none", 100, 30, 400, 3),
-		everybody("mutex_one", "d", "local-mutex", 100, 30, 50, 1),
-		everybody("mutex_three", "g", "local-mutex", 100, 30, 200, 3),
-		frozen("frozen_unfenced", "h", true),
-		frozen("frozen_fenced", "j", false),
-		one("watchdog", "l", "redis-watchdog", 3, 5000, nil),
+		everybody("mutex_one", "d", "local-mutex", 100, 30, 150, 1),
+		everybody("mutex_three", "g", "local-mutex", 100, 30, 500, 3),
+		one("watchdog", "l", "redis-watchdog", 2, 5000, allAtOnce),
 		one("killed_holder", "z", "redis-watchdog", 6, 1500, killedHolder),
-		everybody("herd", "x", "zk-ephemeral", 100, 20, 100, 3),
-		everybody("queue", "c", "zk-sequential", 100, 20, 100, 3),
+		frozen("frozen_fenced", "j", false),
+		frozen("frozen_unfenced", "h", true),
+		everybody("herd", "x", "zk-ephemeral", 100, 20, 200, 3),
+		everybody("queue", "c", "zk-sequential", 100, 20, 200, 3),
 		one("redis_dies", "m", "redis-watchdog", 8, 400, redisDies),
-		one("same_key", "4", "redis-watchdog", 0, 300, sameKey),
+		one("same_key", "4", "redis-watchdog", 3, 300, sameKey),
 		everybody("atomic", "y", "atomic", 50, 100, 0, 3),
 		everybody("merged", "u", "merged", 50, 100, 0, 3),
 	}
@@ -72,6 +74,7 @@ func (c *Class) Play(name string) error {
 	}
 	s := all[i]
 	s.plan.Scene = s.name
+	s.plan.ThinkMS = int(c.o.scaled(time.Duration(s.plan.ThinkMS) * time.Millisecond).Milliseconds())
 	c.stopScene()
 	if c.pausedAll() {
 		_ = c.Pause(false)
@@ -82,25 +85,34 @@ func (c *Class) Play(name string) error {
 	if err != nil {
 		return err
 	}
-	if s.course == nil {
-		c.fireAll(run, s.plan.Requests)
-		return nil
-	}
 	playing := begun(c.ctx)
 	c.mu.Lock()
 	c.scene = playing
+	c.left++ // the run has no final verdict before its scene has ended
 	c.mu.Unlock()
 	playing.on.Add(1)
 	c.owned.Go(func() {
 		defer playing.on.Done()
 		defer playing.end()
-		s.course(&play{c, playing.ctx, run})
+		p := &play{c, playing.ctx, run}
+		if p.sleep(readingTime) { // the class reads what is going to happen
+			s.course(p)
+		}
+		c.leave(run)
 	})
 	return nil
 }
 
-// raise wakes frozen instances and starts killed ones.
+// raise undoes all faults: a scene that is interrupted leaves a server dead, and the next one needs it.
 func (c *Class) raise() {
+	for name := range c.proxies {
+		switch c.stateOf(name) {
+		case "killed":
+			_ = c.Fault(name, "start")
+		case "slow", "cut":
+			_ = c.Fault(name, "mend")
+		}
+	}
 	for _, app := range c.apps {
 		switch c.stateOf(app.Name) {
 		case "frozen":
@@ -140,11 +152,6 @@ func (c *Class) stopScene() {
 	scene.stop()
 }
 
-// say shows a text by its key. The other words are the names and values of its parameters.
-func (p *play) say(words ...string) {
-	p.note(RunEvent{Kind: note, Run: p.run, Words: words})
-}
-
 // until waits until so returns true for a token, or the scene ends.
 func (p *play) until(id string, so func(*token) bool) bool {
 	return p.await(p.ctx.Done(), func(s *State) bool {
@@ -153,7 +160,8 @@ func (p *play) until(id string, so func(*token) bool) bool {
 	})
 }
 
-func (p *play) sleep(d time.Duration) bool { return loadtest.Sleep(p.ctx, d) == nil }
+// sleep waits, scaled to the pace of the class, and returns false if the scene has ended.
+func (p *play) sleep(d time.Duration) bool { return loadtest.Sleep(p.ctx, p.o.scaled(d)) == nil }
 
 // Conditions of tokens for which scenes wait.
 func ended(t *token) bool         { return t.Phase == "done" }
@@ -169,6 +177,25 @@ func (p *play) does(name, do string) {
 	}
 }
 
+// readingTime is the time before the requests of a scene. If they come in turn, it is one for each instance after an
+// interval, so that they read the same version.
+const (
+	readingTime = 2500 * time.Millisecond
+	interval    = 600 * time.Millisecond
+)
+
+// allAtOnce: all requests at once.
+func allAtOnce(p *play) { p.fireAll(p.run, p.planOf().Requests) }
+
+// inTurn: some requests at a time, so that a class sees the stock fall.
+func inTurn(p *play) {
+	for i := range p.planOf().Requests {
+		if i > 0 && i%len(p.apps) == 0 && !p.sleep(interval) || p.fire(shot{}) == "" {
+			return
+		}
+	}
+}
+
 // twoBuyers: both read the last unit before either writes.
 func twoBuyers(p *play) {
 	a := p.fire(shot{who: "A", to: p.app(0), pause: []string{"before_write"}})
@@ -176,20 +203,15 @@ func twoBuyers(p *play) {
 	if !p.until(a, stands) || !p.until(b, stands) {
 		return
 	}
-	p.say("note_both_read")
 	if !p.sleep(3 * time.Second) {
 		return
 	}
-	p.say("note_a_writes")
 	p.release(a)
 	if !p.until(a, ended) || !p.sleep(2*time.Second) {
 		return
 	}
-	p.say("note_b_writes")
 	p.release(b)
-	if p.until(b, ended) {
-		p.say("note_two_sold")
-	}
+	p.until(b, ended)
 }
 
 // frozenHolder: a holder is frozen past its lease, another sells, and the first wakes and writes by the old value.
@@ -199,20 +221,15 @@ func frozenHolder(p *play) {
 		return
 	}
 	p.does(p.app(0), "freeze")
-	p.say("note_frozen")
-	if !p.sleep(3500 * time.Millisecond) { // the lease is 3 s
+	if !p.sleep(7 * lease / 6) {
 		return
 	}
 	b := p.fire(shot{who: "B", to: p.app(1)})
-	p.say("note_lease_over")
 	if !p.until(b, ended) || !p.sleep(1500*time.Millisecond) {
 		return
 	}
-	p.say("note_wakes")
 	p.does(p.app(0), "wake")
-	if p.until(a, ended) {
-		p.say("note_end")
-	}
+	p.until(a, ended)
 }
 
 // sameKey: a second press of the button sends the same key, a second purchase another key.
@@ -221,16 +238,13 @@ func sameKey(p *play) {
 		id = p.fire(shot{who: "A", to: p.app(i), again: again})
 		return id, p.until(id, ended) && p.sleep(2*time.Second)
 	}
-	p.say("note_key_first")
 	first, ok := buy(0, "")
 	if !ok {
 		return
 	}
-	p.say("note_key_again")
 	if _, ok := buy(1, first); !ok {
 		return
 	}
-	p.say("note_key_other")
 	_, _ = buy(2, "")
 }
 
@@ -247,8 +261,7 @@ func killedHolder(p *play) {
 		return
 	}
 	p.does(p.app(0), "kill")
-	p.say("note_killed")
-	if p.sleep(6 * time.Second) {
+	if p.sleep(2 * lease) {
 		p.does(p.app(0), "start")
 	}
 }
@@ -256,11 +269,10 @@ func killedHolder(p *play) {
 // redisDies: while Redis is dead nothing can be sold; afterwards sales continue.
 func redisDies(p *play) {
 	p.fireAll(p.run, p.planOf().Requests)
-	if !p.sleep(1200 * time.Millisecond) {
+	if !p.await(p.ctx.Done(), func(s *State) bool { return s.tally.Writes >= 2 }) {
 		return
 	}
 	p.does("redis", "kill")
-	p.say("note_redis_dead")
 	if !p.sleep(3 * time.Second) {
 		return
 	}
@@ -269,7 +281,7 @@ func redisDies(p *play) {
 	if !ok || !p.sleep(2*time.Second) {
 		return
 	}
-	p.say("note_redis_back")
+	p.awaitReady(p.planOf()) // the instances find their server again
 	p.fireAll(p.run, 4)
 }
 

@@ -16,7 +16,7 @@ import (
 const (
 	maxStudents = 200
 	maxSeats    = 100 // of one address: enough for a class behind one router, but half at most for one computer
-	maxName     = 20  // characters
+	maxName     = 12  // characters: as many as the wall shows
 	buysEach    = 2   // a second, for one phone
 	buysAll     = 200 // a second, for all
 	ownShown    = 5   // latest requests that a student sees
@@ -108,12 +108,18 @@ func (s *school) own(next func(http.ResponseWriter, *http.Request, *student)) ht
 	}
 }
 
-// goodName reports whether a name can be shown on the wall: 1 to 20 printable characters.
+// goodName reports whether a name can be shown on the wall: 1 to 12 printable characters.
 func goodName(name string) bool {
-	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !utf8.ValidString(name) {
+	n := utf8.RuneCountInString(name)
+	return n >= 1 && n <= maxName && printable(name)
+}
+
+// printable reports whether a text can be shown.
+func printable(text string) bool {
+	if !utf8.ValidString(text) {
 		return false
 	}
-	for _, r := range name {
+	for _, r := range text {
 		if !unicode.IsPrint(r) {
 			return false
 		}
@@ -253,10 +259,17 @@ type phoneView struct {
 	Name     string           `json:"name"`
 	Run      int              `json:"run"` // 0: none yet
 	Strategy string           `json:"strategy,omitempty"`
+	Scene    string           `json:"scene,omitempty"`
+	Known    bool             `json:"known"`
+	Initial  int64            `json:"initial"`
+	Written  int64            `json:"written"`
+	Sold     int64            `json:"sold"`
 	Own      map[int]phoneBuy `json:"own"` // by number
 	Voting   bool             `json:"voting"`
+	About    string           `json:"about,omitempty"`
+	Asked    string           `json:"asked,omitempty"`
 	Voted    *int             `json:"voted,omitempty"`
-	Verdict  string           `json:"verdict"`
+	Verdict  string           `json:"verdict"` // empty while a vote is open
 	Oversold int64            `json:"oversold"`
 	Lost     int64            `json:"lost"`
 }
@@ -267,6 +280,8 @@ type phoneBuy struct {
 	Wrote   *int64 `json:"wrote,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
 	Twin    bool   `json:"twin,omitempty"`
+	// With names the other orders that read the same version: the customer, or the number of the request.
+	With []string `json:"with,omitempty"`
 	// Replayed is true for a repeat, which sold nothing.
 	Replayed bool `json:"replayed,omitempty"`
 }
@@ -280,16 +295,23 @@ func (s *school) viewFor(who *student) phoneView {
 		verdict := state.Verdict()
 		v.Run = state.run
 		if p := state.plans[state.run].Plan; p != nil {
-			v.Strategy = p.Strategy
+			v.Strategy, v.Scene = p.Strategy, p.Scene
 		}
 		for _, id := range own {
 			if t := state.token(id); t != nil {
-				v.Own[t.N] = phoneBuy{t.Phase, t.Read, t.Wrote, t.Outcome, t.Twin, t.Replayed}
+				v.Own[t.N] = phoneBuy{
+					t.Phase, t.Read, t.Wrote, t.Outcome, t.Twin, state.names(t.With), t.Replayed,
+				}
 			}
 		}
 		v.Verdict, v.Oversold, v.Lost = verdict.Code, verdict.Oversold, verdict.Lost
+		v.Known, v.Initial, v.Written, v.Sold = verdict.Known, verdict.Initial, verdict.Written, verdict.Sold
 	})
-	v.Voting, v.Voted = s.class.ballotOf(who.number)
+	var question Question
+	v.Voting, v.Voted, question = s.class.ballotOf(who.number)
+	if v.About, v.Asked = question.About, question.Asked; v.Voting {
+		v.Verdict, v.Oversold, v.Lost, v.Known = "", 0, 0, false // they would answer the question
+	}
 	return v
 }
 

@@ -118,7 +118,7 @@ func checkLoopback(addr string) error {
 // wallAssets are the parts of the page.
 func wallAssets() []string {
 	return []string{
-		"wall.css", "wall.js", "view.js", "player.js", "words.js", "words.json", "theme.css", "icon.svg",
+		"wall.css", "wall.js", "view.js", "ties.js", "player.js", "words.js", "words.json", "theme.css", "icon.svg",
 	}
 }
 
@@ -257,6 +257,7 @@ type order struct {
 	Server string   `json:"server"`
 	Act    string   `json:"act"`
 	On     bool     `json:"on"`
+	Vote   Question `json:"vote"`
 }
 
 // serveDo executes a command of the teacher.
@@ -316,8 +317,7 @@ func (c *Class) do(o order) error {
 	case "fault":
 		return c.Fault(o.Server, o.Act)
 	case "vote":
-		c.Vote(o.On)
-		return nil
+		return c.Vote(o.On, o.Vote)
 	}
 	return wrong("do", "do")
 }

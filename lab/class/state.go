@@ -31,7 +31,11 @@ type State struct {
 	unanswered int                  // requests without a reply
 	sellers    map[version][]string // the requests that sold, by the version that they had read
 	collisions int
-	fences     []string // ascending
+	tally      tally
+	batches    map[string]int // sales, by batch
+	leases     []RunEvent     // leased and freed, by number
+	newest     string         // the largest fencing token of a sale
+	fences     []string       // ascending
 	fenced     map[string]int
 	changed    []string // requests whose token changed since changes was called; may repeat
 }
@@ -75,6 +79,7 @@ func NewState() *State {
 func (s *State) forget() {
 	s.reqs, s.open = make(map[string]*request), make(map[string]*request)
 	s.sellers = make(map[version][]string)
+	s.tally, s.batches, s.leases, s.newest = tally{}, make(map[string]int), nil, ""
 	s.last, s.unanswered, s.collisions, s.fences, s.fenced, s.changed = 0, 0, 0, nil, make(map[string]int), nil
 }
 
@@ -101,7 +106,11 @@ func (s *State) Apply(e RunEvent) {
 			s.dropped[e.Run] = make(map[place]gapOf)
 		}
 		s.dropped[e.Run][place{e.From, e.Boot, e.Seq}] = gapOf{e.Count}
-	case pausing, voting, crowd, note, allFired, rating, judged:
+	case leased, freed:
+		if run > 0 {
+			s.leases = insert(s.leases, e, bySource)
+		}
+	case pausing, voting, crowd, allFired, rating, judged:
 		if old, ok := s.latest[e.Kind]; !ok || old.Seq < e.Seq {
 			s.latest[e.Kind] = e
 		}
@@ -157,6 +166,10 @@ func (s *State) count(id string, r *request) {
 	if r.seen.Phase != "done" {
 		s.open[id] = r
 	}
+	s.tallyReply(r, 1)
+	if digits := r.seen.Digits; r.seen.sold && byValue(digits, s.newest) > 0 {
+		s.newest = digits
+	}
 	if r.seen.sold && r.seen.version.epoch > 0 {
 		others := s.sellers[r.seen.version]
 		if len(others) > 0 {
@@ -179,6 +192,7 @@ func (s *State) count(id string, r *request) {
 // uncount removes a request from the sums.
 func (s *State) uncount(id string, r *request) {
 	delete(s.open, id)
+	s.tallyReply(r, -1)
 	if others := s.sellers[r.seen.version]; slices.Contains(others, id) {
 		others = slices.DeleteFunc(others, func(o string) bool { return o == id })
 		if s.sellers[r.seen.version] = others; len(others) > 0 {
@@ -244,9 +258,37 @@ func (s *State) token(id string) *token {
 		rank, _ := slices.BinarySearchFunc(s.fences, t.Digits, byValue)
 		t.Fence = 1 + rank
 	}
-	t.Twin = t.sold && len(s.sellers[t.version]) > 1
+	t.Than = 0
+	if t.Outcome == "stale_fence" && byValue(s.newest, t.Digits) > 0 {
+		rank, _ := slices.BinarySearchFunc(s.fences, s.newest, byValue)
+		t.Than = 1 + rank
+	}
+	t.Twin, t.With = t.sold && len(s.sellers[t.version]) > 1, nil
+	if t.Twin {
+		for _, other := range s.sellers[t.version] {
+			if other != id && len(t.With) < mostTies {
+				t.With = append(t.With, numberOf(other))
+			}
+		}
+		slices.Sort(t.With)
+	}
 	return t
 }
+
+// names returns the customers of requests, or their numbers.
+func (s *State) names(numbers []int) (names []string) {
+	for _, n := range numbers {
+		if who := s.seen(n).Who; who != "" {
+			names = append(names, who)
+		} else {
+			names = append(names, "#"+strconv.Itoa(n))
+		}
+	}
+	return names
+}
+
+// mostTies is the number of other orders with which the page joins an order.
+const mostTies = 4
 
 // bySource compares events by source and number.
 func bySource(a, b RunEvent) int {
@@ -302,7 +344,9 @@ type token struct {
 	// Replayed is true if the reply repeats that to an earlier request with the same Idempotency-Key; nothing was sold.
 	Replayed bool    `json:"replayed,omitempty"`
 	Same     int     `json:"same,omitempty"` // the request whose key it repeats
+	Than     int     `json:"than,omitempty"` // of a refused write: the rank of the newest token that has sold
 	Twin     bool    `json:"twin,omitempty"` // another order read the same version: one update is lost
+	With     []int   `json:"with,omitempty"` // the orders that read the same version
 	Fired    int64   `json:"fired,omitempty"`
 	Holds    []hold  `json:"holds,omitempty"`
 	Ended    int64   `json:"ended,omitempty"`
@@ -443,10 +487,17 @@ func (s *State) View() View {
 	}
 	put("run", s.runView())
 	put("verdict", s.shownVerdict())
-	for _, kind := range []string{pausing, voting, crowd, note, rating} {
-		if e, ok := s.latest[kind]; ok && (kind != note && kind != rating || e.Run == s.run) {
+	for _, kind := range []string{pausing, voting, crowd, rating} {
+		if e, ok := s.latest[kind]; ok && (kind != rating || e.Run == s.run) {
 			put(kind, e)
 		}
+	}
+	put("tally", s.tally)
+	if c := s.caption(); c != nil {
+		put("caption", c)
+	}
+	if leases := s.leasesByApp(); len(leases) > 0 {
+		put("leases", leases)
 	}
 	points := s.stocks[s.run]
 	for i := max(0, len(points)-livePoints); i < len(points); i++ {

@@ -1,16 +1,50 @@
 package class
 
-// Vote opens or closes the vote: will this run oversell or lose an update? Counts are hidden while it is open, so that
-// students think for themselves. The next run closes it.
-func (c *Class) Vote(on bool) {
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Question is what the students vote on: will this run oversell or lose an update? Its choices are yes, no and
+// unsure.
+type Question struct {
+	About string `json:"about,omitempty"` // the scene; empty: the next run
+	Asked string `json:"asked,omitempty"` // the teacher's own question; empty: the prepared one
+}
+
+// maxAsked is the length of a question in characters: two lines of the wall.
+const maxAsked = 120
+
+// check returns an InputError for a question that cannot be shown.
+func (q *Question) check() error {
+	q.Asked = strings.TrimSpace(q.Asked)
+	if utf8.RuneCountInString(q.Asked) > maxAsked || q.Asked != "" && !printable(q.Asked) {
+		return wrong("asked", "asked", "most", maxAsked)
+	}
+	if q.About != "" && !slices.ContainsFunc(scenes(), func(s scene) bool { return s.name == q.About }) {
+		return wrong("scene", "not_listed")
+	}
+	return nil
+}
+
+// Vote opens a vote, or with on false closes it. Counts are hidden while it is open, so that students think for
+// themselves. The next run closes it.
+func (c *Class) Vote(on bool, q Question) error {
+	if err := q.check(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	if on {
 		c.votes = make(map[int]int)
+		c.question = q
 	}
 	c.ballot = on
 	counts := c.countVotes()
+	e := RunEvent{Kind: voting, On: on, Votes: counts, About: c.question.About, Asked: c.question.Asked}
 	c.mu.Unlock()
-	c.note(RunEvent{Kind: voting, On: on, Votes: counts})
+	c.note(e)
+	return nil
 }
 
 // cast records or changes the vote of a student. It returns false if the vote is closed.
@@ -20,22 +54,24 @@ func (c *Class) cast(student, choice int) bool {
 	if on {
 		c.votes[student] = choice
 	}
-	counts := c.countVotes()
+	e := RunEvent{
+		Kind: voting, On: true, Votes: c.countVotes(), About: c.question.About, Asked: c.question.Asked,
+	}
 	c.mu.Unlock()
 	if on {
-		c.note(RunEvent{Kind: voting, On: true, Votes: counts})
+		c.note(e)
 	}
 	return on
 }
 
-// ballotOf reports whether the vote is open, and returns a student's vote.
-func (c *Class) ballotOf(student int) (on bool, choice *int) {
+// ballotOf reports whether the vote is open, and returns a student's vote and the question.
+func (c *Class) ballotOf(student int) (on bool, choice *int, asked Question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if v, ok := c.votes[student]; ok {
 		choice = &v
 	}
-	return c.ballot, choice
+	return c.ballot, choice, c.question
 }
 
 func (c *Class) countVotes() []int {

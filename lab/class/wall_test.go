@@ -71,6 +71,12 @@ func (s *screen) open(address string, width, height int64) {
 		chromedp.WaitReady(chromedp.CSS("body[data-ready]"))); err != nil {
 		s.t.Fatal(err)
 	}
+	// The text of a part that can be seen.
+	ask[any](s, `window.$v = (selector) => {
+		const e = document.querySelector(selector)
+		return e?.checkVisibility({visibilityProperty: true}) ? e.textContent : ""
+	}
+	null`)
 }
 
 func ask[T any](s *screen, expression string) T {
@@ -167,8 +173,9 @@ func TestTheRaceIsSeen(t *testing.T) {
 			fmt.Sprintf("%+v %+v", v, stock)
 	})
 	s.until("the page has the same figures", figures(fmt.Sprint(v.Written, v.Sold, v.Oversold, v.Lost)))
-	if v.Lost == 0 || v.Collisions < int(v.Lost) {
-		t.Errorf("%+v: 30 at once lose updates, and each lost one read a version that another had used", v)
+	// Of sales that come in turn, some overwrite a later version than the one that they read, and read it alone.
+	if v.Lost == 0 || v.Collisions == 0 {
+		t.Errorf("%+v: updates are lost, and some orders read a version that another had used", v)
 	}
 	if red := ask[string](s, `getComputedStyle(document.querySelector("#f-lost b")).color`); red != "rgb(179, 18, 31)" {
 		t.Errorf("the figure is %s", red)
@@ -202,7 +209,7 @@ func TestAHeldRequestLosesAnUpdate(t *testing.T) {
 	c := lesson(t)
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
-	ask[any](s, `stock.value = 10; requests.value = 1; think.value = 2000; null`)
+	ask[any](s, `strategy.value = "none"; stock.value = 10; requests.value = 1; think.value = 2000; null`)
 	s.begin("f")
 	s.until("it thinks", token1+`?.dataset.phase === "thinks"`)
 	ask[any](s, token1+`.click(); document.querySelectorAll("#menu-points button")[2].click(); null`)
@@ -252,7 +259,9 @@ func TestServersDieAndReturn(t *testing.T) {
 	s.until("app-3 is dead", `document.querySelector('.app[data-app="app-3"]').classList.contains("killed")`)
 	s.begin("m")
 	s.until("Redis is dead", `document.querySelector('.server[data-server="redis"]').classList.contains("killed")`)
-	s.until("selling goes on", `document.querySelector("#scene").textContent.includes("back")`)
+	s.until("the caption follows", `document.querySelector("#scene").dataset.caption === "watch_redis_dies_dead"`)
+	s.until("Redis is up", `document.querySelector('.server[data-server="redis"]').classList.contains("up")`)
+	s.until("the caption is not stale", `!document.querySelector("#cap").textContent.includes("dead")`)
 	s.until("all is right", `document.body.dataset.verdict === "kept"`)
 	s.quiet()
 }
@@ -264,7 +273,7 @@ func TestEverythingPauses(t *testing.T) {
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
 	s.press("p")
 	s.until("it is paused", `document.querySelector("#b-pause").getAttribute("aria-pressed") === "true"`)
-	ask[any](s, `requests.value = 3; think.value = 0; null`)
+	ask[any](s, `strategy.value = "none"; stock.value = 100; requests.value = 3; think.value = 0; null`)
 	s.begin("f")
 	s.until("three stand", `document.querySelectorAll(".tok.stands").length === 3`)
 	s.press("nnn")
@@ -283,7 +292,7 @@ func TestPagesFit(t *testing.T) {
 	if err := c.Play("no_lock"); err != nil {
 		t.Fatal(err)
 	}
-	c.Vote(true)
+	_ = c.Vote(true, Question{})
 	joined := false
 	for _, lang := range []string{"en", "zh"} {
 		for _, theme := range stacktest.Some(1, []string{"light", "dark"}) {

@@ -21,9 +21,27 @@ func TestWords(t *testing.T) {
 	}
 	want := []string{}
 	for _, s := range scenes() {
-		want = append(want, "scene_"+s.name)
+		for _, part := range []string{"scene_", "ask_", "before_", "watch_", "done_", "why_"} {
+			want = append(want, part+s.name)
+		}
 	}
-	asked := regexp.MustCompile(`(?:data-t|data-hint|data-label)="(\w+)"|\bt\('(\w+)'|say\("(\w+)"`)
+	// The moments in caption.go.
+	for scene, moments := range map[string]string{
+		"two_buyers": "both_read a_wrote b_writes", "frozen_fenced": "frozen over b_sold awake",
+		"frozen_unfenced": "frozen over b_sold awake", "killed_holder": "dead next", "redis_dies": "dead starting back",
+		"same_key": "again other",
+	} {
+		for moment := range strings.FieldsSeq(moments) {
+			want = append(want, "watch_"+scene+"_"+moment)
+		}
+	}
+	for _, kind := range []string{"locked", "process", "none", "free"} {
+		want = append(want, "before_own_"+kind, "watch_own_"+kind, "why_own_"+kind)
+	}
+	for _, key := range []string{"wakes", "writes", "sold_out", "refused", "late"} {
+		want = append(want, "count_"+key)
+	}
+	asked := regexp.MustCompile(`(?:data-t|data-hint|data-label)="(\w+)"|\bt\('(\w+)'`)
 	pages, err := fs.Glob(pageFiles(), "*")
 	if err != nil {
 		t.Fatal(err)

@@ -139,6 +139,7 @@ func Of(cell lab.Cell) Diagram {
 	}
 	m.first = moments[0].at
 	m.causes(moments)
+	m.grants(moments)
 	m.findLanes(moments)
 	m.step(moments)
 	m.fold()
@@ -259,7 +260,7 @@ func (m *maker) moments() []moment {
 		switch {
 		case e.Kind == lab.Lease && !e.Until.IsZero() || len(e.Woken) > 0:
 			continue
-		case e.Until.IsZero():
+		case e.Until.IsZero() || e.Kind == lab.Paused && m.diedIn(e):
 		case e.Kind == lab.Paused,
 			e.Kind == lab.Standing && e.Until.After(e.At) && e.Until.Before(last),
 			e.Kind == lab.Fault && e.Until.Before(last) && m.lasts(e):
@@ -271,6 +272,16 @@ func (m *maker) moments() []moment {
 		return cmp.Or(a.at.Compare(b.at), boolean(b.end)-boolean(a.end), cmp.Compare(a.event, b.event))
 	})
 	return list
+}
+
+// diedIn reports whether the process of a paused request was killed during the pause, so that nothing went on. Older
+// runs say so only in the text.
+func (m *maker) diedIn(pause lab.CaseEvent) bool {
+	return slices.ContainsFunc(m.events, func(f lab.CaseEvent) bool {
+		killed := f.Point == lab.Killed || strings.Contains(f.Text, " is killed") ||
+			strings.HasSuffix(f.Text, " is dead")
+		return f.Kind == lab.Fault && killed && f.Lane == pause.Lane && f.At.After(pause.At) && !f.At.After(pause.Until)
+	})
 }
 
 // lasts reports whether a fault is drawn as an interval: it is long, or another event falls into it.
@@ -307,6 +318,27 @@ func (m *maker) causes(list []moment) {
 					again = true
 					break
 				}
+			}
+		}
+	}
+}
+
+// grants puts the end of a hold, as the server regarded it, before the grant to the next holder: the server grants a
+// lock only when it is free. The end is noticed by polling, so it may be recorded after the grant.
+func (m *maker) grants(list []moment) {
+	for i := 1; i < len(list); i++ {
+		end := m.events[list[i].event]
+		if !list[i].end || end.Kind != lab.Standing {
+			continue
+		}
+		for j, granted := range list[:i] {
+			g := m.events[granted.event]
+			if g.Kind == lab.Gets && g.To == end.Lane && short(g.Who) != short(end.Who) && g.At.After(end.At) {
+				moved := list[i]
+				moved.at = granted.at
+				copy(list[j+1:i+1], list[j:i])
+				list[j] = moved
+				break
 			}
 		}
 	}

@@ -29,7 +29,9 @@ export function steps(figure, { keys = true, onStep = null } = {}) {
       next.disabled = self.at === of;
       const now = figure.querySelector("svg g.now text, svg g.now circle");
       if (now) {
-        const row = now.getBoundingClientRect(), box = scroll.getBoundingClientRect();
+        const row = now.getBoundingClientRect(), all = scroll.getBoundingClientRect();
+        const heads = figure.querySelector("svg.heads").getBoundingClientRect().height; // they cover the first rows
+        const box = { top: all.top + heads, bottom: all.bottom, height: all.height - heads };
         const move = { behavior: calm.matches ? "auto" : "smooth" };
         if (Math.max(row.bottom - box.bottom, box.top - row.top) > -30) {
           scroll.scrollTo({ top: scroll.scrollTop + row.top - box.top - box.height / 2, ...move });

@@ -62,8 +62,13 @@ func (d Diagram) Figure(lang string) template.HTML {
 		len(d.Steps), spoken("span", say("page.back")), spoken("span", say("page.next")))
 	fmt.Fprintf(&b, `<p class="steps-say" aria-live="polite" hidden="">%s</p>`,
 		spoken("span", say("page.start", "of", len(d.Steps))))
-	fmt.Fprintf(&b, `<div class="steps-scroll"><svg width="%[1]d" viewBox="0 0 %[1]d %[2]d" style="min-width:%[4]dpx" `+
-		`role="img" aria-label="%[3]s">`, p.width, p.height, html.EscapeString(d.caption().In(lang)), p.width*4/5)
+	// The heads of the lanes are a picture of their own, so that they stay in view while the other one scrolls.
+	fmt.Fprintf(&b, `<div class="steps-scroll"><svg class="heads" width="%[1]d" viewBox="0 0 %[1]d %[2]d" `+
+		`style="min-width:%[3]dpx" aria-hidden="true">`, p.width, headAt, p.width*4/5)
+	p.heads(&b)
+	fmt.Fprintf(&b, `</svg><svg width="%[1]d" viewBox="0 %[5]d %[1]d %[2]d" style="min-width:%[4]dpx" `+
+		`role="img" aria-label="%[3]s">`, p.width, p.height-headAt, html.EscapeString(d.caption().In(lang)),
+		p.width*4/5, headAt)
 	p.draw(&b)
 	b.WriteString(`</svg></div>`)
 	for _, c := range d.Charts {
@@ -126,11 +131,9 @@ func (p *picture) draw(b *strings.Builder) {
 	for _, band := range p.Bands {
 		p.band(b, band)
 	}
-	for i, l := range p.Lanes {
+	for i := range p.Lanes {
 		x := p.x(i)
 		fmt.Fprintf(b, `<line class="life" x1="%d" x2="%d" y1="%d" y2="%d"/>`, x, x, headAt, p.height)
-		fmt.Fprintf(b, `<rect class="head" x="%d" y="12" width="%d" height="26" rx="4"/>`+
-			`<text class="name" x="%d" y="29">%s</text>`, x-laneWidth/2+8, laneWidth-16, x, spoken("tspan", l.Says))
 	}
 	for _, bar := range p.Bars {
 		p.bar(b, bar)
@@ -159,6 +162,15 @@ func (p *picture) draw(b *strings.Builder) {
 		stock = s.Stock
 		p.left(b, i, y)
 		b.WriteString("</g>")
+	}
+}
+
+// heads draws the names of the lanes.
+func (p *picture) heads(b *strings.Builder) {
+	for i, l := range p.Lanes {
+		x := p.x(i)
+		fmt.Fprintf(b, `<rect class="head" x="%d" y="12" width="%d" height="26" rx="4"/>`+
+			`<text class="name" x="%d" y="29">%s</text>`, x-laneWidth/2+8, laneWidth-16, x, spoken("tspan", l.Says))
 	}
 }
 

@@ -16,12 +16,25 @@ const say = (text) => { at('say').textContent = text }
 
 const refused = ({ said }) => say(said?.[language()] ?? t('reason_failed'))
 
+/** The verdict of the run, as on the wall. */
+function verdict() {
+  if (view.verdict !== 'race') return t(view.verdict)
+  const parts = [view.oversold > 0 && t('race_oversold', { n: view.oversold }), view.lost > 0 && t('race_lost', { n: view.lost })]
+  return `${t('race')} ${parts.filter(Boolean).join(language() === 'zh' ? '，' : ', ')}`
+}
+
 function show() {
   at('enter').hidden = view !== null
   at('shop').hidden = view === null
   if (!view) return
   at('you').textContent = t('you', { name: view.name, n: view.number })
   at('buy').disabled = view.run === 0
+  at('run').textContent = view.run === 0 ? '' : [view.scene && t(`scene_${view.scene}`), view.strategy,
+    view.known && t('stock_left', { n: view.written, of: view.initial, sold: view.sold })].filter(Boolean).join(' · ')
+  at('verdict').textContent = view.voting ? t('verdict_hidden') : view.run === 0 ? '' : verdict()
+  at('verdict').className = view.verdict
+  at('vote-about').textContent = view.about ? t('vote_about', { run: t(`scene_${view.about}`) }) : t('vote_about_next')
+  at('vote-question').textContent = view.asked || t(view.about ? `ask_${view.about}` : 'question')
   at('ballot').hidden = !view.voting
   for (const b of at('choices').children) b.setAttribute('aria-pressed', String(view.voted === Number(b.value)))
   at('voted').textContent = view.voted === undefined ? '' : t('voted')
@@ -30,7 +43,8 @@ function show() {
     const done = buy.phase === 'done'
     const sold = done && buy.outcome === 'accepted'
     li.className = sold ? (buy.twin ? 'twin' : 'sold') : ''
-    const text = sold && buy.replayed ? t('buy_replayed') : sold ? t(buy.twin ? 'buy_twin' : 'buy_sold', { read: buy.read, wrote: buy.wrote })
+    const text = sold && buy.replayed ? t('buy_replayed') : sold ? t(buy.twin ? 'buy_twin' : 'buy_sold', {
+      read: buy.read, wrote: buy.wrote, with: (buy.with ?? []).join(language() === 'zh' ? '、' : ', ') })
       : done ? outcome(buy.outcome) : t('buy_wait')
     li.textContent = `#${n} ${text}`
     return li

@@ -32,7 +32,8 @@ function cases(kept) {
 function say() {
   const cell = about.cells[Number(at('case').value)]
   const outcome = cell.outcome[language()]
-  at('heading').textContent = cell.scenario
+  at('heading').textContent = t('lab_title', { title: cell.title[language()], case: cell.case[language()], outcome })
+  document.title = at('heading').textContent
   at('verdict').textContent = t(cell.right ? 'lab_right' : 'lab_wrong', { outcome })
   at('verdict').className = cell.right ? '' : 'wrong'
   at('p-play').textContent = t(timer ? 'player_pause' : 'player_play')
@@ -53,6 +54,8 @@ async function show() {
     onStep: (step) => {
       at('p-at').value = step
       at('p-step').textContent = `${step} / ${figure.dataset.steps}`
+      at('p-back').disabled = step === 0
+      at('p-on').disabled = step === Number(figure.dataset.steps)
       document.body.dataset.step = step
     },
   })
@@ -62,8 +65,16 @@ async function show() {
   say()
 }
 
+/** The scenarios by their titles, in the current language. */
+function scenarios(kept) {
+  const titles = new Map(about.cells.map((cell) => [cell.scenario, cell.title[language()]]))
+  at('scenario').replaceChildren(...options([...titles]))
+  if (kept) at('scenario').value = kept
+}
+
 function tongue() {
   other()
+  scenarios(at('scenario').value)
   cases(at('case').value)
   say()
 }
@@ -85,12 +96,14 @@ await load()
 if (matchMedia('(prefers-color-scheme: dark)').matches) document.documentElement.dataset.theme = 'dark'
 about = at('recording') ? JSON.parse(at('recording').textContent) : await (await fetch('api/class')).json()
 if (about.lang && !new URLSearchParams(location.search).has('lang')) choose(about.lang)
-at('scenario').replaceChildren(...options([...new Set(about.cells.map((cell) => cell.scenario))].map((name) => [name, name])))
+scenarios()
 at('scenario').addEventListener('change', () => {
   cases()
   show()
 })
 at('case').addEventListener('change', show)
+at('p-back').addEventListener('click', () => walk.back())
+at('p-on').addEventListener('click', () => walk.next())
 at('p-play').addEventListener('click', () => play(!timer))
 at('p-pace').addEventListener('change', () => play(timer > 0))
 at('p-at').addEventListener('input', () => walk.step(Number(at('p-at').value)))

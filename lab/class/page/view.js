@@ -97,7 +97,7 @@ export function span(store, now) {
   }
   for (const [, p] of store.under('p')) last = Math.max(last, p[0])
   for (const [, bands] of store.under('faults')) for (const b of bands) last = Math.max(last, b.from)
-  return { from, to: Math.max(from + 1e6, open ? now : last + 0.04 * (last - from)) }
+  return { from, now, to: Math.max(from + 1e6, open ? now : last + 0.04 * (last - from)) }
 }
 
 function axis(g, { from, to }, left, width, height, say) {
@@ -189,7 +189,7 @@ export function drawHolds(canvas, store, apps, time, say, name) {
   const all = []
   for (const [, token] of store.under('t')) {
     for (const h of token.holds ?? []) {
-      all.push({ from: h.from, to: h.to || time.to, open: !h.to, segment: h.segment ?? 0, app: token.app, n: token.n })
+      all.push({ from: h.from, to: h.to || Math.max(h.from, Math.min(time.now, time.to)), open: !h.to, segment: h.segment ?? 0, app: token.app, n: token.n })
     }
   }
   const found = excludes(plan) ? overlaps(all) : []
@@ -235,9 +235,15 @@ export function drawHolds(canvas, store, apps, time, say, name) {
       }
     }
   })
+  g.fillStyle = css('--amber')
+  for (const [app, lease] of Object.entries(store.get('leases') ?? {})) { // a tick for each renewal
+    const top = lane * apps.indexOf(app) + 2
+    for (const tick of lease.ticks ?? []) if (tick >= time.from) g.fillRect(x(tick) - 1.5, top, 3, Math.min(16, lane - 4))
+  }
   label()
   const microseconds = found.reduce((sum, o) => sum + o.to - o.from, 0)
-  return { holds: all.length, overlap: microseconds / 1e6 }
+  const open = all.filter((h) => h.open)
+  return { holds: all.length, overlap: microseconds / 1e6, ahead: open.some((h) => h.to > time.now) }
 }
 
 /** Draws the stock over time, as written and as it should be. */

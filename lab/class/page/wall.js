@@ -1,6 +1,7 @@
 // The wall. It shows the frames of the class, and sends the teacher's commands.
 import { choose, has, language, load, other, outcome, t } from './words.js'
 import { Player } from './player.js'
+import { drawTies } from './ties.js'
 import { Store, drawHolds, drawLine, span } from './view.js'
 
 const at = (id) => document.getElementById(id)
@@ -57,7 +58,12 @@ const keys = {
   b: () => act({ do: 'more' }),
   p: () => act({ do: 'pause', on: !paused() }),
   n: () => act({ do: 'step' }),
-  v: () => about.join && act({ do: 'vote', on: !voting() }),
+  v: () => about.join && (voting() ? act({ do: 'vote', on: false }) : asking()),
+  arrowright: () => lead(1),
+  pagedown: () => lead(1),
+  arrowleft: () => lead(-1),
+  pageup: () => lead(-1),
+  '.': show,
   w: () => chosen && freeze(chosen),
   k: () => chosen && kill(chosen),
   o: () => toggle('scenes'),
@@ -78,13 +84,14 @@ addEventListener('keydown', (e) => {
     else if (key === 'arrowright') player.step(1)
     else if (key === 'home') player.seek(player.from)
     else if (key === 'end') player.seek(player.to)
-    else if ('eti'.includes(key)) keys[key]()
+    else if ('eti.'.includes(key)) keys[key]()
     else if (key === 'escape') keys.i()
     else return
     e.preventDefault()
     return
   }
-  if (about.live && !'et'.includes(key)) return
+  if (about.live && !'et.'.includes(key)) return
+  if (document.querySelector('dialog[open]') && key.startsWith('arrow')) return
   const scene = about.scenes.find((s) => s.key === key)
   const app = about.apps[Number(key) - 1]
   if (keys[key]) keys[key]()
@@ -94,7 +101,44 @@ addEventListener('keydown', (e) => {
   e.preventDefault()
 })
 
+let led = -1 // the index of the scene that was played last, for "next scene"
+function lead(by) {
+  const current = about.scenes.findIndex((s) => s.name === store.get('run')?.plan?.scene)
+  const next = (current >= 0 ? current : led) + by
+  if (next >= 0 && next < about.scenes.length) play(about.scenes[next].name)
+}
+
+/** Hides all that the class does not need to see, or shows it again. */
+function show() {
+  const on = document.body.classList.toggle('show')
+  at('b-show').setAttribute('aria-pressed', String(on))
+  const to = new URL(location)
+  if (on) to.searchParams.set('show', '1')
+  else to.searchParams.delete('show')
+  history.replaceState(null, '', to)
+  renderNow()
+}
+
+/** Lets the teacher choose what the class votes on. The prepared questions begin with the next scene. */
+function asking() {
+  const last = Math.max(led, about.scenes.findIndex((s) => s.name === store.get('run')?.plan?.scene))
+  const list = about.scenes.map((_, i) => about.scenes[(i + last + 1) % about.scenes.length])
+  at('ask').querySelector('ol').replaceChildren(...list.map((s) => {
+    const b = element('button', { type: 'button', textContent: `${t(`scene_${s.name}`)} – ${t(`ask_${s.name}`)}` })
+    b.addEventListener('click', () => ask({ about: s.name }))
+    return element('li', {}, b)
+  }))
+  toggle('ask')
+  at('ask').querySelector('li button')?.focus()
+}
+
+function ask(vote) {
+  at('ask').close()
+  act({ do: 'vote', on: true, vote })
+}
+
 function play(name) {
+  led = about.scenes.findIndex((s) => s.name === name)
   for (const d of document.querySelectorAll('dialog[open]')) d.close()
   act({ do: 'scene', scene: name })
 }
@@ -157,6 +201,7 @@ function build() {
   stood = ''
   tokens.clear()
   measures.clear()
+  at('ties').drawn = null
   at('apps').replaceChildren(...about.apps.map((app, i) => {
     const name = element('button', { type: 'button', className: 'name' }, element('kbd', { textContent: i + 1 }), ` ${app}`)
     name.addEventListener('click', () => select(app))
@@ -164,13 +209,14 @@ function build() {
     const head = element('header', {}, name, element('span', { className: 'state' }), ...buttons([
       ['freeze', () => freeze(app)], ['wake', () => freeze(app)], ['kill', () => kill(app)], ['start', () => kill(app)],
     ]))
+    const lease = element('div', { className: 'lease' }, element('i'), element('span'))
     const rows = element('div', { className: 'lanes' }, ...lanes.map((lane) => {
       const e = element('div', { className: 'lane' }, element('span', { textContent: t(lane) }), element('b'))
       if (lane !== 'waits' && lane !== 'done') e.classList.add('inside')
       e.dataset.lane = lane
       return e
     }), element('div', { className: 'layer' }))
-    const section = element('section', { className: `app${app === chosen ? ' chosen' : ''}` }, head, rows)
+    const section = element('section', { className: `app${app === chosen ? ' chosen' : ''}` }, head, lease, rows)
     section.dataset.app = app
     section.setAttribute('aria-label', app)
     sizes.observe(rows)
@@ -191,10 +237,11 @@ function build() {
   stores()
   at('scenes').querySelector('ol').replaceChildren(...about.scenes.map((s) => {
     const b = element('button', { type: 'button' }, element('kbd', { textContent: s.key.toUpperCase() }), ` ${t(`scene_${s.name}`)}`)
+    b.dataset.scene = s.name
     b.addEventListener('click', () => play(s.name))
     return element('li', {}, b)
   }))
-  const named = [['F', 'f'], ['R', 'r'], ['B', 'b'], ['P', 'p'], ['N', 'n'], ['1 2 3', '123'], ['W', 'w'], ['K', 'k'], ['V', 'v'], ['O', 'o'],
+  const named = [['F', 'f'], ['R', 'r'], ['B', 'b'], ['P', 'p'], ['N', 'n'], ['1 2 3', '123'], ['W', 'w'], ['K', 'k'], ['V', 'v'], ['→', 'next'], ['←', 'last'], ['.', 'show'], ['O', 'o'],
     ['I', 'i'], ['Q', 'q'], ['E', 'e'], ['T', 't'], ['?', '?']]
   at('keys').querySelector('dl').replaceChildren(...named.flatMap(([key, word]) => [
     element('dt', {}, element('kbd', { textContent: key })), element('dd', { textContent: t(`key_${word}`) }),
@@ -224,6 +271,7 @@ function stores() {
 // --- tokens
 
 const tokens = new Map() // buttons, by request
+const inside = ['in', 'read', 'thinks', 'writes', 'wrote']
 const mostShown = 20 // tokens of one instance: 60 for three
 const laneOf = {
   waits: 'waits', in: 'read', read: 'read', thinks: 'thinks', writes: 'writes', wrote: 'writes', done: 'done',
@@ -231,6 +279,7 @@ const laneOf = {
 const measures = new Map() // of the columns, by instance; reading them between two changes costs a layout each time
 const sizes = new ResizeObserver(() => {
   measures.clear()
+  at('ties').drawn = null
   render()
 })
 
@@ -255,7 +304,7 @@ function face(layer, id, token) {
   if (fresh) {
     b = [...layer.children].find((b) => !b.dataset.req)
     if (!b) {
-      b = element('button', { type: 'button' }, element('b'), element('span'))
+      b = element('button', { type: 'button' }, element('b'), element('span'), element('em'))
       b.addEventListener('click', (e) => menu(e.currentTarget.dataset.req))
       layer.append(b)
     }
@@ -265,14 +314,15 @@ function face(layer, id, token) {
   if (b.shown === token) return b
   b.shown = token // a frame with changes brings a new object
   const sold = token.phase === 'done' && token.outcome === 'accepted'
-  b.className = ['tok', fresh && 'fresh', ['in', 'read', 'thinks', 'writes', 'wrote'].includes(token.phase) && 'in',
+  b.className = ['tok', fresh && 'fresh', inside.includes(token.phase) && 'in',
     token.point && 'stands', sold && 'sold', token.twin && 'twin', token.phase === 'done' && !sold && 'no',
-    token.replayed && 'replayed']
+    token.replayed && 'replayed', token.than && 'late']
     .filter(Boolean).join(' ')
   b.dataset.phase = token.phase
   const wrote = token.wrote !== undefined && (sold || token.phase === 'wrote')
-  put(b.firstChild, String(token.who && token.who.length < 3 ? token.who : token.n))
-  put(b.lastChild, String(token.replayed ? '↻' : wrote ? `${token.read}→${token.wrote}`
+  put(b.firstChild, callName(token))
+  put(b.lastChild, mark(token))
+  put(b.children[1], token.than ? '' : String(token.replayed ? '↻' : wrote ? `${token.read}→${token.wrote}`
     : token.phase === 'done' ? (sold ? '✓' : '✗')
     : token.read !== undefined && token.phase !== 'waits' ? token.read : ''))
   b.title = describe(id, token)
@@ -289,7 +339,23 @@ function free(b) {
   b.shown = b.where = null
 }
 
-/** Whether another order read the same version. In a load the first one is known only when the second arrives. */
+/** What a class calls a request: its customer, or its number. */
+const callName = (token) => token.who || String(token.n)
+
+/** What the fence has to do with a request: its token while it is in the critical section, and the refusal. */
+function mark(token) {
+  if (token.than) return t('token_refused', { n: token.fence, than: token.than })
+  return token.fence && inside.includes(token.phase) ? t('token_fence', { n: token.fence }) : ''
+}
+
+/** The width of a text in a token, in pixels: a measurement would cost a layout. A Chinese character is twice as wide. */
+const wide = (text, narrow) => [...text].reduce((sum, c) => sum + (c > '\u2e7f' ? 2 : 1), 0) * narrow
+
+function sizeOf(token, lane) {
+  const least = (lane === 'done' || lane === 'writes') ? 96 : 66
+  const quantity = token.than ? 0 : wide(`${token.read ?? ''}${lane === 'done' || lane === 'writes' ? `→${token.wrote ?? ''}` : ''}`, 11)
+  return Math.ceil(Math.max(least, 32 + wide(callName(token), 14) + quantity + wide(mark(token), 8.8) + (token.point ? 20 : 0)))
+}
 
 function describe(id, token) {
   const parts = [t('token', { n: token.n, phase: token.phase === 'done' ? outcome(token.outcome) : t(laneOf[token.phase] ?? 'sent') })]
@@ -308,8 +374,8 @@ function place(app, list) {
   const { layer, width, rows: measured } = measure(app)
   if (!layer) return
   const left = 114
-  const tall = 36
-  const wide = width < 420 ? 70 : 84
+  const tall = document.body.classList.contains('show') // a lane of one row has room for it
+    ? Math.max(22, Math.min(36, measured.read.height - 3, measured.done.height / 2 - 4)) : 36
   const inLane = Map.groupBy(list, ([, token]) => laneOf[token.phase])
   const shown = new Map()
   let room = mostShown
@@ -318,16 +384,22 @@ function place(app, list) {
     const own = inLane.get(lane) ?? []
     own.sort(([, a], [, b]) => (lane === 'done' ? b.ended - a.ended : Boolean(b.point) - Boolean(a.point) || a.n - b.n))
     const rows = Math.max(1, Math.floor((height - 2) / (tall + 3)))
-    const digits = Math.max(...own.slice(0, mostShown).map(([, token]) => String(token.n).length + String(token.read ?? '').length))
-    const both = lane === 'done' || lane === 'writes'
-    const size = (both ? wide + 36 : wide) + Math.max(0, digits - 5) * (both ? 22 : 14) // longer numbers need more room
-    const columns = Math.max(1, Math.floor((width - left) / (size + 5)))
-    const most = Math.min(rows * columns, room)
-    put(row.lastChild, own.length > most ? t('hidden', { n: own.length - most }) : '')
-    own.slice(0, most).forEach(([id, token], i) => {
-      shown.set(id, { token, size, x: left + (i % columns) * (size + 5), y: top + 2 + Math.floor(i / columns) * (tall + 3) })
+    let x = left
+    let line = 0
+    let fit = 0
+    for (const [id, token] of own) { // each beside the one before it, or in the next row
+      const size = Math.min(sizeOf(token, lane), width - left - 6)
+      if (x > left && x + size > width - 4) {
+        x = left
+        line++
+      }
+      if (line >= rows || room === 0) break
+      shown.set(id, { token, size, x, y: top + 2 + line * (tall + 3) })
+      x += size + 5
+      fit++
       room--
-    })
+    }
+    put(row.lastChild, own.length > fit ? t('hidden', { n: own.length - fit }) : '')
   }
   for (const b of layer.children) if (b.dataset.req && !shown.has(b.dataset.req)) free(b)
   for (const [id, { token, size, x, y }] of shown) {
@@ -385,13 +457,105 @@ function put(e, text) { // a live region must change only with its text, and a l
   if (e.textContent !== text) e.textContent = text
 }
 
+/** The caption of the run, and the counts that are not in the figures. */
+function story() {
+  const c = store.get('caption')
+  const load = store.get('load')
+  const scene = at('scene')
+  scene.hidden = !c && !load
+  scene.className = c?.phase ?? ''
+  scene.dataset.caption = c?.key ?? ''
+  const text = c ? t(c.key, c.values) : load ? t('load', load) : ''
+  const label = c ? t(`phase_${c.phase}`) : ''
+  if (at('cap').textContent !== label + text) at('cap').replaceChildren(element('b', { textContent: label }), text)
+  at('why').hidden = !c?.why
+  const why = c?.why ? t(c.why, c.values) : ''
+  if (why && at('why').textContent !== t('phase_why') + why) {
+    at('why').replaceChildren(element('b', { textContent: t('phase_why') }), why)
+  }
+  const n = store.get('tally')
+  const plan = store.get('run')?.plan
+  const list = !n || !c ? [] : [
+    (n.wakes > 0 || plan?.strategy.startsWith('zk-')) && ['wakes', n.wakes], n.writes > 0 && !plan?.exclusive && ['writes', n.writes],
+    n.sold_out > 0 && ['sold_out', n.sold_out], n.refused > n.late && ['refused', n.refused - n.late], n.late > 0 && ['late', n.late],
+  ].filter(Boolean)
+  const now = JSON.stringify([list, language()])
+  if (at('counts').dataset.now === now) return
+  at('counts').dataset.now = now
+  at('counts').replaceChildren(...list.map(([key, value]) => {
+    const e = element('span', { className: key }, t(`count_${key}`), element('b', { textContent: value }))
+    e.dataset.count = key
+    return e
+  }))
+}
+
+/** The leases of the lock: a bar shrinks by the page's clock, from what the server has reported. */
+function lease() {
+  const all = store.get('leases') ?? {}
+  const now = player ? player.now : Date.now() * 1000
+  document.body.classList.toggle('leased', Object.keys(all).length > 0)
+  for (const app of about.apps) {
+    const e = document.querySelector(`.app[data-app="${app}"] .lease`)
+    const l = all[app]
+    const bar = e.firstChild
+    const left = l ? Math.max(0, l.left - (now - l.at) / 1000) : 0
+    const gone = l && (l.over ? l.expired : left === 0)
+    e.className = gone ? 'lease over' : 'lease'
+    if (!l || l.over && !l.expired) { // none, or released
+      bar.style.visibility = 'hidden'
+      put(e.lastChild, '')
+      e.dataset.times = 0
+      continue
+    }
+    bar.style.visibility = ''
+    bar.style.width = '100%'
+    bar.style.transform = `scaleX(${Math.min(1, left / l.full).toFixed(4)})`
+    const who = l.who || `#${l.n}`
+    put(e.lastChild, gone ? t('lease_over', { who, by: t(`by_${l.by}`) })
+      : `${t(l.by === 'zookeeper' ? 'lease_session' : 'lease', { who, n: (left / 1000).toFixed(1) })}${
+        l.times ? ` ${t('lease_times', { n: l.times })} ${'┃'.repeat(Math.min(6, l.times))}` : ''}`)
+    e.dataset.times = l.times
+    e.title = t(`lease_asked_${l.by}`)
+  }
+}
+
+/** What the controls say is what runs, until the teacher changes them for the next run. */
+let controlled = 0
+function controls() {
+  const run = store.get('run')
+  const plan = run?.plan
+  if (!plan || about.replay || about.live) return
+  const values = { strategy: plan.strategy, stock: plan.stock, think: plan.think_ms }
+  if (!plan.rate) values.requests = plan.requests
+  else {
+    values.rate = plan.rate
+    values.lasts = plan.seconds ?? 0
+  }
+  if (controlled !== run.n) {
+    controlled = run.n
+    for (const [id, value] of Object.entries(values)) at(id).value = value
+    stores()
+    at('store').value = plan.store
+  }
+  values.store = plan.store
+  const differ = Object.entries(values).some(([id, value]) => at(id).value !== String(value))
+  at('for-next').hidden = !differ
+  put(at('for-next'), differ ? t('for_next') : '')
+}
+
 function words() {
   const run = store.get('run')
   const v = store.get('verdict') ?? { code: 'idle' }
   const plan = run?.plan
   put(at('heading'), plan ? [plan.scene && t(`scene_${plan.scene}`), [plan.strategy, plan.store, plan.rate && t('per_second', { n: plan.rate })].filter(Boolean).join(' · ')].filter(Boolean).join(' — ') : t('title'))
-  put(at('verdict'), sentence(v))
-  at('verdict').className = v.code
+  document.body.classList.toggle('voting', voting())
+  put(at('verdict'), voting() ? t('verdict_hidden') : sentence(v))
+  at('verdict').className = voting() ? '' : v.code
+  controls()
+  for (const b of at('scenes').querySelectorAll('li button')) {
+    if (b.dataset.scene === plan?.scene) b.setAttribute('aria-current', 'true')
+    else b.removeAttribute('aria-current')
+  }
   const drawn = store.get('drawn')
   const latest = store.get('drawn_last')
   const unsent = store.get('rate')?.count
@@ -406,11 +570,7 @@ function words() {
   put(at('f-sold').querySelector('p'), some ? t('of', { n: v.initial }) : '')
   figure('f-oversold', some ? v.oversold : '–', v.oversold > 0)
   figure('f-lost', some ? v.lost : '–', some && v.lost !== 0 && v.known)
-  const note = store.get('note')
-  const load = store.get('load')
-  at('scene').hidden = !note?.words && !load
-  if (note?.words) put(at('scene'), t(note.words[0]))
-  else if (load) put(at('scene'), t('load', load))
+  story()
   at('b-pause').setAttribute('aria-pressed', String(paused()))
   put(at('pause-name'), t(paused() ? 'resume' : 'pause'))
   at('b-rate').setAttribute('aria-pressed', String(rated()))
@@ -436,6 +596,8 @@ function ballot() {
   const total = (vote?.votes ?? []).reduce((a, b) => a + b, 0)
   at('ballot').hidden = !vote || (!vote.on && total === 0)
   if (at('ballot').hidden) return
+  put(at('vote-about'), vote.about ? t('vote_about', { run: t(`scene_${vote.about}`) }) : t('vote_about_next'))
+  put(at('vote-question'), vote.asked || t(vote.about ? `ask_${vote.about}` : 'question'))
   if (vote.on) { // hidden, so that students think for themselves
     at('bars').replaceChildren(element('p', { textContent: t('votes', { n: total }) }))
     return
@@ -500,6 +662,7 @@ function render() {
 function speak(way) {
   spoken = performance.now()
   words()
+  drawTies(at('ties'), document, store, tokens, callName, (names, n) => t('tie', { names, n }))
   put(at('way'), way ? t('way', { n: way }) : '')
   document.body.dataset.n = store.get('run')?.n ?? 0
   document.body.dataset.verdict = store.get('verdict')?.code ?? ''
@@ -517,35 +680,42 @@ const name = (server, state) => `${server}: ${t(state)}`
 const seconds = (n) => t('seconds', { n })
 function charts() {
   if (!about || document.hidden) return
+  lease()
   const time = span(store, player ? player.now : Date.now() * 1000)
   const seen = drawHolds(at('holds'), store, about.apps, time, seconds, name)
   drawLine(at('line'), store, time, seconds, name)
   at('holds').setAttribute('aria-label', t('chart', { n: seen.holds, m: seconds(seen.overlap.toFixed(2)) }))
   at('holds').dataset.overlap = seen.overlap
+  at('holds').dataset.ahead = seen.ahead
   at('line').setAttribute('aria-label', t('line'))
 }
 
 // --- the connection
 
 let source = null
+let arrived = () => {} // the first frame is shown
 function listen() {
   source?.close()
   source = null
   if (document.hidden || store.get('over')) return // when visible again, the page gets a snapshot first
   source = new EventSource('api/stream')
   source.onopen = () => alarm('')
-  source.onerror = () => store.get('over') ? source.close() : alarm(t('connection'))
+  source.onerror = () => {
+    arrived()
+    store.get('over') ? source.close() : alarm(t('connection'))
+  }
   source.onmessage = (e) => {
     const frame = JSON.parse(e.data)
     store.apply(frame)
     render()
+    arrived()
   }
 }
 
 /** Hides the controls of servers: there are no servers, or they are not ours. */
 function lookOnly() {
   document.body.classList.add('replay')
-  at('controls').hidden = at('b-scenes').hidden = at('b-keys').hidden = true
+  at('controls').hidden = at('b-scenes').hidden = at('b-keys').hidden = at('b-next').hidden = true
 }
 
 function replay() {
@@ -597,7 +767,11 @@ async function enter() {
   } else {
     at('strategy').value = 'none'
     stores()
+    // Before a teacher can change the controls, they say what runs.
+    const first = new Promise((done) => { arrived = done })
     listen()
+    if (source) await first
+    controls()
   }
   setInterval(charts, 100)
   render()
@@ -610,11 +784,16 @@ at('controls').addEventListener('submit', (e) => {
 })
 at('strategy').addEventListener('change', stores)
 at('think').addEventListener('input', renderNow)
-for (const [id, key] of [['b-more', 'b'], ['b-pause', 'p'], ['b-step', 'n'], ['b-vote', 'v'], ['b-rate', 'r'], ['b-replay', 'i'], ['b-theme', 't'], ['b-lang', 'e']]) {
+for (const [id, key] of [['b-more', 'b'], ['b-pause', 'p'], ['b-step', 'n'], ['b-vote', 'v'], ['b-rate', 'r'], ['b-replay', 'i'], ['b-theme', 't'], ['b-lang', 'e'], ['b-next', 'arrowright'], ['b-show', '.']]) {
   at(id).addEventListener('click', () => keys[key]())
 }
 for (const b of document.querySelectorAll('[data-opens]')) b.addEventListener('click', () => toggle(b.dataset.opens))
 for (const b of document.querySelectorAll('dialog .close')) b.addEventListener('click', () => b.closest('dialog').close())
+at('ask-own').addEventListener('submit', (e) => {
+  e.preventDefault()
+  const asked = at('asked').value.trim()
+  if (asked) ask({ asked })
+})
 at('menu-go').addEventListener('click', () => {
   at('menu').close()
   act({ do: 'go', req: opened })
@@ -628,6 +807,10 @@ addEventListener('pageshow', (e) => e.persisted && about && !player && listen())
 
 await load()
 document.documentElement.dataset.theme = new URLSearchParams(location.search).get('theme') === 'dark' ? 'dark' : 'light'
+if (new URLSearchParams(location.search).has('show')) {
+  document.body.classList.add('show')
+  at('b-show').setAttribute('aria-pressed', 'true')
+}
 put(at('heading'), t('title'))
 if (!has('title')) throw new Error('no words')
 await enter()

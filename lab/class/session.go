@@ -1,0 +1,118 @@
+package class
+
+import (
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// This file asks ZooKeeper for the session that holds the lock of a run, by its four-letter commands:
+//
+//	dump  the nodes of each session
+//	cons  the time limit of each session, and the number of messages received on its connection
+//
+// A session lasts until its time limit after its latest message. The wall learns of a message by the change of the
+// number, at most leaseEvery late.
+
+var (
+	sessionLine = regexp.MustCompile(`^(0x[0-9a-f]+):$`)
+	connection  = regexp.MustCompile(`recved=(\d+),.*sid=(0x[0-9a-f]+),.*to=(\d+)`)
+)
+
+// askSession returns the session that holds the lock of a run. known is false if ZooKeeper has not answered.
+func (c *Class) askSession(run int) (held heldLease, asked int, known bool) {
+	server := c.stack.Server("zookeeper")
+	if server == nil || c.stateOf("zookeeper") == "killed" {
+		return held, run, false
+	}
+	dump, err := fourLetters(server.Addr, "dump")
+	if err != nil {
+		return held, run, false
+	}
+	cons, err := fourLetters(server.Addr, "cons")
+	if err != nil {
+		return held, run, false
+	}
+	holder := holderOf(dump, skuOf(run))
+	if holder == "" {
+		return held, run, true
+	}
+	c.look(func(s *State) {
+		for id, r := range s.open {
+			if n := len(r.seen.Holds); n > 0 && r.seen.Holds[n-1].To == 0 {
+				held.req = id
+			}
+		}
+	})
+	held.by, held.full = "zookeeper", c.o.scaled(session)
+	c.lastSession.see(holder, cons, held.full)
+	held.left, held.touched = c.lastSession.left(time.Now()), c.lastSession.messages
+	return held, run, true
+}
+
+// holderOf returns the session with the first node of a lock: the nodes of a queue end with their number.
+func holderOf(dump, sku string) (holder string) {
+	current, first := "", ""
+	for line := range strings.SplitSeq(dump, "\n") {
+		line = strings.TrimSpace(line)
+		if m := sessionLine.FindStringSubmatch(line); m != nil {
+			current = m[1]
+			continue
+		}
+		if !strings.Contains(line, "/"+sku+"/") && !strings.Contains(line, "/"+sku+"%ephemeral/") {
+			continue
+		}
+		number := line[strings.LastIndexByte(line, '-')+1:]
+		if holder == "" || number < first {
+			holder, first = current, number
+		}
+	}
+	return holder
+}
+
+// A sessionClock estimates the remaining time of a session from its messages.
+type sessionClock struct {
+	id       string
+	messages uint64
+	heard    time.Time // when the latest message was noticed
+	limit    time.Duration
+}
+
+func (s *sessionClock) see(id, cons string, limit time.Duration) {
+	if s.id != id {
+		*s = sessionClock{id: id, heard: time.Now(), limit: limit}
+	}
+	for _, m := range connection.FindAllStringSubmatch(cons, -1) {
+		if m[2] != id {
+			continue
+		}
+		if n, _ := strconv.ParseUint(m[1], 10, 64); n != s.messages {
+			s.messages, s.heard = n, time.Now()
+		}
+		if ms, _ := strconv.Atoi(m[3]); ms > 0 {
+			s.limit = time.Duration(ms) * time.Millisecond
+		}
+	}
+}
+
+func (s *sessionClock) left(now time.Time) time.Duration { return max(0, s.limit-now.Sub(s.heard)) }
+
+// fourLetters sends a four-letter command and returns the reply.
+func fourLetters(addr, command string) (string, error) {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, command); err != nil {
+		return "", err
+	}
+	reply, err := io.ReadAll(io.LimitReader(conn, 1<<20))
+	return string(reply), err
+}
