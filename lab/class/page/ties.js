@@ -1,7 +1,6 @@
 // Joins the orders that read the same version by lines, over the instances.
 
-const mostLines = 12
-const mostNames = 3 // lines with the names of both orders; more would cover the requests
+const most = 3 // more lines and names would cover the requests
 
 /** The pairs of orders on the page that read the same version, the latest first. */
 function pairs(store, tokens) {
@@ -13,7 +12,7 @@ function pairs(store, tokens) {
     const next = (one.token.with ?? []).find((n) => n > one.token.n && byNumber.has(n))
     if (next) found.push([one, byNumber.get(next)])
   }
-  return found.sort((a, b) => b[1].token.ended - a[1].token.ended).slice(0, mostLines)
+  return found.sort((a, b) => b[1].token.ended - a[1].token.ended).slice(0, most)
 }
 
 /** Draws the lines. Nothing is measured unless a pair or its place has changed, or svg.drawn is null. */
@@ -42,9 +41,8 @@ export function drawTies(svg, page, store, tokens, callName, say) {
   }
   svg.replaceChildren(...list.flatMap(([a, b], i) => {
     const [from, to] = [middle(a.id), middle(b.id)]
-    const top = Math.max(16, Math.min(from.y, to.y) - 24 - 22 * (i % mostNames)) // beside the others, and over no request
+    const top = Math.max(16, Math.min(from.y, to.y) - 24 - 22 * i) // beside the others, and over no request
     const line = made('path', { d: `M${from.x} ${from.y} C${from.x} ${top} ${to.x} ${top} ${to.x} ${to.y}` })
-    if (i >= mostNames) return [line]
     const text = say(`${callName(a.token)} + ${callName(b.token)}`, a.token.read)
     return [line, made('text', { x: (from.x + to.x) / 2, y: top + 2, 'text-anchor': 'middle' }, text)]
   }))
