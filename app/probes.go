@@ -22,7 +22,9 @@ func (a *App) startProbes(ctx context.Context) {
 	a.probing, a.stopProbes = context.WithCancel(ctx)
 	var first sync.WaitGroup
 	for _, b := range a.backends {
-		a.metrics.Backend(b.Name(), b.Err())
+		if !b.IsAbsent() { // nobody must be alerted for a server that no setting names
+			a.metrics.Backend(b.Name(), b.Err())
+		}
 		first.Add(1)
 		a.probes.Go(func() { b.Run(a.probing, first.Done, a.backendChanged) })
 	}

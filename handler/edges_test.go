@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -236,6 +237,47 @@ func TestDeductionsAreCounted(t *testing.T) {
 	want := []string{"zk-sequential accepted", "zk-sequential sold_out"}
 	if !slices.Equal(c.seen, want) {
 		t.Errorf("counted %q, want %q", c.seen, want)
+	}
+}
+
+// The metrics count refusals by their type, and say whether the instance is ready: also while it drains, and while it
+// cannot sell. Prometheus does not ask /readyz.
+func TestTheMetricsSayWhatIsRefusedAndWhetherItIsReady(t *testing.T) {
+	var outcome error
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+		return receipt(), outcome
+	}}
+	down, draining := backend{"redis", &lockDown{}}, false
+	configure := func(sellable bool) handler.Config {
+		return config(d, func(o *options) {
+			o.Draining = func() bool { return draining }
+			if !sellable {
+				o.Demo.Strategies[0].Stores[0].Backend = down
+			}
+		})
+	}
+	c := configure(true)
+	public, operators := handler.New(c), handler.NewAdmin(c)
+	for _, outcome = range []error{nil, service.ErrSoldOut, service.ErrSoldOut, service.ErrOutcomeUnknown} {
+		record(public, http.MethodPost, "/deduct_stock_zk", "")
+	}
+	page := record(operators, http.MethodGet, "/metrics", "").Body.String()
+	const series = `stock_problems_total{method="POST",problem="%s",route="/deduct_stock_zk"} %d` + "\n"
+	for _, line := range []string{
+		fmt.Sprintf(series, "sold_out", 2), fmt.Sprintf(series, "outcome_unknown", 1), "\nstock_ready 1\n",
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("no %q in\n%s", line, page)
+		}
+	}
+	draining = true
+	drained := record(operators, http.MethodGet, "/metrics", "").Body.String()
+	draining = false
+	unsellable := record(handler.NewAdmin(configure(false)), http.MethodGet, "/metrics", "").Body.String()
+	for _, page := range []string{drained, unsellable} {
+		if !strings.Contains(page, "\nstock_ready 0\n") {
+			t.Errorf("it is said to be ready:\n%s", page)
+		}
 	}
 }
 

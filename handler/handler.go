@@ -34,6 +34,8 @@ type Backend interface {
 // A Meter counts requests.
 type Meter interface {
 	Request(route, method string, status int, took time.Duration)
+	Problem(route, method, problem string) // problem: the type in the reply
+	Ready(bool)                            // called before every reply with metrics
 }
 
 // Config holds what New and NewAdmin need.
@@ -106,7 +108,7 @@ func (b *Base) Routes() (public, operators []Route) {
 		{http.MethodGet, "/openapi.json", nil, b.openAPI},
 		{http.MethodGet, "/problems/:name", nil, b.explainProblem},
 	}
-	operators = append(slices.Clone(public), Route{http.MethodGet, "/metrics", nil, gin.WrapH(b.Metrics)})
+	operators = append(slices.Clone(public), Route{http.MethodGet, "/metrics", nil, b.metrics})
 	for _, p := range b.Parts {
 		public = append(public, p.Public(b)...)
 		operators = append(operators, p.Admin(b)...)

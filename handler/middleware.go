@@ -58,6 +58,9 @@ func (b *Base) measure(c *gin.Context) {
 	if !c.GetBool(StreamKey) { // a stream lasts as long as its client, so its duration is not a latency
 		b.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
 	}
+	if problem := c.GetString(problemKey); problem != "" {
+		b.Meter.Problem(route, c.Request.Method, problem)
+	}
 	level := slog.LevelInfo
 	if route == "/livez" || route == "/readyz" || route == "/metrics" {
 		level = slog.LevelDebug

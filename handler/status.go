@@ -59,19 +59,34 @@ func (b *Base) readyz(c *gin.Context) {
 		backends[server.Name()] = reply
 	}
 	status, text := http.StatusOK, "ready"
-	stores, reason := b.Sells()
-	if b.Draining() {
-		status, text = http.StatusServiceUnavailable, "draining"
-	} else if reason != "" {
+	stores, reason := b.unready()
+	if reason != "" {
 		status, text = http.StatusServiceUnavailable, reason
-	} else if b.Door.Err() != nil {
-		status, text = http.StatusServiceUnavailable, "tokens cannot be verified"
 	}
 	reply := gin.H{"status": text, "instance": b.Instance, "backends": backends}
 	if stores != nil {
 		reply["stores"] = stores
 	}
 	c.JSON(status, reply)
+}
+
+// unready returns what can be sold from each store, and why the instance is not ready, or "".
+func (b *Base) unready() (stores map[string]StoreReply, why string) {
+	stores, why = b.Sells()
+	if b.Draining() {
+		why = "draining"
+	} else if why == "" && b.Door.Err() != nil {
+		why = "tokens cannot be verified"
+	}
+	return stores, why
+}
+
+// metrics replies with the metrics. Prometheus asks here and not at /readyz, so the reply also says whether the
+// instance is ready.
+func (b *Base) metrics(c *gin.Context) {
+	_, why := b.unready()
+	b.Meter.Ready(why == "")
+	b.Metrics.ServeHTTP(c.Writer, c.Request)
 }
 
 // Servers returns what servers report about themselves, by name of the server, without those that report nothing.

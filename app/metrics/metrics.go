@@ -19,6 +19,8 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	requests  *prometheus.HistogramVec
+	problems  *prometheus.CounterVec
+	ready     prometheus.Gauge
 	wait      *prometheus.HistogramVec
 	hold      *prometheus.HistogramVec
 	outcomes  *prometheus.CounterVec
@@ -29,6 +31,7 @@ type Metrics struct {
 	up        *prometheus.GaugeVec
 	full      *prometheus.GaugeVec
 	impaired  *prometheus.GaugeVec
+	second    *prometheus.GaugeVec
 }
 
 // seconds covers the range from a Redis round trip on loopback to the longest wait.
@@ -50,6 +53,11 @@ func New(version, instance string) *Metrics {
 		registry: prometheus.NewRegistry(),
 		requests: histogram("http_request_seconds",
 			"HTTP requests by route, method and status.", "route", "method", "status"),
+		problems: counter("problems_total",
+			"Requests that were refused or failed, by the type of the problem.", "route", "method", "problem"),
+		ready: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "stock", Name: "ready", Help: "1 if /readyz would answer 200.",
+		}),
 		wait: histogram("lock_wait_seconds",
 			"Time to get a lock, or to give up.", "strategy"),
 		hold: histogram("lock_hold_seconds",
@@ -70,11 +78,13 @@ func New(version, instance string) *Metrics {
 			"1 if the backend has no room for more data.", "backend"),
 		impaired: gauge("backend_impaired",
 			"1 if a part of the backend cannot be used.", "backend"),
+		second: gauge("backend_second_writer",
+			"1 if another node of the backend's cluster takes the writes.", "backend"),
 	}
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.abandoned, m.wakeups, m.up,
-		m.full, m.impaired, info,
+	m.registry.MustRegister(m.requests, m.problems, m.ready, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.abandoned, m.wakeups, m.up,
+		m.full, m.impaired, m.second, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -89,6 +99,21 @@ func (m *Metrics) Request(route, method string, status int, took time.Duration) 
 	m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)).Observe(took.Seconds())
 }
 
+// Problem counts a request that was refused or failed. problem is the type in the reply.
+func (m *Metrics) Problem(route, method, problem string) {
+	m.problems.WithLabelValues(route, known(method), problem).Inc()
+}
+
+// Ready records whether the instance is ready.
+func (m *Metrics) Ready(ready bool) { m.ready.Set(number(ready)) }
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
 // known returns method if HTTP defines it, and otherwise "other": a client may send any word, and each word would
 // create permanent series.
 func known(method string) string {
@@ -101,26 +126,16 @@ func known(method string) string {
 	}
 }
 
-// Backend records whether a backend is up, and whether it is full.
+// Backend records whether a backend is up, and if not, whether it is full or not the writer of its cluster.
 func (m *Metrics) Backend(name string, down error) {
-	up, full := 1.0, 0.0
-	if down != nil {
-		up = 0
-	}
-	if errors.Is(down, lock.ErrFull) {
-		full = 1
-	}
-	m.up.WithLabelValues(name).Set(up)
-	m.full.WithLabelValues(name).Set(full)
+	m.up.WithLabelValues(name).Set(number(down == nil))
+	m.full.WithLabelValues(name).Set(number(errors.Is(down, lock.ErrFull)))
+	m.second.WithLabelValues(name).Set(number(errors.Is(down, lock.ErrSecondWriter)))
 }
 
 // Impaired records whether a part of a running backend cannot be used.
 func (m *Metrics) Impaired(name string, warning error) {
-	value := 0.0
-	if warning != nil {
-		value = 1
-	}
-	m.impaired.WithLabelValues(name).Set(value)
+	m.impaired.WithLabelValues(name).Set(number(warning != nil))
 }
 
 // Queue adds the series of the queue in front of a store: the operations in the store, and those that wait. load is

@@ -99,6 +99,36 @@ func TestBackends(t *testing.T) {
 	are(t, m, map[string]float64{`stock_backend_up{backend="redis"}`: 0, `stock_backend_up{backend="mysql"}`: 1})
 }
 
+func TestSecondWriter(t *testing.T) {
+	m := metrics.NewSales("dev", "app-1")
+	m.Backend("mysql", &lock.DownError{Server: "mysql", Second: true})
+	are(t, m, map[string]float64{
+		`stock_backend_second_writer{backend="mysql"}`: 1, `stock_backend_up{backend="mysql"}`: 0,
+	})
+	m.Backend("mysql", nil)
+	are(t, m, map[string]float64{`stock_backend_second_writer{backend="mysql"}`: 0})
+}
+
+func TestReady(t *testing.T) {
+	m := metrics.NewSales("dev", "app-1")
+	are(t, m, map[string]float64{"stock_ready": 0})
+	m.Ready(true)
+	are(t, m, map[string]float64{"stock_ready": 1})
+	m.Ready(false)
+	are(t, m, map[string]float64{"stock_ready": 0})
+}
+
+func TestProblems(t *testing.T) {
+	m := metrics.NewSales("dev", "app-1")
+	m.Problem("/v1/orders", http.MethodPost, "sold_out")
+	m.Problem("/v1/orders", http.MethodPost, "sold_out")
+	m.Problem("none", "M", "not_found")
+	are(t, m, map[string]float64{
+		`stock_problems_total{method="POST",problem="sold_out",route="/v1/orders"}`: 2,
+		`stock_problems_total{method="other",problem="not_found",route="none"}`:     1,
+	})
+}
+
 func TestDataLost(t *testing.T) {
 	m := metrics.NewSales("dev", "app-1")
 	m.DataLost("redis", true)

@@ -50,9 +50,5 @@ func (s *Sales) Deduction(strategy, outcome string) {
 
 // DataLost records whether a store has lost its data.
 func (s *Sales) DataLost(store string, lost bool) {
-	value := 0.0
-	if lost {
-		value = 1
-	}
-	s.dataLost.WithLabelValues(store).Set(value)
+	s.dataLost.WithLabelValues(store).Set(number(lost))
 }
