@@ -137,7 +137,9 @@ func labels(pairs ...string) map[string]string {
 
 // Names of series.
 
-func ready(instance string) string { return fmt.Sprintf(`stock_ready{job="stock",instance=%q}`, instance) }
+func ready(instance string) string {
+	return fmt.Sprintf(`stock_ready{job="stock",instance=%q}`, instance)
+}
 
 func up(instance string) string { return fmt.Sprintf(`up{job="stock",instance=%q}`, instance) }
 

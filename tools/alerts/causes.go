@@ -13,7 +13,8 @@ func stores() []alert {
 			Name: "StockDataLost", Severity: page, Runbook: "data-lost",
 			Expr: "max by (store) (stock_store_data_lost) == 1",
 			Fires: []example{{
-				"one instance has noticed", []series{constant(fmt.Sprintf(lost, "a"), 1), constant(fmt.Sprintf(lost, "b"), 0)},
+				"one instance has noticed",
+				[]series{constant(fmt.Sprintf(lost, "a"), 1), constant(fmt.Sprintf(lost, "b"), 0)},
 				1, labels("store", "mysql"),
 			}},
 			Quiet: []example{{"the data are there", []series{constant(fmt.Sprintf(lost, "a"), 0)}, 5, nil}},
@@ -31,11 +32,13 @@ func stores() []alert {
 			Quiet: []example{
 				{
 					"one instance reaches it",
-					[]series{constant(backend("up", "a", "mysql"), 0), constant(backend("up", "b", "mysql"), 1)}, 5, nil,
+					[]series{constant(backend("up", "a", "mysql"), 0), constant(backend("up", "b", "mysql"), 1)},
+					5, nil,
 				},
 				{
 					"it is full, which is another alert",
-					[]series{constant(backend("up", "a", "mysql"), 0), constant(backend("full", "a", "mysql"), 1)}, 5, nil,
+					[]series{constant(backend("up", "a", "mysql"), 0), constant(backend("full", "a", "mysql"), 1)},
+					5, nil,
 				},
 				{"a fail-over of 30 s", []series{{backend("up", "a", "redis"), "1x10 0 1x10"}}, 12, nil},
 			},
@@ -48,7 +51,8 @@ func stores() []alert {
 			},
 			Quiet: []example{
 				{
-					"it is down", []series{constant(backend("full", "a", "mysql"), 0), constant(backend("up", "a", "mysql"), 0)},
+					"it is down",
+					[]series{constant(backend("full", "a", "mysql"), 0), constant(backend("up", "a", "mysql"), 0)},
 					5, nil,
 				},
 			},
@@ -57,7 +61,9 @@ func stores() []alert {
 			Name: "StockSecondWriter", For: "2m", Severity: ticket, Runbook: "second-writer",
 			Expr: "max by (instance, backend) (stock_backend_second_writer) == 1",
 			Fires: []example{{
-				"an instance at another node", []series{constant(backend("second_writer", "a", "mysql"), 1)}, 3,
+				"an instance at another node",
+				[]series{constant(backend("second_writer", "a", "mysql"), 1)},
+				3,
 				labels("instance", "a", "backend", "mysql"),
 			}},
 			Quiet: []example{
@@ -68,7 +74,9 @@ func stores() []alert {
 			Name: "StockBackendImpaired", For: "10m", Severity: ticket, Runbook: "backend-impaired",
 			Expr: "max by (instance, backend) (stock_backend_impaired) == 1",
 			Fires: []example{{
-				"a node of a Redis Cluster is down", []series{constant(backend("impaired", "a", "redis"), 1)}, 11,
+				"a node of a Redis Cluster is down",
+				[]series{constant(backend("impaired", "a", "redis"), 1)},
+				11,
 				labels("instance", "a", "backend", "redis"),
 			}},
 			Quiet: []example{{"five minutes", []series{{backend("impaired", "a", "redis"), "0x5 1x5 0x20"}}, 12, nil}},
@@ -85,7 +93,9 @@ func stores() []alert {
 	}
 }
 
-func lockCount(metric string) string { return `stock_lock_` + metric + `{instance="a",strategy="redis-watchdog"}` }
+func lockCount(metric string) string {
+	return `stock_lock_` + metric + `{instance="a",strategy="redis-watchdog"}`
+}
 
 func acquired(outcome string) string {
 	return `stock_lock_acquire_total{instance="a",strategy="redis-watchdog",outcome="` + outcome + `"}`
@@ -110,7 +120,8 @@ func locks() []alert {
 			}},
 			Quiet: []example{{
 				"one instance has no session",
-				[]series{constant(backend("up", "a", "zookeeper"), 0), constant(backend("up", "b", "zookeeper"), 1)}, 5, nil,
+				[]series{constant(backend("up", "a", "zookeeper"), 0), constant(backend("up", "b", "zookeeper"), 1)},
+				5, nil,
 			}},
 		},
 		{
@@ -118,7 +129,8 @@ func locks() []alert {
 			Expr: held("held") + "\nunless " + held("acquired"),
 			Fires: []example{{
 				"all wait, nobody gets it",
-				[]series{{acquired("held"), "0+5x60"}, {acquired("acquired"), "40x60"}}, 20, watchdog,
+				[]series{{acquired("held"), "0+5x60"}, {acquired("acquired"), "40x60"}},
+				20, watchdog,
 			}},
 			Quiet: []example{
 				{"many wait, one at a time gets it", []series{{acquired("held"), "0+50x60"}, {acquired("acquired"), "0+1x60"}}, 20, nil},
@@ -137,11 +149,13 @@ func locks() []alert {
 			Fires: []example{
 				{
 					"a release did not arrive",
-					[]series{once(lockCount("stranded_total")), constant(lockCount("abandoned_total"), 0)}, 35, watchdog,
+					[]series{once(lockCount("stranded_total")), constant(lockCount("abandoned_total"), 0)},
+					35, watchdog,
 				},
 				{
 					"an outcome was not known",
-					[]series{constant(lockCount("stranded_total"), 0), once(lockCount("abandoned_total"))}, 35, watchdog,
+					[]series{constant(lockCount("stranded_total"), 0), once(lockCount("abandoned_total"))},
+					35, watchdog,
 				},
 			},
 			Quiet: []example{{
