@@ -85,7 +85,7 @@ func burnRates() []alert {
 		all = append(all, a)
 	}
 	for i, b := range burns {
-		a := alert{Name: "StockSalesSlow" + b.long, Expr: quick.burning(b), Severity: b.severity, Runbook: "sales-slow"}
+		a := alert{Name: "StockSalesSlow" + b.long, Expr: quick.burning(b), Severity: b.severity}
 		above, below := []int{2000, 1000, 150}[i], []int{1300, 500, 80}[i]
 		a.Fires = []example{{"too many are slow", slow("201", above), 60, nil}}
 		a.Quiet = []example{
