@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"example.com/stock/internal/stack"
@@ -23,8 +24,33 @@ var (
 	selector  = regexp.MustCompile(`\b(stock_[a-z_]+)(?:\{([^}]*)\})?`)
 	matcher   = regexp.MustCompile(`([a-z_]+)(=~?)"([^"]*)"`)
 	grouping  = regexp.MustCompile(`by \(([^)]*)\)`)
+	named     = regexp.MustCompile(`\bstock_[a-z_]+`)
 	ofTargets = []string{"instance", "job"} // labels that Prometheus adds
 )
+
+// folder has the program until the end of the tests.
+var folder string
+
+func TestMain(m *testing.M) {
+	var err error
+	if folder, err = os.MkdirTemp("", "alerts-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// buildStock builds the stock program once, and returns its path.
+var buildStock = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(folder, "stock")
+	build := exec.Command("go", "build", "-o", program, "./cmd/stock")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return program, nil
+})
 
 // scraped has the labels of each series of an instance, by the name of the metric.
 type scraped map[string][]map[string]string
@@ -49,9 +75,28 @@ func TestTheRulesAskForWhatAnInstanceExposes(t *testing.T) {
 	for _, expr := range expressions {
 		checked += metrics.check(t, expr)
 	}
+	for book := range byRunbook() {
+		for suffix := range sections {
+			for _, name := range named.FindAllString(readFile(t, "docs/runbooks/"+book+suffix), -1) {
+				if !metrics.has(name) {
+					t.Errorf("%s%s names %s, which no instance exposes", book, suffix, name)
+				}
+			}
+		}
+	}
 	if checked < 30 {
 		t.Errorf("%d selectors were checked, which cannot be all", checked)
 	}
+}
+
+// has reports whether name is a metric, or the beginning of one's name for grep.
+func (s scraped) has(name string) bool {
+	for metric := range s {
+		if metric == name || strings.HasSuffix(name, "_") && strings.HasPrefix(metric, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // check compares an expression with the metrics, and returns how many selectors it has.
@@ -138,11 +183,9 @@ func (s scraped) checkExample(t *testing.T, alert, series string) {
 // scrapeAnInstance returns what an instance with every server exposes after a few requests.
 func scrapeAnInstance(t *testing.T) scraped {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "stock")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/stock")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	program, err := buildStock()
+	if err != nil {
+		t.Fatal(err)
 	}
 	want := append(slices.Repeat([]stack.Kind{stack.Redis}, 5), stack.MySQL, stack.ZooKeeper) // five are for Redlock
 	s := stacktest.Start(t, stack.Options{Want: want, Binary: program, AnyPort: true})
