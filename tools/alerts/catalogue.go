@@ -111,10 +111,10 @@ func instances() []alert {
 			Expr: `sum(rate(stock_problems_total{problem=~"overloaded|no_capacity"}[5m]))` +
 				"\n/ sum(rate(stock_http_request_seconds_count[5m])) > 0.05",
 			Fires: []example{
-				{"a tenth is refused", []series{{problem("overloaded"), "0+10x60"}, {sale("429"), "0+100x60"}}, 30, nil},
+				{"six of a hundred are refused", []series{{problem("overloaded"), "0+6x60"}, {sale("429"), "0+100x60"}}, 30, nil},
 			},
 			Quiet: []example{
-				{"one in fifty", []series{{problem("overloaded"), "0+2x60"}, {sale("429"), "0+100x60"}}, 30, nil},
+				{"four of a hundred", []series{{problem("overloaded"), "0+4x60"}, {sale("429"), "0+100x60"}}, 30, nil},
 				{"a customer asks too often", []series{{problem("rate_limited"), "0+50x60"}, {sale("429"), "0+100x60"}}, 30, nil},
 			},
 		},

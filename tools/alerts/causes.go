@@ -88,7 +88,10 @@ func stores() []alert {
 				{"the first", []series{born(problem("outcome_unknown"))}, 35, labels("problem", "outcome_unknown")},
 				{"one more", []series{once(problem("outcome_unknown"))}, 35, labels("problem", "outcome_unknown")},
 			},
-			Quiet: []example{{"nothing was sent", []series{once(problem("backend_down"))}, 35, nil}},
+			Quiet: []example{
+				{"nothing was sent", []series{once(problem("backend_down"))}, 35, nil},
+				{"long ago", []series{constant(problem("outcome_unknown"), 3)}, 35, nil},
+			},
 		},
 	}
 }
@@ -169,7 +172,10 @@ func locks() []alert {
 				{"an old fence", []series{born(problem("stale_fence"))}, 35, labels("problem", "stale_fence")},
 				{"a write beside the lock", []series{once(problem("overtaken"))}, 35, labels("problem", "overtaken")},
 			},
-			Quiet: []example{{"the lock is held", []series{once(problem("lock_busy"))}, 35, nil}},
+			Quiet: []example{
+				{"the lock is held", []series{once(problem("lock_busy"))}, 35, nil},
+				{"long ago", []series{constant(problem("stale_fence"), 3)}, 35, nil},
+			},
 		},
 	}
 }
@@ -181,8 +187,8 @@ func events() []alert {
 		{
 			Name: "StockRelayBehind", For: "5m", Severity: ticket, Runbook: "relay-behind",
 			Expr:  "max(stock_relay_oldest_seconds) > 300",
-			Fires: []example{{"nothing is delivered", []series{{oldest, "0+60x60"}}, 20, nil}},
-			Quiet: []example{{"four minutes", []series{constant(oldest, 240)}, 20, nil}},
+			Fires: []example{{"nothing is delivered", []series{constant(oldest, 330)}, 6, nil}},
+			Quiet: []example{{"four minutes and a half", []series{constant(oldest, 270)}, 20, nil}},
 		},
 		{
 			Name: "StockEventsParked", Severity: ticket, Runbook: "events-parked",

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"example.com/stock/internal/words"
 )
@@ -18,13 +19,14 @@ var placeholder = regexp.MustCompile(`\{([a-z]+)\}`)
 // rules returns the file of recording and alerting rules.
 func rules(alerts []alert) string {
 	var b strings.Builder
-	b.WriteString(generated + "groups:\n- name: stock-objectives\n  rules:\n")
+	// One group, because Prometheus evaluates the rules of a group one after the other: the alerts need the ratios that
+	// were recorded just before.
+	b.WriteString(generated + "groups:\n- name: stock\n  rules:\n")
 	for _, o := range []objective{answered, quick} {
 		for _, window := range windows {
 			fmt.Fprintf(&b, "  - record: %s\n    expr: |-\n%s", o.recorded(window), block(o.ratio(window), 6))
 		}
 	}
-	b.WriteString("- name: stock-alerts\n  rules:\n")
 	for _, a := range alerts {
 		fmt.Fprintf(&b, "  - alert: %s\n    expr: |-\n%s", a.Name, block(a.Expr, 6))
 		if a.For != "" {
@@ -56,11 +58,26 @@ func tests(alerts []alert) string {
 		for _, e := range a.Fires {
 			a.test(&b, e, true)
 		}
-		for _, e := range a.Quiet {
+		for _, e := range a.quiet() {
 			a.test(&b, e, false)
 		}
 	}
 	return b.String()
+}
+
+// quiet returns the examples that do not fire the alert. If the condition must last, one of them is the first example
+// that does fire it, a minute too soon.
+func (a alert) quiet() []example {
+	if a.For == "" {
+		return a.Quiet
+	}
+	early := a.Fires[0]
+	last, err := time.ParseDuration(a.For)
+	if err != nil {
+		panic(err) // the catalogue is a constant
+	}
+	early.What, early.Minute = "not yet: "+early.What, int(last.Minutes())-1
+	return append(slices.Clone(a.Quiet), early)
 }
 
 func (a alert) test(b *strings.Builder, e example, fires bool) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -66,44 +67,64 @@ func (o objective) burning(b burn) string {
 
 func burnRates() []alert {
 	var all []alert
-	for i, b := range burns {
-		a := alert{
+	for _, b := range burns {
+		limit := b.rate * answered.budget
+		all = append(all, alert{
 			Name: "StockSalesFailing" + b.long, Expr: answered.burning(b), Severity: b.severity, Runbook: "sales-failing",
-		}
-		// Of 10,000 sales a minute: above the limit, just below it, and, for the short window, above it until a while ago.
-		above, below := []int{200, 100, 20}[i], []int{130, 50, 8}[i]
-		a.Fires = []example{{"too many without an answer", failing("backend_down", fmt.Sprintf("0+%dx60", above)), 60, nil}}
-		a.Quiet = []example{
-			{"just below the limit", failing("backend_down", fmt.Sprintf("0+%dx60", below)), 60, nil},
-			{"all are sold out", failing("sold_out", "0+10000x60"), 60, nil},
-			{"nobody buys", []series{{sale("201"), "7x60"}, {problem("internal"), "7x60"}}, 60, nil},
-		}
-		if b.short != "6h" {
-			ended := fmt.Sprintf("0+%dx20 %dx40", above, above*20)
-			a.Quiet = append(a.Quiet, example{"it has ended", failing("backend_down", ended), 60, nil})
-		}
-		all = append(all, a)
+			Fires: []example{{"just above the limit", failing("backend_down", b.share(limit, 1.1, 1.1)), 60, nil}},
+			Quiet: []example{
+				{"the long window is just below the limit", failing("backend_down", b.share(limit, .9, 1.02)), b.minutes(), nil},
+				{"it has nearly ended", failing("backend_down", b.share(limit, 1.5, .9)), b.minutes(), nil},
+				{"all are sold out", failing("sold_out", b.share(1, 1, 1)), 60, nil},
+				{"nobody buys", []series{{sale("201"), "7x60"}, {problem("internal"), "7x60"}}, 60, nil},
+			},
+		})
 	}
-	for i, b := range burns {
-		a := alert{Name: "StockSalesSlow" + b.long, Expr: quick.burning(b), Severity: b.severity}
-		above, below := []int{2000, 1000, 150}[i], []int{1300, 500, 80}[i]
-		a.Fires = []example{{"too many are slow", slow("201", above), 60, nil}}
-		a.Quiet = []example{
-			{"just below the limit", slow("201", below), 60, nil},
-			{"slow, but without an answer", slow("503", above), 60, nil},
-		}
-		all = append(all, a)
+	for _, b := range burns {
+		limit := b.rate * quick.budget
+		all = append(all, alert{
+			Name: "StockSalesSlow" + b.long, Expr: quick.burning(b), Severity: b.severity,
+			Fires: []example{{"just above the limit", slow("201", b, limit, 1.1, 1.1), 60, nil}},
+			Quiet: []example{
+				{"the long window is just below the limit", slow("201", b, limit, .9, 1.02), b.minutes(), nil},
+				{"it has nearly ended", slow("201", b, limit, 1.5, .9), b.minutes(), nil},
+				{"slow, but without an answer", slow("503", b, limit, 2, 2), 60, nil},
+			},
+		})
 	}
 	return all
 }
 
-// failing has 10,000 sales a minute, with that problem in some of them.
-func failing(name, values string) []series {
-	return []series{{sale("503"), "0+10000x60"}, {problem(name), values}}
+// perMinute is how many sales there are in the examples.
+const perMinute = 100_000
+
+// minutes is the length of the examples. A long window that is longer sees all of it, and the short window only its
+// end.
+func (b burn) minutes() int {
+	if b.short == "6h" {
+		return 420
+	}
+	return 60
 }
 
-// slow has 10,000 sales a minute, n of which take more than half a second.
-func slow(status string, n int) []series {
+// share is a counter of bad sales. In the long window their share is long times the limit, in the short one short times
+// the limit.
+func (b burn) share(limit, long, short float64) string {
+	all, end := float64(b.minutes()), map[string]float64{"5m": 5, "30m": 30, "6h": 360}[b.short]
+	before := math.Round((long*all - short*end) / (all - end) * limit * perMinute)
+	after := math.Round(short * limit * perMinute)
+	return fmt.Sprintf("0+%.0fx%.0f %.0f+%.0fx%.0f", before, all-end, before*(all-end)+after, after, end-1)
+}
+
+// failing are sales, some of them with that problem.
+func failing(name, values string) []series {
+	return []series{{sale("503"), fmt.Sprintf("0+%dx420", perMinute)}, {problem(name), values}}
+}
+
+// slow are sales, some of which take more than half a second. A histogram counts the others, so the shares are those of
+// what is left.
+func slow(status string, b burn, limit, long, short float64) []series {
 	bucket := strings.Replace(strings.TrimSuffix(sale(status), "}"), "_count", "_bucket", 1) + `,le="0.5"}`
-	return []series{{sale(status), "0+10000x60"}, {bucket, fmt.Sprintf("0+%dx60", 10000-n)}}
+	quick := b.share(1, 1-long*limit, 1-short*limit)
+	return []series{{sale(status), fmt.Sprintf("0+%dx420", perMinute)}, {bucket, quick}}
 }
