@@ -78,7 +78,7 @@ func instances() []alert {
 			},
 		},
 		{
-			Name: "StockInstanceNotReady", For: "5m", Severity: ticket,
+			Name: "StockInstanceNotReady", For: "5m", Severity: ticket, Runbook: "instance-not-ready",
 			Expr:  "max by (instance) (stock_ready) == 0",
 			Fires: []example{{"not ready for long", []series{constant(ready("a"), 0)}, 6, labels("instance", "a")}},
 			Quiet: []example{
@@ -86,7 +86,7 @@ func instances() []alert {
 			},
 		},
 		{
-			Name: "StockInstanceDown", For: "2m", Severity: ticket,
+			Name: "StockInstanceDown", For: "2m", Severity: ticket, Runbook: "instance-down",
 			Expr:  `max by (instance) (up{job="stock"}) == 0`,
 			Fires: []example{{"no reply", []series{constant(up("a"), 0)}, 3, labels("instance", "a")}},
 			Quiet: []example{
@@ -95,7 +95,7 @@ func instances() []alert {
 			},
 		},
 		{
-			Name: "StockInternalError", Severity: ticket,
+			Name: "StockInternalError", Severity: ticket, Runbook: "internal-error",
 			Expr: happened(`stock_problems_total{problem="internal"}`, "route, method"),
 			Fires: []example{
 				{"the first", []series{born(problem("internal"))}, 35, labels("route", "/v1/orders", "method", "POST")},
@@ -107,7 +107,7 @@ func instances() []alert {
 			},
 		},
 		{
-			Name: "StockOverloaded", For: "5m", Severity: ticket,
+			Name: "StockOverloaded", For: "5m", Severity: ticket, Runbook: "overloaded",
 			Expr: `sum(rate(stock_problems_total{problem=~"overloaded|no_capacity"}[5m]))` +
 				"\n/ sum(rate(stock_http_request_seconds_count[5m])) > 0.05",
 			Fires: []example{
@@ -119,7 +119,7 @@ func instances() []alert {
 			},
 		},
 		{
-			Name: "StockLogDropped", Severity: ticket,
+			Name: "StockLogDropped", Severity: ticket, Runbook: "log-dropped",
 			Expr:  "sum by (instance) (increase(stock_log_dropped_total[" + during + "])) > 0",
 			Fires: []example{{"lines", []series{once(`stock_log_dropped_total{instance="a"}`)}, 35, labels("instance", "a")}},
 			Quiet: []example{{"long ago", []series{constant(`stock_log_dropped_total{instance="a"}`, 9)}, 35, nil}},

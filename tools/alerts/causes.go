@@ -58,7 +58,7 @@ func stores() []alert {
 			},
 		},
 		{
-			Name: "StockSecondWriter", For: "2m", Severity: ticket,
+			Name: "StockSecondWriter", For: "2m", Severity: ticket, Runbook: "second-writer",
 			Expr: "max by (instance, backend) (stock_backend_second_writer) == 1",
 			Fires: []example{{
 				"an instance at another node",
@@ -71,7 +71,7 @@ func stores() []alert {
 			},
 		},
 		{
-			Name: "StockBackendImpaired", For: "10m", Severity: ticket,
+			Name: "StockBackendImpaired", For: "10m", Severity: ticket, Runbook: "backend-impaired",
 			Expr: "max by (instance, backend) (stock_backend_impaired) == 1",
 			Fires: []example{{
 				"a node of a Redis Cluster is down",
@@ -114,7 +114,7 @@ func locks() []alert {
 	}
 	return []alert{
 		{
-			Name: "StockLockServerDown", For: "1m", Severity: page,
+			Name: "StockLockServerDown", For: "1m", Severity: page, Runbook: "lock-server-down",
 			Expr: `max by (backend) (stock_backend_up{backend=~"zookeeper|redlock"}) == 0`,
 			Fires: []example{{
 				"no instance reaches it",
@@ -141,13 +141,13 @@ func locks() []alert {
 			},
 		},
 		{
-			Name: "StockLeaseLost", Severity: ticket,
+			Name: "StockLeaseLost", Severity: ticket, Runbook: "lease-lost",
 			Expr:  grown("lost_total") + " > 0",
 			Fires: []example{{"a lease", []series{once(lockCount("lost_total"))}, 35, watchdog}},
 			Quiet: []example{{"long ago", []series{constant(lockCount("lost_total"), 3)}, 35, nil}},
 		},
 		{
-			Name: "StockLockStranded", Severity: ticket,
+			Name: "StockLockStranded", Severity: ticket, Runbook: "lock-stranded",
 			Expr: grown("stranded_total") + "\n+ " + grown("abandoned_total") + " > 0",
 			Fires: []example{
 				{
@@ -166,7 +166,7 @@ func locks() []alert {
 			}},
 		},
 		{
-			Name: "StockFenceRefused", Severity: ticket,
+			Name: "StockFenceRefused", Severity: ticket, Runbook: "fence-refused",
 			Expr: happened(`stock_problems_total{problem=~"stale_fence|overtaken"}`, "problem"),
 			Fires: []example{
 				{"an old fence", []series{born(problem("stale_fence"))}, 35, labels("problem", "stale_fence")},
@@ -197,7 +197,7 @@ func events() []alert {
 			Quiet: []example{{"none", []series{constant(parked, 0)}, 5, nil}},
 		},
 		{
-			Name: "StockNoRelay", For: "2m", Severity: ticket,
+			Name: "StockNoRelay", For: "2m", Severity: ticket, Runbook: "no-relay",
 			Expr:  "sum(stock_relay_active) == 0",
 			Fires: []example{{"all wait for the lock", []series{constant(active("a"), 0), constant(active("b"), 0)}, 3, nil}},
 			Quiet: []example{

@@ -89,10 +89,10 @@ func TestTheRulesAskForWhatAnInstanceExposes(t *testing.T) {
 	}
 }
 
-// has reports whether name is a metric, or the beginning of one's name for grep.
+// has reports whether name is a metric, a histogram, or the beginning of names for grep.
 func (s scraped) has(name string) bool {
 	for metric := range s {
-		if metric == name || strings.HasSuffix(name, "_") && strings.HasPrefix(metric, name) {
+		if metric == name || metric == name+"_count" || strings.HasSuffix(name, "_") && strings.HasPrefix(metric, name) {
 			return true
 		}
 	}

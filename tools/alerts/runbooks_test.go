@@ -101,7 +101,7 @@ func commands(text string) (lines []string) {
 }
 
 var (
-	curlURL = regexp.MustCompile(`http://(?:localhost:8080|127\.0\.0\.1:9090)(/[^'" ]*)`)
+	curlURL = regexp.MustCompile(`http://(?:localhost:8080|127\.0\.0\.1:(?:8088|9090))(/[^'" ]*)`)
 	dataOf  = regexp.MustCompile(`-d '([^']*)'`)
 )
 

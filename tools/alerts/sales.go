@@ -83,7 +83,7 @@ func burnRates() []alert {
 	for _, b := range burns {
 		limit := b.rate * quick.budget
 		all = append(all, alert{
-			Name: "StockSalesSlow" + b.long, Expr: quick.burning(b), Severity: b.severity,
+			Name: "StockSalesSlow" + b.long, Expr: quick.burning(b), Severity: b.severity, Runbook: "sales-slow",
 			Fires: []example{{"just above the limit", slow("201", b, limit, 1.1, 1.1), 60, nil}},
 			Quiet: []example{
 				{"the long window is just below the limit", slow("201", b, limit, .9, 1.02), b.minutes(), nil},
