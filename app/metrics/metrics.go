@@ -83,8 +83,8 @@ func New(version, instance string) *Metrics {
 	}
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.problems, m.ready, m.wait, m.hold, m.outcomes, m.lost, m.stranded, m.abandoned, m.wakeups, m.up,
-		m.full, m.impaired, m.second, info,
+	m.registry.MustRegister(m.requests, m.problems, m.ready, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
+		m.abandoned, m.wakeups, m.up, m.full, m.impaired, m.second, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

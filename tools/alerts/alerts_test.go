@@ -94,7 +94,8 @@ func TestEveryAlertIsWhole(t *testing.T) {
 var answers = []string{
 	"archived", "below_zero", "client_gone", "extended_too_soon", "idempotency_in_flight",
 	"idempotency_key_reused", "invalid", "limit_reached", "method_not_allowed", "not_evictable", "not_found",
-	"not_inspectable", "not_paused", "not_yours", "order_settled", "order_too_old", "precondition_failed", "rate_limited",
+	"not_inspectable", "not_paused", "not_yours", "order_settled", "order_too_old", "precondition_failed",
+	"rate_limited",
 	"request_timeout", "reservation_expired", "scope_missing", "sold_out", "stock_reset", "strategy_mismatch",
 	"too_large", "too_many_reservations", "unauthorized", "unknown_sku", "unknown_strategy", "unsupported_media_type",
 	"wrong_state",

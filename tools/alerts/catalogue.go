@@ -65,6 +65,12 @@ func once(name string) series { return series{name, "0x30 1x30"} }
 func born(name string) series { return series{name, "_x30 1x30"} }
 
 func instances() []alert {
+	const dropped = `stock_log_dropped_total{instance="a"}`
+	orders := labels("route", "/v1/orders", "method", "POST")
+	// refused are a hundred requests a minute, n of them refused.
+	refused := func(name string, n int) []series {
+		return []series{{problem(name), fmt.Sprintf("0+%dx60", n)}, {sale("429"), "0+100x60"}}
+	}
 	return []alert{
 		{
 			Name: "StockNoInstanceReady", For: "1m", Severity: page, Runbook: "no-instance-ready",
@@ -98,8 +104,8 @@ func instances() []alert {
 			Name: "StockInternalError", Severity: ticket, Runbook: "internal-error",
 			Expr: happened(`stock_problems_total{problem="internal"}`, "route, method"),
 			Fires: []example{
-				{"the first", []series{born(problem("internal"))}, 35, labels("route", "/v1/orders", "method", "POST")},
-				{"one more", []series{{problem("internal"), "7x30 8x30"}}, 35, labels("route", "/v1/orders", "method", "POST")},
+				{"the first", []series{born(problem("internal"))}, 35, orders},
+				{"one more", []series{{problem("internal"), "7x30 8x30"}}, 35, orders},
 			},
 			Quiet: []example{
 				{"long ago", []series{{problem("internal"), "7x60"}}, 50, nil},
@@ -111,18 +117,18 @@ func instances() []alert {
 			Expr: `sum(rate(stock_problems_total{problem=~"overloaded|no_capacity"}[5m]))` +
 				"\n/ sum(rate(stock_http_request_seconds_count[5m])) > 0.05",
 			Fires: []example{
-				{"six of a hundred are refused", []series{{problem("overloaded"), "0+6x60"}, {sale("429"), "0+100x60"}}, 30, nil},
+				{"six of a hundred are refused", refused("overloaded", 6), 30, nil},
 			},
 			Quiet: []example{
-				{"four of a hundred", []series{{problem("overloaded"), "0+4x60"}, {sale("429"), "0+100x60"}}, 30, nil},
-				{"a customer asks too often", []series{{problem("rate_limited"), "0+50x60"}, {sale("429"), "0+100x60"}}, 30, nil},
+				{"four of a hundred", refused("overloaded", 4), 30, nil},
+				{"a customer asks too often", refused("rate_limited", 50), 30, nil},
 			},
 		},
 		{
 			Name: "StockLogDropped", Severity: ticket, Runbook: "log-dropped",
 			Expr:  "sum by (instance) (increase(stock_log_dropped_total[" + during + "])) > 0",
-			Fires: []example{{"lines", []series{once(`stock_log_dropped_total{instance="a"}`)}, 35, labels("instance", "a")}},
-			Quiet: []example{{"long ago", []series{constant(`stock_log_dropped_total{instance="a"}`, 9)}, 35, nil}},
+			Fires: []example{{"lines", []series{once(dropped)}, 35, labels("instance", "a")}},
+			Quiet: []example{{"long ago", []series{constant(dropped, 9)}, 35, nil}},
 		},
 	}
 }
@@ -148,5 +154,6 @@ func problem(name string) string {
 }
 
 func sale(status string) string {
-	return fmt.Sprintf(`stock_http_request_seconds_count{instance="a",route="/v1/orders",method="POST",status=%q}`, status)
+	const name = `stock_http_request_seconds_count{instance="a",route="/v1/orders",method="POST",status=%q}`
+	return fmt.Sprintf(name, status)
 }

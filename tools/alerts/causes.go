@@ -47,7 +47,10 @@ func stores() []alert {
 			Name: "StockStoreFull", Severity: page, Runbook: "store-full",
 			Expr: "max by (backend) (stock_backend_full) == 1",
 			Fires: []example{
-				{"its disk is full", []series{constant(backend("full", "a", "mysql"), 1)}, 1, labels("backend", "mysql")},
+				{
+					"its disk is full", []series{constant(backend("full", "a", "mysql"), 1)}, 1,
+					labels("backend", "mysql"),
+				},
 			},
 			Quiet: []example{
 				{
@@ -136,7 +139,10 @@ func locks() []alert {
 				20, watchdog,
 			}},
 			Quiet: []example{
-				{"many wait, one at a time gets it", []series{{acquired("held"), "0+50x60"}, {acquired("acquired"), "0+1x60"}}, 20, nil},
+				{
+					"many wait, one at a time gets it",
+					[]series{{acquired("held"), "0+50x60"}, {acquired("acquired"), "0+1x60"}}, 20, nil,
+				},
 				{"nobody asks", []series{constant(acquired("held"), 9), constant(acquired("acquired"), 9)}, 20, nil},
 			},
 		},
@@ -162,7 +168,8 @@ func locks() []alert {
 				},
 			},
 			Quiet: []example{{
-				"long ago", []series{constant(lockCount("stranded_total"), 2), constant(lockCount("abandoned_total"), 2)}, 35, nil,
+				"long ago",
+				[]series{constant(lockCount("stranded_total"), 2), constant(lockCount("abandoned_total"), 2)}, 35, nil,
 			}},
 		},
 		{
@@ -199,7 +206,9 @@ func events() []alert {
 		{
 			Name: "StockNoRelay", For: "2m", Severity: ticket, Runbook: "no-relay",
 			Expr:  "sum(stock_relay_active) == 0",
-			Fires: []example{{"all wait for the lock", []series{constant(active("a"), 0), constant(active("b"), 0)}, 3, nil}},
+			Fires: []example{
+				{"all wait for the lock", []series{constant(active("a"), 0), constant(active("b"), 0)}, 3, nil},
+			},
 			Quiet: []example{
 				{"one of two", []series{constant(active("a"), 1), constant(active("b"), 0)}, 5, nil},
 				{"no relay is wanted", []series{constant(ready("a"), 1)}, 5, nil},

@@ -92,7 +92,8 @@ func TestTheRulesAskForWhatAnInstanceExposes(t *testing.T) {
 // has reports whether name is a metric, a histogram, or the beginning of names for grep.
 func (s scraped) has(name string) bool {
 	for metric := range s {
-		if metric == name || metric == name+"_count" || strings.HasSuffix(name, "_") && strings.HasPrefix(metric, name) {
+		if metric == name || metric == name+"_count" ||
+			strings.HasSuffix(name, "_") && strings.HasPrefix(metric, name) {
 			return true
 		}
 	}

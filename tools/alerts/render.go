@@ -100,7 +100,9 @@ func (a alert) test(b *strings.Builder, e example, fires bool) {
 	}
 	b.WriteString("      exp_annotations:\n")
 	for _, pair := range a.annotations() {
-		text := placeholder.ReplaceAllStringFunc(pair[1], func(p string) string { return e.Labels[strings.Trim(p, "{}")] })
+		text := placeholder.ReplaceAllStringFunc(pair[1], func(p string) string {
+			return e.Labels[strings.Trim(p, "{}")]
+		})
 		fmt.Fprintf(b, "        %s: %q\n", pair[0], text)
 	}
 }
@@ -115,8 +117,9 @@ func table(alerts []alert, texts words.Texts, lang string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!-- Made by tools/alerts: cd tools && go run ./alerts -->\n\n# %s\n\n%s · [%s](%s)\n\n%s\n\n",
 		say("title"), twin, say("back"), readme, say("intro"))
-	fmt.Fprintf(&b, "## %s\n\n%s\n\n| %s |\n|---|---|---|---|---|\n", say("table"), say("severities"),
-		strings.Join([]string{say("alert"), say("condition"), say("severity"), say("customers"), say("runbook")}, " | "))
+	columns := []string{say("alert"), say("condition"), say("severity"), say("customers"), say("runbook")}
+	fmt.Fprintf(&b, "## %s\n\n%s\n\n| %s |\n|---|---|---|---|---|\n",
+		say("table"), say("severities"), strings.Join(columns, " | "))
 	for _, a := range alerts {
 		book := "-"
 		if a.Runbook != "" {

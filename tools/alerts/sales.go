@@ -70,10 +70,14 @@ func burnRates() []alert {
 	for _, b := range burns {
 		limit := b.rate * answered.budget
 		all = append(all, alert{
-			Name: "StockSalesFailing" + b.long, Expr: answered.burning(b), Severity: b.severity, Runbook: "sales-failing",
+			Name: "StockSalesFailing" + b.long, Expr: answered.burning(b), Severity: b.severity,
+			Runbook: "sales-failing",
 			Fires: []example{{"just above the limit", failing("backend_down", b.share(limit, 1.1, 1.1)), 60, nil}},
 			Quiet: []example{
-				{"the long window is just below the limit", failing("backend_down", b.share(limit, .9, 1.02)), b.minutes(), nil},
+				{
+					"the long window is just below the limit",
+					failing("backend_down", b.share(limit, .9, 1.02)), b.minutes(), nil,
+				},
 				{"it has nearly ended", failing("backend_down", b.share(limit, 1.5, .9)), b.minutes(), nil},
 				{"all are sold out", failing("sold_out", b.share(1, 1, 1)), 60, nil},
 				{"nobody buys", []series{{sale("201"), "7x60"}, {problem("internal"), "7x60"}}, 60, nil},
