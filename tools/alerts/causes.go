@@ -48,7 +48,9 @@ func stores() []alert {
 			Expr: "max by (backend) (stock_backend_full) == 1",
 			Fires: []example{
 				{
-					"its disk is full", []series{constant(backend("full", "a", "mysql"), 1)}, 1,
+					"its disk is full",
+					[]series{constant(backend("full", "a", "mysql"), 1)},
+					1,
 					labels("backend", "mysql"),
 				},
 			},
@@ -141,7 +143,8 @@ func locks() []alert {
 			Quiet: []example{
 				{
 					"many wait, one at a time gets it",
-					[]series{{acquired("held"), "0+50x60"}, {acquired("acquired"), "0+1x60"}}, 20, nil,
+					[]series{{acquired("held"), "0+50x60"}, {acquired("acquired"), "0+1x60"}},
+					20, nil,
 				},
 				{"nobody asks", []series{constant(acquired("held"), 9), constant(acquired("acquired"), 9)}, 20, nil},
 			},
@@ -169,7 +172,8 @@ func locks() []alert {
 			},
 			Quiet: []example{{
 				"long ago",
-				[]series{constant(lockCount("stranded_total"), 2), constant(lockCount("abandoned_total"), 2)}, 35, nil,
+				[]series{constant(lockCount("stranded_total"), 2), constant(lockCount("abandoned_total"), 2)},
+				35, nil,
 			}},
 		},
 		{
@@ -205,7 +209,7 @@ func events() []alert {
 		},
 		{
 			Name: "StockNoRelay", For: "2m", Severity: ticket, Runbook: "no-relay",
-			Expr:  "sum(stock_relay_active) == 0",
+			Expr: "sum(stock_relay_active) == 0",
 			Fires: []example{
 				{"all wait for the lock", []series{constant(active("a"), 0), constant(active("b"), 0)}, 3, nil},
 			},

@@ -72,7 +72,7 @@ func burnRates() []alert {
 		all = append(all, alert{
 			Name: "StockSalesFailing" + b.long, Expr: answered.burning(b), Severity: b.severity,
 			Runbook: "sales-failing",
-			Fires: []example{{"just above the limit", failing("backend_down", b.share(limit, 1.1, 1.1)), 60, nil}},
+			Fires:   []example{{"just above the limit", failing("backend_down", b.share(limit, 1.1, 1.1)), 60, nil}},
 			Quiet: []example{
 				{
 					"the long window is just below the limit",
