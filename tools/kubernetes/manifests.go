@@ -1,4 +1,4 @@
-// Package kubernetes checks the manifests of deploy/kubernetes without a cluster: it builds an overlay, decodes each
+// Package kubernetes checks the manifests of deploy/kubernetes without a cluster: it renders an overlay, decodes each
 // object strictly, and applies the rules of this package.
 package kubernetes
 
@@ -35,20 +35,28 @@ type Set struct {
 	Monitors    []*monitoring.PodMonitor
 }
 
-// Build makes the objects of an overlay, as kubectl kustomize does, and decodes them.
-func Build(dir string) (*Set, error) {
+// Render makes the objects of an overlay as YAML, as kubectl kustomize does.
+func Render(dir string) (objects [][]byte, err error) {
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		return nil, err
 	}
-	s := new(Set)
 	for _, resource := range built.Resources() {
 		text, err := resource.AsYAML()
 		if err != nil {
 			return nil, err
 		}
+		objects = append(objects, text)
+	}
+	return objects, nil
+}
+
+// Decode decodes objects strictly.
+func Decode(objects [][]byte) (*Set, error) {
+	s := new(Set)
+	for _, text := range objects {
 		if err := s.add(text); err != nil {
-			return nil, fmt.Errorf("%s: %w", resource.CurId(), err)
+			return nil, fmt.Errorf("%w, in:\n%s", err, text)
 		}
 	}
 	return s, nil

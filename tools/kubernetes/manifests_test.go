@@ -20,10 +20,27 @@ const folder = "../../deploy/kubernetes"
 
 func overlays() []string { return []string{"demo", "orders", "ha"} }
 
-// build makes the objects of an overlay.
+// rendered has the objects of each overlay as YAML.
+var rendered = sync.OnceValues(func() (map[string][][]byte, error) {
+	all := make(map[string][][]byte)
+	for _, overlay := range overlays() {
+		objects, err := kubernetes.Render(filepath.Join(folder, "overlays", overlay))
+		if err != nil {
+			return nil, err
+		}
+		all[overlay] = objects
+	}
+	return all, nil
+})
+
+// build returns the objects of an overlay, which the caller may change.
 func build(t *testing.T, overlay string) *kubernetes.Set {
 	t.Helper()
-	s, err := kubernetes.Build(filepath.Join(folder, "overlays", overlay))
+	all, err := rendered()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := kubernetes.Decode(all[overlay])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +59,10 @@ func TestOverlays(t *testing.T) {
 	if err != nil || len(dirs) != len(overlays()) {
 		t.Fatalf("overlays are %v (%v), and this test knows %v", dirs, err, overlays())
 	}
+	all := rules(t)
 	for _, overlay := range overlays() {
 		s := build(t, overlay)
-		for _, rule := range rules(t) {
+		for _, rule := range all {
 			for _, finding := range rule.Check(s) {
 				t.Errorf("%s: %s: %s", overlay, rule.Name, finding)
 			}
@@ -61,7 +79,7 @@ func TestSecretsAreTheUsers(t *testing.T) {
 	}
 }
 
-// program is the program of this repository, compiled once.
+// program returns the program of this repository, compiled once.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "stock")
 	if err != nil {
@@ -107,7 +125,7 @@ func config(t *testing.T, env ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// settings are those that "stock config" prints.
+// settings returns those that "stock config" prints, with their defaults.
 func settings(t *testing.T) kubernetes.Known {
 	t.Helper()
 	text, err := config(t)

@@ -286,7 +286,11 @@ func TestDecodingIsStrict(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := kubernetes.Build(dir); err == nil || !strings.Contains(err.Error(), name) {
+		objects, err := kubernetes.Render(dir)
+		if err == nil {
+			_, err = kubernetes.Decode(objects)
+		}
+		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want an error with %q, got %v", name, err)
 		}
 	}
