@@ -73,8 +73,9 @@ func (s *Set) add(text []byte) error {
 			return err
 		}
 	}
-	strict := json.SerializerOptions{Yaml: true, Strict: true}
-	object, _, err := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, strict).Decode(text, nil, nil)
+	options := json.SerializerOptions{Yaml: true, Strict: true}
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, options)
+	object, _, err := strict.Decode(text, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -228,7 +228,8 @@ func operatorsPort(s *Set, report func(string, ...any)) {
 					continue
 				}
 				for _, from := range in.From {
-					if from.PodSelector == nil || from.PodSelector.MatchLabels["app.kubernetes.io/name"] != "prometheus" {
+					who := from.PodSelector
+					if who == nil || who.MatchLabels["app.kubernetes.io/name"] != "prometheus" {
 						report("NetworkPolicy %s opens the port of operators to others than Prometheus", n.Name)
 					}
 					admitted++
@@ -250,16 +251,16 @@ func ingress(s *Set, report func(string, ...any)) {
 			report("Ingress %s repeats requests", i.Name)
 		}
 		for name, want := range map[string]string{
-			"proxy-connect-timeout": "1", "proxy-send-timeout": "10", "proxy-read-timeout": "75", "proxy-body-size": "80k",
-			"proxy-request-buffering": "off",
+			"proxy-connect-timeout": "1", "proxy-send-timeout": "10", "proxy-read-timeout": "75",
+			"proxy-body-size": "80k", "proxy-request-buffering": "off",
 		} {
 			if got := get(name); got != want {
 				report("Ingress %s: %s is %q, in deploy/nginx.conf %q", i.Name, name, got, want)
 			}
 		}
 		s.instances(func(p pod, c *core.Container) {
-			secure := s.Env(c)["STOCK_TLS_CERT"] != ""
-			if secure && (get("backend-protocol") != "HTTPS" || get("proxy-ssl-verify") != "on" || len(i.Spec.TLS) == 0) {
+			checked := get("backend-protocol") == "HTTPS" && get("proxy-ssl-verify") == "on" && len(i.Spec.TLS) > 0
+			if s.Env(c)["STOCK_TLS_CERT"] != "" && !checked {
 				report("Ingress %s does not check the certificate of %s, or has none itself", i.Name, p.name)
 			}
 		})

@@ -97,7 +97,9 @@ func breakages() []breakage {
 		{"references", "nobody makes", func(s *kubernetes.Set) { s.ConfigMaps[0].Name = "other" }},
 		{"references", "everybody may read", func(s *kubernetes.Set) { spec(s).Volumes[0].Secret.DefaultMode = nil }},
 		{"references", "subPath", func(s *kubernetes.Set) { container(s).VolumeMounts[0].SubPath = "tls.crt" }},
-		{"references", "is in no volume", func(s *kubernetes.Set) { set(s, "STOCK_REDIS_TLS_CA", "/elsewhere/ca.crt") }},
+		{"references", "is in no volume", func(s *kubernetes.Set) {
+			set(s, "STOCK_REDIS_TLS_CA", "/elsewhere/ca.crt")
+		}},
 		{"references", "leaves mysql-dsn out", func(s *kubernetes.Set) {
 			for _, v := range s.Jobs[0].Spec.Template.Spec.Volumes {
 				if v.Secret != nil {
@@ -162,7 +164,9 @@ func breakages() []breakage {
 			annotate(s, "proxy-next-upstream", "error timeout non_idempotent")
 		}},
 		{"ingress", "proxy-read-timeout", func(s *kubernetes.Set) { annotate(s, "proxy-read-timeout", "30") }},
-		{"ingress", "does not check the certificate", func(s *kubernetes.Set) { annotate(s, "proxy-ssl-verify", "off") }},
+		{"ingress", "does not check the certificate", func(s *kubernetes.Set) {
+			annotate(s, "proxy-ssl-verify", "off")
+		}},
 		{"ingress", "does not check the certificate", func(s *kubernetes.Set) { s.Ingresses[0].Spec.TLS = nil }},
 		{"ingress", "shows /metrics", func(s *kubernetes.Set) {
 			s.Ingresses[0].Spec.Rules[0].HTTP.Paths[0].Path = "/metrics"
@@ -188,7 +192,9 @@ func breakages() []breakage {
 			s.Jobs[0].Spec.Template.Spec.Containers[0].Args = []string{"migrate"}
 		}},
 		{"migration", "migrates by itself", func(s *kubernetes.Set) { set(s, "STOCK_MYSQL_MIGRATE", "true") }},
-		{"settings exist", "STOCK_REDIS_PORT is no setting", func(s *kubernetes.Set) { set(s, "STOCK_REDIS_PORT", "1") }},
+		{"settings exist", "STOCK_REDIS_PORT is no setting", func(s *kubernetes.Set) {
+			set(s, "STOCK_REDIS_PORT", "1")
+		}},
 		{"settings exist", "STOCK_PROFIL is no setting", func(s *kubernetes.Set) {
 			s.ConfigMaps[0].Data["STOCK_PROFIL"] = "orders"
 		}},
