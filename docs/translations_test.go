@@ -14,7 +14,7 @@ func translated() []string {
 	return []string{
 		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/orders", "docs/which",
 		"docs/bench-http", "docs/scale", "docs/events", "docs/class", "docs/new", "docs/engine", "docs/notes",
-		"docs/security", "docs/grade", "loadtest/README",
+		"docs/security", "docs/grade", "docs/kubernetes", "loadtest/README",
 	}
 }
 
