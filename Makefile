@@ -64,7 +64,7 @@ compose-test: build ## Start the containers, load them, kill an instance under l
 	deploy/compose-test $(ARGS)
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test race mutate tools-test bench-peers bench-http bench-scale bench-affinity fuzz lint supply sbom fmt tidy deps clean
+.PHONY: build test verify test-busy client-test race mutate tools-test kubernetes-test bench-peers bench-http bench-scale bench-affinity fuzz lint supply sbom fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -101,8 +101,11 @@ mutate: ## Break the code on purpose, and check that the tests notice (ARGS='--q
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)
 	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-tools-test: ## Test the module tools (bench, mutate), without benchmarks and mutants: seconds
+tools-test: kubernetes-test ## Test the modules of tools (bench, mutate, kubernetes), without benchmarks and mutants: seconds
 	cd tools && $(GO) test -short -count 1 ./...
+
+kubernetes-test: ## Check the manifests of deploy/kubernetes without a cluster (docs/kubernetes.md): seconds
+	cd tools/kubernetes && $(GO) test -count 1 ./...
 
 bench-peers: ## Compare our locks with those of other libraries, in one run (about 25 minutes; see tools/bench/README.md)
 	cd tools && $(GO) run ./bench $(ARGS)

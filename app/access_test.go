@@ -208,21 +208,32 @@ func TestCustomersWithTokens(t *testing.T) {
 	}
 }
 
-// The rate of a customer is one for all instances, and nobody else's.
+// The rate of a customer is one for all instances, and nobody else's. It is kept in Redis, also if the orders are not.
 func TestCustomersRateIsOfAllInstances(t *testing.T) {
 	t.Parallel()
+	for _, store := range []string{"redis", "mysql"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			checkCustomersRate(t, store)
+		})
+	}
+}
+
+func checkCustomersRate(t *testing.T, store string) {
 	made := newIssuer(t)
 	keys := filepath.Join(t.TempDir(), "jwks.json")
 	if err := os.WriteFile(keys, made.JWKS(), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	dsn := servers.MariaDB(t)
 	const burst = 5
 	var instances []*instance
 	for range 2 {
-		i := begin(t, backends("--profile=orders", "--redis-addrs="+servers.Redis(t).Addr, "--auth=tokens",
+		i := begin(t, backends("--profile=orders", "--store="+store, "--redis-addrs="+servers.Redis(t).Addr,
+			"--mysql-dsn="+dsn, "--auth=tokens",
 			"--tokens-keys-file="+keys, "--tokens-issuer=shop", "--tokens-audience=shop",
 			"--limits-customer-rate=1", fmt.Sprint("--limits-customer-burst=", burst))...)
-		i.ready(t, "redis")
+		i.ready(t, store)
 		instances = append(instances, i)
 	}
 	list := func(customer string, i *instance) int {

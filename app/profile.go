@@ -95,7 +95,7 @@ func (c *Config) locked() (strategy.Strategy, bool) {
 
 // needs reports whether an enabled feature needs this server.
 func (c *Config) needs(server string) bool {
-	if c.Relay.Enabled && c.relayNeeds(server) {
+	if c.Relay.Enabled && c.relayNeeds(server) || c.rateNeeds(server) {
 		return true
 	}
 	if slices.Contains(stores(), server) && c.storeEnabled(server) {

@@ -16,10 +16,16 @@ const rateWithin = 100 * time.Millisecond
 // rate returns the limits for proven customers: over all instances in Redis, or without Redis for each instance.
 func (a *App) rate() handler.Rate {
 	r := a.cfg.customerRate()
-	if len(a.cfg.Redis.Addrs) == 0 {
+	if b := a.backends[strategy.Redis]; b == nil || b.IsAbsent() {
 		r.Limiter = ratelimit.NewMemory()
 	} else {
-		r.Limiter = redisrate.New(repo.NewRedis(a.servers.Redis), a.backends[strategy.Redis], rateWithin)
+		r.Limiter = redisrate.New(repo.NewRedis(a.servers.Redis), b, rateWithin)
 	}
 	return r
+}
+
+// rateNeeds reports whether the rates of customers are kept in this server.
+func (c *Config) rateNeeds(server string) bool {
+	r := c.customerRate()
+	return server == strategy.Redis && len(c.Redis.Addrs) > 0 && len(r.All)+len(r.Keyed) > 0
 }

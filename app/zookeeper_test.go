@@ -74,6 +74,9 @@ func TestZooKeeperCertificateUnderLoad(t *testing.T) {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				r := i.ask(http.MethodPost, "/deduct_stock_zk?quantity=1&store=redis")
+				if r.status == http.StatusServiceUnavailable { // a handshake may take longer than an outage lasts
+					continue
+				}
 				if r.status != http.StatusOK {
 					t.Errorf("a sale: %d %s %v", r.status, r.body, r.err)
 					return

@@ -83,7 +83,8 @@ func TestTheGuideHasTheRoutes(t *testing.T) {
 // Every test that the guide names is there.
 func TestTheGuideNamesTests(t *testing.T) {
 	var code strings.Builder
-	const folders = ". access demo orders ../app ../app/* ../cmd/stock ../deploy ../lock/* ../repo/* ../service/*"
+	const folders = ". access demo orders ../app ../app/* ../cmd/stock ../deploy ../internal/* ../lock/* ../repo/* " +
+		"../service/*"
 	for _, folder := range strings.Fields(folders) {
 		files, _ := filepath.Glob(folder + "/*_test.go")
 		for _, file := range files {

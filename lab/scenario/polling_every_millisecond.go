@@ -45,6 +45,9 @@ func pollingCosts() lab.Scenario {
 			}
 			b.Eventually("the waiters have asked often", func() bool { return calls(b, "set")-before >= enough })
 			b.Evidence(lab.Served, nil, "asked-in-vain", "waiters", waiters, "commands", enough)
+			stop()
+			b.Must("unlock", a.unlock(b.Ctx))
+			b.Event(unlockOf("A"), "unlock")
 			return lab.Repeats.Seen()
 		},
 	}
