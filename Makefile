@@ -101,7 +101,7 @@ mutate: ## Break the code on purpose, and check that the tests notice (ARGS='--q
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)
 	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-tools-test: kubernetes-test ## Test the modules of tools (bench, mutate, kubernetes), without benchmarks and mutants: seconds
+tools-test: kubernetes-test ## Test the modules of tools (alerts, bench, mutate, kubernetes), without benchmarks and mutants: seconds
 	cd tools && $(GO) test -short -count 1 ./...
 
 kubernetes-test: ## Check the manifests of deploy/kubernetes without a cluster (docs/kubernetes.md): seconds

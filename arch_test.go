@@ -233,7 +233,7 @@ var rooms = map[string]string{
 	"loadtest": "the load generator and the judge",
 	"lab":      "the fault lab, and the live wall for a class",
 	"internal": "what several rooms need, and nobody outside the module",
-	"tools":    "a module of its own: benchmarks and mutants",
+	"tools":    "modules of their own: benchmarks, mutants, manifests, alerts",
 	"deploy":   "nginx, images, and what installs servers",
 	"docs":     "guides, lessons, decisions, examples",
 }

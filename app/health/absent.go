@@ -9,6 +9,3 @@ func Absent(name, reason string) *Backend {
 	b.down = lock.NewDown(name, reason)
 	return b
 }
-
-// IsAbsent reports whether the backend was made by Absent.
-func (b *Backend) IsAbsent() bool { return b.check == nil }

@@ -56,6 +56,9 @@ func New(name string, check func(context.Context) error) *Backend {
 
 func (b *Backend) Name() string { return b.name }
 
+// IsAbsent reports whether the backend is never checked, because no setting names it.
+func (b *Backend) IsAbsent() bool { return b.check == nil }
+
 // Err returns nil while the backend is up, and otherwise a lock.DownError.
 func (b *Backend) Err() error {
 	b.mu.Lock()
