@@ -93,8 +93,15 @@ func instances() []alert {
 		},
 		{
 			Name: "StockInstanceDown", For: "2m", Severity: ticket, Runbook: "instance-down",
-			Expr:  `max by (instance) (up{job="stock"}) == 0`,
-			Fires: []example{{"no reply", []series{constant(up("a"), 0)}, 3, labels("instance", "a")}},
+			// A PodMonitor makes the job "namespace/stock" of its own name.
+			Expr: `max by (instance) (up{job=~"(.+/)?stock"}) == 0`,
+			Fires: []example{
+				{"no reply", []series{constant(up("a"), 0)}, 3, labels("instance", "a")},
+				{
+					"no reply in Kubernetes", []series{constant(`up{job="shop/stock",instance="a"}`, 0)}, 3,
+					labels("instance", "a"),
+				},
+			},
 			Quiet: []example{
 				{"one scrape failed", []series{{up("a"), "1x10 0 1x10"}}, 12, nil},
 				{"a target of another job", []series{constant(`up{job="node",instance="a"}`, 0)}, 5, nil},
