@@ -98,7 +98,9 @@ func instances() []alert {
 			Fires: []example{
 				{"no reply", []series{constant(up("a"), 0)}, 3, labels("instance", "a")},
 				{
-					"no reply in Kubernetes", []series{constant(`up{job="shop/stock",instance="a"}`, 0)}, 3,
+					"no reply in Kubernetes",
+					[]series{constant(`up{job="shop/stock",instance="a"}`, 0)},
+					3,
 					labels("instance", "a"),
 				},
 			},
