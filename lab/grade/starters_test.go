@@ -1,6 +1,7 @@
 package grade_test
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,24 +26,29 @@ type starter struct {
 	scenario string
 	want     grade.Grade
 	server   stack.Kind
-	twin     string // empty: name
+	twin     string // the fixed lock; empty: the file of this name in fixed
 }
+
+const (
+	leaseRedis = starters + "lease-redis.sh" // the lock to start from is what several broken ones become
+	zkFixed    = fixed + "zk"
+)
 
 // The first three are also tested with -short.
 var broken = []starter{
-	{"setnx.sh", "holder-killed", grade.Blocks, stack.Redis, ""},
-	{"del.sh", "late-release", grade.Oversells, stack.Redis, ""},
-	{"get-then-del.sh", "release-in-steps", grade.Oversells, stack.Redis, ""},
-	{"setnx-expire.sh", "crash-between-commands", grade.Blocks, stack.Redis, ""},
-	{"mutex.sh", "thirty-at-once", grade.Oversells, stack.Redis, ""},
+	{"setnx.sh", "holder-killed", grade.Blocks, stack.Redis, leaseRedis},
+	{"del.sh", "late-release", grade.Oversells, stack.Redis, leaseRedis},
+	{"get-then-del.sh", "release-in-steps", grade.Oversells, stack.Redis, leaseRedis},
+	{"setnx-expire.sh", "crash-between-commands", grade.Blocks, stack.Redis, leaseRedis},
+	{"mutex.sh", "thirty-at-once", grade.Oversells, stack.Redis, leaseRedis},
 	{"no-renewal.sh", "work-outlasts-lease", grade.Oversells, stack.Redis, ""},
 	{"no-fence.sh", "holder-frozen", grade.Oversells, stack.Redis, ""},
-	{"waits-forever.sh", "two-keys", grade.Blocks, stack.Redis, ""},
-	{"lease-redis.sh", "server-restarted", grade.Oversells, stack.Redis, "zk"},
+	{"waits-forever.sh", "two-keys", grade.Blocks, stack.Redis, leaseRedis},
+	{"lease-redis.sh", "server-restarted", grade.Oversells, stack.Redis, zkFixed},
 	{"get-lock.sh", "thirty-at-once", grade.Oversells, stack.MySQL, ""},
 	{"row.sh", "holder-killed", grade.Blocks, stack.MySQL, ""},
-	{"zk-persistent", "holder-killed", grade.Blocks, stack.ZooKeeper, "zk"},
-	{"zk-orphan", "lost-reply", grade.Blocks, stack.ZooKeeper, "zk"},
+	{"zk-persistent", "holder-killed", grade.Blocks, stack.ZooKeeper, zkFixed},
+	{"zk-orphan", "lost-reply", grade.Blocks, stack.ZooKeeper, zkFixed},
 }
 
 // Every broken starter fails where its first lines say, and its fixed twin holds there.
@@ -61,14 +67,14 @@ func TestStarters(t *testing.T) {
 			if r.Grade != s.want {
 				t.Errorf("%s in %s: %s, want %s: %s", s.name, s.scenario, r.Grade, s.want, r.Why)
 			}
-			name, server, lease := s.name, s.server, time.Second
-			if s.twin != "" {
-				name, server = s.twin, stack.ZooKeeper
+			twin, server, lease := cmp.Or(s.twin, fixed+s.name), s.server, time.Second
+			if twin == zkFixed {
+				server = stack.ZooKeeper
 			}
 			if s.scenario == "work-outlasts-lease" {
 				lease = 5 * time.Second // its watchdog may be late on a busy computer
 			}
-			r = graded(t, fixed+name, server, s.scenario, lease, patience)
+			r = graded(t, twin, server, s.scenario, lease, patience)
 			if r.Grade != grade.Holds {
 				t.Errorf("the twin of %s in %s: %s, want %s: %s", s.name, s.scenario, r.Grade, grade.Holds, r.Why)
 			}
@@ -193,7 +199,7 @@ func skip(t *testing.T, reason string) {
 // docs/grade.md has the starter in bash as it is, and lists each broken one with its scenario.
 func TestThePageAboutStarters(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile(starters + "lease-redis.sh")
+	script, err := os.ReadFile(leaseRedis)
 	if err != nil {
 		t.Fatal(err)
 	}
