@@ -38,24 +38,6 @@ type Limiter interface {
 	Take(ctx context.Context, customer string, policies ...Policy) []Decision
 }
 
-// Decide returns what p says of a request when those before it are paid for until debt from now. With the request they
-// are paid for until debt + p.Every.
-func (p Policy) Decide(debt time.Duration) Decision {
-	if debt+p.Every <= p.Whole() {
-		d := p.state(debt + p.Every)
-		d.OK = true
-		return d
-	}
-	return p.state(debt)
-}
-
-// Refused returns what p says, if it would admit a request that another policy refuses: nothing is counted.
-func (p Policy) Refused(debt time.Duration) Decision {
-	d := p.state(debt)
-	d.OK = p.Decide(debt).OK
-	return d
-}
-
 // state returns what is left of a customer whose admitted requests are paid for until debt from now.
 func (p Policy) state(debt time.Duration) Decision {
 	d := Decision{Left: int((p.Whole() - debt) / p.Every), Full: debt}
@@ -65,17 +47,22 @@ func (p Policy) state(debt time.Duration) Decision {
 	return d
 }
 
-// DecideAll returns what the policies say of a request, given the debt of each, and whether all admit it.
+// DecideAll returns what the policies say of a request when those before it are paid for until debts from now, and
+// whether all admit it. If they do, they are paid for until debt + Every with the request; otherwise it counts for none.
 func DecideAll(policies []Policy, debts []time.Duration) (all []Decision, ok bool) {
+	admits := func(i int) bool { return debts[i]+policies[i].Every <= policies[i].Whole() }
 	ok = true
-	for i, p := range policies {
-		all = append(all, p.Decide(debts[i]))
-		ok = ok && all[i].OK
+	for i := range policies {
+		ok = ok && admits(i)
 	}
-	if !ok {
-		for i, p := range policies {
-			all[i] = p.Refused(debts[i])
+	for i, p := range policies {
+		debt := debts[i]
+		if ok {
+			debt += p.Every
 		}
+		d := p.state(debt)
+		d.OK = admits(i)
+		all = append(all, d)
 	}
 	return all, ok
 }
