@@ -36,6 +36,7 @@ func TestLimitsOfSettingsAreExact(t *testing.T) {
 		{"limits.waiting", "0", "1", "", ""},
 		{"limits.customer_rate", "-1", "0", "1000000", "1000001"},
 		{"limits.customer_burst", "0", "1", "", ""},
+		{"limits.customer_keys", "-1", "0", "1000000", "1000001"},
 		{"merge.queue", "0", "1", "", ""},
 		{"mysql.pool_size", "0", "1", "", ""},
 		{"mysql.lock_keys", "-1", "0", "11", "12"},
