@@ -48,7 +48,8 @@ func (p Policy) state(debt time.Duration) Decision {
 }
 
 // DecideAll returns what the policies say of a request when those before it are paid for until debts from now, and
-// whether all admit it. If they do, they are paid for until debt + Every with the request; otherwise it counts for none.
+// whether all admit it. If they do, they are paid for until debt + Every with the request. Otherwise it counts for
+// none.
 func DecideAll(policies []Policy, debts []time.Duration) (all []Decision, ok bool) {
 	admits := func(i int) bool { return debts[i]+policies[i].Every <= policies[i].Whole() }
 	ok = true
