@@ -56,24 +56,18 @@ func (b *bed) blockedBy(key, why string, bound time.Duration, g grant) verdict {
 
 // workOutlastsLease lets the holder work for longer than its lease, while its process lives.
 func workOutlastsLease(b *bed) verdict {
-	a, key := b.contender(spec{name: "A"}), b.key()
-	other := b.contender(spec{name: "B", lease: longLease})
-	held := a.first(key)
-	r := a.read()
-	within, left, ok := b.outlast(key)
-	if !ok {
-		return leaseTooLong(left)
-	}
-	a.note(say("event.works", "who", a.name))
-	g := other.get(key, within)
-	if g.ok() {
-		other.sell(g)
-	}
-	return b.lateHolder(a, other, held, r, g, "why.work-kept")
+	return b.outlives("why.work-kept", func(a *contender) (goOn func()) {
+		a.note(say("event.works", "who", a.name))
+		return func() {}
+	})
 }
 
 // holderFrozen freezes the holder's process for longer than its lease.
-func holderFrozen(b *bed) verdict {
+func holderFrozen(b *bed) verdict { return b.outlives("why.frozen-kept", (*contender).freeze) }
+
+// outlives lets a holder read, do something that lasts for longer than its lease, and write. kept is the reason if no
+// other contender got the lock meanwhile.
+func (b *bed) outlives(kept string, begin func(a *contender) (goOn func())) verdict {
 	a, key := b.contender(spec{name: "A"}), b.key()
 	other := b.contender(spec{name: "B", lease: longLease})
 	held := a.first(key)
@@ -82,13 +76,13 @@ func holderFrozen(b *bed) verdict {
 	if !ok {
 		return leaseTooLong(left)
 	}
-	thaw := a.freeze()
+	goOn := begin(a)
 	g := other.get(key, within)
 	if g.ok() {
 		other.sell(g)
 	}
-	thaw()
-	return b.lateHolder(a, other, held, r, g, "why.frozen-kept")
+	goOn()
+	return b.lateHolder(a, other, held, r, g, kept)
 }
 
 // outlast returns for how long a holder works or is frozen: longer than LEASE_MS, and than the lease that Redis shows.
