@@ -138,15 +138,15 @@ preAllocSize=1024
 // zookeeperReady asks for the configuration, which a server returns only when it serves. The data folder in it tells
 // our server from another one on the port.
 func zookeeperReady(ctx context.Context, addr, dir string) error {
-	reply, err := zookeeperWord(ctx, addr, "conf")
+	reply, err := ZooKeeperWord(ctx, addr, "conf")
 	if err == nil && !strings.Contains(reply, "dataDir="+dir) {
 		err = fmt.Errorf("conf answered %.80q, expected dataDir=%s", reply, dir)
 	}
 	return err
 }
 
-// zookeeperWord sends one of ZooKeeper's four-letter words, and returns the reply.
-func zookeeperWord(ctx context.Context, addr, word string) (string, error) {
+// ZooKeeperWord sends one of ZooKeeper's four-letter words, and returns the reply, of which it reads at most 1 MiB.
+func ZooKeeperWord(ctx context.Context, addr, word string) (string, error) {
 	conn, err := dial(ctx, addr)
 	if err != nil {
 		return "", err
@@ -155,7 +155,7 @@ func zookeeperWord(ctx context.Context, addr, word string) (string, error) {
 	if _, err := io.WriteString(conn, word); err != nil {
 		return "", err
 	}
-	reply, err := io.ReadAll(conn)
+	reply, err := io.ReadAll(io.LimitReader(conn, 1<<20))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", word, err)
 	}

@@ -37,7 +37,7 @@ type EnsembleOptions struct {
 func (e *ZooKeeperEnsemble) Leader(ctx context.Context) (*Server, error) {
 	var asked []error
 	for _, server := range e.Servers {
-		reply, err := zookeeperWord(ctx, server.Addr, "srvr")
+		reply, err := ZooKeeperWord(ctx, server.Addr, "srvr")
 		if err == nil && strings.Contains(reply, "Mode: leader") {
 			return server, nil
 		}

@@ -1,12 +1,13 @@
 package class
 
 import (
-	"io"
-	"net"
+	"context"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"example.com/stock/internal/stack"
 )
 
 // This file asks ZooKeeper for the session that holds the lock of a run, by its four-letter commands:
@@ -28,11 +29,13 @@ func (c *Class) askSession(run int) (held heldLease, asked int, known bool) {
 	if server == nil || c.stateOf("zookeeper") == "killed" {
 		return held, run, false
 	}
-	dump, err := fourLetters(server.Addr, "dump")
+	ctx, cancel := context.WithTimeout(c.ctx, 4*time.Second)
+	defer cancel()
+	dump, err := stack.ZooKeeperWord(ctx, server.Addr, "dump")
 	if err != nil {
 		return held, run, false
 	}
-	cons, err := fourLetters(server.Addr, "cons")
+	cons, err := stack.ZooKeeperWord(ctx, server.Addr, "cons")
 	if err != nil {
 		return held, run, false
 	}
@@ -99,20 +102,3 @@ func (s *sessionClock) see(id, cons string, limit time.Duration) {
 }
 
 func (s *sessionClock) left(now time.Time) time.Duration { return max(0, s.limit-now.Sub(s.heard)) }
-
-// fourLetters sends a four-letter command and returns the reply.
-func fourLetters(addr, command string) (string, error) {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(conn, command); err != nil {
-		return "", err
-	}
-	reply, err := io.ReadAll(io.LimitReader(conn, 1<<20))
-	return string(reply), err
-}

@@ -1,14 +1,13 @@
 package rig
 
 import (
-	"bufio"
 	"context"
-	"io"
-	"net"
 	"os/exec"
 	"runtime"
 	"strings"
 	"time"
+
+	"example.com/stock/internal/stack"
 )
 
 // Versions asks the servers of a side, and the programs around it, for their versions. What does not answer is left
@@ -48,19 +47,13 @@ func (s *Side) Versions(ctx context.Context) []string {
 
 // ZooKeeperVersion asks a server for its version; "" if it does not answer.
 func ZooKeeperVersion(addr string) string {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	reply, err := stack.ZooKeeperWord(ctx, addr, "srvr")
 	if err != nil {
 		return ""
 	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return ""
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		return ""
-	}
+	line, _, _ := strings.Cut(reply, "\n")
 	version, _, _ := strings.Cut(strings.TrimPrefix(line, "Zookeeper version: "), "-")
 	return version
 }
