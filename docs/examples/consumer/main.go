@@ -29,6 +29,7 @@ type consumer struct {
 	db          *sql.DB
 	group, name string
 	idle        time.Duration
+	tracer      tracer
 }
 
 // apply does the effect of an event, once: a second time the inbox has it, and nothing happens. The effect is a sum, so
@@ -36,12 +37,13 @@ type consumer struct {
 // event for later: what was claimed from a dead consumer comes after what others have read since.
 func (c *consumer) apply(ctx context.Context, text string) error {
 	var e struct {
-		ID   string
-		Data movement
+		ID, Traceparent string
+		Data            movement
 	}
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		return err
 	}
+	defer c.tracer.consuming(ctx, e.Traceparent)()
 	tx, err := c.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -113,7 +115,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	c := &consumer{redis.NewClient(&redis.Options{Addr: *addr}), db, *group, *name, *idle}
+	c := &consumer{redis.NewClient(&redis.Options{Addr: *addr}), db, *group, *name, *idle, newTracer()}
 	for {
 		if err := c.round(context.Background()); err != nil && !errors.Is(err, redis.Nil) {
 			log.Print(err)

@@ -22,6 +22,7 @@ type contest struct {
 	ping    *rig.Side // nil: it is not measured
 	beside  *rig.Side // nil: there is none
 	door    *door     // nil: no tokens are measured
+	traced  *followed // nil: traces are not measured
 	store   *bare     // nil: the store without HTTP is not measured
 	version string
 	other   string // version of beside
@@ -60,7 +61,7 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 	}
 	rig.Progress("starting servers and instances")
 	var all sync.WaitGroup
-	var failed [4]error
+	var failed [5]error
 	all.Go(func() {
 		c.main, failed[0] = rig.Open(ctx, rig.Options{
 			Name: "main", Binary: program, Instances: s.instances, Want: wanted(s.rows),
@@ -84,6 +85,9 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 	}
 	if slices.Contains(s.rows, proven) || slices.Contains(s.rows, limited) {
 		all.Go(func() { c.door, failed[3] = openDoor(ctx, c.folder, program, s) })
+	}
+	if slices.Contains(s.rows, traced) {
+		all.Go(func() { c.traced, failed[4] = openTraced(ctx, program, s) })
 	}
 	all.Wait()
 	if err := errors.Join(failed[:]...); err != nil {
@@ -118,6 +122,7 @@ func (c *contest) close() error {
 		all.Go(func() { failed[i] = side.Close() })
 	}
 	all.Wait()
+	failed = append(failed, c.traced.close())
 	if c.folder != "" {
 		failed = append(failed, os.RemoveAll(c.folder))
 	}
@@ -133,6 +138,15 @@ func (c *contest) sides() []*rig.Side {
 	return sides
 }
 
+// running returns those of sides, and the traced one, which close closes with its collector.
+func (c *contest) running() []*rig.Side {
+	sides := c.sides()
+	if c.traced != nil {
+		sides = append(sides, c.traced.Side)
+	}
+	return sides
+}
+
 // side returns where a job is measured.
 func (c *contest) side(j job) *rig.Side {
 	switch {
@@ -140,6 +154,8 @@ func (c *contest) side(j job) *rig.Side {
 		return c.door.proven
 	case j.Row == limited:
 		return c.door.limited
+	case j.Row == traced:
+		return c.traced.Side
 	case j.Beside:
 		return c.beside
 	case j.Row == ping:

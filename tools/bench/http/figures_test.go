@@ -92,7 +92,7 @@ func TestTargets(t *testing.T) {
 			t.Errorf("a figure without words: %+v", f)
 		}
 	}
-	want := []float64{5, 8, 0.5, 0.65, 0.65, 1.2, 5, 20, 0.7, 0.7, 0.7, 1.1, 0.8, 0.8, 0.33, 0.33, 5, 1.3}
+	want := []float64{5, 8, 0.5, 0.65, 0.65, 1.2, 5, 20, 0.7, 0.7, 0.7, 1.1, 1.03, 1.03, 0.8, 0.8, 0.33, 0.33, 5, 1.3}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

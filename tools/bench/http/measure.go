@@ -123,19 +123,25 @@ func (c *contest) warmUp(ctx context.Context) error {
 		if j.Load != sold || j.Callers != many {
 			continue
 		}
-		warm := *c
-		warm.settings.seconds = 1
-		if _, err := warm.wrk(ctx, j, "warm-up"); err != nil {
+		if err := c.warm(ctx, j, "warm-up"); err != nil {
 			return fmt.Errorf("warm up %s: %w", j, errors.Join(err, c.alive()))
 		}
 	}
 	return nil
 }
 
+// warm loads a row for a second.
+func (c *contest) warm(ctx context.Context, j job, sku string) error {
+	warm := *c
+	warm.settings.seconds = 1
+	_, err := warm.wrk(ctx, j, sku)
+	return err
+}
+
 // alive returns an error with the end of the log of each server that has died.
 func (c *contest) alive() error {
 	var dead []error
-	for _, side := range c.sides() {
+	for _, side := range c.running() {
 		if side != nil {
 			dead = append(dead, side.Alive())
 		}
@@ -146,7 +152,7 @@ func (c *contest) alive() error {
 // complaints are the warnings in the logs of the instances.
 func (c *contest) complaints() error {
 	var list []error
-	for _, side := range c.sides() {
+	for _, side := range c.running() {
 		if side != nil && side != c.ping {
 			list = append(list, side.Complaints())
 		}
@@ -167,6 +173,12 @@ func (c *contest) run(ctx context.Context, r *results, round int, j job) (outcom
 		return c.openLoop(ctx, j, name, base.Rounds[round].Rate*dueShare)
 	case loop:
 		return c.store.run(ctx, j, name, time.Duration(c.settings.seconds)*time.Second)
+	}
+	if c.side(j) != c.main {
+		// It has been idle since its row in the last round: its memory was given back, and its caches have gone cold.
+		if err := c.warm(ctx, j, name+"-warm-up"); err != nil {
+			return outcome{}, err
+		}
 	}
 	return c.wrk(ctx, j, name)
 }

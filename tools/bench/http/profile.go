@@ -45,13 +45,14 @@ const (
 	partService = "selling"
 	partStore   = "statements"
 	partDriver  = "driver"
+	partTraces  = "traces"
 	partGC      = "garbage"
 	partRuntime = "runtime"
 )
 
 func partNames() []string {
 	return []string{
-		partHTTP, partHandler, partLog, partService, partStore, partDriver, partGC, partRuntime,
+		partHTTP, partHandler, partLog, partService, partStore, partDriver, partTraces, partGC, partRuntime,
 		rig.PartNginx, "redis", "mysql",
 	}
 }
@@ -62,13 +63,17 @@ func partOf(function string) string {
 		part   string
 		begins []string
 	}{
-		{partHTTP, []string{"net/http.", "net/textproto."}},
-		{partLog, []string{
-			"log/slog.", "github.com/prometheus/", "example.com/stock/metrics.", "example.com/stock/app.",
+		{partTraces, []string{
+			"example.com/stock/app/traces.", "go.opentelemetry.io/", "github.com/XSAM/",
+			"net/http.(*Request).WithContext", // nothing else in a sale gives a request another ctx
 		}},
-		{partHandler, []string{"github.com/gin-gonic/", "example.com/stock/handler.", "main."}},
-		{partService, []string{"example.com/stock/service.", "example.com/stock/lock", "example.com/stock/strategy."}},
-		{partStore, []string{"example.com/stock/repo.", "example.com/stock/gate."}},
+		{partHTTP, []string{"net/http.", "net/textproto."}},
+		{partLog, []string{"log/slog.", "github.com/prometheus/", "example.com/stock/app"}},
+		{partHandler, []string{"github.com/gin-gonic/", "example.com/stock/handler", "main."}},
+		{partService, []string{
+			"example.com/stock/service", "example.com/stock/lock", "example.com/stock/internal/batching.",
+		}},
+		{partStore, []string{"example.com/stock/repo", "example.com/stock/internal/redisscript."}},
 		{partDriver, []string{"github.com/redis/", "github.com/go-sql-driver/", "database/sql.", "gorm.io/"}},
 		{partGC, []string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge"}},
 	} {
@@ -155,7 +160,7 @@ func offerProfiles(folder, instance string) error {
 
 // profiledRows are those whose CPU time is told apart.
 func profiledRows() []string {
-	return []string{"merged/mysql", "atomic/mysql", orders, "merged/redis", "atomic/redis", ping}
+	return []string{"merged/mysql", traced, "atomic/mysql", orders, "merged/redis", "atomic/redis", ping}
 }
 
 // profileFor is how long each row is profiled at least, in seconds: 100 samples come from each second of CPU time.
@@ -174,14 +179,24 @@ func (c *contest) profile(ctx context.Context) (list []share, err error) {
 	}
 	rig.Progress("profiling: starting servers and instances")
 	p := *c
-	p.main, p.ping, p.settings.seconds = nil, nil, max(c.settings.seconds, profileFor)
+	p.main, p.ping, p.traced, p.settings.seconds = nil, nil, nil, max(c.settings.seconds, profileFor)
 	defer func() {
-		if err = errors.Join(err, p.main.Close(), p.ping.Close()); err != nil {
+		if err = errors.Join(err, p.main.Close(), p.ping.Close(), p.traced.close()); err != nil {
 			list = nil
 		}
 	}()
+	sockets := make(map[string]string) // by row
+	for _, row := range profiledRows() {
+		sockets[row] = folder
+	}
+	for row, name := range map[string]string{ping: "ping", traced: "traced"} {
+		sockets[row] = filepath.Join(folder, name)
+		if err := os.Mkdir(sockets[row], 0o700); err != nil {
+			return nil, err
+		}
+	}
 	env := []string{profilesIn + "=" + folder, storeOfOrders}
-	var failed [2]error
+	var failed [3]error
 	var all sync.WaitGroup
 	all.Go(func() {
 		p.main, failed[0] = rig.Open(ctx, rig.Options{
@@ -189,15 +204,13 @@ func (c *contest) profile(ctx context.Context) (list []share, err error) {
 			Tell: rig.Progress,
 		})
 	})
-	if err := os.Mkdir(filepath.Join(folder, ping), 0o700); err != nil {
-		return nil, err
-	}
 	all.Go(func() {
 		p.ping, failed[1] = rig.Open(ctx, rig.Options{
 			Name: ping, Binary: self, Instances: c.settings.instances, Foreign: true, Tell: rig.Progress,
-			Env: []string{profilesIn + "=" + filepath.Join(folder, ping)},
+			Env: []string{profilesIn + "=" + sockets[ping]},
 		})
 	})
+	all.Go(func() { p.traced, failed[2] = openTraced(ctx, self, c.settings, profilesIn+"="+sockets[traced]) })
 	all.Wait()
 	if err := errors.Join(failed[:]...); err != nil {
 		return nil, err
@@ -207,11 +220,7 @@ func (c *contest) profile(ctx context.Context) (list []share, err error) {
 			continue
 		}
 		j := job{r.name, sold, many, false, r}
-		sockets := folder
-		if r.name == ping {
-			sockets = filepath.Join(folder, ping)
-		}
-		s, err := p.profileOf(ctx, j, sockets)
+		s, err := p.profileOf(ctx, j, sockets[r.name])
 		if err != nil {
 			return nil, fmt.Errorf("profile %s: %w", j, errors.Join(err, p.main.Alive(), p.ping.Alive()))
 		}
@@ -234,9 +243,7 @@ func told(us map[string]float64) string {
 // profileOf measures a row once, takes profiles of its instances meanwhile, and divides what /proc says of their CPU
 // time as the samples are divided.
 func (c *contest) profileOf(ctx context.Context, j job, sockets string) (s share, err error) {
-	warm := *c
-	warm.settings.seconds = 1
-	if _, err := warm.wrk(ctx, j, "profile-warm-up"); err != nil {
+	if err := c.warm(ctx, j, "profile-warm-up"); err != nil {
 		return s, err
 	}
 	found, err := filepath.Glob(filepath.Join(sockets, "*.sock"))

@@ -17,8 +17,8 @@ Duration: 5.11s, Total samples = 60ms ( 1.17%)
              syscall.write
              net.(*conn).Write
              github.com/redis/go-redis/v9.(*baseClient).process
-             example.com/stock/repo.(*Redis).Batch
-             example.com/stock/service.(*merger).lead
+             example.com/stock/repo/stock.(*Redis).Batch
+             example.com/stock/service.(*merger).inOneStep
 -----------+-------------------------------------------------------
       20ms   runtime.mallocgc
              encoding/json.Marshal
@@ -36,11 +36,23 @@ Duration: 5.11s, Total samples = 60ms ( 1.17%)
 -----------+-------------------------------------------------------
       10ms   context.WithDeadlineCause
              example.com/stock/service.(*Service).deduct
+             example.com/stock/app/traces.seller.Deduct
+-----------+-------------------------------------------------------
+      10ms   runtime.mallocgc
+             go.opentelemetry.io/otel/propagation.TraceContext.Extract
+             example.com/stock/app/traces.(*Traces).Request
+-----------+-------------------------------------------------------
+      10ms   runtime.mapassign
+             example.com/stock/repo/gate.(*Gate).Enter
+-----------+-------------------------------------------------------
+      10ms   runtime.selectgo
+             example.com/stock/internal/batching.(*Queues[go.shape.struct_{_example.com/stock/service.store]).Do
 `
 	got, err := split(strings.NewReader(traces))
 	want := map[string]time.Duration{
 		partDriver: 10 * time.Millisecond, partHandler: 20 * time.Millisecond, partRuntime: 10 * time.Millisecond,
-		partGC: 10 * time.Millisecond, partService: 10 * time.Millisecond,
+		partGC: 10 * time.Millisecond, partService: 20 * time.Millisecond, partTraces: 10 * time.Millisecond,
+		partStore: 10 * time.Millisecond,
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)

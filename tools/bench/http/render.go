@@ -228,6 +228,7 @@ func (r *results) shareCells(l language) [][]string {
 		partService:   {"selling: queue, batch, limits of time", "售卖：排队、合批、时限"},
 		partStore:     {"the store's own code: statements, gate", "存储代码：语句、闸门"},
 		partDriver:    {"driver of Redis or MySQL", "Redis 或 MySQL 驱动"},
+		partTraces:    {"traces, 1 % sampled", "追踪，采样 1 %"},
 		partGC:        {"Go: collecting garbage", "Go：垃圾回收"},
 		partRuntime:   {"Go: scheduling, waiting for sockets", "Go：调度、等待套接字"},
 		rig.PartNginx: {"nginx", "nginx"}, "redis": {"Redis", "Redis"}, "mysql": {"MariaDB", "MariaDB"},
@@ -272,6 +273,7 @@ func (s *series) Store() string {
 func (r *results) rowName(l language, s *series) string {
 	names := map[string]text{
 		bareLoop:          {"bare loop, no HTTP", "裸循环，无 HTTP"},
+		readLoop:          {"bare loop that reads, no HTTP", "带读取的裸循环，无 HTTP"},
 		loopOf + "atomic": {"`atomic` MySQL, no HTTP", "`atomic` MySQL，无 HTTP"},
 		loopOf + "merged": {"`merged` MySQL, no HTTP", "`merged` MySQL，无 HTTP"}, ping: {"gin ping", "gin ping"},
 		ordersOf + "atomic": {

@@ -37,6 +37,7 @@ type row struct {
 func rows() []row {
 	return []row{
 		{"merged/mysql", "merged", "mysql", stack.MySQL, true, true},
+		{traced, "merged", "mysql", stack.MySQL, false, false},
 		{"atomic/mysql", "atomic", "mysql", stack.MySQL, true, true},
 		{orders, "", "mysql", stack.MySQL, false, false},
 		{proven, "", "mysql", stack.MySQL, false, false},
@@ -97,6 +98,7 @@ const (
 // The sellers of the store without HTTP.
 const (
 	bareLoop = "bare loop"
+	readLoop = "bare loop that reads"
 	loopOf   = "loop of "   // and a strategy
 	ordersOf = "orders of " // and how the steps of orders are written, each with a customer, a key and an event
 )
@@ -111,6 +113,7 @@ func jobs(s settings) []job {
 				continue
 			}
 			if r.name == noHTTP {
+				list = append(list, job{readLoop, loop, few, false, r})
 				for _, name := range []string{bareLoop, loopOf + "atomic", loopOf + "merged"} {
 					for _, callers := range []int{few, manyNoHTTP} {
 						list = append(list, job{name, loop, callers, false, r})
@@ -121,7 +124,7 @@ func jobs(s settings) []job {
 				}
 				continue
 			}
-			if r.name != proven && r.name != limited { // two sides more, for a ratio each
+			if r.name != proven && r.name != limited && r.name != traced { // sides more, for a ratio each
 				list = append(list, job{r.name, sold, few, beside, r})
 			}
 			list = append(list, job{r.name, sold, many, beside, r})

@@ -46,7 +46,7 @@ func openBare(side *rig.Side) (b *bare, err error) {
 	}()
 	url := side.Stack.Server("mysql").URL
 	instances := len(side.Instances())
-	if b.pool, err = sql.Open("mysql", url+"?interpolateParams=true"); err != nil {
+	if b.pool, err = sql.Open("mysql", url+"?interpolateParams=true&multiStatements=true"); err != nil {
 		return nil, err
 	}
 	b.closers = append(b.closers, b.pool.Close)
@@ -68,7 +68,7 @@ func openBare(side *rig.Side) (b *bare, err error) {
 		s, err := service.New(service.Config{
 			Instance: fmt.Sprintf("no-http-%d", i+1), DefaultStore: "mysql",
 			Wait: 5 * time.Second, Work: 5 * time.Second,
-			Stores: map[string]service.StoreConfig{"mysql": {Store: stock.NewMySQL(store), Needs: up{}}},
+			Stores: map[string]service.StoreConfig{"mysql": {Store: stock.NewMySQL(store), Needs: rig.Up{}}},
 			Strategies: map[string]service.StrategyConfig{
 				"atomic": {Seller: service.Atomically, Blocking: true},
 				"merged": {Seller: service.Merged(service.MergeOptions{}), Blocking: true},
@@ -79,7 +79,8 @@ func openBare(side *rig.Side) (b *bare, err error) {
 		}
 		b.services = append(b.services, s)
 		config := order.Config{
-			Store: ledger.NewMySQL(store), Needs: up{}, Work: 5 * time.Second, KeepKey: time.Hour, Owner: s.Instance,
+			Store: ledger.NewMySQL(store), Needs: rig.Up{}, Work: 5 * time.Second, KeepKey: time.Hour,
+			Owner: s.Instance,
 		}
 		b.orders["atomic"] = append(b.orders["atomic"], order.New(config))
 		b.orders["merged"] = append(b.orders["merged"], order.New(config.Merged(order.MergeOptions{})))
@@ -92,12 +93,6 @@ func (b *bare) close() {
 		_ = closer()
 	}
 }
-
-// up is a server that is always up.
-type up struct{}
-
-func (up) Err() error          { return nil }
-func (up) Up() context.Context { return context.Background() }
 
 // run lets the callers sell one unit after the other for a time.
 func (b *bare) run(ctx context.Context, j job, sku string, last time.Duration) (o outcome, err error) {
@@ -113,6 +108,9 @@ func (b *bare) run(ctx context.Context, j job, sku string, last time.Duration) (
 		return o, err
 	}
 	sell := func(ctx context.Context, _ int) error { return b.sellBare(ctx, sku, stock.Epoch) }
+	if j.Row == readLoop {
+		sell = func(ctx context.Context, _ int) error { return b.sellRead(ctx, sku) }
+	}
 	if strategy, ok := strings.CutPrefix(j.Row, loopOf); ok {
 		sell = func(ctx context.Context, caller int) error {
 			_, err := b.services[caller%len(b.services)].Deduct(ctx,
@@ -228,4 +226,32 @@ func (b *bare) sellBare(ctx context.Context, sku string, epoch uint64) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// sellRead is the least that a sale costs if its order records what it read: the two packets of ADR 19, sent by
+// database/sql and nothing else. What [service.Atomically] takes besides is the cost of this project's code.
+func (b *bare) sellRead(ctx context.Context, sku string) error {
+	conn, err := b.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var quantity, version, epoch uint64
+	rows, err := conn.QueryContext(ctx,
+		"START TRANSACTION; SELECT quantity, version, epoch FROM stock WHERE sku = ? FOR UPDATE", sku)
+	if err != nil {
+		return err
+	}
+	if !rows.Next() {
+		return errors.Join(errors.New("no row"), rows.Err())
+	}
+	if err := errors.Join(rows.Scan(&quantity, &version, &epoch), rows.Close()); err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, "UPDATE stock SET quantity = ?, sold = sold + 1, version = ? WHERE sku = ?; "+
+		"INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance,"+
+		" request_id, fence, segment, created_at) VALUES (?, ?, ?, ?, 1, ?, ?, 'bare', 'no-http-1', 'bench', 0, 0,"+
+		" UTC_TIMESTAMP(6)); COMMIT",
+		quantity-1, version+1, sku, uuid.NewString(), sku, epoch, version, quantity, quantity-1)
+	return err
 }

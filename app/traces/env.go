@@ -1,0 +1,99 @@
+package traces
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// An EnvError reports a variable of the environment with an unusable value. Known lists the usable ones; empty: the
+// variable has no such list.
+type EnvError struct {
+	Name, Value string
+	Known       []string
+}
+
+func (e *EnvError) Error() string {
+	if len(e.Known) == 0 {
+		return fmt.Sprintf("%s: %q cannot be used", e.Name, e.Value)
+	}
+	return fmt.Sprintf("%s: %q is none of %s", e.Name, e.Value, strings.Join(e.Known, ", "))
+}
+
+type environment struct {
+	on      bool
+	sampler sdk.Sampler
+}
+
+// readEnv reads those of the OTEL_* variables that the SDK would ignore if it did not understand them.
+func readEnv(getenv func(string) string) (e environment, err error) {
+	choose := func(name string, known ...string) string {
+		value := getenv(name)
+		if err == nil && value != "" && !slices.Contains(known, value) {
+			err = &EnvError{name, value, known}
+		}
+		return value
+	}
+	disabled := strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true")
+	exporter := choose("OTEL_TRACES_EXPORTER", "otlp", "none")
+	if e.on = exporter == "otlp" && !disabled; !e.on {
+		return e, err
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
+		choose(name, "http/protobuf")
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		value := getenv(name)
+		u, bad := url.Parse(value)
+		if value != "" && err == nil && (bad != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			err = &EnvError{Name: name, Value: value}
+		}
+	}
+	e.sampler = sampler(choose("OTEL_TRACES_SAMPLER", "always_on", "always_off", "traceidratio",
+		"parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"), 1)
+	const arg = "OTEL_TRACES_SAMPLER_ARG"
+	if value := getenv(arg); value != "" && err == nil {
+		ratio, bad := strconv.ParseFloat(value, 64)
+		if bad != nil || !(ratio >= 0 && ratio <= 1) {
+			return e, &EnvError{Name: arg, Value: value}
+		}
+		e.sampler = sampler(getenv("OTEL_TRACES_SAMPLER"), ratio)
+	}
+	return e, err
+}
+
+func sampler(name string, ratio float64) sdk.Sampler {
+	parent, based := strings.CutPrefix(name, "parentbased_")
+	root := sdk.AlwaysSample()
+	switch parent {
+	case "always_off":
+		root = sdk.NeverSample()
+	case "traceidratio":
+		root = sdk.TraceIDRatioBased(ratio)
+	}
+	if based || name == "" {
+		return sdk.ParentBased(root)
+	}
+	return root
+}
+
+// linked samples a span without a parent but with links, a delivery, if what it links to is sampled. A ratio would find
+// another answer for its own trace, and the trace of a sale would end in the ledger.
+type linked struct{ sdk.Sampler }
+
+func (l linked) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
+	if len(p.Links) == 0 || trace.SpanContextFromContext(p.ParentContext).IsValid() {
+		return l.Sampler.ShouldSample(p)
+	}
+	for _, link := range p.Links {
+		if link.SpanContext.IsSampled() {
+			return sdk.SamplingResult{Decision: sdk.RecordAndSample}
+		}
+	}
+	return sdk.SamplingResult{Decision: sdk.Drop}
+}

@@ -1,0 +1,127 @@
+package traces_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var picture = flag.Bool("update", false, "draw docs/trace.svg and docs/trace.zh-CN.svg from this run")
+
+// words are what the picture says, in English and Chinese.
+var words = [][2]string{
+	{"A checkout on MySQL, as a collector got it", "MySQL 上的一次下单，按收集器收到的内容"},
+	{"the request", "请求"},
+	{"the relay's delivery, which links to the step", "转发器的投递，链接到 step"},
+	{"the consumer, which links to the step", "消费者，链接到 step"},
+	{"ms", "毫秒"},
+}
+
+// draw draws the trace of a checkout, and the traces that link to it, each with a scale of its own: a delivery may come
+// long after the sale.
+func draw(t *testing.T, all []span, from span) {
+	t.Helper()
+	groups := map[string][]span{}
+	for _, s := range reached(all, from) {
+		groups[s.trace] = append(groups[s.trace], s)
+	}
+	var traces [][]span
+	for _, g := range groups {
+		traces = append(traces, g)
+	}
+	slices.SortFunc(traces, func(a, b []span) int { return cmp.Compare(earliest(a), earliest(b)) })
+	for lang, file := range []string{"../../docs/trace.svg", "../../docs/trace.zh-CN.svg"} {
+		if err := os.WriteFile(file, []byte(svg(traces, lang)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func earliest(g []span) uint64 {
+	return slices.MinFunc(g, func(a, b span) int { return cmp.Compare(a.began, b.began) }).began
+}
+
+func svg(traces [][]span, lang int) string {
+	const row, left, width = 24, 280, 560
+	say := func(i int) string { return words[i][lang] }
+	var body strings.Builder
+	text := func(x, y int, class, s string) {
+		fmt.Fprintf(&body, `<text x="%d" y="%d" class="%s">%s</text>`+"\n", x, y, class, s)
+	}
+	y := 34
+	text(16, y, "title", say(0))
+	for _, g := range traces {
+		began, ended := earliest(g), uint64(0)
+		for _, s := range g {
+			ended = max(ended, s.began+s.took)
+		}
+		title := 1
+		switch {
+		case slices.ContainsFunc(g, func(s span) bool { return strings.HasPrefix(s.name, "send ") }):
+			title = 2
+		case slices.ContainsFunc(g, func(s span) bool { return s.name == "consume" }):
+			title = 3
+		}
+		y += row + 14
+		text(16, y, "group", say(title))
+		scale := func(ns uint64) float64 { return float64(ns) / float64(max(ended-began, 1)) * width }
+		for _, line := range tree(g) {
+			y += row
+			text(16+14*line.depth, y, "name", line.name)
+			fmt.Fprintf(&body, `<rect x="%.1f" y="%d" width="%.1f" height="14" rx="2" class="%s"/>`+"\n",
+				left+scale(line.began-began), y-11, max(scale(line.took), 1.5), colour(line.span))
+			text(left+width+12, y, "time", fmt.Sprintf("%.2f %s", float64(line.took)/1e6, say(4)))
+		}
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 %d" width="940" height="%[1]d"`+
+		` font-family="sans-serif" font-size="13">
+<style>
+.title{font-size:16px;font-weight:bold}.group{font-weight:bold;fill:#444}.name{font-family:monospace}.time{fill:#555}
+.request{fill:#4c78a8}.phase{fill:#9ecae9}.call{fill:#f58518}.batch{fill:#54a24b}.event{fill:#b279a2}
+</style>
+<rect width="100%%" height="100%%" fill="#fff"/>
+%s</svg>
+`, y+20, body.String())
+}
+
+// A line is a span with the number of spans above it in its trace.
+type line struct {
+	span
+	depth int
+}
+
+func tree(g []span) (lines []line) {
+	slices.SortFunc(g, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.began, b.began), -cmp.Compare(a.took, b.took))
+	})
+	known := func(id string) bool { return slices.ContainsFunc(g, func(s span) bool { return s.id == id }) }
+	var below func(parent string, depth int)
+	below = func(parent string, depth int) {
+		for _, s := range g {
+			if s.parent == parent || parent == "" && !known(s.parent) {
+				lines = append(lines, line{s, depth})
+				below(s.id, depth+1)
+			}
+		}
+	}
+	below("", 0)
+	return lines
+}
+
+func colour(s span) string {
+	switch {
+	case s.attributes["db.system.name"] != "":
+		return "call"
+	case slices.Contains([]string{"wait", "read", "think", "write"}, s.name):
+		return "phase"
+	case s.name == "batch":
+		return "batch"
+	case s.name == "consume" || strings.HasPrefix(s.name, "send "):
+		return "event"
+	}
+	return "request"
+}
