@@ -44,7 +44,7 @@ func TestEnvExampleIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	var composition []byte
-	for _, path := range []string{"../docker-compose.yml", "ha/docker-compose.yml"} {
+	for _, path := range []string{"../docker-compose.yml", "ha/docker-compose.yml", "monitoring/docker-compose.yml"} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -69,5 +69,30 @@ func TestEnvExampleIsComplete(t *testing.T) {
 	}
 	for name := range want {
 		t.Errorf("a composition reads %s, which .env.example does not explain", name)
+	}
+}
+
+// Files that the program embeds for stock new are let through, too, or the build in the image fails.
+func TestDockerignoreLetsEmbeddedFilesThrough(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{range .EmbedFiles}}{{println .}}{{end}}`, ".")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skipf("go list .: %v", err)
+	}
+	text, err := os.ReadFile("../.dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := strings.Fields(string(text))
+	for file := range strings.Lines(strings.TrimSpace(string(out))) {
+		file = strings.TrimSpace(file)
+		if !slices.ContainsFunc(through, func(line string) bool {
+			kept, yes := strings.CutPrefix(line, "!")
+			return yes && (file == kept || strings.HasPrefix(file, kept+"/"))
+		}) {
+			t.Errorf(".dockerignore keeps %s out", file)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func archiveCommand(v voice) *cobra.Command {
 			if o.Batch < 1 || o.Batch > archive.MaxBatch {
 				return failure("archive.batch", "most", archive.MaxBatch)
 			}
-			return openedArchive(cmd, func(ctx context.Context, a *app.Archive) error {
+			return opened(cmd, app.OpenArchive, func(ctx context.Context, a *app.Archive) error {
 				out := cmd.OutOrStdout()
 				line := v.progress(cmd.ErrOrStderr())
 				o.Progress = func(r archive.Report) { line(v.say("archive.progress", counts(r)[2:]...)) }
@@ -68,7 +68,7 @@ func archiveVerify(v voice) *cobra.Command {
 				check, err := archive.Verify(cmd.Context(), nil, paths)
 				return v.showVerified(cmd, check, err, asJSON)
 			}
-			return openedArchive(cmd, func(ctx context.Context, a *app.Archive) error {
+			return opened(cmd, app.OpenArchive, func(ctx context.Context, a *app.Archive) error {
 				check, err := a.Verify(ctx, paths)
 				return v.showVerified(cmd, check, err, asJSON)
 			})
@@ -78,19 +78,6 @@ func archiveVerify(v voice) *cobra.Command {
 	cmd.Flags().BoolVar(&offline, "offline", false, "")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
-}
-
-// openedArchive calls do with the store of the configuration.
-func openedArchive(cmd *cobra.Command, do func(context.Context, *app.Archive) error) error {
-	cfg, err := app.Load(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	a, err := app.OpenArchive(cfg, lockLogger(cmd.ErrOrStderr(), cfg))
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(cmd.Context(), a), a.Close())
 }
 
 // parseBefore reads a day, which begins in UTC, or a time.

@@ -34,11 +34,11 @@ func oldLedger(t *testing.T) (dsn string) {
 	for _, row := range [][]any{
 		{"INSERT INTO stock (sku, quantity, initial, sold, version, epoch, fence, guard, adjusted, number)" +
 			" VALUES ('book', 8, 0, 2, 6, 1, 0, 'orders', 10, 5)"},
-		{"INSERT INTO movements VALUES ('book', 1, 'set', 10, 10, 0, 0, '', '', '', ?)", old},
-		{"INSERT INTO movements VALUES ('book', 2, 'sell', 0, -1, 0, 1, ?, 'ann', '', ?)", id(old, 1), old},
-		{"INSERT INTO movements VALUES ('book', 3, 'reserve', 0, -1, 1, 0, ?, 'ann', '', ?)", id(old, 2), old},
-		{"INSERT INTO movements VALUES ('book', 4, 'cancel', 0, 1, -1, 0, ?, 'ann', '', ?)", id(old, 2), old},
-		{"INSERT INTO movements VALUES ('book', 5, 'sell', 0, -1, 0, 1, ?, 'ann', '', ?)", id(now, 3), now},
+		{"INSERT INTO movements VALUES ('book', 1, 'set', 10, 10, 0, 0, '', '', '', ?, NULL)", old},
+		{"INSERT INTO movements VALUES ('book', 2, 'sell', 0, -1, 0, 1, ?, 'ann', '', ?, NULL)", id(old, 1), old},
+		{"INSERT INTO movements VALUES ('book', 3, 'reserve', 0, -1, 1, 0, ?, 'ann', '', ?, NULL)", id(old, 2), old},
+		{"INSERT INTO movements VALUES ('book', 4, 'cancel', 0, 1, -1, 0, ?, 'ann', '', ?, NULL)", id(old, 2), old},
+		{"INSERT INTO movements VALUES ('book', 5, 'sell', 0, -1, 0, 1, ?, 'ann', '', ?, NULL)", id(now, 3), now},
 		{"INSERT INTO customer_orders VALUES (?, 'ann', ?, 'placed', '', 0, ?, NULL)", id(old, 1), cart, old},
 		{"INSERT INTO customer_orders VALUES (?, 'ann', ?, 'placed', '', 0, ?, NULL)", id(now, 3), cart, now},
 		{

@@ -78,6 +78,9 @@ func (a auditor) run(ctx context.Context, out io.Writer, skus []string, asJSON b
 		for _, problem := range account.Problems {
 			fmt.Fprintln(out, "  "+a.imbalance(problem))
 		}
+		if account.Mended > 0 {
+			fmt.Fprintln(out, "  "+a.say("audit.mended", "n", account.Mended))
+		}
 	}
 	if wrong > 0 {
 		return exitError{exitVerdict, failure("audit.wrong", "wrong", wrong, "n", len(skus))}

@@ -75,6 +75,12 @@ func TestAudit(t *testing.T) {
 	if status, ok := errors.AsType[exitError](err); !ok || words.Of(status.err).ZH != "1 个 SKU 里有 1 个账不平" {
 		t.Errorf("%v", err)
 	}
+	const mended = `{"sku":"book","number":4,"kind":"adjust","ref":"repair-1","available":-3,"reserved":3}`
+	counters = `"received":10,"available":7,"reserved":0,"sold":3,"version":4`
+	out, _, err = run(t.Context(), "audit", "book", "--url", ledgerOf(t, counters, good[0], good[2], mended))
+	if err != nil || !strings.Contains(out, ": balances\n  2 earlier problems were mended by an adjustment") {
+		t.Errorf("%v\n%s", err, out)
+	}
 	for name, args := range map[string][]string{
 		"unknown": {"audit", "ghost", "--url", ledgerOf(t, counters, good...)},
 		"nobody":  {"audit", "book", "--url", "http://127.0.0.1:1"},

@@ -86,7 +86,11 @@ func (l *lockTable) add(strategy, key string, s lock.State) {
 		case s.Holder.Remaining > 0:
 			left = brief(s.Holder.Remaining)
 		}
-		l.contender(strategy, key, l.say("lock.holds"), *s.Holder, left)
+		place := l.say("lock.holds")
+		if s.Holder.Kept {
+			place = l.say("lock.keeps")
+		}
+		l.contender(strategy, key, place, *s.Holder, left)
 	}
 	for i, w := range s.Waiters {
 		l.contender(strategy, key, l.say("lock.waits", "n", i+1), w, "")
@@ -137,6 +141,7 @@ func (s seenState) state() (seen lock.State) {
 			Who:       c.Who,
 			Since:     c.since(),
 			Fence:     lock.Fence(c.Fence),
+			Kept:      c.Kept,
 			Remaining: time.Duration(c.RemainingMS * float64(time.Millisecond)),
 		}
 	}
@@ -274,6 +279,7 @@ type seenContender struct {
 	SinceMS     *float64 `json:"since_ms"`
 	RemainingMS float64  `json:"remaining_ms"`
 	Fence       uint64   `json:"fence"`
+	Kept        bool     `json:"kept"`
 }
 
 // since is by this computer's clock, which may differ from that of the instance; zero: the instance does not know.

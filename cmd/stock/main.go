@@ -66,9 +66,10 @@ func rootCommand(v voice) *cobra.Command {
 		{"load", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v), engineCommand(v)}},
 		{"locks", []*cobra.Command{lockCommand(v)}},
 		{"serve", []*cobra.Command{
-			serveCommand(), relayCommand(v), configCommand(v), withZooKeeper(v, migrateCommand(v)), auditCommand(v),
+			serveCommand(), relayCommand(v), configCommand(v), withZooKeeper(v, migrateCommand(v)),
+			withRepair(v, auditCommand(v)),
 			archiveCommand(v),
-			tokenCommand(v), healthcheckCommand(), newCommand(v),
+			tokenCommand(v), healthcheckCommand(), watchCommand(v), newCommand(v),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: phrases.Say("group." + group.id).In(string(v))})

@@ -80,17 +80,11 @@ func relayVerb(
 	cmd := &cobra.Command{
 		Use: use, Args: args,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := app.Load(cmd.Flags())
-			if err != nil {
-				return err
-			}
-			dead, err := app.OpenDeadLetters(cfg, lockLogger(cmd.ErrOrStderr(), cfg))
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
-			defer cancel()
-			return errors.Join(do(ctx, dead, cmd.OutOrStdout(), args), dead.Close())
+			return opened(cmd, app.OpenDeadLetters, func(ctx context.Context, dead *app.DeadLetters) error {
+				ctx, cancel := context.WithTimeout(ctx, time.Minute)
+				defer cancel()
+				return do(ctx, dead, cmd.OutOrStdout(), args)
+			})
 		},
 	}
 	app.AddFlags(cmd.Flags())

@@ -16,7 +16,7 @@ import (
 const root = "../.."
 
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
-	made, err := generate()
+	made, err := generate(root)
 	if err != nil {
 		t.Fatal(err)
 	}

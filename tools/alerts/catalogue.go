@@ -42,7 +42,8 @@ func catalogue() []alert {
 	all := append(burnRates(), instances()...)
 	all = append(all, stores()...)
 	all = append(all, locks()...)
-	return append(all, events()...)
+	all = append(all, events()...)
+	return append(all, credentials()...)
 }
 
 // during is the time after which an alert about something that happened once ends, if it does not happen again.

@@ -193,6 +193,7 @@ func locks() []alert {
 
 func events() []alert {
 	const oldest, parked = `stock_relay_oldest_seconds{instance="a"}`, `stock_relay_parked{instance="a"}`
+	const overdue = `stock_reservations_overdue{instance="a"}`
 	active := func(instance string) string { return fmt.Sprintf("stock_relay_active{instance=%q}", instance) }
 	return []alert{
 		{
@@ -208,6 +209,12 @@ func events() []alert {
 			Quiet: []example{{"none", []series{constant(parked, 0)}, 5, nil}},
 		},
 		{
+			Name: "StockReservationsOverdue", For: "5m", Severity: ticket, Runbook: "reservation-never-ends",
+			Expr:  "max(stock_reservations_overdue) > 0",
+			Fires: []example{{"one", []series{constant(overdue, 1)}, 6, nil}},
+			Quiet: []example{{"for a moment", []series{{overdue, "0x10 1x3 0x10"}}, 14, nil}},
+		},
+		{
 			Name: "StockNoRelay", For: "2m", Severity: ticket, Runbook: "no-relay",
 			Expr: "sum(stock_relay_active) == 0",
 			Fires: []example{
@@ -216,6 +223,48 @@ func events() []alert {
 			Quiet: []example{
 				{"one of two", []series{constant(active("a"), 1), constant(active("b"), 0)}, 5, nil},
 				{"no relay is wanted", []series{constant(ready("a"), 1)}, 5, nil},
+			},
+		},
+	}
+}
+
+// credentials are the alerts about certificates and keys, which end at a time that is known before.
+func credentials() []alert {
+	const (
+		certificate = `stock_certificate_end_timestamp_seconds{instance="a",setting="tls.cert"}`
+		keys        = `stock_token_keys_read_timestamp_seconds{instance="a"}`
+		day         = 24 * 60 * 60
+	)
+	ends := func(days int) string {
+		const end = "min by (instance, setting) (stock_certificate_end_timestamp_seconds)"
+		return fmt.Sprintf("%s - time() < %d * 86400", end, days)
+	}
+	until := labels("instance", "a", "setting", "tls.cert")
+	// The examples begin at the Unix time 0.
+	return []alert{
+		{
+			Name: "StockCertificateEnds14d", Expr: ends(14), Severity: ticket, Runbook: "certificate",
+			Fires: []example{{"in less than 14 days", []series{constant(certificate, 14*day)}, 10, until}},
+			Quiet: []example{{"in more than 14 days", []series{constant(certificate, 14*day+3600)}, 10, nil}},
+		},
+		{
+			Name: "StockCertificateEnds2d", Expr: ends(2), Severity: page, Runbook: "certificate",
+			Fires: []example{
+				{"in less than 2 days", []series{constant(certificate, 2*day)}, 10, until},
+				{"it has ended", []series{constant(certificate, 60)}, 10, until},
+			},
+			Quiet: []example{{"in more than 2 days", []series{constant(certificate, 2*day+3600)}, 10, nil}},
+		},
+		{
+			Name: "StockTokenKeysNotRead", Severity: ticket, Runbook: "token-keys",
+			Expr: "time() - min by (instance) (stock_token_keys_read_timestamp_seconds) > 1800",
+			Fires: []example{
+				{"the issuer is down", []series{constant(keys, 600)}, 41, labels("instance", "a")},
+				{"they were never read", []series{constant(keys, 0)}, 31, labels("instance", "a")},
+			},
+			Quiet: []example{
+				{"half an hour ago", []series{constant(keys, 600)}, 40, nil},
+				{"read every five minutes", []series{{keys, "0 0 0 0 0 300 300 300 300 300 600"}}, 10, nil},
 			},
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"example.com/stock/handler/access/issuer"
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/words"
@@ -196,7 +198,21 @@ func scrapeAnInstance(t *testing.T) scraped {
 		}
 		t.Skip(missing)
 	}
-	servers, err := s.Serve(t.Context(), 1, "STOCK_RELAY_ENABLED=true")
+	keys, pair := filepath.Join(t.TempDir(), "keys.json"), stacktest.NewCA(t, "ca").Issue(t, "relay")
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := issuer.New(private).WriteJWKS(keys); err != nil {
+		t.Fatal(err)
+	}
+	servers, err := s.Serve(t.Context(), 1, "STOCK_AUTH=tokens", "STOCK_ADMIN_TOKEN="+operator,
+		"STOCK_TOKENS_ISSUER=issuer", "STOCK_TOKENS_AUDIENCE=stock", "STOCK_TOKENS_KEYS_FILE="+keys,
+		"STOCK_RELAY_ENABLED=true",
+		"STOCK_RELAY_SINK=webhook", "STOCK_RELAY_WEBHOOK_URL=https://127.0.0.1:1/events",
+		"STOCK_RELAY_WEBHOOK_INTERNAL=true",
+		"STOCK_RELAY_WEBHOOK_SECRETS=whsec_"+strings.Repeat("QUJD", 10), "STOCK_RELAY_WEBHOOK_TLS_ENABLED=true",
+		"STOCK_RELAY_WEBHOOK_TLS_CERT="+pair.Cert, "STOCK_RELAY_WEBHOOK_TLS_KEY="+pair.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,6 +237,9 @@ func scrapeAnInstance(t *testing.T) scraped {
 	return metrics
 }
 
+// operator is a token that may do everything.
+const operator = "operator"
+
 // reply sends a request without a body, and returns the body of the reply, whatever its status.
 func reply(t *testing.T, method, url string) string {
 	t.Helper()
@@ -228,6 +247,7 @@ func reply(t *testing.T, method, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	request.Header.Set("Authorization", "Bearer "+operator)
 	r, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func (a alert) test(b *strings.Builder, e example, fires bool) {
 }
 
 // table returns docs/alerts.md in a language.
-func table(alerts []alert, texts words.Texts, lang string) string {
+func table(alerts []alert, shown []shown, texts words.Texts, lang string) string {
 	say := func(key string) string { return strings.TrimSpace(texts["doc."+key].In(lang)) }
 	suffix, twin, readme := ".md", "[中文](alerts.zh-CN.md)", "../README.md"
 	if lang == words.Chinese {
@@ -133,6 +133,7 @@ func table(alerts []alert, texts words.Texts, lang string) string {
 			strings.TrimSpace(a.Customers.In(lang)), book)
 	}
 	fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", say("objectives"), say("burns"))
+	b.WriteString(matrix(alerts, shown, say, lang))
 	fmt.Fprintf(&b, "## %s\n\n%s\n", say("missing"), say("gaps"))
 	return b.String()
 }

@@ -18,9 +18,10 @@ var sections = map[string][]string{
 	".zh-CN.md": {"顾客看到什么", "确认", "怎么办", "不要做什么", "怎样算恢复"},
 }
 
-// byRunbook returns the names of the alerts by the file with what to do.
+// byRunbook returns the names of the alerts by the file with what to do. Four pages have no alert of their own: other
+// pages and the documents lead to them.
 func byRunbook() map[string][]string {
-	books := make(map[string][]string)
+	books := map[string][]string{"books-do-not-balance": nil, "hot-sku": nil, "fail-over": nil, "bad-deploy": nil}
 	for _, a := range catalogue() {
 		if a.Runbook != "" {
 			books[a.Runbook] = append(books[a.Runbook], a.Name)
@@ -71,7 +72,7 @@ func TestRunbooksHaveTheirSections(t *testing.T) {
 	}
 }
 
-func TestEveryRunbookBelongsToAnAlert(t *testing.T) {
+func TestEveryRunbookIsKnown(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(root, "docs/runbooks/*.md"))
 	if err != nil || len(found) == 0 {
 		t.Fatal(found, err)
@@ -79,7 +80,7 @@ func TestEveryRunbookBelongsToAnAlert(t *testing.T) {
 	books := byRunbook()
 	for _, path := range found {
 		name, _, _ := strings.Cut(filepath.Base(path), ".")
-		if books[name] == nil {
+		if _, known := books[name]; !known {
 			t.Errorf("no alert has the runbook %s", name)
 		}
 	}

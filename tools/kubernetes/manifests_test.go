@@ -115,6 +115,10 @@ func config(t *testing.T, env ...string) ([]byte, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return configOf(file, env...)
+}
+
+func configOf(file string, env ...string) ([]byte, error) {
 	cmd := exec.Command(file, "config")
 	cmd.Env = append([]string{"STOCK_LANG=en"}, env...)
 	var out, bad bytes.Buffer
@@ -132,6 +136,16 @@ func settings(t *testing.T) kubernetes.Known {
 	if err != nil {
 		t.Fatal(err)
 	}
+	known := parse(t, text)
+	if len(known) < 100 {
+		t.Fatalf("stock config prints %d settings: this test does not see them", len(known))
+	}
+	return known
+}
+
+// parse reads what "stock config" has printed.
+func parse(t *testing.T, text []byte) kubernetes.Known {
+	t.Helper()
 	var tree map[string]any
 	if err := yaml.Unmarshal(text, &tree); err != nil {
 		t.Fatal(err)
@@ -153,9 +167,6 @@ func settings(t *testing.T) kubernetes.Known {
 		}
 	}
 	walk("STOCK", tree)
-	if len(known) < 100 {
-		t.Fatalf("stock config prints %d settings: this test does not see them", len(known))
-	}
 	return known
 }
 
@@ -171,35 +182,42 @@ func TestDefaults(t *testing.T) {
 
 // The program accepts the values of every container, with secrets in the files that it names.
 func TestTheProgramAcceptsTheSettings(t *testing.T) {
-	contents := map[string]string{"mysql-dsn": "stock:secret@tcp(mysql.example.com:3306)/stock"}
 	for _, overlay := range overlays() {
 		s := build(t, overlay)
-		containers := map[string]core.Container{
-			"Deployment": containerOf(t, s, "stock"), "Job": s.Jobs[0].Spec.Template.Spec.Containers[0],
-		}
-		for kind, c := range containers {
-			dir := t.TempDir()
-			var env []string
-			for name, value := range s.Env(&c) {
-				if strings.HasSuffix(name, "_FILE") {
-					key := filepath.Base(value)
-					value = filepath.Join(dir, key)
-					text := contents[key]
-					if text == "" {
-						text = "secret"
-					}
-					if err := os.WriteFile(value, []byte(text+"\n"), 0o600); err != nil {
-						t.Fatal(err)
-					}
+		accepts(t, "overlay "+overlay, s, config)
+	}
+}
+
+// accepts fails unless the program accepts the settings of each container of a set, and notices a wrong one.
+func accepts(t *testing.T, what string, s *kubernetes.Set, config func(*testing.T, ...string) ([]byte, error)) {
+	t.Helper()
+	contents := map[string]string{"mysql-dsn": "stock:secret@tcp(mysql.example.com:3306)/stock"}
+	containers := map[string]core.Container{"Deployment": containerOf(t, s, "stock")}
+	for _, job := range s.Jobs {
+		containers["Job"] = job.Spec.Template.Spec.Containers[0]
+	}
+	for kind, c := range containers {
+		dir := t.TempDir()
+		var env []string
+		for name, value := range s.Env(&c) {
+			if strings.HasSuffix(name, "_FILE") {
+				key := filepath.Base(value)
+				value = filepath.Join(dir, key)
+				text := contents[key]
+				if text == "" {
+					text = "secret"
 				}
-				env = append(env, name+"="+value)
+				if err := os.WriteFile(value, []byte(text+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if _, err := config(t, env...); err != nil {
-				t.Errorf("overlay %s: %s: %v", overlay, kind, err)
-			}
-			if _, err := config(t, append(env, "STOCK_DRAIN=soon")...); err == nil {
-				t.Errorf("overlay %s: %s: a wrong value is accepted: this test sees nothing", overlay, kind)
-			}
+			env = append(env, name+"="+value)
+		}
+		if _, err := config(t, env...); err != nil {
+			t.Errorf("%s: %s: %v", what, kind, err)
+		}
+		if _, err := config(t, append(env, "STOCK_DRAIN=soon")...); err == nil {
+			t.Errorf("%s: %s: a wrong value is accepted: this test sees nothing", what, kind)
 		}
 	}
 }
