@@ -21,6 +21,10 @@ type Options struct {
 	// use. nil: none.
 	OnWake func()
 
+	// Keep asks for a lease that is [Lease.Revocable]. Only [HandOver] sets it. A locker that cannot be told that
+	// another process wants the key ignores it, such as those of mysqllock.
+	Keep bool
+
 	// Wait, if not nil, replaces ctx for the wait for the lock: the wait ends when Wait ends. Only [Do] uses it. ctx
 	// then ends only the work. So a client that disconnects leaves the queue at once, but a write that has begun is
 	// finished, because its outcome would otherwise be unknown. nil: ctx ends both.
@@ -82,11 +86,13 @@ func Do(
 	defer func() { _ = lease.Release() }()
 	// When ctx ends, the lease is no longer renewed. Otherwise work that continues after the end of ctx could hold the
 	// key for ever.
-	defer context.AfterFunc(ctx, lease.StopRenewing)()
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, lease.StopRenewing)()
+	}
 
 	inside, cancel := context.WithCancelCause(context.WithValue(ctx, heldKey{l, key}, lease))
 	defer cancel(nil)
-	defer context.AfterFunc(lease.held, func() { cancel(lease.Err()) })()
+	lease.atEnd(func() { cancel(lease.Err()) })
 
 	err = work(inside, lease.Fence())
 	loss := lease.Err()

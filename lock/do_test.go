@@ -97,6 +97,20 @@ func TestDoReenters(t *testing.T) {
 	}
 }
 
+// Work that holds several keys finds each of its leases again, and no others.
+func TestDoReentersUnderAnOuterLease(t *testing.T) {
+	r, nothing := &rented{}, func(context.Context, lock.Fence) error { return nil }
+	once := lock.Options{TryOnce: true}
+	err := lock.Do(t.Context(), r, "a", once, func(ctx context.Context, _ lock.Fence) error {
+		return lock.Do(ctx, r, "b", once, func(ctx context.Context, _ lock.Fence) error {
+			return errors.Join(lock.Do(ctx, r, "a", once, nothing), lock.Do(ctx, r, "b", once, nothing))
+		})
+	})
+	if err != nil || r.frees != 2 {
+		t.Errorf("err = %v, freed %d times; want nil, twice", err, r.frees)
+	}
+}
+
 func TestDoDoesNotReenterAnotherKeyLockerOrContext(t *testing.T) {
 	r, other := &rented{}, &rented{}
 	_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
@@ -219,8 +233,12 @@ func TestObserve(t *testing.T) {
 		var ends []error
 		r := &rented{}
 		l := lock.Observe(r, lock.Events{
-			Waited: func(d time.Duration, _ error) { mu.Lock(); waits = append(waits, d); mu.Unlock() },
-			Ended: func(d time.Duration, err error) {
+			Waited: func(_ context.Context, d time.Duration, _ error) {
+				mu.Lock()
+				waits = append(waits, d)
+				mu.Unlock()
+			},
+			Ended: func(_ context.Context, d time.Duration, err error) {
 				mu.Lock()
 				holds, ends = append(holds, d), append(ends, err)
 				mu.Unlock()
@@ -251,6 +269,51 @@ func TestObserve(t *testing.T) {
 			t.Errorf("ends = %v, want the loss as the third", ends)
 		}
 	})
+}
+
+// A lease that is lost before anybody has it ends its work, and its end is told, once.
+func TestDoOfALeaseThatIsLostAlready(t *testing.T) {
+	ended := 0
+	l := lock.Observe(losing{}, lock.Events{Ended: func(_ context.Context, _ time.Duration, err error) {
+		if ended++; !errors.Is(err, lock.ErrTaken) {
+			t.Errorf("told %v", err)
+		}
+	}})
+	if _, err := l.Acquire(t.Context(), "k", lock.Options{}); err != nil || ended != 1 {
+		t.Errorf("err = %v, told %d times; want nil, once", err, ended)
+	}
+	err := lock.Do(t.Context(), l, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
+		if err := context.Cause(ctx); !errors.Is(err, lock.ErrTaken) {
+			t.Errorf("the work was told %v", err)
+		}
+		return nil
+	})
+	if !errors.Is(err, lock.ErrTaken) || ended != 2 {
+		t.Errorf("err = %v, told %d times; want the loss, once more", err, ended)
+	}
+}
+
+// The loss is told to everybody who wants to know: to the work, and to each observer.
+func TestObserveOfWork(t *testing.T) {
+	r, told := &rented{}, 0
+	ended := lock.Events{Ended: func(context.Context, time.Duration, error) { told++ }}
+	l := lock.Observe(lock.Observe(r, ended), ended)
+	_ = lock.Do(t.Context(), l, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
+		r.lose(lock.ErrTaken)
+		if ctx.Err() == nil || told != 2 {
+			t.Errorf("the work: %v, %d observers; want both at once", ctx.Err(), told)
+		}
+		return nil
+	})
+}
+
+// A losing lock grants leases that are lost.
+type losing struct{}
+
+func (losing) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lease, error) {
+	lease, lose := lock.NewLease(key, 7, func(context.Context) error { return nil })
+	lose(lock.ErrTaken)
+	return lease, nil
 }
 
 // Whoever re-enters under a lease that has been lost works under none.

@@ -12,6 +12,9 @@ import (
 type Bound struct {
 	Holders int           // local holders of one lease; default 16, and never more than the locker's FenceRange
 	Time    time.Duration // time since the lease was acquired; default 50 ms. The holder that exceeds it is the last
+
+	// Keep is how old a lease may become while no other process wants the key; default 0. See [HandOver].
+	Keep time.Duration
 }
 
 // A Starter is a locker that can begin an acquisition without waiting for another holder. [HandOver] uses it.
@@ -53,6 +56,22 @@ type FenceRanger interface {
 //
 // If l fails for another reason than the end of a wait, the first waiter gets the error, and a new acquisition begins
 // for the others.
+//
+// # Kept leases
+//
+// With Bound.Keep, and a locker whose leases are [Lease.Revocable], HandOver does not release a lease when the last
+// local caller is done. The next local caller gets it without a round trip, until it is Keep old or its fences are used
+// up. When another process wants the key, the locker's server says so: a lease that no local caller
+// has is released at once, otherwise Holders and Time apply as usual. This is lease caching, as the clients of Chubby
+// do it (Burrows, "The Chubby lock service", OSDI 2006, section 2.4).
+//
+// Redis' watchdog and ZooKeeper's queue have such leases. mysqllock has none, because nothing at a MySQL server would
+// tell the holder that somebody waits.
+//
+// What it costs: a caller in another process waits for one message and one release more, and a [Options.TryOnce] there
+// fails although nobody works. If this process crashes, freezes or is cut off, the key stays taken for a lease even if
+// no caller had it. If the message is lost, the caller waits until its locker repeats the request (Redis); ZooKeeper's
+// message is lost only with the connection, and a broken connection gives the lease back.
 func HandOver(l FenceRanger, b Bound) Locker {
 	if b.Holders == 0 {
 		b.Holders = 16
@@ -68,6 +87,7 @@ type handOver struct {
 	inner  FenceRanger
 	bound  Bound
 	queues keyQueues
+	kept   keeping
 }
 
 // A batch is one lease of the inner locker, and the number of local holders that it has had.
@@ -75,12 +95,40 @@ type batch struct {
 	lease   *Lease
 	since   time.Time
 	holders int
-	retired bool // StopRenewing was called: the batch ends with this holder
+	retired bool   // StopRenewing was called: the batch ends with this holder
+	holder  *share // nil: the next holder has not looked yet, or the batch is kept
+
+	unfollow func() bool // stops calls of lose
+	unkeep   func()      // stops calls of drop; nil: it was never kept
+}
+
+// release ends the batch.
+func (b *batch) release() error {
+	b.stop()
+	return b.lease.Release()
+}
+
+// stop stops what would end the batch.
+func (b *batch) stop() {
+	if b.unfollow != nil {
+		b.unfollow()
+	}
+	if b.unkeep != nil {
+		b.unkeep()
+	}
 }
 
 func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, error) {
 	s := h.queues.of(key)
 	k, busy := s.keys[key]
+	if busy && ctx.Err() == nil {
+		if b := h.take(k, o); b != nil {
+			s.mu.Unlock()
+			lease := h.newShare(k, b)
+			lease.reused = true
+			return lease, nil
+		}
+	}
 	switch {
 	case !busy:
 		k = s.open(key)
@@ -125,10 +173,11 @@ func (h *handOver) start(
 	ctx context.Context, k *keyQueue, o Options,
 ) (lease *Lease, wait func(context.Context) (*Lease, error), err error) {
 	if o.TryOnce || ctx.Err() != nil {
+		o.Keep = h.bound.Keep > 0
 		lease, err = h.inner.Acquire(ctx, k.key, o)
 		return lease, nil, err
 	}
-	o = Options{Owner: o.Owner, OnWake: k.wake}
+	o = h.options(k, o.Owner)
 	if s, ok := h.inner.(Starter); ok {
 		return s.Start(ctx, k.key, o)
 	}
@@ -176,45 +225,49 @@ func (h *handOver) giveUp(ctx context.Context, k *keyQueue, w *waiter) error {
 
 // A share is one local holder's use of a batch.
 type share struct {
+	Lease
 	h *handOver
 	k *keyQueue
 	b *batch
 
-	unfollow func() bool // stops passing on the loss of the batch's lease
-	once     sync.Once
-	err      error // of end
+	once sync.Once
+	err  error // of settle
 }
 
 // newShare returns a lease for one local holder. It is lost when the batch's lease is lost. When it ends, the batch
 // is handed on, released or abandoned. If its holder has abandoned it or stopped its renewal, the batch is not handed
 // on.
 func (h *handOver) newShare(k *keyQueue, b *batch) *Lease {
-	fence := b.lease.Fence()
-	k.shard.mu.Lock()
-	if fence != NoFence {
-		fence += Fence(b.holders)
-	}
-	b.holders++
-	k.batch, k.holder.Since = b, time.Now()
-	k.shard.mu.Unlock()
 	s := &share{h: h, k: k, b: b}
-	l := newLease(k.key, fence, s.free)
-	l.bound, l.leave, l.retire = true, s.leave, s.retire // bound: at most, free releases the batch's lease
-	s.unfollow = context.AfterFunc(b.lease.held, func() {
-		l.end(&LostError{k.key, b.lease.Err()})
-		_ = s.end(false) // this holder may hang; the waiters behind it get another lease
-	})
-	return l
+	s.key, s.fence, s.of = k.key, b.lease.Fence(), s
+	s.held, s.end = context.WithCancelCause(context.Background())
+	k.shard.mu.Lock()
+	if s.fence != NoFence {
+		s.fence += Fence(b.holders)
+	}
+	if b.holders++; b.unfollow == nil {
+		b.unfollow = context.AfterFunc(b.lease.held, func() { h.lose(k, b) })
+	}
+	b.holder, k.batch, k.holder.Since = s, b, time.Now()
+	k.shard.mu.Unlock()
+	if b.lease.Err() != nil { // lose may have found no holder
+		h.lose(k, b)
+	}
+	return &s.Lease
 }
 
-func (s *share) free(context.Context) error {
-	s.unfollow()
-	return s.end(false)
-}
-
-func (s *share) leave() {
-	s.unfollow()
-	_ = s.end(true)
+// lose tells the holder of a batch whose lease is lost. The holder may hang, and the waiters behind it get another
+// lease.
+func (h *handOver) lose(k *keyQueue, b *batch) {
+	k.shard.mu.Lock()
+	s := b.holder
+	k.shard.mu.Unlock()
+	if s == nil {
+		h.drop(k, b)
+		return
+	}
+	s.ends(&LostError{k.key, b.lease.Err()})
+	_ = s.settle(false)
 }
 
 func (s *share) retire() {
@@ -224,13 +277,14 @@ func (s *share) retire() {
 	s.b.lease.StopRenewing()
 }
 
-// end ends this holder's use of the batch, once.
-func (s *share) end(abandon bool) error {
+// settle ends this holder's use of the batch, once.
+func (s *share) settle(abandon bool) error {
 	s.once.Do(func() {
 		if !abandon {
 			s.err = s.h.settle(s.k, s.b)
 			return
 		}
+		s.b.stop()
 		s.b.lease.Abandon()
 		s.h.acquireNext(s.k)
 	})
@@ -240,12 +294,14 @@ func (s *share) end(abandon bool) error {
 // settle hands the batch on, or releases its lease and acquires another one for the waiters.
 func (h *handOver) settle(k *keyQueue, b *batch) error {
 	k.shard.mu.Lock()
-	passed := h.mayContinue(b) && k.pass(grant{batch: b})
+	b.holder = nil
+	keep := h.mayKeep(b)
+	passed := (keep || h.mayContinue(b)) && k.pass(grant{batch: b}) || keep && h.keep(k, b)
 	k.shard.mu.Unlock()
 	if passed {
 		return nil
 	}
-	err := b.lease.Release()
+	err := b.release()
 	h.acquireNext(k)
 	return err
 }
@@ -324,13 +380,18 @@ func (h *handOver) begin(k *keyQueue) *acquisition {
 	ctx, end := context.WithCancelCause(context.Background())
 	a := &acquisition{
 		Context: ctx, end: end, queue: k, done: make(chan struct{}),
-		options: Options{Owner: k.asked, OnWake: k.wake},
+		options: h.options(k, k.asked),
 	}
 	if !k.unlimited {
 		a.first = k.until
 	}
 	k.acquisition = a
 	return a
+}
+
+// options returns those of an acquisition for all waiters of a key.
+func (h *handOver) options(k *keyQueue, owner string) Options {
+	return Options{Owner: owner, OnWake: k.wake, Keep: h.bound.Keep > 0}
 }
 
 // wake calls OnWake of the first waiter, because the server has woken this process.
@@ -373,7 +434,9 @@ func (h *handOver) deliver(k *keyQueue, a *acquisition, lease *Lease, err error)
 	return h.begin(k)
 }
 
+// Close releases the kept leases, and closes the inner locker.
 func (h *handOver) Close() error {
+	h.dropAll()
 	if c, ok := h.inner.(interface{ Close() error }); ok {
 		return c.Close()
 	}
@@ -403,7 +466,7 @@ func (h *handOver) addLocal(s *State, k *keyQueue) {
 	if b := k.batch; b != nil {
 		// If the lease has been lost since, the server reports another holder, with another fence.
 		if s.Holder != nil && s.Holder.Fence == b.lease.Fence() {
-			s.Holder.Who, s.Holder.Since = k.holder.Who, k.holder.Since
+			s.Holder.Who, s.Holder.Since, s.Holder.Kept = k.holder.Who, k.holder.Since, k.kept == b
 			if s.Holder.Fence != NoFence {
 				s.Holder.Fence += Fence(b.holders - 1)
 			}

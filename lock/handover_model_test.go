@@ -114,7 +114,7 @@ type hoLive struct {
 func (m *hoModel) live(s hoState) *hoLive {
 	now := time.Now()
 	at := func(left int) time.Time { return now.Add(time.Duration(left) * hoUnit) }
-	l := &hoLive{now: now, h: &handOver{inner: hoRanger{}, bound: Bound{m.bounds.holders, 2 * hoUnit}}}
+	l := &hoLive{now: now, h: &handOver{inner: hoRanger{}, bound: Bound{Holders: m.bounds.holders, Time: 2 * hoUnit}}}
 	l.k = new(shard).open("k")
 	if !s.open {
 		l.k.close()

@@ -19,6 +19,7 @@ type remote struct {
 
 	mu       sync.Mutex
 	acquired int
+	released int
 	fence    lock.Fence
 	lose     context.CancelCauseFunc
 }
@@ -34,6 +35,9 @@ func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock
 	r.acquired++
 	r.fence += 8
 	lease, lose := lock.NewLease(key, r.fence, func(context.Context) error {
+		r.mu.Lock()
+		r.released++
+		r.mu.Unlock()
 		r.queue.Leave(key)
 		return nil
 	})

@@ -233,7 +233,7 @@ func TestAllObserversAreTold(t *testing.T) {
 			}
 		}})
 		l = lock.Observe(l, lock.Events{Stranded: func(error) { outer++ }})
-		l = lock.Observe(l, lock.Events{Ended: func(time.Duration, error) { ended++; close(over) }})
+		l = lock.Observe(l, lock.Events{Ended: func(context.Context, time.Duration, error) { ended++; close(over) }})
 		lease, err := l.Acquire(t.Context(), "k", lock.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -263,7 +263,8 @@ func (refusing) Acquire(context.Context, string, lock.Options) (*lock.Lease, err
 // Who observes a lock does not come between the caller and its error.
 func TestObserveTellsTheError(t *testing.T) {
 	var seen error
-	l := lock.Observe(refusing{}, lock.Events{Waited: func(_ time.Duration, err error) { seen = err }})
+	waited := func(_ context.Context, _ time.Duration, err error) { seen = err }
+	l := lock.Observe(refusing{}, lock.Events{Waited: waited})
 	if _, err := l.Acquire(t.Context(), "k", lock.Options{}); !errors.Is(err, lock.ErrNoCapacity) ||
 		!errors.Is(seen, lock.ErrNoCapacity) {
 		t.Errorf("err = %v, observed %v; want ErrNoCapacity", err, seen)

@@ -13,6 +13,7 @@ type Contender struct {
 	Since     time.Time     // when the holder got the key, or the waiter came, by the clock that the lock uses for it
 	Remaining time.Duration // of a holder: time until the server frees the key if the lease is not renewed
 	Fence     Fence         // of a holder
+	Kept      bool          // of a holder: its process keeps the lease, and no caller has it; see HandOver
 }
 
 // A State is the holder of a key and its waiters at one moment. It may have changed before the caller reads it.

@@ -18,7 +18,12 @@ const shards = 32
 type shard struct {
 	mu   sync.Mutex
 	keys map[string]*keyQueue
+	peak int // the most keys since the map was made
 }
+
+// maxIdleKeys is the largest peak of a map of keys that is kept when it is empty. A map that once had many keys never
+// gives their memory back, so a larger one is made anew.
+const maxIdleKeys = 1024
 
 var seed = maphash.MakeSeed()
 
@@ -36,11 +41,12 @@ func (s *shard) open(key string) *keyQueue {
 	}
 	k := &keyQueue{key: key, shard: s}
 	s.keys[key] = k
+	s.peak = max(s.peak, len(s.keys))
 	return k
 }
 
 // A keyQueue has the holder of a key in this process and its waiters, first come, first served. Its shard's mutex
-// guards it. It exists while there is a holder or a waiter.
+// guards it. It exists while there is a holder, a waiter or a kept lease.
 type keyQueue struct {
 	key   string
 	shard *shard
@@ -55,6 +61,7 @@ type keyQueue struct {
 
 	// The fields below are for HandOver.
 	batch       *batch       // of the holder; nil: none yet
+	kept        *batch       // has no holder, and waits for one; nil: none. Then there are no waiters
 	acquisition *acquisition // under way for the waiters; nil: none
 	asked       string       // the Owner in the request for the lease, which the server shows as the holder
 }
@@ -145,7 +152,13 @@ func (k *keyQueue) pass(g grant) bool {
 }
 
 // close removes the queue of a key without holder and waiters.
-func (k *keyQueue) close() { delete(k.shard.keys, k.key) }
+func (k *keyQueue) close() {
+	s := k.shard
+	delete(s.keys, k.key)
+	if len(s.keys) == 0 && s.peak > maxIdleKeys {
+		s.keys, s.peak = nil, 0
+	}
+}
 
 func (k *keyQueue) waiters() []Contender {
 	list := make([]Contender, 0, k.waiting)

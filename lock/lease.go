@@ -18,17 +18,24 @@ type Lease struct {
 	key   string
 	fence Fence
 	free  func(context.Context) error
-	bound bool // free ignores its ctx, because it releases another lease, which has a time limit of its own
+	of    holding // set if the lease is a local holder's share of another one, which has a time limit of its own
 
-	held context.Context // ends with ErrReleased or a LostError as its cause
-	end  context.CancelCauseFunc
+	wanted context.Context         // ends when another process wants the key; nil: nobody would say so
+	room   int                     // how many fences from fence on no other lease has; see Revocable
+	forget func()                  // the driver need no longer end wanted
+	lasts  func() bool             // the server's last grant covers now, see Revocable; nil: it has no end
+	held   context.Context         // ends with ErrReleased or a LostError as its cause
+	end    context.CancelCauseFunc // of held: ends calls it
 
 	due     *time.Timer // starts the keeper, the goroutine of Keep; nil: the lease has none
 	keeper  sync.WaitGroup
-	mu      sync.Mutex // guards retired and stop
+	mu      sync.Mutex // guards retired, stop and told
 	retired bool       // StopRenewing has been called
+	reused  bool       // the process had kept it when its holder came; set before anybody else has the lease
 	stop    func()     // ends the renewals; nil: the keeper has not begun
-	retire  func()     // called by StopRenewing; nil: none
+
+	// told is what ends calls; nil: nothing. [context.AfterFunc] would need a goroutine and five allocations for it.
+	told func()
 
 	once  sync.Once
 	freed error
@@ -38,27 +45,55 @@ type Lease struct {
 	stranded func(error) // called if the server did not answer a release; nil: none
 }
 
+// A holding is a local holder's use of a lease; see HandOver. An interface, because stock new copies this file without
+// handover.go.
+type holding interface {
+	retire() // StopRenewing was called
+	settle(abandon bool) error
+}
+
 // NewLease is for drivers. It returns a lease that is held from now on, and a function that the driver calls with the
 // cause when the lease is lost. After its first call, or after Release, this function does nothing.
 //
 // free gives the key back to the server. It is called at most once, also after a loss, with its own context. It must
 // tolerate a key that no longer exists or has another holder.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
-	l := newLease(key, f, free)
-	return l, func(cause error) { l.end(&LostError{key, cause}) }
-}
-
-func newLease(key string, f Fence, free func(context.Context) error) *Lease {
 	l := &Lease{key: key, fence: f, free: free}
 	l.held, l.end = context.WithCancelCause(context.Background())
-	return l
+	return l, func(cause error) { l.ends(&LostError{key, cause}) }
+}
+
+// ends ends the lease for its holder. The first cause counts.
+func (l *Lease) ends(cause error) {
+	l.end(cause)
+	l.mu.Lock()
+	told := l.told
+	l.told = nil
+	l.mu.Unlock()
+	if told != nil {
+		told()
+	}
+}
+
+// atEnd makes the end of the lease call f, which must return quickly; at once if it has ended already.
+func (l *Lease) atEnd(f func()) {
+	l.mu.Lock()
+	if first := l.told; first == nil {
+		l.told = f
+	} else {
+		l.told = func() { first(); f() }
+	}
+	l.mu.Unlock()
+	if err := l.Err(); err != nil {
+		l.ends(err)
+	}
 }
 
 // observe makes the lease, which was acquired at got, report its end to e. It must be called before the caller has
 // the lease.
-func (l *Lease) observe(got time.Time, e Events) {
+func (l *Lease) observe(ctx context.Context, got time.Time, e Events) {
 	if e.Ended != nil || e.Abandoned != nil {
-		context.AfterFunc(l.held, func() {
+		l.atEnd(func() {
 			err := l.Err()
 			if errors.Is(err, ErrAbandoned) && e.Abandoned != nil {
 				e.Abandoned()
@@ -67,7 +102,7 @@ func (l *Lease) observe(got time.Time, e Events) {
 				err = nil
 			}
 			if e.Ended != nil {
-				e.Ended(time.Since(got), err)
+				e.Ended(ctx, time.Since(got), err)
 			}
 		})
 	}
@@ -102,6 +137,9 @@ func (l *Lease) Err() error { return context.Cause(l.held) }
 // The goroutine starts only when the first renewal is due or the lease may end. Nearly every lease is released
 // earlier and needs none.
 func (l *Lease) Keep(sent time.Time, k Keep) {
+	if l.wanted != nil && l.lasts == nil {
+		l.lasts = k.follow(sent)
+	}
 	l.keeper.Add(1)
 	l.due = time.AfterFunc(time.Until(k.due(sent)), func() {
 		defer l.keeper.Done()
@@ -113,16 +151,26 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 		}
 		l.mu.Unlock()
 		if err := KeepAlive(l.held, renewing, sent, k); err != nil {
-			l.end(&LostError{l.key, err})
+			l.ends(&LostError{l.key, err})
 		}
 	})
+}
+
+// Revocable is for drivers that were asked to Keep (see [Options]). HandOver may keep the lease while no caller in this
+// process has it, until wanted ends. From the lease's fence on, no other lease may have one of that many fences: its
+// local holders get them. The driver must end wanted soon after another process has asked for the key, and
+// when it can no longer hear of that, until the lease calls forget. If the lease does not end by the times of
+// [Lease.Keep] but with a session, lasts reports by the clock whether the session still lasts, in a process that was
+// stopped until now, too; otherwise nil. It must not block. A driver calls Revocable at most once, before Lease.Keep.
+func (l *Lease) Revocable(wanted context.Context, fences uint64, forget func(), lasts func() bool) {
+	l.wanted, l.room, l.forget, l.lasts = wanted, int(fences), forget, lasts
 }
 
 // StopRenewing lets the lease run out: it is still held until its time limit passes or it is released. It has no
 // effect on a lease that is not renewed or has no time limit.
 func (l *Lease) StopRenewing() {
-	if l.retire != nil {
-		l.retire()
+	if l.of != nil {
+		l.of.retire()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +214,9 @@ func (l *Lease) Abandon() {
 	l.once.Do(func() {
 		l.finish(ErrAbandoned)
 		l.freed = l.Err()
-		if l.leave != nil {
+		if l.of != nil {
+			_ = l.of.settle(true)
+		} else if l.leave != nil {
 			l.leave()
 		}
 	})
@@ -174,22 +224,26 @@ func (l *Lease) Abandon() {
 
 // finish ends the lease in this process, and stops its renewal.
 func (l *Lease) finish(why error) {
-	l.end(why)
+	l.ends(why)
+	if l.forget != nil {
+		l.forget()
+	}
 	if l.due != nil && l.due.Stop() {
 		l.keeper.Done()
 	}
 	l.keeper.Wait()
 }
 
-// giveBack calls free. If the server did not answer, it calls stranded.
+// giveBack frees the key. If the server did not answer, it calls stranded.
 func (l *Lease) giveBack() error {
-	ctx := context.Background()
-	if !l.bound {
-		limited, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
+	var err error
+	if l.of != nil {
+		err = l.of.settle(false)
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
 		defer cancel()
-		ctx = limited
+		err = l.free(ctx)
 	}
-	err := l.free(ctx)
 	if err != nil && l.stranded != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
 		l.stranded(err)
 	}

@@ -17,8 +17,7 @@ import "context"
 // A Fence is a fencing token: of two holders of the same key, the later one has the larger fence. The store refuses a
 // write whose fence is smaller than the largest one it has seen. Fences of different strategies are not comparable.
 //
-// See https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html, "Making the lock safe with
-// fencing".
+// See "Making the lock safe with fencing": https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
 type Fence uint64
 
 // NoFence is the fence of a lock that cannot issue one. The store does not check it.

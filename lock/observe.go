@@ -7,12 +7,18 @@ import (
 
 // Events are the callbacks of an observed Locker. They must return quickly. Nil ones are skipped.
 type Events struct {
-	Waited func(wait time.Duration, err error) // Acquire returned
-	Ended  func(hold time.Duration, err error) // a lease ended; err is nil, or matches ErrLost if the lease was lost
+	// Asked: Acquire was called. The result is the ctx for the Locker, and a func that is called when it has returned.
+	Asked  func(ctx context.Context, key string) (context.Context, func(error))
+	Waited func(ctx context.Context, wait time.Duration, err error) // Acquire returned
+	// Ended: a lease ended. err is nil, or matches ErrLost if the lease was lost. ctx is that of Acquire.
+	Ended func(ctx context.Context, hold time.Duration, err error)
 	// Stranded: the server did not answer a release; the key stays taken until its time limit
 	Stranded func(err error)
 	// Woken: the server woke a waiter; see Options.OnWake
 	Woken func()
+
+	// Kept: Acquire returned a lease that this process had kept, without a round trip; see HandOver
+	Kept func()
 
 	Abandoned func() // a lease was left to run out, see [Lease.Abandon]; Ended is called, too
 }
@@ -34,14 +40,22 @@ func (o *observed) Acquire(ctx context.Context, key string, opts Options) (*Leas
 			caller.Woken()
 		}
 	}
-	lease, err := o.Locker.Acquire(ctx, key, opts)
+	inner, answered := ctx, func(error) {}
+	if o.events.Asked != nil {
+		inner, answered = o.events.Asked(ctx, key)
+	}
+	lease, err := o.Locker.Acquire(inner, key, opts)
+	answered(err)
 	got := time.Now()
 	if o.events.Waited != nil {
-		o.events.Waited(got.Sub(asked), err)
+		o.events.Waited(ctx, got.Sub(asked), err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	lease.observe(got, o.events)
+	if lease.reused && o.events.Kept != nil {
+		o.events.Kept()
+	}
+	lease.observe(ctx, got, o.events)
 	return lease, nil
 }

@@ -167,7 +167,11 @@ func TestObserveAnAbandonedLease(t *testing.T) {
 		var ends []error
 		abandoned := 0
 		l := lock.Observe(&rented{}, lock.Events{
-			Ended:     func(_ time.Duration, err error) { mu.Lock(); ends = append(ends, err); mu.Unlock() },
+			Ended: func(_ context.Context, _ time.Duration, err error) {
+				mu.Lock()
+				ends = append(ends, err)
+				mu.Unlock()
+			},
 			Abandoned: func() { mu.Lock(); abandoned++; mu.Unlock() },
 		})
 		for key, err := range map[string]error{"kept": lock.ErrOutcomeUnknown, "freed": nil} {

@@ -15,7 +15,7 @@ func fences(ctx context.Context, s *Scene) error {
 	var last lock.Fence
 	lockers := []lock.Locker{s.Locker(ctx), s.Locker(ctx)}
 	for i := range 20 {
-		lease, err := once(ctx, lockers[i%2], s.Key)
+		lease, err := insist(ctx, lockers[i%2], s.Key)
 		if err != nil {
 			return err
 		}

@@ -161,6 +161,10 @@ func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
 				come := s.begin(harness, clauses[name], hurry)
 				t.Parallel()
 				got := <-come
+				// What is broken shows only if events come in a certain order, which a busy computer may change.
+				for tries := 1; got.err == nil && tries < 3; tries++ {
+					got = <-s.begin(harness, clauses[name], hurry)
+				}
 				if got.err == nil {
 					t.Errorf("passed %q", clauses[name].Rule)
 				}

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// retention is how long the rows of a key stay after its last fence was issued. It is longer than any hold.
+	// retention is how long the rows of a key stay after its last fence was issued. It is longer than any hold, and
+	// longer than any statement takes, because an INSERT issues the time at which it began.
 	retention = 48 * time.Hour
 	// forgetEvery is the longest time between two searches for old rows; the time is random, from half of it on.
 	forgetEvery = time.Hour

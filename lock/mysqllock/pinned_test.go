@@ -39,6 +39,9 @@ func noCapacity(t *testing.T, what string, err error) {
 	if err != nil && !strings.Contains(err.Error(), "connections") {
 		t.Errorf("%s: %v, which does not say what there is too little of", what, err)
 	}
+	if err != nil && !strings.HasPrefix(err.Error(), `acquire lock "`) {
+		t.Errorf("%s: %v, which does not name the lock", what, err)
+	}
 }
 
 // As many keys are held as there are connections for. Who asks for another one is told that, and not that it is held,

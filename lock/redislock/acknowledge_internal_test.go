@@ -5,9 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
 
@@ -23,7 +25,7 @@ func (follower) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return n
 
 func (f follower) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, list []redis.Cmder) error {
-		list[0].(*redis.Cmd).SetVal("OK")
+		list[0].(interface{ SetVal(any) }).SetVal("OK")
 		if f.err != nil {
 			list[1].SetErr(f.err)
 			return f.err
@@ -74,5 +76,73 @@ func TestNoMasterAcknowledges(t *testing.T) {
 	reply, short := replicas{number: 1}.wait(t.Context(), lock.Options{}, cluster, "k", script)
 	if reply == nil || reply.Err() == nil || short != nil {
 		t.Errorf("%v, %v", reply, short)
+	}
+}
+
+// A waiting is a follower that remembers for how many ms it was asked to wait.
+type waiting struct {
+	follower
+	ms any
+}
+
+func (w *waiting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	hook := w.follower.ProcessPipelineHook(next)
+	return func(ctx context.Context, list []redis.Cmder) error {
+		w.ms = list[1].Args()[2]
+		return hook(ctx, list)
+	}
+}
+
+// Replicas have a sixth of the lease, and half a second at most: the lease must not end while they are waited for.
+func TestHowLongReplicasAreWaitedFor(t *testing.T) {
+	for lease, want := range map[time.Duration]int64{600 * time.Millisecond: 100, time.Minute: 500} {
+		w := &waiting{follower: follower{n: 1}}
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+		client.AddHook(w)
+		call := call{redisscript.New("return 1"), []string{"k"}, nil}
+		s := &server{client: client, lease: lease}
+		if _, err := (replicas{number: 1}).run(t.Context(), lock.Options{}, s, call); err != nil || w.ms != want {
+			t.Errorf("a lease of %v: WAIT for %v ms, %v, want %d", lease, w.ms, err, want)
+		}
+		_ = client.Close()
+	}
+}
+
+// What a release could not delete is looked for as long as it may be there: a key that was set, until its lease ends; a
+// request that was never answered may be executed much later.
+func TestHowLongAReleaseIsRepeated(t *testing.T) {
+	var clients []redis.UniversalClient
+	for _, addr := range []string{"127.0.0.1:1", "127.0.0.2:1", "127.0.0.3:1"} {
+		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+		defer c.Close()
+		clients = append(clients, c)
+	}
+	r, err := NewRedlock(clients, RedlockOptions{Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, n := range r.nodes {
+		n.silent.Store(true)
+		n.cleaning = true // by nobody
+	}
+	a := r.attempt("k", lock.Options{})
+	a.outcomes = []outcome{set, unknown, notSet}
+	began := time.Now()
+	a.release(t.Context())
+	for i, want := range []struct{ orphans, answers int }{{1, 1}, {1, 2}, {0, 0}} {
+		if got := len(r.nodes[i].orphans); got != want.orphans {
+			t.Fatalf("node %d: %d orphans, want %d", i, got, want.orphans)
+		}
+		if want.orphans == 0 {
+			continue
+		}
+		long := !r.nodes[i].orphans[0].until.Before(began.Add(unknownLife))
+		if o := r.nodes[i].orphans[0]; o.answers != want.answers || long != (a.outcomes[i] == unknown) {
+			t.Errorf("node %d: %d answers end it, an hour: %v", i, o.answers, long)
+		}
+	}
+	if k := r.keep(); k.TTL != time.Minute || k.Every != 20*time.Second {
+		t.Errorf("a lease of a minute is renewed every %v of %v", k.Every, k.TTL)
 	}
 }

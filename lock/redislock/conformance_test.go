@@ -24,6 +24,9 @@ const (
 	redlockLease = 3 * time.Second
 )
 
+// keptLeases is redis-watchdog with leases that are kept while no other process wants them.
+const keptLeases = "redis-watchdog-kept"
+
 func TestContender(t *testing.T) { locktest.Contend(t, benches(t)...) }
 
 // Every strategy on Redis keeps the contract, as the catalogue makes it except for the length of its lease.
@@ -48,6 +51,9 @@ func benches(t *testing.T) []locktest.Harness {
 		bench(t, "redis-setnx", plain),
 		bench(t, "redis-rlock", plain),
 		bench(t, "redis-watchdog", plain),
+		bench(t, "redis-watchdog", func(addrs []string) strategy.Servers {
+			return strategy.Servers{Redis: dial(addrs[0]), KeepLeases: time.Hour}
+		}),
 		bench(t, "redlock", func(addrs []string) strategy.Servers {
 			// The nodes keep their data, and a busy computer makes them slow.
 			s := strategy.Servers{RedlockQuarantine: -1, RedlockNodeTimeout: time.Second}
@@ -58,6 +64,9 @@ func benches(t *testing.T) []locktest.Harness {
 		}),
 	}
 	for i := range list {
+		if list[i].Name == "redis-watchdog" && list[i-1].Name == "redis-watchdog" {
+			list[i].Name = keptLeases
+		}
 		switch b := &list[i]; b.Name {
 		case "redis-setnx-expire":
 			b.Breaks = map[string]string{
@@ -71,6 +80,8 @@ func benches(t *testing.T) []locktest.Harness {
 			b.Renews = true
 		case "redis-watchdog":
 			b.Renews, b.Kept, b.Keeps = true, fences, keeps
+		case keptLeases:
+			b.Renews, b.Kept, b.Keeps, b.Caches = true, fences, keeps, true
 		case "redlock":
 			b.Renews, b.Failing, b.Lease = true, 2, redlockLease
 			b.Start = func(t testing.TB) []locktest.Server { return start(t, 5) }

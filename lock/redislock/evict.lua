@@ -5,8 +5,12 @@
 --
 -- DEL comes first: it is allowed where memory is short, and after it the other writes are allowed as well.
 redis.call('GET', KEYS[2]) -- fails if it is no fence: without a fence no holder may be evicted
+local holder = redis.call('GET', KEYS[1])
 redis.call('DEL', KEYS[1])
-local fence = mint()
+local fence = mint('')
+if holder then
+  revoke(holder)
+end
 if KEYS[3] then
   local first, request = oldest()
   if first then

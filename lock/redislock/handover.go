@@ -8,5 +8,5 @@ var (
 	_ lock.Starter     = (*Watchdog)(nil)
 )
 
-// FenceRange returns the distance between fences, which is SPAN in queue.lua.
-func (w *Watchdog) FenceRange() uint64 { return 64 }
+// FenceRange returns the distance between fences.
+func (w *Watchdog) FenceRange() uint64 { return span }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +20,7 @@ type notifier struct {
 	subscription
 	channel string
 	ready   chan struct{} // closed when the server has confirmed the subscription
+	hearing atomic.Bool   // the subscription is confirmed, and has not broken since
 
 	mu      sync.Mutex
 	waiters map[string]*waiter // by value
@@ -29,15 +31,22 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 		channel: "watchdog:" + process, ready: make(chan struct{}), waiters: make(map[string]*waiter),
 	}
 	n.subscription = subscription{
-		client: c, log: log, broken: n.wakeAll,
+		client: c, log: log,
+		broken: func() {
+			n.hearing.Store(false) // before wakeAll, which reaches everybody who read true
+			n.wakeAll()
+		},
 		confirmed: func(string) {
+			n.hearing.Store(true)
 			if !n.subscribed() { // after each broken connection it must be confirmed again
 				close(n.ready)
 			}
 		},
 		message: func(_ context.Context, _ *redis.PubSub, m *redis.Message) {
-			if value, request, fence, ok := parseGrant(m.Payload); ok {
-				n.notify(value, request, fence)
+			if value, ok := strings.CutSuffix(m.Payload, "\nwanted"); ok {
+				n.revoke(value)
+			} else if g, ok := parseGrant(m.Payload); ok {
+				n.notify(g)
 			}
 		},
 	}
@@ -48,11 +57,17 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 type waiter struct {
 	request uint64          // the number of its last request; a grant that answers an earlier request is stale
 	granted chan lock.Fence // receives the fence of a grant, or NoFence if grants may have been missed: ask again
+
+	wanted context.Context // of a lease that may be kept: ends when another caller wants the lock; nil: none
+	revoke func()          // ends wanted
 }
 
-// add makes a waiter for the attempt with this value.
-func (n *notifier) add(value string) *waiter {
-	w := &waiter{granted: make(chan lock.Fence, 1)}
+// add makes a waiter for the attempt with this value. With keep it also learns when another caller wants the lock.
+func (n *notifier) add(value string, keep bool) *waiter {
+	w := &waiter{granted: make(chan lock.Fence, 1), revoke: func() {}}
+	if keep {
+		w.wanted, w.revoke = context.WithCancel(context.Background())
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waiters[value] = w
@@ -77,6 +92,18 @@ func (n *notifier) remove(value string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.waiters, value)
+}
+
+// hears reports whether messages arrive. If they cease to, every waiter added before is told.
+func (n *notifier) hears() bool { return n.hearing.Load() }
+
+// revoke tells the holder with this value that another caller wants its lock.
+func (n *notifier) revoke(value string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w := n.waiters[value]; w != nil {
+		w.revoke()
+	}
 }
 
 // subscribed reports whether a grant would be received now.
@@ -106,28 +133,40 @@ func (n *notifier) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// parseGrant parses a message of queue.lua: the value, the number of the request that it answers, and the fence, each
-// in a line. The owner's name at the end of the value may itself contain line breaks.
-func parseGrant(message string) (value string, request uint64, fence lock.Fence, ok bool) {
+// A grant is a message of queue.lua.
+type grant struct {
+	value   string
+	request uint64 // the number of the request that it answers
+	fence   lock.Fence
+	others  bool // more callers wait
+}
+
+// parseGrant parses a message: value, request and fence, each in a line. A plus before the fence says that others wait.
+// The owner's name at the end of the value may itself contain line breaks.
+func parseGrant(message string) (g grant, ok bool) {
 	last := strings.LastIndexByte(message, '\n')
 	middle := strings.LastIndexByte(message[:max(last, 0)], '\n')
 	if middle < 0 {
-		return "", 0, 0, false
+		return grant{}, false
 	}
 	request, err := strconv.ParseUint(message[middle+1:last], 10, 64)
 	if err != nil {
-		return "", 0, 0, false
+		return grant{}, false
 	}
-	minted, err := strconv.ParseUint(message[last+1:], 10, 64)
-	return message[:middle], request, lock.Fence(minted), err == nil
+	fence, others := strings.CutPrefix(message[last+1:], "+")
+	minted, err := strconv.ParseUint(fence, 10, 64)
+	return grant{message[:middle], request, lock.Fence(minted), others}, err == nil
 }
 
 // notify delivers a grant to the waiter whose last request it answers.
-func (n *notifier) notify(value string, request uint64, fence lock.Fence) {
+func (n *notifier) notify(g grant) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if w := n.waiters[value]; w != nil && w.request == request {
-		w.wake(fence)
+	if w := n.waiters[g.value]; w != nil && w.request == g.request {
+		if g.others {
+			w.revoke()
+		}
+		w.wake(g.fence)
 	}
 }
 
@@ -137,6 +176,7 @@ func (n *notifier) wakeAll() {
 	defer n.mu.Unlock()
 	for _, w := range n.waiters {
 		w.wake(lock.NoFence)
+		w.revoke()
 	}
 }
 

@@ -2,10 +2,12 @@
 -- KEYS[1] lock (the holder's value)   KEYS[2] last fence   KEYS[3] queue (values, oldest first)
 -- KEYS[4] when each waiter last asked, and the number of that request: ms.number
 -- A value is PROCESS:NUMBER, a blank, and the owner's name. It belongs to one acquisition, which may make many
--- requests.
+-- requests. A k before NUMBER says that the process keeps the lock while nobody else wants it; see revoke.
 
--- Fences have room for 64 local holders between them; see lock.HandOver.
+-- Fences have room for 64 local holders between them; see lock.HandOver. A fence that is a multiple of 256 has room for
+-- 256: it may be that of a process that keeps its locks, whose holders follow each other without a round trip.
 local SPAN = 64
+local KEPT = 256
 -- How long a fence is kept after the server's clock has passed it: a day; see mint.
 local IDLE = 86400000
 -- A waiter asks again every second. One that has not asked for this time is dead, and must not be granted the lock.
@@ -24,24 +26,43 @@ local function clock()
   return time
 end
 
--- mint returns a fence: the server's clock in microseconds, or the last fence plus SPAN if that is larger. A bare
--- counter would start again after a restart without persistence, and the store would refuse every write as stale. Mint
--- before the lock is written: if the fence's name has a value of another type, the script ends here, and an earlier
--- write would stay.
+-- process returns the process of a value, and whether it keeps its locks. Values of other locks have no colon before
+-- the blank.
+local function process(value)
+  return string.match(value, '^([^: ]+):(k?)')
+end
+
+-- mint returns a fence for a value ('': none): the server's clock in microseconds, or the last fence plus its room if
+-- that is larger. A bare counter would start again after a restart without persistence, and the store would refuse
+-- every write as stale. Mint before the lock is written: if the fence's name has a value of another type, the script
+-- ends here, and an earlier write would stay.
 --
 -- The last fence may be forgotten once the clock has passed it and those of its local holders, because then the next
 -- fence, which is the clock, is larger anyway. It is kept a day longer in case the clock is set back. A fence may be
--- ahead of the clock, because the clock was set back or because more than 15,625 were minted in a second. Then it is
--- kept longer by that difference.
-local function mint()
+-- ahead of the clock, because the clock was set back or because more than 15,625 were minted in a second, or 3,906 for
+-- processes that keep their locks. Then it is kept longer by that difference.
+local function mint(value)
   local fence = clock()
   local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0
-  if fence < last + SPAN then
-    fence = last + SPAN
+  local room = last % KEPT == 0 and KEPT or SPAN
+  if fence < last + room then
+    fence = last + room
+  end
+  local _, keeps = process(value)
+  if keeps == 'k' then
+    fence = math.ceil(fence / KEPT) * KEPT
   end
   local text = string.format('%.0f', fence)
-  redis.call('SET', KEYS[2], text, 'PX', string.format('%.0f', IDLE + math.ceil((fence + SPAN - clock()) / 1000)))
+  redis.call('SET', KEYS[2], text, 'PX', string.format('%.0f', IDLE + math.ceil((fence + KEPT - clock()) / 1000)))
   return text
+end
+
+-- revoke tells the process of the holder, if it keeps its locks, that somebody else wants this one.
+local function revoke(holder)
+  local name, keeps = process(holder)
+  if keeps == 'k' then
+    redis.call('PUBLISH', 'watchdog:' .. name, holder .. '\nwanted')
+  end
 end
 
 -- oldest removes the oldest living waiter from the queue, and returns it and the number of its last request. Without
@@ -64,7 +85,11 @@ end
 -- and then asks again, could take the earlier message for the answer. There would be two holders, of which the later
 -- one has the older fence.
 local function grant(value, request, pickup)
-  local fence = mint()
+  local fence = mint(value)
   redis.call('SET', KEYS[1], value, 'PX', pickup)
-  redis.call('PUBLISH', 'watchdog:' .. string.match(value, '^[^:]+'), value .. '\n' .. request .. '\n' .. fence)
+  local name, keeps = process(value)
+  if keeps == 'k' and redis.call('LLEN', KEYS[3]) > 0 then
+    fence = '+' .. fence -- others wait
+  end
+  redis.call('PUBLISH', 'watchdog:' .. name, value .. '\n' .. request .. '\n' .. fence)
 end

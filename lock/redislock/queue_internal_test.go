@@ -32,7 +32,7 @@ func newTurnstile(t *testing.T) *turnstile {
 	t.Cleanup(func() { _ = c.Close() })
 	w := NewWatchdog(c, WatchdogOptions{Lease: time.Minute})
 	t.Cleanup(func() { _ = w.Close() })
-	q := &turnstile{T: t, server: s, client: c, now: time.Unix(1_800_000_000, 0), w: w}
+	q := &turnstile{T: t, server: s, client: c, now: time.Unix(1_800_000_000, 1000), w: w}
 	s.SetTime(q.now)
 	return q
 }
@@ -226,6 +226,37 @@ func TestFencesGrowWhileTheClockStandsStill(t *testing.T) {
 			t.Errorf("setnx: a held key: %v, want ErrHeld", err)
 		}
 		_ = lease.Release()
+	}
+}
+
+// The fence of a process that keeps its locks has room for 256 holders, and others for 64.
+func TestAKeptLeaseHasRoomForMoreHolders(t *testing.T) {
+	q := newTurnstile(t)
+	pass := func(value string) lock.Fence { // the clock stands still
+		t.Helper()
+		reply, err := run(t.Context(), q.client, q.w.enter, q.w.names("k"), value, 1000, 1000, 0).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fence, err := parseGranted("k", reply)
+		if err == nil {
+			err = run(t.Context(), q.client, q.w.leave, q.w.names("k"), value, 1000).Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fence
+	}
+	plain := pass("p:1 a")
+	kept := pass("p:k2 b")
+	if room(plain) != 64 || kept < plain+64 || kept >= plain+64+256 || room(kept) != 256 {
+		t.Errorf("fences %d with room for %d, then %d with room for %d", plain, room(plain), kept, room(kept))
+	}
+	if again := pass("p:k3 b"); again != kept+256 {
+		t.Errorf("fence %d after %d", again, kept)
+	}
+	if next := pass("p:4 a"); next != kept+512 {
+		t.Errorf("fence %d after %d", next, kept+256)
 	}
 }
 

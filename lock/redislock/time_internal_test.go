@@ -222,9 +222,9 @@ func TestAGrantCountsFromTheRequest(t *testing.T) {
 					break
 				}
 				w.notifier.mu.Unlock()
-				w.notifier.notify(value, 2, 7)
+				w.notifier.notify(grant{value: value, request: 2, fence: 7})
 				synctest.Wait()
-				w.notifier.notify(value, 1, 7)
+				w.notifier.notify(grant{value: value, request: 1, fence: 7})
 				all.Wait()
 				if !row.taken {
 					if err == nil || len(server.asked) != 2 {
@@ -280,15 +280,15 @@ func TestOneAnswerProvesNothing(t *testing.T) {
 // A grant that was heard before a request does not answer it.
 func TestAGrantOfBeforeIsForgotten(t *testing.T) {
 	n := newNotifier(nil, "p", nil)
-	me := n.add("value")
-	n.notify("value", n.next(me), 7)
+	me := n.add("value", false)
+	n.notify(grant{value: "value", request: n.next(me), fence: 7})
 	again := n.next(me)
 	select {
 	case fence := <-me.granted:
 		t.Errorf("the grant of before is there, with fence %d", fence)
 	default:
 	}
-	n.notify("value", again, 8)
+	n.notify(grant{value: "value", request: again, fence: 8})
 	select {
 	case fence := <-me.granted:
 		if fence != 8 {

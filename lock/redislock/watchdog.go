@@ -20,7 +20,8 @@ import (
 // The other files add:
 //
 //	enter.lua, leave.lua, renew.lua, queue.lua  the steps at the server, with the queue and the fence
-//	notifier.go      receives the messages of step 5, on one subscription for the whole process (subscription.go)
+//	notifier.go      receives the messages of step 5, on one subscription for the whole process (subscription.go), and
+//	                 those that ask a process to give back a lease that it keeps
 //	redislock.go     attempt.request takes back a request without a reply, which the server may still execute
 //	cleanup.go       repeats a release without a reply in the background, so that no orphaned key stays
 //	../keepalive.go  renews, and reports a loss by the holder's own clock before the server frees the key
@@ -42,13 +43,18 @@ func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 func (w *Watchdog) Start(ctx context.Context, key string, o lock.Options) (
 	l *lock.Lease, wait func(context.Context) (*lock.Lease, error), err error,
 ) {
+	if o.Keep = o.Keep && w.o.LeaseTime == 0; o.Keep && !w.notifier.hears() {
+		_, _ = w.notifier.open(w.notifier.channel) // for later leases; this one will not be kept
+	}
 	a := w.attempt(key, o)
-	c := &candidate{w: w, attempt: a, me: w.notifier.add(a.value)}
+	c := &candidate{w: w, attempt: a, me: w.notifier.add(a.value, o.Keep)}
 	l, over, err := c.ask(ctx)
 	if !over {
 		return nil, c.wait, nil
 	}
-	w.notifier.remove(c.value)
+	if !c.revocable {
+		w.notifier.remove(c.value)
+	}
 	return l, nil, err
 }
 
@@ -58,6 +64,8 @@ type candidate struct {
 	me         *waiter
 	sent       time.Time // time before the last request was sent
 	subscribed bool      // the subscription existed before the last request; otherwise that request did not queue up
+	hears      bool      // the process heard messages before the last request, and must be told if it ceases to
+	revocable  bool      // the lease has been returned, and its end removes me
 	held       error     // the last reply, if another caller holds the lock
 }
 
@@ -66,7 +74,7 @@ type candidate struct {
 func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err error) {
 	w, queue := c.w, !c.options.TryOnce
 	for {
-		c.subscribed = w.notifier.subscribed()
+		c.subscribed, c.hears = w.notifier.subscribed(), w.notifier.hears()
 		number := w.notifier.next(c.me)
 		if !queue || !c.subscribed {
 			number = 0
@@ -80,7 +88,10 @@ func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err erro
 			detached(ctx, c.free)
 			return nil, true, &lock.HeldError{Key: c.key}
 		case err == nil:
-			return w.hold(c.attempt, c.sent, fence, 0), true, nil
+			if c.me.request > 1 {
+				c.me.revoke() // others may have queued up behind an earlier request
+			}
+			return c.hold(fence, 0), true, nil
 		case !errors.Is(err, lock.ErrHeld):
 			return nil, true, errors.Join(c.held, err)
 		case !queue:
@@ -94,14 +105,18 @@ func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err erro
 // wait is steps 2 and 3. It ends with ctx.
 func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 	w := c.w
-	defer w.notifier.remove(c.value)
+	defer func() {
+		if !c.revocable {
+			w.notifier.remove(c.value)
+		}
+	}()
 	for {
 		fence, err := c.await(ctx)
 		if err != nil {
 			return nil, errors.Join(c.held, err)
 		}
 		if fence != lock.NoFence && w.o.takes(time.Since(c.sent)) {
-			return w.hold(c.attempt, c.sent, fence, grantLease), nil
+			return c.hold(fence, grantLease), nil
 		}
 		// No grant arrived, or it arrived so late that it may have expired. If the grant is still valid, the next
 		// request finds it.
@@ -133,9 +148,24 @@ func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 	}
 }
 
+const span, kept = 64, 256 // as SPAN and KEPT in queue.lua
+
+// room returns how many holders in this process may have fences from f on. With span for all, two thirds of the time of
+// a kept lease would be its round trips.
+func room(f lock.Fence) uint64 {
+	if f%kept == 0 {
+		return kept
+	}
+	return span
+}
+
 // hold returns the lease of a granted lock; see keep for first. It is step 4, and its Release is step 5.
-func (w *Watchdog) hold(a *attempt, sent time.Time, f lock.Fence, first time.Duration) *lock.Lease {
+func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
+	w, a := c.w, c.attempt
 	l, _ := lock.NewLease(a.key, f, a.free)
+	if c.revocable = c.hears && c.me.wanted != nil; c.revocable {
+		l.Revocable(c.me.wanted, room(f), func() { w.notifier.remove(a.value) }, nil)
+	}
 	k := w.o.keep(first)
 	k.Renew = func(ctx context.Context) error {
 		renew := call{w.renew, a.acquire.keys[:1], []any{a.value, w.o.Lease.Milliseconds()}}
@@ -145,6 +175,6 @@ func (w *Watchdog) hold(a *attempt, sent time.Time, f lock.Fence, first time.Dur
 		}
 		return short
 	}
-	l.Keep(sent, k)
+	l.Keep(c.sent, k)
 	return l
 }

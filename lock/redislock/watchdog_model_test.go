@@ -46,8 +46,8 @@ func realWatchdog() watchdogRules {
 		hears: func(value string, number uint64, message string) (lock.Fence, bool) {
 			w := &waiter{request: number, granted: make(chan lock.Fence, 1)}
 			n := &notifier{waiters: map[string]*waiter{value: w}}
-			if to, request, fence, ok := parseGrant(message); ok {
-				n.notify(to, request, fence)
+			if g, ok := parseGrant(message); ok {
+				n.notify(g)
 			}
 			select {
 			case fence := <-w.granted:
@@ -424,11 +424,11 @@ func (m *watchdogModel) ask(s *wdState, i int) wdMessage {
 
 // renumber lowers the number in a message of a grant.
 func renumber(text string) string {
-	value, number, fence, ok := parseGrant(text)
+	g, ok := parseGrant(text)
 	if !ok {
 		return text
 	}
-	return fmt.Sprintf("%s\n%d\n%d", value, max(number-1, 1), fence)
+	return fmt.Sprintf("%s\n%d\n%d", g.value, max(g.request-1, 1), g.fence)
 }
 
 // leave ends an acquisition, of whatever kind.
@@ -631,7 +631,8 @@ func (m *watchdogModel) run(
 		answer.Reply = strconv.FormatUint(uint64(original.last), 10)
 	}
 	for _, message := range answer.Messages {
-		value, number, fence, ok := parseGrant(message.Text)
+		g, ok := parseGrant(message.Text)
+		value, number, fence := g.value, g.request, g.fence
 		if !ok {
 			m.failed = fmt.Errorf("message %q", message.Text)
 			continue
@@ -799,8 +800,8 @@ func (m *watchdogModel) age(s *wdState) {
 	})
 	for i := range s.mail {
 		if o := &s.mail[i]; o.kind == "grant" {
-			value, number, _, _ := parseGrant(o.text)
-			o.text = fmt.Sprintf("%s\n%d\n%d", value, number, o.fence)
+			g, _ := parseGrant(o.text)
+			o.text = fmt.Sprintf("%s\n%d\n%d", g.value, g.request, o.fence)
 		}
 	}
 }
@@ -972,7 +973,8 @@ func TestWatchdogModelFindsBugs(t *testing.T) {
 			"a waiter takes the grant of an earlier request", func(r *watchdogRules) {
 				hears := r.hears
 				r.hears = func(value string, number uint64, message string) (lock.Fence, bool) {
-					_, request, _, _ := parseGrant(message)
+					g, _ := parseGrant(message)
+					request := g.request
 					return hears(value, request, message)
 				}
 			},
@@ -1027,8 +1029,7 @@ func TestWatchdogModelFindsBugs(t *testing.T) {
 		},
 		{
 			"a release tells nobody", func(r *watchdogRules) {
-				told := "redis.call('PUBLISH', 'watchdog:' .. string.match(value, '^[^:]+'), " +
-					"value .. '\\n' .. request .. '\\n' .. fence)"
+				told := "redis.call('PUBLISH', 'watchdog:' .. name, value .. '\\n' .. request .. '\\n' .. fence)"
 				r.leave = explore.PutBack(t, r.leave, told, "")
 			},
 			small, "none is on its way",
@@ -1048,7 +1049,7 @@ func TestWatchdogModelFindsBugs(t *testing.T) {
 		},
 		{
 			"fences repeat", func(r *watchdogRules) {
-				r.enter = explore.PutBack(t, r.enter, "if fence < last + SPAN then", "if false then")
+				r.enter = explore.PutBack(t, r.enter, "if fence < last + room then", "if false then")
 			},
 			small, "fence is not larger",
 		},

@@ -146,10 +146,10 @@ type attempt struct {
 
 // enter requests the key. If it returns nil, the attempt has a lease, or has to wait.
 func (a *attempt) enter(ctx context.Context) error {
-	return a.run(ctx, func(ctx context.Context) error {
+	return a.run(ctx, "enter", func(ctx context.Context) error {
 		own, ours, err := a.recipe.enter(ctx, a)
 		if err == nil && ours {
-			a.lease = a.g.lease(a.recipe, a.key, own)
+			a.lease = a.g.lease(a.recipe, a.key, own, a.options.Keep)
 		} else if err == nil {
 			a.place = own
 		}
@@ -159,11 +159,11 @@ func (a *attempt) enter(ctx context.Context) error {
 
 // wait waits until the attempt has a lease.
 func (a *attempt) wait(ctx context.Context) error {
-	return a.run(ctx, func(ctx context.Context) error {
+	return a.run(ctx, "wait", func(ctx context.Context) error {
 		own, err := a.recipe.wait(ctx, a, a.place)
 		switch {
 		case err == nil:
-			a.lease = a.g.lease(a.recipe, a.key, own)
+			a.lease = a.g.lease(a.recipe, a.key, own, false)
 		case !errors.Is(err, errAgain):
 			a.leave()
 		}
@@ -174,7 +174,11 @@ func (a *attempt) wait(ctx context.Context) error {
 
 // run runs a step of the attempt until ctx ends. If it returns an error, the attempt has left nothing behind, except
 // that a clean-up longer than a second continues in the background.
-func (a *attempt) run(ctx context.Context, step func(context.Context) error) error {
+func (a *attempt) run(ctx context.Context, name string, step func(context.Context) error) (err error) {
+	if called := a.g.s.config.Called; called != nil {
+		ended := called(ctx, name)
+		defer func() { ended(err) }()
+	}
 	bound, cancel := a.g.bound(ctx)
 	defer cancel()
 	done, err := ask(bound, a.g, lock.ReleaseTimeout, func() (*attempt, error) { return a, step(bound) },
@@ -205,8 +209,9 @@ func (a *attempt) leave() {
 }
 
 // lease returns the lease of the holder with the node own. The lease is lost with the generation or with the node.
-func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
-	var stop, ignore func() bool
+// With keep it may be kept if the node was alone.
+func (g *generation) lease(r recipe, key string, own node, keep bool) *lock.Lease {
+	stop, ignore := func() bool { return false }, func() bool { return false }
 	lease, lost := lock.NewLease(key, own.fence, func(ctx context.Context) error {
 		stop()
 		ignore()
@@ -221,7 +226,11 @@ func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 	lease.Linger(g.timeout)
 	g.s.mu.Unlock()
 	stop = context.AfterFunc(g.over, func() { lost(context.Cause(g.over)) })
-	ignore = g.watchHolder(own, lease, lost)
+	if keep && own.alone {
+		g.revocable(own, lease, lost)
+	} else {
+		ignore = g.watchHolder(own, lease, lost)
+	}
 	return lease
 }
 
@@ -247,6 +256,9 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 			return node{}, err
 		}
 		guid := uuid.NewString()
+		if a.options.Keep {
+			guid += keptMark
+		}
 		var n node
 		n, err = a.recipe.create(a.g, r, a.dir, guid, a.options.Owner)
 		switch {

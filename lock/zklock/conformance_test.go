@@ -41,8 +41,13 @@ func TestStrategiesConform(t *testing.T) {
 }
 
 func harnesses(t *testing.T) (list []locktest.Harness) {
-	for _, name := range []string{"zk-ephemeral", "zk-sequential"} {
-		s, err := strategy.Lookup(name)
+	for _, name := range []string{"zk-ephemeral", "zk-sequential", "zk-sequential-kept"} {
+		of, kept := strings.CutSuffix(name, "-kept")
+		servers := strategy.Servers{}
+		if kept {
+			servers.KeepLeases = time.Hour
+		}
+		s, err := strategy.Lookup(of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +56,7 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 			config = zklock.Config{Root: "/owned/locks", Credentials: []string{credentials}, CreatorOnly: true}
 		}
 		list = append(list, locktest.Harness{
-			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Wire: wire.ZooKeeper(),
+			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Caches: kept, Wire: wire.ZooKeeper(),
 			Left: left(cmp.Or(config.Root, zklock.DefaultRoot)), Start: start,
 			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",
 			Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
@@ -61,7 +66,16 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 				if err != nil {
 					return nil, nil, err
 				}
-				return s.Lock(strategy.Servers{ZooKeeper: session}), session.Close, nil
+				servers := servers
+				servers.ZooKeeper = session
+				l := s.Lock(servers)
+				return l, func() error {
+					var failed error
+					if c, ok := l.(interface{ Close() error }); ok {
+						failed = c.Close()
+					}
+					return errors.Join(failed, session.Close())
+				}, nil
 			},
 		})
 	}

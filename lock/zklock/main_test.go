@@ -78,7 +78,7 @@ func ephemeralFolderOf(t testing.TB) string { return folderOf(t) + ephemeralSuff
 func dial(t testing.TB, host string) *Session {
 	t.Helper()
 	return open(t, Config{
-		Hosts: []string{host}, SessionTimeout: 10 * time.Second, ConnectTimeout: 10 * time.Second,
+		Hosts: []string{host}, SessionTimeout: 30 * time.Second, ConnectTimeout: 10 * time.Second,
 	})
 }
 
@@ -214,15 +214,8 @@ func childrenOf(t testing.TB, c *zk.Conn, dir string) []string {
 // watchersAt returns, for each session, how many nodes in dir it watches, as the server sees it.
 func watchersAt(t testing.TB, host, dir string) map[string]int {
 	t.Helper()
-	conn, err := net.Dial("tcp", host)
-	must(t, err)
-	defer conn.Close()
-	_, err = io.WriteString(conn, "wchp")
-	must(t, err)
-	reply, err := io.ReadAll(conn)
-	must(t, err)
 	found, watched := map[string]int{}, false
-	for line := range strings.Lines(string(reply)) {
+	for line := range strings.Lines(report(t, host, "wchp")) {
 		line = strings.TrimRight(line, "\n")
 		if session, is := strings.CutPrefix(line, "\t"); !is {
 			watched = strings.HasPrefix(line, dir+"/")
@@ -231,6 +224,19 @@ func watchersAt(t testing.TB, host, dir string) map[string]int {
 		}
 	}
 	return found
+}
+
+// report returns what the server says to one of its four-letter words.
+func report(t testing.TB, host, word string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", host)
+	must(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, word)
+	must(t, err)
+	reply, err := io.ReadAll(conn)
+	must(t, err)
+	return string(reply)
 }
 
 // id returns the session's id in the server's words.

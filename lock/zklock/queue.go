@@ -17,7 +17,8 @@ func (sequential) suffix() string { return "" }
 func (q *Sequential) FenceRange() uint64 { return fenceRange }
 
 // peek is for TryOnce. It returns an error if the key is held. It only reads: creating a node and deleting it again
-// would cost two transactions of the whole ensemble for each failed try.
+// would cost two transactions of the whole ensemble for each failed try. The first try of all that finds a lease that
+// may be kept writes once.
 func (r sequential) peek(ctx context.Context, a *attempt) error {
 	names, err := a.g.children(ctx, a.dir)
 	if err != nil {
@@ -27,7 +28,11 @@ func (r sequential) peek(ctx context.Context, a *attempt) error {
 	if len(queue) == 0 {
 		return nil
 	}
-	return r.heldBy(ctx, a, queue[0].name)
+	holder, _ := a.g.contender(ctx, a.dir+"/"+queue[0].name)
+	if untold(queue, holder) {
+		a.g.tell(a.dir, holder)
+	}
+	return &lock.HeldError{Key: a.key, Holder: holder.Who}
 }
 
 // heldBy returns the error of a try that found the key held by the node head. The error contains no name if the holder

@@ -77,7 +77,7 @@ func (e eager) Acquire(ctx context.Context, key string, _ lock.Options) (*lock.L
 	if err != nil {
 		return nil, err
 	}
-	return g.lease(sequential{}, key, own), nil
+	return g.lease(sequential{}, key, own, false), nil
 }
 
 func TestJudgeCatchesALockThatDoesNotWait(t *testing.T) {

@@ -41,7 +41,7 @@ func secure(t testing.TB, ca *stacktest.CA, name string, pair stacktest.Pair) di
 func secured(t testing.TB, ca *stacktest.CA, pair stacktest.Pair) *stack.Server {
 	t.Helper()
 	s := stacktest.Start(t, stack.Options{
-		ZooKeeperTLS: &stack.ZooKeeperTLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File},
+		ZooKeeperTLS: &stack.TLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File},
 	})
 	server, err := s.Add(t.Context(), stack.ZooKeeper)
 	stacktest.Started(t, err)

@@ -8,6 +8,7 @@
 //	queue.go    names and order of the nodes of Sequential
 //	session.go  the process's ZooKeeper sessions, one after another, their heartbeat and their loss
 //	link.go     one TCP connection to a server, and which server comes next
+//	kept.go     hears when another process wants a lease that this one keeps
 //	request.go  requests that end with a context, and watches
 //	fence.go    fences that grow even if the ensemble is rebuilt
 //	cleanup.go  deletes nodes that could not be deleted in time
@@ -57,6 +58,9 @@ type Config struct {
 	// and get a lock.DownError. Nodes that exist keep their ACL. Default: everybody may do everything, as with
 	// Curator.
 	CreatorOnly bool
+	// Called is called before a lock makes requests to acquire a key, with what they are for: "enter" or "wait". The
+	// result, which must not be nil, is called when they have been answered. Default: none.
+	Called func(ctx context.Context, name string) func(error)
 	// Logger logs the states of the session and, at debug level, the client library's messages. Default: none.
 	Logger *slog.Logger
 }
