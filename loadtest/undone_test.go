@@ -379,3 +379,21 @@ func TestRequestIDsHaveNoMark(t *testing.T) {
 		t.Errorf("%d ids have %d beginnings", len(ids), len(begin))
 	}
 }
+
+// An accepted request whose reply has no order number does not make another order without one its own.
+func TestUndoneWithoutANumber(t *testing.T) {
+	nameless := lists(2, func(_ *seller, g *good) { g.cancel(len(g.list) - 1) })
+	nameless.deduct = func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+		told := s.sell(g, r)
+		told.OrderID = ""
+		if s.n == 4 {
+			s.sell(g, loadtest.Request{SKU: r.SKU, Quantity: r.Quantity, RequestID: "nobody"})
+			g.list[len(g.list)-1].OrderID = ""
+		}
+		return told
+	}
+	v := put(t, nameless, loadtest.Plan{Stock: 9, Requests: 4, Concurrency: 1}).Verdict
+	if v.Finding != loadtest.Undecided || v.Undone != 0 {
+		t.Errorf("finding %s, undone %d: %v", v.Finding, v.Undone, v.Reasons)
+	}
+}

@@ -88,17 +88,30 @@ func (s *sessionClock) see(id, cons string, limit time.Duration) {
 	if s.id != id {
 		*s = sessionClock{id: id, heard: time.Now(), limit: limit}
 	}
+	messages, granted, ok := connectionOf(id, cons)
+	if !ok {
+		return
+	}
+	if messages != s.messages {
+		s.messages, s.heard = messages, time.Now()
+	}
+	if granted > 0 {
+		s.limit = granted
+	}
+}
+
+// connectionOf returns the messages received from a session, and its time limit. A session without a connection is not
+// in cons: ok is false.
+func connectionOf(id, cons string) (messages uint64, limit time.Duration, ok bool) {
 	for _, m := range connection.FindAllStringSubmatch(cons, -1) {
 		if m[2] != id {
 			continue
 		}
-		if n, _ := strconv.ParseUint(m[1], 10, 64); n != s.messages {
-			s.messages, s.heard = n, time.Now()
-		}
-		if ms, _ := strconv.Atoi(m[3]); ms > 0 {
-			s.limit = time.Duration(ms) * time.Millisecond
-		}
+		messages, err := strconv.ParseUint(m[1], 10, 64)
+		ms, more := strconv.ParseUint(m[3], 10, 31) // as ZooKeeper: an int
+		return messages, time.Duration(ms) * time.Millisecond, err == nil && more == nil
 	}
+	return 0, 0, false
 }
 
 func (s *sessionClock) left(now time.Time) time.Duration { return max(0, s.limit-now.Sub(s.heard)) }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -85,7 +86,9 @@ func TestOverHTTP(t *testing.T) {
 		{
 			"grants to everybody",
 			&desk{shared: true},
-			"thirty-at-once oversells, work-outlasts-lease oversells, two-keys oversells, hundred-waiters holds",
+			// Five waiters with little work may come one after the other.
+			"thirty-at-once oversells, work-outlasts-lease oversells, two-keys oversells, " +
+				"hundred-waiters (holds|oversells)",
 		},
 		{
 			"serves three of a key",
@@ -113,8 +116,8 @@ func TestOverHTTP(t *testing.T) {
 					t.Errorf("%s is not testable: %s", r.Scenario, r.Why)
 				}
 			}
-			if strings.Join(got, ", ") != row.want {
-				t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), row.want)
+			if grades := strings.Join(got, ", "); !regexp.MustCompile("^" + row.want + "$").MatchString(grades) {
+				t.Errorf("got  %s\nwant %s", grades, row.want)
 			}
 		})
 	}

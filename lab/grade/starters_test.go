@@ -47,6 +47,7 @@ var broken = []starter{
 	{"lease-redis.sh", "server-restarted", grade.Oversells, stack.Redis, zkFixed},
 	{"get-lock.sh", "thirty-at-once", grade.Oversells, stack.MySQL, ""},
 	{"row.sh", "holder-killed", grade.Blocks, stack.MySQL, ""},
+	{"backoff.sh", "hundred-waiters", grade.Starves, stack.Redis, leaseRedis},
 	{"zk-persistent", "holder-killed", grade.Blocks, stack.ZooKeeper, zkFixed},
 	{"zk-orphan", "lost-reply", grade.Blocks, stack.ZooKeeper, zkFixed},
 }
@@ -112,16 +113,20 @@ func TestEveryStarterIsTested(t *testing.T) {
 	}
 }
 
-// A lock to start from works in every language that is installed.
+// A lock to start from works in every language that is installed. A hundred wait for the one in Java, whose processes
+// start slowly.
 func TestLocksToStartFrom(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("long: make verify")
 	}
-	for _, lock := range []string{"lease-redis", "lease_redis.py"} {
+	crowd := []string{"thirty-at-once", "late-release", "lost-reply"}
+	for lock, scenarios := range map[string][]string{
+		"lease-redis": crowd, "lease_redis.py": crowd, "LeaseRedis.java": {"late-release", "hundred-waiters"},
+	} {
 		t.Run(lock, func(t *testing.T) {
 			t.Parallel()
-			for _, scenario := range []string{"thirty-at-once", "late-release", "lost-reply"} {
+			for _, scenario := range scenarios {
 				if r := graded(t, starters+lock, stack.Redis, scenario, time.Second, patience); r.Grade != grade.Holds {
 					t.Errorf("%s in %s: %s, want %s: %s", lock, scenario, r.Grade, grade.Holds, r.Why)
 				}
@@ -134,6 +139,7 @@ func TestLocksToStartFrom(t *testing.T) {
 func graded(t *testing.T, lock string, server stack.Kind, scenario string, lease, wait time.Duration) grade.Result {
 	t.Helper()
 	var command []string
+	waiters := 30 // processes that do not starve each other
 	switch filepath.Ext(lock) {
 	case ".sh":
 		command = []string{"bash", lock}
@@ -143,6 +149,16 @@ func graded(t *testing.T, lock string, server stack.Kind, scenario string, lease
 			t.Skip(err) // also with REQUIRE_BACKENDS=1: no test of the service needs it
 		}
 		command = []string{"python3", lock}
+	case ".java":
+		javac, err := exec.LookPath("javac")
+		if err != nil {
+			t.Skip(err) // as for Python
+		}
+		dir := t.TempDir()
+		if out, err := exec.Command(javac, "-d", dir, lock).CombinedOutput(); err != nil {
+			t.Fatalf("javac: %v\n%s", err, out)
+		}
+		command, waiters = []string{"java", "-XX:+UseSerialGC", "-Xmx32m", "-cp", dir, "LeaseRedis"}, 100
 	default:
 		program := filepath.Join(t.TempDir(), "lock")
 		if out, err := exec.Command("go", "build", "-o", program, "./"+lock).CombinedOutput(); err != nil {
@@ -152,7 +168,7 @@ func graded(t *testing.T, lock string, server stack.Kind, scenario string, lease
 	}
 	report := run(t, grade.Options{
 		Command: command, Servers: []stack.Kind{server}, Only: []string{scenario},
-		Lease: lease, Wait: wait, Grace: wait,
+		Lease: lease, Wait: wait, Grace: wait, Waiters: waiters,
 	})
 	return report.Results[0]
 }

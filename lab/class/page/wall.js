@@ -1,5 +1,5 @@
 // The wall. It shows the frames of the class, and sends the teacher's commands.
-import { choose, has, language, load, other, outcome, t } from './words.js'
+import { choose, has, language, load, other, outcome, t, wide } from './words.js'
 import { Player } from './player.js'
 import { drawTies } from './ties.js'
 import { Store, drawHolds, drawLine, span } from './view.js'
@@ -347,9 +347,6 @@ function mark(token) {
   if (token.than) return t('token_refused', { n: token.fence, than: token.than })
   return token.fence && inside.includes(token.phase) ? t('token_fence', { n: token.fence }) : ''
 }
-
-/** The width of a text in a token, in pixels: a measurement would cost a layout. A Chinese character is twice as wide. */
-const wide = (text, narrow) => [...text].reduce((sum, c) => sum + (c > '\u2e7f' ? 2 : 1), 0) * narrow
 
 function sizeOf(token, lane) {
   const least = (lane === 'done' || lane === 'writes') ? 96 : 66

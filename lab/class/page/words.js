@@ -46,3 +46,6 @@ export function t(key, values = {}) {
 
 /** The meaning of an outcome. */
 export const outcome = (code) => (has(code) ? t(code) : t('other', { code }))
+
+/** The width of a text in pixels: a measurement would cost a layout. A Chinese character is twice as wide. */
+export const wide = (text, narrow) => [...text].reduce((sum, c) => sum + (c > '\u2e7f' ? 2 : 1), 0) * narrow
