@@ -30,25 +30,30 @@ func TestEveryChoiceCompiles(t *testing.T) {
 	outside := make(map[string]bool)
 	for _, strategies := range subsets(Strategies()) {
 		for _, stores := range subsets(Stores()) {
-			choice := Choice{Module: "github.com/acme/orders", Strategies: strategies, Stores: stores, Version: "test"}
-			made, err := choice.files()
-			if err != nil {
-				t.Fatal(err)
-			}
-			services[strings.Join(strategies, ",")+" on "+strings.Join(stores, ",")] = made
-			for name, text := range made {
-				if path.Ext(name) != ".go" {
-					continue
+			for _, with := range [][]string{nil, Additional()} {
+				choice := Choice{
+					Module: "github.com/acme/orders", Strategies: strategies, Stores: stores,
+					Without: Optional(), With: with,
 				}
-				for _, imported := range imports(c.parse(t, name, text)) {
-					if !strings.HasPrefix(imported, choice.Module+"/") {
-						outside[imported] = true
+				made, err := choice.files()
+				if err != nil {
+					t.Fatal(err)
+				}
+				services[strings.Join(append(strategies, with...), ",")+" on "+strings.Join(stores, ",")] = made
+				for name, text := range made {
+					if path.Ext(name) != ".go" {
+						continue
+					}
+					for _, imported := range imports(c.parse(t, name, text)) {
+						if !strings.HasPrefix(imported, choice.Module+"/") {
+							outside[imported] = true
+						}
 					}
 				}
 			}
 		}
 	}
-	if len(services) != 21 {
+	if len(services) != 42 {
 		t.Fatalf("%d choices", len(services))
 	}
 	c.outside = importer.ForCompiler(c.fset, "gc", exported(t, slices.Sorted(maps.Keys(outside))))

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	stock "example.com/stock"
 )
 
 // A fault of the manifest is an error, and not a service in which something is missing.
@@ -48,5 +50,30 @@ func TestWhatCouldNotBeWrittenLeavesNothing(t *testing.T) {
 	}
 	if list, err := os.ReadDir(there); err != nil || len(list) > 0 {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// An edit that no longer fits its file is an error, also if this choice does not need it.
+func TestAnEditMustFit(t *testing.T) {
+	t.Parallel()
+	var c Choice
+	for _, when := range [][]string{nil, {"lock"}} {
+		if _, err := c.edited("a.md", []byte("text"), []edit{{When: when, Was: "gone"}}); err == nil {
+			t.Errorf("%v: an edit of what is not there was made", when)
+		}
+	}
+}
+
+// Every file with edits is one that can be taken.
+func TestEveryEditHasAFile(t *testing.T) {
+	t.Parallel()
+	all, err := edits()
+	if err != nil || len(all) < 30 {
+		t.Fatal(len(all), err)
+	}
+	for name := range all {
+		if _, err := stock.Source.ReadFile(name); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -36,7 +36,7 @@ import (
 	"example.com/stock/internal/words"
 )
 
-//go:embed manifest.yaml all:files text
+//go:embed manifest.yaml edits.yaml all:files text
 var files embed.FS
 
 var phrases = words.NewPhrasebook(files, "text")
@@ -58,6 +58,8 @@ type Choice struct {
 	Module     string   `json:"module"`     // its path, such as github.com/acme/orders
 	Strategies []string `json:"strategies"` // of Strategies; the first is the default of the service
 	Stores     []string `json:"stores"`     // of Stores; the first is the default of the service
+	Without    []string `json:"without"`    // of Optional: the parts that are left out
+	With       []string `json:"with"`       // of Additional: the parts that are added
 	Version    string   `json:"version"`    // of this program, to be recorded
 }
 
@@ -72,9 +74,6 @@ func (c Choice) Check() error {
 	}
 	choose := func(flag string, names, known []string) {
 		all := strings.Join(known, ", ")
-		if len(names) == 0 {
-			no(phrases.Error("none", "flag", flag, "known", all))
-		}
 		for i, name := range names {
 			switch {
 			case !slices.Contains(known, name):
@@ -84,8 +83,19 @@ func (c Choice) Check() error {
 			}
 		}
 	}
-	choose("strategies", c.Strategies, Strategies())
-	choose("stores", c.Stores, Stores())
+	some := func(flag string, names, known []string) {
+		if len(names) == 0 {
+			no(phrases.Error("none", "flag", flag, "known", strings.Join(known, ", ")))
+		}
+		choose(flag, names, known)
+	}
+	some("strategies", c.Strategies, Strategies())
+	some("stores", c.Stores, Stores())
+	choose("without", c.Without, Optional())
+	choose("with", c.With, Additional())
+	if f := c.features(); f["handover"] && !f["lock"] {
+		no(phrases.Error("no-lock", "known", strings.Join(Strategies()[1:], ", ")))
+	}
 	return errors.Join(bad...)
 }
 
@@ -100,7 +110,8 @@ const longestName = 32
 // MySQL, and a reserved image of Docker.
 func takenNames() []string {
 	return []string{
-		"information_schema", "mysql", "nginx", "performance_schema", "redis", "root", "scratch", "sys", "zookeeper",
+		"grafana", "information_schema", "mysql", "nginx", "performance_schema", "prometheus", "redis", "root",
+		"scratch", "sys", "zookeeper",
 	}
 }
 
@@ -163,6 +174,12 @@ func (c Choice) features() map[string]bool {
 	}
 	for _, name := range c.Stores {
 		f[name+"-store"] = true
+	}
+	for _, name := range Optional() {
+		f[name] = !slices.Contains(c.Without, name)
+	}
+	for _, name := range Additional() {
+		f[name] = slices.Contains(c.With, name)
 	}
 	return f
 }
@@ -235,10 +252,13 @@ func (c Choice) files() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	features := c.features()
+	edits, err := edits()
+	if err != nil {
+		return nil, err
+	}
 	made := make(map[string][]byte)
 	for _, r := range rules {
-		if slices.ContainsFunc(r.When, func(f string) bool { return !features[f] }) {
+		if !c.has(r.When) {
 			continue
 		}
 		names, err := taken(r.Take)
@@ -250,7 +270,15 @@ func (c Choice) files() (map[string][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			made[strings.Replace(name, "cmd/stock/", "cmd/"+c.name()+"/", 1)] = c.rename(name, text)
+			to := strings.Replace(name, "cmd/stock/", "cmd/"+c.name()+"/", 1)
+			if operating(name) {
+				if to, text, err = c.operate(name, text, edits[name]); err != nil {
+					return nil, err
+				}
+			}
+			if to != "" {
+				made[to] = c.rename(name, text)
+			}
 		}
 		for from, to := range r.Write {
 			text, err := c.fill(from)
@@ -286,10 +314,10 @@ func manifest(text []byte) (rules []rule, err error) {
 	if err := d.Decode(&rules); err != nil {
 		return nil, fmt.Errorf("manifest.yaml: %w", err)
 	}
-	known := Choice{Strategies: Strategies(), Stores: Stores()}.features()
+	known := Choice{Strategies: Strategies(), Stores: Stores(), With: Additional()}.features()
 	for _, r := range rules {
 		for _, feature := range r.When {
-			if !known[feature] {
+			if !known[strings.TrimPrefix(feature, "!")] {
 				return nil, fmt.Errorf("manifest.yaml: there is no choice %s", feature)
 			}
 		}
@@ -327,15 +355,22 @@ var commands = regexp.MustCompile(`\bstock (serve|config|migrate|relay|audit|arc
 
 // rename adapts a file of this project to the new service.
 func (c Choice) rename(name string, text []byte) []byte {
-	switch path.Ext(name) {
+	switch ext := path.Ext(name); {
 	default:
 		return text
-	case ".yaml":
+	case operating(name):
+		return text // see operate
+	case ext == ".yaml":
 		return commands.ReplaceAll(bytes.ReplaceAll(text, []byte("STOCK_"), []byte(c.env())), []byte(c.name()+" $1"))
-	case ".go":
+	case ext == ".go":
 	}
 	text = bytes.ReplaceAll(text, []byte(`"`+ourModule+`/`), []byte(`"`+c.Module+`/`))
 	text = bytes.ReplaceAll(text, []byte("/internal/stack/stacktest\""), []byte("/stacktest\""))
+	if strings.HasPrefix(name, "app/traces/") { // the names of the tracer, the service and its attributes
+		text = bytes.ReplaceAll(text, []byte(`"`+ourModule+`"`), []byte(`"`+c.Module+`"`))
+		text = bytes.ReplaceAll(text, []byte(`ServiceName("stock")`), []byte(`ServiceName("`+c.name()+`")`))
+		text = bytes.ReplaceAll(text, []byte(`"stock.`), []byte(`"`+c.metric()+"."))
+	}
 	text = bytes.ReplaceAll(text, []byte("STOCK_"), []byte(c.env()))
 	text = bytes.ReplaceAll(text, []byte(`Namespace: "stock"`), []byte(`Namespace: "`+c.metric()+`"`))
 	return commands.ReplaceAll(text, []byte(c.name()+" $1"))
@@ -357,9 +392,10 @@ func (c Choice) fill(name string) ([]byte, error) {
 	}
 	features := c.features()
 	t, err := template.New(name).Delims("«", "»").Option("missingkey=error").Funcs(template.FuncMap{
-		"if_":  func(feature string) bool { return features[feature] },
-		"from": c.from,
-		"join": func(list []string, with string) string { return strings.Join(list, with) },
+		"if_":   func(feature string) bool { return features[feature] },
+		"from":  c.from,
+		"index": c.index,
+		"join":  func(list []string, with string) string { return strings.Join(list, with) },
 		"quote": func(list []string) string {
 			quoted := make([]string, len(list))
 			for i, one := range list {
@@ -373,7 +409,9 @@ func (c Choice) fill(name string) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
-		"Module": c.Module, "Name": c.name(), "Env": c.env(), "Metric": c.metric(), "Version": c.Version,
+		"Module": c.Module, "Name": c.name(), "Env": c.env(), "Metric": c.metric(), "Kube": c.kube(),
+		"Camel":      c.camel(),
+		"Version":    c.Version,
 		"Strategies": c.Strategies, "Stores": c.Stores, "Strategy": c.Strategies[0], "Store": c.Stores[0],
 	})
 	if err != nil {

@@ -51,6 +51,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		{func(c *starter.Choice) { c.Module = "github.com/acme/x/v1" }, "is no module path", "不是模块路径"},
 		{func(c *starter.Choice) { c.Module = "std" }, "is no module path", "不是模块路径"},
 		{func(c *starter.Choice) { c.Module = "github.com/acme/mysql" }, `"mysql" is the name of a`, "已经是某个服务器"},
+		{func(c *starter.Choice) { c.Module = "github.com/acme/grafana" }, `"grafana" is the`, "已经是某个服务器"},
 		{func(c *starter.Choice) { c.Module = "github.com/acme/root/v3" }, `"root" is the name of a`, "已经是某个服务器"},
 		{func(c *starter.Choice) { c.Module = "github.com/gin-gonic/gin" }, "needs the module of that", "要用到这个名字"},
 		{func(c *starter.Choice) { c.Module = "example.com/stock" }, "this project's own", "本项目自己的"},
@@ -59,10 +60,19 @@ func TestWhatCannotBeWritten(t *testing.T) {
 			func(c *starter.Choice) { c.Stores = []string{"mysq"} },
 			`--stores: "mysq" is none of mysql, redis`, `"mysq" 不在可选之列：mysql, redis`,
 		},
+		{
+			func(c *starter.Choice) { c.Without, c.With = []string{"traces"}, []string{"alert"} },
+			"--without: \"traces\" is none of alerts, runbooks, dashboards, kubernetes\n--with: \"alert\" is none",
+			`--with："alert" 不在可选之列：traces`,
+		},
 		{func(c *starter.Choice) { c.Strategies = []string{"none"} }, `"none" is none of ato`, "不在可选之列：ato"},
 		{
 			func(c *starter.Choice) { c.Strategies = []string{"atomic", "atomic"} },
 			"atomic is named twice", "atomic 写了两次",
+		},
+		{
+			func(c *starter.Choice) { c.Strategies, c.With = []string{"atomic"}, []string{"handover"} },
+			"has no lock; name redis-watchdog, zk-sequential in", "请在 --strategies 里写上 redis-watchdog",
 		},
 		{func(c *starter.Choice) { c.Stores = nil }, "--stores: name at least one", "--stores：至少要写一个"},
 		{
@@ -181,9 +191,16 @@ func TestNames(t *testing.T) {
 		"app/metrics/metrics.go": `Namespace: "my_shop"`,
 		"handler/text/en.yaml":   "run my-shop migrate up",
 		"docker-compose.yml":     "MY_SHOP_MYSQL_DSN: my_shop:",
-		"README.md":              "`stock new` (test)",
-		"handler/table.go":       `"github.com/acme/my-shop/v2/service/order"`,
-		"repo/ledger/ledger.go":  `"github.com/acme/my-shop/v2/service/order"`,
+		"Dockerfile":             "COPY --from=build /out/my-shop ",
+
+		"deploy/prometheus/my-shop.rules.yml":               `job=~"(.+/)?my-shop"`,
+		"deploy/grafana/dashboards/en/service.json":         `"uid": "my-shop-service-en"`,
+		"deploy/kubernetes/overlays/orders/ingress.yaml":    "path: /v1/stock\n",
+		"deploy/kubernetes/components/prometheus/work.yaml": "name: my_shop_store_operations",
+
+		"README.md":             "`stock new` (test)",
+		"handler/table.go":      `"github.com/acme/my-shop/v2/service/order"`,
+		"repo/ledger/ledger.go": `"github.com/acme/my-shop/v2/service/order"`,
 	} {
 		if !strings.Contains(read(name), has) {
 			t.Errorf("%s does not say %s", name, has)
