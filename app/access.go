@@ -71,6 +71,7 @@ func (a *App) openDoor() error {
 			source, pace = access.File(c.KeysFile), access.FilePace()
 		}
 		a.keys = access.NewKeys(source, pace, a.log)
+		a.metrics.TokenKeys(a.keys.ReadAt)
 		if c.KeysFile != "" {
 			if err := a.keys.Read(context.Background()); err != nil {
 				return failure("keys-file", "why", err)

@@ -19,6 +19,7 @@ import (
 
 	"example.com/stock/app/health"
 	"example.com/stock/app/metrics"
+	"example.com/stock/app/traces"
 	"example.com/stock/handler"
 	"example.com/stock/handler/access"
 	"example.com/stock/handler/demo"
@@ -45,6 +46,7 @@ type App struct {
 	door *access.Door
 	keys *access.Keys // of tokens; nil: customers need none
 
+	traces     *traces.Traces // nil: off
 	metrics    *metrics.Sales
 	servers    strategy.Servers
 	backends   map[string]*health.Backend     // by name
@@ -56,6 +58,7 @@ type App struct {
 	ledgers    map[string]order.Store // by store: the ledgers of stores that keep orders
 	noLedger   error                  // why a configured store keeps no orders
 	orders     *order.Service         // nil: the default store keeps no orders
+	sales      health.Sales           // of the orders of customers
 	watched    *order.Watched         // the ledger of the default store, checked for lost data; nil: not checked
 	strategies []demo.Strategy
 	relay      *relay.Relay // nil: not enabled
@@ -77,8 +80,12 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	if err := a.openDoor(); err != nil {
 		return nil, err
 	}
-	if err := a.listen(); err != nil {
+	if err := a.openTraces(); err != nil {
 		return nil, err
+	}
+	a.servers.Merge.Trace = a.traces.Batch()
+	if err := a.listen(); err != nil {
+		return nil, errors.Join(err, a.close())
 	}
 	for _, s := range a.openers() {
 		if !a.cfg.needs(s.name) {
@@ -113,8 +120,8 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		cfg: cfg, version: version, log: log, metrics: metrics.NewSales(version, cfg.Instance),
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
-			LeaseTime: cfg.Lock.LeaseTime,
-			Replicas:  cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
+			LeaseTime: cfg.Lock.LeaseTime, KeepLeases: cfg.Lock.Keep,
+			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
 			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments,
 			Merge:      service.MergeOptions{Limit: cfg.Merge.Limit, Queue: cfg.Merge.Queue},
 			PlainLocks: !cfg.Lock.HandOver, Log: log,
@@ -187,7 +194,9 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	if configured {
 		var closer func() error
 		config.Seller, closer = s.Build(a.servers, func(l lock.Locker) lock.Locker {
-			config.Lock = lock.Observe(l, a.metrics.Lock(s.Name))
+			events := a.metrics.Lock(s.Name)
+			events.Asked = a.traces.Lock(s.Name)
+			config.Lock = lock.Observe(l, events)
 			return config.Lock
 		})
 		a.closers = append(a.closers, closer)

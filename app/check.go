@@ -40,6 +40,9 @@ func (c *Config) check() (bad []error) {
 	bad = append(bad, c.checkTLS()...)
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf("log.format", c.Log.Format, "json", "text")
+	for _, name := range c.Traces.Attributes {
+		oneOf("traces.attributes", name, skuAttribute, customerAttribute)
+	}
 	within := func(key string, d, least, most time.Duration) {
 		if d < least || d > most {
 			no(key, "from-to", "value", d.String(), "least", least.String(), "most", most.String())
@@ -61,6 +64,7 @@ func (c *Config) check() (bad []error) {
 	if c.Lock.LeaseTime != 0 {
 		within("lock.lease_time", c.Lock.LeaseTime, 100*time.Millisecond, time.Hour)
 	}
+	within("lock.keep", c.Lock.Keep, 0, time.Minute)
 	within("lock.max_hold", c.Lock.MaxHold, time.Second, 24*time.Hour)
 	if c.Lock.Segments < 1 || c.Lock.Segments > service.MaxSegments {
 		no("lock.segments", "from-to", "value", c.Lock.Segments, "least", 1, "most", service.MaxSegments)

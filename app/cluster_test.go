@@ -142,6 +142,18 @@ e5 :0@0 master,noaddr,fail - 1 1 0 disconnected
 	if !slices.Equal(got.addrs, want) {
 		t.Errorf("nodes %q, want %q", got.addrs, want)
 	}
+	for lost, want := range map[int]string{
+		4: "4 of 16384 slots are not served (1, 3, 5, 7)", 5: "5 of 16384 slots are not served (1, 3, 5, 7, ...)",
+	} {
+		served := "a1 127.0.0.1:7001@17001 myself,master - 0 0 1 connected "
+		for n := range lost {
+			served += fmt.Sprint(2*n, " ")
+		}
+		got := parseCluster("x:1", "cluster_state:ok\r\n", fmt.Sprint(served, 2*lost, "-16383\n"))
+		if got.unserved() != want {
+			t.Errorf("%q, want %q", got.unserved(), want)
+		}
+	}
 	if parseCluster("x:1", "cluster_state:fail\r\n", nodes).ok {
 		t.Error("fail is ok")
 	}

@@ -714,6 +714,8 @@ func other(t *testing.T, s setting) any {
 			return []string{"redis-setnx", "atomic"}
 		case "stores.enabled":
 			return []string{"mysql", "redis"}
+		case "traces.attributes":
+			return []string{"sku", "customer"}
 		}
 		return []string{"10.0.0.1:1001", "10.0.0.2:1002", "10.0.0.3:1003"}
 	case string:

@@ -18,6 +18,9 @@ func (a *App) http(draining func() bool) handler.Config {
 			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,
 		},
 	}
+	if a.traces != nil { // a nil *Traces would not be a nil Tracer
+		c.Tracer = a.traces
+	}
 	for name := range a.backends {
 		c.Backends = append(c.Backends, a.backend(name))
 	}
@@ -31,7 +34,8 @@ func (a *App) demoConfig() demo.Config {
 		readyStore = "" // readiness does not wait for a store that is not configured
 	}
 	return demo.Config{
-		Seller: a.service, Inventory: a.service, Locks: a.service, Pauses: &a.pauses, Holds: &a.pauses, Steps: a.steps,
+		Seller: a.traces.Seller(a.service), Inventory: a.service, Locks: a.service,
+		Pauses: &a.pauses, Holds: &a.pauses, Steps: a.steps,
 		Strategies: a.strategies, Store: a.cfg.Store, ReadyStore: readyStore,
 		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), Meter: a.metrics,
 	}

@@ -29,14 +29,15 @@ func (a *App) openMySQL() error {
 	if err != nil {
 		return err
 	}
-	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize, Before: before}))
+	traced := a.traces.SQL()
+	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize, Before: before, New: traced}))
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, salesPool.Close)
 	// Locks that keep a connection need a separate pool: in a shared one, waiters could take the connections that the
 	// holder needs to write.
-	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize, Before: before}))
+	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize, Before: before, New: traced}))
 	if err != nil {
 		return err
 	}

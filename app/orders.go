@@ -1,6 +1,10 @@
 package app
 
 import (
+	"errors"
+
+	"example.com/stock/handler"
+	"example.com/stock/handler/orders"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 )
@@ -15,10 +19,11 @@ func (a *App) buildOrders(
 	store := a.stores[a.cfg.Store]
 	config := order.Config{
 		Store: ledger, Needs: store.Needs, Work: a.cfg.Work, Waiting: a.cfg.Limits.Waiting,
-		KeepKey: a.cfg.Orders.KeepKeys, Owner: a.cfg.Instance, Log: a.log,
+		KeepKey: a.cfg.Orders.KeepKeys, Swept: a.metrics.Overdue, Owner: a.cfg.Instance, Log: a.log,
 	}
 	if a.cfg.Profile == ordersProfile {
 		config.Limits = order.Limits(a.cfg.Reservations)
+		config.Ended = a.saleEnded(handler.Failures())
 	}
 	if a, ok := ledger.(order.Archivable); ok {
 		config.Gone = order.GoneFrom(a)
@@ -43,8 +48,44 @@ func (a *App) buildOrders(
 		}
 	}
 	if a.cfg.Orders.Merge {
-		config = config.Merged(order.MergeOptions{Limit: a.cfg.Merge.Limit, Queue: a.cfg.Merge.Queue})
+		config = config.Merged(order.MergeOptions{
+			Limit: a.cfg.Merge.Limit, Queue: a.cfg.Merge.Queue, Trace: a.traces.Batch(),
+		})
 	}
+	if config.Ledger == nil {
+		config.Ledger = config.Store
+	}
+	config.Ledger = a.traces.Ledger(config.Ledger)
 	a.orders = order.New(config)
 	return nil
+}
+
+// saleEnded returns what records a sale. A failure counts only while the servers pass their checks, because otherwise
+// the instance is not ready anyway, and is ready again as soon as they do.
+func (a *App) saleEnded(failure func(error) bool) func(string, []service.SKU, error) {
+	return func(customer string, skus []service.SKU, err error) {
+		if err == nil {
+			a.sales.Sold()
+			return
+		}
+		if a.orders.Err() != nil || !failure(err) || errors.Is(err, order.ErrUnbalanced) {
+			return
+		}
+		names := make([]string, len(skus))
+		for i, sku := range skus {
+			names[i] = string(sku)
+		}
+		if a.sales.Failed(customer, names...) {
+			a.log.Error("every sale fails, although the servers pass their checks: not ready", "err", err)
+		}
+	}
+}
+
+// sells reports what the shop can sell, and why it is not ready.
+func (a *App) sells(shop *orders.Part) (map[string]handler.StoreReply, string) {
+	stores, why := shop.Sells()
+	if why == "" && a.sales.Fail() {
+		why = "every sale fails"
+	}
+	return stores, why
 }

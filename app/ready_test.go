@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/app/health"
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
@@ -52,6 +55,8 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 				config("min-replicas-to-write", "0"),
 			},
 			{"replica", "backend_down", "read-only replica", following("127.0.0.1:1"), following("")},
+			{"unsaved", "backend_down", "cannot save", failSave, saveAgain},
+			{"scriptless", "backend_down", "lacks a permission", acl("-eval", "-evalsha"), acl("+eval", "+evalsha")},
 		} {
 			t.Run(profile+"/"+row.name, func(t *testing.T) {
 				t.Parallel()
@@ -77,6 +82,133 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 			i.sells(t, profile, "mysql", "read-only", "backend_down",
 				run("SET GLOBAL read_only = 1"), run("SET GLOBAL read_only = 0"))
 		})
+	}
+}
+
+// failSave makes Redis fail to save: the name of its file is that of a folder.
+func failSave(t *testing.T, addr string) {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	dir := c.ConfigGet(t.Context(), "dir").Val()["dir"]
+	if err := os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	setRedis(t, addr, "save", "3600 1000000") // writes are refused only if Redis is to save by itself
+	saved(t, c, "err")
+}
+
+func saveAgain(t *testing.T, addr string) {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	if err := os.Remove(filepath.Join(c.ConfigGet(t.Context(), "dir").Val()["dir"], "dump.rdb")); err != nil {
+		t.Fatal(err)
+	}
+	saved(t, c, "ok")
+}
+
+// saved saves until the result of the last save is that.
+func saved(t *testing.T, c *redis.Client, result string) {
+	t.Helper()
+	stacktest.Eventually(t, time.Minute, "the last save is "+result, func() (bool, string) {
+		_ = c.BgSave(t.Context()).Err()
+		info := c.Info(t.Context(), "persistence").Val()
+		return strings.Contains(info, "rdb_last_bgsave_status:"+result), info
+	})
+}
+
+// acl changes the rights of all users.
+func acl(rules ...any) func(*testing.T, string) {
+	return func(t *testing.T, addr string) {
+		t.Helper()
+		c := redis.NewClient(&redis.Options{Addr: addr})
+		defer c.Close()
+		if err := c.Do(t.Context(), append([]any{"ACL", "SETUSER", "default"}, rules...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A right that only the update of the stock needs is missed by the probe, also while nobody buys.
+func TestReadyNeedsTheRightToUpdate(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{demoProfile, ordersProfile} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			db, clerk := clerkOf(t, stacktest.MariaDB(t))
+			i := begin(t, backends(
+				"--mysql-dsn="+clerk, "--profile="+profile, "--stores-enabled=mysql", "--store=mysql")...)
+			i.becomes(t, http.StatusOK, `"ready"`)
+			run := func(statements ...string) {
+				// A connection keeps its rights.
+				for _, statement := range append(statements, "KILL USER clerk@'127.0.0.1'") {
+					if _, err := db.ExecContext(t.Context(), statement); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			run("REVOKE UPDATE ON stock.* FROM clerk@'127.0.0.1'")
+			i.becomes(t, http.StatusServiceUnavailable, "access denied")
+			run("GRANT UPDATE ON stock.* TO clerk@'127.0.0.1'")
+			i.becomes(t, http.StatusOK, `"ready"`)
+		})
+	}
+}
+
+// If every sale fails for a reason that no probe can see, the instance is not ready, and it is ready again by itself.
+// What customers are refused, and a SKU whose books are damaged, take no instance out of service.
+func TestReadyWhileSalesFail(t *testing.T) {
+	t.Parallel()
+	addr := stacktest.Redis(t).Addr
+	i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s", "--profile=orders", "--stores-enabled=redis",
+		"--store=redis")...)
+	i.becomes(t, http.StatusOK, `"ready"`)
+	for _, sku := range []string{"a", "b", "c", "d", "poison"} {
+		i.wants(t, 200, http.MethodPut, "/v1/stock/"+sku, `{"quantity":100}`)
+	}
+	buy := func(n, sku string, units int) reply {
+		const cart = `{"customer":"c%s","lines":[{"sku":%q,"quantity":%d}]}`
+		r, _ := i.call(t, http.MethodPost, "/v1/orders", fmt.Sprintf(cart, n, sku, units), "")
+		return r
+	}
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	if err := c.HSet(t.Context(), "stock:{poison}", "reserved", -9).Err(); err != nil {
+		t.Fatal(err)
+	}
+	skus := []string{"a", "b", "c", "d"}
+	seen := map[string]int{}
+	for n := range 60 {
+		who := fmt.Sprint(n)
+		for _, r := range []reply{
+			buy(who, skus[n%4], 101), buy(who, "ghost", 1), buy(who, skus[n%4], -1), buy(who, "poison", 1),
+		} {
+			seen[name(r)]++
+		}
+		if r := i.ask(http.MethodGet, "/readyz"); r.status != 200 {
+			t.Fatalf("after refusals %v: %d %s", seen, r.status, r.body)
+		}
+	}
+	if seen["sold_out"] != 60 || seen["unknown_sku"] != 60 || seen["invalid"] != 60 || seen["internal"] != 60 {
+		t.Errorf("%v", seen)
+	}
+	acl("-xadd")(t, addr)
+	for n := range health.FailedSales {
+		if r := i.ask(http.MethodGet, "/readyz"); r.status != 200 {
+			t.Errorf("after %d failures: %d %s", n, r.status, r.body)
+		}
+		if r := buy(fmt.Sprint(n), skus[n%4], 1); r.status < 500 {
+			t.Errorf("a sale that cannot be written: %d %s", r.status, r.body)
+		}
+	}
+	if r := i.ask(http.MethodGet, "/readyz"); r.status != 503 || !strings.Contains(r.body, "every sale fails") {
+		t.Errorf("every sale has failed: %d %s", r.status, r.body)
+	}
+	acl("+xadd")(t, addr)
+	i.becomes(t, http.StatusOK, `"ready"`)
+	if r := buy("x", "a", 1); r.status != 201 {
+		t.Errorf("it is ready: %d %s", r.status, r.body)
 	}
 }
 

@@ -64,6 +64,8 @@ func (a *App) openRedis() error {
 	// Locks, store and health probe have separate pools. So a wait for a connection of the locks does not make the
 	// store look slow, and each request that the queue in front of the store admits gets a connection.
 	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
+	a.traces.Redis(locks)
+	a.traces.Redis(sales)
 	a.servers.Redis = locks
 	a.closers = append(a.closers, locks.Close, sales.Close)
 	if len(c.Addrs) == 0 {
@@ -172,6 +174,7 @@ func (a *App) openRedlock() error {
 		options := shared.Simple()
 		options.Addr = addr
 		node, probe := redis.NewClient(options), redis.NewClient(options)
+		a.traces.Redis(node)
 		probes = append(probes, probe)
 		a.servers.Redlock = append(a.servers.Redlock, node)
 		a.closers = append(a.closers, node.Close, probe.Close)

@@ -13,9 +13,12 @@ import (
 
 	"example.com/stock/repo"
 	"example.com/stock/repo/ledger"
+	"example.com/stock/repo/stock"
+	"example.com/stock/service"
 	"example.com/stock/service/archive"
 	"example.com/stock/service/order"
 	"example.com/stock/service/relay"
+	"example.com/stock/service/repair"
 	"example.com/stock/service/strategy"
 )
 
@@ -73,41 +76,51 @@ func (c *Config) checkRelay() (bad []error) {
 	return bad
 }
 
-// books has the methods of a ledger that the relay and the archiver need.
+// books has the methods of a ledger that the relay, the archiver and the repair need.
 type books interface {
 	order.Outbox
 	order.Book
 	order.DeadLetters
 	archive.Store
+	repair.Store
 }
 
 // openLedger opens the ledger of the default store, on separate connections, so that the relay and the sales do not
 // wait for each other.
 func (a *App) openLedger() (books, error) {
+	l, _, err := a.openBooks()
+	return l, err
+}
+
+// openBooks is openLedger, and also returns the origin of the store's data.
+func (a *App) openBooks() (books, service.Origins, error) {
 	if a.cfg.Store == strategy.Redis {
 		if len(a.cfg.Redis.Addrs) == 0 {
-			return nil, isEmpty("redis.addrs", "redis-addrs", "STOCK_REDIS_ADDRS")
+			return nil, nil, isEmpty("redis.addrs", "redis-addrs", "STOCK_REDIS_ADDRS")
 		}
 		client, err := a.relayRedis()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return ledger.NewRedis(repo.NewRedis(client))
+		conn := repo.NewRedis(client)
+		l, err := ledger.NewRedis(conn)
+		return l, stock.NewRedis(conn), err
 	}
 	if a.cfg.MySQL.DSN == "" {
-		return nil, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
+		return nil, nil, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
 	}
 	before, err := a.beforeMySQL()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	only := repo.Pool{Open: relayConnections, Idle: 1, Before: before}
+	only := repo.Pool{Open: relayConnections, Idle: 1, Before: before, New: a.traces.SQL()}
 	db, connections, err := pool(repo.OpenMySQL(a.cfg.MySQL.DSN, only))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	a.closers = append(a.closers, connections.Close)
-	return ledger.NewMySQL(repo.NewMySQL(db)), nil
+	conn := repo.NewMySQL(db)
+	return ledger.NewMySQL(conn), stock.NewMySQL(conn), nil
 }
 
 // relayConnections limits a relay's connections to MySQL. A relay that waits for its lock uses none.
@@ -145,7 +158,8 @@ func (a *App) buildRelay() (*relay.Relay, error) {
 		Term: min(time.Minute, a.cfg.Lock.MaxHold/2), Log: a.log.With("part", "relay"),
 		Observer: relay.Observer{
 			Active: counts.Active, Delivered: counts.Delivered, Failed: counts.Failed,
-			Lag: func(l relay.Lag) { counts.Lag(l.Undelivered, l.Oldest, l.Parked) },
+			Deliver: a.traces.Deliver(a.cfg.Relay.Sink),
+			Lag:     func(l relay.Lag) { counts.Lag(l.Undelivered, l.Oldest, l.Parked) },
 		},
 	}), nil
 }
@@ -159,7 +173,7 @@ func (a *App) openSink() (relay.Sink, error) {
 		}
 		options := relay.WebhookOptions{
 			URL: c.WebhookURL, Keys: keys, AllowInternal: c.WebhookInternal,
-			Timeout: c.WebhookTimeout, Log: a.log.With("part", "relay"),
+			Timeout: c.WebhookTimeout, Log: a.log.With("part", "relay"), Traceparent: a.traces.Traceparent(),
 		}
 		if secure, err := a.dialer("relay.webhook_tls.", c.WebhookTLS, 0); err != nil {
 			return nil, err
@@ -190,6 +204,7 @@ func (a *App) relayRedis() (redis.UniversalClient, error) {
 	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
 	options.DB, options.SentinelPassword, options.PoolSize = c.DB, c.SentinelPassword, a.cfg.Relay.Parallel+2
 	client := redis.NewUniversalClient(&options)
+	a.traces.Redis(client)
 	a.closers = append(a.closers, client.Close)
 	return client, nil
 }
@@ -217,9 +232,12 @@ func OpenRelay(cfg Config, version string, log *slog.Logger) (*Relay, error) {
 		return nil, err
 	}
 	a := newApp(cfg, version, log)
+	if err := a.openTraces(); err != nil {
+		return nil, err
+	}
 	s, err := FindLock(cfg.Relay.Lock)
 	if err != nil {
-		return nil, fmt.Errorf("relay.lock: %w", err)
+		return nil, errors.Join(fmt.Errorf("relay.lock: %w", err), a.close())
 	}
 	for _, server := range a.openers() { // ledger and sink have separate connections
 		if !slices.Contains(s.Needs, server.name) {

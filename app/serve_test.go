@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/service"
 )
 
 // An instance is an App in this process.
@@ -463,5 +464,14 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 		i.ended <- err
 	case <-time.After(time.Minute):
 		t.Error("it waits for the other before it stops")
+	}
+}
+
+// A reply is later than the longest wait and the longest hold of the lab. The connection must not end before.
+func TestAReplyMayTakeTheLongestWait(t *testing.T) {
+	t.Parallel()
+	a := &App{log: slog.New(slog.DiscardHandler)}
+	if got := a.newServer(t.Context(), nil, nil).WriteTimeout; got <= 2*service.MaxWait {
+		t.Errorf("replies may take %v", got)
 	}
 }

@@ -83,10 +83,12 @@ type Config struct {
 		Replicas       int
 		ReplicaTimeout time.Duration
 		HandOver       bool
+		Keep           time.Duration
 		Segments       int
 		MaxHold        time.Duration
 	}
 	Merge      struct{ Limit, Queue int }
+	Traces     struct{ Attributes []string }
 	Strategies struct{ Enabled []string }
 	Stores     struct{ Enabled []string }
 	Orders     struct {
@@ -195,11 +197,14 @@ func (c *Config) settings() []setting {
 		{&lock.Replicas, "lock.replicas", 0, !secret},
 		{&lock.ReplicaTimeout, "lock.replica_timeout", 500 * time.Millisecond, !secret},
 		{&lock.HandOver, "lock.handover", true, !secret},
+		{&lock.Keep, "lock.keep", time.Duration(0), !secret},
 		{&lock.Segments, "lock.segments", 8, !secret},
 		{&lock.MaxHold, "lock.max_hold", 5 * time.Minute, !secret},
 
 		{&c.Merge.Limit, "merge.limit", 128, !secret},
 		{&c.Merge.Queue, "merge.queue", 4096, !secret},
+
+		{&c.Traces.Attributes, "traces.attributes", []string{}, !secret},
 
 		{&c.Strategies.Enabled, "strategies.enabled", []string{}, !secret},
 		{&c.Stores.Enabled, "stores.enabled", []string{}, !secret},

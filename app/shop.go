@@ -29,6 +29,7 @@ func (a *App) serveShop(c *handler.Config) {
 	strategies := a.demoConfig()
 	strategies.Fixed = true
 	shop := orders.New(orders.Config{Orders: a.orders, Store: a.cfg.Store})
-	c.Parts, c.Sells = append(c.Parts, demo.New(strategies), shop), shop.Sells
+	c.Parts = append(c.Parts, demo.New(strategies), shop)
+	c.Sells = func() (map[string]handler.StoreReply, string) { return a.sells(shop) }
 	c.Crowded = handler.Crowded{Contended: http.StatusConflict, TooMany: http.StatusTooManyRequests}
 }

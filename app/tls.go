@@ -84,6 +84,9 @@ func (a *App) dialer(prefix string, c TLSConfig, limit time.Duration) (*credenti
 		Setting: prefix, CA: c.CA, Cert: c.Cert, Key: c.Key, ServerName: c.ServerName,
 		MinVersion: a.cfg.minTLS(), Timeout: limit,
 	}, a.log)
+	if err == nil && c.Cert != "" {
+		a.metrics.Certificate(prefix+"cert", func() time.Time { return credentials.End(w.Client("")) })
+	}
 	return w, unusable(err)
 }
 
@@ -95,6 +98,9 @@ func (a *App) serverTLS(prefix string, c ListenerTLS) (*tls.Config, error) {
 	config, err := credentials.Server(credentials.Files{
 		Setting: prefix, CA: c.ClientCA, Cert: c.Cert, Key: c.Key, MinVersion: a.cfg.minTLS(),
 	}, a.log)
+	if err == nil {
+		a.metrics.Certificate(prefix+"cert", func() time.Time { return credentials.End(config) })
+	}
 	return config, unusable(err)
 }
 

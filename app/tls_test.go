@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 )
 
@@ -77,16 +80,16 @@ func TestRedisOverTLS(t *testing.T) {
 	with := func(addr string, pairs ...string) []string {
 		return append(tlsArgs("redis-tls", pairs...), "--redis-addrs="+addr)
 	}
-	plain := []string{"--redis-addrs=" + good.TLSAddr}
+	plain := []string{"--redis-addrs=" + good.Secure}
 	for _, row := range []tlsRow{
-		{"right", with(good.TLSAddr, "ca", ours.File), "", ""},
-		{"another name that is right", with(misnamed.TLSAddr, "ca", ours.File, "server-name", "redis.example"), "", ""},
-		{"a member", with(closed.TLSAddr, "ca", ours.File, "cert", member.Cert, "key", member.Key), "", ""},
-		{"TLS 1.3", append(with(good.TLSAddr, "ca", ours.File), "--tls-min-version=1.3"), "", ""},
-		{"another CA", with(good.TLSAddr, "ca", theirs.File), refusedTLS, "unknown authority"},
-		{"expired", with(late.TLSAddr, "ca", ours.File), refusedTLS, "expired"},
-		{"another name", with(misnamed.TLSAddr, "ca", ours.File), refusedTLS, "IP SANs"},
-		{"no member", with(closed.TLSAddr, "ca", ours.File), refusedTLS, "certificate required"},
+		{"right", with(good.Secure, "ca", ours.File), "", ""},
+		{"another name that is right", with(misnamed.Secure, "ca", ours.File, "server-name", "redis.example"), "", ""},
+		{"a member", with(closed.Secure, "ca", ours.File, "cert", member.Cert, "key", member.Key), "", ""},
+		{"TLS 1.3", append(with(good.Secure, "ca", ours.File), "--tls-min-version=1.3"), "", ""},
+		{"another CA", with(good.Secure, "ca", theirs.File), refusedTLS, "unknown authority"},
+		{"expired", with(late.Secure, "ca", ours.File), refusedTLS, "expired"},
+		{"another name", with(misnamed.Secure, "ca", ours.File), refusedTLS, "IP SANs"},
+		{"no member", with(closed.Secure, "ca", ours.File), refusedTLS, "certificate required"},
 		{"TLS to a port without it", with(good.Addr, "ca", ours.File), "no answer", "does it speak TLS on this port"},
 		{"without TLS to a port with it", plain, "reached", "cause="},
 	} {
@@ -194,7 +197,7 @@ func TestRedlockOverTLS(t *testing.T) {
 	pair := ca.Issue(t, "127.0.0.1")
 	var addrs []string
 	for range 3 {
-		addrs = append(addrs, stacktest.RedisTLS(t, pair, ca.File).TLSAddr)
+		addrs = append(addrs, stacktest.RedisTLS(t, pair, ca.File).Secure)
 	}
 	i := begin(t, backends(append(tlsArgs("redis-tls", "ca", ca.File),
 		"--redis-addrs="+addrs[0], "--stores-enabled=redis", "--redlock-addrs="+strings.Join(addrs, ","),
@@ -202,6 +205,91 @@ func TestRedlockOverTLS(t *testing.T) {
 	i.ready(t, "redis", "redlock")
 	if r := i.ask(http.MethodPost, "/deduct_stock_redlock?quantity=1"); r.status != http.StatusOK {
 		t.Errorf("a sale: %d %s", r.status, r.body)
+	}
+}
+
+// Every node of a Redis Cluster is reached over TLS, also those that the first one names.
+func TestRedisClusterOverTLS(t *testing.T) {
+	t.Parallel()
+	ca, other := stacktest.NewCA(t, "ca"), stacktest.NewCA(t, "other")
+	c, err := stacktest.Start(t, stack.Options{RedisTLS: presented(t, ca)}).StartRedisCluster(t.Context(), 3)
+	stacktest.Started(t, err)
+	of := func(roots *stacktest.CA) []string {
+		return append(tlsArgs("redis-tls", "ca", roots.File), "--stores-enabled=redis", "--store=redis",
+			"--redis-addrs="+c.Nodes[0].Secure, "--redis-cluster", "--redis-timeout=5s")
+	}
+	i := tlsRow{args: of(ca)}.run(t)
+	sold := make(map[*stack.Server]bool)
+	for n := 0; len(sold) < len(c.Nodes); n++ {
+		sku := fmt.Sprint("sku-", n)
+		owner, err := c.Owner(t.Context(), "stock:{"+sku+"}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=10", http.StatusOK)
+		i.must(t, http.MethodPost, "/deduct_stock_atomic?sku="+sku, http.StatusOK)
+		sold[owner] = true
+	}
+	onlyOverTLS(t, c.Nodes)
+	tlsRow{args: of(other), reason: refusedTLS, cause: "unknown authority"}.run(t)
+}
+
+// Sentinels, and the master that they name, are reached over TLS, also after a fail-over.
+func TestSentinelsOverTLS(t *testing.T) {
+	t.Parallel()
+	ca, other := stacktest.NewCA(t, "ca"), stacktest.NewCA(t, "other")
+	s := stacktest.Start(t, stack.Options{RedisTLS: presented(t, ca)})
+	x, err := s.StartSentinels(t.Context(), stack.SentinelOptions{})
+	stacktest.Started(t, err)
+	var sentinels []string
+	for _, sentinel := range x.Sentinels {
+		sentinels = append(sentinels, sentinel.Secure)
+	}
+	of := func(roots *stacktest.CA) []string {
+		return append(tlsArgs("redis-tls", "ca", roots.File), "--stores-enabled=redis", "--store=redis",
+			"--redis-addrs="+strings.Join(sentinels, ","), "--redis-master-name="+x.Name, "--redis-timeout=5s")
+	}
+	i := tlsRow{args: of(ca)}.run(t)
+	tlsRow{args: of(other), reason: refusedTLS, cause: "unknown authority"}.run(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	old, err := x.Master(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onlyOverTLS(t, append(x.Redis, x.Sentinels...))
+	if err := old.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.AwaitMaster(ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	stacktest.Eventually(t, time.Minute, "it sells on the new master", func() (bool, string) {
+		r := i.ask(http.MethodPost, "/deduct_stock_atomic?quantity=1")
+		return r.status == http.StatusOK, r.body
+	})
+}
+
+// presented returns what the servers of a cluster present, to each other, too.
+func presented(t *testing.T, ca *stacktest.CA) *stack.TLS {
+	t.Helper()
+	pair := ca.Issue(t, "127.0.0.1")
+	return &stack.TLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File}
+}
+
+// onlyOverTLS checks that the port without TLS of each server has no client but the one that asks.
+func onlyOverTLS(t *testing.T, servers []*stack.Server) {
+	t.Helper()
+	for _, server := range servers {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1})
+		list, err := client.ClientList(t.Context()).Result()
+		_ = client.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plain := strings.Count(list, "laddr="+server.Addr); plain != 1 || strings.Count(list, "\n") < 2 {
+			t.Errorf("%s: %d clients without TLS:\n%s", server.Name, plain-1, list)
+		}
 	}
 }
 
@@ -333,7 +421,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	both := append(tlsArgs("redis-tls", "ca", ca, "cert", own.Cert, "key", own.Key),
 		tlsArgs("mysql-tls", "ca", ca, "cert", own.Cert, "key", own.Key)...)
 	l := beginTLS(t, before.Issue(t, "listener 1", "127.0.0.1"), ca, ca, append(both,
-		"--redis-addrs="+redis.TLSAddr, "--mysql-dsn="+stacktest.AsUser(t, dsn, "member", ""))...)
+		"--redis-addrs="+redis.Secure, "--mysql-dsn="+stacktest.AsUser(t, dsn, "member", ""))...)
 	customer := func() *http.Client {
 		p := stacktest.Pair{Cert: own.Cert, Key: own.Key}
 		return clientOf(t, ca, &p)

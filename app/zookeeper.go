@@ -24,7 +24,7 @@ func (a *App) openZooKeeper() error {
 	}
 	config := zklock.Config{
 		Hosts: c.Hosts, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Root: c.Root, Logger: a.log,
-		Credentials: a.cfg.zookeeperUsers(), CreatorOnly: a.cfg.ownNodes(),
+		Credentials: a.cfg.zookeeperUsers(), CreatorOnly: a.cfg.ownNodes(), Called: a.traces.ZooKeeper(),
 	}
 	if secure != nil {
 		config.Dialer = secure.DialContext

@@ -53,7 +53,7 @@ func TestZooKeeperCertificateUnderLoad(t *testing.T) {
 	present(before.Issue(t, "stock"))
 	theirs := before.Issue(t, "zookeeper", "127.0.0.1")
 	server, err := stacktest.Start(t, stack.Options{
-		ZooKeeperTLS: &stack.ZooKeeperTLS{Cert: theirs.Cert, Key: theirs.Key, CA: both},
+		ZooKeeperTLS: &stack.TLS{Cert: theirs.Cert, Key: theirs.Key, CA: both},
 	}).Add(t.Context(), stack.ZooKeeper)
 	stacktest.Started(t, err)
 	p, err := wire.Listen(server.Secure, wire.Protocol{})

@@ -6,6 +6,7 @@
 package handler
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -33,9 +34,17 @@ type Backend interface {
 
 // A Meter counts requests.
 type Meter interface {
-	Request(route, method string, status int, took time.Duration)
+	Request(ctx context.Context, route, method string, status int, took time.Duration)
 	Problem(route, method, problem string) // problem: the type in the reply
 	Ready(bool)                            // called before every reply with metrics
+}
+
+// A Tracer follows requests to what they cause.
+type Tracer interface {
+	// Request returns the ctx of a request, and a func to call at its end. problem is the type in the reply, or "".
+	Request(r *http.Request, route string) (ctx context.Context, end func(status int, problem string))
+	// ID returns the id of the trace of ctx, or "".
+	ID(ctx context.Context) string
 }
 
 // Config holds what New and NewAdmin need.
@@ -47,6 +56,7 @@ type Config struct {
 	Rate     Rate
 	Version  Version
 	Meter    Meter
+	Tracer   Tracer // nil: requests are not traced
 	Metrics  http.Handler
 	Log      *slog.Logger
 	Draining func() bool // readiness fails while it is true
@@ -82,8 +92,7 @@ func New(c Config) http.Handler {
 	return b.engine(public)
 }
 
-// NewAdmin makes the handler of the admin listener: the metrics and the parts' routes for operators. It sells
-// nothing.
+// NewAdmin makes the handler of the admin listener: metrics, and the parts' routes for operators. It sells nothing.
 func NewAdmin(c Config) http.Handler {
 	b := newBase(c)
 	public, operators := b.Routes()
@@ -125,7 +134,11 @@ func (b *Base) engine(routes []Route) http.Handler {
 	e.UseRawPath, e.UnescapePathValues = true, true
 	e.RedirectTrailingSlash = false // many clients follow a redirect of a POST with a GET
 	_ = e.SetTrustedProxies(nil)
-	e.Use(b.identify, b.measure, b.recoverPanic)
+	e.Use(b.identify)
+	if b.Tracer != nil {
+		e.Use(b.trace)
+	}
+	e.Use(b.measure, b.recoverPanic)
 	e.NoRoute(func(c *gin.Context) { b.Fail(c, errNotFound) })
 	e.NoMethod(func(c *gin.Context) { b.Fail(c, &methodError{c.Writer.Header().Get("Allow")}) })
 	b.add(e, routes)

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -46,26 +47,49 @@ func (b *Base) identify(c *gin.Context) {
 	c.Writer.Header()["X-Instance"] = b.instance
 }
 
+// trace follows every request but those of probes and of Prometheus.
+func (b *Base) trace(c *gin.Context) {
+	route := routeOf(c)
+	if routine(route) {
+		return
+	}
+	ctx, end := b.Tracer.Request(c.Request, route)
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
+	end(c.Writer.Status(), c.GetString(problemKey))
+}
+
+// routeOf returns the template of the request's route.
+func routeOf(c *gin.Context) string {
+	return cmp.Or(c.FullPath(), "none") // unknown paths must not become metric labels
+}
+
+// routine reports whether the requests of a route come all the time, and say nothing of customers.
+func routine(route string) bool {
+	return route == "/livez" || route == "/readyz" || route == "/metrics"
+}
+
 // measure counts and logs every request once.
 func (b *Base) measure(c *gin.Context) {
 	began := time.Now()
 	c.Next()
 	took := time.Since(began)
-	route := c.FullPath()
-	if route == "" {
-		route = "none" // unknown paths must not become metric labels
-	}
+	route, ctx := routeOf(c), c.Request.Context()
 	if !c.GetBool(StreamKey) { // a stream lasts as long as its client, so its duration is not a latency
-		b.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
+		b.Meter.Request(ctx, route, c.Request.Method, c.Writer.Status(), took)
 	}
 	if problem := c.GetString(problemKey); problem != "" {
 		b.Meter.Problem(route, c.Request.Method, problem)
 	}
 	level := slog.LevelInfo
-	if route == "/livez" || route == "/readyz" || route == "/metrics" {
+	if routine(route) {
 		level = slog.LevelDebug
 	}
-	b.log.LogAttrs(c, level, "request",
+	var trace slog.Attr // empty, it is left out
+	if b.Tracer != nil {
+		trace = slog.String("trace_id", b.Tracer.ID(ctx)) // here, because a handler would copy all attributes to add it
+	}
+	b.log.LogAttrs(ctx, level, "request",
 		slog.String("request_id", RequestID(c)),
 		slog.String("method", Shorten(c.Request.Method)),
 		slog.String("path", shownPath(c)),
@@ -73,6 +97,7 @@ func (b *Base) measure(c *gin.Context) {
 		slog.String("strategy", c.GetString(StrategyKey)),
 		slog.String("problem", c.GetString(problemKey)),
 		slog.Duration("took", took),
+		trace,
 	)
 }
 
@@ -83,7 +108,7 @@ func (b *Base) recoverPanic(c *gin.Context) {
 			if r == http.ErrAbortHandler {
 				panic(r)
 			}
-			b.log.ErrorContext(c, "panic",
+			b.log.ErrorContext(c.Request.Context(), "panic",
 				"value", fmt.Sprint(r), "stack", string(debug.Stack()), "request_id", RequestID(c))
 			b.answer(c, b.rowOf(errInternal), errInternal)
 		}

@@ -119,7 +119,7 @@ func (s *shelf) Movements(_ context.Context, sku service.SKU, after uint64, limi
 }
 
 func (*shelf) SetPolicy(context.Context, service.SKU, int64) error         { return nil }
-func (*shelf) Due(context.Context, int) ([]orders.Reservation, error)      { return nil, nil }
+func (*shelf) Due(context.Context, int, int) ([]orders.Reservation, error) { return nil, nil }
 func (*shelf) Batch(context.Context, []orders.Request) []orders.StepResult { return nil }
 func (*shelf) Forget(context.Context, time.Duration, int) (int, error)     { return 0, nil }
 func (backend) Up() context.Context                                        { return context.Background() }

@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -39,6 +38,7 @@ type problem struct {
 	Detail    string `json:"detail"`
 	Instance  string `json:"instance"`
 	RequestID string `json:"request_id"`
+	TraceID   string `json:"trace_id,omitempty"`
 	Field     string `json:"field,omitempty"`
 	OrderID   string `json:"order_id,omitempty"`
 	Settle    string `json:"settle,omitempty"`
@@ -174,8 +174,7 @@ func explainState(err error) (p problem) {
 	return p
 }
 
-// explainUnknownStep explains how to find out the outcome of a step of the ledger. An idempotent step can be sent
-// again.
+// explainUnknownStep explains how to find out the outcome of a step of the ledger. An idempotent one can be sent again.
 func explainUnknownStep(step *order.UnknownError) (p problem) {
 	if step.Again {
 		p.detail = phrases.Say("outcome_unknown.again")
@@ -196,13 +195,6 @@ func explainServer(err error) (p problem) {
 		p.detail, _ = Said(down)
 	}
 	return p
-}
-
-// Why returns why a backend cannot be used. Its Chinese text is the same as in the problem of a request.
-func Why(err error) words.Text {
-	text := words.Of(err, Said)
-	text.ZH = cmp.Or(explainServer(err).detail.ZH, text.ZH)
-	return text
 }
 
 func explainFull(err error) (p problem) {
@@ -297,18 +289,18 @@ func (b *Base) Problem(err error) string { return b.rowOf(err).kind.name }
 
 // Fail replies with the problem for err, and logs errors that an operator should see.
 func (b *Base) Fail(c *gin.Context, err error) {
-	row := b.rowOf(err)
+	row, ctx := b.rowOf(err), c.Request.Context()
 	switch name := row.kind.name; {
 	case name == "internal":
-		b.log.ErrorContext(c, "request failed", "err", err, "request_id", RequestID(c), "path", shownPath(c))
-	case row.kind.status >= 500 && !routine(name) && !logged(err):
-		b.log.WarnContext(c, name, "err", err, "request_id", RequestID(c), "path", shownPath(c))
+		b.log.ErrorContext(ctx, "request failed", "err", err, "request_id", RequestID(c), "path", shownPath(c))
+	case row.kind.status >= 500 && !common(name) && !logged(err):
+		b.log.WarnContext(ctx, name, "err", err, "request_id", RequestID(c), "path", shownPath(c))
 	}
 	b.answer(c, row, err)
 }
 
-// routine reports whether a problem is normal under load, and so is not logged.
-func routine(name string) bool {
+// common reports whether a problem is normal under load, and so is not logged.
+func common(name string) bool {
 	return name == "lock_busy" || name == "lock_timeout" || name == "overloaded" || name == "no_capacity"
 }
 
@@ -332,6 +324,9 @@ func (b *Base) answer(c *gin.Context, row row, err error) {
 	lang := Negotiate(c)
 	p.Type, p.Title, p.Status, p.Detail = "/problems/"+k.name, k.title().In(lang), k.status, p.detail.In(lang)
 	p.Instance, p.RequestID = shownPath(c), RequestID(c)
+	if b.Tracer != nil {
+		p.TraceID = b.Tracer.ID(c.Request.Context())
+	}
 	if k.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(k.retry))
 	}

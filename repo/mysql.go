@@ -278,7 +278,8 @@ func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadC
 // Fault reports whether err is a fault of the server, not a refusal by this service.
 func Fault(err error) bool {
 	switch {
-	case err == nil, errors.Is(err, ErrChanged), errors.Is(err, ErrNothing), errors.Is(err, service.ErrConflict),
+	case err == nil, errors.Is(err, ErrChanged), errors.Is(err, ErrNothing), errors.Is(err, ErrDamaged),
+		errors.Is(err, service.ErrConflict),
 		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset),
 		errors.Is(err, service.ErrGuarded),
 		errors.Is(err, service.ErrStaleFence), errors.Is(err, service.ErrSoldOut), errors.Is(err, service.ErrSettled),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"maps"
 	"strings"
@@ -31,6 +32,8 @@ type Pool struct {
 	Lifetime time.Duration
 	// Before is called before each connection, and may change its user, password and TLS. It may be nil.
 	Before func(context.Context, *mysql.Config) error
+	// New makes the pool of connections, around each of which it may put something; nil: sql.OpenDB.
+	New func(driver.Connector) *sql.DB
 }
 
 // OpenMySQL returns a handle for the MySQL or MariaDB that dsn names. It does not connect; the first operation
@@ -83,11 +86,15 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 		return nil, fmt.Errorf("mysql DSN: %w", err)
 	}
 
-	pool := sql.OpenDB(connector)
-	open := cmp.Or(p.Open, 40)
-	pool.SetMaxOpenConns(open)
+	open := p.New
+	if open == nil {
+		open = sql.OpenDB
+	}
+	pool := open(connector)
+	most := cmp.Or(p.Open, 40)
+	pool.SetMaxOpenConns(most)
 	// With the default of 2 idle connections, every burst of 40 requests would open and close 38.
-	pool.SetMaxIdleConns(cmp.Or(p.Idle, open))
+	pool.SetMaxIdleConns(cmp.Or(p.Idle, most))
 	pool.SetConnMaxLifetime(cmp.Or(p.Lifetime, 3*time.Minute))
 
 	db, err := gorm.Open(gormmysql.New(gormmysql.Config{

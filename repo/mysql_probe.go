@@ -19,6 +19,9 @@ func (m *MySQL) ProbeOf(sales *MySQL) *MySQL {
 // pageful is a number of probe rows that need more than one page of InnoDB (16 KiB).
 const pageful = 64
 
+// UpdateNothing is a statement of a probe. It fails if the user may not update the stock, and locks no row.
+const UpdateNothing = "UPDATE stock SET version = version WHERE 1 = 0"
+
 // WriteProbe sends, in one packet, a transaction that inserts a row into each table and is rolled back. insert adds
 // the statements, with the given unique id, and without a semicolon at the end.
 //

@@ -130,11 +130,14 @@ func (r *Redis) Run(
 // probeKey is the key of CanWrite's write. It never exists.
 const probeKey = "stock:probe"
 
-// CanWrite is a health probe of one round trip. It sends a write that changes nothing, because its key does not
-// exist. Redis checks it like any other write: a replica refuses it, and so does a Redis that is out of memory,
+// probe is a script, because sales are: a user may have the right to write, and not to run scripts.
+var probe = redisscript.New("return redis.call('SET', KEYS[1], '', 'XX')")
+
+// CanWrite is a health probe of one round trip. It sends a script whose write changes nothing, because its key does
+// not exist. Redis checks it like any other write: a replica refuses it, and so does a Redis that is out of memory,
 // cannot save or lacks replicas. In a Cluster it probes the node of one slot. Errors match lock.ErrDown.
 func (r *Redis) CanWrite(ctx context.Context) error {
-	err := r.client.SetXX(ctx, probeKey, "", 0).Err()
+	err := probe.Run(ctx, r.client, []string{probeKey}).Err()
 	if err == nil || errors.Is(err, redis.Nil) {
 		return nil
 	}

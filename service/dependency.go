@@ -13,8 +13,7 @@ import (
 type Dependency interface {
 	// Err is nil while the server can be used, and otherwise a lock.DownError.
 	Err() error
-	// Up returns a ctx that ends, with Err as its cause, when the server goes down. While it is down, that ctx has
-	// ended.
+	// Up returns a ctx that ends, with Err as its cause, when the server goes down. While it is down, it has ended.
 	Up() context.Context
 }
 

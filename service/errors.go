@@ -24,8 +24,7 @@ var (
 	// ErrOutcomeUnknown: the connection broke after the write was sent. The order may exist, or may still be written.
 	// [Service.Settle] decides it.
 	ErrOutcomeUnknown = lock.ErrOutcomeUnknown
-	// ErrStopping: the instance is stopping, and the request had not yet reached its lock or its store. Nothing was
-	// written.
+	// ErrStopping: the instance is stopping, and the request had not reached its lock or store. Nothing was written.
 	ErrStopping = errors.New("the instance is stopping")
 )
 

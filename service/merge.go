@@ -18,6 +18,8 @@ type MergeOptions struct {
 	// Queue is the largest number of sales of one SKU and store that wait for a batch; 0: 4096. Further sales are
 	// refused with lock.ErrOverloaded.
 	Queue int
+	// Trace joins the span of a batch to those of its sales; nil: batches are not traced.
+	Trace batching.Trace
 }
 
 // Merged sells in batches: all deductions of one SKU that wait in this process are made in one step of the store. The
@@ -69,7 +71,8 @@ func (m *merger) inOneStep(q *mergeQueue) {
 	if len(batch) == 0 {
 		return
 	}
-	ctx, cancel := q.Key.step(batch[0].sale.most)
+	// The ctx of a sale could end while other sales of the batch continue.
+	ctx, cancel := q.Key.step(q.Traced(context.Background()), batch[0].sale.most)
 	defer cancel()
 	began := time.Now()
 	for _, w := range batch {
@@ -108,7 +111,7 @@ func newMerger(
 ) *merger {
 	o.Limit, o.Queue = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096)
 	m := &merger{MergeOptions: o, gone: gone}
-	m.queues = batching.New(o.Queue, func(q *mergeQueue) { turn(m, q) })
+	m.queues = batching.New(o.Queue, func(q *mergeQueue) { turn(m, q) }, o.Trace)
 	return m
 }
 
@@ -134,9 +137,9 @@ func (m *merger) cut(q *mergeQueue) mergeBatch {
 }
 
 // step returns a ctx for one step of the store: up to most in the queue in front of the store, and up to most in the
-// store. It does not derive from the ctx of a sale, which could end while other sales of the batch continue.
-func (stockKey) step(most time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), 2*most)
+// store.
+func (stockKey) step(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 2*most)
 }
 
 // write writes the orders of a batch in one step of the store, if the stock has this version (0: any version). It

@@ -43,22 +43,26 @@ func MergedUnderLock(l lock.Locker, o MergeOptions) Seller {
 
 // underLock acquires the lock, cuts the batch, and makes its sales.
 func (m *merger) underLock(l lock.Locker, q *mergeQueue) {
-	wanted, end := context.WithCancel(context.Background())
+	empty, end := context.WithCancel(context.Background())
 	defer end()
-	first, ok := q.First(end)
+	first, wait, ok := q.First(end)
 	if !ok {
 		return
 	}
+	values := context.WithoutCancel(wait) // the wait for the lock is in the trace of the first sale
+	wanted, cancel := context.WithCancel(values)
+	defer cancel()
+	defer context.AfterFunc(empty, cancel)()
 	o := first.sale.Options
 	o.Wait = wanted
 	var batch mergeBatch
 	held := false
-	err := lock.Do(context.Background(), l, string(q.Key.sku), o, func(ctx context.Context, fence lock.Fence) error {
+	err := lock.Do(values, l, string(q.Key.sku), o, func(ctx context.Context, fence lock.Fence) error {
 		held = true
 		if batch = m.cut(q); len(batch) == 0 {
 			return nil
 		}
-		ctx, cancel := batch.enter(ctx, fence)
+		ctx, cancel := batch.enter(q.Traced(ctx), fence)
 		defer cancel()
 		return batch.readThinkWrite(Begin(ctx), q.Key.store)
 	})

@@ -35,7 +35,8 @@ func (s *Service) sale(id string, req Request, stops *stops) *Sale {
 			ID: id, SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy, Instance: s.Instance,
 			RequestID: req.RequestID, CreatedAt: now, Key: req.Key,
 		},
-		lab: req.Lab, stops: stops, most: s.Work, asked: now, watch: s.Watch,
+		lab: req.Lab, stops: stops, most: s.Work, asked: now,
+		watch: both(s.Watch, req.Watch),
 	}
 	sale.Options = lock.Options{Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }}
 	return sale

@@ -101,6 +101,7 @@ type Request struct {
 	RequestID string
 	Key       Key // zero: none
 	Lab       Lab
+	Watch     Watcher // gets the steps of this sale from Waits to Released, besides Config.Watch; nil: none
 }
 
 // A Receipt describes a deduction: what it read and wrote, and when.

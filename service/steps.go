@@ -12,6 +12,24 @@ import (
 // wait. It is called in order for the steps of one sale, and concurrently for those of different sales.
 type Watcher interface{ Tell(Step) }
 
+// both returns a Watcher that gets the steps for a and b, each of which may be nil.
+func both(a, b Watcher) Watcher {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return watchers{a, b}
+}
+
+type watchers [2]Watcher
+
+func (w watchers) Tell(s Step) {
+	w[0].Tell(s)
+	w[1].Tell(s)
+}
+
 // A StepKind is what a sale has just done, or is about to do.
 type StepKind string
 

@@ -230,6 +230,37 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
+// The end is that of the file as it is now, and the earliest of its chain.
+func TestEnd(t *testing.T) {
+	ca := stacktest.NewCA(t, "ca")
+	good, expired := ca.Issue(t, "127.0.0.1"), ca.IssueExpired(t, "127.0.0.1")
+	pair := stacktest.Pair{Cert: filepath.Join(t.TempDir(), "cert"), Key: filepath.Join(t.TempDir(), "key")}
+	stacktest.CopyFiles(t, pair.Cert, good.Cert)
+	stacktest.CopyFiles(t, pair.Key, good.Key)
+	files := credentials.Files{Setting: "tls.", Cert: pair.Cert, Key: pair.Key}
+	listener, err := credentials.Server(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialer := client(t, files)
+	ended := func(what string, want bool) {
+		t.Helper()
+		for _, config := range []*tls.Config{listener, dialer.Client("127.0.0.1:1")} {
+			if end := credentials.End(config); end.IsZero() || end.Before(time.Now()) != want {
+				t.Errorf("%s: the end is %v, which should have passed: %t", what, end, want)
+			}
+		}
+	}
+	ended("a good one", false)
+	stacktest.CopyFiles(t, pair.Cert, good.Cert, expired.Cert)
+	ended("a chain with an expired one", true)
+	stacktest.CopyFiles(t, pair.Cert, good.Cert)
+	ended("the chain is repaired", false)
+	if end := credentials.End(client(t, credentials.Files{CA: ca.File}).Client("127.0.0.1:1")); !end.IsZero() {
+		t.Errorf("a client without a certificate: %v", end)
+	}
+}
+
 func TestSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "password")
 	var log bytes.Buffer

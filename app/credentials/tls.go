@@ -97,6 +97,24 @@ func Server(f Files, log *slog.Logger) (*tls.Config, error) {
 	return outer, nil
 }
 
+// End returns when the certificate that a listener or a client presents at its next handshake ends: the earliest end in
+// its chain. It is zero if there is none. It reads files that have changed.
+func End(c *tls.Config) (first time.Time) {
+	if c.GetConfigForClient != nil {
+		if now, err := c.GetConfigForClient(nil); err == nil {
+			c = now
+		}
+	}
+	for _, certificate := range c.Certificates {
+		for _, der := range certificate.Certificate {
+			if x, err := x509.ParseCertificate(der); err == nil && (first.IsZero() || x.NotAfter.Before(first)) {
+				first = x.NotAfter
+			}
+		}
+	}
+	return first
+}
+
 func (f Files) base() *tls.Config {
 	return &tls.Config{MinVersion: max(f.MinVersion, tls.VersionTLS12)}
 }

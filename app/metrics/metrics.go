@@ -2,6 +2,7 @@
 package metrics
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -17,10 +18,12 @@ import (
 // Metrics are the series of one instance. Their labels come from the catalogue and the routes, never from a request.
 type Metrics struct {
 	registry *prometheus.Registry
+	traceID  func(context.Context) string // see Exemplars; nil: there are none
 
 	requests  *prometheus.HistogramVec
 	problems  *prometheus.CounterVec
 	ready     prometheus.Gauge
+	overdue   prometheus.Gauge
 	wait      *prometheus.HistogramVec
 	hold      *prometheus.HistogramVec
 	outcomes  *prometheus.CounterVec
@@ -28,6 +31,7 @@ type Metrics struct {
 	stranded  *prometheus.CounterVec
 	abandoned *prometheus.CounterVec
 	wakeups   *prometheus.CounterVec
+	kept      *prometheus.CounterVec
 	up        *prometheus.GaugeVec
 	full      *prometheus.GaugeVec
 	impaired  *prometheus.GaugeVec
@@ -58,6 +62,9 @@ func New(version, instance string) *Metrics {
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "stock", Name: "ready", Help: "1 if /readyz would answer 200.",
 		}),
+		overdue: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "stock", Name: "reservations_overdue", Help: "Expired reservations that could not be ended.",
+		}),
 		wait: histogram("lock_wait_seconds",
 			"Time to get a lock, or to give up.", "strategy"),
 		hold: histogram("lock_hold_seconds",
@@ -72,6 +79,8 @@ func New(version, instance string) *Metrics {
 			"Leases left to run out because the outcome was not known.", "strategy"),
 		wakeups: counter("lock_wakeups_total",
 			"Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
+		kept: counter("lock_kept_total",
+			"Acquisitions without a round trip: the instance had kept the lease. See lock.keep.", "strategy"),
 		up: gauge("backend_up",
 			"1 if the backend can be used.", "backend"),
 		full: gauge("backend_full",
@@ -83,20 +92,41 @@ func New(version, instance string) *Metrics {
 	}
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.problems, m.ready, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
-		m.abandoned, m.wakeups, m.up, m.full, m.impaired, m.second, info,
+	m.registry.MustRegister(m.requests, m.problems, m.ready, m.overdue, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
+		m.abandoned, m.wakeups, m.kept, m.up, m.full, m.impaired, m.second, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
+// Overdue sets the number of expired reservations that could not be ended.
+func (m *Metrics) Overdue(reservations int) { m.overdue.Set(float64(reservations)) }
+
 // Handler serves the series.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+	// Only OpenMetrics has exemplars. It is a format with other rules, so it is off if there are none.
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		Registry: m.registry, EnableOpenMetrics: m.traceID != nil,
+	})
+}
+
+// Exemplars makes the histograms keep a trace id for each bucket, and the handler offer OpenMetrics. id returns the
+// trace id of a sampled request, and "" for any other. Call it before anything is counted.
+func (m *Metrics) Exemplars(id func(context.Context) string) { m.traceID = id }
+
+// observe adds a value to a histogram, with the trace id of ctx as its exemplar.
+func (m *Metrics) observe(ctx context.Context, to prometheus.Observer, value time.Duration) {
+	if m.traceID != nil {
+		if id := m.traceID(ctx); id != "" {
+			to.(prometheus.ExemplarObserver).ObserveWithExemplar(value.Seconds(), prometheus.Labels{"trace_id": id})
+			return
+		}
+	}
+	to.Observe(value.Seconds())
 }
 
 // Request counts an HTTP request.
-func (m *Metrics) Request(route, method string, status int, took time.Duration) {
-	m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)).Observe(took.Seconds())
+func (m *Metrics) Request(ctx context.Context, route, method string, status int, took time.Duration) {
+	m.observe(ctx, m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)), took)
 }
 
 // Problem counts a request that was refused or failed. problem is the type in the reply.
@@ -153,6 +183,33 @@ func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	}
 }
 
+// Certificate adds the end of a certificate that the instance presents, by the setting that names its file. end is
+// called for every scrape. Several clients of one server share a setting, and its series.
+func (m *Metrics) Certificate(setting string, end func() time.Time) {
+	err := m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "stock", Name: "certificate_end_timestamp_seconds",
+		Help:        "Unix time at which the certificate that the instance presents ends, or one of its chain.",
+		ConstLabels: prometheus.Labels{"setting": setting},
+	}, func() float64 { return float64(end().Unix()) }))
+	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
+		panic(err) // another metric has this name
+	}
+}
+
+// TokenKeys adds the time of the last successful reading of the keys of tokens. read is called for every scrape, and
+// returns the zero time if there was none.
+func (m *Metrics) TokenKeys(read func() time.Time) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "stock", Name: "token_keys_read_timestamp_seconds",
+		Help: "Unix time at which the keys of tokens were last read; 0: never.",
+	}, func() float64 {
+		if at := read(); !at.IsZero() {
+			return float64(at.Unix())
+		}
+		return 0
+	}))
+}
+
 // Log adds the series of dropped log lines. dropped is called for every scrape.
 func (m *Metrics) Log(dropped func() uint64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -168,18 +225,19 @@ func (m *Metrics) Lock(strategy string) lock.Events {
 	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)
 	wakeups, abandoned := m.wakeups.WithLabelValues(strategy), m.abandoned.WithLabelValues(strategy)
 	return lock.Events{
-		Waited: func(d time.Duration, err error) {
-			wait.Observe(d.Seconds())
+		Waited: func(ctx context.Context, d time.Duration, err error) {
+			m.observe(ctx, wait, d)
 			m.outcomes.WithLabelValues(strategy, outcome(err)).Inc()
 		},
-		Ended: func(d time.Duration, err error) {
-			hold.Observe(d.Seconds())
+		Ended: func(ctx context.Context, d time.Duration, err error) {
+			m.observe(ctx, hold, d)
 			if err != nil {
 				lost.Inc()
 			}
 		},
 		Stranded: func(error) { stranded.Inc() },
 		Woken:    wakeups.Inc,
+		Kept:     m.kept.WithLabelValues(strategy).Inc,
 
 		Abandoned: abandoned.Inc,
 	}

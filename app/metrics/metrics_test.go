@@ -109,6 +109,25 @@ func TestSecondWriter(t *testing.T) {
 	are(t, m, map[string]float64{`stock_backend_second_writer{backend="mysql"}`: 0})
 }
 
+// Two clients of one server have one series.
+func TestCertificatesAndKeys(t *testing.T) {
+	m := metrics.NewSales("", "")
+	end, read := time.Unix(1800000000, 0), time.Time{}
+	for range 2 {
+		m.Certificate("redis.tls.cert", func() time.Time { return end })
+	}
+	m.TokenKeys(func() time.Time { return read })
+	are(t, m, map[string]float64{
+		`stock_certificate_end_timestamp_seconds{setting="redis.tls.cert"}`: 1800000000,
+		"stock_token_keys_read_timestamp_seconds":                           0,
+	})
+	end, read = time.Unix(1900000000, 0), time.Unix(1700000000, 0)
+	are(t, m, map[string]float64{
+		`stock_certificate_end_timestamp_seconds{setting="redis.tls.cert"}`: 1900000000,
+		"stock_token_keys_read_timestamp_seconds":                           1700000000,
+	})
+}
+
 func TestReady(t *testing.T) {
 	m := metrics.NewSales("dev", "app-1")
 	are(t, m, map[string]float64{"stock_ready": 0})
@@ -162,9 +181,9 @@ func TestRelay(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	m := metrics.NewSales("dev", "app-1")
-	m.Request("/deduct_stock", http.MethodPost, 200, 3*time.Millisecond)
-	m.Request("/deduct_stock", http.MethodPost, 200, 300*time.Millisecond)
-	m.Request("/deduct_stock", http.MethodPost, 409, 2*time.Minute)
+	m.Request(t.Context(), "/deduct_stock", http.MethodPost, 200, 3*time.Millisecond)
+	m.Request(t.Context(), "/deduct_stock", http.MethodPost, 200, 300*time.Millisecond)
+	m.Request(t.Context(), "/deduct_stock", http.MethodPost, 409, 2*time.Minute)
 	are(t, m, map[string]float64{
 		`stock_http_request_seconds_count{method="POST",route="/deduct_stock",status="200"}`:               2,
 		`stock_http_request_seconds_sum{method="POST",route="/deduct_stock",status="200"}`:                 .303,
@@ -182,7 +201,7 @@ func TestRequests(t *testing.T) {
 func TestNoSeriesExplosion(t *testing.T) {
 	m := metrics.NewSales("dev", "app-1")
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"} {
-		m.Request("none", method, 404, time.Millisecond)
+		m.Request(t.Context(), "none", method, 404, time.Millisecond)
 		are(
 			t,
 			m,
@@ -191,11 +210,11 @@ func TestNoSeriesExplosion(t *testing.T) {
 			},
 		)
 	}
-	m.Request("none", "M", 405, time.Millisecond)
+	m.Request(t.Context(), "none", "M", 405, time.Millisecond)
 	before := len(scrape(t, m))
 	for i := range 100 {
-		m.Request("none", fmt.Sprint("M", i), 405, time.Millisecond)
-		m.Request("none", strings.Repeat("get", i+1), 405, time.Millisecond)
+		m.Request(t.Context(), "none", fmt.Sprint("M", i), 405, time.Millisecond)
+		m.Request(t.Context(), "none", strings.Repeat("get", i+1), 405, time.Millisecond)
 	}
 	if after := len(scrape(t, m)); after != before {
 		t.Errorf("%d series became %d by methods that nobody knows", before, after)
@@ -214,6 +233,7 @@ func TestLockSeriesExistFromTheStart(t *testing.T) {
 		`stock_lock_stranded_total{strategy="zk-sequential"}`:     0,
 		`stock_lock_abandoned_total{strategy="zk-sequential"}`:    0,
 		`stock_lock_wakeups_total{strategy="zk-sequential"}`:      0,
+		`stock_lock_kept_total{strategy="zk-sequential"}`:         0,
 		`stock_stale_fence_total{strategy="zk-sequential"}`:       0,
 	})
 }
@@ -240,7 +260,7 @@ func TestLockOutcomes(t *testing.T) {
 		"overloaded": {fmt.Errorf("acquire: %w", lock.ErrOverloaded)},
 	} {
 		for _, err := range errs {
-			e.Waited(time.Millisecond, err)
+			e.Waited(t.Context(), time.Millisecond, err)
 		}
 		are(t, m, map[string]float64{
 			fmt.Sprintf(`stock_lock_acquire_total{outcome=%q,strategy="redis-watchdog"}`, outcome): float64(len(errs)),
@@ -248,8 +268,9 @@ func TestLockOutcomes(t *testing.T) {
 	}
 	are(t, m, map[string]float64{`stock_lock_wait_seconds_count{strategy="redis-watchdog"}`: 9})
 	e.Abandoned()
-	e.Ended(20*time.Millisecond, nil)
-	e.Ended(20*time.Millisecond, lock.ErrLost)
+	e.Kept()
+	e.Ended(t.Context(), 20*time.Millisecond, nil)
+	e.Ended(t.Context(), 20*time.Millisecond, lock.ErrLost)
 	e.Stranded(errors.New("x"))
 	for range 3 {
 		e.Woken()
@@ -261,6 +282,7 @@ func TestLockOutcomes(t *testing.T) {
 		`stock_lock_lost_total{strategy="redis-watchdog"}`:                     1,
 		`stock_lock_stranded_total{strategy="redis-watchdog"}`:                 1,
 		`stock_lock_abandoned_total{strategy="redis-watchdog"}`:                1,
+		`stock_lock_kept_total{strategy="redis-watchdog"}`:                     1,
 		`stock_lock_wakeups_total{strategy="redis-watchdog"}`:                  3,
 	})
 }

@@ -29,6 +29,7 @@ type Keys struct {
 	mu   sync.Mutex
 	read chan struct{} // closed by the next reading
 	last time.Time     // end of the last reading
+	good time.Time     // end of the last reading that succeeded
 	err  error         // of the last reading
 }
 
@@ -85,9 +86,19 @@ func (k *Keys) Read(ctx context.Context) error {
 		}
 	}
 	k.err, k.last = err, time.Now()
+	if err == nil {
+		k.good = k.last
+	}
 	close(k.read)
 	k.read = make(chan struct{})
 	return err
+}
+
+// ReadAt returns when the keys were last read successfully; the zero time if never. A key itself has no end.
+func (k *Keys) ReadAt() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.good
 }
 
 func (k *Keys) store(keys map[string]key) {

@@ -68,8 +68,15 @@ func TestTheIssuerIsDown(t *testing.T) {
 		if _, err := ask(d, sign(t, "ed", good())); !errors.Is(err, access.ErrKeys) || d.Err() == nil {
 			t.Errorf("no key is known: %v, %v", err, d.Err())
 		}
+		if read := keys.ReadAt(); !read.IsZero() {
+			t.Errorf("nothing was read, but at %v", read)
+		}
 		o.set(jwks("ed"), nil)
 		time.Sleep(time.Minute)
+		read := keys.ReadAt()
+		if age := time.Since(read); read.IsZero() || age > time.Minute {
+			t.Errorf("the keys were read %v ago", age)
+		}
 		if _, err := ask(d, sign(t, "ed", good())); err != nil || d.Err() != nil {
 			t.Errorf("it is up again: %v, %v", err, d.Err())
 		}
@@ -84,6 +91,9 @@ func TestTheIssuerIsDown(t *testing.T) {
 			}
 			if _, err := ask(d, sign(t, "ec", good())); !errors.Is(err, access.ErrKeys) {
 				t.Errorf("%s, %v: a token of another key: %v", what.text, what.err, err)
+			}
+			if again := keys.ReadAt(); !again.Equal(read) {
+				t.Errorf("%s, %v: the last successful reading moves from %v to %v", what.text, what.err, read, again)
 			}
 		}
 	})

@@ -81,8 +81,11 @@ func (h *shop) getMovements(c *gin.Context) {
 	shown := make([]order.Movement, len(movements))
 	for i, m := range movements {
 		if !all {
-			m.Ref, m.Customer, m.Reason = "", "", ""
+			if m.Customer, m.Reason = "", ""; !m.Repairs() { // an audit needs the plan of a repair
+				m.Ref = ""
+			}
 		}
+		m.Traceparent = ""
 		shown[i] = m
 	}
 	next := ""

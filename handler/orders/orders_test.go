@@ -24,9 +24,9 @@ func (server) Up() context.Context { return context.Background() }
 
 type meter struct{}
 
-func (meter) Request(string, string, int, time.Duration) {}
-func (meter) Problem(_, _, _ string)                     {}
-func (meter) Ready(bool)                                 {}
+func (meter) Request(context.Context, string, string, int, time.Duration) {}
+func (meter) Problem(_, _, _ string)                                      {}
+func (meter) Ready(bool)                                                  {}
 
 // get answers one request to a shop without a demonstration, on a server.
 func get(t *testing.T, on server, path string) *httptest.ResponseRecorder {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,8 +66,8 @@ type tally struct {
 	calls []string
 }
 
-func (c *tally) Due(ctx context.Context, limit int) ([]orders.Reservation, error) {
-	due, err := c.books.Due(ctx, limit)
+func (c *tally) Due(ctx context.Context, skip, limit int) ([]orders.Reservation, error) {
+	due, err := c.books.Due(ctx, skip, limit)
 	c.calls = append(c.calls, fmt.Sprintf("due %d", len(due)))
 	return due, err
 }
@@ -132,6 +135,82 @@ func TestAThousandExpire(t *testing.T) {
 			for _, sku := range skus {
 				balances(t, d, sku)
 			}
+		})
+	}
+}
+
+// A reservation whose record cannot be read keeps no other from its end, and is counted. When somebody has restored the
+// record, the reservation ends, too.
+func TestADamagedReservationKeepsNoOther(t *testing.T) {
+	t.Parallel()
+	redisAddr, dsn := stacktest.Redis(t).Addr, database(t) // of their own: a sweeper ends what others have made
+	client, db := dialRedis(t, redisAddr), openMySQL(t, dsn)
+	sqlDB, err := db.DB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	execute := func(query string, args ...any) {
+		t.Helper()
+		if _, err := sqlDB.ExecContext(t.Context(), query, args...); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, row := range map[string]struct {
+		desk             desk
+		damage, recovery func(id string)
+	}{
+		"redis": {
+			deskOn(t, repo.NewRedis(client)),
+			func(id string) {
+				key := "ledger:reservation:" + id
+				client.Rename(t.Context(), key, "aside")
+				client.Set(t.Context(), key, "{", 0)
+			},
+			func(id string) { client.Rename(t.Context(), "aside", "ledger:reservation:"+id) },
+		},
+		"mysql": {
+			deskOn(t, repo.NewMySQL(db)),
+			func(id string) { execute("UPDATE reservations SET cart = CONCAT('x', cart) WHERE id = ?", id) },
+			func(id string) { execute("UPDATE reservations SET cart = SUBSTRING(cart, 2) WHERE id = ?", id) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, sku := row.desk, stocked(t, row.desk, newSKU("damaged"), 10)
+			held(t, d, "ann", -time.Minute, line(sku, 1))
+			bad := held(t, d, "ann", -time.Second, line(sku, 2))
+			held(t, d, "ann", -time.Millisecond, line(sku, 4))
+			row.damage(bad)
+			due, err := d.Due(short(t), 0, 10)
+			if err != nil || len(due) != 3 || !reflect.DeepEqual(due[1], orders.Reservation{ID: bad}) {
+				t.Fatalf("due: %+v, %v", due, err)
+			}
+			if rest, err := d.Due(short(t), 1, 1); err != nil || len(rest) != 1 || rest[0].ID != bad {
+				t.Errorf("without the first: %+v, %v", rest, err)
+			}
+			if _, err := d.Reservation(short(t), bad); err == nil || errors.Is(err, lock.ErrDown) {
+				t.Errorf("reading it: %v, which blames the server", err)
+			}
+			var overdue atomic.Int64
+			sweeper := orders.New(orders.Config{
+				Store: d.books, Needs: noNeed{}, Work: 10 * time.Second,
+				Swept: func(n int) { overdue.Store(int64(n)) }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			})
+			ctx, stop := context.WithCancel(t.Context())
+			var sweeping sync.WaitGroup
+			sweeping.Go(func() { sweeper.Sweep(ctx) })
+			reserved := func(want, late int64) func() (bool, string) {
+				return func() (bool, string) {
+					l, err := d.Level(short(t), sku)
+					n := overdue.Load()
+					return err == nil && l.Reserved == want && n == late, fmt.Sprint(l, " overdue ", n, " ", err)
+				}
+			}
+			stacktest.Eventually(t, 30*time.Second, "the others end", reserved(2, 1))
+			row.recovery(bad)
+			stacktest.Eventually(t, 30*time.Second, "all end", reserved(0, 0))
+			stop()
+			sweeping.Wait()
+			balances(t, d, sku)
 		})
 	}
 }

@@ -259,7 +259,7 @@ func ledgerLimitMany(t *testing.T, d desk, sku service.SKU) {
 // due returns the ids that are due, of those given: other tests use the same server.
 func due(t testing.TB, d desk, of ...string) (mine []string) {
 	t.Helper()
-	all, err := d.Due(short(t), 10_000)
+	all, err := d.Due(short(t), 0, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -334,7 +334,7 @@ func TestLedgerOutage(t *testing.T) {
 					"Level":     func(ctx context.Context) error { _, err := d.Level(ctx, sku); return err },
 					"Movements": func(ctx context.Context) error { _, err := d.Movements(ctx, sku, 0, 1); return err },
 					"SetPolicy": func(ctx context.Context) error { return d.SetPolicy(ctx, sku, 1) },
-					"Due":       func(ctx context.Context) error { _, err := d.Due(ctx, 1); return err },
+					"Due":       func(ctx context.Context) error { _, err := d.Due(ctx, 0, 1); return err },
 					"Behind": func(ctx context.Context) error {
 						_, err := d.outbox().Behind(ctx, "", 1)
 						return err

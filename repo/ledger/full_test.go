@@ -290,6 +290,9 @@ func TestProbesLeaveNothing(t *testing.T) {
 	}
 	pr, r, _ := repotest.Proxied(t, "redis")
 	mustSet(t, repotest.ShopOn(r), newSKU("probed"), 1)
+	if err := r.(*repo.Redis).CanWrite(short(t)); err != nil { // the server learns the script
+		t.Fatal(err)
+	}
 	trips(t, pr, true, "CanWrite", 1, func() error { return r.(*repo.Redis).CanWrite(short(t)) })
 }
 

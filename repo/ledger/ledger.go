@@ -122,7 +122,7 @@ func placeOf(o order.Order) placeInOrders { return placeInOrders{o.CreatedAt.Uni
 
 func decodeLines(text []byte) (lines []order.Line, err error) {
 	if err := json.Unmarshal(text, &lines); err != nil {
-		return nil, fmt.Errorf("decode lines: %w", err)
+		return nil, fmt.Errorf("%w: lines: %w", repo.ErrDamaged, err)
 	}
 	return lines, nil
 }

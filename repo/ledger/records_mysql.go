@@ -123,12 +123,13 @@ func (l *MySQL) Movements(
 		return nil, err
 	}
 	var q statement
-	q.Add("SELECT sku, number, kind, received, available, reserved, sold, ref, customer, reason, at FROM movements"+
-		" WHERE sku = ? AND number > ? ORDER BY number LIMIT ?", string(sku), after, limit)
+	q.Add("SELECT sku, number, kind, received, available, reserved, sold, ref, customer, reason, at,"+
+		" COALESCE(traceparent, '') FROM movements WHERE sku = ? AND number > ? ORDER BY number LIMIT ?",
+		string(sku), after, limit)
 	err = l.read(ctx, "read movements", repo.Reading(sku), &q, func(rows *sql.Rows) error {
 		var m order.Movement
 		err := rows.Scan(&m.SKU, &m.Number, &m.Kind, &m.Received, &m.Available, &m.Reserved, &m.Sold,
-			&m.Ref, &m.Customer, &m.Reason, &m.At)
+			&m.Ref, &m.Customer, &m.Reason, &m.At, &m.Traceparent)
 		all = append(all, m)
 		return err
 	})
@@ -170,19 +171,20 @@ func (l *MySQL) change(ctx context.Context, doing, key, text string, args ...any
 }
 
 // Due takes one round trip.
-func (l *MySQL) Due(ctx context.Context, limit int) (due []order.Reservation, err error) {
+func (l *MySQL) Due(ctx context.Context, skip, limit int) (due []order.Reservation, err error) {
 	if err := repo.CheckLimit(limit); err != nil {
 		return nil, err
 	}
 	var q statement
 	q.Add(selectReservations+"state = ? AND expires_at <= UTC_TIMESTAMP(6)"+
-		" ORDER BY expires_at, id LIMIT ?", order.Held, limit)
+		" ORDER BY expires_at, id LIMIT ?, ?", order.Held, skip, limit)
 	err = l.read(ctx, "look for what is due", "sweep", &q, func(rows *sql.Rows) error {
 		r, err := scanReservation(rows)
-		if err == nil {
-			due = append(due, *r)
+		if r == nil {
+			return err
 		}
-		return err
+		due = append(due, *r)
+		return nil
 	})
 	return due, err
 }

@@ -180,12 +180,12 @@ func (l *Redis) SetPolicy(ctx context.Context, sku service.SKU, perCustomer int6
 }
 
 // Due takes two round trips, or one if there are none.
-func (l *Redis) Due(ctx context.Context, limit int) (due []order.Reservation, err error) {
+func (l *Redis) Due(ctx context.Context, skip, limit int) (due []order.Reservation, err error) {
 	const doing = "look for what is due"
 	if err := repo.CheckLimit(limit); err != nil {
 		return nil, err
 	}
-	reply, err := l.read(ctx, doing, ledgerDueScript, []string{dueKey}, limit)
+	reply, err := l.read(ctx, doing, ledgerDueScript, []string{dueKey}, skip, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -194,17 +194,16 @@ func (l *Redis) Due(ctx context.Context, limit int) (due []order.Reservation, er
 		return nil, nil
 	}
 	due = make([]order.Reservation, len(ids))
-	keys, texts, err := l.texts(ctx, doing, ids, reservationKey)
+	_, texts, err := l.texts(ctx, doing, ids, reservationKey)
 	if err != nil {
 		return nil, err
 	}
 	for i, text := range texts {
-		due[i].ID = fmt.Sprint(ids[i])
-		if s, there := text.(string); there {
-			if err := json.Unmarshal([]byte(s), &due[i]); err != nil {
-				return nil, fmt.Errorf("%s: key %s: %w", doing, keys[i], err)
-			}
+		s, there := text.(string)
+		if !there || json.Unmarshal([]byte(s), &due[i]) != nil {
+			due[i] = order.Reservation{}
 		}
+		due[i].ID = fmt.Sprint(ids[i])
 	}
 	return due, nil
 }

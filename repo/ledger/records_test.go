@@ -236,10 +236,13 @@ func ledgerDue(t *testing.T, d desk, sku service.SKU) {
 	if got := due(t, d, all...); !slices.Equal(got, all[:2]) {
 		t.Errorf("due %v, want %v", got, all[:2])
 	}
-	if got, err := d.Due(short(t), 1); len(got) != 1 || err != nil {
+	if got, err := d.Due(short(t), 0, 1); len(got) != 1 || err != nil {
 		t.Errorf("one of them: %v, %v", got, err)
 	}
-	found, err := d.Due(short(t), 10_000)
+	if rest, err := d.Due(short(t), 100_000, 1); len(rest) != 0 || err != nil {
+		t.Errorf("without the first 100,000: %v, %v", rest, err)
+	}
+	found, err := d.Due(short(t), 0, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func (l *MySQL) Batch(ctx context.Context, steps []order.Request) []order.StepRe
 	}
 	for i := range steps {
 		switch {
-		case err != nil && !repo.OfOneOrder(err):
+		case err != nil && !repo.OfOneOrder(err) && !errors.Is(err, repo.ErrDamaged):
 			outcomes[i].Err = err
 		case err != nil, errors.Is(outcomes[i].Err, errElsewhere):
 			outcomes[i] = outcomeOf(l.Step(ctx, steps[i].About, steps[i].Decide))
@@ -480,9 +480,9 @@ func (s *statement) writeLevels(p *pendingWrite) {
 func (s *statement) writeMovements(movements []order.Movement) {
 	for i, m := range movements {
 		s.row(i, "INSERT INTO movements"+
-			" (sku, number, kind, received, available, reserved, sold, ref, customer, reason, at) VALUES ")
-		s.Add("(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", string(m.SKU), m.Number, string(m.Kind),
-			m.Received, m.Available, m.Reserved, m.Sold, m.Ref, m.Customer, m.Reason, m.At)
+			" (sku, number, kind, received, available, reserved, sold, ref, customer, reason, at, traceparent) VALUES ")
+		s.Add("(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''))", string(m.SKU), m.Number, string(m.Kind),
+			m.Received, m.Available, m.Reserved, m.Sold, m.Ref, m.Customer, m.Reason, m.At, m.Traceparent)
 	}
 }
 
@@ -573,6 +573,7 @@ func scanOrder(rows *sql.Rows) (*order.Order, error) {
 	return &o, nil
 }
 
+// scanReservation reads a reservation. With an error of its lines it returns one that has only the id.
 func scanReservation(rows *sql.Rows) (*order.Reservation, error) {
 	var r order.Reservation
 	var cart []byte
@@ -583,7 +584,7 @@ func scanReservation(rows *sql.Rows) (*order.Reservation, error) {
 	}
 	r.ExtendedAt, r.EndedAt = pointer(extended), pointer(ended)
 	if r.Lines, err = decodeLines(cart); err != nil {
-		return nil, fmt.Errorf("reservation %s: %w", r.ID, err)
+		return &order.Reservation{ID: r.ID}, fmt.Errorf("reservation %s: %w", r.ID, err)
 	}
 	return &r, nil
 }

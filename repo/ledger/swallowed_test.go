@@ -102,7 +102,7 @@ func operations(d desk) map[string]repotest.Operation {
 		}),
 		"SetPolicy": kept(func(ctx context.Context, sku service.SKU) error { return books.SetPolicy(ctx, sku, 3) }),
 		"Due": kept(func(ctx context.Context, _ service.SKU) error {
-			_, err := books.Due(ctx, 5)
+			_, err := books.Due(ctx, 0, 5)
 			return err
 		}),
 		"Behind": kept(func(ctx context.Context, _ service.SKU) error {

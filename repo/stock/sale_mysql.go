@@ -161,6 +161,7 @@ func (m *MySQL) CanWrite(ctx context.Context) error {
 	return m.WriteProbe(ctx, func(s *repo.Statement, id string) {
 		s.Add(insertOrders+"(?", id)
 		addOrder(s, service.Order{RequestID: strings.Repeat("x", 255), CreatedAt: time.Unix(1, 0)})
+		s.Add("; " + repo.UpdateNothing)
 	})
 }
 

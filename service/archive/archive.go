@@ -200,7 +200,7 @@ func (a *archiver) resume(ctx context.Context) error {
 func (a *archiver) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	due, err := a.Due(ctx, maxDue)
+	due, err := a.Due(ctx, 0, maxDue)
 	if err != nil {
 		return err
 	}
@@ -208,6 +208,9 @@ func (a *archiver) open(ctx context.Context) error {
 		return ErrDue
 	}
 	for _, r := range due {
+		if r.CreatedAt.IsZero() {
+			return fmt.Errorf("reservation %s cannot be read", r.ID)
+		}
 		for _, l := range r.Lines {
 			a.stays(l.SKU, r.CreatedAt)
 		}

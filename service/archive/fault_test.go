@@ -64,8 +64,8 @@ func (r *refusing) Movements(ctx context.Context, sku service.SKU, after uint64,
 	return page, errors.Join(err, r.fail("Movements"))
 }
 
-func (r *refusing) Due(ctx context.Context, limit int) ([]order.Reservation, error) {
-	due, err := r.Store.Due(ctx, limit)
+func (r *refusing) Due(ctx context.Context, skip, limit int) ([]order.Reservation, error) {
+	due, err := r.Store.Due(ctx, skip, limit)
 	return due, errors.Join(err, r.fail("Due"))
 }
 

@@ -15,6 +15,7 @@ import (
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/repo"
 	"example.com/stock/repo/ledger"
+	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
 	"example.com/stock/service/archive"
 	"example.com/stock/service/order"
@@ -64,23 +65,7 @@ func (p place) open() (s books, closed func() error, err error) {
 }
 
 // migrate brings the schema of dsn up.
-func migrate(t testing.TB, dsn string) {
-	t.Helper()
-	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if pool, err := db.DB(); err == nil {
-		defer pool.Close()
-	}
-	migrator, err := repo.NewMigrator(db)
-	if err == nil {
-		_, err = migrator.Up(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func migrate(t testing.TB, dsn string) { repotest.Migrated(t, dsn) }
 
 // A shop is a ledger of a test's own, and who sells from it.
 type shop struct {

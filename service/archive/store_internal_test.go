@@ -15,18 +15,23 @@ import (
 // A scripted store answers as it is told.
 type scripted struct {
 	Store
-	now   time.Time
-	due   int
-	takes []error // what TakeAway answers, one after the other; the last one from then on
-	taken int
+	now     time.Time
+	due     int
+	created time.Time // of those
+	takes   []error   // what TakeAway answers, one after the other; the last one from then on
+	taken   int
 }
 
 func (s *scripted) Archived(context.Context) (order.Part, time.Time, error) {
 	return order.Part{}, s.now, nil
 }
 
-func (s *scripted) Due(context.Context, int) ([]order.Reservation, error) {
-	return make([]order.Reservation, s.due), nil
+func (s *scripted) Due(context.Context, int, int) ([]order.Reservation, error) {
+	due := make([]order.Reservation, s.due)
+	for i := range due {
+		due[i].CreatedAt = s.created
+	}
+	return due, nil
 }
 
 func (s *scripted) TakeAway(ctx context.Context, _ order.Taking) error {
@@ -50,12 +55,43 @@ func TestHowYoungMayBeArchived(t *testing.T) {
 	}
 }
 
+// A forgetful store tells only once what it has archived.
+type forgetful struct {
+	*scripted
+	asked int
+}
+
+var errForgotten = errors.New("the store has gone")
+
+func (f *forgetful) Archived(ctx context.Context) (order.Part, time.Time, error) {
+	if f.asked++; f.asked > 1 {
+		return order.Part{}, time.Time{}, errForgotten
+	}
+	return f.scripted.Archived(ctx)
+}
+
+// The last part is read again once the folder is locked. A run that cannot read it archives nothing.
+func TestTheLastPartIsReadAgain(t *testing.T) {
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	s := &forgetful{scripted: &scripted{now: now}}
+	if _, err := Run(t.Context(), s, Options{Before: now, Dir: t.TempDir()}); !errors.Is(err, errForgotten) {
+		t.Errorf("%v, want %v", err, errForgotten)
+	}
+	if s.asked != 2 {
+		t.Errorf("asked %d times", s.asked)
+	}
+}
+
 // One reservation fewer than maxDue may be over.
 func TestHowManyMayBeDue(t *testing.T) {
 	for due, want := range map[int]error{0: nil, maxDue - 1: nil, maxDue: ErrDue} {
-		if err := newArchiver(&scripted{due: due}, Options{}).open(t.Context()); !errors.Is(err, want) {
+		s := &scripted{due: due, created: time.Now()}
+		if err := newArchiver(s, Options{}).open(t.Context()); !errors.Is(err, want) {
 			t.Errorf("%d are over: %v, want %v", due, err, want)
 		}
+	}
+	if err := newArchiver(&scripted{due: 1}, Options{}).open(t.Context()); err == nil {
+		t.Error("archives beside a reservation that cannot be read")
 	}
 }
 

@@ -12,6 +12,9 @@ type Account struct {
 	Counts                // the counters
 	Movements int         `json:"movements"` // the number of movements that were read
 	Problems  []Imbalance `json:"problems"`  // empty: the books balance
+	// Mended is the number of problems before a movement that repaired the books. They are not in Problems.
+	Mended int   `json:"mended,omitempty"`
+	Sum    Level `json:"-"` // what the movements add up to
 }
 
 // An Imbalance is one error in the books of a SKU. It is encoded in JSON as a sentence.
@@ -53,7 +56,8 @@ func (i Imbalance) MarshalText() ([]byte, error) { return []byte(i.String()), ni
 
 // Audit compares the counters of a SKU with all its movements, which must be in order. It checks that the numbers have
 // no gap, that the law holds after each movement, and that the movements add up to the counters. A Carried movement
-// replaces the archived ones.
+// replaces the archived ones. A movement that repairs the books settles the problems before it, because its sum was
+// made right; a later error in the movements before it changes the sum, and is found by that.
 func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Account {
 	a := Account{Counts: counters.Counts(sku), Problems: []Imbalance{}}
 	wrong := func(i Imbalance) {
@@ -75,12 +79,15 @@ func Audit(sku service.SKU, counters Level, movements iter.Seq[Movement]) Accoun
 		}
 		if sum.Apply(m) != nil {
 			wrong(Imbalance{Kind: Law, Number: m.Number, Level: sum})
+		} else if m.Repairs() {
+			a.Mended += len(a.Problems)
+			a.Problems = []Imbalance{}
 		}
 	}
 	if counters.Check() != nil {
 		wrong(Imbalance{Kind: CounterOf, Level: counters})
 	}
-	if sum.Counts(sku) != a.Counts {
+	if a.Sum = sum; sum.Counts(sku) != a.Counts {
 		wrong(Imbalance{Kind: SumOf, Level: sum})
 	}
 	return a

@@ -89,8 +89,7 @@ func (e *StateError) Error() string { return "it is " + e.State + " already" }
 
 func (e *StateError) Is(target error) bool { return target == ErrState }
 
-// An ArchivedError means that the order or reservation was not found, and may have been archived. It matches
-// ErrNotFound.
+// An ArchivedError: the order or reservation was not found, and may have been archived. It matches ErrNotFound.
 type ArchivedError struct{ Before time.Time }
 
 func (e *ArchivedError) Error() string {

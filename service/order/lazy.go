@@ -39,13 +39,13 @@ func (l *lazy) Batch(ctx context.Context, steps []Request) []StepResult {
 	return l.Store.Batch(ctx, steps)
 }
 
-func (l *lazy) Due(ctx context.Context, limit int) ([]Reservation, error) {
+func (l *lazy) Due(ctx context.Context, skip, limit int) ([]Reservation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.awake && time.Now().Before(l.next) {
 		return nil, nil
 	}
-	due, err := l.Store.Due(ctx, limit)
+	due, err := l.Store.Due(ctx, skip, limit)
 	if err == nil {
 		l.awake, l.next = l.awake || len(due) > 0, time.Now().Add(l.pause)
 	}

@@ -133,9 +133,10 @@ type Book interface {
 
 // A Sweeper finds reservations that have expired, and removes old keys.
 type Sweeper interface {
-	// Due returns up to limit held reservations that have expired, the oldest first. If one does not exist any more,
-	// only its ID is set. Several instances may find the same reservation; the first step that ends it wins.
-	Due(ctx context.Context, limit int) ([]Reservation, error)
+	// Due returns up to limit held reservations that have expired, the oldest first, without the first skip. If one
+	// does not exist any more, or cannot be read, only its ID is set. Several instances may find the same reservation;
+	// the first step that ends it wins.
+	Due(ctx context.Context, skip, limit int) ([]Reservation, error)
 	// Forget removes up to limit keys that are older than age by the clock of the store's server, and returns how
 	// many it removed.
 	Forget(ctx context.Context, age time.Duration, limit int) (int, error)

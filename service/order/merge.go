@@ -22,6 +22,8 @@ type MergeOptions struct {
 	// Work is the time limit of a step of the store; 0: 2 s. A batch may take twice Work: once in the queue in front
 	// of the store, once in the store.
 	Work time.Duration
+	// Trace joins the span of a batch to those of its steps; nil: batches are not traced.
+	Trace batching.Trace
 }
 
 // A Merged is a Ledger that makes steps in batches: the steps about one SKU that wait in this process are made in one
@@ -67,7 +69,7 @@ func (c Config) Merged(o MergeOptions) Config {
 func NewMerged(store MergeStore, o MergeOptions) *Merged {
 	o.Limit, o.Queue, o.Work = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096), cmp.Or(o.Work, 2*time.Second)
 	m := &Merged{MergeOptions: o, store: store}
-	m.queues = batching.New(o.Queue, m.serve)
+	m.queues = batching.New(o.Queue, m.serve, o.Trace)
 	return m
 }
 
@@ -144,7 +146,7 @@ func (m *Merged) serve(q *batching.Queue[service.SKU, merging]) {
 	if len(batch) == 0 {
 		return // all have left
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*m.Work)
+	ctx, cancel := context.WithTimeout(q.Traced(context.Background()), 2*m.Work)
 	defer cancel()
 	steps := make([]Request, len(batch))
 	for i, w := range batch {

@@ -77,7 +77,7 @@ type Kind string
 // Kinds of movements, with the counters that they change.
 const (
 	Receive Kind = "set"     // received and available: the stock was counted or set; see [Ledger]
-	Adjust  Kind = "adjust"  // received and available: a delivery, or a loss
+	Adjust  Kind = "adjust"  // received and available: a delivery, or a loss; all: see [Movement.Repairs]
 	Sell    Kind = "sell"    // available to sold: an order without a reservation, or a late confirmation
 	Reserve Kind = "reserve" // available to reserved
 	Confirm Kind = "confirm" // reserved to sold
@@ -98,8 +98,14 @@ type Movement struct {
 	Available int64     `json:"available"`
 	Reserved  int64     `json:"reserved"`
 	Sold      int64     `json:"sold"`
-	Ref       string    `json:"ref,omitempty"` // the order or reservation; "": none
+	Ref       string    `json:"ref,omitempty"` // the order or reservation, or the plan of a repair; "": none
 	Customer  string    `json:"customer,omitempty"`
 	Reason    string    `json:"reason,omitempty"` // given by a person
 	At        time.Time `json:"at"`
+	// Traceparent is the place in a trace of the request that moved the stock, as in W3C Trace Context; "": the request
+	// was not sampled. It is no part of the ledger's law, and not shown to customers.
+	Traceparent string `json:"traceparent,omitempty"`
 }
+
+// Repairs reports whether m was written by a repair: an adjustment that refers to a plan. It may change all counters.
+func (m Movement) Repairs() bool { return m.Kind == Adjust && m.Ref != "" }

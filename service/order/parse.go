@@ -33,8 +33,7 @@ func ParseTTL(s string) (time.Duration, error) {
 	return d.Truncate(time.Millisecond), nil
 }
 
-// ParseReason checks the reason that a person gave for a change of the stock: at most MaxReason bytes of text in one
-// line.
+// ParseReason checks the reason that a person gave for a change of the stock: one line of at most MaxReason bytes.
 func ParseReason(s string) (string, error) {
 	if len(s) > MaxReason {
 		return "", service.Invalid("reason", "most-bytes", "most", MaxReason, "has", len(s))

@@ -213,8 +213,7 @@ func owned(s State, customer string) (Reservation, error) {
 	return *s.Reservation, nil
 }
 
-// stateAt returns the state of r at now. A held reservation has expired from ExpiresAt on, even before a sweeper ends
-// it.
+// stateAt returns the state of r at now. A held reservation has expired from ExpiresAt on, swept or not.
 func stateAt(r Reservation, now time.Time) string {
 	if r.State == Held && !now.Before(r.ExpiresAt) {
 		return Expired

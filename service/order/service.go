@@ -47,7 +47,13 @@ type Config struct {
 	KeepKey time.Duration // how long the sweeper keeps idempotency keys; see service.KeepKeys
 	// Gone is called when an order or reservation is not found. It returns an error if the record may have been
 	// archived. If Gone is nil, nothing is archived.
-	Gone  func(ctx context.Context, id string) error
+	Gone func(ctx context.Context, id string) error
+	// Ended is called after each step of a request, except for a repeated one. err is what the caller gets; nil: the
+	// step was written. Ended may be nil.
+	Ended func(customer string, skus []service.SKU, err error)
+	// Swept is called after each search for expired reservations. overdue are those that could not be ended. Swept may
+	// be nil.
+	Swept func(overdue int)
 	Owner string // the holder's name that lock.Inspect shows
 	Log   *slog.Logger
 }
@@ -128,6 +134,9 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 		return changes, err
 	}
 	reply, replayed, err := s.step(ctx, c)
+	if s.Ended != nil && !replayed {
+		s.Ended(c.about.Customer, c.about.SKUs, err)
+	}
 	if err = s.missing(ctx, c.id, err); errors.Is(err, service.ErrOutcomeUnknown) {
 		err = &UnknownError{c.id, c.ends || c.key != "", err}
 	}
@@ -271,8 +280,7 @@ func newID() (string, error) {
 	return id.String(), nil
 }
 
-// isID reports whether s has the form of an id from newID. An id of another form is refused without a read of the
-// store.
+// isID reports whether s has the form of an id from newID. Other ids are refused without a read of the store.
 func isID(s string) bool {
 	id, err := uuid.Parse(s)
 	return err == nil && id.String() == s

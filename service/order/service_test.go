@@ -112,7 +112,7 @@ func (m *memory) SetPolicy(_ context.Context, sku service.SKU, n int64) error {
 	return nil
 }
 
-func (m *memory) Due(_ context.Context, limit int) (due []Reservation, err error) {
+func (m *memory) Due(_ context.Context, skip, limit int) (due []Reservation, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looks++
@@ -122,6 +122,7 @@ func (m *memory) Due(_ context.Context, limit int) (due []Reservation, err error
 		}
 	}
 	slices.SortFunc(due, func(a, b Reservation) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+	due = due[min(skip, len(due)):]
 	return due[:min(limit, len(due))], nil
 }
 

@@ -29,21 +29,20 @@ func (s *Service) Sweep(ctx context.Context) {
 	var broken error
 	forget := time.Now()
 	for pause := time.Duration(0); lock.Sleep(ctx, pause) == nil; {
-		found, err := s.sweep(ctx)
+		overdue, err := s.sweep(ctx)
+		if s.Swept != nil && (err == nil || overdue > 0) {
+			s.Swept(overdue)
+		}
 		if err == nil && !time.Now().Before(forget) {
 			forget = time.Now().Add(forgetEvery)
 			err = s.forget(ctx)
 		}
-		switch {
-		case err != nil:
+		pause = sweepEvery
+		if err != nil {
 			pause = sweepRest
 			if broken == nil && ctx.Err() == nil && s.Log != nil { // log once per outage, not twice a second
 				s.Log.Warn("expired reservations cannot be ended", "err", err)
 			}
-		case found == sweepBatch:
-			pause = 0 // there are more
-		default:
-			pause = sweepEvery
 		}
 		if err == nil && broken != nil && s.Log != nil {
 			s.Log.Info("expired reservations are ended again")
@@ -52,30 +51,36 @@ func (s *Service) Sweep(ctx context.Context) {
 	}
 }
 
-// sweep ends up to sweepBatch expired reservations, and returns how many it found.
-func (s *Service) sweep(ctx context.Context) (found int, err error) {
-	due, err := read(ctx, s, func(ctx context.Context) ([]Reservation, error) { return s.Store.Due(ctx, sweepBatch) })
-	if err != nil {
-		return 0, err
-	}
-	for rest := due; len(rest) > 0; {
-		n, lines := 1, len(rest[0].Lines)
-		for n < len(rest) && lines+len(rest[n].Lines) <= mergeLines {
-			lines += len(rest[n].Lines)
-			n++
+// sweep ends all expired reservations. overdue are those that it found and could not end: the next search leaves them
+// out, or it would find them again instead of others. err is the reason of the first, or of the search.
+func (s *Service) sweep(ctx context.Context) (overdue int, err error) {
+	for found := sweepBatch; found == sweepBatch; {
+		due, bad := read(ctx, s, func(ctx context.Context) ([]Reservation, error) {
+			return s.Store.Due(ctx, overdue, sweepBatch)
+		})
+		if bad != nil {
+			return overdue, bad
 		}
-		var one error
-		for i, out := range s.expire(ctx, rest[:n]) {
-			if errors.Is(out.Err, lock.ErrDown) || errors.Is(out.Err, lock.ErrOverloaded) || ctx.Err() != nil {
-				return 0, out.Err
+		found = len(due)
+		for rest := due; len(rest) > 0; {
+			n, lines := 1, len(rest[0].Lines)
+			for n < len(rest) && lines+len(rest[n].Lines) <= mergeLines {
+				lines += len(rest[n].Lines)
+				n++
 			}
-			if out.Err != nil { // such as unbalanced books; the other reservations still end
-				one = fmt.Errorf("reservation %s: %w", rest[i].ID, out.Err)
+			for i, out := range s.expire(ctx, rest[:n]) {
+				if errors.Is(out.Err, lock.ErrDown) || errors.Is(out.Err, lock.ErrOverloaded) || ctx.Err() != nil {
+					return overdue, out.Err
+				}
+				if out.Err != nil { // such as unbalanced books; the other reservations still end
+					overdue++
+					err = cmp.Or(err, fmt.Errorf("reservation %s: %w", rest[i].ID, out.Err))
+				}
 			}
+			rest = rest[n:]
 		}
-		err, rest = cmp.Or(err, one), rest[n:]
 	}
-	return len(due), err
+	return overdue, err
 }
 
 // expire ends reservations in one step of the store. It acquires no lock, even if the Service has one, because a step

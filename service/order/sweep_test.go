@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -184,6 +185,57 @@ func TestSweeperGoesOnPastABadReservation(t *testing.T) {
 			}
 			time.Sleep(300 * time.Millisecond)
 		}
+		stop()
+		sweeper.Wait()
+	})
+}
+
+// However many reservations cannot be ended, the others end in the same search, and their number is told. When the
+// books balance again, so do they.
+func TestManyOverdueReservationsKeepNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		var told []int
+		s := New(Config{
+			Store: m, Needs: up{}, Work: time.Second, KeepKey: 24 * time.Hour,
+			Swept: func(n int) { told = append(told, n) },
+		})
+		for _, sku := range []service.SKU{"bad", "b"} {
+			if _, _, err := s.Set(t.Context(), "", sku, 1000, service.Condition{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const bad = sweepBatch + 10
+		for i := range 2 * bad {
+			sku := service.SKU("bad")
+			if i >= bad {
+				sku = "b"
+			}
+			if _, _, err := s.Reserve(t.Context(), "", "ann", []Line{{sku, 1}}, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		right := m.levels["bad"]
+		m.levels["bad"] = Level{Received: 1000, Available: 1000, Number: right.Number}
+		time.Sleep(time.Minute)
+		ctx, stop := context.WithCancel(t.Context())
+		var sweeper sync.WaitGroup
+		sweeper.Go(func() { s.Sweep(ctx) })
+		synctest.Wait() // the clock stands
+		m.mu.Lock()
+		if m.looks != 3 || m.levels["b"].Reserved != 0 || !slices.Equal(told, []int{bad}) {
+			t.Errorf("after %d looks: %+v, overdue %v", m.looks, m.levels["b"], told)
+		}
+		m.levels["bad"] = right
+		m.mu.Unlock()
+		time.Sleep(sweepRest)
+		synctest.Wait()
+		m.mu.Lock()
+		if m.levels["bad"].Reserved != 0 || !slices.Equal(told, []int{bad, 0}) {
+			t.Errorf("when the books balance: %+v, overdue %v", m.levels["bad"], told)
+		}
+		m.mu.Unlock()
 		stop()
 		sweeper.Wait()
 	})

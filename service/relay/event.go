@@ -26,12 +26,19 @@ type Event struct {
 	Type string         `json:"type"`      // "stock." and the kind of the movement
 	At   time.Time      `json:"timestamp"` // of the movement
 	Data order.Movement `json:"data"`
+	// Traceparent is the place in a trace of the request that moved the stock, "" if it was not sampled. It is the
+	// extension "traceparent" of CloudEvents: of the origin, not of the delivery, so that all copies stay equal.
+	Traceparent string `json:"traceparent,omitempty"`
 }
 
 // NewEvent returns the event of a movement.
 func NewEvent(m order.Movement) Event {
 	place := strings.ReplaceAll(string(m.SKU), ".", "~") + "/" + strconv.FormatUint(m.Number, 10)
-	return Event{ID: place + "/" + digest(m), Type: "stock." + string(m.Kind), At: m.At, Data: m}
+	e := Event{
+		ID: place + "/" + digest(m), Type: "stock." + string(m.Kind), At: m.At, Data: m, Traceparent: m.Traceparent,
+	}
+	e.Data.Traceparent = ""
+	return e
 }
 
 // digest distinguishes movements with the same number. Movements that are equal in all fields are the same movement. A

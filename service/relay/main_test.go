@@ -18,6 +18,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/ledger"
+	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 	"example.com/stock/service/relay"
@@ -54,23 +55,7 @@ func openShelf(dsn string) (*shelf, error) {
 }
 
 // migrate brings the schema of dsn up.
-func migrate(t testing.TB, dsn string) {
-	t.Helper()
-	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	migrator, err := repo.NewMigrator(db)
-	if err == nil {
-		_, err = migrator.Up(t.Context())
-	}
-	if pool, bad := db.DB(); bad == nil {
-		_ = pool.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func migrate(t testing.TB, dsn string) { repotest.Migrated(t, dsn) }
 
 func newShelf(t testing.TB) (*shelf, string) {
 	t.Helper()

@@ -63,6 +63,8 @@ type Observer struct {
 	Delivered func()     // an event was delivered
 	Failed    func()     // an attempt failed
 	Lag       func(Lag)  // the lag, every five seconds while this relay has the lock
+	// Deliver is called before each attempt. It returns the ctx for the Sink, and a func that gets the result.
+	Deliver func(context.Context, Event) (context.Context, func(error))
 }
 
 // A Lag counts what is not delivered yet.
@@ -114,6 +116,9 @@ func New(c Config) *Relay {
 	}
 	if e.Lag == nil {
 		e.Lag = func(Lag) {}
+	}
+	if e.Deliver == nil {
+		e.Deliver = func(ctx context.Context, _ Event) (context.Context, func(error)) { return ctx, func(error) {} }
 	}
 	return &Relay{c: c, stuck: make(stuckEvents)}
 }

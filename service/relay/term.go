@@ -225,11 +225,11 @@ func (t *term) deliver(d order.Delivered, skip bool) (done result) {
 			done.fatal = errCarried
 			return done
 		}
-		if m.Number != d.Number+1 {
+		if m.Number != d.Number+1 && !t.repaired(m) {
 			done.failed = fmt.Errorf("the ledger has a gap: after movement %d comes %d", d.Number, m.Number)
 			break
 		}
-		if done.failed = t.c.Sink.Deliver(t.work, NewEvent(m)); done.failed != nil {
+		if done.failed = t.send(NewEvent(m)); done.failed != nil {
 			break
 		}
 		t.c.Observer.Delivered()
@@ -247,6 +247,14 @@ func (t *term) deliver(d order.Delivered, skip bool) (done result) {
 	return done
 }
 
+// send makes one attempt to deliver an event.
+func (t *term) send(e Event) error {
+	ctx, ended := t.c.Observer.Deliver(t.work, e)
+	err := t.c.Sink.Deliver(ctx, e)
+	ended(err)
+	return err
+}
+
 // errCarried: the movements after the last delivered number were archived after this relay had read the number. Another
 // relay has the lock and has delivered these movements, or a person decided that they need not be delivered.
 var errCarried = errors.New("the movements to be delivered were archived")
@@ -255,6 +263,23 @@ func (t *term) movements(d order.Delivered) ([]order.Movement, error) {
 	ctx, cancel := context.WithTimeout(t.work, storeDeadline)
 	defer cancel()
 	return t.c.Book.Movements(ctx, d.SKU, d.Number, t.c.Batch)
+}
+
+// repaired reports whether the books were repaired at m or later. Then a gap before m was counted by that repair, and
+// the events go on.
+func (t *term) repaired(m order.Movement) bool {
+	from := order.Delivered{SKU: m.SKU, Number: m.Number - 1}
+	for {
+		movements, err := t.movements(from)
+		if err != nil || len(movements) == 0 {
+			return false
+		}
+		for _, m := range movements {
+			if from.Number = m.Number; m.Repairs() {
+				return true
+			}
+		}
+	}
 }
 
 // leaving reports whether the term is ending, so that no further event may be sent.

@@ -18,6 +18,7 @@ import (
 
 // A ledger is what a turn works on, in this process.
 type ledger struct {
+	repair uint64 // number of the movement that repaired the books; 0: none
 	order.Book
 	mu        sync.Mutex
 	movements map[service.SKU][]uint64
@@ -69,7 +70,11 @@ func (l *ledger) Movements(_ context.Context, sku service.SKU, after uint64, lim
 	var list []order.Movement
 	for _, n := range l.movements[sku] {
 		if n > after && len(list) < limit {
-			list = append(list, order.Movement{SKU: sku, Number: n, Kind: cmp.Or(l.kind, order.Sell)})
+			m := order.Movement{SKU: sku, Number: n, Kind: cmp.Or(l.kind, order.Sell)}
+			if n == l.repair {
+				m.Kind, m.Ref = order.Adjust, "repair-1"
+			}
+			list = append(list, m)
 		}
 	}
 	return list, nil
@@ -140,6 +145,23 @@ func TestAGapIsNotDeliveredOver(t *testing.T) {
 	}
 	if len(l.sent) != 2 || !strings.HasPrefix(l.sent[0], "a/1/") || !strings.HasPrefix(l.sent[1], "a/2/") {
 		t.Errorf("delivered %v, want 1 and 2", l.sent)
+	}
+}
+
+// A gap that a repair has counted later is delivered over, wherever the repair is. One after the repair is not.
+func TestARepairedGapIsDeliveredOver(t *testing.T) {
+	l := &ledger{movements: map[service.SKU][]uint64{"a": {1, 4, 5, 6, 7, 9}}, repair: 7}
+	work, stop := l.term(t, func(c *Config) { c.Batch = 2 })
+	defer stop()
+	at := uint64(0)
+	for range 5 {
+		done := work.deliver(order.Delivered{SKU: "a", Number: at}, false)
+		if at = done.Number; done.failed != nil {
+			break
+		}
+	}
+	if at != 7 || len(l.sent) != 5 {
+		t.Errorf("delivered up to %d, %v: want 7", at, l.sent)
 	}
 }
 

@@ -28,8 +28,9 @@ import (
 
 // A Webhook posts each event to a URL as https://www.standardwebhooks.com specifies. The headers are webhook-id (the
 // event's id, the same for every copy), webhook-timestamp (of this attempt) and webhook-signature ("v1," and the
-// HMAC-SHA256 of "id.timestamp.body", one for each secret). Only a 2xx means that the receiver has the event. Redirects
-// count as failures, because only the operator decides where events are sent. Proxies in the environment are not used.
+// HMAC-SHA256 of "id.timestamp.body", one for each secret), and traceparent if there is one. Only a 2xx means that the
+// receiver has the event. Redirects count as failures, because only the operator decides where events are sent. Proxies
+// in the environment are not used.
 //
 // A receiver is not available if it does not answer, or if its status does not depend on the event: a wrong address
 // (3xx, 401, 403, 404, 405, 410) or a temporary failure (408, 425, 429, 502, 503, 504). Any other status is a refusal
@@ -42,6 +43,7 @@ type Webhook struct {
 	keys   func() [][]byte
 	client *http.Client
 	log    *slog.Logger
+	trace  func(context.Context) string
 
 	mu   sync.Mutex
 	last map[service.SKU]Event // the last delivered event of at most maxLast SKUs
@@ -63,6 +65,9 @@ type WebhookOptions struct {
 	AllowInternal bool
 	Timeout       time.Duration // of one attempt, from the connection to the end of the reply; default 15 s
 	Log           *slog.Logger  // default: none
+	// Traceparent returns the header traceparent for a delivery with this ctx. If it is nil or returns "", the header
+	// is that of the event, if there is one.
+	Traceparent func(context.Context) string
 }
 
 const secretPrefix = "whsec_"
@@ -124,7 +129,10 @@ func NewWebhook(o WebhookOptions) (*Webhook, error) {
 	}
 	w := &Webhook{
 		url: o.URL, keys: o.Keys, log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)),
-		last: make(map[service.SKU]Event),
+		last: make(map[service.SKU]Event), trace: o.Traceparent,
+	}
+	if w.trace == nil {
+		w.trace = func(context.Context) string { return "" }
 	}
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
 	if !o.AllowInternal {
@@ -171,6 +179,9 @@ func (w *Webhook) Deliver(ctx context.Context, e Event) error {
 	req.Header["webhook-id"] = []string{e.ID}
 	req.Header["webhook-timestamp"] = []string{stamp}
 	req.Header["webhook-signature"] = []string{w.sign(e.ID, stamp, body)}
+	if parent := cmp.Or(w.trace(ctx), e.Traceparent); parent != "" {
+		req.Header.Set("traceparent", parent)
+	}
 	resp, err := w.client.Do(req)
 	if err != nil {
 		// The error of the client contains the URL, which may contain a token.

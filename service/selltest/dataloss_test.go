@@ -24,6 +24,7 @@ type ledger struct {
 	clock      time.Time
 	written    []service.Origin // every origin that was written
 	lost       string           // what is lost of the next Seed: "request", "reply", or nothing
+	meanwhile  func()           // happens before the next Replace; nil: nothing
 }
 
 func (l *ledger) Origin(context.Context) (service.Origin, error) { return l.origin, nil }
@@ -31,6 +32,10 @@ func (l *ledger) Origin(context.Context) (service.Origin, error) { return l.orig
 func (l *ledger) Now(context.Context) (time.Time, error) { return l.clock, nil }
 
 func (l *ledger) Replace(_ context.Context, was, is service.Origin) (bool, error) {
+	if f := l.meanwhile; f != nil {
+		l.meanwhile = nil
+		f()
+	}
 	if l.origin != was {
 		return false, nil
 	}
@@ -83,6 +88,35 @@ func finds(t *testing.T, what string, k *service.DataCheck, want error) {
 	}
 	if err := k.Err(); !errors.Is(err, want) {
 		t.Errorf("%s: found %v, want %v", what, err, want)
+	}
+}
+
+// Two instances are told at the same moment that a person has set the stock: both end with the one new origin.
+func TestTwoInstancesRenewAtOnce(t *testing.T) {
+	l := &ledger{}
+	k, other := instance(l, nil, nil), instance(l, nil, nil)
+	finds(t, "first start", k, nil)
+	finds(t, "another instance", other, nil)
+	l.lose()
+	finds(t, "after a loss", k, service.ErrDataLost)
+	finds(t, "another instance after a loss", other, service.ErrDataLost)
+	written := len(l.written)
+	l.meanwhile = func() {
+		if err := other.Renew(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := k.Renew(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(l.written) != written+1 {
+		t.Errorf("%d origins were written, want 1", len(l.written)-written)
+	}
+	for _, i := range []*service.DataCheck{k, other} {
+		if i.Current() != other.Current() {
+			t.Errorf("one has %s, the other %s", k.Current(), other.Current())
+		}
+		finds(t, "renewed", i, nil)
 	}
 }
 
