@@ -39,11 +39,14 @@ lessons: ## Run every command of docs/lessons, and check that it does what the l
 
 ##@ Run it in containers
 .PHONY: up ha down loadtest logs compose-test
-up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeeper, on http://localhost:8080
-	deploy/images
-	$(COMPOSE) up -d --no-build --remove-orphans
+# MONITORING=1 adds deploy/monitoring. Grafana's image has no stand-in: without it, its profile is left out.
+MONITORED = $(if $(MONITORING),COMPOSE_FILE=$${COMPOSE_FILE:-docker-compose.yml}:deploy/monitoring/docker-compose.yml)
+up: build ## Start three instances behind nginx, with Redis, MariaDB and ZooKeeper, on http://localhost:8080 (MONITORING=1: with Prometheus and Grafana)
+	$(MONITORED) deploy/images
+	$(MONITORED) $(if $(MONITORING),COMPOSE_PROFILES="$$($(MONITORED) deploy/monitoring/profiles)") $(COMPOSE) up -d --no-build --remove-orphans
 	@echo "Waiting for it, 60 s at most ..."
 	@bin/stock healthcheck --url $(URL)/readyz --all --wait 60s && echo "It serves at $(URL). Now: make loadtest"
+	$(if $(MONITORING),@$(MONITORED) deploy/monitoring/profiles addresses)
 
 loadtest: build ## Compare all strategies on the running containers, write out/loadtest.html (STRATEGY=none,atomic to choose)
 	@mkdir -p out
@@ -58,25 +61,26 @@ ha: ## The same, with servers that fail over: MariaDB behind HAProxy, Redis with
 	$(WITH_HA) $(MAKE) --no-print-directory up
 
 down: ## Stop the containers and remove their data
-	$(WITH_HA) $(COMPOSE) down -v --remove-orphans
+	$(WITH_HA):deploy/monitoring/docker-compose.yml COMPOSE_PROFILES=grafana $(COMPOSE) down -v --remove-orphans
 
-compose-test: build ## Start the containers, load them, kill an instance under load, stop them (ARGS=--ha: of make ha)
+compose-test: build ## Start the containers, load them, kill an instance under load, stop them (ARGS=--ha: of make ha; --monitoring)
 	deploy/compose-test $(ARGS)
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test race mutate tools-test kubernetes-test bench-peers bench-http bench-scale bench-affinity fuzz lint supply sbom fmt tidy deps clean
+.PHONY: build test verify test-busy client-test race mutate alerts tools-test panels-test kubernetes-test bench-peers bench-http bench-scale bench-affinity fuzz lint supply sbom fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
 # make lint vets everything, and more strictly. On a busy computer a package may take ten times as long as on an idle one.
+PACKAGES = ./...
 GO_TEST = $(GO) test -vet=off -timeout 40m
 # A process under the race detector would sleep for a second before it ends: there are hundreds of them.
 RACE_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO_TEST) -race -p 3
 test: ## Run the tests on real servers, without the long ones (4 minutes; REQUIRE_BACKENDS=1: a missing server is a failure)
-	$(GO_TEST) -short -p 4 ./...
+	$(GO_TEST) -short -p 4 $(PACKAGES)
 
 verify: ## Run all tests, the long ones too, and the programs that they start, under the race detector (15 minutes)
-	$(RACE_TEST) ./...
+	$(RACE_TEST) $(PACKAGES)
 
 test-busy: ## Run make test RUNS=3 times beside programs that take a core each (LOOPS=2), and list what failed
 	.ci/busy "$(or $(LOOPS),$$(nproc))" "$(or $(RUNS),3)" $(GO_TEST) -short -p 4 -count 1 ./...
@@ -101,8 +105,14 @@ mutate: ## Break the code on purpose, and check that the tests notice (ARGS='--q
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)
 	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-tools-test: kubernetes-test ## Test the modules of tools (alerts, bench, mutate, kubernetes), without benchmarks and mutants: seconds
+alerts: ## Make failures before a real Prometheus: exactly their alerts fire, and runbooks end them (15 minutes; ARGS=--quick; docs/alerts.md)
+	cd tools && $(GO) run ./alarms $(ARGS)
+
+tools-test: kubernetes-test ## Test the modules of tools (alarms, alerts, bench, dashboards, mutate, kubernetes), without benchmarks and mutants: seconds
 	cd tools && $(GO) test -short -count 1 ./...
+
+panels-test: ## Evaluate every panel of the dashboards in a real Prometheus that scrapes real instances under load: half a minute
+	cd tools && $(GO) test -count 1 -run '^TestEveryPanel$$' ./dashboards
 
 kubernetes-test: ## Check the manifests of deploy/kubernetes without a cluster (docs/kubernetes.md): seconds
 	cd tools/kubernetes && $(GO) test -count 1 ./...

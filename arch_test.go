@@ -50,6 +50,10 @@ var arrows = map[string]struct {
 		[]string{"lock", "service", "service/order"},
 		"it takes from the ledger what is old, and knows files alone: app says which store",
 	},
+	"service/repair": {
+		[]string{"service", "service/order"},
+		"it compares the ledger with itself, and corrects it: app says which store",
+	},
 	"service/ratelimit": {nil, "it counts the requests of customers, and knows neither requests nor servers"},
 	"service/strategy": {
 		[]string{"lock", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock", "service"},
@@ -115,16 +119,21 @@ var arrows = map[string]struct {
 	},
 	"app": {
 		[]string{
-			"app/credentials", "app/health", "app/metrics", "handler", "handler/access", "handler/demo",
+			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "handler/access", "handler/demo",
 			"handler/orders", "internal/rediserr", "internal/words", "lock", "lock/redislock",
 			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock", "repo/writer",
-			"service", "service/archive", "service/order", "service/ratelimit", "service/relay", "service/strategy",
+			"service", "service/archive", "service/order", "service/ratelimit", "service/relay", "service/repair",
+			"service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
 	},
-	"app/health":      {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
-	"app/metrics":     {[]string{"lock"}, "it counts what locks and handlers tell it"},
+	"app/health":  {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
+	"app/metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
+	"app/traces": {
+		[]string{"service", "service/order", "service/relay"},
+		"it makes spans of what the others' hooks tell it: they know no OpenTelemetry",
+	},
 	"app/credentials": {nil, "files and TLS: it knows no server"},
 
 	// The proof: clients over HTTP, which judge by replies and by what servers hold, never by our code.
@@ -192,10 +201,14 @@ var arrows = map[string]struct {
 	},
 
 	// What several need. Nothing here imports from a room, files aside.
-	"internal/batching":          {nil, "what waits is served in batches: it knows neither sales nor orders"},
-	"internal/mysqlerr":          {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
-	"internal/rediserr":          {nil, "a table of replies: repo and lock/redislock must not import each other"},
-	"internal/redisscript":       {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
+	"internal/batching":    {nil, "what waits is served in batches: it knows neither sales nor orders"},
+	"internal/mysqlerr":    {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
+	"internal/rediserr":    {nil, "a table of replies: repo and lock/redislock must not import each other"},
+	"internal/redisscript": {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
+	"internal/panels": {
+		[]string{"internal/words"},
+		"expressions over what instances expose, for stock watch and for the dashboards: it knows metrics by name",
+	},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
 	"internal/stack":             {[]string{"deploy", "internal/stack/powerfs"}, "it starts servers"},
@@ -209,16 +222,17 @@ var arrows = map[string]struct {
 
 	"cmd/stock": {
 		[]string{
-			"app", "handler/access", "handler/access/issuer", "internal/stack", "internal/starter", "internal/words",
+			"app", "handler/access", "handler/access/issuer", "internal/panels", "internal/stack", "internal/starter",
+			"internal/words",
 			"lab", "lab/class", "lab/engine",
 			"lab/failover", "lab/grade",
 			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping",
 			"loadtest/report", "loadtest/tally", "lock", "service", "service/archive", "service/order",
-			"service/strategy",
+			"service/repair", "service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
-			"and service for the law that stock audit checks, archive for what stock archive reports, access for " +
-			"stock token",
+			"and service for the law that stock audit checks, archive and repair for what stock archive and stock " +
+			"audit report, access for stock token",
 	},
 }
 
@@ -233,7 +247,7 @@ var rooms = map[string]string{
 	"loadtest": "the load generator and the judge",
 	"lab":      "the fault lab, and the live wall for a class",
 	"internal": "what several rooms need, and nobody outside the module",
-	"tools":    "modules of their own: benchmarks, mutants, manifests, alerts",
+	"tools":    "modules of their own: benchmarks, mutants, manifests, alerts, dashboards",
 	"deploy":   "nginx, images, and what installs servers",
 	"docs":     "guides, lessons, decisions, examples",
 }
@@ -279,10 +293,9 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "internal/redisscript", "internal/stack", "internal/stack/stacktest", "lab", "lab/engine",
-			"lab/failover", "lab/grade", "lab/scenario", "loadtest/checkout", "lock/redislock", "repo", "repo/ledger",
-			"repo/repotest", "repo/stock",
-			"service/relay", "service/strategy",
+			"app", "app/traces", "internal/redisscript", "internal/stack", "internal/stack/stacktest", "lab",
+			"lab/engine", "lab/failover", "lab/grade", "lab/scenario", "loadtest/checkout", "lock/redislock", "repo",
+			"repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
 			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and " +
@@ -304,7 +317,11 @@ var thirdParty = map[string]struct {
 	"rsc.io/qr":                           {[]string{"lab/class"}, "only students scan an address"},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
+	"go.opentelemetry.io/":                {[]string{"app/traces"}, "everybody else has hooks"},
+	"github.com/XSAM/otelsql":             {[]string{"app/traces"}, "it makes spans"},
 	"github.com/prometheus/client_golang": {[]string{"app/metrics"}, "one place names the series"},
+	"github.com/prometheus/common":        {[]string{"internal/panels"}, "one place reads the series"},
+	"github.com/prometheus/client_model":  {[]string{"internal/panels"}, "one place reads the series"},
 	"github.com/alicebob/miniredis": {
 		[]string{"internal/stack", "lock/explore/pureredis", "repo/repotest"},
 		"a stand-in for a computer without redis-server, and for tests that run a script from a million states",

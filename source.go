@@ -6,7 +6,7 @@ import "embed"
 // Source has the files from which starter chooses. Folders that a service of one's own never has are not in it.
 //
 //go:embed go.mod go.sum LICENSE
-//go:embed app/*.go app/text/*.yaml app/health/*.go app/metrics/*.go app/credentials/*.go repo/gate/*.go
+//go:embed app/*.go app/text/*.yaml app/health/*.go app/metrics/*.go app/credentials/*.go app/traces/*.go repo/gate/*.go
 //go:embed cmd/stock/args.go
 //go:embed cmd/stock/audit.go cmd/stock/config.go cmd/stock/exit.go cmd/stock/healthcheck.go cmd/stock/migrate.go
 //go:embed cmd/stock/help/*.yaml cmd/stock/text/*.yaml
@@ -15,5 +15,9 @@ import "embed"
 //go:embed internal/mysqlerr/*.go internal/rediserr/*.go internal/redisscript/*.go service/order/*.go
 //go:embed lock/*.go lock/locktest/*.go lock/redislock/*.go lock/redislock/*.lua lock/zklock/*.go
 //go:embed repo/*.go repo/ledger/*.go repo/ledger/*.lua repo/migrations/*.sql
+//go:embed deploy/prometheus/*.yml docs/runbooks/*.md docs/alerts.md docs/alerts.zh-CN.md
+//go:embed deploy/grafana/dashboards/*/*.json deploy/grafana/provisioning/*/*.yml
+//go:embed deploy/kubernetes/base/*.yaml deploy/kubernetes/components/prometheus/*.yaml
+//go:embed deploy/kubernetes/overlays/orders/*.yaml
 //go:embed service/*.go service/ratelimit/*.go internal/words/*.go
 var Source embed.FS

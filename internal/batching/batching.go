@@ -19,12 +19,18 @@ var ErrFull = errors.New("too many wait for a batch")
 
 // Queues has a queue of V for each key for which a value waits or is under way. It is safe for concurrent use.
 type Queues[K comparable, V any] struct {
-	most int
-	turn func(*Queue[K, V])
+	most  int
+	turn  func(*Queue[K, V])
+	trace Trace
 
 	mu   sync.Mutex
 	open map[K]*Queue[K, V] // the queues that have a goroutine
+	peak int                // the most queues since the map was made
 }
+
+// maxIdleKeys is the largest peak of a map of queues that is kept when it is empty. A map that once had many keys never
+// gives their memory back, so a larger one is made anew.
+const maxIdleKeys = 1024
 
 // A Queue holds the values that wait for one key, in the order of arrival. Its goroutine starts with the first value
 // and ends when none waits.
@@ -33,21 +39,28 @@ type Queue[K comparable, V any] struct {
 	of      *Queues[K, V]
 	waiting []*waiter[V]
 	batch   []*waiter[V] // the batch of the present turn
+	traced  func()       // ends the span of the batch; nil: there is none
 	empty   func()       // called when the last waiter leaves; may be nil
 }
 
 // A waiter is a value in a queue. Its caller reads value and panicked after done is closed.
 type waiter[V any] struct {
 	value    V
+	wait     context.Context
 	done     chan struct{}
 	panicked any
 }
 
+// A Trace joins the span of a batch to those of its values, whose waits are given in the order of arrival. It returns
+// ctx with the span, and a func that ends the span. One span for many requests has links, because it can have only one
+// parent.
+type Trace func(ctx context.Context, waits []context.Context) (context.Context, func())
+
 // New makes Queues. In each queue at most most values wait. turn serves the values that it takes with Cut, and runs
 // once at a time for each key. It gets no context, because the end of one caller's context must not end the work for
-// others, so it must bound its own time.
-func New[K comparable, V any](most int, turn func(*Queue[K, V])) *Queues[K, V] {
-	return &Queues[K, V]{most: most, turn: turn, open: make(map[K]*Queue[K, V])}
+// others, so it must bound its own time. trace is for [Queue.Traced]; nil: batches are not traced.
+func New[K comparable, V any](most int, turn func(*Queue[K, V]), trace Trace) *Queues[K, V] {
+	return &Queues[K, V]{most: most, turn: turn, trace: trace, open: make(map[K]*Queue[K, V])}
 }
 
 // Len returns the number of keys for which a value waits or is under way.
@@ -69,7 +82,7 @@ func (qs *Queues[K, V]) Do(wait context.Context, v V, keys ...K) (V, error) {
 	if wait.Err() != nil {
 		return v, context.Cause(wait)
 	}
-	q, w, err := qs.join(v, keys)
+	q, w, err := qs.join(wait, v, keys)
 	if err != nil {
 		return v, err
 	}
@@ -88,7 +101,7 @@ func (qs *Queues[K, V]) Do(wait context.Context, v V, keys ...K) (V, error) {
 }
 
 // join appends v to a queue. The first value of a queue starts its goroutine.
-func (qs *Queues[K, V]) join(v V, keys []K) (*Queue[K, V], *waiter[V], error) {
+func (qs *Queues[K, V]) join(wait context.Context, v V, keys []K) (*Queue[K, V], *waiter[V], error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	var q *Queue[K, V]
@@ -101,11 +114,12 @@ func (qs *Queues[K, V]) join(v V, keys []K) (*Queue[K, V], *waiter[V], error) {
 	if !running {
 		q = &Queue[K, V]{Key: keys[0], of: qs}
 		qs.open[q.Key] = q
+		qs.peak = max(qs.peak, len(qs.open))
 	}
 	if len(q.waiting) >= qs.most {
 		return nil, nil, ErrFull
 	}
-	w := &waiter[V]{value: v, done: make(chan struct{})}
+	w := &waiter[V]{value: v, wait: wait, done: make(chan struct{})}
 	q.waiting = append(q.waiting, w)
 	if !running {
 		go q.run()
@@ -142,6 +156,9 @@ func (q *Queue[K, V]) wanted() bool {
 	q.empty = nil // it was for the last turn
 	if len(q.waiting) == 0 {
 		delete(q.of.open, q.Key)
+		if len(q.of.open) == 0 && q.of.peak > maxIdleKeys {
+			q.of.open, q.of.peak = make(map[K]*Queue[K, V]), 0
+		}
 		return false
 	}
 	return true
@@ -154,6 +171,10 @@ func (q *Queue[K, V]) serve() {
 		if panicked != nil {
 			panicked = fmt.Sprintf("%v\n\n%s", panicked, debug.Stack())
 		}
+		if q.traced != nil {
+			q.traced()
+			q.traced = nil
+		}
 		for _, w := range q.batch {
 			w.panicked = panicked
 			close(w.done)
@@ -164,15 +185,29 @@ func (q *Queue[K, V]) serve() {
 }
 
 // First is for a turn that must wait before it cuts its batch, for example for a lock. It returns the first waiting
-// value, or false if none waits. Until the end of the turn, empty is called whenever the last waiter leaves.
-func (q *Queue[K, V]) First(empty func()) (first V, ok bool) {
+// value and its wait, or false if none waits. Until the end of the turn, empty is called whenever the last waiter
+// leaves.
+func (q *Queue[K, V]) First(empty func()) (first V, wait context.Context, ok bool) {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
 	if len(q.waiting) == 0 {
-		return first, false
+		return first, nil, false
 	}
 	q.empty = empty
-	return q.waiting[0].value, true
+	return q.waiting[0].value, q.waiting[0].wait, true
+}
+
+// Traced returns ctx with the span of the batch that was cut. The span ends with the turn.
+func (q *Queue[K, V]) Traced(ctx context.Context) context.Context {
+	if q.of.trace == nil || len(q.batch) == 0 {
+		return ctx
+	}
+	waits := make([]context.Context, len(q.batch))
+	for i, w := range q.batch {
+		waits[i] = w.wait
+	}
+	ctx, q.traced = q.of.trace(ctx, waits)
+	return ctx
 }
 
 // Cut removes the batch of a turn from the queue and returns it in the order of arrival. After that its values cannot

@@ -67,7 +67,7 @@ func in(t *testing.T, most int, cut func(d *desk, q *queue) []*note, test func(d
 			if slices.ContainsFunc(batch, func(n *note) bool { return n.name == "panics" }) {
 				panic("oh")
 			}
-		})
+		}, nil)
 		test(d)
 		d.letGo()
 		d.all.Wait()
@@ -256,7 +256,7 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 	waits := func(_ *desk, q *queue) []*note {
 		empty, end := context.WithCancel(context.Background())
 		defer end()
-		first, ok := q.First(end)
+		first, _, ok := q.First(end)
 		firsts = append(firsts, fmt.Sprint(first.name, ok))
 		select {
 		case <-empty.Done():
@@ -297,7 +297,7 @@ func TestStorm(t *testing.T) {
 			served[*n]++
 			*n = -*n
 		}
-	})
+	}, nil)
 	var all sync.WaitGroup
 	const each = 200
 	done := make([]error, 32*each)

@@ -46,9 +46,12 @@ func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, err
 	if err != nil {
 		return nil, fmt.Errorf("find the stock program: %w", err)
 	}
-	// A run's customers are the load generator's, which proves none of them unless Options.Env or env asks for it.
-	believed := []string{"STOCK_AUTH=trust-proxy"}
-	env = slices.Concat(foreignEnv(), believed, s.Env(), s.options.Env, env)
+	env = slices.Concat(s.Env(), s.options.Env, env)
+	if slices.Contains(env, "STOCK_PROFILE=orders") {
+		// The load generator does not prove its customers, unless Options.Env or env asks for it.
+		env = append([]string{"STOCK_AUTH=trust-proxy"}, env...)
+	}
+	env = append(foreignEnv(), env...)
 	usualPorts := map[string][]int{"app-1": {8088}, "app-2": {8089}, "app-3": {8090}}
 	adminPorts := map[string][]int{"app-1": {9090}, "app-2": {9091}, "app-3": {9092}}
 	if s.options.AnyPort {

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,18 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir, "--daemonize", "no",
 		"--save", "", "--appendonly", aof, "--appendfsync", "no",
 	}, s.options.More[Redis])
+	secure := ""
+	if files := s.options.RedisTLS; files != nil {
+		port, err := s.reserve()
+		if err != nil {
+			return nil, err
+		}
+		secure = local(port)
+		args = append(args,
+			"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no",
+			"--tls-replication", "yes", "--tls-cluster", "yes",
+			"--tls-cert-file", files.Cert, "--tls-key-file", files.Key, "--tls-ca-cert-file", files.CA)
+	}
 	cmd := command{path: program, dir: s.Dir, log: filepath.Join(s.Dir, name+".log"), args: args}
 	var own *clock
 	if s.options.Clocks {
@@ -55,6 +68,7 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 		}
 	}
 	return &Server{
+		Secure: secure,
 		Log:    cmd.log,
 		clock:  own,
 		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
@@ -105,6 +119,9 @@ func dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	return conn, nil
 }
+
+// peer returns the address by which other servers reach a Redis, and by which they name it.
+func (s *Server) peer() string { return cmp.Or(s.Secure, s.Addr) }
 
 // askRedis sends one command on a new connection, because the servers here are killed and paused.
 func askRedis(ctx context.Context, addr string, command ...any) *redis.Cmd {

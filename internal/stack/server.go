@@ -33,7 +33,7 @@ type Server struct {
 	// before the backend was first ready is durable.
 	Disk *powerfs.Disk
 
-	Secure  string // of a ZooKeeper with Options.ZooKeeperTLS: host:port with TLS; empty for others
+	Secure  string // host:port with TLS: see Options.RedisTLS and Options.ZooKeeperTLS; empty for others
 	Admin   string // of an instance: the http:// URL for operators, the same after every restart; empty for others
 	StandIn string // why a stand-in runs and what it is; empty for the real server
 	Log     string // file with its output; empty for a stand-in

@@ -165,6 +165,12 @@ const (
 	MySQL     Kind = "mysql" // MariaDB
 )
 
+// TLS names the files of a server, in PEM.
+type TLS struct {
+	Cert, Key string // what the server presents
+	CA        string // signs the certificates of clients
+}
+
 // Options configure a Stack. The zero value means no backend.
 type Options struct {
 	Want []Kind // backends to start; a kind that is listed twice is started twice
@@ -181,8 +187,13 @@ type Options struct {
 	// redis-server and mariadbd, lines of zoo.cfg.
 	More map[Kind][]string
 
-	// ZooKeeperTLS gives each ZooKeeper (not an ensemble) a port with TLS, too.
-	ZooKeeperTLS *ZooKeeperTLS
+	// RedisTLS gives each Redis a port with TLS, too: see Server.Secure. The nodes of a cluster, and Sentinels and
+	// their servers, then talk to each other over TLS. Clients need no certificate.
+	RedisTLS *TLS
+
+	// ZooKeeperTLS gives each ZooKeeper (not an ensemble) a port with TLS, too. It refuses clients without a
+	// certificate.
+	ZooKeeperTLS *TLS
 
 	// Clocks gives each Redis its own wall clock, which Server.SetClock moves. It needs libfaketime: see CheckClocks.
 	// Without that, a stand-in replaces Redis.
@@ -395,6 +406,13 @@ func (s *Stack) reserve(preferred ...int) (int, error) {
 	}
 	return 0, errors.New("find a free port: none on 127.0.0.1 from " + strconv.Itoa(portsFrom) + " to " +
 		strconv.Itoa(portsTo))
+}
+
+// Reserve returns an address of 127.0.0.1 for a server that the caller starts itself. Nothing listens there, and no
+// stack uses it until Stop.
+func (s *Stack) Reserve() (addr string, err error) {
+	port, err := s.reserve()
+	return local(port), err
 }
 
 func (s *Stack) tryReserve(port int) bool {

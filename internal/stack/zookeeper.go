@@ -25,7 +25,7 @@ func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Serve
 	if err != nil {
 		return nil, err
 	}
-	more, err := s.options.ZooKeeperTLS.config(dir, secure)
+	more, err := zookeeperTLS(s.options.ZooKeeperTLS, dir, secure)
 	if err != nil {
 		return nil, err
 	}
@@ -48,17 +48,11 @@ func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Serve
 	return server, nil
 }
 
-// A ZooKeeperTLS makes a ZooKeeper also listen on a port with TLS: see Server.Secure. The files are in PEM. Besides
-// ZooKeeper it needs Netty, which Debian's package brings along.
-type ZooKeeperTLS struct {
-	Cert, Key string // what the server presents
-	CA        string // signs the certificates of clients; a client without one is refused
-}
-
-// config returns the lines of zoo.cfg. ZooKeeper wants the certificate and its key in one file.
-func (z *ZooKeeperTLS) config(dir string, port int) ([]byte, error) {
+// zookeeperTLS returns the lines of zoo.cfg. ZooKeeper wants the certificate and its key in one file. TLS needs Netty,
+// which Debian's package brings along.
+func zookeeperTLS(files *TLS, dir string, port int) ([]byte, error) {
 	var both []byte
-	for _, path := range []string{z.Key, z.Cert} {
+	for _, path := range []string{files.Key, files.Cert} {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
@@ -78,7 +72,7 @@ ssl.keyStore.location=%s
 ssl.keyStore.type=PEM
 ssl.trustStore.location=%s
 ssl.trustStore.type=PEM
-`, port, store, z.CA), nil
+`, port, store, files.CA), nil
 }
 
 // zookeeperServer prepares a server that runs a main class of ZooKeeper with a configuration.

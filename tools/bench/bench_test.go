@@ -70,7 +70,7 @@ func TestReportsOfBothSortsAddUp(t *testing.T) {
 
 // rowOf returns a row with these rates, one for each round; 0 is a round that failed.
 func rowOf(table, name string, rates ...float64) *row {
-	w := &row{Table: table, Name: name, Server: "redis", shape: shape{3, 10, 1, false}}
+	w := &row{Table: table, Name: name, Server: "redis", shape: shape{Procs: 3, Contenders: 10, Keys: 1}}
 	for _, v := range rates {
 		if v == 0 {
 			w.Rounds = append(w.Rounds, nil)
@@ -191,5 +191,33 @@ func TestContest(t *testing.T) {
 	}
 	if r.lostUpdates() {
 		t.Error("a lock lost updates")
+	}
+}
+
+// With owners, each process draws from keys of its own, and all keys are drawn.
+func TestKeysHaveOwners(t *testing.T) {
+	of := make(map[string]int)
+	for n := range 3 {
+		for range 1000 {
+			key := task{Cell: "b", Keys: 10, Owners: 3, Number: n}.draw()
+			if owner, ok := of[key]; ok && owner != n {
+				t.Fatalf("%s is drawn by the processes %d and %d", key, owner, n)
+			}
+			of[key] = n
+		}
+	}
+	if len(of) != 10 {
+		t.Errorf("%d of 10 keys are drawn", len(of))
+	}
+}
+
+// The price of a revocation is in round trips of the same round.
+func TestRevocationIsInRoundTrips(t *testing.T) {
+	limit, plain, kept := rowOf(single, nameLimit, 1), rowOf(revoked, nameWatchdog, 1), rowOf(revoked, nameKept, 1)
+	limit.Rounds[0].P50, plain.Rounds[0].P99, kept.Rounds[0].P99 = 0.2, 1, 1.15
+	plain.Keys, kept.Keys = 100, 100
+	f := (&results{Rows: []*row{limit, plain, kept}}).revocation(revoked)
+	if f.Missing || math.Abs(f.Got-1.5) > 1e-9 || !f.reached() {
+		t.Errorf("%+v", f)
 	}
 }

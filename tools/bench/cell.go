@@ -31,10 +31,14 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 	c.cells++
 	duration := c.settings.duration / time.Duration(j.slices)
 	t := task{
-		Entrant: j.entrant.base(), Cell: "b" + strconv.Itoa(c.cells), Keys: j.Keys, Contenders: j.Contenders,
+		Entrant: j.entrant.base(), Cell: "b" + strconv.Itoa(c.cells),
+		Keys: j.Keys, Contenders: j.Contenders, Idle: j.Idle,
 		Redis: c.addr(stack.Redis, j.Delayed), ZooKeeper: c.addr(stack.ZooKeeper, j.Delayed),
 		MySQL:  c.addr(stack.MySQL, false),
 		WarmMS: warmGo.Milliseconds(), RunMS: duration.Milliseconds(), GraceMS: grace.Milliseconds(),
+	}
+	if j.Own {
+		t.Owners = j.Procs
 	}
 	if j.entrant.foreign != nil {
 		t.WarmMS = warmForeign.Milliseconds()
@@ -84,6 +88,9 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 		return o, err
 	}
 	o.use(spent)
+	if j.Idle {
+		return o, nil
+	}
 	counted, err := c.counted(ctx, j, t)
 	o.Lost = o.turns() - counted
 	return o, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"example.com/stock/internal/stack"
 )
@@ -73,11 +74,13 @@ func (e entrant) needs() []stack.Kind {
 const (
 	nameLimit      = "one client, no lock"
 	nameNone       = "no lock (wrong)"
+	nameSmallest   = "fence and queue, smallest scripts"
 	nameSpin       = "SET NX PX, 1 ms spin"
 	nameRedislock  = "bsm/redislock, 1 ms"
 	nameRedsync    = "redsync, defaults"
 	nameRedsync1   = "redsync, 1 ms"
 	nameWatchdog   = "redis-watchdog"
+	nameKept       = "redis-watchdog, kept"
 	nameZKLock     = "go-zookeeper Lock, 10 connections"
 	nameZKLock1    = "go-zookeeper Lock, 1 connection"
 	nameSequential = "zk-sequential"
@@ -98,17 +101,25 @@ func entrants() []entrant {
 			name: nameNone, side: bound, server: stack.Redis, loses: true, open: openNone,
 			what: "GET + SET by all contenders at once: loses updates",
 		},
+		{
+			name: nameSmallest, side: bound, server: stack.Redis, open: openSmallest,
+			what: "no lock to use: what a fence and a queue cost at least if nobody waits. Tried every 1 ms",
+		},
 
 		{
-			name: nameWatchdog, side: ours, server: stack.Redis, open: shipped("redis-watchdog", false),
+			name: nameWatchdog, side: ours, server: stack.Redis, open: shipped("redis-watchdog", false, 0),
 			what: "as the service has it: lock.HandOver around redislock.Watchdog",
 		},
 		{
-			name: nameWatchdog + plainSuffix, side: ours, server: stack.Redis, open: shipped("redis-watchdog", true),
+			name: nameKept, side: ours, server: stack.Redis, open: shipped("redis-watchdog", false, 10*time.Second),
+			what: "the same with lock.keep of 10 s: a process keeps the lease until another one wants it",
+		},
+		{
+			name: nameWatchdog + plainSuffix, side: ours, server: stack.Redis, open: shipped("redis-watchdog", true, 0),
 			what: "redislock.Watchdog alone: every contender has a lease of its own",
 		},
 		{
-			name: "redis-setnx, waiting", side: ours, server: stack.Redis, open: shipped("redis-setnx", true),
+			name: "redis-setnx, waiting", side: ours, server: stack.Redis, open: shipped("redis-setnx", true, 0),
 			what: "redislock.SetNX, polled with its jittered back-off of 2 to 50 ms",
 		},
 		{
@@ -136,12 +147,12 @@ func entrants() []entrant {
 		},
 
 		{
-			name: nameSequential, side: ours, server: stack.ZooKeeper, open: shipped("zk-sequential", false),
+			name: nameSequential, side: ours, server: stack.ZooKeeper, open: shipped("zk-sequential", false, 0),
 			what: "as the service has it: with lock.HandOver if the catalogue says so",
 		},
 		{
 			name: nameSequential + plainSuffix, side: ours, server: stack.ZooKeeper,
-			open: shipped("zk-sequential", true),
+			open: shipped("zk-sequential", true, 0),
 			what: "zklock.Sequential alone: every contender has a node of its own",
 		},
 		{

@@ -38,7 +38,7 @@ func openZKLock(shared bool) func(context.Context, task) ([]turn, error) {
 				if err := l.Lock(); err != nil {
 					return false, err
 				}
-				err := count(ctx, c, key)
+				err := t.count(ctx, c, key)
 				return err == nil, errors.Join(err, l.Unlock())
 			})
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"example.com/stock/tools/bench/rig"
 )
 
 // render returns what is printed. It is also Markdown.
@@ -203,13 +205,11 @@ func replaceBetween(file, mark, text string) error {
 	if err != nil {
 		return fmt.Errorf("--markdown: %w", err)
 	}
-	begin, end := "<!-- "+mark+" -->\n", "<!-- /"+mark+" -->"
-	head, rest, ok1 := strings.Cut(string(old), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		return fmt.Errorf("--markdown: %s has no %s and %s", file, strings.TrimSpace(begin), end)
+	page, err := rig.Fill(string(old), mark, text)
+	if err != nil {
+		return fmt.Errorf("--markdown: %s: %w", file, err)
 	}
-	if err := os.WriteFile(file, []byte(head+begin+text+end+tail), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 		return fmt.Errorf("--markdown: %w", err)
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"runtime/pprof"
 	"sync"
@@ -137,7 +136,7 @@ func tallyOf(ctx context.Context, t task, take turn, deadline time.Time) tally {
 	for time.Now().Before(deadline) {
 		key := t.warmKey()
 		if t.Keys > 0 {
-			key = t.key(rand.IntN(t.Keys))
+			key = t.draw()
 		}
 		began := time.Now()
 		for {

@@ -1,6 +1,6 @@
 // lease-redis.sh in Java, a lock to start from. It needs no library:
-// stock lab grade --waiters 20 -- java docs/examples/grade/LeaseRedis.java
-// A hundred JVMs need much memory: stock lab grade --waiters 20 ...
+// javac -d out LeaseRedis.java && stock lab grade -- java -Xmx32m -cp out LeaseRedis
+// A hundred JVMs need much memory; with --waiters 20 there are fewer.
 import java.io.*;
 import java.net.Socket;
 import java.util.UUID;

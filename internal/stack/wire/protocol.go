@@ -105,7 +105,8 @@ func ZooKeeper() Protocol {
 
 // MySQL returns a protocol of packets: three bytes of length and one of a number, which is 0 in the first packet of
 // every command. Chatter is the handshake, whose numbers continue from the server's 0, and the quit command. A reply
-// has many packets; a trap for a reply applies to the first.
+// has many packets; a trap for a reply applies to the first, but not to the OK of a statement that others follow in the
+// request. A server whose client has gone may not execute these others, such as a COMMIT.
 func MySQL() Protocol {
 	const header, quit = 4, 1
 	return Protocol{
@@ -119,7 +120,25 @@ func MySQL() Protocol {
 			return 0
 		},
 		Chatter: func(m []byte, _ bool) bool { return m[3] != 0 || len(m) > header && m[header] == quit },
+		Answers: func(_, reply []byte) bool { return !moreResults(reply[header:]) },
 	}
+}
+
+// moreResults reports whether an OK packet says that the result of another statement follows. See
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_ok_packet.html.
+func moreResults(payload []byte) bool {
+	const ok, flag = 0, 8
+	if len(payload) == 0 || payload[0] != ok {
+		return false
+	}
+	at := 1
+	for range 2 { // affected rows, and the last id of an insert, in numbers of variable length
+		if at >= len(payload) {
+			return false
+		}
+		at += 1 + map[byte]int{0xfc: 2, 0xfd: 3, 0xfe: 8}[payload[at]]
+	}
+	return at < len(payload) && payload[at]&flag != 0
 }
 
 // BeforeCommit returns a function that puts statements in front of the last COMMIT of a packet of statements, for

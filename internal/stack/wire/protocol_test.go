@@ -48,6 +48,28 @@ func TestMessagesEndWhereTheyEnd(t *testing.T) {
 	}
 }
 
+// A trap for the reply of MySQL applies to the last statement of a request, or to the first that returns rows or an
+// error.
+func TestOnlyTheLastOKAnswers(t *testing.T) {
+	for reply, want := range map[string]bool{
+		"\x07\x00\x00\x01\x00\x01\x00\x0a\x00\x00\x00":             false, // OK, and another statement follows
+		"\x07\x00\x00\x01\x00\x01\x00\x02\x00\x00\x00":             true,
+		"\x09\x00\x00\x01\x00\xfc\x08\x01\x00\x0a\x00\x00\x00":     false, // 264 affected rows
+		"\x09\x00\x00\x01\x00\x01\xfc\x08\x08\x02\x00\x00\x00":     true,  // the last id has both flags
+		"\x0a\x00\x00\x01\x00\x01\xfd\x00\x00\x01\x08\x00\x00\x00": false, // a last id of three bytes
+		"\x0f\x00\x00\x01\x00\x01\xfe12345678\x08\x00\x00\x00":     false, // a last id of eight bytes
+		"\x01\x00\x00\x01\x08":                                     true,  // eight columns of rows
+		"\x04\x00\x00\x01\xff\x08\x08\x08":                         true,  // an error
+		"\x00\x00\x00\x01":                                         true,
+		"\x01\x00\x00\x01\x00":                                     true,
+		"\x02\x00\x00\x01\x00\xfe":                                 true,
+	} {
+		if got := MySQL().Answers(nil, []byte(reply)); got != want {
+			t.Errorf("%q answers: %v, want %v", reply, got, want)
+		}
+	}
+}
+
 // What is rewritten is a packet again, and its client and number stay.
 func TestBeforeCommit(t *testing.T) {
 	for _, row := range []struct{ packet, want string }{
@@ -84,6 +106,9 @@ func FuzzSplit(f *testing.F) {
 					t.Errorf("%q ends at %d of %d", b, n, len(b))
 				} else if n > 0 {
 					p.Chatter(b[:n], false)
+					if p.Answers != nil {
+						p.Answers(b[:n], b[:n])
+					}
 				}
 			}
 		}

@@ -5,7 +5,7 @@ import "sync"
 // An Action is applied to the message that springs a trap.
 type Action int
 
-// The actions. CutReply, HoldReply, Vanish and Rewrite are for requests only.
+// The actions. CutReply, HoldReply and Vanish are for requests only.
 const (
 	Cut       Action = iota // the connection breaks, and the message is lost
 	CutReply                // the server gets the request; the connection breaks instead of the reply
@@ -13,7 +13,7 @@ const (
 	HoldReply               // the server gets the request; its reply waits for Release
 	// like HoldReply; the end of the client's connection is also held back from the server until Release
 	Vanish
-	Rewrite // the server gets the result of Trap.Rewrite instead of the message
+	Rewrite // the receiver gets the result of Trap.Rewrite instead of the message
 )
 
 // A Trap waits for one message.

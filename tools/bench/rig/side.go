@@ -261,3 +261,9 @@ func (s *Side) Complaints() error {
 	}
 	return errors.Join(list...)
 }
+
+// Up is a dependency that is always up.
+type Up struct{}
+
+func (Up) Err() error          { return nil }
+func (Up) Up() context.Context { return context.Background() }

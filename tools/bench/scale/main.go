@@ -3,7 +3,8 @@
 //
 //	go run ./scale                     # the tables, from the constants that are kept in docs/scale.json
 //	go run ./scale -write              # the same into docs/scale.md, docs/scale.zh-CN.md and their pictures
-//	go run ./scale -measure -write     # first measure the constants anew: about 3 minutes
+//	go run ./scale -measure -write     # first measure the constants anew: about 5 minutes
+//	go run ./scale -memory -write      # first measure only the memory anew: about 2 minutes
 package main
 
 import (
@@ -32,6 +33,7 @@ func main() {
 func scale(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("scale", flag.ContinueOnError)
 	anew := f.Bool("measure", false, "measure the constants, and keep them in docs/scale.json")
+	memory := f.Bool("memory", false, "measure the memory of waiters, batches, leases and SKUs, and keep it there, too")
 	seconds := f.Int("seconds", 2, "with -measure: how long each run lasts, in whole seconds")
 	rounds := f.Int("rounds", 3, "with -measure: how many runs; the one with the median rate counts")
 	write := f.Bool("write", false, "write the tables and pictures of docs/scale.md and docs/scale.zh-CN.md")
@@ -59,6 +61,14 @@ func scale(ctx context.Context, args []string) error {
 	c, err := load(filepath.Join(docs, kept))
 	if err != nil {
 		return err
+	}
+	if *memory && !*anew {
+		if err := c.weigh(ctx); err != nil {
+			return err
+		}
+		if err := c.save(filepath.Join(docs, kept)); err != nil {
+			return err
+		}
 	}
 	found := simulateAll(c)
 	for _, part := range parts() {

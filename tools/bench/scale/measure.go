@@ -31,6 +31,7 @@ type constants struct {
 	Version  string    `json:"version"`
 	Began    time.Time `json:"began"`
 	Stores   []*store  `json:"stores"`
+	Memory   []weight  `json:"memory"`
 }
 
 // A store is one of MySQL and Redis.
@@ -97,7 +98,7 @@ func measure(ctx context.Context, seconds, rounds int) (*constants, error) {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
 	}
-	return c, nil
+	return c, c.weigh(ctx)
 }
 
 // withInstances does what is measured with n instances. With one, the store is measured alone as well.

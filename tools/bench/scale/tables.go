@@ -37,6 +37,7 @@ func parts() []part {
 		{"one-sku", worldTable},
 		{"limits", limitsTable},
 		{"shards", shardsTable},
+		{"memory", memoryTable},
 	}
 }
 
@@ -237,6 +238,37 @@ func shardsTable(c *constants, _ *findings, l language) string {
 			row = append(row, about(of.hot), about(of.cold))
 		}
 		rows = append(rows, row)
+	}
+	table(&b, rows...)
+	return b.String()
+}
+
+var weights = map[string]text{
+	"waiter": {"sale that waits for a lock (`redis-watchdog`), all of one SKU", "等锁的一单（`redis-watchdog`），同一 SKU"},
+	"merged": {"sale that waits for its batch (`merged`), all of one SKU", "等待合并的一单（`merged`），同一 SKU"},
+	"batch":  {"batch under way, of one sale, each of another SKU", "进行中的一批（各一单），SKU 各不相同"},
+	"kept redis": {
+		"kept lease that nobody uses (`redis-watchdog` with `lock.keep`)", "无人使用的保留租约（`redis-watchdog`，`lock.keep`）",
+	},
+	"kept zookeeper": {
+		"kept lease that nobody uses (`zk-sequential` with `lock.keep`)", "无人使用的保留租约（`zk-sequential`，`lock.keep`）",
+	},
+	"sku": {"SKU that was sold once (`redis-watchdog`)", "卖过一次的 SKU（`redis-watchdog`）"},
+}
+
+func memoryTable(c *constants, _ *findings, l language) string {
+	var b strings.Builder
+	rows := [][]string{heads(l, text{"what", "什么"}, text{"how many", "数量"},
+		text{"bytes each, in the instance", "每个字节，实例"},
+		text{"bytes each, in Redis", "每个字节，Redis"}, text{"left when they are gone, kB in all", "结束后残留，共 kB"})}
+	for _, w := range c.Memory {
+		server := whole(w.Server)
+		if w.Server < 0 {
+			server = "–"
+		}
+		rows = append(rows, []string{
+			weights[w.What].of(l), about(float64(w.N)), whole(w.Bytes), server, whole(w.Left / 1000),
+		})
 	}
 	table(&b, rows...)
 	return b.String()
