@@ -232,6 +232,7 @@ func checkCustomersRate(t *testing.T, store string) {
 		i := begin(t, backends("--profile=orders", "--store="+store, "--redis-addrs="+servers.Redis(t).Addr,
 			"--mysql-dsn="+dsn, "--auth=tokens",
 			"--tokens-keys-file="+keys, "--tokens-issuer=shop", "--tokens-audience=shop",
+			"--redis-timeout=30s", "--work=30s",
 			"--limits-customer-rate=1", fmt.Sprint("--limits-customer-burst=", burst))...)
 		i.ready(t, store)
 		instances = append(instances, i)
@@ -256,17 +257,25 @@ func checkCustomersRate(t *testing.T, store string) {
 		defer resp.Body.Close()
 		return resp.StatusCode
 	}
-	name := uuid.NewString()[:8] // Redis is shared
-	began, got := time.Now(), make(map[int]int)
-	for n := range 4 * burst {
-		got[list("ann-"+name, instances[n%2])]++
+	// Each customer is new: Redis is shared. An instance that takes Redis for down decides by itself for a while, so on
+	// a busy computer one of three customers must have one rate. Without a shared rate none has.
+	for range 3 {
+		customer, began, got := uuid.NewString()[:8], time.Now(), make(map[int]int)
+		for n := range 4 * burst {
+			got[list(customer, instances[n%2])]++
+		}
+		most := burst + 1 + int(time.Since(began)/time.Second) // one more for each second
+		if got[200] < burst || got[200]+got[429] != 4*burst {
+			t.Fatalf("of %d requests to two instances: %v, want at least %d with 200, and others with 429",
+				4*burst, got, burst)
+		}
+		if got[200] <= most {
+			if status := list(uuid.NewString()[:8], instances[0]); status != http.StatusOK {
+				t.Errorf("another customer: %d", status)
+			}
+			return
+		}
+		t.Logf("of %d requests to two instances: %v, want at most %d with 200", 4*burst, got, most)
 	}
-	most := burst + 1 + int(time.Since(began)/time.Second) // one more for each second
-	if got[200] < burst || got[200] > most || got[200]+got[429] != 4*burst {
-		t.Errorf("of %d requests to two instances: %v, want %d to %d with 200, and others with 429",
-			4*burst, got, burst, most)
-	}
-	if status := list("bob-"+name, instances[0]); status != 200 {
-		t.Errorf("another customer: %d", status)
-	}
+	t.Error("each instance admits a rate of its own")
 }

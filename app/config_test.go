@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,29 @@ func says(t *testing.T, err error, parts ...string) {
 			}
 		} else if err == nil || !strings.Contains(text, word) {
 			t.Errorf("the error lacks %q:\n%s", word, text)
+		}
+	}
+}
+
+// When instances restart one after the other, the next one must serve until nginx tries the one before again. nginx
+// counts whole seconds, so it skips a server for up to twice a fail_timeout of one second.
+func TestAnInstanceServesUntilNginxFindsTheOther(t *testing.T) {
+	bare(t)
+	conf, err := os.ReadFile("../deploy/nginx.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`fail_timeout=(\S+);`).FindAllStringSubmatch(string(conf), -1)
+	if len(found) == 0 {
+		t.Fatal("nginx.conf has no fail_timeout")
+	}
+	for _, match := range found {
+		skipped, err := time.ParseDuration(match[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if drain := mustConfigure(t).Drain; drain < skipped+time.Second {
+			t.Errorf("drain is %v by default, and nginx skips a server for up to %v", drain, skipped+time.Second)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"time"
-
 	"example.com/stock/handler"
 	"example.com/stock/repo"
 	"example.com/stock/repo/redisrate"
@@ -10,16 +8,14 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// rateWithin is how long a request waits for Redis to decide on the customer's rate.
-const rateWithin = 100 * time.Millisecond
-
-// rate returns the limits for proven customers: over all instances in Redis, or without Redis for each instance.
+// rate returns the limits for proven customers: over all instances in Redis, or without Redis for each instance. A
+// request waits for Redis for a tenth of redis.timeout, because it does not need its answer.
 func (a *App) rate() handler.Rate {
 	r := a.cfg.customerRate()
 	if b := a.backends[strategy.Redis]; b == nil || b.IsAbsent() {
 		r.Limiter = ratelimit.NewMemory()
 	} else {
-		r.Limiter = redisrate.New(repo.NewRedis(a.servers.Redis), b, rateWithin)
+		r.Limiter = redisrate.New(repo.NewRedis(a.servers.Redis), b, a.cfg.Redis.Timeout/10)
 	}
 	return r
 }

@@ -142,7 +142,7 @@ func (c *Config) settings() []setting {
 		{&c.Store, "store", "redis", !secret},
 		{&c.Wait, "wait", 10 * time.Second, !secret},
 		{&c.Work, "work", 2 * time.Second, !secret},
-		{&c.Drain, "drain", time.Second, !secret},
+		{&c.Drain, "drain", 2 * time.Second, !secret},
 		{&c.Stop, "stop", 15 * time.Second, !secret},
 		{&c.Limits.Waiting, "limits.waiting", 10000, !secret},
 		{&c.Limits.CustomerRate, "limits.customer_rate", 20, !secret},

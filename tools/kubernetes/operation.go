@@ -15,7 +15,7 @@ import (
 
 // Defaults of settings that the rules need and the manifests may leave out. A test compares them with "stock config".
 var defaults = map[string]string{
-	"STOCK_DRAIN": "1s", "STOCK_STOP": "15s", "STOCK_WAIT": "10s", "STOCK_WORK": "2s", "STOCK_LIMITS_WAITING": "10000",
+	"STOCK_DRAIN": "2s", "STOCK_STOP": "15s", "STOCK_WAIT": "10s", "STOCK_WORK": "2s", "STOCK_LIMITS_WAITING": "10000",
 	"STOCK_MYSQL_POOL_SIZE": "24", "STOCK_MYSQL_LOCK_POOL_SIZE": "24", "STOCK_ADMIN_ADDR": "127.0.0.1:9090",
 }
 
