@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -345,6 +346,52 @@ func TestZero(t *testing.T) { Add(0, 1) }
 	)
 	if err != nil || !strings.Contains(again, "4 killed, 1 change nothing, 0 survived") {
 		t.Errorf("%v: it said %s", err, again)
+	}
+}
+
+// No mutant changes a time by a little, because no test asserts a time.
+func TestDurationsStay(t *testing.T) {
+	root := write(t, "")
+	const text = `package sum
+
+import "time"
+
+const limit = 2*time.Minute + 10*time.Second
+
+func Slow(took, lease time.Duration, n int) bool {
+	return took > lease/6 && took > 0 && n > 0
+}
+`
+	if err := os.WriteFile(filepath.Join(root, "sum/slow.go"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	said, err := mutate(t, root, "--operators", "--package", "sum", "--list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(said) {
+		if _, change, is := strings.Cut(line, "=>  return "); is && strings.Contains(line, "slow.go") {
+			got = append(got, strings.TrimSpace(change))
+		} else if strings.Contains(line, "limit") {
+			t.Errorf("it has %s", line)
+		}
+	}
+	want := []string{
+		"took <= lease/6 && took > 0 && n > 0", // not >=
+		"took > lease*6 && took > 0 && n > 0",
+		"took > lease/6 || took > 0 && n > 0",
+		"took > lease/6 && took >= 0 && n > 0",
+		"took > lease/6 && took <= 0 && n > 0",
+		"took > lease/6 && took > 0 || n > 0",
+		"took > lease/6 && took > 0 && n >= 0",
+		"took > lease/6 && took > 0 && n <= 0",
+		"took > lease/6 && took > 0 && n > 1",
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("it has %q, want %q", got, want)
 	}
 }
 

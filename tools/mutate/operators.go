@@ -71,8 +71,9 @@ type operator struct {
 //   - a result is nil in place of an error or of what else can be nil, 0, "", or the opposite
 //   - a func that makes a value of another one of its type returns that
 //
-// An integer of a time unit stays as it is: no test asserts a time. So does a panic: neither whether it panics there
-// nor what it says is anybody's contract. For with a condition that is always true would only hang.
+// A number in a time.Duration stays as it is, and so does a constant one; and comparisons of two are negated, not shifted
+// by a nanosecond: no test asserts a time. A panic stays, too: neither whether it panics there nor what it says is
+// anybody's contract. For with a condition that is always true would only hang.
 func operate(set *token.FileSet, file *ast.File, info *types.Info, base change) []*change {
 	o := &operator{set: set, info: info, base: base}
 	imported := make(map[string]string)
@@ -172,15 +173,13 @@ func (o *operator) walk(decl ast.Decl) {
 		case *ast.FuncLit:
 			results = append(results, o.info.TypeOf(n).(*types.Signature).Results())
 		case *ast.BinaryExpr:
-			for _, with := range swaps[n.Op] {
-				o.expr(n, n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), with)
-			}
+			o.swapped(n)
 		case *ast.UnaryExpr:
 			if n.Op == token.NOT {
 				o.expr(n, n.OpPos, n.OpPos+1, "")
 			}
 		case *ast.BasicLit:
-			o.number(n, parent)
+			o.number(n)
 		case *ast.CallExpr:
 			o.applied(n)
 		case *ast.IfStmt:
@@ -285,13 +284,30 @@ func (o *operator) other(e ast.Expr, of types.Type) string {
 	return ""
 }
 
+// swapped adds what an expression of two is with other operators.
+func (o *operator) swapped(n *ast.BinaryExpr) {
+	swaps := swaps[n.Op]
+	if o.isDuration(n.X) {
+		x, y := o.info.Types[n.X].Value, o.info.Types[n.Y].Value
+		switch {
+		case x != nil && y != nil:
+			return
+		case len(swaps) == 2 && x == nil && y == nil:
+			swaps = swaps[1:] // not the one that shifts it by a nanosecond
+		}
+	}
+	for _, with := range swaps {
+		o.expr(n, n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), with)
+	}
+}
+
 // number adds an integer that is one more or one less.
-func (o *operator) number(n *ast.BasicLit, parent ast.Node) {
+func (o *operator) number(n *ast.BasicLit) {
 	if n.Kind != token.INT {
 		return
 	}
 	value, err := strconv.ParseInt(n.Value, 0, 64)
-	if err != nil || isTime(parent) {
+	if err != nil || o.isDuration(n) {
 		return
 	}
 	o.expr(n, n.Pos(), n.End(), strconv.FormatInt(value+1, 10))
@@ -300,20 +316,10 @@ func (o *operator) number(n *ast.BasicLit, parent ast.Node) {
 	}
 }
 
-// isTime reports whether an expression is a product with a time unit, such as 5 * time.Second.
-func isTime(e ast.Node) bool {
-	b, is := e.(*ast.BinaryExpr)
-	if !is || b.Op != token.MUL && b.Op != token.QUO {
-		return false
-	}
-	for _, side := range []ast.Expr{b.X, b.Y} {
-		if s, is := side.(*ast.SelectorExpr); is {
-			if p, is := s.X.(*ast.Ident); is && p.Name == "time" {
-				return true
-			}
-		}
-	}
-	return false
+// isDuration reports whether e is a time.Duration, such as each of 5, time.Second, and lease in 5*time.Second + lease/6.
+func (o *operator) isDuration(e ast.Expr) bool {
+	t := o.info.TypeOf(e)
+	return t != nil && types.TypeString(t, nil) == "time.Duration"
 }
 
 // applied adds a call of one argument, and of its type, that returns the argument.
