@@ -26,8 +26,17 @@ func (e *EnvError) Error() string {
 }
 
 type environment struct {
-	on      bool
-	sampler sdk.Sampler
+	on          bool
+	root        sdk.Sampler // decides by the trace id
+	parentBased bool        // if a request has a traceparent, that decides
+}
+
+// sampler is that of the spans.
+func (e environment) sampler() sdk.Sampler {
+	if e.parentBased {
+		return linked{sdk.ParentBased(e.root)}
+	}
+	return linked{e.root}
 }
 
 // readEnv reads those of the OTEL_* variables that the SDK would ignore if it did not understand them.
@@ -54,32 +63,27 @@ func readEnv(getenv func(string) string) (e environment, err error) {
 			err = &EnvError{Name: name, Value: value}
 		}
 	}
-	e.sampler = sampler(choose("OTEL_TRACES_SAMPLER", "always_on", "always_off", "traceidratio",
-		"parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"), 1)
+	name := choose("OTEL_TRACES_SAMPLER", "always_on", "always_off", "traceidratio",
+		"parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio")
+	ratio := 1.0
 	const arg = "OTEL_TRACES_SAMPLER_ARG"
 	if value := getenv(arg); value != "" && err == nil {
-		ratio, bad := strconv.ParseFloat(value, 64)
-		if bad != nil || !(ratio >= 0 && ratio <= 1) {
+		var bad error
+		if ratio, bad = strconv.ParseFloat(value, 64); bad != nil || !(ratio >= 0 && ratio <= 1) {
 			return e, &EnvError{Name: arg, Value: value}
 		}
-		e.sampler = sampler(getenv("OTEL_TRACES_SAMPLER"), ratio)
+	}
+	name, based := strings.CutPrefix(name, "parentbased_")
+	e.parentBased = based || name == ""
+	switch name {
+	case "always_off":
+		e.root = sdk.NeverSample()
+	case "traceidratio":
+		e.root = sdk.TraceIDRatioBased(ratio)
+	default:
+		e.root = sdk.AlwaysSample()
 	}
 	return e, err
-}
-
-func sampler(name string, ratio float64) sdk.Sampler {
-	parent, based := strings.CutPrefix(name, "parentbased_")
-	root := sdk.AlwaysSample()
-	switch parent {
-	case "always_off":
-		root = sdk.NeverSample()
-	case "traceidratio":
-		root = sdk.TraceIDRatioBased(ratio)
-	}
-	if based || name == "" {
-		return sdk.ParentBased(root)
-	}
-	return root
 }
 
 // linked samples a span without a parent but with links, a delivery, if what it links to is sampled. A ratio would find

@@ -57,9 +57,10 @@ func TestTheEnvironmentIsChecked(t *testing.T) {
 func recorder(t *testing.T, s sdk.Sampler) (*Traces, *tracetest.SpanRecorder) {
 	t.Helper()
 	r := tracetest.NewSpanRecorder()
-	p := sdk.NewTracerProvider(sdk.WithSampler(linked{s}), sdk.WithSpanProcessor(r))
+	e := environment{root: s}
+	p := sdk.NewTracerProvider(sdk.WithSampler(e.sampler()), sdk.WithSpanProcessor(r))
 	config := Config{Log: slog.New(slog.DiscardHandler)}
-	return &Traces{Config: config, provider: p, tracer: p.Tracer("test"), sampler: s}, r
+	return &Traces{Config: config, env: e, provider: p, tracer: p.Tracer("test")}, r
 }
 
 // A delivery is in the traces that are kept if its sale is, whatever the ratio says of its own trace.

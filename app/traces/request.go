@@ -22,15 +22,10 @@ func (t *Traces) Request(r *http.Request, route string) (context.Context, func(s
 		method = "HTTP" // a client may send any word
 	}
 	headers := carrier{r.Header}
-	ctx := t.context.Extract(r.Context(), headers)
-	if remote := trace.SpanContextFromContext(ctx); remote.IsValid() {
-		// A span that is not sampled would get an id that nobody sees, at half of the price of all this.
-		p := sdk.SamplingParameters{ParentContext: ctx, TraceID: remote.TraceID(), Name: route}
-		if t.sampler.ShouldSample(p).Decision == sdk.Drop {
-			const at, hex = len("00-"), 32
-			return &unsampled{r.Context(), headers.Get("traceparent")[at : at+hex]}, func(int, string) {}
-		}
+	if id := t.dropped(headers.Get("traceparent")); id != "" {
+		return &unsampled{r.Context(), id}, func(int, string) {}
 	}
+	ctx := t.context.Extract(r.Context(), headers)
 	name := method + " " + route
 	if route == "none" {
 		name = method
@@ -61,6 +56,33 @@ func (t *Traces) Request(r *http.Request, route string) (context.Context, func(s
 		}
 		span.End()
 	}
+}
+
+// dropped returns the trace id of a traceparent if the request is not sampled, as nearly all are not. So a span is not
+// begun for them, and the header is read without an allocation. "" leaves it to the SDK: also for a header that this
+// does not know, such as one of a later version.
+func (t *Traces) dropped(traceparent string) (id string) {
+	const begin, parent, flags, end = 3, 36, 53, 55 // 00-trace-parent-flags
+	if len(traceparent) != end || traceparent[:begin] != "00-" || traceparent[parent-1] != '-' ||
+		traceparent[flags-1] != '-' {
+		return ""
+	}
+	id = traceparent[begin : parent-1]
+	traceID, err := trace.TraceIDFromHex(id)
+	_, bad := trace.SpanIDFromHex(traceparent[parent : flags-1])
+	asked := traceparent[flags:] == "01"
+	if err != nil || bad != nil || !asked && traceparent[flags:] != "00" {
+		return ""
+	}
+	sampled := asked
+	if !t.env.parentBased {
+		p := sdk.SamplingParameters{ParentContext: context.Background(), TraceID: traceID}
+		sampled = t.env.root.ShouldSample(p).Decision != sdk.Drop
+	}
+	if sampled {
+		return ""
+	}
+	return id
 }
 
 // A carrier has the headers of a request. Header.Get would write each name anew, with an allocation, for every request.

@@ -36,7 +36,7 @@ type Config struct {
 type Traces struct {
 	Config
 	provider *sdk.TracerProvider
-	sampler  sdk.Sampler // of the provider
+	env      environment
 	tracer   trace.Tracer
 	exporter *exporter
 	context  propagation.TraceContext
@@ -79,9 +79,9 @@ func Open(c Config) (*Traces, error) {
 	if limits.AttributeValueLengthLimit == sdk.DefaultAttributeValueLengthLimit {
 		limits.AttributeValueLengthLimit = maxValue
 	}
-	t := &Traces{Config: c, sampler: linked{e.sampler}, exporter: &exporter{SpanExporter: client, log: c.Log}}
+	t := &Traces{Config: c, env: e, exporter: &exporter{SpanExporter: client, log: c.Log}}
 	t.provider = sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithRawSpanLimits(limits),
-		sdk.WithSampler(t.sampler), sdk.WithBatcher(t.exporter))
+		sdk.WithSampler(e.sampler()), sdk.WithBatcher(t.exporter))
 	t.tracer = t.provider.Tracer("example.com/stock")
 	return t, nil
 }

@@ -169,15 +169,21 @@ func TestGalera(t *testing.T) {
 		t.Errorf("one writer: %d runs and %d checkouts are broken", len(runs), len(checkouts))
 	}
 	o.MySQL = dsns
-	if report, err = run(t, t.Context(), o); err != nil {
-		t.Fatal(err)
+	lost := false
+	for range 3 { // a loss is a matter of chance
+		if report, err = run(t, t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		runs, checkouts = report.Failed()
+		if len(runs)+len(checkouts) > 0 || len(report.Parts) != 2 {
+			t.Fatalf("three writers, guarded: %d runs and %d checkouts are broken; %d parts", len(runs), len(checkouts),
+				len(report.Parts))
+		}
+		if lost = len(report.Parts[1].Broken()) > 0; lost {
+			break
+		}
 	}
-	runs, checkouts = report.Failed()
-	if len(runs)+len(checkouts) > 0 || len(report.Parts) != 2 {
-		t.Fatalf("three writers, guarded: %d runs and %d checkouts are broken; %d parts", len(runs), len(checkouts),
-			len(report.Parts))
-	}
-	if len(report.Parts[1].Broken()) == 0 {
+	if !lost {
 		t.Error("three writers without the guard lose nothing: then there is nothing to guard")
 	}
 	if left := schemas(t, g.Nodes[2].Addr); len(left) > 0 {

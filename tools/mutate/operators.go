@@ -71,9 +71,9 @@ type operator struct {
 //   - a result is nil in place of an error or of what else can be nil, 0, "", or the opposite
 //   - a func that makes a value of another one of its type returns that
 //
-// A number in a time.Duration stays as it is, and so does a constant one; and comparisons of two are negated, not shifted
-// by a nanosecond: no test asserts a time. A panic stays, too: neither whether it panics there nor what it says is
-// anybody's contract. For with a condition that is always true would only hang.
+// A number in a time.Duration stays as it is, and so does a constant one; and comparisons of two are negated, not
+// shifted by a nanosecond: no test asserts a time. A panic stays, too: neither whether it panics there nor what it says
+// is anybody's contract. For with a condition that is always true would only hang.
 func operate(set *token.FileSet, file *ast.File, info *types.Info, base change) []*change {
 	o := &operator{set: set, info: info, base: base}
 	imported := make(map[string]string)
@@ -316,7 +316,7 @@ func (o *operator) number(n *ast.BasicLit) {
 	}
 }
 
-// isDuration reports whether e is a time.Duration, such as each of 5, time.Second, and lease in 5*time.Second + lease/6.
+// isDuration reports whether e is a time.Duration, such as 5, time.Second, and lease in 5*time.Second + lease/6.
 func (o *operator) isDuration(e ast.Expr) bool {
 	t := o.info.TypeOf(e)
 	return t != nil && types.TypeString(t, nil) == "time.Duration"
