@@ -163,8 +163,9 @@ func profiledRows() []string {
 	return []string{"merged/mysql", traced, "atomic/mysql", orders, "merged/redis", "atomic/redis", ping}
 }
 
-// profileFor is how long each row is profiled at least, in seconds: 100 samples come from each second of CPU time.
-const profileFor = 5
+// profileFor is how long each row is profiled at least, in seconds: 100 samples come from each second of CPU time. So a
+// part of 3 % has some 50 samples, and is known to a seventh.
+const profileFor = 15
 
 // profile runs the rows again, each once, on servers of their own whose instances are profiled.
 func (c *contest) profile(ctx context.Context) (list []share, err error) {
