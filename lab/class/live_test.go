@@ -18,6 +18,11 @@ func live(t *testing.T) *Live {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // also when there is no browser
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return l
 }
 
@@ -70,11 +75,6 @@ func TestALoadIsSeenLive(t *testing.T) {
 // that is none is counted.
 func TestALiveWallStaysSmall(t *testing.T) {
 	l := live(t)
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	shown := func() (requests, points int) {
 		l.seats.Lock()
 		defer l.seats.Unlock()
