@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -8,14 +9,12 @@ import (
 	"time"
 )
 
-// connections closes the listener of an instance and its connections so that no request is lost. A connection with a
-// request in progress must not be closed: a load balancer that gets no reply to an order answers 502, and the client
-// cannot know the outcome.
+// connections closes the listener of an instance and its connections so that no request is lost: a load balancer that
+// gets no reply to an order answers 502, and the client cannot know the outcome.
 //
-// http.Server.Shutdown guarantees that only for requests that have reached their handler. It loses a request that
-// arrives on an idle connection while it closes this connection, drops a request that it reads after the call
-// (net/http, conn.serve), and resets connections that only the kernel has accepted. So Shutdown is called only when all
-// connections are closed.
+// http.Server.Shutdown loses a request that arrives on an idle connection while it closes this connection, drops a
+// request that it reads after the call (net/http, conn.serve), and resets connections that only the kernel has
+// accepted. So it is called only when all connections are closed.
 type connections struct {
 	listener net.Listener
 
@@ -104,7 +103,9 @@ func (a *App) listen() (err error) {
 	if a.secureOperators, err = a.serverTLS("admin.tls.", a.cfg.Admin.TLS); err != nil {
 		return err
 	}
-	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false) // which Go prefers, and takeBacklog does not know
+	if a.listener, err = plain.Listen(context.Background(), "tcp", a.cfg.Addr); err != nil {
 		return failure("listen", "why", err)
 	}
 	a.connections = newConnections(a.listener)
