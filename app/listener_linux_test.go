@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"net"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -28,7 +29,11 @@ func TestNobodyIsAcceptedAndReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ignored error
-	if err := raw.Control(func(fd uintptr) { ignored = ignoreSYN(int(fd)) }); err != nil || ignored != nil {
+	err = raw.Control(func(fd uintptr) { ignored = ignoreSYN(int(fd)) })
+	if errors.Is(ignored, syscall.EPERM) && os.Geteuid() != 0 {
+		t.Skip("an ordinary user may have no filter here: then the moment between two calls remains")
+	}
+	if err != nil || ignored != nil {
 		t.Fatal(err, ignored)
 	}
 	late := make(chan error, 1)

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
 )
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // run runs scenarios on real servers.
 func run(t *testing.T, o Options) Report {
 	t.Helper()
+	stacktest.Needs(t, stack.Redis)
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
@@ -292,6 +294,7 @@ func TestAHolderWhoStandsHasALease(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
+	stacktest.Needs(t, stack.Redis)
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)

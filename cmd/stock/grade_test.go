@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lab/grade"
 )
 
@@ -18,6 +20,7 @@ import (
 // reason.
 func TestGradeExitStatus(t *testing.T) {
 	t.Parallel()
+	stacktest.Needs(t, stack.Redis)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reply := "ok t"
 		if strings.HasPrefix(r.URL.Path, "/odd") {

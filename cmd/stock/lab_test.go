@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lab"
 	"example.com/stock/lab/scenario"
 )
@@ -62,6 +64,7 @@ func TestLabRefusesWhatIsImpossible(t *testing.T) {
 // One scenario on the command line: its output, its files, and its exit status.
 func TestLabRun(t *testing.T) {
 	t.Parallel()
+	stacktest.Needs(t, stack.Redis)
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 var everything = []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL}
@@ -173,6 +174,7 @@ func TestServersDieWithTheirParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells a child that its parent died")
 	}
+	stacktest.Needs(t, stack.Redis)
 	parent := t.TempDir()
 	cmd := exec.Command(os.Args[0], "orphan", parent)
 	out, err := cmd.StdoutPipe()

@@ -43,6 +43,12 @@ func Server(t testing.TB, kind stack.Kind) *stack.Server {
 	return real(t, Start(t, stack.Options{Want: []stack.Kind{kind}}), kind)
 }
 
+// Needs skips a test that starts servers itself if this one is not installed: a stand-in would prove nothing.
+func Needs(t testing.TB, kind stack.Kind) {
+	t.Helper()
+	Server(t, kind)
+}
+
 // Start starts a stack for this test alone. The end of the test stops it.
 func Start(t testing.TB, o stack.Options) *stack.Stack {
 	t.Helper()
