@@ -191,6 +191,30 @@ func TestDeductIsRedirected(t *testing.T) {
 	}
 }
 
+// Pages are read until there is no next one. A service that gives a cursor twice would be read for ever.
+func TestOrdersAreReadPageByPage(t *testing.T) {
+	for _, row := range []struct {
+		next map[string]string // cursor of a page: that of the next
+		want int
+		err  string
+	}{
+		{map[string]string{"": "a", "a": "b"}, 3, ""},
+		{map[string]string{"": "a", "a": "b", "b": "a"}, 0, "a cursor that it gave before"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			cursor := r.URL.Query().Get("cursor")
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"orders":[{"order_id":"o%s","sku":"x"}],"next":%q}`, cursor, row.next[cursor])
+		}))
+		orders, err := client(t, server.URL, "", 1).Orders(t.Context(), "redis", "x")
+		server.Close()
+		wrong := (err == nil) != (row.err == "") || err != nil && !strings.Contains(err.Error(), row.err)
+		if wrong || len(orders) != row.want {
+			t.Errorf("%v: %d orders, %v; want %d, %q", row.next, len(orders), err, row.want, row.err)
+		}
+	}
+}
+
 func TestDeductSendsTheWholeRequest(t *testing.T) {
 	for _, row := range []struct {
 		name    string

@@ -85,6 +85,19 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		},
 		{"wrk, too many refused", strings.Replace(wrk, "4887", "48870", 1), "", "wrk: counts 48870 of 4937 requests"},
 		{"wrk, no number", strings.Replace(wrk, "4887", "99999999999999999999", 1), "", "is no count of requests"},
+		{
+			"wrk, too many requests", strings.Replace(wrk, "  4937 requests", "  99999999999999999999 requests", 1), "",
+			"is no count of requests",
+		},
+		{
+			"wrk, too many connections", strings.Replace(wrk, "8 connections", "99999999999999999999 connections", 1),
+			"", "is no count of requests",
+		},
+		{
+			"wrk, too many errors", wrk + "  Socket errors: connect 0, read 99999999999999999999, write 0, timeout 0\n",
+			"", "is no count",
+		},
+		{"wrk, accepted twice", wrk + "accepted 1\naccepted 2\n", "", "accepted 2 a second time"},
 		{"wrk, told twice", wrk + "  Non-2xx or 3xx responses: 1\n", "", "Non-2xx or 3xx responses: 1 a second time"},
 		{
 			"k6 without a count", strings.NewReplacer("accepted.", "sales.", "http_req_failed.", "lost.").Replace(k6),

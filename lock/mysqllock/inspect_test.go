@@ -393,6 +393,23 @@ func ordinary(t testing.TB, dsn string) string {
 	return user + ":secret@" + address
 }
 
+// What begins like a label and is none names no waiter, and does no harm.
+func TestNoLabel(t *testing.T) {
+	t.Parallel()
+	good := label{"k", "app-1", time.UnixMilli(1_700_000_000_123)}.String()
+	if _, ok := parseLabel("SELECT 1" + good); !ok {
+		t.Fatalf("%q is no label", good)
+	}
+	for _, text := range []string{
+		"", "SELECT 1", " /* waits k 1 */", " /* waits k */", " /* waits k 1 app-1 more */", " /* waits k now app-1 */",
+		" /* waits %zz 1 app-1 */", " /* waits k 1 %zz */", " /* waits k 1 app-1", good + " LIMIT 1",
+	} {
+		if got, ok := parseLabel("SELECT 1" + text); ok {
+			t.Errorf("%q is read as %+v", text, got)
+		}
+	}
+}
+
 func FuzzLabel(f *testing.F) {
 	f.Add("k", "app-1/request-7")
 	f.Add("*/ DROP TABLE locks; /* waits a 1 b */", "? % \x00 \xff é")
