@@ -60,7 +60,6 @@ type bed struct {
 	issuer      *issuer.Issuer
 	cluster     *stack.RedisCluster
 	galera      *stack.Galera
-	line        *line
 	sentinels   *stack.Sentinels
 	answer      atomic.Int32 // status of the replies of the receiver of events
 	pipe        string       // takes the log of the first instance
@@ -157,8 +156,8 @@ func (b *bed) server(name string) *stack.Server {
 }
 
 // proxy returns a proxy in front of a server.
-func (b *bed) proxy(name string, p wire.Protocol) *wire.Proxy {
-	proxy, err := wire.Listen(b.server(name).Addr, p)
+func (b *bed) proxy(s *stack.Server, p wire.Protocol) *wire.Proxy {
+	proxy, err := wire.Listen(s.Addr, p)
 	b.must("open a proxy", err)
 	b.after(func() { _ = proxy.Close() })
 	return proxy

@@ -18,10 +18,10 @@ const noLedger = "stock audit"
 // throughProxy starts a proxy in front of the only server of the bed, and returns its address as a setting.
 func throughProxy(b *bed) []string {
 	if b.stack.Server("mysql") != nil {
-		b.link = b.proxy("mysql", wire.MySQL())
+		b.link = b.proxy(b.server("mysql"), wire.MySQL())
 		return []string{"STOCK_MYSQL_DSN=root@tcp(" + b.link.Addr() + ")/stock", "STOCK_STORE=mysql"}
 	}
-	b.link = b.proxy("redis", wire.Redis())
+	b.link = b.proxy(b.server("redis"), wire.Redis())
 	return []string{"STOCK_REDIS_ADDRS=" + b.link.Addr()}
 }
 

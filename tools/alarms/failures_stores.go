@@ -126,15 +126,15 @@ func stores() []*failure {
 			Name: "second-writer", Instances: 2, Own: func(b *bed) []string {
 				galera, err := b.stack.StartGalera(b.ctx, 2)
 				b.must("start a Galera cluster", err)
-				b.galera, b.line = galera, b.lineTo(galera.Nodes[0].Addr)
+				b.galera, b.link = galera, b.proxy(galera.Nodes[0], wire.MySQL())
 				return append(shop("mysql"), "STOCK_MYSQL_DSN="+galera.Nodes[0].URL)
 			},
 			Env: func(b *bed) []string {
-				return append(shop("mysql"), "STOCK_MYSQL_DSN=root@tcp("+b.line.listener.Addr().String()+")/stock")
+				return append(shop("mysql"), "STOCK_MYSQL_DSN=root@tcp("+b.link.Addr()+")/stock")
 			},
 			Prepare:  func(b *bed) { b.sick = b.apps[1] },
-			Make:     func(b *bed) { b.line.to(b.galera.Nodes[1].Addr) },
-			Mend:     func(b *bed) { b.line.to(b.galera.Nodes[0].Addr) },
+			Make:     func(b *bed) { b.link.Retarget(b.galera.Nodes[1].Addr) },
+			Mend:     func(b *bed) { b.link.Retarget(b.galera.Nodes[0].Addr) },
 			Fires:    []string{"StockSecondWriter", "StockInstanceNotReady"},
 			Confirms: `stock_backend_second_writer{backend="mysql"} 1`,
 		},

@@ -19,9 +19,8 @@ const (
 	ToClient
 )
 
-// A Proxy listens on a free port of 127.0.0.1 and forwards to one server. It is safe for concurrent use.
+// A Proxy listens on a free port of 127.0.0.1 and forwards to one server at a time. It is safe for concurrent use.
 type Proxy struct {
-	target   string
 	protocol Protocol
 	listener net.Listener
 	owned    sync.WaitGroup
@@ -30,6 +29,7 @@ type Proxy struct {
 	once    sync.Once
 	mu      sync.Mutex
 	closed  bool
+	target  string
 	conns   map[*conn]bool
 	refuse  bool
 	silent  [2]bool
@@ -80,6 +80,14 @@ func (p *Proxy) Cut() {
 	for c := range p.conns {
 		c.cut()
 	}
+}
+
+// Retarget makes new connections go to another server, and breaks the open ones.
+func (p *Proxy) Retarget(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.Cut()
 }
 
 // Refuse sets whether new connections are reset at once, as if the server's port were closed. Open connections stay.
@@ -148,7 +156,7 @@ func (p *Proxy) accept() {
 		case p.refuse, p.closed:
 			reset(client)
 		default:
-			c := &conn{proxy: p, client: client, done: make(chan struct{})}
+			c := &conn{proxy: p, target: p.target, client: client, done: make(chan struct{})}
 			p.conns[c] = true
 			p.owned.Go(c.serve)
 		}
