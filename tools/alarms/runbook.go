@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"example.com/stock/tools/bench/rig"
+	"example.com/stock/tools/runbook"
 )
 
 // pages have the commands of runbooks, by the parts of a page.
@@ -26,26 +27,11 @@ func (b *bed) read(names []string) *pages {
 		if len(parts) != 6 {
 			b.fatalf("%s has %d parts, want 5", name, len(parts)-1)
 		}
-		all.confirm = append(all.confirm, commands(parts[2])...)
-		all.mend = append(all.mend, commands(parts[3])...)
-		all.over = append(all.over, commands(parts[5])...)
+		all.confirm = append(all.confirm, runbook.Commands(parts[2])...)
+		all.mend = append(all.mend, runbook.Commands(parts[3])...)
+		all.over = append(all.over, runbook.Commands(parts[5])...)
 	}
 	return &all
-}
-
-// commands returns the lines of code of a text.
-func commands(text string) (lines []string) {
-	code := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "```"):
-			code = !code
-		case code && line != "":
-			lines = append(lines, line)
-		}
-	}
-	return lines
 }
 
 // typeIn runs a command of a page, with the addresses and the folder of this bed.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"example.com/stock/tools/runbook"
 )
 
 // sections are the headings of every runbook, in English and in Chinese.
@@ -65,7 +67,7 @@ func TestRunbooksHaveTheirSections(t *testing.T) {
 				t.Errorf("%s%s has the headings %q, want %q", book, suffix, got, want)
 				continue
 			}
-			if n := len(commands(parts[2])); n != 2 {
+			if n := len(runbook.Commands(parts[2])); n != 2 {
 				t.Errorf("%s%s confirms the alert with %d commands, want 2", book, suffix, n)
 			}
 		}
@@ -86,21 +88,6 @@ func TestEveryRunbookIsKnown(t *testing.T) {
 	}
 }
 
-// commands returns the lines of code of a text.
-func commands(text string) (lines []string) {
-	code := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "```"):
-			code = !code
-		case code && line != "":
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
 var (
 	curlURL = regexp.MustCompile(`http://(?:localhost:8080|127\.0\.0\.1:(?:8088|9090))(/[^'" ]*)`)
 	dataOf  = regexp.MustCompile(`-d '([^']*)'`)
@@ -116,7 +103,7 @@ func TestCommandsOfRunbooksExist(t *testing.T) {
 	checked := 0
 	for book := range byRunbook() {
 		for suffix := range sections {
-			for _, line := range commands(readFile(t, "docs/runbooks/"+book+suffix)) {
+			for _, line := range runbook.Commands(readFile(t, "docs/runbooks/"+book+suffix)) {
 				checked++
 				switch {
 				case strings.HasPrefix(line, "stock "):
