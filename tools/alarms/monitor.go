@@ -80,35 +80,26 @@ receivers: [{name: here, webhook_configs: [{url: '%s'}]}]
 			return m, err
 		}
 	}
-	for _, argv := range [][]string{
-		{
-			"prometheus-alertmanager", "--config.file=" + dir + "/alertmanager.yml",
-			"--storage.path=" + dir + "/alertmanager",
-			"--web.listen-address=" + manager, "--cluster.listen-address=",
-		},
-		{
-			"prometheus", "--config.file=" + dir + "/prometheus.yml", "--storage.tsdb.path=" + dir + "/prometheus",
-			"--web.listen-address=" + m.prom,
-		},
-	} {
-		if err := m.start(ctx, dir, argv); err != nil {
-			return m, err
-		}
+	err = m.start(ctx, dir, manager, "prometheus-alertmanager", "--config.file="+dir+"/alertmanager.yml",
+		"--storage.path="+dir+"/alertmanager", "--cluster.listen-address=")
+	if err == nil {
+		err = m.start(ctx, dir, m.prom, "prometheus", "--config.file="+dir+"/prometheus.yml",
+			"--storage.tsdb.path="+dir+"/prometheus")
 	}
-	return m, nil
+	return m, err
 }
 
-// start starts a server and waits until it is ready.
-func (m *monitor) start(ctx context.Context, dir string, argv []string) error {
-	program, err := exec.LookPath(argv[0])
+// start starts a server at an address and waits until it is ready.
+func (m *monitor) start(ctx context.Context, dir, addr, name string, flags ...string) error {
+	program, err := exec.LookPath(name)
 	if err != nil {
 		return fmt.Errorf("%w: apt-get install prometheus prometheus-alertmanager", err)
 	}
-	log := filepath.Join(dir, argv[0]+".log")
-	addr := manages(argv)
+	log := filepath.Join(dir, name+".log")
 	// The shell gives the server a file for its output. Nobody reads the pipes of the process.
 	shell := []string{"/bin/sh", "-c", `exec "$0" "$@" >` + log + ` 2>&1`, program}
-	p, err := stack.StartProcess(append(shell, argv[1:]...), os.Environ())
+	flags = append(flags, "--web.listen-address="+addr)
+	p, err := stack.StartProcess(append(shell, flags...), os.Environ())
 	if err != nil {
 		return err
 	}
@@ -120,25 +111,15 @@ func (m *monitor) start(ctx context.Context, dir string, argv []string) error {
 		select {
 		case <-p.Exited():
 			text, _ := os.ReadFile(log)
-			return fmt.Errorf("%s: %s\n%s", argv[0], p.Outcome(), text)
+			return fmt.Errorf("%s: %s\n%s", name, p.Outcome(), text)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Since(began) > startBound {
-			return fmt.Errorf("%s is not ready after %v", argv[0], startBound)
+			return fmt.Errorf("%s is not ready after %v", name, startBound)
 		}
 	}
-}
-
-// manages returns the address of --web.listen-address.
-func manages(argv []string) string {
-	for _, arg := range argv {
-		if addr, ok := strings.CutPrefix(arg, "--web.listen-address="); ok {
-			return addr
-		}
-	}
-	return ""
 }
 
 func (m *monitor) close() {
