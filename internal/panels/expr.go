@@ -25,7 +25,12 @@ type Expr struct {
 type condition struct {
 	label   string
 	pattern string
+	whole   *regexp.Regexp // the pattern, as it matches a whole value
 	not     bool
+}
+
+func newCondition(label, pattern string, not bool) condition {
+	return condition{label, pattern, regexp.MustCompile("^(?:" + pattern + ")$"), not} // of the catalogue, and tested
 }
 
 func sum(metric string, by ...string) Expr { return Expr{aggregate: "sum", metric: metric, by: by} }
@@ -51,12 +56,12 @@ func quantile(q float64, histogram string, by ...string) Expr {
 }
 
 func (e Expr) with(label, pattern string) Expr {
-	e.where = append(slices.Clone(e.where), condition{label: label, pattern: pattern})
+	e.where = append(slices.Clone(e.where), newCondition(label, pattern, false))
 	return e
 }
 
 func (e Expr) without(label, pattern string) Expr {
-	e.where = append(slices.Clone(e.where), condition{label, pattern, true})
+	e.where = append(slices.Clone(e.where), newCondition(label, pattern, true))
 	return e
 }
 
@@ -119,7 +124,6 @@ func (e Expr) PromQL(window string) string {
 // matches reports whether labels fulfil the conditions.
 func (e Expr) matches(labels map[string]string) bool {
 	return !slices.ContainsFunc(e.where, func(c condition) bool {
-		pattern := regexp.MustCompile("^(?:" + c.pattern + ")$") // of the catalogue, and tested
-		return pattern.MatchString(labels[c.label]) == c.not
+		return c.whole.MatchString(labels[c.label]) == c.not
 	})
 }
