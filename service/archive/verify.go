@@ -321,21 +321,16 @@ func (v *verifier) continues(ctx context.Context, s Store, sku service.SKU, carr
 	var failed error
 	first := true
 	account := order.Audit(sku, level, func(yield func(order.Movement) bool) {
-		for after := uint64(0); ; {
-			movements, err := s.Movements(ctx, sku, after, service.MaxPage)
+		for m, err := range order.MovementsAfter(0, service.MaxPage, func(after uint64) ([]order.Movement, error) {
+			return s.Movements(ctx, sku, after, service.MaxPage)
+		}) {
 			if failed = err; err != nil {
 				return
 			}
-			for _, m := range movements {
-				if first && m != carried {
-					v.wrong(Problem{Kind: Unmatched, SKU: sku, Number: carried.Number})
-				}
-				if first = false; m.Number > level.Number || !yield(m) {
-					return
-				}
-				after = m.Number
+			if first && m != carried {
+				v.wrong(Problem{Kind: Unmatched, SKU: sku, Number: carried.Number})
 			}
-			if len(movements) < service.MaxPage {
+			if first = false; m.Number > level.Number || !yield(m) {
 				return
 			}
 		}

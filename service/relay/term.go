@@ -268,18 +268,17 @@ func (t *term) movements(d order.Delivered) ([]order.Movement, error) {
 // repaired reports whether the books were repaired at m or later. Then a gap before m was counted by that repair, and
 // the events go on.
 func (t *term) repaired(m order.Movement) bool {
-	from := order.Delivered{SKU: m.SKU, Number: m.Number - 1}
-	for {
-		movements, err := t.movements(from)
-		if err != nil || len(movements) == 0 {
+	for later, err := range order.MovementsAfter(m.Number-1, t.c.Batch, func(after uint64) ([]order.Movement, error) {
+		return t.movements(order.Delivered{SKU: m.SKU, Number: after})
+	}) {
+		if err != nil {
 			return false
 		}
-		for _, m := range movements {
-			if from.Number = m.Number; m.Repairs() {
-				return true
-			}
+		if later.Repairs() {
+			return true
 		}
 	}
+	return false
 }
 
 // leaving reports whether the term is ending, so that no further event may be sent.

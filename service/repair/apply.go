@@ -3,6 +3,7 @@ package repair
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"example.com/stock/service"
 	"example.com/stock/service/order"
@@ -55,15 +56,11 @@ func Apply(
 			name = m.Choice
 		}
 		results[i] = Result{Mend: m, State: Open}
-		found := false
-		for _, o := range m.Options {
-			if o.Believe == name {
-				results[i].Option, found = o, true
-				results[i].State = ""
-			}
-		}
+		at := slices.IndexFunc(m.Options, func(o Option) bool { return o.Believe == name })
 		switch {
-		case explicit && !found:
+		case at >= 0:
+			results[i].Option, results[i].State = m.Options[at], ""
+		case explicit:
 			return &ChoiceError{m.SKU, name}
 		case len(m.Options) == 0:
 			results[i].State = Hopeless

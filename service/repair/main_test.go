@@ -73,11 +73,7 @@ func eachStore(t *testing.T, test func(t *testing.T, s *shop)) {
 }
 
 func (s *shop) onRedis(t *testing.T) {
-	s.redis = redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: []string{stacktest.Redis(t).Addr}, ContextTimeoutEnabled: true,
-		DialTimeout: 5 * time.Second, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,
-	})
-	t.Cleanup(func() { _ = s.redis.Close() })
+	s.redis = repotest.DialRedis(t, stacktest.Redis(t).Addr)
 	l, err := ledger.NewRedis(repo.NewRedis(s.redis))
 	if err != nil {
 		t.Fatal(err)
@@ -86,14 +82,11 @@ func (s *shop) onRedis(t *testing.T) {
 }
 
 func (s *shop) onMySQL(t *testing.T) {
-	db, err := repo.OpenMySQL(servers.FilledMariaDB(t, migrate), repo.Pool{Open: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := repotest.OpenMySQL(t, servers.FilledMariaDB(t, migrate))
+	var err error
 	if s.db, err = db.DB(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.db.Close() })
 	s.store = ledger.NewMySQL(repo.NewMySQL(db))
 }
 

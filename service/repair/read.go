@@ -3,7 +3,6 @@ package repair
 import (
 	"context"
 	"errors"
-	"iter"
 	"math"
 	"slices"
 	"time"
@@ -187,9 +186,15 @@ func audit(
 	ctx context.Context, s Store, sku service.SKU, level order.Level, to uint64,
 ) (account order.Account, later map[string]order.Movement, last uint64, err error) {
 	later = map[string]order.Movement{}
-	seq, failed := movements(ctx, s, sku)
 	account = order.Audit(sku, level, func(yield func(order.Movement) bool) {
-		for m := range seq {
+		for m, failed := range order.MovementsAfter(0, pageSize, func(after uint64) ([]order.Movement, error) {
+			return call(ctx, func(ctx context.Context) ([]order.Movement, error) {
+				return s.Movements(ctx, sku, after, pageSize)
+			})
+		}) {
+			if err = failed; err != nil {
+				return
+			}
 			last = m.Number
 			if m.Number <= to {
 				if !yield(m) {
@@ -200,30 +205,7 @@ func audit(
 			}
 		}
 	})
-	return account, later, last, *failed
-}
-
-func movements(ctx context.Context, s Store, sku service.SKU) (iter.Seq[order.Movement], *error) {
-	failed := new(error)
-	return func(yield func(order.Movement) bool) {
-		for after := uint64(0); ; {
-			page, err := call(ctx, func(ctx context.Context) ([]order.Movement, error) {
-				return s.Movements(ctx, sku, after, pageSize)
-			})
-			if err != nil {
-				*failed = err
-				return
-			}
-			for _, m := range page {
-				if after = m.Number; !yield(m) {
-					return
-				}
-			}
-			if len(page) < pageSize {
-				return
-			}
-		}
-	}, failed
+	return account, later, last, err
 }
 
 // claimed sets b.Held, and returns the units in orders, both before the later movements. What a record was before is
