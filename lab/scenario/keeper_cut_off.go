@@ -39,10 +39,7 @@ func keeperCutOff() lab.Scenario {
 			} else {
 				p.Silence(wire.ToServer, wire.ToClient)
 			}
-			next := b.Begin(other, "B", lab.Request{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeWrite}}).
-				Paused(lab.BeforeWrite)
-			waited := time.Since(from)
-			b.Evidence(lab.Waited, waited, "let-in", "after", waited)
+			next, waited := letIn(b, other, from)
 			back := func() {
 				p.Refuse(false)
 				p.Silence()

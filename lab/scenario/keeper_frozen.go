@@ -33,10 +33,7 @@ func keeperFrozen() lab.Scenario {
 				a = useKept(b, keeper, lease)
 			}
 			from, thaw := time.Now(), b.Freeze(keeper)
-			next := b.Begin(other, "B", lab.Request{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeWrite}}).
-				Paused(lab.BeforeWrite)
-			waited := time.Since(from)
-			b.Evidence(lab.Waited, waited, "let-in", "after", waited)
+			next, waited := letIn(b, other, from)
 			if a == nil {
 				thaw()
 				return afterKeeper(b, keeper, next, waited, func() {})

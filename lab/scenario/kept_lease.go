@@ -54,6 +54,15 @@ func useKept(b *lab.Testbed, keeper *lab.App, lease string) *lab.Call {
 	return a
 }
 
+// letIn lets B ask another instance, and returns B before its write, and how long it has waited for the lock since.
+func letIn(b *lab.Testbed, other *lab.App, since time.Time) (next *lab.Call, waited time.Duration) {
+	next = b.Begin(other, "B", lab.Request{Wait: lab.For(lab.Patience), Pause: []string{lab.BeforeWrite}}).
+		Paused(lab.BeforeWrite)
+	waited = time.Since(since)
+	b.Evidence(lab.Waited, waited, "let-in", "after", waited)
+	return next, waited
+}
+
 // afterKeeper judges a keeper that could not know that its lease has ended and that B, which is before its write, has
 // the next one. back makes the keeper's servers reachable again.
 func afterKeeper(b *lab.Testbed, keeper *lab.App, next *lab.Call, waited time.Duration, back func()) lab.Observation {
