@@ -33,7 +33,8 @@ type sourcePackage struct {
 	files map[string]string // texts, by name
 }
 
-// readSource reads packages, and asks the go command who tests them: packages of these and of folders in them.
+// readSource reads packages, and asks the go command who tests them: packages of these and of folders in them, and of
+// commands.
 func readSource(ctx context.Context, root string, folders []string) (*source, error) {
 	s := &source{root: root, packages: make(map[string]*sourcePackage), testers: make(map[string][]string)}
 	t := &tree{root: root}
@@ -45,6 +46,9 @@ func readSource(ctx context.Context, root string, folders []string) (*source, er
 	var own, all []string
 	for _, dir := range folders {
 		own, all = append(own, "./"+dir), append(all, "./"+dir+"/...")
+	}
+	if commands, err := os.Stat(filepath.Join(root, "cmd")); err == nil && commands.IsDir() {
+		all = append(all, "./cmd/...") // their tests use everything
 	}
 	exports := make(map[string]string)
 	type listing struct {

@@ -46,10 +46,10 @@ exist or is red without the mutant.
 
 Operators make mutants of Go code: a comparison is shifted or negated, a condition is always true or always false, &&
 and || change places, + and -, a number is one more or less, a call, an assignment, a defer is left out, a result is nil
-or zero. All tests that reach the func are tried, fast ones first, those of the package before others; a test that fails
-must fail twice. A mutant whose code is that of a "same" in a table counts as one that changes nothing. Which tests
-reach what is kept in out/reached.json. With --resume what has survived is tried again. The status is 1 if less than
---least percent is killed.
+or zero. All tests that reach the func are tried, fast ones first, those of the package before others, and those that
+-short skips last, with --long; a test that fails must fail twice. A mutant whose code is that of a "same" in a table
+counts as one that changes nothing. Which tests reach what is kept in out/reached.json. With --resume what has survived
+is tried again. The status is 1 if less than --least percent is killed.
 
 `
 
@@ -65,6 +65,7 @@ type options struct {
 	seed      uint64
 	budget    time.Duration
 	patience  time.Duration
+	long      bool
 	least     float64
 	list      bool
 	resume    bool
@@ -108,6 +109,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.DurationVar(&o.budget, "budget", 0, "with --random: no mutant is begun after that; 0 is no bound")
 	flags.DurationVar(&o.patience, "patience", time.Minute,
 		"with --random and --operators: the tests that a mutant gets take that long at most without it")
+	flags.BoolVar(&o.long, "long", false, "with --random and --operators: also the tests that -short skips")
 	flags.Float64Var(&o.least, "least", 0, "with --random: the status is 1 if less than that percentage is killed")
 	flags.BoolVar(&o.list, "list", false, "print the mutants, and make none")
 	flags.BoolVar(&o.resume, "resume", false, "believe earlier results whose mutant and files have not changed")

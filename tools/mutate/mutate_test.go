@@ -98,7 +98,16 @@ func TestSix(t *testing.T) {
 func write(t *testing.T, table string) (root string) {
 	t.Helper()
 	root = t.TempDir()
-	for name, text := range theModule {
+	writeFiles(t, root, theModule)
+	if err := os.WriteFile(filepath.Join(root, "sum", tableName), []byte(table), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func writeFiles(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
 		file := filepath.Join(root, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -107,10 +116,6 @@ func write(t *testing.T, table string) (root string) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, "sum", tableName), []byte(table), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return root
 }
 
 // mutate runs the command, and returns what it said.
@@ -395,6 +400,45 @@ func Slow(took, lease time.Duration, n int) bool {
 	}
 }
 
+// No mutant changes a statement that only logs, or when it does.
+func TestLogLinesStay(t *testing.T) {
+	root := write(t, "")
+	const text = `package sum
+
+import "log/slog"
+
+func Told(log *slog.Logger, n int) {
+	log.Info("told", "twice", 2*n)
+	if n > 7 {
+		log.Warn("many")
+	}
+	if n > 5 {
+		log.Debug("some")
+		Add(1, 2)
+	} else if n > 3 {
+		log.Debug("few")
+	}
+}
+`
+	if err := os.WriteFile(filepath.Join(root, "sum/told.go"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	said, err := mutate(t, root, "--operators", "--package", "sum", "--list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stays := range []string{"log.", "n > 7", "n > 3"} {
+		if strings.Contains(said, ": "+stays) || strings.Contains(said, "if "+stays) {
+			t.Errorf("it changes %s:\n%s", stays, said)
+		}
+	}
+	for _, changes := range []string{"told.go:10: if n > 5 {  =>  if n >= 5 {", "told.go:12: Add(1, 2)"} {
+		if !strings.Contains(said, changes) {
+			t.Errorf("it does not have %s:\n%s", changes, said)
+		}
+	}
+}
+
 // A seed makes a sample, the same one each time, and the report says what became of it.
 func TestRandom(t *testing.T) {
 	if testing.Short() {
@@ -431,6 +475,35 @@ func TestRandom(t *testing.T) {
 	for _, bad := range [][]string{{"--random", "-1"}, {"--operators"}, both} {
 		if _, err := parse(bad, t.Output()); err == nil {
 			t.Errorf("%v is accepted", bad)
+		}
+	}
+}
+
+// A test that -short skips kills with --long, also if an earlier run without it has measured what the tests reach.
+func TestLongTestsKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	root := write(t, "")
+	writeFiles(t, root, map[string]string{
+		"slow/slow.go": "package slow\n\ntype atomic int\n\nfunc Four() int { return 4 }\n",
+		"slow/slow_test.go": `package slow
+
+import "testing"
+
+func TestFour(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	if Four() != 4 {
+		t.Error(Four())
+	}
+}
+`,
+	})
+	for _, c := range []struct{ flag, want string }{{"--long=false", "0 killed"}, {"--long", "3 killed"}} {
+		if said, err := mutate(t, root, "--operators", "--package", "slow", c.flag); !strings.Contains(said, c.want) {
+			t.Errorf("%s: %s, %v; want %s", c.flag, said, err, c.want)
 		}
 	}
 }

@@ -19,9 +19,12 @@ import (
 
 // serving are the packages of which a service is made, and the judges of one: mutants are made of them by operators.
 var serving = []string{
-	"app", "app/health", "handler", "internal/batching", "internal/mysqlerr", "internal/rediserr", "loadtest",
-	"loadtest/checkout", "loadtest/tally", "lock", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock",
-	"repo", "repo/gate", "service", "service/archive", "service/order", "service/relay",
+	"app", "app/credentials", "app/health", "app/metrics", "app/traces", "handler", "handler/access", "handler/demo",
+	"handler/orders", "internal/batching", "internal/mysqlerr", "internal/rediserr", "internal/redisscript",
+	"internal/words", "loadtest", "loadtest/checkout", "loadtest/mapping", "loadtest/tally", "lock", "lock/local",
+	"lock/mysqllock", "lock/redislock", "lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate",
+	"repo/stock", "repo/writer", "service", "service/archive", "service/order", "service/ratelimit", "service/relay",
+	"service/repair", "service/strategy",
 }
 
 // A sampling tries mutants that operators have made.
@@ -186,7 +189,7 @@ func (w *workshop) sample(ctx context.Context, tables []*Mutant, out io.Writer) 
 	if err := s.tryEach(ctx, sample); err != nil {
 		return none, err
 	}
-	sc := score{seed: w.seed, of: of}
+	sc := score{seed: w.seed, of: of, long: w.long}
 	for _, m := range sample {
 		sc.add(m, src)
 	}
@@ -293,15 +296,15 @@ func (s *sampling) runGroup(ctx context.Context, m *specimen, group []reachedTes
 	for _, t := range group {
 		names = append(names, t.name)
 	}
-	limit := 20*time.Second + time.Duration(10*seconds*float64(time.Second))
+	limit, short := 20*time.Second+time.Duration(10*seconds*float64(time.Second)), !group[0].long
 	env := fmt.Sprintf("MUTANT=%d", m.id)
 	for { // a flaky test that is red by itself is left out the next time
-		saw, err := s.runTest(ctx, testRun{program, dir, strings.Join(names, "|"), limit, true, env})
+		saw, err := s.runTest(ctx, testRun{program, dir, strings.Join(names, "|"), limit, short, env})
 		if err != nil || saw.red == "" || saw.red == "hang" {
 			return saw, err
 		}
 		top, _, _ := strings.Cut(saw.by, "/")
-		again, err := s.runTest(ctx, testRun{program, dir, top, limit, true, env})
+		again, err := s.runTest(ctx, testRun{program, dir, top, limit, short, env})
 		if err != nil || again.red != "" {
 			return again, err
 		}
@@ -312,9 +315,17 @@ func (s *sampling) runGroup(ctx context.Context, m *specimen, group []reachedTes
 	}
 }
 
-// groups are tests of one package that run in one process: the fast ones first, so that most mutants cost little.
+// groups are tests of one package that run in one process: the fast ones first, so that most mutants cost little. Tests
+// that -short skips come last.
 func groups(tests []reachedTest) (list [][]reachedTest) {
 	slices.SortStableFunc(tests, func(a, b reachedTest) int { return cmp.Compare(a.seconds, b.seconds) })
+	var long [][]reachedTest
+	tests = slices.DeleteFunc(tests, func(t reachedTest) bool {
+		if t.long {
+			long = append(long, []reachedTest{t})
+		}
+		return t.long
+	})
 	for _, most := range []float64{0.5, 2, 10, 1e9} {
 		byDir := make(map[string][]reachedTest)
 		var dirs []string
@@ -336,7 +347,7 @@ func groups(tests []reachedTest) (list [][]reachedTest) {
 			list = append(list, byDir[dir])
 		}
 	}
-	return list
+	return append(list, long...)
 }
 
 // programOf builds the test of a package, once for all mutants that can be switched.

@@ -9,6 +9,7 @@ import (
 type score struct {
 	seed                uint64
 	of                  int // how many the operators make, with those that do not compile
+	long                bool
 	tried, killed, same int
 	survivors           []string
 }
@@ -54,18 +55,22 @@ func (s *score) String() string {
 // section is what the page says of the sample.
 func (s *score) section() string {
 	var b strings.Builder
+	tests := "the long ones of make verify, too"
+	if !s.long {
+		tests = "the long ones of make verify not"
+	}
 	fmt.Fprintf(&b, `## A fresh sample
 
 Nobody wrote these mutants: operators made them of the Go code of the service, and a seed chose %d of some %d. A
 comparison is shifted or negated, a condition is true or false whatever it finds, && and || change places, a number is
-one more or less, a call, an assignment or a defer is left out, a result is nil or zero. Durations and panics stay. All
-tests that reach the func were tried, long ones not. %d change nothing, as the tables say.
+one more or less, a call, an assignment or a defer is left out, a result is nil or zero. Durations, panics and log lines
+stay. All tests that reach the func were tried, %s. %d change nothing, as the tables say.
 
 | seed | mutants | killed | same | survived | killed, of those that change something |
 |---:|---:|---:|---:|---:|---:|
 | %d | %d | %d | %d | %d | %.1f %% |
 
-`, s.tried, s.of, s.same, s.seed, s.tried, s.killed, s.same, len(s.survivors), s.percent())
+`, s.tried, s.of, tests, s.same, s.seed, s.tried, s.killed, s.same, len(s.survivors), s.percent())
 	if len(s.survivors) > 0 {
 		b.WriteString("What survived:\n\n```diff\n" + strings.Join(s.survivors, "\n") + "```\n\n")
 	}
