@@ -87,7 +87,7 @@ func open(ctx context.Context, s settings, root string) (c *contest, err error) 
 		all.Go(func() { c.door, failed[3] = openDoor(ctx, c.folder, program, s) })
 	}
 	if slices.Contains(s.rows, traced) {
-		all.Go(func() { c.traced, failed[4] = openTraced(ctx, program, s) })
+		all.Go(func() { c.traced, failed[4] = openTraced(ctx, program, s, true) })
 	}
 	all.Wait()
 	if err := errors.Join(failed[:]...); err != nil {

@@ -86,17 +86,16 @@ func (r *results) figures() []figure {
 		}, target, true, got, ok)
 	}
 
-	got, ok := sells(traced, many).ratio(sells("merged/mysql", many), serverCPU("mysql"), serverCPU("mysql"))
+	got, ok := sells(traced, many).paired(func(p *paired) float64 { return p.On })
 	add(text{
-		"CPU per sale of service and store: `merged` MySQL with traces, 1 % sampled / without, 128 connections",
-		"每单 CPU（服务与存储）：`merged` MySQL，打开追踪、采样 1 % / 不打开，128 连接",
+		"CPU per sale of service, nginx and store: `merged` MySQL with traces, 1 % sampled / without, at the same time",
+		"每单 CPU（服务、nginx 与存储）：`merged` MySQL，打开追踪、采样 1 % / 不打开，同时测量",
 	}, 1.03, true, got, ok)
-	got, ok = r.tracesShare()
+	got, ok = sells(traced, many).paired(func(p *paired) float64 { return p.Off * p.Control })
 	add(text{
-		"CPU per sale, nginx included, by the profile of `merged` MySQL with traces: all / all but traces",
-		"每单 CPU（含 nginx），据 `merged` MySQL 打开追踪时的剖析：全部 / 除追踪外的全部",
-	}, 1.03, true, got, ok)
-
+		"the control: the same of two instances without traces",
+		"对照：两个都不打开追踪的实例",
+	}, 0, true, got, ok)
 	refuses := func(row string) *series { return r.find(row, refused, many, false) }
 	for _, strategy := range []string{"merged", "atomic"} {
 		ratio(text{
@@ -149,21 +148,4 @@ func (r *results) beforeName() text {
 		return text{"`atomic` MySQL", "`atomic` MySQL"}
 	}
 	return text{"`atomic` MySQL of " + r.Beside, r.Beside + " 的 `atomic` MySQL"}
-}
-
-// tracesShare returns what a sale with traces takes, divided by the same without the part of the traces. Two sides that
-// are equal differ by more than that part, for as long as they run: without traces on either, the second took 0.93 of
-// the first, in 40 rounds.
-func (r *results) tracesShare() (spread, bool) {
-	for _, s := range r.Shares {
-		if s.Row != traced {
-			continue
-		}
-		sum := 0.0
-		for _, us := range s.Parts {
-			sum += us
-		}
-		return spreadOf([]float64{sum / (sum - s.Parts[partTraces])})
-	}
-	return spread{}, false
 }

@@ -49,6 +49,7 @@ type outcome struct {
 	Offered float64            `json:"offered,omitempty"`
 	Load    float64            `json:"load"`   // load average of the computer
 	Others  float64            `json:"others"` // CPUs that programs took which are no part of this
+	Paired  *paired            `json:"paired,omitempty"`
 }
 
 // measure runs all jobs in every round. Each round begins with another, so that whatever else the computer does meets
@@ -173,6 +174,9 @@ func (c *contest) run(ctx context.Context, r *results, round int, j job) (outcom
 		return c.openLoop(ctx, j, name, base.Rounds[round].Rate*dueShare)
 	case loop:
 		return c.store.run(ctx, j, name, time.Duration(c.settings.seconds)*time.Second)
+	}
+	if j.Row == traced {
+		return c.onAndOff(ctx, j, name)
 	}
 	if c.side(j) != c.main {
 		// It has been idle since its row in the last round: its memory was given back, and its caches have gone cold.

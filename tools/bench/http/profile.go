@@ -211,7 +211,7 @@ func (c *contest) profile(ctx context.Context) (list []share, err error) {
 			Env: []string{profilesIn + "=" + sockets[ping]},
 		})
 	})
-	all.Go(func() { p.traced, failed[2] = openTraced(ctx, self, c.settings, profilesIn+"="+sockets[traced]) })
+	all.Go(func() { p.traced, failed[2] = openTraced(ctx, self, c.settings, false, profilesIn+"="+sockets[traced]) })
 	all.Wait()
 	if err := errors.Join(failed[:]...); err != nil {
 		return nil, err

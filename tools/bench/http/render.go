@@ -276,6 +276,7 @@ func (r *results) rowName(l language, s *series) string {
 		readLoop:          {"bare loop that reads, no HTTP", "带读取的裸循环，无 HTTP"},
 		loopOf + "atomic": {"`atomic` MySQL, no HTTP", "`atomic` MySQL，无 HTTP"},
 		loopOf + "merged": {"`merged` MySQL, no HTTP", "`merged` MySQL，无 HTTP"}, ping: {"gin ping", "gin ping"},
+		traced: {"`merged/mysql`, two of four instances with traces", "`merged/mysql`，四个实例中两个打开追踪"},
 		ordersOf + "atomic": {
 			"`atomic` MySQL with customer, key and event, no HTTP", "`atomic` MySQL，带顾客、幂等键与事件，无 HTTP",
 		},

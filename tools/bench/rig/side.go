@@ -29,7 +29,9 @@ type Options struct {
 	Instances int
 	Want      []stack.Kind
 	Env       []string // of the instances, besides the admin token
-	Affinity  bool     // nginx sends all requests for a SKU to the same instance
+	// Each, if it is not empty, has the environment of single instances, besides Env. There are as many instances.
+	Each     [][]string
+	Affinity bool // nginx sends all requests for a SKU to the same instance
 	// Foreign instances are no stock service: nothing is set or sold there.
 	Foreign bool
 	Tell    func(format string, args ...any) // progress
@@ -78,7 +80,17 @@ func Open(ctx context.Context, o Options) (s *Side, err error) {
 	if err := s.openStores(ctx, o.Want); err != nil {
 		return s, err
 	}
-	if s.instances, err = s.Stack.Serve(ctx, o.Instances); err != nil {
+	if len(o.Each) == 0 {
+		s.instances, err = s.Stack.Serve(ctx, o.Instances)
+	}
+	for _, env := range o.Each {
+		var one []*stack.Server
+		if one, err = s.Stack.Serve(ctx, 1, env...); err != nil {
+			break
+		}
+		s.instances = append(s.instances, one...)
+	}
+	if err != nil {
 		return s, err
 	}
 	front, err := s.Stack.Front(ctx)
