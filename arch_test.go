@@ -210,6 +210,7 @@ var arrows = map[string]struct {
 		"expressions over what instances expose, for stock watch and for the dashboards: it knows metrics by name",
 	},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
+	"internal/golden":            {nil, "tests compare what they got with what was kept"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
 	"internal/stack":             {[]string{"deploy", "internal/stack/powerfs"}, "it starts servers"},
 	"internal/stack/powerfs":     {nil, "files, and what a power cut leaves of them: it knows no server"},

@@ -116,7 +116,8 @@ func (e example) files(t *testing.T) (list []string) {
 				return err
 			}
 			if strings.Contains(d.Name(), "_test.go") || d.Name() == "mutants.txt" ||
-				strings.Contains(path, "clienttest") || filepath.Ext(path) == ".tmpl" && in != "internal/starter" {
+				strings.Contains(path, "testdata") || strings.Contains(path, "clienttest") ||
+				filepath.Ext(path) == ".tmpl" && in != "internal/starter" {
 				return nil
 			}
 			text, err := os.ReadFile(path)

@@ -3,7 +3,9 @@ package loadtest
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,6 +219,19 @@ func TestWhatCameAfterEachCommand(t *testing.T) {
 	}
 }
 
+// All records of a run count, not only the first.
+func TestTheRecordsAfterACommand(t *testing.T) {
+	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
+	r := &Result{Ran: []Ran{{StartedAt: at(0)}}}
+	for i := range 3 {
+		r.Records = append(r.Records, Record{SentAt: at(i + 1), DoneAt: at(i + 2), Reply: Reply{Outcome: Accepted}})
+	}
+	if r.aftermath(); r.Ran[0].Then[string(Accepted)] != 3 {
+		t.Errorf("%v, want 3 accepted", r.Ran[0].Then)
+	}
+	(&Result{Records: r.Records}).aftermath() // without a command there is nothing to do
+}
+
 // The longest range has 1,000 quantities, and the last moment of a command is a day after the start.
 func TestLimitsOfWhatIsGiven(t *testing.T) {
 	for text, want := range map[string]bool{"1..1000": true, "5..1004": true, "1..1001": false} {
@@ -263,6 +278,60 @@ func TestSortsOfFailures(t *testing.T) {
 		}
 		if rest := lines[len(lines)-1] == say("more-failures", "n", 3-most); rest != (most < 3) {
 			t.Errorf("at most %d: the last line is %s", most, lines[len(lines)-1])
+		}
+	}
+}
+
+// The sentence names the units first, and what else is wrong only if no unit is.
+func TestDamageInWords(t *testing.T) {
+	for want, v := range map[string]Verdict{
+		"4 units lost":                       {Known: true, LostUnits: 4, Collisions: 9},
+		"1 unit vanished":                    {Known: true, LostUnits: -1},
+		"1 unit lost and 2 units oversold":   {Known: true, LostUnits: 1, OversoldUnits: 2, StaleReads: 1},
+		"2 units oversold":                   {LostUnits: 4, OversoldUnits: 2},
+		"1 pair of orders collided":          {LostUnits: 4, Collisions: 1},
+		"2 requests wrongly told sold out":   {FalseSoldOut: 2},
+		"1 fence went backwards":             {FenceDrops: 1},
+		"3 orders with a stale read":         {StaleReads: 3},
+		"1 fence went backwards and 1 order": {FenceDrops: 1, StaleReads: 1},
+		"the stock is wrong":                 {},
+	} {
+		if got := v.damage(); !strings.HasPrefix(got.EN, want) || got.ZH == "" {
+			t.Errorf("%+v: %q, want %q", v, got.EN, want)
+		}
+	}
+}
+
+// The answer is of the worst that was seen, and of the verdict if nothing else was.
+func TestWhatHappensThen(t *testing.T) {
+	for _, row := range []struct {
+		finding  Finding
+		oversold int64
+		lost     bool
+		want     string
+	}{
+		{Holds, 0, false, "no unit was oversold"},
+		{Holds, 1, false, "1 unit oversold"},
+		{Broken, 2, false, "2 units oversold"},
+		{Broken, 0, false, "the books are wrong"},
+		{Undecided, 0, false, "it cannot be told"},
+		{Broken, 2, true, "loses sales that it has acknowledged"},
+	} {
+		if got := WhenItHappens(row.finding, row.oversold, row.lost); !strings.Contains(got.EN, row.want) {
+			t.Errorf("%+v: %q", row, got.EN)
+		}
+	}
+}
+
+// A reply to a repeated request says so in a header.
+func TestAReplayIsToldByItsHeader(t *testing.T) {
+	const body = `{"order_id":"o","sku":"pen","quantity":1,"read":3,"remaining":2,"version":1,"epoch":1}`
+	for value, want := range map[string]bool{"true": true, "false": false, "": false} {
+		header := http.Header{"Idempotent-Replayed": {value}, "Content-Type": {"application/json"}}
+		ans := &Answer{Status: 200, Header: header, Body: []byte(body)}
+		got := classify(Request{SKU: "pen", Quantity: 1}, ans)
+		if got.Replayed != want || got.Outcome != Accepted {
+			t.Errorf("%q: %+v", value, got)
 		}
 	}
 }

@@ -233,6 +233,24 @@ func TestOpenLoopDoesNotWait(t *testing.T) {
 	}
 }
 
+// The slot of a request that has its reply is free for the next one. (On a busy computer all five may be due at once.)
+func TestASlotIsFreeAgain(t *testing.T) {
+	url := new(shop).open(t, nil)
+	for range 10 {
+		r, err := loadtest.Run(t.Context(), client(t, url, "", 1), loadtest.Plan{
+			Recheck: once(), Strategy: "right", Stock: 1000, Rate: loadtest.Rate{From: 20, To: 20},
+			Arrivals: loadtest.Even, Requests: 5, MaxInFlight: 1,
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Records) > 1 {
+			return
+		}
+	}
+	t.Error("after the first request all others are dropped")
+}
+
 // Ctrl-C ends an open loop early, and the finished part is judged.
 func TestCancelAnOpenLoop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -26,12 +26,12 @@ func TestTheCommandThatRepeatsAPlan(t *testing.T) {
 				Quantities: []int64{1, 2},
 				Rate:       Rate{From: 2, To: 3}, Arrivals: Even, MaxInFlight: 9, RampUp: time.Second,
 				Duration: time.Minute,
-				WarmUp:   2 * time.Second, Seed: 4, Think: time.Millisecond, Wait: &wait, Timeout: time.Second,
+				WarmUp:   2 * time.Second, Seed: 44, Think: time.Millisecond, Wait: &wait, Timeout: time.Second,
 				Cold: true, Shared: true,
 			},
 			`stock load --url here --strategy 'it'\''s' --store redis --sku pen --skus 2 --skew hot:0.8 --stock 5 ` +
 				"--quantity 1,2 --rate 2..3 --arrivals even --max-in-flight 9 --ramp-up 1s --duration 1m0s " +
-				"--warm-up 2s --seed 4 --think 1ms --wait 5s --timeout 1s --cold --shared",
+				"--warm-up 2s --seed 44 --think 1ms --wait 5s --timeout 1s --cold --shared",
 		},
 		{
 			Plan{Mapping: "mapping.yaml", Strategy: "atomic", SKU: "pen", Quantity: 2, Concurrency: 1, Requests: 1},

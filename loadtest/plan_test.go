@@ -31,7 +31,8 @@ func TestCheckRefusesImpossiblePlans(t *testing.T) {
 		{loadtest.Plan{Requests: 1, Quantity: 1, Quantities: []int64{1}}, "quantity: is either one number or several"},
 		{loadtest.Plan{Requests: 1, Stock: -1}, "stock: must not be negative"},
 		{loadtest.Plan{Requests: 1, SKUs: -1}, "skus: must be from 1 to"},
-		{loadtest.Plan{Requests: 1, SKUs: 1_000_000}, "skus: must be from 1 to"},
+		{loadtest.Plan{Requests: 1, SKUs: 1001}, "skus: must be from 1 to 1000"},
+		{loadtest.Plan{Requests: 1, Concurrency: 10_001}, "concurrency: must be from 1 to 10000"},
 		{loadtest.Plan{Requests: 1, Skew: "hot:0.8"}, "skew: hot:0.8 needs several SKUs: give --skus too"},
 		{
 			loadtest.Plan{Requests: 1, SKUs: 2, Skew: "hot"},
@@ -74,6 +75,8 @@ func TestCheckRefusesImpossiblePlans(t *testing.T) {
 		{Duration: time.Second, RampUp: time.Millisecond, SKUs: 3, Skew: "zipf:1.1", Quantities: []int64{1, 2}},
 		{Requests: 1, Rate: open, Arrivals: "even"},
 		{Duration: time.Second, Rate: loadtest.Rate{To: 5}, SKUs: 3, Skew: "hot:1"},
+		{Requests: 1, SKUs: 1000},
+		{Requests: 1, Concurrency: 10_000},
 	} {
 		if err := plan.Check(); err != nil {
 			t.Errorf("%+v: %v", plan, err)

@@ -78,9 +78,7 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 		P99MS:       float64(t.latency.ValueAtPercentile(99)) / 1000,
 	}
 	p.Rate = float64(t.done) / max(p.Elapsed.Seconds(), 1e-9)
-	if t.units > 0 {
-		p.SoldRate = float64(t.units) / max(t.sold.Sub(t.first).Seconds(), 1e-6)
-	}
+	p.SoldRate = float64(t.units) / max(t.sold.Sub(t.first).Seconds(), 1e-6)
 	for _, left := range t.left {
 		p.Oversold += max(0, -left)
 	}

@@ -84,18 +84,24 @@ func (t *tape) judge(scope string) loadtest.Verdict {
 	})
 }
 
+// inJSON returns the fields of v by their names in JSON.
+func inJSON(t *testing.T, v loadtest.Verdict) (fields map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fields
+}
+
 // wrongNumbers compares fields of v with want, such as "accepted_units=6 linear.result=ok", and returns a text for each
 // that differs. Fields have their names in JSON. A list is compared by its length.
 func wrongNumbers(t *testing.T, v loadtest.Verdict, want string) []string {
 	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(text, &fields); err != nil {
-		t.Fatal(err)
-	}
+	fields := inJSON(t, v)
 	var wrong []string
 	for _, pair := range strings.Fields(want) {
 		path, value, _ := strings.Cut(pair, "=")
@@ -133,6 +139,7 @@ func TestCertificateNamesBothOrders(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
+	var all verdicts
 	for _, row := range []struct {
 		name    string
 		stock   int64
@@ -372,6 +379,7 @@ func TestJudge(t *testing.T) {
 			tape := newTape(row.stock)
 			row.do(tape)
 			v := tape.judge(loadtest.Cluster)
+			all.add(t, row.name, v)
 			if v.Finding != row.want || v.Kept != row.kept {
 				t.Errorf("finding %s, kept %v; want %s, %v; reasons %v", v.Finding, v.Kept, row.want, row.kept,
 					v.Reasons)
@@ -391,6 +399,7 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
+	all.compare(t, "judge")
 }
 
 func TestPromises(t *testing.T) {
@@ -424,6 +433,7 @@ func TestPromises(t *testing.T) {
 	lies.account.Orders, lies.account.After.Sold = nil, 0
 	idle := newTape(10)
 	idle.answer(loadtest.Failed, 1)
+	var all verdicts
 	for _, row := range []struct {
 		scope string
 		tape  *tape
@@ -449,11 +459,13 @@ func TestPromises(t *testing.T) {
 		{"galaxy", right(1), false, false, "not known here"},
 	} {
 		v := row.tape.judge(row.scope)
+		all.add(t, row.says, v)
 		if v.Kept != row.kept || v.Luck != row.luck || !strings.Contains(v.Sentence.EN, row.says) {
 			t.Errorf("%s: kept %v, luck %v, %q; want %v, %v, %q", row.scope, v.Kept, v.Luck, v.Sentence, row.kept,
 				row.luck, row.says)
 		}
 	}
+	all.compare(t, "promises")
 }
 
 func TestOverlapsAreCountedAndProveNothing(t *testing.T) {

@@ -30,18 +30,33 @@ func plan() checkout.Plan {
 	}
 }
 
-func run(t testing.TB, s *shop, url string, p checkout.Plan) *checkout.Result {
+// run shops at url, whose events are those of feed; nil: they are not read.
+func run(t testing.TB, feed checkout.Feed, url string, p checkout.Plan) *checkout.Result {
 	t.Helper()
 	client, err := loadtest.NewClient(url, "", p.Concurrency)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	r, err := checkout.Run(t.Context(), []*loadtest.Client{client}, p, s, nil)
+	r, err := checkout.Run(t.Context(), []*loadtest.Client{client}, p, feed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// Without a feed nothing is said of events, neither that they are right nor that they are missing.
+func TestWithoutAFeedEventsAreNotChecked(t *testing.T) {
+	t.Parallel()
+	_, url := serve(t)
+	r := run(t, nil, url, plan())
+	events := r.Verdict.Check(checkout.CheckEvents)
+	if events.Looked > 0 || events.Failed > 0 || events.NotChecked.EN == "" || events.NotChecked.ZH == "" {
+		t.Errorf("%+v", events)
+	}
+	if r.Verdict.Finding != loadtest.Holds {
+		t.Errorf("%s: %+v", r.Verdict.Sentence, failures(&r.Verdict))
+	}
 }
 
 // A shop that is right is found to be so, and the customers have tried everything on it.

@@ -46,6 +46,14 @@ deduct:
 			"no table", "- a",
 			[]string{"line 1: must be a table", "line 1: deduct: is missing", "line 1: read: is missing"},
 		},
+		{
+			"numbers in place of tables", "set: 1\nread: 2\ndeduct: {path: /d, accepted: 3}\norders: 4\nheaders: 5",
+			[]string{
+				"line 1: set: must be a table", "line 2: read: must be a table",
+				"line 3: deduct.accepted: must be a table", "line 4: orders: must be a table",
+				"line 5: headers: must be a table",
+			},
+		},
 		{"no YAML", "a: [", []string{"yaml: line 1"}},
 		{"no quotes", "read: {path: /a/{{sku}}, quantity: n}", []string{"text with {{ }} needs quotes inside { }"}},
 		{"all at once", `

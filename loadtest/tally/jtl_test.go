@@ -21,3 +21,19 @@ func TestATransactionOfJMeterIsNoRequest(t *testing.T) {
 		}
 	}
 }
+
+// A status is a number from 100 to 599; another code is no result of JMeter, and the error names its line.
+func TestTheCodesOfJMeter(t *testing.T) {
+	for code, right := range map[string]bool{
+		"99": false, "100": true, "200": true, "599": true, "600": false, "x": false,
+		"Non HTTP response code: java.net.ConnectException": true,
+	} {
+		for _, link := range []string{"http://a/", "null"} {
+			text := "responseCode,responseMessage,URL\n200,OK,http://a/\n" + code + ",OK," + link + "\n"
+			_, err := tally.Read(strings.NewReader(text), tally.JMeter)
+			if (err == nil) != right || err != nil && !strings.Contains(err.Error(), "3") {
+				t.Errorf("%s, %s: %v", code, link, err)
+			}
+		}
+	}
+}
