@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -182,4 +183,18 @@ func TestObserveAnAbandonedLease(t *testing.T) {
 			t.Errorf("ends %v, abandoned %d times; want two without an error, one of them abandoned", ends, abandoned)
 		}
 	})
+}
+
+// A code is written with its values, in pairs, and alone without any. The last name without a value is left out.
+func TestCoded(t *testing.T) {
+	for want, values := range map[string][]any{
+		"full":                 nil,
+		"full (of=a)":          {"of", "a"},
+		"full (of=a, after=2)": {"of", "a", "after", 2},
+		"full ":                {"of"},
+	} {
+		if got := lock.Coded("full", values); got != strings.TrimSpace(want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

@@ -69,10 +69,16 @@ func Carts(t *testing.T, fenced bool, lockers [2]lock.Locker) {
 				func(context.Context, lock.Fence) error { return nil })
 		}
 		err := lock.Do(t.Context(), lockers[0], keys[2], lock.Options{}, func(context.Context, lock.Fence) error {
-			wait, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
-			err := lock.All(t.Context(), lockers[1], keys, lock.Options{Wait: wait},
-				func(context.Context, map[string]lock.Fence) error { return errors.New("work began") })
+			all := func(most time.Duration) error {
+				wait, cancel := context.WithTimeout(t.Context(), most)
+				defer cancel()
+				return lock.All(t.Context(), lockers[1], keys, lock.Options{Wait: wait},
+					func(context.Context, map[string]lock.Fence) error { return errors.New("work began") })
+			}
+			err := all(300 * time.Millisecond)
+			if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrHeld) {
+				err = all(10 * time.Second) // a busy computer had not come as far as the key that is held
+			}
 			if !errors.Is(err, lock.ErrHeld) {
 				t.Errorf("err = %v, want ErrHeld", err)
 			}

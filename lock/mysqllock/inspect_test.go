@@ -260,6 +260,63 @@ func TestEvictNobody(t *testing.T) {
 	})
 }
 
+// Whichever of its requests is cut off, what is told without an error is the truth.
+func TestInspectCutAtEveryRequest(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		p := newProxy(t, addr(dsn))
+		holders, asks := k.open(t, dsn, 0), k.open(t, via(dsn, p), 0)
+		held, waiting := acquire(t, holders, "k"), k.open(t, dsn, 0)
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := waiting.Acquire(ctx, "k", lock.Options{})
+			left <- err
+		}()
+		var want lock.State
+		eventually(t, "one waits", func() bool {
+			var err error
+			want, err = lock.Inspect(t.Context(), asks, "k")
+			told := len(want.Waiters) == 1 || k.name == table.name // which does not know the waiters
+			return err == nil && want.Holder != nil && told
+		})
+		p.cutEach(func(n int) {
+			got, err := lock.Inspect(t.Context(), asks, "k")
+			if err == nil && (got.Holder == nil || got.Holder.Fence != want.Holder.Fence ||
+				len(got.Waiters) != len(want.Waiters)) {
+				t.Errorf("request %d was cut off: %+v, want %+v", n, got, want)
+			}
+		})
+		leave()
+		if err := <-left; err == nil {
+			t.Error("the waiter has the lock, too")
+		}
+		release(t, held)
+	})
+}
+
+// Whichever of its requests is cut off, an eviction that reports no error has ended the lease.
+func TestEvictCutAtEveryRequest(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		p := newProxy(t, addr(dsn))
+		holders, evictor := k.open(t, dsn, 0), k.open(t, via(dsn, p), 0)
+		p.cutEach(func(n int) {
+			held := acquire(t, holders, "k")
+			if _, err := lock.Evict(t.Context(), evictor, "k"); err != nil {
+				_ = held.Release()
+				return
+			}
+			select {
+			case <-held.Done():
+			case <-time.After(patience):
+				t.Errorf("request %d was cut off: no error, and the holder still has the lock", n)
+				release(t, held)
+			}
+		})
+	})
+}
+
 // A process that is frozen is evicted long before its lease is over, and knows when it goes on.
 func TestEvictAFrozenHolder(t *testing.T) {
 	const lease = 3 * time.Second // the frozen holder of a table learns of it in this time; the next one does not wait

@@ -213,6 +213,18 @@ func TestKeysAreExact(t *testing.T) {
 	})
 }
 
+// A named lock has 64 characters at most: a longer name is shortened to a digest of exactly 64, a shorter one stays.
+func TestTheLongestNameOfANamedLock(t *testing.T) {
+	const prefix = "stock/db/"
+	key := strings.Repeat("k", 64-len(prefix))
+	if got := namedLockName("db", key); got != prefix+key {
+		t.Errorf("64 characters: %q", got)
+	}
+	if got := namedLockName("db", key+"k"); len(got) != 64 || !strings.HasPrefix(got, "stock#") {
+		t.Errorf("65 characters: %q", got)
+	}
+}
+
 func FuzzNames(f *testing.F) {
 	f.Add("stock", "a", "stock", "A")
 	f.Add("a", "b", "a/b", "")
@@ -233,4 +245,19 @@ func FuzzNames(f *testing.F) {
 			t.Errorf("%q is %q and %q is %q", k1, c1, k2, c2)
 		}
 	})
+}
+
+// issued is the reply of a server that has issued a fence.
+type issued int64
+
+func (i issued) LastInsertId() (int64, error) { return int64(i), nil }
+func (i issued) RowsAffected() (int64, error) { return 1, nil }
+
+// A fence that is not above zero is none: 0 means "no fence" to the store.
+func TestAFenceIsAboveZero(t *testing.T) {
+	for id, good := range map[issued]bool{-1: false, 0: false, 1: true} {
+		if fence, err := drawnFence(id); (err == nil) != good {
+			t.Errorf("fence %d: %v", fence, err)
+		}
+	}
 }

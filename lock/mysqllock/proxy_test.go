@@ -78,6 +78,20 @@ func (p *proxy) at(n int, do wire.Action) *wire.Snare {
 	return snare
 }
 
+// cutEach calls do for each of its requests, and cuts off the n-th; at last none is left to cut.
+func (p *proxy) cutEach(do func(n int)) {
+	for n, cut := 1, true; cut; n++ {
+		snare := p.at(n, wire.Cut)
+		do(n)
+		select {
+		case <-snare.Sprung():
+		default:
+			cut = false
+		}
+		p.reset()
+	}
+}
+
 // seen returns the requests since the last reset.
 func (p *proxy) seen() []string {
 	p.mu.Lock()

@@ -51,6 +51,22 @@ func TestAClaimThatComesAfterItsReleaseIsUndone(t *testing.T) {
 	free(t, table.open(t, dsn, 0), "k")
 }
 
+// A release that finds its row taken by another, and then gets no reply, has not succeeded.
+func TestAReleaseThatCannotReadTheRow(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	p := newProxy(t, addr(dsn))
+	lease := acquire(t, table.open(t, via(dsn, p), time.Minute), "k")
+	if _, err := pool(t, dsn, 1).Exec("UPDATE locks SET token = 'another'"); err != nil {
+		t.Fatal(err)
+	}
+	read := p.Set(wire.Trap{Match: wire.Contains("SELECT token, who"), Do: wire.Cut})
+	if err := lease.Release(); err == nil {
+		t.Error("no error")
+	}
+	<-read.Sprung()
+}
+
 // A grant whose answer comes when the lease is over is none: another has the key by then.
 func TestALateAnswerIsNoLease(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,11 @@ func TestLeaseOutlivesItsConnection(t *testing.T) {
 	if err := lease.Err(); err != nil {
 		t.Errorf("lease: %v", err)
 	}
+	select {
+	case <-next:
+		t.Fatal("the waiter took the new connection for the end of the holder")
+	default:
+	}
 	release(t, lease)
 	release(t, <-next)
 }

@@ -12,28 +12,29 @@ import (
 
 func TestRoots(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		root string
-		good bool
-	}{
-		{"/", true},
-		{"/stock/locks", true},
-		{"/stock/locks/", true},
-		{"/a/zookeeper", true},
-		{"/zookeeper/locks", false},
-		{"stock", false},
-		{"//a", false},
-		{"/a//b", false},
-		{"/a/../b", false},
-		{"/a\x00", false},
+	for _, row := range []struct{ root, folder string }{ // of key k; empty: the root is refused
+		{"/", "/k"},
+		{"/stock/locks", "/stock/locks/k"},
+		{"/stock/locks/", "/stock/locks/k"},
+		{"/a/zookeeper", "/a/zookeeper/k"},
+		{"/zookeeper/locks", ""},
+		{"stock", ""},
+		{"//a", ""},
+		{"/a//b", ""},
+		{"/a/../b", ""},
+		{"/a\x00", ""},
 	} {
 		s, err := Dial(Config{Hosts: []string{"127.0.0.1:1"}, Root: row.root})
-		if (err == nil) != row.good {
-			t.Errorf("root %q: %v", row.root, err)
+		if err != nil {
+			if row.folder != "" {
+				t.Errorf("root %q: %v", row.root, err)
+			}
+			continue
 		}
-		if err == nil {
-			s.Close()
+		if folder, err := s.folder("k"); folder != row.folder {
+			t.Errorf("root %q: folder %q, %v; want %q", row.root, folder, err, row.folder)
 		}
+		s.Close()
 	}
 	if _, err := Dial(Config{}); err == nil {
 		t.Error("no hosts, no error")
@@ -57,8 +58,31 @@ func TestKeysDoNotMix(t *testing.T) {
 		defer release(t, lease)
 	}
 	for _, key := range []string{"", string(make([]byte, maxKey+1))} {
-		if _, err := q.Acquire(t.Context(), key, lock.Options{}); err == nil {
-			t.Errorf("key of %d bytes was taken", len(key))
+		for _, l := range []interface {
+			lock.Locker
+			lock.Inspector
+			lock.Evictor
+		}{q, NewEphemeral(q.session)} {
+			_, taken := l.Acquire(t.Context(), key, lock.Options{})
+			_, inspected := l.Inspect(t.Context(), key)
+			_, evicted := l.Evict(t.Context(), key)
+			for _, err := range []error{taken, inspected, evicted} {
+				if err == nil || !strings.HasPrefix(err.Error(), "lock: the key ") {
+					t.Errorf("%T, key of %d bytes: %v", l, len(key), err)
+				}
+			}
+		}
+	}
+}
+
+// Names of nodes stay as they were: an older version must find them.
+func TestEscape(t *testing.T) {
+	for key, want := range map[string]string{
+		"!\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~": "!\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~", "a /%\x7f": "a%20%2F%25%7F",
+		".": "%2E", "..": "%2E.", "zookeeper": "%7Aookeeper", "...": "...",
+	} {
+		if got := escape(key); got != want {
+			t.Errorf("escape(%q) = %q, want %q", key, got, want)
 		}
 	}
 }

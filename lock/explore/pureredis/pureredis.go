@@ -213,17 +213,3 @@ func Find(keys []Key, name string) (Key, bool) {
 	}
 	return Key{}, false
 }
-
-// Pass returns the keys that are left after d. A key expires at the end of its TTL, not after it.
-func Pass(keys []Key, d time.Duration) []Key {
-	left := make([]Key, 0, len(keys))
-	for _, k := range keys {
-		if k.TTL > 0 {
-			if k.TTL -= d; k.TTL <= 0 {
-				continue
-			}
-		}
-		left = append(left, k)
-	}
-	return left
-}
