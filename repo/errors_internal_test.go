@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
@@ -255,6 +256,68 @@ func TestFieldsThatAreNone(t *testing.T) {
 		case row.says != "" && (f.Err == nil || !strings.Contains(f.Err.Error(), row.says) ||
 			!strings.Contains(f.Err.Error(), "stock:{pen}")):
 			t.Errorf("%s: %v, want %s", name, f.Err, row.says)
+		}
+	}
+}
+
+// A replyOf is an error that Redis has answered.
+type replyOf string
+
+func (e replyOf) Error() string { return string(e) }
+func (replyOf) RedisError()     {}
+
+// replies answers each command with the next error, and no server is asked.
+type replies struct {
+	list []error
+	then func() // after the last one
+}
+
+func (r *replies) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *replies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (r *replies) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error {
+		err := r.list[0]
+		if r.list = r.list[1:]; len(r.list) == 0 {
+			r.then()
+		}
+		return err
+	}
+}
+
+// While a cluster moves the slot, a step is tried again. What comes after that is told, unless it is only the end of
+// ctx: then the move is.
+func TestAStepWhileTheSlotMoves(t *testing.T) {
+	moving := replyOf("TRYAGAIN Multiple keys request during rehashing of slot")
+	full := replyOf("OOM command not allowed when used memory > 'maxmemory'.")
+	for name, row := range map[string]struct {
+		replies []error
+		ends    bool // ctx, with the last reply
+		want    string
+	}{
+		"another error":        {[]error{moving, full}, false, "OOM"},
+		"the end of ctx":       {[]error{moving, moving}, true, "TRYAGAIN"},
+		"no move":              {[]error{full}, false, "OOM"},
+		"no move, ctx is over": {[]error{context.Canceled}, true, "context canceled"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		answers := &replies{row.replies, func() {
+			if row.ends {
+				cancel()
+			}
+		}}
+		client.AddHook(answers)
+		_, err := NewRedis(client).Run(ctx, "sell", redisscript.New("return 1"), []string{"stock:{pen}"})
+		if err == nil || !strings.Contains(err.Error(), row.want) || len(answers.list) > 0 {
+			t.Errorf("%s: %v, want %s; %d replies are left", name, err, row.want, len(answers.list))
+		}
+		cancel()
+		if err := client.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

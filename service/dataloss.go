@@ -229,8 +229,12 @@ func (k *DataCheck) judge(ctx context.Context, now Origin) (settled bool, err er
 		_, err := k.Origins.Replace(ctx, now, newOrigin(1, false))
 		return false, err
 	case now.follows(known):
-		k.accept(now)
-		return true, k.seedOnce(ctx, now)
+		k.know(now)
+		if err := k.seedOnce(ctx, now); err != nil {
+			return true, err
+		}
+		k.set(nil) // not before it is seeded: the first request would find no SKU
+		return true, nil
 	default:
 		// The loss is recorded in the store, so that an instance which remembers nothing sells nothing either.
 		_, err := k.Origins.Replace(ctx, now, newOrigin(max(now.Generation, known.Generation), true))
@@ -244,14 +248,13 @@ func (o Origin) follows(known Origin) bool {
 	return !o.None() && (known.None() || o.ID == known.ID || o.Generation > known.Generation)
 }
 
-// accept records that the store has its data, with origin o.
-func (k *DataCheck) accept(o Origin) {
+// know records the origin of data that are accepted.
+func (k *DataCheck) know(o Origin) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	if o.ID != k.known.ID {
 		k.known, k.asked = o, false
 	}
-	k.mu.Unlock()
-	k.set(nil)
 }
 
 // set sets the error that Err returns.
@@ -396,7 +399,8 @@ func (k *DataCheck) Renew(ctx context.Context) error {
 			}
 			now = fresh
 		}
-		k.accept(now)
+		k.know(now)
+		k.set(nil)
 		_ = k.recall(ctx) // after an error the next Check reports to the other store
 		return nil
 	}

@@ -18,7 +18,8 @@ type parted struct {
 	swaps   []error // its answers, one after the other; the last one from then on
 	refills []Refill
 	ordered []Order
-	begun   bool // every call was of a sale that has begun
+	begun   bool   // every call was of a sale that has begun
+	read    func() // is called when it was read; nil: nothing
 }
 
 func (p *parted) Segments(ctx context.Context, _ SKU) (Segments, error) {
@@ -27,6 +28,9 @@ func (p *parted) Segments(ctx context.Context, _ SKU) (Segments, error) {
 	v.SKU, v.Quantity = "a", v.Reserve
 	for _, row := range v.Rows {
 		v.Quantity += row.Quantity
+	}
+	if p.read != nil {
+		p.read()
 	}
 	return v, nil
 }
@@ -163,6 +167,17 @@ func TestASegmentedSaleBeginsAgain(t *testing.T) {
 	}
 }
 
+// A sale whose time ends while it thinks writes nothing.
+func TestASegmentedSaleThatIsCutShortWritesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &parted{view: Segments{Rows: rows(0, 5)}, read: cancel}
+	sale := &Sale{Order: Order{SKU: "a", Quantity: 1}, most: time.Minute}
+	s := segmentedSale{Sale: sale, lock: new(asked), k: 3, parts: p}
+	if err := s.sell(ctx, 2); !errors.Is(err, context.Canceled) || len(p.ordered) > 0 || sale.written {
+		t.Errorf("%v, wrote %+v", err, p.ordered)
+	}
+}
+
 // A held lock is held for nobody else.
 type held struct{ asked []string }
 
@@ -194,5 +209,37 @@ func TestKeysOfSegments(t *testing.T) {
 		if sku, n, ok := parseSegmentKey(key); ok {
 			t.Errorf("%q is segment %d of %s", key, n, sku)
 		}
+	}
+}
+
+// Inspected is a lock of which only some keys are held, and one cannot be looked at.
+type inspected struct {
+	lock.Locker
+	held  map[string]bool
+	fails string
+}
+
+func (i inspected) Inspect(_ context.Context, key string) (lock.State, error) {
+	switch {
+	case key == i.fails:
+		return lock.State{}, lock.ErrDown
+	case i.held[key]:
+		return lock.State{Scope: "redis", Holder: &lock.Contender{}}, nil
+	}
+	return lock.State{Scope: "redis"}, nil
+}
+
+// The locks of the segments are those that somebody holds or waits for. If one cannot be looked at, nothing is said of
+// any.
+func TestTheLocksOfSegments(t *testing.T) {
+	l := inspected{held: map[string]bool{"pen#2": true, segmentKey("pen", MaxSegments): true}}
+	got, err := segmentLocks(t.Context(), l, "pen")
+	if err != nil || got.Scope != "redis" || len(got.Segments) != 2 || got.Segments[0].Key != "pen#2" ||
+		got.Segments[0].Segment != 2 || got.Segments[1].Segment != MaxSegments {
+		t.Errorf("%+v, %v", got, err)
+	}
+	l.fails = "pen#3"
+	if got, err := segmentLocks(t.Context(), l, "pen"); !errors.Is(err, lock.ErrDown) || len(got.Segments) > 0 {
+		t.Errorf("%+v, %v, want %v", got, err, lock.ErrDown)
 	}
 }

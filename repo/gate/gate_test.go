@@ -163,6 +163,20 @@ func TestWhoWouldWaitTooLongIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
+// One who waits already is enough to know the speed of a queue. Who comes first does not know it, and waits.
+func TestTheSecondWaiterKnowsTheSpeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{g: gate.New(gate.Limits{In: 1, Waiting: 100})}
+		for i := range 3 {
+			q.enter(t.Context(), fmt.Sprint("sale", i), gate.Request{Key: "a"}, time.Second)
+		}
+		time.Sleep(1500 * time.Millisecond) // one is done, one is in, one waits
+		q.enter(t.Context(), "hasty", gate.Request{Key: "a", Until: time.Now().Add(time.Millisecond)}, 0)
+		q.all.Wait()
+		refused(t, "1 ms where more than a second is needed", q.errs["hasty"], true)
+	})
+}
+
 func TestWithoutAGate(t *testing.T) {
 	var none *gate.Gate
 	leave, err := none.Enter(t.Context(), gate.Request{Key: "a"})

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,20 @@ func open(t *testing.T, node *stack.Server, parameters string) *sql.DB {
 	}
 	t.Cleanup(func() { db.Close() })
 	return db
+}
+
+// What a server is that does not answer is not known. It is not taken for a server alone.
+func TestAServerThatDoesNotAnswerIsUnknown(t *testing.T) {
+	t.Parallel()
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.Close()
+	db := open(t, &stack.Server{URL: "root@tcp(" + nobody.Addr().String() + ")/"}, "")
+	if e, err := writer.ReadEngine(t.Context(), db); !errors.Is(err, lock.ErrDown) {
+		t.Errorf("%v, %v; want ErrDown", e, err)
+	}
 }
 
 // A transaction that the old writer has begun, and that has changed stock, is not committed once another node is the

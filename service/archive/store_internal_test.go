@@ -245,6 +245,18 @@ func TestProblemsAreBounded(t *testing.T) {
 	}
 }
 
+// What was collected is not archived after ctx has ended, and the run says so.
+func TestTheEndOfARun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := &scripted{takes: []error{nil}}
+	a := newArchiver(s, Options{})
+	a.part.Movements = []order.Movement{{SKU: "a", Number: 1}}
+	if err := a.flush(ctx); !errors.Is(err, context.Canceled) || s.taken != 0 {
+		t.Errorf("%v, %d parts were taken away", err, s.taken)
+	}
+}
+
 // The ids of many orders are asked for in pages, and what the store has of them is reported.
 func TestManyIDsAreLookedFor(t *testing.T) {
 	for _, n := range []int{0, 1, page - 1, page, page + 1, 2*page + 1} {
@@ -255,8 +267,10 @@ func TestManyIDsAreLookedFor(t *testing.T) {
 		if err := v.compare(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		if len(v.Problems) != min(n, maxProblems) || s.asked != n || s.most > page {
-			t.Errorf("%d ids: %d problems, %d asked for, %d at once", n, len(v.Problems), s.asked, s.most)
+		if len(v.Problems) != min(n, maxProblems) || s.asked != n || s.most > page ||
+			s.requests != (n+page-1)/page {
+			t.Errorf("%d ids: %d problems, %d asked for, %d at once, in %d requests", n, len(v.Problems), s.asked,
+				s.most, s.requests)
 		}
 	}
 }
@@ -264,7 +278,7 @@ func TestManyIDsAreLookedFor(t *testing.T) {
 // lists is a store that has all that it is asked for.
 type lists struct {
 	Store
-	asked, most int
+	asked, most, requests int
 }
 
 func (l *lists) Archived(context.Context) (order.Part, time.Time, error) {
@@ -272,6 +286,6 @@ func (l *lists) Archived(context.Context) (order.Part, time.Time, error) {
 }
 
 func (l *lists) Present(_ context.Context, ids []string) ([]string, error) {
-	l.asked, l.most = l.asked+len(ids), max(l.most, len(ids))
+	l.asked, l.most, l.requests = l.asked+len(ids), max(l.most, len(ids)), l.requests+1
 	return slices.Clone(ids), nil
 }

@@ -30,6 +30,7 @@ func TestLimitsOfReservations(t *testing.T) {
 		{"the last units", Limits{Units: 10}, Holding{7, 7}, stock(9, 0), two, nil},
 		{"a unit too many", Limits{Units: 10}, Holding{1, 8}, stock(9, 0), two, &HoldError{OfUnits, "", 10, 2}},
 		{"more units before", Limits{Units: 10}, Holding{1, 11}, stock(9, 0), two, &HoldError{OfUnits, "", 10, 0}},
+		{"one unit at most", Limits{Units: 1}, Holding{}, stock(9, 0), two, &HoldError{OfUnits, "", 1, 1}},
 		{"first the customer", Limits{Open: 1}, Holding{1, 1}, stock(0, 9), two, &HoldError{OfOpen, "", 1, 0}},
 		{"then the stock", Limits{Share: 50}, Holding{}, stock(0, 9), two, &ShortError{}},
 		{"the last of the share", Limits{Share: 50}, Holding{}, stock(6, 2), []Line{{"a", 2}}, nil},

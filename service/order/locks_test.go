@@ -50,12 +50,13 @@ func TestUnderLocksTheFencesGoWithTheStep(t *testing.T) {
 			t.Errorf("fences %v, want %v", got, want)
 		}
 	}
+	steps := len(m.about)
 	_, _, err = s.Place(t.Context(), "", "ann", []Line{{"a", 1}, {"ghost", 1}})
 	if !errors.Is(err, service.ErrUnknownSKU) {
 		t.Errorf("err = %v, want ErrUnknownSKU", err)
 	}
-	if l.fence != 4 {
-		t.Errorf("a SKU that does not exist was locked")
+	if l.fence != 4 || len(m.about) != steps {
+		t.Errorf("a SKU that does not exist: fence %d, want 4; %d steps without a lock", l.fence, len(m.about)-steps)
 	}
 	o, _, err := s.Place(t.Context(), "", "ann", []Line{{"a", 1}})
 	if err != nil {

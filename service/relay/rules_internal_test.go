@@ -154,6 +154,21 @@ func TestAnEventIsParkedAtItsLastRefusal(t *testing.T) {
 	})
 }
 
+// An event that cannot be parked ends the term, and is no letter.
+func TestAnEventThatCannotBeParked(t *testing.T) {
+	down := fmt.Errorf("no reply: %w", service.ErrOutcomeUnknown)
+	l := &ledger{letters: map[service.SKU]order.DeadLetter{}, unparked: down}
+	work, stop := l.term(t, func(c *Config) { c.Attempts = 1 })
+	defer stop()
+	err := work.record(result{Delivered: order.Delivered{SKU: "a", Number: 4}, failed: errors.New("no such field")})
+	if err == nil || !strings.Contains(err.Error(), "no reply") || errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Errorf("%v, want the error of the store, hidden", err)
+	}
+	if _, parked := work.letters["a"]; parked || work.stuck["a"] == nil {
+		t.Errorf("parked %t, stuck %v", parked, work.stuck["a"])
+	}
+}
+
 // A letter goes with its event, and not before. That it is gone already is no fault.
 func TestALetterGoesWithItsEvent(t *testing.T) {
 	for _, row := range []struct {

@@ -167,6 +167,11 @@ func TestWhatAFaultOfTheStreamIsAbout(t *testing.T) {
 	if err := s.Deliver(t.Context(), event("taken", 1)); err == nil || errors.Is(err, relay.ErrUnavailable) {
 		t.Errorf("key of another type: %v, want a refusal of the event", err)
 	}
+	late := event("a", 1)
+	late.At = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) // has no form in JSON
+	if err := s.Deliver(t.Context(), late); err == nil || errors.Is(err, relay.ErrUnavailable) {
+		t.Errorf("event that cannot be written: %v, want a refusal of the event", err)
+	}
 	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}

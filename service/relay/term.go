@@ -439,10 +439,7 @@ func hide(err error) error {
 }
 
 func cut(reason string) string {
-	if len(reason) <= order.MaxDeadReason {
-		return reason
-	}
-	return strings.ToValidUTF8(reason[:order.MaxDeadReason], "")
+	return strings.ToValidUTF8(reason[:min(len(reason), order.MaxDeadReason)], "")
 }
 
 // stuckEvents has the next event of each SKU whose delivery failed.

@@ -33,6 +33,7 @@ type ledger struct {
 	fence     uint64                                   // of the last record
 	refusal   error                                    // of every record
 	undecided error                                    // of every decision
+	unparked  error                                    // of every letter
 	reads     int                                      // of letters
 }
 
@@ -83,6 +84,9 @@ func (l *ledger) Movements(_ context.Context, sku service.SKU, after uint64, lim
 func (l *ledger) Park(_ context.Context, letter order.DeadLetter) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.unparked != nil {
+		return l.unparked
+	}
 	l.letters[letter.SKU] = letter
 	return nil
 }

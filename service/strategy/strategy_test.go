@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/go-sql-driver/mysql" // for sql.Open
 	"github.com/redis/go-redis/v9/logging"
@@ -12,6 +13,7 @@ import (
 
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/redislock"
 	"example.com/stock/service/strategy"
 )
 
@@ -187,6 +189,18 @@ func TestLookup(t *testing.T) {
 			if !strings.Contains(err.Error(), s.Name) {
 				t.Errorf("Lookup(%q): %v, which does not list %s", wrong, err, s.Name)
 			}
+		}
+	}
+}
+
+// With a fixed lease time each holder has a lease of its own: under lock.HandOver several in turn would share one.
+func TestAFixedLeaseTimeIsEachHoldersOwn(t *testing.T) {
+	all, servers := strategy.All(), dead(t)
+	s := all[slices.IndexFunc(all, func(s strategy.Strategy) bool { return s.Name == "redis-watchdog" })]
+	for _, fixed := range []time.Duration{0, time.Second} {
+		servers.LeaseTime = fixed
+		if _, plain := s.Lock(servers).(*redislock.Watchdog); plain != (fixed > 0) {
+			t.Errorf("lease time %v: plain %v", fixed, plain)
 		}
 	}
 }
