@@ -55,6 +55,9 @@ func TestWhoProvesACustomerMustBeSaid(t *testing.T) {
 		{append([]string{"--profile=orders"}, append(tokens[:3:3], "--tokens-keys-file="+keys+"x")...), []string{
 			"tokens.keys_file", "no such file",
 		}},
+		{[]string{"--profile=demo", "--admin-tls-cert=" + keys + "x", "--admin-tls-key=" + keys}, []string{
+			"admin.tls.cert", "no such file",
+		}},
 	} {
 		cfg := mustConfigure(t, backends(append(row.args, redis, "--addr=127.0.0.1:0", "--admin-addr=")...)...)
 		a, err := New(cfg, "test", slog.New(slog.DiscardHandler))

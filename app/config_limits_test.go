@@ -1,6 +1,10 @@
 package app
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+)
 
 // The least and the most of each setting are accepted, and what is next to them is not.
 func TestLimitsOfSettingsAreExact(t *testing.T) {
@@ -46,12 +50,17 @@ func TestLimitsOfSettingsAreExact(t *testing.T) {
 		{"seed.quantity", "-1", "0", "1000000000", "1000000001"},
 	} {
 		flag := "--" + settingOf(t, row.key).flag() + "="
-		for _, value := range []string{row.below, row.above} {
+		for value, bound := range map[string]string{row.below: row.least, row.above: row.most} {
 			if value == "" {
 				continue
 			}
+			if d, err := time.ParseDuration(bound); err == nil && bound != "0" { // which is a number, too
+				bound = d.String()
+			}
 			if _, err := configure(t, flag+value); err == nil {
 				t.Errorf("%s: %s is accepted", row.key, value)
+			} else if !strings.Contains(err.Error(), bound) {
+				t.Errorf("%s: %s: %v does not name %s", row.key, value, err, bound)
 			}
 		}
 		for _, value := range []string{row.least, row.most} {
@@ -62,6 +71,9 @@ func TestLimitsOfSettingsAreExact(t *testing.T) {
 				t.Errorf("%s: %s: %v", row.key, value, err)
 			}
 		}
+	}
+	if _, err := configure(t, "--mysql-lock-pool-size=2"); err == nil || !strings.Contains(err.Error(), "at least 3") {
+		t.Errorf("mysql.lock_pool_size: %v does not name 3", err)
 	}
 	for _, row := range []struct {
 		good bool

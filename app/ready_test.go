@@ -358,6 +358,38 @@ func TestABusyPoolIsNoOutage(t *testing.T) {
 	}
 }
 
+// A cannotSave is what Redis replies to everything, PING too, while it cannot save.
+type cannotSave struct{}
+
+func (cannotSave) Error() string {
+	return "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."
+}
+func (cannotSave) RedisError() {}
+
+func (cannotSave) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (cannotSave) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (e cannotSave) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, c redis.Cmder) error {
+		c.SetErr(e)
+		return e
+	}
+}
+
+// A server that begins to refuse between the probe's write and the pools' PING has answered: it is not unreachable.
+func TestAPoolThatIsRefusedIsToldWhy(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	client.AddHook(cannotSave{})
+	err := through(func(context.Context) error { return nil }, []redis.UniversalClient{client, client})(t.Context())
+	if down, ok := errors.AsType[*lock.DownError](err); !ok || down.Reason != "cannot-save" {
+		t.Errorf("%v, want a reason", err)
+	}
+}
+
 // In a demonstration ready means that something can be sold from the default store. The reply says what can be sold
 // from each. What is sold from the other is not refused.
 func TestReadyIsTheDefaultStores(t *testing.T) {

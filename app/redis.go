@@ -148,8 +148,8 @@ func through(check func(context.Context) error, clients []redis.UniversalClient)
 			all.Go(func() {
 				err := client.Ping(short).Err()
 				busy := errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
-				if !busy && !isSlow(err) && short.Err() == nil {
-					refused[i] = err
+				if err != nil && !busy && !isSlow(err) && short.Err() == nil {
+					refused[i] = repo.RedisFault(short, "ask a pool", "", err)
 				}
 			})
 		}

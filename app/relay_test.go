@@ -52,6 +52,17 @@ func ledgerOf(t *testing.T, args ...string) order.Ledger {
 	return books.(order.Ledger)
 }
 
+// A ledger needs the address of its server.
+func TestALedgerNeedsItsServer(t *testing.T) {
+	for store, key := range map[string]string{"redis": "redis.addrs", "mysql": "mysql.dsn"} {
+		cfg := mustConfigure(t, "--store="+store, "--redis-addrs=", "--mysql-dsn=")
+		a := newApp(cfg, "test", slog.New(slog.DiscardHandler))
+		if _, err := a.openLedger(); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v, want that %s is empty", store, err, key)
+		}
+	}
+}
+
 // Two instances relay what is in the ledger of either store to Redis Streams, one at a time. When the one that relays
 // stops, the other goes on.
 func TestInstancesRelayInTurns(t *testing.T) {

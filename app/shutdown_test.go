@@ -111,11 +111,14 @@ func (i *instance) goOn(t *testing.T) {
 	}
 }
 
-// inFlight waits until that many requests are in flight, besides its own.
-func inFlight(t *testing.T, i *instance, n int) {
+// inFlight waits until that many requests are in flight, besides its own. It calls more before each look.
+func inFlight(t *testing.T, i *instance, n int, more ...func()) {
 	t.Helper()
 	before := 0 // two looks: a request that has had its reply may still be counted by the first
 	stacktest.Eventually(t, 10*time.Second, "the requests have arrived", func() (bool, string) {
+		for _, send := range more {
+			send()
+		}
 		c := i.app.connections
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -78,6 +78,7 @@ func TestBadInput(t *testing.T) {
 		{"/deduct_stock_zk?sku=a", `{"sku":"b"}`, asJSON, 400, "invalid", "sku", "twice"},
 		{"/deduct_stock_zk", `[1]`, asJSON, 400, "invalid", "body", "object"},
 		{"/deduct_stock_zk", `{"quantity":1`, asJSON, 400, "invalid", "body", "not JSON"},
+		{"/deduct_stock_zk", `{"quantity":1,x`, asJSON, 400, "invalid", "body", "not JSON"},
 		{"/deduct_stock_zk", `{"quantity":1} x`, asJSON, 400, "invalid", "body", "end after"},
 		{"/deduct_stock_zk", `quantity=1`, asJSON, 400, "invalid", "body", "object"},
 		{

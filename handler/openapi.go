@@ -122,8 +122,6 @@ func addDecodeResponses(operation map[string]any) {
 	}
 	responses := Object(operation["responses"])
 	for _, status := range []string{"400", "408", "413", "415", "500"} {
-		if responses[status] == nil {
-			responses[status] = gin.H{"$ref": "#/components/responses/Problem"}
-		}
+		responses[status] = gin.H{"$ref": "#/components/responses/Problem"}
 	}
 }

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"example.com/stock/handler"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
@@ -108,10 +110,10 @@ func TestStepsAreStreamed(t *testing.T) {
 	}
 }
 
-// A stream ends when the instance stops: it must not hold up the end.
+// A stream ends when the instance stops: it must not hold up the end. How long it lasted is no latency.
 func TestAStreamEndsWithTheInstance(t *testing.T) {
 	draining := make(chan struct{})
-	s := serveAdmin(t, &fakeService{}, func(c *options) {
+	c := config(&fakeService{}, func(c *options) {
 		c.Demo.Lab, c.Demo.Steps = true, service.NewSteps(4)
 		c.Draining = func() bool {
 			select {
@@ -122,10 +124,17 @@ func TestAStreamEndsWithTheInstance(t *testing.T) {
 			}
 		}
 	})
+	s := httptest.NewServer(handler.NewAdmin(c))
+	ask(t, http.MethodGet, s.URL+"/livez", "")
 	r := follow(t, s.URL+"/v1/lab/steps")
 	close(draining)
 	if data := r.next(); data != "" {
 		t.Errorf("got %s", data)
+	}
+	s.Close() // waits for its requests
+	measured := record(c.Metrics, http.MethodGet, "/metrics", "").Body.String()
+	if !strings.Contains(measured, `route="/livez"`) || strings.Contains(measured, `route="/v1/lab/steps"`) {
+		t.Errorf("measured:\n%s", measured)
 	}
 }
 

@@ -301,7 +301,7 @@ func TestSecret(t *testing.T) {
 func TestOneSideWithoutTLS(t *testing.T) {
 	ca := stacktest.NewCA(t, "ca")
 	redis := stacktest.Redis(t)
-	w := client(t, credentials.Files{CA: ca.File, Timeout: 100 * time.Millisecond})
+	w := client(t, credentials.Files{CA: ca.File, Timeout: time.Second})
 	if _, err := talk(t.Context(), w, redis.Addr); err == nil || !strings.Contains(err.Error(), "does it speak TLS") {
 		t.Errorf("TLS to a server without it: %v", err)
 	}

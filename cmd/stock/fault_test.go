@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,7 +77,7 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 	var once sync.Once
 	done.Go(func() {
 		defer close(ended)
-		result, failed = loadtest.Run(ctx, client, loadtest.Plan{
+		result, failed = runLoad(ctx, client, loadtest.Plan{
 			Recheck:  new(time.Duration),
 			Strategy: strategy, Store: store, Stock: 1_000_000, Requests: 1_000_000, Concurrency: 10,
 		}, func(p loadtest.Progress) {
@@ -102,30 +105,26 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 			t.Errorf("%s does not live: %d %s", app.Name, status, body)
 		}
 	}
-	began := time.Now()
-	if reply := client.Deduct(
-		ctx,
-		loadtest.Request{Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1},
-	); reply.Problem != "backend_down" {
-		t.Errorf("problem %q, want backend_down (%s)", reply.Problem, reply.Error)
-	} else if took := time.Since(
-		began,
-	); took > time.Second+slack {
-		t.Errorf("backend_down took %v although it was known", took)
+	sale := loadtest.Request{
+		Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1,
 	}
+	// More than once: on a busy computer, nginx may reach no instance within its second.
+	stacktest.Eventually(t, 10*time.Second+slack, "sales are told backend_down", func() (bool, string) {
+		began := time.Now()
+		reply := client.Deduct(ctx, sale)
+		if reply.Problem == "bad_gateway" || reply.Status == 0 {
+			return false, reply.Problem + " " + reply.Error
+		}
+		if took := time.Since(began); reply.Problem != "backend_down" || took > time.Second+slack {
+			t.Errorf("problem %q after %v, want backend_down at once (%s)", reply.Problem, took, reply.Error)
+		}
+		return true, ""
+	})
 	if err := mend(); err != nil {
 		t.Fatal(err)
 	}
 	stacktest.Eventually(t, 10*time.Second+slack, "sales go on after the server's return", func() (bool, string) {
-		reply := client.Deduct(
-			ctx,
-			loadtest.Request{
-				Endpoint: endpoint(t, client, strategy),
-				Store:    store,
-				SKU:      "load-" + strategy,
-				Quantity: 1,
-			},
-		)
+		reply := client.Deduct(ctx, sale)
 		return reply.Outcome == loadtest.Accepted, reply.Problem + " " + reply.Error
 	})
 	for _, app := range c.apps { // or who is asked for the orders at last may not have seen the return
@@ -145,6 +144,20 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 			t.Errorf("a reply took %v: %s %s", took, r.Outcome, r.Problem)
 		}
 	}
+}
+
+// runLoad is loadtest.Run. A run that cannot begin is tried again: on a busy computer a probe may be late, and the
+// first request be told that a server is down.
+func runLoad(
+	ctx context.Context, c *loadtest.Client, p loadtest.Plan, progress func(loadtest.Progress),
+) (result *loadtest.Result, err error) {
+	for range 20 {
+		result, err = loadtest.Run(ctx, c, p, progress)
+		if result != nil || loadtest.Sleep(ctx, time.Second) != nil {
+			break
+		}
+	}
+	return result, err
 }
 
 // judge checks that no update was lost, whatever happened. The extra sales of the test itself are foreign orders.
@@ -186,13 +199,18 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
 			c := cluster.serve(t, 3)
-			result := disturbed(t, c, strategy, func() {
+			result, stopped := disturbed(t, c, strategy, func() {
 				if err := c.apps[0].Stop(); err != nil {
 					t.Error(err)
 				}
 			})
 			judge(t, result)
 			v := &result.Verdict
+			// The end of the run cuts off what a busy computer has not done two seconds later. That says nothing of the
+			// instance that had stopped before the request was sent.
+			result.Records = slices.DeleteFunc(result.Records, func(r loadtest.Record) bool {
+				return strings.Contains(r.Error, "the run was interrupted") && r.SentAt.After(stopped)
+			})
 			if why := firstError(result); why != "" || v.Recovered > 0 {
 				t.Errorf("%d failed, %d unknown, %d recovered: %s", v.Failed, v.Unknown, v.Recovered, why)
 			}
@@ -210,67 +228,48 @@ func TestInstanceKilledUnderLoad(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
 			c := cluster.serve(t, 3, "STOCK_LOCK_WATCHDOG_LEASE=2s")
-			judge(t, disturbed(t, c, strategy, func() {
+			result, _ := disturbed(t, c, strategy, func() {
 				if err := c.apps[0].Kill(); err != nil {
 					t.Error(err)
 				}
-			}))
+			})
+			judge(t, result)
 		})
 	}
 }
 
-// disturbed runs a load during which something happens, and after which at least a hundred more are sold.
-func disturbed(t *testing.T, c *group, strategy string, happens func()) *loadtest.Result {
+// disturbed runs a load during which something happens. It returns the result and the time at which happens returned;
+// at least two hundred more were sold after that.
+func disturbed(t *testing.T, c *group, strategy string, happens func()) (result *loadtest.Result, happened time.Time) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	enough := make(chan int, 1)
-	var mu sync.Mutex
-	target := 50
+	var sold atomic.Int64
 	var done sync.WaitGroup
-	var result *loadtest.Result
 	var failed error
 	done.Go(func() {
-		result, failed = loadtest.Run(ctx, c.client(t, 12), loadtest.Plan{
+		result, failed = runLoad(ctx, c.client(t, 12), loadtest.Plan{
 			Recheck:  new(time.Duration),
 			Strategy: strategy, Store: "mysql", Stock: 1_000_000, Requests: 1_000_000, Concurrency: 12,
 			SKU: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), // the servers are shared
-		}, func(p loadtest.Progress) {
-			mu.Lock()
-			defer mu.Unlock()
-			if n := p.Outcomes[loadtest.Accepted]; n >= target {
-				select {
-				case enough <- n:
-				default:
-				}
-			}
-		})
+		}, func(p loadtest.Progress) { sold.Store(int64(p.Outcomes[loadtest.Accepted])) })
 	})
-	sold := await(t, enough)
-	happens()
-	mu.Lock()
-	target = sold + 200
-	mu.Unlock()
-	for n := sold; n < sold+200; {
-		n = await(t, enough)
+	reach := func(n int64) {
+		t.Helper()
+		stacktest.Eventually(t, 5*time.Minute, "sales go on", func() (bool, string) {
+			return sold.Load() >= n, strconv.FormatInt(sold.Load(), 10)
+		})
 	}
+	reach(50)
+	happens()
+	happened = time.Now()
+	reach(sold.Load() + 200)
 	stop()
 	done.Wait()
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	return result
-}
-
-func await(t *testing.T, n <-chan int) int {
-	t.Helper()
-	select {
-	case v := <-n:
-		return v
-	case <-time.After(5 * time.Minute):
-		t.Fatal("sales have stopped")
-		return 0
-	}
+	return result, happened
 }
 
 // An instance that finds no server at all starts, says so, and works when the servers come.

@@ -178,6 +178,7 @@ func TestAFile(t *testing.T) {
 	_, keys := doorOf(t, access.File(path))
 	for text, want := range map[string]string{
 		string(jwks("ed")): "", "{}": "no key", strings.Repeat(" ", 256<<10+1): "larger than",
+		fmt.Sprintf("%*s", 256<<10, jwks("ed")): "",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

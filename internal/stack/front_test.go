@@ -3,11 +3,13 @@ package stack_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/stock/internal/stack"
 )
@@ -123,13 +125,16 @@ func testFront(t *testing.T, standIn bool) {
 		front = need(t, s, "nginx")
 	}
 
-	turns := map[string]int{}
-	for range 20 {
-		turns[post(t, front.URL+"/sell", "").Header.Get("X-Instance")]++
-	}
-	if turns["app-1"] != 10 || turns["app-2"] != 10 {
-		t.Errorf("20 requests went to %v, want 10 each", turns)
-	}
+	// On a busy computer an instance may accept no connection for a second. Its turn is then another's.
+	within(t, "20 requests go to the instances in turn", func() bool {
+		last, alternate := "", true
+		for range 20 {
+			who := post(t, front.URL+"/sell", "").Header.Get("X-Instance")
+			alternate = alternate && who != "" && who != last
+			last = who
+		}
+		return alternate
+	})
 	for _, c := range []struct{ sent, want string }{{"order-66", "order-66"}, {"", ""}, {`bad" id`, ""}} {
 		got := post(t, front.URL+"/sell", c.sent).Header.Values("X-Request-Id")
 		if len(got) != 1 || got[0] == "" || c.want != "" && got[0] != c.want || c.want == "" && got[0] == c.sent {
@@ -141,8 +146,13 @@ func testFront(t *testing.T, standIn bool) {
 		// Twice: on a new connection to the instance, and on one that is kept.
 		for range 2 {
 			before := count(t, apps)
-			res := do(t, method, front.URL+"/die", "order-67")
-			problem := problemOf(t, res)
+			var res *http.Response
+			var problem map[string]any
+			within(t, method+" /die reaches an instance", func() bool {
+				res = do(t, method, front.URL+"/die", "order-67")
+				problem = problemOf(t, res)
+				return problem["sent"] != false
+			})
 			if res.StatusCode != http.StatusBadGateway || problem["sent"] != true || problem["instance"] != "/die" {
 				t.Errorf("%s, dropped connection: %d %v, want 502 and sent", method, res.StatusCode, problem)
 			}
@@ -171,11 +181,24 @@ func testFront(t *testing.T, standIn bool) {
 	if err := apps[0].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for range 4 {
-		res := post(t, front.URL+"/sell", "")
-		if res.StatusCode != http.StatusOK || res.Header.Get("X-Instance") != "app-2" {
-			t.Errorf("with app-1 killed: %d from %s, want 200 from app-2", res.StatusCode, res.Header.Get("X-Instance"))
+	wrong := ""
+	for range 3 {
+		if wrong != "" { // a kept connection had not told its end yet: it is gone by then, and app-1 has a turn again
+			time.Sleep(3 * time.Second)
 		}
+		wrong = ""
+		for range 4 {
+			res := post(t, front.URL+"/sell", "")
+			if res.StatusCode != http.StatusOK || res.Header.Get("X-Instance") != "app-2" {
+				wrong += fmt.Sprintf(" %d from %s,", res.StatusCode, res.Header.Get("X-Instance"))
+			}
+		}
+		if wrong == "" {
+			break
+		}
+	}
+	if wrong != "" {
+		t.Errorf("with app-1 killed:%s want 200 from app-2", wrong)
 	}
 	if err := apps[1].Kill(); err != nil {
 		t.Fatal(err)

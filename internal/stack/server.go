@@ -13,7 +13,7 @@ import (
 
 // Bounds of a start and of a stop. A cold JVM or a first InnoDB start takes seconds on a busy computer.
 const (
-	startBound = 60 * time.Second
+	startBound = 3 * time.Minute
 	stopBound  = 5 * time.Second
 	checkBound = 2 * time.Second
 	checkEvery = 10 * time.Millisecond

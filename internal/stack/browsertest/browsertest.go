@@ -13,7 +13,7 @@ import (
 )
 
 // tabBound is how long a test may use its tab.
-const tabBound = 4 * time.Minute
+const tabBound = 10 * time.Minute
 
 // Shared is one browser for the tests of a package. It starts when a test first asks for it. A browser for each test
 // would cost two seconds of CPU time each. The zero value is ready. In the test package:

@@ -6,10 +6,10 @@ import (
 )
 
 // patience is the shortest limit of [Eventually].
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // Eventually polls until the condition holds, and fails with the last value after limit. Tests must not depend on the
-// limit: it is at least a minute, because a busy computer is slow.
+// limit: it is at least two minutes, because a busy computer is slow.
 func Eventually(t testing.TB, limit time.Duration, what string, so func() (bool, string)) {
 	t.Helper()
 	limit = max(limit, patience)
