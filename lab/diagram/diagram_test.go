@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"example.com/stock/internal/golden"
 	"example.com/stock/lab"
 	"example.com/stock/lab/diagram"
 )
@@ -41,17 +43,7 @@ func name(c lab.Cell) string {
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for _, c := range recorded(t) {
-		got := dump(diagram.Of(c))
-		path := "testdata/" + name(c) + ".golden"
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil || string(want) != got {
-			t.Errorf("%s: %v: go test ./lab/diagram -update writes it anew\n%s", path, err, got)
-		}
+		golden.Compare(t, filepath.Join("testdata", name(c)+".golden"), dump(diagram.Of(c)), *update)
 	}
 }
 
