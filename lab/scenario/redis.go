@@ -27,7 +27,7 @@ func newNaiveLock(c *redis.Client, key string, ttl time.Duration) *naiveLock {
 func (l *naiveLock) lock(ctx context.Context) (bool, error) {
 	for {
 		switch ok, err := l.try(ctx); {
-		case ctx.Err() != nil:
+		case over(ctx):
 			return false, nil
 		case err != nil || ok:
 			return ok, err
@@ -38,6 +38,13 @@ func (l *naiveLock) lock(ctx context.Context) (bool, error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// over reports whether ctx has ended, or will at this moment: the connection has the same deadline, and can report it
+// first.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 func (l *naiveLock) try(ctx context.Context) (bool, error) {
