@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 )
 
@@ -52,7 +53,7 @@ func TestRunCommands(t *testing.T) {
 	go func() {
 		done <- loadtest.RunCommands(ctx, time.Now(), []loadtest.Command{
 			{Shell: "echo one; echo two >&2; touch " + first + "; exit 3"},
-			{Shell: "touch " + second + "; sleep 1000 & sleep 1000"},
+			{Shell: "sleep 1000 & echo $! > " + second + ".new; mv " + second + ".new " + second + "; sleep 1000"},
 			{AtMS: 3_600_000, Shell: "true"},
 		}, &log)
 	}()
@@ -66,6 +67,20 @@ func TestRunCommands(t *testing.T) {
 	if !strings.Contains(ran[1].Failed, "killed") || ran[1].StartedAt.IsZero() {
 		t.Errorf("a command that would not end: %+v", ran[1])
 	}
+	child, err := os.ReadFile(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := func() bool { // the command line of a process that nobody has waited for yet is empty
+		line, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/cmdline")
+		return len(line) > 0
+	}
+	for tries := 0; running(); tries++ {
+		if tries == 500 {
+			t.Fatal("a process that the command had started was not killed")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if !ran[2].StartedAt.IsZero() {
 		t.Errorf("a command after the end: %+v", ran[2])
 	}
@@ -75,6 +90,26 @@ func TestRunCommands(t *testing.T) {
 	for _, want := range []string{"] $ echo one; echo two", "]   one\n", "]   two\n", ": exit status 3\n"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %q in the log:\n%s", want, &log)
+		}
+	}
+}
+
+// What came after a command is told by its outcomes, in the order that is asked for, without those that did not come.
+func TestWhatIsSaidOfACommand(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	for want, ran := range map[string]loadtest.Ran{
+		"not run":          {},
+		"then no requests": {StartedAt: began, Then: map[string]int{"busy": 0}},
+		"then 2 A, 1 B;":   {StartedAt: began, Then: map[string]int{"failed": 1, "accepted": 2}},
+		"next sale 40.0ms": {StartedAt: began, NextSaleMS: 40},
+		"exit status 3":    {StartedAt: began, Failed: "exit status 3"},
+	} {
+		name := func(outcome string) words.Text {
+			return words.Same(map[string]string{"accepted": "A", "failed": "B", "busy": "C"}[outcome])
+		}
+		if said := ran.Said([]string{"accepted", "busy", "failed"}, name).EN; !strings.Contains(said, want) {
+			t.Errorf("%+v: %q, want %q in it", ran, said, want)
 		}
 	}
 }
