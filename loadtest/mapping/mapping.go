@@ -552,8 +552,8 @@ func (c *checker) request(
 	}
 	sample := values{varSKU: "a b/ü\"", varQuantity: "1", varRequest: "load-1", varToken: "t", varCursor: "2"}
 	if path := q.path.path(sample); len(q.path) > 0 {
-		u, err := url.Parse("http://host" + path)
-		if !strings.HasPrefix(path, "/") || err != nil || u.Host != "host" || strings.Contains(path, "#") {
+		_, err := url.Parse("http://host" + path)
+		if !strings.HasPrefix(path, "/") || err != nil || strings.Contains(path, "#") {
 			c.bad(field+".path",
 				"%q must be a path from the address on, such as /items/{{sku}}, with a query at most", q.path)
 		}

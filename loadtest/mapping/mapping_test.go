@@ -94,6 +94,14 @@ deduct:
 			"line 7: deduct.busy: takes status 200, as sold_out does",
 		}},
 		{
+			"a path with a fragment", strings.Replace(least, "path: /buy", "path: '/buy#{{sku}}'", 1),
+			[]string{`"/buy#{{sku}}" must be a path from the address on`},
+		},
+		{
+			"a path that is no URL", strings.Replace(least, "path: /buy", "path: '/buy/%zz'", 1),
+			[]string{`"/buy/%zz" must be a path from the address on`},
+		},
+		{
 			"a body that is no JSON", strings.Replace(least, "path: /buy", `path: /buy, body: '{"sku": {{sku}}}'`, 1),
 			[]string{"line 3: deduct.body: is not JSON once it is filled in"},
 		},
