@@ -162,6 +162,15 @@ func TestOrdersAreReadWhileTheStockRests(t *testing.T) {
 	}
 }
 
+// An account without listed orders is incomplete, and says why. That is no error.
+func TestAnAccountWithoutOrders(t *testing.T) {
+	r := &restless{stocks: []Stock{{Quantity: 5}}}
+	a, err := look(t.Context(), r, Stock{SKU: "pen", Unlisted: true}, "", false)
+	if err != nil || a.Complete || a.Gap.EN != say("gap.unlisted").EN {
+		t.Errorf("complete %t, gap %q, %v", a.Complete, a.Gap.EN, err)
+	}
+}
+
 // Only SKUs with an unknown outcome must come to rest before they are read.
 func TestWhoseStockMustRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -299,3 +299,24 @@ func TestSleepReturnsTheCause(t *testing.T) {
 		}
 	}
 }
+
+// A reply has 4 MiB at most. A longer one is not read to its end.
+func TestTheLongestReply(t *testing.T) {
+	const most = 4 << 20
+	for size, good := range map[int]bool{most: true, most + 1: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"text":%q}`, strings.Repeat("x", size-len(`{"text":""}`)))
+		}))
+		c, err := loadtest.NewClient(server.URL, "", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct{ Text string }
+		if err := c.CallAs(t.Context(), "ann", http.MethodGet, "/v1/any", nil, &got); good != (err == nil) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		c.Close()
+		server.Close()
+	}
+}

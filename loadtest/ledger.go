@@ -63,9 +63,7 @@ func (l *ledger) reason(about string, text words.Text) {
 func (l *ledger) check() {
 	if l.Account == nil {
 		l.Account = &Account{Gap: say("gap.unknown-sku")}
-		if len(l.records) > 0 {
-			l.Before.Epoch = epochOf(l.records)
-		}
+		l.Before.Epoch = epochOf(l.records)
 	}
 	if l.After != nil && l.After.Epoch != l.Before.Epoch {
 		// The orders belong to another epoch, so it is no fault that ours are missing.
@@ -357,7 +355,7 @@ func (l *ledger) bookParts(b *book, at int, r *Record, fence uint64) {
 		whole.Quantity += b.orders[i].Quantity
 		whole.Blind = whole.Blind && b.orders[i].Blind
 	}
-	if len(parts) > 1 && whole.Blind && r.Receipt != nil && !r.Receipt.Blind && whole.Quantity == r.Quantity {
+	if whole.Blind && r.Receipt != nil && !r.Receipt.Blind && whole.Quantity == r.Quantity {
 		// Only the reply reports what was read, for all parts together.
 		for _, i := range parts {
 			b.matched[i] = true

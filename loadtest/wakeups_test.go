@@ -53,6 +53,9 @@ func TestTheTableShowsSalesPerBatch(t *testing.T) {
 		}
 		return r
 	}
+	if n := run(nil).PerBatch(); n != 0 {
+		t.Errorf("%v sales per batch, but there is none", n)
+	}
 	a := &loadtest.Batch{ID: "a", Place: 1, Size: 4}
 	for _, row := range []struct {
 		runs []*loadtest.Result

@@ -206,6 +206,11 @@ func doctors() map[string]row {
 			b.Events = slices.Delete(b.Events, i, i+1)
 			return true
 		}},
+		"the last event is missing": {checkout.CheckEvents, func(e *checkout.Evidence, n int) bool {
+			b := &e.Books[n%len(e.Books)]
+			b.Events = b.Events[:len(b.Events)-1]
+			return true
+		}},
 		"an event came twice": {checkout.CheckEvents, func(e *checkout.Evidence, n int) bool {
 			b, i := pick(e, n, any)
 			b.Events = slices.Insert(b.Events, i, b.Events[i])

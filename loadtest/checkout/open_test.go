@@ -5,6 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,5 +83,51 @@ func TestProgressOfARun(t *testing.T) {
 				t.Errorf("at the end: %+v", end)
 			}
 		})
+	}
+}
+
+// A cart has from 1 to 1,000 units of a SKU.
+func TestQuantitiesOfAPlan(t *testing.T) {
+	t.Parallel()
+	for q, good := range map[int64]bool{0: false, 1: true, 1000: true, 1001: false} {
+		p := plan()
+		p.Quantities = []int64{1, q}
+		_, err := p.Filled()
+		var wrong *loadtest.PlanError
+		if good != (err == nil) || !good && (!errors.As(err, &wrong) || wrong.Field != "quantity") {
+			t.Errorf("quantity %d: %v", q, err)
+		}
+	}
+}
+
+// The first customer is asked for before a run begins: without his token all others would be refused, too.
+func TestNoRunWithoutTheFirstCustomer(t *testing.T) {
+	t.Parallel()
+	_, shop := serve(t)
+	to, err := url.Parse(shop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := httputil.NewSingleHostReverseProxy(to)
+	var placed atomic.Int64
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet && r.URL.Query().Has("customer"):
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		case r.Method == http.MethodPost && (r.URL.Path == "/v1/orders" || r.URL.Path == "/v1/reservations"):
+			placed.Add(1)
+		}
+		through.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	client, err := loadtest.NewClient(front.URL, "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	r, err := checkout.Run(t.Context(), []*loadtest.Client{client}, plan(), nil, nil)
+	if err == nil || placed.Load() > 0 {
+		t.Errorf("%d orders were placed, %v, a result: %t", placed.Load(), err, r != nil)
 	}
 }
