@@ -3,10 +3,12 @@ package checkout_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -129,5 +131,58 @@ func TestNoRunWithoutTheFirstCustomer(t *testing.T) {
 	r, err := checkout.Run(t.Context(), []*loadtest.Client{client}, plan(), nil, nil)
 	if err == nil || placed.Load() > 0 {
 		t.Errorf("%d orders were placed, %v, a result: %t", placed.Load(), err, r != nil)
+	}
+}
+
+// A visit makes the requests of its way, one after the other, until one is refused.
+func TestAVisitGoesItsWay(t *testing.T) {
+	t.Parallel()
+	const (
+		place, cancel    = checkout.OpPlace, checkout.OpCancel
+		reserve, confirm = checkout.OpReserve, checkout.OpConfirm
+		release, extend  = checkout.OpRelease, checkout.OpExtend
+	)
+	want := map[checkout.Way][]checkout.Op{
+		checkout.Buy: {place}, checkout.Regret: {place, cancel}, checkout.MisuseKey: {place, place},
+		checkout.Pay: {reserve, confirm}, checkout.Return: {reserve, confirm, cancel},
+		checkout.Leave: {reserve, release}, checkout.Think: {reserve, extend, confirm}, checkout.Forget: {reserve},
+		checkout.PayLate: {reserve, confirm}, checkout.LastTick: {reserve, confirm},
+		checkout.TwoTabs: {reserve, release, confirm}, checkout.Deliver: {checkout.OpDeliver},
+	}
+	s, shop := serve(t)
+	p := plan()
+	p.Stock = 5000
+	visits := make(map[int]map[int]*checkout.Record) // the last attempt of each request
+	for _, r := range run(t, s, shop, p).Evidence.Records {
+		if r.Visit > 0 && !r.Again && !r.Settling {
+			if visits[r.Visit] == nil {
+				visits[r.Visit] = make(map[int]*checkout.Record)
+			}
+			visits[r.Visit][r.Request] = &r
+		}
+	}
+	whole := make(map[checkout.Way]int)
+	for n, requests := range visits {
+		var ops []checkout.Op
+		var last *checkout.Record
+		for _, i := range slices.Sorted(maps.Keys(requests)) {
+			last = requests[i]
+			ops = append(ops, last.Op)
+		}
+		if last.Way == checkout.TwoTabs && len(ops) == 3 {
+			slices.Sort(ops[1:]) // both at the same moment
+		}
+		all := want[last.Way]
+		switch {
+		case slices.Equal(ops, all):
+			whole[last.Way]++
+		case len(ops) >= len(all) || !slices.Equal(ops, all[:len(ops)]) || last.Outcome == checkout.Done:
+			t.Errorf("visit %d, %s: %v, the last %s; want %v", n, last.Way, ops, last.Outcome, all)
+		}
+	}
+	for _, way := range checkout.Ways() {
+		if whole[way] == 0 {
+			t.Errorf("no visit went %s to its end: %v", way, whole)
+		}
 	}
 }
