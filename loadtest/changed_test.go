@@ -159,9 +159,10 @@ func changes(v reflect.Value) map[string]func() {
 	case reflect.Pointer:
 		return map[string]func(){"nil": v.SetZero}
 	case reflect.Slice:
+		first := min(1, v.Len())
 		return map[string]func(){
-			"without the first": func() { v.Set(v.Slice(min(1, v.Len()), v.Len())) },
-			"the first twice":   func() { v.Set(reflect.AppendSlice(v.Slice3(0, min(1, v.Len()), min(1, v.Len())), v)) },
+			"without the first": func() { v.Set(v.Slice(first, v.Len())) },
+			"the first twice":   func() { v.Set(reflect.AppendSlice(v.Slice3(0, first, first), v)) },
 		}
 	case reflect.String:
 		return map[string]func(){"empty": v.SetZero, "another": func() { v.SetString(v.String() + "x") }}
@@ -179,7 +180,9 @@ func changes(v reflect.Value) map[string]func() {
 	switch x := v.Addr().Interface().(type) {
 	case *time.Time:
 		return map[string]func(){
-			"zero": v.SetZero, "+3s": func() { *x = x.Add(3 * time.Second) }, "-3s": func() { *x = x.Add(-3 * time.Second) },
+			"zero": v.SetZero,
+			"+3s":  func() { *x = x.Add(3 * time.Second) },
+			"-3s":  func() { *x = x.Add(-3 * time.Second) },
 		}
 	case *words.Text:
 		return map[string]func(){"another": func() { *x = words.Same("changed") }}
