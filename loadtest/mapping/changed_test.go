@@ -79,7 +79,8 @@ func TestChangedMappings(t *testing.T) {
 			changed := strings.Join(lines[:i], "") + with + strings.Join(lines[i+1:], "")
 			text := "is a mapping"
 			if _, err := mapping.Parse([]byte(changed)); err != nil {
-				text = strings.ReplaceAll(err.Error(), "\n", " | ")
+				given := fmt.Sprintf("%q", strings.Trim(how, "'"))
+				text = strings.NewReplacer("\n", " | ", given, `"…"`).Replace(err.Error())
 			}
 			if values[text] == nil {
 				said = append(said, text)
