@@ -71,7 +71,8 @@ func TestTableOfRules(t *testing.T) {
 	now := table.now
 	level := func(available, most, taken int64) Level {
 		return Level{
-			Received: available + 5, Available: available, Reserved: 2, Sold: 3, Number: 7, PerCustomer: most, Taken: taken,
+			Received: available + 5, Available: available, Reserved: 2, Sold: 3, Number: 7,
+			PerCustomer: most, Taken: taken,
 		}
 	}
 	stock := func(l Level) map[service.SKU]Level { return map[service.SKU]Level{"a": l} }
@@ -150,15 +151,16 @@ func TestTableOfRules(t *testing.T) {
 		{ID: "o", Customer: "ann", State: Canceled, CanceledAt: new(now.Add(-time.Second))},
 	} {
 		o.Lines = two
-		table.add("cancel", o.Customer+"'s, "+o.State, State{Stock: stock(level(1, 0, 0)), Order: &o}, cancelOrder("ann"))
+		s := State{Stock: stock(level(1, 0, 0)), Order: &o}
+		table.add("cancel", o.Customer+"'s, "+o.State, s, cancelOrder("ann"))
 	}
 
 	never := service.Condition{Match: []string{}}
 	for _, delta := range []int64{
 		1, 0, -9, -10, service.MaxStock - 9, service.MaxStock - 8, math.MinInt64 / 2,
 	} {
-		name := fmt.Sprintf("adjust %+d", delta)
-		table.add(name, "available 9", State{Stock: stock(level(9, 0, 0))}, adjust("a", delta, "b", service.Condition{}))
+		table.add(fmt.Sprintf("adjust %+d", delta), "available 9", State{Stock: stock(level(9, 0, 0))},
+			adjust("a", delta, "b", service.Condition{}))
 	}
 	table.add("adjust +1", "available 9, another tag", State{Stock: stock(level(9, 0, 0))}, adjust("a", 1, "b", never))
 	for _, quantity := range []int64{0, 9, 10, service.MaxStock, service.MaxStock + 1} {
