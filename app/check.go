@@ -17,13 +17,23 @@ import (
 
 func quote(value string) string { return strconv.Quote(value) }
 
+// isAddress reports whether addr is a host, which may be empty, and a port. The port of a URL is the rest of it.
+func isAddress(addr string) bool {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
 // check returns an error for every key with an unusable value.
 func (c *Config) check() (bad []error) {
 	no := func(key, why string, pairs ...any) { bad = append(bad, wrong(key, why, pairs...)) }
-	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
+	if !isAddress(c.Addr) {
 		no("addr", "address", "value", quote(c.Addr))
 	}
-	if _, _, err := net.SplitHostPort(c.Admin.Addr); err != nil && c.Admin.Addr != "" {
+	if c.Admin.Addr != "" && !isAddress(c.Admin.Addr) {
 		no("admin.addr", "address", "value", quote(c.Admin.Addr))
 	}
 	if c.Lab && len(c.operators()) == 0 {
@@ -151,7 +161,7 @@ func (c *Config) check() (bad []error) {
 		for _, addr := range list.addrs {
 			if strings.Contains(addr, "@") { // not quoted: a password may precede the @
 				no(list.key, "credentials")
-			} else if _, _, err := net.SplitHostPort(addr); err != nil {
+			} else if !isAddress(addr) {
 				no(list.key, "address", "value", quote(addr))
 			}
 		}
