@@ -430,8 +430,9 @@ func (c *checker) text(field string, n yaml.Node, need bool) string {
 	case value.Kind != yaml.ScalarNode:
 		c.bad(field, "must be text")
 		return ""
-	case value.Value == "":
+	case value.Value == "" || value.ShortTag() == "!!null":
 		c.bad(field, "is empty; leave it out, or give a value")
+		return ""
 	}
 	return value.Value
 }
