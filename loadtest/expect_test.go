@@ -23,6 +23,8 @@ func TestParseThresholdSaysWhatIsWrong(t *testing.T) {
 		{"oversold=!0", `"=" is no comparison`},
 		{"oversold==", `"" is not a number`},
 		{"oversold==NaN", `"NaN" is not a number`},
+		{"oversold==Inf", `"Inf" is not a number`},
+		{"oversold>=-Inf", `"-Inf" is not a number`},
 		{"oversold<1e999", "is not a number"},
 		{"oversold<5%", "oversold is not a share of the requests"},
 		{"p99<50", `"50" is not a time with its unit, such as 50ms`},

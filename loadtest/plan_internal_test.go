@@ -44,3 +44,11 @@ func TestTheCommandThatRepeatsAPlan(t *testing.T) {
 		}
 	}
 }
+
+// A reply may take as long as the request may wait and think, and replyTime more.
+func TestTheTimeoutOfAPlan(t *testing.T) {
+	p, err := Plan{Strategy: "atomic", Requests: 1, Wait: new(3 * time.Second), Think: time.Second}.filled()
+	if err != nil || p.Timeout != 4*time.Second+replyTime {
+		t.Errorf("%v, %v", p.Timeout, err)
+	}
+}

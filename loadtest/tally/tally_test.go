@@ -79,6 +79,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"two runs", hey + hey, "", "has 2 summaries of hey"},
 		{"hey, cut off", cut(hey, "Status code distribution:\n"), "", "hey: is cut off"},
 		{"hey, no status", strings.Replace(hey, "[409]", "[999]", 1), "", "[999]\t200 responses is no count"},
+		{"hey, no status again", strings.Replace(hey, "[409]", "[99]", 1), "", "[99]\t200 responses is no count"},
 		{
 			"hey, too many", strings.Replace(hey, "200 responses", "99999999999999999999 responses", 1), "",
 			"is no count of replies by status",

@@ -228,3 +228,34 @@ func TestSweeperLeavesAServerThatCannot(t *testing.T) {
 		})
 	}
 }
+
+// A quantity or a page out of bounds is refused before the store is asked, by its name.
+func TestNumbersAreBounded(t *testing.T) {
+	s := New(Config{Store: nil, Needs: up{}, Work: time.Second})
+	for _, quantity := range []int64{-1, service.MaxStock + 1} {
+		_, _, err := s.Set(t.Context(), "", "a", quantity, service.Condition{})
+		if invalid, ok := errors.AsType[*service.InvalidError](err); !ok || invalid.Field != "quantity" {
+			t.Errorf("set to %d: %v", quantity, err)
+		}
+	}
+	for _, limit := range []int{0, service.MaxPage + 1} {
+		_, err := s.Orders(t.Context(), "ann", "", limit)
+		if invalid, ok := errors.AsType[*service.InvalidError](err); !ok || invalid.Field != "limit" {
+			t.Errorf("a page of %d orders: %v", limit, err)
+		}
+	}
+	if _, err := s.Orders(t.Context(), "ann", "?", 1); err == nil {
+		t.Error("a cursor that was never made is good")
+	}
+}
+
+// The totals of a customer are read only for the limits that need them.
+func TestWhichLimitsNeedTotals(t *testing.T) {
+	for l, want := range map[Limits]string{
+		{Open: 1}: "ann", {Units: 1}: "ann", {Share: 50, ExtendEvery: time.Second}: "", {}: "",
+	} {
+		if got := l.holder("ann"); got != want {
+			t.Errorf("%+v: holder %q, want %q", l, got, want)
+		}
+	}
+}

@@ -46,6 +46,11 @@ func TestParse(t *testing.T) {
 			t.Errorf("ParseCustomer(%q): %v", in, err)
 		}
 	}
+	for _, in := range []string{"a", "Ann-1", strings.Repeat("x", MaxCustomer)} {
+		if customer, err := ParseCustomer(in); err != nil || customer != in {
+			t.Errorf("ParseCustomer(%q) = %q, %v", in, customer, err)
+		}
+	}
 	for _, in := range []string{"a\nb", "\xff", strings.Repeat("x", MaxReason+1)} {
 		if _, err := ParseReason(in); err == nil {
 			t.Errorf("ParseReason(%q) is good", in)
