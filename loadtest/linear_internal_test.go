@@ -84,7 +84,6 @@ func TestPlacementAgreesWithPorcupine(t *testing.T) {
 	}
 }
 
-// A state is described for a picture: before the first sale the stock is as it was set.
 // A sale is refused only if too little is left.
 func TestSoldOutBesideEnough(t *testing.T) {
 	for quantity, right := range map[int64]bool{1: false, 2: false, 3: true} {
@@ -110,6 +109,7 @@ func TestASaleInWords(t *testing.T) {
 	}
 }
 
+// A state is described for a picture: before the first sale the stock is as it was set.
 func TestAStateInWords(t *testing.T) {
 	describe := counterModel().DescribeState
 	if got := describe((*units)(nil)); got != "as set" {
