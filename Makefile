@@ -67,7 +67,7 @@ compose-test: build ## Start the containers, load them, kill an instance under l
 	deploy/compose-test $(ARGS)
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test race mutate alerts tools-test panels-test kubernetes-test bench-peers bench-http bench-scale bench-affinity fuzz lint supply sbom fmt tidy deps clean
+.PHONY: build test verify test-busy client-test race alerts tools-test panels-test kubernetes-test bench-peers bench-http bench-scale bench-affinity fuzz lint supply sbom fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -98,9 +98,6 @@ new-compose-test: build ## Write the example of docs/new.md, start its container
 race: ## Show that "none" loses updates in ten runs of ten, and that strategies with exclusion lose none in a hundred
 	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often
 
-mutate: ## Break the code on purpose, and check that the tests notice (ARGS='--quick', '--random 40 --seed 7', --help; docs/mutation.md)
-	$(GO) build -C tools -o ../bin/mutate ./mutate && bin/mutate $(ARGS)
-
 .PHONY: soak
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)
 	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -108,7 +105,7 @@ soak: deps build ## Sell while servers and links fail at random, and judge the s
 alerts: ## Make failures before a real Prometheus: exactly their alerts fire, and runbooks end them (15 minutes; ARGS=--quick; docs/alerts.md)
 	cd tools && $(GO) run ./alarms $(ARGS)
 
-tools-test: kubernetes-test ## Test the modules of tools (alarms, alerts, bench, dashboards, mutate, kubernetes), without benchmarks and mutants: seconds
+tools-test: kubernetes-test ## Test the modules of tools (alarms, alerts, bench, dashboards, kubernetes), without benchmarks: seconds
 	cd tools && $(GO) test -short -count 1 ./...
 
 panels-test: ## Evaluate every panel of the dashboards in a real Prometheus that scrapes real instances under load: half a minute

@@ -210,7 +210,6 @@ var arrows = map[string]struct {
 		"expressions over what instances expose, for stock watch and for the dashboards: it knows metrics by name",
 	},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
-	"internal/golden":            {nil, "tests compare what they got with what was kept"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
 	"internal/stack":             {[]string{"deploy", "internal/stack/powerfs"}, "it starts servers"},
 	"internal/stack/powerfs":     {nil, "files, and what a power cut leaves of them: it knows no server"},
@@ -248,7 +247,7 @@ var rooms = map[string]string{
 	"loadtest": "the load generator and the judge",
 	"lab":      "the fault lab, and the live wall for a class",
 	"internal": "what several rooms need, and nobody outside the module",
-	"tools":    "modules of their own: benchmarks, mutants, manifests, alerts, dashboards",
+	"tools":    "modules of their own: benchmarks, manifests, alerts, dashboards",
 	"deploy":   "nginx, images, and what installs servers",
 	"docs":     "guides, lessons, decisions, examples",
 }
@@ -373,7 +372,7 @@ func TestTheDomainIsTestedWithoutDrivers(t *testing.T) {
 		for _, imported := range of[pkg] {
 			inside, ours := strings.CutPrefix(imported, module)
 			third := strings.Contains(imported, ".") && imported != "go.uber.org/goleak"
-			if ours && inside != pkg && inside != "internal/golden" && !slices.Contains(arrows[pkg].may, inside) ||
+			if ours && inside != pkg && !slices.Contains(arrows[pkg].may, inside) ||
 				!ours && third {
 				t.Errorf("a test of %s imports %s: its place is service/selltest, repo or app", pkg, imported)
 			}

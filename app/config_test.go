@@ -2,7 +2,6 @@ package app
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"example.com/stock/internal/golden"
 	"example.com/stock/internal/words"
 )
 
@@ -88,18 +86,6 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("with --addr %s the instance is %q, want %q: the host name and the port", addr, c.Instance, want)
 		}
 	}
-}
-
-var update = flag.Bool("update", false, "rewrite testdata/defaults.yaml")
-
-// A default that changes is a change for all who rely on it, so the file shows each.
-func TestDefaultsThatUsersKnow(t *testing.T) {
-	bare(t)
-	text, err := printed(t, "--instance=app-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden.Compare(t, filepath.Join("testdata", "defaults.yaml"), text, *update)
 }
 
 // Every setting can be set in every way, one at a time.

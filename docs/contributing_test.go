@@ -106,7 +106,7 @@ func TestWhereDoIChange(t *testing.T) {
 	}
 }
 
-// files returns the files in which the example stands, tests and mutants aside.
+// files returns the files in which the example stands, tests aside.
 func (e example) files(t *testing.T) (list []string) {
 	t.Helper()
 	name := regexp.MustCompile(e.name)
@@ -115,7 +115,7 @@ func (e example) files(t *testing.T) (list []string) {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			if strings.Contains(d.Name(), "_test.go") || d.Name() == "mutants.txt" ||
+			if strings.Contains(d.Name(), "_test.go") ||
 				strings.Contains(path, "testdata") || strings.Contains(path, "clienttest") ||
 				filepath.Ext(path) == ".tmpl" && in != "internal/starter" {
 				return nil

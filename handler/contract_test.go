@@ -396,3 +396,17 @@ func TestProblemsOfTheGatewayAreExplained(t *testing.T) {
 		}
 	}
 }
+
+// wantFields compares members of a JSON object, as they are written.
+func wantFields(t *testing.T, body []byte, want map[string]string) {
+	t.Helper()
+	var got map[string]json.RawMessage
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	for name, value := range want {
+		if string(got[name]) != value {
+			t.Errorf("%s is %s, want %s", name, got[name], value)
+		}
+	}
+}

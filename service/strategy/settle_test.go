@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
+	"gorm.io/gorm"
 
 	"example.com/stock/app/health"
 	"example.com/stock/internal/stack/stacktest"
@@ -184,4 +185,64 @@ func settleOne(t *testing.T, s strategy.Strategy, on strategy.Servers, name stri
 	if got, err := direct.Settle(t.Context(), name, sku, told.OrderID); err != nil || got.Written {
 		t.Errorf("when it has arrived: %+v, %v; want absent", got, err)
 	}
+}
+
+// A tap is a proxy before one server.
+type tap struct {
+	*wire.Proxy
+	t *testing.T
+}
+
+func tapped(t *testing.T, addr string, p wire.Protocol) tap {
+	t.Helper()
+	proxy, err := wire.Listen(addr, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { proxy.Close() })
+	return tap{proxy, t}
+}
+
+// statements are MySQL's without the pings, which come once a second however long the lock is held.
+func statements() wire.Protocol {
+	p := wire.MySQL()
+	inner := p.Chatter
+	p.Chatter = func(m []byte, first bool) bool {
+		const header, ping = 4, 14
+		return inner(m, first) || len(m) == header+1 && m[header] == ping
+	}
+	return p
+}
+
+func (p tap) redis() redis.UniversalClient {
+	c := redis.NewClient(&redis.Options{Addr: p.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 4})
+	p.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// orm opens dsn as the service does.
+func orm(t testing.TB, dsn string) *gorm.DB {
+	t.Helper()
+	g, err := repo.OpenMySQL(dsn, repo.Pool{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db, err := g.DB(); err == nil {
+		t.Cleanup(func() { db.Close() })
+	}
+	return g
+}
+
+// database returns the DSN of a database with the schema of the service, which is the test's own.
+func database(t *testing.T) string {
+	t.Helper()
+	return servers.FilledMariaDB(t, func(t testing.TB, dsn string) {
+		migrator, err := repo.NewMigrator(orm(t, dsn))
+		if err == nil {
+			_, err = migrator.Up(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 }
