@@ -67,7 +67,7 @@ compose-test: build ## Start the containers, load them, kill an instance under l
 	deploy/compose-test $(ARGS)
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test race alerts tools-test panels-test kubernetes-test bench-peers bench-http bench-scale bench-affinity fuzz lint supply sbom fmt tidy deps clean
+.PHONY: build test verify test-busy client-test race alerts tools-test panels-test kubernetes-test bench-peers bench-http fuzz lint supply sbom fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -119,12 +119,6 @@ bench-peers: ## Compare our locks with those of other libraries, in one run (abo
 
 bench-http: ## Measure the endpoints side by side over HTTP (8 minutes; ARGS='--beside COMMIT --write'; see tools/bench/README.md)
 	cd tools && $(GO) run ./bench/http $(ARGS)
-
-bench-affinity: ## Measure SKU affinity of nginx beside round robin (4 minutes; ARGS=--write: into docs/scale.md)
-	cd tools && $(GO) run ./bench/affinity $(ARGS)
-
-bench-scale: ## Simulate the sales of more instances (ARGS='-measure -write' measures again, and makes docs/scale.md from it)
-	cd tools && $(GO) run ./bench/scale $(ARGS)
 
 fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each
 	@for target in $$(grep -rho --include='*_test.go' 'func Fuzz[A-Za-z0-9]*' . | cut -c6- | sort -u); do \

@@ -17,7 +17,7 @@ func translated() []string {
 	}
 	return append(books,
 		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/orders", "docs/which",
-		"docs/bench-http", "docs/scale", "docs/events", "docs/class", "docs/new", "docs/engine", "docs/notes",
+		"docs/bench-http", "docs/events", "docs/class", "docs/new", "docs/engine", "docs/notes",
 		"docs/security", "docs/grade", "docs/kubernetes", "docs/alerts", "docs/dashboards", "docs/traces",
 		"loadtest/README",
 	)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,9 +20,8 @@ import (
 
 // Bounds of a measurement, besides its duration.
 const (
-	warmGo      = 300 * time.Millisecond
-	warmForeign = 1500 * time.Millisecond // the JVM compiles
-	grace       = 15 * time.Second
+	warm  = 300 * time.Millisecond
+	grace = 15 * time.Second
 )
 
 // run measures one entrant once.
@@ -35,13 +33,10 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 		Keys: j.Keys, Contenders: j.Contenders, Idle: j.Idle,
 		Redis: c.addr(stack.Redis, j.Delayed), ZooKeeper: c.addr(stack.ZooKeeper, j.Delayed),
 		MySQL:  c.addr(stack.MySQL, false),
-		WarmMS: warmGo.Milliseconds(), RunMS: duration.Milliseconds(), GraceMS: grace.Milliseconds(),
+		WarmMS: warm.Milliseconds(), RunMS: duration.Milliseconds(), GraceMS: grace.Milliseconds(),
 	}
 	if j.Own {
 		t.Owners = j.Procs
-	}
-	if j.entrant.foreign != nil {
-		t.WarmMS = warmForeign.Milliseconds()
 	}
 	if err := c.stock(ctx, j, t); err != nil {
 		return o, err
@@ -138,20 +133,14 @@ func (c *contest) launch(ctx context.Context, j job, t task) (*workerProcess, er
 	if c.settings.profiles != "" && t.Number == 0 {
 		t.Profile = filepath.Join(c.settings.profiles, j.profile())
 	}
-	var cmd *exec.Cmd
-	if j.entrant.foreign != nil {
-		cmd = c.foreign.command(ctx, j.entrant.foreign, t)
-	} else {
-		program := j.entrant.program
-		if program == "" {
-			var err error
-			if program, err = os.Executable(); err != nil {
-				return nil, fmt.Errorf("find this program: %w", err)
-			}
+	program := j.entrant.program
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("find this program: %w", err)
 		}
-		cmd = goWorker(ctx, program, t)
 	}
-	w, err := startWorker(cmd, c.settings.logs)
+	w, err := startWorker(goWorker(ctx, program, t), c.settings.logs)
 	if err != nil {
 		return nil, fmt.Errorf("start a worker for %s: %w", strings.ToLower(j.entrant.name), err)
 	}

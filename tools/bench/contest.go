@@ -22,7 +22,6 @@ type contest struct {
 	slow     map[stack.Kind]*wire.Proxy // that delay
 	redis    *redis.Client              // past the delay
 	db       *gorm.DB
-	foreign  *foreignRunner
 	missing  map[string]string // entrants that cannot run here, with the reason
 	versions []string
 	cells    int
@@ -39,9 +38,6 @@ func openContest(ctx context.Context, s settings) (c *contest, err error) {
 	if c.servers, err = stack.Start(ctx, stack.Options{Want: c.wanted(), Progress: tell}); err != nil {
 		return nil, err
 	}
-	if c.foreign, err = openForeignRunner(ctx, c.servers.Dir); err != nil {
-		progress("%v", err)
-	}
 	if err := c.openServers(ctx); err != nil {
 		return nil, err
 	}
@@ -53,14 +49,6 @@ func openContest(ctx context.Context, s settings) (c *contest, err error) {
 			if server := c.servers.Server(string(kind)); server == nil || server.StandIn != "" {
 				c.missing[e.name] = fmt.Sprintf("%s is not installed", kind)
 			}
-		}
-		if e.foreign != nil && c.missing[e.name] == "" {
-			reason, version := c.foreign.missing(ctx, e.foreign)
-			if reason != "" {
-				c.missing[e.name] = reason
-				continue
-			}
-			c.versions = append(c.versions, e.foreign.library+" "+version)
 		}
 	}
 	return c, nil

@@ -26,8 +26,7 @@ type entrant struct {
 	side   side
 	server stack.Kind // where the lock is kept. Locks of one server are compared with each other
 
-	open    func(ctx context.Context, t task) ([]turn, error) // the contenders of a worker process
-	foreign *foreign                                          // instead of open: it is not written in Go
+	open func(ctx context.Context, t task) ([]turn, error) // the contenders of a worker process
 
 	loses bool // it is no lock: updates may be lost
 	alone bool // one client only, also where others are 30
@@ -84,7 +83,6 @@ const (
 	nameZKLock     = "go-zookeeper Lock, 10 connections"
 	nameZKLock1    = "go-zookeeper Lock, 1 connection"
 	nameSequential = "zk-sequential"
-	nameCurator    = "Curator InterProcessMutex"
 	namePessimist  = "pessimistic"
 	nameBareSQL    = "database/sql, same statements"
 	plainSuffix    = ", no hand-over"
@@ -140,11 +138,6 @@ func entrants() []entrant {
 			name: nameRedsync1, side: peer, server: stack.Redis, open: openRedsync(true),
 			what: "the same with a retry delay of 1 ms",
 		},
-		{
-			name: "redis-py Lock, 1 ms", side: peer, server: stack.Redis,
-			foreign: &foreign{script: "contend.py", lock: "redis", library: "redis-py"},
-			what:    "Python threads with redis.lock.Lock(sleep=0.001)",
-		},
 
 		{
 			name: nameSequential, side: ours, server: stack.ZooKeeper, open: shipped("zk-sequential", false, 0),
@@ -162,16 +155,6 @@ func entrants() []entrant {
 		{
 			name: nameZKLock1, side: peer, server: stack.ZooKeeper, open: openZKLock(true),
 			what: "the same, one session for each process",
-		},
-		{
-			name: nameCurator, side: peer, server: stack.ZooKeeper,
-			foreign: &foreign{script: "Contend.java", lock: "curator", library: "Curator"},
-			what:    "Java threads, one CuratorFramework for each JVM",
-		},
-		{
-			name: "kazoo Lock", side: peer, server: stack.ZooKeeper,
-			foreign: &foreign{script: "contend.py", lock: "kazoo", library: "kazoo"},
-			what:    "Python threads, one KazooClient for each process",
 		},
 
 		{

@@ -39,8 +39,6 @@ func (r *results) figures() []figure {
 		r.value("redis-watchdog, Jain index over all 30 contenders", 0.98, contended, nameWatchdog, fair),
 		r.value("zk-sequential, Jain index over all 30 contenders", 0.98, contended, nameSequential, fair),
 		r.against("zk-sequential throughput / go-zookeeper's Lock", 4, false, contended, nameSequential, zkLocks, rate),
-		r.against("zk-sequential throughput / Curator (3 JVMs)", 10, false, contended, nameSequential,
-			[]string{nameCurator}, rate),
 		r.against("pessimistic (gorm) throughput / the same statements with database/sql", 0.8, false,
 			contended, namePessimist, []string{nameBareSQL}, rate),
 		r.against("uncontended redis-watchdog time / redislock's", 1.1, true, single, nameWatchdog,

@@ -12,7 +12,7 @@ import (
 // workerRole is the first argument of this program when it is a worker; the second is the task.
 const workerRole = "worker"
 
-// A task is for one worker process. Foreign workers get the same.
+// A task is for one worker process.
 type task struct {
 	Entrant    string `json:"entrant"`
 	Redis      string `json:"redis"`
@@ -53,10 +53,8 @@ type report struct {
 	Failed  int64   `json:"failed"`  // tries that ended with an error, and were repeated
 	Stuck   int64   `json:"stuck"`   // contenders whose last wait did not end
 	Error   string  `json:"error"`   // the last one
-	Version string  `json:"version"` // of a foreign library
 
-	Histogram []byte  `json:"histogram,omitempty"` // of wait and work, in µs: a Go worker's
-	Micros    []int64 `json:"micros,omitempty"`    // the same, one by one: a foreign worker's
+	Histogram []byte `json:"histogram,omitempty"` // of wait and work, in µs
 }
 
 // newHistogram holds 1 µs to 100 s in three digits.
@@ -66,7 +64,7 @@ func record(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(d.Microseconds(), 1), h.HighestTrackableValue())) // bounded, so it cannot fail
 }
 
-// times returns the histogram of a report, in whichever form it came.
+// times returns the histogram of a report. One without turns is empty.
 func (r report) times() (*hdrhistogram.Histogram, error) {
 	if len(r.Histogram) > 0 {
 		h, err := hdrhistogram.Decode(r.Histogram)
@@ -75,11 +73,7 @@ func (r report) times() (*hdrhistogram.Histogram, error) {
 		}
 		return h, nil
 	}
-	h := newHistogram()
-	for _, us := range r.Micros {
-		record(h, time.Duration(us)*time.Microsecond)
-	}
-	return h, nil
+	return newHistogram(), nil
 }
 
 func readTask(text string) (task, error) {

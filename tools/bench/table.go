@@ -60,14 +60,14 @@ func tables() []table {
 		return e.base() == nameWatchdog || e.base() == nameKept || e.name == nameRedislock || e.name == nameNone ||
 			e.name == nameSmallest
 	}
-	networked := func(e entrant) bool { return e.server != "mysql" && e.foreign == nil }
+	networked := func(e entrant) bool { return e.server != stack.MySQL }
 	notRace := func(e entrant) bool { return e.name != nameNone }
 	return []table{
 		{contended, "One key, 3 processes x 10 contenders", []shape{thirty}, func(entrant) bool { return true }, 1},
 		{single, "One key, one contender", []shape{one}, notRace, 3},
 		{keys, "3 processes x 10 contenders, each turn on a key drawn at random", many, few, 1},
 		{again, "One key, one contender, no work: acquire and release", []shape{idle}, func(e entrant) bool {
-			return e.server == stack.Redis && (e.side != bound || e.name == nameSmallest) && e.foreign == nil
+			return e.server == stack.Redis && (e.side != bound || e.name == nameSmallest)
 		}, 3},
 		{affine, "3 processes x 10 contenders, each turn on a key that no other process uses", own, few, 1},
 		{
@@ -129,11 +129,7 @@ func (c *contest) jobs() (jobs []job) {
 				if e.alone {
 					mine.Procs, mine.Contenders = 1, 1
 				}
-				slices := t.slices
-				if e.foreign != nil {
-					slices = 1 // they take seconds to start
-				}
-				jobs = append(jobs, job{t.name, e, slices, mine})
+				jobs = append(jobs, job{t.name, e, t.slices, mine})
 			}
 		}
 	}

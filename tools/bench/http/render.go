@@ -40,7 +40,8 @@ it answers; Redis runs without persistence, like a cache. After each measurement
 the initial stock must equal the remaining units plus the units in the store's orders. A run whose books do not balance
 has no figures.
 
-The limits of these figures, and the figures for more computers: [scale.md](scale.md). How to repeat them:
+The limits of these figures, and the figures for more computers:
+[operations.md](operations.md#past-one-computer). How to repeat them:
 [tools/bench/README.md](../tools/bench/README.md#the-endpoints-over-http).
 
 `,
@@ -51,7 +52,7 @@ The limits of these figures, and the figures for more computers: [scale.md](scal
 故障处理、每个请求一行日志、持久化都开着：MariaDB 每次提交先落盘再响应；Redis 不做持久化，与缓存的常见用法相同。每次测量之后都从存储核对账目：
 期初库存 = 剩余 + 已售 = 存储里数出的订单。账目不平的运行不给出任何数字。
 
-这些数字受什么限制、换成更多计算机会怎样：[scale.zh-CN.md](scale.zh-CN.md)。怎样重测：
+这些数字受什么限制、换成更多计算机会怎样：[operations.zh-CN.md](operations.zh-CN.md#一台计算机之外)。怎样重测：
 [tools/bench/README.md](../tools/bench/README.md#the-endpoints-over-http)。
 
 `,
