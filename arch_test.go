@@ -46,14 +46,6 @@ var arrows = map[string]struct {
 		[]string{"lock", "service", "service/order"},
 		"it takes from the ledger what it announces, and is under any lock: app says which store and which lock",
 	},
-	"service/archive": {
-		[]string{"lock", "service", "service/order"},
-		"it takes from the ledger what is old, and knows files alone: app says which store",
-	},
-	"service/repair": {
-		[]string{"service", "service/order"},
-		"it compares the ledger with itself, and corrects it: app says which store",
-	},
 	"service/ratelimit": {nil, "it counts the requests of customers, and knows neither requests nor servers"},
 	"service/strategy": {
 		[]string{"lock", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock", "service"},
@@ -122,8 +114,7 @@ var arrows = map[string]struct {
 			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "handler/access", "handler/demo",
 			"handler/orders", "internal/rediserr", "internal/words", "lock", "lock/redislock",
 			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock", "repo/writer",
-			"service", "service/archive", "service/order", "service/ratelimit", "service/relay", "service/repair",
-			"service/strategy",
+			"service", "service/order", "service/ratelimit", "service/relay", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
@@ -211,8 +202,7 @@ var arrows = map[string]struct {
 	},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
-	"internal/stack":             {[]string{"deploy", "internal/stack/powerfs"}, "it starts servers"},
-	"internal/stack/powerfs":     {nil, "files, and what a power cut leaves of them: it knows no server"},
+	"internal/stack":             {[]string{"deploy"}, "it starts servers"},
 	"internal/stack/stacktest":   {[]string{"internal/stack"}, "stack for tests"},
 	"internal/stack/browsertest": {nil, "a browser for tests, which knows no page"},
 	"internal/stack/wire":        {nil, "bytes between any client and any server"},
@@ -227,12 +217,10 @@ var arrows = map[string]struct {
 			"lab", "lab/class", "lab/engine",
 			"lab/failover", "lab/grade",
 			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping",
-			"loadtest/report", "loadtest/tally", "lock", "service", "service/archive", "service/order",
-			"service/repair", "service/strategy",
+			"loadtest/report", "loadtest/tally", "lock", "service", "service/order", "service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
-			"and service for the law that stock audit checks, archive and repair for what stock archive and stock " +
-			"audit report, access for stock token",
+			"and service for the law that stock audit checks, access for stock token",
 	},
 }
 
@@ -241,7 +229,7 @@ var rooms = map[string]string{
 	"cmd":      "the only binary: a thin file for each command",
 	"app":      "one running instance: settings, servers, what is built on them, the end",
 	"handler":  "HTTP: routes, decoding, replies, problems",
-	"service":  "selling: strategies, orders, events out of the ledger, the archive",
+	"service":  "selling: strategies, orders, events out of the ledger",
 	"lock":     "the contract, and a folder for each lock server",
 	"repo":     "stock and ledgers on Redis and on MySQL",
 	"loadtest": "the load generator and the judge",
@@ -313,7 +301,6 @@ var thirdParty = map[string]struct {
 		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write, " +
 			"repotest has connections that fail at one statement",
 	},
-	"github.com/hanwen/go-fuse":           {[]string{"internal/stack/powerfs"}, "one place forgets what is not synced"},
 	"rsc.io/qr":                           {[]string{"lab/class"}, "only students scan an address"},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},

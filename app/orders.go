@@ -25,9 +25,6 @@ func (a *App) buildOrders(
 		config.Limits = order.Limits(a.cfg.Reservations)
 		config.Ended = a.saleEnded(handler.Failures())
 	}
-	if a, ok := ledger.(order.Archivable); ok {
-		config.Gone = order.GoneFrom(a)
-	}
 	if store.Data != nil {
 		a.watched = order.Watch(ledger, store.Data)
 		config.Data, config.Store = store.Data, a.watched

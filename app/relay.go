@@ -13,12 +13,8 @@ import (
 
 	"example.com/stock/repo"
 	"example.com/stock/repo/ledger"
-	"example.com/stock/repo/stock"
-	"example.com/stock/service"
-	"example.com/stock/service/archive"
 	"example.com/stock/service/order"
 	"example.com/stock/service/relay"
-	"example.com/stock/service/repair"
 	"example.com/stock/service/strategy"
 )
 
@@ -76,51 +72,40 @@ func (c *Config) checkRelay() (bad []error) {
 	return bad
 }
 
-// books has the methods of a ledger that the relay, the archiver and the repair need.
+// books has the methods of a ledger that the relay and stock relay need.
 type books interface {
 	order.Outbox
 	order.Book
 	order.DeadLetters
-	archive.Store
-	repair.Store
 }
 
 // openLedger opens the ledger of the default store, on separate connections, so that the relay and the sales do not
 // wait for each other.
 func (a *App) openLedger() (books, error) {
-	l, _, err := a.openBooks()
-	return l, err
-}
-
-// openBooks is openLedger, and also returns the origin of the store's data.
-func (a *App) openBooks() (books, service.Origins, error) {
 	if a.cfg.Store == strategy.Redis {
 		if len(a.cfg.Redis.Addrs) == 0 {
-			return nil, nil, isEmpty("redis.addrs", "redis-addrs", "STOCK_REDIS_ADDRS")
+			return nil, isEmpty("redis.addrs", "redis-addrs", "STOCK_REDIS_ADDRS")
 		}
 		client, err := a.relayRedis()
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		conn := repo.NewRedis(client)
-		l, err := ledger.NewRedis(conn)
-		return l, stock.NewRedis(conn), err
+		return ledger.NewRedis(repo.NewRedis(client))
 	}
 	if a.cfg.MySQL.DSN == "" {
-		return nil, nil, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
+		return nil, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
 	}
 	before, err := a.beforeMySQL()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	only := repo.Pool{Open: relayConnections, Idle: 1, Before: before, New: a.traces.SQL()}
 	db, connections, err := pool(repo.OpenMySQL(a.cfg.MySQL.DSN, only))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	a.closers = append(a.closers, connections.Close)
-	conn := repo.NewMySQL(db)
-	return ledger.NewMySQL(conn), stock.NewMySQL(conn), nil
+	return ledger.NewMySQL(repo.NewMySQL(db)), nil
 }
 
 // relayConnections limits a relay's connections to MySQL. A relay that waits for its lock uses none.

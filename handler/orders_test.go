@@ -441,10 +441,6 @@ func TestEveryErrorOfOrdersHasItsProblem(t *testing.T) {
 		{fmt.Errorf("%w: %w", orders.ErrExpired, limit), 409, "reservation_expired", false, `"limit":2`},
 		{&orders.StateError{State: orders.Confirmed}, 409, "wrong_state", false, `"state":"confirmed"`},
 		{orders.ErrNotFound, 404, "not_found", false, "of this customer"},
-		{
-			&orders.ArchivedError{Before: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, 404, "archived", false,
-			"made before 2026-01-01T00:00:00Z may",
-		},
 		{orders.ErrKeyReused, 422, "idempotency_key_reused", false, "Nothing was written"},
 		{orders.ErrBelowZero, 409, "below_zero", false, ""},
 		{&service.GuardError{Guard: "none"}, 409, "strategy_mismatch", false, "guarded by strategy none"},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
 	"example.com/stock/handler/access"
 	"example.com/stock/lock"
@@ -35,7 +34,6 @@ func table(crowded Crowded) []row {
 		{errInvalid, kind{"invalid", http.StatusBadRequest, 0}, explainInvalid},
 		{service.ErrUnknownSKU, kind{"unknown_sku", gone, 0}, nil},
 		{service.ErrUnknownStrategy, kind{"unknown_strategy", gone, 0}, nil},
-		{order.ErrArchived, kind{"archived", gone, 0}, explainArchived},
 		{order.ErrNotFound, kind{"not_found", gone, 0}, text("not_found.order")},
 		{
 			order.ErrKeyReused,
@@ -149,13 +147,6 @@ func explainOutcomeUnknown(err error) (p problem) {
 	}
 	p.OrderID, p.Settle = order.OrderID, settlePath(order)
 	p.detail = phrases.Say("outcome_unknown.detail", "settle", "POST "+p.Settle)
-	return p
-}
-
-func explainArchived(err error) (p problem) {
-	if archived, ok := errors.AsType[*order.ArchivedError](err); ok {
-		p.detail = phrases.Say("archived.detail", "before", archived.Before.UTC().Format(time.RFC3339))
-	}
 	return p
 }
 

@@ -2,8 +2,6 @@ package lab
 
 import (
 	"cmp"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -148,14 +146,6 @@ func (r Report) Wrong() []Cell {
 		}
 	}
 	return wrong
-}
-
-// Missing returns the cells that were not run because something is not installed. It leaves out those that this
-// computer cannot run: see NeedPowerCuts.
-func (r Report) Missing() []Cell {
-	return slices.DeleteFunc(r.Skipped(), func(c Cell) bool {
-		return strings.HasPrefix(c.Skipped, string(NeedPowerCuts)+": ")
-	})
 }
 
 // Skipped returns the cells that were not run.

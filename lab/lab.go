@@ -43,8 +43,6 @@ type Need string
 
 // The needs. NeedRedlock is five further Redis servers. NeedClocks means that each server can have its own wall clock.
 // NeedGalera is a cluster of three MariaDB nodes that all accept writes; Node has the needs for one of them.
-// NeedPowerCuts means that the power of servers can be cut, which depends on the computer or the container and not on
-// a package.
 const (
 	NeedRedis     Need = "redis"
 	NeedZooKeeper Need = "zookeeper"
@@ -52,7 +50,6 @@ const (
 	NeedRedlock   Need = "redlock"
 	NeedClocks    Need = "clocks"
 	NeedGalera    Need = "galera"
-	NeedPowerCuts Need = "power-cuts"
 )
 
 // nodes is the size of the cluster of NeedGalera.

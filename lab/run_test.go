@@ -311,16 +311,3 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Errorf("%v, %+v", err, report.Cells)
 	}
 }
-
-// What this computer cannot run is not missing, because no package can be installed for it.
-func TestMissing(t *testing.T) {
-	t.Parallel()
-	r := Report{Cells: []Cell{
-		{Scenario: "ran"},
-		{Scenario: "no server", Skipped: "redis: redis-server not found on PATH"},
-		{Scenario: "no file system", Skipped: "power-cuts: no file system can be mounted here"},
-	}}
-	if missing := r.Missing(); len(missing) != 1 || missing[0].Scenario != "no server" || len(r.Skipped()) != 2 {
-		t.Errorf("missing: %v of %v", missing, r.Skipped())
-	}
-}

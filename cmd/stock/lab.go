@@ -156,7 +156,7 @@ func (r *labRun) run(ctx context.Context) error {
 		return err
 	case len(report.Wrong()) > 0:
 		return exitError{exitVerdict, nil}
-	case len(report.Missing()) > 0 && os.Getenv("REQUIRE_BACKENDS") == "1":
+	case len(report.Skipped()) > 0 && os.Getenv("REQUIRE_BACKENDS") == "1":
 		return exitError{exitSkipped, failure("lab.skipped")}
 	}
 	return nil

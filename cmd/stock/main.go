@@ -67,8 +67,7 @@ func rootCommand(v voice) *cobra.Command {
 		{"locks", []*cobra.Command{lockCommand(v)}},
 		{"serve", []*cobra.Command{
 			serveCommand(), relayCommand(v), configCommand(v), withZooKeeper(v, migrateCommand(v)),
-			withRepair(v, auditCommand(v)),
-			archiveCommand(v),
+			auditCommand(v),
 			tokenCommand(v), healthcheckCommand(), watchCommand(v), newCommand(v),
 		}},
 	} {

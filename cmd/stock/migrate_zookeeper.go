@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -39,4 +40,12 @@ func withZooKeeper(v voice, migrate *cobra.Command) *cobra.Command {
 	app.AddFlags(cmd.Flags())
 	migrate.AddCommand(cmd)
 	return migrate
+}
+
+// progress returns a func that shows a line in the place of the one before it, on a terminal alone.
+func (v voice) progress(w io.Writer) func(line string) {
+	if width(w) == 0 {
+		return func(string) {}
+	}
+	return func(line string) { fmt.Fprint(w, "\r\x1b[K", line) }
 }

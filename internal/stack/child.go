@@ -25,7 +25,7 @@ type command struct {
 	path string
 	args []string
 	env  []string // nil: the environment of this process
-	dir  string   // the working folder; not on a Disk: see powerfs
+	dir  string   // the working folder
 	log  string   // its output is appended to this file
 }
 

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"example.com/stock/internal/stack/powerfs"
 )
 
 // Bounds of a start and of a stop. A cold JVM or a first InnoDB start takes seconds on a busy computer.
@@ -28,10 +26,6 @@ type Server struct {
 	// URL is the address for clients: Addr for redis and zookeeper, a DSN of go-sql-driver for mysql, an http:// URL
 	// for others.
 	URL string
-
-	// Disk has the files of a backend that was started with [Options.PowerCuts]. It is nil for others. What was written
-	// before the backend was first ready is durable.
-	Disk *powerfs.Disk
 
 	Secure  string // host:port with TLS: see Options.RedisTLS and Options.ZooKeeperTLS; empty for others
 	Admin   string // of an instance: the http:// URL for operators, the same after every restart; empty for others
@@ -97,21 +91,6 @@ func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end(syscall.SIGKILL)
-}
-
-// PowerCut ends the server at once, as Kill does, and sets its Disk back to what was synced, as after a power cut.
-// Restart starts it with that. A server without a Disk is not touched, and the error says so. To choose the moment,
-// Pause the server first: nothing is synced then.
-func (s *Server) PowerCut() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.Disk == nil {
-		return fmt.Errorf("%s: its disk keeps everything: see Options.PowerCuts", s.Name)
-	}
-	if err := s.end(syscall.SIGKILL); err != nil {
-		return err
-	}
-	return s.Disk.Cut()
 }
 
 // Pause suspends the server (SIGSTOP) and returns when it has stopped. Connections stay open, and nothing answers.

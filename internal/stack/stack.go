@@ -19,8 +19,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"example.com/stock/internal/stack/powerfs"
 )
 
 var (
@@ -42,7 +40,6 @@ type Stack struct {
 
 	mu       sync.Mutex
 	servers  []*Server        // servers that have been ready, oldest first
-	disks    []*powerfs.Disk  // to be unmounted
 	ports    []net.PacketConn // one for each reserved port; see reserve
 	named    map[string]int   // number of names given for each kind; see name
 	missing  map[string]string
@@ -90,9 +87,6 @@ func (s *Stack) Add(ctx context.Context, kind Kind) (*Server, error) {
 	if build == nil {
 		return nil, fmt.Errorf("start %q: no such backend", kind)
 	}
-	if s.options.PowerCuts {
-		build = s.onDisk(build)
-	}
 	return s.open(ctx, s.name(string(kind)), build)
 }
 
@@ -117,9 +111,6 @@ func (s *Stack) Stop() error {
 			failed = append(failed, s.stopTier(t))
 		}
 		s.releasePorts()
-		for _, disk := range s.disks {
-			failed = append(failed, disk.Unmount())
-		}
 		s.stopped = errors.Join(failed...)
 		if !s.options.Keep {
 			s.stopped = errors.Join(s.stopped, os.RemoveAll(s.Dir))
@@ -178,10 +169,6 @@ type Options struct {
 	// AOF makes Redis keep an append-only file, so that its data survives a restart, even after Kill. Without it, Redis
 	// restarts empty.
 	AOF bool
-
-	// PowerCuts puts the files of each backend of Want or Add on a Disk, in memory: see Server.PowerCut. Call
-	// CheckPowerCuts first.
-	PowerCuts bool
 
 	// More has further settings of the backends of a kind, which override those of this package: arguments of
 	// redis-server and mariadbd, lines of zoo.cfg.
@@ -330,9 +317,6 @@ func (s *Stack) tryPorts(ctx context.Context, name string, build builder, ports 
 			server.URL = server.Addr
 		}
 		if err = server.start(ctx); err == nil {
-			if server.Disk != nil {
-				server.Disk.Sync()
-			}
 			return server, nil
 		}
 		// Our server has ended. If the port is not free, another process took it.

@@ -252,7 +252,7 @@ func TestRunbooksOfTheService(t *testing.T) {
 					t.Errorf("%s: %s: %s: %s", c.Module, page, command, why)
 				}
 			}
-			for _, gone := range []string{"stock relay", "lock ls", "lock evict", "archive", "repair-plan", "settle"} {
+			for _, gone := range []string{"stock relay", "lock ls", "lock evict", "settle"} {
 				if strings.Contains(text, gone) {
 					t.Errorf("%s: %s speaks of %s", c.Module, page, gone)
 				}

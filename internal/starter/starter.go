@@ -351,7 +351,7 @@ func taken(patterns []string) ([]string, error) {
 }
 
 // commands matches commands of this program in texts.
-var commands = regexp.MustCompile(`\bstock (serve|config|migrate|relay|audit|archive|token|healthcheck)\b`)
+var commands = regexp.MustCompile(`\bstock (serve|config|migrate|relay|audit|token|healthcheck)\b`)
 
 // rename adapts a file of this project to the new service.
 func (c Choice) rename(name string, text []byte) []byte {

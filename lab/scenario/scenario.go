@@ -40,7 +40,6 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 		differentKeys(),
 		duplicateRequest(),
 		storeComesBackEmpty(),
-		powerCut(),
 		triedOnce(),
 		crashBetween(),
 		leaseInSeconds(),

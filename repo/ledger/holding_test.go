@@ -196,17 +196,6 @@ func TestHoldingBesideAnOlderInstance(t *testing.T) {
 		has(t, d, sku, "ann", 1, 2)
 		step(t, d, orders.About{SKUs: []service.SKU{sku}, Customer: "ann", Holder: "ann"},
 			holdWithin(2, 3, newID(), "ann", line(sku, 1)))
-		ended, err := d.Reservation(short(t), gone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		taking := orders.Taking{Part: part(1, ""), Old: orders.Old{Reservations: []orders.Reservation{ended}}}
-		if err := d.ledger.(orders.Archivable).TakeAway(short(t), taking); err != nil {
-			t.Fatal(err)
-		}
-		if got := entries(); len(got) != 2 || got[gone] != "" {
-			t.Errorf("entries %v, want none of the archived one", got)
-		}
 	})
 	t.Run("mysql", func(t *testing.T) {
 		t.Parallel()

@@ -15,7 +15,6 @@ import (
 type wholeLedger interface {
 	books
 	orders.Outbox
-	orders.Archivable
 	orders.DeadLetters
 }
 
@@ -111,22 +110,6 @@ func operations(d desk) map[string]repotest.Operation {
 		}),
 		"Delivered": kept(func(ctx context.Context, sku service.SKU) error {
 			return books.Delivered(ctx, orders.Delivered{SKU: sku, Number: 1}, 1)
-		}),
-		"Archived": kept(func(ctx context.Context, _ service.SKU) error {
-			_, _, err := books.Archived(ctx)
-			return err
-		}),
-		"Positions": kept(func(ctx context.Context, _ service.SKU) error {
-			_, _, err := books.Positions(ctx, "", 5)
-			return err
-		}),
-		"Old": kept(func(ctx context.Context, _ service.SKU) error {
-			_, _, err := books.Old(ctx, time.Now().Add(time.Hour), "", 5)
-			return err
-		}),
-		"Present": known(func(ctx context.Context, reservation, order string) error {
-			_, err := books.Present(ctx, []string{reservation, order})
-			return err
 		}),
 	}
 }

@@ -88,15 +88,3 @@ type StateError struct{ State string }
 func (e *StateError) Error() string { return "it is " + e.State + " already" }
 
 func (e *StateError) Is(target error) bool { return target == ErrState }
-
-// An ArchivedError: the order or reservation was not found, and may have been archived. It matches ErrNotFound.
-type ArchivedError struct{ Before time.Time }
-
-func (e *ArchivedError) Error() string {
-	return fmt.Sprintf("%v: what was made before %s may have been archived", ErrNotFound, e.Before.Format(time.RFC3339))
-}
-
-func (e *ArchivedError) Is(target error) bool { return target == ErrArchived || target == ErrNotFound }
-
-// ErrArchived: the order or reservation may have been archived. It comes as an ArchivedError.
-var ErrArchived = errors.New("archived")

@@ -104,7 +104,7 @@ func (s *Service) Order(ctx context.Context, customer, id string) (Order, error)
 		if err == nil && o.Customer != customer {
 			o, err = Order{}, ErrNotFound
 		}
-		return o, s.missing(ctx, id, err)
+		return o, err
 	})
 }
 
@@ -162,7 +162,7 @@ func (s *Service) Reservation(ctx context.Context, customer, id string) (Reserva
 		if err == nil && r.Customer != customer {
 			r, err = Reservation{}, ErrNotFound
 		}
-		return r, s.missing(ctx, id, err)
+		return r, err
 	})
 }
 

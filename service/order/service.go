@@ -1,7 +1,6 @@
 package order
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,9 +44,6 @@ type Config struct {
 	// lock.ErrOverloaded.
 	Waiting int
 	KeepKey time.Duration // how long the sweeper keeps idempotency keys; see service.KeepKeys
-	// Gone is called when an order or reservation is not found. It returns an error if the record may have been
-	// archived. If Gone is nil, nothing is archived.
-	Gone func(ctx context.Context, id string) error
 	// Ended is called after each step of a request, except for a repeated one. err is what the caller gets; nil: the
 	// step was written. Ended may be nil.
 	Ended func(customer string, skus []service.SKU, err error)
@@ -137,7 +133,7 @@ func step[T any](ctx context.Context, s *Service, c call) (out T, replayed bool,
 	if s.Ended != nil && !replayed {
 		s.Ended(c.about.Customer, c.about.SKUs, err)
 	}
-	if err = s.missing(ctx, c.id, err); errors.Is(err, service.ErrOutcomeUnknown) {
+	if errors.Is(err, service.ErrOutcomeUnknown) {
 		err = &UnknownError{c.id, c.ends || c.key != "", err}
 	}
 	if err != nil {
@@ -261,14 +257,6 @@ func (s *Service) keys(ctx context.Context, c *call) ([]string, error) {
 // read calls the store without changing stock.
 func read[T any](ctx context.Context, s *Service, do func(context.Context) (T, error)) (T, error) {
 	return service.Call(ctx, s.Work, s.Needs, s.Data, do)
-}
-
-// missing returns the error of Gone if err is ErrNotFound and the id may have been archived, and err otherwise.
-func (s *Service) missing(ctx context.Context, id string, err error) error {
-	if s.Gone != nil && errors.Is(err, ErrNotFound) {
-		return cmp.Or(s.Gone(ctx, id), err)
-	}
-	return err
 }
 
 // newID makes the id of an order or a reservation. Ids sort roughly by the time at which they were made.

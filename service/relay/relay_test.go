@@ -349,31 +349,3 @@ func TestALostLockEndsDeliveryAtOnce(t *testing.T) {
 	}
 }
 
-// What stands for archived movements is no event. A relay that finds it was away while others delivered them.
-func TestWhatIsCarriedIsNoEvent(t *testing.T) {
-	t.Parallel()
-	s, _ := newShelf(t)
-	s.receive(t, "a", 3)
-	all, err := s.Movements(t.Context(), "a", 0, 1)
-	if err == nil {
-		err = s.TakeAway(t.Context(), order.Taking{
-			Part: order.Part{Number: 1}, Carries: []order.Carry{{First: 1, Movement: order.Movement{}.Carry(all[0])}},
-		})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	sink := &diary{}
-	stop := start(t, quick(s, sink, newLatch()))
-	time.Sleep(time.Second)
-	if got := sink.of("a"); got != nil {
-		t.Errorf("delivered: %v", got)
-	}
-	if err := s.Delivered(t.Context(), order.Delivered{SKU: "a", Number: 1}, 1); err != nil {
-		t.Fatal(err)
-	}
-	stacktest.Eventually(t, 30*time.Second, "what was not archived", func() (bool, string) {
-		return slices.Equal(sink.of("a"), []uint64{2, 3}), fmt.Sprint(sink.of("a"))
-	})
-	stop()
-}

@@ -92,7 +92,7 @@ func TestEveryAlertIsWhole(t *testing.T) {
 
 // answers are the problems that tell the customer how the sale has ended, and those that the client has caused.
 var answers = []string{
-	"archived", "below_zero", "client_gone", "extended_too_soon", "idempotency_in_flight",
+	"below_zero", "client_gone", "extended_too_soon", "idempotency_in_flight",
 	"idempotency_key_reused", "invalid", "limit_reached", "method_not_allowed", "not_evictable", "not_found",
 	"not_inspectable", "not_paused", "not_yours", "order_settled", "order_too_old", "precondition_failed",
 	"rate_limited",

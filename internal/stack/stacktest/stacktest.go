@@ -64,15 +64,6 @@ func Start(t testing.TB, o stack.Options) *stack.Stack {
 	return s
 }
 
-// NeedsPowerCuts skips the test if the power of servers cannot be cut here. REQUIRE_BACKENDS=1 makes no difference,
-// because no package can be installed for it: it depends on the container.
-func NeedsPowerCuts(t testing.TB) {
-	t.Helper()
-	if err := stack.CheckPowerCuts(); err != nil {
-		t.Skip(err)
-	}
-}
-
 // Started ends the test unless err, with which servers were started, is nil: it skips the test if a server is not
 // installed and may be missing.
 func Started(t testing.TB, err error) {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// translated are the documents, from the root, that exist in both languages and must say the same. The lessons have a
-// test of their own.
+// translated are the documents, from the root, that exist in both languages. The lessons have a test of their own.
 func translated() []string {
 	books, _ := filepath.Glob("../docs/runbooks/*.zh-CN.md") // the pattern is correct
 	for i, path := range books {
@@ -23,50 +22,6 @@ func translated() []string {
 	)
 }
 
-var (
-	remark   = regexp.MustCompile(`(^|\s+)# .*$`)
-	wanted   = regexp.MustCompile(`<[^>]*>`)           // what a person puts in, in a command
-	labels   = regexp.MustCompile(`"[^"]*"|\|[^|]*\|`) // in a picture, which are translated
-	spaces   = regexp.MustCompile(`\s+`)
-	listItem = regexp.MustCompile(`^(- |\d+\. )`)
-)
-
-// outline returns a document without its words: headings by level, rows of tables, items of lists, paragraphs, and
-// every line of code as it is, without the comments, which are translated.
-func outline(text string) []string {
-	var out []string
-	code, picture, after := false, false, "" // after is the line before
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		item := listItem.FindString(line)
-		switch {
-		case strings.HasPrefix(line, "```"):
-			code, picture = !code, line == "```mermaid"
-			out = append(out, line)
-		case picture:
-			out = append(out, labels.ReplaceAllString(line, ""))
-		case code:
-			line = wanted.ReplaceAllString(remark.ReplaceAllString(line, ""), "<>")
-			line = strings.ReplaceAll(line, " --lang zh", "")
-			if line = strings.TrimSpace(spaces.ReplaceAllString(line, " ")); line != "" {
-				out = append(out, line)
-			}
-		case strings.HasPrefix(line, "#"):
-			out = append(out, strings.Repeat("#", len(line)-len(strings.TrimLeft(line, "#")))+" heading")
-		case strings.HasPrefix(line, "|"):
-			out = append(out, "| row")
-		case item != "":
-			out = append(out, item+"item")
-		case strings.HasPrefix(line, "<!--"):
-			out = append(out, line)
-		case line != "" && after == "":
-			out = append(out, "paragraph")
-		}
-		after = line
-	}
-	return out
-}
-
 func document(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", file))
@@ -74,25 +29,6 @@ func document(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// The Chinese text has the headings, tables, lists, paragraphs and commands of the English one, in the same order.
-func TestTranslationsAreWhole(t *testing.T) {
-	for _, name := range translated() {
-		english, chinese := outline(document(t, name+".md")), outline(document(t, name+".zh-CN.md"))
-		for i := range max(len(english), len(chinese)) {
-			if i == len(english) || i == len(chinese) || english[i] != chinese[i] {
-				t.Errorf("%s.md and %[1]s.zh-CN.md differ from here on:\nEnglish: %q\nChinese: %q", name,
-					around(english, i), around(chinese, i))
-				break
-			}
-		}
-	}
-}
-
-// around is what stands at place i, with what is before and after it.
-func around(outline []string, i int) []string {
-	return outline[max(0, min(i, len(outline))-3):min(i+3, len(outline))]
 }
 
 var (
