@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
 )
 
 // An ensemble has one leader, which is not the first server; and the first server reaches the leader at the address
@@ -27,7 +28,7 @@ func TestZooKeeperEnsemble(t *testing.T) {
 		asked++
 		return addr, nil
 	}})
-	needs(t, err)
+	stacktest.Started(t, err)
 	if asked != 2 || len(e.Servers) != 3 {
 		t.Fatalf("%d servers, %d addresses were asked for; want 3 and 2", len(e.Servers), asked)
 	}
