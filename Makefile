@@ -21,11 +21,16 @@ class: deps build ## Show it live to a class: a page for the projector (ARGS='--
 class-bench: ## Measure how the wall draws 2,000 events/s of 100 requests in headless Chromium (WRITE=yes: into docs/class.*)
 	CLASS_FRAMES=$(if $(WRITE),write,print) $(GO) test -count 1 -v -run '^TestFrames$$' ./lab/class
 
-.PHONY: lab lab-matrix
+.PHONY: lab lab-quick lab-matrix
 lab: build ## Reproduce every failure of the catalogue, check docs/failure-modes.json, write out/lab.html (15 minutes)
 	@mkdir -p out
 	bin/stock lab run --all --json out/lab.json --html out/lab.html $(ARGS)
 	bin/stock lab matrix out/lab.json --check docs/failure-modes.json
+
+lab-quick: build ## Reproduce one case of each failure that takes less than 10 s (3 minutes)
+	@mkdir -p out
+	bin/stock lab run --quick --json out/lab-quick.json
+	bin/stock lab matrix out/lab-quick.json --check docs/failure-modes.json
 
 lab-matrix: build ## Make docs/failure-modes.* and the outputs in docs/lessons anew from a run of the whole lab
 	@mkdir -p out
@@ -67,23 +72,34 @@ compose-test: build ## Start the containers, load them, kill an instance under l
 	deploy/compose-test $(ARGS)
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test race alerts tools-test panels-test kubernetes-test bench-peers bench-http fuzz lint supply sbom fmt tidy deps clean
+.PHONY: build test verify test-busy client-test race alerts panels-test kubernetes-test bench-peers bench-http fuzz lint supply sbom fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
-# make lint vets everything, and more strictly. On a busy computer a package may take ten times as long as on an idle one.
-PACKAGES = ./...
-GO_TEST = $(GO) test -vet=off -timeout 40m
+# Packages in which goroutines meet are tested with the race detector. make lint vets everything, and more strictly. On a
+# busy computer a package may take ten times as long as on an idle one.
+RACED     = ./app/... ./lab/... ./loadtest/... ./lock/... ./repo/... ./service/...
+GO_TEST   = $(GO) test -vet=off -timeout 40m
 # A process under the race detector would sleep for a second before it ends: there are hundreds of them.
 RACE_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO_TEST) -race -p 3
-test: ## Run the tests on real servers, without the long ones (4 minutes; REQUIRE_BACKENDS=1: a missing server is a failure)
-	$(GO_TEST) -short -p 4 $(PACKAGES)
+test: ## Run the tests on real servers, each once, without the long ones (REQUIRE_BACKENDS=1: a missing server is a failure)
+	$(RACE_TEST) -short $(RACED)
+	others=$$($(GO) list ./... | grep -vE '^[^/]+/stock/(app|lab|loadtest|lock|repo|service)(/|$$)') && $(GO_TEST) -short -p 4 $$others
+	cd tools && $(GO_TEST) -short ./...
 
-verify: ## Run all tests, the long ones too, and the programs that they start, under the race detector (15 minutes)
-	$(RACE_TEST) $(PACKAGES)
+verify: ## Run the rest, before an issue is called resolved: long tests, the whole lab, lessons, fail-over, soak, compositions (an hour)
+	$(RACE_TEST) ./...
+	$(MAKE) client-test panels-test kubernetes-test new-test
+	$(MAKE) demo ARGS='--ha --short'
+	$(MAKE) lab lessons
+	$(MAKE) soak FOR=45s SEED=5
+	$(MAKE) compose-test ARGS=--ha
+	$(MAKE) compose-test ARGS=--monitoring
+	$(MAKE) new-compose-test
+	$(MAKE) alerts ARGS=--quick
 
 test-busy: ## Run make test RUNS=3 times beside programs that take a core each (LOOPS=2), and list what failed
-	.ci/busy "$(or $(LOOPS),$$(nproc))" "$(or $(RUNS),3)" $(GO_TEST) -short -p 4 -count 1 ./...
+	.ci/busy "$(or $(LOOPS),$$(nproc))" "$(or $(RUNS),3)" $(MAKE) --no-print-directory test GO_TEST='$(GO_TEST) -count 1'
 
 client-test: ## Generate a client from the OpenAPI document with oapi-codegen, and use it against the service
 	cd handler/clienttest && $(GO) test -count 1 .
@@ -104,9 +120,6 @@ soak: deps build ## Sell while servers and links fail at random, and judge the s
 
 alerts: ## Make failures before a real Prometheus: exactly their alerts fire, and runbooks end them (15 minutes; ARGS=--quick; docs/alerts.md)
 	cd tools && $(GO) run ./alarms $(ARGS)
-
-tools-test: kubernetes-test ## Test the modules of tools (alarms, alerts, bench, dashboards, kubernetes), without benchmarks: seconds
-	cd tools && $(GO) test -short -count 1 ./...
 
 panels-test: ## Evaluate every panel of the dashboards in a real Prometheus that scrapes real instances under load: half a minute
 	cd tools && $(GO) test -count 1 -run '^TestEveryPanel$$' ./dashboards

@@ -104,8 +104,12 @@ func (r *labRun) choose(names []string) (err error) {
 		return err
 	}
 	for _, s := range all {
-		named := slices.Contains(names, s.Name)
-		if !named && (r.all || r.quick && s.Quick || r.group != "" && string(s.Group) == r.group) {
+		switch {
+		case slices.Contains(names, s.Name):
+		case r.all || r.group != "" && string(s.Group) == r.group:
+			r.options.Scenarios = append(r.options.Scenarios, s)
+		case r.quick && s.Quick:
+			s.Cases = s.Cases[:1]
 			r.options.Scenarios = append(r.options.Scenarios, s)
 		}
 	}
