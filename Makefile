@@ -72,7 +72,7 @@ compose-test: build ## Start the containers, load them, kill an instance under l
 	deploy/compose-test $(ARGS)
 
 ##@ Develop
-.PHONY: build test verify test-busy client-test race alerts panels-test kubernetes-test bench-peers bench-http fuzz lint supply sbom fmt tidy deps clean
+.PHONY: build test verify test-busy client-test race bench-peers bench-http fuzz lint supply sbom fmt tidy deps clean
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
@@ -89,14 +89,14 @@ test: ## Run the tests on real servers, each once, without the long ones (REQUIR
 
 verify: ## Run the rest, before an issue is called resolved: long tests, the whole lab, lessons, fail-over, soak, compositions (an hour)
 	$(RACE_TEST) ./...
-	$(MAKE) client-test panels-test kubernetes-test new-test
+	$(MAKE) client-test new-test
 	$(MAKE) demo ARGS='--ha --short'
 	$(MAKE) lab lessons
 	$(MAKE) soak FOR=45s SEED=5
 	$(MAKE) compose-test ARGS=--ha
 	$(MAKE) compose-test ARGS=--monitoring
 	$(MAKE) new-compose-test
-	$(MAKE) alerts ARGS=--quick
+	cd orders/deploy && promtool test rules alerts_test.yml
 
 test-busy: ## Run make test RUNS=3 times beside programs that take a core each (LOOPS=2), and list what failed
 	.ci/busy "$(or $(LOOPS),$$(nproc))" "$(or $(RUNS),3)" $(MAKE) --no-print-directory test GO_TEST='$(GO_TEST) -count 1'
@@ -117,15 +117,6 @@ race: ## Show that "none" loses updates in ten runs of ten, and that strategies 
 .PHONY: soak
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)
 	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
-
-alerts: ## Make failures before a real Prometheus: exactly their alerts fire, and runbooks end them (15 minutes; ARGS=--quick; docs/alerts.md)
-	cd tools && $(GO) run ./alarms $(ARGS)
-
-panels-test: ## Evaluate every panel of the dashboards in a real Prometheus that scrapes real instances under load: half a minute
-	cd tools && $(GO) test -count 1 -run '^TestEveryPanel$$' ./dashboards
-
-kubernetes-test: ## Check the manifests of deploy/kubernetes without a cluster (docs/kubernetes.md): seconds
-	cd tools/kubernetes && $(GO) test -count 1 ./...
 
 bench-peers: ## Compare our locks with those of other libraries, in one run (about 25 minutes; see tools/bench/README.md)
 	cd tools && $(GO) run ./bench $(ARGS)

@@ -192,14 +192,10 @@ var arrows = map[string]struct {
 	},
 
 	// What several need. Nothing here imports from a room, files aside.
-	"internal/batching":    {nil, "what waits is served in batches: it knows neither sales nor orders"},
-	"internal/mysqlerr":    {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
-	"internal/rediserr":    {nil, "a table of replies: repo and lock/redislock must not import each other"},
-	"internal/redisscript": {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
-	"internal/panels": {
-		[]string{"internal/words"},
-		"expressions over what instances expose, for stock watch and for the dashboards: it knows metrics by name",
-	},
+	"internal/batching":          {nil, "what waits is served in batches: it knows neither sales nor orders"},
+	"internal/mysqlerr":          {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
+	"internal/rediserr":          {nil, "a table of replies: repo and lock/redislock must not import each other"},
+	"internal/redisscript":       {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
 	"internal/stack":             {[]string{"deploy"}, "it starts servers"},
@@ -212,7 +208,7 @@ var arrows = map[string]struct {
 
 	"cmd/stock": {
 		[]string{
-			"app", "handler/access", "handler/access/issuer", "internal/panels", "internal/stack", "internal/starter",
+			"app", "handler/access", "handler/access/issuer", "internal/stack", "internal/starter",
 			"internal/words",
 			"lab", "lab/class", "lab/engine",
 			"lab/failover", "lab/grade",
@@ -235,7 +231,8 @@ var rooms = map[string]string{
 	"loadtest": "the load generator and the judge",
 	"lab":      "the fault lab, and the live wall for a class",
 	"internal": "what several rooms need, and nobody outside the module",
-	"tools":    "modules of their own: benchmarks, manifests, alerts, dashboards",
+	"orders":   "what runs an order service: alerts, a runbook, a dashboard, manifests",
+	"tools":    "a module of its own: benchmarks",
 	"deploy":   "nginx, images, and what installs servers",
 	"docs":     "guides, lessons, decisions, examples",
 }
@@ -307,8 +304,6 @@ var thirdParty = map[string]struct {
 	"go.opentelemetry.io/":                {[]string{"app/traces"}, "everybody else has hooks"},
 	"github.com/XSAM/otelsql":             {[]string{"app/traces"}, "it makes spans"},
 	"github.com/prometheus/client_golang": {[]string{"app/metrics"}, "one place names the series"},
-	"github.com/prometheus/common":        {[]string{"internal/panels"}, "one place reads the series"},
-	"github.com/prometheus/client_model":  {[]string{"internal/panels"}, "one place reads the series"},
 	"github.com/alicebob/miniredis": {
 		[]string{"internal/stack", "lock/explore/pureredis", "repo/repotest"},
 		"a stand-in for a computer without redis-server, and for tests that run a script from a million states",

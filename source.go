@@ -15,9 +15,5 @@ import "embed"
 //go:embed internal/mysqlerr/*.go internal/rediserr/*.go internal/redisscript/*.go service/order/*.go
 //go:embed lock/*.go lock/locktest/*.go lock/redislock/*.go lock/redislock/*.lua lock/zklock/*.go
 //go:embed repo/*.go repo/ledger/*.go repo/ledger/*.lua repo/migrations/*.sql
-//go:embed deploy/prometheus/*.yml docs/runbooks/*.md docs/alerts.md docs/alerts.zh-CN.md
-//go:embed deploy/grafana/dashboards/*/*.json deploy/grafana/provisioning/*/*.yml
-//go:embed deploy/kubernetes/base/*.yaml deploy/kubernetes/components/prometheus/*.yaml
-//go:embed deploy/kubernetes/overlays/orders/*.yaml
 //go:embed service/*.go service/ratelimit/*.go internal/words/*.go
 var Source embed.FS

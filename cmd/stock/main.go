@@ -68,7 +68,7 @@ func rootCommand(v voice) *cobra.Command {
 		{"serve", []*cobra.Command{
 			serveCommand(), relayCommand(v), configCommand(v), withZooKeeper(v, migrateCommand(v)),
 			auditCommand(v),
-			tokenCommand(v), healthcheckCommand(), watchCommand(v), newCommand(v),
+			tokenCommand(v), healthcheckCommand(), newCommand(v),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: phrases.Say("group." + group.id).In(string(v))})

@@ -49,7 +49,6 @@ func newCommand(v voice) *cobra.Command {
 	cmd.Flags().StringVar(&c.Module, "module", "", "")
 	cmd.Flags().StringSliceVar(&c.Strategies, "strategies", []string{"atomic"}, "")
 	cmd.Flags().StringSliceVar(&c.Stores, "stores", []string{"mysql"}, "")
-	cmd.Flags().StringSliceVar(&c.Without, "without", nil, "")
 	cmd.Flags().StringSliceVar(&c.With, "with", nil, "")
 	return cmd
 }

@@ -36,7 +36,7 @@ import (
 	"example.com/stock/internal/words"
 )
 
-//go:embed manifest.yaml edits.yaml all:files text
+//go:embed manifest.yaml all:files text
 var files embed.FS
 
 var phrases = words.NewPhrasebook(files, "text")
@@ -58,7 +58,6 @@ type Choice struct {
 	Module     string   `json:"module"`     // its path, such as github.com/acme/orders
 	Strategies []string `json:"strategies"` // of Strategies; the first is the default of the service
 	Stores     []string `json:"stores"`     // of Stores; the first is the default of the service
-	Without    []string `json:"without"`    // of Optional: the parts that are left out
 	With       []string `json:"with"`       // of Additional: the parts that are added
 	Version    string   `json:"version"`    // of this program, to be recorded
 }
@@ -91,7 +90,6 @@ func (c Choice) Check() error {
 	}
 	some("strategies", c.Strategies, Strategies())
 	some("stores", c.Stores, Stores())
-	choose("without", c.Without, Optional())
 	choose("with", c.With, Additional())
 	if f := c.features(); f["handover"] && !f["lock"] {
 		no(phrases.Error("no-lock", "known", strings.Join(Strategies()[1:], ", ")))
@@ -162,6 +160,18 @@ func (c Choice) name() string {
 	return path.Base(prefix)
 }
 
+// Additional returns the parts that a service has only if they are asked for: each would be a twentieth of its code.
+func Additional() []string { return []string{"traces", "handover"} }
+
+// has reports whether c has all features of a condition. "!lock" is true without a lock.
+func (c Choice) has(when []string) bool {
+	features := c.features()
+	return !slices.ContainsFunc(when, func(f string) bool {
+		f, not := strings.CutPrefix(f, "!")
+		return features[f] == not
+	})
+}
+
 // features returns the features that conditions of the manifest can name, and whether c has them.
 func (c Choice) features() map[string]bool {
 	lock := slices.ContainsFunc(c.Strategies, func(name string) bool { return name != "atomic" })
@@ -174,9 +184,6 @@ func (c Choice) features() map[string]bool {
 	}
 	for _, name := range c.Stores {
 		f[name+"-store"] = true
-	}
-	for _, name := range Optional() {
-		f[name] = !slices.Contains(c.Without, name)
 	}
 	for _, name := range Additional() {
 		f[name] = slices.Contains(c.With, name)
@@ -252,10 +259,6 @@ func (c Choice) files() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	edits, err := edits()
-	if err != nil {
-		return nil, err
-	}
 	made := make(map[string][]byte)
 	for _, r := range rules {
 		if !c.has(r.When) {
@@ -271,14 +274,7 @@ func (c Choice) files() (map[string][]byte, error) {
 				return nil, err
 			}
 			to := strings.Replace(name, "cmd/stock/", "cmd/"+c.name()+"/", 1)
-			if operating(name) {
-				if to, text, err = c.operate(name, text, edits[name]); err != nil {
-					return nil, err
-				}
-			}
-			if to != "" {
-				made[to] = c.rename(name, text)
-			}
+			made[to] = c.rename(name, text)
 		}
 		for from, to := range r.Write {
 			text, err := c.fill(from)
@@ -358,8 +354,6 @@ func (c Choice) rename(name string, text []byte) []byte {
 	switch ext := path.Ext(name); {
 	default:
 		return text
-	case operating(name):
-		return text // see operate
 	case ext == ".yaml":
 		return commands.ReplaceAll(bytes.ReplaceAll(text, []byte("STOCK_"), []byte(c.env())), []byte(c.name()+" $1"))
 	case ext == ".go":
@@ -392,10 +386,9 @@ func (c Choice) fill(name string) ([]byte, error) {
 	}
 	features := c.features()
 	t, err := template.New(name).Delims("«", "»").Option("missingkey=error").Funcs(template.FuncMap{
-		"if_":   func(feature string) bool { return features[feature] },
-		"from":  c.from,
-		"index": c.index,
-		"join":  func(list []string, with string) string { return strings.Join(list, with) },
+		"if_":  func(feature string) bool { return features[feature] },
+		"from": c.from,
+		"join": func(list []string, with string) string { return strings.Join(list, with) },
 		"quote": func(list []string) string {
 			quoted := make([]string, len(list))
 			for i, one := range list {
@@ -409,8 +402,7 @@ func (c Choice) fill(name string) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err = t.Execute(&out, map[string]any{
-		"Module": c.Module, "Name": c.name(), "Env": c.env(), "Metric": c.metric(), "Kube": c.kube(),
-		"Camel":      c.camel(),
+		"Module": c.Module, "Name": c.name(), "Env": c.env(), "Metric": c.metric(),
 		"Version":    c.Version,
 		"Strategies": c.Strategies, "Stores": c.Stores, "Strategy": c.Strategies[0], "Store": c.Stores[0],
 	})

@@ -61,8 +61,8 @@ func TestWhatCannotBeWritten(t *testing.T) {
 			`--stores: "mysq" is none of mysql, redis`, `"mysq" 不在可选之列：mysql, redis`,
 		},
 		{
-			func(c *starter.Choice) { c.Without, c.With = []string{"traces"}, []string{"alert"} },
-			"--without: \"traces\" is none of alerts, runbooks, dashboards, kubernetes\n--with: \"alert\" is none",
+			func(c *starter.Choice) { c.With = []string{"alert"} },
+			"--with: \"alert\" is none",
 			`--with："alert" 不在可选之列：traces`,
 		},
 		{func(c *starter.Choice) { c.Strategies = []string{"none"} }, `"none" is none of ato`, "不在可选之列：ato"},
@@ -192,11 +192,6 @@ func TestNames(t *testing.T) {
 		"handler/text/en.yaml":   "run my-shop migrate up",
 		"docker-compose.yml":     "MY_SHOP_MYSQL_DSN: my_shop:",
 		"Dockerfile":             "COPY --from=build /out/my-shop ",
-
-		"deploy/prometheus/my-shop.rules.yml":               `job=~"(.+/)?my-shop"`,
-		"deploy/grafana/dashboards/en/service.json":         `"uid": "my-shop-service-en"`,
-		"deploy/kubernetes/overlays/orders/ingress.yaml":    "path: /v1/stock\n",
-		"deploy/kubernetes/components/prometheus/work.yaml": "name: my_shop_store_operations",
 
 		"README.md":             "`stock new` (test)",
 		"handler/table.go":      `"github.com/acme/my-shop/v2/service/order"`,

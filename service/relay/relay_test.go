@@ -348,4 +348,3 @@ func TestALostLockEndsDeliveryAtOnce(t *testing.T) {
 		t.Errorf("%d recorded as delivered", n)
 	}
 }
-

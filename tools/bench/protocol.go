@@ -48,11 +48,11 @@ func (t task) run() time.Duration { return time.Duration(t.RunMS) * time.Millise
 // A worker prints "ready", reads a line, works, and prints a report in a line. It ends when its input ends, so that
 // none outlives a parent that was killed.
 type report struct {
-	Done    []int64 `json:"done"`    // turns that ended in time, of each contender
-	Late    int64   `json:"late"`    // turns that began in time and ended later
-	Failed  int64   `json:"failed"`  // tries that ended with an error, and were repeated
-	Stuck   int64   `json:"stuck"`   // contenders whose last wait did not end
-	Error   string  `json:"error"`   // the last one
+	Done   []int64 `json:"done"`   // turns that ended in time, of each contender
+	Late   int64   `json:"late"`   // turns that began in time and ended later
+	Failed int64   `json:"failed"` // tries that ended with an error, and were repeated
+	Stuck  int64   `json:"stuck"`  // contenders whose last wait did not end
+	Error  string  `json:"error"`  // the last one
 
 	Histogram []byte `json:"histogram,omitempty"` // of wait and work, in µs
 }
