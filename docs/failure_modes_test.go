@@ -50,18 +50,9 @@ func TestMatrixFitsTheCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range list {
-		line := "</a>" + w.Case + ": "
-		_, after, ok := strings.Cut(string(text), `<a id="`+report.Anchor(w.Scenario, w.Case)+`">`+line)
-		if !ok || !strings.HasPrefix(strings.TrimPrefix(after, "**"), string(w.Observed)) {
-			t.Errorf("%s does not say %s of %s: %s: run make lab-matrix", matrix, w.Observed, w.Scenario, w.Case)
-		}
-	}
 	for _, s := range catalogue(t) {
-		for _, want := range []string{s.Title.EN, s.Title.ZH, s.Setup.EN, s.Forced.EN, s.Why.EN, s.Fix.EN, s.Fix.ZH} {
-			if !strings.Contains(string(text), want) {
-				t.Errorf("%s does not have %q of %s: run make lab-matrix", matrix, want, s.Name)
-			}
+		if !strings.Contains(string(text), `<a id="`+s.Name+`"></a>`+s.Title.EN+"<br>"+s.Title.ZH) {
+			t.Errorf("%s has no row for %s: run make lab-matrix", matrix, s.Name)
 		}
 	}
 }

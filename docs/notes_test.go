@@ -137,8 +137,7 @@ func (p notesPage) shown(t *testing.T, c claim, word map[string]string, cases ma
 	t.Helper()
 	last := ""
 	for _, e := range c.Evidence {
-		seen := fmt.Sprintf("%s → [%s](failure-modes.md#%s)", cases[[2]string{e[0], e[1]}], word[e[2]],
-			report.Anchor(e[0], e[1]))
+		seen := fmt.Sprintf("%s → [%s](failure-modes.md#%s)", cases[[2]string{e[0], e[1]}], word[e[2]], e[0])
 		if e[0] == last {
 			places[len(places)-1] += p.semicolon + seen
 			continue

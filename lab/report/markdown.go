@@ -5,7 +5,6 @@ import (
 	_ "embed" // for the head of the file
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,7 +17,7 @@ import (
 //go:embed failure-modes.head.md
 var head string
 
-// WriteMarkdown writes the matrix and the evidence of a whole run, without details that differ from run to run.
+// WriteMarkdown writes the matrix of a whole run. The evidence is on the run's page: see WriteHTML.
 func (m Matrix) WriteMarkdown(w io.Writer) error {
 	if err := phrases.Check(); err != nil {
 		return err
@@ -28,19 +27,9 @@ func (m Matrix) WriteMarkdown(w io.Writer) error {
 	for _, o := range lab.Outcomes() {
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", bold(o, o.Word().EN), o.Word().ZH, o.Means().EN, o.Means().ZH)
 	}
-	list := m.tables(false)
-	for _, t := range list {
+	for _, t := range m.tables(false) {
 		fmt.Fprintf(b, "\n## %s. %s / %s\n\n", t.Group, t.Group.Name().EN, t.Group.Name().ZH)
 		t.markdown(b)
-	}
-	note := phrases.Say("markdown.rounded")
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n%s\n", bilingual("markdown.evidence"), note.EN, note.ZH)
-	for _, t := range list {
-		for _, row := range t.Rows {
-			if row.First {
-				m.prove(b, row.Scenario)
-			}
-		}
 	}
 	return b.Flush()
 }
@@ -61,28 +50,29 @@ func (t *table) markdown(b *bufio.Writer) {
 	for _, row := range t.Rows {
 		title := ""
 		if row.First {
-			title = fmt.Sprintf("[%s](#%s)<br>%s", row.Scenario.Title.EN, row.Scenario.Name, row.Scenario.Title.ZH)
+			title = fmt.Sprintf("<a id=%q></a>%s<br>%s<br>`%[1]s`", row.Scenario.Name, row.Scenario.Title.EN,
+				row.Scenario.Title.ZH)
 		}
 		fmt.Fprintf(b, "| %s | %s |", title, row.Variant.EN)
 		if t.HasCode {
 			var lines []string
 			for _, e := range row.Code {
-				lines = append(lines, e.Case.String()+": "+e.link())
+				lines = append(lines, e.Case.String()+": "+e.outcome())
 			}
 			fmt.Fprintf(b, " %s |", strings.Join(lines, "<br>"))
 		}
 		for _, e := range row.Cells {
-			fmt.Fprintf(b, " %s |", e.link())
+			fmt.Fprintf(b, " %s |", e.outcome())
 		}
 		b.WriteString("\n")
 	}
 }
 
-func (e *entry) link() string {
+func (e *entry) outcome() string {
 	if e == nil {
 		return ""
 	}
-	return fmt.Sprintf("[%s](#%s)", bold(e.Cell.Observed, e.Word().EN), e.Anchor)
+	return bold(e.Cell.Observed, e.Word().EN)
 }
 
 // bold marks harm without the help of colours.
@@ -92,62 +82,6 @@ func bold(o lab.Outcome, text string) string {
 	}
 	return text
 }
-
-// prove writes the texts of a scenario and the evidence of each case.
-func (m Matrix) prove(b *bufio.Writer, s lab.Scenario) {
-	fmt.Fprintf(b, "\n<a id=%q></a>\n\n### %s / %s\n\n`bin/stock lab run %s`\n\n", s.Name, s.Title.EN, s.Title.ZH,
-		s.Name)
-	for _, part := range s.Parts() {
-		fmt.Fprintf(b, "- %s: %s\n", part.Name.EN, part.Text.EN)
-	}
-	b.WriteString("\n<details><summary>中文</summary>\n\n")
-	for _, part := range s.Parts() {
-		fmt.Fprintf(b, "- %s：%s\n", part.Name.ZH, part.Text.ZH)
-	}
-	b.WriteString("\n</details>\n\n")
-	for _, e := range m.entries(s) {
-		from := "by the scenario"
-		if e.Cell.Predicted.From != "" {
-			from = "by its promise " + e.Cell.Predicted.From
-		}
-		fmt.Fprintf(b, "- <a id=%q></a>%s: %s, as predicted (%s)\n", e.Anchor, e.Case,
-			bold(e.Cell.Observed, e.Word().EN), from)
-		for _, line := range Generic(facts(e.Cell)) {
-			fmt.Fprintf(b, "  - %s\n", plain.Replace(line))
-		}
-	}
-}
-
-// crowded is the largest number of replies that are listed one by one.
-const crowded = 6
-
-// facts returns the evidence of a cell. More than crowded replies are only counted, because the order of many customers
-// differs from run to run.
-func facts(c lab.Cell) []string {
-	var all, lines, answers []string
-	told := make(map[string]int)
-	for _, proof := range c.Evidence {
-		all = append(all, proof.Text)
-		if proof.Kind == lab.Answer {
-			answers = append(answers, proof.Text)
-			_, what, _ := strings.Cut(proof.Text, ": ")
-			what, _, _ = strings.Cut(what, ",")
-			told[what]++
-			continue
-		}
-		lines = append(lines, proof.Text)
-	}
-	if len(answers) <= crowded {
-		return all
-	}
-	for _, what := range slices.Sorted(maps.Keys(told)) {
-		lines = append(lines, fmt.Sprintf("%d of %d customers: %s", told[what], len(answers), what))
-	}
-	return lines
-}
-
-// plain escapes what Markdown would read as markup.
-var plain = strings.NewReplacer("\n", " ", "*", `\*`, "_", `\_`, "<", "&lt;", "|", `\|`)
 
 var (
 	durations = regexp.MustCompile(`(\d+(\.\d+)?(h|m|s|ms|µs|ns))+\b`)
