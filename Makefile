@@ -121,7 +121,7 @@ soak: deps build ## Sell while servers and links fail at random, and judge the s
 bench-peers: ## Compare our locks with those of other libraries, in one run (about 25 minutes; see tools/bench/README.md)
 	cd tools && $(GO) run ./bench $(ARGS)
 
-bench-http: ## Measure the endpoints side by side over HTTP (8 minutes; ARGS='--beside COMMIT --write'; see tools/bench/README.md)
+bench-http: build ## Measure the endpoints side by side over HTTP (6 minutes; ARGS='--beside PROGRAM'; see tools/bench/README.md)
 	cd tools && $(GO) run ./bench/http $(ARGS)
 
 fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each

@@ -53,8 +53,8 @@ func draw(c lab.Cell, lang string) string {
 	return "```mermaid\n" + text + "```\n"
 }
 
-// With LAB_REPORT the diagrams in the lessons are drawn anew from that run, unless they differ only in what differs from
-// run to run: see docs/refresh.
+// With LAB_REPORT the diagrams in the lessons are drawn anew from that run, unless they differ only in what differs
+// from run to run: see docs/refresh.
 func TestDiagrams(t *testing.T) {
 	path := os.Getenv("LAB_REPORT")
 	if path == "" {

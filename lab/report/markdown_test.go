@@ -49,7 +49,8 @@ func TestGeneric(t *testing.T) {
 	})
 	second := report.Generic([]string{
 		"B got the lock 10.21s after the crash", "A (app-3): sold, fence 17",
-		"the largest fence that the store has seen is 21", "redis: PTTL lab-get-then-del-1234 = 2m0s at 127.0.0.1:31000",
+		"the largest fence that the store has seen is 21",
+		"redis: PTTL lab-get-then-del-1234 = 2m0s at 127.0.0.1:31000",
 	})
 	want := []string{
 		"B got the lock 10s after the crash", "A (app-1): sold, fence no. 1",

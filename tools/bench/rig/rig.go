@@ -1,0 +1,71 @@
+// Package rig has what both benchmarks need of this computer, and of the page that they write into.
+package rig
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/stock/internal/stack"
+)
+
+// ProcessTime returns the CPU time of a process in µs, to 10 ms: that is a tick of Linux. Other systems have no /proc.
+func ProcessTime(pid int) (us float64, ok bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // from the third on: the name may have blanks
+	if len(fields) < 13 {
+		return 0, false
+	}
+	user, err1 := strconv.ParseFloat(string(fields[11]), 64)
+	system, err2 := strconv.ParseFloat(string(fields[12]), 64)
+	return (user + system) * 10_000, err1 == nil && err2 == nil
+}
+
+// BusyTime returns the CPU time of all programs on this computer in µs, or 0 if it cannot be read.
+func BusyTime() (us float64) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(stat), "\n")
+	for i, field := range strings.Fields(line) {
+		// the name, idle, waiting for a disk, and guests, who are counted as user
+		if i == 0 || i == 4 || i == 5 || i > 8 {
+			continue
+		}
+		ticks, _ := strconv.ParseFloat(field, 64)
+		us += ticks * 10_000
+	}
+	return us
+}
+
+// ZooKeeperVersion asks a server for its version; "" if it does not answer.
+func ZooKeeperVersion(addr string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	reply, err := stack.ZooKeeperWord(ctx, addr, "srvr")
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(reply, "\n")
+	version, _, _ := strings.Cut(strings.TrimPrefix(line, "Zookeeper version: "), "-")
+	return version
+}
+
+// Fill returns the page with made between <!-- mark --> and <!-- /mark -->.
+func Fill(page, mark, made string) (string, error) {
+	begin, end := "<!-- "+mark+" -->\n", "<!-- /"+mark+" -->"
+	head, rest, ok1 := strings.Cut(page, begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		return "", fmt.Errorf("there is no %s and %s", strings.TrimSpace(begin), end)
+	}
+	return head + begin + made + end + tail, nil
+}
