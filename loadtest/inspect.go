@@ -23,6 +23,8 @@ type Look struct {
 
 	// time until Inspect's second look at stock and orders; nil: Recheck; 0: no second look
 	Recheck *time.Duration
+	// how late the target may report changes of stock and orders; 0: LateLimit
+	Late time.Duration
 }
 
 // An Inspection is the judgement on a SKU from the store alone, after a load by any tool.
@@ -138,10 +140,10 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 
 // read is one look. earlier is the result of an earlier look, or nil.
 func (look *Look) read(ctx context.Context, t Target, before Stock, earlier *Account) (a Account, v *Verdict) {
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
-	defer cancel()
-	LookAgain(ctx, func() bool {
-		a = account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
+	LookAgain(ctx, look.Late, func() bool {
+		reading, cancel := context.WithTimeout(ctx, lookLimit)
+		defer cancel()
+		a = account(reading, t, before, look.Store, true, time.Now().Add(comeback))
 		if earlier != nil {
 			a = earlier.again(a)
 		}

@@ -108,7 +108,7 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 // readBack reads the stock that was set. While the stock is different, readBack repeats that for loadtest.LateLimit:
 // the API may read from a cache or a replica.
 func (t *Target) readBack(ctx context.Context, sku string, quantity int64) (now loadtest.Stock, err error) {
-	loadtest.LookAgain(ctx, func() bool {
+	loadtest.LookAgain(ctx, loadtest.LateLimit, func() bool {
 		now, err = t.Stock(ctx, "", sku)
 		return err == nil && now.Quantity != quantity && t.set != nil
 	})
