@@ -68,6 +68,7 @@ func (l *ledger) balance() {
 // gap judges without all orders. Requests with an unknown outcome and other clients can only have sold more, so units
 // that are lost already stay lost.
 func (l *ledger) gap(lost, gone int64) {
+	l.verdict.late = true // a list may be only a part because orders appeared while it was read
 	if lost > 0 {
 		l.because(AboutStock, "lost-at-least", "n", lost, "sold", lost+gone, "gone", gone)
 	}

@@ -127,10 +127,10 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	if look.Initial != nil && *look.Initial != before.Quantity {
 		v.because(AboutEvidence, "other-initial", "stored", before.Quantity, "given", *look.Initial)
 	}
-	if v.AcceptedUnits == 0 {
+	if v.AcceptedUnits == 0 && (a.Complete || before.Unlisted) {
 		v.because(AboutEvidence, "nothing-sold")
 	}
-	if !before.Unlisted {
+	if a.Complete {
 		i.compare(v, look, a.Orders)
 	}
 	v.decide(Promise{Scope: Cluster}, before.Mapped)
