@@ -135,6 +135,9 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	}
 	v.decide(Promise{Scope: Cluster}, before.Mapped)
 	i.Finding, i.Reasons = v.Finding, slices.Concat([]Reason{}, v.Reasons)
+	if i.Finding == Holds && i.Remaining >= max(look.Quantity, 1) {
+		i.Notes = append(i.Notes, say("warning.never-ran-out", "left", i.Remaining, "initial", i.Initial))
+	}
 	return i, nil
 }
 

@@ -262,6 +262,9 @@ func (r *Result) warnings() []words.Text {
 	if r.SettledMS > 0 {
 		warn("settled", "after", Millis(r.SettledMS))
 	}
+	if v := &r.Verdict; v.Finding == Holds && v.SoldOut == 0 && v.RemainingUnits > 0 {
+		warn("never-ran-out", "left", v.RemainingUnits, "initial", v.InitialUnits)
+	}
 	if !r.Plan.Open() {
 		return list
 	}
