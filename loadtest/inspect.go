@@ -95,6 +95,9 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	if !v.has(AboutStock) && !v.has(AboutReplies) && recheck > 0 && Sleep(ctx, recheck) == nil {
 		a, v = look.read(ctx, t, before, &a)
 	}
+	if ctx.Err() != nil && v.mayComeRight() && (v.has(AboutStock) || v.has(AboutReplies)) {
+		return nil, context.Cause(ctx) // the store did not have its time to agree
+	}
 	i := &Inspection{
 		Format:       InspectionFormat,
 		Version:      InspectionVersion,

@@ -243,6 +243,17 @@ func TestTheSecondLook(t *testing.T) {
 			t.Errorf("a proved fault: %s after %v, %v", i.Finding, took, err)
 		}
 	})
+	// An inspection that ends before the store had its time to agree accuses nobody.
+	synctest.Test(t, func(t *testing.T) {
+		c := sold(4)
+		c.stock.Quantity++
+		short, end := context.WithTimeout(t.Context(), quiet+time.Millisecond) // after the first reading
+		defer end()
+		i, err := Inspect(short, c, Look{Quantity: 1})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended early: %+v, %v", i, err)
+		}
+	})
 	for _, recheck := range []time.Duration{-1, maxRecheck + 1} {
 		var wrong *PlanError
 		_, err := Inspect(t.Context(), sold(1), Look{Recheck: &recheck})
