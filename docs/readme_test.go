@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -52,6 +53,33 @@ func TestREADMEsNameWhatIsThere(t *testing.T) {
 			if !slices.Contains(known, m[1]) {
 				t.Errorf("%s says make %s, which is no target", file, m[1])
 			}
+		}
+	}
+}
+
+// The files that a reader is sent to for the algorithms of the locks are as short as the READMEs promise.
+func TestREADMEsKnowHowLongALockIs(t *testing.T) {
+	for file, promise := range map[string]*regexp.Regexp{
+		"README.md":       regexp.MustCompile(`(?m)^\d+\. The locks, .* at most (\d+) lines: .*$`),
+		"README.zh-CN.md": regexp.MustCompile(`(?m)^\d+\. 各种锁，.*至多 (\d+) 行.*$`),
+	} {
+		said := promise.FindStringSubmatch(document(t, file))
+		if said == nil {
+			t.Fatalf("%s: no line matches %v", file, promise)
+		}
+		most, _ := strconv.Atoi(said[1])
+		locks := 0
+		for _, name := range quoted.FindAllStringSubmatch(said[0], -1) {
+			if !strings.HasSuffix(name[1], ".go") {
+				continue
+			}
+			locks++
+			if lines := strings.Count(document(t, name[1]), "\n"); lines > most {
+				t.Errorf("%s promises at most %d lines, %s has %d", file, most, name[1], lines)
+			}
+		}
+		if locks == 0 {
+			t.Errorf("%s names no file of a lock", file)
 		}
 	}
 }

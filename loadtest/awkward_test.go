@@ -46,6 +46,16 @@ func TestAwkward(t *testing.T) {
 		s.mode.mapped, s.mode.blind, s.mode.unlisted = true, true, true
 		return s
 	}
+	// slow lists its orders in that time, as an index told them that is 2 s behind.
+	slow := func(pages time.Duration) *seller {
+		clock := new(late)
+		return &seller{pages: pages, orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+			if clock.over(2 * time.Second) {
+				return told
+			}
+			return told[:len(told)/2]
+		}}
+	}
 	before := loadtest.Order{OrderID: "old", Epoch: 0, Quantity: 5, SKU: "load-seller", Version: 1}
 	for _, row := range []struct {
 		name    string
@@ -63,6 +73,38 @@ func TestAwkward(t *testing.T) {
 				}
 				return told[:len(told)/2]
 			}}
+		}(), loadtest.Plan{}, loadtest.Holds, true},
+		{"the list is slow", &seller{pages: 14 * time.Second}, loadtest.Plan{}, loadtest.Holds, false},
+		{"the list is slow, and comes from an index", slow(4 * time.Second), loadtest.Plan{}, loadtest.Holds, true},
+		{"two lists take too long together", slow(20 * time.Second), loadtest.Plan{}, loadtest.Holds, true},
+		{"a list takes too long", slow(40 * time.Second), loadtest.Plan{}, loadtest.Undecided, false},
+		{"a slow list shifts while it is read", func() *seller {
+			clock := new(late)
+			s := &seller{pages: 2 * time.Second}
+			s.orders = func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+				slices.Reverse(told) // the newest first, of which the first ten come into sight behind the reader
+				if !clock.over(2500 * time.Millisecond) {
+					return append(told[10:20], told[10:]...)
+				}
+				return told
+			}
+			return s
+		}(), loadtest.Plan{}, loadtest.Holds, true},
+		{"the second look is slow, and comes to a replica that is behind", func() *seller {
+			looks, clock := 0, new(late)
+			s := &seller{pages: 4 * time.Second}
+			s.orders = func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+				if looks++; looks > 1 && !clock.over(2*time.Second) {
+					return told[:len(told)/2]
+				}
+				return told
+			}
+			return s
+		}(), loadtest.Plan{}, loadtest.Holds, true},
+		{"replies are lost, and the list is slow", func() *seller {
+			s, silent := slow(4*time.Second), silent(true)
+			s.deduct = silent.deduct
+			return s
 		}(), loadtest.Plan{}, loadtest.Holds, true},
 		{"stock is written 0.3 s late", func() *seller {
 			clock := new(late)

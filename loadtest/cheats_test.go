@@ -1,12 +1,14 @@
 package loadtest_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -17,8 +19,9 @@ import (
 type seller struct {
 	mu    sync.Mutex
 	goods map[string]*good
-	n     int // requests so far
-	think time.Duration
+	n     int           // requests so far
+	think time.Duration // 0: a millisecond
+	pages time.Duration // to read the list of orders
 	mode  struct{ mapped, blind, unlisted bool }
 
 	deduct func(s *seller, g *good, r loadtest.Request) loadtest.Reply // nil: sell; it is called with mu held
@@ -74,22 +77,23 @@ func (s *seller) Stock(_ context.Context, _, sku string) (loadtest.Stock, error)
 	return told, nil
 }
 
-func (s *seller) Orders(_ context.Context, _, sku string) ([]loadtest.Order, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Orders returns the orders that there were at its beginning.
+func (s *seller) Orders(ctx context.Context, _, sku string) ([]loadtest.Order, error) {
 	if s.mode.unlisted {
 		return nil, nil
 	}
+	s.mu.Lock()
 	g := s.goods[sku]
 	told := slices.Clone(g.list)
 	if s.orders != nil {
 		told = s.orders(s, g, told)
 	}
-	return told, nil
+	s.mu.Unlock()
+	return told, loadtest.Sleep(ctx, s.pages)
 }
 
 func (s *seller) Deduct(_ context.Context, r loadtest.Request) loadtest.Reply {
-	time.Sleep(s.think)
+	time.Sleep(cmp.Or(s.think, time.Millisecond))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n++
@@ -150,7 +154,7 @@ func (g *good) last() *loadtest.Order { return &g.list[len(g.list)-1] }
 // once makes the judge look once.
 func once() *time.Duration { return new(time.Duration) }
 
-// put runs a load on s, and returns the result.
+// put runs a load on s by a clock that does not wait, and returns the result.
 func put(t *testing.T, s *seller, p loadtest.Plan) *loadtest.Result {
 	t.Helper()
 	p.Strategy, p.Concurrency = "seller", max(p.Concurrency, 4)
@@ -163,10 +167,13 @@ func put(t *testing.T, s *seller, p loadtest.Plan) *loadtest.Result {
 	if p.Recheck == nil {
 		p.Recheck = new(time.Millisecond)
 	}
-	r, err := loadtest.Run(t.Context(), s, p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var r *loadtest.Result
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		if r, err = loadtest.Run(t.Context(), s, p, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
 	return r
 }
 
@@ -379,6 +386,12 @@ func TestCheats(t *testing.T) {
 		{"hides an order", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
 			return slices.Delete(told, 3, 4)
 		}}, loadtest.Plan{}, loadtest.Broken, "phantoms"},
+		{"hides an order from a slow list", &seller{
+			pages: 4 * time.Second,
+			orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
+				return slices.Delete(told, 3, 4)
+			},
+		}, loadtest.Plan{}, loadtest.Broken, "phantoms"},
 		{"shows one unit more than there is", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) {
 			told.Quantity++
 		}}, loadtest.Plan{Requests: 20}, loadtest.Broken, "1 unit lost"},

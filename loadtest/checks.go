@@ -68,6 +68,7 @@ func (l *ledger) balance() {
 // gap judges without all orders. Requests with an unknown outcome and other clients can only have sold more, so units
 // that are lost already stay lost.
 func (l *ledger) gap(lost, gone int64) {
+	l.verdict.late = true // a list may be only a part because orders appeared while it was read
 	if lost > 0 {
 		l.because(AboutStock, "lost-at-least", "n", lost, "sold", lost+gone, "gone", gone)
 	}
@@ -127,6 +128,10 @@ func (l *ledger) sequence() {
 		}
 		if len(group) == 1 && l.follows(last, first, from == 0) {
 			v.StaleReads++
+			if l.skips(last, first) {
+				v.skipped++
+				v.late = true
+			}
 			firstStale = cmp.Or(firstStale, first)
 		}
 		for i := range group {
@@ -188,6 +193,15 @@ func (l *ledger) follows(last, s *sale, first bool) bool {
 		return s.read != last.remaining
 	}
 	return false
+}
+
+// skips reports whether s read fewer units than last wrote, and so sales in between that are not known may explain it.
+// last is nil for the first sale.
+func (l *ledger) skips(last, s *sale) bool {
+	if last == nil {
+		return s.read < l.Before.Quantity
+	}
+	return s.read < last.remaining && s.version > last.version+1
 }
 
 // collide counts the pairs in group, whose sales all read the same version, and keeps some as certificates.

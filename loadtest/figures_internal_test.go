@@ -116,6 +116,26 @@ func TestWhenALoadWasNotAsPlanned(t *testing.T) {
 	}
 }
 
+// A run that never asked for more than there was could not oversell, and a pass says so.
+func TestTheStockNeverRanOut(t *testing.T) {
+	for _, row := range []struct {
+		verdict Verdict
+		want    bool
+	}{
+		{Verdict{Finding: Holds, InitialUnits: 9, RemainingUnits: 1}, true},
+		{Verdict{Finding: Holds, InitialUnits: 9, RemainingUnits: 1, SoldOut: 1}, false}, // it asked for more units
+		{Verdict{Finding: Holds, InitialUnits: 9}, false},
+		{Verdict{Finding: Broken, InitialUnits: 9, RemainingUnits: 1}, false},
+		{Verdict{Finding: Undecided, InitialUnits: 9, RemainingUnits: 1}, false},
+	} {
+		r := &Result{Verdict: row.verdict}
+		told := slices.Contains(r.warnings(), say("warning.never-ran-out", "left", int64(1), "initial", int64(9)))
+		if told != row.want {
+			t.Errorf("%+v: %v", row.verdict, r.warnings())
+		}
+	}
+}
+
 // While a run is under way its figures are of the replies so far.
 func TestProgressSoFar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

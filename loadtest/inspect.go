@@ -23,6 +23,8 @@ type Look struct {
 
 	// time until Inspect's second look at stock and orders; nil: Recheck; 0: no second look
 	Recheck *time.Duration
+	// how late the target may report changes of stock and orders; 0: LateLimit
+	Late time.Duration
 }
 
 // An Inspection is the judgement on a SKU from the store alone, after a load by any tool.
@@ -93,6 +95,9 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	if !v.has(AboutStock) && !v.has(AboutReplies) && recheck > 0 && Sleep(ctx, recheck) == nil {
 		a, v = look.read(ctx, t, before, &a)
 	}
+	if ctx.Err() != nil && v.mayComeRight() && (v.has(AboutStock) || v.has(AboutReplies)) {
+		return nil, context.Cause(ctx) // the store did not have its time to agree
+	}
 	i := &Inspection{
 		Format:       InspectionFormat,
 		Version:      InspectionVersion,
@@ -125,23 +130,26 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	if look.Initial != nil && *look.Initial != before.Quantity {
 		v.because(AboutEvidence, "other-initial", "stored", before.Quantity, "given", *look.Initial)
 	}
-	if v.AcceptedUnits == 0 {
+	if v.AcceptedUnits == 0 && (a.Complete || before.Unlisted) {
 		v.because(AboutEvidence, "nothing-sold")
 	}
-	if !before.Unlisted {
+	if a.Complete {
 		i.compare(v, look, a.Orders)
 	}
 	v.decide(Promise{Scope: Cluster}, before.Mapped)
 	i.Finding, i.Reasons = v.Finding, slices.Concat([]Reason{}, v.Reasons)
+	if i.Finding == Holds && i.Remaining >= max(look.Quantity, 1) {
+		i.Notes = append(i.Notes, say("warning.never-ran-out", "left", i.Remaining, "initial", i.Initial))
+	}
 	return i, nil
 }
 
 // read is one look. earlier is the result of an earlier look, or nil.
 func (look *Look) read(ctx context.Context, t Target, before Stock, earlier *Account) (a Account, v *Verdict) {
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
-	defer cancel()
-	LookAgain(ctx, func() bool {
-		a = account(ctx, t, before, look.Store, true, time.Now().Add(comeback))
+	LookAgain(ctx, look.Late, func() bool {
+		reading, cancel := context.WithTimeout(ctx, lookLimit)
+		defer cancel()
+		a = account(reading, t, before, look.Store, true, time.Now().Add(comeback))
 		if earlier != nil {
 			a = earlier.again(a)
 		}

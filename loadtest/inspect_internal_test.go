@@ -74,7 +74,8 @@ func texts(v *Verdict, i *Inspection) string {
 		"because.initial-unknown": {"n", int64(10)}, "because.nothing-sold": nil,
 		"because.other-initial": {"stored", int64(10), "given", int64(11)},
 		"note.quantity-unknown": nil, "note.accepted-unknown": nil, "note.accepted-at-most": {"n", int64(3)},
-		"note.more-orders": {"n", int64(1)}, "because.foreign-counted": {"n", int64(1)},
+		"warning.never-ran-out": {"left", int64(6), "initial", int64(10)},
+		"note.more-orders":      {"n", int64(1)}, "because.foreign-counted": {"n", int64(1)},
 		"because.phantoms-counted": {"accepted", int64(5), "orders", 4},
 		"note.other-quantity": {
 			"n", 1, "asked", int64(1), "first", phrases.Say("found.took", "order", "o2", "took", int64(2)),
@@ -136,7 +137,7 @@ func TestWhatAToolCounted(t *testing.T) {
 
 // What a store alone shows is judged with what is known of the start.
 func TestWhatTheStoreAloneShows(t *testing.T) {
-	four, eleven := int64(4), int64(11)
+	four, ten, eleven := int64(4), int64(10), int64(11)
 	mapped := sold(4)
 	mapped.stock.Mapped = true
 	mapped.assumed = 10
@@ -150,7 +151,8 @@ func TestWhatTheStoreAloneShows(t *testing.T) {
 		says   string
 		orders int
 	}{
-		{"all is known", sold(4), Look{Quantity: 1, Accepted: &four}, Holds, "", 4},
+		{"all is known", sold(4), Look{Quantity: 1, Accepted: &four}, Holds, "warning.never-ran-out", 4},
+		{"it ran out", sold(10), Look{Quantity: 1, Accepted: &ten}, Holds, "", 10},
 		{
 			"nothing was sold", sold(0), Look{Quantity: 1, Accepted: new(int64)}, Undecided, "because.nothing-sold", 0,
 		},
@@ -239,6 +241,17 @@ func TestTheSecondLook(t *testing.T) {
 		i, err := Inspect(t.Context(), c, Look{Quantity: 1})
 		if took := time.Since(began); err != nil || i.Finding != Broken || i.Collisions != 1 || took >= 2*quiet {
 			t.Errorf("a proved fault: %s after %v, %v", i.Finding, took, err)
+		}
+	})
+	// An inspection that ends before the store had its time to agree accuses nobody.
+	synctest.Test(t, func(t *testing.T) {
+		c := sold(4)
+		c.stock.Quantity++
+		short, end := context.WithTimeout(t.Context(), quiet+time.Millisecond) // after the first reading
+		defer end()
+		i, err := Inspect(short, c, Look{Quantity: 1})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended early: %+v, %v", i, err)
 		}
 	})
 	for _, recheck := range []time.Duration{-1, maxRecheck + 1} {

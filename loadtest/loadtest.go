@@ -15,8 +15,8 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// After a run, reading the final state takes lookLimit at most. If outcomes are unknown, instances may still work on
-// them, so the stock must first be unchanged for quiet.
+// After a run, one reading of the final state takes lookLimit at most. If outcomes are unknown, instances may still
+// work on them, so the stock must first be unchanged for quiet.
 const (
 	lookLimit = 30 * time.Second
 	quiet     = time.Second
@@ -103,15 +103,18 @@ func (r *Result) look(ctx context.Context, c Target, before []Stock) {
 
 // read is one look. earlier is the result of an earlier look, or nil.
 func (r *Result) read(ctx context.Context, c Target, before []Stock, earlier []Account) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	waited := *r.Plan.Recheck
 	if earlier == nil {
-		settleUnknown(ctx, c, r.Plan.Store, r.Records)
+		settling, cancel := context.WithTimeout(ctx, lookLimit)
+		settleUnknown(settling, c, r.Plan.Store, r.Records)
+		cancel()
 		waited = 0
 	}
-	late := LookAgain(ctx, func() bool {
-		r.Accounts = accounts(ctx, c, before, r.Plan.Store, r.Records)
+	late := LookAgain(ctx, r.Plan.Late, func() bool {
+		reading, cancel := context.WithTimeout(ctx, lookLimit)
+		defer cancel()
+		r.Accounts = accounts(reading, c, before, r.Plan.Store, r.Records)
 		for i := range earlier {
 			r.Accounts[i] = earlier[i].again(r.Accounts[i])
 		}
@@ -145,12 +148,14 @@ func canThink(ctx context.Context, c Target, r *Result, p Plan) error {
 // index. A later disagreement with the replies is a contradiction.
 const LateLimit = 3 * time.Second
 
-// LookAgain calls wrong until it returns false, but at most for LateLimit. wrong reports whether it found a
-// disagreement that may vanish with time. LookAgain returns the time from the start to the last call, or 0 if the first
-// call returned false or none did.
-func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
+// LookAgain calls wrong until it returns false. wrong reads the target, and reports whether it found a disagreement
+// that may vanish with time. The target is not to blame for the time that a reading takes, so LookAgain gives up only
+// after a reading that began limit or more after the first. It returns the time from the start to the last call, or 0
+// if the first call returned false or none did. If limit is 0, it is LateLimit.
+func LookAgain(ctx context.Context, limit time.Duration, wrong func() bool) (late time.Duration) {
+	limit = cmp.Or(limit, LateLimit)
 	for began := time.Now(); wrong(); late = time.Since(began) {
-		if time.Since(began) >= LateLimit || Sleep(ctx, LateLimit/20) != nil {
+		if late >= limit || Sleep(ctx, limit/20) != nil {
 			return 0
 		}
 	}
@@ -160,7 +165,7 @@ func LookAgain(ctx context.Context, wrong func() bool) (late time.Duration) {
 // mayComeRight reports whether late reports by the target may explain all faults. They cannot explain faults that the
 // orders themselves prove, such as two that read the same version.
 func (v *Verdict) mayComeRight() bool {
-	return v.late && v.Collisions == 0 && v.OversoldUnits == 0 && v.StaleReads == 0
+	return v.late && v.Collisions == 0 && v.OversoldUnits == 0 && v.StaleReads == v.skipped
 }
 
 // setStocks sets the stock of each SKU.
@@ -256,6 +261,9 @@ func (r *Result) warnings() []words.Text {
 	warn := func(key string, pairs ...any) { list = append(list, phrases.Say("warning."+key, pairs...)) }
 	if r.SettledMS > 0 {
 		warn("settled", "after", Millis(r.SettledMS))
+	}
+	if v := &r.Verdict; v.Finding == Holds && v.SoldOut == 0 && v.RemainingUnits > 0 {
+		warn("never-ran-out", "left", v.RemainingUnits, "initial", v.InitialUnits)
 	}
 	if !r.Plan.Open() {
 		return list

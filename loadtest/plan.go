@@ -71,6 +71,8 @@ type Plan struct {
 	Cold    bool           `json:"cold,omitempty"` // do not open the connections before the start
 	// time until Run's second look at the final stock and orders; nil: Recheck; 0: no second look
 	Recheck *time.Duration `json:"-"`
+	// how late the target may report changes of stock and orders; 0: LateLimit
+	Late time.Duration `json:"-"`
 
 	Shared  bool   `json:"shared,omitempty"`  // others may sell from the same SKUs during the run; see Evidence
 	Mapping string `json:"mapping,omitempty"` // file of the Mapping of a Mapped target, for the record

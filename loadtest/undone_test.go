@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/stock/internal/words"
@@ -151,13 +152,15 @@ func TestRecheck(t *testing.T) {
 			return told
 		}
 		row.plan.Strategy, row.plan.Stock, row.plan.Requests = "seller", 9, 3
-		r, err := loadtest.Run(t.Context(), row.s, row.plan, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(looks) != row.want || row.want == 2 && looks[1].Sub(looks[0]) < loadtest.Recheck {
-			t.Errorf("looked at %v, want %d looks; %s", looks, row.want, r.Verdict.Finding)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			r, err := loadtest.Run(t.Context(), row.s, row.plan, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(looks) != row.want || row.want == 2 && looks[1].Sub(looks[0]) < loadtest.Recheck {
+				t.Errorf("looked at %v, want %d looks; %s", looks, row.want, r.Verdict.Finding)
+			}
+		})
 	}
 	_, err := loadtest.Run(t.Context(), &seller{}, loadtest.Plan{
 		Strategy: "seller", Requests: 1, Recheck: new(-time.Second),

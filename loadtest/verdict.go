@@ -131,6 +131,8 @@ type Verdict struct {
 	LookedMS float64   `json:"looked_ms,omitempty"`
 
 	late bool // a later read of the store may remove the fault, because the store may report late
+	// skipped counts the StaleReads that an order which is reported late may explain.
+	skipped int
 }
 
 // Evidence is all evidence of a run.

@@ -238,6 +238,9 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 			return &loadtest.PlanError{Field: flag, Reason: phrases.Say("wrong.with-mapping")}
 		}
 	}
+	if f.plan.SKU == "" {
+		return &loadtest.PlanError{Field: "sku", Reason: phrases.Say("wrong.sku-with-mapping")}
+	}
 	m, err := readMapping(f.plan.Mapping)
 	if err != nil {
 		return err

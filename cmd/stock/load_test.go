@@ -552,6 +552,12 @@ func TestLoadOfSomebodyElsesService(t *testing.T) {
 					!strings.Contains(out, "not told") {
 					t.Errorf("%s: status %d, want %d with %q, %v\n%s", mapping, status, row.status, row.says, err, out)
 				}
+				// The command that --set prints is for the same API.
+				set := []string{"--mapping", args[1], "--url", url, "--sku", "pen", "--set", "5"}
+				if status, out := verdict(t, set...); status != 0 ||
+					!strings.Contains(out, "--mapping "+args[1]+" --initial 5") {
+					t.Errorf("%s: --set has status %d\n%s", mapping, status, out)
+				}
 				accepted := regexp.MustCompile(`accepted (\d+)`).FindStringSubmatch(out)[1]
 				if status, out := verdict(
 					t,
@@ -595,8 +601,12 @@ func TestLoadRefusesMappings(t *testing.T) {
 		{"--mapping " + good + " --store redis", "--store: cannot stand with --mapping"},
 		{"--mapping " + good + " --wait 1s", "--wait: cannot stand with --mapping"},
 		{"--mapping " + good + " --must-race", "--must-race: cannot stand with --mapping"},
-		{"--mapping nowhere.yaml", "--mapping: open nowhere.yaml"},
-		{"--mapping " + bad, "line 2: reed: is no key of the file; there is deduct, headers, name, orders, read, set"},
+		{"--mapping " + good, "--sku: is needed with --mapping"},
+		{"--sku book --mapping nowhere.yaml", "--mapping: open nowhere.yaml"},
+		{
+			"--sku book --mapping " + bad,
+			"line 2: reed: is no key of the file; there is deduct, headers, name, orders, read, set",
+		},
 	} {
 		status, out, err := load(t.Context(), strings.Fields(row.args)...)
 		if status != 1 || !strings.Contains(fmt.Sprint(err), row.says) {
@@ -608,6 +618,7 @@ func TestLoadRefusesMappings(t *testing.T) {
 			t,
 			append(
 				strings.Fields(args),
+				"--sku", "book",
 				"--mapping",
 				strings.Replace(good, "mapping.yaml", "mapping-least.yaml", 1),
 				"--url",
@@ -616,5 +627,8 @@ func TestLoadRefusesMappings(t *testing.T) {
 		if status != exitTarget {
 			t.Errorf("%s: %d %s", args, status, out)
 		}
+	}
+	if status, out := verdict(t, "--mapping", good); status != 1 || !strings.Contains(out, "--sku: is needed") {
+		t.Errorf("without a SKU: %d %s", status, out)
 	}
 }

@@ -114,6 +114,8 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 			Field:  "store",
 			Reason: phrases.Say("wrong.with-mapping"),
 		}
+	case f.mapping != "" && !flags.Changed("sku"):
+		return look, &loadtest.PlanError{Field: "sku", Reason: phrases.Say("wrong.sku-with-mapping")}
 	}
 	return look, nil
 }
@@ -149,11 +151,17 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdin io.R
 	defer t.Close()
 	if flags.Changed("set") {
 		s, err := t.SetStock(ctx, f.store, f.sku, f.set)
-		if err == nil {
-			fmt.Fprintln(stdout, f.say("verdict.set", "sku", f.sku, "n", s.Quantity,
-				"command", fmt.Sprintf("%s verdict --url %s --sku %s --from FILE", os.Args[0], f.url, f.sku)))
+		if err != nil {
+			return err
 		}
-		return err
+		command := fmt.Sprintf("%s verdict --url %s --sku %s --from FILE", os.Args[0], f.url, f.sku)
+		text := f.say("verdict.set", "sku", f.sku, "n", s.Quantity, "command", command)
+		if f.mapping != "" {
+			command += fmt.Sprintf(" --mapping %s --initial %d", f.mapping, s.Quantity)
+			text = f.say("verdict.set-mapped", "sku", f.sku, "n", s.Quantity, "command", command)
+		}
+		fmt.Fprintln(stdout, text)
+		return nil
 	}
 	i, err := loadtest.Inspect(ctx, t, look)
 	if err != nil {

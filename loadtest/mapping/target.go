@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,7 +96,7 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 		return loadtest.Stock{}, t.client.Errorf("was asked for a stock of %d units of %s, and then said that there "+
 			"are %d: does somebody else sell it, or is read.quantity wrong?", quantity, sku, now.Quantity)
 	}
-	orders, err := t.list(ctx, sku)
+	orders, _, err := t.list(ctx, sku) // if it is only a part, Orders says so after the run
 	if err != nil {
 		return loadtest.Stock{}, err
 	}
@@ -108,7 +109,7 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 // readBack reads the stock that was set. While the stock is different, readBack repeats that for loadtest.LateLimit:
 // the API may read from a cache or a replica.
 func (t *Target) readBack(ctx context.Context, sku string, quantity int64) (now loadtest.Stock, err error) {
-	loadtest.LookAgain(ctx, func() bool {
+	loadtest.LookAgain(ctx, loadtest.LateLimit, func() bool {
 		now, err = t.Stock(ctx, "", sku)
 		return err == nil && now.Quantity != quantity && t.set != nil
 	})
@@ -133,12 +134,18 @@ func (t *Target) Stock(ctx context.Context, _, sku string) (loadtest.Stock, erro
 	return s, nil
 }
 
-// Orders returns the orders made since the stock was set.
+// Orders returns the orders made since the stock was set. A list that is only a part is an error.
 func (t *Target) Orders(ctx context.Context, _, sku string) ([]loadtest.Order, error) {
-	all, err := t.list(ctx, sku)
+	all, hint, err := t.list(ctx, sku)
+	switch {
+	case err != nil:
+		return nil, err
+	case hint != "":
+		return nil, &loadtest.TargetError{URL: t.URL(), Err: phrases.Error("list-in-part", "n", len(all), "hint", hint)}
+	}
 	before := t.past(sku)
-	if err != nil || before == nil {
-		return all, err
+	if before == nil {
+		return all, nil
 	}
 	orders := all[:0]
 	for i := range all {
@@ -157,49 +164,66 @@ func (t *Target) past(sku string) *past {
 
 func (t *Target) values(sku string) values { return values{varSKU: sku, varToken: t.client.Token()} }
 
-// list reads page after page.
-func (t *Target) list(ctx context.Context, sku string) ([]loadtest.Order, error) {
+// list reads page after page. If the list is only a part of all orders, hint is the header of the reply that says so.
+func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order, hint string, err error) {
 	if t.orders == nil {
-		return nil, nil
+		return nil, "", nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, listLimit,
 		fmt.Errorf("the list of orders had no end within %v", listLimit))
 	defer cancel()
-	orders := []loadtest.Order{}
+	orders = []loadtest.Order{}
+	ids := make(map[string]bool)
 	v := t.values(sku)
 	seen := map[string]bool{"": true}
 	for {
 		got, err := t.ask(ctx, &t.orders.question, v)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		at, ok := t.orders.list.of(got.doc)
 		page, isList := at.([]any)
 		if !ok || !isList && at != nil { // null is Go's empty list
-			return nil, t.strange(got, fmt.Errorf("has no list at %s (orders.list)", t.orders.list.text))
+			return nil, "", t.strange(got, fmt.Errorf("has no list at %s (orders.list)", t.orders.list.text))
 		}
 		for _, entry := range page {
 			o, err := t.order(sku, entry)
 			if err != nil {
-				return nil, t.strange(got, fmt.Errorf("has an order that %w", err))
+				return nil, "", t.strange(got, fmt.Errorf("has an order that %w", err))
 			}
-			orders = append(orders, o)
-		}
-		if t.orders.next.empty() {
-			return orders, nil
+			orders, ids[o.OrderID] = append(orders, o), true
 		}
 		next, _ := t.orders.next.scalar(got.doc) // absent or null: this was the last page
 		switch {
-		case next == "":
-			return orders, nil
+		case t.orders.next.empty() || next == "":
+			return orders, furtherPages(got.Header, len(seen), len(ids)), nil
 		case seen[next]:
-			return nil, t.client.Errorf("answers %s %s with a cursor that it gave before: "+
+			return nil, "", t.client.Errorf("answers %s %s with a cursor that it gave before: "+
 				"after %d pages the list goes round in a circle "+
 				"(orders.next)", t.orders.method, t.orders.path, len(seen))
 		}
 		seen[next] = true
 		v[varCursor] = next
 	}
+}
+
+// furtherPages returns the header of a list's last page that announces more pages or orders than were read, or "".
+func furtherPages(h http.Header, pages, orders int) string {
+	next := regexp.MustCompile(`(?i)>[^<]*;\s*rel\s*=\s*(next\b|"([^"]*\s)?next[\s"])`)
+	for _, link := range h.Values("Link") {
+		if next.MatchString(link) {
+			return "Link: " + link
+		}
+	}
+	for _, count := range []struct {
+		header string
+		read   int
+	}{{"X-WP-TotalPages", pages}, {"X-WP-Total", orders}} {
+		if all, err := strconv.Atoi(h.Get(count.header)); err == nil && all > count.read {
+			return fmt.Sprintf("%s: %d", count.header, all)
+		}
+	}
+	return ""
 }
 
 func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
@@ -409,7 +433,7 @@ func (t *Target) Assume(ctx context.Context, look loadtest.Look) (initial int64,
 		if err != nil {
 			return 0, err
 		}
-		orders, err := t.list(ctx, look.SKU)
+		orders, _, err := t.list(ctx, look.SKU)
 		if err != nil {
 			return 0, err
 		}

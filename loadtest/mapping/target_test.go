@@ -22,7 +22,8 @@ type foreign struct {
 	left   int64
 	orders []string // as JSON
 	faulty func(n int) string
-	lie    int64 // added to the units that it reports as left
+	lie    int64                                       // added to the units that it reports as left
+	more   func(header http.Header, from, to, all int) // tells of further pages
 }
 
 const foreignMapping = `
@@ -65,6 +66,9 @@ func (f *foreign) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		to, next := from+2, strconv.Quote(strconv.Itoa(from+2))
 		if to >= len(f.orders) {
 			to, next = len(f.orders), "null"
+		}
+		if f.more != nil {
+			f.more(w.Header(), from, to, len(f.orders))
 		}
 		fmt.Fprintf(w, `{"items":[%s],"next":%s}`, strings.Join(f.orders[from:to], ","), next)
 	case "take":
@@ -178,7 +182,7 @@ func TestMappedVerdicts(t *testing.T) {
 			r, err := loadtest.Run(t.Context(), target,
 				loadtest.Plan{
 					Strategy: m.Name(), SKU: "a/b c", Stock: 100, Requests: 21, Concurrency: 4,
-					Recheck: new(time.Duration),
+					Recheck: new(time.Duration), Late: time.Millisecond,
 				}, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -190,6 +194,75 @@ func TestMappedVerdicts(t *testing.T) {
 			}
 			if strings.Contains(v.Sentence.EN, "romised") {
 				t.Errorf("%q, of a service that promised us nothing", v.Sentence)
+			}
+		})
+	}
+}
+
+// A list that is read in part proves nothing about the orders that are not in it. That more was sold than there was
+// stays proved by the replies.
+func TestMappedListInPart(t *testing.T) {
+	t.Parallel()
+	first := strings.NewReplacer("?page={{cursor}}", "", "  next: next\n", "").Replace(foreignMapping)
+	link := func(h http.Header, _, to, all int) {
+		h.Add("Link", `</orders?page=0>; title="first, next"; rel="first"`)
+		if to < all {
+			h.Add("Link", fmt.Sprintf(`</orders?page=0>; rel=prev, </orders?page=%d>; title=x; rel="last next"`, to))
+		}
+	}
+	pages := func(h http.Header, _, _, all int) { h.Set("X-WP-TotalPages", strconv.Itoa((all+1)/2)) }
+	total := func(h http.Header, _, _, all int) { h.Set("X-WP-Total", strconv.Itoa(all)) }
+	for _, row := range []struct {
+		name, mapping string
+		more          func(h http.Header, from, to, all int)
+		stock         int64 // that it has after it was set to 9
+		want          loadtest.Finding
+		says          string
+	}{
+		{"a link", first, link, 9, loadtest.Undecided, "orders.next"},
+		{"a number of pages", first, pages, 9, loadtest.Undecided, "orders.next"},
+		{"a number of orders", first, total, 9, loadtest.Undecided, "orders.next"},
+		{"a link, oversold", first, link, 12, loadtest.Broken, "oversold by 3 units"},
+		{"a link, read to its end", foreignMapping, link, 9, loadtest.Holds, ""},
+		{"a number of pages, read to its end", foreignMapping, pages, 9, loadtest.Holds, ""},
+		{"a number of orders, read to its end", foreignMapping, total, 9, loadtest.Holds, ""},
+		{"all orders are fewer than were listed", foreignMapping, func(h http.Header, _, _, _ int) {
+			h.Set("X-WP-Total", "1")
+		}, 9, loadtest.Holds, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			f := &foreign{more: row.more, orders: []string{`{"id":"old","n":3}`}}
+			if row.stock > 9 {
+				f.faulty = func(n int) string {
+					f.left = max(f.left, 1) // sells what it has not
+					return ""
+				}
+			}
+			target, m := f.open(t, row.mapping)
+			r, err := loadtest.Run(t.Context(), target, loadtest.Plan{
+				Strategy: m.Name(), SKU: "a/b c", Stock: 9, Requests: int(row.stock), Concurrency: 1,
+				Recheck: new(time.Duration), Late: time.Millisecond,
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := &r.Verdict
+			text := fmt.Sprint(v.Reasons)
+			if v.Finding != row.want || !strings.Contains(text, row.says) || v.Phantoms > 0 {
+				t.Errorf("%s, want %s: %v", v.Finding, row.want, v.Reasons)
+			}
+			// Nor are the replies that a tool counted compared with a part of the orders.
+			accepted := row.stock
+			i, err := loadtest.Inspect(t.Context(), target, loadtest.Look{
+				SKU: "a/b c", Initial: new(int64(12)), Accepted: &accepted, Recheck: new(time.Duration), Late: 1,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := fmt.Sprint(i.Reasons); strings.Contains(text, "phantoms") ||
+				row.mapping == first && !strings.Contains(text, "orders.next") {
+				t.Errorf("inspected: %s: %s", i.Finding, text)
 			}
 		})
 	}

@@ -638,8 +638,11 @@ func runName(r *loadtest.Result, runs int) words.Text {
 // WriteInspection writes i for people.
 func WriteInspection(w io.Writer, i *loadtest.Inspection, style Style) error {
 	var b strings.Builder
-	b.WriteString(style.wrap(style.say("inspection.heading", "sku", i.SKU, "store", store(i.Store), "target", i.Target),
-		2) + "\n\n")
+	heading := style.say("inspection.heading", "sku", i.SKU, "store", i.Store, "target", i.Target)
+	if i.Store == "" { // of an API that a mapping describes
+		heading = style.say("inspection.heading-mapped", "sku", i.SKU, "target", i.Target)
+	}
+	b.WriteString(style.wrap(heading, 2) + "\n\n")
 	line := style.lines(&b)
 	left, lost := phrases.Say("report.unknown"), phrases.Say("report.unknown")
 	if i.Known {

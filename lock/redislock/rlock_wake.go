@@ -38,7 +38,7 @@ func newWakers(c redis.UniversalClient, log *slog.Logger) *wakers {
 	return n
 }
 
-// A waker wakes the waiters for one key. The mutex of wakers guards it.
+// A waker wakes the waiters for one key. The mutex of wakers guards waiters and all.
 type waker struct {
 	waiters int
 	one     chan struct{} // has a value if one waiter must try again; the waiter that receives it does so
