@@ -418,7 +418,7 @@ func (t *Target) Assume(ctx context.Context, look loadtest.Look) (initial int64,
 			initial += orders[i].Quantity
 		}
 	}
-	if t.orders == nil && look.Accepted == nil {
+	if t.orders == nil && look.Accepted == nil && look.AtLeast == nil {
 		return 0, &loadtest.PlanError{
 			Field:  "accepted",
 			Reason: phrases.Say("accepted-needed"),
