@@ -188,10 +188,12 @@ func (t *Target) list(ctx context.Context, sku string) ([]loadtest.Order, error)
 		if t.orders.next.empty() {
 			return orders, nil
 		}
-		next, _ := t.orders.next.scalar(got.doc) // absent or null: this was the last page
+		next, _ := t.orders.next.scalar(got.doc)
 		switch {
-		case next == "":
+		case next == "", next == "false", next == "0": // or absent, or null: this was the last page
 			return orders, nil
+		case next == "true":
+			return nil, t.strange(got, fmt.Errorf("has true at %s, which is no cursor (orders.next)", t.orders.next.text))
 		case seen[next]:
 			return nil, t.client.Errorf("answers %s %s with a cursor that it gave before: "+
 				"after %d pages the list goes round in a circle "+
@@ -275,11 +277,21 @@ func (t *Target) request(ctx context.Context, c *question, v values) (*http.Requ
 }
 
 // beginning returns the beginning of a reply, for an error message.
-func beginning(a *loadtest.Answer) string {
+func beginning(a *loadtest.Answer) string { return quoted(string(a.Body)) }
+
+// quoted quotes the beginning of a text, for an error message.
+func quoted(text string) string {
 	const most = 120
-	text := strings.Join(strings.Fields(string(a.Body)), " ")
+	long := len(text) > 2*most // of which blanks are left out
+	if long {
+		text = text[:2*most]
+	}
+	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
+		text, long = text[:most], true
+	}
+	if long {
+		text = strings.ToValidUTF8(text, "") + "..."
 	}
 	return strconv.Quote(text)
 }
