@@ -75,7 +75,7 @@ func texts(v *Verdict, i *Inspection) string {
 		"because.other-initial": {"stored", int64(10), "given", int64(11)},
 		"note.quantity-unknown": nil, "note.accepted-unknown": nil, "note.accepted-at-most": {"n", int64(3)},
 		"note.accepted-at-least": {"n", int64(3)},
-		"note.more-orders": {"n", int64(1)}, "because.foreign-counted": {"n", int64(1)},
+		"note.more-orders":       {"n", int64(1)}, "because.foreign-counted": {"n", int64(1)},
 		"because.phantoms-counted": {"accepted", int64(5), "orders", 4},
 		"note.other-quantity": {
 			"n", 1, "asked", int64(1), "first", phrases.Say("found.took", "order", "o2", "took", int64(2)),

@@ -31,6 +31,7 @@ const listLimit = 30 * time.Second
 type Target struct {
 	*File
 	client *loadtest.Client
+	most   int // loadtest.MaxOrders, or fewer in tests
 
 	mu   sync.Mutex
 	skus map[string]*past // by SKU
@@ -49,7 +50,7 @@ func NewTarget(address, token string, concurrency int, f *File) (*Target, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Target{File: f, client: client, skus: make(map[string]*past)}, nil
+	return &Target{File: f, client: client, most: loadtest.MaxOrders, skus: make(map[string]*past)}, nil
 }
 
 // URL returns the address of the service.
@@ -185,6 +186,10 @@ func (t *Target) list(ctx context.Context, sku string) ([]loadtest.Order, error)
 			}
 			orders = append(orders, o)
 		}
+		if len(orders) > t.most {
+			return nil, t.client.Errorf("answers %s %s with more than %d orders, which are not read", t.orders.method,
+				t.orders.path, t.most)
+		}
 		if t.orders.next.empty() {
 			return orders, nil
 		}
@@ -194,6 +199,9 @@ func (t *Target) list(ctx context.Context, sku string) ([]loadtest.Order, error)
 			return orders, nil
 		case next == "true":
 			return nil, t.strange(got, fmt.Errorf("has true at %s, which is no cursor (orders.next)", t.orders.next.text))
+		case len(next) > loadtest.MaxCursor:
+			return nil, t.strange(got, fmt.Errorf("has a cursor of %d bytes at %s (orders.next)", len(next),
+				t.orders.next.text))
 		case seen[next]:
 			return nil, t.client.Errorf("answers %s %s with a cursor that it gave before: "+
 				"after %d pages the list goes round in a circle "+
@@ -210,6 +218,10 @@ func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
 	if o.OrderID, ok = t.orders.orderID.scalar(entry); !ok || o.OrderID == "" {
 		return o, fmt.Errorf("has nothing at %s (orders.order_id)", t.orders.orderID.text)
 	}
+	if len(o.OrderID) > loadtest.MaxID {
+		return o, fmt.Errorf("has an order id of %d bytes at %s, of which no more than %d are kept (orders.order_id)",
+			len(o.OrderID), t.orders.orderID.text, loadtest.MaxID)
+	}
 	var err error
 	if o.Quantity, err = t.orders.quantity.whole(entry); err == nil && o.Quantity < 1 {
 		err = fmt.Errorf("has %d at %s", o.Quantity, t.orders.quantity.text)
@@ -218,7 +230,8 @@ func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
 		return o, fmt.Errorf("%w (orders.quantity)", err)
 	}
 	if !t.orders.requestID.empty() {
-		o.RequestID, _ = t.orders.requestID.scalar(entry) // orders of other clients may have none
+		ref, _ := t.orders.requestID.scalar(entry) // orders of other clients may have none
+		o.RequestID = loadtest.Clip(ref)
 	}
 	saw, err := t.orders.saw(entry, o.Quantity, t.past(sku))
 	o.Read, o.Remaining, o.Version, o.Blind = saw.Read, saw.Remaining, saw.Version, saw.Blind
