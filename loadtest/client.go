@@ -530,8 +530,8 @@ type Answer struct {
 	Body   []byte
 }
 
-// exchange sends req and reads the reply to its end, so that the connection can be reused; a body of more than most bytes
-// is an error. With an error, the Answer holds what came before it.
+// exchange sends req and reads the reply to its end, so that the connection can be reused. A body of more than most
+// bytes is an error. With an error, the Answer holds what came before it.
 func (c *Client) exchange(req *http.Request, most int64) (Answer, error) {
 	res, err := c.http.Do(req)
 	if err != nil {

@@ -142,8 +142,8 @@ func TestClip(t *testing.T) {
 		}
 		text := strings.Repeat("x", n) + "é" + strings.Repeat("é", maxText)
 		got := Clip(text)
-		if len(got) > maxText || !utf8.ValidString(got) || !strings.HasSuffix(got, fmt.Sprintf("... (%d bytes)", len(text))) ||
-			Clip(got) != got {
+		said := fmt.Sprintf("... (%d bytes)", len(text))
+		if len(got) > maxText || !utf8.ValidString(got) || !strings.HasSuffix(got, said) || Clip(got) != got {
 			t.Errorf("%d bytes became %d: %q", len(text), len(got), got)
 		}
 	}
@@ -172,7 +172,8 @@ func TestEvidenceIsKeptWithinBounds(t *testing.T) {
 		case "/v1/stock/hat/orders":
 			pages++
 			inJSON(w, "application/json", 200, map[string]any{
-				"orders": []any{order(fmt.Sprint("a", pages)), order(fmt.Sprint("b", pages))}, "next": fmt.Sprint(pages),
+				"orders": []any{order(fmt.Sprint("a", pages)), order(fmt.Sprint("b", pages))},
+				"next":   fmt.Sprint(pages),
 			})
 		case "/v1/stock/cap/orders":
 			inJSON(w, "application/json", 200, map[string]any{"orders": []any{}, "next": long})

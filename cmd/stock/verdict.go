@@ -198,8 +198,8 @@ func (f *verdictFlags) read(
 }
 
 // count fills in how many of the replies that a tool counted were accepted: exactly, at most, or at least if the tool
-// stopped counting at its limit. It fills in nothing if a mapping has accepted replies of statuses that the tool does not
-// tell from others.
+// stopped counting at its limit. It fills in nothing if a mapping has accepted replies of statuses that the tool does
+// not tell from others.
 func count(look *loadtest.Look, s *tally.Summary, described *mapping.File) {
 	n, exact := s.Accepted, s.Exact
 	if described != nil && s.Status != nil {

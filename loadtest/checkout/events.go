@@ -65,7 +65,8 @@ func (s *Streams) Events(ctx context.Context, sku string, after uint64) ([]Event
 		for _, entry := range page {
 			text, _ := entry.Values["event"].(string)
 			if len(text) > maxEvent {
-				err := fmt.Errorf("entry %s of %s has %d bytes, more than the %d of an event", entry.ID, sku, len(text), maxEvent)
+				err := fmt.Errorf("entry %s of %s has %d bytes, more than the %d of an event", entry.ID, sku, len(text),
+					maxEvent)
 				return nil, &loadtest.TargetError{URL: s.Name(), Err: err}
 			}
 			e, err := decodeEvent([]byte(text))

@@ -42,7 +42,8 @@ func TestWhatIsKeptOfAnAttempt(t *testing.T) {
 		}
 		r, _ := Send(t.Context(), c, Ask{Op: OpPlace, Customer: "c", Key: "k", Lines: []Line{{"pen", 1}}}, nil, "id")
 		text, err := json.Marshal(r)
-		if err != nil || r.Outcome != row.want || len(text) > 4<<10 || !strings.HasSuffix(r.Instance, "... (20480 bytes)") {
+		if err != nil || r.Outcome != row.want || len(text) > 4<<10 ||
+			!strings.HasSuffix(r.Instance, "... (20480 bytes)") {
 			t.Errorf("%s: %d bytes, %+v, %v", row.name, len(text), r, err)
 		}
 		c.Close()

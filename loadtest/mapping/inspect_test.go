@@ -110,7 +110,7 @@ func TestInspectWithoutOrders(t *testing.T) {
 		{"more than was cut off", loadtest.Look{Accepted: n(90), CutOff: 1}, loadtest.Broken, "1 unit vanished"},
 		{"cut off, and they sold nothing", loadtest.Look{Accepted: n(92), CutOff: 2}, loadtest.Holds, ""},
 		{"of two units", loadtest.Look{Accepted: n(45), CutOff: 1, Quantity: 2}, loadtest.Undecided, "for 2 units"},
-		{"at least", loadtest.Look{AtLeast: n(40)}, loadtest.Undecided, "stopped counting replies at a limit of its own"},
+		{"at least", loadtest.Look{AtLeast: n(40)}, loadtest.Undecided, "stopped counting replies at a limit"},
 		{"as many at least", loadtest.Look{AtLeast: n(92)}, loadtest.Undecided, "at least 92 were accepted"},
 		{"too many at least", loadtest.Look{AtLeast: n(93)}, loadtest.Broken, "1 unit lost"},
 	} {

@@ -103,8 +103,8 @@ func FuzzMeaning(f *testing.F) {
 	}
 	target.skus["x"] = &past{initial: 100}
 	for _, body := range []string{
-		`{"ok":true,"id":"a","left":9}`, "\ufeff" + `{"ok":true,"id":1.0,"left":"9.00"}`, `{"ok":null}`, `[{"id":[]}]`, "", "{",
-		`{"ok":true,"id":"a","left":101}`, `{"ok":true,"id":"a","left":-1e18}`,
+		`{"ok":true,"id":"a","left":9}`, "\ufeff" + `{"ok":true,"id":1.0,"left":"9.00"}`, `{"ok":null}`, `[{"id":[]}]`,
+		"", "{", `{"ok":true,"id":"a","left":101}`, `{"ok":true,"id":"a","left":-1e18}`,
 	} {
 		f.Add(200, "application/json", body)
 		f.Add(409, "text/html", body)
@@ -122,7 +122,9 @@ func FuzzMeaning(f *testing.F) {
 
 // integer agrees with exact arithmetic.
 func FuzzInteger(f *testing.F) {
-	for _, text := range []string{"40", "40.0000", "4e1", "-0E-8", "400e-1", "9223372036854775807.0", "1e19", "0.5", "+5.", ".5"} {
+	for _, text := range []string{
+		"40", "40.0000", "4e1", "-0E-8", "400e-1", "9223372036854775807.0", "1e19", "0.5", "+5.", ".5",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

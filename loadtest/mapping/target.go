@@ -198,7 +198,8 @@ func (t *Target) list(ctx context.Context, sku string) ([]loadtest.Order, error)
 		case next == "", next == "false", next == "0": // or absent, or null: this was the last page
 			return orders, nil
 		case next == "true":
-			return nil, t.strange(got, fmt.Errorf("has true at %s, which is no cursor (orders.next)", t.orders.next.text))
+			return nil, t.strange(got, fmt.Errorf("has true at %s, which is no cursor (orders.next)",
+				t.orders.next.text))
 		case len(next) > loadtest.MaxCursor:
 			return nil, t.strange(got, fmt.Errorf("has a cursor of %d bytes at %s (orders.next)", len(next),
 				t.orders.next.text))

@@ -82,7 +82,8 @@ func doctor(t *testing.T, text string, read func(string) error) (shown int) {
 					shown++
 				case strings.HasPrefix(err.Error(), "panic"):
 					t.Errorf("%s = %.40v: %v", path, other, err)
-				case strings.HasPrefix(path, ".plan.") && !strings.Contains(strings.ReplaceAll(err.Error(), "-", "_"), field):
+				case strings.HasPrefix(path, ".plan.") &&
+					!strings.Contains(strings.ReplaceAll(err.Error(), "-", "_"), field):
 					t.Errorf("%s = %.40v: the error does not name it: %v", path, other, err)
 				}
 			}

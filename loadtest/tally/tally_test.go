@@ -43,7 +43,9 @@ func TestRead(t *testing.T) {
 		"jmeter-summariser.txt":          {Format: tally.JMeter, Accepted: 100, Open: 200},
 		"jmeter-comma.txt":               {Format: tally.JMeter, Accepted: 100, Open: 200},
 		"jmeter-instant.txt":             {Format: tally.JMeter, Accepted: 1},
-		"jmeter-semicolon.jtl":           {Format: tally.JMeter, Status: map[int]int64{200: 3, 409: 2}, Accepted: 3, Exact: true},
+		"jmeter-semicolon.jtl": {
+			Format: tally.JMeter, Status: map[int]int64{200: 3, 409: 2}, Accepted: 3, Exact: true,
+		},
 		"jmeter.jtl": {
 			Format: tally.JMeter, Status: map[int]int64{200: 3, 409: 1, 503: 1}, Accepted: 3, Exact: true, Open: 1,
 		},
