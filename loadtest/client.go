@@ -38,7 +38,10 @@ type Client struct {
 	http  *http.Client
 	purse *Wallet       // the customers' tokens; nil: they have none
 	limit time.Duration // askLimit, or less in tests
+	most  int           // MaxOrders, or fewer in tests
 	lang  string        // of refusals that end a run; empty: the service's default
+
+	names, errors textPool // of the replies to deductions
 }
 
 // Speak sets the language, such as zh, of the refusals that end a run. Texts of single sales, which histories keep,
@@ -100,9 +103,12 @@ func NewClient(address, token string, concurrency int) (*Client, error) {
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 5 * time.Second,
 		DisableCompression:  true,
+
+		MaxResponseHeaderBytes: maxHeader,
 	}
 	return &Client{
-		base: strings.TrimSuffix(u.String(), "/"), token: token, limit: askLimit,
+		base: strings.TrimSuffix(u.String(), "/"), token: token, limit: askLimit, most: MaxOrders,
+		names: textPool{most: maxNames}, errors: textPool{most: maxErrors},
 		http: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -212,12 +218,16 @@ func (c *Client) Deduct(ctx context.Context, r Request) Reply {
 }
 
 // Attempt sends a deduction once, and calls classify to interpret the reply. Without a complete reply the outcome is
-// Failed if the request never had a connection, and Unknown otherwise.
+// Failed if the request never had a connection, and Unknown otherwise. The texts of the result are within the bounds.
 func (c *Client) Attempt(req *http.Request, classify func(*Answer) Reply) Reply {
+	return c.keep(c.attempt(req, classify))
+}
+
+func (c *Client) attempt(req *http.Request, classify func(*Answer) Reply) Reply {
 	ctx := req.Context()
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }}
-	ans, err := c.exchange(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+	ans, err := c.exchange(req.WithContext(httptrace.WithClientTrace(ctx, trace)), maxReply)
 	if err == nil {
 		return classify(&ans)
 	}
@@ -329,6 +339,7 @@ func (c *Client) stock(ctx context.Context, method, store, sku string, in any) (
 	if err == nil && out.SKU != sku {
 		err = c.alien(method, path, fmt.Sprintf("the SKU %q", out.SKU))
 	}
+	out.Store, out.Guard = Clip(out.Store), Clip(out.Guard)
 	return out, err
 }
 
@@ -350,10 +361,21 @@ func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error)
 		if err := c.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
 			return nil, err
 		}
-		orders = append(orders, page.Orders...)
+		for _, o := range page.Orders {
+			if len(o.OrderID) > MaxID {
+				return nil, c.alien(http.MethodGet, path, fmt.Sprintf("an order whose id has %d bytes", len(o.OrderID)))
+			}
+			o.SKU, o.Strategy, o.Instance = Clip(o.SKU), c.names.keep(o.Strategy), c.names.keep(o.Instance)
+			o.RequestID = Clip(o.RequestID)
+			orders = append(orders, o)
+		}
 		switch {
+		case len(orders) > c.most:
+			return nil, c.alien(http.MethodGet, path, fmt.Sprintf("more than %d orders, which are not read", c.most))
 		case page.Next == "":
 			return orders, nil
+		case len(page.Next) > MaxCursor:
+			return nil, c.alien(http.MethodGet, path, fmt.Sprintf("a cursor of %d bytes", len(page.Next)))
 		case seen[page.Next]:
 			return nil, c.alien(http.MethodGet, path, "a cursor that it gave before")
 		}
@@ -436,7 +458,7 @@ func (c *Client) call(
 	}
 	switch {
 	case ans.Status >= 300 && ans.Status < 400:
-		return c.fail("redirects", "method", method, "path", path, "to", ans.Header.Get("Location"))
+		return c.fail("redirects", "method", method, "path", path, "to", Clip(ans.Header.Get("Location")))
 	case ans.Status != http.StatusOK || !ans.json():
 		return c.alien(method, path, fmt.Sprintf("%s with status %d", ans.Kind(), ans.Status))
 	case out == nil:
@@ -475,7 +497,7 @@ func (c *Client) Ask(req *http.Request, hint words.Text) (Answer, error) {
 	defer cancel()
 	// The error names the path as the caller knows it: without the path of the base address.
 	what := req.Method + " " + strings.TrimPrefix(req.URL.String(), c.base)
-	ans, err := c.exchange(req.WithContext(ctx))
+	ans, err := c.exchange(req.WithContext(ctx), maxBody)
 	switch {
 	case err == nil:
 		return ans, nil
@@ -498,7 +520,7 @@ func (c *Client) fail(key string, pairs ...any) error {
 }
 
 func (c *Client) alien(method, path, returned string) error {
-	return c.fail("alien", "method", method, "path", path, "returned", returned)
+	return c.fail("alien", "method", method, "path", path, "returned", Clip(returned))
 }
 
 // An Answer is an HTTP reply, or the part of it that arrived.
@@ -508,9 +530,9 @@ type Answer struct {
 	Body   []byte
 }
 
-// exchange sends req and reads the reply to its end, so that the connection can be reused. With an error, the Answer
-// holds what came before it.
-func (c *Client) exchange(req *http.Request) (Answer, error) {
+// exchange sends req and reads the reply to its end, so that the connection can be reused. A body of more than most
+// bytes is an error. With an error, the Answer holds what came before it.
+func (c *Client) exchange(req *http.Request, most int64) (Answer, error) {
 	res, err := c.http.Do(req)
 	if err != nil {
 		var outer *url.Error // repeats method and URL
@@ -520,9 +542,9 @@ func (c *Client) exchange(req *http.Request) (Answer, error) {
 		return Answer{}, withoutPort(err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
-	if err == nil && len(body) > maxBody {
-		err = fmt.Errorf("it is longer than %d bytes", maxBody)
+	body, err := io.ReadAll(io.LimitReader(res.Body, most+1))
+	if err == nil && int64(len(body)) > most {
+		err = fmt.Errorf("it is longer than %d bytes", most)
 	}
 	return Answer{res.StatusCode, res.Header, body}, withoutPort(err)
 }
@@ -542,7 +564,7 @@ func (a *Answer) Kind() string {
 	if err != nil || kind == "" {
 		return "a reply without a content type"
 	}
-	return kind
+	return Clip(kind)
 }
 
 // Redirect returns the target of a redirect, without query and fragment, which may differ between requests. It returns
@@ -553,12 +575,12 @@ func (a *Answer) Redirect() string {
 	}
 	to, _, _ := strings.Cut(a.Header.Get("Location"), "#")
 	to, _, _ = strings.Cut(to, "?")
-	return to
+	return Clip(to)
 }
 
 func (a *Answer) json() bool { return a.Kind() == "application/json" }
 
-// Problem returns the Problem in a, or nil if a is no refusal.
+// Problem returns the Problem in a, with its texts cut off at the bound, or nil if a is no refusal.
 func (a *Answer) Problem() *Problem {
 	if a.Kind() != "application/problem+json" {
 		return nil
@@ -569,6 +591,9 @@ func (a *Answer) Problem() *Problem {
 	}
 	if p.Status == 0 {
 		p.Status = a.Status
+	}
+	for _, text := range []*string{&p.Type, &p.Title, &p.Detail, &p.Field, &p.Of} {
+		*text = Clip(*text)
 	}
 	return p
 }

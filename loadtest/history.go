@@ -287,7 +287,13 @@ func (h *History) readHeader(text []byte) error {
 		return fmt.Errorf("this is version %d of the format, and only version %d can be read here: use the stock "+
 			"that wrote it, or run the load again", kind.Version, Version)
 	}
-	return Strict(text, &h.Header)
+	if err := Strict(text, &h.Header); err != nil {
+		return err
+	}
+	if err := h.Header.Plan.Check(); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	return nil
 }
 
 func (h *History) readLine(text []byte) error {

@@ -1,9 +1,9 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -17,6 +17,7 @@ type Look struct {
 	Initial    *int64 // initial units in stock; nil: as the store reports
 	Accepted   *int64 // requests that a tool counted as accepted; nil: unknown
 	AtMost     *int64 // without Accepted: requests that a tool did not count as refused; nil: unknown
+	AtLeast    *int64 // without Accepted: accepted requests that a tool counted until it met its limit; nil: unknown
 	Quantity   int64  // units per accepted request; 0: unknown, or 1 if the target lists no orders
 	CutOff     int64  // uncounted requests that the tool may have cut off at its end
 	Shared     bool   // others may have sold from the SKU
@@ -133,8 +134,11 @@ func Inspect(ctx context.Context, t Target, look Look) (*Inspection, error) {
 	if v.AcceptedUnits == 0 && (a.Complete || before.Unlisted) {
 		v.because(AboutEvidence, "nothing-sold")
 	}
-	if a.Complete {
+	switch {
+	case a.Complete:
 		i.compare(v, look, a.Orders)
+	case look.Accepted == nil && look.AtLeast != nil:
+		v.because(AboutEvidence, "counted-at-least", "n", *look.AtLeast)
 	}
 	v.decide(Promise{Scope: Cluster}, before.Mapped)
 	i.Finding, i.Reasons = v.Finding, slices.Concat([]Reason{}, v.Reasons)
@@ -153,7 +157,7 @@ func (look *Look) read(ctx context.Context, t Target, before Stock, earlier *Acc
 		if earlier != nil {
 			a = earlier.again(a)
 		}
-		v, _ = examine(Evidence{Records: look.replies(before.Unlisted), Accounts: []Account{a}, Shared: true})
+		v, _ = examine(Evidence{Records: look.replies(&a), Accounts: []Account{a}, Shared: true})
 		return v.mayComeRight()
 	})
 	if len(a.Undone) > 0 && !look.Shared {
@@ -197,6 +201,10 @@ func (i *Inspection) compare(v *Verdict, look Look, orders []Order) {
 		i.note("accepted-at-most", "n", *look.AtMost)
 	case i.Accepted == nil && look.AtMost != nil:
 		v.because(AboutEvidence, "foreign-counted", "n", n-*look.AtMost)
+	case i.Accepted == nil && look.AtLeast != nil && *look.AtLeast > n:
+		v.because(AboutReplies, "phantoms-counted", "accepted", *look.AtLeast, "orders", i.Orders)
+	case i.Accepted == nil && look.AtLeast != nil:
+		i.note("accepted-at-least", "n", *look.AtLeast)
 	case i.Accepted == nil:
 		i.note("accepted-unknown")
 	case *i.Accepted > n:
@@ -213,15 +221,26 @@ func (i *Inspection) note(key string, pairs ...any) {
 	i.Notes = append(i.Notes, phrases.Say("note."+key, pairs...))
 }
 
-// replies returns records that represent a tool's count, for a target that lists no orders.
-func (look *Look) replies(unlisted bool) []Record {
-	if !unlisted || look.Accepted == nil {
+// replies returns records that represent a tool's count, for a target that lists no orders: one for all units that were
+// accepted, and one for the missing units that the tool may have sold without counting them.
+func (look *Look) replies(a *Account) (records []Record) {
+	counted := cmp.Or(look.Accepted, look.AtLeast)
+	if !a.Before.Unlisted || counted == nil {
 		return nil
 	}
-	records := make([]Record, *look.Accepted)
-	for i := range records {
-		records[i] = Record{Store: look.Store, SKU: look.SKU, Quantity: max(look.Quantity, 1)}
-		records[i].Reply = Reply{Outcome: Accepted, OrderID: fmt.Sprint(i + 1), Receipt: &Receipt{Blind: true}}
+	each := max(look.Quantity, 1)
+	add := func(units int64, r Reply) {
+		if units > 0 {
+			records = append(records, Record{Store: look.Store, SKU: look.SKU, Quantity: units, Reply: r})
+		}
+	}
+	add(*counted*each, Reply{Outcome: Accepted, OrderID: "1", Receipt: &Receipt{Blind: true}})
+	if a.After != nil {
+		missing := a.Before.Quantity - a.After.Quantity - *counted*each
+		if look.Accepted != nil {
+			missing = min(missing, look.CutOff*each)
+		}
+		add(missing, Reply{Outcome: Unknown})
 	}
 	return records
 }

@@ -74,8 +74,9 @@ func texts(v *Verdict, i *Inspection) string {
 		"because.initial-unknown": {"n", int64(10)}, "because.nothing-sold": nil,
 		"because.other-initial": {"stored", int64(10), "given", int64(11)},
 		"note.quantity-unknown": nil, "note.accepted-unknown": nil, "note.accepted-at-most": {"n", int64(3)},
-		"warning.never-ran-out": {"left", int64(6), "initial", int64(10)},
-		"note.more-orders":      {"n", int64(1)}, "because.foreign-counted": {"n", int64(1)},
+		"warning.never-ran-out":  {"left", int64(6), "initial", int64(10)},
+		"note.accepted-at-least": {"n", int64(3)},
+		"note.more-orders":       {"n", int64(1)}, "because.foreign-counted": {"n", int64(1)},
 		"because.phantoms-counted": {"accepted", int64(5), "orders", 4},
 		"note.other-quantity": {
 			"n", 1, "asked", int64(1), "first", phrases.Say("found.took", "order", "o2", "took", int64(2)),
@@ -101,6 +102,7 @@ func texts(v *Verdict, i *Inspection) string {
 func TestWhatAToolCounted(t *testing.T) {
 	accepted := func(n int64) Look { return Look{Quantity: 1, Accepted: &n} }
 	atMost := func(n int64) Look { return Look{Quantity: 1, AtMost: &n} }
+	atLeast := func(n int64) Look { return Look{Quantity: 1, AtLeast: &n} }
 	shared := func(l Look) Look { l.Shared = true; return l }
 	cutOff := func(l Look) Look { l.CutOff = 1; return l }
 	for _, row := range []struct {
@@ -118,6 +120,8 @@ func TestWhatAToolCounted(t *testing.T) {
 		{"fewer than refused", atMost(3), false, "because.foreign-counted"},
 		{"fewer than refused, and it was cut off", cutOff(atMost(3)), false, "note.accepted-at-most"},
 		{"fewer than refused, and others buy", shared(atMost(3)), false, "note.accepted-at-most"},
+		{"fewer than were counted at last", atLeast(3), false, "note.accepted-at-least"},
+		{"more than were counted at last", atLeast(5), false, "because.phantoms-counted"},
 		{"not counted", Look{Quantity: 1}, false, "note.accepted-unknown"},
 		{"of what quantity", Look{}, true, "note.accepted-unknown note.quantity-unknown"},
 		{"another quantity", accepted(4), true, "because.misserved-each"},

@@ -283,27 +283,26 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 		p.Recheck = new(time.Duration)
 	}
 	for _, d := range []struct {
-		from string
-		to   *time.Duration
+		field, from string
+		to          *time.Duration
 	}{
-		{text.Duration, &p.Duration},
-		{text.RampUp, &p.RampUp},
-		{text.WarmUp, &p.WarmUp},
-		{text.Think, &p.Think},
-		{text.Wait, p.Wait},
-		{text.Recheck, p.Recheck},
+		{"duration", text.Duration, &p.Duration},
+		{"ramp_up", text.RampUp, &p.RampUp},
+		{"warm_up", text.WarmUp, &p.WarmUp},
+		{"think", text.Think, &p.Think},
+		{"wait", text.Wait, p.Wait},
+		{"timeout", text.Timeout, &p.Timeout},
+		{"recheck", text.Recheck, p.Recheck},
 	} {
-		if d.from == "" {
+		if d.from == "" && d.field != "timeout" { // which every history has
 			continue
 		}
 		var err error
 		if *d.to, err = time.ParseDuration(d.from); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", d.field, err)
 		}
 	}
-	var err error
-	p.Timeout, err = time.ParseDuration(text.Timeout)
-	return err
+	return nil
 }
 
 // commandLine returns the command that repeats p against target. It leaves out the token, which must not be in a file.

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
@@ -57,7 +58,9 @@ func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText reads what ParseRate reads.
 func (r *Rate) UnmarshalText(text []byte) (err error) {
-	*r, err = ParseRate(string(text))
+	if *r, err = ParseRate(string(text)); err != nil {
+		err = fmt.Errorf("rate: %w", err)
+	}
 	return err
 }
 

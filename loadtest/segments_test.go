@@ -100,7 +100,7 @@ func TestHistoryKeepsSegments(t *testing.T) {
 			Format:  loadtest.Format,
 			Version: loadtest.Version,
 			Before:  []loadtest.Stock{tape.account.Before},
-			Plan:    loadtest.Plan{Store: "redis"},
+			Plan:    loadtest.Plan{Store: "redis", Requests: 1},
 		},
 		Records: tape.records,
 		Orders:  tape.account.Orders,

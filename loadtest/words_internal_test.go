@@ -55,7 +55,7 @@ func TestRecordedErrorsAreInBothLanguages(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 	var source strings.Builder
-	for _, name := range []string{"attack.go", "client.go", "checkout/shop.go", "checkout/visit.go"} {
+	for _, name := range []string{"attack.go", "client.go", "kept.go", "checkout/shop.go", "checkout/visit.go"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -81,6 +81,7 @@ func TestTheJudgeSaysNothingElse(t *testing.T) {
 		Files: map[string]string{
 			"attack.go":  recorded,
 			"client.go":  recorded,
+			"kept.go":    recorded,
 			"history.go": "the errors of a file that a program wrote and another spoilt",
 			"reply.go":   "the errors of a file that a program wrote and another spoilt",
 			"linear.go":  "porcupine's picture has English words of its own",

@@ -422,7 +422,7 @@ type historyFile struct {
 func openHistory(path, strategy string, several bool) (*historyFile, error) {
 	if several {
 		ext := filepath.Ext(path)
-		path = strings.TrimSuffix(path, ext) + "." + strategy + ext
+		path = strings.TrimSuffix(path, ext) + "." + report.FileName(strategy) + ext
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {

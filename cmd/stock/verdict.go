@@ -201,39 +201,43 @@ func (f *verdictFlags) read(
 	if !flags.Changed("cut-off") {
 		look.CutOff = s.Open
 	}
-	most, exact, told := acceptedOf(&s, described)
-	switch {
-	case exact:
-		look.Accepted = &most
-	case told:
-		look.AtMost = &most
-	}
+	count(look, &s, described)
 	return nil
 }
 
-// acceptedOf returns how many of the replies that a tool counted were accepted; unless exact, at most. It is not told
-// at all if a mapping has accepted replies of statuses that the tool does not tell from others.
-func acceptedOf(s *tally.Summary, described *mapping.File) (n int64, exact, told bool) {
-	if described == nil || s.Status == nil && s.Exact {
-		return s.Accepted, s.Exact, true
-	}
-	exact = true
-	for status, count := range s.Status {
-		always, sometimes := described.Accepts(status)
-		if always || sometimes {
-			n += count
-			exact = exact && always
+// count fills in how many of the replies that a tool counted were accepted: exactly, at most, or at least if the tool
+// stopped counting at its limit. It fills in nothing if a mapping has accepted replies of statuses that the tool does
+// not tell from others.
+func count(look *loadtest.Look, s *tally.Summary, described *mapping.File) {
+	n, exact := s.Accepted, s.Exact
+	if described != nil && s.Status != nil {
+		n, exact = 0, s.Limit == 0
+		for status, count := range s.Status {
+			always, sometimes := described.Accepts(status)
+			if always || sometimes && s.Limit == 0 {
+				n += count
+				exact = exact && always
+			}
 		}
 	}
-	if s.Status != nil {
-		return n, exact, true
+	switch {
+	case exact:
+		look.Accepted = &n
+	case s.Limit > 0:
+		look.AtLeast = &n
+	case described == nil || s.Status != nil || !acceptsFailures(described):
+		look.AtMost = &n
 	}
-	for status := 400; status < 600; status++ { // the tool takes these for failures
+}
+
+// acceptsFailures reports whether a mapping has accepted replies among those that tools take for failures.
+func acceptsFailures(described *mapping.File) bool {
+	for status := 400; status < 600; status++ {
 		if always, sometimes := described.Accepts(status); always || sometimes {
-			return 0, false, false
+			return true
 		}
 	}
-	return s.Accepted, false, true
+	return false
 }
 
 // show writes the verdict as text, or as JSON to where --json says.

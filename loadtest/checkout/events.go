@@ -64,6 +64,11 @@ func (s *Streams) Events(ctx context.Context, sku string, after uint64) ([]Event
 		}
 		for _, entry := range page {
 			text, _ := entry.Values["event"].(string)
+			if len(text) > maxEvent {
+				err := fmt.Errorf("entry %s of %s has %d bytes, more than the %d of an event", entry.ID, sku, len(text),
+					maxEvent)
+				return nil, &loadtest.TargetError{URL: s.Name(), Err: err}
+			}
 			e, err := decodeEvent([]byte(text))
 			if err != nil {
 				err = fmt.Errorf("entry %s of %s: %w", entry.ID, sku, err)
@@ -92,8 +97,8 @@ type Receiver struct {
 	seen   map[string]bool    // ids that have arrived
 }
 
-// maxEvent is the longest event that a Receiver takes, in bytes.
-const maxEvent = 1 << 20
+// maxEvent is the longest event that is read, in bytes. An event of one movement has some hundred.
+const maxEvent = 64 << 10
 
 // NewReceiver listens on addr, such as 127.0.0.1:9999, and accepts events on every path. The caller must close it.
 // answer returns the status of the reply to an event, of which Repeat is set; the receiver stores events with status
@@ -167,6 +172,7 @@ func decodeEvent(text []byte) (e Event, err error) {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return e, fmt.Errorf("decode an event: %w", err)
 	}
+	e.ID, e.Type, e.Data = loadtest.Clip(e.ID), loadtest.Clip(e.Type), e.Data.bounded()
 	return e, nil
 }
 

@@ -150,6 +150,9 @@ func (r *Result) readHeader(text []byte, books map[string]int) error {
 	if err := loadtest.Strict(text, &h); err != nil {
 		return err
 	}
+	if _, err := h.Plan.Filled(); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
 	r.Run, r.Target, r.StartedAt = h.Run, h.Target, h.StartedAt
 	r.Command, r.Plan, r.Heard = h.Command, h.Plan, h.Events
 	for i, before := range h.Before {
@@ -236,14 +239,16 @@ func (p *Plan) UnmarshalJSON(data []byte) (err error) {
 		return err
 	}
 	for _, d := range []struct {
-		from string
-		to   *time.Duration
-	}{{text.Duration, &p.Duration}, {text.TTL, &p.TTL}, {text.Timeout, &p.Timeout}} {
+		field, from string
+		to          *time.Duration
+	}{
+		{"duration", text.Duration, &p.Duration}, {"ttl", text.TTL, &p.TTL}, {"timeout", text.Timeout, &p.Timeout},
+	} {
 		if d.from == "" {
 			continue
 		}
 		if *d.to, err = time.ParseDuration(d.from); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", d.field, err)
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 // What is no history is refused with the line and the reason.
 func TestReadHistoryNamesTheLine(t *testing.T) {
 	t.Parallel()
-	const header = `{"format":"stock-checkout-history","version":1,"plan":{"ttl":"1s","timeout":"1s"},` +
+	const header = `{"format":"stock-checkout-history","version":1,"plan":{"visits":1,"ttl":"1s","timeout":"1s"},` +
 		`"before":[{"sku":"a"}]}` + "\n"
 	const event, end = `{"movement":{"sku":"a"}}` + "\n", `{"end":{"after":[],"interrupted":false}}` + "\n"
 	for _, row := range []struct{ name, text, want string }{
@@ -23,6 +23,12 @@ func TestReadHistoryNamesTheLine(t *testing.T) {
 			"unknown key of the header", strings.Replace(header, `"before"`, `"befor"`, 1),
 			`line 1: json: unknown field "befor"`,
 		},
+		{
+			"too many SKUs", strings.Replace(header, `"visits"`, `"skus":4611686018427387904,"visits"`, 1),
+			"line 1: plan: skus: must be from 1 to 200, not 4611686018427387904",
+		},
+		{"no end", strings.Replace(header, `"visits":1,`, "", 1), "line 1: plan: requests: "},
+		{"a time", strings.Replace(header, `"ttl":"1s"`, `"ttl":"1"`, 1), "line 1: ttl: time: missing unit"},
 		{"unknown key", header + `{"movment":{}}` + "\n", `line 2: json: unknown field "movment"`},
 		{"two in a line", header + strings.TrimSpace(event) + event, "line 2: there is something after"},
 		{"nothing", header + "{}\n", "line 2: must be an attempt"},

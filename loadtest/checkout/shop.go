@@ -33,6 +33,26 @@ type Thing struct {
 	ExpiresAt     time.Time `json:"expires_at,omitzero"` // of a reservation
 }
 
+// maxKept is the largest number of lines of a Thing.
+const maxKept = 1000
+
+// bound cuts off the long texts of t, so that a shop cannot fill the memory of the judge. What cannot be cut off is an
+// error.
+func (t *Thing) bound() error {
+	long := max(len(t.OrderID), len(t.ReservationID))
+	for i := range t.Lines {
+		long = max(long, len(t.Lines[i].SKU))
+	}
+	switch {
+	case long > loadtest.MaxID:
+		return fmt.Errorf("an id has %d bytes, of which no more than %d are kept", long, loadtest.MaxID)
+	case len(t.Lines) > maxKept:
+		return fmt.Errorf("there are %d lines, of which no more than %d are kept", len(t.Lines), maxKept)
+	}
+	t.Customer, t.State = loadtest.Clip(t.Customer), loadtest.Clip(t.State)
+	return nil
+}
+
 // Counts are the terms of the law after the movement Number.
 type Counts struct {
 	SKU       string `json:"sku"`
@@ -70,6 +90,14 @@ type Movement struct {
 	Customer  string    `json:"customer,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	At        time.Time `json:"at"`
+}
+
+// bounded returns m with its long texts cut off.
+func (m Movement) bounded() Movement {
+	for _, text := range []*string{&m.SKU, &m.Kind, &m.Ref, &m.Customer, &m.Reason} {
+		*text = loadtest.Clip(*text)
+	}
+	return m
 }
 
 // An Op is a request that changes something.
@@ -268,7 +296,7 @@ func Send(
 
 // read fills in the content of a complete reply.
 func (r *Record) read(ans *loadtest.Answer) {
-	r.Status, r.Instance = ans.Status, ans.Header.Get("X-Instance")
+	r.Status, r.Instance = ans.Status, loadtest.Clip(ans.Header.Get("X-Instance"))
 	if p := ans.Problem(); p != nil {
 		r.Outcome, r.Problem, r.Error = outcomeOf(p), p.Name(), p.Detail
 		if r.Problem == tooMany {
@@ -285,8 +313,12 @@ func (r *Record) read(ans *loadtest.Answer) {
 		Thing
 		Number uint64 `json:"number"`
 	}
-	if err := json.Unmarshal(ans.Body, &got); err != nil {
-		r.Outcome, r.Error = Unknown, "decode the reply: "+err.Error()
+	err := json.Unmarshal(ans.Body, &got)
+	if err == nil {
+		err = got.bound()
+	}
+	if err != nil {
+		r.Outcome, r.Error = Unknown, "decode the reply: "+loadtest.Clip(err.Error())
 		return
 	}
 	r.Outcome, r.Replayed = Done, ans.Header.Get("Idempotent-Replayed") == "true"
@@ -373,7 +405,10 @@ func ReadMovements(ctx context.Context, c *loadtest.Client, sku string, after, l
 			if m.Number > last {
 				return list, nil
 			}
-			list = append(list, m)
+			list = append(list, m.bounded())
+		}
+		if len(list) > loadtest.MaxOrders {
+			return nil, c.Errorf("answers %s with more than %d movements, which are not read", path, loadtest.MaxOrders)
 		}
 		if len(page.Movements) == 0 || page.Movements[len(page.Movements)-1].Number <= after {
 			return list, nil // the judge reports missing ones
@@ -398,7 +433,16 @@ func ReadOrders(ctx context.Context, c *loadtest.Client, customer string) ([]Thi
 		if err := c.CallAs(ctx, customer, http.MethodGet, "/v1/orders?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
+		for i := range page.Orders {
+			if err := page.Orders[i].bound(); err != nil {
+				return nil, c.Errorf("answers %s with an order that cannot be kept: %w", "/v1/orders", err)
+			}
+		}
 		list = append(list, page.Orders...)
+		if len(list) > loadtest.MaxOrders || len(page.Next) > loadtest.MaxCursor {
+			return nil, c.Errorf("answers %s with %d orders and a cursor of %d bytes, which is too much to be read",
+				"/v1/orders", len(list), len(page.Next))
+		}
 		if page.Next == "" || page.Next == cursor {
 			return list, nil
 		}
@@ -410,6 +454,11 @@ func ReadOrders(ctx context.Context, c *loadtest.Client, customer string) ([]Thi
 func ReadReservation(ctx context.Context, c *loadtest.Client, customer, id string) (out Thing, err error) {
 	path := "/v1/reservations/" + url.PathEscape(id) + "?" + url.Values{"customer": {customer}}.Encode()
 	err = c.CallAs(ctx, customer, http.MethodGet, path, nil, &out)
+	if err == nil {
+		if err = out.bound(); err != nil {
+			err = c.Errorf("answers %s with what cannot be kept: %w", path, err)
+		}
+	}
 	var problem *loadtest.Problem
 	if errors.As(err, &problem) && problem.Name() == "not_found" {
 		return Thing{}, nil

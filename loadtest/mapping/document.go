@@ -65,7 +65,8 @@ func (p place) of(doc any) (value any, ok bool) {
 	return doc, true
 }
 
-// scalar returns the text of a string, number or boolean.
+// scalar returns the text of a string, number or boolean. A whole number has the same text in whichever form it is
+// written.
 func (p place) scalar(doc any) (string, bool) {
 	at, ok := p.of(doc)
 	if !ok {
@@ -75,7 +76,7 @@ func (p place) scalar(doc any) (string, bool) {
 	case string:
 		return v, true
 	case json.Number:
-		return v.String(), true
+		return plain(v.String()), true
 	case bool:
 		return strconv.FormatBool(v), true
 	}
@@ -88,16 +89,50 @@ func (p place) whole(doc any) (int64, error) {
 	if !ok {
 		return 0, fmt.Errorf("has no number at %s", p.text)
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, err := integer(strings.TrimSpace(text))
 	if err != nil {
-		return 0, fmt.Errorf("has %q at %s, which is no whole number", text, p.text)
+		return 0, fmt.Errorf("has %s at %s, which is no whole number", quoted(text), p.text)
 	}
 	return n, nil
 }
 
-// document returns the JSON value that body holds, with numbers as they are written. If body is not JSON, document
-// returns its text.
+// plain returns a whole number without fraction and exponent, and any other text as it is.
+func plain(text string) string {
+	if n, err := integer(text); err == nil {
+		return strconv.FormatInt(n, 10)
+	}
+	return text
+}
+
+// integer parses a whole number, exactly. It may be written with a fraction or an exponent: 40.0000, 4e1.
+func integer(text string) (int64, error) {
+	mantissa, exponent, scaled := strings.Cut(strings.ToLower(text), "e")
+	units, fraction, _ := strings.Cut(mantissa, ".")
+	digits, scale := units+fraction, 0
+	if scaled {
+		var err error
+		if scale, err = strconv.Atoi(exponent); err != nil {
+			return 0, err
+		}
+	}
+	scale -= len(fraction)
+	for ; scale < 0 && len(strings.Trim(digits, "+-")) > 1 && strings.HasSuffix(digits, "0"); scale++ {
+		digits = strings.TrimSuffix(digits, "0")
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case err != nil || n == 0:
+		return n, err
+	case scale < 0 || scale > 18:
+		return 0, strconv.ErrRange
+	}
+	return strconv.ParseInt(digits+strings.Repeat("0", scale), 10, 64)
+}
+
+// document returns the JSON value that body holds, with numbers as they are written. A byte order mark before it is
+// left out. If body is not JSON, document returns its text.
 func document(body []byte) any {
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var doc any

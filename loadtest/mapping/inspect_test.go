@@ -89,3 +89,43 @@ func TestInspectWithoutTheInitialStock(t *testing.T) {
 		t.Errorf("of an API that lists no orders: %v", err)
 	}
 }
+
+// Without orders, the count of a tool is the evidence. What the tool did not count may have sold.
+func TestInspectWithoutOrders(t *testing.T) {
+	t.Parallel()
+	least := foreignMapping[:strings.Index(foreignMapping, "orders:")]
+	n := func(n int64) *int64 { return &n }
+	once, many := new(time.Duration), int64(1_000_000_000_000)
+	for _, row := range []struct {
+		name string
+		look loadtest.Look
+		want loadtest.Finding
+		says string
+	}{
+		{"all were counted", loadtest.Look{Accepted: n(92)}, loadtest.Holds, ""},
+		{"too many", loadtest.Look{Accepted: n(93)}, loadtest.Broken, "1 unit lost"},
+		{"too few", loadtest.Look{Accepted: n(91)}, loadtest.Broken, "1 unit vanished"},
+		{"far too many", loadtest.Look{Accepted: &many}, loadtest.Broken, "999999999908 units lost"},
+		{"cut off at the end", loadtest.Look{Accepted: n(91), CutOff: 2}, loadtest.Undecided, "unknown for 1 unit"},
+		{"more than was cut off", loadtest.Look{Accepted: n(90), CutOff: 1}, loadtest.Broken, "1 unit vanished"},
+		{"cut off, and they sold nothing", loadtest.Look{Accepted: n(92), CutOff: 2}, loadtest.Holds, ""},
+		{"of two units", loadtest.Look{Accepted: n(45), CutOff: 1, Quantity: 2}, loadtest.Undecided, "for 2 units"},
+		{"at least", loadtest.Look{AtLeast: n(40)}, loadtest.Undecided, "stopped counting replies at a limit"},
+		{"as many at least", loadtest.Look{AtLeast: n(92)}, loadtest.Undecided, "at least 92 were accepted"},
+		{"too many at least", loadtest.Look{AtLeast: n(93)}, loadtest.Broken, "1 unit lost"},
+	} {
+		target, _ := (&foreign{left: 8}).open(t, least)
+		row.look.SKU, row.look.Initial, row.look.Recheck = "x", n(100), once
+		i, err := loadtest.Inspect(t.Context(), target, row.look)
+		if err != nil {
+			t.Fatalf("%s: %v", row.name, err)
+		}
+		said := ""
+		for _, r := range i.Reasons {
+			said += r.Text.EN + "\n"
+		}
+		if i.Finding != row.want || !strings.Contains(said, row.says) {
+			t.Errorf("%s: %s: %s; want %s: %s", row.name, i.Finding, said, row.want, row.says)
+		}
+	}
+}

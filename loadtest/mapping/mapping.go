@@ -116,6 +116,9 @@ func (r *rule) matches(status int, doc any) bool {
 	if r.field.empty() {
 		return true
 	}
+	if at, there := r.field.of(doc); there && at == nil {
+		return slices.Contains(r.equals, "null")
+	}
 	got, ok := r.field.scalar(doc)
 	return ok && slices.Contains(r.equals, got)
 }
@@ -608,6 +611,19 @@ func (c *checker) effect(field string, form effectForm) effect {
 	return effect{c.place(field+".read", form.Read, false), c.place(field+".remaining", form.Remaining, false)}
 }
 
+// jsonText returns the text that place.scalar returns for the same value in JSON.
+func jsonText(n *yaml.Node) string {
+	switch n.ShortTag() {
+	case "!!int", "!!float":
+		return plain(n.Value)
+	case "!!bool":
+		return strings.ToLower(n.Value)
+	case "!!null":
+		return "null"
+	}
+	return n.Value
+}
+
 // rule returns nil if the rule is missing or invalid, so that nothing overlaps with it.
 func (c *checker) rule(field string, form *ruleForm, need bool) *rule {
 	if !c.table(field, form != nil, need) {
@@ -616,7 +632,7 @@ func (c *checker) rule(field string, form *ruleForm, need bool) *rule {
 	before := len(c.wrong)
 	r := &rule{status: c.statuses(field+".status", form.Status), field: c.place(field+".field", form.Field, false)}
 	for _, n := range c.list(field+".equals", form.Equals) {
-		r.equals = append(r.equals, n.Value)
+		r.equals = append(r.equals, jsonText(n))
 	}
 	switch {
 	case len(c.wrong) > before:

@@ -32,6 +32,7 @@ const listLimit = 30 * time.Second
 type Target struct {
 	*File
 	client *loadtest.Client
+	most   int // loadtest.MaxOrders, or fewer in tests
 
 	mu   sync.Mutex
 	skus map[string]*past // by SKU
@@ -50,7 +51,7 @@ func NewTarget(address, token string, concurrency int, f *File) (*Target, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Target{File: f, client: client, skus: make(map[string]*past)}, nil
+	return &Target{File: f, client: client, most: loadtest.MaxOrders, skus: make(map[string]*past)}, nil
 }
 
 // URL returns the address of the service.
@@ -193,10 +194,20 @@ func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order,
 			}
 			orders, ids[o.OrderID] = append(orders, o), true
 		}
-		next, _ := t.orders.next.scalar(got.doc) // absent or null: this was the last page
+		if len(orders) > t.most {
+			return nil, "", t.client.Errorf("answers %s %s with more than %d orders, which are not read", t.orders.method,
+				t.orders.path, t.most)
+		}
+		next, _ := t.orders.next.scalar(got.doc)
 		switch {
-		case t.orders.next.empty() || next == "":
+		case t.orders.next.empty(), next == "", next == "false", next == "0": // or absent, or null: the last page
 			return orders, furtherPages(got.Header, len(seen), len(ids)), nil
+		case next == "true":
+			return nil, "", t.strange(got, fmt.Errorf("has true at %s, which is no cursor (orders.next)",
+				t.orders.next.text))
+		case len(next) > loadtest.MaxCursor:
+			return nil, "", t.strange(got, fmt.Errorf("has a cursor of %d bytes at %s (orders.next)", len(next),
+				t.orders.next.text))
 		case seen[next]:
 			return nil, "", t.client.Errorf("answers %s %s with a cursor that it gave before: "+
 				"after %d pages the list goes round in a circle "+
@@ -232,6 +243,10 @@ func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
 	if o.OrderID, ok = t.orders.orderID.scalar(entry); !ok || o.OrderID == "" {
 		return o, fmt.Errorf("has nothing at %s (orders.order_id)", t.orders.orderID.text)
 	}
+	if len(o.OrderID) > loadtest.MaxID {
+		return o, fmt.Errorf("has an order id of %d bytes at %s, of which no more than %d are kept (orders.order_id)",
+			len(o.OrderID), t.orders.orderID.text, loadtest.MaxID)
+	}
 	var err error
 	if o.Quantity, err = t.orders.quantity.whole(entry); err == nil && o.Quantity < 1 {
 		err = fmt.Errorf("has %d at %s", o.Quantity, t.orders.quantity.text)
@@ -240,7 +255,8 @@ func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
 		return o, fmt.Errorf("%w (orders.quantity)", err)
 	}
 	if !t.orders.requestID.empty() {
-		o.RequestID, _ = t.orders.requestID.scalar(entry) // orders of other clients may have none
+		ref, _ := t.orders.requestID.scalar(entry) // orders of other clients may have none
+		o.RequestID = loadtest.Clip(ref)
 	}
 	saw, err := t.orders.saw(entry, o.Quantity, t.past(sku))
 	o.Read, o.Remaining, o.Version, o.Blind = saw.Read, saw.Remaining, saw.Version, saw.Blind
@@ -299,11 +315,21 @@ func (t *Target) request(ctx context.Context, c *question, v values) (*http.Requ
 }
 
 // beginning returns the beginning of a reply, for an error message.
-func beginning(a *loadtest.Answer) string {
+func beginning(a *loadtest.Answer) string { return quoted(string(a.Body)) }
+
+// quoted quotes the beginning of a text, for an error message.
+func quoted(text string) string {
 	const most = 120
-	text := strings.Join(strings.Fields(string(a.Body)), " ")
+	long := len(text) > 2*most // of which blanks are left out
+	if long {
+		text = text[:2*most]
+	}
+	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
+		text, long = text[:most], true
+	}
+	if long {
+		text = strings.ToValidUTF8(text, "") + "..."
 	}
 	return strconv.Quote(text)
 }
@@ -442,7 +468,7 @@ func (t *Target) Assume(ctx context.Context, look loadtest.Look) (initial int64,
 			initial += orders[i].Quantity
 		}
 	}
-	if t.orders == nil && look.Accepted == nil {
+	if t.orders == nil && look.Accepted == nil && look.AtLeast == nil {
 		return 0, &loadtest.PlanError{
 			Field:  "accepted",
 			Reason: phrases.Say("accepted-needed"),

@@ -76,6 +76,7 @@ func visited() *checkout.Result {
 	book.Events[0].Data.SKU = "a"
 	r := &checkout.Result{
 		Target: "http://localhost", Run: "run", Command: "stock load", StartedAt: at, Heard: "a stream",
+		Plan:  checkout.Plan{Visits: 2},
 		Books: []checkout.Book{book},
 	}
 	r.Evidence = checkout.Evidence{

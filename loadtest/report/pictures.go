@@ -48,7 +48,7 @@ func WritePictures(dir, format, lang string, runs []*loadtest.Result) ([]string,
 		return os.WriteFile(path, picture, 0o644)
 	}
 	for i, r := range runs {
-		name := fileName(r)
+		name := FileName(strings.TrimSuffix(r.Plan.Strategy+"-"+r.Plan.Store, "-"))
 		if len(runs) > 1 {
 			name = fmt.Sprintf("%02d-%s", i+1, name)
 		}
@@ -65,9 +65,12 @@ func WritePictures(dir, format, lang string, runs []*loadtest.Result) ([]string,
 	return names, nil
 }
 
-func fileName(r *loadtest.Result) string {
-	return regexp.MustCompile(`[^A-Za-z0-9.-]+`).
-		ReplaceAllString(strings.TrimSuffix(r.Plan.Strategy+"-"+r.Plan.Store, "-"), "_")
+// FileName returns the name of a strategy as a part of the name of a file. A service, or a history, may give a strategy
+// any name, such as a path.
+func FileName(strategy string) string {
+	const most = 100 // bytes
+	name := regexp.MustCompile(`[^\p{L}\p{N}.-]+|^[.-]+`).ReplaceAllString(strategy, "_")
+	return strings.ToValidUTF8(name[:min(len(name), most)], "")
 }
 
 func inked(format string) func(ink) color.Color {

@@ -120,3 +120,32 @@ func TestPictures(t *testing.T) {
 		wellFormed(t, name, text)
 	}
 }
+
+// A strategy may be called anything in a history. Its pictures are files of their own in the folder.
+func TestNamesOfStrategiesAreNoPaths(t *testing.T) {
+	t.Parallel()
+	for strategy, want := range map[string]string{
+		"redis-watchdog": "redis-watchdog", "v1.2": "v1.2", "商店": "商店", "my shop": "my_shop",
+		"../../x": "__.._x", "/etc/passwd": "_etc_passwd", "..": "_", `a\b`: "a_b", "a\x00b": "a_b",
+		".hidden": "_hidden", "-rf": "_rf", strings.Repeat("é", 300): strings.Repeat("é", 50),
+	} {
+		got := report.FileName(strategy)
+		if got != want || filepath.Base(got) != got || len(got) > 100 {
+			t.Errorf("%q: %q, want %q", strategy, got, want)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "a", "b", "c")
+	for _, strategy := range []string{"../../x", strings.Repeat("x", 300)} {
+		run := lossy(6)
+		run.Plan.Strategy = strategy
+		names, err := report.WritePictures(dir, report.SVG, "en", []*loadtest.Result{run})
+		if err != nil || len(names) == 0 {
+			t.Errorf("%.20s: %v", strategy, err)
+		}
+		for _, name := range names {
+			if filepath.Dir(name) != dir {
+				t.Errorf("%q is not in %s", name, dir)
+			}
+		}
+	}
+}

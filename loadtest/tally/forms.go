@@ -2,12 +2,11 @@ package tally
 
 import (
 	"bytes"
-	"encoding/csv"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,7 +35,8 @@ func forms() []form {
 		{Hey, regexp.MustCompile(`(?m)^Status code distribution:$`), readHey},
 		{Wrk, regexp.MustCompile(`(?m)^ +\d+ requests in [\d.]+\w+, .+ read$`), readWrk},
 		{K6, regexp.MustCompile(`(?m)^\s*(?:[✓✗] )?http_reqs\.*: +\d+ `), readK6},
-		{JMeter, regexp.MustCompile(`(?m)^.*= +\d+ in +[\d:.]+s? += +[\d.]+/s Avg: .*$`), readSummariser},
+		// The rate has the decimal point of JMeter's locale, and is ****** if no time has passed.
+		{JMeter, regexp.MustCompile(`(?m)^.*= +\d+ in .+/s Avg: .*$`), readSummariser},
 		{Curl, regexp.MustCompile(`(?m)^accepted +\d+$`), readCounts},
 	}
 }
@@ -66,11 +66,14 @@ func sum(numbers []string) (total int64, err error) {
 	return total, nil
 }
 
+// heyLimit is the number of replies after which hey 0.1.3 and later count no further statuses. Errors it counts all.
+const heyLimit = 1_000_000
+
 // readHey reads the summary of hey: the replies by status, and below them the errors.
 func readHey(text string) (Summary, error) {
 	_, text, _ = strings.Cut(text, "Status code distribution:\n")
 	replies, failed, _ := strings.Cut(text, "Error distribution:\n")
-	status := make(map[int]int64)
+	status, all := make(map[int]int64), int64(0)
 	for _, m := range regexp.MustCompile(`(?m)^\s+\[(\d+)\]\s+(\d+) responses$`).FindAllStringSubmatch(replies, -1) {
 		code, err := strconv.Atoi(m[1])
 		n, wrong := count(m[2])
@@ -78,6 +81,7 @@ func readHey(text string) (Summary, error) {
 			return Summary{}, phrases.Error("line", "line", strings.TrimSpace(m[0]))
 		}
 		status[code] += n
+		all += n
 	}
 	var open int64
 	for _, m := range regexp.MustCompile(`(?m)^\s+\[(\d+)\]\s+\S`).FindAllStringSubmatch(failed, -1) {
@@ -90,11 +94,16 @@ func readHey(text string) (Summary, error) {
 	if len(status) == 0 && open == 0 {
 		return Summary{}, phrases.Error("cut")
 	}
-	return byStatus(Hey, status, open), nil
+	s := byStatus(Hey, status, open)
+	if all == heyLimit {
+		s.Exact, s.Limit = false, heyLimit
+	}
+	return s, nil
 }
 
 // readWrk reads the summary of wrk, which counts 2xx and 3xx together. With loadtest/wrk/deduct_stock.lua it counts the
-// accepted replies.
+// accepted replies. wrk counts requests in 64 bits and refused ones in 32. Beyond that it prints too few of them, so
+// that the accepted ones remain an upper bound; the script counts in floating point, which is exact.
 func readWrk(text string) (Summary, error) {
 	requests, _, err := figure(text, `(?m)^ +(\d+) requests in `)
 	if err != nil {
@@ -125,6 +134,25 @@ func readWrk(text string) (Summary, error) {
 		accepted = requests - others
 	}
 	return Summary{Accepted: accepted, Exact: exact, Open: open + connections}, nil
+}
+
+// totals returns text without the sections in which k6 in full mode repeats the figures for each group and scenario.
+func totals(text string) string {
+	var b strings.Builder
+	part := regexp.MustCompile(`^[█↳] (GROUP|SCENARIO): `)
+	inPart := false
+	for line := range strings.Lines(text) {
+		switch title := strings.TrimLeft(line, " "); {
+		case part.MatchString(title):
+			inPart = true
+		case strings.HasPrefix(title, "█ "), strings.HasPrefix(title, "running ("):
+			inPart = false
+		}
+		if !inPart {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 // readK6 reads the text that k6 prints at its end, in the form of version 1 or before. A counter that is called
@@ -169,14 +197,21 @@ func k6(requests, accepted, other int64, exact bool) (Summary, error) {
 	return Summary{Format: K6, Accepted: accepted, Exact: exact, Open: other}, nil
 }
 
-// readK6JSON reads the JSON of k6: that of --summary-export, or the data of handleSummary as written by a script, in
-// which the figures of a metric are in "values".
+// readK6JSON reads the JSON of k6: that of --summary-export; its machine-readable form, which has a list of metrics in
+// "results"; or the data of handleSummary as written by a script, in which the figures of a metric are in "values".
 func readK6JSON(text []byte) (Summary, error) {
-	type figures struct{ Count, Passes *float64 }
+	type figures struct{ Count, Passes, Matches *float64 }
+	type metrics struct {
+		figures
+		Values *figures
+	}
 	var doc struct {
-		Metrics map[string]struct {
-			figures
-			Values *figures
+		Metrics map[string]metrics
+		Results struct {
+			Metrics []struct {
+				Name string
+				metrics
+			}
 		}
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -185,6 +220,15 @@ func readK6JSON(text []byte) (Summary, error) {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return Summary{}, phrases.Error("json", "why", "there is something after it")
+	}
+	if doc.Metrics == nil {
+		doc.Metrics = make(map[string]metrics, len(doc.Results.Metrics))
+	}
+	for _, m := range doc.Results.Metrics {
+		if _, twice := doc.Metrics[m.Name]; twice {
+			return Summary{}, phrases.Error("twice", "text", m.Name)
+		}
+		doc.Metrics[m.Name] = m.metrics
 	}
 	var wrong error
 	metric := func(name string, of func(*figures) *float64) (n int64, found bool) {
@@ -206,7 +250,7 @@ func readK6JSON(text []byte) (Summary, error) {
 	requests, told := metric("http_reqs", counter)
 	accepted, exact := metric("accepted", counter)
 	other, _ := metric("other", counter)
-	failed, rated := metric("http_req_failed", func(f *figures) *float64 { return f.Passes })
+	failed, rated := metric("http_req_failed", func(f *figures) *float64 { return cmp.Or(f.Passes, f.Matches) })
 	switch {
 	case wrong != nil:
 		return Summary{}, wrong
@@ -220,17 +264,36 @@ func readK6JSON(text []byte) (Summary, error) {
 	return k6(requests, accepted, other, exact)
 }
 
+// summarised finds the totals of JMeter's summariser: its name, the samples and the errors.
+func summarised(text string) [][]string {
+	return regexp.MustCompile(`(?m)^(?:.* )?(\S+) = +(\d+) in .+/s Avg: .* Err: +(\d+) \(.*$`).
+		FindAllStringSubmatch(text, -1)
+}
+
+// runsOfJMeter returns how many runs the output of JMeter is of. Within a run it prints several totals, and a total is
+// not smaller than the one before it.
+func runsOfJMeter(text string) int {
+	runs, samples := 1, make(map[string]int64)
+	for _, m := range summarised(text) {
+		n, _ := strconv.ParseInt(m[2], 10, 64)
+		if n < samples[m[1]] {
+			runs++
+		}
+		samples[m[1]] = n
+	}
+	return max(runs, len(regexp.MustCompile(`(?m)^\.\.\. end of run\s*$`).FindAllString(text, -1)))
+}
+
 // readSummariser reads the lines of JMeter's summariser, of which the last with = is the total. It counts the errors as
 // the plan defines them, and no statuses.
 func readSummariser(text string) (Summary, error) {
-	lines := regexp.MustCompile(`(?m)^.*= +(\d+) in +[\d:.]+s? += +[\d.]+/s Avg: .* Err: +(\d+) \(.*$`).
-		FindAllStringSubmatch(text, -1)
+	lines := summarised(text)
 	if len(lines) == 0 {
 		return Summary{}, phrases.Error("cut")
 	}
 	last := lines[len(lines)-1]
-	samples, err := count(last[1])
-	failed, wrong := count(last[2])
+	samples, err := count(last[2])
+	failed, wrong := count(last[3])
 	switch {
 	case err != nil || wrong != nil:
 		return Summary{}, errors.Join(err, wrong)
@@ -251,46 +314,4 @@ func readCounts(text string) (Summary, error) {
 		err = phrases.Error("cut")
 	}
 	return Summary{Accepted: accepted, Exact: true, Open: other}, err
-}
-
-// readJTL reads a JTL file of JMeter in CSV, a line for each sample. The lines of transaction controllers, and of
-// samplers that ask no URL, are left out.
-func readJTL(r io.Reader) (Summary, error) {
-	in := csv.NewReader(r)
-	in.ReuseRecord = true
-	head, err := in.Read()
-	if err != nil {
-		return Summary{}, phrases.Error("csv", "why", err)
-	}
-	head[0] = strings.TrimPrefix(head[0], "\ufeff")
-	code, message, link := slices.Index(head, "responseCode"), slices.Index(head, "responseMessage"),
-		slices.Index(head, "URL")
-	if code < 0 {
-		return Summary{}, phrases.Error("lacks", "what", "responseCode")
-	}
-	status, open := make(map[int]int64), int64(0)
-	for {
-		row, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return Summary{}, phrases.Error("csv", "why", err)
-		}
-		switch n, err := strconv.Atoi(row[code]); {
-		case message >= 0 && strings.HasPrefix(row[message], "Number of samples in transaction"):
-		case err == nil && 100 <= n && n <= 599 && link >= 0 && (row[link] == "" || row[link] == "null"):
-		case err == nil && 100 <= n && n <= 599:
-			status[n]++
-		case strings.HasPrefix(row[code], "Non HTTP response code"):
-			open++
-		default:
-			line, _ := in.FieldPos(code)
-			return Summary{}, phrases.Error("code", "line", line, "code", row[code])
-		}
-	}
-	if len(status) == 0 && open == 0 {
-		return Summary{}, phrases.Error("cut")
-	}
-	return byStatus(JMeter, status, open), nil
 }

@@ -1,6 +1,7 @@
 package tally_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -34,6 +35,43 @@ func TestTheCodesOfJMeter(t *testing.T) {
 			if (err == nil) != right || err != nil && !strings.Contains(err.Error(), "3") {
 				t.Errorf("%s, %s: %v", code, link, err)
 			}
+		}
+	}
+}
+
+// A second run is told from a long one by a thread that works again after another of its group had been alone.
+func TestAppendedRunsOfJMeter(t *testing.T) {
+	// Each sample is a thread of the group, its start, and the number of threads alive at its end, 10 ms later.
+	type sample struct {
+		thread string
+		start  int
+		alive  int
+	}
+	for _, row := range []struct {
+		name    string
+		samples []sample
+		two     bool
+	}{
+		{"one run", []sample{{"g 1-1", 0, 2}, {"g 1-2", 0, 2}, {"g 1-1", 5000, 2}, {"g 1-2", 5000, 1}}, false},
+		{"a thread goes on alone", []sample{{"g 1-1", 0, 2}, {"g 1-2", 0, 1}, {"g 1-2", 9000, 1}}, false},
+		{"threads start one by one", []sample{{"g 1-1", 0, 1}, {"g 1-2", 5000, 2}, {"g 1-2", 9000, 2}}, false},
+		{"one thread", []sample{{"g 1-1", 0, 1}, {"g 1-1", 90000, 1}}, false}, // two runs look like this, too
+		{"a late line", []sample{{"g 1-2", 5, 2}, {"g 1-1", 0, 1}, {"g 1-2", 15, 2}}, false},
+		{"another group", []sample{{"a 1-1", 0, 1}, {"b 2-1", 100, 1}, {"a 1-1", 9000, 1}}, false},
+		{"another computer", []sample{{"x-g 1-1", 0, 1}, {"y-g 1-2", 5, 1}, {"x-g 1-1", 9000, 1}}, false},
+		{"two runs", []sample{{"g 1-1", 0, 2}, {"g 1-2", 0, 1}, {"g 1-1", 9000, 2}}, true},
+		{"two runs, the last thread first", []sample{
+			{"g 1-1", 0, 2}, {"g 1-2", 0, 1}, {"g 1-2", 9000, 2}, {"g 1-1", 9000, 2},
+		}, true},
+	} {
+		text := "timeStamp,elapsed,responseCode,threadName,grpThreads,URL\n"
+		for _, s := range row.samples {
+			text += fmt.Sprintf("%d,10,200,%s,%d,http://a/\n", 1795515302000+s.start, s.thread, s.alive)
+		}
+		s, err := tally.Read(strings.NewReader(text), "")
+		if two := err != nil && strings.Contains(err.Error(), "of a second run"); two != row.two ||
+			!two && (err != nil || s.Accepted != int64(len(row.samples))) {
+			t.Errorf("%s: %+v, %v", row.name, s, err)
 		}
 	}
 }

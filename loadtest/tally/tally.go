@@ -8,8 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
 	"example.com/stock/internal/words"
 )
@@ -22,8 +26,9 @@ var phrases = words.NewPhrasebook(textFiles, "text")
 // A Format is a tool whose summaries Read understands.
 type Format string
 
-// The formats. Of k6 there are the text and two forms of JSON (--summary-export, handleSummary), of JMeter the lines of
-// its summariser and a JTL file in CSV. Curl is the script loadtest/curl/deduct_stock.sh.
+// The formats. Of k6 there are the text and three forms of JSON (--summary-export, the same in its machine-readable
+// form, handleSummary), of JMeter the lines of its summariser and a JTL file in CSV. Curl is the script
+// loadtest/curl/deduct_stock.sh.
 const (
 	Hey    Format = "hey"
 	Wrk    Format = "wrk"
@@ -44,6 +49,9 @@ type Summary struct {
 	// replies with them, such as redirects or what a plan defines as success. With Status it counts 2xx.
 	Accepted int64
 	Exact    bool
+	// Limit is the number of replies after which the tool stopped counting. Then Status and Accepted are lower bounds,
+	// and Exact is false. 0: it counted all.
+	Limit int64
 	// Open is the number of requests that may have sold without a counted reply: those with a network error, and for
 	// wrk one for each connection, which it cuts off at its end.
 	Open int64
@@ -58,12 +66,13 @@ func Read(r io.Reader, format Format) (Summary, error) {
 	if format != "" && !slices.Contains(Formats(), format) {
 		return Summary{}, phrases.Error("format", "format", string(format), "formats", names(Formats()))
 	}
-	in := bufio.NewReaderSize(r, 64<<10)
+	// PowerShell 5 redirects output in UTF-16, and others begin UTF-8 with a byte order mark.
+	in := bufio.NewReaderSize(transform.NewReader(r, unicode.BOMOverride(transform.Nop)), 64<<10)
 	start, err := in.Peek(4 << 10)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Summary{}, err
 	}
-	start = bytes.TrimLeft(bytes.TrimPrefix(start, []byte("\ufeff")), " \t\r\n")
+	start = bytes.TrimLeft(start, " \t\r\n")
 	line, _, _ := bytes.Cut(start, []byte("\n"))
 	switch {
 	case len(start) == 0:
@@ -71,7 +80,7 @@ func Read(r io.Reader, format Format) (Summary, error) {
 	case start[0] == '<':
 		return Summary{}, phrases.Error("xml")
 	case bytes.Contains(line, []byte("responseCode")) && (format == "" || format == JMeter):
-		return readJTL(in)
+		return readJTL(in, line)
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxText+1))
 	switch {
@@ -80,15 +89,15 @@ func Read(r io.Reader, format Format) (Summary, error) {
 	case len(text) > maxText:
 		return Summary{}, phrases.Error("long", "limit", maxText)
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if start[0] == '{' && (format == "" || format == K6) {
 		return readK6JSON(text)
 	}
 	return readText(strings.ReplaceAll(string(text), "\r\n", "\n"), format)
 }
 
-// readText reads a summary for people.
+// readText reads a summary for people. k6 prints it in colour, if its output was a terminal.
 func readText(text string, format Format) (Summary, error) {
+	text = totals(regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`).ReplaceAllString(text, ""))
 	var found []Format
 	for _, f := range forms() {
 		if f.sign.MatchString(text) {
@@ -111,7 +120,11 @@ func readText(text string, format Format) (Summary, error) {
 	}
 	all := forms()
 	form := &all[slices.IndexFunc(all, func(f form) bool { return f.format == format })]
-	if n := len(form.sign.FindAllString(text, -1)); n > 1 && format != JMeter { // JMeter prints intermediate summaries
+	n := len(form.sign.FindAllString(text, -1))
+	if format == JMeter {
+		n = runsOfJMeter(text)
+	}
+	if n > 1 {
 		return Summary{}, phrases.Error("several", "n", n, "format", string(format))
 	}
 	s, err := form.read(text)

@@ -1,11 +1,13 @@
 package tally_test
 
 import (
+	"encoding/binary"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"go.uber.org/goleak"
 
@@ -21,17 +23,29 @@ func TestRead(t *testing.T) {
 		"hey.txt": {
 			Format: tally.Hey, Status: map[int]int64{200: 100, 409: 200}, Accepted: 100, Exact: true,
 		},
-		"hey-refused.txt":        {Format: tally.Hey, Status: map[int]int64{}, Exact: true, Open: 40},
-		"hey-z.txt":              {Format: tally.Hey, Status: map[int]int64{200: 227}, Accepted: 227, Exact: true},
-		"wrk.txt":                {Format: tally.Wrk, Accepted: 50, Open: 8},
-		"wrk-latency.txt":        {Format: tally.Wrk, Accepted: 234, Open: 8},
-		"wrk-script.txt":         {Format: tally.Wrk, Accepted: 50, Exact: true, Open: 8},
-		"wrk-errors.txt":         {Format: tally.Wrk, Accepted: 50, Open: 30 + 4 + 5 + 6},
-		"k6-v1.txt":              {Format: tally.K6, Accepted: 100, Exact: true},
-		"k6-legacy.txt":          {Format: tally.K6, Accepted: 60},
-		"k6-summary-export.json": {Format: tally.K6, Accepted: 100, Exact: true},
-		"k6-handle-summary.json": {Format: tally.K6, Accepted: 100},
-		"jmeter-summariser.txt":  {Format: tally.JMeter, Accepted: 100, Open: 200},
+		"hey-refused.txt": {Format: tally.Hey, Status: map[int]int64{}, Exact: true, Open: 40},
+		"hey-z.txt":       {Format: tally.Hey, Status: map[int]int64{200: 227}, Accepted: 227, Exact: true},
+		"hey-million.txt": {
+			Format: tally.Hey, Status: map[int]int64{200: 999873, 409: 127}, Accepted: 999873, Limit: 1_000_000,
+		},
+		"wrk.txt":                        {Format: tally.Wrk, Accepted: 50, Open: 8},
+		"wrk-latency.txt":                {Format: tally.Wrk, Accepted: 234, Open: 8},
+		"wrk-script.txt":                 {Format: tally.Wrk, Accepted: 50, Exact: true, Open: 8},
+		"wrk-errors.txt":                 {Format: tally.Wrk, Accepted: 50, Open: 30 + 4 + 5 + 6},
+		"k6-v1.txt":                      {Format: tally.K6, Accepted: 100, Exact: true},
+		"k6-legacy.txt":                  {Format: tally.K6, Accepted: 60},
+		"k6-full.txt":                    {Format: tally.K6, Accepted: 100, Exact: true},
+		"k6-color.txt":                   {Format: tally.K6, Accepted: 100, Exact: true},
+		"k6-summary-export.json":         {Format: tally.K6, Accepted: 100, Exact: true},
+		"k6-handle-summary.json":         {Format: tally.K6, Accepted: 100},
+		"k6-machine-readable.json":       {Format: tally.K6, Accepted: 100, Exact: true, Open: 2},
+		"k6-machine-readable-plain.json": {Format: tally.K6, Accepted: 100},
+		"jmeter-summariser.txt":          {Format: tally.JMeter, Accepted: 100, Open: 200},
+		"jmeter-comma.txt":               {Format: tally.JMeter, Accepted: 100, Open: 200},
+		"jmeter-instant.txt":             {Format: tally.JMeter, Accepted: 1},
+		"jmeter-semicolon.jtl": {
+			Format: tally.JMeter, Status: map[int]int64{200: 3, 409: 2}, Accepted: 3, Exact: true,
+		},
 		"jmeter.jtl": {
 			Format: tally.JMeter, Status: map[int]int64{200: 3, 409: 1, 503: 1}, Accepted: 3, Exact: true, Open: 1,
 		},
@@ -41,18 +55,29 @@ func TestRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		windows := "\ufeff" + strings.ReplaceAll(string(text), "\n", "\r\n")
 		for how, text := range map[string]string{
-			"as it is": string(text), "of Windows": "\ufeff" + strings.ReplaceAll(string(text), "\n", "\r\n"),
+			"as it is": string(text), "of Windows": windows, "of PowerShell 5": utf16LE(windows),
 		} {
 			for _, format := range []tally.Format{"", want.Format} {
 				got, err := tally.Read(strings.NewReader(text), format)
 				if err != nil || !maps.Equal(got.Status, want.Status) || got.Format != want.Format ||
-					got.Accepted != want.Accepted || got.Exact != want.Exact || got.Open != want.Open {
+					got.Accepted != want.Accepted || got.Exact != want.Exact || got.Limit != want.Limit ||
+					got.Open != want.Open {
 					t.Errorf("%s %s, format %q: got %+v, %v; want %+v", file, how, format, got, err, want)
 				}
 			}
 		}
 	}
+}
+
+// utf16LE returns the text as PowerShell 5 redirects it to a file.
+func utf16LE(text string) string {
+	var b []byte
+	for _, unit := range utf16.Encode([]rune(text)) {
+		b = binary.LittleEndian.AppendUint16(b, unit)
+	}
+	return string(b)
 }
 
 func TestReadSaysWhatIsWrong(t *testing.T) {
@@ -65,6 +90,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		return string(text)
 	}
 	hey, wrk, k6, jtl := data("hey.txt"), data("wrk.txt"), data("k6-v1.txt"), data("jmeter.jtl")
+	appended, summariser := data("jmeter-appended.jtl"), data("jmeter-summariser.txt")
 	cut := func(text, at string) string { before, _, _ := strings.Cut(text, at); return before + at }
 	for _, row := range []struct {
 		name, text string
@@ -77,6 +103,24 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		{"another tool", hey, tally.Wrk, "has no summary of wrk"},
 		{"two tools", hey + wrk, "", "could be of several tools (hey, wrk)"},
 		{"two runs", hey + hey, "", "has 2 summaries of hey"},
+		{
+			"two runs in full mode", data("k6-full.txt") + data("k6-full.txt"), "", "has 2 summaries of k6",
+		},
+		{"two runs of JMeter", summariser + summariser, "", "has 2 summaries of jmeter"},
+		{"two runs of JMeter, the second shorter", data("jmeter-twice.txt"), "", "has 2 summaries of jmeter"},
+		{
+			"two runs of JMeter, in its log", "summary = 300 in 5s = 58.9/s Avg: 1 Min: 1 Max: 1 Err: 0 (0.00%)\n" +
+				"summary = 40 in 5s = 58.9/s Avg: 1 Min: 1 Max: 1 Err: 0 (0.00%)\n", "", "has 2 summaries of jmeter",
+		},
+		{
+			"two runs in one JTL", appended, "",
+			"line 9 is of a second run, because JMeter appends to a file that exists: remove the file",
+		},
+		{"two JTL files in one", jtl + jtl, "", "line 11 is of a second run"},
+		{
+			"JSON, a metric twice", `{"results":{"metrics":[{"name":"http_reqs","values":{"count":1}},` +
+				`{"name":"http_reqs","values":{"count":1}}]}}`, "", "http_reqs a second time",
+		},
 		{"hey, cut off", cut(hey, "Status code distribution:\n"), "", "hey: is cut off"},
 		{"hey, no status", strings.Replace(hey, "[409]", "[999]", 1), "", "[999]\t200 responses is no count"},
 		{"hey, no status again", strings.Replace(hey, "[409]", "[99]", 1), "", "[99]\t200 responses is no count"},
