@@ -165,7 +165,11 @@ func (c *contender) open(r request) reply {
 	if !known {
 		return reply{Err: fail(fmt.Errorf("no harness %q", r.Key))}
 	}
-	l, closer, err := b.Open(r.Addrs, r.Term)
+	open := b.Open
+	if r.Plain > 0 {
+		open = b.Plain[r.Plain-1]
+	}
+	l, closer, err := open(r.Addrs, r.Term)
 	if err != nil {
 		return reply{Err: fail(err)}
 	}

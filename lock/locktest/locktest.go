@@ -103,6 +103,12 @@ func Clauses() []Clause {
 			Rule: "A holder that the network cuts off without a word knows of its loss before another has the key.",
 		},
 		{
+			Name: "Standstill", Applies: plain, Check: standstill, Restarts: true,
+			Rule: "With a client as its library makes it, too, and while no server answers: " +
+				"a holder knows of its loss before another has the key, " +
+				"and a release and a bounded acquisition return.",
+		},
+		{
 			Name: "Crash", Applies: cluster, Check: crash,
 			Rule: "The key of a holder that is killed goes to who waits within the lease.",
 		},
@@ -172,6 +178,7 @@ func reentrant(h Harness) bool    { return h.Promise.Exclusive && h.Promise.Reen
 func renewed(h Harness) bool      { return cluster(h) && h.Renews }
 func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
 func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
+func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
 
 // cluster reports whether the lock excludes other processes and has servers for it.
@@ -187,7 +194,10 @@ type Harness struct {
 	// Open makes a Locker on the servers at addrs, with its own clients, as another process would have, and a
 	// function that closes both. The servers keep the key for lease after the last message from its holder. The suite
 	// calls Open here and in contenders; Open must start nothing.
-	Open func(addrs []string, lease time.Duration) (lock.Locker, func() error, error)
+	Open Opener
+	// Plain are like Open, but their clients have settings that know nothing of leases: the defaults of the library, or
+	// no time limits at all.
+	Plain []Opener
 	// Lease is used by clauses that wait for its end. It should be short, but not so short that a busy computer loses
 	// it, for example 2 s.
 	Lease  time.Duration
@@ -215,11 +225,15 @@ type Harness struct {
 	Breaks map[string]string
 }
 
-// A Server is a server that a clause may kill.
+// An Opener makes a Locker, and a function that closes it. See Harness.Open.
+type Opener = func(addrs []string, lease time.Duration) (lock.Locker, func() error, error)
+
+// A Server is a server that a clause may kill, or stop and continue.
 type Server struct {
-	Addr    string
-	Kill    func() error
-	Restart func(context.Context) error
+	Addr          string
+	Kill          func() error
+	Restart       func(context.Context) error
+	Pause, Resume func() error
 }
 
 func addrs(servers []Server) []string {

@@ -43,6 +43,7 @@ type flaws struct {
 	rawErrors   bool // errors as the client has them
 	litter      bool // every acquisition leaves a key
 	ghosts      bool // every acquisition leaves a goroutine
+	patient     bool // its client has no time limits, and ignores contexts
 	hasty       bool // what is abandoned is given back at once
 }
 
@@ -64,14 +65,18 @@ return 1`
 )
 
 func newTrial(addr string, lease time.Duration, f flaws) *trial {
-	t := &trial{flaws: f, lease: lease, client: redis.NewClient(&redis.Options{
+	o := &redis.Options{
 		Addr:                  addr,
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1,
 		DialTimeout:           time.Second,
 		DialerRetries:         1,
 		ReadTimeout:           time.Second,
-	})}
+	}
+	if f.patient {
+		o.ContextTimeoutEnabled, o.ReadTimeout = false, -1
+	}
+	t := &trial{flaws: f, lease: lease, client: redis.NewClient(o)}
 	t.life, t.end = context.WithCancel(context.Background())
 	return t
 }

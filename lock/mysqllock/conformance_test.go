@@ -117,7 +117,7 @@ func start(t testing.TB) []locktest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
+	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume}}
 }
 
 // rows counts the rows of a lock that stay.

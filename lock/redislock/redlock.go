@@ -138,7 +138,7 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 	case granted >= r.quorum:
 		return nil, lock.NewDown("redlock", "lease-spent", "n", granted, "all", len(r.nodes),
 			"took", took.Round(time.Millisecond), "lease", r.o.Lease.String())
-	case short != nil && waitOver(ctx, o):
+	case short != nil && waitOver(ctx):
 		return nil, context.Cause(ctx) // the nodes may be up
 	case short != nil:
 		return nil, short
@@ -233,7 +233,7 @@ func (a *redlockAttempt) acquireAt(ctx context.Context, i int, n *node, lease ti
 	if n.silent.Load() {
 		return response{err: errSilent}
 	}
-	taken, found, err := setNX(ctx, n.client, a.name, a.value, lease)
+	taken, found, err := setNX(ctx, nil, n.client, a.name, a.value, lease)
 	switch {
 	case err != nil && (refused(err) || unsent(err)):
 		return response{err: err}

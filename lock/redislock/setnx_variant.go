@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -80,12 +81,13 @@ func (v *variant) persist(release func(context.Context) error) func(context.Cont
 
 // failed undoes the possible effect of a try that failed with err, and returns the error of the try.
 func (v *variant) failed(
-	ctx context.Context, o lock.Options, name string, err error, release func(context.Context) error,
+	ctx context.Context, underWay *atomic.Int32, name string, err error,
+	release func(context.Context) error,
 ) error {
 	if !refused(err) {
-		v.cleanup.undo(ctx, release)
+		v.cleanup.undo(ctx, underWay, release)
 	}
-	return acquireError(ctx, o, name, err)
+	return acquireError(ctx, name, err)
 }
 
 // newValue returns a value that only this acquisition writes: a random token, a blank and the owner's name.
@@ -103,8 +105,26 @@ func (s keyState) held(key string) *lock.HeldError {
 
 // setNX sets the key name if it does not exist, with a time limit if lease is not 0, and reads the key in the same
 // round trip. The two commands are not atomic. Only the SET decides; the values that were read are only shown to
-// people. After an error the outcome is unknown, unless the server refused.
+// people. After an error the outcome is unknown, unless the server refused. See ask for underWay.
 func setNX(
+	ctx context.Context, underWay *atomic.Int32, c redis.UniversalClient, name, value string, lease time.Duration,
+) (taken bool, found keyState, err error) {
+	type reply struct {
+		taken bool
+		found keyState
+		err   error
+	}
+	r, err := ask(ctx, underWay, func() (r reply) {
+		r.taken, r.found, r.err = sendSetNX(ctx, c, name, value, lease)
+		return r
+	})
+	if err != nil {
+		return false, keyState{}, err
+	}
+	return r.taken, r.found, r.err
+}
+
+func sendSetNX(
 	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
 ) (taken bool, found keyState, err error) {
 	var set *redis.Cmd

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,7 +264,7 @@ func TestOneAnswerProvesNothing(t *testing.T) {
 				c := newCleanup()
 				defer c.close()
 				looks := 0
-				c.undo(t.Context(), func(context.Context) error {
+				c.undo(t.Context(), new(atomic.Int32), func(context.Context) error {
 					looks++
 					return row.answers[min(looks, len(row.answers))-1]
 				})

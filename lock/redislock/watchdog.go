@@ -169,11 +169,14 @@ func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
 	k := w.o.keep(first)
 	k.Renew = func(ctx context.Context) error {
 		renew := call{w.renew, a.acquire.keys[:1], []any{a.value, w.o.Lease.Milliseconds()}}
-		reply, short := w.grant(ctx, a.options, renew)
-		if err := ownership(reply.Int()); err != nil {
+		got, err := ask(ctx, nil, func() granted { return w.grant(ctx, renew) })
+		if err != nil {
 			return err
 		}
-		return short
+		if err := ownership(got.reply.Int()); err != nil {
+			return err
+		}
+		return got.short
 	}
 	l.Keep(c.sent, k)
 	return l

@@ -84,7 +84,7 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 
 func start(t testing.TB) []locktest.Server {
 	s := stacktest.Server(t, stack.ZooKeeper)
-	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
+	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume}}
 }
 
 // left returns a function that lists every node in the folder of a key. The folders themselves are containers, which
