@@ -29,10 +29,10 @@ type Lease struct {
 
 	due     *time.Timer   // starts the keeper, the goroutine of Keep; nil: the lease has none
 	kept    chan struct{} // closed when the keeper has ended
-	mu      sync.Mutex // guards retired, stop and told
-	retired bool       // StopRenewing has been called
-	reused  bool       // the process had kept it when its holder came; set before anybody else has the lease
-	stop    func()     // ends the renewals; nil: the keeper has not begun
+	mu      sync.Mutex    // guards retired, stop and told
+	retired bool          // StopRenewing has been called
+	reused  bool          // the process had kept it when its holder came; set before anybody else has the lease
+	stop    func()        // ends the renewals; nil: the keeper has not begun
 
 	// told is what ends calls; nil: nothing. [context.AfterFunc] would need a goroutine and five allocations for it.
 	told func()
@@ -40,9 +40,10 @@ type Lease struct {
 	once  sync.Once
 	freed error
 
-	leave    func()      // called by Abandon in place of free; nil: nothing to do, the server frees the key by itself
-	unsure   atomic.Bool // work in a nested Do sent a write whose outcome is not known
-	stranded func(error) // called if the server did not answer a release; nil: none
+	given    func(loss error) // called by Release when it has given the key back; loss: the key had been lost; nil: none
+	leave    func()           // called by Abandon in place of free; nil: nothing to do, the server frees the key by itself
+	unsure   atomic.Bool      // work in a nested Do sent a write whose outcome is not known
+	stranded func(error)      // called if the server did not answer a release; nil: none
 }
 
 // A holding is a local holder's use of a lease; see HandOver. An interface, because stock new copies this file without
@@ -92,17 +93,30 @@ func (l *Lease) atEnd(f func()) {
 // observe makes the lease, which was acquired at got, report its end to e. It must be called before the caller has
 // the lease.
 func (l *Lease) observe(ctx context.Context, got time.Time, e Events) {
+	ended := func(hold time.Duration, loss error) {
+		if e.Ended != nil {
+			e.Ended(ctx, hold, loss)
+		}
+	}
 	if e.Ended != nil || e.Abandoned != nil {
 		l.atEnd(func() {
-			err := l.Err()
-			if errors.Is(err, ErrAbandoned) && e.Abandoned != nil {
-				e.Abandoned()
-			}
-			if errors.Is(err, ErrReleased) || errors.Is(err, ErrAbandoned) {
-				err = nil
-			}
-			if e.Ended != nil {
-				e.Ended(ctx, time.Since(got), err)
+			hold, err := time.Since(got), l.Err()
+			switch {
+			case errors.Is(err, ErrAbandoned):
+				if e.Abandoned != nil {
+					e.Abandoned()
+				}
+				ended(hold, nil)
+			case errors.Is(err, ErrReleased):
+				inner := l.given
+				l.given = func(loss error) {
+					if inner != nil {
+						inner(loss)
+					}
+					ended(hold, loss)
+				}
+			default:
+				ended(hold, err)
 			}
 		})
 	}
@@ -195,6 +209,9 @@ func (l *Lease) Release() error {
 		case gone(l.freed):
 			l.freed = &LostError{l.key, l.freed}
 		}
+		if l.given != nil {
+			l.given(lossIn(l.freed))
+		}
 	})
 	return l.freed
 }
@@ -252,6 +269,14 @@ func (l *Lease) giveBack(ctx context.Context) error {
 		l.stranded(err)
 	}
 	return err
+}
+
+// lossIn returns err if it is a loss, and otherwise nil.
+func lossIn(err error) error {
+	if errors.Is(err, ErrLost) {
+		return err
+	}
+	return nil
 }
 
 // gone reports whether err, returned by free, means that the key no longer belonged to the lease.
