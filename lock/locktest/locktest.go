@@ -55,7 +55,16 @@ func Clauses() []Clause {
 		},
 		{
 			Name: "DeadContext", Applies: exclusive, Check: deadContext,
-			Rule: "A context that has ended gets no lease, and leaves nothing behind.",
+			Rule: "A context that has ended gets no lease and its own cause, whether the caller would wait or not, " +
+				"and leaves nothing behind.",
+		},
+		{
+			Name: "Invalid", Applies: exclusive, Check: invalid,
+			Rule: "An empty key and one that is too long are refused with ErrInvalid, and nobody is asked.",
+		},
+		{
+			Name: "Panic", Applies: exclusive, Check: panics,
+			Rule: "Work that panics after a write of unknown outcome frees no key, other work that panics does.",
 		},
 		{
 			Name: "Handover", Applies: blocking, Check: handover,
@@ -140,6 +149,11 @@ func Clauses() []Clause {
 			Rule: "Who lost the key cannot give it away: its release says so, and the next holder keeps it.",
 		},
 		{
+			Name: "Evicted", Applies: evictable, Check: evicted,
+			Rule: "If only the answer to the release shows that the key was lost, " +
+				"the caller and the observer are told all the same.",
+		},
+		{
 			Name: "Generations", Applies: generational, Check: generations,
 			Rule: "Fences grow although the process of every holder is a new one and the one before was killed.",
 		},
@@ -178,6 +192,7 @@ func reentrant(h Harness) bool    { return h.Promise.Exclusive && h.Promise.Reen
 func renewed(h Harness) bool      { return cluster(h) && h.Renews }
 func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
 func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
+func evictable(h Harness) bool    { return generational(h) && !h.Caches }
 func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
 

@@ -344,6 +344,7 @@ type reply struct {
 	ID    int           // of the request; with Lost: of the one that acquired the lease
 	Lost  bool          `json:",omitempty"` // not a reply: a lease has ended
 	Err   *failure      `json:",omitempty"`
+	Ended *failure      `json:",omitempty"` // evicted: what the observer was told
 	Fence lock.Fence    `json:",omitempty"`
 	From  time.Duration `json:",omitempty"` // acquire: after the answer
 	To    time.Duration `json:",omitempty"` // release: before the request; Lost: when it was known
@@ -361,6 +362,7 @@ func sentinels() []error {
 	return []error{
 		lock.ErrHeld, lock.ErrLost, lock.ErrExpired, lock.ErrTaken, lock.ErrReleased, lock.ErrDown,
 		context.DeadlineExceeded, context.Canceled, errors.ErrUnsupported, lock.ErrOutcomeUnknown,
+		lock.ErrInvalid,
 	}
 }
 

@@ -53,6 +53,7 @@ func brokenTrials() []brokenTrial {
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
 		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts"}},
 		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},
+		{"its release hides the loss", flaws{silent: true}, nil, []string{"Evicted"}},
 		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},
 		{"every acquisition leaves a goroutine", flaws{ghosts: true}, nil, []string{"Traces"}},
 	}

@@ -44,6 +44,7 @@ type flaws struct {
 	litter      bool // every acquisition leaves a key
 	ghosts      bool // every acquisition leaves a goroutine
 	patient     bool // its client has no time limits, and ignores contexts
+	silent      bool // its release does not say that the key was gone
 	hasty       bool // what is abandoned is given back at once
 }
 
@@ -87,7 +88,15 @@ func (t *trial) Close() error {
 	return t.client.Close()
 }
 
+// Evict implements lock.Evictor, without a fence.
+func (t *trial) Evict(ctx context.Context, key string) (lock.Fence, error) {
+	return 0, t.client.Del(ctx, key).Err()
+}
+
 func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := lock.MayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	token := uuid.NewString()
 	if t.tickets {
 		if err := t.queue(ctx, key); err != nil {
@@ -230,6 +239,9 @@ func (t *trial) free(ctx context.Context, key, token string) error {
 		return t.verdict(t.client.Eval(ctx, trialGrant, names, token, t.lease.Milliseconds()).Int())
 	}
 	err := t.verdict(t.client.Eval(ctx, trialRelease, []string{key}, token).Int())
+	if t.silent && !errors.Is(err, lock.ErrDown) {
+		return nil
+	}
 	if errors.Is(err, lock.ErrDown) && !t.noCleanup {
 		t.retry(func(ctx context.Context) error { return t.client.Eval(ctx, trialRelease, []string{key}, token).Err() })
 	}

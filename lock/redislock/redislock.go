@@ -11,6 +11,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"errors"
@@ -31,13 +32,8 @@ import (
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
 // tag returns key as a hash tag, so that all keys of one lock share a slot of Redis Cluster. No two keys have the same
-// tag. Redis ignores an empty tag, so the tag of the empty key is "%", which no other key has.
-func tag(key string) string {
-	if key == "" {
-		return "{%}"
-	}
-	return "{" + escape.Replace(key) + "}"
-}
+// tag.
+func tag(key string) string { return "{" + escape.Replace(key) + "}" }
 
 // ownerOf returns the owner's name in a value.
 func ownerOf(value string) string {
@@ -65,6 +61,12 @@ type server struct {
 	lease    time.Duration
 	replicas Acknowledgement // nil: no replica must acknowledge
 	cleanup  *cleanup
+	invalid  error // names an option with an invalid value
+}
+
+// mayAcquire returns an error if no acquisition of key may begin.
+func (s *server) mayAcquire(ctx context.Context, key string) error {
+	return cmp.Or(s.invalid, lock.MayAcquire(ctx, key))
 }
 
 // An Acknowledgement is a condition for a grant to count. See Replicas.

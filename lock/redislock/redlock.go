@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,11 @@ func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, er
 	def(&o.MaxPause, 50*time.Millisecond)
 	def(&o.MaxHold, 5*time.Minute)
 	def(&o.Quarantine, o.Lease)
-	if err := checkClients(clients); err != nil {
+	err := cmp.Or(
+		lock.AtLeast("Lease", o.Lease, lock.MinLease), lock.AtLeast("NodeTimeout", o.NodeTimeout, 0),
+		lock.AtLeast("MaxPause", o.MaxPause, 0), lock.AtLeast("MaxHold", o.MaxHold, 0), checkClients(clients),
+	)
+	if err != nil {
 		return nil, err
 	}
 	r := &Redlock{
@@ -116,6 +121,9 @@ func (r *Redlock) Close() error {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := lock.MayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	pause := func() time.Duration { return rand.N(r.o.MaxPause) }
 	return poll(ctx, o, pause, func() (*lock.Lease, error) { return r.try(ctx, key, o) })
 }

@@ -35,13 +35,10 @@ func NewSetNXDel(c redis.UniversalClient, o SetNXOptions) *SetNXDel {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXDel) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
 	name := s.name(key)
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()

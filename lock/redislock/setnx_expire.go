@@ -71,7 +71,10 @@ func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire 
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	if err := lock.AtLeast("RepairAfter", s.o.RepairAfter, 0); err != nil {
+		return nil, err
+	}
+	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -27,6 +28,14 @@ func (o *SetNXOptions) fill() {
 	def(&o.Lease, 10*time.Second)
 	def(&o.MinBackoff, 2*time.Millisecond)
 	def(&o.MaxBackoff, 50*time.Millisecond)
+}
+
+// check returns an error that names an invalid option.
+func (o SetNXOptions) check() error {
+	return cmp.Or(
+		lock.AtLeast("Lease", o.Lease, lock.MinLease),
+		lock.AtLeast("MinBackoff", o.MinBackoff, 0), lock.AtLeast("MaxBackoff", o.MaxBackoff, 0),
+	)
 }
 
 // Close drops the releases that have not reached the server yet; their keys expire with the lease.
@@ -64,8 +73,11 @@ func (v *variant) Close() error {
 func (v *variant) name(key string) string { return v.prefix + ":" + tag(key) }
 
 func (v *variant) poll(
-	ctx context.Context, o lock.Options, try func() (*lock.Lease, error),
+	ctx context.Context, key string, o lock.Options, try func() (*lock.Lease, error),
 ) (*lock.Lease, error) {
+	if err := cmp.Or(v.o.check(), lock.MayAcquire(ctx, key)); err != nil {
+		return nil, err
+	}
 	return poll(ctx, o, backoff(v.o.MinBackoff, v.o.MaxBackoff), try)
 }
 

@@ -36,7 +36,7 @@ func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {

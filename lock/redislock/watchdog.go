@@ -43,6 +43,9 @@ func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 func (w *Watchdog) Start(ctx context.Context, key string, o lock.Options) (
 	l *lock.Lease, wait func(context.Context) (*lock.Lease, error), err error,
 ) {
+	if err := w.mayAcquire(ctx, key); err != nil {
+		return nil, nil, err
+	}
 	if o.Keep = o.Keep && w.o.LeaseTime == 0; o.Keep && !w.notifier.hears() {
 		_, _ = w.notifier.open(w.notifier.channel) // for later leases; this one will not be kept
 	}
