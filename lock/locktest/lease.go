@@ -236,9 +236,6 @@ func evicted(ctx context.Context, s *Scene) error {
 	request := request{Do: "evicted", Locker: list[0].locker, Key: s.Key, Wait: s.timeout}
 	_, answer, err := list[0].call(ctx, request)
 	switch ended := answer.Ended; {
-	case errors.Is(err, errors.ErrUnsupported):
-		s.seen = "it cannot be evicted"
-		return nil
 	case !errors.Is(err, lock.ErrLost):
 		return fmt.Errorf("the caller was told %v, want ErrLost", err)
 	case ended == nil || !errors.Is(ended.error(), lock.ErrLost):

@@ -192,7 +192,7 @@ func reentrant(h Harness) bool    { return h.Promise.Exclusive && h.Promise.Reen
 func renewed(h Harness) bool      { return cluster(h) && h.Renews }
 func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
 func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
-func evictable(h Harness) bool    { return generational(h) && !h.Caches }
+func evictable(h Harness) bool    { return generational(h) && h.Evictable }
 func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
 
@@ -219,7 +219,9 @@ type Harness struct {
 	Renews bool          // a holder that continues to work keeps the key beyond Lease
 	Caches bool          // a process keeps a lease that nobody in it has; see "Kept leases" of lock.HandOver
 	Wire   wire.Protocol // finds the ends of requests
-	Room   int           // how many keys a process may hold, and wait for, at a time; 0: any number
+	// Evictable: a key can be taken from its holder, and the answer to the holder's release shows it.
+	Evictable bool
+	Room      int // how many keys a process may hold, and wait for, at a time; 0: any number
 
 	// Start starts servers. A killed server must restart with its data. nil: the strategy needs no server, and the
 	// clauses about processes do not apply.

@@ -71,9 +71,9 @@ func (b brokenTrial) harness(aof bool) Harness {
 	return Harness{
 		Name:   b.name,
 		Lease:  trialLease,
-		Renews: true,
-		Wire:   wire.Redis(),
-		Left:   trialLeft,
+		Renews: true, Evictable: true,
+		Wire: wire.Redis(),
+		Left: trialLeft,
 		Promise: lock.Promise{
 			Exclusive:   true,
 			Scope:       lock.Cluster,
