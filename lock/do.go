@@ -55,8 +55,11 @@ type heldKey struct {
 // the error. It does not apply to an error that work has marked with [Conditional], because then the next holder need
 // not wait.
 //
-// The error is the error of Acquire, or the error of work joined with the loss of the lease. The error of a release is
-// not returned, because the lease runs out by itself; [Observe] reports it.
+// The same applies if work panics after that, or with such an error. Any other panic releases the lease.
+//
+// The error is the error of Acquire, or the error of work joined with the loss of the lease, even if only the release
+// has shown that loss. Another error of a release is not returned, because the lease runs out by itself; [Observe]
+// reports it.
 //
 // Do does not promise that the write inside work came before the loss, so pass the fence to the store. Nor does it
 // promise that a write of unknown outcome has ended when the lease runs out. This is true only if the rest of the
@@ -69,11 +72,7 @@ func Do(
 		if err := outer.Err(); err != nil {
 			return err
 		}
-		err := work(ctx, outer.Fence())
-		if unsettled(err) {
-			outer.unsure.Store(true)
-		}
-		return err
+		return outer.during(func() error { return work(ctx, outer.Fence()) })
 	}
 	wait := ctx
 	if o.Wait != nil {
@@ -83,7 +82,7 @@ func Do(
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lease.Release() }()
+	defer lease.conclude() // also after a panic
 	// When ctx ends, the lease is no longer renewed. Otherwise work that continues after the end of ctx could hold the
 	// key for ever.
 	if ctx.Done() != nil {
@@ -94,13 +93,32 @@ func Do(
 	defer cancel(nil)
 	lease.atEnd(func() { cancel(lease.Err()) })
 
-	err = work(inside, lease.Fence())
-	loss := lease.Err()
-	if unsettled(err) || lease.unsure.Load() {
-		lease.Abandon()
-	}
-	if loss != nil {
+	err = lease.during(func() error { return work(inside, lease.Fence()) })
+	if loss := lossIn(lease.conclude()); loss != nil {
 		return errors.Join(err, loss)
 	}
 	return err
+}
+
+// during calls work, and notes whether a write of unknown outcome was reported, by its error or by a panic with one.
+func (l *Lease) during(work func() error) (err error) {
+	defer func() {
+		reason := recover()
+		if panicked, ok := reason.(error); ok && unsettled(panicked) || unsettled(err) {
+			l.unsure.Store(true)
+		}
+		if reason != nil {
+			panic(reason)
+		}
+	}()
+	return work()
+}
+
+// conclude releases the lease, or abandons it if a write of unknown outcome was reported. After its first call it
+// returns the same error and does nothing.
+func (l *Lease) conclude() error {
+	if l.unsure.Load() {
+		l.Abandon()
+	}
+	return l.Release()
 }

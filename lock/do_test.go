@@ -21,6 +21,8 @@ type rented struct {
 	queue lock.Queue
 	lose  context.CancelCauseFunc
 	frees int
+
+	answer error // to a release
 }
 
 func (r *rented) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
@@ -30,7 +32,7 @@ func (r *rented) Acquire(ctx context.Context, key string, o lock.Options) (*lock
 	lease, lose := lock.NewLease(key, 7, func(context.Context) error {
 		r.frees++
 		r.queue.Leave(key)
-		return nil
+		return r.answer
 	})
 	r.lose = lose
 	return lease, nil
@@ -50,6 +52,21 @@ func TestDoReleasesAlsoAfterAPanic(t *testing.T) {
 		func(context.Context, lock.Fence) error { return nil },
 	); err != nil {
 		t.Fatalf("the key is still held: %v", err)
+	}
+}
+
+// Of a loss that nobody has noticed before, the server's answer to the release tells.
+func TestDoReturnsTheLossThatItsReleaseFinds(t *testing.T) {
+	for _, found := range []error{lock.ErrExpired, lock.ErrTaken} {
+		var ended []error
+		l := lock.Observe(&rented{answer: found}, lock.Events{Ended: func(_ context.Context, _ time.Duration, err error) { ended = append(ended, err) }})
+		err := lock.Do(t.Context(), l, "k", lock.Options{}, func(context.Context, lock.Fence) error { return nil })
+		if !errors.Is(err, lock.ErrLost) || !errors.Is(err, found) {
+			t.Errorf("err = %v, want ErrLost and %v", err, found)
+		}
+		if len(ended) != 1 || !errors.Is(ended[0], lock.ErrLost) {
+			t.Errorf("the observer was told %v, want ErrLost once", ended)
+		}
 	}
 }
 

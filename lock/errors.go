@@ -33,6 +33,8 @@ var (
 	// ErrOutcomeUnknown: a write was sent and not answered. It may have happened, and may still happen later. It is
 	// an error of the work under a lock, not of the lock. See [Do] for what happens to the lease.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrInvalid: a key or an option has a value that no lock accepts. The error names it. Nothing was sent.
+	ErrInvalid = errors.New("invalid")
 	// ErrOverloaded: the queue in front of a server is full. Nothing was sent.
 	ErrOverloaded = errors.New("overloaded")
 )

@@ -23,15 +23,17 @@ type Keep struct {
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
-// KeepAlive renews the lease until renewing ends. It blocks until held ends, and then returns nil, or until the lease
-// is lost, and then returns the reason.
+// KeepAlive renews the lease until renewing ends. It blocks until held ends. If the lease is lost, it calls lost with
+// the reason; lost must end held. Only the first call of lost counts.
 //
 // The holder's time limit uses the monotonic clock and counts from a time before the granted request was sent. So the
 // holder's limit passes before the server's limit, whatever delays the network has. A failed renewal leaves the limit
-// unchanged, because the holder does not know whether the server granted it, and is retried after a tenth of Every. A
-// paused process does not run this function either: it notices the loss when it wakes, and only a fence stops its
-// write.
-func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
+// unchanged, because the holder does not know whether the server granted it, and is retried after a tenth of Every.
+//
+// A renewal may ignore its ctx and hang for as long as the client's own settings say. It does not delay the loss,
+// because the limit has a timer of its own; only the return of KeepAlive waits for the renewal. A paused process does
+// not run this timer either: it notices the loss when it wakes, and only a fence stops its write.
+func KeepAlive(held, renewing context.Context, sent time.Time, k Keep, lost func(error)) {
 	t := k.Begin(sent)
 	for {
 		renew := k.Every > 0 && renewing.Err() == nil
@@ -39,23 +41,25 @@ func KeepAlive(held, renewing context.Context, sent time.Time, k Keep) error {
 		select {
 		case <-held.Done():
 			timer.Stop()
-			return nil
+			return
 		case <-timer.C:
 		}
 		now := time.Now()
 		if err := k.Over(t, now); err != nil {
-			return err
+			lost(err)
+			return
 		}
 		if renewing.Err() != nil {
 			continue
 		}
-		switch err := k.renew(renewing, t.Until); {
+		switch err := k.renew(renewing, t, lost); {
 		case err == nil:
 			t = k.Renewed(t, now)
 		case held.Err() != nil:
-			return nil
+			return
 		case errors.Is(err, ErrExpired), errors.Is(err, ErrTaken):
-			return err
+			lost(err)
+			return
 		default:
 			t.Next = time.Now().Add(k.Every / 10)
 		}
@@ -130,12 +134,15 @@ func (k *Keep) follow(sent time.Time) (lasts func() bool) {
 	return func() bool { return time.Since(sent) < time.Duration(granted.Load()) }
 }
 
-// renew tries to renew once. It waits no longer than the lease or one renewal period lasts, so that a hung connection
-// leaves time to retry.
-func (k Keep) renew(ctx context.Context, until time.Time) error {
+// renew tries to renew once. Its ctx ends with the term or after one renewal period, so that a hung connection leaves
+// time to retry. If the term ends meanwhile, renew calls lost without waiting for the renewal.
+func (k Keep) renew(ctx context.Context, t Term, lost func(error)) error {
+	end := k.wake(t, false)
+	over := time.AfterFunc(time.Until(end), func() { lost(k.Over(t, time.Now())) })
+	defer over.Stop()
 	limit := time.Now().Add(k.Every)
-	if until.Before(limit) {
-		limit = until
+	if end.Before(limit) {
+		limit = end
 	}
 	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()

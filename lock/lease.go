@@ -27,12 +27,12 @@ type Lease struct {
 	held   context.Context         // ends with ErrReleased or a LostError as its cause
 	end    context.CancelCauseFunc // of held: ends calls it
 
-	due     *time.Timer // starts the keeper, the goroutine of Keep; nil: the lease has none
-	keeper  sync.WaitGroup
-	mu      sync.Mutex // guards retired, stop and told
-	retired bool       // StopRenewing has been called
-	reused  bool       // the process had kept it when its holder came; set before anybody else has the lease
-	stop    func()     // ends the renewals; nil: the keeper has not begun
+	due     *time.Timer   // starts the keeper, the goroutine of Keep; nil: the lease has none
+	kept    chan struct{} // closed when the keeper has ended
+	mu      sync.Mutex    // guards retired, stop and told
+	retired bool          // StopRenewing has been called
+	reused  bool          // the process had kept it when its holder came; set before anybody else has the lease
+	stop    func()        // ends the renewals; nil: the keeper has not begun
 
 	// told is what ends calls; nil: nothing. [context.AfterFunc] would need a goroutine and five allocations for it.
 	told func()
@@ -40,9 +40,10 @@ type Lease struct {
 	once  sync.Once
 	freed error
 
-	leave    func()      // called by Abandon in place of free; nil: nothing to do, the server frees the key by itself
-	unsure   atomic.Bool // work in a nested Do sent a write whose outcome is not known
-	stranded func(error) // called if the server did not answer a release; nil: none
+	given    func(loss error) // called by Release when it has given the key back; loss: the key had been lost; nil: none
+	leave    func()           // called by Abandon in place of free; nil: nothing to do, the server frees the key by itself
+	unsure   atomic.Bool      // work in a nested Do sent a write whose outcome is not known
+	stranded func(error)      // called if the server did not answer a release; nil: none
 }
 
 // A holding is a local holder's use of a lease; see HandOver. An interface, because stock new copies this file without
@@ -56,7 +57,7 @@ type holding interface {
 // cause when the lease is lost. After its first call, or after Release, this function does nothing.
 //
 // free gives the key back to the server. It is called at most once, also after a loss, with its own context. It must
-// tolerate a key that no longer exists or has another holder.
+// return when this context ends, and tolerate a key that no longer exists or has another holder.
 func NewLease(key string, f Fence, free func(context.Context) error) (*Lease, context.CancelCauseFunc) {
 	l := &Lease{key: key, fence: f, free: free}
 	l.held, l.end = context.WithCancelCause(context.Background())
@@ -92,17 +93,30 @@ func (l *Lease) atEnd(f func()) {
 // observe makes the lease, which was acquired at got, report its end to e. It must be called before the caller has
 // the lease.
 func (l *Lease) observe(ctx context.Context, got time.Time, e Events) {
+	ended := func(hold time.Duration, loss error) {
+		if e.Ended != nil {
+			e.Ended(ctx, hold, loss)
+		}
+	}
 	if e.Ended != nil || e.Abandoned != nil {
 		l.atEnd(func() {
-			err := l.Err()
-			if errors.Is(err, ErrAbandoned) && e.Abandoned != nil {
-				e.Abandoned()
-			}
-			if errors.Is(err, ErrReleased) || errors.Is(err, ErrAbandoned) {
-				err = nil
-			}
-			if e.Ended != nil {
-				e.Ended(ctx, time.Since(got), err)
+			hold, err := time.Since(got), l.Err()
+			switch {
+			case errors.Is(err, ErrAbandoned):
+				if e.Abandoned != nil {
+					e.Abandoned()
+				}
+				ended(hold, nil)
+			case errors.Is(err, ErrReleased):
+				inner := l.given
+				l.given = func(loss error) {
+					if inner != nil {
+						inner(loss)
+					}
+					ended(hold, loss)
+				}
+			default:
+				ended(hold, err)
 			}
 		})
 	}
@@ -131,8 +145,8 @@ func (l *Lease) Done() <-chan struct{} { return l.held.Done() }
 func (l *Lease) Err() error { return context.Cause(l.held) }
 
 // Keep runs [KeepAlive] for the lease and reports a loss. Release ends KeepAlive and waits for it, so that no renewal
-// continues after the lease. sent is a time before the acquiring request was sent. A driver calls Keep at most once,
-// before the caller has the lease.
+// continues after the lease, unless a renewal ignores its ctx for longer than half of ReleaseTimeout. sent is a time
+// before the acquiring request was sent. A driver calls Keep at most once, before the caller has the lease.
 //
 // The goroutine starts only when the first renewal is due or the lease may end. Nearly every lease is released
 // earlier and needs none.
@@ -140,9 +154,9 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 	if l.wanted != nil && l.lasts == nil {
 		l.lasts = k.follow(sent)
 	}
-	l.keeper.Add(1)
+	l.kept = make(chan struct{})
 	l.due = time.AfterFunc(time.Until(k.due(sent)), func() {
-		defer l.keeper.Done()
+		defer close(l.kept)
 		renewing, stop := context.WithCancel(l.held)
 		defer stop()
 		l.mu.Lock()
@@ -150,9 +164,7 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 			stop()
 		}
 		l.mu.Unlock()
-		if err := KeepAlive(l.held, renewing, sent, k); err != nil {
-			l.ends(&LostError{l.key, err})
-		}
+		KeepAlive(l.held, renewing, sent, k, func(err error) { l.ends(&LostError{l.key, err}) })
 	})
 }
 
@@ -187,13 +199,18 @@ func (l *Lease) StopRenewing() {
 // After Abandon it does nothing, and returns ErrAbandoned or the loss.
 func (l *Lease) Release() error {
 	l.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
+		defer cancel()
 		l.finish(ErrReleased)
-		l.freed = l.giveBack()
+		l.freed = l.giveBack(ctx)
 		switch loss := l.Err(); {
 		case errors.Is(loss, ErrLost):
 			l.freed = loss
 		case gone(l.freed):
 			l.freed = &LostError{l.key, l.freed}
+		}
+		if l.given != nil {
+			l.given(lossIn(l.freed))
 		}
 	})
 	return l.freed
@@ -222,32 +239,44 @@ func (l *Lease) Abandon() {
 	})
 }
 
-// finish ends the lease in this process, and stops its renewal.
+// finish ends the lease in this process, and stops its renewal. It waits for a renewal under way, but leaves half of
+// ReleaseTimeout to free the key.
 func (l *Lease) finish(why error) {
 	l.ends(why)
 	if l.forget != nil {
 		l.forget()
 	}
-	if l.due != nil && l.due.Stop() {
-		l.keeper.Done()
+	if l.due == nil || l.due.Stop() {
+		return
 	}
-	l.keeper.Wait()
+	limit := time.NewTimer(ReleaseTimeout / 2)
+	defer limit.Stop()
+	select {
+	case <-l.kept:
+	case <-limit.C:
+	}
 }
 
 // giveBack frees the key. If the server did not answer, it calls stranded.
-func (l *Lease) giveBack() error {
+func (l *Lease) giveBack(ctx context.Context) error {
 	var err error
 	if l.of != nil {
 		err = l.of.settle(false)
 	} else {
-		ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
-		defer cancel()
 		err = l.free(ctx)
 	}
 	if err != nil && l.stranded != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
 		l.stranded(err)
 	}
 	return err
+}
+
+// lossIn returns err if it is a loss, and otherwise nil.
+func lossIn(err error) error {
+	if errors.Is(err, ErrLost) {
+		return err
+	}
+	return nil
 }
 
 // gone reports whether err, returned by free, means that the key no longer belonged to the lease.

@@ -96,13 +96,47 @@ func TestReleaseWaitsForARenewal(t *testing.T) {
 		})
 		l.Keep(time.Now(), Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
 			<-ctx.Done()
-			time.Sleep(time.Second)
+			time.Sleep(ReleaseTimeout / 4)
 			order = append(order, "renewed")
 			return ctx.Err()
 		}})
 		time.Sleep(ttl/3 + time.Second)
 		if err := l.Release(); err != nil || len(order) != 2 || order[0] != "renewed" {
 			t.Errorf("%v, %v", order, err)
+		}
+	})
+}
+
+// A client may ignore its ctx and wait for as long as its own settings say. Neither the loss nor the release waits for
+// it.
+func TestARenewalThatIgnoresItsContextDelaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		defer close(answer)
+		freed := false
+		l, _ := NewLease("key", NoFence, func(ctx context.Context) error {
+			freed = ctx.Err() == nil
+			return nil
+		})
+		sent := time.Now()
+		l.Keep(sent, Keep{TTL: ttl, Every: ttl / 3, Renew: func(context.Context) error {
+			if time.Since(sent) < ttl/2 {
+				return nil
+			}
+			<-answer
+			return nil
+		}})
+		select {
+		case <-l.Done():
+		case <-time.After(time.Hour):
+			t.Fatal("no loss was signalled")
+		}
+		if took := time.Since(sent); took != ttl/3+Valid(ttl) || !errors.Is(l.Err(), ErrExpired) {
+			t.Errorf("%v after %v, want ErrExpired after %v", l.Err(), took, ttl/3+Valid(ttl))
+		}
+		over := time.Now()
+		if err := l.Release(); !errors.Is(err, ErrLost) || !freed || time.Since(over) > ReleaseTimeout {
+			t.Errorf("release: %v after %v, freed: %v", err, time.Since(over), freed)
 		}
 	})
 }

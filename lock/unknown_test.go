@@ -77,6 +77,42 @@ func TestDoKeepsTheKeyForNestedWork(t *testing.T) {
 	}
 }
 
+// Work may panic after it has reported an unknown outcome, or with it.
+func TestDoKeepsTheKeyAfterAPanic(t *testing.T) {
+	unanswered := func(context.Context, lock.Fence) error { return lock.ErrOutcomeUnknown }
+	for name, row := range map[string]struct {
+		work func(ctx context.Context, r *rented) error
+		kept bool
+	}{
+		"nothing was reported": {func(context.Context, *rented) error { panic("work") }, false},
+		"another error":        {func(context.Context, *rented) error { panic(lock.ErrDown) }, false},
+		"it is the panic":      {func(context.Context, *rented) error { panic(lock.ErrOutcomeUnknown) }, true},
+		"nested work reported it": {func(ctx context.Context, r *rented) error {
+			_ = lock.Do(ctx, r, "k", lock.Options{}, unanswered)
+			panic("work")
+		}, true},
+		"it is the panic of nested work": {func(ctx context.Context, r *rented) error {
+			defer func() { _ = recover() }()
+			return lock.Do(ctx, r, "k", lock.Options{}, func(context.Context, lock.Fence) error {
+				panic(lock.ErrOutcomeUnknown)
+			})
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &rented{}
+			func() {
+				defer func() { _ = recover() }()
+				_ = lock.Do(t.Context(), r, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
+					return row.work(ctx, r)
+				})
+			}()
+			if kept := r.frees == 0; kept != row.kept {
+				t.Errorf("kept: %v, want %v", kept, row.kept)
+			}
+		})
+	}
+}
+
 // Every key that work holds by Do is kept, those of other lockers too.
 func TestDoKeepsAllKeysOfTheWork(t *testing.T) {
 	a, b := &rented{}, &rented{}

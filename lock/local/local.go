@@ -24,6 +24,9 @@ type Mutex struct {
 
 // Acquire waits for key until ctx ends.
 func (m *Mutex) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := lock.MayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	if err := m.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -150,11 +151,66 @@ func cancelledWait(ctx context.Context, s *Scene) error {
 }
 
 func deadContext(ctx context.Context, s *Scene) error {
+	past, end := context.WithTimeout(ctx, -time.Second)
+	defer end()
+	for _, once := range []bool{false, true} {
+		_, err := s.Locker(ctx).Acquire(past, s.Key, lock.Options{TryOnce: once})
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrDown) {
+			return fmt.Errorf("TryOnce %t: %v, want DeadlineExceeded and not ErrDown: nobody was asked", once, err)
+		}
+	}
 	dead, cancel := context.WithCancel(ctx)
 	cancel()
 	if lease, err := s.Locker(ctx).Acquire(dead, s.Key, lock.Options{}); err == nil {
 		// A lock without a server may succeed before it notices that ctx is canceled. Then Release must succeed.
 		return lease.Release()
+	}
+	return isFree(ctx, s)
+}
+
+func invalid(ctx context.Context, s *Scene) error {
+	for _, key := range []string{"", strings.Repeat("k", lock.MaxKey+1)} {
+		lease, err := s.Locker(ctx).Acquire(ctx, key, lock.Options{TryOnce: true})
+		if err == nil {
+			_ = lease.Release()
+		}
+		if !errors.Is(err, lock.ErrInvalid) {
+			return fmt.Errorf("a key of %d bytes: %v, want ErrInvalid", len(key), err)
+		}
+	}
+	lease, err := once(ctx, s.Locker(ctx), strings.Repeat("k", lock.MaxKey-len(s.Key))+s.Key)
+	if err != nil {
+		return fmt.Errorf("the longest key: %w", err)
+	}
+	return lease.Release()
+}
+
+// panics lets work panic, once after nested work has reported an unknown outcome.
+func panics(ctx context.Context, s *Scene) error {
+	l := s.Locker(ctx)
+	work := func(key string, before func(context.Context)) (err error) {
+		for err = lock.ErrDown; errors.Is(err, lock.ErrDown) && ctx.Err() == nil; {
+			func() {
+				defer func() { _ = recover() }()
+				err = lock.Do(ctx, l, key, lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
+					err = nil
+					before(ctx)
+					panic("work")
+				})
+			}()
+		}
+		return err
+	}
+	key := FreshKey()
+	err := work(key, func(inside context.Context) { _ = lock.Do(inside, l, key, lock.Options{}, unanswered) })
+	if err != nil {
+		return err
+	}
+	if _, err := once(ctx, s.Locker(ctx), key); !errors.Is(err, lock.ErrHeld) {
+		return fmt.Errorf("after a write of unknown outcome: %v, want ErrHeld", err)
+	}
+	if err := work(s.Key, func(context.Context) {}); err != nil {
+		return err
 	}
 	return isFree(ctx, s)
 }

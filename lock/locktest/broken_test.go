@@ -164,6 +164,26 @@ func brokenLocks(life context.Context) []broken {
 			[]string{"Done"},
 		},
 		{
+			"frees an abandoned key",
+			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				inner, err := m.Acquire(ctx, key, o)
+				if err != nil {
+					return nil, err
+				}
+				lease, _ := lock.NewLease(key, 1, func(context.Context) error { return inner.Release() })
+				lease.Linger(time.Nanosecond)
+				return lease, nil
+			}),
+			[]string{"Panic"},
+		},
+		{
+			"takes any key and any context",
+			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+				return m.Acquire(context.WithoutCancel(ctx), "key "+key[:min(len(key), 100)], o)
+			}),
+			[]string{"Invalid", "DeadContext"},
+		},
+		{
 			"serves the last one first",
 			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 				for {

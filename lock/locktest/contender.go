@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -130,6 +131,8 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 		return reply{Err: fail(lease.Release()), To: to}
 	case "unknown":
 		return c.unknown(ctx, l, r)
+	case "evicted":
+		return c.evicted(ctx, l.Locker, r)
 	case "storm":
 		holds, err := r.Storm.run(ctx, l)
 		return reply{Holds: holds, Err: fail(err)}
@@ -160,12 +163,35 @@ func (c *contender) unknown(ctx context.Context, l lock.Locker, r request) reply
 	}
 }
 
+// evicted does work that takes its own key away.
+func (c *contender) evicted(ctx context.Context, l lock.Locker, r request) reply {
+	ctx, cancel := context.WithTimeout(ctx, r.Wait)
+	defer cancel()
+	var ended error
+	observed := lock.Observe(l, lock.Events{
+		Ended: func(_ context.Context, _ time.Duration, err error) { ended = err },
+	})
+	evict := func(ctx context.Context, _ lock.Fence) error {
+		_, err := lock.Evict(context.WithoutCancel(ctx), l, r.Key)
+		return err
+	}
+	err := lock.Do(ctx, observed, r.Key, lock.Options{}, evict)
+	for errors.Is(err, lock.ErrDown) && ctx.Err() == nil {
+		err = lock.Do(ctx, observed, r.Key, lock.Options{}, evict)
+	}
+	return reply{Err: fail(err), Ended: fail(ended)}
+}
+
 func (c *contender) open(r request) reply {
 	b, known := c.harnesses[r.Key]
 	if !known {
 		return reply{Err: fail(fmt.Errorf("no harness %q", r.Key))}
 	}
-	l, closer, err := b.Open(r.Addrs, r.Term)
+	open := b.Open
+	if r.Plain > 0 {
+		open = b.Plain[r.Plain-1]
+	}
+	l, closer, err := open(r.Addrs, r.Term)
 	if err != nil {
 		return reply{Err: fail(err)}
 	}

@@ -227,6 +227,23 @@ func owner(ctx context.Context, s *Scene) error {
 	})
 }
 
+// evicted lets work take its own key away, as an operator does.
+func evicted(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 1, calm)
+	if err != nil {
+		return err
+	}
+	request := request{Do: "evicted", Locker: list[0].locker, Key: s.Key, Wait: s.timeout}
+	_, answer, err := list[0].call(ctx, request)
+	switch ended := answer.Ended; {
+	case !errors.Is(err, lock.ErrLost):
+		return fmt.Errorf("the caller was told %v, want ErrLost", err)
+	case ended == nil || !errors.Is(ended.error(), lock.ErrLost):
+		return fmt.Errorf("the observer was told %v, want ErrLost", ended.error())
+	}
+	return nil
+}
+
 // pausedWaiter pauses a process that waits for several keys. Meanwhile every grant to it expires, and other processes
 // hold the keys. It is resumed while another process holds them. Several keys are needed, because the resumed process
 // has a race between earlier messages and new requests.

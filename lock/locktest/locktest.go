@@ -55,7 +55,16 @@ func Clauses() []Clause {
 		},
 		{
 			Name: "DeadContext", Applies: exclusive, Check: deadContext,
-			Rule: "A context that has ended gets no lease, and leaves nothing behind.",
+			Rule: "A context that has ended gets no lease and its own cause, whether the caller would wait or not, " +
+				"and leaves nothing behind.",
+		},
+		{
+			Name: "Invalid", Applies: exclusive, Check: invalid,
+			Rule: "An empty key and one that is too long are refused with ErrInvalid, and nobody is asked.",
+		},
+		{
+			Name: "Panic", Applies: exclusive, Check: panics,
+			Rule: "Work that panics after a write of unknown outcome frees no key, other work that panics does.",
 		},
 		{
 			Name: "Handover", Applies: blocking, Check: handover,
@@ -103,6 +112,12 @@ func Clauses() []Clause {
 			Rule: "A holder that the network cuts off without a word knows of its loss before another has the key.",
 		},
 		{
+			Name: "Standstill", Applies: plain, Check: standstill, Restarts: true,
+			Rule: "With a client as its library makes it, too, and while no server answers: " +
+				"a holder knows of its loss before another has the key, " +
+				"and a release and a bounded acquisition return.",
+		},
+		{
 			Name: "Crash", Applies: cluster, Check: crash,
 			Rule: "The key of a holder that is killed goes to who waits within the lease.",
 		},
@@ -132,6 +147,11 @@ func Clauses() []Clause {
 		{
 			Name: "Owner", Applies: cluster, Check: owner,
 			Rule: "Who lost the key cannot give it away: its release says so, and the next holder keeps it.",
+		},
+		{
+			Name: "Evicted", Applies: evictable, Check: evicted,
+			Rule: "If only the answer to the release shows that the key was lost, " +
+				"the caller and the observer are told all the same.",
 		},
 		{
 			Name: "Generations", Applies: generational, Check: generations,
@@ -172,6 +192,8 @@ func reentrant(h Harness) bool    { return h.Promise.Exclusive && h.Promise.Reen
 func renewed(h Harness) bool      { return cluster(h) && h.Renews }
 func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
 func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
+func evictable(h Harness) bool    { return generational(h) && h.Evictable }
+func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
 
 // cluster reports whether the lock excludes other processes and has servers for it.
@@ -187,14 +209,19 @@ type Harness struct {
 	// Open makes a Locker on the servers at addrs, with its own clients, as another process would have, and a
 	// function that closes both. The servers keep the key for lease after the last message from its holder. The suite
 	// calls Open here and in contenders; Open must start nothing.
-	Open func(addrs []string, lease time.Duration) (lock.Locker, func() error, error)
+	Open Opener
+	// Plain are like Open, but their clients have settings that know nothing of leases: the defaults of the library, or
+	// no time limits at all.
+	Plain []Opener
 	// Lease is used by clauses that wait for its end. It should be short, but not so short that a busy computer loses
 	// it, for example 2 s.
 	Lease  time.Duration
 	Renews bool          // a holder that continues to work keeps the key beyond Lease
 	Caches bool          // a process keeps a lease that nobody in it has; see "Kept leases" of lock.HandOver
 	Wire   wire.Protocol // finds the ends of requests
-	Room   int           // how many keys a process may hold, and wait for, at a time; 0: any number
+	// Evictable: a key can be taken from its holder, and the answer to the holder's release shows it.
+	Evictable bool
+	Room      int // how many keys a process may hold, and wait for, at a time; 0: any number
 
 	// Start starts servers. A killed server must restart with its data. nil: the strategy needs no server, and the
 	// clauses about processes do not apply.
@@ -215,11 +242,15 @@ type Harness struct {
 	Breaks map[string]string
 }
 
-// A Server is a server that a clause may kill.
+// An Opener makes a Locker, and a function that closes it. See Harness.Open.
+type Opener = func(addrs []string, lease time.Duration) (lock.Locker, func() error, error)
+
+// A Server is a server that a clause may kill, or stop and continue.
 type Server struct {
-	Addr    string
-	Kill    func() error
-	Restart func(context.Context) error
+	Addr          string
+	Kill          func() error
+	Restart       func(context.Context) error
+	Pause, Resume func() error
 }
 
 func addrs(servers []Server) []string {

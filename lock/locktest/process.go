@@ -186,7 +186,14 @@ type remote struct {
 }
 
 func (p *process) open(ctx context.Context, h Harness, addrs []string, lease time.Duration) (*remote, error) {
-	id, _, err := p.call(ctx, request{Do: "open", Key: h.Name, Addrs: addrs, Term: lease})
+	return p.openPlain(ctx, h, addrs, lease, 0)
+}
+
+// openPlain opens the Locker of the plain-th of h.Plain; 0: that of h.Open.
+func (p *process) openPlain(
+	ctx context.Context, h Harness, addrs []string, lease time.Duration, plain int,
+) (*remote, error) {
+	id, _, err := p.call(ctx, request{Do: "open", Key: h.Name, Addrs: addrs, Term: lease, Plain: plain})
 	if err != nil {
 		return nil, fmt.Errorf("open %s in a process of its own: %w", h.Name, err)
 	}
@@ -324,6 +331,7 @@ type request struct {
 	Locker int           `json:",omitempty"` // ID of the request that opened it
 	Lease  int           `json:",omitempty"` // ID of the request that acquired it; cancel: of the request to cancel
 	Term   time.Duration `json:",omitempty"` // open: the lease
+	Plain  int           `json:",omitempty"` // open: the number of the client, see Harness.Plain; 0: that of Open
 	Key    string        `json:",omitempty"` // open: the name of the harness
 	Wait   time.Duration `json:",omitempty"`
 	Try    bool          `json:",omitempty"`
@@ -336,6 +344,7 @@ type reply struct {
 	ID    int           // of the request; with Lost: of the one that acquired the lease
 	Lost  bool          `json:",omitempty"` // not a reply: a lease has ended
 	Err   *failure      `json:",omitempty"`
+	Ended *failure      `json:",omitempty"` // evicted: what the observer was told
 	Fence lock.Fence    `json:",omitempty"`
 	From  time.Duration `json:",omitempty"` // acquire: after the answer
 	To    time.Duration `json:",omitempty"` // release: before the request; Lost: when it was known
@@ -353,6 +362,7 @@ func sentinels() []error {
 	return []error{
 		lock.ErrHeld, lock.ErrLost, lock.ErrExpired, lock.ErrTaken, lock.ErrReleased, lock.ErrDown,
 		context.DeadlineExceeded, context.Canceled, errors.ErrUnsupported, lock.ErrOutcomeUnknown,
+		lock.ErrInvalid,
 	}
 }
 

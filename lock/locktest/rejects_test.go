@@ -42,7 +42,8 @@ func brokenTrials() []brokenTrial {
 			[]string{"Crash", "Paused", "CutOff", "Expiry", "Unknown"},
 		},
 		{"is not renewed", flaws{noRenewal: true}, nil, []string{"Renewal"}},
-		{"tells of the loss a second late", flaws{lateLoss: true}, nil, []string{"Expiry", "CutOff"}},
+		{"tells of the loss a second late", flaws{lateLoss: true}, nil, []string{"Expiry", "CutOff", "Standstill"}},
+		{"returns when its client does", flaws{patient: true}, nil, []string{"Standstill"}},
 		{"never tells of the loss", flaws{noLoss: true}, nil, []string{"Expiry", "Paused", "Restart"}},
 		{"deletes the key whoever has it", flaws{blindDelete: true}, nil, []string{"Owner"}},
 		{"one fence for all", flaws{sameFence: true}, nil, []string{"Processes", "Paused", "Generations"}},
@@ -52,6 +53,7 @@ func brokenTrials() []brokenTrial {
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
 		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts"}},
 		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},
+		{"its release hides the loss", flaws{silent: true}, nil, []string{"Evicted"}},
 		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},
 		{"every acquisition leaves a goroutine", flaws{ghosts: true}, nil, []string{"Traces"}},
 	}
@@ -59,12 +61,19 @@ func brokenTrials() []brokenTrial {
 
 // harness is the trial on Redis as the suite takes it. It claims whatever a clause asks for.
 func (b brokenTrial) harness(aof bool) Harness {
+	open := func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
+		if b.open != nil {
+			return b.open(addrs[0]), func() error { return nil }, nil
+		}
+		l := newTrial(addrs[0], lease, b.flaws)
+		return l, l.Close, nil
+	}
 	return Harness{
 		Name:   b.name,
 		Lease:  trialLease,
-		Renews: true,
-		Wire:   wire.Redis(),
-		Left:   trialLeft,
+		Renews: true, Evictable: true,
+		Wire: wire.Redis(),
+		Left: trialLeft,
 		Promise: lock.Promise{
 			Exclusive:   true,
 			Scope:       lock.Cluster,
@@ -73,13 +82,8 @@ func (b brokenTrial) harness(aof bool) Harness {
 			Reentrant:   true,
 			SignalsLoss: true,
 		},
-		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
-			if b.open != nil {
-				return b.open(addrs[0]), func() error { return nil }, nil
-			}
-			l := newTrial(addrs[0], lease, b.flaws)
-			return l, l.Close, nil
-		},
+		Open:  open,
+		Plain: []Opener{open},
 		Start: func(t testing.TB) []Server { return startRedis(t, aof) },
 	}
 }
@@ -90,7 +94,7 @@ func startRedis(t testing.TB, aof bool) []Server {
 	if server.StandIn != "" {
 		stacktest.Redis(t) // which skips, or fails where it must not
 	}
-	return []Server{{server.Addr, server.Kill, server.Restart}}
+	return []Server{{server.Addr, server.Kill, server.Restart, server.Pause, server.Resume}}
 }
 
 // right is a trial without a flaw.

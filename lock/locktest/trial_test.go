@@ -43,6 +43,8 @@ type flaws struct {
 	rawErrors   bool // errors as the client has them
 	litter      bool // every acquisition leaves a key
 	ghosts      bool // every acquisition leaves a goroutine
+	patient     bool // its client has no time limits, and ignores contexts
+	silent      bool // its release does not say that the key was gone
 	hasty       bool // what is abandoned is given back at once
 }
 
@@ -64,14 +66,18 @@ return 1`
 )
 
 func newTrial(addr string, lease time.Duration, f flaws) *trial {
-	t := &trial{flaws: f, lease: lease, client: redis.NewClient(&redis.Options{
+	o := &redis.Options{
 		Addr:                  addr,
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1,
 		DialTimeout:           time.Second,
 		DialerRetries:         1,
 		ReadTimeout:           time.Second,
-	})}
+	}
+	if f.patient {
+		o.ContextTimeoutEnabled, o.ReadTimeout = false, -1
+	}
+	t := &trial{flaws: f, lease: lease, client: redis.NewClient(o)}
 	t.life, t.end = context.WithCancel(context.Background())
 	return t
 }
@@ -82,7 +88,15 @@ func (t *trial) Close() error {
 	return t.client.Close()
 }
 
+// Evict implements lock.Evictor, without a fence.
+func (t *trial) Evict(ctx context.Context, key string) (lock.Fence, error) {
+	return 0, t.client.Del(ctx, key).Err()
+}
+
 func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := lock.MayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	token := uuid.NewString()
 	if t.tickets {
 		if err := t.queue(ctx, key); err != nil {
@@ -225,6 +239,9 @@ func (t *trial) free(ctx context.Context, key, token string) error {
 		return t.verdict(t.client.Eval(ctx, trialGrant, names, token, t.lease.Milliseconds()).Int())
 	}
 	err := t.verdict(t.client.Eval(ctx, trialRelease, []string{key}, token).Int())
+	if t.silent && !errors.Is(err, lock.ErrDown) {
+		return nil
+	}
 	if errors.Is(err, lock.ErrDown) && !t.noCleanup {
 		t.retry(func(ctx context.Context) error { return t.client.Eval(ctx, trialRelease, []string{key}, token).Err() })
 	}

@@ -72,12 +72,9 @@ func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) c
 	if err != nil {
 		t.Fatal(err)
 	}
-	return locktest.Harness{
-		Name: name, Promise: s.Promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
-		Room: 4, // of the 12 connections below
-		Kept: rows(name), Keeps: keeps,
-		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
-			db, err := open(addrs[0], 12)
+	opener := func(open func(addr string) (*sql.DB, error)) locktest.Opener {
+		return func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
+			db, err := open(addrs[0])
 			if err != nil {
 				return nil, nil, err
 			}
@@ -88,7 +85,15 @@ func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) c
 				}
 				return db.Close()
 			}, nil
-		},
+		}
+	}
+	limited := func(addr string) (*sql.DB, error) { return open(addr, 12) }
+	defaults := func(addr string) (*sql.DB, error) { return sql.Open("mysql", "root@tcp("+addr+")/stock") }
+	return locktest.Harness{
+		Name: name, Promise: s.Promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
+		Room: 4, // of the 12 connections above
+		Kept: rows(name), Keeps: keeps,
+		Open: opener(limited), Plain: []locktest.Opener{opener(defaults)},
 	}
 }
 
@@ -117,7 +122,7 @@ func start(t testing.TB) []locktest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
+	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume}}
 }
 
 // rows counts the rows of a lock that stay.

@@ -105,8 +105,8 @@ func (p *pinned) Close() error {
 // Acquire waits for key until ctx ends. The error matches lock.ErrNoCapacity if no connection became free. With
 // TryOnce it does not wait for a connection.
 func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
+	if err := lock.MayAcquire(ctx, key); err != nil {
+		return nil, err
 	}
 	if err := p.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
@@ -170,8 +170,7 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 		case ctx.Err() != nil && refused && !s.broken:
 			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
 		case ctx.Err() != nil:
-			silent := lock.NewDown("mysql", "no-answer-in-time")
-			return nil, errors.Join(silent, context.Cause(ctx))
+			return nil, fmt.Errorf("%s: no answer: %w", acquiring(key), context.Cause(ctx)) // the server may be up
 		case s.broken:
 			return nil, fault(ctx, acquiring(key), err)
 		case errors.Is(err, errBusy) && o.TryOnce:

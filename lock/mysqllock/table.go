@@ -59,6 +59,9 @@ const (
 
 // Acquire tries to get key, and retries until ctx ends, or tries once with TryOnce.
 func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := lock.MayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	a := attempt{t, key, columnName(key), uuid.NewString(), ownerColumn(o.Owner)}
 	t.rows.start()
 	var held *lock.HeldError // the result of the last read

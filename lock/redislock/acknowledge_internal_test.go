@@ -57,7 +57,7 @@ func TestHowManyAcknowledge(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 		client.AddHook(row.by)
 		script := func(p redis.Pipeliner) *redis.Cmd { return p.Do(row.ctx, "EVALSHA") }
-		reply, err := replicas{number: 2}.wait(row.ctx, lock.Options{}, client, "k", script)
+		reply, err := replicas{number: 2}.wait(row.ctx, client, "k", script)
 		if reply.Val() != "OK" {
 			t.Errorf("%s: the script's reply is %v", row.name, reply.Val())
 		}
@@ -73,7 +73,7 @@ func TestNoMasterAcknowledges(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, MaxRedirects: -1})
 	defer cluster.Close()
 	script := func(redis.Pipeliner) *redis.Cmd { t.Error("a script was sent"); return nil }
-	reply, short := replicas{number: 1}.wait(t.Context(), lock.Options{}, cluster, "k", script)
+	reply, short := replicas{number: 1}.wait(t.Context(), cluster, "k", script)
 	if reply == nil || reply.Err() == nil || short != nil {
 		t.Errorf("%v, %v", reply, short)
 	}
@@ -101,7 +101,7 @@ func TestHowLongReplicasAreWaitedFor(t *testing.T) {
 		client.AddHook(w)
 		call := call{redisscript.New("return 1"), []string{"k"}, nil}
 		s := &server{client: client, lease: lease}
-		if _, err := (replicas{number: 1}).run(t.Context(), lock.Options{}, s, call); err != nil || w.ms != want {
+		if _, err := (replicas{number: 1}).run(t.Context(), s, call); err != nil || w.ms != want {
 			t.Errorf("a lease of %v: WAIT for %v ms, %v, want %d", lease, w.ms, err, want)
 		}
 		_ = client.Close()

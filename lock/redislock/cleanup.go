@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"example.com/stock/lock"
@@ -46,15 +47,22 @@ func (c *cleanup) persist(release func(context.Context) error, lease time.Durati
 // undo releases once before it returns, with its own context. If the key is not found, the request may still arrive
 // later, because Redis reads its connections in no defined order. But a server that has answered once has read
 // everything that arrived before that answer, so a second answer proves that the request will not come. Therefore
-// undo releases again in the background until it has found the key or has had two answers.
-func (c *cleanup) undo(ctx context.Context, release func(context.Context) error) {
+// undo releases again in the background until it has found the key or has had two answers. Until the client has given up
+// the request it may still send it, so only later answers count; see ask for underWay.
+func (c *cleanup) undo(ctx context.Context, underWay *atomic.Int32, release func(context.Context) error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	answers := 0
 	look := func(ctx context.Context) error {
+		mayCome := underWay.Load() > 0
 		err := release(ctx)
-		if err == nil || errors.Is(err, lock.ErrDown) {
+		switch {
+		case errors.Is(err, lock.ErrDown):
 			return err
+		case mayCome:
+			return errLookAgain
+		case err == nil:
+			return nil
 		}
 		if answers++; answers < 2 {
 			return errLookAgain

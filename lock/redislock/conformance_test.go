@@ -43,7 +43,7 @@ func TestStrategiesConform(t *testing.T) {
 }
 
 func benches(t *testing.T) []locktest.Harness {
-	plain := func(addrs []string) strategy.Servers { return strategy.Servers{Redis: dial(addrs[0])} }
+	plain := func(c []redis.UniversalClient) strategy.Servers { return strategy.Servers{Redis: c[0]} }
 	list := []locktest.Harness{
 		bench(t, "redis-setnx-expire", plain),
 		bench(t, "redis-setnx-del", plain),
@@ -51,16 +51,12 @@ func benches(t *testing.T) []locktest.Harness {
 		bench(t, "redis-setnx", plain),
 		bench(t, "redis-rlock", plain),
 		bench(t, "redis-watchdog", plain),
-		bench(t, "redis-watchdog", func(addrs []string) strategy.Servers {
-			return strategy.Servers{Redis: dial(addrs[0]), KeepLeases: time.Hour}
+		bench(t, "redis-watchdog", func(c []redis.UniversalClient) strategy.Servers {
+			return strategy.Servers{Redis: c[0], KeepLeases: time.Hour}
 		}),
-		bench(t, "redlock", func(addrs []string) strategy.Servers {
+		bench(t, "redlock", func(c []redis.UniversalClient) strategy.Servers {
 			// The nodes keep their data, and a busy computer makes them slow.
-			s := strategy.Servers{RedlockQuarantine: -1, RedlockNodeTimeout: time.Second}
-			for _, addr := range addrs {
-				s.Redlock = append(s.Redlock, dial(addr))
-			}
-			return s
+			return strategy.Servers{RedlockQuarantine: -1, RedlockNodeTimeout: time.Second, Redlock: c}
 		}),
 	}
 	for i := range list {
@@ -75,11 +71,11 @@ func benches(t *testing.T) []locktest.Harness {
 		case "redis-setnx-del":
 			b.Breaks = map[string]string{"Owner": "its DEL deletes whatever is there, as its caveat says"}
 		case "redis-setnx":
-			b.Kept, b.Keeps = fences, keeps
+			b.Kept, b.Keeps, b.Evictable = fences, keeps, true
 		case "redis-rlock":
 			b.Renews = true
 		case "redis-watchdog":
-			b.Renews, b.Kept, b.Keeps = true, fences, keeps
+			b.Renews, b.Kept, b.Keeps, b.Evictable = true, fences, keeps, true
 		case keptLeases:
 			b.Renews, b.Kept, b.Keeps, b.Caches = true, fences, keeps, true
 		case "redlock":
@@ -90,16 +86,19 @@ func benches(t *testing.T) []locktest.Harness {
 	return list
 }
 
-func bench(t *testing.T, name string, servers func(addrs []string) strategy.Servers) locktest.Harness {
+// bench returns the harness of a strategy. servers gets a client for each address.
+func bench(t *testing.T, name string, servers func([]redis.UniversalClient) strategy.Servers) locktest.Harness {
 	s, err := strategy.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return locktest.Harness{
-		Name: name, Promise: s.Promise, Lease: benchLease, Wire: wire.Redis(), Left: left,
-		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
-		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
-			on := servers(addrs)
+	open := func(dial func(addr string) redis.UniversalClient) locktest.Opener {
+		return func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
+			var clients []redis.UniversalClient
+			for _, addr := range addrs {
+				clients = append(clients, dial(addr))
+			}
+			on := servers(clients)
 			on.SetNXLease, on.WatchdogLease, on.RedlockLease = lease, lease, lease
 			l := s.Lock(on)
 			return l, func() error {
@@ -107,14 +106,26 @@ func bench(t *testing.T, name string, servers func(addrs []string) strategy.Serv
 				if c, ok := l.(interface{ Close() error }); ok {
 					failed = append(failed, c.Close())
 				}
-				for _, c := range append(on.Redlock, on.Redis) {
-					if c != nil {
-						failed = append(failed, c.Close())
-					}
+				for _, c := range clients {
+					failed = append(failed, c.Close())
 				}
 				return errors.Join(failed...)
 			}, nil
-		},
+		}
+	}
+	// A Redlock refuses clients without ContextTimeoutEnabled.
+	defaults := func(addr string) redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: name == "redlock"})
+	}
+	patient := func(addr string) redis.UniversalClient {
+		return redis.NewClient(&redis.Options{
+			Addr: addr, ContextTimeoutEnabled: name == "redlock", ReadTimeout: -1, WriteTimeout: -1,
+		})
+	}
+	return locktest.Harness{
+		Name: name, Promise: s.Promise, Lease: benchLease, Wire: wire.Redis(), Left: left,
+		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
+		Open:  open(dial), Plain: []locktest.Opener{open(defaults), open(patient)},
 	}
 }
 
@@ -130,7 +141,7 @@ func start(t testing.TB, n int) []locktest.Server {
 		if server.StandIn != "" {
 			stacktest.Redis(t) // which skips, or fails where it must not
 		}
-		list = append(list, locktest.Server{Addr: server.Addr, Kill: server.Kill, Restart: server.Restart})
+		list = append(list, locktest.Server{Addr: server.Addr, Kill: server.Kill, Restart: server.Restart, Pause: server.Pause, Resume: server.Resume})
 	}
 	return list
 }

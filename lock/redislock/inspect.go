@@ -282,9 +282,4 @@ func queryError(doing, name string, err error) error {
 var unescape = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}")
 
 // untag returns the key of a hash tag. inside is the tag without its braces.
-func untag(inside string) string {
-	if inside == "%" {
-		return ""
-	}
-	return unescape.Replace(inside)
-}
+func untag(inside string) string { return unescape.Replace(inside) }

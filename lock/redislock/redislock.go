@@ -11,6 +11,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,13 +32,8 @@ import (
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
 // tag returns key as a hash tag, so that all keys of one lock share a slot of Redis Cluster. No two keys have the same
-// tag. Redis ignores an empty tag, so the tag of the empty key is "%", which no other key has.
-func tag(key string) string {
-	if key == "" {
-		return "{%}"
-	}
-	return "{" + escape.Replace(key) + "}"
-}
+// tag.
+func tag(key string) string { return "{" + escape.Replace(key) + "}" }
 
 // ownerOf returns the owner's name in a value.
 func ownerOf(value string) string {
@@ -64,20 +61,33 @@ type server struct {
 	lease    time.Duration
 	replicas Acknowledgement // nil: no replica must acknowledge
 	cleanup  *cleanup
+	invalid  error // names an option with an invalid value
+}
+
+// mayAcquire returns an error if no acquisition of key may begin.
+func (s *server) mayAcquire(ctx context.Context, key string) error {
+	return cmp.Or(s.invalid, lock.MayAcquire(ctx, key))
 }
 
 // An Acknowledgement is a condition for a grant to count. See Replicas.
 type Acknowledgement interface {
-	// run runs a script that grants a lease. If short is not nil, the grant does not count.
-	run(ctx context.Context, o lock.Options, s *server, call call) (reply *redis.Cmd, short error)
+	// run runs a script that grants a lease. If short is not nil, the grant does not count. It may return after ctx.
+	run(ctx context.Context, s *server, call call) (reply *redis.Cmd, short error)
 }
 
-// grant runs a script that grants a lease, in one round trip. See Acknowledgement for the error short.
-func (s *server) grant(ctx context.Context, o lock.Options, call call) (reply *redis.Cmd, short error) {
+// grant runs a script that grants a lease, in one round trip. It is not bounded by ctx; see ask. See Acknowledgement
+// for the error short.
+func (s *server) grant(ctx context.Context, call call) granted {
 	if s.replicas == nil {
-		return call.run(ctx, s.client), nil
+		return granted{reply: send(ctx, s.client, call.script, call.keys, call.args...)}
 	}
-	return s.replicas.run(ctx, o, s, call)
+	reply, short := s.replicas.run(ctx, s, call)
+	return granted{reply, short}
+}
+
+type granted struct {
+	reply *redis.Cmd
+	short error
 }
 
 // An attempt is one acquisition of a key, from its first request to its release.
@@ -87,6 +97,7 @@ type attempt struct {
 	key, value       string
 	acquire, release call
 	queued           bool // an earlier request may have joined a queue
+	underWay         atomic.Int32
 }
 
 type call struct {
@@ -102,25 +113,28 @@ func (c call) run(ctx context.Context, client redis.UniversalClient) *redis.Cmd 
 // request runs the acquire script once. The error is a HeldError if another caller holds the key. If the outcome is
 // unknown, request releases the key before it returns, with its own context.
 func (a *attempt) request(ctx context.Context) (lock.Fence, error) {
-	answered, short := a.grant(ctx, a.options, a.acquire)
-	reply, err := answered.Result()
+	got, err := ask(ctx, &a.underWay, func() granted { return a.grant(ctx, a.acquire) })
+	var reply any
+	if err == nil {
+		reply, err = got.reply.Result()
+	}
 	if err == nil {
 		var fence lock.Fence
 		fence, err = parseGranted(a.key, reply)
 		switch {
 		case errors.Is(err, lock.ErrHeld):
 			return 0, err
-		case err == nil && short != nil:
+		case err == nil && got.short != nil:
 			detached(ctx, a.free)
-			return 0, short
+			return 0, got.short
 		case err == nil:
 			return fence, nil
 		}
 	}
 	if !refused(err) && (a.queued || !poolExhausted(err)) { // if the pool was exhausted, nothing was sent
-		a.cleanup.undo(ctx, a.sendRelease)
+		a.cleanup.undo(ctx, &a.underWay, a.sendRelease)
 	}
-	return 0, acquireError(ctx, a.options, a.acquire.keys[0], err)
+	return 0, acquireError(ctx, a.acquire.keys[0], err)
 }
 
 // free releases the lock, or leaves its queue. It returns ErrExpired or ErrTaken if the lock was no longer ours. If the
@@ -189,16 +203,16 @@ func refused(err error) bool {
 }
 
 // acquireError returns the error of an acquisition that the server refused or did not answer.
-func acquireError(ctx context.Context, o lock.Options, name string, err error) error {
+func acquireError(ctx context.Context, name string, err error) error {
 	if refused(err) {
 		return refusal(name, err)
 	}
-	return unanswered(ctx, o, "acquire "+name, err)
+	return unanswered(ctx, "acquire "+name, err)
 }
 
 // unanswered returns the error of an acquisition that the server did not answer.
-func unanswered(ctx context.Context, o lock.Options, doing string, err error) error {
-	if waitOver(ctx, o) {
+func unanswered(ctx context.Context, doing string, err error) error {
+	if waitOver(ctx) {
 		return context.Cause(ctx) // the server may be up
 	}
 	if poolExhausted(err) {
@@ -212,12 +226,9 @@ func poolExhausted(err error) bool {
 	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
 }
 
-// waitOver reports whether the wait of a caller without TryOnce has ended. The client sets ctx's deadline on its
-// socket, too, and there it may pass a moment before ctx ends. So waitOver waits for the end of ctx.
-func waitOver(ctx context.Context, o lock.Options) bool {
-	if o.TryOnce {
-		return false
-	}
+// waitOver reports whether the caller's ctx has ended. The client sets ctx's deadline on its socket, too, and there it
+// may pass a moment before ctx ends. So waitOver waits for the end of ctx.
+func waitOver(ctx context.Context) bool {
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		<-ctx.Done()
 	}
@@ -243,8 +254,47 @@ const (
 	movingTime  = time.Second
 )
 
-// run runs a script once. It repeats a request only if the server cannot have begun it; see retryUnstarted.
+// ask calls do, and returns its result, or the cause of ctx if ctx ends first. do is a request of a client, which may
+// ignore ctx and wait for as long as its own settings say: those of go-redis ignore a deadline by default, and the end
+// of a ctx without one always. Such a request goes on until the client gives it up or is closed, and counts in underWay
+// until then; nil: nobody needs to know.
+func ask[T any](ctx context.Context, underWay *atomic.Int32, do func() T) (T, error) {
+	if ctx.Done() == nil {
+		return do(), nil
+	}
+	if underWay == nil {
+		underWay = new(atomic.Int32)
+	}
+	underWay.Add(1)
+	result := make(chan T, 1)
+	go func() {
+		defer underWay.Add(-1)
+		result <- do()
+	}()
+	select {
+	case r := <-result:
+		return r, nil
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// run runs a script once, and returns when ctx ends at the latest. It repeats a request only if the server cannot have
+// begun it; see retryUnstarted.
 func run(
+	ctx context.Context, c redis.UniversalClient, s *redisscript.Script, keys []string, args ...any,
+) *redis.Cmd {
+	reply, err := ask(ctx, nil, func() *redis.Cmd { return send(ctx, c, s, keys, args...) })
+	if err != nil {
+		reply = redis.NewCmd(ctx)
+		reply.SetErr(err)
+	}
+	return reply
+}
+
+// send is run, but returns when the client does.
+func send(
 	ctx context.Context, c redis.UniversalClient, s *redisscript.Script, keys []string, args ...any,
 ) *redis.Cmd {
 	return retryUnstarted(ctx, c, func() *redis.Cmd { return s.Run(ctx, c, keys, args...) })

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,11 @@ func NewRedlock(clients []redis.UniversalClient, o RedlockOptions) (*Redlock, er
 	def(&o.MaxPause, 50*time.Millisecond)
 	def(&o.MaxHold, 5*time.Minute)
 	def(&o.Quarantine, o.Lease)
-	if err := checkClients(clients); err != nil {
+	err := cmp.Or(
+		lock.AtLeast("Lease", o.Lease, lock.MinLease), lock.AtLeast("NodeTimeout", o.NodeTimeout, 0),
+		lock.AtLeast("MaxPause", o.MaxPause, 0), lock.AtLeast("MaxHold", o.MaxHold, 0), checkClients(clients),
+	)
+	if err != nil {
 		return nil, err
 	}
 	r := &Redlock{
@@ -116,6 +121,9 @@ func (r *Redlock) Close() error {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := lock.MayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	pause := func() time.Duration { return rand.N(r.o.MaxPause) }
 	return poll(ctx, o, pause, func() (*lock.Lease, error) { return r.try(ctx, key, o) })
 }
@@ -138,7 +146,7 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 	case granted >= r.quorum:
 		return nil, lock.NewDown("redlock", "lease-spent", "n", granted, "all", len(r.nodes),
 			"took", took.Round(time.Millisecond), "lease", r.o.Lease.String())
-	case short != nil && waitOver(ctx, o):
+	case short != nil && waitOver(ctx):
 		return nil, context.Cause(ctx) // the nodes may be up
 	case short != nil:
 		return nil, short
@@ -233,7 +241,7 @@ func (a *redlockAttempt) acquireAt(ctx context.Context, i int, n *node, lease ti
 	if n.silent.Load() {
 		return response{err: errSilent}
 	}
-	taken, found, err := setNX(ctx, n.client, a.name, a.value, lease)
+	taken, found, err := setNX(ctx, nil, n.client, a.name, a.value, lease)
 	switch {
 	case err != nil && (refused(err) || unsent(err)):
 		return response{err: err}

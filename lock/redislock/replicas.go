@@ -38,7 +38,7 @@ type replicas struct {
 // run runs a script and waits for the replicas, in one round trip on one connection. short is not nil if too few
 // replicas have acknowledged. The caller must ignore short if the script has granted nothing.
 func (r replicas) run(
-	ctx context.Context, o lock.Options, s *server, call call,
+	ctx context.Context, s *server, call call,
 ) (reply *redis.Cmd, short error) {
 	if r.timeout == 0 {
 		r.timeout = min(500*time.Millisecond, s.lease/6)
@@ -46,11 +46,11 @@ func (r replicas) run(
 	c := s.client
 	// A pipeline goes to one node, and the client does not follow a key that has moved to another node.
 	reply = retryUnstarted(ctx, c, func() *redis.Cmd {
-		reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
+		reply, short = r.wait(ctx, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
 			return call.script.EvalSHA(ctx, p, call.keys, call.args)
 		})
 		if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
-			reply, short = r.wait(ctx, o, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
+			reply, short = r.wait(ctx, c, call.keys[0], func(p redis.Pipeliner) *redis.Cmd {
 				return call.script.Eval(ctx, p, call.keys, call.args)
 			})
 		}
@@ -60,7 +60,7 @@ func (r replicas) run(
 }
 
 func (r replicas) wait(
-	ctx context.Context, o lock.Options, c redis.UniversalClient, key string, script func(redis.Pipeliner) *redis.Cmd,
+	ctx context.Context, c redis.UniversalClient, key string, script func(redis.Pipeliner) *redis.Cmd,
 ) (reply *redis.Cmd, short error) {
 	var node redis.Cmdable = c
 	if cluster, ok := c.(*redis.ClusterClient); ok {
@@ -81,7 +81,7 @@ func (r replicas) wait(
 	})
 	switch n, err := acknowledged.Int(); {
 	case err != nil:
-		return reply, unanswered(ctx, o, "wait for the replicas of "+key, err)
+		return reply, unanswered(ctx, "wait for the replicas of "+key, err)
 	case n < r.number:
 		return reply, lock.NewDown("redis", "too-few-acknowledged", "n", n, "asked", r.number,
 			"limit", r.timeout.String())

@@ -78,7 +78,8 @@ type RLock struct {
 	enter, leave, renew *redisscript.Script
 }
 
-// NewRLock returns an RLock on c. Close it when all leases have ended.
+// NewRLock returns an RLock on c. Close it when all leases have ended. If an option is invalid, Acquire returns an error
+// that names it.
 func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	def(&o.Lease, 30*time.Second)
 	if o.Logger == nil {
@@ -86,8 +87,11 @@ func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	}
 	lease := cmp.Or(o.LeaseTime, o.Lease)
 	return &RLock{
-		server: server{c, lease, nil, newCleanup()},
-		o:      o, process: uuid.NewString(), wakers: newWakers(c, o.Logger),
+		server: server{
+			c, lease, nil, newCleanup(),
+			cmp.Or(lock.AtLeast("Lease", o.Lease, lock.MinLease), leaseTime(o.LeaseTime)),
+		},
+		o: o, process: uuid.NewString(), wakers: newWakers(c, o.Logger),
 		enter: redisscript.New(rlockEnterSource),
 		leave: redisscript.New(rlockLeaveSource),
 		renew: redisscript.New(rlockRenewSource),
@@ -103,6 +107,9 @@ func (r *RLock) Close() error {
 
 // Acquire tries, sleeps and tries again until ctx ends, or tries once with TryOnce.
 func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := r.mayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	var held *lock.HeldError // the last answer
 	var waited *waker
 	var all <-chan struct{}

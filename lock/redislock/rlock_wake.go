@@ -96,21 +96,30 @@ func (n *wakers) all(b *waker) <-chan struct{} {
 func (n *wakers) join(ctx context.Context, channel string) (b *waker, all <-chan struct{}, err error) {
 	select {
 	case n.changing <- struct{}{}:
-		defer func() { <-n.changing }()
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
+	changed := func() { <-n.changing }
 	b, pubsub, err := n.add(channel)
 	if err != nil {
+		changed()
 		return nil, nil, err
 	}
 	all = n.all(b)
 	if pubsub == nil {
+		changed()
 		return b, all, nil
 	}
-	if err := pubsub.Subscribe(ctx, channel); err != nil {
+	err, unanswered := ask(ctx, nil, func() error {
+		defer changed()
+		return pubsub.Subscribe(ctx, channel)
+	})
+	if unanswered != nil {
+		err = unanswered
+	}
+	if err != nil {
 		n.leave(b)
-		if waitOver(ctx, lock.Options{}) {
+		if waitOver(ctx) {
 			return nil, nil, context.Cause(ctx) // the server may be up
 		}
 		return nil, nil, lock.Down("subscribe", err)

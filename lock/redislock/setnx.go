@@ -54,11 +54,12 @@ type SetNX struct {
 	acquireScript, releaseScript *redisscript.Script
 }
 
-// NewSetNX returns a SetNX on c. Close it when all leases have ended.
+// NewSetNX returns a SetNX on c. Close it when all leases have ended. If an option is invalid, Acquire returns an error
+// that names it.
 func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	o.fill()
 	return &SetNX{
-		server:        server{c, o.Lease, o.Replicas, newCleanup()},
+		server:        server{c, o.Lease, o.Replicas, newCleanup(), o.check()},
 		o:             o,
 		acquireScript: redisscript.New(acquireSource),
 		releaseScript: redisscript.New(releaseSource),
@@ -67,6 +68,9 @@ func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := s.mayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	return poll(ctx, o, backoff(s.o.MinBackoff, s.o.MaxBackoff), func() (*lock.Lease, error) {
 		return s.try(ctx, key, o)
 	})

@@ -35,21 +35,18 @@ func NewSetNXDel(c redis.UniversalClient, o SetNXOptions) *SetNXDel {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXDel) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
 	name := s.name(key)
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	sent := time.Now()
-	taken, found, err := setNX(asking, s.client, name, "locked "+o.Owner, s.o.Lease)
+	taken, found, err := setNX(asking, nil, s.client, name, "locked "+o.Owner, s.o.Lease)
 	switch {
 	case err != nil:
-		return nil, acquireError(ctx, o, name, err)
+		return nil, acquireError(ctx, name, err)
 	case !taken:
 		return nil, found.held(key)
 	case leaseOver(sent, s.o.Lease): // the key has expired, and another caller may have it
@@ -65,5 +62,9 @@ func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.L
 
 // free deletes the key, even if another caller has it.
 func (s *SetNXDel) free(ctx context.Context, name string) error {
-	return ownership(redisscript.Send(ctx, s.client, "del", name).Int())
+	reply, err := ask(ctx, nil, func() *redis.Cmd { return redisscript.Send(ctx, s.client, "del", name) })
+	if err != nil {
+		return ownership(0, err)
+	}
+	return ownership(reply.Int())
 }

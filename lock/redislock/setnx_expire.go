@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -70,7 +71,10 @@ func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire 
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	if err := lock.AtLeast("RepairAfter", s.o.RepairAfter, 0); err != nil {
+		return nil, err
+	}
+	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
@@ -80,42 +84,52 @@ func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*loc
 		return ownership(run(ctx, s.client, s.releaseScript, []string{name}, value).Int())
 	}
 	sent := time.Now()
-	taken, found, err := setNX(ctx, s.client, name, value, 0)
+	var underWay atomic.Int32
+	taken, found, err := setNX(ctx, &underWay, s.client, name, value, 0)
 	switch {
 	case err != nil:
-		return nil, s.failed(ctx, o, name, err, release)
+		return nil, s.failed(ctx, &underWay, name, err, release)
 	case !taken:
-		return nil, s.heldBy(ctx, key, o, found)
+		return nil, s.heldBy(ctx, key, found)
 	}
 	if s.o.Between != nil {
 		if err := s.o.Between(ctx); err != nil {
 			return nil, fmt.Errorf("between SETNX and PEXPIRE of %s, which stays: %w", name, err)
 		}
 	}
-	limited, err := s.client.PExpire(ctx, name, s.o.Lease).Result()
+	limited, err := s.limit(ctx, &underWay, name)
 	switch {
 	case err != nil:
-		s.cleanup.undo(ctx, release)
-		return nil, acquireError(ctx, o, name, err)
+		s.cleanup.undo(ctx, &underWay, release)
+		return nil, acquireError(ctx, name, err)
 	case !limited || leaseOver(sent, s.o.Lease):
 		// The key was deleted, or this process was paused so long that another caller may have the key after a
 		// repair.
-		s.cleanup.undo(ctx, release)
+		s.cleanup.undo(ctx, &underWay, release)
 		return nil, &lock.HeldError{Key: key}
 	}
 	return s.hold(key, sent, s.persist(release)), nil
 }
 
+// limit sets the expiry of a key, and reports whether the key exists. See ask for underWay.
+func (s *SetNXExpire) limit(ctx context.Context, underWay *atomic.Int32, name string) (bool, error) {
+	reply, err := ask(ctx, underWay, func() *redis.BoolCmd { return s.client.PExpire(ctx, name, s.o.Lease) })
+	if err != nil {
+		return false, err
+	}
+	return reply.Result()
+}
+
 // heldBy returns a HeldError for key. It repairs the key first if Repair is set and the key is stuck.
-func (s *SetNXExpire) heldBy(ctx context.Context, key string, o lock.Options, found keyState) error {
+func (s *SetNXExpire) heldBy(ctx context.Context, key string, found keyState) error {
 	held := found.held(key)
 	if !s.o.Repair || !s.isStuck(key, found) {
 		return held
 	}
 	// This command is not atomic with the earlier reads. If the key has another holder by now, the key lives longer, by
 	// one Lease at most.
-	if err := s.client.PExpire(ctx, s.name(key), s.o.Lease).Err(); err != nil {
-		return acquireError(ctx, o, s.name(key), err)
+	if _, err := s.limit(ctx, nil, s.name(key)); err != nil {
+		return acquireError(ctx, s.name(key), err)
 	}
 	held.Remaining = s.o.Lease
 	return held

@@ -1,8 +1,10 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,6 +28,14 @@ func (o *SetNXOptions) fill() {
 	def(&o.Lease, 10*time.Second)
 	def(&o.MinBackoff, 2*time.Millisecond)
 	def(&o.MaxBackoff, 50*time.Millisecond)
+}
+
+// check returns an error that names an invalid option.
+func (o SetNXOptions) check() error {
+	return cmp.Or(
+		lock.AtLeast("Lease", o.Lease, lock.MinLease),
+		lock.AtLeast("MinBackoff", o.MinBackoff, 0), lock.AtLeast("MaxBackoff", o.MaxBackoff, 0),
+	)
 }
 
 // Close drops the releases that have not reached the server yet; their keys expire with the lease.
@@ -63,8 +73,11 @@ func (v *variant) Close() error {
 func (v *variant) name(key string) string { return v.prefix + ":" + tag(key) }
 
 func (v *variant) poll(
-	ctx context.Context, o lock.Options, try func() (*lock.Lease, error),
+	ctx context.Context, key string, o lock.Options, try func() (*lock.Lease, error),
 ) (*lock.Lease, error) {
+	if err := cmp.Or(v.o.check(), lock.MayAcquire(ctx, key)); err != nil {
+		return nil, err
+	}
 	return poll(ctx, o, backoff(v.o.MinBackoff, v.o.MaxBackoff), try)
 }
 
@@ -80,12 +93,13 @@ func (v *variant) persist(release func(context.Context) error) func(context.Cont
 
 // failed undoes the possible effect of a try that failed with err, and returns the error of the try.
 func (v *variant) failed(
-	ctx context.Context, o lock.Options, name string, err error, release func(context.Context) error,
+	ctx context.Context, underWay *atomic.Int32, name string, err error,
+	release func(context.Context) error,
 ) error {
 	if !refused(err) {
-		v.cleanup.undo(ctx, release)
+		v.cleanup.undo(ctx, underWay, release)
 	}
-	return acquireError(ctx, o, name, err)
+	return acquireError(ctx, name, err)
 }
 
 // newValue returns a value that only this acquisition writes: a random token, a blank and the owner's name.
@@ -103,8 +117,26 @@ func (s keyState) held(key string) *lock.HeldError {
 
 // setNX sets the key name if it does not exist, with a time limit if lease is not 0, and reads the key in the same
 // round trip. The two commands are not atomic. Only the SET decides; the values that were read are only shown to
-// people. After an error the outcome is unknown, unless the server refused.
+// people. After an error the outcome is unknown, unless the server refused. See ask for underWay.
 func setNX(
+	ctx context.Context, underWay *atomic.Int32, c redis.UniversalClient, name, value string, lease time.Duration,
+) (taken bool, found keyState, err error) {
+	type reply struct {
+		taken bool
+		found keyState
+		err   error
+	}
+	r, err := ask(ctx, underWay, func() (r reply) {
+		r.taken, r.found, r.err = sendSetNX(ctx, c, name, value, lease)
+		return r
+	})
+	if err != nil {
+		return false, keyState{}, err
+	}
+	return r.taken, r.found, r.err
+}
+
+func sendSetNX(
 	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
 ) (taken bool, found keyState, err error) {
 	var set *redis.Cmd

@@ -3,6 +3,7 @@ package redislock
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,7 +36,7 @@ func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
@@ -43,10 +44,11 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 	name, value := s.name(key), newValue(o)
 	release := func(ctx context.Context) error { return s.free(ctx, name, value) }
 	sent := time.Now()
-	taken, found, err := setNX(ctx, s.client, name, value, s.o.Lease)
+	var underWay atomic.Int32
+	taken, found, err := setNX(ctx, &underWay, s.client, name, value, s.o.Lease)
 	switch {
 	case err != nil:
-		return nil, s.failed(ctx, o, name, err, release)
+		return nil, s.failed(ctx, &underWay, name, err, release)
 	case !taken:
 		return nil, found.held(key)
 	case leaseOver(sent, s.o.Lease):
@@ -58,23 +60,27 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 
 // free deletes the key if its value is ours. If the key changes meanwhile, free reads it again, until ctx ends.
 func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
+	compareAndDelete := func(tx *redis.Tx) error {
+		holder, err := tx.Get(ctx, name).Result()
+		switch {
+		case errors.Is(err, redis.Nil):
+			return lock.ErrExpired
+		case err != nil:
+			return lock.Down("ask redis", err)
+		case holder != value:
+			return lock.ErrTaken
+		}
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			redisscript.Send(ctx, p, "del", name)
+			return nil
+		})
+		return err
+	}
 	for {
-		err := s.client.Watch(ctx, func(tx *redis.Tx) error {
-			holder, err := tx.Get(ctx, name).Result()
-			switch {
-			case errors.Is(err, redis.Nil):
-				return lock.ErrExpired
-			case err != nil:
-				return lock.Down("ask redis", err)
-			case holder != value:
-				return lock.ErrTaken
-			}
-			_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-				redisscript.Send(ctx, p, "del", name)
-				return nil
-			})
-			return err
-		}, name)
+		err, unanswered := ask(ctx, nil, func() error { return s.client.Watch(ctx, compareAndDelete, name) })
+		if unanswered != nil {
+			return lock.Down("ask redis", unanswered)
+		}
 		switch {
 		case errors.Is(err, redis.TxFailedErr):
 		case err == nil, errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken), errors.Is(err, lock.ErrDown):

@@ -32,7 +32,8 @@ type subscription struct {
 	closed  bool
 }
 
-// open returns the connection. If there is none yet, open makes one that subscribes to channels.
+// open returns the connection. If there is none yet, open makes one that subscribes to channels. It does not wait for
+// the server.
 func (s *subscription) open(channels ...string) (*redis.PubSub, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -42,9 +43,14 @@ func (s *subscription) open(channels ...string) (*redis.PubSub, error) {
 	if s.pubsub == nil {
 		var reading context.Context
 		reading, s.stop = context.WithCancel(context.Background())
-		s.pubsub = s.client.Subscribe(reading, channels...)
+		s.pubsub = s.client.Subscribe(reading) // without a channel this connects nothing
 		pubsub := s.pubsub
-		s.reader.Go(func() { s.read(reading, pubsub) })
+		s.reader.Go(func() {
+			if len(channels) > 0 {
+				_ = pubsub.Subscribe(reading, channels...) // after an error, Receive subscribes
+			}
+			s.read(reading, pubsub)
+		})
 	}
 	return s.pubsub, nil
 }

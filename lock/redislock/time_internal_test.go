@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,7 +95,8 @@ func (s *slow) through(t *testing.T, addr string) redis.UniversalClient {
 	return c
 }
 
-// timed are the locks with a limit of ten seconds, on servers that answer after some time.
+// timed are the locks with a limit of ten seconds, on servers that answer after some time. SetNXDel is not one of them,
+// because it waits for an answer for a second at most.
 func timed(t *testing.T, takes time.Duration) map[string]lock.Locker {
 	t.Helper()
 	const lease = 10 * time.Second
@@ -113,7 +115,6 @@ func timed(t *testing.T, takes time.Duration) map[string]lock.Locker {
 	}
 	locks := map[string]lock.Locker{
 		"setnx":        NewSetNX(client(), o),
-		"setnx-del":    NewSetNXDel(client(), o),
 		"setnx-watch":  NewSetNXWatch(client(), o),
 		"setnx-expire": NewSetNXExpire(client(), SetNXExpireOptions{SetNXOptions: o}),
 		"watchdog":     NewWatchdog(client(), WatchdogOptions{Lease: lease}),
@@ -263,7 +264,7 @@ func TestOneAnswerProvesNothing(t *testing.T) {
 				c := newCleanup()
 				defer c.close()
 				looks := 0
-				c.undo(t.Context(), func(context.Context) error {
+				c.undo(t.Context(), new(atomic.Int32), func(context.Context) error {
 					looks++
 					return row.answers[min(looks, len(row.answers))-1]
 				})
@@ -271,6 +272,42 @@ func TestOneAnswerProvesNothing(t *testing.T) {
 				synctest.Wait()
 				if looks != row.looks {
 					t.Errorf("it looked %d times, want %d", looks, row.looks)
+				}
+			})
+		})
+	}
+}
+
+// A client that ignores its ctx may still send the request, for example when its connection is made. Until it has given
+// it up, no answer proves that the request cannot come any more, not even one that found an earlier request's key.
+func TestAnswersCountWhenTheClientHasGivenUp(t *testing.T) {
+	for name, answer := range map[string]error{"found": nil, "never found": lock.ErrExpired} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCleanup()
+				defer c.close()
+				var underWay atomic.Int32
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if _, err := ask(ctx, &underWay, func() int { time.Sleep(time.Minute); return 0 }); err == nil {
+					t.Fatal("the request was answered")
+				}
+				var looks, late atomic.Int32
+				c.undo(ctx, &underWay, func(context.Context) error {
+					looks.Add(1)
+					if underWay.Load() == 0 {
+						late.Add(1)
+					}
+					return answer
+				})
+				time.Sleep(time.Hour)
+				want := int32(2)
+				if answer == nil {
+					want = 1
+				}
+				if late.Load() != want || looks.Load() <= want {
+					t.Errorf("it looked %d times, %d of them after the client had given up, want %d of these",
+						looks.Load(), late.Load(), want)
 				}
 			})
 		})

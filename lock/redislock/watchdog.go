@@ -43,6 +43,9 @@ func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 func (w *Watchdog) Start(ctx context.Context, key string, o lock.Options) (
 	l *lock.Lease, wait func(context.Context) (*lock.Lease, error), err error,
 ) {
+	if err := w.mayAcquire(ctx, key); err != nil {
+		return nil, nil, err
+	}
 	if o.Keep = o.Keep && w.o.LeaseTime == 0; o.Keep && !w.notifier.hears() {
 		_, _ = w.notifier.open(w.notifier.channel) // for later leases; this one will not be kept
 	}
@@ -169,11 +172,14 @@ func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
 	k := w.o.keep(first)
 	k.Renew = func(ctx context.Context) error {
 		renew := call{w.renew, a.acquire.keys[:1], []any{a.value, w.o.Lease.Milliseconds()}}
-		reply, short := w.grant(ctx, a.options, renew)
-		if err := ownership(reply.Int()); err != nil {
+		got, err := ask(ctx, nil, func() granted { return w.grant(ctx, renew) })
+		if err != nil {
 			return err
 		}
-		return short
+		if err := ownership(got.reply.Int()); err != nil {
+			return err
+		}
+		return got.short
 	}
 	l.Keep(c.sent, k)
 	return l

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
 	"log/slog"
@@ -89,10 +90,14 @@ type Watchdog struct {
 	enter, leave, renew *redisscript.Script
 }
 
-// NewWatchdog returns a Watchdog on c. Close it when all leases have ended.
+// NewWatchdog returns a Watchdog on c. Close it when all leases have ended. If an option is invalid, Acquire returns an
+// error that names it.
 func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	def(&o.Lease, 30*time.Second)
 	def(&o.MaxHold, 5*time.Minute)
+	invalid := cmp.Or(
+		lock.AtLeast("Lease", o.Lease, lock.MinLease), leaseTime(o.LeaseTime), lock.AtLeast("MaxHold", o.MaxHold, 0),
+	)
 	if o.LeaseTime > 0 {
 		o.Lease = o.LeaseTime
 	}
@@ -101,12 +106,20 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	}
 	process := uuid.NewString()
 	return &Watchdog{
-		server: server{c, o.Lease, o.Replicas, newCleanup()},
+		server: server{c, o.Lease, o.Replicas, newCleanup(), invalid},
 		o:      o, process: process, notifier: newNotifier(c, process, o.Logger),
 		enter: redisscript.New(queueSource + enterSource),
 		leave: redisscript.New(queueSource + leaveSource),
 		renew: redisscript.New(renewSource),
 	}
+}
+
+// leaseTime returns an error if a LeaseTime is invalid.
+func leaseTime(d time.Duration) error {
+	if d == 0 {
+		return nil // the lease is renewed
+	}
+	return lock.AtLeast("LeaseTime", d, lock.MinLease)
 }
 
 // Close ends the subscription, and drops the releases that have not reached the server yet; their keys expire with

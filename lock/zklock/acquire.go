@@ -336,7 +336,7 @@ func explain(ctx context.Context, g *generation, err error) error {
 	case errors.Is(err, lock.ErrHeld):
 		return err
 	case cause != nil:
-		return errors.Join(lock.NewDown("zookeeper", "no-answer-in-time"), cause)
+		return fmt.Errorf("no answer of ZooKeeper: %w", cause) // the server may be up
 	case g.s.ctx.Err() != nil:
 		return errors.Join(errNoConnection, errClosed)
 	case g.over.Err() != nil:

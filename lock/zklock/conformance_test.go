@@ -55,28 +55,29 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 		if name == "zk-sequential" {
 			config = zklock.Config{Root: "/owned/locks", Credentials: []string{credentials}, CreatorOnly: true}
 		}
+		open := func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
+			config := config
+			config.Hosts, config.SessionTimeout = addrs, lease
+			session, err := zklock.Dial(config)
+			if err != nil {
+				return nil, nil, err
+			}
+			servers := servers
+			servers.ZooKeeper = session
+			l := s.Lock(servers)
+			return l, func() error {
+				var failed error
+				if c, ok := l.(interface{ Close() error }); ok {
+					failed = c.Close()
+				}
+				return errors.Join(failed, session.Close())
+			}, nil
+		}
 		list = append(list, locktest.Harness{
 			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Caches: kept, Wire: wire.ZooKeeper(),
 			Left: left(cmp.Or(config.Root, zklock.DefaultRoot)), Start: start,
 			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",
-			Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
-				config := config
-				config.Hosts, config.SessionTimeout = addrs, lease
-				session, err := zklock.Dial(config)
-				if err != nil {
-					return nil, nil, err
-				}
-				servers := servers
-				servers.ZooKeeper = session
-				l := s.Lock(servers)
-				return l, func() error {
-					var failed error
-					if c, ok := l.(interface{ Close() error }); ok {
-						failed = c.Close()
-					}
-					return errors.Join(failed, session.Close())
-				}, nil
-			},
+			Open:  open, Plain: []locktest.Opener{open}, // a Session makes its client by itself
 		})
 	}
 	return list
@@ -84,7 +85,7 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 
 func start(t testing.TB) []locktest.Server {
 	s := stacktest.Server(t, stack.ZooKeeper)
-	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
+	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume}}
 }
 
 // left returns a function that lists every node in the folder of a key. The folders themselves are containers, which

@@ -197,7 +197,7 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 		case <-timeout:
 			return nil, errNoConnection
 		case <-ctx.Done():
-			return nil, errors.Join(errNoConnection, context.Cause(ctx))
+			return nil, fmt.Errorf("no connection to ZooKeeper yet: %w", context.Cause(ctx)) // the server may be up
 		case <-s.ctx.Done():
 			return nil, errors.Join(errNoConnection, errClosed)
 		}

@@ -18,6 +18,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"example.com/stock/lock"
 )
 
 // Defaults of a Config.
@@ -67,11 +70,14 @@ type Config struct {
 
 // withDefaults returns the Config with its defaults filled in, or an error for a wrong field.
 func (c Config) withDefaults() (Config, error) {
-	if c.SessionTimeout <= 0 {
-		c.SessionTimeout = DefaultSessionTimeout
-	}
-	if c.ConnectTimeout <= 0 {
-		c.ConnectTimeout = DefaultConnectTimeout
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, DefaultConnectTimeout)
+	err := cmp.Or(
+		lock.AtLeast("SessionTimeout", c.SessionTimeout, lock.MinLease),
+		lock.AtLeast("ConnectTimeout", c.ConnectTimeout, 0),
+	)
+	if err != nil {
+		return c, err
 	}
 	if c.Root == "" {
 		c.Root = DefaultRoot
@@ -113,16 +119,10 @@ func checkRoot(root string) error {
 	return nil
 }
 
-// maxKey is the longest key, in bytes. An escaped key is at most three times as long.
-const maxKey = 1024
-
 // folder returns the path of the node that holds the queue of key.
 func (s *Session) folder(key string) (string, error) {
-	switch {
-	case key == "":
-		return "", errors.New("lock: the key is empty")
-	case len(key) > maxKey:
-		return "", fmt.Errorf("lock: the key has %d bytes, and may have %d", len(key), maxKey)
+	if err := lock.CheckKey(key); err != nil {
+		return "", err
 	}
 	return s.config.Root + "/" + escape(key), nil
 }

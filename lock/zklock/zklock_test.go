@@ -57,7 +57,7 @@ func TestKeysDoNotMix(t *testing.T) {
 		}
 		defer release(t, lease)
 	}
-	for _, key := range []string{"", string(make([]byte, maxKey+1))} {
+	for _, key := range []string{"", string(make([]byte, lock.MaxKey+1))} {
 		for _, l := range []interface {
 			lock.Locker
 			lock.Inspector
