@@ -50,7 +50,7 @@ func brokenTrials() []brokenTrial {
 		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"DeadWaiter"}},
 		{"believes whatever it was told", flaws{mail: true}, nil, []string{"PausedWaiter"}},
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
-		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts"}},
+		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts", "Closes", "Refusals"}},
 		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},
 		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},
 		{"every acquisition leaves a goroutine", flaws{ghosts: true}, nil, []string{"Traces"}},
@@ -64,6 +64,7 @@ func (b brokenTrial) harness(aof bool) Harness {
 		Lease:  trialLease,
 		Renews: true,
 		Wire:   wire.Redis(),
+		Refuse: func([]byte) []byte { return []byte("-ODD no\r\n") },
 		Left:   trialLeft,
 		Promise: lock.Promise{
 			Exclusive:   true,
