@@ -205,7 +205,8 @@ type Harness struct {
 	Renews bool          // a holder that continues to work keeps the key beyond Lease
 	Caches bool          // a process keeps a lease that nobody in it has; see "Kept leases" of lock.HandOver
 	Wire   wire.Protocol // finds the ends of requests
-	// Refuse returns the server's reply to a request that it refuses with an error code that does not exist. nil: unknown.
+	// Refuse returns the server's reply to a request that it refuses with an error code that does not exist. nil:
+	// unknown.
 	Refuse func(request []byte) (reply []byte)
 	Room   int // how many keys a process may hold, and wait for, at a time; 0: any number
 

@@ -92,7 +92,9 @@ func TestAQuotaIsUsedUp(t *testing.T) {
 	}
 	quota := "/zookeeper/quota" + rootOf(t)
 	for _, node := range [][2]string{
-		{"", ""}, {"/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"}, {"/zookeeper_stats", ""},
+		{"", ""},
+		{"/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"},
+		{"/zookeeper_stats", ""},
 	} {
 		_, err := c.Create(quota+node[0], []byte(node[1]), zk.FlagPersistent, zk.WorldACL(zk.PermAll))
 		must(t, err)
@@ -169,7 +171,8 @@ func TestAServerThatGreetsAndCloses(t *testing.T) {
 func onceAMinute(t *testing.T, began time.Time, log string) {
 	t.Helper()
 	lines := strings.Count(log, "\n")
-	if lines < 1 || lines > 1+int(time.Since(began)/time.Minute) || strings.Count(log, "zookeeper.credentials") != lines {
+	most := 1 + int(time.Since(began)/time.Minute)
+	if lines < 1 || lines > most || strings.Count(log, "zookeeper.credentials") != lines {
 		t.Errorf("the log, want one line that names zookeeper.credentials:\n%s", log)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // There is no pause in the first round over all servers. Then the pauses double up to a second, and each is between
-// half and all of that. An answered request begins anew, a greeting does not, and the end of the generation ends a pause.
+// half and all of that. An answered request begins anew, a greeting does not. The end of the generation ends a pause.
 func TestPausesBetweenServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, end := context.WithCancelCause(context.Background())

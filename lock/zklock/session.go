@@ -182,8 +182,8 @@ func (s *Session) retire(g *generation) {
 	})
 }
 
-// usable waits for the current generation to have a connection, for at most ConnectTimeout, and returns it. In an outage
-// it does not wait, and does not use a connection before the server has answered a request on it.
+// usable waits for the current generation to have a connection, for at most ConnectTimeout, and returns it. In an
+// outage it does not wait, and does not use a connection before the server has answered a request on it.
 func (s *Session) usable(ctx context.Context) (*generation, error) {
 	var timeout <-chan time.Time
 	for {
