@@ -90,8 +90,14 @@ func TestBadInput(t *testing.T) {
 			"/deduct_stock_zk", `{"sku":"` + strings.Repeat("x", handler.MaxBody) + `"}`, asJSON, 413, "too_large", "",
 			"65536",
 		},
-		{"/deduct_stock_zk", `{"quantity":1}`, asJSON + "; charset=iso-8859-1", 415, "unsupported_media_type", "", "UTF-8"},
-		{"/deduct_stock_zk", `{"quantity":1}`, asJSON + "; charset", 415, "unsupported_media_type", "", "application/json"},
+		{
+			"/deduct_stock_zk", `{"quantity":1}`, asJSON + "; charset=iso-8859-1", 415, "unsupported_media_type", "",
+			"UTF-8",
+		},
+		{
+			"/deduct_stock_zk", `{"quantity":1}`, asJSON + "; charset", 415, "unsupported_media_type", "",
+			"application/json",
+		},
 		{"/deduct_stock_zk", "{\"sku\":\"a\xff\"}", asJSON, 400, "invalid", "body", "byte 10 is not UTF-8"},
 		{"/deduct_stock_zk", "{\"sku\":\"\xe4 \"}", asJSON, 400, "invalid", "body", "byte 9 is not UTF-8"},
 		{"/deduct_stock_zk", "{\"s\xc0\x80\":1}", asJSON, 400, "invalid", "body", "byte 4 is not UTF-8"},
