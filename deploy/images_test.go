@@ -120,8 +120,8 @@ esac`,
 func TestImagesThatAreThere(t *testing.T) {
 	t.Parallel()
 	build := exec.CommandContext(t.Context(), "noregistry/build", "nginx", "redis")
-	build.Env = standIns(t, os.Getenv("PATH"), map[string]string{"docker": strings.Replace(docker, `"pull "*)`, `"image inspect") ;;
-"pull "*)`, 1)})
+	engine := strings.Replace(docker, `"pull "*)`, "\"image inspect\") ;;\n\"pull \"*)", 1)
+	build.Env = standIns(t, os.Getenv("PATH"), map[string]string{"docker": engine})
 	out, err := build.CombinedOutput()
 	const there = "is there, and not ours: left alone (--force replaces it)\n"
 	want := "standin: [1/2] nginx:1: " + there + "standin: [2/2] redis:1: " + there
