@@ -111,8 +111,8 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 	return c, nil
 }
 
-// kubernetes matches the variables that Kubernetes sets in every pod for each Service of the namespace whose name begins
-// with "stock", in the style of Docker links. They are tolerated.
+// kubernetes matches the variables that Kubernetes sets in every pod for each Service of the namespace whose name
+// begins with "stock", in the style of Docker links. They are tolerated.
 var kubernetes = regexp.MustCompile(`^STOCK_([A-Z0-9_]+_)?(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|` +
 	`PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://|PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)`)
 

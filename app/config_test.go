@@ -419,7 +419,9 @@ func TestKubernetesVariablesAreTolerated(t *testing.T) {
 	if c := mustConfigure(t); c.Addr != ":8088" {
 		t.Errorf("addr = %q, want the default: those are not for us", c.Addr)
 	}
-	for _, name := range []string{"STOCK_PORTS", "STOCK_SERVICE_NAME", "STOCK_SERVICES_PORT", "STOCK_MYSQL_PORT", "STOCK_MYSQL_HOST"} {
+	for _, name := range []string{
+		"STOCK_PORTS", "STOCK_SERVICE_NAME", "STOCK_SERVICES_PORT", "STOCK_MYSQL_PORT", "STOCK_MYSQL_HOST",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "1")
 			_, err := configure(t)
