@@ -111,8 +111,10 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 	return c, nil
 }
 
-// kubernetes matches the variables that Kubernetes sets in every pod for a Service called "stock". They are tolerated.
-var kubernetes = regexp.MustCompile(`^STOCK_(SERVICE_(HOST|PORT)|PORT)(_|=)`)
+// kubernetes matches the variables that Kubernetes sets in every pod for each Service of the namespace whose name
+// begins with "stock", in the style of Docker links. They are tolerated.
+var kubernetes = regexp.MustCompile(`^STOCK_([A-Z0-9_]+_)?(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|` +
+	`PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://|PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)`)
 
 func unknownEnv(environ []string, settings []setting) (bad []error) {
 	known := []string{envPrefix + "CONFIG", envPrefix + "LANG"} // LANG: language of the commands' texts

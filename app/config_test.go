@@ -399,8 +399,8 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
-// Kubernetes sets these in every pod for a Service called "stock", in the style of Docker links. They must not prevent
-// a start.
+// Kubernetes sets these in every pod for each Service of the namespace, here for "stock", "stock-mysql" and
+// "stock-lock", in the style of Docker links. They must not prevent a start, whatever the Service is called.
 func TestKubernetesVariablesAreTolerated(t *testing.T) {
 	bare(t)
 	for name, value := range map[string]string{
@@ -408,13 +408,20 @@ func TestKubernetesVariablesAreTolerated(t *testing.T) {
 		"STOCK_PORT": "tcp://10.96.0.7:8088", "STOCK_PORT_8088_TCP": "tcp://10.96.0.7:8088",
 		"STOCK_PORT_8088_TCP_PROTO": "tcp",
 		"STOCK_PORT_8088_TCP_PORT":  "8088", "STOCK_PORT_8088_TCP_ADDR": "10.96.0.7",
+		"STOCK_MYSQL_SERVICE_HOST": "10.96.0.8", "STOCK_MYSQL_SERVICE_PORT": "3306",
+		"STOCK_MYSQL_SERVICE_PORT_MYSQL": "3306", "STOCK_MYSQL_PORT": "tcp://10.96.0.8:3306",
+		"STOCK_MYSQL_PORT_3306_TCP": "tcp://10.96.0.8:3306", "STOCK_MYSQL_PORT_3306_TCP_PROTO": "tcp",
+		"STOCK_MYSQL_PORT_3306_TCP_PORT": "3306", "STOCK_MYSQL_PORT_3306_TCP_ADDR": "10.96.0.8",
+		"STOCK_LOCK_PORT": "udp://[fd00::1]:53", "STOCK_LOCK_PORT_53_UDP": "udp://[fd00::1]:53",
 	} {
 		t.Setenv(name, value)
 	}
 	if c := mustConfigure(t); c.Addr != ":8088" {
 		t.Errorf("addr = %q, want the default: those are not for us", c.Addr)
 	}
-	for _, name := range []string{"STOCK_PORTS", "STOCK_SERVICE_NAME", "STOCK_SERVICES_PORT"} {
+	for _, name := range []string{
+		"STOCK_PORTS", "STOCK_SERVICE_NAME", "STOCK_SERVICES_PORT", "STOCK_MYSQL_PORT", "STOCK_MYSQL_HOST",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, "1")
 			_, err := configure(t)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// standIns puts programs on PATH that stand in for those that need a network, and returns the environment.
-func standIns(t *testing.T, programs map[string]string) (env []string) {
+// standIns puts programs before path that stand in for those that need a network, and returns the environment.
+func standIns(t *testing.T, path string, programs map[string]string) (env []string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, script := range programs {
@@ -17,7 +17,7 @@ func standIns(t *testing.T, programs map[string]string) (env []string) {
 			t.Fatal(err)
 		}
 	}
-	return append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "STEP_EVERY=0.2")
+	return append(os.Environ(), "PATH="+dir+":"+path, "STEP_EVERY=0.2")
 }
 
 // docker is an engine without images, and without a registry that answers soon.
@@ -38,7 +38,7 @@ func TestImagesShowTheirProgress(t *testing.T) {
 		t.Skip("the base of the stand-ins needs root")
 	}
 	images := exec.CommandContext(t.Context(), "./images", "nginx", "redis")
-	images.Env = standIns(t, map[string]string{
+	images.Env = standIns(t, os.Getenv("PATH"), map[string]string{
 		"docker":      docker,
 		"apt-get":     `. /etc/os-release; echo "Packages http://mirror.invalid $VERSION_CODENAME main"`,
 		"debootstrap": `sleep 1; echo "E: the mirror does not answer"; exit 1`,
@@ -66,12 +66,62 @@ func TestImagesShowTheirProgress(t *testing.T) {
 	}
 }
 
+// without returns a folder of links to the programs on PATH, without one of them.
+func without(t *testing.T, program string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, from := range filepath.SplitList(os.Getenv("PATH")) {
+		all, err := filepath.Glob(from + "/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range all {
+			if filepath.Base(path) != program {
+				_ = os.Symlink(path, filepath.Join(dir, filepath.Base(path))) // of two, the first counts
+			}
+		}
+	}
+	return dir
+}
+
+// On a computer without a registry and without debootstrap, debootstrap is installed, and is not with DEPS=no.
+func TestImagesInstallDebootstrap(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("the base of the stand-ins needs root")
+	}
+	for _, row := range []struct{ deps, want, not string }{
+		{"yes", "E: the mirror does not answer\nstandin: debootstrap did not finish\n", "is missing"},
+		{"no", "standin: debootstrap is missing: apt-get install debootstrap\n", "will be installed"},
+	} {
+		t.Run(row.deps, func(t *testing.T) {
+			t.Parallel()
+			images := exec.CommandContext(t.Context(), "./images", "nginx")
+			images.Env = standIns(t, without(t, "debootstrap"), map[string]string{
+				"docker": docker,
+				"apt-get": `case $1 in
+install)
+  at=$(dirname "$0")/debootstrap
+  printf '#!/bin/bash\necho "E: the mirror does not answer"; exit 1\n' >"$at"; chmod +x "$at"
+  ;;
+indextargets) . /etc/os-release; echo "Packages http://mirror.invalid $VERSION_CODENAME main" ;;
+esac`,
+			})
+			images.Env = append(images.Env, "DEPS="+row.deps)
+			out, err := images.CombinedOutput()
+			if err == nil || !strings.HasSuffix(string(out), row.want) || strings.Contains(string(out), row.not) {
+				t.Errorf("%v, want at the end %q:\n%s", err, row.want, out)
+			}
+		})
+	}
+}
+
 // A step that is done says how long it took, and what is there counts as a step.
 func TestImagesThatAreThere(t *testing.T) {
 	t.Parallel()
 	build := exec.CommandContext(t.Context(), "noregistry/build", "nginx", "redis")
-	build.Env = standIns(t, map[string]string{"docker": strings.Replace(docker, `"pull "*)`, `"image inspect") ;;
-"pull "*)`, 1)})
+	engine := strings.Replace(docker, `"pull "*)`, "\"image inspect\") ;;\n\"pull \"*)", 1)
+	build.Env = standIns(t, os.Getenv("PATH"), map[string]string{"docker": engine})
 	out, err := build.CombinedOutput()
 	const there = "is there, and not ours: left alone (--force replaces it)\n"
 	want := "standin: [1/2] nginx:1: " + there + "standin: [2/2] redis:1: " + there

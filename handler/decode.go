@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -46,6 +47,12 @@ func DecodeNested(c *gin.Context, inside Nested, allowed []string) (Fields, erro
 		return nil, service.Invalid("query", "pairs")
 	}
 	for name, values := range query {
+		if at := notUTF8([]byte(name)); at > 0 {
+			return nil, service.Invalid("query", "utf-8", "at", at)
+		}
+		if at := notUTF8([]byte(values[0])); at > 0 {
+			return nil, service.Invalid(Shorten(name), "utf-8", "at", at)
+		}
 		if len(values) > 1 {
 			return nil, service.Invalid(Shorten(name), "twice")
 		}
@@ -90,6 +97,9 @@ func checkName(name string, allowed []string) error {
 }
 
 // readBody reads the body, within the limits. An empty body counts as none, whatever its Content-Type.
+//
+// encoding/json replaces what is no character by U+FFFD. The replacement would be stored, and two different texts would
+// become the same one. So readBody refuses such a body.
 func readBody(c *gin.Context) ([]byte, error) {
 	if c.Request.ContentLength > MaxBody {
 		return nil, errTooLarge // without reading, so a client that sent Expect: 100-continue sends no body
@@ -107,8 +117,8 @@ func readBody(c *gin.Context) ([]byte, error) {
 	case err != nil:
 		return nil, service.Invalid("body", "read")
 	}
-	body = bytes.TrimSpace(body)
-	if len(body) == 0 {
+	trimmed := bytes.TrimSpace(body)
+	if len(trimmed) == 0 {
 		return nil, nil
 	}
 	for coding := range strings.SplitSeq(strings.Join(c.Request.Header.Values("Content-Encoding"), ","), ",") {
@@ -116,10 +126,51 @@ func readBody(c *gin.Context) ([]byte, error) {
 			return nil, errEncoded
 		}
 	}
-	if media, _, err := mime.ParseMediaType(c.ContentType()); err != nil || media != "application/json" {
+	media, parameters, err := mime.ParseMediaType(c.GetHeader("Content-Type"))
+	charset, given := parameters["charset"]
+	switch {
+	case err != nil || media != "application/json":
 		return nil, errMedia
+	case given && !strings.EqualFold(charset, "utf-8"):
+		return nil, errCharset
 	}
-	return body, nil
+	if at := notUTF8(body); at > 0 {
+		return nil, service.Invalid("body", "utf-8", "at", at)
+	}
+	if at := loneSurrogate(body); at > 0 {
+		return nil, service.Invalid("body", "surrogate", "at", at)
+	}
+	return trimmed, nil
+}
+
+// notUTF8 returns the position of the first byte that is not part of a character, counted from 1, or 0.
+func notUTF8(text []byte) int {
+	for at := 0; at < len(text); {
+		r, size := utf8.DecodeRune(text[at:])
+		if r == utf8.RuneError && size == 1 {
+			return at + 1
+		}
+		at += size
+	}
+	return 0
+}
+
+// escapedUnit matches an escape in JSON, in which a character may be a pair of UTF-16 surrogates.
+var escapedUnit = regexp.MustCompile(
+	`\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)`,
+)
+
+// loneSurrogate returns the position of the first escape that is half of a pair, counted from 1, or 0.
+func loneSurrogate(body []byte) int {
+	if !bytes.Contains(body, []byte(`\u`)) {
+		return 0
+	}
+	for _, match := range escapedUnit.FindAllSubmatchIndex(body, -1) {
+		if half := match[2] >= 0; half {
+			return match[0] + 1
+		}
+	}
+	return 0
 }
 
 // addJSON adds the members of a JSON object: strings, and numbers with the digits that were sent. The functions in

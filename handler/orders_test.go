@@ -359,6 +359,8 @@ func TestBadInputOfOrders(t *testing.T) {
 		{"POST", "/v1/stock/book/adjustments", `{"delta":-1000000001}`, "delta"},
 		{"POST", "/v1/stock/book/adjustments", `{"delta":1,"reason":"` + strings.Repeat("x", 201) + `"}`, "reason"},
 		{"POST", "/v1/stock/book/adjustments", `{"delta":1,"reason":"a\nb"}`, "reason"},
+		{"POST", "/v1/stock/book/adjustments", "{\"delta\":1,\"reason\":\"a\xff\"}", "body"},
+		{"POST", "/v1/stock/book/adjustments", `{"delta":1,"reason":"\udc00"}`, "body"},
 		{"PUT", "/v1/stock/book/policy", `{}`, "per_customer"},
 		{"PUT", "/v1/stock/book/policy", `{"per_customer":-1}`, "per_customer"},
 	} {

@@ -79,6 +79,7 @@ var (
 	errSlowBody      = errors.New("body did not come in time")
 	errMedia         = errors.New("body is not JSON")
 	errEncoded       = fmt.Errorf("%w: it is encoded", errMedia)
+	errCharset       = fmt.Errorf("%w: it is not UTF-8", errMedia)
 	errInternal      = errors.New("internal error")
 )
 

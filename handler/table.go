@@ -106,6 +106,7 @@ func table(crowded Crowded) []row {
 			text("request_timeout.detail", "most", bodyTimeout.Seconds()),
 		},
 		{errEncoded, media, textWith("Accept-Encoding", "identity", "unsupported_media_type.encoded")},
+		{errCharset, media, text("unsupported_media_type.charset")},
 		{errMedia, media, text("unsupported_media_type.detail")},
 		{errNoReply, kind{"bad_gateway", http.StatusBadGateway, 0}, nil},
 		{errNoReplyInTime, kind{"gateway_timeout", http.StatusGatewayTimeout, 0}, nil},

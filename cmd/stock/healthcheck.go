@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"example.com/stock/app"
 )
 
 // manyAnswers is the number of requests with --all. By round robin they reach each of a few instances, which learn of a
@@ -32,6 +36,13 @@ func healthcheckCommand() *cobra.Command {
 		Use:  "healthcheck",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.url == "" {
+				address, err := ownAddress()
+				if err != nil {
+					return err
+				}
+				r.url = "http://" + address + "/readyz"
+			}
 			if _, err := url.ParseRequestURI(r.url); err != nil {
 				return fmt.Errorf("--url: %w", err)
 			}
@@ -49,10 +60,28 @@ func healthcheckCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&r.url, "url", "http://127.0.0.1:8088/readyz", "")
+	flags.StringVar(&r.url, "url", "", "")
 	flags.BoolVar(&r.all, "all", false, "")
 	flags.DurationVar(&r.wait, "wait", 0, "")
 	return cmd
+}
+
+// ownAddress returns the address at which an instance with the settings of this environment can be reached.
+func ownAddress() (string, error) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	app.AddFlags(flags)
+	cfg, err := app.Load(flags)
+	if err != nil {
+		return "", err
+	}
+	host, port, err := net.SplitHostPort(cfg.Addr)
+	switch host { // if the instance listens at all addresses
+	case "", "0.0.0.0":
+		host = "127.0.0.1"
+	case "::":
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port), err
 }
 
 // check sends one request, or many with --all.

@@ -54,7 +54,8 @@ func newCommand(v voice) *cobra.Command {
 }
 
 // seeItBuild runs go mod tidy and go build in dir. Both are tried: tidy asks for more modules than a build needs, so it
-// is the first to fail where no module proxy answers. The build is made as the service's Makefile makes it.
+// is the first to fail where no module proxy answers. The build is made as the service's Makefile makes it: a go.work
+// in a folder above does not count, because it does not have the new module.
 func seeItBuild(ctx context.Context, dir string, running func(command string)) (untidy, unbuilt error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, failure("new.no-go")
@@ -63,7 +64,7 @@ func seeItBuild(ctx context.Context, dir string, running func(command string)) (
 		command := "go " + strings.Join(args, " ")
 		running(command)
 		program := exec.CommandContext(ctx, "go", args...)
-		program.Dir, program.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+		program.Dir, program.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 		if said, err := program.CombinedOutput(); err != nil {
 			return failure("new.failed", "command", command, "why", err, "said", beginning(said))
 		}

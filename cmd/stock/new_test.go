@@ -30,7 +30,7 @@ func standInGo(t *testing.T, fails string) (calls string) {
 	t.Helper()
 	dir := t.TempDir()
 	calls = filepath.Join(dir, "calls")
-	script := "#!/bin/sh\necho \"$PWD: $* $CGO_ENABLED\" >>" + calls + "\n" +
+	script := "#!/bin/sh\necho \"$PWD: $* $CGO_ENABLED $GOWORK\" >>" + calls + "\n" +
 		"case $1 in " + fails + ") n=0; while [ $n -lt 30 ]; do n=$((n+1))\n" +
 		"echo \"go: downloading x $n\nno proxy $n\" >&2; done; exit 1;; esac\n"
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o700); err != nil {
@@ -42,7 +42,7 @@ func standInGo(t *testing.T, fails string) (calls string) {
 
 // A service that was not built is not said to build: neither in words nor by the exit status.
 func TestNewSaysWhatWasVerified(t *testing.T) {
-	next := " && go mod tidy && go build ./... && make test"
+	next := " && GOWORK=off go mod tidy && GOWORK=off go build ./... && make test"
 	t.Run("no go", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
 		dir, stdout, stderr, status := newService(t)
@@ -66,7 +66,7 @@ func TestNewSaysWhatWasVerified(t *testing.T) {
 		dir, stdout, stderr, status := newService(t)
 		if status != 0 || !strings.Contains(stdout, "It builds") ||
 			!strings.Contains(stderr, "may list more than is needed: go mod tidy failed") ||
-			!strings.Contains(stderr, "Later: cd "+dir+" && go mod tidy") {
+			!strings.Contains(stderr, "Later: cd "+dir+" && GOWORK=off go mod tidy") {
 			t.Errorf("%d\n%s\n%s", status, stdout, stderr)
 		}
 	})
@@ -74,7 +74,7 @@ func TestNewSaysWhatWasVerified(t *testing.T) {
 		calls := standInGo(t, "nothing")
 		dir, stdout, stderr, status := newService(t)
 		done, err := os.ReadFile(calls)
-		if err != nil || string(done) != dir+": mod tidy 0\n"+dir+": build -trimpath ./... 0\n" {
+		if err != nil || string(done) != dir+": mod tidy 0 off\n"+dir+": build -trimpath ./... 0 off\n" {
 			t.Errorf("%v\n%s", err, done)
 		}
 		if status != 0 || !strings.Contains(stdout, "It builds. Now: cd "+dir+" && make test") || stderr != "" {

@@ -102,11 +102,12 @@ func (c *child) own(started chan<- error) {
 }
 
 // awaitGroup waits until the rest of the killed group is gone, because nginx's workers keep the port open for some
-// milliseconds after their master. This process cannot wait(2) for them. Signal 0 only tests whether the group exists,
-// so it is harmless if the number now belongs to another group. The wait is bounded, because in a container whose first
-// process never reaps, a zombie counts as alive.
+// milliseconds after their master. This process can wait(2) only for those that it has adopted. Signal 0 only tests
+// whether the group exists, so it is harmless if the number now belongs to another group. The wait is bounded, because
+// in a container whose first process never reaps, a zombie counts as alive.
 func (c *child) awaitGroup() {
 	for deadline := time.Now().Add(groupBound); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		c.reapGroup()
 		if syscall.Kill(-c.pid(), 0) != nil {
 			return
 		}

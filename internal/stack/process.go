@@ -18,7 +18,8 @@ type Process struct {
 	close sync.Once
 }
 
-// StartProcess starts argv with the environment env. argv[0] is looked for on PATH.
+// StartProcess starts argv with the environment env. argv[0] is looked for on PATH. See KillStrays for what the program
+// leaves outside its group.
 func StartProcess(argv, env []string) (p *Process, err error) {
 	var pipes []*os.File
 	defer func() {
@@ -45,6 +46,9 @@ func StartProcess(argv, env []string) (p *Process, err error) {
 	// The program gets files. With other readers and writers, package exec would need a goroutine for each.
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, in, out, errs
 	p = &Process{In: ourIn, Out: ourOut, Err: ourErr}
+	if err = adopt(); err != nil {
+		return nil, err
+	}
 	if p.child, err = begin(cmd, syscall.SIGKILL); err != nil {
 		return nil, err
 	}

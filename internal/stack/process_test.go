@@ -31,13 +31,15 @@ func processGone(t *testing.T, pid string) {
 }
 
 // A process speaks through pipes. Its end takes its whole group along, and closes the pipes, although a process that
-// left the group still has them. That one is found by its mark.
+// left the group still has them. Such strays are found by their mark, or without it by their
+// session.
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	mark := fmt.Sprintf("STOCK_MARK=%d", time.Now().UnixNano())
 	p, err := stack.StartProcess([]string{"sh", "-c", `
 		sleep 1000 & echo $!
 		setsid sh -c 'echo $$; exec sleep 1000' &
+		env -i setsid sh -c 'echo $$; sleep 1000 & echo $!; exec sleep 1000' &
 		read -r line && echo "got $line" && echo trouble >&2
 		read -r line`}, append(os.Environ(), mark))
 	if err != nil {
@@ -47,7 +49,7 @@ func TestProcess(t *testing.T) {
 	var pids []string
 	lines := bufio.NewScanner(p.Out)
 	answered := false
-	for len(pids) < 2 || !answered {
+	for len(pids) < 4 || !answered {
 		if !lines.Scan() {
 			t.Fatalf("%v, %v", pids, lines.Err())
 		}
@@ -66,11 +68,11 @@ func TestProcess(t *testing.T) {
 	if _, err := p.Out.Read(make([]byte, 1)); err == nil {
 		t.Error("its output can still be read")
 	}
-	if n := stack.KillMarked(mark); n != 1 {
-		t.Errorf("%d marked processes, want that which left the group", n)
+	if n := stack.KillStrays(mark); n != 3 {
+		t.Errorf("%d strays, want 3", n)
 	}
-	if n := stack.KillMarked(mark + "0"); n != 0 {
-		t.Errorf("%d processes of another mark", n)
+	if n := stack.KillStrays(mark + "0"); n != 0 {
+		t.Errorf("%d strays of another mark", n)
 	}
 	for _, pid := range pids {
 		processGone(t, pid)

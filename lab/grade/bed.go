@@ -75,7 +75,7 @@ func (b *bed) run() (v verdict) {
 	return b.scenario.run(b)
 }
 
-// cleanup kills every process of the scenario, and ends its goroutines.
+// cleanup kills every process of the scenario, also those that have left their group, and ends its goroutines.
 func (b *bed) cleanup() {
 	var all sync.WaitGroup
 	for _, c := range b.contenders {
@@ -84,7 +84,7 @@ func (b *bed) cleanup() {
 		}
 	}
 	all.Wait()
-	stack.KillMarked(b.mark)
+	stack.KillStrays(b.mark)
 	if b.remote != nil {
 		_ = b.remote.close()
 	}

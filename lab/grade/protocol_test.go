@@ -65,12 +65,14 @@ func TestWrongReplies(t *testing.T) {
 }
 
 // Nothing that a lock does hangs the grader, or stays behind: not a flood of errors, and not a process that leaves its
-// group.
+// group, forgets its environment, and has children of its own.
 func TestNothingStays(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")
 	r := misbehaved(t, `sleep 1000 & echo $! >>`+pids+`
 		setsid sleep 1000 & echo $! >>`+pids+`
+		env -i setsid sleep 1000 & echo $! >>`+pids+`
+		env -i setsid sh -c "sleep 1000 & echo \$! >>`+pids+`; exec setsid sleep 1000" & echo $! >>`+pids+`
 		( while :; do echo noise; done ) >&2 & echo $! >>`+pids+`
 		while read -r verb key argument; do [ $verb = release ] && echo ok || echo ok t; done`)
 	if r.Grade == grade.Ungraded {
@@ -81,7 +83,7 @@ func TestNothingStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := strings.Fields(string(text))
-	if len(list) < 6 { // of two contenders
+	if len(list) < 12 { // of two contenders
 		t.Fatalf("%d processes were started", len(list))
 	}
 	for _, each := range list {

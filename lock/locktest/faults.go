@@ -435,6 +435,78 @@ func (s *Scene) freeAgain(ctx context.Context, r, sound *remote, h *remoteLease,
 	return nil
 }
 
+// refusals refuses each request of an acquisition and its release in turn, and then all of them.
+func refusals(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 2, s.Lease)
+	if err != nil {
+		return err
+	}
+	far, sound := list[0], list[1]
+	n, err := s.requests(ctx, far, sound, false)
+	if err != nil {
+		return err
+	}
+	s.seen = fmt.Sprintf("%d requests", n)
+	return fourAtATime(n+1, func(k int) error {
+		trap := wire.Trap{Skip: k, Do: wire.Answer, Rewrite: s.Refuse}
+		if k == n {
+			trap.Skip, trap.Every = 0, true
+		}
+		return s.withRetries(ctx, 5, func() error {
+			sent, err := s.trapped(ctx, far, sound, trap)
+			if err == nil && trap.Every && sent > n {
+				err = fmt.Errorf("%d requests of one acquisition", sent)
+			}
+			if err != nil {
+				return fmt.Errorf("request %d of %d is refused (each of them: %v): %w", k+1, n, trap.Every, err)
+			}
+			return nil
+		})
+	})
+}
+
+// closes breaks each connection at its first request.
+func closes(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 2, s.Lease)
+	if err != nil {
+		return err
+	}
+	_, err = s.trapped(ctx, list[0], list[1], wire.Trap{Do: wire.Cut, Every: true})
+	return err
+}
+
+// trapped sets the trap on every connection, acquires, and releases if the acquisition succeeded, which is an error if
+// the trap acts on every request. It returns the number of requests until the acquisition failed.
+func (s *Scene) trapped(ctx context.Context, far, sound *remote, trap wire.Trap) (sent int, err error) {
+	wires, at, err := s.wired()
+	if err != nil {
+		return 0, err
+	}
+	var snares []*wire.Snare
+	for _, w := range wires {
+		snares = append(snares, w.Set(trap))
+	}
+	r, err := far.open(ctx, s.Harness, at, s.Lease)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _, _, _ = r.call(ctx, request{Do: "close", Locker: r.locker}) }()
+	key := FreshKey()
+	h, err := r.acquire(ctx, attempt{Key: key, Wait: s.timeout})
+	for _, w := range wires {
+		sent = max(sent, w.Count(toServer))
+	}
+	switch {
+	case err == nil && trap.Every:
+		return sent, errors.New("a lease without a server")
+	case err == nil:
+		return sent, s.giveBack(ctx, r, sound, h, snares)
+	case !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld):
+		return sent, fmt.Errorf("acquire: %w, want ErrDown", err)
+	}
+	return sent, s.freeAgain(ctx, r, sound, orKey(nil, key), snares)
+}
+
 // restart kills the servers, or as many as may fail, while there are a holder and a waiter.
 func restart(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)

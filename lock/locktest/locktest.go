@@ -165,6 +165,16 @@ func Clauses() []Clause {
 				"no two hold the key, the error is precise, and nothing is left.",
 		},
 		{
+			Name: "Refusals", Applies: refusing, Check: refusals,
+			Rule: "A server that refuses a request for a reason that no client knows is down. " +
+				"The request was not executed, so it is not repeated for long, and nothing is left.",
+		},
+		{
+			Name: "Closes", Applies: cluster, Check: closes,
+			Rule: "A server that greets and closes each connection at its first request is down, " +
+				"and serves again when it stops.",
+		},
+		{
 			Name:    "Traces",
 			Applies: cluster,
 			Check:   traces,
@@ -195,6 +205,7 @@ func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.S
 func evictable(h Harness) bool    { return generational(h) && h.Evictable }
 func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
+func refusing(h Harness) bool     { return cluster(h) && h.Refuse != nil }
 
 // cluster reports whether the lock excludes other processes and has servers for it.
 func cluster(h Harness) bool {
@@ -221,7 +232,10 @@ type Harness struct {
 	Wire   wire.Protocol // finds the ends of requests
 	// Evictable: a key can be taken from its holder, and the answer to the holder's release shows it.
 	Evictable bool
-	Room      int // how many keys a process may hold, and wait for, at a time; 0: any number
+	// Refuse returns the server's reply to a request that it refuses with an error code that does not exist. nil:
+	// unknown.
+	Refuse func(request []byte) (reply []byte)
+	Room   int // how many keys a process may hold, and wait for, at a time; 0: any number
 
 	// Start starts servers. A killed server must restart with its data. nil: the strategy needs no server, and the
 	// clauses about processes do not apply.

@@ -3,7 +3,6 @@ package zklock
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -34,9 +33,8 @@ func (s *Session) acl() []zk.ACL {
 
 // Numbers of the protocol; see link.Read.
 const (
-	opAuth     = 100
-	xidOfAuth  = -4 // as the Java client; the library ignores replies to negative numbers
-	authFailed = -115
+	opAuth    = 100
+	xidOfAuth = -4 // as the Java client; the library ignores replies to negative numbers
 )
 
 // authRequests returns one request for each of the credentials, as bytes of the protocol.
@@ -53,29 +51,13 @@ func authRequests(all []string) (packets []byte) {
 	return packets
 }
 
-func notAllowed(err error) bool {
-	return errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrInvalidACL)
-}
-
-// named adds the path to the error of a request that the server does not allow.
-func named(path string, err error) error {
-	if notAllowed(err) {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return err
-}
-
 // logDenial logs a request that the server does not allow, with its path, at most once a minute: with wrong
 // credentials every request is one.
 func (s *Session) logDenial(err error) {
-	if s.mayLogDenial() {
+	now, last := time.Now().UnixNano(), s.denied.Load()
+	if now-last >= int64(time.Minute) && s.denied.CompareAndSwap(last, now) {
 		const why = "zookeeper does not allow a request: the node belongs to other zookeeper.credentials or another " +
 			"client certificate"
 		s.log.Error(why, "error", err, "credentials", len(s.config.Credentials) > 0, "creator", s.config.CreatorOnly)
 	}
-}
-
-func (s *Session) mayLogDenial() bool {
-	now, last := time.Now().UnixNano(), s.denied.Load()
-	return now-last >= int64(time.Minute) && s.denied.CompareAndSwap(last, now)
 }

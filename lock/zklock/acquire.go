@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -251,6 +252,9 @@ func (a *attempt) create(ctx context.Context) (node, error) {
 func (a *attempt) createNode(ctx context.Context) (node, error) {
 	var err error
 	for range tries {
+		if n := a.g.s.orphans.count(); n >= maxOrphans {
+			return node{}, lock.NewDown("zookeeper", "cleaning-up", "n", n)
+		}
 		var r *fenceRecord
 		if r, err = a.g.fenceRecord(ctx); err != nil {
 			return node{}, err
@@ -269,13 +273,12 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			// The folder does not exist: it was never made, or the server has just removed it because it was empty.
-			if err = a.g.makeFolder(ctx, a.dir); err != nil {
-				return node{}, err
+			if failed := a.g.makeFolder(ctx, a.dir); failed != nil {
+				return node{}, failed
 			}
-			err = zk.ErrNoNode
 			continue
 		case answered(err):
-			return node{}, named(a.dir, err)
+			return node{}, err
 		case ctx.Err() != nil:
 			a.g.s.orphans.add(a.unanswered(guid))
 			return node{}, err
@@ -346,7 +349,7 @@ func explain(ctx context.Context, g *generation, err error) error {
 	case answered(err), errors.Is(err, errNoLock):
 		return g.s.refused(err)
 	default:
-		return errors.Join(errNoConnection, err)
+		return errors.Join(g.s.noConnection(), err)
 	}
 }
 
@@ -354,13 +357,28 @@ func explain(ctx context.Context, g *generation, err error) error {
 // to clients, so it contains only the configured root. The path of the node is in the joined error.
 func (s *Session) refused(err error) error {
 	root := max(s.config.Root, "/")
-	down := lock.NewDown("zookeeper", "refuses")
-	switch {
-	case notAllowed(err):
+	var reply *replyError
+	if !errors.As(err, &reply) {
+		reply = &replyError{err: err} // errNoLock
+	}
+	var down *lock.DownError
+	switch number := code(reply.err); {
+	case errors.Is(err, zk.ErrNoAuth):
 		s.logDenial(err)
-		down = lock.NewDown("zookeeper", "not-allowed", "root", root)
+		down = lock.NewDown("zookeeper", "not-allowed", "root", root, "right", reply.right)
+	case errors.Is(err, zk.ErrInvalidACL):
+		s.logDenial(err)
+		down = errNoIdentity
+	case number == authenticationRequired: // link.Read logs it
+		down = errNoIdentity
+	case number == quotaExceeded:
+		down = lock.NewDown("zookeeper", "quota-exceeded", "root", root)
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals), errors.Is(err, zk.ErrNotEmpty), errors.Is(err, errNoLock):
 		down = lock.NewDown("zookeeper", "foreign-nodes", "root", root)
+	case number != 0:
+		down = lock.NewDown("zookeeper", "refuses", "code", number)
+	default:
+		down = lock.NewDown("zookeeper", "refuses", "code", strings.TrimPrefix(reply.err.Error(), "zk: "))
 	}
 	return errors.Join(down, err)
 }

@@ -41,6 +41,16 @@ func (o *orphans) add(added orphan) {
 	}
 }
 
+// maxOrphans limits the orphans: with so many of them no lock requests a key, so that they do not become more while a
+// connection breaks again and again. Leases that are held then may still add one each.
+const maxOrphans = 4000
+
+func (o *orphans) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.all)
+}
+
 func (o *orphans) list() []orphan {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,9 +80,9 @@ func (s *Session) deleteNode(ctx context.Context, r recipe, own node) error {
 	}
 	s.orphans.add(orphan{recipe: r, node: own})
 	if answered(err) {
-		return s.refused(named(own.path(), err))
+		return s.refused(err)
 	}
-	return errNoConnection
+	return s.noConnection()
 }
 
 // deleteOrphans deletes orphans until Close. It may do so in any generation: names contain a guid, so a node of this

@@ -75,7 +75,8 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 		}
 		list = append(list, locktest.Harness{
 			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Caches: kept, Wire: wire.ZooKeeper(),
-			Left: left(cmp.Or(config.Root, zklock.DefaultRoot)), Start: start,
+			Refuse: zklock.Refusal(-4242),
+			Left:   left(cmp.Or(config.Root, zklock.DefaultRoot)), Start: start,
 			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",
 			Open:  open, Plain: []locktest.Opener{open}, // a Session makes its client by itself
 		})

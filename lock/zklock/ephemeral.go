@@ -158,7 +158,7 @@ func (ephemeral) create(g *generation, r *fenceRecord, dir, guid, owner string) 
 		r.unchanged(),
 	)
 	if err != nil {
-		return node{}, changedOr(done, 2, err)
+		return node{}, changedOr(done, 2, repliedAll(dir, rightsToCreate, done, err))
 	}
 	folder := done[1].Stat
 	return node{
@@ -198,6 +198,7 @@ func (ephemeral) look(ctx context.Context, g *generation, dir string) (node, err
 // in two more round trips. If the folder has another version now, find and a second deletion follow, in three more each
 // time.
 func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
+	var err error
 	for range tries {
 		if n.versionFrom != g {
 			found, err := ask(ctx, g, 0, func() (node, error) { return r.find(ctx, g, n.dir, n.guid) }, nil)
@@ -206,18 +207,19 @@ func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 			}
 			n = found
 		}
-		_, err := ask(ctx, g, 0, func() ([]zk.MultiResponse, error) {
-			return g.conn.Multi(
+		_, err = ask(ctx, g, 0, func() ([]zk.MultiResponse, error) {
+			done, err := g.conn.Multi(
 				&zk.CheckVersionRequest{Path: n.dir, Version: n.version},
 				&zk.DeleteRequest{Path: n.path(), Version: -1},
 			)
+			return done, repliedAll(n.path(), []string{"read", "delete"}, done, err)
 		}, nil)
 		if !errors.Is(err, zk.ErrBadVersion) {
 			return unlessGone(err)
 		}
 		n.versionFrom = nil // another contender has the key, or an operator wrote to the folder
 	}
-	return zk.ErrBadVersion
+	return err
 }
 
 // parseData parses the data that create wrote into the node. If another program wrote the data, they contain no guid,

@@ -111,6 +111,9 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	return next, true
 }
 
+// rightsToCreate are the rights of the three requests that create a node: the node, the write to its folder, unchanged.
+var rightsToCreate = []string{"create", "write", "read"}
+
 // unchanged returns the condition on which a node is created: the record is still r.
 func (r *fenceRecord) unchanged() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: r.path, Version: r.version}
@@ -163,7 +166,7 @@ func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 }
 
 func (g *generation) makeRecord(ctx context.Context) error {
-	_, err := retry(ctx, g, g.origin(), func() ([]zk.MultiResponse, error) {
+	_, err := retry(ctx, g, g.origin(), "create", func() ([]zk.MultiResponse, error) {
 		name := uuid.NewString()
 		return g.conn.Multi(
 			&zk.CreateRequest{Path: g.origin(), Data: []byte(name), Acl: g.s.acl()},
@@ -224,7 +227,7 @@ func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence,
 			return lock.NoFence, err
 		}
 		set := func() (*zk.Stat, error) { return g.conn.Set(r.path, data, r.version) }
-		stat, err := retry(ctx, g, r.path, set)
+		stat, err := retry(ctx, g, r.path, "write", set)
 		g.forgetRecord(r)
 		switch {
 		case err == nil:

@@ -20,6 +20,7 @@ func unplugged(t *testing.T, timeout time.Duration) *generation {
 	t.Cleanup(func() { here.Close(); there.Close() })
 	g.link = &link{Conn: here, session: 7, timeout: timeout, opened: time.Now()}
 	g.attached()
+	g.confirmAlive(time.Now())
 	return g
 }
 

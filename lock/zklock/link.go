@@ -10,24 +10,32 @@ import (
 	"time"
 )
 
-// A link is a TCP or TLS connection that parses the server's reply to the greeting. The library neither reports the
-// granted session timeout, nor can limit the wait for that reply: if a server accepts connections but does not answer
-// (a stopped or overloaded process), it waits ten times two thirds of the timeout.
+// A link is a TCP or TLS connection that parses the server's reply to the greeting, and the headers of its other
+// replies. The library does not report the granted session timeout, nor that a server greets and then closes the
+// connection. It cannot limit the wait for the reply to the greeting either: if a server accepts connections but does
+// not answer (a stopped or overloaded process), it waits ten times two thirds of the timeout.
 type link struct {
 	net.Conn
 	g       *generation
 	addr    string
 	opened  time.Time
 	limit   time.Time // time limit for the answer to the greeting
-	answer  []byte    // the first bytes of the answer, and of the reply to the credentials
-	timeout time.Duration
-	session int64 // 0: the server does not know the session any more
 	renewal renewal
+
+	// What Read has parsed.
+	head     []byte // the beginning of a reply that has not arrived completely
+	rest     int    // number of bytes of a reply that are still to arrive and are not parsed
+	greeted  bool
+	timeout  time.Duration
+	session  int64 // 0: the server does not know the session any more
+	answered bool  // a request after the greeting was answered without an error
+	refused  int32 // the server's error if it demands an identity or refuses ours; 0: it does not
 }
 
-// answerBytes is how much of the reply a link reads: its length, the protocol version and the timeout in ms (4 bytes
-// each), and the session id (8 bytes).
-const answerBytes = 4 + 4 + 4 + 8
+// answerBytes is how much of each reply a link parses. Of the reply to the greeting: its length, the protocol version
+// and the timeout in ms (4 bytes each), and the session id (8 bytes). Of the others: the length and the xid (4 bytes
+// each), the transaction (8 bytes) and the error (4 bytes).
+const answerBytes = 4 + 4 + 8 + 4
 
 // dial is the library's dialer. It returns an error once the generation is over, so that a Conn cannot begin another
 // session.
@@ -39,7 +47,7 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 	defer cancel()
 	conn, err := g.s.config.Dialer(ctx, network, addr)
 	if err != nil {
-		g.logNoConnection(addr, err)
+		g.logNoConnection(&link{addr: addr}, err)
 		return nil, err
 	}
 	l := &link{Conn: conn, g: g, addr: addr, opened: time.Now()}
@@ -55,7 +63,7 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 	return l, nil
 }
 
-// Read reads, parses the reply to the greeting, and sends the credentials.
+// Read reads, parses the replies, and sends the credentials.
 //
 // The credentials are sent here and not by the library's AddAuth. The library reports a session before AddAuth could be
 // called, and remembers credentials only when they have been answered. So after a broken connection, requests could be
@@ -63,39 +71,59 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 // same connection, so nothing waits for the reply.
 func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
-	if err != nil && len(l.answer) < answerBytes {
-		l.g.logNoConnection(l.addr, err) // with TLS 1.3, also a client certificate that the server does not accept
+	if err != nil && !l.answered {
+		l.g.logNoConnection(l, err)
 	}
-	for rest := p[:n]; len(rest) > 0 && len(l.answer) < l.parsed(); {
-		taken := min(len(rest), l.parsed()-len(l.answer))
-		l.answer, rest = append(l.answer, rest[:taken]...), rest[taken:]
-		switch len(l.answer) {
-		case answerBytes:
-			l.timeout = time.Duration(int32(binary.BigEndian.Uint32(l.answer[8:]))) * time.Millisecond
-			l.session = int64(binary.BigEndian.Uint64(l.answer[12:]))
-			_ = l.Conn.SetReadDeadline(time.Time{})
-			if auth := l.g.s.auth; len(auth) > 0 && l.session != 0 {
-				if _, err := l.Conn.Write(auth); err != nil {
-					return n, err
-				}
-			}
-		case l.parsed():
-			if failed := int32(binary.BigEndian.Uint32(l.answer[len(l.answer)-4:])); failed == authFailed {
-				l.g.refusedAuth(l.addr)
-			}
+	for bytes := p[:n]; len(bytes) > 0; {
+		if l.rest > 0 {
+			skipped := min(len(bytes), l.rest)
+			l.rest, bytes = l.rest-skipped, bytes[skipped:]
+			continue
+		}
+		taken := min(len(bytes), answerBytes-len(l.head))
+		l.head, bytes = append(l.head, bytes[:taken]...), bytes[taken:]
+		if len(l.head) == answerBytes {
+			l.rest = max(0, 4+int(binary.BigEndian.Uint32(l.head))-answerBytes)
+			l.parse()
+			l.head = l.head[:0]
 		}
 	}
 	return n, err
 }
 
-// parsed returns how many bytes from the server are parsed: the first of the greeting's answer, or all of it and the
-// header of the reply to the credentials, whose last 4 bytes are an error.
-func (l *link) parsed() int {
-	if len(l.answer) < answerBytes || len(l.g.s.auth) == 0 || l.session == 0 {
-		return answerBytes
+// parse parses the head of a reply.
+func (l *link) parse() {
+	if !l.greeted {
+		l.greeted = true
+		l.timeout = time.Duration(int32(binary.BigEndian.Uint32(l.head[8:]))) * time.Millisecond
+		l.session = int64(binary.BigEndian.Uint64(l.head[12:]))
+		_ = l.Conn.SetReadDeadline(time.Time{})
+		if auth := l.g.s.auth; len(auth) > 0 && l.session != 0 {
+			if _, err := l.Conn.Write(auth); err != nil {
+				l.Close()
+			}
+		}
+		return
 	}
-	const header = 4 + 4 + 8 + 4 // its length, xid, transaction, error
-	return 4 + int(binary.BigEndian.Uint32(l.answer)) + header
+	xid, failed := int32(binary.BigEndian.Uint32(l.head[4:])), int32(binary.BigEndian.Uint32(l.head[16:]))
+	switch {
+	case xid == xidOfAuth && failed != 0:
+		l.refuse(failed)
+		l.Close() // so that no request is made without the credentials
+	case failed == authenticationRequired && !l.answered:
+		l.refuse(failed) // the server then closes the connection
+	case xid >= 0 && failed == 0 && !l.answered:
+		l.answered = true
+		l.g.route.served()
+	}
+}
+
+// refuse records that the server demands an identity or refuses ours.
+func (l *link) refuse(failed int32) {
+	l.refused = failed
+	l.g.s.mu.Lock()
+	defer l.g.s.mu.Unlock()
+	l.g.s.unknown = true
 }
 
 // Close closes the TCP connection. TLS would first tell the server, and may wait for seconds to do so.
@@ -108,30 +136,31 @@ func (l *link) Close() error {
 
 // SetReadDeadline sets the library's deadline once the greeting has been answered. Before that it sets limit.
 func (l *link) SetReadDeadline(t time.Time) error {
-	if len(l.answer) < answerBytes {
+	if !l.greeted {
 		t = l.limit
 	}
 	return l.Conn.SetReadDeadline(t)
 }
 
-// logNoConnection logs why a server could not be used: once for each server until there is a session, and then one of
-// them once a minute, because the reason may have become another one.
-func (g *generation) logNoConnection(addr string, err error) {
+// logNoConnection logs why a server could not be used: once for each server until one has answered a request, and then
+// one of them once a minute, because the reason may have become another one.
+func (g *generation) logNoConnection(l *link, err error) {
 	r := g.route
 	if g.over.Err() != nil || r.failed > r.Len() && time.Since(r.told) < time.Minute {
 		return
 	}
 	r.told = time.Now()
-	g.s.log.Warn("zookeeper cannot be reached", "server", addr, "error", err)
-}
-
-// refusedAuth is called when the server does not accept our credentials. It then closes the connection.
-func (g *generation) refusedAuth(addr string) {
-	g.route.failed = g.route.Len() // so that the next tries are paused, although there was a session
-	if g.s.mayLogDenial() {
-		g.s.log.Error("zookeeper does not accept zookeeper.credentials: its scheme digest may be switched off",
-			"server", addr)
+	why := "zookeeper cannot be reached" // with TLS 1.3, also a client certificate that the server does not accept
+	switch {
+	case l.refused == authenticationRequired:
+		why = "zookeeper demands authentication: zookeeper.credentials or a client certificate is missing"
+	case l.refused != 0:
+		why = "zookeeper does not accept zookeeper.credentials: its scheme digest may be switched off"
+	case l.greeted:
+		why = "zookeeper greets us and closes the connection before it answers a request: " +
+			"zookeeper.credentials or a client certificate may be missing, or not accepted"
 	}
+	g.s.log.Warn(why, "server", l.addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
 }
 
 // A renewal makes the library renew its watches on a new connection of an old session before it sends other requests.
@@ -162,8 +191,16 @@ const (
 )
 
 // Write sends a request, or holds it back until the watches are renewed. The library writes one whole request at a
-// time.
+// time, and returns the error of Write to the caller of the request. The error matches errOutage: see replied.
 func (l *link) Write(p []byte) (int, error) {
+	n, err := l.send(p)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errOutage, err)
+	}
+	return n, err
+}
+
+func (l *link) send(p []byte) (int, error) {
 	r := &l.renewal
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -217,9 +254,9 @@ type route struct {
 	over    context.Context
 	servers []string
 	at      int
-	failed  int           // tries since the last success
+	failed  int           // tries since a server has last answered a request
 	told    time.Time     // when a failure was logged last
-	longest time.Duration // that the last pause could be; 0: none since the last success
+	longest time.Duration // that the last pause could be; 0: none since a server has last answered a request
 }
 
 // Init receives the servers, in random order.
@@ -239,8 +276,11 @@ func (r *route) Next() (server string, stop bool) {
 	return server, r.over.Err() != nil
 }
 
-// Connected is called when there is a session.
-func (r *route) Connected() { r.failed, r.longest = 0, 0 }
+// Connected is called when a server has greeted us. It does nothing: the server may close each connection after that.
+func (r *route) Connected() {}
+
+// served is called when a server has answered a request.
+func (r *route) served() { r.failed, r.longest = 0, 0 }
 
 // pause waits before a try. It does not wait in the first round over all servers, then it waits 50 to 100 ms, doubling
 // up to 1 s. Because of the jitter, clients that lost the same server do not all reconnect at the same moment.

@@ -60,14 +60,14 @@ func (g *generation) setACL(ctx context.Context, path string, want []zk.ACL) (
 		acl, _, err := g.conn.GetACL(path)
 		return acl, err
 	}
-	before, err := retry(ctx, g, path, read)
+	before, err := retry(ctx, g, path, "read", read)
 	if err != nil || want != nil && slices.Equal(before, want) {
 		return want, false, err
 	}
 	set := func() (*zk.Stat, error) { return g.conn.SetACL(path, g.s.acl(), -1) }
-	if _, err = retry(ctx, g, path, set); err != nil || want != nil {
+	if _, err = retry(ctx, g, path, "admin", set); err != nil || want != nil {
 		return want, true, err
 	}
-	want, err = retry(ctx, g, path, read)
+	want, err = retry(ctx, g, path, "read", read)
 	return want, !slices.Equal(before, want), err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -87,16 +89,18 @@ func (g *generation) responsive() bool {
 	return g.linked && g.outage.Err() == nil
 }
 
-// retry makes a request that may be executed twice, and repeats it after a broken connection. If the server does not
-// allow the request, the error contains path.
-func retry[T any](ctx context.Context, g *generation, path string, request func() (T, error)) (value T, err error) {
+// retry makes a request that may be executed twice, and repeats it after a broken connection. path and right are for
+// the error; see replyError.
+func retry[T any](
+	ctx context.Context, g *generation, path, right string, request func() (T, error),
+) (value T, err error) {
 	for range tries {
 		if ctx.Err() != nil {
 			return value, context.Cause(ctx)
 		}
 		value, err = request()
-		if answered(err) {
-			return value, named(path, err)
+		if err = replied(path, right, err); answered(err) {
+			return value, err
 		}
 		if err := g.waitForLink(ctx); err != nil {
 			return value, err
@@ -123,21 +127,73 @@ func (g *generation) waitForLink(ctx context.Context) error {
 	}
 }
 
-// answered reports whether err, or nil, is the server's reply. After any other error the request may have been
-// executed or not, or may be executed later.
-func answered(err error) bool {
-	if err == nil {
-		return true
+// A replyError is the error that the server answered a request with. The request was not executed, and never will be.
+type replyError struct {
+	path  string // of the node
+	right string // that the request needs: create, read, write, delete or admin
+	err   error  // of the client library
+}
+
+func (e *replyError) Error() string {
+	if errors.Is(e.err, zk.ErrNoAuth) {
+		return fmt.Sprintf("%s: %v: the right %q is missing", e.path, e.err, e.right)
 	}
-	for _, answer := range []error{
-		zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrNoAuth, zk.ErrInvalidACL, zk.ErrBadVersion,
-		zk.ErrNoChildrenForEphemerals, zk.ErrBadArguments, zk.ErrInvalidPath,
+	return fmt.Sprintf("%s: %v", e.path, e.err)
+}
+
+func (e *replyError) Unwrap() error { return e.err }
+
+// Error codes of the protocol for which the client library has no error.
+const (
+	connectionLoss         = -4
+	unimplemented          = -6
+	operationTimeout       = -7
+	requestTimeout         = -122
+	authenticationRequired = -124
+	quotaExceeded          = -125
+)
+
+// code returns the number of an error for which the library has no name, or 0. The library has it only in a text.
+func code(err error) int {
+	text, _ := strings.CutPrefix(err.Error(), "unknown error: ")
+	number, _ := strconv.Atoi(text) // 0: it is another text
+	return number
+}
+
+// replied converts err, which the library returned for a request, to a replyError. It returns err unchanged if it is
+// not the server's reply: after these few errors the request may have been executed or not, or may be executed later.
+// Every other error is a reply, also a code that this program does not know. A code that counted as silence would
+// repeat a request that the server refuses each time, and search for nodes that it has not created.
+func replied(path, right string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, silence := range []error{
+		errOutage, // of link.Write
+		zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionExpired, zk.ErrSessionMoved,
+		zk.ErrShortBuffer, zk.ErrAPIError, // a reply that the library cannot parse
 	} {
-		if errors.Is(err, answer) {
-			return true
+		if errors.Is(err, silence) {
+			return err
 		}
 	}
-	return false
+	switch code(err) {
+	case connectionLoss, operationTimeout, requestTimeout: // a proxy may send them
+		return err
+	}
+	return &replyError{path, right, err}
+}
+
+// repliedAll is replied for a transaction. There is one right for each of its requests.
+func repliedAll(path string, rights []string, done []zk.MultiResponse, err error) error {
+	failed := slices.IndexFunc(done, func(r zk.MultiResponse) bool { return r.Error != nil })
+	return replied(path, rights[min(max(0, failed), len(rights)-1)], err)
+}
+
+// answered reports whether err, or nil, is the server's reply.
+func answered(err error) bool {
+	var reply *replyError
+	return err == nil || errors.As(err, &reply)
 }
 
 // unlessGone returns err, or nil if err means that the node does not exist.
@@ -149,14 +205,14 @@ func unlessGone(err error) error {
 }
 
 func (g *generation) children(ctx context.Context, path string) ([]string, error) {
-	return retry(ctx, g, path, func() ([]string, error) {
+	return retry(ctx, g, path, "read", func() ([]string, error) {
 		names, _, err := g.conn.Children(path)
 		return names, err
 	})
 }
 
 func (g *generation) get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
-	data, err = retry(ctx, g, path, func() ([]byte, error) {
+	data, err = retry(ctx, g, path, "read", func() ([]byte, error) {
 		var data []byte
 		data, stat, err = g.conn.Get(path)
 		return data, err
@@ -165,7 +221,7 @@ func (g *generation) get(ctx context.Context, path string) (data []byte, stat *z
 }
 
 func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
-	return retry(ctx, g, path, func() (*zk.Stat, error) {
+	return retry(ctx, g, path, "read", func() (*zk.Stat, error) {
 		exists, stat, err := g.conn.Exists(path)
 		if err == nil && !exists {
 			err = zk.ErrNoNode
@@ -178,11 +234,9 @@ func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
 // to a minute) after the deletion of their last child. A server before 3.5 has no containers, so there the nodes stay.
 func (g *generation) makeFolder(ctx context.Context, path string) error {
 	for range tries {
-		_, err := retry(ctx, g, path, func() (string, error) {
+		_, err := retry(ctx, g, path, "create", func() (string, error) {
 			made, err := g.conn.CreateContainer(path, nil, zk.FlagContainer, g.s.acl())
-			switch {
-			case err == nil, errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL),
-				errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists):
+			if err == nil || answered(replied(path, "create", err)) && code(err) != unimplemented {
 				return made, err
 			}
 			return g.conn.Create(path, nil, zk.FlagPersistent, g.s.acl())
@@ -231,7 +285,7 @@ func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 	if w != nil {
 		return w, nil
 	}
-	return retry(ctx, g, path, func() (*watch, error) {
+	return retry(ctx, g, path, "read", func() (*watch, error) {
 		data, stat, events, err := g.conn.GetW(path)
 		if err != nil {
 			return nil, err
@@ -338,7 +392,7 @@ func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) 
 // watchOwn sets a watch on our node. The error is zk.ErrNoNode if our node does not exist, even if another contender
 // has a node of this name now.
 func (g *generation) watchOwn(own node) (<-chan zk.Event, error) {
-	return retry(g.over, g, own.path(), func() (<-chan zk.Event, error) {
+	return retry(g.over, g, own.path(), "read", func() (<-chan zk.Event, error) {
 		_, stat, events, err := g.conn.GetW(own.path())
 		if err == nil && stat.Czxid != own.czxid {
 			err = zk.ErrNoNode

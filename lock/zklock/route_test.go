@@ -11,7 +11,7 @@ import (
 )
 
 // There is no pause in the first round over all servers. Then the pauses double up to a second, and each is between
-// half and all of that. A session begins anew, and the end of the generation ends a pause.
+// half and all of that. An answered request begins anew, a greeting does not. The end of the generation ends a pause.
 func TestPausesBetweenServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, end := context.WithCancelCause(context.Background())
@@ -32,9 +32,10 @@ func TestPausesBetweenServers(t *testing.T) {
 			return time.Since(began)
 		}
 		for range 20 {
-			r.Connected()
+			r.served()
 			for try, most := range []time.Duration{0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
 				most *= time.Millisecond
+				r.Connected()
 				if waited := next(); waited < most/2 || waited > most {
 					t.Errorf("before try %d: %v, want %v to %v", try+1, waited, most/2, most)
 				}

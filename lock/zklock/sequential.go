@@ -139,7 +139,7 @@ func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string)
 		r.unchanged(),
 	)
 	if err != nil {
-		return node{}, changedOr(done, 2, err)
+		return node{}, changedOr(done, 2, repliedAll(dir, rightsToCreate, done, err))
 	}
 	folder := done[1].Stat
 	return node{
@@ -150,6 +150,8 @@ func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string)
 
 // delete is step 5. It needs no condition, because no other node has this name, in any session.
 func (sequential) delete(ctx context.Context, g *generation, n node) error {
-	_, err := ask(ctx, g, 0, func() (struct{}, error) { return struct{}{}, g.conn.Delete(n.path(), -1) }, nil)
+	_, err := ask(ctx, g, 0, func() (struct{}, error) {
+		return struct{}{}, replied(n.path(), "delete", g.conn.Delete(n.path(), -1))
+	}, nil)
 	return unlessGone(err)
 }

@@ -29,6 +29,7 @@ type Session struct {
 	denied  atomic.Int64 // when a denial was logged last, in nanoseconds since 1970; see logDenial
 
 	mu      sync.Mutex // also guards what changes in a generation
+	unknown bool       // the server demands an identity, or refuses ours; false when Connected
 	current *generation
 	changed chan struct{} // closed and replaced when current becomes usable or changes
 }
@@ -39,6 +40,8 @@ var (
 
 	// errNoConnection is safe to show. The reasons are in the log.
 	errNoConnection = lock.NewDown("zookeeper", "no-session")
+	// errNoIdentity: the server knows no identity of this process, and does not serve it without one.
+	errNoIdentity = lock.NewDown("zookeeper", "wants-authentication")
 )
 
 // Dial makes a Session. It does not wait for a server. A server that returns is used within 2 s. In rare cases a
@@ -80,15 +83,20 @@ func (s *Session) Check(ctx context.Context) error {
 	for {
 		g, err := s.usable(connected)
 		if err == nil {
-			_, err = ask(ctx, g, 0, func() (string, error) { return g.conn.Sync("/") }, nil)
+			_, err = ask(ctx, g, 0, func() (string, error) {
+				path, err := g.conn.Sync("/")
+				return path, replied("/", "read", err)
+			}, nil)
 		}
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
 			return fmt.Errorf("ask zookeeper: %w", context.Cause(ctx))
-		case connected.Err() != nil || errors.Is(err, errNoConnection):
-			return errNoConnection
+		case answered(err):
+			return s.refused(err)
+		case connected.Err() != nil || errors.Is(err, lock.ErrDown):
+			return s.noConnection()
 		}
 	}
 }
@@ -174,7 +182,8 @@ func (s *Session) retire(g *generation) {
 	})
 }
 
-// usable waits for the current generation to have a connection, for at most ConnectTimeout, and returns it.
+// usable waits for the current generation to have a connection, for at most ConnectTimeout, and returns it. In an
+// outage it does not wait, and does not use a connection before the server has answered a request on it.
 func (s *Session) usable(ctx context.Context) (*generation, error) {
 	var timeout <-chan time.Time
 	for {
@@ -182,7 +191,7 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 		g, linked, changed := s.current, s.current.linked, s.changed
 		outage := g.outage
 		s.mu.Unlock()
-		if linked && g.over.Err() == nil {
+		if linked && g.over.Err() == nil && outage.Err() == nil {
 			return g, nil
 		}
 		if timeout == nil {
@@ -193,15 +202,25 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 		select {
 		case <-changed:
 		case <-outage.Done():
-			return nil, errNoConnection
+			return nil, s.noConnection()
 		case <-timeout:
-			return nil, errNoConnection
+			return nil, s.noConnection()
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no connection to ZooKeeper yet: %w", context.Cause(ctx)) // the server may be up
 		case <-s.ctx.Done():
 			return nil, errors.Join(errNoConnection, errClosed)
 		}
 	}
+}
+
+// noConnection returns why there is no usable connection.
+func (s *Session) noConnection() *lock.DownError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unknown {
+		return errNoIdentity
+	}
+	return errNoConnection
 }
 
 // signal wakes the callers that wait for a usable generation. s.mu is held.
@@ -217,7 +236,7 @@ const (
 	// Suspended: not connected, or the server does not answer. The session and its leases may still be alive. Holders
 	// continue their work. Waiters keep their place for 1.5 s.
 	Suspended State = iota
-	// Connected: the server has answered within the last second.
+	// Connected: the server has answered a request within the last second.
 	Connected
 	// Lost: expired, or without a reply for so long that it must be treated as expired. Its leases are lost.
 	Lost
@@ -321,7 +340,9 @@ func (g *generation) attached() {
 	}
 	again := g.id != 0
 	g.id, g.timeout, g.linked = g.link.session, g.link.timeout, true
-	g.confirmAlive(g.link.opened) // our greeting was sent after this time, and was answered
+	if g.link.opened.After(g.alive) {
+		g.alive = g.link.opened // our greeting was sent after this time, and was answered
+	}
 	if again {
 		close(g.reconnected)
 		g.reconnected = make(chan struct{})
@@ -338,7 +359,7 @@ func (g *generation) detached() {
 	g.wakeMonitor()
 }
 
-// confirmAlive records that the session was alive at sent. s.mu is held.
+// confirmAlive records that a request of that time was answered. s.mu is held.
 func (g *generation) confirmAlive(sent time.Time) {
 	if sent.After(g.alive) {
 		g.alive = sent
@@ -346,7 +367,7 @@ func (g *generation) confirmAlive(sent time.Time) {
 	if g.state != Suspended || !g.linked || time.Since(g.alive) > g.maxSilence() {
 		return
 	}
-	g.state, g.since = Connected, time.Now()
+	g.state, g.since, g.s.unknown = Connected, time.Now(), false
 	g.hearing, g.endHearing = context.WithCancel(g.over)
 	if g.outage.Err() != nil {
 		g.outage, g.endWaits = context.WithCancel(context.Background())
@@ -517,7 +538,11 @@ func (g *generation) applyLimits(now, lastBeat time.Time, asking bool) (wake tim
 	if g.state == Suspended && g.outage.Err() == nil && due(g.since.Add(gracePeriod)) {
 		g.endWaits()
 	}
-	return wake, g.linked && !asking && due(lastBeat.Add(min(heartbeatInterval, g.timeout/20)))
+	if !g.linked || asking {
+		return wake, false
+	}
+	// The first heartbeat on a connection is due at once: only its reply shows that the server serves us.
+	return wake, lastBeat.Before(g.link.opened) || due(lastBeat.Add(min(heartbeatInterval, g.timeout/20)))
 }
 
 func (g *generation) wakeMonitor() {

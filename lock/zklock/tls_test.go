@@ -131,7 +131,7 @@ func TestNodesOfACertificate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err := refused(ctx, zk.ErrInvalidACL, NewSequential(open(t, config)), keyOf(t), lock.Options{})
-	namesTheFix(t, "without an identity", err, zk.ErrInvalidACL, "not-allowed")
+	namesTheFix(t, "without an identity", err, zk.ErrInvalidACL, "wants-authentication")
 }
 
 // connect is raw with a dialer.

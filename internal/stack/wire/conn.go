@@ -166,6 +166,9 @@ func (c *conn) pass(d Direction, message []byte, first bool) ([]byte, bool) {
 		return message, c.held(snare)
 	case Rewrite:
 		return snare.trap.Rewrite(message), true
+	case Answer:
+		_, err := c.client.Write(snare.trap.Rewrite(message))
+		return nil, err == nil
 	case CutReply, HoldReply, Vanish:
 		c.mu.Lock()
 		if snare.trap.Do == Vanish {

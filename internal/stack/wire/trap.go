@@ -14,6 +14,7 @@ const (
 	// like HoldReply; the end of the client's connection is also held back from the server until Release
 	Vanish
 	Rewrite // the receiver gets the result of Trap.Rewrite instead of the message
+	Answer  // for requests: the server does not get it, and the client gets the result of Trap.Rewrite as its reply
 )
 
 // A Trap waits for one message.
@@ -22,14 +23,16 @@ type Trap struct {
 	Match func(message []byte) bool // nil: every message but the protocol's chatter
 	Skip  int                       // the number of matches that pass first
 	Do    Action
+	Every bool // it springs at every match until Release, instead of once; not with actions that hold back
 
-	Rewrite func(message []byte) []byte // for the action Rewrite; must return a whole message of the protocol
+	Rewrite func(message []byte) []byte // for Rewrite and Answer; must return a whole message of the protocol
 }
 
-// A Snare is a trap that was set. It springs once.
+// A Snare is a trap that was set. It springs once, unless Trap.Every is set.
 type Snare struct {
 	trap     Trap
 	sprung   chan struct{}
+	spring   sync.Once
 	released chan struct{}
 	once     sync.Once
 }
@@ -64,8 +67,10 @@ func (p *Proxy) spring(d Direction, message []byte, chatter bool) *Snare {
 			s.trap.Skip--
 			continue
 		}
-		p.snares = append(p.snares[:i:i], p.snares[i+1:]...)
-		close(s.sprung)
+		if !s.trap.Every {
+			p.snares = append(p.snares[:i:i], p.snares[i+1:]...)
+		}
+		s.spring.Do(func() { close(s.sprung) })
 		return s
 	}
 	return nil

@@ -101,3 +101,21 @@ func TestOneRequestIsRewritten(t *testing.T) {
 	<-snare.Sprung()
 	expect(t, "the server", s.saw(), "a other c")
 }
+
+func TestRequestsAreAnsweredForTheServer(t *testing.T) {
+	s := serve(t)
+	p := open(t, s.listener.Addr().String(), lines())
+	snare := p.Set(wire.Trap{
+		Match: wire.Contains("b"), Do: wire.Answer, Every: true, Rewrite: func([]byte) []byte { return []byte("no\n") },
+	})
+	c := dial(t, p)
+	for _, row := range [][2]string{{"a", "A"}, {"b", "no"}, {"bb", "no"}, {"c", "C"}} {
+		c.say(row[0])
+		expect(t, row[0], c.hear(limit), row[1])
+	}
+	<-snare.Sprung()
+	snare.Release()
+	c.say("b")
+	expect(t, "released", c.hear(limit), "B")
+	expect(t, "the server", s.saw(), "a c b")
+}
