@@ -44,7 +44,8 @@ func (r *lockRun) child(path string, l lock.Locker, lease *lock.Lease) *child {
 	// These are files: nothing here would copy for other readers and writers.
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.Env = append(os.Environ(), envStrategy+"="+r.strategy, envKey+"="+r.key,
-		envFence+"="+strconv.FormatUint(uint64(lease.Fence()), 10), envHeld+"="+os.Getenv(envHeld)+r.strategy+" "+r.key+"\n")
+		envFence+"="+strconv.FormatUint(uint64(lease.Fence()), 10),
+		envHeld+"="+os.Getenv(envHeld)+r.strategy+" "+r.key+"\n")
 	c.SysProcAttr = attributes()
 	return &child{
 		voice: r.voice, Cmd: c, killAfter: r.killAfter,
