@@ -54,7 +54,7 @@ func (r *lockRun) child(path string, l lock.Locker, lease *lock.Lease) *child {
 	}
 }
 
-// run starts the command. It returns when the command has ended and, if the lock was lost, all that it has started, too.
+// run starts the command. It returns when the command has ended and, if the lock was lost, so has all it started.
 // Nothing that is printed delays that. The exit status is an exitError, or nil for 0.
 func (c *child) run(signals <-chan os.Signal) error {
 	defer c.aside.end()
