@@ -231,7 +231,7 @@ func (c *child) holds() (bool, error) {
 
 // pass forwards a signal to the command's group. A stopped command would not see it.
 func (c *child) pass(s syscall.Signal) {
-	if err := syscall.Kill(-c.Process.Pid, s); err != nil {
+	if err := syscall.Kill(-c.Process.Pid, s); errors.Is(err, syscall.EPERM) {
 		c.tell("lock.not-passed", "signal", s.String(), "why", err)
 	}
 	_ = syscall.Kill(-c.Process.Pid, syscall.SIGCONT)
