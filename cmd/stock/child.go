@@ -67,6 +67,10 @@ func (c *child) run(signals <-chan os.Signal) error {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGCHLD)
 	defer signal.Stop(changed)
+	if !signal.Ignored(syscall.SIGTSTP) {
+		signal.Notify(c.stops, syscall.SIGTSTP)
+		defer signal.Stop(c.stops)
+	}
 	c.strangers = below(os.Getpid(), nil) // of a shell that has replaced itself by this program
 	adopt()
 	if err := c.Start(); err != nil {
@@ -75,10 +79,6 @@ func (c *child) run(signals <-chan os.Signal) error {
 	c.terminal.group = c.Process.Pid
 	signal.Ignore(syscall.SIGTTOU) // this process writes while the command has the terminal
 	defer c.terminal.takeBack()
-	if !signal.Ignored(syscall.SIGTSTP) {
-		signal.Notify(c.stops, syscall.SIGTSTP)
-		defer signal.Stop(c.stops)
-	}
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
 		c.terminal.lend() // in a pipeline, another command may need it: there the command gets it when it reads
 	}
@@ -170,7 +170,7 @@ func (c *child) reap() (left bool) {
 func (c *child) stopped(s syscall.Signal) {
 	asks := s == syscall.SIGTTIN || s == syscall.SIGTTOU
 	switch {
-	case c.asleep:
+	case c.asleep, c.lost:
 	case asks && c.terminal.lend():
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGCONT)
 	case asks, s == syscall.SIGTSTP, c.terminal.lent():
