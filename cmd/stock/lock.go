@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -39,6 +41,7 @@ const (
 	envStrategy = "LOCK_STRATEGY"
 	envKey      = "LOCK_KEY"
 	envFence    = "LOCK_FENCE"
+	envHeld     = "LOCK_HELD" // a line "strategy key" for each lock that is held around the command
 )
 
 func lockCommand(v voice) *cobra.Command {
@@ -79,7 +82,7 @@ func lockCommand(v voice) *cobra.Command {
 				}
 			}
 			r.cfg, r.strategy, r.key, r.argv = cfg, args[0], args[1], args[2:]
-			r.stdin, r.stdout, r.stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			r.stderr = cmd.ErrOrStderr()
 			return r.run(cmd.Context())
 		},
 	}
@@ -104,7 +107,7 @@ func (r *lockRun) check(flags *pflag.FlagSet, strategy, key string) error {
 		return failure("lock.wait-twice")
 	case min(r.wait, r.atLeast, r.killAfter, r.maxHold) < 0:
 		return failure("lock.negative")
-	case os.Getenv(envStrategy) == strategy && os.Getenv(envKey) == key:
+	case slices.Contains(strings.Split(os.Getenv(envHeld), "\n"), strategy+" "+key):
 		return failure("lock.itself", "key", strconv.Quote(key))
 	}
 	if r.bounded && r.wait == 0 {
@@ -153,8 +156,7 @@ type lockRun struct {
 	maxHold   time.Duration
 	quiet     bool
 
-	stdin          io.Reader
-	stdout, stderr io.Writer
+	stderr io.Writer
 }
 
 // endless is the longest hold without --max-hold: the lock is renewed for as long as the command runs.
@@ -165,6 +167,8 @@ const askLimit = 5 * time.Second
 
 // run returns the exit status as an exitError, or nil for 0.
 func (r *lockRun) run(ctx context.Context) (err error) {
+	// Without a receiver, output that is no longer read would end this process, and not the command.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
@@ -195,7 +199,11 @@ func (r *lockRun) run(ctx context.Context) (err error) {
 		return err
 	}
 	began := time.Now()
-	err = r.child(path, lease).run(lease, signals)
+	c := r.child(path, l, lease)
+	if err = c.run(signals); c.lost {
+		_ = lease.Release() // it returns the loss
+		return err
+	}
 	r.linger(lease, began, signals)
 	return r.release(lease, err)
 }
@@ -205,7 +213,7 @@ func (r *lockRun) acquire(ctx context.Context, l lock.Locker, signals <-chan os.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	outside := ctx
-	o := lock.Options{TryOnce: r.noWait, Owner: r.cfg.Instance + "/pid-" + strconv.Itoa(os.Getpid())}
+	o := lock.Options{TryOnce: r.noWait, Owner: r.owner()}
 	limit := r.wait
 	if r.noWait {
 		limit = askLimit
@@ -255,6 +263,8 @@ func (r *lockRun) acquire(ctx context.Context, l lock.Locker, signals <-chan os.
 		return nil, exitError{exitFault, err}
 	}
 }
+
+func (r *lockRun) owner() string { return r.cfg.Instance + "/pid-" + strconv.Itoa(os.Getpid()) }
 
 // heldBy describes the holder in one line.
 func (r *lockRun) heldBy(err error) error {

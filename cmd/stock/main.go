@@ -35,18 +35,21 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which a newcomer needs them
 	v := language(os.Args[1:], os.Getenv)
-	err := execute(ctx, rootCommand(v), os.Args[1:])
+	root := rootCommand(v)
+	root.SetOut(&screen{file: os.Stdout})
+	root.SetErr(&screen{file: os.Stderr})
+	err := execute(ctx, root, os.Args[1:])
 	var status exitError
 	switch {
 	case err == nil:
 		return
 	case errors.As(err, &status):
 		if status.err != nil {
-			fmt.Fprintln(os.Stderr, "stock:", v.message(status.err))
+			fmt.Fprintln(root.ErrOrStderr(), "stock:", v.message(status.err))
 		}
 		os.Exit(status.code)
 	default:
-		fmt.Fprintln(os.Stderr, "stock:", v.message(err))
+		fmt.Fprintln(root.ErrOrStderr(), "stock:", v.message(err))
 		os.Exit(1)
 	}
 }

@@ -131,7 +131,7 @@ func (v voice) showServers(w io.Writer, ready bool) func(stack.Event) {
 // demo | head`. Without it, SIGPIPE would end the program at any point, and its temporary folder would stay. The signal
 // itself cannot cancel, since it also comes for every broken connection. untilUnread returns a function that undoes it.
 func untilUnread(cmd *cobra.Command) (undo func()) {
-	file, ok := cmd.OutOrStdout().(*os.File)
+	file, ok := cmd.OutOrStdout().(*screen)
 	if !ok {
 		return func() {}
 	}
@@ -148,17 +148,14 @@ func untilUnread(cmd *cobra.Command) (undo func()) {
 
 // A readOutput is a standard output that calls unread when it is no longer read.
 type readOutput struct {
-	file   *os.File
+	*screen
 	unread func()
 }
 
 func (o *readOutput) Write(text []byte) (int, error) {
-	n, err := o.file.Write(text)
+	n, err := o.screen.Write(text)
 	if errors.Is(err, syscall.EPIPE) {
 		o.unread()
 	}
 	return n, err
 }
-
-// Fd implements the interface that width needs.
-func (o *readOutput) Fd() uintptr { return o.file.Fd() }

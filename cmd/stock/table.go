@@ -14,7 +14,13 @@ type table [][]string
 // head adds the heads of the columns, which have bars between them.
 func (t *table) head(columns string) { t.line(strings.Split(columns, "|")...) }
 
-func (t *table) line(cells ...string) { *t = append(*t, cells) }
+func (t *table) line(cells ...string) {
+	row := make([]string, len(cells))
+	for i, text := range cells {
+		row[i] = cell(text)
+	}
+	*t = append(*t, row)
+}
 
 // print writes the table, with two blanks between columns.
 func (t table) print(out io.Writer) error {
