@@ -24,10 +24,10 @@ func TestRoundTrips(t *testing.T) {
 		kind                     kind
 		first, acquire, try, end int
 	}{
-		// A connection is two round trips, and one that sets its variables.
-		{table, 3 + 1, 1, 2, 1},
-		{forUpdate, 2*3 + 6, 3, 2, 1}, // two connections: lock + insert + commit + lock + fence + ping
-		{getLock, 3 + 2, 2, 1, 1},     // a connection, lock + fence
+		// A connection is two round trips, one that sets its variables, and one that reads its character set back.
+		{table, 4 + 1, 1, 2, 1},
+		{forUpdate, 2*4 + 6, 3, 2, 1}, // two connections: lock + insert + commit + lock + fence + ping
+		{getLock, 4 + 2, 2, 1, 1},     // a connection, lock + fence
 	} {
 		t.Run(row.kind.name, func(t *testing.T) {
 			t.Parallel()

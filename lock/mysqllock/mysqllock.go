@@ -5,9 +5,11 @@
 // The other two locks live in a connection: pinned.go has their common part, forupdate.go and getlock.go the rest.
 //
 // Give the locks their own connection pool, with timeout and interpolateParams=true in its DSN and without
-// readTimeout. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a pool shared
-// with the store the waiters would take the connections that the holder needs to write. The tables come with the
-// service's schema (stock migrate up).
+// readTimeout. The character set of its sessions must be utf8mb4: the driver escapes keys and owners for that one, and
+// in GBK, for example, a key could become SQL. A server may ignore what charset in the DSN asks for, so set
+// character_set_client there. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a
+// pool shared with the store the waiters would take the connections that the holder needs to write. The tables come
+// with the service's schema (stock migrate up).
 //
 // All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose the
 // row of a Table that was not replicated yet. In a cluster with several masters, a lock on one master does not exclude
