@@ -42,6 +42,8 @@ func brokenTrials() []brokenTrial {
 			[]string{"Crash", "Paused", "CutOff", "Expiry", "Unknown"},
 		},
 		{"is not renewed", flaws{noRenewal: true}, nil, []string{"Renewal"}},
+		{"its renewals are pings", flaws{pings: true}, nil, []string{"Pings"}},
+		{"gives up before its wait is over", flaws{impatient: true}, nil, []string{"StatementLimit"}},
 		{"tells of the loss a second late", flaws{lateLoss: true}, nil, []string{"Expiry", "CutOff"}},
 		{"never tells of the loss", flaws{noLoss: true}, nil, []string{"Expiry", "Paused", "Restart"}},
 		{"deletes the key whoever has it", flaws{blindDelete: true}, nil, []string{"Owner"}},
@@ -65,6 +67,7 @@ func (b brokenTrial) harness(aof bool) Harness {
 		Renews: true,
 		Wire:   wire.Redis(),
 		Left:   trialLeft,
+		Limit:  func(context.Context, []string) error { return nil }, // Redis limits no statement
 		Promise: lock.Promise{
 			Exclusive:   true,
 			Scope:       lock.Cluster,

@@ -74,8 +74,9 @@ func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) c
 	}
 	return locktest.Harness{
 		Name: name, Promise: s.Promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
-		Room: 4, // of the 12 connections below
-		Kept: rows(name), Keeps: keeps,
+		Room:  4, // of the 12 connections below
+		Limit: limitStatements,
+		Kept:  rows(name), Keeps: keeps,
 		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 			db, err := open(addrs[0], 12)
 			if err != nil {
@@ -118,6 +119,17 @@ func start(t testing.TB) []locktest.Server {
 		t.Fatal(err)
 	}
 	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart}}
+}
+
+// limitStatements sets the time limit of the statements of new sessions.
+func limitStatements(ctx context.Context, addrs []string) error {
+	db, err := open(addrs[0], 1)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, fmt.Sprint("SET GLOBAL max_statement_time = ", locktest.StatementLimit.Seconds()))
+	return err
 }
 
 // rows counts the rows of a lock that stay.

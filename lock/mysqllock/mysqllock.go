@@ -238,13 +238,21 @@ func ownerColumn(owner string) string {
 	return owner
 }
 
+// unlimited lifts the session's time limit for statements, which an operator may have set for the whole server: a
+// statement that waits for a lock takes as long as its caller waits. It belongs into a SET. MariaDB executes the first
+// of these two comments and skips the second; MySQL does the reverse.
+const unlimited = "/*M!100101 , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */"
+
 // Errors.
 
 var (
 	// errBusy means that another caller has the key. The session is unchanged.
 	errBusy = errors.New("held")
-	// errAgain means that the server ended the statement for a reason that may not affect the next try.
-	errAgain = errors.New("interrupted by the server")
+	// errAgain means that the server undid the statement for a reason that may not affect the next try.
+	errAgain = errors.New("undone by the server")
+	// errEnded means that the server, or an operator, ended the statement because of the time that it took, or
+	// because of nothing that concerns the lock. A waiter waits on.
+	errEnded = errors.New("interrupted by the server")
 )
 
 // acquiring returns the prefix of an acquisition's errors.
@@ -257,13 +265,15 @@ func collided(err error) bool {
 	return n == mysqlerr.Deadlock || n == mysqlerr.LockWaitTimeout
 }
 
-// refusal returns errBusy or errAgain for an answer that means one of them, and err otherwise.
+// refusal returns errBusy, errAgain or errEnded for an answer that means one of them, and err otherwise.
 func refusal(err error) error {
 	switch mysqlerr.Number(err) {
 	case mysqlerr.LockWaitTimeout, mysqlerr.LockNowait:
 		return errBusy
-	case mysqlerr.Deadlock, mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime:
+	case mysqlerr.Deadlock:
 		return fmt.Errorf("%w: %w", errAgain, err)
+	case mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime:
+		return fmt.Errorf("%w: %w", errEnded, err)
 	}
 	return err
 }

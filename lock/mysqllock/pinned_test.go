@@ -332,11 +332,11 @@ func TestTheHoldersConnectionIsKilled(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		quickest := time.Hour
 		for range 3 { // a busy computer may be late
-			if quickest = min(quickest, killHolder(t, k)); quickest <= pingEvery/2 {
+			if quickest = min(quickest, killHolder(t, k)); quickest <= renewEvery/2 {
 				return
 			}
 		}
-		t.Errorf("the loss was signalled after %v: it was not heard of before the next ping", quickest)
+		t.Errorf("the loss was signalled after %v: it was not heard of before the next renewal", quickest)
 	})
 }
 

@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -72,6 +73,9 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			// this one may be repeated later.
 			a.undo(ctx)
 			a.token, held = uuid.NewString(), &lock.HeldError{Key: key}
+		case errors.Is(refusal(err), errEnded) && !o.TryOnce:
+			// The server ended a statement of the try, and may have executed another one, which try has undone.
+			a.token, held = uuid.NewString(), cmp.Or(held, &lock.HeldError{Key: key})
 		case err == nil:
 			return a.lease(sent, fence), nil
 		case errors.Is(err, errBusy):
