@@ -15,7 +15,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// ConnOptions are the options of a lock that lives in a connection. A zero field means its default.
+// ConnOptions are the options of a lock that lives in a connection. A zero field means its default. With a negative one
+// every Acquire returns an error that names it.
 type ConnOptions struct {
 	// Lease is how long the server keeps a silent connection, in whole seconds; default 10 s. A holder asks the server
 	// every second, or five times in a lease, whether it still has the key. If the holder's computer dies, freezes or is cut off, the next caller
@@ -26,6 +27,18 @@ type ConnOptions struct {
 	// at the server; other waiters poll. A caller that finds no free connection gets lock.ErrNoCapacity. Default: a
 	// third of the pool's connections, or 16 if the pool has no limit.
 	MaxConns int
+}
+
+func (o ConnOptions) check() error {
+	switch {
+	case o.Lease < 0:
+		return fmt.Errorf("ConnOptions.Lease is negative: %v", o.Lease)
+	case o.MaxHold < 0:
+		return fmt.Errorf("ConnOptions.MaxHold is negative: %v", o.MaxHold)
+	case o.MaxConns < 0:
+		return fmt.Errorf("ConnOptions.MaxConns is negative: %d", o.MaxConns)
+	}
+	return nil
 }
 
 const (
@@ -84,7 +97,10 @@ type pinned struct {
 }
 
 func newPinned(db *sql.DB, o ConnOptions, p primitive) *pinned {
-	o.Lease = (cmp.Or(o.Lease, 10*time.Second) + time.Second - 1).Truncate(time.Second)
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
+	if part := o.Lease % time.Second; part > 0 {
+		o.Lease += time.Second - part
+	}
 	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
 	return &pinned{
 		ConnOptions: o, primitive: p,
@@ -109,6 +125,9 @@ func (p *pinned) Close() error {
 func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), context.Cause(ctx))
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
 	}
 	if err := p.queue.Enter(ctx, key, o); err != nil {
 		return nil, err

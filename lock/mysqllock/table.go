@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,10 +61,14 @@ const (
 
 // Acquire tries to get key, and retries until ctx ends, or tries once with TryOnce.
 func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	if err := t.o.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
+	}
 	a := attempt{t, key, columnName(key), uuid.NewString(), ownerColumn(o.Owner)}
 	t.rows.start()
 	var held *lock.HeldError // the result of the last read
 	var lastRead time.Time
+	var noRoom error // why nothing is known about the holder
 	for pause := t.o.MinBackoff; ; pause = min(2*pause, t.o.MaxBackoff) {
 		sent := time.Now()
 		fence, err := a.try(ctx, held == nil || sent.Sub(lastRead) >= readEvery)
@@ -79,6 +84,8 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		case err == nil:
 			return a.lease(sent, fence), nil
 		case errors.Is(err, errBusy):
+		case errors.Is(err, lock.ErrNoCapacity) && !o.TryOnce && ctx.Err() == nil:
+			noRoom = err
 		case errors.As(err, &held):
 			lastRead = sent
 		case held != nil:
@@ -90,6 +97,9 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			return nil, held
 		}
 		if ended := lock.Sleep(ctx, jitter(pause)); ended != nil {
+			if held == nil {
+				return nil, errors.Join(noRoom, ended)
+			}
 			return nil, errors.Join(held, ended)
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"example.com/stock/lock"
 )
 
-// TableOptions are the options of a Table. A zero field means its default.
+// TableOptions are the options of a Table. A zero field means its default. With a negative one every Acquire returns an
+// error that names it.
 type TableOptions struct {
 	Lease      time.Duration // time limit of the key after a renewal; default 10 s, renewed after each third of it
 	MaxHold    time.Duration // longest hold, after which the lease is lost; default 5 min
@@ -28,6 +30,20 @@ const (
 	// noExpiryLinger is how long an abandoned key without a time limit stays taken.
 	noExpiryLinger = 10 * time.Second
 )
+
+func (o TableOptions) check() error {
+	switch {
+	case o.Lease < 0:
+		return fmt.Errorf("TableOptions.Lease is negative: %v", o.Lease)
+	case o.MaxHold < 0:
+		return fmt.Errorf("TableOptions.MaxHold is negative: %v", o.MaxHold)
+	case o.MinBackoff < 0:
+		return fmt.Errorf("TableOptions.MinBackoff is negative: %v", o.MinBackoff)
+	case o.MaxBackoff < 0:
+		return fmt.Errorf("TableOptions.MaxBackoff is negative: %v", o.MaxBackoff)
+	}
+	return nil
+}
 
 // NewTable returns a Table on db. Each statement uses a connection only while it runs. Close the Table when all
 // leases have ended.
