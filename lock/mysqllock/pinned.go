@@ -19,8 +19,8 @@ import (
 // every Acquire returns an error that names it.
 type ConnOptions struct {
 	// Lease is how long the server keeps a silent connection, in whole seconds; default 10 s. A holder asks the server
-	// every second, or five times in a lease, whether it still has the key. If the holder's computer dies, freezes or is cut off, the next caller
-	// gets the key after Lease.
+	// every second, or five times in a lease, whether it still has the key. If the holder's computer dies, freezes or
+	// is cut off, the next caller gets the key after Lease.
 	Lease   time.Duration
 	MaxHold time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
 	// MaxConns is how many keys can be held at a time, with a connection each. At most half of the connections wait
@@ -44,8 +44,8 @@ func (o ConnOptions) check() error {
 const (
 	// renewEvery is the longest pause between two renewals of a lease.
 	renewEvery = time.Second
-	// socketCheckEvery is how often the socket is checked between renewals. The check sends nothing. It detects that the
-	// server, an operator or the network has ended the connection, if this computer has received the end.
+	// socketCheckEvery is how often the socket is checked between renewals. The check sends nothing. It detects that
+	// the server, an operator or the network has ended the connection, if this computer has received the end.
 	socketCheckEvery = 50 * time.Millisecond
 	// killTimeout limits a KILL from another connection.
 	killTimeout = 500 * time.Millisecond
@@ -235,8 +235,8 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 		defer next()
 		return p.release(ctx, s, key)
 	})
-	// Without renewals the server ends the connection, and with it the lock, after Lease and not earlier. Abandon relies
-	// on that.
+	// Without renewals the server ends the connection, and with it the lock, after Lease and not earlier. Abandon
+	// relies on that.
 	lease.Linger(p.Lease)
 	p.sessions.setLease(s, lease)
 	holds := func(ctx context.Context) (bool, error) { return p.primitive.holds(ctx, s, key) }
@@ -459,7 +459,7 @@ func (s *session) watchSocket(lease *lock.Lease, lost context.CancelCauseFunc, a
 				return
 			case <-ticker.C:
 				if !s.asking.TryLock() {
-					continue // a renewal is under way: it notices the end, and its answer would be taken for the end
+					continue // a renewal is under way: it notices the end, and its answer would look like one
 				}
 				err := s.checkSocket()
 				s.asking.Unlock()
