@@ -384,9 +384,9 @@ func (s *session) kill(ctx context.Context, what string) error {
 	return err
 }
 
-// renew asks the server whether s still has the key, which also keeps the server from ending the session. The driver can
-// give up a statement only by breaking the connection, and with it the lock. So a question that takes longer than ctx
-// stays under way, and the next call of renew first waits for its answer.
+// renew asks the server whether s still has the key, which also keeps the server from ending the session. The driver
+// can give up a statement only by breaking the connection, and with it the lock. So a question that takes longer than
+// ctx stays under way, and the next call of renew first waits for its answer.
 func (s *session) renew(ctx context.Context, holds func(context.Context) (bool, error)) error {
 	for {
 		fresh := s.answer == nil
