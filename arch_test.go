@@ -55,7 +55,8 @@ var arrows = map[string]struct {
 	// Storage, HTTP, and the instance that has them all.
 	"repo": {
 		[]string{
-			"internal/mysqlerr", "internal/rediserr", "internal/redisscript", "lock", "repo/gate", "service",
+			"internal/mysqlconn", "internal/mysqlerr", "internal/rediserr", "internal/redisscript", "lock", "repo/gate",
+			"service",
 		},
 		"connections, and what their errors mean to the domain: it does not know what is kept",
 	},
@@ -112,7 +113,7 @@ var arrows = map[string]struct {
 	"app": {
 		[]string{
 			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "handler/access", "handler/demo",
-			"handler/orders", "internal/rediserr", "internal/words", "lock", "lock/redislock",
+			"handler/orders", "internal/mysqlconn", "internal/rediserr", "internal/words", "lock", "lock/redislock",
 			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock", "repo/writer",
 			"service", "service/order", "service/ratelimit", "service/relay", "service/strategy",
 		},
@@ -149,7 +150,10 @@ var arrows = map[string]struct {
 		"it shows what the load test found, and asks nobody else",
 	},
 	"lab": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest", "loadtest/checkout"},
+		[]string{
+			"internal/mysqlconn", "internal/stack", "internal/stack/wire", "internal/words", "loadtest",
+			"loadtest/checkout",
+		},
 		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
 	},
 	"lab/scenario": {
@@ -161,7 +165,7 @@ var arrows = map[string]struct {
 		"a client over HTTP, as lab is, and no scenario",
 	},
 	"lab/engine": {
-		[]string{"internal/stack", "internal/words", "loadtest", "loadtest/checkout"},
+		[]string{"internal/mysqlconn", "internal/stack", "internal/words", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, as lab is, with hands on somebody's servers to make room for a test and to clean up",
 	},
 	"lab/failover": {
@@ -193,12 +197,13 @@ var arrows = map[string]struct {
 
 	// What several need. Nothing here imports from a room, files aside.
 	"internal/batching":          {nil, "what waits is served in batches: it knows neither sales nor orders"},
+	"internal/mysqlconn":         {nil, "verified connections: repo, lab and stack must not import each other"},
 	"internal/mysqlerr":          {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
 	"internal/rediserr":          {nil, "a table of replies: repo and lock/redislock must not import each other"},
 	"internal/redisscript":       {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
-	"internal/stack":             {[]string{"deploy"}, "it starts servers"},
+	"internal/stack":             {[]string{"deploy", "internal/mysqlconn"}, "it starts servers"},
 	"internal/stack/stacktest":   {[]string{"internal/stack"}, "stack for tests"},
 	"internal/stack/browsertest": {nil, "a browser for tests, which knows no page"},
 	"internal/stack/wire":        {nil, "bytes between any client and any server"},
@@ -292,8 +297,8 @@ var thirdParty = map[string]struct {
 	},
 	"github.com/go-sql-driver/mysql": {
 		[]string{
-			"app", "internal/mysqlerr", "internal/stack", "internal/stack/stacktest", "lab", "lab/engine",
-			"lab/scenario", "repo", "repo/repotest",
+			"app", "internal/mysqlconn", "internal/mysqlerr", "internal/stack", "internal/stack/stacktest", "lab",
+			"lab/engine", "lab/scenario", "repo", "repo/repotest",
 		},
 		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write, " +
 			"repotest has connections that fail at one statement",
@@ -333,6 +338,29 @@ func TestImportArrows(t *testing.T) {
 	for pkg := range arrows {
 		if _, exists := imports[pkg]; !exists {
 			t.Errorf("arrows has a rule for %s, which does not exist", pkg)
+		}
+	}
+}
+
+// A connection to MySQL that is opened elsewhere is not verified to read values as the driver escapes them.
+func TestOnlyOnePlaceConnectsToMySQL(t *testing.T) {
+	for pkg, imports := range importsOf(t, "") {
+		if pkg == "internal/mysqlconn" || strings.HasSuffix(pkg, "test") || !slices.Contains(imports, "database/sql") {
+			continue
+		}
+		for _, name := range goFiles(t, pkg) {
+			ast.Inspect(parsed(t, name), func(n ast.Node) bool {
+				call, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				of, ok := call.X.(*ast.Ident)
+				if ok && (of.Name == "sql" && call.Sel.Name == "Open" ||
+					of.Name == "mysql" && (call.Sel.Name == "NewConnector" || call.Sel.Name == "Open")) {
+					t.Errorf("%s calls %s.%s: use mysqlconn.NewConnector", name, of.Name, call.Sel.Name)
+				}
+				return true
+			})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"example.com/stock/internal/mysqlconn"
 	"example.com/stock/service"
 	"example.com/stock/service/order"
 	"example.com/stock/service/relay"
@@ -167,7 +169,10 @@ func (c *Config) check() (bad []error) {
 		}
 	}
 	if c.MySQL.DSN != "" {
-		if dsn, err := mysql.ParseDSN(c.MySQL.DSN); err != nil {
+		dsn, err := mysqlconn.Parse(c.MySQL.DSN)
+		if other, is := errors.AsType[*mysqlconn.CharsetError](err); is {
+			no("mysql.dsn", "dsn-charset", "name", other.Name, "value", quote(other.Value))
+		} else if err != nil {
 			no("mysql.dsn", "dsn") // the driver's error may quote the password
 		} else if c.MySQL.TLS.Enabled && dsn.TLSConfig != "" {
 			no("mysql.dsn", "dsn-tls")

@@ -266,6 +266,7 @@ func TestBadValues(t *testing.T) {
 		{"ZOOKEEPER_CREDENTIALS", "a:b,:hunter2", "zookeeper.credentials: is not user:password"},
 		{"ZOOKEEPER_ACL", "everybody", `zookeeper.acl: "everybody" is none of world, creator`},
 		{"ZOOKEEPER_ACL", "creator", "zookeeper.acl: creator needs zookeeper.credentials"},
+		{"MYSQL_DSN", "u:s3cret@tcp(db)/shop?charset=gbk", `mysql.dsn: has charset="gbk"`},
 		{"MYSQL_DSN", "mysql://u:s3cret@db/shop", "mysql.dsn: is not user:password@tcp(host:port)/database"},
 		{"MYSQL_POOL_SIZE", "0", "mysql.pool_size: 0 is not at least 1"},
 		{"MYSQL_LOCK_KEYS", "-1", "mysql.lock_keys: -1 is not from 0 to 11"},

@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/mysqlconn"
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 )
@@ -190,10 +191,10 @@ func (b *Testbed) OpenDBAt(addr, name string) *sql.DB {
 func (b *Testbed) ServiceDB() *sql.DB { return b.open(b.Server(NeedMySQL).URL) }
 
 func (b *Testbed) open(dsn string) *sql.DB {
-	config, err := mysql.ParseDSN(dsn)
+	config, err := mysqlconn.Parse(dsn)
 	b.Must("open mysql", err)
 	config.Logger = &mysql.NopLogger{} // scenarios break connections on purpose
-	connector, err := mysql.NewConnector(config)
+	connector, err := mysqlconn.NewConnector(config)
 	b.Must("open mysql", err)
 	db := sql.OpenDB(connector)
 	b.Defer(func() { _ = db.Close() })

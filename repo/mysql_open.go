@@ -14,6 +14,8 @@ import (
 	gormmysql "gorm.io/driver/mysql"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+
+	"example.com/stock/internal/mysqlconn"
 )
 
 // Pool limits the connections to MySQL. The zero value means the defaults.
@@ -46,7 +48,8 @@ type Pool struct {
 //     packets (prepare, execute, close) and two round trips. gorm's PrepareStmt would also save the parsing, but our
 //     transactions, each on one connection, cannot use its prepared statements; BenchmarkPessimistic compares both.
 //   - multiStatements: a sale is two packets of several statements, see mysql_transaction.go. It is safe because all
-//     SQL is constant and only interpolateParams puts values in: see docs/adr/0019-a-sale-is-two-packets.md.
+//     SQL is constant, only interpolateParams puts values in, and every connection is verified to read them as the
+//     driver escapes them (package mysqlconn): see docs/adr/0019-a-sale-is-two-packets.md.
 //   - clientFoundRows=false: "rows affected" counts changed rows. All our UPDATEs increase the version and so change
 //     every row that they match, but nothing should depend on this.
 //   - autocommit, isolation level (REPEATABLE READ), sql_mode (strict), time zone (UTC), completion_type,
@@ -54,17 +57,17 @@ type Pool struct {
 //     pooled connection would always read the snapshot of its first read.
 //
 // It sets these only if dsn does not: innodb_lock_wait_timeout (50 s), wait_timeout (8 h), and timeout, to connect (1
-// s). The variables cost no additional round trip on a new connection. There is no readTimeout, because a statement may
-// wait for a row lock; the ctx of each operation bounds it, COMMIT included.
+// s). The variables cost no additional round trip on a new connection; reading the character set back costs one. There
+// is no readTimeout, because a statement may wait for a row lock; the ctx of each operation bounds it, COMMIT included.
 //
-// The connection's character set is the driver's default, utf8mb4; the columns have their own. No operation relies on a
-// snapshot taken before a lock. READ UNCOMMITTED would break the look-up of orders, because an order that was found
-// could disappear.
+// The connection's character set is utf8mb4, and a dsn that sets another one is refused; the columns have their own. No
+// operation relies on a snapshot taken before a lock. READ UNCOMMITTED would break the look-up of orders, because an
+// order that was found could disappear.
 //
 // gorm's own transaction around each statement, which costs two more round trips, is off. gorm's log is off, too,
 // because errors are returned.
 func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
-	c, err := mysql.ParseDSN(dsn)
+	c, err := mysqlconn.Parse(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("mysql DSN, such as user:password@tcp(host:3306)/stock: %w", err)
 	}
@@ -81,7 +84,7 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 			return nil, err
 		}
 	}
-	connector, err := mysql.NewConnector(c)
+	connector, err := mysqlconn.NewConnector(c)
 	if err != nil {
 		return nil, fmt.Errorf("mysql DSN: %w", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/go-sql-driver/mysql"
+
+	"example.com/stock/internal/mysqlconn"
 )
 
 const installMariaDB = "apt-get install mariadb-server"
@@ -145,7 +147,7 @@ func mariadbReady(ctx context.Context, addr, dir string) error {
 func openMariaDB(addr string) (*sql.DB, error) {
 	config := mysql.NewConfig()
 	config.User, config.Net, config.Addr, config.Logger = "root", "tcp", addr, &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(config)
+	connector, err := mysqlconn.NewConnector(config)
 	if err != nil {
 		return nil, err
 	}

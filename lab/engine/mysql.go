@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"example.com/stock/internal/mysqlconn"
 )
 
 // markTable has one row, the name of the test. It shows that the addresses lead to one schema, and that the schema is
@@ -33,7 +35,7 @@ func openSchema(ctx context.Context, dsns []string, run string) (*schema, error)
 	s := &schema{run: run}
 	name := ""
 	for i, dsn := range dsns {
-		c, err := mysql.ParseDSN(dsn)
+		c, err := mysqlconn.Parse(dsn)
 		switch {
 		case err != nil:
 			return nil, failure("mysql.dsn", "n", i+1, "why", err)
@@ -144,10 +146,11 @@ func (s *schema) marksHere(db *sql.Conn) error {
 func (s *schema) at(ctx context.Context, n int, name string, do func(*sql.Conn) error) error {
 	c := s.configs[n].Clone()
 	c.DBName = name
-	db, err := sql.Open("mysql", c.FormatDSN())
+	connector, err := mysqlconn.NewConnector(c)
 	if err != nil {
 		return failure("mysql.dsn", "n", n+1, "why", err)
 	}
+	db := sql.OpenDB(connector)
 	defer db.Close()
 	conn, err := db.Conn(ctx)
 	if err != nil {

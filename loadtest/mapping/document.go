@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/url"
 	"slices"
@@ -210,6 +211,8 @@ func (t template) content(kind string, v values) string {
 		})
 	case strings.Contains(kind, "x-www-form-urlencoded"):
 		return t.escaped(v, url.QueryEscape)
+	case strings.Contains(kind, "xml"):
+		return t.escaped(v, html.EscapeString)
 	}
 	return t.fill(v)
 }

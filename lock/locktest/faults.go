@@ -41,6 +41,84 @@ func crash(ctx context.Context, s *Scene) error {
 	return err
 }
 
+// pings puts a holder behind a proxy whose pings prove nothing about the server.
+func pings(ctx context.Context, s *Scene) error {
+	list, err := s.processes(ctx, 1, s.Lease)
+	if err != nil {
+		return err
+	}
+	sound := list[0]
+	return s.withRetries(ctx, 3, func() error {
+		wires, at, err := s.wired()
+		if err != nil {
+			return err
+		}
+		for _, w := range wires {
+			w.AnswerPings()
+		}
+		far, err := s.process(ctx, at, s.Lease)
+		if err != nil {
+			return err
+		}
+		h, err := far.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
+		if err != nil {
+			return err
+		}
+		rival, err := sound.acquire(ctx, attempt{Key: h.Key, Wait: 5 * s.Lease / 2})
+		if err == nil {
+			return errors.Join(fmt.Errorf("another had the key after %v of a lease of %v", rival.From-h.From, s.Lease),
+				s.noRival(ctx, h, rival, nil))
+		}
+		for _, w := range wires {
+			w.EndSessions()
+		}
+		rival, err = sound.acquire(ctx, attempt{Key: h.Key, Wait: 5 * s.Lease / 2})
+		return s.noRival(ctx, h, rival, err)
+	})
+}
+
+// StatementLimit is the time limit of Harness.Limit.
+const StatementLimit = 200 * time.Millisecond
+
+// statementLimit lets a waiter wait for several times as long as the server lets a statement take.
+func statementLimit(ctx context.Context, s *Scene) error {
+	if err := s.Limit(ctx, addrs(s.Servers)); err != nil {
+		return err
+	}
+	list, err := s.processes(ctx, 2, calm)
+	if err != nil {
+		return err
+	}
+	h, err := list[0].acquire(ctx, attempt{Key: s.Key, Wait: s.timeout, Insist: true})
+	if err != nil {
+		return err
+	}
+	wait, _, err := list[1].begin(attempt{Key: s.Key, Wait: s.timeout})
+	if err != nil {
+		return err
+	}
+	got := make(chan error, 1)
+	s.suite.tries.Go(func() {
+		next, err := wait(ctx)
+		if err == nil {
+			_, err = next.release(ctx)
+		}
+		got <- err
+	})
+	select {
+	case err := <-got:
+		return fmt.Errorf("a waiter did not wait on while the key was held: %w", err)
+	case <-time.After(12 * StatementLimit):
+	}
+	if _, err := h.release(ctx); err != nil {
+		return err
+	}
+	if err := <-got; err != nil {
+		return fmt.Errorf("a waiter whose key was released: %w", err)
+	}
+	return nil
+}
+
 // deadWaiter kills a waiter that has another waiter behind it.
 func deadWaiter(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)

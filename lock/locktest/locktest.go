@@ -24,7 +24,7 @@ type Clause struct {
 	Rule     string // what must be true; the failure message and the documentation
 	Applies  func(Harness) bool
 	Check    func(context.Context, *Scene) error
-	Restarts bool // it kills servers, and needs its own
+	Restarts bool // it kills servers or changes their settings, and needs its own
 }
 
 // Clauses returns the suite.
@@ -118,6 +118,11 @@ func Clauses() []Clause {
 				"and a release and a bounded acquisition return.",
 		},
 		{
+			Name: "Pings", Applies: pinged, Check: pings,
+			Rule: "A holder behind a proxy that answers pings itself keeps the key for longer than its lease, " +
+				"and is told when the proxy has lost its session at the server and another has the key.",
+		},
+		{
 			Name: "Crash", Applies: cluster, Check: crash,
 			Rule: "The key of a holder that is killed goes to who waits within the lease.",
 		},
@@ -156,6 +161,10 @@ func Clauses() []Clause {
 		{
 			Name: "Generations", Applies: generational, Check: generations,
 			Rule: "Fences grow although the process of every holder is a new one and the one before was killed.",
+		},
+		{
+			Name: "StatementLimit", Applies: limited, Check: statementLimit, Restarts: true,
+			Rule: "A waiter waits on although the server ends every statement that takes longer than a moment.",
 		},
 		{
 			Name:    "Cuts",
@@ -204,6 +213,8 @@ func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
 func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
 func evictable(h Harness) bool    { return generational(h) && h.Evictable }
 func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
+func pinged(h Harness) bool       { return renewed(h) && h.Wire.Pong != nil }
+func limited(h Harness) bool      { return cluster(h) && blocking(h) && h.Limit != nil }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
 func refusing(h Harness) bool     { return cluster(h) && h.Refuse != nil }
 
@@ -250,6 +261,9 @@ type Harness struct {
 	// entries and how long they stay. nil: nothing is meant to stay, which Left checks.
 	Kept  func(ctx context.Context, addrs []string, key string) (int, error)
 	Keeps string
+
+	// Limit makes the servers end every statement that takes longer than StatementLimit. nil: they cannot.
+	Limit func(ctx context.Context, addrs []string) error
 
 	// Breaks has the clauses that the strategy is known to violate although its Promise does not say so, each with the
 	// reason. These clauses are still checked, and the test fails if they hold.

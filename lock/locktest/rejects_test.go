@@ -44,6 +44,8 @@ func brokenTrials() []brokenTrial {
 		{"is not renewed", flaws{noRenewal: true}, nil, []string{"Renewal"}},
 		{"tells of the loss a second late", flaws{lateLoss: true}, nil, []string{"Expiry", "CutOff", "Standstill"}},
 		{"returns when its client does", flaws{patient: true}, nil, []string{"Standstill"}},
+		{"its renewals are pings", flaws{pings: true}, nil, []string{"Pings"}},
+		{"gives up before its wait is over", flaws{impatient: true}, nil, []string{"StatementLimit"}},
 		{"never tells of the loss", flaws{noLoss: true}, nil, []string{"Expiry", "Paused", "Restart"}},
 		{"deletes the key whoever has it", flaws{blindDelete: true}, nil, []string{"Owner"}},
 		{"one fence for all", flaws{sameFence: true}, nil, []string{"Processes", "Paused", "Generations"}},
@@ -75,6 +77,7 @@ func (b brokenTrial) harness(aof bool) Harness {
 		Wire:   wire.Redis(),
 		Refuse: func([]byte) []byte { return []byte("-ODD no\r\n") },
 		Left:   trialLeft,
+		Limit:  func(context.Context, []string) error { return nil }, // Redis limits no statement
 		Promise: lock.Promise{
 			Exclusive:   true,
 			Scope:       lock.Cluster,

@@ -45,6 +45,8 @@ type flaws struct {
 	ghosts      bool // every acquisition leaves a goroutine
 	patient     bool // its client has no time limits, and ignores contexts
 	silent      bool // its release does not say that the key was gone
+	pings       bool // a renewal only asks whether the server is alive
+	impatient   bool // gives up a wait after a second, as if the server had refused it
 	hasty       bool // what is abandoned is given back at once
 }
 
@@ -109,6 +111,7 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	if t.ghosts {
 		go time.Sleep(time.Hour) // longer than the process lives, however busy the computer is
 	}
+	began := time.Now()
 	var mail <-chan *redis.Message
 	for held := false; ; {
 		sent := time.Now()
@@ -126,6 +129,8 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		case fence != 0:
 			return t.hold(key, token, sent, fence), nil
 		case o.TryOnce:
+			return nil, lock.ErrHeld
+		case t.impatient && time.Since(began) > time.Second:
 			return nil, lock.ErrHeld
 		}
 		if !held && t.mail {
@@ -222,6 +227,8 @@ func (t *trial) hold(key, token string, sent time.Time, fence lock.Fence) *lock.
 		keep.TTL, keep.Every = t.lease+time.Second, 0
 	case t.noRenewal:
 		keep.Every = 0
+	case t.pings:
+		keep.Renew = func(ctx context.Context) error { return t.client.Ping(ctx).Err() }
 	}
 	lease.Keep(sent, keep)
 	return lease

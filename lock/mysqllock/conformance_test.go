@@ -91,8 +91,9 @@ func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) c
 	defaults := func(addr string) (*sql.DB, error) { return sql.Open("mysql", "root@tcp("+addr+")/stock") }
 	return locktest.Harness{
 		Name: name, Promise: s.Promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
-		Room: 4, // of the 12 connections above
-		Kept: rows(name), Keeps: keeps,
+		Room:  4, // of the 12 connections above
+		Limit: limitStatements,
+		Kept:  rows(name), Keeps: keeps,
 		Open: opener(limited), Plain: []locktest.Opener{opener(defaults)},
 	}
 }
@@ -123,6 +124,17 @@ func start(t testing.TB) []locktest.Server {
 		t.Fatal(err)
 	}
 	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume}}
+}
+
+// limitStatements sets the time limit of the statements of new sessions.
+func limitStatements(ctx context.Context, addrs []string) error {
+	db, err := open(addrs[0], 1)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, fmt.Sprint("SET GLOBAL max_statement_time = ", locktest.StatementLimit.Seconds()))
+	return err
 }
 
 // rows counts the rows of a lock that stay.

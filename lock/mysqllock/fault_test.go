@@ -24,10 +24,10 @@ func TestRoundTrips(t *testing.T) {
 		kind                     kind
 		first, acquire, try, end int
 	}{
-		// A connection is two round trips, and one that sets its variables.
-		{table, 3 + 1, 1, 2, 1},
-		{forUpdate, 2*3 + 6, 3, 2, 1}, // two connections: lock + insert + commit + lock + fence + ping
-		{getLock, 3 + 2, 2, 1, 1},     // a connection, lock + fence
+		// A connection is two round trips, one that sets its variables, and one that reads its character set back.
+		{table, 4 + 1, 1, 2, 1},
+		{forUpdate, 2*4 + 6, 3, 2, 1}, // two connections: lock + insert + commit + lock + fence + name
+		{getLock, 4 + 2, 2, 1, 1},     // a connection, lock + fence
 	} {
 		t.Run(row.kind.name, func(t *testing.T) {
 			t.Parallel()
@@ -196,6 +196,32 @@ func TestCollisions(t *testing.T) {
 		}
 		stop()
 		free(t, k.open(t, dsn, 0), "k")
+	})
+}
+
+// A waiter waits on when its statement is ended, by an operator, a query killer or a time limit, however often.
+func TestAQueryKiller(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		p := newProxy(t, addr(dsn))
+		l := k.open(t, via(dsn, p), 0)
+		release(t, acquire(t, l, "k"))
+		for _, word := range []string{"UPDATE locks SET token", "FOR UPDATE", "GET_LOCK("} {
+			for _, number := range []uint16{mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime} {
+				const often = 2 * maxTries
+				count, stop := p.fail(word, number, often)
+				lease, err := l.Acquire(t.Context(), "k", lock.Options{})
+				stop()
+				if err != nil {
+					t.Errorf("%s, error %d: %v", word, number, err)
+					continue
+				}
+				release(t, lease)
+				if n := count(); n != 0 && n <= often {
+					t.Errorf("%s, error %d: sent %d times, want %d and a success", word, number, n, often)
+				}
+			}
+		}
 	})
 }
 

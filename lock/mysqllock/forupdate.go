@@ -24,7 +24,7 @@ import (
 // key and process. A waiter that gives up ends its statement with KILL QUERY, because the server does not notice that
 // the client no longer waits.
 //
-// Round trips: 4 uncontended (lock, fence, name, release), and a ping every second. The first use of a key costs 3
+// Round trips: 4 uncontended (lock, fence, name, release), and one every second. The first use of a key costs 3
 // more, a new connection 3, and a wait 1 if it is longer than the waits before. A failed try (lock.Options.TryOnce)
 // costs 2. Waiting costs none, giving up 4.
 //
@@ -40,7 +40,7 @@ import (
 //
 // It does not promise that a holder notices the end of its connection before the next holder has the key. The server
 // rolls back as soon as it notices the end. The holder usually notices it within socketCheckEvery, at the latest with
-// the next ping. The fence refuses its late write. Nor does it promise a strict order: MySQL 8 prefers transactions
+// the next renewal. The fence refuses its late write. Nor does it promise a strict order: MySQL 8 prefers transactions
 // that block many others, MariaDB serves in order of arrival. A waiter whose computer died may be granted the lock, and
 // then has it for Lease.
 type ForUpdate struct{ *pinned }
@@ -65,8 +65,8 @@ func (rowLock) setup(lease int) []string {
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 		// Without autocommit every statement begins a transaction, so BEGIN needs no round trip.
 		fmt.Sprintf(
-			"SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d", lease,
-			minWaitTimeout,
+			"SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d"+unlimited,
+			lease, minWaitTimeout,
 		),
 	}
 }
@@ -166,6 +166,13 @@ func (r rowLock) drawElsewhere(ctx context.Context, key string) (lock.Fence, err
 	late, cancel := withGrace(ctx)
 	defer cancel()
 	return drawFence(late, conn, columnName(key))
+}
+
+// holds reads the name that drawFence has written: only the transaction that holds the lock sees it.
+func (rowLock) holds(ctx context.Context, s *session, key string) (has bool, err error) {
+	const query = "SELECT COUNT(*) FROM lock_rows WHERE name = ? AND thread = CONNECTION_ID()"
+	err = s.conn.QueryRowContext(ctx, query, columnName(key)).Scan(&has)
+	return has, err
 }
 
 func (r rowLock) release(ctx context.Context, s *session, _ string) error {

@@ -17,7 +17,7 @@ import (
 // connection per key and process. A waiter that gives up ends its statement with KILL QUERY, because the server is slow
 // to notice that the client no longer waits.
 //
-// Round trips: 3 uncontended (lock, fence, release), and a ping every second. A new connection costs 2. A failed try
+// Round trips: 3 uncontended (lock, fence, release), and one every second. A new connection costs 2. A failed try
 // (lock.Options.TryOnce) costs 1. Waiting costs none, giving up 4.
 //
 // Connections and promises are as for [ForUpdate], but the order of waiters is up to the server. A named lock is
@@ -36,7 +36,8 @@ type namedLock struct{}
 
 func (namedLock) setup(lease int) []string {
 	return []string{fmt.Sprintf(
-		"SET SESSION autocommit = 1, wait_timeout = %d, innodb_lock_wait_timeout = %d", lease, minWaitTimeout)}
+		"SET SESSION autocommit = 1, wait_timeout = %d, innodb_lock_wait_timeout = %d"+unlimited,
+		lease, minWaitTimeout)}
 }
 
 func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.Options) error {
@@ -65,7 +66,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 	case err == nil && got.Valid:
 		return errBusy
 	case err == nil:
-		err = errAgain // NULL: it was interrupted
+		err = errEnded // NULL: it was interrupted
 	}
 	if !s.broken {
 		// The server has answered that it has not granted the lock. This is rare, so a round trip to check it is cheap.
@@ -85,6 +86,12 @@ func (namedLock) drawFence(
 		return err
 	})
 	return fence, sent, err
+}
+
+func (namedLock) holds(ctx context.Context, s *session, key string) (has bool, err error) {
+	const query = "SELECT COALESCE(IS_USED_LOCK(?) = CONNECTION_ID(), FALSE)"
+	err = s.conn.QueryRowContext(ctx, query, namedLockName(s.database, key)).Scan(&has)
+	return has, err
 }
 
 func (namedLock) release(ctx context.Context, s *session, key string) error {

@@ -89,7 +89,7 @@ func (t *Table) Keys(ctx context.Context) (keys []string, err error) {
 }
 
 // Inspect returns the holder, its fence, the start of the hold, which is derived from the fence, and the time after
-// which the server would end its connection without a ping, assuming that the holder has the same Lease. It also
+// which the server would end its connection without a renewal, assuming that the holder has the same Lease. It also
 // returns the waiters in order of arrival; waiters of this process that are not at the server yet come last. It takes
 // five round trips. None of them waits for a lock or delays another client.
 //

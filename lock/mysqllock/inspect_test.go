@@ -182,7 +182,7 @@ func TestInspectWithoutTables(t *testing.T) {
 		_, evicted := lock.Evict(t.Context(), l, "k")
 		_, listed := l.(lock.Lister).Keys(t.Context())
 		for _, err := range []error{inspected, evicted, listed} {
-			if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "no-schema") {
+			if !errors.Is(err, lock.ErrDown) || !strings.Contains(err.Error(), "stock migrate up") {
 				t.Errorf("%v, want ErrDown that names the fix", err)
 			}
 		}

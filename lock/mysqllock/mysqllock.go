@@ -5,9 +5,11 @@
 // The other two locks live in a connection: pinned.go has their common part, forupdate.go and getlock.go the rest.
 //
 // Give the locks their own connection pool, with timeout and interpolateParams=true in its DSN and without
-// readTimeout. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a pool shared
-// with the store the waiters would take the connections that the holder needs to write. The tables come with the
-// service's schema (stock migrate up).
+// readTimeout. The character set of its sessions must be utf8mb4: the driver escapes keys and owners for that one, and
+// in GBK, for example, a key could become SQL. A server may ignore what charset in the DSN asks for, so set
+// character_set_client there. ForUpdate and GetLock keep a connection for as long as a key is held or waited for. In a
+// pool shared with the store the waiters would take the connections that the holder needs to write. [Schema]
+// returns the statements that create the tables; the service's schema has them (stock migrate up).
 //
 // All three are locks of one server, the master. A fail-over ends the locks that live in a connection, and may lose the
 // row of a Table that was not replicated yet. In a cluster with several masters, a lock on one master does not exclude
@@ -53,15 +55,22 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // connect takes a connection from db. It returns at once when ctx ends, because nothing has been sent yet. It also
-// gives up after answerTimeout, because a server that hangs may accept a connection and never send its greeting.
+// gives up after answerTimeout, because a server that hangs may accept a connection and never send its greeting. The
+// error matches lock.ErrNoCapacity if all connections of the pool were in use.
 func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	conn, err := db.Conn(bounded)
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+	if err == nil || bounded.Err() == nil {
+		return conn, err
+	}
+	if s := db.Stats(); s.MaxOpenConnections > 0 && s.InUse >= s.MaxOpenConnections {
+		return nil, fmt.Errorf("%w: all %d connections of the pool are in use", lock.ErrNoCapacity, s.InUse)
+	}
+	if ctx.Err() == nil {
 		return nil, lock.NewDown("mysql", "no-connection", "limit", answerTimeout.String())
 	}
-	return conn, err
+	return nil, err
 }
 
 // onConnection calls do, which must not wait for a lock, with a connection of the pool. Its errors begin with doing.
@@ -236,13 +245,21 @@ func ownerColumn(owner string) string {
 	return owner
 }
 
+// unlimited lifts the session's time limit for statements, which an operator may have set for the whole server: a
+// statement that waits for a lock takes as long as its caller waits. It belongs into a SET. MariaDB executes the first
+// of these two comments and skips the second; MySQL does the reverse.
+const unlimited = "/*M!100101 , max_statement_time = 0 */ /*!50708 , max_execution_time = 0 */"
+
 // Errors.
 
 var (
 	// errBusy means that another caller has the key. The session is unchanged.
 	errBusy = errors.New("held")
-	// errAgain means that the server ended the statement for a reason that may not affect the next try.
-	errAgain = errors.New("interrupted by the server")
+	// errAgain means that the server undid the statement for a reason that may not affect the next try.
+	errAgain = errors.New("undone by the server")
+	// errEnded means that the server, or an operator, ended the statement because of the time that it took, or
+	// because of nothing that concerns the lock. A waiter waits on.
+	errEnded = errors.New("interrupted by the server")
 )
 
 // acquiring returns the prefix of an acquisition's errors.
@@ -255,13 +272,15 @@ func collided(err error) bool {
 	return n == mysqlerr.Deadlock || n == mysqlerr.LockWaitTimeout
 }
 
-// refusal returns errBusy or errAgain for an answer that means one of them, and err otherwise.
+// refusal returns errBusy, errAgain or errEnded for an answer that means one of them, and err otherwise.
 func refusal(err error) error {
 	switch mysqlerr.Number(err) {
 	case mysqlerr.LockWaitTimeout, mysqlerr.LockNowait:
 		return errBusy
-	case mysqlerr.Deadlock, mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime:
+	case mysqlerr.Deadlock:
 		return fmt.Errorf("%w: %w", errAgain, err)
+	case mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime:
+		return fmt.Errorf("%w: %w", errEnded, err)
 	}
 	return err
 }
@@ -275,7 +294,9 @@ func releaseDone(err error) bool {
 func fault(ctx context.Context, doing string, err error) error {
 	n := mysqlerr.Number(err)
 	switch {
-	case errors.Is(err, lock.ErrDown):
+	case errors.Is(err, lock.ErrNoCapacity) && ctx.Err() != nil:
+		return errors.Join(fmt.Errorf("%s: %w", doing, err), context.Cause(ctx))
+	case errors.Is(err, lock.ErrDown), errors.Is(err, lock.ErrNoCapacity):
 		return fmt.Errorf("%s: %w", doing, err)
 	case n == 0 && ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, context.Cause(ctx)) // the wait ended; the server may be up
@@ -288,6 +309,9 @@ func fault(ctx context.Context, doing string, err error) error {
 	}
 	if meaning := mysqlerr.Of(err); meaning.Reason != "" {
 		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full}
+		if isSchemaError(err) {
+			return fmt.Errorf("%s: %w", doing, &schemaError{down, err})
+		}
 		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

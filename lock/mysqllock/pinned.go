@@ -15,11 +15,12 @@ import (
 	"example.com/stock/lock"
 )
 
-// ConnOptions are the options of a lock that lives in a connection. A zero field means its default.
+// ConnOptions are the options of a lock that lives in a connection. A zero field means its default. With a negative one
+// every Acquire returns an error that names it.
 type ConnOptions struct {
-	// Lease is how long the server keeps a silent connection, in whole seconds; default 10 s. A holder sends a ping
-	// every second, or five times in a lease. If the holder's computer dies, freezes or is cut off, the next caller
-	// gets the key after Lease.
+	// Lease is how long the server keeps a silent connection, in whole seconds; default 10 s. A holder asks the server
+	// every second, or five times in a lease, whether it still has the key. If the holder's computer dies, freezes or
+	// is cut off, the next caller gets the key after Lease.
 	Lease   time.Duration
 	MaxHold time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
 	// MaxConns is how many keys can be held at a time, with a connection each. At most half of the connections wait
@@ -28,11 +29,18 @@ type ConnOptions struct {
 	MaxConns int
 }
 
+func (o ConnOptions) check() error {
+	if o.MaxConns < 0 {
+		return fmt.Errorf("lock: %w: the option MaxConns is %d, and must be at least 0", lock.ErrInvalid, o.MaxConns)
+	}
+	return cmp.Or(lock.AtLeast("Lease", o.Lease, 0), lock.AtLeast("MaxHold", o.MaxHold, 0))
+}
+
 const (
-	// pingEvery is the longest pause between two pings of a connection that holds a lock.
-	pingEvery = time.Second
-	// socketCheckEvery is how often the socket is checked between pings. The check sends nothing. It detects that the
-	// server, an operator or the network has ended the connection, if this computer has received the end.
+	// renewEvery is the longest pause between two renewals of a lease.
+	renewEvery = time.Second
+	// socketCheckEvery is how often the socket is checked between renewals. The check sends nothing. It detects that
+	// the server, an operator or the network has ended the connection, if this computer has received the end.
 	socketCheckEvery = 50 * time.Millisecond
 	// killTimeout limits a KILL from another connection.
 	killTimeout = 500 * time.Millisecond
@@ -58,6 +66,9 @@ type primitive interface {
 	// fence. sent is a time before the last request that the server received from s, but after the wait for the key, so
 	// that a long wait does not use up the lease.
 	drawFence(ctx context.Context, s *session, key string, o lock.Options) (fence lock.Fence, sent time.Time, err error)
+	// holds reports whether the server says that s has the key, in one round trip. A ping would not do: a proxy may
+	// answer it itself although the server has ended the session, and a server may end a transaction alone.
+	holds(ctx context.Context, s *session, key string) (bool, error)
 	// release gives the key back. The error matches ErrExpired or ErrTaken if the session no longer had the key.
 	release(ctx context.Context, s *session, key string) error
 	// forget deletes the rows of keys whose last fence is older than age.
@@ -73,7 +84,6 @@ type primitive interface {
 type pinned struct {
 	ConnOptions
 	primitive primitive
-	pingEvery time.Duration
 	sessions  *sessions
 	// queue lets only one caller per key of this process reach the server. So 30 requests for one SKU need one
 	// connection, and leave the others free for other SKUs.
@@ -82,10 +92,13 @@ type pinned struct {
 }
 
 func newPinned(db *sql.DB, o ConnOptions, p primitive) *pinned {
-	o.Lease = (cmp.Or(o.Lease, 10*time.Second) + time.Second - 1).Truncate(time.Second)
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
+	if part := o.Lease % time.Second; part > 0 {
+		o.Lease += time.Second - part
+	}
 	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
 	return &pinned{
-		ConnOptions: o, primitive: p, pingEvery: min(pingEvery, o.Lease/5),
+		ConnOptions: o, primitive: p,
 		sessions: newSessions(db, o.MaxConns, o.Lease/2, p.setup(int(o.Lease/time.Second))),
 		rows:     newForgetter(func(ctx context.Context) error { return p.forget(ctx, db, retention) }),
 	}
@@ -107,6 +120,9 @@ func (p *pinned) Close() error {
 func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if err := lock.MayAcquire(ctx, key); err != nil {
 		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
 	}
 	if err := p.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
@@ -165,7 +181,7 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 			}
 			s.breakIf(p.primitive.release(ctx, s, key))
 		}
-		refused := errors.Is(err, errBusy) || errors.Is(err, errAgain)
+		refused := errors.Is(err, errBusy) || errors.Is(err, errAgain) || errors.Is(err, errEnded)
 		switch {
 		case ctx.Err() != nil && refused && !s.broken:
 			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
@@ -177,7 +193,9 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 			return nil, &lock.HeldError{Key: key}
 		case errors.Is(err, errBusy):
 			// The server's time limit for the wait was shorter than the caller's: wait again.
-		case errors.Is(err, errAgain) && try < maxTries:
+		case errors.Is(err, errEnded) && !o.TryOnce:
+			_ = lock.Sleep(ctx, collisionPause(1)) // wait again, but not in a tight loop
+		case (errors.Is(err, errAgain) || errors.Is(err, errEnded)) && try < maxTries:
 			if mysqlerr.Number(err) != 0 {
 				_ = lock.Sleep(ctx, collisionPause(try))
 			}
@@ -211,11 +229,15 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 		defer next()
 		return p.release(ctx, s, key)
 	})
-	// Without pings the server ends the connection, and with it the lock, after Lease and not earlier. Abandon relies
-	// on that.
+	// Without renewals the server ends the connection, and with it the lock, after Lease and not earlier. Abandon
+	// relies on that.
 	lease.Linger(p.Lease)
 	p.sessions.setLease(s, lease)
-	lease.Keep(sent, lock.Keep{TTL: p.Lease, Every: p.pingEvery, Max: p.MaxHold, Renew: s.ping})
+	holds := func(ctx context.Context) (bool, error) { return p.primitive.holds(ctx, s, key) }
+	lease.Keep(sent, lock.Keep{
+		TTL: p.Lease, Every: min(renewEvery, p.Lease/5), Max: p.MaxHold,
+		Renew: func(ctx context.Context) error { return s.renew(ctx, holds) },
+	})
 	s.watchSocket(lease, lost, next)
 	return lease, nil
 }
@@ -225,7 +247,7 @@ func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	defer p.sessions.put(ctx, s)
 	half, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // the other half is for KILL, if that is needed
 	defer cancel()
-	s.stopPings(half)
+	s.stopRenewal(half)
 	err := p.primitive.release(half, s, key)
 	s.breakIf(err)
 	if releaseDone(err) {
@@ -250,8 +272,9 @@ type session struct {
 	broken      bool // the state of the connection at the server is not known: it must be closed
 	timedOut    bool // because the server did not answer in time
 
-	pong         chan error // the answer to a ping under way; nil: no ping is
-	cancelPing   context.CancelFunc
+	answer       chan error // of a renewal under way; nil: none is
+	cancelRenew  context.CancelFunc
+	asking       sync.Mutex // held by a renewal, and by a check of the socket
 	socketChecks sync.WaitGroup
 }
 
@@ -355,49 +378,63 @@ func (s *session) kill(ctx context.Context, what string) error {
 	return err
 }
 
-// ping checks that the connection works, which also keeps the server from ending it. The driver can give up a ping only
-// by breaking the connection, and with it the lock. So a ping that takes longer than ctx continues, and the next call
-// of ping first waits for it.
-func (s *session) ping(ctx context.Context) error {
+// renew asks the server whether s still has the key, which also keeps the server from ending the session. The driver
+// can give up a statement only by breaking the connection, and with it the lock. So a question that takes longer than
+// ctx stays under way, and the next call of renew first waits for its answer.
+func (s *session) renew(ctx context.Context, holds func(context.Context) (bool, error)) error {
 	for {
-		fresh := s.pong == nil
+		fresh := s.answer == nil
 		if fresh {
-			s.pong = make(chan error, 1)
-			var pinging context.Context
-			pinging, s.cancelPing = context.WithCancel(context.Background())
-			go func(pong chan<- error) { pong <- s.conn.PingContext(pinging) }(s.pong)
+			s.answer = make(chan error, 1)
+			var asking context.Context
+			asking, s.cancelRenew = context.WithCancel(context.Background())
+			go func(answer chan<- error) { answer <- s.ownsKey(asking, holds) }(s.answer)
 		}
 		select {
-		case err := <-s.pong:
-			s.pong = nil
-			s.cancelPing()
-			if err != nil && mysqlerr.Number(err) != mysqlerr.Interrupted {
-				return connectionEnded(err)
-			}
-			if fresh {
+		case err := <-s.answer:
+			s.answer = nil
+			s.cancelRenew()
+			s.broken = s.broken || errors.Is(err, lock.ErrExpired) // it may be another session than the one set up
+			if fresh || err != nil {
 				return err
 			}
-			// An earlier call sent this ping, so its reply does not show that the server is up now. Therefore send
-			// another ping.
+			// An earlier call asked, so the answer does not show that s has the key now. Therefore ask again.
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// stopPings waits for a ping that is still under way, and for the socket checks. The pinging goroutine must have
+// ownsKey returns nil if the server says that s has the key. The error matches ErrExpired if s has lost the key, or if
+// its connection has ended.
+func (s *session) ownsKey(ctx context.Context, holds func(context.Context) (bool, error)) error {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	has, err := holds(ctx)
+	switch {
+	case errors.Is(refusal(err), errEnded):
+		return err // the statement alone was ended, so it may be sent again
+	case err != nil:
+		return connectionEnded(err)
+	case !has:
+		return fmt.Errorf("%w: the server does not list it any more", lock.ErrExpired)
+	}
+	return nil
+}
+
+// stopRenewal waits for a renewal that is still under way, and for the socket checks. The renewing goroutine must have
 // ended.
-func (s *session) stopPings(ctx context.Context) {
-	if s.pong != nil {
+func (s *session) stopRenewal(ctx context.Context) {
+	if s.answer != nil {
 		select {
-		case err := <-s.pong:
-			s.pong <- err
+		case err := <-s.answer:
+			s.answer <- err
 		case <-ctx.Done():
 			s.broken = true
 		}
-		s.cancelPing()
-		_ = s.check(<-s.pong)
-		s.pong = nil
+		s.cancelRenew()
+		_ = s.check(<-s.answer)
+		s.answer = nil
 	}
 	s.socketChecks.Wait()
 }
@@ -415,7 +452,12 @@ func (s *session) watchSocket(lease *lock.Lease, lost context.CancelCauseFunc, a
 				}
 				return
 			case <-ticker.C:
-				if err := s.checkSocket(); err != nil {
+				if !s.asking.TryLock() {
+					continue // a renewal is under way: it notices the end, and its answer would look like one
+				}
+				err := s.checkSocket()
+				s.asking.Unlock()
+				if err != nil {
 					lost(connectionEnded(err))
 				}
 			}

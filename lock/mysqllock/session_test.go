@@ -78,18 +78,46 @@ func TestALostLeaseLetsOthersOfTheProcessIn(t *testing.T) {
 			t.Fatalf("the next one: %v", err)
 		}
 		_ = hung.Release()
-		var queue *lock.Queue
-		switch l := l.(type) {
-		case *ForUpdate:
-			queue = &l.queue
-		case *GetLock:
-			queue = &l.queue
-		}
-		if queue.State("k").Holder == nil {
+		if pinnedOf(l).queue.State("k").Holder == nil {
 			t.Error("the release of a lost lease let another in")
 		}
 		release(t, next)
 	})
+}
+
+// The session of a holder may live on without its lock: a server can end a transaction alone, and behind a proxy the
+// session can be another one. The next renewal notices it.
+func TestTheLockEndsAndTheSessionDoesNot(t *testing.T) {
+	each(t, pins, func(t *testing.T, k kind) {
+		l := k.open(t, database(t), 0)
+		lease := acquire(t, l, "k")
+		var s *session
+		p := pinnedOf(l)
+		p.sessions.mu.Lock()
+		for s = range p.sessions.leases {
+		}
+		p.sessions.mu.Unlock()
+		s.asking.Lock()
+		err := p.primitive.release(t.Context(), s, "k")
+		s.asking.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := loss(t, lease); !errors.Is(err, lock.ErrExpired) {
+			t.Errorf("lost because of %v, want ErrExpired", err)
+		}
+		free(t, l, "k")
+	})
+}
+
+func pinnedOf(l locker) *pinned {
+	switch l := l.(type) {
+	case *ForUpdate:
+		return l.pinned
+	case *GetLock:
+		return l.pinned
+	}
+	return nil
 }
 
 // Where a row is missing, REPEATABLE READ locks the gap, which excludes only those who insert: they deadlock.

@@ -1,9 +1,11 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,10 +64,14 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	if err := lock.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
+	if err := t.o.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
+	}
 	a := attempt{t, key, columnName(key), uuid.NewString(), ownerColumn(o.Owner)}
 	t.rows.start()
 	var held *lock.HeldError // the result of the last read
 	var lastRead time.Time
+	var noRoom error // why nothing is known about the holder
 	for pause := t.o.MinBackoff; ; pause = min(2*pause, t.o.MaxBackoff) {
 		sent := time.Now()
 		fence, err := a.try(ctx, held == nil || sent.Sub(lastRead) >= readEvery)
@@ -75,9 +81,14 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			// this one may be repeated later.
 			a.undo(ctx)
 			a.token, held = uuid.NewString(), &lock.HeldError{Key: key}
+		case errors.Is(refusal(err), errEnded) && !o.TryOnce:
+			// The server ended a statement of the try, and may have executed another one, which try has undone.
+			a.token, held = uuid.NewString(), cmp.Or(held, &lock.HeldError{Key: key})
 		case err == nil:
 			return a.lease(sent, fence), nil
 		case errors.Is(err, errBusy):
+		case errors.Is(err, lock.ErrNoCapacity) && !o.TryOnce && ctx.Err() == nil:
+			noRoom = err
 		case errors.As(err, &held):
 			lastRead = sent
 		case held != nil:
@@ -89,6 +100,9 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			return nil, held
 		}
 		if ended := lock.Sleep(ctx, jitter(pause)); ended != nil {
+			if held == nil {
+				return nil, errors.Join(noRoom, ended)
+			}
 			return nil, errors.Join(held, ended)
 		}
 	}

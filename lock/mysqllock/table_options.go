@@ -9,7 +9,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// TableOptions are the options of a Table. A zero field means its default.
+// TableOptions are the options of a Table. A zero field means its default. With a negative one every Acquire returns an
+// error that names it.
 type TableOptions struct {
 	Lease      time.Duration // time limit of the key after a renewal; default 10 s, renewed after each third of it
 	MaxHold    time.Duration // longest hold, after which the lease is lost; default 5 min
@@ -28,6 +29,11 @@ const (
 	// noExpiryLinger is how long an abandoned key without a time limit stays taken.
 	noExpiryLinger = 10 * time.Second
 )
+
+func (o TableOptions) check() error {
+	return cmp.Or(lock.AtLeast("Lease", o.Lease, 0), lock.AtLeast("MaxHold", o.MaxHold, 0),
+		lock.AtLeast("MinBackoff", o.MinBackoff, 0), lock.AtLeast("MaxBackoff", o.MaxBackoff, 0))
+}
 
 // NewTable returns a Table on db. Each statement uses a connection only while it runs. Close the Table when all
 // leases have ended.

@@ -35,7 +35,7 @@ func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 		return 0, err
 	case collided(err):
 		return 0, &lock.HeldError{Key: a.key} // other callers were faster, several times
-	case mysqlerr.Number(err) == 0:
+	case mysqlerr.Number(err) == 0, errors.Is(refusal(err), errEnded):
 		a.undo(ctx)
 	}
 	return 0, fault(ctx, acquiring(a.key), err)

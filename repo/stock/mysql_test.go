@@ -156,6 +156,32 @@ func TestHostileDefaults(t *testing.T) {
 	})
 }
 
+// On a server that ignores the character set of its clients every clause holds, and no text becomes SQL.
+func TestAServerWithGBK(t *testing.T) {
+	t.Parallel()
+	s := onMySQL(migrated(t, stacktest.GBK(t).URL))
+	for _, clause := range clauses {
+		t.Run(clause.name, func(t *testing.T) { clause.check(t, s, service.SKU("sku-"+clause.name)) })
+	}
+	bystander := mustSet(t, s, "bystander", 7)
+	for i, text := range stacktest.Injections() {
+		sku := service.SKU(fmt.Sprint("text-", i))
+		o := order(mustSet(t, s, sku, 10))
+		o.RequestID, o.Instance = text, text
+		if err := s.Write(short(t), o); err != nil {
+			t.Errorf("write an order with %q: %v", text, err)
+			continue
+		}
+		if got := allOrders(t, s, sku); len(got) != 1 || got[0] != o {
+			t.Errorf("the order with %q is read as %+v", text, got)
+		}
+		if got, err := s.Read(short(t), service.SKU(text)); err == nil {
+			t.Errorf("SKU %q is read as %+v", text, got)
+		}
+	}
+	want(t, s, bystander)
+}
+
 func underHostileDefaults(t *testing.T, dsn string) {
 	s := onMySQL(migrated(t, dsn))
 	const sku = service.SKU("hostile")

@@ -43,6 +43,25 @@ func Server(t testing.TB, kind stack.Kind) *stack.Server {
 	return real(t, Start(t, stack.Options{Want: []stack.Kind{kind}}), kind)
 }
 
+// GBK starts a MariaDB for this test alone that ignores the character set that a client asks for when it logs in, and
+// uses GBK. In GBK a backslash can be the second byte of a character, so a value that was escaped for UTF-8 can end
+// early and become SQL.
+func GBK(t testing.TB) *stack.Server {
+	t.Helper()
+	return real(t, Start(t, stack.Options{Want: []stack.Kind{stack.MySQL}, More: map[stack.Kind][]string{
+		stack.MySQL: {"--skip-character-set-client-handshake", "--character-set-server=gbk"},
+	}}), stack.MySQL)
+}
+
+// Injections returns texts that end a quoted value early and go on with SQL, if they are escaped for another character
+// set than the session's.
+func Injections() []string {
+	return []string{
+		"中'", `中\`, "中' OR 1=1 -- ", "中'; DROP TABLE locks; -- ", "中' UNION SELECT 1 -- ", `\'; DROP TABLE locks; -- `,
+		`"中" OR ""="`, "库存 /* 中 */ # 中",
+	}
+}
+
 // Needs skips a test that starts servers itself if this one is not installed: a stand-in would prove nothing.
 func Needs(t testing.TB, kind stack.Kind) {
 	t.Helper()

@@ -66,6 +66,15 @@ func (c *conn) cut() {
 	}
 }
 
+// endSession ends the connection to the server, and keeps the client's.
+func (c *conn) endSession() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.server != nil {
+		c.server.Close()
+	}
+}
+
 // forward forwards messages, and finally the sender's close, until the connection is cut.
 func (c *conn) forward(d Direction, to, from net.Conn) {
 	chunks := make(chan chunk, 64)
@@ -88,6 +97,10 @@ func (c *conn) forward(d Direction, to, from net.Conn) {
 				break
 			}
 			message, ok := c.pass(d, pending[:n], first)
+			to := to
+			if pong := c.proxy.pong(d, message); ok && pong != nil {
+				message, to = pong, c.client
+			}
 			if !ok {
 				c.cut()
 				return
@@ -99,7 +112,7 @@ func (c *conn) forward(d Direction, to, from net.Conn) {
 			pending = pending[n:]
 		}
 	}
-	if c.proxy.speaks(c, d) && (d == ToClient || c.vanished()) {
+	if c.proxy.speaks(c, d) && (d == ToClient && !c.proxy.answersPings() || d == ToServer && c.vanished()) {
 		_, _ = to.Write(pending)
 		_ = to.(*net.TCPConn).CloseWrite()
 	}
@@ -210,6 +223,20 @@ func (c *conn) held(s *Snare) bool {
 	case <-c.done:
 		return false
 	}
+}
+
+func (p *Proxy) answersPings() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pongs
+}
+
+// pong returns the reply to a ping that the proxy answers itself, or nil.
+func (p *Proxy) pong(d Direction, message []byte) []byte {
+	if d != ToServer || p.protocol.Pong == nil || !p.answersPings() {
+		return nil
+	}
+	return p.protocol.Pong(message)
 }
 
 func (p *Proxy) late(d Direction) (time.Duration, *pacer) {

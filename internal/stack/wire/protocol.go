@@ -18,6 +18,9 @@ type Protocol struct {
 	// Answers reports whether reply is the reply to request. Nil: the next message is the reply, as on a connection
 	// that serves one request after another.
 	Answers func(request, reply []byte) bool
+	// Pong returns the reply to message if it is a ping, which asks only whether the other end is alive, and nil
+	// otherwise. Nil: the protocol has no ping.
+	Pong func(message []byte) []byte
 }
 
 // Redis returns the protocol RESP. Each command of a pipeline is a message. A reply is the bytes of one read.
@@ -33,6 +36,12 @@ func Redis() Protocol {
 			fields := bytes.SplitN(message, []byte("\r\n"), 4) // *2, $5, hello, the rest
 			return len(fields) == 4 &&
 				slices.Contains([]string{"HELLO", "CLIENT", "AUTH", "SELECT"}, strings.ToUpper(string(fields[2])))
+		},
+		Pong: func(message []byte) []byte {
+			if strings.EqualFold(string(message), "*1\r\n$4\r\nping\r\n") {
+				return []byte("+PONG\r\n")
+			}
+			return nil
 		},
 	}
 }
@@ -108,7 +117,7 @@ func ZooKeeper() Protocol {
 // has many packets; a trap for a reply applies to the first, but not to the OK of a statement that others follow in the
 // request. A server whose client has gone may not execute these others, such as a COMMIT.
 func MySQL() Protocol {
-	const header, quit = 4, 1
+	const header, quit, ping = 4, 1, 14
 	return Protocol{
 		Split: func(_ Direction, b []byte) int {
 			if len(b) < header {
@@ -121,6 +130,13 @@ func MySQL() Protocol {
 		},
 		Chatter: func(m []byte, _ bool) bool { return m[3] != 0 || len(m) > header && m[header] == quit },
 		Answers: func(_, reply []byte) bool { return !moreResults(reply[header:]) },
+		Pong: func(m []byte) []byte {
+			if len(m) == header+1 && m[3] == 0 && m[header] == ping {
+				const autocommit = 2
+				return []byte{7, 0, 0, 1, 0, 0, 0, autocommit, 0, 0, 0} // an OK packet
+			}
+			return nil
+		},
 	}
 }
 

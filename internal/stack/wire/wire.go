@@ -38,6 +38,7 @@ type Proxy struct {
 	pacers  [2]*pacer // nil: the runtime's timers
 	count   [2]int
 	snares  []*Snare
+	pongs   bool
 }
 
 // Listen opens a Proxy to target, a host:port that need not be up yet.
@@ -79,6 +80,24 @@ func (p *Proxy) Cut() {
 	defer p.mu.Unlock()
 	for c := range p.conns {
 		c.cut()
+	}
+}
+
+// AnswerPings makes the proxy answer pings of the protocol itself, as ProxySQL does: the server does not see them, and
+// a client does not see that the server has ended its connection.
+func (p *Proxy) AnswerPings() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pongs = true
+}
+
+// EndSessions ends the connections to the server. Those of clients break, too; with AnswerPings they break at the next
+// message that the proxy does not answer itself.
+func (p *Proxy) EndSessions() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.endSession()
 	}
 }
 

@@ -1,0 +1,52 @@
+package mysqllock
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock"
+)
+
+// On a server that ignores the character set of its clients no key and no owner becomes SQL: each key is a lock of its
+// own, and other rows stay as they are.
+func TestAServerWithGBK(t *testing.T) {
+	t.Parallel()
+	dsn := stacktest.GBK(t).URL
+	migrate(t, dsn)
+	names := append(stacktest.Injections(), "\xd6'; DROP TABLE locks; -- ", "\xd6\xd0' OR 1=1 -- ")
+	for _, k := range all {
+		t.Run(k.name, func(t *testing.T) {
+			l, other := k.open(t, dsn, time.Minute), k.open(t, dsn, time.Minute)
+			bystander := acquire(t, l, "bystander")
+			for _, name := range names {
+				lease, err := l.Acquire(t.Context(), name, lock.Options{Owner: name, TryOnce: true})
+				if err != nil {
+					t.Errorf("acquire %q: %v", name, err)
+					continue
+				}
+				again, err := other.Acquire(t.Context(), name, lock.Options{Owner: name, TryOnce: true})
+				if !errors.Is(err, lock.ErrHeld) {
+					t.Errorf("acquire %q while it is held: %v, want ErrHeld", name, err)
+					if err == nil {
+						release(t, again)
+					}
+				}
+				state, err := other.(lock.Inspector).Inspect(t.Context(), name)
+				if err != nil || state.Holder == nil || state.Holder.Who != ownerColumn(name) {
+					t.Errorf("the holder of %q: %+v, %v", name, state.Holder, err)
+				}
+				release(t, lease)
+				if _, err := other.(lock.Evictor).Evict(t.Context(), name); err != nil {
+					t.Errorf("evict %q: %v", name, err)
+				}
+			}
+			_, err := other.Acquire(t.Context(), "bystander", lock.Options{TryOnce: true})
+			if !errors.Is(err, lock.ErrHeld) {
+				t.Errorf("the key of another: %v, want ErrHeld", err)
+			}
+			release(t, bystander)
+		})
+	}
+}

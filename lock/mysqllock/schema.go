@@ -1,0 +1,57 @@
+package mysqllock
+
+import (
+	"fmt"
+
+	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/lock"
+)
+
+// Schema returns the statements that create the tables of the locks of this package, unless they exist. In this project
+// "stock migrate up" creates them.
+func Schema() []string {
+	return []string{
+		`CREATE TABLE IF NOT EXISTS locks (
+  name       VARBINARY(255)  NOT NULL,
+  token      VARCHAR(36) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  who        VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL,
+  expires_at DATETIME(6)     NOT NULL,
+  fence      BIGINT UNSIGNED NOT NULL,
+  PRIMARY KEY (name)
+) ENGINE = InnoDB`,
+		`CREATE TABLE IF NOT EXISTS lock_rows (
+  name   VARBINARY(255)  NOT NULL,
+  who    VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT '',
+  fence  BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  thread BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  PRIMARY KEY (name)
+) ENGINE = InnoDB`,
+		`CREATE TABLE IF NOT EXISTS lock_fences (
+  name   VARBINARY(255)  NOT NULL,
+  fence  BIGINT UNSIGNED NOT NULL,
+  who    VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT '',
+  thread BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  held   BIGINT UNSIGNED NOT NULL DEFAULT 0,
+  PRIMARY KEY (name)
+) ENGINE = InnoDB`,
+	}
+}
+
+// A schemaError reports that a table is missing or too old. The server is up, so the text does not call it down, but
+// the error matches lock.ErrDown: no caller can get a lock before an operator has acted.
+type schemaError struct {
+	down *lock.DownError
+	err  error
+}
+
+func (e *schemaError) Error() string {
+	return fmt.Sprintf("the tables of the lock are missing or too old: run \"stock migrate up\", or execute the"+
+		" statements of mysqllock.Schema: %v", e.err)
+}
+
+func (e *schemaError) Unwrap() []error { return []error{e.down, e.err} }
+
+func isSchemaError(err error) bool {
+	n := mysqlerr.Number(err)
+	return n == mysqlerr.NoSuchTable || n == mysqlerr.BadField
+}
