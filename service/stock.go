@@ -26,9 +26,9 @@ const MaxPage = 1000
 
 // Stock is the stock of one SKU in a store.
 //
-// An epoch begins at the time of the store's server in µs, or at the number after the last epoch if the clock is behind.
-// So it does not come again, even after a loss of data, unless the clock was set back to the same microsecond. Until
-// the year 2255 it is below 2^53, so every reader of JSON can hold it.
+// An epoch begins at the time of the store's server in µs, or at the number after the last epoch if the clock is
+// behind. So it does not come again, even after a loss of data, unless the clock was set back to the same microsecond.
+// Until the year 2255 it is below 2^53, so every reader of JSON can hold it.
 type Stock struct {
 	SKU      SKU
 	Quantity int64  // units left

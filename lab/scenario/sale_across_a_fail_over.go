@@ -8,8 +8,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// acrossUnits is the stock, and acrossSales the number of sales before the fail-over, which are lost, and after it. Those
-// after it are of two units, so that the stock then has the version that A has read, and another quantity.
+// acrossUnits is the stock, and acrossSales the number of sales before the fail-over, which are lost, and after it.
+// Those after it are of two units, so that the stock then has the version that A has read, and another quantity.
 const (
 	acrossUnits = 100
 	acrossSales = 10

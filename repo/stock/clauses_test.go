@@ -18,7 +18,7 @@ import (
 // clauses are what both stores promise. Every check gets a SKU of its own.
 var clauses = []clause{
 	{"set-read", "A SKU that is set is read as it was set.", setRead},
-	{"set-again", "Setting again begins a later epoch, adds one to version and forgets fence, guard and what was sold.", setAgain},
+	{"set-again", "Setting again begins a later epoch, and forgets fence, guard and what was sold.", setAgain},
 	{"unknown", "Nothing but Set and Seed makes a SKU.", unknownSKU},
 	{"limits", "Stock goes up to service.MaxStock and down to 0, and no further.", limits},
 	{"write", "A write sets quantity, counts version and sold, and records the order as it was given.", writeRecords},

@@ -33,7 +33,8 @@ func TestAnEpochEndsOnce(t *testing.T) {
 		if last = stock.Epoch; err != nil || last <= former {
 			t.Fatalf("epoch %d after %d, %v", last, former, err)
 		}
-		if _, err := r.set(t.Context(), "set", "pen", 5, former, service.Condition{}, ""); !errors.Is(err, service.ErrStockReset) {
+		_, err = r.set(t.Context(), "set", "pen", 5, former, service.Condition{}, "")
+		if !errors.Is(err, service.ErrStockReset) {
 			t.Errorf("epoch %d, seen as %d: %v, want ErrStockReset", last, former, err)
 		}
 	}

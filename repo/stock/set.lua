@@ -3,8 +3,8 @@
 -- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled
 -- [4] new key of the orders of the epoch that ends; absent if there is no epoch yet
 -- ARGV[1] quantity   [2] the epoch that ends, "" for none   [3] how long to keep its orders, in seconds
--- [4] tags of which the stock must have one   [5] tags of which it must have none; each such as " 1-7-5 1-8-4 ", " * " for
--- any stock that exists, "" for no condition   [6] "never there" to refuse a SKU that has left keys behind, or ""
+-- [4] tags of which the stock must have one   [5] tags of which it must have none; each such as " 1-7-5 1-8-4 ", " * "
+-- for any stock that exists, "" for no condition   [6] "never there" to refuse a SKU that has left keys behind, or ""
 local over = redis.call('HGET', KEYS[1], 'epoch') or ''
 if over ~= ARGV[2] then
   return {'reset'}
