@@ -48,7 +48,8 @@ func saleAcrossFailOver() lab.Scenario {
 			}
 			stock, err := apps[1].Stock(b.Ctx, b.Store(), b.SKU)
 			b.Must("read the stock", err)
-			b.Evidence(lab.Balance, stock.Sold, "balance", "initial", acrossUnits, "sold", stock.Sold, "left", stock.Quantity)
+			b.Evidence(lab.Balance, stock.Sold, "balance", "initial", acrossUnits, "sold", stock.Sold,
+				"left", stock.Quantity)
 			b.Evidence(lab.Balance, acknowledged, "acknowledged", "units", acknowledged, "sold", stock.Sold)
 			switch {
 			case stock.Sold+stock.Quantity != acrossUnits:
