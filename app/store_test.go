@@ -311,8 +311,8 @@ func TestFirstStartSeedsOnce(t *testing.T) {
 		x := &till{sku: "stock", store: store}
 		x.sell(40, all...)
 		x.is(t, all[0], 100, 0)
-		if r := all[1].must(t, http.MethodGet, x.path(), 200); r.field("epoch") != 1.0 {
-			t.Errorf("%s, want epoch 1", r.body)
+		if r := all[1].must(t, http.MethodGet, x.path(), 200); r.field("version") != 101.0 {
+			t.Errorf("%s, want version 101, as after one seeding and 100 sales", r.body)
 		}
 	}
 }

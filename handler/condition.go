@@ -9,7 +9,7 @@ import (
 )
 
 // ownTag matches an entity tag of this service, without its quotes. Other tags are valid and match nothing.
-var ownTag = regexp.MustCompile(`^[0-9]{1,20}-[0-9]{1,20}$`)
+var ownTag = regexp.MustCompile(`^[0-9]{1,20}(-[0-9]{1,20}){1,2}$`)
 
 // Condition reads If-Match and If-None-Match (RFC 9110, 13.1). If-Match compares strongly, so a weak tag matches
 // nothing. If-None-Match compares weakly. The error is an InvalidError that names the header.

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/service"
 )
 
-// tagged returns a service with a stock that has the ETag "2-17".
+// tagged returns a service with a stock that has the ETag "2-17-5".
 func tagged() *fakeService {
 	return &fakeService{stock: func(sku service.SKU) (service.Stock, error) {
 		return service.Stock{SKU: sku, Quantity: 5, Epoch: 2, Version: 17}, nil
@@ -28,7 +28,7 @@ func put(t *testing.T, url string, header ...string) reply {
 func TestStockHasAnETag(t *testing.T) {
 	s := serve(t, tagged(), nil)
 	for _, r := range []reply{ask(t, http.MethodGet, s.URL+"/v1/stock/stock", ""), put(t, s.URL)} {
-		if got := r.Header.Get("ETag"); r.StatusCode != http.StatusOK || got != `"2-17"` {
+		if got := r.Header.Get("ETag"); r.StatusCode != http.StatusOK || got != `"2-17-5"` {
 			t.Errorf("%s: %d, ETag %s", r.Request.Method, r.StatusCode, got)
 		}
 	}
@@ -40,18 +40,18 @@ func TestConditionsOfAGet(t *testing.T) {
 		header, value string
 		status        int
 	}{
-		{"If-None-Match", `"2-17"`, http.StatusNotModified},
-		{"If-None-Match", `W/"2-17"`, http.StatusNotModified},
-		{"If-None-Match", `"2-16", "2-17"`, http.StatusNotModified},
+		{"If-None-Match", `"2-17-5"`, http.StatusNotModified},
+		{"If-None-Match", `W/"2-17-5"`, http.StatusNotModified},
+		{"If-None-Match", `"2-16-5", "2-17-5"`, http.StatusNotModified},
 		{"If-None-Match", `*`, http.StatusNotModified},
-		{"If-None-Match", `"2-16"`, http.StatusOK},
-		{"If-Match", `"2-17"`, http.StatusOK},
-		{"If-Match", `"2-16"`, http.StatusPreconditionFailed},
-		{"If-Match", `2-17`, http.StatusBadRequest},
+		{"If-None-Match", `"2-16-5"`, http.StatusOK},
+		{"If-Match", `"2-17-5"`, http.StatusOK},
+		{"If-Match", `"2-16-5"`, http.StatusPreconditionFailed},
+		{"If-Match", `2-17-5`, http.StatusBadRequest},
 	} {
 		r := ask(t, http.MethodGet, s.URL+"/v1/stock/stock", "", row.header, row.value)
 		unchanged := row.status == http.StatusNotModified
-		if r.StatusCode != row.status || unchanged && (len(r.body) > 0 || r.Header.Get("ETag") != `"2-17"`) {
+		if r.StatusCode != row.status || unchanged && (len(r.body) > 0 || r.Header.Get("ETag") != `"2-17-5"`) {
 			t.Errorf("%s: %s: %d %s, want %d", row.header, row.value, r.StatusCode, r.body, row.status)
 		}
 	}

@@ -34,6 +34,7 @@ type Request struct {
 	Strategy   string         // in place of the case's
 	SKU        string         // in place of the case's
 	Key        string         // Idempotency-Key; "": none
+	Units      int64          // 0: one
 
 	crowd *Crowd // of which the customer is one; nil: none
 }
@@ -77,7 +78,7 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 		Endpoint:       strategy.Endpoint,
 		Store:          b.Store(),
 		SKU:            cmp.Or(r.SKU, b.SKU),
-		Quantity:       1,
+		Quantity:       cmp.Or(r.Units, 1),
 		Wait:           r.Wait,
 		RequestID:      c.ID,
 		IdempotencyKey: r.Key,
@@ -91,7 +92,7 @@ func (b *Testbed) Begin(app *App, who string, r Request) *Call {
 	}
 	c.record = loadtest.Record{
 		Seq: len(b.calls) + 1, RequestID: c.ID, Strategy: strategy.Name, Store: b.Store(), SKU: request.SKU,
-		Quantity: 1, SentAt: time.Now(),
+		Quantity: request.Quantity, SentAt: time.Now(),
 	}
 	b.calls = append(b.calls, c)
 	if asks := b.sent(app, who, &request); c.crowd == nil {
@@ -131,8 +132,9 @@ func (b *Testbed) sent(app *App, who string, r *loadtest.Request) Text {
 	if r.SKU == b.SKU {
 		query.Del("sku")
 	}
-	for _, name := range []string{"store", "quantity"} {
-		query.Del(name)
+	query.Del("store")
+	if r.Quantity == 1 {
+		query.Del("quantity")
 	}
 	parameters, _ := url.QueryUnescape(query.Encode())
 	if r.IdempotencyKey != "" {

@@ -28,7 +28,7 @@ const (
 	Herds      Outcome = "herds"      // all waiters are woken although only one can proceed
 	Leaks      Outcome = "leaks"      // each try leaves something on the server that is never removed
 	Repeats    Outcome = "repeats"    // of several that begin together one succeeds; the others start again
-	Loses      Outcome = "loses"      // an event is never delivered
+	Loses      Outcome = "loses"      // an event is never delivered, or a sale that was answered is forgotten
 	Reorders   Outcome = "reorders"   // events are delivered out of order
 	Exceeds    Outcome = "exceeds"    // a customer got more than the limit
 )

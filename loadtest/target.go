@@ -49,7 +49,7 @@ type Stock struct {
 	Initial  int64  `json:"initial"`  // units when the stock was last set
 	Sold     int64  `json:"sold"`     // units sold since, counted from the orders
 	Version  uint64 `json:"version"`  // grows with every write
-	Epoch    uint64 `json:"epoch"`    // grows every time that the stock is set
+	Epoch    uint64 `json:"epoch"`    // another every time that the stock is set
 	Fence    uint64 `json:"fence,omitempty"`
 	Guard    string `json:"guard,omitempty"` // the only strategy that may write in this epoch
 

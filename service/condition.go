@@ -8,11 +8,12 @@ import (
 // AnyTag in a Condition matches every stock that exists.
 const AnyTag = "*"
 
-// Tag returns the tag of the stock. It consists of epoch and version, so every write changes it. A tag of a SKU does
-// not repeat, unless the store loses its data: then epochs begin at 1 again.
-func (s Stock) Tag() string { return Tag(s.Epoch, s.Version) }
+// Tag returns the tag of the stock, such as "1790000000000000-17-5". It consists of epoch, version and quantity, so
+// every write changes it. The quantity distinguishes the states of a server and of a replica that has missed writes and
+// has made as many others after a fail-over.
+func (s Stock) Tag() string { return Tag(s.Epoch, s.Version) + "-" + strconv.FormatInt(s.Quantity, 10) }
 
-// Tag returns the tag of a stock with this epoch and version, such as "2-17".
+// Tag returns the tag of a state with this epoch and version, such as "2-17".
 func Tag(epoch, version uint64) string {
 	return strconv.FormatUint(epoch, 10) + "-" + strconv.FormatUint(version, 10)
 }

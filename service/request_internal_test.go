@@ -188,7 +188,7 @@ func TestWhoseGuardEnds(t *testing.T) {
 			if got := s.endGuard(t.Context(), "x", "a", refused); got != row.ends || len(store.set) > 0 != row.ends {
 				t.Errorf("%s: ends %t, want %t; set %v", row.name, got, row.ends, store.set)
 			}
-			if row.ends && (!slices.Equal(store.set[0].Match, []string{"2-5"}) || store.stock.Quantity != 7) {
+			if row.ends && (!slices.Equal(store.set[0].Match, []string{"2-5-7"}) || store.stock.Quantity != 7) {
 				t.Errorf("%s: set on %v to %d", row.name, store.set[0], store.stock.Quantity)
 			}
 			if s.endGuard(t.Context(), "x", "a", ErrConflict) {

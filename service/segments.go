@@ -47,9 +47,9 @@ type Segmenter interface {
 	Swapper
 	// Segments returns the stock in parts, without a lock.
 	Segments(ctx context.Context, sku SKU) (Segments, error)
-	// Refill makes all moves of g in one step, or none. It fails with ErrConflict if a segment's version has changed
-	// since it was read, or if the reserve has too few units, and otherwise like Write. From then on the strategy
-	// guards the stock.
+	// Refill makes all moves of g in one step, or none. It fails with ErrConflict if a segment's version or quantity
+	// has changed since it was read, or if the reserve has too few units, and otherwise like Write. From then on the
+	// strategy guards the stock.
 	//
 	// If the outcome is not known, it fails with lock.ErrDown, because the caller reads the segments again in any
 	// case.

@@ -25,13 +25,17 @@ const (
 const MaxPage = 1000
 
 // Stock is the stock of one SKU in a store.
+//
+// An epoch begins at the time of the store's server in µs, or at the number after the last epoch if the clock is
+// behind. So it does not come again, even after a loss of data, unless the clock was set back to the same microsecond.
+// Until the year 2255 it is below 2^53, so every reader of JSON can hold it.
 type Stock struct {
 	SKU      SKU
 	Quantity int64  // units left
 	Initial  int64  // units when the stock was last set
 	Sold     int64  // units sold since then, counted from the orders: Initial = Quantity + Sold, or updates were lost
 	Version  uint64 // grows by one with every write: two orders that read the same version collided
-	Epoch    uint64 // grows by one when the stock is set: orders of an earlier epoch do not count
+	Epoch    uint64 // another when the stock is set: orders of an earlier epoch do not count
 	Fence    uint64 // the largest fence that a write of this epoch has carried
 	Guard    string // the only strategy that may write in this epoch: the first that did; "" before the first write
 }

@@ -44,7 +44,9 @@ type Store interface {
 
 // A Swapper is a store with compare and swap.
 type Swapper interface {
-	// Swap is like Write, but if the version is no longer o.Version, it writes nothing and fails with ErrConflict.
+	// Swap is like Write, but if the version is no longer o.Version, or the quantity no longer o.Read, it writes
+	// nothing and fails with ErrConflict. The quantity is compared because a replica that has missed writes may count
+	// the same versions for other sales.
 	Swap(ctx context.Context, o Order) error
 }
 

@@ -40,6 +40,7 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 		differentKeys(),
 		duplicateRequest(),
 		storeComesBackEmpty(),
+		saleAcrossFailOver(),
 		triedOnce(),
 		crashBetween(),
 		leaseInSeconds(),

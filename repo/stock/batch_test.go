@@ -88,7 +88,9 @@ func chance(t *testing.T, r *rand.Rand, s shop, a, b service.SKU, earlier *[][2]
 	}
 	switch r.IntN(10) {
 	case 0:
-		o.Epoch = uint64(1 + r.IntN(3))
+		o.Epoch, pair[1].Epoch = 1, 1
+	case 4:
+		o.Epoch, pair[1].Epoch = mustRead(t, s, a).Epoch, mustRead(t, s, b).Epoch
 	case 1:
 		o.Strategy = "another"
 	case 2:
@@ -96,7 +98,7 @@ func chance(t *testing.T, r *rand.Rand, s shop, a, b service.SKU, earlier *[][2]
 	case 3:
 		o.CreatedAt = time.Now().Add(-stock.KeepOrders).UTC().Truncate(time.Microsecond)
 	}
-	pair[1].Quantity, pair[1].Epoch, pair[1].Strategy, pair[1].Fence = o.Quantity, o.Epoch, o.Strategy, o.Fence
+	pair[1].Quantity, pair[1].Strategy, pair[1].Fence = o.Quantity, o.Strategy, o.Fence
 	pair[1].CreatedAt = o.CreatedAt
 	ids := [2]string{o.ID, pair[1].ID}
 	switch {
@@ -143,7 +145,7 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 			want := service.Order{}
 			if err == nil {
 				want = done
-				want.SKU, want.ID = a, batch[i].ID
+				want.SKU, want.ID, want.Epoch = a, batch[i].ID, mustRead(t, s, a).Epoch
 			} else {
 				want = batch[i]
 			}
@@ -152,7 +154,7 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 			}
 		}
 		left, right := mustRead(t, s, a), mustRead(t, s, b)
-		if right.SKU = a; left != right {
+		if right.SKU, right.Epoch = a, left.Epoch; left != right {
 			t.Fatalf("seed %d, round %d: %+v\nwant %+v", seed, round, left, right)
 		}
 	}
@@ -162,7 +164,7 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 	}
 	for i := range written {
 		pair := slices.IndexFunc(earlier, func(ids [2]string) bool { return ids[1] == want[i].ID })
-		want[i].SKU, want[i].ID = a, earlier[pair][0]
+		want[i].SKU, want[i].ID, want[i].Epoch = a, earlier[pair][0], written[i].Epoch
 		if written[i] != want[i] {
 			t.Fatalf("seed %d, order %d: %+v\nwant %+v", seed, i, written[i], want[i])
 		}
@@ -343,7 +345,7 @@ func batchLong(t *testing.T, s shop, sku service.SKU) {
 	}
 	want(t, s, service.Stock{
 		SKU: sku, Quantity: service.MaxStock - 2500, Initial: service.MaxStock, Sold: 2500,
-		Version: stock.Version + 2500, Epoch: 1, Fence: 1<<63 + 2499, Guard: "none",
+		Version: stock.Version + 2500, Epoch: stock.Epoch, Fence: 1<<63 + 2499, Guard: "none",
 	})
 	low := unread(sku, 1)
 	low.Fence = 1<<63 + 2498

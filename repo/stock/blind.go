@@ -17,7 +17,7 @@ type kind int
 
 const (
 	blind    kind = iota // none
-	swapping             // the stock still has the version that was read
+	swapping             // the stock still has the version and the quantity that were read
 )
 
 // anyVersion is the version for a blind write to Redis.

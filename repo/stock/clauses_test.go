@@ -17,8 +17,8 @@ import (
 
 // clauses are what both stores promise. Every check gets a SKU of its own.
 var clauses = []clause{
-	{"set-read", "A SKU that is set is read as it was set, in epoch 1.", setRead},
-	{"set-again", "Setting again adds one to epoch and version and forgets fence, guard and what was sold.", setAgain},
+	{"set-read", "A SKU that is set is read as it was set.", setRead},
+	{"set-again", "Setting again begins a later epoch, and forgets fence, guard and what was sold.", setAgain},
 	{"unknown", "Nothing but Set and Seed makes a SKU.", unknownSKU},
 	{"limits", "Stock goes up to service.MaxStock and down to 0, and no further.", limits},
 	{"write", "A write sets quantity, counts version and sold, and records the order as it was given.", writeRecords},
@@ -27,6 +27,10 @@ var clauses = []clause{
 	{"long-fence", "Fences beyond 2^53, where doubles end, are compared and kept exactly.", longFence},
 	{"guard", "The strategy that wrote first is the only one that may, until the stock is set.", guard},
 	{"reset", "A sale that read before the stock was set cannot write after.", reset},
+	{"anew", "What has read books that were deleted and set anew writes nothing into the new ones.", booksAnew},
+	{"anew-segments", "Nor does a sale or a move that has read their segments.", segmentsAnew},
+	{"clock-behind", "If the clock of the server is behind the last epoch, the next one is one more.", clockBehind},
+	{"quantity", "A write that replaces a quantity that was read also compares it.", comparesQuantity},
 	{"deduct", "Deduct tells what it read and wrote, and records it.", deduct},
 	{"sold-out", "Deduct takes all or nothing, and says how many are left.", soldOut},
 	{"deduct-refused", "Deduct is refused as Write is.", deductRefused},
@@ -101,9 +105,10 @@ func refused(t *testing.T, s shop, sku service.SKU, target error, op func() erro
 }
 
 func setRead(t *testing.T, s shop, sku service.SKU) {
-	stock := service.Stock{SKU: sku, Quantity: 100, Initial: 100, Version: 1, Epoch: 1}
-	if got := mustSet(t, s, sku, 100); got != stock {
-		t.Errorf("Set returned %+v, want %+v", got, stock)
+	got := mustSet(t, s, sku, 100)
+	stock := service.Stock{SKU: sku, Quantity: 100, Initial: 100, Version: 1, Epoch: got.Epoch}
+	if got != stock || got.Epoch == 0 || got.Epoch > 1<<53 {
+		t.Errorf("Set returned %+v, want %+v, and an epoch that a double can hold", got, stock)
 	}
 	want(t, s, stock)
 }
@@ -114,8 +119,9 @@ func setAgain(t *testing.T, s shop, sku service.SKU) {
 	if err := s.Write(short(t), o); err != nil {
 		t.Fatal(err)
 	}
-	stock := service.Stock{SKU: sku, Quantity: 50, Initial: 50, Version: 3, Epoch: 2}
-	if got := mustSet(t, s, sku, 50); got != stock {
+	got := mustSet(t, s, sku, 50)
+	stock := service.Stock{SKU: sku, Quantity: 50, Initial: 50, Version: 3, Epoch: got.Epoch}
+	if got != stock || got.Epoch <= o.Epoch {
 		t.Errorf("Set returned %+v, want %+v", got, stock)
 	}
 	want(t, s, stock)
@@ -175,7 +181,7 @@ func writeRecords(t *testing.T, s shop, sku service.SKU) {
 	}
 	want(t, s, service.Stock{
 		SKU: sku, Quantity: 97, Initial: 100, Sold: 3,
-		Version: 2, Epoch: 1, Fence: 1_800_000_000_000_000, Guard: "none",
+		Version: 2, Epoch: stock.Epoch, Fence: 1_800_000_000_000_000, Guard: "none",
 	})
 	if got := allOrders(t, s, sku); len(got) != 1 || got[0] != o {
 		t.Errorf("orders %+v\nwant   %+v", got, o)
@@ -189,7 +195,9 @@ func writeIsBlind(t *testing.T, s shop, sku service.SKU) {
 			t.Fatal(err)
 		}
 	}
-	want(t, s, service.Stock{SKU: sku, Quantity: 99, Initial: 100, Sold: 2, Version: 3, Epoch: 1, Guard: "none"})
+	want(t, s, service.Stock{
+		SKU: sku, Quantity: 99, Initial: 100, Sold: 2, Version: 3, Epoch: stock.Epoch, Guard: "none",
+	})
 	if o := allOrders(t, s, sku); len(o) != 2 || o[0].Version != o[1].Version {
 		t.Errorf("the two orders should have seen the same version: %+v", o)
 	}
@@ -283,8 +291,9 @@ func deduct(t *testing.T, s shop, sku service.SKU) {
 	if all := allOrders(t, s, sku); len(all) != 1 || all[0] != o {
 		t.Errorf("orders %+v\nwant   %+v", all, o)
 	}
-	want(t, s,
-		service.Stock{SKU: sku, Quantity: 97, Initial: 100, Sold: 3, Version: 2, Epoch: 1, Fence: 5, Guard: "none"})
+	want(t, s, service.Stock{
+		SKU: sku, Quantity: 97, Initial: 100, Sold: 3, Version: 2, Epoch: stock.Epoch, Fence: 5, Guard: "none",
+	})
 }
 
 func soldOut(t *testing.T, s shop, sku service.SKU) {
@@ -325,6 +334,7 @@ func deductRefused(t *testing.T, s shop, sku service.SKU) {
 
 func precedence(t *testing.T, s shop, sku service.SKU) {
 	first := order(mustSet(t, s, sku, 1))
+	epoch := first.Epoch
 	first.Fence = 10
 	if _, err := s.Deduct(short(t), first); err != nil {
 		t.Fatal(err)
@@ -336,7 +346,7 @@ func precedence(t *testing.T, s shop, sku service.SKU) {
 		target error
 		right  func()
 	}{
-		{service.ErrStockReset, func() { o.Epoch = 1 }},
+		{service.ErrStockReset, func() { o.Epoch = epoch }},
 		{service.ErrGuarded, func() { o.Strategy = "none" }},
 		{service.ErrStaleFence, func() { o.Fence = 10 }},
 		{service.ErrSoldOut, func() {}},
@@ -436,13 +446,15 @@ func pages(t *testing.T, s shop, sku service.SKU) {
 }
 
 func epochs(t *testing.T, s shop, sku service.SKU) {
+	var last service.Stock
 	for range 2 {
-		if _, err := s.Deduct(short(t), order(mustSet(t, s, sku, 100))); err != nil {
+		last = mustSet(t, s, sku, 100)
+		if _, err := s.Deduct(short(t), order(last)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if all := allOrders(t, s, sku); len(all) != 1 || all[0].Epoch != 2 {
-		t.Errorf("orders %+v, want the one of epoch 2", all)
+	if all := allOrders(t, s, sku); len(all) != 1 || all[0].Epoch != last.Epoch {
+		t.Errorf("orders %+v, want the one of epoch %d", all, last.Epoch)
 	}
 	if got := mustRead(t, s, sku).Sold; got != 1 {
 		t.Errorf("sold %d, want 1", got)

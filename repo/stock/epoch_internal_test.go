@@ -17,25 +17,25 @@ func TestAnEpochEndsOnce(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	defer client.Close()
 	r := NewRedis(repo.NewRedis(client))
-	for _, step := range []struct {
-		saw  uint64
-		want error
-	}{
-		{1, service.ErrStockReset},
-		{0, nil},
-		{0, service.ErrStockReset},
-		{2, service.ErrStockReset},
-		{1, nil},
-		{1, service.ErrStockReset},
-	} {
-		before, _ := r.Read(t.Context(), "pen")
-		_, err := r.set(t.Context(), "set", "pen", 5, step.saw, service.Condition{}, "")
-		if !errors.Is(err, step.want) {
-			t.Errorf("epoch %d, seen as %d: %v, want %v", before.Epoch, step.saw, err, step.want)
+	last := uint64(0)
+	for range 3 {
+		for _, saw := range []uint64{last + 1, last} {
+			want := service.ErrStockReset
+			if saw == last {
+				want = nil
+			}
+			if _, err := r.set(t.Context(), "set", "pen", 5, saw, service.Condition{}, ""); !errors.Is(err, want) {
+				t.Errorf("epoch %d, seen as %d: %v, want %v", last, saw, err, want)
+			}
 		}
-		after, _ := r.Read(t.Context(), "pen")
-		if grown := after.Epoch - before.Epoch; (grown == 1) != (step.want == nil) {
-			t.Errorf("epoch %d, seen as %d, became %d", before.Epoch, step.saw, after.Epoch)
+		former := last
+		stock, err := r.Read(t.Context(), "pen")
+		if last = stock.Epoch; err != nil || last <= former {
+			t.Fatalf("epoch %d after %d, %v", last, former, err)
+		}
+		_, err = r.set(t.Context(), "set", "pen", 5, former, service.Condition{}, "")
+		if !errors.Is(err, service.ErrStockReset) {
+			t.Errorf("epoch %d, seen as %d: %v, want ErrStockReset", last, former, err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (m *MySQL) SetIf(
 	ctx context.Context, sku service.SKU, quantity int64, c service.Condition,
 ) (service.Stock, error) {
 	stock, err := m.put(ctx, "set stock", sku, quantity, c)
-	if err == nil && stock.Epoch > 1 {
+	if err == nil {
 		m.forget(ctx, sku, stock.Epoch)
 	}
 	return stock, err
@@ -48,7 +48,7 @@ func setUnguarded(quantity int64) (set clause.Set) {
 		{"initial", "?", []any{quantity}},
 		{"sold", "0", nil},
 		{"version", "version + 1", nil},
-		{"epoch", "epoch + 1", nil},
+		{"epoch", "GREATEST(epoch + 1, VALUES(epoch))", nil},
 		{"fence", "0", nil},
 		{"guard", "''", nil},
 	} {
@@ -79,7 +79,7 @@ func (m *MySQL) put(
 		if there {
 			exists = clause.OnConflict{DoUpdates: setUnguarded(quantity)}
 		}
-		done := tx.Clauses(exists).Create(freshStock(sku, quantity))
+		done := tx.Model(&stockRow{}).Clauses(exists).Create(freshStock(sku, quantity))
 		switch err = done.Error; {
 		case err == nil && done.RowsAffected > 0:
 			err = endSegments(tx, sku)
@@ -97,8 +97,15 @@ func (m *MySQL) put(
 	return row.stock(), err
 }
 
-func freshStock(sku service.SKU, quantity int64) *stockRow {
-	return &stockRow{SKU: string(sku), Quantity: quantity, Initial: quantity, Version: 1, Epoch: 1}
+// freshStock returns the columns of a stock that did not exist. Its epoch is the time of the server in µs, so that no
+// epoch comes again after the row was deleted. setUnguarded does the same, and adds one to the epoch if the clock is
+// behind it.
+func freshStock(sku service.SKU, quantity int64) map[string]any {
+	now := gorm.Expr("TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))")
+	return map[string]any{
+		"sku": string(sku), "quantity": quantity, "initial": quantity, "sold": 0, "version": 1, "epoch": now,
+		"fence": 0, "guard": "",
+	}
 }
 
 // checkCondition fails with service.ErrPrecondition if c does not hold. Otherwise it locks the stock until the

@@ -154,11 +154,12 @@ func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service
 		id, made.Add(writeWithin).UnixMilli(), KeepOrders.Milliseconds(), repo.MaxSettled)
 	if err == nil {
 		f := repo.Fields{Key: repo.StockKey(sku), Values: reply}
-		epoch, late := f.Natural(1), f.Text(2) == "late"
+		epoch, late := f.Natural(1), f.Text(3) == "late"
+		former := formerEpoch(&f, 2, epoch)
 		if f.Err != nil {
 			return service.Order{}, false, f.Err
 		}
-		order, found, err := r.find(ctx, sku, epoch, id)
+		order, found, err := r.find(ctx, sku, epoch, former, id)
 		switch {
 		case errors.Is(err, service.ErrOutcomeUnknown):
 			return service.Order{}, false, repo.IdempotentFailure(ctx, doing, err) // the script only reads
@@ -173,53 +174,58 @@ func (r *Redis) Settle(ctx context.Context, sku service.SKU, id string) (service
 	return service.Order{}, false, err
 }
 
-// find looks for an order in epoch and in earlier ones. It searches two keys for epoch, because a concurrent Set
-// moves its orders to the second one.
-func (r *Redis) find(ctx context.Context, sku service.SKU, epoch uint64, id string) (service.Order, bool, error) {
-	keys := []string{repo.OrdersKey(sku), formerKey(sku, epoch)}
-	for ; epoch > 0; epoch-- {
-		kept := false
-		for _, key := range keys {
-			order, found, err := r.findIn(ctx, sku, key, epoch, id)
-			if errors.Is(err, service.ErrStockReset) {
-				continue
-			}
-			if err != nil || found {
-				return order, found, err
-			}
-			kept = true
-			break
-		}
-		if !kept {
-			break // the orders of earlier epochs have expired, too
-		}
-		keys = []string{formerKey(sku, epoch-1)}
+// formerEpoch returns field i, the epoch before this one. If it is "", this is the first epoch of the SKU, or it was
+// begun by an earlier version of this service, which counted epochs.
+func formerEpoch(f *repo.Fields, i int, epoch uint64) uint64 {
+	if f.Text(i) == "" {
+		return epoch - 1
 	}
-	return service.Order{}, false, nil
+	return f.Natural(i)
 }
 
-// findIn looks for an order in one list. It fails with service.ErrStockReset if the list is not of epoch.
+// find looks for an order in epoch, in former, the one before, and in earlier ones. It searches two keys for epoch,
+// because a concurrent Set moves its orders to the second one.
+func (r *Redis) find(
+	ctx context.Context, sku service.SKU, epoch, former uint64, id string,
+) (service.Order, bool, error) {
+	order, _, err := r.findIn(ctx, sku, repo.OrdersKey(sku), epoch, id)
+	if errors.Is(err, service.ErrStockReset) {
+		order, _, err = r.findIn(ctx, sku, formerKey(sku, epoch), epoch, id)
+	}
+	for err == nil && order.ID == "" && former > 0 {
+		epoch = former
+		order, former, err = r.findIn(ctx, sku, formerKey(sku, epoch), epoch, id)
+	}
+	if errors.Is(err, service.ErrStockReset) {
+		err = nil // the orders of this epoch and of earlier ones have expired
+	}
+	return order, err == nil && order.ID != "", err
+}
+
+// findIn looks for an order in one list. If it is not there, order is zero, and former is the epoch before. It fails
+// with service.ErrStockReset if the list is not of epoch.
 func (r *Redis) findIn(
 	ctx context.Context, sku service.SKU, key string, epoch uint64, id string,
-) (service.Order, bool, error) {
+) (order service.Order, former uint64, err error) {
 	// Quotes in the values of an order are escaped, so part can match only the id.
 	part := `"order_id":` + strconv.Quote(id)
 	for last := ""; ; {
 		reply, err := r.Run(ctx, "find order", findScript, []string{key}, repo.Decimal(epoch), part, last, findPage)
 		if err != nil {
-			return service.Order{}, false, err
+			return service.Order{}, 0, err
 		}
 		f := repo.Fields{Key: key, Values: reply}
 		text := f.Text(1)
-		if last = f.Text(2); f.Err != nil {
-			return service.Order{}, false, f.Err
+		last, former = f.Text(2), formerEpoch(&f, 3, epoch)
+		if f.Err != nil {
+			return service.Order{}, 0, f.Err
 		}
-		switch {
-		case text != "":
-			order, err := decodeOrder(sku, text)
-			return order, err == nil, err
-		case last == "":
-			return service.Order{}, false, nil
+		if text != "" {
+			order, err = decodeOrder(sku, text)
+			return order, 0, err
+		}
+		if last == "" {
+			return service.Order{}, former, nil
 		}
 	}
 }

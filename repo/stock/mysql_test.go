@@ -310,7 +310,8 @@ func TestCursorSkipsNoOrder(t *testing.T) {
 			" WHERE sku = 'sku' AND segment = 1",
 		"INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left, strategy, instance," +
 			" request_id, fence, segment, created_at)" +
-			" VALUES ('slow', 'sku', 1, 1, 1, 10, 9, 'none', '', '', 0, 1, UTC_TIMESTAMP(6))",
+			" SELECT 'slow', 'sku', epoch, 1, 1, 10, 9, 'none', '', '', 0, 1, UTC_TIMESTAMP(6)" +
+			" FROM stock WHERE sku = 'sku'",
 	} {
 		if _, err := slow.Exec(statement); err != nil {
 			t.Fatal(err)

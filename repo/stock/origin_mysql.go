@@ -67,7 +67,7 @@ func (m *MySQL) Seed(ctx context.Context, o service.Origin, sku service.SKU, qua
 		if noted.Error != nil || noted.RowsAffected == 0 {
 			return repo.Explain(ctx, doing, noted.Error)
 		}
-		made := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(freshStock(sku, quantity))
+		made := tx.Model(&stockRow{}).Clauses(clause.OnConflict{DoNothing: true}).Create(freshStock(sku, quantity))
 		return repo.Explain(ctx, doing, made.Error)
 	})
 }

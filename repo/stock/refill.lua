@@ -1,8 +1,9 @@
 -- Move units into a segment.
 -- KEYS[1] stock:{sku}
 -- ARGV[1] epoch   [2] strategy   [3] units from the reserve
--- [4], [5] prefix of the segment that receives the units, such as "3.", and its version, "0" if it does not exist yet
--- then in pairs: prefix of a segment to empty into it, and its version
+-- [4], [5], [6] prefix of the segment that receives the units, such as "3.", its version, "0" if it does not exist yet,
+-- and its quantity
+-- then three for each segment to empty into it: prefix, version and quantity
 local all = redis.call('HGETALL', KEYS[1])
 local h = {}
 for i = 1, #all, 2 do
@@ -30,13 +31,13 @@ local moved = tonumber(ARGV[3])
 if reserve < moved then
   return {'changed'}
 end
-for i = 4, #ARGV, 2 do
-  if (h[ARGV[i] .. 'version'] or '0') ~= ARGV[i + 1] then
+for i = 4, #ARGV, 3 do
+  if (h[ARGV[i] .. 'version'] or '0') ~= ARGV[i + 1] or (h[ARGV[i] .. 'quantity'] or '0') ~= ARGV[i + 2] then
     return {'changed'}
   end
 end
 
-for i = 6, #ARGV, 2 do
+for i = 7, #ARGV, 3 do
   moved = moved + tonumber(h[ARGV[i] .. 'quantity'])
   redis.call('HSET', KEYS[1], ARGV[i] .. 'quantity', 0)
   redis.call('HINCRBY', KEYS[1], ARGV[i] .. 'version', 1)

@@ -113,7 +113,7 @@ func write(tx *gorm.DB, o service.Order, k kind) error {
 // sell sends first and the UPDATE of Write and Swap. It reports whether a row met the conditions. The row of a segment
 // always has a guard.
 func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
-	s := repo.Statement{Args: make([]any, 0, 13)}
+	s := repo.Statement{Args: make([]any, 0, 14)}
 	s.Add(first)
 	if o.Segment == 0 {
 		s.Add("UPDATE stock")
@@ -134,7 +134,8 @@ func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
 	// Settle relies on this condition. In a Batch the INSERT has it: see [idUntil].
 	s.Add(" AND ? > UTC_TIMESTAMP(6)", writtenBy(o).UTC())
 	if k == swapping {
-		s.Add(" AND version = ?", o.Version)
+		// A replica that has missed writes may have the same version with another quantity.
+		s.Add(" AND version = ? AND quantity = ?", o.Version, o.Read)
 	}
 	rows, err := repo.Send(tx, s.Text.String(), s.Args...)
 	return rows == 1, err
@@ -184,11 +185,11 @@ func orNull(s string) any {
 // refuse.lua.
 func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 	row, err := selectRow(tx, o.SKU, unlocked)
-	version, fence := row.Version, row.Fence
+	version, quantity, fence := row.Version, row.Quantity, row.Fence
 	if err == nil && o.Segment != 0 {
 		var part segmentRow // a segment that does not exist has version 0
 		err = tx.Where("sku = ? AND segment = ?", string(o.SKU), o.Segment).Limit(1).Find(&part).Error
-		version, fence = part.Version, part.Fence
+		version, quantity, fence = part.Version, part.Quantity, part.Fence
 	}
 	switch {
 	case err != nil:
@@ -201,7 +202,7 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 		return service.ErrConflict
 	case repo.CheckFence(o.Fence, fence) != nil:
 		return repo.CheckFence(o.Fence, fence)
-	case k == swapping && version != o.Version:
+	case k == swapping && (version != o.Version || quantity != o.Read):
 		return service.ErrConflict
 	}
 	var late bool

@@ -74,7 +74,7 @@ func (r *Redis) writeArgs(o service.Order, version string) []any {
 	return []any{
 		repo.Decimal(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
 		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint,
-		r.KeepKeys().Milliseconds(),
+		r.KeepKeys().Milliseconds(), o.Read,
 	}
 }
 
@@ -124,7 +124,7 @@ var (
 	writeScript  = redisscript.New(fenceLua + refuseLua + writeLua)
 	deductScript = redisscript.New(fenceLua + refuseLua + deductLua)
 	refillScript = redisscript.New(refillLua)
-	setScript    = redisscript.New(setLua)
+	setScript    = redisscript.New(fenceLua + setLua)
 	ordersScript = redisscript.New(ordersLua)
 	settleScript = redisscript.New(settleLua)
 	findScript   = redisscript.New(findLua)

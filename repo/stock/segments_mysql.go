@@ -134,8 +134,7 @@ func refill(tx *gorm.DB, g service.Refill) error {
 	}
 	moved := g.Reserve
 	for _, row := range g.From {
-		// change checks that the version is the one that was read. So the quantity is also the one that was read.
-		moved += row.Quantity
+		moved += row.Quantity // change checks that the segment still has as many
 		if err := change(tx, g, row, map[string]any{"quantity": 0}); err != nil {
 			return err
 		}
@@ -152,11 +151,12 @@ func refill(tx *gorm.DB, g service.Refill) error {
 	return err
 }
 
-// change updates a segment if its version is the one that was read.
+// change updates a segment if its version and its quantity are those that were read.
 func change(tx *gorm.DB, g service.Refill, as service.Segment, set map[string]any) error {
 	set["version"] = gorm.Expr("version + 1")
 	done := tx.Model(&segmentRow{}).
-		Where("sku = ? AND segment = ? AND epoch = ? AND version = ?", string(g.SKU), as.Number, g.Epoch, as.Version).
+		Where("sku = ? AND segment = ? AND epoch = ? AND version = ? AND quantity = ?",
+			string(g.SKU), as.Number, g.Epoch, as.Version, as.Quantity).
 		Updates(set)
 	if done.Error == nil && done.RowsAffected == 0 {
 		return service.ErrConflict

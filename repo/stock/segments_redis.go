@@ -75,10 +75,10 @@ func (r *Redis) Refill(ctx context.Context, f service.Refill) error {
 	}
 	args := []any{
 		repo.Decimal(f.Epoch), f.Strategy, f.Reserve, segmentField(f.Into.Number, ""),
-		repo.Decimal(f.Into.Version),
+		repo.Decimal(f.Into.Version), f.Into.Quantity,
 	}
 	for _, row := range f.From {
-		args = append(args, segmentField(row.Number, ""), repo.Decimal(row.Version))
+		args = append(args, segmentField(row.Number, ""), repo.Decimal(row.Version), row.Quantity)
 	}
 	const doing = "refill segment"
 	_, err := r.Run(ctx, doing, refillScript, []string{repo.StockKey(f.SKU)}, args...)

@@ -2,7 +2,9 @@
 -- KEYS[1] stock:{sku}   [2] ids that are settled, by when they may be forgotten
 -- ARGV[1] id   [2] deadline of the write of an order with this id   [3] how long to remember the id
 -- [4] how many ids to remember at most
-local epoch = redis.call('HGET', KEYS[1], 'epoch')
+-- Returns the epoch, and the one before it, "" if that is not known.
+local s = redis.call('HMGET', KEYS[1], 'epoch', 'former')
+local epoch, former = s[1], s[2] or ''
 if not epoch then
   return {'unknown sku'}
 end
@@ -10,7 +12,7 @@ local time = redis.call('TIME')
 local now = math.floor(time[1] * 1000 + time[2] / 1000)
 if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   if now > tonumber(ARGV[2]) then
-    return {'ok', epoch, 'late'}
+    return {'ok', epoch, former, 'late'}
   end
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
   if redis.call('ZCARD', KEYS[2]) > tonumber(ARGV[4]) then
@@ -18,4 +20,4 @@ if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   end
 end
 redis.call('ZADD', KEYS[2], string.format('%.0f', now + tonumber(ARGV[3])), ARGV[1])
-return {'ok', epoch, 'settled'}
+return {'ok', epoch, former, 'settled'}

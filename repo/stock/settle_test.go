@@ -23,6 +23,7 @@ import (
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
@@ -484,11 +485,22 @@ func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
 	}
 	// As it was: the list had the epoch in its name, and nothing before the orders.
 	c.LPop(t.Context(), "stock:{sku}:orders")
-	c.Rename(t.Context(), "stock:{sku}:orders", "stock:{sku}:orders:1")
+	c.Rename(t.Context(), "stock:{sku}:orders", "stock:{sku}:orders:"+repo.Decimal(o.Epoch))
 	c.Del(t.Context(), "stock:{sku}:settled")
 	wantWritten(t, s, o)
 	mustSet(t, s, "sku", 100)
 	wantWritten(t, s, o)
+	// Later, epochs were counted, and a list did not have the epoch before its own.
+	c.Rename(t.Context(), "stock:{sku}:orders:"+repo.Decimal(o.Epoch), "stock:{sku}:orders:5")
+	c.HDel(t.Context(), "stock:{sku}", "former")
+	c.HSet(t.Context(), "stock:{sku}", "epoch", 7)
+	c.LSet(t.Context(), "stock:{sku}:orders", 0, 7)
+	c.RPush(t.Context(), "stock:{sku}:orders:6", 6)
+	wantWritten(t, s, o)
+	for range 2 {
+		mustSet(t, s, "sku", 100)
+		wantWritten(t, s, o)
+	}
 	wantAbsent(t, s, "sku", uuid.Must(uuid.NewV7()).String())
 	balanced(t, s, "sku", 0)
 }

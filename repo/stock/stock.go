@@ -18,7 +18,8 @@ import (
 //
 //   - stock:{<sku>}: a hash, with the segments of the stock if there are any.
 //   - stock:{<sku>}:orders: a list of the number of the epoch, followed by its orders in the sequence of their writes.
-//     When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders.
+//     When the stock is set again it becomes stock:{<sku>}:orders:<epoch>, and expires after KeepOrders. Then it begins
+//     with the numbers of its epoch and of the one before, by which Settle finds the list before.
 //   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, by the time when they may
 //     be forgotten.
 //   - stock:{<sku>}:key:<digest>: the fingerprint of an idempotency key and the order that was written with it, for the

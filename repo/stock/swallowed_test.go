@@ -65,9 +65,9 @@ func operations(r wholeStore) map[string]repotest.Operation {
 			_, err := r.Segments(ctx, sku)
 			return err
 		}),
-		"Refill": read(func(ctx context.Context, sku service.SKU) error {
+		"Refill": sold(func(ctx context.Context, o service.Order) error {
 			return r.Refill(ctx, service.Refill{
-				SKU: sku, Epoch: 1, Strategy: "none", Into: service.Segment{Number: 1}, Reserve: 1,
+				SKU: o.SKU, Epoch: o.Epoch, Strategy: "none", Into: service.Segment{Number: 1}, Reserve: 1,
 			})
 		}),
 		"Raise": read(func(ctx context.Context, sku service.SKU) error { return r.Raise(ctx, sku, 0, "none", 7) }),

@@ -42,7 +42,7 @@ func transactor(t *testing.T) (*stock.MySQL, *gorm.DB) {
 func TestTransactExcludes(t *testing.T) {
 	t.Parallel()
 	s, _ := transactor(t)
-	mustSet(t, s, "sku", 100)
+	epoch := mustSet(t, s, "sku", 100).Epoch
 	var all sync.WaitGroup
 	var inside atomic.Int32
 	for i := range 30 {
@@ -59,7 +59,9 @@ func TestTransactExcludes(t *testing.T) {
 		})
 	}
 	all.Wait()
-	want(t, s, service.Stock{SKU: "sku", Quantity: 70, Initial: 100, Sold: 30, Version: 31, Epoch: 1, Guard: "none"})
+	want(t, s, service.Stock{
+		SKU: "sku", Quantity: 70, Initial: 100, Sold: 30, Version: 31, Epoch: epoch, Guard: "none",
+	})
 	balanced(t, s, "sku", 30)
 }
 

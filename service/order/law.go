@@ -32,7 +32,7 @@ func (l *Level) Apply(m Movement) error {
 }
 
 // Tag returns the tag of a level for conditions, such as "0-17". Every movement changes it. It is "" before the first
-// movement. The 0 distinguishes it from tags of stock outside a ledger, whose epochs begin at 1.
+// movement. The 0 distinguishes it from tags of stock outside a ledger, whose epochs are larger.
 func (l Level) Tag() string {
 	if l.Number == 0 {
 		return ""
