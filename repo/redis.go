@@ -235,7 +235,10 @@ func RedisFault(ctx context.Context, doing, key string, err error) error {
 			" delete what is there and set the stock again: %w", doing, key, key, key, err)
 	}
 	if meaning, known := rediserr.Of(err); known {
-		down := &lock.DownError{Server: "redis", Reason: meaning.Reason, Full: meaning.Full}
+		down := &lock.DownError{
+			Server: "redis", Reason: meaning.Reason, Values: rediserr.Values(err), Full: meaning.Full,
+			Denied: meaning.Denied(),
+		}
 		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return lock.Down(doing, err)

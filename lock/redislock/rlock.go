@@ -161,7 +161,7 @@ func (r *RLock) attempt(key string, o lock.Options) *attempt {
 	value := r.process + ":" + strconv.FormatUint(r.serial.Add(1), 10) + " " + o.Owner
 	return &attempt{
 		server: &r.server, options: o, key: key, value: value,
-		acquire: call{r.enter, names, []any{value, r.lease.Milliseconds()}},
+		acquire: call{r.enter, names, []any{value, r.lease.Milliseconds(), channelOf(key)}},
 		release: call{r.leave, names, []any{value, channelOf(key)}},
 	}
 }

@@ -36,6 +36,9 @@ for i = 4, #ARGV, 2 do
   end
 end
 
+may('HINCRBY', KEYS[1], '', 1)
+may('HSETNX', KEYS[1], '', '')
+may('HSET', KEYS[1], '', '')
 for i = 6, #ARGV, 2 do
   moved = moved + tonumber(h[ARGV[i] .. 'quantity'])
   redis.call('HSET', KEYS[1], ARGV[i] .. 'quantity', 0)
