@@ -30,8 +30,10 @@ end
 for _, command in ipairs({'DEL', 'EXISTS', 'HKEYS'}) do
   may(command, KEYS[1])
 end
-may('RENAME', KEYS[2], KEYS[4])
-may('EXPIRE', KEYS[4], ARGV[3])
+if over ~= '' then
+  may('RENAME', KEYS[2], KEYS[4])
+  may('EXPIRE', KEYS[4], ARGV[3])
+end
 may('HDEL', KEYS[1], '')
 may('HINCRBY', KEYS[1], '', 1)
 may('HSET', KEYS[1], '', '')
