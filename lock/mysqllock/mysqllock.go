@@ -287,7 +287,7 @@ func fault(ctx context.Context, doing string, err error) error {
 		return lock.Down(doing, err)
 	}
 	if meaning := mysqlerr.Of(err); meaning.Reason != "" {
-		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full}
+		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
 		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

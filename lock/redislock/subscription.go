@@ -77,8 +77,8 @@ func (s *subscription) read(ctx context.Context, pubsub *redis.PubSub) {
 // deniedOf returns a lock.ErrDenied if the server refused err's request because the user lacks a right, and otherwise
 // nil.
 func deniedOf(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, lock.ErrDenied) {
+		return err
 	}
 	if denied := refusal("redis", err); errors.Is(denied, lock.ErrDenied) {
 		return denied

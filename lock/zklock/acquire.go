@@ -362,5 +362,6 @@ func (s *Session) refused(err error) error {
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals), errors.Is(err, zk.ErrNotEmpty), errors.Is(err, errNoLock):
 		down = lock.NewDown("zookeeper", "foreign-nodes", "root", root)
 	}
+	down.Denied = true
 	return errors.Join(down, err)
 }
