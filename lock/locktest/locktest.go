@@ -70,6 +70,11 @@ func Clauses() []Clause {
 			Rule: "Done closes on release, and Err then says ErrReleased.",
 		},
 		{
+			Name: "Denied", Applies: deprivable, Check: denied,
+			Rule: "Who lacks a right at the server gets the key and gives it back, or is told that he lacks one. " +
+				"He waits for no lease to run out, and leaves nothing behind.",
+		},
+		{
 			Name: "Fences", Applies: fenced, Check: fences,
 			Rule: "Of two holders the later one has the larger fence, whoever they are.",
 		},
@@ -164,6 +169,7 @@ func Clauses() []Clause {
 }
 
 func always(Harness) bool         { return true }
+func deprivable(h Harness) bool   { return h.Deprive != nil }
 func exclusive(h Harness) bool    { return h.Promise.Exclusive }
 func blocking(h Harness) bool     { return h.Promise.Exclusive && h.Promise.Blocking }
 func fenced(h Harness) bool       { return h.Promise.Exclusive && h.Promise.Fenced }
@@ -209,6 +215,10 @@ type Harness struct {
 	// entries and how long they stay. nil: nothing is meant to stay, which Left checks.
 	Kept  func(ctx context.Context, addrs []string, key string) (int, error)
 	Keeps string
+
+	// Deprive opens a Locker as Open does, for a user of the servers who lacks one of Rights. nil: there are no rights.
+	Deprive func(ctx context.Context, addrs []string, right string) (lock.Locker, func() error, error)
+	Rights  []string
 
 	// Breaks has the clauses that the strategy is known to violate although its Promise does not say so, each with the
 	// reason. These clauses are still checked, and the test fails if they hold.

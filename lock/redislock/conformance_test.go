@@ -43,7 +43,9 @@ func TestStrategiesConform(t *testing.T) {
 }
 
 func benches(t *testing.T) []locktest.Harness {
-	plain := func(addrs []string) strategy.Servers { return strategy.Servers{Redis: dial(addrs[0])} }
+	plain := func(addrs []string, user string) strategy.Servers {
+		return strategy.Servers{Redis: dialAs(user, addrs[0])}
+	}
 	list := []locktest.Harness{
 		bench(t, "redis-setnx-expire", plain),
 		bench(t, "redis-setnx-del", plain),
@@ -51,14 +53,14 @@ func benches(t *testing.T) []locktest.Harness {
 		bench(t, "redis-setnx", plain),
 		bench(t, "redis-rlock", plain),
 		bench(t, "redis-watchdog", plain),
-		bench(t, "redis-watchdog", func(addrs []string) strategy.Servers {
-			return strategy.Servers{Redis: dial(addrs[0]), KeepLeases: time.Hour}
+		bench(t, "redis-watchdog", func(addrs []string, user string) strategy.Servers {
+			return strategy.Servers{Redis: dialAs(user, addrs[0]), KeepLeases: time.Hour}
 		}),
-		bench(t, "redlock", func(addrs []string) strategy.Servers {
+		bench(t, "redlock", func(addrs []string, user string) strategy.Servers {
 			// The nodes keep their data, and a busy computer makes them slow.
 			s := strategy.Servers{RedlockQuarantine: -1, RedlockNodeTimeout: time.Second}
 			for _, addr := range addrs {
-				s.Redlock = append(s.Redlock, dial(addr))
+				s.Redlock = append(s.Redlock, dialAs(user, addr))
 			}
 			return s
 		}),
@@ -90,30 +92,54 @@ func benches(t *testing.T) []locktest.Harness {
 	return list
 }
 
-func bench(t *testing.T, name string, servers func(addrs []string) strategy.Servers) locktest.Harness {
+// rights are those that the locks need: commands, and channels.
+func rights() []string {
+	return []string{
+		"channels", "del", "eval", "evalsha", "exec", "exists", "get", "hdel", "hexists", "hget", "hincrby", "hkeys",
+		"hset", "llen", "lpop", "lrem", "multi", "pexpire", "pttl", "publish", "rpush", "set", "subscribe", "time",
+		"watch",
+	}
+}
+
+func bench(t *testing.T, name string, servers func(addrs []string, user string) strategy.Servers) locktest.Harness {
 	s, err := strategy.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return locktest.Harness{
-		Name: name, Promise: s.Promise, Lease: benchLease, Wire: wire.Redis(), Left: left,
-		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
-		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
-			on := servers(addrs)
-			on.SetNXLease, on.WatchdogLease, on.RedlockLease = lease, lease, lease
-			l := s.Lock(on)
-			return l, func() error {
-				var failed []error
-				if c, ok := l.(interface{ Close() error }); ok {
+	open := func(addrs []string, lease time.Duration, user string) (lock.Locker, func() error, error) {
+		on := servers(addrs, user)
+		on.SetNXLease, on.WatchdogLease, on.RedlockLease = lease, lease, lease
+		l := s.Lock(on)
+		return l, func() error {
+			var failed []error
+			if c, ok := l.(interface{ Close() error }); ok {
+				failed = append(failed, c.Close())
+			}
+			for _, c := range append(on.Redlock, on.Redis) {
+				if c != nil {
 					failed = append(failed, c.Close())
 				}
-				for _, c := range append(on.Redlock, on.Redis) {
-					if c != nil {
-						failed = append(failed, c.Close())
-					}
+			}
+			return errors.Join(failed...)
+		}, nil
+	}
+	return locktest.Harness{
+		Name: name, Promise: s.Promise, Lease: benchLease, Wire: wire.Redis(), Left: left, Rights: rights(),
+		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
+		Open: func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
+			return open(addrs, lease, "default")
+		},
+		Deprive: func(ctx context.Context, addrs []string, right string) (lock.Locker, func() error, error) {
+			user := "without-" + right
+			rule := map[bool]string{true: "resetchannels", false: "-" + right}[right == "channels"]
+			for _, addr := range addrs {
+				c := dial(addr)
+				err := c.Do(ctx, "ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", rule).Err()
+				if err := errors.Join(err, c.Close()); err != nil {
+					return nil, nil, err
 				}
-				return errors.Join(failed...)
-			}, nil
+			}
+			return open(addrs, 10*time.Minute, user)
 		},
 	}
 }
@@ -136,11 +162,18 @@ func start(t testing.TB, n int) []locktest.Server {
 }
 
 // dial returns a client as the service has it.
-func dial(addr string) redis.UniversalClient {
-	return redis.NewClient(&redis.Options{
+func dial(addr string) redis.UniversalClient { return dialAs("default", addr) }
+
+// dialAs is dial for a user with the password pw. The user default has none.
+func dialAs(user, addr string) redis.UniversalClient {
+	options := &redis.Options{
 		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
 		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
-	})
+	}
+	if user != "default" {
+		options.Username, options.Password = user, "pw"
+	}
+	return redis.NewClient(options)
 }
 
 // keeps says what stays of the locks with a fence.
