@@ -24,7 +24,7 @@ type permit struct {
 	check func(context.Context) error
 
 	mu     sync.Mutex
-	denied error // a lock.ErrDenied; nil: permitted, or not known
+	denied error // a lock.DownError; nil: permitted, or not known
 	known  bool
 }
 
@@ -47,13 +47,14 @@ func (p *permit) look(ctx context.Context) (denied error, changed bool) {
 	short, cancel := context.WithTimeout(ctx, health.Timeout)
 	defer cancel()
 	err := p.check(short)
+	down, _ := errors.AsType[*lock.DownError](err) // the rest of err may have addresses, and is not for clients
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case err == nil:
 		p.denied, p.known = nil, true
-	case errors.Is(err, lock.ErrDenied):
-		p.denied, p.known = err, true
+	case down != nil && down.Denied:
+		p.denied, p.known = down, true
 	}
 	return p.denied, (before == nil) != (p.denied == nil)
 }
