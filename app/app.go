@@ -62,7 +62,7 @@ type App struct {
 	watched    *order.Watched         // the ledger of the default store, checked for lost data; nil: not checked
 	strategies []demo.Strategy
 	permits    map[string]*permit // by strategy: of those with a lock on a server
-	relay      *relay.Relay // nil: not enabled
+	relay      *relay.Relay       // nil: not enabled
 	serve      func(*handler.Config)
 
 	probes     sync.WaitGroup

@@ -142,7 +142,9 @@ return redis.call('SET', KEYS[1], '', 'XX')`)
 
 // Evicts returns the policy by which Redis deletes keys that have not expired when its memory is full, or "" if it
 // deletes none, or if the user may not ask.
-func (r *Redis) Evicts(ctx context.Context) string { return EvictionPolicy(r.client.Info(ctx, "memory").Val()) }
+func (r *Redis) Evicts(ctx context.Context) string {
+	return EvictionPolicy(r.client.Info(ctx, "memory").Val())
+}
 
 // EvictionPolicy reads the policy in a reply of INFO memory; see Evicts.
 func EvictionPolicy(info string) string {

@@ -24,7 +24,7 @@ type strategyReply struct {
 	DownStores map[string]string `json:"down_stores,omitempty"`
 	// Warnings maps each server that the lock or a store needs, and that limits its use, to the limit.
 	Warnings map[string]string `json:"warnings,omitempty"`
-	Promise    promiseReply      `json:"promise"`
+	Promise  promiseReply      `json:"promise"`
 	// RoundTrips is the number of round trips to acquire and release the lock without contention; 0: the lock needs
 	// no server.
 	RoundTrips int `json:"round_trips"`

@@ -70,7 +70,9 @@ func (r *Rights) Check(parts ...string) {
 
 func (r *Rights) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (r *Rights) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (r *Rights) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 func (r *Rights) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, c redis.Cmder) error {
