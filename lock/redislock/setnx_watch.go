@@ -75,7 +75,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 				holder, multi = p.Get(ctx, name), redisscript.Send(ctx, p, "multi")
 				return nil
 			})
-			// MULTI must be answered before DEL is sent: if the user may not send MULTI, Redis runs a DEL behind it at once.
+			// MULTI must be answered before DEL is sent: without the right to MULTI, Redis runs a DEL behind it at once.
 			if err := cmp.Or(multi.Err(), absent(holder.Err())); err != nil {
 				return err
 			}

@@ -141,7 +141,8 @@ func (r *Rights) try(source string, args []any) {
 		}
 		err := r.deprived.Do(ctx, append([]any{"eval", source}, args...)...).Err()
 		after := r.keyspace(ctx)
-		denied := redis.HasErrorPrefix(err, "NOPERM") || err != nil && strings.Contains(err.Error(), "executing the script")
+		denied := redis.HasErrorPrefix(err, "NOPERM") ||
+			err != nil && strings.Contains(err.Error(), "executing the script")
 		if denied {
 			r.refused[source][right] = true
 		}
