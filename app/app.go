@@ -61,7 +61,8 @@ type App struct {
 	sales      health.Sales           // of the orders of customers
 	watched    *order.Watched         // the ledger of the default store, checked for lost data; nil: not checked
 	strategies []demo.Strategy
-	relay      *relay.Relay // nil: not enabled
+	permits    map[string]*permit // by strategy: of those with a lock on a server
+	relay      *relay.Relay       // nil: not enabled
 	serve      func(*handler.Config)
 
 	probes     sync.WaitGroup
@@ -130,6 +131,7 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		stores:   make(map[string]service.StoreConfig),
 		memories: make(map[string]memory),
 		ledgers:  make(map[string]order.Store),
+		permits:  make(map[string]*permit),
 	}
 }
 
@@ -149,8 +151,8 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 		shown := demo.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
-		for _, need := range a.needsOf(s) {
-			shown.Needs = append(shown.Needs, need)
+		for _, need := range config.Needs {
+			shown.Needs = append(shown.Needs, need.(handler.Backend))
 		}
 		for _, store := range a.cfg.storesOf(s) {
 			shown.Stores = append(shown.Stores, demo.Store{Name: store, Backend: a.backend(store)})
@@ -187,9 +189,14 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
 	}
 	configured := true
-	for _, need := range a.needsOf(s) {
-		config.Needs = append(config.Needs, need)
+	needs := a.needsOf(s)
+	checked := &permit{name: s.Name, needs: needs}
+	for _, need := range needs {
 		configured = configured && !need.IsAbsent()
+		if s.Lock != nil {
+			need = permitted{need, checked}
+		}
+		config.Needs = append(config.Needs, need)
 	}
 	if configured {
 		var closer func() error
@@ -197,6 +204,12 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 			events := a.metrics.Lock(s.Name)
 			events.Asked = a.traces.Lock(s.Name)
 			config.Lock = lock.Observe(l, events)
+			if len(needs) > 0 {
+				a.permits[s.Name] = checked
+				checked.check = func(ctx context.Context) error {
+					return lock.Check(ctx, l, "check of "+s.Name+" by "+a.cfg.Instance)
+				}
+			}
 			return config.Lock
 		})
 		a.closers = append(a.closers, closer)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"example.com/stock/internal/rediserr"
 	"example.com/stock/internal/words"
 	"example.com/stock/lock"
+	"example.com/stock/repo"
 	"example.com/stock/service/strategy"
 )
 
@@ -51,6 +53,7 @@ type clusterView struct {
 	addrs   []string // of all nodes
 	own     int      // number of slots that this node serves
 	first   int      // the first of them
+	evicts  string   // its policy of eviction; "": none
 	refuses error    // a lock.DownError: why the node refuses writes; nil: it accepts writes, or has no slots
 }
 
@@ -99,8 +102,9 @@ func (c *clusterCheck) check(ctx context.Context) error {
 		}
 	}
 	c.learn(best.addrs)
-	refused, reason := 0, error(nil)
+	refused, reason, policy := 0, error(nil), ""
 	for _, view := range views {
+		policy = cmp.Or(policy, view.evicts)
 		if view.refuses != nil {
 			refused += view.own
 			reason = view.refuses
@@ -124,7 +128,7 @@ func (c *clusterCheck) check(ctx context.Context) error {
 				"of one)",
 		}
 	}
-	return nil
+	return evicts(policy)
 }
 
 func (v clusterView) unserved() string {
@@ -139,19 +143,22 @@ func isSlow(err error) bool {
 // viewOf reads the view of one node, in one round trip. If the node serves slots, a second round trip tries a write
 // that changes nothing.
 func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, error) {
-	var info, nodes *redis.StringCmd
-	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
-		info, nodes = p.ClusterInfo(ctx), p.ClusterNodes(ctx)
+	var info, nodes, memory *redis.StringCmd
+	_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
+		info, nodes, memory = p.ClusterInfo(ctx), p.ClusterNodes(ctx), p.Info(ctx, "memory")
 		return nil
 	})
-	if err != nil {
+	if err := cmp.Or(info.Err(), nodes.Err()); err != nil {
 		return clusterView{}, err
 	}
 	view := parseCluster(addr, info.Val(), nodes.Val())
+	view.evicts = repo.EvictionPolicy(memory.Val()) // "" if the user may not ask
 	if view.ok && view.own > 0 {
 		err := node.SetXX(ctx, keyIn(view.first), "", 0).Err()
 		if m, known := rediserr.Of(err); known && m.Outcome == rediserr.Refused {
-			view.refuses = &lock.DownError{Server: strategy.Redis, Reason: m.Reason, Full: m.Full}
+			view.refuses = &lock.DownError{
+				Server: strategy.Redis, Reason: m.Reason, Values: rediserr.Values(err), Full: m.Full, Denied: m.Denied(),
+			}
 		}
 	}
 	return view, nil

@@ -34,6 +34,7 @@ func (a *App) startProbes(ctx context.Context) {
 		if a.probed != nil {
 			a.probed()
 		}
+		a.checkPermits()
 		close(asked)
 	})
 	select {

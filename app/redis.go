@@ -126,7 +126,24 @@ func (a *App) redisProbe(
 		a.closers = append(a.closers, c.close)
 		return probe, c.check
 	}
-	return probe, through(repo.NewRedis(probe).CanWrite, pools)
+	asked := repo.NewRedis(probe)
+	check := through(asked.CanWrite, pools)
+	return probe, func(ctx context.Context) error {
+		if err := check(ctx); err != nil {
+			return err
+		}
+		return evicts(asked.Evicts(ctx))
+	}
+}
+
+// evicts returns the warning about a Redis with this policy of eviction, or nil for "". A lock, a fence or an
+// idempotency key that was evicted is gone without a word, and its holder works on.
+func evicts(policy string) error {
+	if policy == "" {
+		return nil
+	}
+	why := phrases.Error("evicts", "policy", policy)
+	return &health.ImpairedError{Reason: why.Error(), Cause: why}
 }
 
 // poolTime limits how long the probe waits for a connection of each pool and for the reply on this connection.

@@ -37,6 +37,8 @@ type StoreReply struct {
 	Strategies int    `json:"strategies"`
 	Of         int    `json:"of"`
 	Reason     string `json:"reason,omitempty"`
+	// Denied maps each strategy that a server does not permit to what it does not permit.
+	Denied map[string]string `json:"denied,omitempty"`
 }
 
 // livez reports that the process runs. It checks no backend, because a restart does not repair a database. The probes

@@ -28,6 +28,9 @@ var (
 	ErrDown = errors.New("backend down")
 	// ErrFull: the server has no room for more data, on its disk or in its memory. It is an ErrDown: nothing was done.
 	ErrFull = errors.New("no room for more data")
+	// ErrDenied: the server refuses until a person grants a right or changes a setting of it. It is an ErrDown: nothing
+	// was done, and another try will fail as well.
+	ErrDenied = errors.New("not permitted")
 	// ErrSecondWriter: another node of the server's cluster takes the writes. It is an ErrDown: nothing was done.
 	ErrSecondWriter = errors.New("another node is the writer")
 	// ErrOutcomeUnknown: a write was sent and not answered. It may have happened, and may still happen later. It is
@@ -93,6 +96,7 @@ type DownError struct {
 	Reason string
 	Values []any // pairs of a name in the text and its value
 	Full   bool  // the server has no room for more data, but can be read
+	Denied bool  // the server refuses it until a person grants a right or changes a setting
 	Second bool  // another node of the server's cluster takes the writes
 }
 
@@ -117,7 +121,8 @@ func Coded(code string, values []any) string {
 }
 
 func (e *DownError) Is(target error) bool {
-	return target == ErrDown || target == ErrFull && e.Full || target == ErrSecondWriter && e.Second
+	return target == ErrDown || target == ErrFull && e.Full || target == ErrSecondWriter && e.Second ||
+		target == ErrDenied && e.Denied
 }
 
 // Down returns an error that matches ErrDown and err, the error of a server's client. doing describes what was tried.

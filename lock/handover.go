@@ -447,6 +447,9 @@ func (h *handOver) Close() error {
 // The waiters that may still share the lease of this process follow its contender. The others come at the end of the
 // list, where the next lease of this process would be. If Bound.Time is reached, fewer waiters share the lease than
 // shown.
+// Check checks the lock of the server.
+func (h *handOver) Check(ctx context.Context, key string) error { return Check(ctx, h.inner, key) }
+
 func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
 	s, err := Inspect(ctx, h.inner, key)
 	if err != nil {

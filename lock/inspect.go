@@ -53,6 +53,26 @@ type Lister interface {
 	Keys(ctx context.Context) ([]string, error)
 }
 
+// A Checker can try at the server what its holders and waiters need.
+type Checker interface {
+	// Check sends the requests of a holder and a waiter for key, which no caller must use. It returns an ErrDenied if the
+	// server refuses one of them for good, and leaves nothing behind that holds the key.
+	Check(ctx context.Context, key string) error
+}
+
+// Check tries whether the server permits what l needs; see [Checker]. If l is no Checker, Check acquires and releases
+// the key once.
+func Check(ctx context.Context, l Locker, key string) error {
+	if c, ok := l.(Checker); ok {
+		return c.Check(ctx, key)
+	}
+	lease, err := l.Acquire(ctx, key, Options{TryOnce: true, Owner: "check"})
+	if err != nil {
+		return err
+	}
+	return lease.Release()
+}
+
 // Inspect calls l's Inspect; l may be wrapped. If l is no [Inspector], the error matches errors.ErrUnsupported.
 func Inspect(ctx context.Context, l Locker, key string) (State, error) {
 	if i, ok := l.(Inspector); ok {
@@ -74,6 +94,8 @@ func Evict(ctx context.Context, l Locker, key string) (Fence, error) {
 func (o *observed) Inspect(ctx context.Context, key string) (State, error) {
 	return Inspect(ctx, o.Locker, key)
 }
+
+func (o *observed) Check(ctx context.Context, key string) error { return Check(ctx, o.Locker, key) }
 
 func (o *observed) Evict(ctx context.Context, key string) (Fence, error) {
 	return Evict(ctx, o.Locker, key)

@@ -355,7 +355,7 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 		}
 	}
 	if meaning.Reason != "" {
-		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full}
+		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
 		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

@@ -130,8 +130,31 @@ func (r *Redis) Run(
 // probeKey is the key of CanWrite's write. It never exists.
 const probeKey = "stock:probe"
 
-// probe is a script, because sales are: a user may have the right to write, and not to run scripts.
-var probe = redisscript.New("return redis.call('SET', KEYS[1], '', 'XX')")
+// probe is a script, because sales are: a user may have the right to write, and not to run scripts. It needs the rights
+// of a sale.
+var probe = redisscript.New(`
+for _, command in ipairs({'HMGET', 'HSET', 'HINCRBY', 'HGET', 'RPUSH', 'LINDEX', 'ZSCORE', 'ZCARD'}) do
+  may(command, KEYS[1], '', '')
+end
+may('EXISTS', KEYS[1])
+may('TIME')
+return redis.call('SET', KEYS[1], '', 'XX')`)
+
+// Evicts returns the policy by which Redis deletes keys that have not expired when its memory is full, or "" if it
+// deletes none, or if the user may not ask.
+func (r *Redis) Evicts(ctx context.Context) string {
+	return EvictionPolicy(r.client.Info(ctx, "memory").Val())
+}
+
+// EvictionPolicy reads the policy in a reply of INFO memory; see Evicts.
+func EvictionPolicy(info string) string {
+	for line := range strings.Lines(info) {
+		if policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); ok && policy != "noeviction" {
+			return policy
+		}
+	}
+	return ""
+}
 
 // CanWrite is a health probe of one round trip. It sends a script whose write changes nothing, because its key does
 // not exist. Redis checks it like any other write: a replica refuses it, and so does a Redis that is out of memory,
@@ -235,7 +258,10 @@ func RedisFault(ctx context.Context, doing, key string, err error) error {
 			" delete what is there and set the stock again: %w", doing, key, key, key, err)
 	}
 	if meaning, known := rediserr.Of(err); known {
-		down := &lock.DownError{Server: "redis", Reason: meaning.Reason, Full: meaning.Full}
+		down := &lock.DownError{
+			Server: "redis", Reason: meaning.Reason, Values: rediserr.Values(err), Full: meaning.Full,
+			Denied: meaning.Denied(),
+		}
 		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return lock.Down(doing, err)

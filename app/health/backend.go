@@ -41,9 +41,14 @@ type Backend struct {
 
 // An ImpairedError is a check's result for a server that is up but cannot be used for everything. The backend then is
 // up. The text is safe to show.
-type ImpairedError struct{ Reason string }
+type ImpairedError struct {
+	Reason string
+	Cause  error // whose text Reason is, in more languages; nil: none
+}
 
 func (e *ImpairedError) Error() string { return e.Reason }
+
+func (e *ImpairedError) Unwrap() error { return e.Cause }
 
 // New returns a Backend that is down until check has succeeded once. If check returns a lock.DownError, it is shown.
 // Other errors are replaced by a summary, because they may contain addresses and passwords.

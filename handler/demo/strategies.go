@@ -1,11 +1,13 @@
 package demo
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/handler"
+	"example.com/stock/internal/words"
 	"example.com/stock/lock"
 )
 
@@ -20,7 +22,9 @@ type strategyReply struct {
 	Reason       string   `json:"reason,omitempty"`
 	// DownStores maps each of Stores that cannot be used now to the reason.
 	DownStores map[string]string `json:"down_stores,omitempty"`
-	Promise    promiseReply      `json:"promise"`
+	// Warnings maps each server that the lock or a store needs, and that limits its use, to the limit.
+	Warnings map[string]string `json:"warnings,omitempty"`
+	Promise  promiseReply      `json:"promise"`
 	// RoundTrips is the number of round trips to acquire and release the lock without contention; 0: the lock needs
 	// no server.
 	RoundTrips int `json:"round_trips"`
@@ -57,6 +61,10 @@ func (h *demo) strategies(c *gin.Context) {
 			if err := store.Backend.Err(); err != nil {
 				list[i].DownStores[store.Name] = handler.Why(err).In(lang)
 			}
+			list[i].warn(store.Backend, lang)
+		}
+		for _, server := range s.Needs {
+			list[i].warn(server, lang)
 		}
 		if err := s.err(); err != nil {
 			list[i].Reason = handler.Why(err).In(lang)
@@ -65,6 +73,15 @@ func (h *demo) strategies(c *gin.Context) {
 		}
 	}
 	c.JSON(http.StatusOK, gin.H{"strategies": list, "servers": h.Servers()})
+}
+
+func (r *strategyReply) warn(server handler.Backend, lang string) {
+	if warning := server.Warning(); warning != nil {
+		if r.Warnings == nil {
+			r.Warnings = make(map[string]string)
+		}
+		r.Warnings[server.Name()] = words.Of(warning).In(lang)
+	}
 }
 
 func promiseOf(p lock.Promise) promiseReply {
@@ -113,8 +130,16 @@ func (p *Part) Sells() (stores map[string]handler.StoreReply, why string) {
 				reply.Sells, reply.Reason = true, ""
 				reply.Strategies++
 				any = true
-			} else if !reply.Sells {
-				reply.Reason = handler.Why(err).EN
+			} else {
+				if !reply.Sells {
+					reply.Reason = handler.Why(err).EN
+				}
+				if errors.Is(err, lock.ErrDenied) {
+					if reply.Denied == nil {
+						reply.Denied = make(map[string]string)
+					}
+					reply.Denied[s.Name] = handler.Why(err).EN
+				}
 			}
 			stores[store.Name] = reply
 		}

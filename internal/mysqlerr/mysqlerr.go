@@ -49,6 +49,7 @@ const (
 	BadValue         = 1366
 	NoSuper          = 1419 // of CREATE TRIGGER: log_bin_trust_function_creators is off
 	BinlogImpossible = 1598
+	BinlogFormat     = 1665
 	TooManyTrxs      = 1637
 	Signaled         = 1644 // by a trigger
 	IndexCorrupt     = 1712
@@ -89,7 +90,14 @@ type Meaning struct {
 	Why    string // the reason for Outcome
 }
 
-const readOnly = "read-only"
+const (
+	readOnly = "read-only"
+	denied   = "access-denied"
+	byRow    = "statement-binlog"
+)
+
+// Denied reports whether the server refuses until a person grants a right or changes a setting.
+func (m Meaning) Denied() bool { return m.Reason == denied || m.Reason == byRow }
 
 // ReadOnly reports whether the server accepts no writes. Another server may have become the master, which only a new
 // connection reaches.
@@ -103,7 +111,6 @@ func Meanings() []Meaning {
 		damaged = "table-damaged"
 		conns   = "too-many-connections"
 		host    = "host-not-allowed"
-		denied  = "access-denied"
 		ended   = "shutting-down"
 		late    = "statement-too-long"
 		files   = "cannot-write-files"
@@ -165,6 +172,10 @@ func Meanings() []Meaning {
 		{Interrupted, Unknown, ended, false, endless},
 		{BadValue, OfStatement, "", false, "of a value"},
 		{BinlogImpossible, Unknown, files, false, binlog},
+		{
+			BinlogFormat, OfStatement, byRow, false,
+			"of a statement that would change a row: a binary log of statements cannot repeat READ COMMITTED",
+		},
 		{TooManyTrxs, OfStatement, "too-many-transactions", false, "of the first row that is written"},
 		{Signaled, OfStatement, "refused-by-a-trigger", false, "of a row"},
 		{IndexCorrupt, OfStatement, damaged, false, row},

@@ -60,6 +60,7 @@ func TestTheServersNames(t *testing.T) {
 		mysqlerr.BadValue:         "ER_TRUNCATED_WRONG_VALUE_FOR_FIELD",
 		mysqlerr.NoSuper:          "ER_BINLOG_CREATE_ROUTINE_NEED_SUPER",
 		mysqlerr.BinlogImpossible: "ER_BINLOG_LOGGING_IMPOSSIBLE",
+		mysqlerr.BinlogFormat:     "ER_BINLOG_STMT_MODE_AND_ROW_ENGINE",
 		mysqlerr.TooManyTrxs:      "ER_TOO_MANY_CONCURRENT_TRXS",
 		mysqlerr.Signaled:         "ER_SIGNAL_EXCEPTION",
 		mysqlerr.IndexCorrupt:     "ER_INDEX_CORRUPT",

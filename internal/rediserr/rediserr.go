@@ -3,6 +3,7 @@ package rediserr
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 )
 
@@ -28,6 +29,8 @@ type Meaning struct {
 	Why     string // the reason for Outcome
 }
 
+const noPermission = "no-permission" // has a value, see Values
+
 // Meanings returns the table of all meanings. The first row whose Word is in a reply applies.
 func Meanings() []Meaning {
 	const (
@@ -35,12 +38,13 @@ func Meanings() []Meaning {
 		before  = "Redis checks it before it runs a command, and in a script before its first write"
 		command = "Redis checks it before it runs a command"
 		cluster = "the node does not run what belongs to other nodes"
-		script  = "Redis checks each command of a script, and does not undo those before the refused one"
-		rights  = "no-permission"
+		script  = "the scripts of this project ask for every right before their first write; see may.lua"
+		old     = "Redis before 7 cannot be asked for a right, and does not undo what a script wrote before the refusal"
 	)
 	return []Meaning{
-		{"executing the script", Unknown, rights, false, script}, // until 7.0
-		{"ACL failure in script", Unknown, rights, false, script},
+		{"ERR The user executing the script", Refused, noPermission, false, script}, // 7.0
+		{"ACL failure in script", Refused, noPermission, false, script},             // since 7.2
+		{"executing the script", Unknown, noPermission, false, old},
 		{
 			"READONLY", Refused, "read-only-replica",
 			false, before,
@@ -63,7 +67,7 @@ func Meanings() []Meaning {
 		{"BUSY ", Refused, "busy-with-a-script", false, "Redis refuses it while another client's script runs"},
 		{"NOAUTH", Refused, "wants-a-password", false, command},
 		{"WRONGPASS", Refused, "wrong-password", false, command},
-		{"NOPERM", Refused, rights, false, command},
+		{"NOPERM", Refused, noPermission, false, command},
 		{"max number of clients", Refused, "too-many-clients", false, command},
 	}
 }
@@ -85,4 +89,36 @@ func Of(err error) (Meaning, bool) {
 		}
 	}
 	return Meaning{}, false
+}
+
+// Values returns the values of the Reason of an error: of a missing right, the right in the syntax of ACL SETUSER.
+func Values(err error) []any {
+	if m, _ := Of(err); m.Denied() {
+		return []any{"right", right(err.Error())}
+	}
+	return nil
+}
+
+// Denied reports whether the server refuses until a person grants a right.
+func (m Meaning) Denied() bool { return m.Reason == noPermission }
+
+var refusedCommand = regexp.MustCompile(`'([^']+)' command`)
+
+// right returns the right that a refusal names: +command, &channel or ~key. Redis does not say which channel or key,
+// and before 7.2 it does not say which command of a script.
+func right(refusal string) string {
+	var missing []string
+	if named := refusedCommand.FindStringSubmatch(refusal); named != nil {
+		missing = append(missing, "+"+named[1])
+	}
+	switch {
+	case strings.Contains(refusal, "channel"):
+		missing = append(missing, "&channel")
+	case len(missing) > 0:
+	case strings.Contains(refusal, "key"):
+		missing = append(missing, "~key")
+	default:
+		missing = append(missing, "+command")
+	}
+	return strings.Join(missing, " ")
 }

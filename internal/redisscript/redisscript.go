@@ -4,7 +4,9 @@ package redisscript
 import (
 	"context"
 	"crypto/sha1"
+	_ "embed" // may.lua
 	"encoding/hex"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -14,8 +16,14 @@ import (
 // nothing.
 type Script struct{ Source, Digest string }
 
-// New returns the script of source.
+//go:embed may.lua
+var mayLua string
+
+// New returns the script of source. If source calls may, New puts the function of may.lua in front of it.
 func New(source string) *Script {
+	if strings.Contains(source, "may(") {
+		source = mayLua + source
+	}
 	sum := sha1.Sum([]byte(source))
 	return &Script{source, hex.EncodeToString(sum[:])}
 }

@@ -79,6 +79,11 @@ func Clauses() []Clause {
 			Rule: "Done closes on release, and Err then says ErrReleased.",
 		},
 		{
+			Name: "Denied", Applies: deprivable, Check: denied,
+			Rule: "Who lacks a right at the server gets the key and gives it back, or is told that he lacks one. " +
+				"He waits for no lease to run out, and leaves nothing behind.",
+		},
+		{
 			Name: "Fences", Applies: fenced, Check: fences,
 			Rule: "Of two holders the later one has the larger fence, whoever they are.",
 		},
@@ -203,6 +208,7 @@ func Clauses() []Clause {
 }
 
 func always(Harness) bool         { return true }
+func deprivable(h Harness) bool   { return h.Deprive != nil }
 func exclusive(h Harness) bool    { return h.Promise.Exclusive }
 func blocking(h Harness) bool     { return h.Promise.Exclusive && h.Promise.Blocking }
 func fenced(h Harness) bool       { return h.Promise.Exclusive && h.Promise.Fenced }
@@ -264,6 +270,10 @@ type Harness struct {
 
 	// Limit makes the servers end every statement that takes longer than StatementLimit. nil: they cannot.
 	Limit func(ctx context.Context, addrs []string) error
+
+	// Deprive opens a Locker as Open does, for a user of the servers who lacks one of Rights. nil: there are no rights.
+	Deprive func(ctx context.Context, addrs []string, right string) (lock.Locker, func() error, error)
+	Rights  []string
 
 	// Breaks has the clauses that the strategy is known to violate although its Promise does not say so, each with the
 	// reason. These clauses are still checked, and the test fails if they hold.

@@ -308,7 +308,7 @@ func fault(ctx context.Context, doing string, err error) error {
 		return lock.Down(doing, err)
 	}
 	if meaning := mysqlerr.Of(err); meaning.Reason != "" {
-		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full}
+		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
 		if isSchemaError(err) {
 			return fmt.Errorf("%s: %w", doing, &schemaError{down, err})
 		}

@@ -86,6 +86,15 @@ func benches(t *testing.T) []locktest.Harness {
 	return list
 }
 
+// rights are those that the locks need: commands, and channels.
+func rights() []string {
+	return []string{
+		"channels", "del", "eval", "evalsha", "exec", "exists", "get", "hdel", "hexists", "hget", "hincrby", "hkeys",
+		"hset", "llen", "lpop", "lrem", "multi", "pexpire", "pttl", "publish", "rpush", "set", "subscribe", "time",
+		"watch",
+	}
+}
+
 // bench returns the harness of a strategy. servers gets a client for each address.
 func bench(t *testing.T, name string, servers func([]redis.UniversalClient) strategy.Servers) locktest.Harness {
 	s, err := strategy.Lookup(name)
@@ -123,9 +132,22 @@ func bench(t *testing.T, name string, servers func([]redis.UniversalClient) stra
 		})
 	}
 	return locktest.Harness{
-		Name: name, Promise: s.Promise, Lease: benchLease, Wire: wire.Redis(), Left: left,
+		Name: name, Promise: s.Promise, Lease: benchLease, Wire: wire.Redis(), Left: left, Rights: rights(),
 		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
 		Open:  open(dial), Plain: []locktest.Opener{open(defaults), open(patient)},
+		Deprive: func(ctx context.Context, addrs []string, right string) (lock.Locker, func() error, error) {
+			user := "without-" + right
+			rule := map[bool]string{true: "resetchannels", false: "-" + right}[right == "channels"]
+			for _, addr := range addrs {
+				c := dial(addr)
+				err := c.Do(ctx, "ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", rule).Err()
+				if err := errors.Join(err, c.Close()); err != nil {
+					return nil, nil, err
+				}
+			}
+			asUser := func(addr string) redis.UniversalClient { return dialAs(user, addr) }
+			return open(asUser)(addrs, 10*time.Minute)
+		},
 	}
 }
 
@@ -147,11 +169,18 @@ func start(t testing.TB, n int) []locktest.Server {
 }
 
 // dial returns a client as the service has it.
-func dial(addr string) redis.UniversalClient {
-	return redis.NewClient(&redis.Options{
+func dial(addr string) redis.UniversalClient { return dialAs("default", addr) }
+
+// dialAs is dial for a user with the password pw. The user default has none.
+func dialAs(user, addr string) redis.UniversalClient {
+	options := &redis.Options{
 		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
 		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
-	})
+	}
+	if user != "default" {
+		options.Username, options.Password = user, "pw"
+	}
+	return redis.NewClient(options)
 }
 
 // keeps says what stays of the locks with a fence.

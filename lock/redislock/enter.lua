@@ -3,6 +3,17 @@
 -- ARGV[4] number of this request; '0': do not queue up
 -- Returns the fence, or {'0', holder's value, its remaining ms (-1: no limit)}. A fence that was minted before is in a
 -- list. A new one is not, because Redis allocates a buffer of 16 KB for a list.
+
+-- joining comes before the first write of a request that queues up. A waiter needs the right to publish because its own
+-- release wakes the next one.
+local function joining()
+  may('HSET', KEYS[4], '', '')
+  may('RPUSH', KEYS[3], '')
+  may('PEXPIRE', KEYS[3], QUEUE)
+  may('PTTL', KEYS[1])
+  may('PUBLISH', 'watchdog:' .. process(ARGV[1]), '')
+end
+
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   -- Ours: by a grant whose message has not arrived, or by an earlier request whose reply was lost.
@@ -10,7 +21,7 @@ if holder == ARGV[1] then
   return {redis.call('GET', KEYS[2])}
 end
 if not holder then
-  local first, request = oldest()
+  local first, request = oldest(joining)
   if not first or first == ARGV[1] then
     local fence = mint(ARGV[1])
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
@@ -19,6 +30,9 @@ if not holder then
   grant(first, request, ARGV[3])
   holder = first
 else
+  if ARGV[4] ~= '0' then
+    joining()
+  end
   revoke(holder)
 end
 if ARGV[4] ~= '0' then

@@ -5,6 +5,13 @@
 --
 -- DEL comes first: it is allowed where memory is short, and after it the other writes are allowed as well.
 redis.call('GET', KEYS[2]) -- fails if it is no fence: without a fence no holder may be evicted
+may('SET', KEYS[2], '')
+may('TIME')
+if KEYS[3] and redis.call('LLEN', KEYS[3]) > 0 then
+  may('LPOP', KEYS[3])
+  may('HGET', KEYS[4], '')
+  may('HDEL', KEYS[4], '')
+end
 local holder = redis.call('GET', KEYS[1])
 redis.call('DEL', KEYS[1])
 local fence = mint('')

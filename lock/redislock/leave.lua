@@ -3,6 +3,7 @@
 -- Returns 1: the value had the lock, 0: the lock is free, -1: another value has it.
 local holder = redis.call('GET', KEYS[1])
 if holder ~= ARGV[1] then
+  may('LREM', KEYS[3], 1, ARGV[1])
   if redis.call('HDEL', KEYS[4], ARGV[1]) == 1 then
     redis.call('LREM', KEYS[3], 1, ARGV[1])
   end

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -257,8 +258,10 @@ func checkQuorum(addrs []string, errs []error) error {
 		return nil
 	}
 	short := func(which []string) *lock.DownError {
-		return lock.NewDown("redlock", "quorum", "good", good, "all", len(errs), "must", quorum(len(errs)),
+		down := lock.NewDown("redlock", "quorum", "good", good, "all", len(errs), "must", quorum(len(errs)),
 			"which", strings.Join(which, "; "))
+		down.Denied = slices.ContainsFunc(errs, func(err error) bool { return deniedOf(err) != nil })
+		return down
 	}
 	return &quorumError{short(shown), short(logged)}
 }

@@ -19,16 +19,35 @@ import (
 type notifier struct {
 	subscription
 	channel string
-	ready   chan struct{} // closed when the server has confirmed the subscription
-	hearing atomic.Bool   // the subscription is confirmed, and has not broken since
+	hearing atomic.Bool // the subscription is confirmed, and has not broken since
 
 	mu      sync.Mutex
 	waiters map[string]*waiter // by value
+	now     *hearing
+}
+
+// A hearing is one subscription, from its request until the server refuses it.
+type hearing struct {
+	ready  chan struct{} // closed when the server has confirmed the subscription
+	denied chan struct{} // closed when the server has refused it
+	why    error         // the refusal; set before denied is closed
+}
+
+func newHearing() *hearing { return &hearing{ready: make(chan struct{}), denied: make(chan struct{})} }
+
+// subscribed reports whether a grant would be received now.
+func (h *hearing) subscribed() bool {
+	select {
+	case <-h.ready:
+		return true
+	default:
+		return false
+	}
 }
 
 func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *notifier {
 	n := &notifier{
-		channel: "watchdog:" + process, ready: make(chan struct{}), waiters: make(map[string]*waiter),
+		channel: "watchdog:" + process, waiters: make(map[string]*waiter), now: newHearing(),
 	}
 	n.subscription = subscription{
 		client: c, log: log,
@@ -38,9 +57,20 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 		},
 		confirmed: func(string) {
 			n.hearing.Store(true)
-			if !n.subscribed() { // after each broken connection it must be confirmed again
-				close(n.ready)
+			if h := n.current(); !h.subscribed() { // after each broken connection it must be confirmed again
+				close(h.ready)
 			}
+		},
+		denied: func(_ context.Context, why error) {
+			n.hearing.Store(false)
+			n.drop()
+			n.mu.Lock()
+			h := n.now
+			n.now = newHearing() // the next waiter subscribes anew
+			n.mu.Unlock()
+			h.why = why
+			close(h.denied)
+			n.wakeAll()
 		},
 		message: func(_ context.Context, _ *redis.PubSub, m *redis.Message) {
 			if value, ok := strings.CutSuffix(m.Payload, "\nwanted"); ok {
@@ -106,26 +136,25 @@ func (n *notifier) revoke(value string) {
 	}
 }
 
-// subscribed reports whether a grant would be received now.
-func (n *notifier) subscribed() bool {
-	select {
-	case <-n.ready:
-		return true
-	default:
-		return false
-	}
+// current returns the subscription, or the next one if there is none.
+func (n *notifier) current() *hearing {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.now
 }
 
-// subscribe subscribes if there is no subscription yet. It returns when the server has confirmed it, or after
-// recheck, when the waiter must repeat its request anyway.
-func (n *notifier) subscribe(ctx context.Context) error {
+// subscribe subscribes if there is no subscription yet. It returns when the server has confirmed or refused h, which
+// the caller read before its last request, or after recheck, when the waiter must repeat its request anyway.
+func (n *notifier) subscribe(ctx context.Context, h *hearing) error {
 	if _, err := n.open(n.channel); err != nil {
 		return err
 	}
 	unconfirmed := time.NewTimer(recheck)
 	defer unconfirmed.Stop()
 	select {
-	case <-n.ready:
+	case <-h.ready:
+	case <-h.denied:
+		return h.why
 	case <-unconfirmed.C:
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -57,18 +57,32 @@ local function mint(value)
   return text
 end
 
--- revoke tells the process of the holder, if it keeps its locks, that somebody else wants this one.
+-- revoke tells the process of the holder, if it keeps its locks, that somebody else wants this one. A message that the
+-- user may not publish is not an error, here and in grant: what was written stays right, and the waiters ask again.
 local function revoke(holder)
   local name, keeps = process(holder)
   if keeps == 'k' then
-    redis.call('PUBLISH', 'watchdog:' .. name, holder .. '\nwanted')
+    redis.pcall('PUBLISH', 'watchdog:' .. name, holder .. '\nwanted')
   end
 end
 
 -- oldest removes the oldest living waiter from the queue, and returns it and the number of its last request. Without
--- waiters it writes nothing: once a script has written, Redis no longer refuses it for lack of memory.
-local function oldest()
-  while redis.call('LLEN', KEYS[3]) > 0 do
+-- waiters it writes nothing: once a script has written, Redis no longer refuses it for lack of memory. permitted, if
+-- any, asks for the rights that the script needs after that.
+local function oldest(permitted)
+  local left = redis.call('LLEN', KEYS[3])
+  if left > 0 then
+    if permitted then
+      permitted()
+    end
+    clock() -- reads the time before the first write, because the user may lack the right to it
+    may('HGET', KEYS[4], '')
+    may('HDEL', KEYS[4], '')
+    may('SET', KEYS[1], '')
+    may('DEL', KEYS[1])
+  end
+  while left > 0 do
+    left = left - 1
     local value = redis.call('LPOP', KEYS[3])
     local seen, request = string.match(redis.call('HGET', KEYS[4], value) or '0', '^(%d+)%.?(%d*)$')
     redis.call('HDEL', KEYS[4], value)
@@ -91,5 +105,5 @@ local function grant(value, request, pickup)
   if keeps == 'k' and redis.call('LLEN', KEYS[3]) > 0 then
     fence = '+' .. fence -- others wait
   end
-  redis.call('PUBLISH', 'watchdog:' .. name, value .. '\n' .. request .. '\n' .. fence)
+  redis.pcall('PUBLISH', 'watchdog:' .. name, value .. '\n' .. request .. '\n' .. fence)
 end

@@ -187,7 +187,7 @@ func ownership(reply int, err error) error {
 	case err != nil && redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return fmt.Errorf("%w: a value that is no lock has its name (%v)", lock.ErrTaken, err)
 	case err != nil:
-		return lock.Down("ask redis", err)
+		return noAnswer(err)
 	case reply == 0:
 		return lock.ErrExpired
 	case reply < 0:
@@ -196,15 +196,29 @@ func ownership(reply int, err error) error {
 	return nil
 }
 
-// refused reports whether the server answered with an error. Then the script has written nothing.
-func refused(err error) bool {
+// isReply reports whether err is an error reply of the server.
+func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
 
+// noAnswer returns the error of a request about a lock of ours that the server refused or did not answer.
+func noAnswer(err error) error {
+	if denied := deniedOf(err); denied != nil {
+		return denied
+	}
+	return lock.Down("ask redis", err)
+}
+
+// refused reports whether the server answered with an error that proves that nothing was written.
+func refused(err error) bool {
+	meaning, _ := rediserr.Of(err)
+	return isReply(err) && meaning.Outcome != rediserr.Unknown
+}
+
 // acquireError returns the error of an acquisition that the server refused or did not answer.
 func acquireError(ctx context.Context, name string, err error) error {
-	if refused(err) {
+	if isReply(err) {
 		return refusal(name, err)
 	}
 	return unanswered(ctx, "acquire "+name, err)
@@ -242,7 +256,10 @@ func refusal(name string, err error) error {
 			"(see TYPE); remove or rename it: %w", name, err)
 	}
 	if meaning, known := rediserr.Of(err); known {
-		return &lock.DownError{Server: "redis", Reason: meaning.Reason, Full: meaning.Full}
+		return &lock.DownError{
+			Server: "redis", Reason: meaning.Reason, Values: rediserr.Values(err), Full: meaning.Full,
+			Denied: meaning.Denied(),
+		}
 	}
 	return lock.Down("ask "+name, err)
 }

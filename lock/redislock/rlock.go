@@ -168,7 +168,7 @@ func (r *RLock) attempt(key string, o lock.Options) *attempt {
 	value := r.process + ":" + strconv.FormatUint(r.serial.Add(1), 10) + " " + o.Owner
 	return &attempt{
 		server: &r.server, options: o, key: key, value: value,
-		acquire: call{r.enter, names, []any{value, r.lease.Milliseconds()}},
+		acquire: call{r.enter, names, []any{value, r.lease.Milliseconds(), channelOf(key)}},
 		release: call{r.leave, names, []any{value, channelOf(key)}},
 	}
 }
@@ -187,4 +187,32 @@ func (r *RLock) hold(a *attempt, sent time.Time) *lock.Lease {
 	}
 	l.Keep(sent, k)
 	return l
+}
+
+// Check takes the key, subscribes as a waiter for it, and gives it back.
+func (r *RLock) Check(ctx context.Context, key string) error {
+	a := r.attempt(key, lock.Options{Owner: "check"})
+	if _, err := a.request(ctx); err != nil {
+		return err
+	}
+	err := ownership(call{r.renew, a.acquire.keys, a.acquire.args}.run(ctx, r.client).Int())
+	if err == nil {
+		if _, err = r.try(ctx, key, lock.Options{Owner: "check"}); errors.Is(err, lock.ErrHeld) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = r.hear(ctx, key)
+	}
+	return errors.Join(err, a.free(ctx))
+}
+
+// hear subscribes to the channel of key, and returns when the server has confirmed or refused that.
+func (r *RLock) hear(ctx context.Context, key string) error {
+	w, all, err := r.wakers.join(ctx, channelOf(key))
+	if err != nil {
+		return err
+	}
+	defer r.wakers.leave(w)
+	return w.wait(ctx, lock.Options{}, all, 0)
 }

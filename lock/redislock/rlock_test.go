@@ -268,3 +268,26 @@ func TestALeaseTimeIsNotRenewed(t *testing.T) {
 		})
 	}
 }
+
+// A release whose message is refused is a release.
+func TestAReleaseThatMayNotPublish(t *testing.T) {
+	t.Parallel()
+	s := servers.Redis(t)
+	admin := client(t, s)
+	user := []any{"ACL", "SETUSER", "quiet", "on", ">pw", "~*", "+@all", "resetchannels"}
+	if err := admin.Do(t.Context(), user...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	c := dialAs("quiet", s.Addr)
+	t.Cleanup(func() { _ = c.Close() })
+	r := closer(t, redislock.NewRLock(c, redislock.RLockOptions{Lease: time.Hour}))
+	for range 2 {
+		lease, err := r.Acquire(t.Context(), t.Name(), lock.Options{TryOnce: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Release(); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	}
+}

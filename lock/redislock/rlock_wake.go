@@ -29,6 +29,7 @@ func newWakers(c redis.UniversalClient, log *slog.Logger) *wakers {
 	n.subscription = subscription{
 		client: c, log: log, broken: n.wakeAll,
 		confirmed: n.wakeAllOf, // releases before the confirmation were missed
+		denied:    n.deny,
 		message: func(ctx context.Context, pubsub *redis.PubSub, m *redis.Message) {
 			if !n.wakeOneOf(m.Channel) {
 				n.unsubscribe(ctx, pubsub, m.Channel)
@@ -43,6 +44,9 @@ type waker struct {
 	waiters int
 	one     chan struct{} // has a value if one waiter must try again; the waiter that receives it does so
 	all     chan struct{} // closed to wake all waiters, and then replaced
+
+	denied chan struct{} // closed when the server has refused the subscription
+	why    error         // the refusal; set before denied is closed
 }
 
 // wakeOne wakes one waiter, or the next one to arrive. It does nothing if an earlier wake-up has not been received yet.
@@ -75,6 +79,8 @@ func (b *waker) wait(ctx context.Context, o lock.Options, all <-chan struct{}, r
 		o.Woken()
 	case <-all:
 	case <-timer.C:
+	case <-b.denied:
+		return b.why
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -139,7 +145,7 @@ func (n *wakers) add(channel string) (*waker, *redis.PubSub, error) {
 		b.waiters++
 		return b, nil, nil
 	}
-	b := &waker{waiters: 1, one: make(chan struct{}, 1), all: make(chan struct{})}
+	b := &waker{waiters: 1, one: make(chan struct{}, 1), all: make(chan struct{}), denied: make(chan struct{})}
 	n.keys[channel] = b
 	return b, pubsub, nil
 }
@@ -170,6 +176,25 @@ func (n *wakers) wakeAllOf(channel string) {
 	if b := n.keys[channel]; b != nil {
 		b.wakeAll()
 	}
+}
+
+// deny ends the waits of all waiters with the server's refusal of a subscription, because the reply does not name the
+// channel. The next waiter subscribes anew.
+func (n *wakers) deny(ctx context.Context, why error) {
+	select {
+	case n.changing <- struct{}{}: // a waiter that has the old connection has sent its request, and is denied, too
+		defer func() { <-n.changing }()
+	case <-ctx.Done():
+		return
+	}
+	n.drop()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, b := range n.keys {
+		b.why = why
+		close(b.denied)
+	}
+	clear(n.keys)
 }
 
 func (n *wakers) wakeAll() {

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -21,8 +22,8 @@ import (
 // The failure that it avoids: GET and then DEL without WATCH deletes another holder's key if the lease runs out in
 // between. It costs more round trips, on one connection that is reserved for them.
 //
-// Round trips: 4 uncontended (acquire 1, release 3: WATCH, GET, and the transaction in one); contended 1 for every
-// try. It waits as [SetNX] does.
+// Round trips: 5 uncontended (acquire 1, release 4: WATCH; GET and MULTI; DEL and EXEC; and UNWATCH, which go-redis
+// sends); contended 1 for every try. It waits as [SetNX] does.
 //
 // Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock; a release never deletes
 // another holder's key. It does not promise a fence, so a holder that was paused past its lease still writes; nor
@@ -58,23 +59,43 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 	return s.hold(key, sent, s.persist(release)), nil
 }
 
+// absent returns err, unless it only says that a key does not exist.
+func absent(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return err
+}
+
 // free deletes the key if its value is ours. If the key changes meanwhile, free reads it again, until ctx ends.
 func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 	compareAndDelete := func(tx *redis.Tx) error {
-		holder, err := tx.Get(ctx, name).Result()
-		switch {
-		case errors.Is(err, redis.Nil):
-			return lock.ErrExpired
-		case err != nil:
-			return lock.Down("ask redis", err)
-		case holder != value:
-			return lock.ErrTaken
-		}
-		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			redisscript.Send(ctx, p, "del", name)
+		var holder *redis.StringCmd
+		var multi *redis.Cmd
+		_, _ = tx.Pipelined(ctx, func(p redis.Pipeliner) error {
+			holder, multi = p.Get(ctx, name), redisscript.Send(ctx, p, "multi")
 			return nil
 		})
-		return err
+		// MULTI must be answered before DEL is sent: without the right to MULTI, Redis runs a DEL behind it at once.
+		if err := cmp.Or(multi.Err(), absent(holder.Err())); err != nil {
+			return err
+		}
+		if holder.Val() != value {
+			// The transaction ends, and is empty. Redis also ends it if the user may not send EXEC.
+			if err := redisscript.Send(ctx, tx, "exec").Err(); err != nil && !errors.Is(err, redis.Nil) {
+				return err
+			}
+			if holder.Err() != nil {
+				return lock.ErrExpired
+			}
+			return lock.ErrTaken
+		}
+		var del, exec *redis.Cmd
+		_, _ = tx.Pipelined(ctx, func(p redis.Pipeliner) error {
+			del, exec = redisscript.Send(ctx, p, "del", name), redisscript.Send(ctx, p, "exec")
+			return nil
+		})
+		return cmp.Or(del.Err(), exec.Err())
 	}
 	for {
 		err, unanswered := ask(ctx, nil, func() error { return s.client.Watch(ctx, compareAndDelete, name) })
@@ -82,11 +103,11 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 			return lock.Down("ask redis", unanswered)
 		}
 		switch {
-		case errors.Is(err, redis.TxFailedErr):
+		case errors.Is(err, redis.Nil): // EXEC did nothing: the key has changed
 		case err == nil, errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken), errors.Is(err, lock.ErrDown):
 			return err
 		default:
-			return lock.Down("ask redis", err)
+			return noAnswer(err)
 		}
 	}
 }

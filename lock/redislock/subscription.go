@@ -24,6 +24,9 @@ type subscription struct {
 	message   func(ctx context.Context, pubsub *redis.PubSub, m *redis.Message)
 	confirmed func(channel string)
 	broken    func()
+	// denied is called when the user lacks the right to a channel. Before it returns it must call drop, so that the next
+	// open subscribes anew. No other callback follows.
+	denied func(ctx context.Context, err error)
 
 	opening sync.Mutex // or closing
 	pubsub  *redis.PubSub
@@ -63,6 +66,11 @@ func (s *subscription) read(ctx context.Context, pubsub *redis.PubSub) {
 		case *redis.Subscription:
 			s.confirmed(heard.Channel)
 		default:
+			if denied := deniedOf(err); denied != nil && ctx.Err() == nil {
+				s.log.Warn("lock: subscription refused", "err", err)
+				s.denied(ctx, denied)
+				return
+			}
 			if err != nil && ctx.Err() == nil {
 				s.log.Warn("lock: subscription broke", "err", err)
 				s.broken()
@@ -72,17 +80,40 @@ func (s *subscription) read(ctx context.Context, pubsub *redis.PubSub) {
 	}
 }
 
+// deniedOf returns a lock.ErrDenied if the server refused err's request because the user lacks a right, and otherwise
+// nil.
+func deniedOf(err error) error {
+	if err == nil || errors.Is(err, lock.ErrDenied) {
+		return err
+	}
+	if denied := refusal("redis", err); errors.Is(denied, lock.ErrDenied) {
+		return denied
+	}
+	return nil
+}
+
+// drop ends the connection of the reader that calls it.
+func (s *subscription) drop() {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if s.pubsub != nil && !s.closed {
+		s.stop()
+		_ = s.pubsub.Close()
+		s.pubsub = nil
+	}
+}
+
 // close ends the connection, and returns when no callback runs any more.
 func (s *subscription) close() error {
 	s.opening.Lock()
 	s.closed = true
 	pubsub, stop := s.pubsub, s.stop
 	s.opening.Unlock()
-	if pubsub == nil {
-		return nil
+	var err error
+	if pubsub != nil {
+		stop()
+		err = pubsub.Close()
 	}
-	stop()
-	err := pubsub.Close()
 	s.reader.Wait()
 	return err
 }

@@ -210,7 +210,7 @@ func TestAGrantCountsFromTheRequest(t *testing.T) {
 				server := &slow{takes: row.takes, holds: true}
 				w := NewWatchdog(server.through(t, "127.0.0.1:1"), WatchdogOptions{Lease: 10 * time.Second})
 				defer func() { _ = w.Close() }()
-				close(w.notifier.ready) // as if it had subscribed
+				close(w.notifier.now.ready) // as if it had subscribed
 				began := time.Now()
 				var lease *lock.Lease
 				var err error

@@ -66,6 +66,7 @@ type candidate struct {
 	*attempt
 	me         *waiter
 	sent       time.Time // time before the last request was sent
+	hearing    *hearing  // the subscription before the last request
 	subscribed bool      // the subscription existed before the last request; otherwise that request did not queue up
 	hears      bool      // the process heard messages before the last request, and must be told if it ceases to
 	revocable  bool      // the lease has been returned, and its end removes me
@@ -77,7 +78,8 @@ type candidate struct {
 func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err error) {
 	w, queue := c.w, !c.options.TryOnce
 	for {
-		c.subscribed, c.hears = w.notifier.subscribed(), w.notifier.hears()
+		c.hearing = w.notifier.current()
+		c.subscribed, c.hears = c.hearing.subscribed(), w.notifier.hears()
 		number := w.notifier.next(c.me)
 		if !queue || !c.subscribed {
 			number = 0
@@ -129,11 +131,15 @@ func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 	}
 }
 
-// await waits for a grant, and returns NoFence when it is time to repeat the request. When ctx ends it leaves the
-// queue.
+// await waits for a grant, and returns NoFence when it is time to repeat the request. When ctx ends, or the server
+// refuses the subscription, it leaves the queue.
 func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 	if !c.subscribed {
-		return lock.NoFence, c.w.notifier.subscribe(ctx)
+		err := c.w.notifier.subscribe(ctx, c.hearing)
+		if err != nil && c.queued {
+			detached(ctx, c.free) // an earlier subscription was confirmed
+		}
+		return lock.NoFence, err
 	}
 	timer := time.NewTimer(recheck - rand.N(recheck/4))
 	defer timer.Stop()
@@ -145,6 +151,9 @@ func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 		return fence, nil
 	case <-timer.C:
 		return lock.NoFence, nil
+	case <-c.hearing.denied:
+		detached(ctx, c.free)
+		return lock.NoFence, c.hearing.why
 	case <-ctx.Done():
 		detached(ctx, c.free) // leave the queue, and release a lock that may have been granted
 		return lock.NoFence, context.Cause(ctx)
@@ -183,4 +192,26 @@ func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
 	}
 	l.Keep(c.sent, k)
 	return l
+}
+
+// Check takes the key, queues up behind it, and passes the lock on.
+func (w *Watchdog) Check(ctx context.Context, key string) error {
+	one, two := w.attempt(key, lock.Options{Owner: "check"}), w.attempt(key, lock.Options{Owner: "check"})
+	if _, err := w.request(ctx, one, 0); err != nil {
+		return err
+	}
+	err := w.notifier.subscribe(ctx, w.notifier.current())
+	if err == nil {
+		err = ownership(call{w.renew, one.acquire.keys[:1], []any{one.value, w.o.Lease.Milliseconds()}}.
+			run(ctx, w.client).Int())
+	}
+	if err == nil {
+		_, err = w.request(ctx, two, 1)
+	}
+	if errors.Is(err, lock.ErrHeld) {
+		err = nil // it is in the queue
+	}
+	err = errors.Join(err, one.free(ctx))
+	detached(ctx, two.free)
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/explore"
@@ -42,7 +43,8 @@ const modelLease = 4 * time.Second
 func realWatchdog() watchdogRules {
 	o := WatchdogOptions{Lease: modelLease}
 	return watchdogRules{
-		enter: queueSource + enterSource, leave: queueSource + leaveSource, renew: renewSource,
+		enter: redisscript.New(queueSource + enterSource).Source,
+		leave: redisscript.New(queueSource + leaveSource).Source, renew: renewSource,
 		hears: func(value string, number uint64, message string) (lock.Fence, bool) {
 			w := &waiter{request: number, granted: make(chan lock.Fence, 1)}
 			n := &notifier{waiters: map[string]*waiter{value: w}}

@@ -380,5 +380,6 @@ func (s *Session) refused(err error) error {
 	default:
 		down = lock.NewDown("zookeeper", "refuses", "code", strings.TrimPrefix(reply.err.Error(), "zk: "))
 	}
+	down.Denied = true
 	return errors.Join(down, err)
 }

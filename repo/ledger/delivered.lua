@@ -15,6 +15,7 @@ end
 if less(number, ARGV[2]) then
   number = ARGV[2]
 end
+may('HSET', KEYS[2], '', '')
 if not less(number, redis.call('HGET', KEYS[1], 'number') or '0') then
   redis.call('ZREM', KEYS[3], ARGV[1]) -- first, because it fails if the key is of another type
 end

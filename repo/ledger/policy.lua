@@ -6,6 +6,7 @@ end
 if s[2] ~= '' and s[2] ~= 'orders' then
   return {'guarded', s[2]}
 end
+may('HINCRBY', KEYS[1], '', 1)
 redis.call('HSET', KEYS[1], 'per_customer', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'version', 1) -- a step that has read the old limit decides again
 return {'ok'}

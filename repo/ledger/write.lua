@@ -76,6 +76,7 @@ while i <= #ARGV do
     end
     known[key] = type
   end
+  may(ARGV[i + 1], KEYS[tonumber(ARGV[i + 2])], unpack(ARGV, i + 3, i + tonumber(ARGV[i])))
   i = i + 1 + tonumber(ARGV[i])
 end
 i = first

@@ -71,6 +71,9 @@ for i = 3, #ARGV, 9 do
 end
 
 if #orders > 0 then
+  may('RPUSH', KEYS[2], '')
+  may('HSET', KEYS[1], '', '')
+  may('HINCRBY', KEYS[1], '', 0)
   for key, kept in pairs(keyed) do
     redis.call('SET', key, kept, 'PX', ARGV[2])
   end

@@ -5,6 +5,7 @@ local s = redis.call('HMGET', KEYS[1], 'id', 'generation', 'lost')
 if (s[1] or '') ~= ARGV[1] or (s[2] or '0') ~= ARGV[2] or (s[3] or '0') ~= ARGV[3] then
   return 0
 end
+may('HSET', KEYS[1], '', '')
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'id', ARGV[4], 'generation', ARGV[5], 'lost', ARGV[6])
 return 1

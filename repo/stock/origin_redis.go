@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )
@@ -30,9 +31,9 @@ var originSeededLua string
 var originRememberLua string
 
 var (
-	replaceOrigin  = redis.NewScript(originLua)
-	noteSeeded     = redis.NewScript(originSeededLua)
-	rememberOrigin = redis.NewScript(originRememberLua)
+	replaceOrigin  = redisscript.New(originLua)
+	noteSeeded     = redisscript.New(originSeededLua)
+	rememberOrigin = redisscript.New(originRememberLua)
 )
 
 // Origin takes one round trip.
@@ -103,7 +104,7 @@ func (r *Redis) Remember(ctx context.Context, store string, o service.Origin) er
 
 // note runs an idempotent script that returns 1 if it has changed anything. A lost reply is reported as a server that
 // is down.
-func (r *Redis) note(ctx context.Context, doing string, s *redis.Script, key string, args ...any) (bool, error) {
+func (r *Redis) note(ctx context.Context, doing string, s *redisscript.Script, key string, args ...any) (bool, error) {
 	n, err := s.Run(ctx, r.Client(), []string{key}, args...).Int()
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", key, repo.RedisFault(ctx, doing, "", err))

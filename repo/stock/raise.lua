@@ -9,7 +9,10 @@ end
 if guard ~= '' and guard ~= ARGV[1] then
   return {'guarded', guard}
 end
+may('HSET', KEYS[1], '', '')
+may('HGET', KEYS[1], '')
 if not version then
+  may('HINCRBY', KEYS[1], '', 0)
   -- Create the segment. Then a client that was about to create it fails to, and the fence refuses its later writes.
   redis.call('HSET', KEYS[1], ARGV[3] .. 'quantity', 0, ARGV[3] .. 'version', 1, ARGV[3] .. 'fence', 0)
   redis.call('HINCRBY', KEYS[1], 'version', 1)

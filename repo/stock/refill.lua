@@ -37,6 +37,9 @@ for i = 4, #ARGV, 3 do
   end
 end
 
+may('HINCRBY', KEYS[1], '', 1)
+may('HSETNX', KEYS[1], '', '')
+may('HSET', KEYS[1], '', '')
 for i = 7, #ARGV, 3 do
   moved = moved + tonumber(h[ARGV[i] .. 'quantity'])
   redis.call('HSET', KEYS[1], ARGV[i] .. 'quantity', 0)

@@ -37,6 +37,14 @@ local function record(remaining, order)
   if redis.call('LINDEX', KEYS[2], 0) ~= epoch then
     return {'no orders'}
   end
+  may('HSET', KEYS[1], '', '')
+  may('HINCRBY', KEYS[1], '', 0)
+  if KEYS[4] then
+    may('SET', KEYS[4], '')
+  end
+  if part ~= '' then
+    may('HGET', KEYS[1], '')
+  end
   redis.call('RPUSH', KEYS[2], order)
   if KEYS[4] then
     redis.call('SET', KEYS[4], ARGV[11] .. order, 'PX', ARGV[12])

@@ -29,6 +29,18 @@ if ARGV[4] ~= '' or ARGV[5] ~= '' then
 end
 -- Make sure that all three keys exist: while Redis Cluster moves a slot, it refuses a script that names a key which
 -- does not exist. This is the first write, and fails if KEYS[3] is of another type.
+for _, command in ipairs({'DEL', 'EXISTS', 'HKEYS'}) do
+  may(command, KEYS[1])
+end
+if over ~= '' then
+  may('RENAME', KEYS[2], KEYS[4])
+  may('EXPIRE', KEYS[4], ARGV[3])
+end
+may('HDEL', KEYS[1], '')
+may('HINCRBY', KEYS[1], '', 1)
+may('HSET', KEYS[1], '', '')
+may('HMGET', KEYS[1], '')
+may('RPUSH', KEYS[2], '')
 redis.call('ZADD', KEYS[3], '+inf', '')
 if over == '' then
   redis.call('DEL', KEYS[2]) -- the orders of a stock whose hash was deleted by hand

@@ -14,6 +14,8 @@ if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   if now > tonumber(ARGV[2]) then
     return {'ok', epoch, former, 'late'}
   end
+  may('ZCARD', KEYS[2])
+  may('ZADD', KEYS[2], 0, '')
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
   if redis.call('ZCARD', KEYS[2]) > tonumber(ARGV[4]) then
     return {'full'}

@@ -25,7 +25,7 @@ func redisSetNXWatch() Strategy {
 		Promise: lock.Promise{
 			Exclusive: true, Scope: lock.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: 10 * time.Second,
 		},
-		RoundTrips: 4,
+		RoundTrips: 5,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewSetNXWatch(s.Redis, redislock.SetNXOptions{Lease: s.SetNXLease})
 		},

@@ -1,0 +1,158 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/service/strategy"
+)
+
+// deniedTo starts an instance whose user of Redis has these rights.
+func deniedTo(t *testing.T, rules ...any) (i *instance, admin *redis.Client) {
+	t.Helper()
+	addr := stacktest.Redis(t).Addr
+	admin = redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = admin.Close() })
+	user := append([]any{"ACL", "SETUSER", "u", "on", ">pw", "~*"}, rules...)
+	if err := admin.Do(t.Context(), user...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return begin(t, backends("--redis-addrs="+addr, "--redis-username=u", "--redis-password=pw", "--redis-timeout=5s",
+		"--stores-enabled=redis", "--store=redis")...), admin
+}
+
+// What the user of Redis may not do is said for each strategy that needs it, before anybody asks for it.
+func TestAStrategyThatTheServerDenies(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name   string
+		rules  []any
+		right  string
+		denied []string
+		grant  []any
+	}{
+		{
+			"no channels",
+			[]any{"+@all", "resetchannels"},
+			"channel",
+			[]string{"redis-rlock", "redis-watchdog", "segmented"},
+			[]any{"&*"},
+		},
+		{
+			"no MULTI", []any{"&*", "+@all", "-multi"}, "+multi", []string{"redis-setnx-watch"}, []any{"+multi"},
+		},
+		{
+			"no PUBLISH",
+			[]any{"&*", "+@all", "-publish"},
+			"+publish",
+			[]string{"redis-rlock", "redis-watchdog", "segmented"},
+			[]any{"+publish"},
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			i, admin := deniedTo(t, row.rules...)
+			i.becomes(t, http.StatusOK, row.denied[0], row.right)
+			listed := i.must(t, http.MethodGet, "/v1/strategies", 200)
+			list, _ := listed.field("strategies").([]any)
+			for _, entry := range list {
+				s, _ := entry.(map[string]any)
+				name, reason := fmt.Sprint(s["name"]), fmt.Sprint(s["reason"])
+				is := false
+				for _, denied := range row.denied {
+					is = is || denied == name
+				}
+				if told := strings.Contains(reason, row.right); told != is {
+					t.Errorf("%s: available %v, reason %s; want it denied: %t", name, s["available"], reason, is)
+				}
+			}
+			i.must(t, http.MethodPut, "/v1/stock/a?quantity=9", 200)
+			i.must(t, http.MethodPost, "/deduct_stock_atomic?sku=a", 200)
+			path := map[string]string{
+				"redis-rlock": "/deduct_stock_rlock", "redis-setnx-watch": "/deduct_stock_setnx_watch",
+			}[row.denied[0]]
+			if r := i.ask(http.MethodPost, path); r.status != 503 || name(r) != "backend_down" ||
+				!strings.Contains(r.body, row.right) {
+				t.Errorf("%d %s, want backend_down that names %s", r.status, r.body, row.right)
+			}
+			grant := append([]any{"ACL", "SETUSER", "u"}, row.grant...)
+			if err := admin.Do(t.Context(), grant...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			stacktest.Eventually(t, time.Minute, "it is permitted", func() (bool, string) {
+				r := i.ask(http.MethodGet, "/readyz")
+				return !strings.Contains(r.body, "denied"), r.body
+			})
+			i.must(t, http.MethodPost, path, 200)
+		})
+	}
+}
+
+// A right that every sale needs is missed by the probe: nothing can be sold, and the instance is not ready.
+func TestReadyNeedsTheRightsOfASale(t *testing.T) {
+	t.Parallel()
+	for _, right := range []string{"hset", "hincrby", "rpush", "hmget"} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			i, admin := deniedTo(t, "&*", "+@all", "-"+right)
+			i.becomes(t, http.StatusServiceUnavailable, "+"+right)
+			if err := admin.Do(t.Context(), "ACL", "SETUSER", "u", "+"+right).Err(); err != nil {
+				t.Fatal(err)
+			}
+			i.becomes(t, http.StatusOK, `"ready"`)
+		})
+	}
+}
+
+// A Redis that evicts is used, and named.
+func TestARedisThatEvicts(t *testing.T) {
+	t.Parallel()
+	i, admin := deniedTo(t, "&*", "+@all")
+	i.becomes(t, http.StatusOK, `"ready"`)
+	if r := i.ask(http.MethodGet, "/readyz"); strings.Contains(r.body, "evicts") {
+		t.Errorf("noeviction: %s", r.body)
+	}
+	if err := admin.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err(); err != nil {
+		t.Fatal(err)
+	}
+	i.becomes(t, http.StatusOK, `"ready"`, "evicts", "volatile-lru")
+	if r := i.must(t, http.MethodGet, "/v1/strategies", 200); !strings.Contains(r.body, "volatile-lru") {
+		t.Errorf("%s, want the warning", r.body)
+	}
+	i.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
+}
+
+// A MySQL that writes its binary log by statements refuses what a lock writes at READ COMMITTED. That is said for this
+// lock before a sale, and the others sell.
+func TestAMySQLThatLogsStatements(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Start(t, stack.Options{
+		Want: []stack.Kind{stack.MySQL},
+		More: map[stack.Kind][]string{stack.MySQL: {"--log-bin=binlog", "--server-id=1", "--binlog-format=STATEMENT"}},
+	}).Server("mysql")
+	if server == nil || server.StandIn != "" {
+		stacktest.Needs(t, stack.MySQL)
+	}
+	i := begin(t, backends("--mysql-dsn="+server.URL, "--store=mysql", "--stores-enabled=mysql")...)
+	i.becomes(t, http.StatusOK, `"ready"`, "mysql-for-update", "binlog_format")
+	for _, s := range strategy.All() {
+		if slices.ContainsFunc(s.Needs, func(n string) bool { return n != strategy.MySQL }) {
+			continue
+		}
+		i.must(t, http.MethodPut, "/v1/stock/"+s.Name+"?quantity=9", 200)
+		r := i.ask(http.MethodPost, s.Endpoint+"?sku="+s.Name)
+		denied := s.Name == "mysql-for-update"
+		named := name(r) == "backend_down" && strings.Contains(r.body, "binlog_format")
+		if denied != named || !denied && r.status != 200 {
+			t.Errorf("%s: %d %s; want it denied: %t", s.Name, r.status, r.body, denied)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package stock_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/service"
+)
+
+// A script that lacks a right writes nothing, whichever right it is, in every state that the clauses bring about.
+func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
+	t.Parallel()
+	addr := stacktest.Redis(t).Addr
+	c := redis.NewClient(&redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	rights := stacktest.NewRights(t, addr)
+	c.AddHook(rights)
+	s := onRedis(c)
+	for _, clause := range slices.Concat(clauses, batching, conditions, withKeys, raising, settling) {
+		if strings.Contains(clause.name, "many") {
+			continue // each of them sends the same script at the same time
+		}
+		t.Run(clause.name, func(t *testing.T) { clause.check(t, s, service.SKU("sku-"+clause.name)) })
+		c.FlushAll(t.Context())
+	}
+	origin := service.Origin{ID: "a", Generation: 1}
+	if _, err := s.Replace(t.Context(), service.Origin{}, origin); err != nil {
+		t.Error(err)
+	}
+	if err := s.Seed(t.Context(), origin, "seeded", 1); err != nil {
+		t.Error(err)
+	}
+	if err := s.Remember(t.Context(), "mysql", origin); err != nil {
+		t.Error(err)
+	}
+	files, err := filepath.Glob("*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	var sources []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, string(text))
+	}
+	rights.Check(sources...)
+}
