@@ -157,7 +157,8 @@ func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, 
 		err := node.SetXX(ctx, keyIn(view.first), "", 0).Err()
 		if m, known := rediserr.Of(err); known && m.Outcome == rediserr.Refused {
 			view.refuses = &lock.DownError{
-				Server: strategy.Redis, Reason: m.Reason, Values: rediserr.Values(err), Full: m.Full, Denied: m.Denied(),
+				Server: strategy.Redis, Reason: m.Reason, Values: rediserr.Values(err), Full: m.Full,
+				Denied: m.Denied(),
 			}
 		}
 	}

@@ -59,7 +59,9 @@ func TestDoReleasesAlsoAfterAPanic(t *testing.T) {
 func TestDoReturnsTheLossThatItsReleaseFinds(t *testing.T) {
 	for _, found := range []error{lock.ErrExpired, lock.ErrTaken} {
 		var ended []error
-		l := lock.Observe(&rented{answer: found}, lock.Events{Ended: func(_ context.Context, _ time.Duration, err error) { ended = append(ended, err) }})
+		l := lock.Observe(&rented{answer: found}, lock.Events{
+			Ended: func(_ context.Context, _ time.Duration, err error) { ended = append(ended, err) },
+		})
 		err := lock.Do(t.Context(), l, "k", lock.Options{}, func(context.Context, lock.Fence) error { return nil })
 		if !errors.Is(err, lock.ErrLost) || !errors.Is(err, found) {
 			t.Errorf("err = %v, want ErrLost and %v", err, found)

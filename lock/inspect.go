@@ -55,8 +55,8 @@ type Lister interface {
 
 // A Checker can try at the server what its holders and waiters need.
 type Checker interface {
-	// Check sends the requests of a holder and a waiter for key, which no caller must use. It returns an ErrDenied if the
-	// server refuses one of them for good, and leaves nothing behind that holds the key.
+	// Check sends the requests of a holder and a waiter for key, which no caller must use. It returns an ErrDenied if
+	// the server refuses one of them for good, and leaves nothing behind that holds the key.
 	Check(ctx context.Context, key string) error
 }
 

@@ -40,8 +40,8 @@ type Lease struct {
 	once  sync.Once
 	freed error
 
-	given    func(loss error) // called by Release when it has given the key back; loss: the key had been lost; nil: none
-	leave    func()           // called by Abandon in place of free; nil: nothing to do, the server frees the key by itself
+	given    func(loss error) // called by Release when the key is given back; loss: the key had been lost; nil: none
+	leave    func()           // called by Abandon in place of free; nil: the server frees the key by itself
 	unsure   atomic.Bool      // work in a nested Do sent a write whose outcome is not known
 	stranded func(error)      // called if the server did not answer a release; nil: none
 }

@@ -11,7 +11,7 @@ type Events struct {
 	Asked  func(ctx context.Context, key string) (context.Context, func(error))
 	Waited func(ctx context.Context, wait time.Duration, err error) // Acquire returned
 	// Ended: a lease ended. err is nil, or matches ErrLost if the lease was lost, even if only the release has shown
-	// that. ctx is that of Acquire. Ended is called when the release has been answered, with the hold until its request.
+	// that. ctx is that of Acquire. Ended is called when the release has been answered; hold ends with its request.
 	Ended func(ctx context.Context, hold time.Duration, err error)
 	// Stranded: the server did not answer a release; the key stays taken until its time limit
 	Stranded func(err error)

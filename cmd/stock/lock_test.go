@@ -601,7 +601,8 @@ func (o *output) String() string {
 // startLocking starts "stock lock" with args. Its name for others is name.
 func startLocking(t *testing.T, name string, args ...string) *locking {
 	t.Helper()
-	return startLockingOf(t, exec.Command(pathOf(t, &program), append([]string{"lock", "--instance", name}, args...)...))
+	args = append([]string{"lock", "--instance", name}, args...)
+	return startLockingOf(t, exec.Command(pathOf(t, &program), args...))
 }
 
 func startLockingOf(t *testing.T, cmd *exec.Cmd) *locking {

@@ -21,7 +21,8 @@ func TestTheCommandsHaveTheirTexts(t *testing.T) {
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{
 		"say": {}, "Say": {}, "failure": {}, "listMigrations": {Bare: true},
 	}, "server.", "group.", "usage.", "foreign.expired-after", "foreign.too-long", "foreign.integer", "foreign.natural",
-		"foreign.number", "foreign.bool", "foreign.range", "audit.balances", "audit.does-not", "lock.evicted", "lock.evicted-after")
+		"foreign.number", "foreign.bool", "foreign.range", "audit.balances", "audit.does-not", "lock.evicted",
+		"lock.evicted-after")
 }
 
 // No sentence stands in the code.

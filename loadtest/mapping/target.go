@@ -195,8 +195,8 @@ func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order,
 			orders, ids[o.OrderID] = append(orders, o), true
 		}
 		if len(orders) > t.most {
-			return nil, "", t.client.Errorf("answers %s %s with more than %d orders, which are not read", t.orders.method,
-				t.orders.path, t.most)
+			return nil, "", t.client.Errorf("answers %s %s with more than %d orders, which are not read",
+				t.orders.method, t.orders.path, t.most)
 		}
 		next, _ := t.orders.next.scalar(got.doc)
 		switch {

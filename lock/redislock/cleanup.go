@@ -51,8 +51,8 @@ func (c *cleanup) persist(release func(context.Context) error, lease time.Durati
 // undo releases once before it returns, with its own context. If the key is not found, the request may still arrive
 // later, because Redis reads its connections in no defined order. But a server that has answered once has read
 // everything that arrived before that answer, so a second answer proves that the request will not come. Therefore
-// undo releases again in the background until it has found the key or has had two answers. Until the client has given up
-// the request it may still send it, so only later answers count; see ask for underWay.
+// undo releases again in the background until it has found the key or has had two answers. Until the client has given
+// up the request it may still send it, so only later answers count; see ask for underWay.
 func (c *cleanup) undo(ctx context.Context, underWay *atomic.Int32, release func(context.Context) error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()

@@ -163,7 +163,9 @@ func start(t testing.TB, n int) []locktest.Server {
 		if server.StandIn != "" {
 			stacktest.Redis(t) // which skips, or fails where it must not
 		}
-		list = append(list, locktest.Server{Addr: server.Addr, Kill: server.Kill, Restart: server.Restart, Pause: server.Pause, Resume: server.Resume})
+		list = append(list, locktest.Server{
+			Addr: server.Addr, Kill: server.Kill, Restart: server.Restart, Pause: server.Pause, Resume: server.Resume,
+		})
 	}
 	return list
 }

@@ -14,7 +14,9 @@ import (
 func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 	t.Parallel()
 	addr := stacktest.Redis(t).Addr
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+	c := redis.NewClient(&redis.Options{
+		Addr: addr, MaxRetries: -1, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+	})
 	t.Cleanup(func() { _ = c.Close() })
 	rights := stacktest.NewRights(t, addr)
 	c.AddHook(rights)

@@ -78,8 +78,8 @@ type RLock struct {
 	enter, leave, renew *redisscript.Script
 }
 
-// NewRLock returns an RLock on c. Close it when all leases have ended. If an option is invalid, Acquire returns an error
-// that names it.
+// NewRLock returns an RLock on c. Close it when all leases have ended. If an option is invalid, Acquire returns an
+// error that names it.
 func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	def(&o.Lease, 30*time.Second)
 	if o.Logger == nil {

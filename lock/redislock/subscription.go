@@ -24,8 +24,8 @@ type subscription struct {
 	message   func(ctx context.Context, pubsub *redis.PubSub, m *redis.Message)
 	confirmed func(channel string)
 	broken    func()
-	// denied is called when the user lacks the right to a channel. Before it returns it must call drop, so that the next
-	// open subscribes anew. No other callback follows.
+	// denied is called when the user lacks the right to a channel. Before it returns it must call drop, so that the
+	// next open subscribes anew. No other callback follows.
 	denied func(ctx context.Context, err error)
 
 	opening sync.Mutex // or closing

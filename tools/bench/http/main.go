@@ -6,8 +6,8 @@
 //
 // It starts "stock demo --keep" (Redis, MariaDB, ZooKeeper, three instances, nginx), and loads each row with wrk, a
 // closed loop, in rounds. "ping" is GET /livez through the same nginx and the same gin: the limit of every row. Ratios
-// are taken within a round. After each measurement the books must balance, except for "none", which loses updates. With --beside
-// the rows are also measured on another build of the service, on servers of its own, in turns.
+// are taken within a round. After each measurement the books must balance, except for "none", which loses updates. With
+// --beside the rows are also measured on another build of the service, on servers of its own, in turns.
 package main
 
 import (
@@ -136,8 +136,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		for _, connections := range s.connections {
 			for _, one := range s.rows {
 				for _, side := range sides {
-					fmt.Fprintf(os.Stderr, "round %d of %d: %s%s, %d connections\n", round+1, s.rounds, one.name, side.label,
-						connections)
+					fmt.Fprintf(os.Stderr, "round %d of %d: %s%s, %d connections\n", round+1, s.rounds, one.name,
+						side.label, connections)
 					m, err := side.measure(ctx, one, connections, s.seconds)
 					if err != nil {
 						return fmt.Errorf("%s%s: %w", one.name, side.label, err)
@@ -180,9 +180,9 @@ type side struct {
 
 // start starts the servers, and returns when everything has been shown once and keeps running.
 func (s *side) start(ctx context.Context) error {
-	s.cmd = exec.Command(s.program, "demo", "--keep", "--store", "both", "--strategies", "atomic", "--requests", "100",
+	s.cmd = exec.Command(s.program, "demo", "--keep", "--store", "both", "--strategies", "atomic", "--requests", "101",
 		"--checkout=false", "--html", "", "--no-color", "--lang", "en")
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches this process, which stops the servers itself
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches this process, which ends it
 	s.cmd.Stderr = &s.said
 	output, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -319,7 +319,8 @@ func (s *side) books(ctx context.Context, r row, sku string, seen int64) (sold i
 		}
 	}
 	if !r.loses && is.Initial != is.Quantity+is.Sold {
-		return 0, fmt.Errorf("the books do not balance: %d at first, %d left, %d sold", is.Initial, is.Quantity, is.Sold)
+		return 0, fmt.Errorf("the books do not balance: %d at first, %d left, %d sold", is.Initial, is.Quantity,
+			is.Sold)
 	}
 	if is.Sold < seen {
 		return 0, fmt.Errorf("%d sales were answered, but only %d are in the books", seen, is.Sold)
@@ -439,8 +440,9 @@ type results struct {
 // table returns the result as Markdown.
 func (r results) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured %s on %d CPUs, %s, load average at the end %s. %d rounds of %d s for each row, in turns.\n",
-		r.began.UTC().Format("2006-01-02 15:04 MST"), runtime.NumCPU(), runtime.Version(), loadAverage(), r.rounds, r.seconds)
+	fmt.Fprintf(&b, "Measured %s on %d CPUs, %s, load average at the end %s.\n",
+		r.began.UTC().Format("2006-01-02 15:04 MST"), runtime.NumCPU(), runtime.Version(), loadAverage())
+	fmt.Fprintf(&b, "%d rounds of %d s for each row, in turns.\n", r.rounds, r.seconds)
 	b.WriteString("Medians over the rounds; ratios within a round: median (smallest to largest).\n\n")
 	b.WriteString("| row, connections | a second | / ping | p99, ms | CPU of the instances, µs each | no reply |\n" +
 		"|---|---:|---:|---:|---:|---:|\n")
@@ -454,8 +456,9 @@ func (r results) table() string {
 				rates, slow, cpu = append(rates, m.rate), append(slow, m.p99), append(cpu, m.cpu)
 				broken += m.broken
 			}
-			fmt.Fprintf(&b, "| %s, %d | %.0f | %.2f (%.2f to %.2f) | %.1f | %.0f | %d |\n", name, connections, median(rates),
-				median(ratios), slices.Min(ratios), slices.Max(ratios), median(slow), median(cpu), broken)
+			fmt.Fprintf(&b, "| %s, %d | %.0f | %.2f (%.2f to %.2f) | %.1f | %.0f | %d |\n", name, connections,
+				median(rates), median(ratios), slices.Min(ratios), slices.Max(ratios), median(slow), median(cpu),
+				broken)
 		}
 	}
 	return b.String()

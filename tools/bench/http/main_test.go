@@ -30,7 +30,9 @@ func TestRatiosAreThoseOfARound(t *testing.T) {
 	r := results{settings: settings{connections: []int{30}, rounds: 3}}
 	for round, rate := range []float64{100, 200, 1000} {
 		for _, m := range []measurement{
-			{row: "ping", rate: rate}, {row: "atomic/redis", rate: rate / 2}, {row: "ping @beside", rate: 10},
+			{row: "ping", rate: rate},
+			{row: "atomic/redis", rate: rate / 2},
+			{row: "ping @beside", rate: 10},
 			{row: "atomic/redis @beside", rate: 1},
 		} {
 			m.round, m.connections = round, 30
