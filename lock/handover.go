@@ -119,9 +119,13 @@ func (b *batch) stop() {
 }
 
 func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, error) {
+	// The inner locker sees a context of the queue, so it cannot notice that ctx has ended.
+	if err := MayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	s := h.queues.of(key)
 	k, busy := s.keys[key]
-	if busy && ctx.Err() == nil {
+	if busy {
 		if b := h.take(k, o); b != nil {
 			s.mu.Unlock()
 			lease := h.newShare(k, b)

@@ -158,19 +158,6 @@ func TestHandOverEndsAQuestionThatIsOverdue(t *testing.T) {
 	})
 }
 
-// A caller whose wait is over already gets what the lock gives such a caller: a key that is free.
-func TestHandOverAsksForACallerWhoseWaitIsOver(t *testing.T) {
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for range 100 {
-		lease, err := lock.HandOver(&remote{}, lock.Bound{}).Acquire(ended, "k", lock.Options{})
-		if err != nil {
-			t.Fatalf("a free key: %v", err)
-		}
-		_ = lease.Release()
-	}
-}
-
 // A slow locker takes a second to free.
 type slow struct{ asked []time.Time }
 

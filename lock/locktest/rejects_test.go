@@ -2,11 +2,13 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack"
@@ -53,7 +55,7 @@ func brokenTrials() []brokenTrial {
 		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"DeadWaiter"}},
 		{"believes whatever it was told", flaws{mail: true}, nil, []string{"PausedWaiter"}},
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
-		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts", "Closes", "Refusals"}},
+		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts", "Closes", "Refusals", "Denied"}},
 		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},
 		{"its release hides the loss", flaws{silent: true}, nil, []string{"Evicted"}},
 		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},
@@ -67,7 +69,17 @@ func (b brokenTrial) harness(aof bool) Harness {
 		if b.open != nil {
 			return b.open(addrs[0]), func() error { return nil }, nil
 		}
-		l := newTrial(addrs[0], lease, b.flaws)
+		l := newTrial(addrs[0], "", lease, b.flaws)
+		return l, l.Close, nil
+	}
+	deprive := func(ctx context.Context, addrs []string, right string) (lock.Locker, func() error, error) {
+		user := "without-" + right
+		root := redis.NewClient(&redis.Options{Addr: addrs[0]})
+		err := root.Do(ctx, "ACL", "SETUSER", user, "on", ">"+user, "~*", "&*", "+@all", "-"+right).Err()
+		if err := errors.Join(err, root.Close()); err != nil {
+			return nil, nil, err
+		}
+		l := newTrial(addrs[0], user, trialLease, b.flaws)
 		return l, l.Close, nil
 	}
 	return Harness{
@@ -86,9 +98,11 @@ func (b brokenTrial) harness(aof bool) Harness {
 			Reentrant:   true,
 			SignalsLoss: true,
 		},
-		Open:  open,
-		Plain: []Opener{open},
-		Start: func(t testing.TB) []Server { return startRedis(t, aof) },
+		Open:    open,
+		Plain:   []Opener{open},
+		Deprive: deprive,
+		Rights:  []string{"eval"},
+		Start:   func(t testing.TB) []Server { return startRedis(t, aof) },
 	}
 }
 

@@ -67,9 +67,12 @@ return 1`
 	trialRelease = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 )
 
-func newTrial(addr string, lease time.Duration, f flaws) *trial {
+// newTrial returns a trial for a user of the server; "": the default user, who may do everything.
+func newTrial(addr, user string, lease time.Duration, f flaws) *trial {
 	o := &redis.Options{
 		Addr:                  addr,
+		Username:              user,
+		Password:              user,
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1,
 		DialTimeout:           time.Second,
@@ -124,6 +127,8 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
 		case err != nil && t.rawErrors:
 			return nil, err
+		case noPermission(err):
+			return nil, &lock.DownError{Server: "redis", Reason: "not-allowed", Denied: true}
 		case err != nil:
 			return nil, lock.Down("acquire", err)
 		case fence != 0:
@@ -150,6 +155,8 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		}
 	}
 }
+
+func noPermission(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
 func (t *trial) try(ctx context.Context, key, token string) (lock.Fence, error) {
 	names := []string{key, key + ":fence"}
