@@ -5,7 +5,7 @@
 // texts in two languages give the reason and the fix. No scenario depends on luck: interleavings are forced by the
 // pause points of the service, by SIGSTOP and SIGKILL, by a proxy on the wire, or by commands to the servers. This
 // package has what all scenarios need: servers and instances, requests, faults, the judgement, and the run. See
-// docs/adr/0008-fault-lab.md.
+// docs/adr/0004-fault-lab.md.
 //
 // The lab is a client of the service's HTTP API. It reads the promises of the strategies from GET /v1/strategies.
 package lab

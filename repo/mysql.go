@@ -60,7 +60,7 @@ func (m *MySQL) Gates() Gates { return m.gates }
 
 // CommitApart sets whether COMMIT is sent in a separate packet, which adds a round trip to each sale. It is for a
 // node of a Galera cluster: if such a node aborts a transaction between two statements of a packet, it may answer OK
-// to the COMMIT in that packet. See docs/adr/0026-one-writer.md.
+// to the COMMIT in that packet. See docs/adr/0013-one-writer.md.
 func (m *MySQL) CommitApart(on bool) { m.apart.Store(on) }
 
 // On returns a handle with ctx for statements outside of a transaction.

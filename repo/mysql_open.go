@@ -49,7 +49,7 @@ type Pool struct {
 //     transactions, each on one connection, cannot use its prepared statements; BenchmarkPessimistic compares both.
 //   - multiStatements: a sale is two packets of several statements, see mysql_transaction.go. It is safe because all
 //     SQL is constant, only interpolateParams puts values in, and every connection is verified to read them as the
-//     driver escapes them (package mysqlconn): see docs/adr/0019-a-sale-is-two-packets.md.
+//     driver escapes them (package mysqlconn): see docs/adr/0011-a-sale-is-two-packets.md.
 //   - clientFoundRows=false: "rows affected" counts changed rows. All our UPDATEs increase the version and so change
 //     every row that they match, but nothing should depend on this.
 //   - autocommit, isolation level (REPEATABLE READ), sql_mode (strict), time zone (UTC), completion_type,

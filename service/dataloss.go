@@ -22,7 +22,7 @@ import (
 
 // An Origin identifies the data of a store. It distinguishes a store that has lost its data from one that never had
 // any. It is recorded in the store itself, before the first stock, and is lost with the data. See
-// docs/adr/0013-a-store-that-lost-its-data.md.
+// docs/adr/0007-a-store-that-lost-its-data.md.
 type Origin struct {
 	ID string // random; empty: the store has no origin, so this service has put no data into it
 	// Generation orders the origins of one store. The first is 1. When a person sets the stock of a store that has

@@ -31,7 +31,7 @@ type SegmentedOptions struct {
 //
 // A sale is refused as sold out only if one read of all parts, at a single moment, shows too few units. There are no
 // deadlocks, because the holder of a segment's lock acquires only locks of higher numbers. A move between parts is
-// one step of the store, so after a crash every unit is in exactly one place. See docs/adr/0007-segmented-stock.md.
+// one step of the store, so after a crash every unit is in exactly one place. See docs/adr/README.md#segmented-stock.
 //
 // Writes compare the version, so a holder that was paused past its lease cannot overwrite a move that it has not
 // seen, even if no later holder has written yet. In the lab, "fencing=off" makes the writes blind.

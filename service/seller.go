@@ -125,7 +125,7 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 // writeFenced is Write, but if the order has a fence, it also compares the version that was read. The fence alone is
 // not enough: a holder that was paused past its lease may write before the next holder does, and the store has not
 // seen the larger fence by then. The next holder has already read, so its blind write would lose that update. See
-// docs/adr/0010-a-fenced-write-compares-the-version.md.
+// docs/adr/0005-a-fenced-write-compares-the-version.md.
 func writeFenced(ctx context.Context, store Store, o Order) error {
 	s, compares := store.(Swapper)
 	if o.Fence == 0 || !compares {
@@ -140,7 +140,7 @@ func writeFenced(ctx context.Context, store Store, o Order) error {
 
 // conditional marks an unknown outcome of a swap, so that the lock is released at once. That is safe: either this
 // swap or the next holder's changes nothing, because both compare the version. See
-// docs/adr/0016-an-unknown-outcome-keeps-the-lease.md.
+// docs/adr/0009-an-unknown-outcome-keeps-the-lease.md.
 func conditional(err error) error {
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return lock.Conditional(err)

@@ -67,7 +67,7 @@ const (
 )
 
 // Watchdog is a lock with a queue of waiters in Redis. Its lease is renewed while the holder works: by default a
-// lease of 30 s, renewed every 10 s. [RLock] works as Redisson's lock does; ADR 0006 explains why this one differs.
+// lease of 30 s, renewed every 10 s. [RLock] works as Redisson's lock does; ADR 0003 explains why this one differs.
 // The algorithm is in watchdog.go.
 //
 // Round trips: 2 uncontended (enter 1, leave 1); contended also 2, and one message, whose delivery delays no caller;

@@ -2,7 +2,7 @@
 // a time, and the number that wait. Further operations are refused before they have done anything.
 //
 // A pool of connections alone is an unbounded queue without fairness: under overload every caller waits until its
-// deadline, and then gets an error that does not name the overload. See docs/adr/0014-back-pressure.md.
+// deadline, and then gets an error that does not name the overload. See docs/adr/README.md#back-pressure.
 package gate
 
 import (

@@ -62,7 +62,7 @@ type Redis struct {
 
 // NewRedis returns a ledger that uses r. Make one for each process, because steps take turns only within one ledger.
 // NewRedis fails with errors.ErrUnsupported if r is a Redis Cluster: there the SKUs of a cart are in different slots,
-// and no script can change them in one step. See docs/adr/0020.
+// and no script can change them in one step. See docs/adr/README.md.
 func NewRedis(r *repo.Redis) (*Redis, error) {
 	switch r.Client().(type) {
 	case *redis.ClusterClient, *redis.Ring:

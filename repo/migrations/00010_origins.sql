@@ -1,5 +1,5 @@
 -- The origin of this database (name ''), the SKUs that were seeded with it ('seeded:' and the SKU), and the remembered
--- origins of other stores ('store:' and a digest of the address). See docs/adr/0013-a-store-that-lost-its-data.md.
+-- origins of other stores ('store:' and a digest of the address). See docs/adr/0007-a-store-that-lost-its-data.md.
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS origins (

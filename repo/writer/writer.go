@@ -15,7 +15,7 @@ import (
 
 // A cluster with several writers resolves conflicts between nodes at COMMIT. If a SKU is sold through two nodes at
 // once, conflicts cost retries at best; at worst a client gets a confirmation of a sale that exists on no node
-// (docs/adr/0026-one-writer.md). So all instances sell through one node, the writer:
+// (docs/adr/0013-one-writer.md). So all instances sell through one node, the writer:
 //
 //   - Row 1 of the table writers names the writer. Its number is a fencing token, which grows when another node
 //     becomes the writer.

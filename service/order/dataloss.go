@@ -16,7 +16,7 @@ import (
 // an older copy of itself has the right origin and balanced books, but lacks the last movements. Customers have
 // confirmations of orders that no longer exist, and the numbers of the lost movements are used again. An instance
 // detects the older copy because the numbers of movements only grow: it remembers the last number written for each SKU,
-// and the store must never return a smaller one. See docs/adr/0025.
+// and the store must never return a smaller one. See docs/adr/README.md.
 
 // An OldCopyError reports that movements which had been written are missing.
 type OldCopyError struct {

@@ -21,7 +21,7 @@ type Event struct {
 	// slashes. It contains no ".", because webhooks sign "id.timestamp.body".
 	//
 	// SKU and number alone would not be unique: a store that was restored from an older copy gives the same numbers to
-	// other movements, and nobody may notice the restore. See docs/adr/0025.
+	// other movements, and nobody may notice the restore. See docs/adr/README.md.
 	ID   string         `json:"id"`
 	Type string         `json:"type"`      // "stock." and the kind of the movement
 	At   time.Time      `json:"timestamp"` // of the movement
