@@ -17,7 +17,8 @@ func TestEverySettingHasItsTexts(t *testing.T) {
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{
 		"Say": {}, "failure": {Under: under},
 		"no": {At: 1, Under: under}, "wrong": {At: 1, Under: under},
-	}, append(keys, "wrong.unknown-key", "wrong.unknown-variable", "wrong.meant-key", "wrong.meant-variable")...)
+	}, append(keys, "evicts", "wrong.unknown-key", "wrong.unknown-variable", "wrong.meant-key",
+		"wrong.meant-variable")...)
 	for flag, want := range map[string]string{
 		"relay-sink": "事件投递到哪里：streams（Redis Streams，地址见 redis.addrs）或 webhook (STOCK_RELAY_SINK)",
 		"config":     "配置文件：YAML、TOML 或 JSON (STOCK_CONFIG)",

@@ -95,9 +95,10 @@ func (k *keys) describe(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// remove deletes the keys of the test. It may be called more than once.
+// remove deletes the keys of the test, and the fences of the keys on which instances have tried their rights. Nobody
+// uses those again, so it does no harm if some are of another service. remove may be called more than once.
 func (k *keys) remove(ctx context.Context) error {
-	for _, pattern := range append(ownKeys(), "*"+k.run+"*") {
+	for _, pattern := range append(ownKeys(), "*"+k.run+"*", "*{check of *") {
 		err := k.each(ctx, pattern, func(node *redis.Client, page []string) error {
 			_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
 				for _, key := range page {

@@ -195,7 +195,7 @@ func TestKeysAreExact(t *testing.T) {
 			{"k", "K", "k "},
 			{"é", "e", "É"},
 			{long, long + "k", columnName(long)},
-			{"", "\x00", "\xff", "'; DROP TABLE locks; --"},
+			{"\x00", "\xff", "'; DROP TABLE locks; --"},
 		} {
 			for _, key := range keys {
 				lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})

@@ -27,7 +27,7 @@ var variants = []struct {
 	{"setnx-del", 1, 1, func(t testing.TB, c redis.UniversalClient, o redislock.SetNXOptions) lock.Locker {
 		return closer(t, redislock.NewSetNXDel(c, o))
 	}},
-	{"setnx-watch", 1, 3, func(t testing.TB, c redis.UniversalClient, o redislock.SetNXOptions) lock.Locker {
+	{"setnx-watch", 1, 4, func(t testing.TB, c redis.UniversalClient, o redislock.SetNXOptions) lock.Locker {
 		return closer(t, redislock.NewSetNXWatch(c, o))
 	}},
 }
@@ -321,7 +321,7 @@ type beforeExec struct {
 
 func (b *beforeExec) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() == "multi" {
+		if cmds[0].Name() == "del" && cmds[len(cmds)-1].Name() == "exec" {
 			if b.execs++; b.execs == 1 {
 				b.do()
 			}

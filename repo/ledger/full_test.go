@@ -244,29 +244,6 @@ func TestRedisRefusesWrites(t *testing.T) {
 	}
 }
 
-// A user who may not run a command in the middle of a script leaves what came before it: that is no refusal.
-func TestAScriptWithoutAllRights(t *testing.T) {
-	t.Parallel()
-	server := stacktest.Redis(t)
-	c := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer c.Close()
-	root := repotest.ShopOn(repo.NewRedis(dialRedis(t, server.Addr)))
-	sku := newSKU("rights")
-	mustSet(t, root, sku, 10)
-	err := c.Do(t.Context(), "ACL", "SETUSER", "clerk", "on", ">secret", "~*", "+@all", "-rpush").Err()
-	if err != nil {
-		t.Fatal(err)
-	}
-	limited := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: []string{server.Addr}, Username: "clerk", Password: "secret", ContextTimeoutEnabled: true,
-	})
-	defer limited.Close()
-	_, err = stock.NewRedis(repo.NewRedis(limited)).Deduct(short(t), order(mustRead(t, root, sku)))
-	if !errors.Is(err, service.ErrOutcomeUnknown) {
-		t.Errorf("%v, want an unknown outcome", err)
-	}
-}
-
 // What the probes write is gone when they have answered: one round trip, and nothing left.
 func TestProbesLeaveNothing(t *testing.T) {
 	t.Parallel()
