@@ -55,7 +55,10 @@ func brokenTrials() []brokenTrial {
 		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"DeadWaiter"}},
 		{"believes whatever it was told", flaws{mail: true}, nil, []string{"PausedWaiter"}},
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
-		{"errors as the client has them", flaws{rawErrors: true}, nil, []string{"Cuts", "Closes", "Refusals", "Denied"}},
+		{
+			"errors as the client has them", flaws{rawErrors: true}, nil,
+			[]string{"Cuts", "Closes", "Refusals", "Denied"},
+		},
 		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},
 		{"its release hides the loss", flaws{silent: true}, nil, []string{"Evicted"}},
 		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},
