@@ -19,7 +19,7 @@ import (
 func TestTheCommandsHaveTheirTexts(t *testing.T) {
 	t.Parallel()
 	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{
-		"say": {}, "Say": {}, "failure": {}, "listMigrations": {Bare: true},
+		"say": {}, "Say": {}, "tell": {}, "failure": {}, "listMigrations": {Bare: true},
 	}, "server.", "group.", "usage.", "foreign.expired-after", "foreign.too-long", "foreign.integer", "foreign.natural",
 		"foreign.number", "foreign.bool", "foreign.range", "audit.balances", "audit.does-not", "lock.evicted",
 		"lock.evicted-after")

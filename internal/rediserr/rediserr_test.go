@@ -35,8 +35,9 @@ func TestOf(t *testing.T) {
 		"TRYAGAIN Multiple keys request during rehashing of slot":                         {rediserr.Moving, false},
 		"MOVED 1 127.0.0.1:7001":                                                          {rediserr.Moving, false},
 		"ASK 1 127.0.0.1:7001":                                                            {rediserr.Moving, false},
-		"ERR The user executing the script can't run this command or subcommand script:":  {rediserr.Unknown, false},
-		"ERR ACL failure in script: User u has no permissions to run the 'zadd' command":  {rediserr.Unknown, false},
+		"ERR The user executing the script can't run this command or subcommand script:":  {rediserr.Refused, false},
+		"ERR ACL failure in script: User u has no permissions to run the 'zadd' command":  {rediserr.Refused, false},
+		"ERR Error running script: ... the user executing the script can't run this":      {rediserr.Unknown, false},
 	} {
 		got, known := rediserr.Of(fmt.Errorf("deduct: %w", said(text)))
 		if !known || got.Outcome != want.outcome || got.Full != want.full || got.Reason == "" || got.Why == "" {

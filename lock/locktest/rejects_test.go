@@ -56,7 +56,9 @@ func brokenTrials() []brokenTrial {
 		{"believes whatever it was told", flaws{mail: true}, nil, []string{"PausedWaiter"}},
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
 		{
-			"errors as the client has them", flaws{rawErrors: true}, nil,
+			"errors as the client has them",
+			flaws{rawErrors: true},
+			nil,
 			[]string{"Cuts", "Closes", "Refusals", "Denied"},
 		},
 		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},

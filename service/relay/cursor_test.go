@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The counterexample of docs/adr/README.md: why the relay has a cursor for each SKU, over numbers that are drawn under the
-// lock of its row, and none over an AUTO_INCREMENT.
+// The counterexample of docs/adr/README.md: why the relay has a cursor for each SKU, over numbers that are drawn under
+// the lock of its row, and none over an AUTO_INCREMENT.
 func TestACursorOverAnAutoIncrementSkips(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("mysql", servers.MariaDB(t))
