@@ -217,7 +217,7 @@ func reentrant(h Harness) bool    { return h.Promise.Exclusive && h.Promise.Reen
 func renewed(h Harness) bool      { return cluster(h) && h.Renews }
 func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
 func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
-func evictable(h Harness) bool    { return generational(h) && h.Evictable }
+func evictable(h Harness) bool    { return generational(h) && !h.Caches } // a kept lease is not released
 func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
 func pinged(h Harness) bool       { return renewed(h) && h.Wire.Pong != nil }
 func limited(h Harness) bool      { return cluster(h) && blocking(h) && h.Limit != nil }
@@ -247,8 +247,6 @@ type Harness struct {
 	Renews bool          // a holder that continues to work keeps the key beyond Lease
 	Caches bool          // a process keeps a lease that nobody in it has; see "Kept leases" of lock.HandOver
 	Wire   wire.Protocol // finds the ends of requests
-	// Evictable: a key can be taken from its holder, and the answer to the holder's release shows it.
-	Evictable bool
 	// Refuse returns the server's reply to a request that it refuses with an error code that does not exist. nil:
 	// unknown.
 	Refuse func(request []byte) (reply []byte)

@@ -90,7 +90,7 @@ func (b brokenTrial) harness(aof bool) Harness {
 	return Harness{
 		Name:   b.name,
 		Lease:  trialLease,
-		Renews: true, Evictable: true,
+		Renews: true,
 		Wire:   wire.Redis(),
 		Refuse: func([]byte) []byte { return []byte("-ODD no\r\n") },
 		Left:   trialLeft,

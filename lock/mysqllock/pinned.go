@@ -248,7 +248,17 @@ func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	half, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // the other half is for KILL, if that is needed
 	defer cancel()
 	s.stopRenewal(half)
-	err := p.primitive.release(half, s, key)
+	var err error
+	if !s.broken {
+		// A connection that ended before the release was sent, for example by an eviction, has taken the key with it.
+		// After a failed release that would not be known.
+		if ended := s.checkSocket(); ended != nil {
+			err = connectionEnded(ended)
+		}
+	}
+	if err == nil {
+		err = p.primitive.release(half, s, key)
+	}
 	s.breakIf(err)
 	if releaseDone(err) {
 		return err

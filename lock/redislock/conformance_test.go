@@ -71,11 +71,11 @@ func benches(t *testing.T) []locktest.Harness {
 		case "redis-setnx-del":
 			b.Breaks = map[string]string{"Owner": "its DEL deletes whatever is there, as its caveat says"}
 		case "redis-setnx":
-			b.Kept, b.Keeps, b.Evictable = fences, keeps, true
+			b.Kept, b.Keeps = fences, keeps
 		case "redis-rlock":
 			b.Renews = true
 		case "redis-watchdog":
-			b.Renews, b.Kept, b.Keeps, b.Evictable = true, fences, keeps, true
+			b.Renews, b.Kept, b.Keeps = true, fences, keeps
 		case keptLeases:
 			b.Renews, b.Kept, b.Keeps, b.Caches = true, fences, keeps, true
 		case "redlock":

@@ -31,7 +31,8 @@ type recipe interface {
 	create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error)
 	// find searches for the node that create has made with guid. The error is zk.ErrNoNode if there is none.
 	find(ctx context.Context, g *generation, dir, guid string) (node, error)
-	// delete deletes n, and no other node. It retries until ctx ends. If n no longer exists, it returns nil.
+	// delete deletes n, and no other node. It never repeats a deletion that got no reply. So if the error is
+	// zk.ErrNoNode, n had been deleted by another client or with its session.
 	delete(ctx context.Context, g *generation, n node) error
 }
 

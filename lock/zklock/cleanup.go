@@ -65,17 +65,20 @@ func (o *orphans) drop(gone orphan) {
 	}
 }
 
-// deleteNode deletes a node of ours. If there is a connection, it retries until ctx ends. After an error the node is
-// an orphan, which is deleted in the background.
+// deleteNode deletes a node of ours. The error is errNodeGone if the node did not exist any more. After any other error
+// the node is an orphan, which is deleted in the background.
 func (s *Session) deleteNode(ctx context.Context, r recipe, own node) error {
 	g, linked := s.now()
 	err := errOutage
 	if linked {
-		if err = r.delete(ctx, g, own); err == nil {
-			return nil
-		}
+		err = r.delete(ctx, g, own)
 	}
-	if s.ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, zk.ErrNoNode):
+		return errNodeGone
+	case s.ctx.Err() != nil:
 		return errClosed
 	}
 	s.orphans.add(orphan{recipe: r, node: own})
@@ -127,7 +130,7 @@ func (s *Session) deleteOrphan(g *generation, o orphan) bool {
 		}
 		n = found
 	}
-	err := o.recipe.delete(ctx, g, n)
+	err := unlessGone(o.recipe.delete(ctx, g, n))
 	if err != nil && answered(err) {
 		s.log.Error("zookeeper lock node cannot be deleted", "path", n.path(), "error", err)
 	}

@@ -203,7 +203,7 @@ func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 		if n.versionFrom != g {
 			found, err := ask(ctx, g, 0, func() (node, error) { return r.find(ctx, g, n.dir, n.guid) }, nil)
 			if err != nil {
-				return unlessGone(err)
+				return err
 			}
 			n = found
 		}
@@ -215,7 +215,7 @@ func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 			return done, repliedAll(n.path(), []string{"read", "delete"}, done, err)
 		}, nil)
 		if !errors.Is(err, zk.ErrBadVersion) {
-			return unlessGone(err)
+			return err
 		}
 		n.versionFrom = nil // another contender has the key, or an operator wrote to the folder
 	}

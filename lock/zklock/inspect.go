@@ -166,7 +166,7 @@ func (s *Session) evict(ctx context.Context, l lock.Locker, key string, r recipe
 			if err != nil {
 				return lock.NoFence, err
 			}
-			return fence, r.delete(ctx, g, n)
+			return fence, unlessGone(r.delete(ctx, g, n))
 		})
 		if err != nil || evicted != lock.NoFence {
 			return evicted, err

@@ -153,5 +153,5 @@ func (sequential) delete(ctx context.Context, g *generation, n node) error {
 	_, err := ask(ctx, g, 0, func() (struct{}, error) {
 		return struct{}{}, replied(n.path(), "delete", g.conn.Delete(n.path(), -1))
 	}, nil)
-	return unlessGone(err)
+	return err
 }
