@@ -120,6 +120,7 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) (node, error
 			return own, err
 		}
 		if deleted && p.leads() {
+			// If an operator has deleted own meanwhile, watchHolder or the release finds the loss.
 			return own, nil
 		}
 	}
