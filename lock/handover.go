@@ -447,27 +447,38 @@ func (h *handOver) Close() error {
 	return nil
 }
 
+// Check checks the lock of the server.
+func (h *handOver) Check(ctx context.Context, key string) error { return Check(ctx, h.inner, key) }
+
 // Inspect returns the inner locker's state together with the waiters of this process, which the server does not know.
 // The waiters that may still share the lease of this process follow its contender. The others come at the end of the
 // list, where the next lease of this process would be. If Bound.Time is reached, fewer waiters share the lease than
 // shown.
-// Check checks the lock of the server.
-func (h *handOver) Check(ctx context.Context, key string) error { return Check(ctx, h.inner, key) }
-
 func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
 	s, err := Inspect(ctx, h.inner, key)
-	if err != nil {
-		return s, err
+	if err == nil {
+		h.addLocal(&s, key)
 	}
-	shard := h.queues.of(key)
-	defer shard.mu.Unlock()
-	if k, busy := shard.keys[key]; busy {
-		h.addLocal(&s, k)
-	}
-	return s, nil
+	return s, err
 }
 
-func (h *handOver) addLocal(s *State, k *keyQueue) {
+// InspectAll is Inspect for each of keys.
+func (h *handOver) InspectAll(ctx context.Context, keys []string) ([]State, error) {
+	states, err := InspectAll(ctx, h.inner, keys)
+	for i := range states {
+		h.addLocal(&states[i], keys[i])
+	}
+	return states, err
+}
+
+// addLocal adds the callers of this process that hold key or wait for it.
+func (h *handOver) addLocal(s *State, key string) {
+	shard := h.queues.of(key)
+	defer shard.mu.Unlock()
+	k, busy := shard.keys[key]
+	if !busy {
+		return
+	}
 	local := k.waiters()
 	at, share := len(s.Waiters), 0
 	if b := k.batch; b != nil {

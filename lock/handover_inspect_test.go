@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,10 @@ func TestHandOverInspect(t *testing.T) {
 			t.Errorf("waiters %+v: it is known here since when those of this process wait, and of no other", s.Waiters)
 		}
 		foreseen := names(s)
+		both, err := lock.InspectAll(t.Context(), lock.Observe(here, lock.Events{}), []string{"k", "k"})
+		if err != nil || len(both) != 2 || !slices.Equal(names(both[1]), foreseen) {
+			t.Errorf("the states of two keys: %+v, %v, want %v", both, err, foreseen)
+		}
 		elsewhere, _ := lock.Inspect(t.Context(), there, "k")
 		if got := names(elsewhere); len(got) != 3 || got[0] != "h1" || got[1] != "t1" || got[2] != "t2" {
 			t.Errorf("the other process sees %v; want the lease's first owner, and its own two", got)

@@ -32,6 +32,13 @@ type Inspector interface {
 	Inspect(ctx context.Context, key string) (State, error)
 }
 
+// A BatchInspector can report the holders of many keys in far fewer round trips than one for each key.
+type BatchInspector interface {
+	// InspectAll is Inspect for each of keys, in their order. After an error it returns the states of the first keys,
+	// or of none.
+	InspectAll(ctx context.Context, keys []string) ([]State, error)
+}
+
 // An Evictor can take a key away from its holder.
 type Evictor interface {
 	// Evict takes key away from its holder, if there is one, lets the next waiter acquire it, and returns a fence. The
@@ -81,6 +88,23 @@ func Inspect(ctx context.Context, l Locker, key string) (State, error) {
 	return State{}, fmt.Errorf("inspect: %w by this lock", errors.ErrUnsupported)
 }
 
+// InspectAll calls l's InspectAll; l may be wrapped. If l is no [BatchInspector], InspectAll inspects one key after the
+// other.
+func InspectAll(ctx context.Context, l Locker, keys []string) ([]State, error) {
+	if b, ok := l.(BatchInspector); ok {
+		return b.InspectAll(ctx, keys)
+	}
+	states := make([]State, 0, len(keys))
+	for _, key := range keys {
+		state, err := Inspect(ctx, l, key)
+		if err != nil {
+			return states, err
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
 // Evict calls l's Evict; l may be wrapped. If l is no [Evictor], the error matches errors.ErrUnsupported.
 func Evict(ctx context.Context, l Locker, key string) (Fence, error) {
 	if e, ok := l.(Evictor); ok {
@@ -93,6 +117,10 @@ func Evict(ctx context.Context, l Locker, key string) (Fence, error) {
 
 func (o *observed) Inspect(ctx context.Context, key string) (State, error) {
 	return Inspect(ctx, o.Locker, key)
+}
+
+func (o *observed) InspectAll(ctx context.Context, keys []string) ([]State, error) {
+	return InspectAll(ctx, o.Locker, keys)
 }
 
 func (o *observed) Check(ctx context.Context, key string) error { return Check(ctx, o.Locker, key) }

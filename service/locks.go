@@ -185,19 +185,22 @@ func targetOf(config StrategyConfig, key string) (t target, ok bool) {
 	return target{sku: sku}, err == nil
 }
 
-// segmentLocks inspects the locks of all MaxSegments segments, one after the other, because processes may be
-// configured with different numbers of segments.
+// segmentLocks inspects the locks of all MaxSegments segments, because processes may be configured with different
+// numbers of segments.
 func segmentLocks(ctx context.Context, l lock.Locker, sku SKU) (Locked, error) {
+	keys := make([]string, MaxSegments)
+	for i := range keys {
+		keys[i] = segmentKey(sku, i+1)
+	}
+	states, err := lock.InspectAll(ctx, l, keys)
+	if err != nil {
+		return Locked{}, err
+	}
 	var all Locked
-	for n := 1; n <= MaxSegments; n++ {
-		key := segmentKey(sku, n)
-		standing, err := lock.Inspect(ctx, l, key)
-		if err != nil {
-			return Locked{}, err
-		}
-		all.Scope = standing.Scope
-		if standing.Holder != nil || len(standing.Waiters) > 0 {
-			all.Segments = append(all.Segments, SegmentLock{n, key, standing})
+	for i, state := range states {
+		all.Scope = state.Scope
+		if state.Holder != nil || len(state.Waiters) > 0 {
+			all.Segments = append(all.Segments, SegmentLock{i + 1, keys[i], state})
 		}
 	}
 	return all, nil

@@ -190,14 +190,11 @@ func (l *lockTable) one(ctx context.Context, locks *app.Locks, s strategy.Strate
 		}
 		keys = all
 	}
-	for _, key := range keys {
-		state, err := lock.Inspect(ctx, locker, key)
-		if err != nil {
-			return err
-		}
-		l.add(s.Name, key, state)
+	states, err := lock.InspectAll(ctx, locker, keys)
+	for i, state := range states {
+		l.add(s.Name, keys[i], state)
 	}
-	return nil
+	return err
 }
 
 // segmentsOf returns the locks of segments, whose keys are such as "sku#3": those of the given SKUs, or all if there

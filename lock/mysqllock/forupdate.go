@@ -183,16 +183,21 @@ func (rowLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error 
 	return errors.Join(forgetLockRows(ctx, db, age), fenceTable.forget(ctx, db, age))
 }
 
-// holder reads the name that the holder has written but not committed. It disappears when the transaction ends.
-func (rowLock) holder(ctx context.Context, conn *sql.Conn, key string) (h holder, err error) {
-	err = uncommitted(ctx, conn, func(tx *sql.Tx) error {
-		const query = "SELECT thread, who, fence, " + microseconds + " FROM lock_rows WHERE name = ? AND thread <> 0"
-		return tx.QueryRowContext(ctx, query, columnName(key)).Scan(&h.thread, &h.owner, &h.fence, &h.now)
+// holders reads the names that the holders have written but not committed. They disappear when the transactions end.
+func (rowLock) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
+	held := make(map[string]holder)
+	err := uncommitted(ctx, conn, func(tx *sql.Tx) error {
+		query := "SELECT name, thread, who, fence, " + microseconds + " FROM lock_rows WHERE thread <> 0 AND name IN " +
+			marks(len(keys))
+		return eachRow(ctx, tx, query, anys(columnNames(keys)), func(rows *sql.Rows) error {
+			var name string
+			var h holder
+			err := rows.Scan(&name, &h.thread, &h.owner, &h.fence, &h.now)
+			held[name] = h
+			return err
+		})
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return h, err
+	return held, err
 }
 
 func (rowLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {

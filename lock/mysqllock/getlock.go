@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"example.com/stock/lock"
@@ -114,24 +117,42 @@ func (namedLock) forget(ctx context.Context, db *sql.DB, age time.Duration) erro
 	return fenceTable.forget(ctx, db, age)
 }
 
-// holder reads from the server which connection has the lock, and from the table which owner and connection got the
-// last fence. If the connections differ, the holder's owner and fence are not known.
-func (namedLock) holder(ctx context.Context, conn *sql.Conn, key string) (h holder, err error) {
+// holders reads from the server which connection has each lock, and then from the table which owner and connection got
+// the last fence. If the connections differ, the holder's owner and fence are not known.
+func (namedLock) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
 	var database sql.NullString
 	if err := conn.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
-		return holder{}, err
+		return nil, err
 	}
-	var thread, drawer, fence sql.NullInt64
-	var owner sql.NullString
-	err = conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?), "+microseconds+", f.thread, f.who, f.held"+
-		" FROM (SELECT 1) one LEFT JOIN lock_fences f ON f.name = ?",
-		namedLockName(database.String, key), columnName(key)).
-		Scan(&thread, &h.now, &drawer, &owner, &fence)
-	h.thread = thread.Int64
-	if drawer == thread {
-		h.owner, h.fence = owner.String, lock.Fence(fence.Int64)
+	locks := make([]any, len(keys))
+	threads, into := make([]sql.NullInt64, len(keys)), make([]any, len(keys))
+	for i, key := range keys {
+		locks[i], into[i] = namedLockName(database.String, key), &threads[i]
 	}
-	return h, err
+	query := "SELECT IS_USED_LOCK(?)" + strings.Repeat(", IS_USED_LOCK(?)", len(keys)-1)
+	if err := conn.QueryRowContext(ctx, query, locks...).Scan(into...); err != nil {
+		return nil, err
+	}
+	names := columnNames(keys)
+	held := make(map[string]holder)
+	for i, thread := range threads {
+		if thread.Valid {
+			held[names[i]] = holder{thread: thread.Int64}
+		}
+	}
+	query = "SELECT name, thread, who, held, " + microseconds + " FROM lock_fences WHERE name IN " + marks(len(names))
+	err := eachRow(ctx, conn, query, anys(names), func(rows *sql.Rows) error {
+		var name string
+		var last holder
+		if err := rows.Scan(&name, &last.thread, &last.owner, &last.fence, &last.now); err != nil {
+			return err
+		}
+		if h, found := held[name]; found && h.thread == last.thread {
+			held[name] = last
+		}
+		return nil
+	})
+	return held, err
 }
 
 // heldNames reads the table, because the server does not list its named locks. It checks the keys whose last fence was
@@ -139,14 +160,15 @@ func (namedLock) holder(ctx context.Context, conn *sql.Conn, key string) (h hold
 func (n namedLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {
 	last, err := column(ctx, conn,
 		"SELECT name FROM lock_fences WHERE thread IN (SELECT ID FROM information_schema.PROCESSLIST)")
-	for _, name := range readable(last) {
-		if err != nil {
-			break
-		}
-		var h holder
-		if h, err = n.holder(ctx, conn, name); h.thread != 0 {
-			names = append(names, name)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return names, err
+	for keys := range slices.Chunk(readable(last), batch) {
+		held, err := n.holders(ctx, conn, keys)
+		if err != nil {
+			return names, err
+		}
+		names = slices.AppendSeq(names, maps.Keys(held))
+	}
+	return names, nil
 }

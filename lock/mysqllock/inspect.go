@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -37,26 +36,70 @@ func (h holder) since() time.Time {
 // Inspect returns the holder, its fence, the start of the hold, which is derived from the fence, and the remaining time
 // of its lease, in one round trip. It returns no waiters, because they poll and the server does not know them.
 func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
-	state := lock.State{Scope: lock.Cluster}
-	err := onConnection(ctx, t.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
-		const query = "SELECT who, fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), " + microseconds +
-			" FROM locks WHERE name = ?"
-		var h holder
-		var left int64
-		err := conn.QueryRowContext(ctx, query, columnName(key)).Scan(&h.owner, &h.fence, &left, &h.now)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
+	return only(t.InspectAll(ctx, []string{key}))
+}
+
+// InspectAll is Inspect for each of keys, in a round trip for every 500.
+func (t *Table) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	return inBatches(ctx, t.db, keys, func(ctx context.Context, conn *sql.Conn, keys []string) ([]lock.State, error) {
+		names := columnNames(keys)
+		query := "SELECT name, who, fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), " + microseconds +
+			" FROM locks WHERE name IN " + marks(len(names))
+		holders := make(map[string]*lock.Contender)
+		err := eachRow(ctx, conn, query, anys(names), func(rows *sql.Rows) error {
+			var name string
+			var h holder
+			var left int64
+			if err := rows.Scan(&name, &h.owner, &h.fence, &left, &h.now); err != nil || left <= 0 {
+				return err
+			}
+			holders[name] = &lock.Contender{Who: h.owner, Since: h.since(), Remaining: lock.Forever, Fence: h.fence}
+			if left < never.Microseconds()/2 {
+				holders[name].Remaining = time.Duration(left) * time.Microsecond
+			}
 			return nil
-		case err != nil || left <= 0:
-			return err
+		})
+		states := make([]lock.State, len(names))
+		for i, name := range names {
+			states[i] = lock.State{Scope: lock.Cluster, Holder: holders[name]}
 		}
-		state.Holder = &lock.Contender{Who: h.owner, Since: h.since(), Remaining: lock.Forever, Fence: h.fence}
-		if left < never.Microseconds()/2 {
-			state.Holder.Remaining = time.Duration(left) * time.Microsecond
-		}
-		return nil
+		return states, err
 	})
-	return state, err
+}
+
+// batch is how many keys are inspected by one statement.
+const batch = 500
+
+// inBatches calls read with up to 500 keys at a time, and joins the states.
+func inBatches(ctx context.Context, db *sql.DB, keys []string,
+	read func(ctx context.Context, conn *sql.Conn, keys []string) ([]lock.State, error),
+) ([]lock.State, error) {
+	states := make([]lock.State, 0, len(keys))
+	for part := range slices.Chunk(keys, batch) {
+		doing := inspecting(part[0])
+		if len(part) > 1 {
+			doing = fmt.Sprintf("inspect %d locks", len(part))
+		}
+		err := onConnection(ctx, db, doing, func(ctx context.Context, conn *sql.Conn) error {
+			read, err := read(ctx, conn, part)
+			if err == nil {
+				states = append(states, read...)
+			}
+			return err
+		})
+		if err != nil {
+			return states, err
+		}
+	}
+	return states, nil
+}
+
+// only returns the state of the one key that was inspected.
+func only(states []lock.State, err error) (lock.State, error) {
+	if err != nil {
+		return lock.State{Scope: lock.Cluster}, err
+	}
+	return states[0], nil
 }
 
 // Evict takes the row from its owner, even if it has no time limit, and issues a fence, in one round trip. The
@@ -96,34 +139,53 @@ func (t *Table) Keys(ctx context.Context) (keys []string, err error) {
 // It needs no privileges. But without the privilege PROCESS it does not see the waiters of other database users, nor
 // the remaining time of a holder of another user.
 func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
-	state := lock.State{Scope: lock.Cluster}
-	err := onConnection(ctx, p.sessions.db, inspecting(key), func(ctx context.Context, conn *sql.Conn) error {
-		h, err := p.primitive.holder(ctx, conn, key)
-		if err != nil {
-			return err
-		}
-		list, err := processes(ctx, conn, h.thread)
-		if err != nil {
-			return err
-		}
-		if h.thread != 0 {
-			state.Holder = &lock.Contender{Who: h.owner, Since: h.since(), Fence: h.fence}
-		}
-		for _, one := range list {
-			switch {
-			case one.id == h.thread:
-				state.Holder.Remaining = max(p.Lease-one.idle, 0)
-			case one.waits && one.label.name == columnName(key):
-				state.Waiters = append(state.Waiters, lock.Contender{Who: one.label.owner, Since: one.label.since})
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return lock.State{Scope: lock.Cluster}, err
+	return only(p.InspectAll(ctx, []string{key}))
+}
+
+// InspectAll is Inspect for each of keys, with the round trips of Inspect for every 500.
+func (p *pinned) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	states, err := inBatches(ctx, p.sessions.db, keys, p.inspect)
+	for i := range states {
+		states[i].Waiters = append(states[i].Waiters, p.queue.State(keys[i]).Waiters...)
 	}
-	state.Waiters = append(state.Waiters, p.queue.State(key).Waiters...)
-	return state, nil
+	return states, err
+}
+
+// inspect returns the states of keys without the waiters of this process that are not at the server.
+func (p *pinned) inspect(ctx context.Context, conn *sql.Conn, keys []string) ([]lock.State, error) {
+	holders, err := p.primitive.holders(ctx, conn, keys)
+	if err != nil {
+		return nil, err
+	}
+	var threads []int64
+	for _, h := range holders {
+		threads = append(threads, h.thread)
+	}
+	list, err := processes(ctx, conn, threads...)
+	if err != nil {
+		return nil, err
+	}
+	idle, waiters := make(map[int64]time.Duration), make(map[string][]lock.Contender)
+	for _, one := range list {
+		idle[one.id] = one.idle
+		if one.waits {
+			waiter := lock.Contender{Who: one.label.owner, Since: one.label.since}
+			waiters[one.label.name] = append(waiters[one.label.name], waiter)
+		}
+	}
+	states := make([]lock.State, len(keys))
+	for i, name := range columnNames(keys) {
+		states[i] = lock.State{Scope: lock.Cluster, Waiters: slices.Clone(waiters[name])}
+		h, held := holders[name]
+		if !held {
+			continue
+		}
+		states[i].Holder = &lock.Contender{Who: h.owner, Since: h.since(), Fence: h.fence}
+		if idle, listed := idle[h.thread]; listed {
+			states[i].Holder.Remaining = max(p.Lease-idle, 0)
+		}
+	}
+	return states, nil
 }
 
 // Evict issues a fence and makes the server end the connection that holds the key, and with it the lock. The holder
@@ -142,8 +204,9 @@ func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err e
 		if fence, err = drawFence(ctx, conn, columnName(key)); err != nil {
 			return err
 		}
-		h, err := p.primitive.holder(ctx, conn, key)
-		if err != nil || h.thread == 0 || h.fence > fence {
+		holders, err := p.primitive.holders(ctx, conn, []string{key})
+		h, held := holders[columnName(key)]
+		if err != nil || !held || h.fence > fence {
 			return err // the key is free, or the holder has a later fence than ours
 		}
 		return endConnection(ctx, conn, h.thread)
@@ -182,7 +245,7 @@ func (p *pinned) Keys(ctx context.Context) (keys []string, err error) {
 		if err != nil {
 			return err
 		}
-		list, err := processes(ctx, conn, 0)
+		list, err := processes(ctx, conn)
 		for _, one := range list {
 			if one.waits {
 				names = append(names, one.label.name)
@@ -207,43 +270,41 @@ type process struct {
 	label label
 }
 
-// processes lists the connection thread, and the connections that wait for a lock of this database, in order of
+// processes lists the connections threads, and the connections that wait for a lock of this database, in order of
 // arrival.
 //
 // Any user may see its own connections. To see others, it needs the privilege PROCESS. Columns are found by name,
 // because MariaDB has more of them.
-func processes(ctx context.Context, conn *sql.Conn, thread int64) ([]process, error) {
-	rows, err := conn.QueryContext(ctx, "SELECT * FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()"+
-		" AND (ID = ? OR (DB = DATABASE() AND INFO LIKE '%"+labelStart+"%'))", thread)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	var list []process
-	for rows.Next() {
+func processes(ctx context.Context, conn *sql.Conn, threads ...int64) ([]process, error) {
+	var found []process
+	ids := append([]int64{0}, threads...) // no connection has the number 0
+	query := "SELECT * FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()" +
+		" AND (ID IN " + marks(len(ids)) + " OR (DB = DATABASE() AND INFO LIKE '%" + labelStart + "%'))"
+	err := eachRow(ctx, conn, query, anys(ids), func(rows *sql.Rows) error {
+		columns, err := rows.Columns()
+		if err != nil {
+			return err
+		}
 		values := make([]sql.NullString, len(columns))
 		into := make([]any, len(columns))
 		for i := range values {
 			into[i] = &values[i]
 		}
 		if err := rows.Scan(into...); err != nil {
-			return nil, err
+			return err
 		}
 		row := make(map[string]string, len(columns))
 		for i, name := range columns {
 			row[strings.ToUpper(name)] = values[i].String
 		}
-		list = append(list, newProcess(row))
-	}
+		found = append(found, newProcess(row))
+		return nil
+	})
 	// MySQL does not number its statements, so there the waiters are sorted by the times of their own clocks.
-	slices.SortFunc(list, func(a, b process) int {
+	slices.SortFunc(found, func(a, b process) int {
 		return cmp.Or(cmp.Compare(a.query, b.query), a.label.since.Compare(b.label.since), cmp.Compare(a.id, b.id))
 	})
-	return list, rows.Err()
+	return found, err
 }
 
 func newProcess(row map[string]string) (p process) {
@@ -317,4 +378,7 @@ var (
 	_ lock.Inspector = (*pinned)(nil)
 	_ lock.Evictor   = (*pinned)(nil)
 	_ lock.Lister    = (*pinned)(nil)
+
+	_ lock.BatchInspector = (*Table)(nil)
+	_ lock.BatchInspector = (*pinned)(nil)
 )

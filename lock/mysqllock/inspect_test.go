@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 )
 
 func inspect(t testing.TB, l lock.Locker, key string) lock.State {
@@ -483,6 +484,64 @@ func FuzzLabel(f *testing.F) {
 		); !ok ||
 			got != l {
 			t.Errorf("%q is read as %+v, want %+v", text, got, l)
+		}
+	})
+}
+
+// Two hundred keys take as many requests as one, and the keys of a long list are all inspected.
+func TestInspectAllTakesTheRequestsOfOneKey(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		p := newProxy(t, addr(dsn))
+		holders, l := k.open(t, dsn, 0), k.open(t, via(dsn, p), 0)
+		keys := make([]string, 200)
+		for i := range keys {
+			keys[i] = fmt.Sprint("k", i)
+		}
+		long := strings.Repeat("é", 200)
+		keys[100], keys[150] = long, keys[7]
+		for _, key := range []string{keys[0], keys[7], keys[199], long} {
+			acquire(t, holders, key)
+		}
+		waiter := k.open(t, dsn, 0)
+		ended := make(chan struct{})
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			defer close(ended)
+			_, _ = waiter.Acquire(ctx, keys[7], lock.Options{Owner: "app/1"})
+		}()
+		defer func() {
+			leave()
+			<-ended
+		}()
+		if k.name != table.name {
+			eventually(t, "it waits", func() bool { return len(inspect(t, l, keys[7]).Waiters) == 1 })
+		}
+		requests := func(keys []string) int {
+			p.reset()
+			states, err := insist(func() ([]lock.State, error) {
+				p.reset()
+				return lock.InspectAll(t.Context(), l, keys)
+			})
+			if err != nil || len(states) != len(keys) {
+				t.Errorf("%d states of %d keys, %v", len(states), len(keys), err)
+			}
+			return len(p.seen())
+		}
+		requests(keys[:1]) // makes the connection
+		if one, many := requests(keys[:1]), requests(keys); one == 0 || many != one {
+			t.Errorf("%d requests for one key, %d for 200", one, many)
+		}
+		if err := locktest.SameStates(t.Context(), l, keys); err != nil {
+			t.Error(err)
+		}
+		for len(keys) <= batch {
+			keys = append(keys, fmt.Sprint("more", len(keys)))
+		}
+		keys = append(keys, keys[0])
+		states, err := insist(func() ([]lock.State, error) { return lock.InspectAll(t.Context(), l, keys) })
+		if err != nil || len(states) != len(keys) || states[len(keys)-1].Holder == nil {
+			t.Errorf("%d states of %d keys, %v", len(states), len(keys), err)
 		}
 	})
 }

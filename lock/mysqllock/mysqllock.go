@@ -107,24 +107,46 @@ func execute(ctx context.Context, on execer, query string, args ...any) (sql.Res
 
 func collisionPause(try int) time.Duration { return jitter(5 * time.Millisecond << try) }
 
-// column reads the first column of the result of a query.
-func column(ctx context.Context, on interface {
+type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}, query string, args ...any,
-) (list []string, err error) {
+}
+
+// eachRow calls read for each row of the result of a query, until read returns an error.
+func eachRow(ctx context.Context, on querier, query string, args []any, read func(*sql.Rows) error) error {
 	rows, err := on.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
+		if err := read(rows); err != nil {
+			return err
 		}
-		list = append(list, text)
 	}
-	return list, rows.Err()
+	return rows.Err()
+}
+
+// column reads the first column of the result of a query.
+func column(ctx context.Context, on querier, query string, args ...any) (list []string, err error) {
+	err = eachRow(ctx, on, query, args, func(rows *sql.Rows) error {
+		var text string
+		err := rows.Scan(&text)
+		list = append(list, text)
+		return err
+	})
+	return list, err
+}
+
+// marks returns a list of n parameters, for IN.
+func marks(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
+
+// anys returns list as the arguments of a statement.
+func anys[T any](list []T) []any {
+	args := make([]any, len(list))
+	for i, one := range list {
+		args[i] = one
+	}
+	return args
 }
 
 // jitter returns a random duration between half of d and d.
@@ -199,6 +221,14 @@ func columnName(key string) string {
 	}
 	sum := sha256.Sum256([]byte(key))
 	return digestPrefix + hex.EncodeToString(sum[:])
+}
+
+func columnNames(keys []string) []string {
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = columnName(key)
+	}
+	return names
 }
 
 // readable returns the names that are keys and not digests, each once.

@@ -73,8 +73,9 @@ type primitive interface {
 	release(ctx context.Context, s *session, key string) error
 	// forget deletes the rows of keys whose last fence is older than age.
 	forget(ctx context.Context, db *sql.DB, age time.Duration) error
-	// holder returns the holder of key. A holder without a fence yet may be returned without a name, or not at all.
-	holder(ctx context.Context, conn *sql.Conn, key string) (holder, error)
+	// holders returns the holders of those keys that are held, by the names of the keys in the tables. A holder without
+	// a fence yet may be returned without a name, or not at all.
+	holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error)
 	// heldNames returns the names of the held keys, in the form that the tables have.
 	heldNames(ctx context.Context, conn *sql.Conn) ([]string, error)
 }

@@ -37,12 +37,26 @@ var (
 	_ lock.Lister    = (*RLock)(nil)
 	_ lock.Inspector = (*Redlock)(nil)
 	_ lock.Lister    = (*Redlock)(nil)
+
+	_ lock.BatchInspector = (*SetNX)(nil)
+	_ lock.BatchInspector = (*variant)(nil)
+	_ lock.BatchInspector = (*Watchdog)(nil)
+	_ lock.BatchInspector = (*RLock)(nil)
+	_ lock.BatchInspector = (*Redlock)(nil)
 )
+
+// batch is how many keys are inspected in one round trip. The replies of a pipeline are kept until it has ended.
+const batch = 500
 
 // Inspect returns the holder, the remaining time of its lease and its fence, in one round trip. The start of the hold
 // is derived from the fence, which contains the server's clock. Waiters poll, so the server does not know them.
 func (s *SetNX) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, s.client, s.names(key))
+}
+
+// InspectAll is Inspect for each of keys, in a round trip for every 500.
+func (s *SetNX) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	return inspectAll(ctx, s.client, keys, s.names)
 }
 
 // Evict deletes the key, in one round trip. The holder does not renew its lease, so it notices the eviction only when
@@ -59,7 +73,15 @@ func (s *SetNX) Keys(ctx context.Context) ([]string, error) {
 // Inspect returns the holder and the remaining time of its lease, which may be Forever, in one round trip. There is no
 // Evict, because there is no fence.
 func (v *variant) Inspect(ctx context.Context, key string) (lock.State, error) {
-	return inspect(ctx, v.client, []string{v.name(key), v.name(key) + ":fence"})
+	return inspect(ctx, v.client, v.names(key))
+}
+
+// names returns the keys of the script inspect.lua. The second one never exists.
+func (v *variant) names(key string) []string { return []string{v.name(key), v.name(key) + ":fence"} }
+
+// InspectAll is Inspect for each of keys, in a round trip for every 500.
+func (v *variant) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	return inspectAll(ctx, v.client, keys, v.names)
 }
 
 // Keys scans the whole server.
@@ -71,6 +93,11 @@ func (v *variant) Keys(ctx context.Context) ([]string, error) { return scan(ctx,
 // one waiter.
 func (w *Watchdog) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return inspect(ctx, w.client, w.names(key))
+}
+
+// InspectAll is Inspect for each of keys, in a round trip for every 500.
+func (w *Watchdog) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	return inspectAll(ctx, w.client, keys, w.names)
 }
 
 // Evict takes the lock away and grants it to the oldest waiter, in one round trip. The holder's lease ends at its
@@ -87,32 +114,100 @@ func (w *Watchdog) Keys(ctx context.Context) ([]string, error) {
 // Inspect returns the holder and the remaining time of its lease without renewal, in one round trip. It returns no
 // waiters, because the server knows only their subscriptions. There is no Evict, because there is no fence.
 func (r *RLock) Inspect(ctx context.Context, key string) (lock.State, error) {
-	state := lock.State{Scope: lock.Cluster}
-	name := "rlock:" + tag(key)
-	var holders *redis.StringSliceCmd
-	var pttl *redis.DurationCmd
-	_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		holders, pttl = p.HKeys(ctx, name), p.PTTL(ctx, name)
-		return nil
-	})
-	if err := cmp.Or(holders.Err(), pttl.Err()); err != nil {
-		return state, queryError("inspect", name, err)
-	}
-	for _, value := range holders.Val() {
-		state.Holder = &lock.Contender{Who: ownerOf(value), Remaining: lock.Forever}
-		if pttl.Val() >= 0 {
-			state.Holder.Remaining = pttl.Val()
+	return only(r.InspectAll(ctx, []string{key}))
+}
+
+// InspectAll is Inspect for each of keys, in a round trip for every 500.
+func (r *RLock) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	states := make([]lock.State, 0, len(keys))
+	for part := range slices.Chunk(keys, batch) {
+		holders, pttl := make([]*redis.StringSliceCmd, len(part)), make([]*redis.DurationCmd, len(part))
+		_, _ = r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, key := range part {
+				name := "rlock:" + tag(key)
+				holders[i], pttl[i] = p.HKeys(ctx, name), p.PTTL(ctx, name)
+			}
+			return nil
+		})
+		for i, key := range part {
+			if err := cmp.Or(holders[i].Err(), pttl[i].Err()); err != nil {
+				return states, queryError("inspect", "rlock:"+tag(key), err)
+			}
+			state := lock.State{Scope: lock.Cluster}
+			for _, value := range holders[i].Val() {
+				state.Holder = &lock.Contender{Who: ownerOf(value), Remaining: lock.Forever}
+				if left := pttl[i].Val(); left >= 0 {
+					state.Holder.Remaining = left
+				}
+			}
+			states = append(states, state)
 		}
 	}
-	return state, nil
+	return states, nil
+}
+
+// only returns the state of the one key that was inspected.
+func only(states []lock.State, err error) (lock.State, error) {
+	if err != nil {
+		return lock.State{Scope: lock.Cluster}, err
+	}
+	return states[0], nil
 }
 
 // Keys scans the whole server.
 func (r *RLock) Keys(ctx context.Context) ([]string, error) { return scan(ctx, r.client, "rlock") }
 
 func inspect(ctx context.Context, c redis.UniversalClient, names []string) (lock.State, error) {
+	return stateOf(names, run(ctx, c, redisscript.New(queueSource+inspectSource), names))
+}
+
+// inspectAll runs the script of inspect for many keys in a pipeline. If a server does not know the digest of the
+// script, a second pipeline sends the source.
+func inspectAll(
+	ctx context.Context, c redis.UniversalClient, keys []string, names func(key string) []string,
+) ([]lock.State, error) {
+	script := redisscript.New(queueSource + inspectSource)
+	states := make([]lock.State, 0, len(keys))
+	for part := range slices.Chunk(keys, batch) {
+		replies, err := ask(ctx, nil, func() []*redis.Cmd {
+			replies := make([]*redis.Cmd, len(part))
+			_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for i, key := range part {
+					replies[i] = script.EvalSHA(ctx, p, names(key), nil)
+				}
+				return nil
+			})
+			_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for i, key := range part {
+					if redis.HasErrorPrefix(replies[i].Err(), "NOSCRIPT") {
+						replies[i] = script.Eval(ctx, p, names(key), nil)
+					}
+				}
+				return nil
+			})
+			return replies
+		})
+		if err != nil {
+			return states, queryError("inspect", names(part[0])[0], err)
+		}
+		for i, key := range part {
+			state, err := stateOf(names(key), replies[i])
+			if moving(replies[i].Err()) {
+				state, err = inspect(ctx, c, names(key)) // alone, with patience
+			}
+			if err != nil {
+				return states, err
+			}
+			states = append(states, state)
+		}
+	}
+	return states, nil
+}
+
+// stateOf returns the state that the script of inspect has read.
+func stateOf(names []string, answer *redis.Cmd) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
-	reply, err := run(ctx, c, redisscript.New(queueSource+inspectSource), names).Slice()
+	reply, err := answer.Slice()
 	if err != nil {
 		return state, queryError("inspect", names[0], err)
 	}
@@ -198,20 +293,53 @@ func scan(ctx context.Context, c redis.UniversalClient, prefix string) ([]string
 //
 // There is no Evict, because there is no fence: an evicted holder could still write.
 func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
+	return only(r.InspectAll(ctx, []string{key}))
+}
+
+// InspectAll is Inspect for each of keys, in a round trip to all nodes for every 500.
+func (r *Redlock) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	states := make([]lock.State, 0, len(keys))
+	for part := range slices.Chunk(keys, batch) {
+		nodes := make([][]foundKey, len(r.nodes))
+		r.round(ctx, func(ctx context.Context, i int, n *node) { nodes[i] = readKeys(ctx, n.client, part) })
+		for k := range part {
+			found := make([]foundKey, len(nodes))
+			for i := range nodes {
+				found[i] = nodes[i][k]
+			}
+			state, err := r.majority(found)
+			if err != nil {
+				return states, err
+			}
+			states = append(states, state)
+		}
+	}
+	return states, nil
+}
+
+// A foundKey is what a node answered about a key.
+type foundKey struct {
+	keyState
+	err error
+}
+
+// majority returns the state of a key. found has the answers of the nodes.
+func (r *Redlock) majority(found []foundKey) (lock.State, error) {
 	state := lock.State{Scope: lock.Cluster}
-	name := "redlock:" + tag(key)
-	found, errs := make([]keyState, len(r.nodes)), make([]error, len(r.nodes))
-	r.round(ctx, func(ctx context.Context, i int, n *node) { found[i], errs[i] = readKey(ctx, n.client, name) })
+	errs := make([]error, len(found))
+	for i, f := range found {
+		errs[i] = f.err
+	}
 	if err := checkQuorum(r.addrs, errs); err != nil {
 		return state, err
 	}
 	silent, byValue := 0, make(map[string][]keyState)
-	for i, s := range found {
+	for _, f := range found {
 		switch {
-		case errs[i] != nil:
+		case f.err != nil:
 			silent++
-		case s.value != "":
-			byValue[s.value] = append(byValue[s.value], s)
+		case f.value != "":
+			byValue[f.value] = append(byValue[f.value], f.keyState)
 		}
 	}
 	for value, list := range byValue {
@@ -230,18 +358,24 @@ func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return state, nil
 }
 
-// readKey reads the holder and the time limit of a key.
-func readKey(ctx context.Context, c redis.UniversalClient, name string) (keyState, error) {
-	var get *redis.StringCmd
-	var pttl *redis.DurationCmd
+// readKeys reads the holders and the time limits of keys on one node.
+func readKeys(ctx context.Context, c redis.UniversalClient, keys []string) []foundKey {
+	get, pttl := make([]*redis.StringCmd, len(keys)), make([]*redis.DurationCmd, len(keys))
 	_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
+		for i, key := range keys {
+			name := "redlock:" + tag(key)
+			get[i], pttl[i] = p.Get(ctx, name), p.PTTL(ctx, name)
+		}
 		return nil
 	})
-	if err := get.Err(); err != nil && !errors.Is(err, redis.Nil) {
-		return keyState{}, err
+	found := make([]foundKey, len(keys))
+	for i := range keys {
+		found[i] = foundKey{keyState{get[i].Val(), pttl[i].Val()}, pttl[i].Err()}
+		if err := get[i].Err(); err != nil && !errors.Is(err, redis.Nil) {
+			found[i].err = err
+		}
 	}
-	return keyState{get.Val(), pttl.Val()}, pttl.Err()
+	return found
 }
 
 // Keys scans all nodes, and lists the keys that exist on a majority of them, even if for different contenders: Inspect

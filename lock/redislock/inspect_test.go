@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +15,9 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/redislock"
 )
 
@@ -264,4 +267,99 @@ func TestEvictFromAFullRedis(t *testing.T) {
 			t.Errorf("fence %d after %d, %v", fence, evicted.Fence(), err)
 		}
 	})
+}
+
+// Many keys are inspected in one round trip: the server has every request before it has sent a reply.
+func TestInspectAllTakesOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name     string
+		commands int // for each key
+		open     func(redis.UniversalClient) lock.Locker
+	}{
+		{"setnx", 1, func(c redis.UniversalClient) lock.Locker {
+			return redislock.NewSetNX(c, redislock.SetNXOptions{Lease: time.Hour})
+		}},
+		{"setnx-del", 1, func(c redis.UniversalClient) lock.Locker {
+			return redislock.NewSetNXDel(c, redislock.SetNXOptions{Lease: time.Hour})
+		}},
+		{"watchdog", 1, func(c redis.UniversalClient) lock.Locker {
+			return redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: time.Hour})
+		}},
+		{"rlock", 2, func(c redis.UniversalClient) lock.Locker {
+			return redislock.NewRLock(c, redislock.RLockOptions{Lease: time.Hour})
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := wire.Listen(stacktest.Redis(t).Addr, wire.Redis())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { p.Close() })
+			c := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: -1, ReadTimeout: patience, PoolSize: 4})
+			t.Cleanup(func() { c.Close() })
+			l := row.open(c)
+			t.Cleanup(func() { _ = l.(io.Closer).Close() })
+			keys := make([]string, 200)
+			for i := range keys {
+				keys[i] = fmt.Sprint("k", i)
+			}
+			for _, i := range []int{0, 7, 199} {
+				held, err := l.Acquire(t.Context(), keys[i], lock.Options{Owner: fmt.Sprint("app/", i)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = held.Release() })
+			}
+			if err := locktest.SameStates(t.Context(), l, append(keys, "k0")); err != nil { // loads the script, too
+				t.Error(err)
+			}
+			before := p.Count(wire.ToServer)
+			p.Silence(wire.ToClient)
+			done := make(chan error, 1)
+			go func() {
+				_, err := lock.InspectAll(t.Context(), l, keys)
+				done <- err
+			}()
+			want := len(keys) * row.commands
+			eventually(t, "all requests arrive", func() bool { return p.Count(wire.ToServer)-before >= want })
+			p.Silence()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if n := p.Count(wire.ToServer) - before; n >= 2*want {
+				t.Errorf("%d requests, want about %d", n, want)
+			}
+		})
+	}
+}
+
+// A server that does not know the script gets its source, in a second round trip.
+func TestInspectAllLoadsTheScript(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Redis(t)
+	c := client(t, s)
+	l := watchdog(t, s, redislock.WatchdogOptions{})
+	acquire(t, l, "b")
+	if err := c.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	states, err := l.InspectAll(t.Context(), []string{"a", "b"})
+	if err != nil || len(states) != 2 || states[0].Holder != nil || states[1].Holder == nil {
+		t.Errorf("%+v, %v", states, err)
+	}
+}
+
+// A key that is no lock ends the list, and the states before it are returned.
+func TestInspectAllEndsAtAKeyThatIsNoLock(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Redis(t)
+	if err := client(t, s).HSet(t.Context(), "lock:{b}", "field", "value").Err(); err != nil {
+		t.Fatal(err)
+	}
+	states, err := setnx(t, s, 0).InspectAll(t.Context(), []string{"a", "b", "c"})
+	if len(states) != 1 || !mentions(err, "lock:{b}") {
+		t.Errorf("%+v, %v", states, err)
+	}
 }

@@ -377,6 +377,8 @@ func TestRedlockRoundTrips(t *testing.T) {
 		t.Error(err)
 	}
 	trips("a release", 5)
+	_, _ = r.InspectAll(t.Context(), make([]string, 200))
+	trips("an inspection of 200 keys", 5)
 	if who.n.Load() != 0 {
 		t.Error("the nodes were asked who they are without need")
 	}
@@ -399,6 +401,9 @@ func TestRedlockTellsTheHolder(t *testing.T) {
 	held, err := r.Acquire(t.Context(), m.key, lock.Options{Owner: "app-1/r 1"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := locktest.SameStates(t.Context(), r, []string{"another", m.key}); err != nil {
+		t.Error(err)
 	}
 	m.each(t, 0, 2, (*stack.Server).Kill)
 	h := inspect(t, lock.Observe(r, lock.Events{}), m.key).Holder

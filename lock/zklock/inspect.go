@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-zookeeper/zk"
-
 	"example.com/stock/lock"
 )
 
@@ -22,6 +20,9 @@ var (
 	_ lock.Inspector = (*Ephemeral)(nil)
 	_ lock.Evictor   = (*Ephemeral)(nil)
 	_ lock.Lister    = (*Ephemeral)(nil)
+
+	_ lock.BatchInspector = (*Sequential)(nil)
+	_ lock.BatchInspector = (*Ephemeral)(nil)
 )
 
 // Contenders lists the holder of key and the waiters, in the order in which they will get the key. It costs one round
@@ -80,8 +81,76 @@ func inquire[T any](
 // contender queued up, by the server's clock, even for the holder, because ZooKeeper does not store the time when it
 // got the lock. The remaining time is not known, because a session lasts as long as its process.
 func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error) {
-	s := lock.State{Scope: lock.Cluster}
 	all, err := q.Contenders(ctx, key)
+	return stateOf(all), err
+}
+
+// InspectAll is Inspect for each of keys. The requests for 32 keys are under way together.
+func (q *Sequential) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	read := func(ctx context.Context, g *generation, dir string) ([]Contender, error) {
+		return g.contenders(ctx, dir)
+	}
+	return q.session.inspectAll(ctx, "", keys, read)
+}
+
+// Inspect returns the holder, in one read, and one more for its fence if the record has changed. It returns no
+// waiters, because the server knows only their watches.
+func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.State, error) {
+	states, err := e.InspectAll(ctx, []string{key})
+	if err != nil {
+		return lock.State{Scope: lock.Cluster}, err
+	}
+	return states[0], nil
+}
+
+// InspectAll is Inspect for each of keys. The requests for 32 keys are under way together.
+func (e *Ephemeral) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	read := func(ctx context.Context, g *generation, dir string) ([]Contender, error) {
+		holder, err := ephemeral{}.holder(ctx, g, dir)
+		if err != nil {
+			return nil, unlessGone(err)
+		}
+		return []Contender{holder}, nil
+	}
+	return e.session.inspectAll(ctx, ephemeralSuffix, keys, read)
+}
+
+// inspectAll returns the states of keys. read returns the contenders of a folder without their fences.
+func (s *Session) inspectAll(ctx context.Context, suffix string, keys []string,
+	read func(ctx context.Context, g *generation, dir string) ([]Contender, error),
+) ([]lock.State, error) {
+	dirs := make([]string, len(keys))
+	for i, key := range keys {
+		dir, err := s.folder(key)
+		if err != nil {
+			return nil, err
+		}
+		dirs[i] = dir + suffix
+	}
+	doing := fmt.Sprintf("inspect %d locks", len(keys))
+	if len(keys) == 1 {
+		doing = fmt.Sprintf("inspect lock %q", keys[0])
+	}
+	return inquire(ctx, s, doing, func(ctx context.Context, g *generation) ([]lock.State, error) {
+		found := make([][]Contender, len(dirs))
+		err := atOnce(len(dirs), func(i int) (err error) {
+			found[i], err = read(ctx, g, dirs[i])
+			return err
+		})
+		if err == nil {
+			err = g.fillFences(ctx, found...)
+		}
+		states := make([]lock.State, len(found))
+		for i, all := range found {
+			states[i] = stateOf(all)
+		}
+		return states, err
+	})
+}
+
+// stateOf returns the state of a key with these contenders, in order.
+func stateOf(all []Contender) lock.State {
+	s := lock.State{Scope: lock.Cluster}
 	for i, c := range all {
 		if i == 0 {
 			s.Holder = &lock.Contender{Who: c.Who, Since: c.Since, Fence: c.Fence}
@@ -89,31 +158,7 @@ func (q *Sequential) Inspect(ctx context.Context, key string) (lock.State, error
 			s.Waiters = append(s.Waiters, lock.Contender{Who: c.Who, Since: c.Since})
 		}
 	}
-	return s, err
-}
-
-// Inspect returns the holder, in one read, and one more for its fence if the record has changed. It returns no
-// waiters, because the server knows only their watches.
-func (e *Ephemeral) Inspect(ctx context.Context, key string) (lock.State, error) {
-	s := lock.State{Scope: lock.Cluster}
-	dir, err := e.folder(key)
-	if err != nil {
-		return s, err
-	}
-	read := func(ctx context.Context, g *generation) (Contender, error) {
-		holder, err := ephemeral{}.holder(ctx, g, dir)
-		if err != nil {
-			return Contender{}, unlessGone(err)
-		}
-		one := []Contender{holder}
-		err = g.fillFences(ctx, one)
-		return one[0], err
-	}
-	c, err := inquire(ctx, e.session, fmt.Sprintf("inspect lock %q", key), read)
-	if err == nil && c.Node != "" {
-		s.Holder = &lock.Contender{Who: c.Who, Since: c.Since, Fence: c.Fence}
-	}
-	return s, err
+	return s
 }
 
 // Evict deletes the node of the holder, so the next waiter gets the key. If the holder uses this package, its lease
@@ -182,8 +227,23 @@ func (s *Session) evict(ctx context.Context, l lock.Locker, key string, r recipe
 	return lock.NoFence, fmt.Errorf("%s: %w, and free again, too fast to be evicted", doing, lock.ErrHeld)
 }
 
-// readsAtOnce is how many folders Keys reads at the same time.
+// readsAtOnce is how many folders are read at the same time.
 const readsAtOnce = 32
+
+// atOnce calls read with 0 to n-1, up to readsAtOnce at the same time, and joins the errors.
+func atOnce(n int, read func(i int) error) error {
+	var reads sync.WaitGroup
+	places, errs := make(chan struct{}, readsAtOnce), make([]error, n)
+	for i := range n {
+		places <- struct{}{}
+		reads.Go(func() {
+			defer func() { <-places }()
+			errs[i] = read(i)
+		})
+	}
+	reads.Wait()
+	return errors.Join(errs...)
+}
 
 // Keys lists the keys whose folder under Root has a contender. It takes one round trip for each folder; empty ones
 // exist for a minute.
@@ -210,30 +270,22 @@ func (s *Session) keys(
 		if err != nil {
 			return nil, unlessGone(err)
 		}
-		var reads sync.WaitGroup
-		places := make(chan struct{}, readsAtOnce)
-		keys, errs := make([]string, len(folders)), make([]error, len(folders))
-		for i, folder := range folders {
-			name, ours := strings.CutSuffix(folder, suffix)
+		keys := make([]string, len(folders))
+		err = atOnce(len(folders), func(i int) error {
+			name, ours := strings.CutSuffix(folders[i], suffix)
 			key, err := url.PathUnescape(name)
 			if !ours || err != nil {
-				continue // not made by escape, or not for this lock
+				return nil // not made by escape, or not for this lock
 			}
-			places <- struct{}{}
-			reads.Go(func() {
-				defer func() { <-places }()
-				found, err := held(ctx, g, s.config.Root+"/"+folder)
-				if err != nil && !errors.Is(err, zk.ErrNoNode) {
-					errs[i] = err
-				} else if found {
-					keys[i] = key
-				}
-			})
-		}
-		reads.Wait()
+			found, err := held(ctx, g, s.config.Root+"/"+folders[i])
+			if found && err == nil {
+				keys[i] = key
+			}
+			return unlessGone(err)
+		})
 		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
 		slices.Sort(keys)
-		return keys, errors.Join(errs...)
+		return keys, err
 	})
 }
 
@@ -263,18 +315,20 @@ func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.F
 	return r.above(czxid), nil
 }
 
-// fillFences sets the fence of each contender whose node has one. It changes nothing on the server.
-func (g *generation) fillFences(ctx context.Context, all []Contender) error {
+// fillFences sets the fence of each contender of some keys whose node has one. It changes nothing on the server.
+func (g *generation) fillFences(ctx context.Context, keys ...[]Contender) error {
 	fill := func(r *fenceRecord) (complete bool) {
 		if r == nil {
 			return false
 		}
 		complete = true
-		for i := range all {
-			if fence, ok := r.fence(all[i].czxid); ok {
-				all[i].Fence = fence
-			} else {
-				complete = false
+		for _, all := range keys {
+			for i := range all {
+				if fence, ok := r.fence(all[i].czxid); ok {
+					all[i].Fence = fence
+				} else {
+					complete = false
+				}
 			}
 		}
 		return complete

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 )
 
 func inspect(t *testing.T, l lock.Locker, key string) lock.State {
@@ -262,5 +265,68 @@ func TestTheTwoLocksOfAKeyDoNotMeet(t *testing.T) {
 		if !slices.Contains(lists, row.key) || row.key != t.Name() && slices.Contains(other, row.key) {
 			t.Errorf("%T %s: listed %q, by the other %q", row.l, row.key, lists, other)
 		}
+	}
+}
+
+// The requests for many keys are under way together: the server has readsAtOnce of them before it has sent a reply.
+func TestInspectAllAsksForManyKeysAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			host := Servers.ZooKeeper(t)
+			p, err := wire.Listen(host, wire.ZooKeeper())
+			must(t, err)
+			t.Cleanup(func() { p.Close() })
+			root := "/inspect-all-" + k.name
+			config := func(host string) Config {
+				return Config{
+					Hosts: []string{host}, Root: root, SessionTimeout: 30 * time.Second, ConnectTimeout: 10 * time.Second,
+				}
+			}
+			holders, l := k.open(open(t, config(host))), k.open(open(t, config(p.Addr())))
+			keys := make([]string, 200)
+			for i := range keys {
+				keys[i] = fmt.Sprint(root, i)
+			}
+			for _, i := range []int{0, 7, 199} {
+				held, err := holders.Acquire(t.Context(), keys[i], lock.Options{Owner: fmt.Sprint("app/", i)})
+				must(t, err)
+				t.Cleanup(func() { _ = held.Release() })
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			var waiting sync.WaitGroup
+			waiting.Go(func() { _, _ = holders.Acquire(ctx, keys[7], lock.Options{Owner: "app/waits"}) })
+			t.Cleanup(func() {
+				leave()
+				waiting.Wait()
+			})
+			if k.name == sequentialKind().name {
+				eventually(t, "one waits", func() bool { return len(inspect(t, l, keys[7]).Waiters) == 1 })
+			}
+			must(t, locktest.SameStates(t.Context(), l, append(keys, keys[0])))
+
+			var asked atomic.Int64
+			p.Set(wire.Trap{Match: func(message []byte) bool {
+				if wire.Contains(root)(message) {
+					asked.Add(1)
+				}
+				return false // it only counts
+			}})
+			p.Silence(wire.ToClient)
+			done := make(chan error, 1)
+			go func() {
+				_, err := lock.InspectAll(t.Context(), l, keys)
+				done <- err
+			}()
+			eventually(t, "many requests arrive", func() bool { return asked.Load() >= readsAtOnce })
+			if n := asked.Load(); n > readsAtOnce {
+				t.Errorf("%d requests without a reply, want %d at most", n, readsAtOnce)
+			}
+			p.Silence()
+			if err := <-done; err != nil && !errors.Is(err, lock.ErrDown) { // down: the silence lasted too long
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -56,7 +56,7 @@ func TestEvictedHolderCannotWrite(t *testing.T) {
 				}
 			}
 			_, err := s.sell(t.Context())
-			fails(t, err, all(service.ErrStaleFence), lock.ErrLost)
+			fails(t, err, all(service.ErrStaleFence, lock.ErrLost)) // its release finds the loss
 			s.sold(t, 0)
 			if h := evicted.Holder; h == nil || h.Who != "app-1/r-1" || h.Fence >= evicted.Fence {
 				t.Errorf("evicted %+v, with fence %d", h, evicted.Fence)

@@ -77,7 +77,7 @@ func TestEvictedHolderOfASegmentCannotWrite(t *testing.T) {
 					b.look = act
 				}
 				_, err := s.sell(t.Context())
-				fails(t, err, all(service.ErrStaleFence), lock.ErrLost)
+				fails(t, err, all(service.ErrStaleFence, lock.ErrLost)) // its release finds the loss
 				s.sold(t, 0)
 				if told, here := evicted.Stores["here"]; !here || told != nil || evicted.Holder == nil {
 					t.Errorf("%+v, want that the store was told", evicted)
