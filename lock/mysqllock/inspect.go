@@ -45,7 +45,7 @@ func (t *Table) InspectAll(ctx context.Context, keys []string) ([]lock.State, er
 		names := columnNames(keys)
 		query := "SELECT name, who, fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), " + microseconds +
 			" FROM locks WHERE name IN " + marks(len(names))
-		holders := make(map[string]*lock.Contender)
+		holders := make(map[string]lock.Contender)
 		err := eachRow(ctx, conn, query, anys(names), func(rows *sql.Rows) error {
 			var name string
 			var h holder
@@ -53,15 +53,19 @@ func (t *Table) InspectAll(ctx context.Context, keys []string) ([]lock.State, er
 			if err := rows.Scan(&name, &h.owner, &h.fence, &left, &h.now); err != nil || left <= 0 {
 				return err
 			}
-			holders[name] = &lock.Contender{Who: h.owner, Since: h.since(), Remaining: lock.Forever, Fence: h.fence}
+			c := lock.Contender{Who: h.owner, Since: h.since(), Remaining: lock.Forever, Fence: h.fence}
 			if left < never.Microseconds()/2 {
-				holders[name].Remaining = time.Duration(left) * time.Microsecond
+				c.Remaining = time.Duration(left) * time.Microsecond
 			}
+			holders[name] = c
 			return nil
 		})
 		states := make([]lock.State, len(names))
 		for i, name := range names {
-			states[i] = lock.State{Scope: lock.Cluster, Holder: holders[name]}
+			states[i].Scope = lock.Cluster
+			if c, held := holders[name]; held {
+				states[i].Holder = &c
+			}
 		}
 		return states, err
 	})

@@ -281,7 +281,8 @@ func TestInspectAllAsksForManyKeysAtOnce(t *testing.T) {
 			root := "/inspect-all-" + k.name
 			config := func(host string) Config {
 				return Config{
-					Hosts: []string{host}, Root: root, SessionTimeout: 30 * time.Second, ConnectTimeout: 10 * time.Second,
+					Hosts: []string{host}, Root: root,
+					SessionTimeout: 30 * time.Second, ConnectTimeout: 10 * time.Second,
 				}
 			}
 			holders, l := k.open(open(t, config(host))), k.open(open(t, config(p.Addr())))
