@@ -283,6 +283,9 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = time.Until(deadline)
 	}
+	if ctx.Err() != nil {
+		wait = -1 // the contender's context has ended, too; a cancel would come when it has begun
+	}
 	await, cancel, err := r.begin(attempt{Key: key, Wait: wait, Try: o.TryOnce})
 	if err != nil {
 		return nil, err

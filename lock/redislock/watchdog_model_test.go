@@ -1011,7 +1011,7 @@ func TestWatchdogModelFindsBugs(t *testing.T) {
 		{
 			"a newcomer passes the queue", func(r *watchdogRules) {
 				r.enter = explore.PutBack(t, r.enter,
-					"local first, request = oldest()\n  if not first or first == ARGV[1] then",
+					"local first, request = oldest(joining)\n  if not first or first == ARGV[1] then",
 					"local first, request\n  if true then")
 			},
 			three, "it was the turn of",
