@@ -57,11 +57,13 @@ func Ready(ctx context.Context, data Data, needs ...Dependency) error {
 func Wait(
 	ctx context.Context, limit, work time.Duration,
 ) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
-	if tryOnce = limit == 0; tryOnce {
-		limit = work
+	if limit == 0 {
+		silent := lock.NewDown("lock", "no-answer", "limit", work.String())
+		wait, cancel = context.WithTimeoutCause(ctx, work, silent)
+		return wait, true, cancel
 	}
 	wait, cancel = context.WithTimeout(ctx, limit)
-	return wait, tryOnce, cancel
+	return wait, false, cancel
 }
 
 // Call calls do, for at most work, if the server of the store is up and the store has its data. If data is nil, only

@@ -26,8 +26,8 @@ func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 	c.AddHook(rights)
 	s := onRedis(c)
 	for _, clause := range slices.Concat(clauses, batching, conditions, withKeys, raising, settling) {
-		if strings.Contains(clause.name, "many") {
-			continue // each of them sends the same script at the same time
+		if strings.Contains(clause.name, "many") || clause.name == "audit" {
+			continue // they send scripts at the same time, and each is tried on what the others have written
 		}
 		t.Run(clause.name, func(t *testing.T) { clause.check(t, s, service.SKU("sku-"+clause.name)) })
 		c.FlushAll(t.Context())
