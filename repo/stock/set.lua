@@ -29,10 +29,13 @@ if ARGV[4] ~= '' or ARGV[5] ~= '' then
 end
 -- Make sure that all three keys exist: while Redis Cluster moves a slot, it refuses a script that names a key which
 -- does not exist. This is the first write, and fails if KEYS[3] is of another type.
+local time = redis.call('TIME')
 for _, command in ipairs({'DEL', 'EXISTS', 'HKEYS'}) do
   may(command, KEYS[1])
 end
 if over ~= '' then
+  may('LINDEX', KEYS[2], 0)
+  may('LSET', KEYS[2], 0, '')
   may('RENAME', KEYS[2], KEYS[4])
   may('EXPIRE', KEYS[4], ARGV[3])
 end
@@ -61,7 +64,6 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
   end
 end
 redis.call('HINCRBY', KEYS[1], 'epoch', 1)
-local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000000 + time[2])
 if less(redis.call('HGET', KEYS[1], 'epoch'), now) then
   redis.call('HSET', KEYS[1], 'epoch', now)
