@@ -97,7 +97,10 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 		}
 	}
 	a.linkStores()
-	a.probed = a.checkStores
+	a.probed = func() {
+		a.checkStores()
+		a.checkPermits()
+	}
 	build := a.buildDemo
 	if a.cfg.Profile == ordersProfile {
 		build = a.buildShop

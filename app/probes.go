@@ -34,7 +34,6 @@ func (a *App) startProbes(ctx context.Context) {
 		if a.probed != nil {
 			a.probed()
 		}
-		a.checkPermits()
 		close(asked)
 	})
 	select {
