@@ -12,7 +12,8 @@ import "embed"
 //go:embed cmd/stock/help/*.yaml cmd/stock/text/*.yaml
 //go:embed cmd/stock/token.go handler/access/*.go handler/access/issuer/*.go
 //go:embed handler/*.go handler/orders/*.go handler/openapi.json handler/text/*
-//go:embed internal/mysqlconn/*.go internal/mysqlerr/*.go internal/rediserr/*.go internal/redisscript/* service/order/*.go
+//go:embed internal/mysqlconn/*.go internal/mysqlerr/*.go internal/rediserr/*.go internal/redisscript/*
+//go:embed service/order/*.go
 //go:embed lock/*.go lock/locktest/*.go lock/redislock/*.go lock/redislock/*.lua lock/zklock/*.go
 //go:embed repo/*.go repo/ledger/*.go repo/ledger/*.lua repo/migrations/*.sql
 //go:embed service/*.go service/ratelimit/*.go internal/words/*.go
