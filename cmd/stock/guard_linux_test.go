@@ -126,15 +126,7 @@ func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) 
 func startGuard(t *testing.T, cmd *exec.Cmd) *locking {
 	t.Helper()
 	l := &locking{Cmd: cmd, out: &output{}, errs: &output{}, exited: make(chan struct{})}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = l.Wait(); close(l.exited) }()
-	t.Cleanup(func() {
-		_ = l.Process.Kill()
-		<-l.exited
-	})
-	return l
+	return l.begin(t)
 }
 
 // A shellOnTerminal is an interactive shell on a pseudo-terminal.

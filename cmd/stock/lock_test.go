@@ -614,6 +614,12 @@ func startLockingOf(t *testing.T, cmd *exec.Cmd) *locking {
 	if l.stdin, err = l.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
+	return l.begin(t)
+}
+
+// begin starts the command, and ends it with the test.
+func (l *locking) begin(t *testing.T) *locking {
+	t.Helper()
 	if err := l.Start(); err != nil {
 		t.Fatal(err)
 	}
