@@ -9,8 +9,8 @@ import (
 	"example.com/stock/internal/stack/stacktest"
 )
 
-// On a cluster that accepts writes on several nodes an instance refuses to sell, and says why and what to do, as long as
-// there are several. With mysql.single_writer it sells. The user has no rights but those on the schema.
+// On a cluster that accepts writes on several nodes an instance refuses to sell, and says why and what to do, as long
+// as there are several. With mysql.single_writer it sells. The user has no rights but those on the schema.
 func TestSeveralWriters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
@@ -23,7 +23,8 @@ func TestSeveralWriters(t *testing.T) {
 		return begin(t, backends(append(more, "--mysql-dsn="+dsn, "--log-level=warn")...)...)
 	}
 	const reason, sale = "mysql.single_writer", "/deduct_stock_atomic?sku=widget&store=mysql"
-	demo, shop := at(g.Nodes[0], "--store=mysql"), at(g.Nodes[1], "--profile=orders", "--store=mysql", "--stores-enabled=mysql")
+	demo := at(g.Nodes[0], "--store=mysql")
+	shop := at(g.Nodes[1], "--profile=orders", "--store=mysql", "--stores-enabled=mysql")
 	locks := at(g.Nodes[0], "--redis-addrs="+stacktest.Redis(t).Addr, "--stores-enabled=redis")
 	refused := func() {
 		t.Helper()
@@ -34,10 +35,11 @@ func TestSeveralWriters(t *testing.T) {
 		for i, path := range map[*instance]string{
 			demo: sale, locks: "/deduct_stock_mysql_get_lock?sku=widget&store=redis",
 		} {
-			if r := i.must(t, http.MethodPost, path, 503); name(r) != "backend_down" || !strings.Contains(r.body, reason) {
+			r := i.must(t, http.MethodPost, path, 503)
+			if name(r) != "backend_down" || !strings.Contains(r.body, reason) {
 				t.Errorf("%s: %s", path, r.body)
 			}
-			if r := i.ask(http.MethodGet, "/v1/strategies"); !strings.Contains(r.body, reason) {
+			if r = i.ask(http.MethodGet, "/v1/strategies"); !strings.Contains(r.body, reason) {
 				t.Errorf("/v1/strategies: %s", r.body)
 			}
 			if !strings.Contains(i.log.String(), reason) {

@@ -11,9 +11,9 @@ import (
 	"example.com/stock/repo"
 )
 
-// An ALTER TABLE aborts a transaction of a Galera node between two of its statements, even if the node is alone. If they
-// are in one packet, the others run without the transaction, and the sale is booked in part. This is why such a node
-// gets them apart; another server gets one packet.
+// An ALTER TABLE aborts a transaction of a Galera node between two of its statements, even if the node is alone. If
+// they are in one packet, the others run without the transaction, and the sale is booked in part. This is why such a
+// node gets them apart; another server gets one packet.
 func TestAGaleraNodeGetsStatementsApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")

@@ -58,9 +58,9 @@ func (m *MySQL) Behind(g Gates) *MySQL {
 
 func (m *MySQL) Gates() Gates { return m.gates }
 
-// Apart reports whether each statement of a transaction must be a packet of its own, which adds round trips. It is so on
-// a node of a Galera cluster: if such a node aborts a transaction between two statements of a packet, it says nothing,
-// and runs the next ones without a transaction. OneWriter notices it. See docs/adr/0013-one-writer.md.
+// Apart reports whether each statement of a transaction must be a packet of its own, which adds round trips. It is so
+// on a node of a Galera cluster: if such a node aborts a transaction between two statements of a packet, it says
+// nothing, and runs the next ones without a transaction. OneWriter notices it. See docs/adr/0013-one-writer.md.
 func (m *MySQL) Apart() bool { return m.apart.Load() }
 
 // On returns a handle with ctx for statements outside of a transaction.

@@ -14,7 +14,10 @@ func TestEngineOf(t *testing.T) {
 		{[]string{"wsrep_on", "ON", "wsrep_provider", "none"}, Engine{About: "10.11"}},
 		{[]string{"wsrep_on", "ON"}, Engine{About: "10.11"}},
 		{append(galera, "1"), Engine{About: "10.11, node db:3306 of a Galera cluster of 1", Galera: true}},
-		{append(galera, "2"), Engine{About: "10.11, node db:3306 of a Galera cluster of 2", Galera: true, Several: true}},
+		{
+			append(galera, "2"),
+			Engine{About: "10.11, node db:3306 of a Galera cluster of 2", Galera: true, Several: true},
+		},
 		{append(group, "ON"), Engine{About: "10.11, node db:3306 of a Group Replication cluster"}},
 		{append(group, "OFF"), Engine{About: "10.11, node db:3306 of a Group Replication cluster", Several: true}},
 		{[]string{"group_replication_group_name", ""}, Engine{About: "10.11"}},

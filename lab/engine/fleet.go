@@ -32,8 +32,8 @@ type member struct {
 	refuses map[string]string // as in Instance
 }
 
-// open starts an instance for each DSN, and at least two. It returns when each of them sells from each store, or refuses
-// to because MySQL is a cluster with several writers.
+// open starts an instance for each DSN, and at least two. It returns when each of them sells from each store, or
+// refuses to because MySQL is a cluster with several writers.
 func (t *test) open(ctx context.Context, stores []string, env ...string) (f *fleet, err error) {
 	f = new(fleet)
 	defer func() {

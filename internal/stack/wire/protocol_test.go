@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"strings"
 	"testing"
 )
 
