@@ -118,8 +118,8 @@ func (s *Statement) Add(text string, args ...any) {
 	s.Args = append(s.Args, args...)
 }
 
-// Apart calls do with each statement of s, if s has several, until do returns an error. No text has a "; " or a
-// question mark within a statement, because values are parameters.
+// Apart calls do with each statement of s in turn, until do returns an error. No text has a "; " or a question mark
+// within a statement, because values are parameters.
 func (s *Statement) Apart(do func(text string, args []any) error) error {
 	args := s.Args
 	for text := range strings.SplitSeq(s.Text.String(), "; ") {
