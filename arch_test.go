@@ -76,10 +76,6 @@ var arrows = map[string]struct {
 		[]string{"internal/redisscript", "repo", "service", "service/ratelimit"},
 		"it keeps in Redis what service/ratelimit decides on",
 	},
-	"repo/writer": {
-		[]string{"internal/mysqlerr", "lock", "repo"},
-		"it keeps one node of a cluster selling: it knows which tables sales change, and nothing of sales",
-	},
 	"repo/repotest": {
 		[]string{"internal/stack/stacktest", "internal/stack/wire", "lock", "repo", "repo/stock", "service"},
 		"stores for tests",
@@ -114,7 +110,7 @@ var arrows = map[string]struct {
 		[]string{
 			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "handler/access", "handler/demo",
 			"handler/orders", "internal/mysqlconn", "internal/rediserr", "internal/words", "lock", "lock/redislock",
-			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock", "repo/writer",
+			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock",
 			"service", "service/order", "service/ratelimit", "service/relay", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +

@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"example.com/stock/app/health"
 	"example.com/stock/app/metrics"
@@ -70,8 +69,6 @@ type App struct {
 	stopProbes context.CancelFunc
 	probed     func()         // called once, after the first probe of every server; may be nil
 	closers    []func() error // in order of opening
-	// mysql.several: MySQL is a cluster in which several nodes accept writes, and one must sell.
-	mysql struct{ several atomic.Bool }
 }
 
 // New opens the listeners and the clients of an instance. It waits for no server. The caller must call Run, which
@@ -192,14 +189,16 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
 	}
 	configured := true
-	needs := a.needsOf(s)
-	checked := &permit{name: s.Name, needs: needs}
-	for _, need := range needs {
+	checked := &permit{name: s.Name}
+	for _, name := range s.Needs {
+		need := a.backends[name]
 		configured = configured && !need.IsAbsent()
+		checked.needs = append(checked.needs, need)
 		if s.Lock != nil {
-			need = permitted{need, checked}
+			config.Needs = append(config.Needs, permitted{need, checked})
+		} else {
+			config.Needs = append(config.Needs, need)
 		}
-		config.Needs = append(config.Needs, need)
 	}
 	if configured {
 		var closer func() error
@@ -207,7 +206,7 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 			events := a.metrics.Lock(s.Name)
 			events.Asked = a.traces.Lock(s.Name)
 			config.Lock = lock.Observe(l, events)
-			if len(needs) > 0 {
+			if len(checked.needs) > 0 {
 				a.permits[s.Name] = checked
 				checked.check = func(ctx context.Context) error {
 					return lock.Check(ctx, l, "check of "+s.Name+" by "+a.cfg.Instance)

@@ -74,34 +74,39 @@ func (a *App) openMySQL() error {
 	if err != nil {
 		return fmt.Errorf("open mysql: %w", err)
 	}
+	probed := repo.NewMySQL(probe)
+	oneWriter := func(next func(context.Context) error) func(context.Context) error {
+		return probed.OneWriter(c.SingleWriter, a.mysqlIs, next)
+	}
+	ping := oneWriter(probePool.PingContext)
 	if !a.cfg.storeEnabled(strategy.MySQL) { // only locks use MySQL; the migrations make the tables of the locks, too
-		engineAndSchema := func(ctx context.Context) error {
-			if err := a.readEngine(ctx, probePool); err != nil {
-				return err
-			}
-			return ready(ctx)
-		}
 		a.backends[strategy.MySQL] = health.New(strategy.MySQL,
-			a.readyOnce(probePool.PingContext, engineAndSchema, stock.NewMySQL(repo.NewMySQL(probe)).CanWrite))
+			a.readyOnce(ping, ready, oneWriter(stock.NewMySQL(probed).CanWrite)))
 		return nil
 	}
 	gates := mysqlGates(c.PoolSize, c.Queue)
 	a.metrics.Queue(strategy.MySQL, gates.All.Load)
 	shop := repo.NewMySQL(sales).Behind(gates)
 	a.ledgers[strategy.MySQL] = ledger.NewMySQL(shop)
-	probed := repo.NewMySQL(probe).ProbeOf(shop)
+	probed.ProbeOf(shop)
 	watched, books := stock.NewMySQL(probed), ledger.NewMySQL(probed)
 	canWrite := watched.CanWrite
 	if a.cfg.Profile == ordersProfile {
 		canWrite = books.CanWrite
 	}
-	ready, canWrite = a.oneWriter(probePool, shop.CommitApart, ready, canWrite)
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
 		sales: stock.NewMySQL(shop), memory: watched, books: books,
-		ping: probePool.PingContext, ready: ready, canWrite: canWrite,
+		ping: ping, ready: ready, canWrite: oneWriter(canWrite),
 	})
 	return nil
+}
+
+// mysqlIs shows and logs what MySQL reports about itself.
+func (a *App) mysqlIs(engine repo.Engine) {
+	if a.backends[strategy.MySQL].SetServer(engine.About) {
+		a.log.Info("mysql identified", "engine", engine.About, "several_writers", engine.Several)
+	}
 }
 
 // mysqlGates returns the queues in front of a pool of connections. It reserves one connection for removing waiters from

@@ -20,7 +20,7 @@ const permitEvery = time.Second
 // that fail.
 type permit struct {
 	name  string
-	needs []need // without the permit itself
+	needs []*health.Backend
 	check func(context.Context) error
 
 	mu     sync.Mutex
@@ -96,12 +96,12 @@ func (a *App) lookAt(p *permit) {
 // A permitted is a server that a strategy needs. It is down for this strategy while the server denies what the strategy
 // needs.
 type permitted struct {
-	need
+	*health.Backend
 	*permit
 }
 
 func (p permitted) Err() error {
-	if err := p.need.Err(); err != nil {
+	if err := p.Backend.Err(); err != nil {
 		return err
 	}
 	return p.err()
@@ -109,7 +109,7 @@ func (p permitted) Err() error {
 
 // Up returns a ctx that ends when the server goes down. It has ended while the strategy is not permitted.
 func (p permitted) Up() context.Context {
-	up := p.need.Up()
+	up := p.Backend.Up()
 	if err := p.Err(); err != nil && up.Err() == nil {
 		ended, end := context.WithCancelCause(up)
 		end(err)

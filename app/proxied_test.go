@@ -84,7 +84,7 @@ func TestAnOldMasterBehindAProxyIsLeft(t *testing.T) {
 			old, clerk := clerkOf(t, g.Nodes[0].URL)
 			proxy := newSwitchboard(t, g.Nodes[0].Addr)
 			i := begin(t, backends("--mysql-dsn="+strings.Replace(clerk, g.Nodes[0].Addr, proxy.addr, 1),
-				"--mysql-several-writers", "--profile="+profile, "--stores-enabled=mysql", "--store=mysql")...)
+				"--mysql-single-writer", "--profile="+profile, "--stores-enabled=mysql", "--store=mysql")...)
 			i.findsBack(t, profile, func() {
 				if _, err := old.ExecContext(t.Context(), "SET GLOBAL read_only = 1"); err != nil {
 					t.Fatal(err)

@@ -72,8 +72,8 @@ type Config struct {
 		Queue        int
 		LockPoolSize int
 		LockKeys     int
-		// SeveralWriters lets instances sell through every node of a cluster: see package writer.
-		SeveralWriters bool
+		// SingleWriter declares that DSN leads to one node, though its cluster accepts writes on several.
+		SingleWriter bool
 	}
 	Lock struct {
 		SetNXLease     time.Duration
@@ -188,7 +188,7 @@ func (c *Config) settings() []setting {
 		{&mysql.Queue, "mysql.queue", 512, !secret},
 		{&mysql.LockPoolSize, "mysql.lock_pool_size", 24, !secret},
 		{&mysql.LockKeys, "mysql.lock_keys", 0, !secret},
-		{&mysql.SeveralWriters, "mysql.several_writers", false, !secret},
+		{&mysql.SingleWriter, "mysql.single_writer", false, !secret},
 	}, mysql.TLS.settings("mysql.tls."), []setting{
 		{&lock.SetNXLease, "lock.setnx_lease", 10 * time.Second, !secret},
 		{&lock.RepairSetNX, "lock.setnx_repair", false, !secret},

@@ -69,7 +69,6 @@ func table(crowded Crowded) []row {
 		{service.ErrDataLost, kind{"data_lost", unavailable, 0}, explainServer},
 		{lock.ErrOverloaded, kind{"overloaded", many, 1}, text("overloaded.detail")},
 		{lock.ErrFull, kind{"store_full", unavailable, 5}, explainFull},
-		{lock.ErrSecondWriter, kind{"second_writer", unavailable, 5}, explainServer},
 		{lock.ErrDown, kind{"backend_down", unavailable, 2}, explainServer},
 		{lock.ErrNoCapacity, kind{"no_capacity", many, 1}, text("no_capacity.detail")},
 		{context.DeadlineExceeded, kind{"lock_timeout", contended, 1}, nil},

@@ -39,9 +39,9 @@ func (a *App) Stock(ctx context.Context, store, sku string) (loadtest.Stock, err
 	return a.client.Stock(ctx, store, sku)
 }
 
-// AtSecondWriter reports whether another node of an instance's database cluster takes the sales.
-func AtSecondWriter(mysql loadtest.Backend) bool {
-	return !mysql.Up && strings.Contains(mysql.Reason, " takes the sales: ")
+// SeveralWriters reports whether an instance refuses to sell because its MySQL is a cluster with several writers.
+func SeveralWriters(mysql loadtest.Backend) bool {
+	return !mysql.Up && strings.Contains(mysql.Reason, "mysql.single_writer")
 }
 
 // Backends returns the instance's servers, by name.
@@ -50,14 +50,14 @@ func (a *App) Backends(ctx context.Context) (map[string]loadtest.Backend, error)
 }
 
 // backends returns an error unless the instance reports that all servers that were started are up. An instance at a
-// node that does not take the sales is as ready as it will be.
+// cluster with several writers is as ready as it will be.
 func (a *App) backends(ctx context.Context, from *stack.Stack) error {
 	all, err := a.Backends(ctx)
 	if err != nil {
 		return err
 	}
 	for name, b := range all {
-		if !b.Up && !AtSecondWriter(b) && from.Server(name) != nil && from.Server(name).Pid() != 0 {
+		if !b.Up && !SeveralWriters(b) && from.Server(name) != nil && from.Server(name).Pid() != 0 {
 			return fmt.Errorf("%s: %s", name, b.Reason)
 		}
 	}

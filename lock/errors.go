@@ -31,8 +31,6 @@ var (
 	// ErrDenied: the server refuses until a person grants a right or changes a setting of it. It is an ErrDown: nothing
 	// was done, and another try will fail as well.
 	ErrDenied = errors.New("not permitted")
-	// ErrSecondWriter: another node of the server's cluster takes the writes. It is an ErrDown: nothing was done.
-	ErrSecondWriter = errors.New("another node is the writer")
 	// ErrOutcomeUnknown: a write was sent and not answered. It may have happened, and may still happen later. It is
 	// an error of the work under a lock, not of the lock. See [Do] for what happens to the lease.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
@@ -97,7 +95,6 @@ type DownError struct {
 	Values []any // pairs of a name in the text and its value
 	Full   bool  // the server has no room for more data, but can be read
 	Denied bool  // the server refuses it until a person grants a right or changes a setting
-	Second bool  // another node of the server's cluster takes the writes
 }
 
 // NewDown returns a DownError. values alternates between the names in the text of reason and their values.
@@ -121,8 +118,7 @@ func Coded(code string, values []any) string {
 }
 
 func (e *DownError) Is(target error) bool {
-	return target == ErrDown || target == ErrFull && e.Full || target == ErrSecondWriter && e.Second ||
-		target == ErrDenied && e.Denied
+	return target == ErrDown || target == ErrFull && e.Full || target == ErrDenied && e.Denied
 }
 
 // Down returns an error that matches ErrDown and err, the error of a server's client. doing describes what was tried.

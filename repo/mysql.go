@@ -27,8 +27,8 @@ import (
 type MySQL struct {
 	db    *gorm.DB
 	gates Gates
-	sales *MySQL // the MySQL that WriteProbe probes; nil: this one
-	apart atomic.Bool
+	sales *MySQL      // the MySQL that WriteProbe probes; nil: this one
+	apart atomic.Bool // see Apart
 	answerCounter
 }
 
@@ -58,10 +58,10 @@ func (m *MySQL) Behind(g Gates) *MySQL {
 
 func (m *MySQL) Gates() Gates { return m.gates }
 
-// CommitApart sets whether COMMIT is sent in a separate packet, which adds a round trip to each sale. It is for a
-// node of a Galera cluster: if such a node aborts a transaction between two statements of a packet, it may answer OK
-// to the COMMIT in that packet. See docs/adr/0013-one-writer.md.
-func (m *MySQL) CommitApart(on bool) { m.apart.Store(on) }
+// Apart reports whether each statement of a transaction must be a packet of its own, which adds round trips. It is so
+// on a node of a Galera cluster: if such a node aborts a transaction between two statements of a packet, it says
+// nothing, and runs the next ones without a transaction. OneWriter notices it. See docs/adr/0013-one-writer.md.
+func (m *MySQL) Apart() bool { return m.apart.Load() }
 
 // On returns a handle with ctx for statements outside of a transaction.
 func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) }
@@ -116,6 +116,20 @@ type Statement struct {
 func (s *Statement) Add(text string, args ...any) {
 	s.Text.WriteString(text)
 	s.Args = append(s.Args, args...)
+}
+
+// Apart calls do with each statement of s in turn, until do returns an error. No text has a "; " or a question mark
+// within a statement, because values are parameters.
+func (s *Statement) Apart(do func(text string, args []any) error) error {
+	args := s.Args
+	for text := range strings.SplitSeq(s.Text.String(), "; ") {
+		n := strings.Count(text, "?")
+		if err := do(text, args[:n]); err != nil {
+			return err
+		}
+		args = args[n:]
+	}
+	return nil
 }
 
 // SettledIfTaken converts the error of the INSERT of an order. If the order's id exists, the result matches
@@ -206,8 +220,11 @@ func (m *MySQL) finish(ctx context.Context, tx *gorm.DB, doing string, do func()
 		rollback(tx)
 		return WaitEnded(ctx, doing)
 	}
-	if m.apart.Load() && last.Text.Len() > 0 {
-		if _, err := Send(tx, last.Text.String(), last.Args...); err != nil {
+	if m.Apart() && last.Text.Len() > 0 {
+		if err := last.Apart(func(text string, args []any) error {
+			_, err := Send(tx, text, args...)
+			return err
+		}); err != nil {
 			rollback(tx)
 			return Explain(ctx, doing, SettledIfTaken(err))
 		}
@@ -349,11 +366,6 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, Deadlocked(err):
 		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
 	}
-	if told, is := errors.AsType[*mysql.MySQLError](err); is && n == mysqlerr.Signaled {
-		if node, of := strings.CutPrefix(told.Message, SecondWriterPrefix); of {
-			return fmt.Errorf("%s: %w: %w", doing, SecondWriter(node), err)
-		}
-	}
 	if meaning.Reason != "" {
 		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
 		return fmt.Errorf("%s: %w: %w", doing, down, err)
@@ -364,15 +376,3 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 // ErrNothing reports that a transaction has nothing to write, for example because every order of its batch is
 // refused. The transaction is rolled back, and the results of the batch are still valid.
 var ErrNothing = errors.New("nothing to write")
-
-// SecondWriterPrefix begins the message of the trigger that refuses a change because another node of the cluster is
-// the writer. The name of that node follows. See package writer.
-const SecondWriterPrefix = "second_writer "
-
-// SecondWriter returns the error for a node of a cluster that is not the writer. writer is the name of the node that is
-// the writer.
-func SecondWriter(writer string) error {
-	down := lock.NewDown("mysql", "second-writer", "writer", writer)
-	down.Second = true
-	return down
-}

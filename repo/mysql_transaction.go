@@ -15,6 +15,7 @@ import (
 // disk. With a single packet, COMMIT would already be at the server while the first statement waits for the row, and a
 // caller that gave up the wait could not know whether it has sold. With two packets COMMIT is sent only after the row
 // is locked, so the outcome is unknown only if the reply to COMMIT is lost. See docs/adr/0011-a-sale-is-two-packets.md.
+// A node of Galera gets each statement in a packet of its own: see [MySQL.Apart].
 //
 // The server runs the statements of a packet one after the other, and stops at the first one that fails. Then the
 // transaction is still open, unless the error is a deadlock, so a ROLLBACK follows.

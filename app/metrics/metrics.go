@@ -35,7 +35,6 @@ type Metrics struct {
 	up        *prometheus.GaugeVec
 	full      *prometheus.GaugeVec
 	impaired  *prometheus.GaugeVec
-	second    *prometheus.GaugeVec
 }
 
 // seconds covers the range from a Redis round trip on loopback to the longest wait.
@@ -87,13 +86,11 @@ func New(version, instance string) *Metrics {
 			"1 if the backend has no room for more data.", "backend"),
 		impaired: gauge("backend_impaired",
 			"1 if a part of the backend cannot be used.", "backend"),
-		second: gauge("backend_second_writer",
-			"1 if another node of the backend's cluster takes the writes.", "backend"),
 	}
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
 	m.registry.MustRegister(m.requests, m.problems, m.ready, m.overdue, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
-		m.abandoned, m.wakeups, m.kept, m.up, m.full, m.impaired, m.second, info,
+		m.abandoned, m.wakeups, m.kept, m.up, m.full, m.impaired, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -156,11 +153,10 @@ func known(method string) string {
 	}
 }
 
-// Backend records whether a backend is up, and if not, whether it is full or not the writer of its cluster.
+// Backend records whether a backend is up, and if not, whether it is full.
 func (m *Metrics) Backend(name string, down error) {
 	m.up.WithLabelValues(name).Set(number(down == nil))
 	m.full.WithLabelValues(name).Set(number(errors.Is(down, lock.ErrFull)))
-	m.second.WithLabelValues(name).Set(number(errors.Is(down, lock.ErrSecondWriter)))
 }
 
 // Impaired records whether a part of a running backend cannot be used.

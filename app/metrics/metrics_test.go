@@ -99,16 +99,6 @@ func TestBackends(t *testing.T) {
 	are(t, m, map[string]float64{`stock_backend_up{backend="redis"}`: 0, `stock_backend_up{backend="mysql"}`: 1})
 }
 
-func TestSecondWriter(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
-	m.Backend("mysql", &lock.DownError{Server: "mysql", Second: true})
-	are(t, m, map[string]float64{
-		`stock_backend_second_writer{backend="mysql"}`: 1, `stock_backend_up{backend="mysql"}`: 0,
-	})
-	m.Backend("mysql", nil)
-	are(t, m, map[string]float64{`stock_backend_second_writer{backend="mysql"}`: 0})
-}
-
 // Two clients of one server have one series.
 func TestCertificatesAndKeys(t *testing.T) {
 	m := metrics.NewSales("", "")

@@ -243,7 +243,7 @@ func (r *engineRun) servers(tested *engine.Report) (lines []string) {
 
 func (r *engineRun) title(p *engine.Part) string {
 	if p.SeveralWriters {
-		return r.say("engine.without-guard")
+		return r.say("engine.declared")
 	}
 	return r.say("engine.as-it-is")
 }

@@ -43,11 +43,9 @@ const (
 	ReadLocked       = 1223
 	Deadlock         = 1213
 	UserLimit        = 1226
-	SuperNeeded      = 1227
 	OptionPrevents   = 1290 // such as --read-only
 	Interrupted      = 1317 // KILL QUERY
 	BadValue         = 1366
-	NoSuper          = 1419 // of CREATE TRIGGER: log_bin_trust_function_creators is off
 	BinlogImpossible = 1598
 	BinlogFormat     = 1665
 	TooManyTrxs      = 1637

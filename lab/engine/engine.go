@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"embed"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -76,8 +75,8 @@ type Report struct {
 
 // A Part has the runs of one set of instances.
 type Part struct {
-	// SeveralWriters reports whether the instances had the setting mysql.several_writers, which switches the guard of
-	// clusters off. Without it, the part is what the service does by default, and nothing in it may be broken.
+	// SeveralWriters reports that MySQL is a cluster with several writers, and that the test set mysql.single_writer,
+	// which may be false. Otherwise the part is what the service does with its settings, and nothing may be broken.
 	SeveralWriters bool               `json:"several_writers"`
 	Instances      []Instance         `json:"instances"`
 	Runs           []*loadtest.Result `json:"runs"`
@@ -256,23 +255,26 @@ func (t *test) stores() (list []string) {
 	return list
 }
 
-// parts runs the part with the guard of clusters, and if that lets only some of the instances sell, the one without.
+// parts runs the part with the settings as they are, and if the instances refuse to sell on a cluster with several
+// writers, one with mysql.single_writer.
 func (t *test) parts(ctx context.Context) error {
-	guarded, err := t.part(ctx, false, t.stores())
-	if err != nil || ctx.Err() != nil || !guarded {
-		return errors.Join(err, ctx.Err())
+	refused, err := t.part(ctx, false, t.stores())
+	if err == nil && ctx.Err() == nil && refused {
+		_, err = t.part(ctx, true, []string{onMySQL})
 	}
-	_, err = t.part(ctx, true, []string{onMySQL})
 	return errors.Join(err, ctx.Err())
 }
 
-// part runs everything with one set of instances. It reports whether some did not sell from MySQL although others did.
-func (t *test) part(ctx context.Context, severalWriters bool, stores []string) (guarded bool, err error) {
+// part runs everything with one set of instances. It reports whether they refused to sell from MySQL.
+func (t *test) part(ctx context.Context, severalWriters bool, stores []string) (refused bool, err error) {
 	t.report.Parts = append(t.report.Parts, Part{
 		SeveralWriters: severalWriters, Runs: []*loadtest.Result{}, Checkouts: []Checkout{}, Refused: []Refused{},
 	})
 	p := &t.report.Parts[len(t.report.Parts)-1]
-	env := []string{fmt.Sprintf("STOCK_MYSQL_SEVERAL_WRITERS=%t", severalWriters)}
+	var env []string
+	if severalWriters {
+		env = []string{"STOCK_MYSQL_SINGLE_WRITER=true"}
+	}
 	f, err := t.open(ctx, stores, env...)
 	if err != nil {
 		return false, err
@@ -294,12 +296,12 @@ func (t *test) part(ctx context.Context, severalWriters bool, stores []string) (
 			return false, err
 		}
 	}
-	return slices.ContainsFunc(p.Instances, func(i Instance) bool { return i.Refuses[onMySQL] != "" }), nil
+	return slices.Contains(stores, onMySQL) && f.refusal(onMySQL) != "", nil
 }
 
 // races makes the run of every strategy on one store.
 func (t *test) races(ctx context.Context, f *fleet, p *Part, store string) error {
-	target := f.target(store)
+	target := f.target()
 	catalogue, err := target.Strategies(ctx)
 	if err != nil {
 		return err
@@ -350,6 +352,10 @@ func (t *test) checkout(ctx context.Context, p *Part, store string, env ...strin
 		p.Refused = append(p.Refused, Refused{"checkout", store, strings.TrimPrefix(why, "stock: ")})
 		return nil
 	}
+	if why := f.refusal(store); why != "" {
+		p.Refused = append(p.Refused, Refused{"checkout", store, why})
+		return f.close()
+	}
 	var progress func(checkout.Progress)
 	if t.Visit != nil {
 		progress = t.Visit()
@@ -366,7 +372,7 @@ func (t *test) checkout(ctx context.Context, p *Part, store string, env ...strin
 		}
 		plan.Stock = 5000 // a sold-out shop would show nothing
 	}
-	result, err := checkout.Run(ctx, f.clients(store), plan, nil, progress)
+	result, err := checkout.Run(ctx, f.clients(), plan, nil, progress)
 	if result != nil {
 		p.Checkouts = append(p.Checkouts, Checkout{store, result.Figures.Problems[loadtest.DataLost] > 0, result})
 	}

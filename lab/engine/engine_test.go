@@ -144,8 +144,8 @@ func TestServersOnWhichAllHolds(t *testing.T) {
 	}
 }
 
-// With one writer all holds on a Galera cluster. With three, the service lets one sell, and without its guard sales are
-// lost.
+// With one writer, which is declared, all holds on a Galera cluster. With three, the service refuses to sell, and a
+// second part shows what becomes of it with a false declaration.
 func TestGalera(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
@@ -157,7 +157,7 @@ func TestGalera(t *testing.T) {
 		dsns = append(dsns, "root@tcp("+node.Addr+")/")
 	}
 	o := engine.Options{
-		MySQL:      dsns[:1],
+		MySQL: dsns[:1], Env: []string{"STOCK_MYSQL_SINGLE_WRITER=true"},
 		Strategies: []string{"mysql-table", "mysql-get-lock", "pessimistic", "optimistic", "atomic", "merged"},
 	}
 	report, err := run(t, t.Context(), o)
@@ -165,26 +165,19 @@ func TestGalera(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs, checkouts := report.Failed()
-	if len(runs)+len(checkouts) > 0 || len(report.Parts) != 1 || len(report.Parts[0].Runs) != 5 {
+	if len(runs)+len(checkouts) > 0 || len(report.Parts) != 1 || len(report.Parts[0].Runs) != 6 {
 		t.Errorf("one writer: %d runs and %d checkouts are broken", len(runs), len(checkouts))
 	}
-	o.MySQL = dsns
-	lost := false
-	for range 3 { // a loss is a matter of chance
-		if report, err = run(t, t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		runs, checkouts = report.Failed()
-		if len(runs)+len(checkouts) > 0 || len(report.Parts) != 2 {
-			t.Fatalf("three writers, guarded: %d runs and %d checkouts are broken; %d parts", len(runs), len(checkouts),
-				len(report.Parts))
-		}
-		if lost = len(report.Parts[1].Broken()) > 0; lost {
-			break
-		}
+	o.MySQL, o.Env = dsns, nil
+	if report, err = run(t, t.Context(), o); err != nil {
+		t.Fatal(err)
 	}
-	if !lost {
-		t.Error("three writers without the guard lose nothing: then there is nothing to guard")
+	p := report.Parts
+	if len(p) != 2 || len(p[0].Runs)+len(p[0].Checkouts) > 0 || len(p[0].Refused) != 7 {
+		t.Fatalf("three writers are not refused: %+v", p)
+	}
+	if !p[1].SeveralWriters || len(p[1].Runs) != 6 || len(p[1].Checkouts) != 1 {
+		t.Errorf("with a false declaration: %d runs, %d checkouts", len(p[1].Runs), len(p[1].Checkouts))
 	}
 	// A node executes the statements of another a moment later.
 	stacktest.Eventually(t, time.Minute, "no schema is left", func() (bool, string) {

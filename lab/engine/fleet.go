@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,12 +15,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// How long instances may take until one sells from each store, and then until all of them do. On a cluster with several
-// writers all but one refuse to.
-const (
-	readyBound = time.Minute
-	allBound   = 6 * time.Second
-)
+// readyBound is how long instances may take until each sells from each store, or refuses to.
+const readyBound = time.Minute
 
 // A fleet has the instances of a part.
 type fleet struct {
@@ -34,7 +32,8 @@ type member struct {
 	refuses map[string]string // as in Instance
 }
 
-// open starts an instance for each DSN, and at least two. It returns when one of them sells from each store.
+// open starts an instance for each DSN, and at least two. It returns when each of them sells from each store, or
+// refuses to because MySQL is a cluster with several writers.
 func (t *test) open(ctx context.Context, stores []string, env ...string) (f *fleet, err error) {
 	f = new(fleet)
 	defer func() {
@@ -67,32 +66,25 @@ func (t *test) open(ctx context.Context, stores []string, env ...string) (f *fle
 	return f, f.settle(ctx, stores, t.Lang)
 }
 
-// settle waits until an instance sells from each store, and then for the others.
 func (f *fleet) settle(ctx context.Context, stores []string, lang string) error {
 	began := time.Now()
-	var some time.Time // when an instance sold from each store
 	for {
-		all, each := true, true
+		waits := ""
 		for _, m := range f.members {
 			if err := f.look(ctx, m, stores, lang); err != nil {
 				return err
 			}
-			all = all && len(m.refuses) == 0
-		}
-		why := ""
-		for _, store := range stores {
-			if f.first(store) < 0 {
-				each, why = false, store+": "+f.members[0].refuses[store]
+			for store, why := range m.refuses {
+				if !strings.Contains(why, "mysql.single_writer") {
+					waits = store + ": " + why
+				}
 			}
 		}
-		if each && some.IsZero() {
-			some = time.Now()
-		}
 		switch {
-		case all, each && time.Since(some) > allBound:
+		case waits == "":
 			return nil
-		case !each && time.Since(began) > readyBound:
-			return failure("not-ready", "why", why)
+		case time.Since(began) > readyBound:
+			return failure("not-ready", "why", waits)
 		}
 		if err := loadtest.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
@@ -128,27 +120,19 @@ func (f *fleet) look(ctx context.Context, m *member, stores []string, lang strin
 	return nil
 }
 
-// first returns the index of the first instance that sells from a store, or -1.
-func (f *fleet) first(store string) int {
-	for i, m := range f.members {
-		if _, refuses := m.refuses[store]; !refuses {
-			return i
-		}
+// refusal returns why an instance does not sell from a store, or "".
+func (f *fleet) refusal(store string) (why string) {
+	for _, m := range f.members {
+		why = cmp.Or(why, m.refuses[store])
 	}
-	return -1
+	return why
 }
 
-// clients returns the clients of all instances, those that sell from the store first.
-func (f *fleet) clients(store string) (list []*loadtest.Client) {
-	var others []*loadtest.Client
+func (f *fleet) clients() (list []*loadtest.Client) {
 	for _, m := range f.members {
-		if _, refuses := m.refuses[store]; refuses {
-			others = append(others, m.client)
-		} else {
-			list = append(list, m.client)
-		}
+		list = append(list, m.client)
 	}
-	return append(list, others...)
+	return list
 }
 
 func (f *fleet) instances() (list []Instance) {
@@ -170,16 +154,15 @@ func (f *fleet) close() error {
 	return errors.Join(failed...)
 }
 
-// A spread is a target that sends deductions to all instances in turn. Stock is set and read at the first one that
-// sells from the store.
+// A spread is a target that sends deductions to all instances in turn. Stock is set and read at the first one.
 type spread struct {
 	*loadtest.Client
 	all  []*loadtest.Client
 	next atomic.Uint64
 }
 
-func (f *fleet) target(store string) *spread {
-	s := &spread{all: f.clients(store)}
+func (f *fleet) target() *spread {
+	s := &spread{all: f.clients()}
 	s.Client = s.all[0]
 	return s
 }

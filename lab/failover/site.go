@@ -72,7 +72,7 @@ func openSite(ctx context.Context, o Options) (s *site, err error) {
 		hosts = append(hosts, server.Addr)
 	}
 	env := []string{
-		"STOCK_MYSQL_DSN=" + s.haproxy.URL,
+		"STOCK_MYSQL_DSN=" + s.haproxy.URL, "STOCK_MYSQL_SINGLE_WRITER=true",
 		"STOCK_REDIS_ADDRS=" + strings.Join(s.redis.Addrs(), ","), "STOCK_REDIS_MASTER_NAME=" + s.redis.Name,
 		"STOCK_ZOOKEEPER_HOSTS=" + strings.Join(hosts, ","),
 	}

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -15,8 +16,8 @@ import (
 
 // The variants of a cluster with several writers.
 const (
-	oneWriter      = "one-writer"
 	severalWriters = "several-writers"
+	declaredAsOne  = "declared-as-one" // mysql.single_writer is set, which is false of two nodes
 )
 
 // A galera is the Galera cluster, with a database of its own for the lab's code. Nodes have the numbers 1 to 3.
@@ -117,33 +118,16 @@ func (g *galera) runs(i int, statement string) {
 	})
 }
 
-// betweenStatements is put before COMMIT, to widen the moment between two statements of a packet, in which nothing
-// reports an abort. The abort ends it at once.
-const betweenStatements = "DO SLEEP(120); "
-
-// apps returns an instance that sells through node 1 and one that sells through node 2, by the case's variant. With one
-// writer, node 1 is it.
+// apps returns an instance at node 1 and one at node 2. Unless the case's variant is severalWriters, they sell.
 func (g *galera) apps() (first, second *lab.App) {
-	b, operator := g.b, g.at(1)
-	database, env := "stock", []string{}
-	if b.Case.Variant != oneWriter {
-		// With one segment no sale begins with a move of units, which would wait for a node that is held.
-		database, env = "several", []string{"STOCK_MYSQL_SEVERAL_WRITERS=true", "STOCK_LOCK_SEGMENTS=1"}
-		g.run(operator, "CREATE DATABASE IF NOT EXISTS several")
-	}
+	// With one segment no sale begins with a move of units, which would wait for a node that is held.
+	env := []string{"STOCK_LOCK_SEGMENTS=1", fmt.Sprintf("STOCK_MYSQL_SINGLE_WRITER=%t",
+		g.b.Case.Variant != severalWriters)}
 	at := func(addr string) *lab.App {
 		g.replicated() // one instance makes the schema
-		return b.Apps(1, slices.Concat(env, []string{"STOCK_MYSQL_DSN=root@tcp(" + addr + ")/" + database})...)[0]
+		return g.b.Apps(1, append(slices.Clone(env), "STOCK_MYSQL_DSN=root@tcp("+addr+")/stock")...)[0]
 	}
-	first, second = at(g.node(1).Addr), at(b.Proxy(lab.Node(2)).Addr())
-	if b.Case.Variant == oneWriter {
-		// An earlier case may have held back the probes of the first instance for so long that the second took over.
-		g.run(operator, "UPDATE stock.writers SET node = CONCAT(@@hostname, ':', @@port), number = number + 1"+
-			" WHERE id = 1 AND node <> CONCAT(@@hostname, ':', @@port)")
-		g.awaitMySQL(first, "takes the sales", func(m loadtest.Backend) bool { return m.Up })
-		g.awaitMySQL(second, "is at a second writer", lab.AtSecondWriter)
-	}
-	return first, second
+	return at(g.node(1).Addr), at(g.node(2).Addr)
 }
 
 // awaitMySQL waits until an instance reports its MySQL so.

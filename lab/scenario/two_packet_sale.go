@@ -8,6 +8,10 @@ const (
 	commitApart  = "commit-in-a-packet-of-its-own"
 )
 
+// betweenStatements is put before COMMIT, to widen the moment between two statements of a packet, in which nothing
+// reports an abort. The abort ends it at once.
+const betweenStatements = "DO SLEEP(120); "
+
 func twoPacketSale() lab.Scenario {
 	return lab.Scenario{
 		Name: "two-packet-sale", Group: lab.Writers,

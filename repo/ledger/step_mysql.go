@@ -224,7 +224,11 @@ func (l *MySQL) lockSteps(tx *gorm.DB, s scope, how access) (*pendingWrite, erro
 	}
 	customers := slices.Clone(s.customers)
 	s.customers = slices.DeleteFunc(s.customers, func(c customerOf) bool { return !l.hasLimit(c.sku).Load() })
-	if err := q.each(tx, append(locked, q.see(s, p)...)...); err != nil {
+	send := q.each
+	if l.mysql.Apart() {
+		send = q.apart
+	}
+	if err := send(tx, append(locked, q.see(s, p)...)...); err != nil {
 		return nil, err
 	}
 	for _, sku := range s.skus {
@@ -342,6 +346,21 @@ func (s *statement) each(db *gorm.DB, results ...func(*sql.Rows) error) error {
 		}
 	}
 	return cmp.Or(rows.Err(), rows.Close())
+}
+
+// apart is each, with a packet for each statement: see [repo.MySQL.Apart].
+func (s *statement) apart(db *gorm.DB, results ...func(*sql.Rows) error) error {
+	return s.Apart(func(text string, args []any) error {
+		if !strings.HasPrefix(text, "SELECT") {
+			_, err := repo.Send(db, text, args...)
+			return err
+		}
+		var one statement
+		one.Add(text, args...)
+		scan := results[0]
+		results = results[1:]
+		return one.each(db, scan)
+	})
 }
 
 // errNoResult is never returned, because a SELECT has a result or an error.

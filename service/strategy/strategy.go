@@ -32,9 +32,6 @@ type Strategy struct {
 	Needs    []string
 	Stores   []string // the stores it works on, the default first; empty: all
 	Promise  lock.Promise
-	// NodeLocal means that only the server that granted the lock enforces it. In a MySQL cluster that accepts writes
-	// on several nodes, such a lock does not exclude callers on the other nodes.
-	NodeLocal bool
 
 	// RoundTrips is the number of round trips to the lock's servers to acquire and release the lock, without
 	// contention and when its key and connections have been used before. A pipeline, concurrent requests to several

@@ -157,23 +157,6 @@ func moreResults(payload []byte) bool {
 	return at < len(payload) && payload[at]&flag != 0
 }
 
-// BeforeCommit returns a function that puts statements in front of the last COMMIT of a packet of statements, for
-// [Rewrite]. statements end with a semicolon. A packet without COMMIT stays as it is. The result must be smaller than
-// 16 MiB.
-func BeforeCommit(statements string) func(packet []byte) []byte {
-	return func(packet []byte) []byte {
-		at := bytes.LastIndex(packet, []byte("COMMIT"))
-		if at < 0 {
-			return packet
-		}
-		packet = slices.Concat(packet[:at], []byte(statements), packet[at:])
-		const header = 4
-		n := len(packet) - header
-		packet[0], packet[1], packet[2] = byte(n), byte(n>>8), byte(n>>16)
-		return packet
-	}
-}
-
 // Contains matches messages that contain text, in upper or lower case.
 func Contains(text string) func(message []byte) bool {
 	text = strings.ToLower(text)

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/binary"
-	"strings"
 	"testing"
 )
 
@@ -67,23 +66,6 @@ func TestOnlyTheLastOKAnswers(t *testing.T) {
 		if got := MySQL().Answers(nil, []byte(reply)); got != want {
 			t.Errorf("%q answers: %v, want %v", reply, got, want)
 		}
-	}
-}
-
-// What is rewritten is a packet again, and its client and number stay.
-func TestBeforeCommit(t *testing.T) {
-	for _, row := range []struct{ packet, want string }{
-		{"\x11\x00\x00\x00\x03UPDATE x; COMMIT", "\x17\x00\x00\x00\x03UPDATE x; DO 1; COMMIT"},
-		{"\x07\x00\x00\x00\x03COMMIT", "\x0d\x00\x00\x00\x03DO 1; COMMIT"},
-		{"\x09\x00\x00\x00\x03SELECT 1", "\x09\x00\x00\x00\x03SELECT 1"},
-	} {
-		if got := BeforeCommit("DO 1; ")([]byte(row.packet)); string(got) != row.want {
-			t.Errorf("%q becomes %q, want %q", row.packet, got, row.want)
-		}
-	}
-	long := "\xff\x00\x00\x00" + strings.Repeat("x", 249) + "COMMIT"
-	if got := BeforeCommit("DO 1; ")([]byte(long)); MySQL().Split(ToServer, got) != len(long)+6 {
-		t.Errorf("a packet of %d bytes becomes one with the header %x", len(long), got[:4])
 	}
 }
 
