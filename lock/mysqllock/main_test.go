@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,14 +21,11 @@ import (
 
 var servers stacktest.Shared
 
-// testsAtOnce is how many tests run at the same time. Most of them wait for a lease or for a server and compute
-// little. Those that compute much do not run beside others, or an answer would come too late.
-const testsAtOnce = "4"
+// testsAtOnce is how many tests run at the same time. Nearly all of them wait for a lease or for a server, and compute
+// little.
+const testsAtOnce = "16"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(helperEnv) != "" {
-		os.Exit(helper())
-	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
 		panic(err)
@@ -129,6 +125,11 @@ func eachBeside(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
 var (
 	all  = []kind{table, forUpdate, getLock}
 	pins = []kind{forUpdate, getLock}
+
+	noExpiry = kind{
+		"no expiry",
+		func(db *sql.DB, _ time.Duration) locker { return NewTable(db, TableOptions{NoExpiry: true}) },
+	}
 )
 
 // insist repeats op while the server does not answer within the 1.5 s that a lock gives it, for a minute at most: a

@@ -199,16 +199,19 @@ func TestALostReplyIsTakenBack(t *testing.T) {
 // for again.
 func TestAGrantCountsFromTheRequest(t *testing.T) {
 	for name, row := range map[string]struct {
-		takes time.Duration
-		taken bool
+		lease, takes time.Duration
+		taken        bool
 	}{
-		"in the first half":  {time.Second, true},
-		"in the second half": {lock.Valid(grantLease) / 2, false},
+		"in the first half":  {10 * time.Second, time.Second, true},
+		"in the second half": {10 * time.Second, lock.Valid(grantLease) / 2, false},
+		"of a lease that is shorter than the time between two requests": {
+			600 * time.Millisecond, 650 * time.Millisecond, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := &slow{takes: row.takes, holds: true}
-				w := NewWatchdog(server.through(t, "127.0.0.1:1"), WatchdogOptions{Lease: 10 * time.Second})
+				w := NewWatchdog(server.through(t, "127.0.0.1:1"), WatchdogOptions{Lease: row.lease})
 				defer func() { _ = w.Close() }()
 				close(w.notifier.now.ready) // as if it had subscribed
 				began := time.Now()

@@ -2,6 +2,7 @@ package zklock
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"slices"
@@ -355,14 +356,17 @@ func TestAHeartbeatCountsFromItsRequest(t *testing.T) {
 		defer s.mu.Unlock()
 		return g.alive
 	}
-	p.Silence(wire.ToClient)
-	before := alive()
-	time.Sleep(1500 * time.Millisecond) // in which a heartbeat leaves
-	p.Silence(wire.ToServer)            // its answer comes, and no other heartbeat arrives
-	answered := time.Now()
+	heartbeat := p.Set(wire.Trap{On: wire.ToServer, Do: wire.HoldReply, Match: func(frame []byte) bool {
+		const opSync = 9
+		return len(frame) >= opAt+4 && binary.BigEndian.Uint32(frame[opAt:]) == opSync
+	}})
+	<-heartbeat.Sprung()
+	left, before := time.Now(), alive()
+	p.Silence(wire.ToServer) // no other heartbeat arrives
+	heartbeat.Release()
 	eventually(t, "the answer is heard", func() bool { return alive() != before })
-	if late := alive(); !late.Before(answered) {
-		t.Errorf("the session counts as alive %v after its heartbeat was answered", late.Sub(answered))
+	if late := alive(); late.After(left) {
+		t.Errorf("the session counts as alive %v after its heartbeat had left", late.Sub(left))
 	}
 	p.Silence()
 }
