@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/repo/repotest"
@@ -121,7 +122,7 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 	a, b := sku+"-a", sku+"-b"
 	var earlier [][2]string
 	seen := map[string]int{}
-	for round := range 30 {
+	for round := range stacktest.Rounds(30, 15) {
 		if round%5 == 0 {
 			quantity := 20 + r.Int64N(100)
 			mustSet(t, s, a, quantity)
