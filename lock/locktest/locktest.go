@@ -319,7 +319,7 @@ func Run(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) 
 }
 
 // clausesAtOnce is how many clauses are checked at the same time, because most of them wait for a lease to run out.
-const clausesAtOnce = 16
+const clausesAtOnce = 12
 
 // Conform checks each harness against every clause that applies to its promise. It runs several clauses at a time on
 // the same servers, with contenders in other processes. The package needs a test for these processes: see [Contend].

@@ -23,7 +23,7 @@ var servers stacktest.Shared
 
 // testsAtOnce is how many tests run at the same time. Nearly all of them wait for a lease or for a server, and compute
 // little.
-const testsAtOnce = "16"
+const testsAtOnce = "8"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -423,7 +423,7 @@ func TestLedgerBatchConnectionBreaks(t *testing.T) {
 			sku := stocked(t, broken, newSKU("ledger-batch"), 25) // loads the scripts and opens the connection
 			ordered(t, broken, "ann", line(sku, 1))
 			p.Once(row.fault, row.word)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := repotest.Meeting(t, row.fault)
 			defer cancel()
 			steps := sales(sku, 30) // of which 24 can be written
 			for i, o := range broken.books.(orders.Batcher).Batch(ctx, steps) {

@@ -59,7 +59,7 @@ func TestLedgerConnectionBreaks(t *testing.T) {
 			sku := stocked(t, broken, newSKU("ledger-breaks"), 10) // loads the scripts and opens the connection
 			ordered(t, broken, "ann", line(sku, 1))
 			p.Once(row.fault, row.word)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := repotest.Meeting(t, row.fault)
 			defer cancel()
 			id := newID()
 			about := orders.About{SKUs: []service.SKU{sku}, Customer: "ann", Key: keyed("1")}
@@ -94,7 +94,7 @@ func TestLedgerKeyIsNotFoundOut(t *testing.T) {
 	for _, about := range []orders.About{about, fresh} {
 		for _, fault := range []wire.Action{wire.Cut, wire.HoldReply} {
 			p.Once(fault, "FROM idempotency_keys")
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := repotest.Meeting(t, fault)
 			defer cancel()
 			_, _, err := broken.Step(ctx, about, decide)
 			if !errors.Is(err, lock.ErrDown) {

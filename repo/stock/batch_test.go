@@ -408,7 +408,7 @@ func TestBatchConnectionBreaks(t *testing.T) {
 			for i := range orders {
 				orders[i] = unread(sku, 1)
 			}
-			ctx, cancel := contextOf(t, 2*time.Second)
+			ctx, cancel := repotest.Meeting(t, row.fault)
 			defer cancel()
 			results, err := broken.Batch(ctx, 0, orders)
 			if !errors.Is(err, row.err) || errors.Is(err, lock.ErrDown) != (row.err == lock.ErrDown) ||

@@ -54,7 +54,7 @@ func TestConnectionBreaks(t *testing.T) {
 				}
 				stock := mustSet(t, sound, sku, 100)
 				p.Once(row.fault, row.word)
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				ctx, cancel := repotest.Meeting(t, row.fault)
 				defer cancel()
 				o := order(stock)
 				o.Quantity, o.Remaining = 3, 97
