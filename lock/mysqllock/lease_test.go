@@ -14,13 +14,17 @@ import (
 // However often it is renewed, a lease does not outlast the maximum: then others get in, also from the same process.
 func TestMaximumHold(t *testing.T) {
 	t.Parallel()
-	const most = time.Second // and the lease is 10 s
+	const lease, most = 3 * time.Second, time.Second
 	for _, k := range []kind{
-		{"table", func(db *sql.DB, _ time.Duration) locker { return NewTable(db, TableOptions{MaxHold: most}) }},
-		{"for update", func(db *sql.DB, _ time.Duration) locker {
-			return NewForUpdate(db, ConnOptions{MaxHold: most})
+		{"table", func(db *sql.DB, _ time.Duration) locker {
+			return NewTable(db, TableOptions{Lease: lease, MaxHold: most})
 		}},
-		{"get lock", func(db *sql.DB, _ time.Duration) locker { return NewGetLock(db, ConnOptions{MaxHold: most}) }},
+		{"for update", func(db *sql.DB, _ time.Duration) locker {
+			return NewForUpdate(db, ConnOptions{Lease: lease, MaxHold: most})
+		}},
+		{"get lock", func(db *sql.DB, _ time.Duration) locker {
+			return NewGetLock(db, ConnOptions{Lease: lease, MaxHold: most})
+		}},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()

@@ -17,7 +17,7 @@ import (
 func TestMaximumHold(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
-	w := watchdog(t, s, redislock.WatchdogOptions{MaxHold: time.Second}) // and the lease is longer
+	w := watchdog(t, s, redislock.WatchdogOptions{Lease: 3 * time.Second, MaxHold: time.Second})
 	var expired *lock.ExpiredError
 	if err := awaitLoss(t, acquire(t, w, "k")); !errors.As(err, &expired) || !expired.Maximum {
 		t.Errorf("err = %v, want the maximum", err)

@@ -199,13 +199,13 @@ func TestALostReplyIsTakenBack(t *testing.T) {
 // for again.
 func TestAGrantCountsFromTheRequest(t *testing.T) {
 	for name, row := range map[string]struct {
-		lease, takes time.Duration
-		taken        bool
+		lease, takes, after time.Duration
+		taken               bool
 	}{
-		"in the first half":  {10 * time.Second, time.Second, true},
-		"in the second half": {10 * time.Second, lock.Valid(grantLease) / 2, false},
-		"of a lease that is shorter than the time between two requests": {
-			600 * time.Millisecond, 650 * time.Millisecond, true,
+		"in the first half":  {10 * time.Second, time.Second, time.Millisecond, true},
+		"in the second half": {10 * time.Second, lock.Valid(grantLease) / 2, time.Millisecond, false},
+		"of a lease that would be over": {
+			600 * time.Millisecond, time.Millisecond, 650 * time.Millisecond, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestAGrantCountsFromTheRequest(t *testing.T) {
 				var err error
 				var all sync.WaitGroup
 				all.Go(func() { lease, err = w.Acquire(t.Context(), "k", lock.Options{}) })
-				time.Sleep(row.takes + time.Millisecond)
+				time.Sleep(row.takes + row.after)
 				w.notifier.mu.Lock()
 				var value string
 				for value = range w.notifier.waiters {

@@ -45,45 +45,6 @@ func TestLeaseOutlivesItsConnection(t *testing.T) {
 	release(t, <-next)
 }
 
-// The link goes silent while work is going on. The holder is told before the server lets the next one in.
-func TestLossIsToldBeforeTheServerExpiresTheSession(t *testing.T) {
-	t.Parallel()
-	host := Servers.ZooKeeper(t)
-	for _, timeout := range []time.Duration{6 * time.Second, 9 * time.Second} {
-		t.Run(timeout.String(), func(t *testing.T) {
-			t.Parallel()
-			p := newProxy(t, host)
-			s := open(t, Config{Hosts: []string{p.Addr()}, SessionTimeout: timeout})
-			q, other := NewSequential(s), NewSequential(dial(t, host))
-			lease := acquire(t, q)
-			next := acquireLater(t, other)
-			p.silence()
-			from := time.Now()
-			select {
-			case <-lease.Done():
-			case <-next:
-				t.Fatalf("the next one has the lock after %v, the holder was not told", time.Since(from))
-			}
-			told := time.Since(from)
-			if err := lease.Err(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
-				t.Errorf("lease: %v", err)
-			}
-			successor := <-next
-			t.Logf("told after %v, taken after %v", told, time.Since(from))
-			if successor.Fence() <= lease.Fence() {
-				t.Errorf("fence %d after %d", successor.Fence(), lease.Fence())
-			}
-			release(t, successor)
-			p.Silence()
-			connected(t, s)
-			release(t, acquire(t, q))
-			if err := lease.Release(); !errors.Is(err, lock.ErrLost) {
-				t.Errorf("release of a lost lease: %v", err)
-			}
-		})
-	}
-}
-
 // The session ends at the server while the connection is up: holders are told, waiters queue up again in the next
 // session.
 func TestSessionClosedByTheServer(t *testing.T) {
