@@ -65,8 +65,7 @@ func TestInspectForgetsWhoIsGone(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
 		l, other := k.open(t, dsn, 0), k.open(t, dsn, 0)
-		release(t, acquire(t, l, "k"))
-		id := connection(t, l)
+		id := warm(t, l)
 		held := acquire(t, l, "k")
 		if s := inspect(t, other, "k"); s.Holder == nil || s.Holder.Fence != held.Fence() {
 			t.Errorf("%+v, want fence %d", s.Holder, held.Fence())

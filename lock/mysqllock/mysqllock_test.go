@@ -87,8 +87,7 @@ func TestAConnectionIsNotGivenBack(t *testing.T) {
 		dsn := database(t)
 		db := pool(t, dsn, 1)
 		l := k.open(t, dsn, 0)
-		release(t, acquire(t, l, "k"))
-		id := connection(t, l)
+		id := warm(t, l)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
