@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 )
 
@@ -82,9 +83,10 @@ func TestTryOnce(t *testing.T) {
 
 // Of many that try a free key at once, at most one may get it, and none may leave a node.
 func TestTriesAtOnce(t *testing.T) {
+	t.Parallel()
 	host := Servers.ZooKeeper(t)
 	q, c := NewSequential(dial(t, host)), raw(t, host)
-	for range 20 {
+	for range stacktest.Rounds(20, 8) {
 		var got atomic.Int32
 		var trying sync.WaitGroup
 		var leases [16]*lock.Lease
