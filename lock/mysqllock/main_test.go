@@ -308,28 +308,3 @@ func transactions(t testing.TB, db *sql.DB) int {
 	}
 	return open
 }
-
-// What is opened is seen at once, however often one looks, and so is its end.
-func TestTransactionsAreSeenAtOnce(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	db, look := pool(t, dsn, 4), pool(t, dsn, 1)
-	for range 20 {
-		tx, err := db.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tx.Exec("UPDATE locks SET who = 'me' WHERE name = 'none'"); err != nil {
-			t.Fatal(err)
-		}
-		if n := transactions(t, look); n != 1 {
-			t.Fatalf("%d transactions are seen, one is open", n)
-		}
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
-		if n := transactions(t, look); n != 0 {
-			t.Fatalf("%d transactions are seen, none is open", n)
-		}
-	}
-}

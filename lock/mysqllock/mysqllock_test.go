@@ -63,24 +63,6 @@ func TestTheHolderIsNamed(t *testing.T) {
 	release(t, other)
 }
 
-// A missing schema is a server that cannot serve, in words that name the fix.
-func TestMissingTables(t *testing.T) {
-	dsn := servers.MariaDB(t)
-	each(t, all, func(t *testing.T, k kind) {
-		_, err := k.open(t, dsn, 0).Acquire(t.Context(), "k", lock.Options{TryOnce: true})
-		var down *lock.DownError
-		if !errors.As(err, &down) || down.Server != "mysql" || down.Reason != "no-schema" {
-			t.Errorf("err = %v, want a DownError that names the fix", err)
-		}
-		db := pool(t, dsn, 1)
-		eventually(t, "no lock is left", func() bool {
-			return transactions(t, db)+count(
-				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL",
-			) == 0
-		})
-	})
-}
-
 // A connection that was made fit for locks does not find its way back into the pool.
 func TestAConnectionIsNotGivenBack(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
