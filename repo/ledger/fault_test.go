@@ -240,6 +240,9 @@ func TestLedgerInstances(t *testing.T) {
 						about := orders.About{SKUs: []service.SKU{sku}, Customer: fmt.Sprint("c", i), Key: keyed("1")}
 						sell := place(newID(), about.Customer, line(sku, 1))
 						_, replayed, err := instances[i%3].Step(short(t), about, sell)
+						for errors.Is(err, lock.ErrDown) && t.Context().Err() == nil { // a busy server may be late
+							_, replayed, err = instances[i%3].Step(short(t), about, sell)
+						}
 						if err != nil || replayed {
 							t.Errorf("replayed %v, %v", replayed, err)
 						}
