@@ -167,7 +167,8 @@ func release(t testing.TB, lease *lock.Lease) {
 // warm sets up the one connection of l, and returns its id. The next lease will live in it.
 func warm(t testing.TB, l locker) int64 {
 	t.Helper()
-	for acquire(t, l, "k").Release() != nil { // a busy server may not answer in time, and then the connection is closed
+	for err := lock.ErrDown; err != nil; { // a busy server may not answer in time, and then the connection is closed
+		err = acquire(t, l, "k").Release()
 	}
 	return connection(t, l)
 }
