@@ -19,7 +19,7 @@ func standstill(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	// A network that swallows everything concerns one client. Servers that stand still concern all, one after the other.
+	// A network that swallows everything concerns one client, and servers that stand still concern all.
 	in := func(plain int, still func([]*wire.Proxy) stillness) error {
 		err := s.retry(ctx, func() error { return s.standStill(ctx, list[0].process, list[1], plain+1, still) })
 		if err != nil {

@@ -148,7 +148,7 @@ func TestAbandonedKeys(t *testing.T) {
 					return
 				}
 				release(t, acquire(t, b, "k"))
-				release(t, acquire(t, a, "k")) // the connection and the place in the queue of this process are free, too
+				release(t, acquire(t, a, "k")) // its connection and its place in the queue are free, too
 			})
 		})
 	}
