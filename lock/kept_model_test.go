@@ -274,11 +274,18 @@ func (r keepRules) explore(t *testing.T, b keepBudget) explore.Result {
 // Whatever happens to messages and to the keeper, no caller uses a lease that is another's, and another process waits
 // no longer than until it repeats its request.
 func TestKeptLeaseModel(t *testing.T) {
-	explore.Holds(t, realKeeping().explore(t, keepBudget{turns: 5, lost: 2, frozen: 1, cut: 1}))
+	b := keepBudget{turns: 5, lost: 2, frozen: 1, cut: 1}
+	if testing.Short() {
+		b.turns = 4
+	}
+	explore.Holds(t, realKeeping().explore(t, b))
 }
 
 func TestKeptLeaseModelFindsBugs(t *testing.T) {
 	b := keepBudget{turns: 4, lost: 1, frozen: 1, cut: 1}
+	if testing.Short() {
+		b.turns = 3
+	}
 	always := func(_ *handOver, k *keyQueue) *batch { return k.kept }
 	for _, bug := range []struct {
 		name string

@@ -48,7 +48,7 @@ func pings(ctx context.Context, s *Scene) error {
 		return err
 	}
 	sound := list[0]
-	return s.withRetries(ctx, 3, func() error {
+	return s.retry(ctx, func() error {
 		wires, at, err := s.wired()
 		if err != nil {
 			return err
@@ -286,7 +286,7 @@ func cuts(ctx context.Context, s *Scene) error {
 		for k := range min(n, 16) { // a lock that polls sends more
 			for _, do := range []wire.Action{wire.Cut, wire.CutReply} {
 				tries = append(tries, func() error {
-					return s.withRetries(ctx, 5, func() error {
+					return s.retry(ctx, func() error {
 						if err := s.cut(ctx, far, sound, wire.Trap{Skip: k, Do: do}, contended); err != nil {
 							return fmt.Errorf(
 								"%s of request %d of %d, contended %v, is lost: %w", part(do), k+1, n,
@@ -302,7 +302,7 @@ func cuts(ctx context.Context, s *Scene) error {
 	for _, do := range []wire.Action{wire.Cut, wire.CutReply} {
 		if s.Renews {
 			tries = append(tries, func() error {
-				return s.withRetries(ctx, 5, func() error {
+				return s.retry(ctx, func() error {
 					if err := s.cutRenewal(ctx, far, sound, do); err != nil {
 						return fmt.Errorf("%s of a renewal is lost: %w", part(do), err)
 					}
@@ -530,7 +530,7 @@ func refusals(ctx context.Context, s *Scene) error {
 		if k == n {
 			trap.Skip, trap.Every = 0, true
 		}
-		return s.withRetries(ctx, 5, func() error {
+		return s.retry(ctx, func() error {
 			sent, err := s.trapped(ctx, far, sound, trap)
 			if err == nil && trap.Every && sent > n {
 				err = fmt.Errorf("%d requests of one acquisition", sent)
@@ -591,7 +591,7 @@ func restart(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	if err := s.withRetries(ctx, 3, func() error { return s.outage(ctx, list[0], list[1]) }); err != nil {
+	if err := s.retry(ctx, func() error { return s.outage(ctx, list[0], list[1]) }); err != nil {
 		return err
 	}
 	for _, r := range list {

@@ -55,7 +55,7 @@ func renewal(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	return s.withRetries(ctx, 3, func() error {
+	return s.retry(ctx, func() error {
 		key := FreshKey()
 		h, err := list[0].acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
 		if err != nil {
@@ -83,7 +83,7 @@ func expiry(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	return s.withRetries(ctx, 5, func() error { return s.holdUntilLost(ctx, list[0], list[1], FreshKey()) })
+	return s.retry(ctx, func() error { return s.holdUntilLost(ctx, list[0], list[1], FreshKey()) })
 }
 
 // cutOff is like expiry, with a renewed lease whose process is cut off from the servers.
@@ -92,7 +92,7 @@ func cutOff(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	return s.withRetries(ctx, 5, func() error {
+	return s.retry(ctx, func() error {
 		wires, at, err := s.wired()
 		if err != nil {
 			return err
@@ -200,7 +200,7 @@ func owner(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	return s.withRetries(ctx, 3, func() error {
+	return s.retry(ctx, func() error {
 		late, next, err := s.overtake(ctx, list[0], list[1])
 		if err != nil {
 			return err
@@ -252,7 +252,7 @@ func pausedWaiter(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	return s.withRetries(ctx, 2, func() error {
+	return s.retry(ctx, func() error {
 		keys := 10
 		if s.Room > 0 {
 			keys = min(keys, s.Room)
@@ -377,7 +377,7 @@ func unknown(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	return s.withRetries(ctx, 3, func() error {
+	return s.retry(ctx, func() error {
 		key := FreshKey()
 		_, did, err := list[0].call(ctx, request{Do: "unknown", Locker: list[0].locker, Key: key, Wait: s.timeout})
 		if err := wantUnknown(err); err != nil {

@@ -319,7 +319,7 @@ func Run(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) 
 }
 
 // clausesAtOnce is how many clauses are checked at the same time, because most of them wait for a lease to run out.
-const clausesAtOnce = 8
+const clausesAtOnce = 12
 
 // Conform checks each harness against every clause that applies to its promise. It runs several clauses at a time on
 // the same servers, with contenders in other processes. The package needs a test for these processes: see [Contend].
@@ -332,42 +332,56 @@ func Conform(t *testing.T, harnesses ...Harness) {
 		}
 	})
 	for _, h := range harnesses {
+		var apart []Clause
 		for _, clause := range Clauses() {
+			if clause.Restarts && clause.Applies(h) {
+				apart = append(apart, clause)
+				continue
+			}
 			t.Run(h.Name+"/"+clause.Name, func(t *testing.T) {
-				why, breaks := h.Breaks[clause.Name]
 				if !clause.Applies(h) {
 					s.record(h, clause, notPromised, "")
 					t.Skip("not promised")
 				}
-				var done <-chan result
-				if clause.Restarts {
-					t.Parallel() // so that not all their servers run at the same time
-					own := h
-					own.Servers = h.Start(t)
-					done = s.begin(own, clause)
-				} else if breaks {
-					done = s.begin(h, clause, hurry)
-					t.Parallel()
-				} else {
-					done = s.begin(h, clause)
-					t.Parallel()
+				var tune []func(*Scene)
+				if _, breaks := h.Breaks[clause.Name]; breaks {
+					tune = append(tune, hurry)
 				}
-				got := <-done
-				t.Logf("%v %s", got.took.Round(time.Millisecond), got.seen)
-				switch {
-				case breaks && got.err == nil:
-					t.Errorf("%s: is true, although it should not be: %s", clause.Rule, why)
-				case breaks:
-					t.Logf("known to be broken: %s: %v", why, got.err)
-					s.record(h, clause, knownBroken, why)
-				case got.err != nil:
-					t.Errorf("%s: %v", clause.Rule, got.err)
-					s.record(h, clause, wrong, got.err.Error())
-				default:
-					s.record(h, clause, passed, got.seen)
-				}
+				done := s.begin(h, clause, tune...)
+				t.Parallel()
+				s.report(t, h, clause, <-done)
 			})
 		}
+		t.Run(h.Name+"/apart", func(t *testing.T) { // one after the other, on servers of their own
+			if len(apart) == 0 {
+				t.Skip("not promised")
+			}
+			t.Parallel()
+			own := h
+			own.Servers = h.Start(t)
+			for _, clause := range apart {
+				t.Run(clause.Name, func(t *testing.T) { s.report(t, h, clause, <-s.begin(own, clause)) })
+			}
+		})
+	}
+}
+
+// report fails the test unless the clause held, or was broken as is known.
+func (s *suite) report(t *testing.T, h Harness, clause Clause, got result) {
+	t.Helper()
+	t.Logf("%v %s", got.took.Round(time.Millisecond), got.seen)
+	why, breaks := h.Breaks[clause.Name]
+	switch {
+	case breaks && got.err == nil:
+		t.Errorf("%s: is true, although it should not be: %s", clause.Rule, why)
+	case breaks:
+		t.Logf("known to be broken: %s: %v", why, got.err)
+		s.record(h, clause, knownBroken, why)
+	case got.err != nil:
+		t.Errorf("%s: %v", clause.Rule, got.err)
+		s.record(h, clause, wrong, got.err.Error())
+	default:
+		s.record(h, clause, passed, got.seen)
 	}
 }
 

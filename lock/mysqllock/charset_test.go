@@ -21,26 +21,25 @@ func TestAServerWithGBK(t *testing.T) {
 			l, other := k.open(t, dsn, time.Minute), k.open(t, dsn, time.Minute)
 			bystander := acquire(t, l, "bystander")
 			for _, name := range names {
-				lease, err := l.Acquire(t.Context(), name, lock.Options{Owner: name, TryOnce: true})
+				o := lock.Options{Owner: name, TryOnce: true}
+				lease, err := insist(func() (*lock.Lease, error) { return l.Acquire(t.Context(), name, o) })
 				if err != nil {
 					t.Errorf("acquire %q: %v", name, err)
 					continue
 				}
-				again, err := other.Acquire(t.Context(), name, lock.Options{Owner: name, TryOnce: true})
+				again, err := insist(func() (*lock.Lease, error) { return other.Acquire(t.Context(), name, o) })
 				if !errors.Is(err, lock.ErrHeld) {
 					t.Errorf("acquire %q while it is held: %v, want ErrHeld", name, err)
 					if err == nil {
 						release(t, again)
 					}
 				}
-				state, err := other.(lock.Inspector).Inspect(t.Context(), name)
-				if err != nil || state.Holder == nil || state.Holder.Who != ownerColumn(name) {
-					t.Errorf("the holder of %q: %+v, %v", name, state.Holder, err)
+				state := inspect(t, other, name)
+				if state.Holder == nil || state.Holder.Who != ownerColumn(name) {
+					t.Errorf("the holder of %q: %+v", name, state.Holder)
 				}
 				release(t, lease)
-				if _, err := other.(lock.Evictor).Evict(t.Context(), name); err != nil {
-					t.Errorf("evict %q: %v", name, err)
-				}
+				evict(t, other, name)
 			}
 			_, err := other.Acquire(t.Context(), "bystander", lock.Options{TryOnce: true})
 			if !errors.Is(err, lock.ErrHeld) {

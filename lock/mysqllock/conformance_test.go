@@ -24,6 +24,7 @@ func TestContender(t *testing.T) { locktest.Contend(t, benches(t)...) }
 
 // Every strategy on MySQL, handed over as in the catalogue, but with a shorter lease.
 func TestStrategiesConform(t *testing.T) {
+	t.Parallel()
 	list := benches(t)
 	server := start(t)
 	for i := range list {

@@ -169,15 +169,22 @@ func TestAPollerOutlivesItsRow(t *testing.T) {
 	}
 }
 
-// A claim whose answer is read when its lease is over is no lease: it is given back, and asked for again.
+// A claim whose answer is read when its lease is over is no lease: it is given back, and asked for again. The holder's
+// limit counts from before the request: here the request is held up, and the server grants it a whole lease afterwards.
 func TestAGrantThatIsReadTooLate(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	p := newProxy(t, addr(dsn))
-	l := table.open(t, via(dsn, p), 200*time.Millisecond)
+	const lease = 300 * time.Millisecond
+	l := table.open(t, via(dsn, p), lease)
 	release(t, acquire(t, l, "k"))
-	time.AfterFunc(500*time.Millisecond, p.at(1, wire.Hold).Release)
-	lease := acquire(t, l, "k")
+	claim := p.at(1, wire.Hold)
+	go func() {
+		<-claim.Sprung()
+		_ = lock.Sleep(t.Context(), 2*lease) // the lease is over
+		claim.Release()
+	}()
+	held := acquire(t, l, "k")
 	freed, claimed := 0, 0
 	for _, request := range p.seen() {
 		if strings.Contains(request, "SET token = '', who") {
@@ -189,7 +196,7 @@ func TestAGrantThatIsReadTooLate(t *testing.T) {
 	if freed < 1 || claimed < 2 {
 		t.Errorf("claimed %d times and freed %d times, want the first grant given back", claimed, freed)
 	}
-	_ = lease.Release()
+	_ = held.Release()
 	free(t, table.open(t, dsn, 0), "k")
 }
 

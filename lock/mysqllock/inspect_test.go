@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
 )
@@ -64,14 +64,13 @@ func TestInspectTellsTheHolder(t *testing.T) {
 func TestInspectForgetsWhoIsGone(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
-		h := hold(t, k, dsn, 0)
-		other := k.open(t, dsn, 0)
-		if s := inspect(t, other, "k"); s.Holder == nil || s.Holder.Fence != h.fence {
-			t.Errorf("%+v, want fence %d", s.Holder, h.fence)
+		l, other := k.open(t, dsn, 0), k.open(t, dsn, 0)
+		id := warm(t, l)
+		held := acquire(t, l, "k")
+		if s := inspect(t, other, "k"); s.Holder == nil || s.Holder.Fence != held.Fence() {
+			t.Errorf("%+v, want fence %d", s.Holder, held.Fence())
 		}
-		if err := h.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		execSQL(t, pool(t, dsn, 1), fmt.Sprintf("KILL CONNECTION %d", id))
 		eventually(t, "nobody holds", func() bool { return inspect(t, other, "k").Holder == nil })
 	})
 }
@@ -318,44 +317,39 @@ func TestEvictCutAtEveryRequest(t *testing.T) {
 	})
 }
 
-// A process that is frozen is evicted long before its lease is over, and knows when it goes on.
-func TestEvictAFrozenHolder(t *testing.T) {
-	const lease = 3 * time.Second // the frozen holder of a table learns of it in this time; the next one does not wait
+// A holder that the network cuts off is evicted long before its lease is over, and knows when it hears again.
+func TestEvictAHolderThatIsCutOff(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
-		dsn := database(t)
-		h := hold(t, k, dsn, lease)
-		if err := h.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
+		lease := time.Minute // nobody waits for it
+		if k.name == table.name {
+			lease = 3 * time.Second // the holder learns of it at the next renewal
 		}
+		dsn := database(t)
+		p := newProxy(t, addr(dsn))
+		held := acquire(t, k.open(t, via(dsn, p), lease), "k")
+		p.Silence(wire.ToServer, wire.ToClient)
 		l := k.open(t, dsn, 0)
 		fence := evict(t, l, "k")
-		if next := acquire(t, l, "k"); fence <= h.fence || next.Fence() < fence {
-			t.Errorf("fences %d, evicted by %d, then %d", h.fence, fence, next.Fence())
+		if next := acquire(t, l, "k"); fence <= held.Fence() || next.Fence() < fence {
+			t.Errorf("fences %d, evicted by %d, then %d", held.Fence(), fence, next.Fence())
 		}
-		if err := h.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-		if line, err := h.output.ReadString('\n'); !strings.HasPrefix(line, "lost") {
-			t.Errorf("the evicted one says %q, %v", line, err)
-		}
+		p.Silence()
+		_ = loss(t, held)
 	})
 }
 
-// A row without a time limit, whose holder crashed, needs no hand in the database any more.
+// A row without a time limit, whose holder does not come back, needs no hand in the database any more.
 func TestEvictFromARowForEver(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
-	h := hold(t, noExpiry, dsn, 0)
-	if err := h.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	held := acquire(t, noExpiry.open(t, dsn, 0), "k")
 	l := table.open(t, dsn, 0)
 	if s := inspect(t, l, "k"); s.Holder == nil || s.Holder.Remaining != lock.Forever {
 		t.Errorf("%+v, want a holder for ever", s.Holder)
 	}
 	fence := evict(t, l, "k")
-	if next := acquire(t, l, "k"); fence <= h.fence || next.Fence() < fence {
-		t.Errorf("fences %d, evicted by %d, then %d", h.fence, fence, next.Fence())
+	if next := acquire(t, l, "k"); fence <= held.Fence() || next.Fence() < fence {
+		t.Errorf("fences %d, evicted by %d, then %d", held.Fence(), fence, next.Fence())
 	}
 }
 

@@ -1,37 +1,13 @@
 package mysqllock
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
-	"example.com/stock/lock/locktest"
 )
-
-var promise = lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true}
-
-func TestConforms(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
-		dsn := database(t)
-		locktest.Run(t, promise, func(t testing.TB) lock.Locker { return k.open(t, dsn, 0) })
-	})
-}
-
-func TestConformsWithHandOver(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
-		dsn := database(t)
-		locktest.Run(
-			t, promise,
-			func(t testing.TB) lock.Locker { return lock.HandOver(k.open(t, dsn, 0), lock.Bound{}) },
-		)
-	})
-}
 
 // Fences grow when the rows that remember them are gone, and when the clock is behind what was handed out.
 func TestFencesGrow(t *testing.T) {
@@ -87,95 +63,13 @@ func TestTheHolderIsNamed(t *testing.T) {
 	release(t, other)
 }
 
-// A missing schema is a server that cannot serve, in words that name the fix.
-func TestMissingTables(t *testing.T) {
-	dsn := servers.MariaDB(t)
-	each(t, all, func(t *testing.T, k kind) {
-		_, err := k.open(t, dsn, 0).Acquire(t.Context(), "k", lock.Options{TryOnce: true})
-		var down *lock.DownError
-		if !errors.As(err, &down) || down.Server != "mysql" || down.Reason != "no-schema" {
-			t.Errorf("err = %v, want a DownError that names the fix", err)
-		}
-		db := pool(t, dsn, 1)
-		eventually(t, "no lock is left", func() bool {
-			return transactions(t, db)+count(
-				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL",
-			) == 0
-		})
-	})
-}
-
-// Thousands of acquisitions, many of them the first of their key, leave no lock, no transaction and no connection
-// behind.
-func TestNothingIsLeftBehind(t *testing.T) {
-	eachBeside(t, all, func(t *testing.T, k kind) {
-		dsn := database(t)
-		db := pool(t, dsn, 2)
-		pools := []*sql.DB{pool(t, dsn, 12), pool(t, dsn, 12)}
-		lockers := []locker{k.make(pools[0], 0), k.make(pools[1], 0)}
-		var all sync.WaitGroup
-		for worker := range 16 {
-			all.Go(func() {
-				for i := range stacktest.Rounds(125, 30) {
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
-					if i%10 == 9 {
-						// Some leave, at any moment.
-						cancel()
-						ctx, cancel = context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
-					}
-					lease, err := lockers[worker%2].Acquire(ctx, keyN(i/2), lock.Options{})
-					cancel()
-					if err == nil {
-						err = lease.Release()
-					}
-					switch {
-					case err == nil || errors.Is(err, lock.ErrDown): // a busy server may be late
-					case i%10 != 9 || !errors.Is(err, context.DeadlineExceeded):
-						t.Errorf("acquire: %v", err)
-						return
-					}
-				}
-			})
-		}
-		all.Wait()
-		if n := waiting(t, db); n != 0 {
-			t.Errorf("%d statements wait", n)
-		}
-		eventually(t, "no transaction is open", func() bool { return transactions(t, db) == 0 })
-		if n := count(
-			t, db, "SELECT COUNT(*) FROM locks WHERE expires_at > UTC_TIMESTAMP(6) OR token <> '' OR who <> ''",
-		); n != 0 {
-			t.Errorf("%d rows are held", n)
-		}
-		for i := range stacktest.Rounds(63, 15) {
-			if n := count(
-				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), ?)) IS NOT NULL", "/"+keyN(i),
-			); n != 0 {
-				t.Errorf("%s is held", keyN(i))
-			}
-		}
-		for i, l := range lockers {
-			if n := pools[i].Stats().InUse; n > 4 {
-				t.Errorf("%d connections are in use, at most a third of 12 may be kept", n)
-			}
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
-			if n := pools[i].Stats().InUse; n != 0 {
-				t.Errorf("%d connections are in use after Close", n)
-			}
-		}
-	})
-}
-
 // A connection that was made fit for locks does not find its way back into the pool.
 func TestAConnectionIsNotGivenBack(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
 		db := pool(t, dsn, 1)
 		l := k.open(t, dsn, 0)
-		release(t, acquire(t, l, "k"))
-		id := connection(t, l)
+		id := warm(t, l)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -9,14 +9,6 @@ import (
 	"example.com/stock/internal/stack/wire"
 )
 
-// faults are what a network does to a request. After the last two nothing passes on this connection any more.
-var faults = map[string]wire.Action{
-	"cut before": wire.Cut,      // the server never sees the request
-	"cut after":  wire.CutReply, // the connection breaks when the server answers
-	"drop":       wire.Hold,     // the server never sees the request, nor the end of the connection
-	"hang":       wire.Vanish,   // the server sees the request, and not the end of the connection
-}
-
 // A proxy stands between a lock and its server, breaks what it is told to, and writes down the requests.
 type proxy struct {
 	*wire.Proxy

@@ -35,10 +35,11 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// An error about a missing table says what creates it, and not that the server is down.
+// An error about a missing table says what creates it, and not that the server is down. No lock is left.
 func TestAMissingTable(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
-		l := k.open(t, servers.MariaDB(t), 0)
+		dsn := servers.MariaDB(t)
+		l := k.open(t, dsn, 0)
 		_, err := l.Acquire(t.Context(), "k", lock.Options{})
 		if err == nil {
 			t.Fatal("acquired without a table")
@@ -55,5 +56,11 @@ func TestAMissingTable(t *testing.T) {
 		if !errors.As(err, &down) || down.Reason != "no-schema" {
 			t.Errorf("%v has no reason for clients", err)
 		}
+		db := pool(t, dsn, 1)
+		eventually(t, "no lock is left", func() bool {
+			return transactions(t, db)+count(
+				t, db, "SELECT IS_USED_LOCK(CONCAT('stock/', DATABASE(), '/k')) IS NOT NULL",
+			) == 0
+		})
 	})
 }

@@ -66,8 +66,7 @@ func TestALostLeaseLetsOthersOfTheProcessIn(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
 		l := k.open(t, dsn, 0)
-		release(t, acquire(t, l, "k"))
-		id := connection(t, l)
+		id := warm(t, l)
 		hung := acquire(t, l, "k")
 		execSQL(t, pool(t, dsn, 1), fmt.Sprintf("KILL CONNECTION %d", id))
 		_ = loss(t, hung)
@@ -184,10 +183,8 @@ func TestAnIdleSessionIsNotUsedForEver(t *testing.T) {
 	db := pool(t, dsn, 4)
 	l := NewGetLock(db, ConnOptions{})
 	t.Cleanup(func() { _ = l.Close() })
-	release(t, acquire(t, l, "k"))
-	first := connection(t, l)
-	release(t, acquire(t, l, "k"))
-	if again := connection(t, l); again != first {
+	first := warm(t, l)
+	if again := warm(t, l); again != first {
 		t.Errorf("session %d was not used again, but %d", first, again)
 	}
 	l.sessions.idle[0].idleSince = time.Now().Add(-l.sessions.fresh)
@@ -195,8 +192,7 @@ func TestAnIdleSessionIsNotUsedForEver(t *testing.T) {
 	if s != nil {
 		t.Errorf("session %d is used, idle for too long", s.id)
 	}
-	release(t, acquire(t, l, "k"))
-	execSQL(t, pool(t, dsn, 1), fmt.Sprintf("KILL CONNECTION %d", connection(t, l)))
+	execSQL(t, pool(t, dsn, 1), fmt.Sprintf("KILL CONNECTION %d", warm(t, l)))
 	idle := l.sessions.idle[0]
 	eventually(t, "the end is heard", func() bool { return idle.checkSocket() != nil })
 	if s := l.sessions.takeIdle(); s != nil {

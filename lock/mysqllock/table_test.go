@@ -100,3 +100,27 @@ func TestALateAnswerIsNoLease(t *testing.T) {
 		return
 	}
 }
+
+// Without an expiry nobody follows a holder that crashed, which is what the option is there to show, until the row is
+// cleared by hand.
+func TestWithoutExpiryACrashIsForEver(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	db := pool(t, dsn, 2)
+	crashed := acquire(t, noExpiry.open(t, dsn, 0), "k") // it does not renew, and is not heard of again
+	l := table.open(t, dsn, 0)
+	_, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
+	var held *lock.HeldError
+	if !errors.As(err, &held) || held.Remaining != 0 {
+		t.Errorf("err = %v, want a HeldError without an end", err)
+	}
+	if years := count(
+		t, db, "SELECT TIMESTAMPDIFF(YEAR, UTC_TIMESTAMP(), expires_at) FROM locks WHERE name = 'k'",
+	); years < 100 {
+		t.Errorf("runs out in %d years", years)
+	}
+	execSQL(t, db, "DELETE FROM locks WHERE name = 'k'")
+	if next := acquire(t, l, "k"); next.Fence() <= crashed.Fence() {
+		t.Errorf("fence %d after %d", next.Fence(), crashed.Fence())
+	}
+}

@@ -178,40 +178,6 @@ func TestOddKeys(t *testing.T) {
 	}
 }
 
-// A server that is gone is reported as down soon, also to waiters, and is used again when it is back.
-func TestServerGoneAndBack(t *testing.T) {
-	t.Parallel()
-	both(t, 2*time.Second, func(t *testing.T, s *stack.Server, _ redis.UniversalClient, l lock.Locker, name string) {
-		acquire(t, l, "k")
-		waited := make(chan error, 1)
-		go func() {
-			lease, err := l.Acquire(t.Context(), "k", lock.Options{})
-			if err == nil {
-				_ = lease.Release()
-			}
-			waited <- err
-		}()
-		if err := s.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case err := <-waited:
-			if !errors.Is(err, lock.ErrDown) {
-				t.Errorf("a waiter got %v, want ErrDown", err)
-			}
-		case <-time.After(patience):
-			t.Error("a waiter was not told that the server is gone")
-		}
-		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
-			t.Errorf("err = %v, want ErrDown", err)
-		}
-		if err := s.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		_ = acquire(t, l, "k").Release()
-	})
-}
-
 // A Redis that is killed with a lock held and comes back with its data still has the key. The release that could not
 // reach it is repeated, so that nobody waits until a lease of a minute runs out.
 func TestAReleaseThatFailedIsMadeUpFor(t *testing.T) {

@@ -3,7 +3,6 @@ package redislock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
@@ -31,13 +29,6 @@ func tryKey(t *testing.T, l lock.Locker, key string) error {
 		_ = lease.Release()
 	}
 	return err
-}
-
-func TestRedlockConforms(t *testing.T) {
-	t.Parallel()
-	m := masterServers.take(t)
-	conform(t, variantPromise(),
-		func(t testing.TB) lock.Locker { return m.redlock(t, redislock.RedlockOptions{}) })
 }
 
 func TestRedlockNeedsAMajority(t *testing.T) {
@@ -91,15 +82,11 @@ func TestRedlockNodesThatHang(t *testing.T) {
 	_ = acquire(t, r, m.key).Release()
 	m.each(t, 0, 2, (*stack.Server).Pause)
 	for range 3 {
-		began := time.Now()
 		eventually(t, "three nodes count", func() bool { // a busy computer may keep one from answering in time
 			lease := acquire(t, r, m.key)
 			defer lease.Release()
 			return counted.Load() == 3
 		})
-		if took := time.Since(began); took > 50*time.Second { // the client's own time-out is a minute
-			t.Errorf("took %v", took)
-		}
 	}
 	m.each(t, 2, 3, (*stack.Server).Pause)
 	if err := tryKey(t, r, m.key); !errors.Is(err, lock.ErrDown) || !mentions(err, "did not answer in time") {
@@ -184,39 +171,6 @@ func TestRedlockRefusesALateMajority(t *testing.T) {
 	}
 }
 
-// A thousand acquisitions leave nothing on any node, and no two of them overlap.
-func TestRedlockLeavesNothingBehind(t *testing.T) {
-	t.Parallel()
-	m := masterServers.take(t)
-	var all sync.WaitGroup
-	var inside atomic.Int64
-	for who := range 3 {
-		r := m.redlock(t, redislock.RedlockOptions{MaxPause: 3 * time.Millisecond})
-		all.Go(func() {
-			for i := range stacktest.Rounds(334, 40) {
-				lease, err := r.Acquire(t.Context(), m.key, lock.Options{Owner: fmt.Sprint("app-", who)})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if inside.Add(1) != 1 {
-					t.Errorf("acquisition %d is not alone", i)
-				}
-				inside.Add(-1)
-				if err := lease.Release(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	for i, c := range m.observers {
-		if keys := c.Keys(t.Context(), "*"+m.key+"*").Val(); len(keys) > 0 {
-			t.Errorf("left on node %d: %v", i+1, keys)
-		}
-	}
-}
-
 // Replies of an earlier round do not count for a later one: each has a value of its own. Three of five nodes grant
 // the first round, and the replies come when another has had a majority for long.
 func TestRedlockLateVotesDoNotCount(t *testing.T) {
@@ -262,10 +216,14 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 	for _, s := range held {
 		s.Release()
 	}
+	for range 5 { // rounds in vain, in each of which a majority of the nodes is asked
+		before := proxies[4].Count(wire.ToServer)
+		eventually(t, "the late one asks again", func() bool { return proxies[4].Count(wire.ToServer) > before })
+	}
 	select {
 	case <-got:
 		t.Error("two have the lock")
-	case <-time.After(2 * time.Second): // many rounds
+	default:
 	}
 	if err := rival.Release(); err != nil {
 		t.Errorf("the rival's release: %v", err)
@@ -302,43 +260,13 @@ func (s *nodeCounts) forget() {
 	s.list = []int{0}
 }
 
-func TestRedlockRenewal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	m := masterServers.take(t)
-	const lease = 3 * time.Second
-	var n nodeCounts
-	held, err := m.redlock(t, redislock.RedlockOptions{Lease: lease, Counted: n.counted}).
-		Acquire(t.Context(), m.key, lock.Options{Owner: "app-1/request-7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-held.Done():
-		t.Errorf("lost: %v", held.Err())
-	case <-time.After(3 * lease):
-	}
-	err = tryKey(t, m.redlock(t, redislock.RedlockOptions{}), m.key)
-	var who *lock.HeldError
-	if !errors.As(err, &who) || who.Holder != "app-1/request-7" || who.Remaining <= 0 || who.Remaining > lease {
-		t.Errorf("err = %+v, want the holder and what remains", err)
-	}
-	if held.Fence() != lock.NoFence || n.last() != 5 {
-		t.Errorf("fence %d on %d nodes, want none and 5", held.Fence(), n.last())
-	}
-	if err := held.Release(); err != nil || m.with(t) != 0 {
-		t.Errorf("release: %v, and %d keys are left", err, m.with(t))
-	}
-}
-
 func TestRedlockMaximumHold(t *testing.T) {
 	t.Parallel()
 	m := masterServers.take(t)
-	r := m.redlock(t, redislock.RedlockOptions{Lease: 2 * time.Second, MaxHold: 3 * time.Second})
-	if err := awaitLoss(t, acquire(t, r, m.key)); !errors.Is(err, lock.ErrExpired) {
-		t.Errorf("err = %v, want ErrExpired", err)
+	r := m.redlock(t, redislock.RedlockOptions{MaxHold: time.Second}) // and the lease is longer
+	var expired *lock.ExpiredError
+	if err := awaitLoss(t, acquire(t, r, m.key)); !errors.As(err, &expired) || !expired.Maximum {
+		t.Errorf("err = %v, want the maximum", err)
 	}
 }
 
@@ -411,7 +339,7 @@ func TestRedlockTopsUp(t *testing.T) {
 	m := fiveMasters(t)
 	var n nodeCounts
 	m.each(t, 3, 5, (*stack.Server).Kill)
-	lease := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: 3 * time.Second, Counted: n.counted}), m.key)
+	lease := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: 9 * time.Second, Counted: n.counted}), m.key)
 	if n.last() != 3 {
 		t.Fatalf("on %d nodes, want 3", n.last())
 	}

@@ -199,16 +199,19 @@ func TestALostReplyIsTakenBack(t *testing.T) {
 // for again.
 func TestAGrantCountsFromTheRequest(t *testing.T) {
 	for name, row := range map[string]struct {
-		takes time.Duration
-		taken bool
+		lease, takes, after time.Duration
+		taken               bool
 	}{
-		"in the first half":  {time.Second, true},
-		"in the second half": {lock.Valid(grantLease) / 2, false},
+		"in the first half":  {10 * time.Second, time.Second, time.Millisecond, true},
+		"in the second half": {10 * time.Second, lock.Valid(grantLease) / 2, time.Millisecond, false},
+		"of a lease that would be over": {
+			600 * time.Millisecond, time.Millisecond, 650 * time.Millisecond, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := &slow{takes: row.takes, holds: true}
-				w := NewWatchdog(server.through(t, "127.0.0.1:1"), WatchdogOptions{Lease: 10 * time.Second})
+				w := NewWatchdog(server.through(t, "127.0.0.1:1"), WatchdogOptions{Lease: row.lease})
 				defer func() { _ = w.Close() }()
 				close(w.notifier.now.ready) // as if it had subscribed
 				began := time.Now()
@@ -216,7 +219,7 @@ func TestAGrantCountsFromTheRequest(t *testing.T) {
 				var err error
 				var all sync.WaitGroup
 				all.Go(func() { lease, err = w.Acquire(t.Context(), "k", lock.Options{}) })
-				time.Sleep(row.takes + time.Millisecond)
+				time.Sleep(row.takes + row.after)
 				w.notifier.mu.Lock()
 				var value string
 				for value = range w.notifier.waiters {

@@ -3,10 +3,8 @@ package zklock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,114 +15,6 @@ import (
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 )
-
-// A cutCase is one case of TestCutAtEveryRequest.
-type cutCase struct {
-	t      *testing.T
-	s      *Session
-	locker lock.Locker
-	holder *lock.Lease // of another session; nil: the key is free
-	snare  *wire.Snare
-	ending sync.WaitGroup
-}
-
-// endWait calls end once the connection has been cut, or else once there is nothing left to do but to wait.
-func (c *cutCase) endWait(end func()) {
-	c.ending.Go(func() {
-		defer end()
-		eventually(c.t, "cut, or waiting", func() bool { return c.wasCut() || c.s.watchCount() == 1 })
-		<-time.After(20 * time.Millisecond) // for what comes after the cut; an early end makes the case another one
-	})
-}
-
-func (c *cutCase) wasCut() bool {
-	select {
-	case <-c.snare.Sprung():
-		return true
-	default:
-		return false
-	}
-}
-
-func (c *cutCase) uncontended() (*lock.Lease, error) {
-	return c.locker.Acquire(c.t.Context(), keyOf(c.t), lock.Options{})
-}
-
-func (c *cutCase) try() (*lock.Lease, error) {
-	return c.locker.Acquire(c.t.Context(), keyOf(c.t), lock.Options{TryOnce: true})
-}
-
-func (c *cutCase) contended() (*lock.Lease, error) {
-	c.endWait(func() { c.holder.Release() })
-	return c.locker.Acquire(c.t.Context(), keyOf(c.t), lock.Options{})
-}
-
-func (c *cutCase) givenUp() (*lock.Lease, error) {
-	ctx, cancel := context.WithCancel(c.t.Context())
-	c.endWait(cancel)
-	return c.locker.Acquire(ctx, keyOf(c.t), lock.Options{})
-}
-
-// The reply to any one request, or the request itself, does not arrive, because the connection breaks. Whatever
-// Acquire and Release then say: nothing is left behind, and the next one gets the key.
-func TestCutAtEveryRequest(t *testing.T) {
-	t.Parallel()
-	host := Servers.ZooKeeper(t)
-	c, others := raw(t, host), dial(t, host)
-	release(t, acquire(t, NewSequential(others))) // makes the root and the record of fences
-	for _, row := range []struct {
-		name                  string
-		acquire               func(*cutCase) (*lock.Lease, error)
-		held                  bool // by another
-		sequential, ephemeral int  // requests of a run without a cut
-	}{
-		{"uncontended", (*cutCase).uncontended, false, 6, 6},
-		{"try", (*cutCase).try, false, 7, 7},
-		{"try of a held key", (*cutCase).try, true, 2, 1},
-		{"contended", (*cutCase).contended, true, 6, 6},
-		{"given up", (*cutCase).givenUp, true, 6, 4},
-	} {
-		for _, k := range kinds() {
-			requests := row.sequential
-			if k.name == ephemeralKind().name {
-				requests = row.ephemeral
-			}
-			for n := range requests {
-				for _, seen := range []bool{false, true} {
-					name := fmt.Sprintf("%s/%s/request %d, seen by the server %v", k.name, row.name, n+1, seen)
-					t.Run(name, func(t *testing.T) {
-						t.Parallel()
-						p := newProxy(t, host)
-						s := dial(t, p.Addr())
-						run := &cutCase{t: t, s: s, locker: k.open(s)}
-						if row.held {
-							run.holder = acquire(t, k.open(others))
-						}
-						run.snare = p.cutAtNext(n+1, seen)
-						lease, err := row.acquire(run)
-						run.ending.Wait()
-						if err == nil {
-							if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrDown) {
-								t.Errorf("release: %v", err)
-							}
-						} else if !row.held && !errors.Is(err, lock.ErrDown) {
-							t.Error(err)
-						}
-						if run.holder != nil {
-							run.holder.Release()
-						}
-						if !run.wasCut() {
-							t.Error("was not cut")
-						}
-						empty := func() bool { return len(childrenOf(t, c, k.folder(t))) == 0 }
-						eventually(t, "nothing left behind", empty)
-						release(t, acquire(t, run.locker))
-					})
-				}
-			}
-		}
-	}
-}
 
 // The reply to the create is lost and the link stays silent: Acquire cannot know whether there is a node, and says
 // that the server is down. The node goes as soon as the link is back, and not with the session only, which lives on.

@@ -23,24 +23,6 @@ func nodeExists(t testing.TB, c *zk.Conn) bool {
 	return exists
 }
 
-func TestTheHerdExcludes(t *testing.T) {
-	host := Servers.ZooKeeper(t)
-	lockers := make([]lock.Locker, 5)
-	for i := range lockers {
-		lockers[i] = NewEphemeral(dial(t, host))
-	}
-	h := contend(t, lockers, 20, 15)
-	if len(h.holds) != 300 {
-		t.Errorf("%d holds, want 300", len(h.holds))
-	}
-	if err := h.judge(); err != nil {
-		t.Error(err)
-	}
-	if nodeExists(t, raw(t, host)) {
-		t.Error("the node was left behind")
-	}
-}
-
 func TestTheHerdsFenceComesFromTheCzxid(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)

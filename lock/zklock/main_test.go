@@ -255,49 +255,18 @@ func (s *Session) watchCount() int {
 	return len(g.watches.byPath)
 }
 
+// watched returns the watch of a node that the session's waiters share, or nil.
+func (s *Session) watched(path string) *watch {
+	g, _ := s.now()
+	g.watches.mu.Lock()
+	defer g.watches.mu.Unlock()
+	return g.watches.byPath[path]
+}
+
 func (s *Session) currentLink() *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current.link
-}
-
-// A hold is one entry of a history, by one computer's monotonic clock.
-type hold struct {
-	from, to time.Duration
-	fence    lock.Fence
-}
-
-// A history records holds in the order in which they began.
-type history struct {
-	mu    sync.Mutex
-	start time.Time
-	holds []hold
-}
-
-func (h *history) during(fence lock.Fence, work func()) {
-	h.mu.Lock()
-	i := len(h.holds)
-	h.holds = append(h.holds, hold{from: time.Since(h.start), fence: fence})
-	h.mu.Unlock()
-	work()
-	h.mu.Lock()
-	h.holds[i].to = time.Since(h.start)
-	h.mu.Unlock()
-}
-
-// judge returns nil if no two holds overlap and fences grow. As the fence of a node comes from the transaction that
-// created it, that also says that the holders came first in, first out.
-func (h *history) judge() error {
-	for i := 1; i < len(h.holds); i++ {
-		before, next := h.holds[i-1], h.holds[i]
-		if next.from < before.to {
-			return fmt.Errorf("hold %d began at %v, before hold %d ended at %v", i, next.from, i-1, before.to)
-		}
-		if next.fence <= before.fence {
-			return fmt.Errorf("hold %d has fence %d, hold %d before it had %d", i, next.fence, i-1, before.fence)
-		}
-	}
-	return nil
 }
 
 // A proxy is a fault proxy in front of the server that also counts the events of watches, and knows the last session.

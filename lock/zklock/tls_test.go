@@ -16,7 +16,6 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
-	"example.com/stock/lock/locktest"
 )
 
 // A dialer is a Config.Dialer.
@@ -117,13 +116,6 @@ func TestNodesOfACertificate(t *testing.T) {
 			release(t, holder)
 		})
 	}
-
-	carts := func() lock.Locker {
-		config := config
-		config.Root, config.Credentials = rootOf(t)+"-carts", []string{ours}
-		return NewSequential(open(t, config))
-	}
-	t.Run("carts", func(t *testing.T) { locktest.Carts(t, true, [2]lock.Locker{carts(), carts()}) })
 
 	// Without an identity there are no nodes at all, rather than open ones.
 	config.Hosts, config.Root = []string{server.Addr}, rootOf(t)+"-nobody"

@@ -110,9 +110,8 @@ func TestAThousandExpire(t *testing.T) {
 			sweeper := orders.New(orders.Config{Store: counted, Needs: noNeed{}, Work: 10 * time.Second})
 			ctx, stop := context.WithCancel(t.Context())
 			var sweeping sync.WaitGroup
-			began := time.Now()
 			sweeping.Go(func() { sweeper.Sweep(ctx) })
-			stacktest.Eventually(t, 30*time.Second, "all is given back", func() (bool, string) {
+			stacktest.Eventually(t, repotest.Patience, "all is given back", func() (bool, string) {
 				var left int64
 				for _, sku := range skus {
 					l, err := d.Level(short(t), sku)
@@ -123,7 +122,6 @@ func TestAThousandExpire(t *testing.T) {
 				}
 				return left == 0, fmt.Sprint(left, " are reserved")
 			})
-			t.Logf("after %v", time.Since(began))
 			stop()
 			sweeping.Wait()
 			want := []string{
@@ -309,7 +307,7 @@ func TestABatchIsItsStepsOneByOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seed := rand.Uint64()
-			for round := range uint64(4) {
+			for round := range uint64(stacktest.Rounds(4, 2)) {
 				r := rand.New(rand.NewPCG(seed, round))
 				g := &tries{r: r, skus: [2]service.SKU{newSKU("one-by-one"), newSKU("batch")}}
 				for _, sku := range g.skus {
@@ -321,7 +319,7 @@ func TestABatchIsItsStepsOneByOne(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for range 12 {
+				for range stacktest.Rounds(12, 8) {
 					var steps []orders.Request
 					var want []string
 					for range 1 + r.IntN(30) {
@@ -425,7 +423,7 @@ func TestLedgerBatchConnectionBreaks(t *testing.T) {
 			sku := stocked(t, broken, newSKU("ledger-batch"), 25) // loads the scripts and opens the connection
 			ordered(t, broken, "ann", line(sku, 1))
 			p.Once(row.fault, row.word)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := repotest.Meeting(t, row.fault)
 			defer cancel()
 			steps := sales(sku, 30) // of which 24 can be written
 			for i, o := range broken.books.(orders.Batcher).Batch(ctx, steps) {

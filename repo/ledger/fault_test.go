@@ -59,7 +59,7 @@ func TestLedgerConnectionBreaks(t *testing.T) {
 			sku := stocked(t, broken, newSKU("ledger-breaks"), 10) // loads the scripts and opens the connection
 			ordered(t, broken, "ann", line(sku, 1))
 			p.Once(row.fault, row.word)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := repotest.Meeting(t, row.fault)
 			defer cancel()
 			id := newID()
 			about := orders.About{SKUs: []service.SKU{sku}, Customer: "ann", Key: keyed("1")}
@@ -94,7 +94,7 @@ func TestLedgerKeyIsNotFoundOut(t *testing.T) {
 	for _, about := range []orders.About{about, fresh} {
 		for _, fault := range []wire.Action{wire.Cut, wire.HoldReply} {
 			p.Once(fault, "FROM idempotency_keys")
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := repotest.Meeting(t, fault)
 			defer cancel()
 			_, _, err := broken.Step(ctx, about, decide)
 			if !errors.Is(err, lock.ErrDown) {
@@ -186,12 +186,19 @@ func TestLedgerWriteArrivesLate(t *testing.T) {
 		ordered(t, broken, "bob", line(sku+"-2", 1)) // loads the scripts
 		snare := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("XADD"), Do: wire.Hold})
 		about := orders.About{SKUs: []service.SKU{sku}, Customer: "ann", Key: keyed("1")}
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if _, _, err := broken.Step(ctx, about, place(newID(), "ann", line(sku, 1))); !errors.Is(
-			err, service.ErrOutcomeUnknown) {
-			t.Errorf("%s: %v, want ErrOutcomeUnknown", name, err)
+		for sent := false; !sent; { // a busy computer may not come so far that it sends the write
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			_, _, err := broken.Step(ctx, about, place(newID(), "ann", line(sku, 1)))
+			cancel()
+			select {
+			case <-snare.Sprung():
+				sent = true
+			default:
+			}
+			if sent != errors.Is(err, service.ErrOutcomeUnknown) {
+				t.Fatalf("%s: %v of a write that was sent: %t", name, err, sent)
+			}
 		}
-		cancel()
 		meanwhile(sku, about)
 		before := balances(t, sound, sku)
 		count := p.Count(wire.ToClient)
@@ -233,6 +240,9 @@ func TestLedgerInstances(t *testing.T) {
 						about := orders.About{SKUs: []service.SKU{sku}, Customer: fmt.Sprint("c", i), Key: keyed("1")}
 						sell := place(newID(), about.Customer, line(sku, 1))
 						_, replayed, err := instances[i%3].Step(short(t), about, sell)
+						for errors.Is(err, lock.ErrDown) && t.Context().Err() == nil { // a busy server may be late
+							_, replayed, err = instances[i%3].Step(short(t), about, sell)
+						}
 						if err != nil || replayed {
 							t.Errorf("replayed %v, %v", replayed, err)
 						}
@@ -321,6 +331,7 @@ func TestLedgerOutage(t *testing.T) {
 			allDown := func() {
 				t.Helper()
 				about := orders.About{SKUs: []service.SKU{sku}, Key: keyed("1")}
+				var all sync.WaitGroup
 				for what, op := range map[string]func(context.Context) error{
 					"Step": func(ctx context.Context) error {
 						_, _, err := d.Step(ctx, about, adjust(sku, 1))
@@ -343,12 +354,13 @@ func TestLedgerOutage(t *testing.T) {
 						return d.outbox().Delivered(ctx, orders.Delivered{SKU: sku}, 1)
 					},
 				} {
-					down(t, what, op, lock.ErrDown)
+					all.Go(func() { down(t, what, op, lock.ErrDown) }) // most of them wait for the same answer
 				}
+				all.Wait()
 			}
 			backAgain := func() {
 				t.Helper()
-				stacktest.Eventually(t, 30*time.Second, "a step", func() (bool, string) {
+				stacktest.Eventually(t, repotest.Patience, "a step", func() (bool, string) {
 					about := orders.About{SKUs: []service.SKU{sku}, Create: true} // Redis forgets when it is stopped
 					_, _, err := d.Step(short(t), about, adjust(sku, 1))
 					return err == nil, fmt.Sprint(err)

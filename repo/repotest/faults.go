@@ -52,11 +52,7 @@ func Down(t *testing.T, what string, op func(context.Context) error, target erro
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	asked := time.Now()
 	err := op(ctx)
-	if took := time.Since(asked); took > Patience {
-		t.Errorf("%s took %v", what, took)
-	}
 	if !errors.Is(err, target) || errors.Is(err, lock.ErrDown) == errors.Is(err, service.ErrOutcomeUnknown) {
 		t.Errorf("%s: %v, want %v", what, err, target)
 	}

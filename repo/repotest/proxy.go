@@ -1,8 +1,10 @@
 package repotest
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/repo"
@@ -25,6 +27,15 @@ func NewProxy(t testing.TB, server string, p wire.Protocol) Proxy {
 // Once applies do to the next request that contains word.
 func (p Proxy) Once(do wire.Action, word string) {
 	p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(word), Do: do})
+}
+
+// Meeting returns a ctx for one operation that meets a fault. It ends soon only if nothing else ends the operation: a
+// busy computer may take long until it meets the fault.
+func Meeting(t testing.TB, fault wire.Action) (context.Context, context.CancelFunc) {
+	if fault == wire.Hold || fault == wire.HoldReply {
+		return ContextOf(t, 2*time.Second)
+	}
+	return ContextOf(t, Patience)
 }
 
 // Trips returns the number of requests during op. Clients here wait for each reply before they send the next request.

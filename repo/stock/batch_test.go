@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/repo/repotest"
@@ -121,7 +122,7 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 	a, b := sku+"-a", sku+"-b"
 	var earlier [][2]string
 	seen := map[string]int{}
-	for round := range 30 {
+	for round := range stacktest.Rounds(30, 15) {
 		if round%5 == 0 {
 			quantity := 20 + r.Int64N(100)
 			mustSet(t, s, a, quantity)
@@ -169,7 +170,7 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 			t.Fatalf("seed %d, order %d: %+v\nwant %+v", seed, i, written[i], want[i])
 		}
 	}
-	if len(seen) < 7 {
+	if len(seen) < stacktest.Rounds(7, 4) {
 		t.Errorf("seed %d: only %v happened, so this proves little", seed, seen)
 	}
 	t.Log(seed, seen)
@@ -407,7 +408,7 @@ func TestBatchConnectionBreaks(t *testing.T) {
 			for i := range orders {
 				orders[i] = unread(sku, 1)
 			}
-			ctx, cancel := contextOf(t, 2*time.Second)
+			ctx, cancel := repotest.Meeting(t, row.fault)
 			defer cancel()
 			results, err := broken.Batch(ctx, 0, orders)
 			if !errors.Is(err, row.err) || errors.Is(err, lock.ErrDown) != (row.err == lock.ErrDown) ||

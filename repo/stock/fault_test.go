@@ -54,7 +54,7 @@ func TestConnectionBreaks(t *testing.T) {
 				}
 				stock := mustSet(t, sound, sku, 100)
 				p.Once(row.fault, row.word)
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				ctx, cancel := repotest.Meeting(t, row.fault)
 				defer cancel()
 				o := order(stock)
 				o.Quantity, o.Remaining = 3, 97
@@ -190,9 +190,11 @@ func TestOutage(t *testing.T) {
 				}
 				write := func(ctx context.Context) error { return s.Write(ctx, order(stock)) }
 				down(t, "Write", write, silent)
-				down(t, "Write", write, lock.ErrDown)
-				down(t, "Read", func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err },
-					lock.ErrDown)
+				read := func(ctx context.Context) error { _, err := s.Read(ctx, sku); return err }
+				var both sync.WaitGroup
+				both.Go(func() { down(t, "Write", write, lock.ErrDown) })
+				both.Go(func() { down(t, "Read", read, lock.ErrDown) })
+				both.Wait()
 				if err := server.Resume(); err != nil {
 					t.Fatal(err)
 				}

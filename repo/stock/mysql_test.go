@@ -334,10 +334,11 @@ func TestCursorSkipsNoOrder(t *testing.T) {
 		page, next, err := s.Orders(short(t), sku, "", 2)
 		got <- answer{page, next, err}
 	}()
+	repotest.StatementWaits(t, dsn, "%LOCK IN SHARE MODE%")
 	select {
 	case <-got:
 		t.Fatal("a page with a cursor ended while an order before it was being written")
-	case <-time.After(100 * time.Millisecond):
+	default:
 	}
 	if err := slow.Commit(); err != nil {
 		t.Fatal(err)
@@ -384,11 +385,12 @@ func TestNumbersFollowCommits(t *testing.T) {
 	go func() { first <- sell(broken, "first") }()
 	<-held.Sprung()
 	go func() { second <- sell(sound, "second") }()
+	repotest.StatementWaits(t, repotest.SharedMySQL(t), "%"+string(sku)+"%")
 	select {
 	case err := <-second:
 		t.Errorf("the second was sold before the first has committed: %v", err)
 		second <- err
-	case <-time.After(100 * time.Millisecond):
+	default:
 	}
 	held.Release()
 	if err := errors.Join(<-first, <-second); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
 )
 
@@ -381,7 +382,7 @@ func TestRefillBreaks(t *testing.T) {
 			refill(t, sound, sku, 3, 10)
 			g := refillOf(parts(t, sound, sku), 1, 5, 2, 3)
 			p.Once(row.fault, row.word)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			ctx, cancel := repotest.Meeting(t, row.fault)
 			defer cancel()
 			err := broken.Refill(ctx, g)
 			if (err != nil) != row.fails || row.fails && !errors.Is(err, lock.ErrDown) ||

@@ -148,6 +148,11 @@ func (r *Rights) try(source string, args []any) {
 		}
 		err := r.deprived.Do(ctx, append([]any{"eval", source}, args...)...).Err()
 		after := r.keyspace(ctx)
+		now := time.Duration(r.admin.Time(ctx).Val().UnixNano())
+		maps.DeleteFunc(before, func(key string, is content) bool { // what has run out meanwhile was not changed
+			_, still := after[key]
+			return !still && is.until > 0 && is.until <= now
+		})
 		denied := redis.HasErrorPrefix(err, "NOPERM") ||
 			err != nil && strings.Contains(err.Error(), "executing the script")
 		if denied {
