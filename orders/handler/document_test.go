@@ -41,7 +41,11 @@ func TestOthersAreNotFound(t *testing.T) {
 		}
 		for _, id := range []string{order, held} {
 			tried++
-			a, err := send(r.Method, strings.Replace(r.Path, ":id", id, 1), "", "bob", nil)
+			var body any
+			if strings.HasSuffix(r.Path, "/extend") {
+				body = map[string]any{"ttl_seconds": 60}
+			}
+			a, err := send(r.Method, strings.Replace(r.Path, ":id", id, 1), "", "bob", body)
 			if err != nil || a.status != 404 {
 				t.Errorf("%s %s by another customer: %d %s %v", r.Method, r.Path, a.status, a.text, err)
 			}

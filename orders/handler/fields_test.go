@@ -24,7 +24,7 @@ import (
 // A trip says how a request is sent, and where what it sets is read back.
 type trip struct {
 	method string
-	path   func() string
+	path   func(t *testing.T) string
 	// read returns the paths of the API to read after the request.
 	read func(r reply) []string
 	// elsewhere says under which name a field is read that has another one in the request, as in "lines[0].quantity".
@@ -33,22 +33,38 @@ type trip struct {
 
 var trips = map[string]trip{
 	"placeOrder": {
-		method: "POST", path: func() string { return "/v1/orders" },
+		method: "POST", path: func(*testing.T) string { return "/v1/orders" },
 		read: func(r reply) []string { return []string{r.header.Get("Location")} },
 	},
 	"reserve": {
-		method: "POST", path: func() string { return "/v1/reservations" },
+		method: "POST", path: func(*testing.T) string { return "/v1/reservations" },
 		read:      func(r reply) []string { return []string{r.header.Get("Location")} },
 		elsewhere: map[string]string{"ttl_seconds": "expires_at-created_at"},
 	},
-	"setStock": {
-		method: "PUT", path: func() string { return "/v1/stock/" + unique("sku") },
-		read: func(r reply) []string {
-			sku := "/v1/stock/" + r.body["sku"].(string)
-			return []string{sku, sku + "/movements"}
+	"extendReservation": {
+		method: "POST", path: func(t *testing.T) string {
+			made := call(t, "POST", "/v1/reservations", unique("key"), held(stocked(t, 1), 1, 60))
+			return want(t, made, 201).header.Get("Location") + "/extend"
 		},
+		read:      func(r reply) []string { return []string{"/v1/reservations/" + r.body["reservation_id"].(string)} },
+		elsewhere: map[string]string{"ttl_seconds": "expires_at-extended_at"},
+	},
+	"setStock": {
+		method: "PUT", path: func(*testing.T) string { return "/v1/stock/" + unique("sku") }, read: stockOf,
 		elsewhere: map[string]string{"quantity": "available", "reason": "movements[0].reason"},
 	},
+	"adjustStock": {
+		method: "POST", path: func(*testing.T) string { return "/v1/stock/" + unique("sku") + "/adjustments" }, read: stockOf,
+		elsewhere: map[string]string{"delta": "available", "reason": "movements[0].reason"},
+	},
+	"setPolicy": {
+		method: "PUT", path: func(t *testing.T) string { return "/v1/stock/" + stocked(t, 1) + "/policy" }, read: stockOf,
+	},
+}
+
+func stockOf(r reply) []string {
+	sku := "/v1/stock/" + r.body["sku"].(string)
+	return []string{sku, sku + "/movements"}
 }
 
 func TestEveryFieldIsStoredAndRead(t *testing.T) {
@@ -62,7 +78,7 @@ func TestEveryFieldIsStoredAndRead(t *testing.T) {
 				t.Fatalf("operation %s has a body, but no row in trips", id)
 			}
 			body := filled(t, o.body)
-			r := call(t, way.method, way.path(), unique("key"), body)
+			r := call(t, way.method, way.path(t), unique("key"), body)
 			if r.status/100 != 2 {
 				t.Fatalf("%d %s", r.status, r.text)
 			}
@@ -89,22 +105,23 @@ func TestEveryFieldIsStoredAndRead(t *testing.T) {
 // TestEveryFieldIsInTheFingerprint: a request that differs in one field only is another request.
 func TestEveryFieldIsInTheFingerprint(t *testing.T) {
 	for id, o := range operations(t) {
-		if !o.keyed {
+		if !o.keyed || o.body == nil {
 			continue
 		}
 		t.Run(id, func(t *testing.T) {
 			way, key, body := trips[id], unique("key"), filled(t, o.body)
-			first := call(t, way.method, way.path(), key, body)
+			path := way.path(t)
+			first := call(t, way.method, path, key, body)
 			if first.status/100 != 2 {
 				t.Fatalf("%d %s", first.status, first.text)
 			}
-			again := call(t, way.method, way.path(), key, body)
+			again := call(t, way.method, path, key, body)
 			if again.text != first.text || again.header.Get("Idempotent-Replayed") != "true" {
 				t.Errorf("again: %d %s", again.status, again.text)
 			}
 			for field, change := range leaves(reflect.ValueOf(body).Elem(), "") {
 				undo := change()
-				if r := call(t, way.method, way.path(), key, body); r.status != 422 {
+				if r := call(t, way.method, path, key, body); r.status != 422 {
 					t.Errorf("%s: with another %s and the same key: %d, want 422: it is not in the fingerprint", id, field, r.status)
 				}
 				undo()
@@ -117,7 +134,7 @@ func TestEveryFieldIsInTheFingerprint(t *testing.T) {
 // because clients repeat requests that they sent before the update.
 func TestAbsentFieldsAreNotInTheFingerprint(t *testing.T) {
 	for id, o := range operations(t) {
-		if !o.keyed {
+		if !o.keyed || o.body == nil {
 			continue
 		}
 		var check func(typ reflect.Type, schema *openapi3.Schema, path string)
@@ -151,13 +168,13 @@ func TestFingerprintStays(t *testing.T) {
 	}
 	for i, c := range []struct{ path, body, want string }{
 		{"/v1/orders", `{"lines":[{"sku":"stays-a","quantity":1}]}`, "e2747372"},
-		{"/v1/orders", `{"note":"n","lines":[{"quantity":2,"sku":"stays-b"},{"sku":"stays-a","quantity":1}]}`, "e61f36de"},
+		{"/v1/orders", `{"lines":[{"quantity":2,"sku":"stays-b"},{"sku":"stays-a","quantity":1}]}`, "bbcf6368"},
 		{"/v1/reservations", `{"ttl_seconds":60,"lines":[{"quantity":2,"sku":"stays-b"}]}`, "8fa6b274"},
 	} {
 		want(t, call(t, "POST", c.path, fmt.Sprintf("stays-%d", i), c.body), 201)
 		var got string
 		err := rows.QueryRow("SELECT LOWER(HEX(fingerprint)) FROM idempotency_keys WHERE id IN (UNHEX(SHA2(?, 256)), UNHEX(SHA2(?, 256)))",
-			fmt.Sprintf("ann\x00placeOrder\x00stays-%d", i), fmt.Sprintf("ann\x00reserve\x00stays-%d", i)).Scan(&got)
+			fmt.Sprintf("ann\x00placeOrder\x00\x00stays-%d", i), fmt.Sprintf("ann\x00reserve\x00\x00stays-%d", i)).Scan(&got)
 		if err != nil || got[:8] != c.want {
 			t.Errorf("%s: %.8s, was %s: the keys of the version before are not valid any more (%v)", c.body, got, c.want, err)
 		}
@@ -178,7 +195,7 @@ func TestEveryFieldIsInTheDocument(t *testing.T) {
 		t.Error("api/gen.go is not made from api/openapi.yaml: run go generate ./api")
 	}
 	for _, v := range []any{
-		api.PlaceOrder{}, api.Reserve{}, api.SetStock{}, api.Line{}, api.Order{}, api.Orders{}, api.Reservation{},
+		api.PlaceOrder{}, api.Reserve{}, api.Extend{}, api.SetStock{}, api.AdjustStock{}, api.SetPolicy{}, api.Line{}, api.Order{}, api.Orders{}, api.Reservation{},
 		api.Stock{}, api.Movement{}, api.Movements{}, api.Problem{}, api.FieldError{}, api.Shortage{},
 	} {
 		typ := reflect.TypeOf(v)
@@ -206,7 +223,7 @@ func TestEveryColumnIsStored(t *testing.T) {
 	sku := stocked(t, 1)
 	o.ID, r.ID, o.Lines, r.Lines = uuid(), uuid(), o.Lines[:1], r.Lines[:1]
 	m.SKU, m.Number, m.Received = sku, 2, m.Available+m.Reserved+m.Sold
-	level := service.Stock{SKU: sku, Received: 9, Available: 2, Reserved: 3, Sold: 4, Number: 2}
+	level := service.Stock{SKU: sku, Received: 9, Available: 2, Reserved: 3, Sold: 4, Number: 2, PerCustomer: 5}
 	_, _, err := store.Step(context.Background(), repo.Ask{SKUs: []string{sku}}, func(service.State) (service.Changes, error) {
 		return service.Changes{
 			Result: service.Result{Order: &o, Reservation: &r}, Movements: []service.Movement{m}, Levels: []service.Stock{level},
@@ -269,8 +286,11 @@ func filled(t *testing.T, typ reflect.Type) any {
 	t.Helper()
 	n, v := 1, reflect.New(typ)
 	fill(t, v.Elem(), &n, func(field string) (any, bool) {
-		if field == "Sku" {
+		switch field {
+		case "Sku":
 			return stocked(t, 100), true
+		case "TtlSeconds": // longer than that of the reservation that is extended
+			return int64(700), true
 		}
 		return nil, false
 	})
@@ -370,21 +390,23 @@ func flat(v any) map[string]any {
 	return all
 }
 
-// addDifference adds the time to live of a reservation.
+// addDifference adds the times to live of a reservation.
 func addDifference(t *testing.T, got map[string]any) {
 	t.Helper()
-	if got["expires_at"] == nil {
-		return
+	for _, from := range []string{"created_at", "extended_at"} {
+		if got["expires_at"] != nil && got[from] != nil {
+			got["expires_at-"+from] = at(t, got["expires_at"]).Sub(at(t, got[from])).Seconds()
+		}
 	}
-	from, err := time.Parse(time.RFC3339Nano, got["created_at"].(string))
+}
+
+func at(t *testing.T, text any) time.Time {
+	t.Helper()
+	moment, err := time.Parse(time.RFC3339Nano, text.(string))
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := time.Parse(time.RFC3339Nano, got["expires_at"].(string))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got["expires_at-created_at"] = to.Sub(from).Seconds()
+	return moment
 }
 
 func object(t *testing.T, v any) map[string]any {

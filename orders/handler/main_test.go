@@ -7,17 +7,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/orders/handler"
 	"example.com/stock/orders/internal/mariadb"
 	"example.com/stock/orders/repo"
+	"example.com/stock/orders/service"
 )
 
 var (
@@ -35,6 +38,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	gin.SetMode(gin.ReleaseMode)
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	os.Exit(run(m))
 }
 
@@ -45,11 +49,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer server.Stop()
-	if store, err = repo.Open(dsn, 40); err == nil {
-		err = store.Migrate(context.Background())
+	if store, err = repo.Open(dsn, repo.Options{Connections: 40, Events: true}); err == nil {
+		_, err = store.Migrate(context.Background())
 	}
 	if err == nil {
-		routes, err = handler.New(store)
+		routes, err = routesOf(store)
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -64,6 +68,22 @@ func run(m *testing.M) int {
 	web = httptest.NewServer(routes)
 	defer web.Close()
 	return m.Run()
+}
+
+func routesOf(s *repo.Store) (*gin.Engine, error) {
+	return handler.New(handler.Options{Store: s, Who: believing{}, Instance: "test", Most: 100, Limits: limits})
+}
+
+var limits = service.Limits{Open: 15, Units: 1000}
+
+// believing takes the token for the name of the customer, who has all scopes.
+type believing struct{}
+
+func (believing) Identify(_ context.Context, token string) (handler.Identity, error) {
+	if token == "" {
+		return handler.Identity{}, handler.ErrToken
+	}
+	return handler.Identity{Customer: token, Scopes: []string{"stock:read", "stock:write"}}, nil
 }
 
 // A reply of the service.
@@ -88,7 +108,24 @@ func send(method, path, key, customer string, body any) (reply, error) {
 	return sendTo(web.URL, method, path, key, customer, body)
 }
 
+// sendIf sends a request of ann with an If-Match; "": none.
+func sendIf(tag, method, path string, body any) (reply, error) {
+	header := http.Header{"Idempotency-Key": {unique("key")}}
+	if tag != "" {
+		header.Set("If-Match", tag)
+	}
+	return do(web.URL, method, path, "ann", header, body)
+}
+
 func sendTo(service, method, path, key, customer string, body any) (reply, error) {
+	header := http.Header{}
+	if key != "" {
+		header.Set("Idempotency-Key", key)
+	}
+	return do(service, method, path, customer, header, body)
+}
+
+func do(service, method, path, customer string, header http.Header, body any) (reply, error) {
 	var text []byte
 	switch b := body.(type) {
 	case nil:
@@ -104,12 +141,10 @@ func sendTo(service, method, path, key, customer string, body any) (reply, error
 	if err != nil {
 		return reply{}, err
 	}
-	q.Header.Set("X-Customer", customer)
+	q.Header = header
+	q.Header.Set("Authorization", "Bearer "+customer)
 	if body != nil {
 		q.Header.Set("Content-Type", "application/json")
-	}
-	if key != "" {
-		q.Header.Set("Idempotency-Key", key)
 	}
 	a, err := client.Do(q)
 	if err != nil {
@@ -126,6 +161,8 @@ func sendTo(service, method, path, key, customer string, body any) (reply, error
 	}
 	return r, nil
 }
+
+const day = 24 * time.Hour
 
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 

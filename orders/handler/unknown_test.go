@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"example.com/stock/orders/handler"
 	"example.com/stock/orders/repo"
 )
 
@@ -22,12 +21,12 @@ func TestCommitWithoutAnswer(t *testing.T) {
 			at := strings.Index(dsn, "127.0.0.1")
 			end := strings.Index(dsn, ")")
 			p := startProxy(t, dsn[at:end], arrives)
-			behind, err := repo.Open(dsn[:at]+p.address+dsn[end:], 4)
+			behind, err := repo.Open(dsn[:at]+p.address+dsn[end:], repo.Options{Connections: 4})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer behind.Close()
-			routes, err := handler.New(behind)
+			routes, err := routesOf(behind)
 			if err != nil {
 				t.Fatal(err)
 			}

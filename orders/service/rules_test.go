@@ -8,7 +8,10 @@ import (
 	"example.com/stock/orders/service"
 )
 
-var now = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+var (
+	now    = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	before = now.Add(-time.Second)
+)
 
 // TestReservations: what each action does in each state of a reservation of two units.
 func TestReservations(t *testing.T) {
@@ -50,7 +53,7 @@ func TestReservations(t *testing.T) {
 		case held, due:
 			r.State, stock.Reserved = service.Held, 2
 		case confirmed:
-			stock.Sold, r.OrderID, s.Order = 2, "o", &service.Order{ID: "o", State: service.Placed}
+			stock.Sold, r.OrderID, r.EndedAt = 2, "o", &before
 		}
 		if c.state != held { // the time is over, so that only the state keeps what has ended from ending again
 			r.ExpiresAt = now
