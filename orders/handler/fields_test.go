@@ -54,11 +54,13 @@ var trips = map[string]trip{
 		elsewhere: map[string]string{"quantity": "available", "reason": "movements[0].reason"},
 	},
 	"adjustStock": {
-		method: "POST", path: func(*testing.T) string { return "/v1/stock/" + unique("sku") + "/adjustments" }, read: stockOf,
+		method: "POST", read: stockOf,
+		path:      func(*testing.T) string { return "/v1/stock/" + unique("sku") + "/adjustments" },
 		elsewhere: map[string]string{"delta": "available", "reason": "movements[0].reason"},
 	},
 	"setPolicy": {
-		method: "PUT", path: func(t *testing.T) string { return "/v1/stock/" + stocked(t, 1) + "/policy" }, read: stockOf,
+		method: "PUT", read: stockOf,
+		path: func(t *testing.T) string { return "/v1/stock/" + stocked(t, 1) + "/policy" },
 	},
 }
 
@@ -93,7 +95,13 @@ func TestEveryFieldIsStoredAndRead(t *testing.T) {
 					name = other
 				}
 				if read, ok := got[name]; !ok {
-					t.Errorf("%s: %s was sent, but %v have no %s: it is not stored or not read", id, field, way.read(r), name)
+					t.Errorf(
+						"%s: %s was sent, but %v have no %s: it is not stored or not read",
+						id,
+						field,
+						way.read(r),
+						name,
+					)
 				} else if read != sent {
 					t.Errorf("%s: %s was sent as %v, and %s is read as %v", id, field, sent, name, read)
 				}
@@ -122,7 +130,12 @@ func TestEveryFieldIsInTheFingerprint(t *testing.T) {
 			for field, change := range leaves(reflect.ValueOf(body).Elem(), "") {
 				undo := change()
 				if r := call(t, way.method, path, key, body); r.status != 422 {
-					t.Errorf("%s: with another %s and the same key: %d, want 422: it is not in the fingerprint", id, field, r.status)
+					t.Errorf(
+						"%s: with another %s and the same key: %d, want 422: it is not in the fingerprint",
+						id,
+						field,
+						r.status,
+					)
 				}
 				undo()
 			}
@@ -173,10 +186,19 @@ func TestFingerprintStays(t *testing.T) {
 	} {
 		want(t, call(t, "POST", c.path, fmt.Sprintf("stays-%d", i), c.body), 201)
 		var got string
-		err := rows.QueryRow("SELECT LOWER(HEX(fingerprint)) FROM idempotency_keys WHERE id IN (UNHEX(SHA2(?, 256)), UNHEX(SHA2(?, 256)))",
-			fmt.Sprintf("ann\x00placeOrder\x00\x00stays-%d", i), fmt.Sprintf("ann\x00reserve\x00\x00stays-%d", i)).Scan(&got)
+		err := rows.QueryRow("SELECT LOWER(HEX(fingerprint)) FROM idempotency_keys"+
+			" WHERE id IN (UNHEX(SHA2(?, 256)), UNHEX(SHA2(?, 256)))",
+			fmt.Sprintf("ann\x00placeOrder\x00\x00stays-%d", i),
+			fmt.Sprintf("ann\x00reserve\x00\x00stays-%d", i)).
+			Scan(&got)
 		if err != nil || got[:8] != c.want {
-			t.Errorf("%s: %.8s, was %s: the keys of the version before are not valid any more (%v)", c.body, got, c.want, err)
+			t.Errorf(
+				"%s: %.8s, was %s: the keys of the version before are not valid any more (%v)",
+				c.body,
+				got,
+				c.want,
+				err,
+			)
 		}
 	}
 }
@@ -195,8 +217,22 @@ func TestEveryFieldIsInTheDocument(t *testing.T) {
 		t.Error("api/gen.go is not made from api/openapi.yaml: run go generate ./api")
 	}
 	for _, v := range []any{
-		api.PlaceOrder{}, api.Reserve{}, api.Extend{}, api.SetStock{}, api.AdjustStock{}, api.SetPolicy{}, api.Line{}, api.Order{}, api.Orders{}, api.Reservation{},
-		api.Stock{}, api.Movement{}, api.Movements{}, api.Problem{}, api.FieldError{}, api.Shortage{},
+		api.PlaceOrder{},
+		api.Reserve{},
+		api.Extend{},
+		api.SetStock{},
+		api.AdjustStock{},
+		api.SetPolicy{},
+		api.Line{},
+		api.Order{},
+		api.Orders{},
+		api.Reservation{},
+		api.Stock{},
+		api.Movement{},
+		api.Movements{},
+		api.Problem{},
+		api.FieldError{},
+		api.Shortage{},
 	} {
 		typ := reflect.TypeOf(v)
 		var fields []string
@@ -224,11 +260,18 @@ func TestEveryColumnIsStored(t *testing.T) {
 	o.ID, r.ID, o.Lines, r.Lines = uuid(), uuid(), o.Lines[:1], r.Lines[:1]
 	m.SKU, m.Number, m.Received = sku, 2, m.Available+m.Reserved+m.Sold
 	level := service.Stock{SKU: sku, Received: 9, Available: 2, Reserved: 3, Sold: 4, Number: 2, PerCustomer: 5}
-	_, _, err := store.Step(context.Background(), repo.Ask{SKUs: []string{sku}}, func(service.State) (service.Changes, error) {
-		return service.Changes{
-			Result: service.Result{Order: &o, Reservation: &r}, Movements: []service.Movement{m}, Levels: []service.Stock{level},
-		}, nil
-	})
+	_, _, err := store.Step(
+		context.Background(),
+		repo.Ask{SKUs: []string{sku}},
+		func(service.State) (service.Changes, error) {
+			return service.Changes{
+				Result: service.Result{
+					Order:       &o,
+					Reservation: &r,
+				}, Movements: []service.Movement{m}, Levels: []service.Stock{level},
+			}, nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +310,8 @@ func operations(t *testing.T) map[string]operation {
 	for _, item := range doc.Paths.Map() {
 		for _, op := range item.Operations() {
 			o := operation{keyed: op.Parameters.GetByInAndName("header", "Idempotency-Key") != nil}
-			method, ok := reflect.TypeFor[api.StrictServerInterface]().MethodByName(strings.ToUpper(op.OperationID[:1]) + op.OperationID[1:])
+			name := strings.ToUpper(op.OperationID[:1]) + op.OperationID[1:]
+			method, ok := reflect.TypeFor[api.StrictServerInterface]().MethodByName(name)
 			if !ok {
 				t.Errorf("%s is not generated: run go generate ./api", op.OperationID)
 				continue

@@ -30,8 +30,8 @@ func TestLimitPerCustomer(t *testing.T) {
 	want(t, call(t, "PUT", "/v1/stock/"+unique("new")+"/policy", "", map[string]any{"per_customer": 1}), 404)
 }
 
-// TestOpenReservations: of twenty reservations of one customer at once, each of another SKU, as many succeed as the limit
-// says.
+// TestOpenReservations: of twenty reservations of one customer at once, each of another SKU, as many succeed as the
+// limit says.
 func TestOpenReservations(t *testing.T) {
 	who := unique("hoarder")
 	var skus []string
@@ -75,7 +75,8 @@ func TestOpenReservations(t *testing.T) {
 // TestReservedUnits: the units of all open reservations of a customer count.
 func TestReservedUnits(t *testing.T) {
 	who, sku := unique("hoarder"), stocked(t, 5000)
-	if r, err := send("POST", "/v1/reservations", unique("key"), who, held(sku, 999, 600)); err != nil || r.status != 201 {
+	if r, err := send("POST", "/v1/reservations", unique("key"), who, held(sku, 999, 600)); err != nil ||
+		r.status != 201 {
 		t.Fatal(r.text, err)
 	}
 	r, err := send("POST", "/v1/reservations", unique("key"), who, held(sku, 2, 600))
@@ -89,7 +90,12 @@ func TestConditions(t *testing.T) {
 	sku := stocked(t, 5)
 	seen := want(t, call(t, "GET", "/v1/stock/"+sku, "", nil), 200).header.Get("ETag")
 	change := func(tag string, delta int) int {
-		r, err := sendIf(tag, "POST", "/v1/stock/"+sku+"/adjustments", map[string]any{"delta": delta, "reason": "count"})
+		r, err := sendIf(
+			tag,
+			"POST",
+			"/v1/stock/"+sku+"/adjustments",
+			map[string]any{"delta": delta, "reason": "count"},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +104,16 @@ func TestConditions(t *testing.T) {
 	for _, c := range []struct {
 		tag           string
 		delta, status int
-	}{{seen, 1, 200}, {seen, 1, 412}, {`"x"`, 1, 400}, {`"0"`, 1, 412}, {"", -6, 200}, {"", -1, 409}, {"", 1000000000, 200}, {"", 1, 409}} {
+	}{
+		{seen, 1, 200},
+		{seen, 1, 412},
+		{`"x"`, 1, 400},
+		{`"0"`, 1, 412},
+		{"", -6, 200},
+		{"", -1, 409},
+		{"", 1000000000, 200},
+		{"", 1, 409},
+	} {
 		if got := change(c.tag, c.delta); got != c.status {
 			t.Errorf("If-Match %s, %+d: %d, want %d", c.tag, c.delta, got, c.status)
 		}

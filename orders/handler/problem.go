@@ -59,7 +59,12 @@ var problems = []struct {
 func problemOf(err error) (p api.Problem, retry int) {
 	p = api.Problem{Type: "internal", Title: "This should not happen.", Status: 500}
 	if short, ok := errors.AsType[*service.ShortError](err); ok {
-		p = api.Problem{Type: "sold_out", Title: "Not enough is in stock.", Status: 409, Lines: each(short.Lines, shortageOf)}
+		p = api.Problem{
+			Type:   "sold_out",
+			Title:  "Not enough is in stock.",
+			Status: 409,
+			Lines:  each(short.Lines, shortageOf),
+		}
 	}
 	if limit, ok := errors.AsType[*service.LimitError](err); ok {
 		p = api.Problem{Type: "limit_reached", Title: "A customer may not have so many units of it.", Status: 409}

@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// TestStoredReplies: what the first version has stored with a key is answered by this one. Who renames a field of a type
-// of package service, which is what is stored, gets it wrong without this test.
+// TestStoredReplies: what the first version has stored with a key is answered by this one. Who renames a field of a
+// type of package service, which is what is stored, gets it wrong without this test.
 func TestStoredReplies(t *testing.T) {
+	const replace = "UPDATE idempotency_keys SET reply = ? ORDER BY created_at DESC LIMIT 1"
 	sku := stocked(t, 9)
 	for _, c := range []struct {
 		method, path string
@@ -17,20 +18,28 @@ func TestStoredReplies(t *testing.T) {
 	}{
 		{
 			"POST", "/v1/orders", cart(sku, 1),
-			`{"Order":{"ID":"0190a0a0-0000-7000-8000-000000000001","Customer":"ann","State":"placed","Lines":[{"SKU":"s","Quantity":2}],
-			"ReservationID":"0190a0a0-0000-7000-8000-000000000002","Late":true,"CreatedAt":"2026-11-28T07:00:13.123456Z","CanceledAt":null}}`,
-			`{"order_id":"0190a0a0-0000-7000-8000-000000000001","customer":"ann","state":"placed","lines":[{"sku":"s","quantity":2}],
-			"reservation_id":"0190a0a0-0000-7000-8000-000000000002","late":true,"created_at":"2026-11-28T07:00:13.123456Z"}`,
+			`{"Order":{"ID":"0190a0a0-0000-7000-8000-000000000001","Customer":"ann","State":"placed",
+			"Lines":[{"SKU":"s","Quantity":2}],
+			"ReservationID":"0190a0a0-0000-7000-8000-000000000002","Late":true,
+			"CreatedAt":"2026-11-28T07:00:13.123456Z","CanceledAt":null}}`,
+			`{"order_id":"0190a0a0-0000-7000-8000-000000000001","customer":"ann","state":"placed",
+			"lines":[{"sku":"s","quantity":2}],
+			"reservation_id":"0190a0a0-0000-7000-8000-000000000002","late":true,
+			"created_at":"2026-11-28T07:00:13.123456Z"}`,
 		},
 		{
 			"POST", "/v1/reservations", held(sku, 1, 60),
-			`{"Reservation":{"ID":"0190a0a0-0000-7000-8000-000000000003","Customer":"ann","State":"held","Lines":[{"SKU":"s","Quantity":2}],
-			"OrderID":"","CreatedAt":"2026-11-28T07:00:13.123456Z","ExpiresAt":"2026-11-28T08:00:13.123456Z","ExtendedAt":null,"EndedAt":null}}`,
-			`{"reservation_id":"0190a0a0-0000-7000-8000-000000000003","customer":"ann","state":"held","lines":[{"sku":"s","quantity":2}],
+			`{"Reservation":{"ID":"0190a0a0-0000-7000-8000-000000000003","Customer":"ann","State":"held",
+			"Lines":[{"SKU":"s","Quantity":2}],
+			"OrderID":"","CreatedAt":"2026-11-28T07:00:13.123456Z",
+			"ExpiresAt":"2026-11-28T08:00:13.123456Z","ExtendedAt":null,"EndedAt":null}}`,
+			`{"reservation_id":"0190a0a0-0000-7000-8000-000000000003","customer":"ann","state":"held",
+			"lines":[{"sku":"s","quantity":2}],
 			"created_at":"2026-11-28T07:00:13.123456Z","expires_at":"2026-11-28T08:00:13.123456Z"}`,
 		},
 		{
-			"POST", "/v1/stock/" + sku + "/adjustments", map[string]any{"delta": 1},
+			"POST", "/v1/stock/" + sku + "/adjustments",
+			map[string]any{"delta": 1},
 			`{"Stock":{"SKU":"s","Received":9,"Available":4,"Reserved":3,"Sold":2,"Number":7,"PerCustomer":5}}`,
 			`{"sku":"s","received":9,"available":4,"reserved":3,"sold":2,"number":7,"per_customer":5}`,
 		},
@@ -39,7 +48,7 @@ func TestStoredReplies(t *testing.T) {
 		if r := call(t, c.method, c.path, key, c.body); r.status/100 != 2 {
 			t.Fatal(r.text)
 		}
-		if _, err := rows.Exec("UPDATE idempotency_keys SET reply = ? ORDER BY created_at DESC LIMIT 1", c.stored); err != nil {
+		if _, err := rows.Exec(replace, c.stored); err != nil {
 			t.Fatal(err)
 		}
 		var want map[string]any

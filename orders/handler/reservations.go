@@ -95,7 +95,8 @@ func reservationReply(r service.Reservation, replayed bool) api.ReservationJSONR
 func reservationOf(r service.Reservation) api.Reservation {
 	return api.Reservation{
 		ReservationId: r.ID, Customer: r.Customer, State: api.ReservationState(r.State), Lines: each(r.Lines, lineOf),
-		OrderId: r.OrderID, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, ExtendedAt: r.ExtendedAt, EndedAt: r.EndedAt,
+		OrderId: r.OrderID, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, ExtendedAt: r.ExtendedAt,
+		EndedAt: r.EndedAt,
 	}
 }
 

@@ -72,7 +72,10 @@ func (h *Handler) ListMovements(
 }
 
 func stockReply(s service.Stock, replayed bool) api.StockJSONResponse {
-	headers := api.StockResponseHeaders{ETag: fmt.Sprintf("%q", strconv.FormatInt(s.Number, 10)), IdempotentReplayed: replayed}
+	headers := api.StockResponseHeaders{
+		ETag:               fmt.Sprintf("%q", strconv.FormatInt(s.Number, 10)),
+		IdempotentReplayed: replayed,
+	}
 	return api.StockJSONResponse{Body: stockOf(s), Headers: headers}
 }
 

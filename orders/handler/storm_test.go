@@ -23,8 +23,9 @@ type storm struct {
 	skus   []string
 }
 
-// TestStorm: 30 callers buy, reserve, confirm, cancel and let expire, while the server is killed twice. They repeat what
-// has no answer, with the same key. Then the books balance, and there is one order for each key and each confirmation.
+// TestStorm: 30 callers buy, reserve, confirm, cancel and let expire, while the server is killed twice. They repeat
+// what has no answer, with the same key. Then the books balance, and there is one order for each key and each
+// confirmation.
 func TestStorm(t *testing.T) {
 	name := unique("storm")
 	s := &storm{orders: map[string]string{}, bodies: map[string]any{}, types: map[string]int{}}
@@ -67,12 +68,22 @@ func TestStorm(t *testing.T) {
 	for _, sku := range s.skus {
 		balanced(t, sku)
 	}
-	one(t, "orders told, and in the tables", int64(len(s.orders)), "SELECT COUNT(*) FROM orders WHERE customer LIKE '"+name+"-%'")
+	one(
+		t,
+		"orders told, and in the tables",
+		int64(len(s.orders)),
+		"SELECT COUNT(*) FROM orders WHERE customer LIKE '"+name+"-%'",
+	)
 	one(t, "movements without an event", 0,
 		"SELECT COUNT(*) FROM movements LEFT JOIN outbox USING (sku, number) WHERE outbox.id IS NULL")
 	one(t, "events, and movements", scan(t, "SELECT COUNT(*) FROM movements"), "SELECT COUNT(*) FROM outbox")
-	one(t, "units sold, and in orders", scan(t, "SELECT SUM(sold) FROM stocks WHERE sku IN ('"+strings.Join(s.skus, "','")+"')"),
-		"SELECT SUM(quantity) FROM cart_lines JOIN orders ON id = owner_id WHERE state = 'placed' AND customer LIKE '"+name+"-%'")
+	one(
+		t,
+		"units sold, and in orders",
+		scan(t, "SELECT SUM(sold) FROM stocks WHERE sku IN ('"+strings.Join(s.skus, "','")+"')"),
+		"SELECT SUM(quantity) FROM cart_lines JOIN orders ON id = owner_id"+
+			" WHERE state = 'placed' AND customer LIKE '"+name+"-%'",
+	)
 }
 
 // until waits until there are sales, and carts for which too little was left, for another time.
@@ -215,7 +226,9 @@ func scan(t *testing.T, query string) (n int64) {
 // TestLaw: the database refuses what breaks the law, whoever writes it, and the service says so.
 func TestLaw(t *testing.T) {
 	sku := stocked(t, 5)
-	for _, set := range []string{"available = available - 1", "reserved = -1, available = 6", "received = received + 1"} {
+	for _, set := range []string{
+		"available = available - 1", "reserved = -1, available = 6", "received = received + 1",
+	} {
 		if _, err := rows.Exec("UPDATE stocks SET "+set+" WHERE sku = ?", sku); err == nil {
 			t.Errorf("%s was written", set)
 		}

@@ -35,7 +35,8 @@ func TestCommitWithoutAnswer(t *testing.T) {
 			key := unique("key")
 			p.cut.Store(true)
 			first, err := sendTo(web.URL, "POST", "/v1/orders", key, "ann", cart(sku, 1))
-			if err != nil || first.body["type"] != "/problems/outcome_unknown" || first.header.Get("Retry-After") == "" {
+			if err != nil || first.body["type"] != "/problems/outcome_unknown" ||
+				first.header.Get("Retry-After") == "" {
 				t.Fatalf("%d %s %v", first.status, first.text, err)
 			}
 			again, err := sendTo(web.URL, "POST", "/v1/orders", key, "ann", cart(sku, 1))

@@ -42,7 +42,7 @@ func newValidator(who Identifier) (*validator, error) {
 	v := &validator{who: who, routes: map[string]*routers.Route{}, options: &openapi3filter.Options{
 		MultiError:                        true,
 		RejectWhenRequestBodyNotSpecified: true,
-		SkipSettingDefaults:               true,                                  // a default would change the fingerprint of a request without the field
+		SkipSettingDefaults:               true,                                  // or else the fingerprint changes
 		KeepValidatedValue:                true,                                  // the body is decoded once
 		AuthenticationFunc:                openapi3filter.NoopAuthenticationFunc, // identify has done it
 	}}

@@ -37,7 +37,10 @@ func TestAudit(t *testing.T) {
 		}
 		exec(t, "DELETE FROM stocks WHERE sku = '"+sku+"'")
 		exec(t, "DELETE FROM movements WHERE sku = '"+sku+"'")
-		exec(t, "DELETE orders, cart_lines FROM orders LEFT JOIN cart_lines ON owner_id = id WHERE customer = '"+sku+"'")
+		exec(
+			t,
+			"DELETE orders, cart_lines FROM orders LEFT JOIN cart_lines ON owner_id = id WHERE customer = '"+sku+"'",
+		)
 	}
 }
 

@@ -24,7 +24,12 @@ func (s *Store) Stock(ctx context.Context, sku string) (stock service.Stock, err
 // Movements returns the movements of a SKU with a number above after, in order.
 func (s *Store) Movements(ctx context.Context, sku string, after int64, limit int) ([]service.Movement, error) {
 	var all []service.Movement
-	err := s.db.WithContext(ctx).Where("sku = ? AND number > ?", sku, after).Order("number").Limit(limit).Find(&all).Error
+	err := s.db.WithContext(ctx).
+		Where("sku = ? AND number > ?", sku, after).
+		Order("number").
+		Limit(limit).
+		Find(&all).
+		Error
 	return all, explain(err)
 }
 

@@ -14,7 +14,8 @@ import (
 	"gorm.io/gorm/logger"
 )
 
-// A Store is the database. All its times are in UTC, by the clock of the database server. It is safe for concurrent use.
+// A Store is the database. All its times are in UTC, by the clock of the database server. It is safe for concurrent
+// use.
 type Store struct {
 	db *gorm.DB
 	o  Options

@@ -9,7 +9,8 @@ import (
 	"example.com/stock/orders/service"
 )
 
-// A shop is books that are only changed by rules, as a store does it: what a rule returns is written whole, or not at all.
+// A shop is books that are only changed by rules, as a store does it: what a rule returns is written whole, or not at
+// all.
 type shop struct {
 	now          time.Time
 	stock        map[string]service.Stock
@@ -117,7 +118,9 @@ func FuzzLaw(f *testing.F) {
 			pick := fmt.Sprint(int(a) % (ids + 1))
 			ids++
 			id := fmt.Sprint(ids)
-			cart := service.Cart([]service.Line{{SKU: sku, Quantity: int64(b%5) + 1}, {SKU: "a", Quantity: int64(a % 3)}})
+			cart := service.Cart(
+				[]service.Line{{SKU: sku, Quantity: int64(b%5) + 1}, {SKU: "a", Quantity: int64(a % 3)}},
+			)
 			if cart[0].Quantity == 0 {
 				cart = cart[1:]
 			}
@@ -131,7 +134,12 @@ func FuzzLaw(f *testing.F) {
 				err = s.step(service.Place(service.Order{ID: id, Customer: who, Lines: cart}), "", "", who)
 			case 3:
 				ttl := time.Duration(a) * time.Minute
-				err = s.step(service.Reserve(service.Reservation{ID: id, Customer: who, Lines: cart}, ttl, limits), "", "", who)
+				err = s.step(
+					service.Reserve(service.Reservation{ID: id, Customer: who, Lines: cart}, ttl, limits),
+					"",
+					"",
+					who,
+				)
 			case 4:
 				err = s.step(service.CancelOrder(who), pick, "", who)
 			case 5:
@@ -187,10 +195,15 @@ func TestLimits(t *testing.T) {
 		{0, 0, 0, 23, "a customer may have 20 (units) in reservations, and may still have 0"},
 	} {
 		s := service.State{
-			Now: now, Stock: map[string]service.Stock{"a": {SKU: "a", Received: 9, Available: 9, PerCustomer: c.perCustomer}},
+			Now:   now,
+			Stock: map[string]service.Stock{"a": {SKU: "a", Received: 9, Available: 9, PerCustomer: c.perCustomer}},
 			Taken: map[string]int64{"a": c.taken}, Open: c.open, OpenUnits: c.units,
 		}
-		rule := service.Reserve(service.Reservation{ID: "r", Lines: lines}, time.Minute, service.Limits{Open: 5, Units: 20})
+		rule := service.Reserve(
+			service.Reservation{ID: "r", Lines: lines},
+			time.Minute,
+			service.Limits{Open: 5, Units: 20},
+		)
 		if _, err := rule(s); fmt.Sprint(err) != c.want {
 			t.Errorf("%+v: %v", c, err)
 		}

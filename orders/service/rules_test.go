@@ -46,7 +46,13 @@ func TestReservations(t *testing.T) {
 		{expired, "cancel", 2, new(service.StateError), false, 2, 0, 0},
 		{expired, "sweep", 2, nil, false, 2, 0, 0},
 	} {
-		r := service.Reservation{ID: "r", Customer: "ann", State: c.state, Lines: lines, ExpiresAt: now.Add(time.Minute)}
+		r := service.Reservation{
+			ID:        "r",
+			Customer:  "ann",
+			State:     c.state,
+			Lines:     lines,
+			ExpiresAt: now.Add(time.Minute),
+		}
 		stock := service.Stock{SKU: "a", Available: c.available, Number: 7}
 		s := service.State{Now: now, Reservation: &r}
 		switch c.state {
