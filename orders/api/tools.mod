@@ -1,4 +1,4 @@
-module example.com/stock/orders/api/tools
+module tools
 
 go 1.26
 
