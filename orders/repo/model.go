@@ -6,7 +6,7 @@ import (
 	"example.com/stock/orders/service"
 )
 
-// Most rows are types of package service: Stock, Movement, Order, Reservation. These are the others.
+// Most rows are types of package service: Stock, Movement, Order, Reservation, Event. These are the others.
 
 type cartLine struct {
 	OwnerID string // an order or a reservation
@@ -19,19 +19,6 @@ type idempotencyKey struct {
 	Reply       []byte // a service.Result as JSON
 	CreatedAt   time.Time
 }
-
-// An event is a row of the outbox.
-type event struct {
-	ID       int64
-	SKU      string
-	Number   int64
-	Body     []byte // a service.Movement as JSON
-	Due      time.Time
-	Refusals int
-	Reason   string
-}
-
-func (event) TableName() string { return "outbox" }
 
 // lockedStock is a row and the time when it was locked.
 type lockedStock struct {

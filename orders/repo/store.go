@@ -27,10 +27,13 @@ type Options struct {
 	Events      bool // whether every movement is written to the outbox
 }
 
-// Times. A statement waits less long for a row than for an answer, so a wait that fails has written nothing.
+// Times. A statement waits less long for a row than for an answer, so a wait that fails has written nothing. After idle,
+// the server ends a connection without a statement, and unlocks its rows: otherwise those of a host that has lost its
+// power or its network would be locked for 8 hours. A batch of package outbox may take half of it.
 const (
 	lockWait = time.Second
 	answer   = 10 * time.Second // the longest wait for the answer to a statement, COMMIT included
+	idle     = time.Minute
 )
 
 // Open does not connect; the first statement does.
@@ -47,6 +50,7 @@ func Open(dsn string, o Options) (*Store, error) {
 		"time_zone":                "'+00:00'",
 		"sql_mode":                 "'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 		"innodb_lock_wait_timeout": fmt.Sprint(lockWait.Seconds()),
+		"wait_timeout":             fmt.Sprint(idle.Seconds()),
 	}
 	if err := c.Apply(mysql.Charset("utf8mb4", "utf8mb4_bin")); err != nil { // whatever the server's own is
 		return nil, err
@@ -59,6 +63,7 @@ func Open(dsn string, o Options) (*Store, error) {
 	pool.SetMaxOpenConns(o.Connections)
 	pool.SetMaxIdleConns(o.Connections)
 	pool.SetConnMaxLifetime(3 * time.Minute)
+	pool.SetConnMaxIdleTime(idle / 2)
 	db, err := gorm.Open(gormmysql.New(gormmysql.Config{Conn: pool, SkipInitializeWithVersion: true}), &gorm.Config{
 		DisableAutomaticPing:   true,
 		SkipDefaultTransaction: true, // a statement outside of a step is its own transaction already

@@ -69,13 +69,13 @@ func save(tx *gorm.DB, row any, was, id string, lines []service.Line) error {
 }
 
 func writeEvents(tx *gorm.DB, movements []service.Movement) error {
-	rows := make([]event, len(movements))
+	rows := make([]service.Event, len(movements))
 	for i, m := range movements {
 		body, err := json.Marshal(m)
 		if err != nil {
 			return err
 		}
-		rows[i] = event{SKU: m.SKU, Number: m.Number, Body: body, Due: m.At}
+		rows[i] = service.Event{SKU: m.SKU, Number: m.Number, Body: body, Due: &m.At}
 	}
-	return tx.Create(&rows).Error
+	return tx.Table("outbox").Create(&rows).Error
 }

@@ -79,9 +79,9 @@ CREATE TABLE outbox (
   sku      VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   number   BIGINT NOT NULL,
   body     MEDIUMBLOB NOT NULL,
-  due      DATETIME(6) NOT NULL,
+  due      DATETIME(6), -- NULL: it is parked, and waits for a person
   refusals INT NOT NULL,
-  reason   VARCHAR(255) NOT NULL, -- of the last refusal
+  reason   VARCHAR(255) NOT NULL, -- of the last attempt that failed
   UNIQUE KEY outbox_order (sku, number),
   KEY outbox_due (due)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
