@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -90,7 +91,7 @@ func (s *redisServer) start() error {
 		_ = l.Close()
 		s.client = redis.NewClient(&redis.Options{Addr: l.Addr().String(), MaxRetries: -1, PoolSize: 64})
 	}
-	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--dir", os.TempDir())
+	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "")
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
@@ -128,14 +129,20 @@ func fresh(t *testing.T, n int) []string {
 	return skus
 }
 
-// move writes n movements of a SKU, each with its event.
-func move(t *testing.T, sku string, n int) {
+// move writes n movements of each SKU, each with its event. It tries again while the server is down, and then writes
+// some twice.
+func move(t *testing.T, n int, skus ...string) {
 	t.Helper()
-	for range n {
+	for i := 0; i < n*len(skus); {
+		sku := skus[i%len(skus)]
 		_, _, err := store.Step(t.Context(), repo.Ask{SKUs: []string{sku}, Create: true},
 			service.AdjustStock(sku, 1, "", service.AnyNumber))
-		if err != nil {
-			t.Fatal(err)
+		switch {
+		case err == nil:
+			i++
+		case !errors.Is(err, service.ErrDown) && !errors.Is(err, service.ErrUnknown):
+			t.Error(err)
+			return
 		}
 	}
 }

@@ -1,10 +1,9 @@
-// Package outbox sends the events of the order service to a receiver: each at least once, and those of one SKU in the order
-// of their numbers. Events of different SKUs have no order. An event has the same name and body in every copy, and a copy
-// can come late, so a receiver drops an event whose number it has passed. A gap in the numbers of a SKU means that a
-// person has skipped an event.
+// Package outbox sends the events of the order service to a receiver: each at least once, and those of one SKU in the
+// order of their numbers. Events of different SKUs have no order. An event has the same name and body in every copy,
+// and a copy can come late, so a receiver drops an event whose number it has passed. A gap in the numbers of a SKU
+// means that a person has skipped an event.
 //
-// It scales by the connections, not by the senders: use two, so that one may die. More take events that are behind
-// those of each other, and with four it was slower.
+// Two senders are enough, so that one may die: more take events behind those of each other, and four were slower.
 package outbox
 
 import (
@@ -80,8 +79,8 @@ func (s Sender) Run(ctx context.Context) {
 	}
 }
 
-// deliver sends the events of each SKU one after the other, and those of several SKUs in parallel. It returns an error of
-// a receiver that is away.
+// deliver sends the events of each SKU one after the other, and those of several SKUs in parallel. It returns an error
+// of a receiver that is away.
 func (s Sender) deliver(ctx context.Context, batch []*service.Delivery) error {
 	chains := map[string][]*service.Delivery{}
 	for _, d := range batch {

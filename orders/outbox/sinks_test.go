@@ -23,7 +23,7 @@ import (
 func TestRedisIsAway(t *testing.T) {
 	skus := fresh(t, 1)
 	cache.kill()
-	move(t, skus[0], 5)
+	move(t, 5, skus[0])
 	start(t, 2, outbox.Sender{Sink: outbox.Stream(cache.client, skus[0], 1e6)})
 	await(t, "an attempt", func() bool { return count(t, "WHERE reason <> ''") > 0 })
 	if err := cache.start(); err != nil {
@@ -73,7 +73,8 @@ func TestWebhook(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		got.Add(1)
 		body, err := io.ReadAll(q.Body)
-		if err != nil || string(body) != `{"a":1}` || q.Header.Get("Content-Type") != "application/json" || q.Method != "POST" {
+		kind := q.Header.Get("Content-Type")
+		if err != nil || string(body) != `{"a":1}` || kind != "application/json" || q.Method != "POST" {
 			t.Errorf("%s %s %s %v", q.Method, q.Header, body, err)
 		}
 		if id := q.Header.Get("Webhook-Id"); id != "sku~x~7" || !verify(q.Header, body) {
@@ -89,8 +90,9 @@ func TestWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := map[int64]string{
-		200: "sent", 202: "sent", 204: "sent", 301: "refused", 307: "refused", 400: "refused", 404: "refused", 408: "away",
-		422: "refused", 425: "away", 429: "away", 500: "refused", 501: "refused", 502: "away", 503: "away", 504: "away",
+		200: "sent", 202: "sent", 204: "sent", 301: "refused", 307: "refused", 400: "refused", 404: "refused",
+		408: "away", 422: "refused", 425: "away",
+		429: "away", 500: "refused", 501: "refused", 502: "away", 503: "away", 504: "away",
 	}
 	for code, want := range answers {
 		status.Store(code)
@@ -110,7 +112,8 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// TestWebhookStaysOutside: an internal address is not connected to, whatever name it has, and says nothing about events.
+// TestWebhookStaysOutside: an internal address is not connected to, whatever name it has, and says nothing about
+// events.
 func TestWebhookStaysOutside(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -167,7 +170,8 @@ func verify(h http.Header, body []byte) bool {
 	mac.Write([]byte(h.Get("Webhook-Id") + "." + h.Get("Webhook-Timestamp") + "." + string(body)))
 	for s := range strings.FieldsSeq(h.Get("Webhook-Signature")) {
 		version, text, _ := strings.Cut(s, ",")
-		if sum, err := base64.StdEncoding.DecodeString(text); err == nil && version == "v1" && hmac.Equal(sum, mac.Sum(nil)) {
+		sum, err := base64.StdEncoding.DecodeString(text)
+		if err == nil && version == "v1" && hmac.Equal(sum, mac.Sum(nil)) {
 			return true
 		}
 	}

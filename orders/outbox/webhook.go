@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// Webhook posts events to an https URL, signed as https://www.standardwebhooks.com says, once with each secret: "whsec_"
-// and 24 to 64 bytes in base64. The last one is the old one while a receiver changes to a new one.
+// Webhook posts events to an https URL, signed as https://www.standardwebhooks.com says, once with each secret:
+// "whsec_" and 24 to 64 bytes in base64. The last one is the old one while a receiver changes to a new one.
 //
 // It follows no redirect, uses no proxy, and connects to public addresses only, which is checked for every connection,
 // because a name can have another address later. If internal is true, it connects to any address, and http will do.
@@ -36,7 +36,8 @@ func Webhook(address string, internal bool, secrets ...string) (Sink, error) {
 	keys := make([][]byte, len(secrets))
 	for i, s := range secrets {
 		text, prefixed := strings.CutPrefix(s, "whsec_")
-		if keys[i], err = base64.StdEncoding.DecodeString(text); err != nil || !prefixed || len(keys[i]) < 24 || len(keys[i]) > 64 {
+		keys[i], err = base64.StdEncoding.DecodeString(text)
+		if size := len(keys[i]); err != nil || !prefixed || size < 24 || size > 64 {
 			return nil, fmt.Errorf(`secret %d of the webhook is not "whsec_" and 24 to 64 bytes in base64`, i+1)
 		}
 	}
@@ -46,7 +47,8 @@ func Webhook(address string, internal bool, secrets ...string) (Sink, error) {
 	}
 	client := &http.Client{
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute,
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 32,
+			IdleConnTimeout: time.Minute,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -73,7 +75,8 @@ func Webhook(address string, internal bool, secrets ...string) (Sink, error) {
 	}, nil
 }
 
-// sign sets the headers. The standard wants an id without dots, because they end it in what is signed. No SKU has a "~".
+// sign sets the headers. The standard wants an id without dots, because they end it in what is signed. No SKU has a
+// "~".
 func sign(h http.Header, event string, body []byte, now time.Time, keys [][]byte) {
 	id, at := strings.ReplaceAll(event, ".", "~"), strconv.FormatInt(now.Unix(), 10)
 	signatures := make([]string, len(keys))
@@ -102,9 +105,9 @@ func isPublic(a netip.Addr) bool {
 	within := func(p string) bool { return netip.MustParsePrefix(p).Contains(a) }
 	if a.Is4() {
 		return !slices.ContainsFunc([]string{
-			"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
-			"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-			"224.0.0.0/3",
+			"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+			"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
+			"203.0.113.0/24", "224.0.0.0/3",
 		}, within)
 	}
 	// Teredo and others, documentation, 6to4, which has an IPv4 address in it, documentation.

@@ -31,6 +31,10 @@ func (s *Store) Migrate(ctx context.Context) (applied []string, err error) {
 		return nil, fmt.Errorf("migrate: %w", explain(err))
 	}
 	defer conn.Close() // which also gives the lock back, should RELEASE_LOCK fail
+	// This connection is idle while a migration runs, which may take longer than a session may be idle.
+	if _, err := conn.ExecContext(ctx, "SET SESSION wait_timeout = 28800"); err != nil {
+		return nil, fmt.Errorf("migrate: %w", explain(err))
+	}
 	const name = "CONCAT(DATABASE(), '.orders.migrate')"
 	var locked sql.NullBool
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", 60)").Scan(&locked); err != nil {

@@ -38,6 +38,9 @@ func (s *Store) Deliver(ctx context.Context, limit int, deliver func([]*service.
 	if err != nil || len(batch) == 0 {
 		return 0, explain(err)
 	}
+	if err := s.makeDurable(ctx); err != nil {
+		return 0, explain(err)
+	}
 	deliver(batch)
 	// After an error no statement follows: a deadlock ends the transaction, and the next one would be outside of it.
 	if sent, err = settle(tx, batch); err != nil {
@@ -49,16 +52,27 @@ func (s *Store) Deliver(ctx context.Context, limit int, deliver func([]*service.
 	return sent, nil
 }
 
+// makeDurable returns when all that was visible is on the disk. Without a binary log, the server shows a commit to
+// others before it has written its log. An event that was sent then, and lost with the server, was followed by another
+// one with its number, which receivers would drop. The log is in the order of commits, so to wait for a later one is
+// enough. It uses another connection than the batch.
+func (s *Store) makeDurable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answer) // if senders have all the connections
+	defer cancel()
+	return s.db.WithContext(ctx).Exec("INSERT INTO outbox_barrier VALUES (1, SYSDATE(6))" +
+		" ON DUPLICATE KEY UPDATE at = SYSDATE(6)").Error
+}
+
 // take locks the next events that nobody has locked, and then looks which events before them are in the outbox. Those
 // that are gone were sent. An event is written while the row of its SKU is locked, so the one before it was committed
 // earlier, and no row that is committed late can be passed; no order of row ids is used.
 //
-// The second statement must be another one: the first can lock rows that are newer than its snapshot, and with the check
-// in the same statement, 3,985 events came out of order. FORCE INDEX: the server would scan a small table and lock all
-// its rows, and the next sender would get none. SYSDATE, unlike UTC_TIMESTAMP, finds nothing by an index.
+// The second statement must be another one: the first can lock rows that are newer than its snapshot, and with the
+// check in the same statement, 3,985 events came out of order. FORCE INDEX: the server would scan a small table and
+// lock all its rows, and the next sender would get none. SYSDATE, unlike UTC_TIMESTAMP, finds nothing by an index.
 func take(tx *gorm.DB, limit int) (batch []*service.Delivery, err error) {
-	err = tx.Table("outbox FORCE INDEX (outbox_due)").Where("due <= UTC_TIMESTAMP(6)").Order("due, id").Limit(limit).
-		Clauses(clause.Locking{Strength: "UPDATE", Options: "SKIP LOCKED"}).Find(&batch).Error
+	err = tx.Table("outbox FORCE INDEX (outbox_due)").Where("due <= UTC_TIMESTAMP(6)").Order("due, id").
+		Limit(limit).Clauses(clause.Locking{Strength: "UPDATE", Options: "SKIP LOCKED"}).Find(&batch).Error
 	if err != nil || len(batch) == 0 {
 		return nil, err
 	}
@@ -67,7 +81,8 @@ func take(tx *gorm.DB, limit int) (batch []*service.Delivery, err error) {
 		ids[i], byID[d.ID] = d.ID, d
 	}
 	var behind []struct{ ID, Micros int64 }
-	err = tx.Raw("SELECT STRAIGHT_JOIN o.id, COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), p.due), ?) AS micros"+
+	err = tx.Raw("SELECT STRAIGHT_JOIN o.id,"+
+		" COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), p.due), ?) AS micros"+
 		" FROM outbox o FORCE INDEX (PRIMARY) JOIN outbox p FORCE INDEX (outbox_order)"+
 		" ON p.sku = o.sku AND p.number = o.number - 1 WHERE o.id IN ? AND p.id NOT IN ?",
 		time.Hour.Microseconds(), ids, ids).Scan(&behind).Error
@@ -148,8 +163,8 @@ func (s *Store) Skip(ctx context.Context, event string) error {
 	return s.decide(ctx, event, "DELETE o FROM "+listed+" WHERE o.due IS NULL")
 }
 
-// decide finds the row without a lock, and changes it by its id. By another index it would lock the entry there first and
-// then the row, a sender locks them the other way round, and they would deadlock.
+// decide finds the row without a lock, and changes it by its id. By another index it would lock the entry there first
+// and then the row, a sender locks them the other way round, and they would deadlock.
 func (s *Store) decide(ctx context.Context, event, query string) error {
 	sku, number, ok := service.Named(event)
 	if !ok {
@@ -172,17 +187,18 @@ func (s *Store) decide(ctx context.Context, event, query string) error {
 	return nil
 }
 
-// Backlog measures the outbox. How late it is, is told by the age of a movement and not by when its event is due: that is
-// put off at each attempt, so after days without a receiver no event would be late.
+// Backlog measures the outbox. How late it is, is told by the age of a movement and not by when its event is due: that
+// is put off at each attempt, so after days without a receiver no event would be late.
 func (s *Store) Backlog(ctx context.Context) (b service.Backlog, err error) {
 	db := s.db.WithContext(ctx)
-	if err := db.Raw("SELECT COUNT(due), COUNT(*) - COUNT(due) FROM outbox").Row().Scan(&b.Waiting, &b.Parked); err != nil {
+	row := db.Raw("SELECT COUNT(due), COUNT(*) - COUNT(due) FROM outbox").Row()
+	if err := row.Scan(&b.Waiting, &b.Parked); err != nil {
 		return b, explain(err)
 	}
 	var ages []int64
-	err = db.Raw("SELECT TIMESTAMPDIFF(MICROSECOND, m.at, UTC_TIMESTAMP(6)) FROM outbox o FORCE INDEX (PRIMARY)" +
-		" JOIN movements m ON m.sku = o.sku AND m.number = o.number WHERE o.due IS NOT NULL" +
-		" AND o.sku NOT IN (SELECT sku FROM outbox WHERE due IS NULL) ORDER BY o.id LIMIT 1").Scan(&ages).Error
+	err = db.Raw("SELECT TIMESTAMPDIFF(MICROSECOND, m.at, UTC_TIMESTAMP(6)) FROM (SELECT sku, number FROM outbox" +
+		" WHERE due IS NOT NULL AND sku NOT IN (SELECT sku FROM outbox WHERE due IS NULL) ORDER BY id LIMIT 1) o" +
+		" JOIN movements m ON m.sku = o.sku AND m.number = o.number").Scan(&ages).Error
 	for _, age := range ages {
 		b.Late = max(0, time.Duration(age)*time.Microsecond)
 	}

@@ -27,9 +27,9 @@ type Options struct {
 	Events      bool // whether every movement is written to the outbox
 }
 
-// Times. A statement waits less long for a row than for an answer, so a wait that fails has written nothing. After idle,
-// the server ends a connection without a statement, and unlocks its rows: otherwise those of a host that has lost its
-// power or its network would be locked for 8 hours. A batch of package outbox may take half of it.
+// Times. A statement waits less long for a row than for an answer, so a wait that fails has written nothing. After
+// idle, the server ends a connection without a statement, and unlocks its rows: otherwise those of a host that has lost
+// its power or its network would be locked for 8 hours. A batch of package outbox may take half of it.
 const (
 	lockWait = time.Second
 	answer   = 10 * time.Second // the longest wait for the answer to a statement, COMMIT included

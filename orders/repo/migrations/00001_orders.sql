@@ -86,7 +86,14 @@ CREATE TABLE outbox (
   KEY outbox_due (due)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- One row. It is written before events are sent: see Store.Deliver.
+CREATE TABLE outbox_barrier (
+  id INT NOT NULL PRIMARY KEY,
+  at DATETIME(6) NOT NULL
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- +goose Down
+DROP TABLE outbox_barrier;
 DROP TABLE outbox;
 DROP TABLE idempotency_keys;
 DROP TABLE customers;
