@@ -52,7 +52,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestDatabaseIsKilled: while events are written and sent, the server is killed twice.
+// TestDatabaseIsKilled: while events are written and sent, the server is killed twice. No event that was sent is lost
+// with it: another one with its number would come with another body.
 func TestDatabaseIsKilled(t *testing.T) {
 	skus := fresh(t, 5)
 	var came atomic.Int64
