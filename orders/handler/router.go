@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"example.com/stock/orders/api"
 	"example.com/stock/orders/repo"
@@ -25,8 +26,10 @@ type Options struct {
 	Store    *repo.Store
 	Who      Identifier
 	Limits   service.Limits
-	Instance string // the name of this instance, in the header X-Instance
-	Most     int    // requests at a time; those beyond it are refused at once
+	Instance string                // the name of this instance, in the header X-Instance
+	Most     int                   // requests at a time; those beyond it are refused at once
+	Metrics  prometheus.Registerer // nil: requests are neither counted nor logged
+	Trace    gin.HandlerFunc       // begins the span of a request; nil: there are no traces
 }
 
 // New returns the routes.
@@ -40,7 +43,14 @@ func New(o Options) (*gin.Engine, error) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) { fail(c, errNoRoute) })
 	e.NoMethod(func(c *gin.Context) { fail(c, errNoMethod) })
-	e.Use(identifyRequest(o.Instance), recovered, atMost(o.Most), check.validate)
+	e.Use(identifyRequest(o.Instance))
+	if o.Trace != nil {
+		e.Use(o.Trace)
+	}
+	if o.Metrics != nil {
+		e.Use(observe(check, o.Metrics))
+	}
+	e.Use(recovered, atMost(o.Most), check.validate)
 	strict := api.NewStrictHandlerWithOptions(&Handler{o.Store, o.Limits}, nil, api.StrictGinServerOptions{
 		RequestErrorHandlerFunc:  func(c *gin.Context, err error) { fail(c, invalid(err)) },
 		HandlerErrorFunc:         fail,

@@ -57,6 +57,14 @@ func newValidator(who Identifier) (*validator, error) {
 	return v, nil
 }
 
+// operation returns the name of the operation that a request is for.
+func (v *validator) operation(c *gin.Context) string {
+	if route := v.routes[c.Request.Method+" "+c.FullPath()]; route != nil {
+		return route.Operation.OperationID
+	}
+	return "none"
+}
+
 func (v *validator) validate(c *gin.Context) {
 	route := v.routes[c.Request.Method+" "+c.FullPath()]
 	if route == nil {
