@@ -96,7 +96,7 @@ func (c *Config) settings() []Setting {
 		{
 			Key: "mysql.connections", field: &c.MySQL.Connections, standard: 40,
 			check: within(&c.MySQL.Connections, 2, 10_000),
-			About: "Connections that customers' requests share. The instance has up to 6 more",
+			About: "Connections that customers' requests share. The instance has up to 4 more",
 		},
 		{
 			Key: "mysql.migrate", field: &c.MySQL.Migrate, standard: false,
