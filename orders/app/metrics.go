@@ -38,7 +38,9 @@ func newMetrics(version string) *metrics {
 	return m
 }
 
-func (m *metrics) pool(p *sql.DB) { m.registry.MustRegister(collectors.NewDBStatsCollector(p, "orders")) }
+func (m *metrics) pool(p *sql.DB) {
+	m.registry.MustRegister(collectors.NewDBStatsCollector(p, "orders"))
+}
 
 func (m *metrics) moved(all []service.Movement) {
 	for _, one := range all {

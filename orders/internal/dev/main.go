@@ -156,4 +156,3 @@ func output(ctx context.Context, args ...string) (string, error) {
 	err := c.ExecuteContext(ctx)
 	return strings.TrimSpace(out.String()), err
 }
-
