@@ -30,7 +30,7 @@ type App struct {
 	c       *config.Config
 	version string
 	store   *repo.Store
-	watch   *repo.Store // its own connections: when customers use all of theirs, the database is not down
+	watch   *repo.Store // with connections of its own: the database is not down when customers use all of theirs
 	tokens  *handler.Tokens
 	metrics *metrics
 	traces  *traces
@@ -40,8 +40,8 @@ type App struct {
 	stopping             atomic.Bool
 }
 
-// Open opens what the instance needs, its ports included. It connects to nothing: if MySQL is away, the instance serves,
-// is not ready, and answers 503 until MySQL is back.
+// Open opens what the instance needs, its ports included. It connects to nothing: if MySQL is away, the instance
+// serves, is not ready, and answers 503 until MySQL is back.
 func Open(ctx context.Context, c *config.Config, version string) (_ *App, err error) {
 	a := &App{c: c, version: version, metrics: newMetrics(version)}
 	defer func() {
@@ -65,7 +65,9 @@ func Open(ctx context.Context, c *config.Config, version string) (_ *App, err er
 	if a.watch, err = repo.Open(c.MySQL.DSN, repo.Options{Connections: 4}); err != nil {
 		return nil, err
 	}
-	// The sender of the outbox goes here: a.send = outbox.New(...).Run
+	if a.send, err = newSender(c, a.watch); err != nil {
+		return nil, err
+	}
 	a.metrics.watch(a)
 	if a.customers, err = listen(ctx, "http.address", c.HTTP.Address); err != nil {
 		return nil, err

@@ -304,10 +304,12 @@ func TestAway(t *testing.T) {
 	if status, text := get(i.operators + "/livez"); status != 200 {
 		t.Error(status, text)
 	}
-	if status, answer := i.send("POST", "/v1/orders", "one", cart("tea")); status != 503 || answer["type"] != "/problems/database_down" {
+	status, answer := i.send("POST", "/v1/orders", "one", cart("tea"))
+	if status != 503 || answer["type"] != "/problems/database_down" {
 		t.Error(status, answer)
 	}
-	if _, text := get(i.operators + "/metrics"); !strings.Contains(text, "orders_ready 0\n") || strings.Contains(text, "overdue") {
+	_, text := get(i.operators + "/metrics")
+	if !strings.Contains(text, "orders_ready 0\n") || strings.Contains(text, "overdue") {
 		t.Error("orders_ready is not 0, or what is not known is told")
 	}
 	if err := server.Run(); err != nil {
@@ -327,6 +329,53 @@ func TestAddressInUse(t *testing.T) {
 	c.MySQL.DSN, c.Auth.Secret, c.HTTP.Address = dsn, secret, "127.0.0.1:0"
 	c.HTTP.Operators = strings.TrimPrefix(i.operators, "http://")
 	if _, err := app.Open(t.Context(), c, ""); err == nil || !strings.Contains(err.Error(), "http.operators") {
+		t.Error(err)
+	}
+}
+
+// TestEvents: what the outbox has is sent, and is counted until then.
+func TestEvents(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	open := false
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !open {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		got = append(got, r.Header.Get("Webhook-Id"))
+	}))
+	defer receiver.Close()
+	i := start(t, func(c *config.Config) {
+		c.Outbox.Sink, c.Outbox.WebhookURL, c.Outbox.Private = "webhook", receiver.URL, true
+		c.Outbox.WebhookSecrets = []string{"whsec_dGhlIHNlY3JldCBvZiBhIHdlYmhvb2ssIGZvciB0ZXN0cw=="}
+	})
+	i.readiness(200)
+	i.stock("event", 10)
+	if status, answer := i.send("POST", "/v1/orders", "event", cart("event")); status != 201 {
+		t.Fatal(status, answer)
+	}
+	_, text := get(i.operators + "/metrics")
+	if !strings.Contains(text, "orders_outbox_waiting 2\n") || !strings.Contains(text, "orders_outbox_parked 0\n") ||
+		strings.Contains(text, "orders_outbox_late_seconds 0\n") {
+		t.Error("the metrics do not show what waits")
+	}
+	mu.Lock()
+	open = true
+	mu.Unlock()
+	eventually(t, "the events arrive", func() bool {
+		_, text := get(i.operators + "/metrics")
+		return strings.Contains(text, "orders_outbox_waiting 0\n")
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if fmt.Sprint(got) != "[event~1 event~2]" {
+		t.Error(got)
+	}
+	i.stop()
+	if err := <-i.ended; err != nil {
 		t.Error(err)
 	}
 }
@@ -391,7 +440,8 @@ func TestMonitoring(t *testing.T) {
 		}
 	}
 	for _, m := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(files["alerts.yml"], -1) {
-		if !strings.Contains(files["runbook.md"], "\n## "+m[1]+"\n") || !strings.Contains(files["alerts.yml"], "runbook.md#"+strings.ToLower(m[1])) {
+		if !strings.Contains(files["runbook.md"], "\n## "+m[1]+"\n") ||
+			!strings.Contains(files["alerts.yml"], `"runbook.md#`+strings.ToLower(m[1])+`"`) {
 			t.Errorf("the runbook has no page for %s, or the alert does not name it", m[1])
 		}
 	}

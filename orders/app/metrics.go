@@ -26,7 +26,8 @@ func newMetrics(version string) *metrics {
 			Help: "Units that were moved, by kind of movement: sell, reserve, confirm, return and so on.",
 		}, []string{"kind"}),
 		swept: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "orders_sweep_success_timestamp_seconds", Help: "When expired reservations were last ended without an error.",
+			Name: "orders_sweep_success_timestamp_seconds",
+			Help: "When expired reservations were last ended without an error.",
 		}),
 	}
 	about := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -61,8 +62,8 @@ const late = 5 * time.Second
 // watched asks the database when Prometheus asks. While it does not answer, what waits there is not reported: it is not
 // known, and the instance is not ready.
 type watched struct {
-	a              *App
-	ready, overdue *prometheus.Desc
+	a                                       *App
+	ready, overdue, waiting, parked, behind *prometheus.Desc
 }
 
 func (m *metrics) watch(a *App) {
@@ -70,12 +71,16 @@ func (m *metrics) watch(a *App) {
 	m.registry.MustRegister(&watched{
 		a: a, ready: desc("orders_ready", "1 if customers may be sent to this instance."),
 		overdue: desc("orders_reservations_overdue", "Reservations that have expired and are not ended."),
+		waiting: desc("orders_outbox_waiting", "Events that are to be sent."),
+		parked:  desc("orders_outbox_parked", "Events that were refused too often, and wait for a person."),
+		behind:  desc("orders_outbox_late_seconds", "Age of the oldest event that is to be sent."),
 	})
 }
 
 func (w *watched) Describe(out chan<- *prometheus.Desc) {
-	out <- w.ready
-	out <- w.overdue
+	for _, d := range []*prometheus.Desc{w.ready, w.overdue, w.waiting, w.parked, w.behind} {
+		out <- d
+	}
 }
 
 func (w *watched) Collect(out chan<- prometheus.Metric) {
@@ -89,5 +94,10 @@ func (w *watched) Collect(out chan<- prometheus.Metric) {
 	}
 	if n, err := w.a.watch.Overdue(ctx, late); err == nil {
 		gauge(w.overdue, float64(n))
+	}
+	if b, err := w.a.watch.Backlog(ctx); err == nil {
+		gauge(w.waiting, float64(b.Waiting))
+		gauge(w.parked, float64(b.Parked))
+		gauge(w.behind, b.Late.Seconds())
 	}
 }

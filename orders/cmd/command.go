@@ -52,9 +52,10 @@ func Command() *cobra.Command {
 	root := &cobra.Command{
 		Use: "orders", Short: "Sells carts from a stock that never goes below zero",
 		Long: "Sells carts from a stock that never goes below zero.\n\n" +
-			"Settings come from a file (--config, ORDERS_CONFIG or orders.yaml) and from the environment: ORDERS_MYSQL_DSN is\n" +
-			"mysql.dsn. \"orders config\" prints them all.\n\n" +
-			"Exit status: 0 if all is well, 1 after an error, 2 if the command line is wrong, 3 if the books do not balance.",
+			"Settings come from a file (--config, ORDERS_CONFIG or orders.yaml) and from the environment, where\n" +
+			"ORDERS_MYSQL_DSN is mysql.dsn. \"orders config\" prints them all.\n\n" +
+			"Exit status: 0 if all is well, 1 after an error, 2 if the command line is wrong, 3 if the books do\n" +
+			"not balance.",
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 	}
 	root.PersistentFlags().String("config", "", "the file with the settings")

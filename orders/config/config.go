@@ -3,9 +3,9 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -40,16 +40,18 @@ type Config struct {
 	Traces struct{ Endpoint string }
 }
 
-// A Setting is one of them. What it is now is in the field.
+// A Setting is one of them. What it is now is in its field.
 type Setting struct {
-	Key    string // in the file; ORDERS_ and the key in capitals in the environment
-	About  string
+	row
 	Source string // what it comes from
+}
 
-	field    any // a pointer
-	standard any
-	secret   bool
-	check    func() error // nil: every value of the type will do
+type row struct {
+	Key      string       // in the file; ORDERS_ and the key in capitals in the environment
+	field    any          // a pointer
+	standard any          // what it is by default
+	check    func() error // what it may be
+	About    string
 }
 
 // settings returns them all, with their defaults, and with checks that need no other setting.
@@ -58,115 +60,111 @@ func (c *Config) settings() []Setting {
 	if err != nil {
 		name = "orders"
 	}
-	return []Setting{
+	rows := []row{
 		{
-			Key: "instance", field: &c.Instance, standard: name, check: c.instanceName,
-			About: "The name of this instance, in the header X-Instance and in traces. By default that of the host",
+			"instance", &c.Instance, name, pattern(&c.Instance, `^[!-~]{1,64}$`),
+			"The name of this instance, in the header X-Instance and in traces. By default that of the host",
+		},
+		{"http.address", &c.HTTP.Address, ":8080", address(&c.HTTP.Address), "Where customers are served"},
+		{
+			"http.operators", &c.HTTP.Operators, ":8081", address(&c.HTTP.Operators),
+			"Where operators are served: /livez, /readyz, /metrics, /version. Not for the public",
 		},
 		{
-			Key: "http.address", field: &c.HTTP.Address, standard: ":8080", check: address(&c.HTTP.Address),
-			About: "Where customers are served",
+			"http.most", &c.HTTP.Most, 256, within(&c.HTTP.Most, 1, 100_000),
+			"Requests at a time. Those beyond it are refused at once",
 		},
 		{
-			Key: "http.operators", field: &c.HTTP.Operators, standard: ":8081", check: address(&c.HTTP.Operators),
-			About: "Where operators are served: /livez, /readyz, /metrics, /version. Not for the public",
-		},
-		{
-			Key: "http.most", field: &c.HTTP.Most, standard: 256, check: within(&c.HTTP.Most, 1, 100_000),
-			About: "Requests at a time. Those beyond it are refused at once",
-		},
-		{
-			Key: "http.drain", field: &c.HTTP.Drain, standard: 5 * time.Second,
-			check: within(&c.HTTP.Drain, 0, 10*time.Minute),
-			About: "How long it still serves, and is not ready, when it is told to stop, so that load balancers notice." +
+			"http.drain", &c.HTTP.Drain, 5 * time.Second, within(&c.HTTP.Drain, 0, 10*time.Minute),
+			"When it is told to stop, how long it still serves and is not ready, so that load balancers notice." +
 				" Then requests have 20s to end",
 		},
+		{"log.level", &c.Log.Level, "info", oneOf(&c.Log.Level, "debug", "info", "warn", "error"), "What is logged"},
+		{"log.format", &c.Log.Format, "json", oneOf(&c.Log.Format, "json", "text"), "How it is logged"},
 		{
-			Key: "log.level", field: &c.Log.Level, standard: "info",
-			check: oneOf(&c.Log.Level, "debug", "info", "warn", "error"), About: "debug, info, warn or error",
+			"mysql.dsn", &c.MySQL.DSN, "", c.dsn,
+			"MySQL or MariaDB, such as user:password@tcp(host:3306)/orders",
 		},
 		{
-			Key: "log.format", field: &c.Log.Format, standard: "json", check: oneOf(&c.Log.Format, "json", "text"),
-			About: "json or text",
+			"mysql.connections", &c.MySQL.Connections, 40, within(&c.MySQL.Connections, 2, 10_000),
+			"Connections that customers' requests share. The instance has up to 4 more",
 		},
 		{
-			Key: "mysql.dsn", field: &c.MySQL.DSN, standard: "", secret: true, check: c.dsn,
-			About: "MySQL or MariaDB, such as user:password@tcp(host:3306)/orders",
+			"mysql.migrate", &c.MySQL.Migrate, false, anything,
+			"Bring the schema up to date at the start, as orders migrate does",
 		},
 		{
-			Key: "mysql.connections", field: &c.MySQL.Connections, standard: 40,
-			check: within(&c.MySQL.Connections, 2, 10_000),
-			About: "Connections that customers' requests share. The instance has up to 4 more",
+			"auth.issuer", &c.Auth.Issuer, "", link(&c.Auth.Issuer, "http", "https"),
+			"The issuer of tokens, exactly as it calls itself, such as https://id.example.com/",
+		},
+		{"auth.audience", &c.Auth.Audience, "", anything, "What a token must be for (aud)"},
+		{
+			"auth.keys_url", &c.Auth.KeysURL, "", link(&c.Auth.KeysURL, "http", "https"),
+			"Where the issuer's keys are. By default where it says: .well-known/openid-configuration",
 		},
 		{
-			Key: "mysql.migrate", field: &c.MySQL.Migrate, standard: false,
-			About: "Bring the schema up to date at the start, as orders migrate does",
+			"auth.secret", &c.Auth.Secret, "", c.secretLength,
+			"For development, without an issuer: what tokens are signed with, at least 32 bytes",
 		},
 		{
-			Key: "auth.issuer", field: &c.Auth.Issuer, standard: "", check: webURL(&c.Auth.Issuer),
-			About: "The issuer of tokens, exactly as it calls itself, such as https://id.example.com/",
+			"reservations.open", &c.Reservations.Open, 20, within(&c.Reservations.Open, 0, 1_000_000),
+			"Open reservations of one customer. 0: no limit",
 		},
 		{
-			Key: "auth.audience", field: &c.Auth.Audience, standard: "",
-			About: "What a token must be for (aud)",
+			"reservations.units", &c.Reservations.Units, 200, within(&c.Reservations.Units, 0, 1_000_000_000),
+			"Units in them, of all SKUs. 0: no limit",
 		},
 		{
-			Key: "auth.keys_url", field: &c.Auth.KeysURL, standard: "", check: webURL(&c.Auth.KeysURL),
-			About: "Where the issuer's keys are. By default where it says: .well-known/openid-configuration",
+			"keys.keep", &c.Keys.Keep, 24 * time.Hour, within(&c.Keys.Keep, time.Minute, 365*24*time.Hour),
+			"How long idempotency keys are kept. The contract says 24 hours",
 		},
 		{
-			Key: "auth.secret", field: &c.Auth.Secret, standard: "", secret: true, check: c.secretLength,
-			About: "For development, without an issuer: what tokens are signed with, at least 32 bytes",
+			"outbox.sink", &c.Outbox.Sink, "none", oneOf(&c.Outbox.Sink, "none", "redis", "webhook"),
+			"Where every movement of stock is sent",
 		},
 		{
-			Key: "reservations.open", field: &c.Reservations.Open, standard: 20,
-			check: within(&c.Reservations.Open, 0, 1_000_000), About: "Open reservations of one customer. 0: no limit",
+			"outbox.redis", &c.Outbox.Redis, "", link(&c.Outbox.Redis, "redis", "rediss"),
+			"Redis, such as rediss://user:password@host:6379/0",
 		},
 		{
-			Key: "reservations.units", field: &c.Reservations.Units, standard: 200,
-			check: within(&c.Reservations.Units, 0, 1_000_000_000), About: "Units in them, of all SKUs. 0: no limit",
+			"outbox.stream", &c.Outbox.Stream, "orders", pattern(&c.Outbox.Stream, `^[!-~]{1,200}$`),
+			"The stream in Redis",
 		},
 		{
-			Key: "keys.keep", field: &c.Keys.Keep, standard: 24 * time.Hour,
-			check: within(&c.Keys.Keep, time.Minute, 365*24*time.Hour),
-			About: "How long idempotency keys are kept. The contract says 24 hours",
+			"outbox.max_length", &c.Outbox.MaxLength, 1_000_000, within(&c.Outbox.MaxLength, 0, 1_000_000_000),
+			"The length that Redis trims the stream to, roughly. 0: it never does",
 		},
 		{
-			Key: "outbox.sink", field: &c.Outbox.Sink, standard: "none",
-			check: oneOf(&c.Outbox.Sink, "none", "redis", "webhook"),
-			About: "Where every movement of stock is sent: none, redis or webhook",
+			"outbox.webhook_url", &c.Outbox.WebhookURL, "", link(&c.Outbox.WebhookURL, "http", "https"),
+			"Where the webhook is",
 		},
 		{
-			Key: "outbox.redis", field: &c.Outbox.Redis, standard: "", secret: true, check: c.redisURL,
-			About: "Redis, such as rediss://user:password@host:6379/0",
+			"outbox.webhook_secrets", &c.Outbox.WebhookSecrets, []string(nil), c.webhookSecrets,
+			"What requests to it are signed with: whsec_ and 24 to 64 bytes in base64. Two while they change",
 		},
 		{
-			Key: "outbox.stream", field: &c.Outbox.Stream, standard: "orders", check: c.streamName,
-			About: "The stream in Redis",
+			"outbox.private", &c.Outbox.Private, false, anything,
+			"The webhook may be in a private network. Otherwise such addresses are refused",
 		},
 		{
-			Key: "outbox.max_length", field: &c.Outbox.MaxLength, standard: 1_000_000,
-			check: within(&c.Outbox.MaxLength, 0, 1_000_000_000),
-			About: "The length that Redis trims the stream to, roughly. 0: it never does",
-		},
-		{
-			Key: "outbox.webhook_url", field: &c.Outbox.WebhookURL, standard: "", secret: true,
-			check: webURL(&c.Outbox.WebhookURL), About: "Where the webhook is",
-		},
-		{
-			Key: "outbox.webhook_secrets", field: &c.Outbox.WebhookSecrets, standard: []string(nil), secret: true,
-			check: c.webhookSecrets,
-			About: "What requests to it are signed with, at least 24 bytes each. Two while they change",
-		},
-		{
-			Key: "outbox.private", field: &c.Outbox.Private, standard: false,
-			About: "The webhook may be in a private network. Otherwise such addresses are refused",
-		},
-		{
-			Key: "traces.endpoint", field: &c.Traces.Endpoint, standard: "", check: webURL(&c.Traces.Endpoint),
-			About: "Where traces are sent by OTLP over HTTP, such as http://collector:4318. Empty: nowhere",
+			"traces.endpoint", &c.Traces.Endpoint, "", link(&c.Traces.Endpoint, "http", "https"),
+			"Where traces are sent by OTLP over HTTP, such as http://collector:4318. Empty: nowhere",
 		},
 	}
+	all := make([]Setting, len(rows))
+	for i, r := range rows {
+		all[i].row = r
+	}
+	return all
+}
+
+// secret says whether the value is never printed.
+func (s *Setting) secret() bool {
+	switch s.Key {
+	case "mysql.dsn", "auth.secret", "outbox.redis", "outbox.webhook_url", "outbox.webhook_secrets":
+		return true
+	}
+	return false
 }
 
 // NeedsDatabase returns what a command lacks that only uses the database.
@@ -187,23 +185,14 @@ func (c *Config) NeedsAll() error {
 		}
 	}
 	must(a.Issuer == "" && a.Secret == "", "auth.issuer: it is empty (for development, auth.secret does instead)")
-	must(a.Issuer != "" && a.Secret != "", "auth.secret: there is auth.issuer, too, and whoever has either could sign tokens")
+	must(a.Issuer != "" && a.Secret != "", "auth.secret: there is auth.issuer, too, and either could sign tokens")
 	must(a.Issuer != "" && a.Audience == "", "auth.audience: it is empty, so tokens for other services would be valid")
 	must(a.Issuer == "" && a.KeysURL != "", "auth.keys_url: there is no auth.issuer")
 	must(o.Sink == "redis" && o.Redis == "", "outbox.redis: it is empty, and outbox.sink is redis")
 	must(o.Sink == "webhook" && o.WebhookURL == "", "outbox.webhook_url: it is empty, and outbox.sink is webhook")
-	must(o.Sink == "webhook" && len(o.WebhookSecrets) == 0, "outbox.webhook_secrets: there is none, and outbox.sink is webhook")
+	must(o.Sink == "webhook" && len(o.WebhookSecrets) == 0, "outbox.webhook_secrets: none, and outbox.sink is webhook")
 	must(c.HTTP.Address == c.HTTP.Operators, "http.operators: it is the same as http.address")
 	return errors.Join(bad...)
-}
-
-func (c *Config) instanceName() error {
-	if c.Instance == "" || len(c.Instance) > 64 || strings.ContainsFunc(c.Instance, func(r rune) bool {
-		return r <= ' ' || r > '~'
-	}) {
-		return errors.New("must have 1 to 64 characters, from ! to ~")
-	}
-	return nil
 }
 
 func (c *Config) dsn() error {
@@ -222,24 +211,11 @@ func (c *Config) secretLength() error {
 
 func (c *Config) webhookSecrets() error {
 	for i, secret := range c.Outbox.WebhookSecrets {
-		if len(secret) < 24 {
-			return fmt.Errorf("number %d has %d bytes, and must have at least 24", i+1, len(secret))
+		text, prefixed := strings.CutPrefix(secret, "whsec_")
+		key, err := base64.StdEncoding.DecodeString(text)
+		if !prefixed || err != nil || len(key) < 24 || len(key) > 64 {
+			return fmt.Errorf("number %d must be whsec_ and 24 to 64 bytes in base64", i+1)
 		}
-	}
-	return nil
-}
-
-func (c *Config) redisURL() error {
-	u, err := url.Parse(c.Outbox.Redis)
-	if c.Outbox.Redis != "" && (err != nil || u.Scheme != "redis" && u.Scheme != "rediss" || u.Host == "") {
-		return errors.New("must be such as redis://host:6379/0, or rediss:// with TLS")
-	}
-	return nil
-}
-
-func (c *Config) streamName() error {
-	if n := len(c.Outbox.Stream); n == 0 || n > 200 {
-		return errors.New("must have 1 to 200 bytes")
 	}
 	return nil
 }

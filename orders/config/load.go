@@ -21,7 +21,8 @@ import (
 const prefix = "ORDERS_"
 
 // kubernetes matches what Kubernetes sets in a pod for a Service whose name begins with orders.
-var kubernetes = regexp.MustCompile(`^ORDERS_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT)|PORT)(_[A-Z0-9_]+)?=((tcp|udp|sctp)|[0-9a-f.:]+$)`)
+var kubernetes = regexp.MustCompile(
+	`^ORDERS_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT)|PORT)(_[A-Z0-9_]+)?=((tcp|udp|sctp)|[0-9a-f.:]+$)`)
 
 // Load reads the settings. Without a file it takes the one that ORDERS_CONFIG names, or orders.yaml, if there is one.
 // An error names the setting and what it may be, and never its value, which may be a secret.
@@ -123,7 +124,7 @@ func (s *Setting) set(value any) error {
 	field := reflect.ValueOf(s.field).Elem()
 	if v := reflect.ValueOf(value); v.IsValid() && v.Type() == field.Type() {
 		field.Set(v)
-		return s.checked()
+		return s.check()
 	}
 	text, err := fmt.Sprint(value), error(nil)
 	switch f := s.field.(type) {
@@ -147,13 +148,6 @@ func (s *Setting) set(value any) error {
 	case *[]string:
 		*f = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 	}
-	return s.checked()
-}
-
-func (s *Setting) checked() error {
-	if s.check == nil {
-		return nil
-	}
 	return s.check()
 }
 
@@ -164,7 +158,7 @@ func Print(w io.Writer, all []Setting) error {
 		field := reflect.ValueOf(s.field).Elem()
 		value := fmt.Sprint(field.Interface())
 		switch {
-		case s.secret && !field.IsZero():
+		case s.secret() && !field.IsZero():
 			value = `"***"`
 		case field.Kind() == reflect.String:
 			value = strconv.Quote(value)
@@ -204,12 +198,28 @@ func address(field *string) func() error {
 	}
 }
 
-func webURL(field *string) func() error {
+func link(field *string, schemes ...string) func() error {
 	return func() error {
 		u, err := url.Parse(*field)
-		if *field != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil) {
-			return errors.New("must be a URL with http or https and a host, and without a password")
+		switch {
+		case *field == "":
+			return nil
+		case err != nil || !slices.Contains(schemes, u.Scheme) || u.Host == "":
+			return fmt.Errorf("must be such as %s://host", strings.Join(schemes, ":// or "))
+		case u.User != nil && strings.HasPrefix(u.Scheme, "http"):
+			return errors.New("must have no password in it")
 		}
 		return nil
 	}
 }
+
+func pattern(field *string, like string) func() error {
+	return func() error {
+		if !regexp.MustCompile(like).MatchString(*field) {
+			return fmt.Errorf("must match %s", like)
+		}
+		return nil
+	}
+}
+
+func anything() error { return nil }

@@ -30,8 +30,8 @@ const (
 	minRSA      = 2048            // bits
 )
 
-// keys are those of an issuer. jwkset reads each of them, and not the whole set: of a set with one member that it cannot
-// read it would take none, and of two keys with one id only the first.
+// keys are those of an issuer. jwkset reads each of them, and not the whole set: of a set with one member that it
+// cannot read it would take none, and of two keys with one id only the first.
 type keys struct {
 	issuer string
 	url    string
@@ -146,7 +146,8 @@ func (k *keys) read(ctx context.Context) ([]jwkset.JWK, error) {
 			Issuer  string `json:"issuer"`
 			KeysURL string `json:"jwks_uri"`
 		}
-		if err := k.get(ctx, strings.TrimSuffix(k.issuer, "/")+"/.well-known/openid-configuration", &about); err != nil {
+		const wellKnown = "/.well-known/openid-configuration"
+		if err := k.get(ctx, strings.TrimSuffix(k.issuer, "/")+wellKnown, &about); err != nil {
 			return nil, err
 		}
 		if about.Issuer != k.issuer {

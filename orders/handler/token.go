@@ -77,8 +77,8 @@ func (t *Tokens) Identify(ctx context.Context, token string) (Identity, error) {
 	}
 	customer, err := claims.GetSubject()
 	if err != nil || !mayBeCustomer(customer) {
-		return Identity{}, fmt.Errorf("%w: sub must be text of 1 to %d bytes, without control characters, and not end with"+
-			" a space", ErrToken, maxCustomer)
+		return Identity{}, fmt.Errorf("%w: sub must be text of 1 to %d bytes, without control characters, and not end"+
+			" with a space", ErrToken, maxCustomer)
 	}
 	return Identity{Customer: customer, Scopes: append(scopesOf(claims["scope"]), scopesOf(claims["scp"])...)}, nil
 }

@@ -94,7 +94,8 @@ func database(ctx context.Context, dir string) (dsn string, end func() error, er
 		return "", nil, errors.New("neither mariadbd nor docker is there: install one (apt install mariadb-server," +
 			" brew install mariadb), or set ORDERS_MYSQL_DSN")
 	}
-	c := exec.CommandContext(ctx, docker, "run", "--rm", "--name", "orders-dev", "-p", fmt.Sprintf("127.0.0.1:%d:3306", port),
+	c := exec.CommandContext(ctx, docker, "run", "--rm", "--name", "orders-dev",
+		"-p", fmt.Sprintf("127.0.0.1:%d:3306", port),
 		"-e", "MARIADB_RANDOM_ROOT_PASSWORD=1", "-e", "MARIADB_DATABASE=orders", "-e", "MARIADB_USER=orders",
 		"-e", "MARIADB_PASSWORD=orders", "-v", "orders-dev:/var/lib/mysql", "mariadb:11.8")
 	c.Stderr, c.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Setpgid: true}
