@@ -130,6 +130,9 @@ func (a *App) Run(ctx context.Context) error {
 			}
 		}
 	})
+	if a.c.Auth.Secret != "" {
+		slog.WarnContext(ctx, "tokens are signed with auth.secret, which is for development")
+	}
 	slog.InfoContext(ctx, "serving", "version", a.version, "customers", a.Customers().String(),
 		"operators", a.Operators().String())
 	select {

@@ -155,6 +155,7 @@ func (i *instance) send(method, path, key string, body any) (int, map[string]any
 	}
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
 		"sub": "private-ann", "exp": time.Now().Add(time.Hour).Unix(), "scope": "stock:read stock:write",
+		"x": strings.Repeat("x", 5900), // a long token, of almost 8 KiB
 	}).SignedString([]byte(secret))
 	if err != nil {
 		i.t.Error(err)

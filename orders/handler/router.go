@@ -66,7 +66,8 @@ func New(o Options) (*gin.Engine, error) {
 func Server(address string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr: address, Handler: h,
-		ReadHeaderTimeout: readLimit, ReadTimeout: readLimit, IdleTimeout: idleLimit, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: readLimit, ReadTimeout: readLimit, WriteTimeout: writeLimit, IdleTimeout: idleLimit,
+		MaxHeaderBytes: 2 * maxToken,
 	}
 }
 

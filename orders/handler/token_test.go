@@ -445,7 +445,7 @@ func TestDoors(t *testing.T) {
 				}
 				continue
 			}
-			for _, authorization := range []string{"", "Bearer", "Bearer ", "Basic YTpi", token("a", nil), "Bearer x.y"} {
+			for _, authorization := range []string{"", "Bearer", "Bearer ", "Basic YTpi", token("a", nil)} {
 				if status, p := knock(method, at, authorization); status != 401 || p.Type != "/problems/unauthorized" {
 					t.Errorf("%s %s with %.12q: %d %+v", method, path, authorization, status, p)
 				}

@@ -22,9 +22,10 @@ import (
 )
 
 const (
-	maxBody   = 64 << 10
-	readLimit = 10 * time.Second
-	idleLimit = 2 * time.Minute
+	maxBody    = 64 << 10
+	readLimit  = 10 * time.Second
+	writeLimit = 40 * time.Second // with the reading, and the longest step, which takes 20 s
+	idleLimit  = 2 * time.Minute
 )
 
 // A validator refuses requests that break the document.
