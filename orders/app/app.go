@@ -102,7 +102,7 @@ func (a *App) Run(ctx context.Context) error {
 	routes, err := handler.New(handler.Options{
 		Store: a.store, Who: a.tokens, Instance: a.c.Instance, Most: a.c.HTTP.Most,
 		Limits:  service.Limits{Open: int64(a.c.Reservations.Open), Units: int64(a.c.Reservations.Units)},
-		Metrics: a.metrics.registry, Trace: a.traces.requests(),
+		Metrics: a.metrics.registry, Traces: a.traces.tracer(),
 	})
 	if err != nil {
 		return err

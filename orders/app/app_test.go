@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/golang-jwt/jwt/v5"
 	"go.uber.org/goleak"
 
@@ -38,7 +37,6 @@ func TestMain(m *testing.M) {
 		fmt.Println("SKIP_SERVERS: nothing is tested here without MariaDB")
 		return
 	}
-	gin.SetMode(gin.ReleaseMode)
 	os.Exit(run(m))
 }
 

@@ -8,10 +8,7 @@ import (
 	"time"
 
 	"github.com/XSAM/otelsql"
-	"github.com/gin-gonic/gin"
-	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
@@ -38,13 +35,12 @@ func newTraces(ctx context.Context, c *config.Config, version string) (*traces, 
 	return &traces{sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about))}, nil
 }
 
-// requests begins the span of a request.
-func (t *traces) requests() gin.HandlerFunc {
+// tracer is what begins the spans of requests.
+func (t *traces) tracer() trace.TracerProvider {
 	if t == nil {
 		return nil
 	}
-	return otelgin.Middleware("", otelgin.WithTracerProvider(t.provider),
-		otelgin.WithPropagators(propagation.TraceContext{}))
+	return t.provider
 }
 
 // open returns connections whose statements have spans in those of requests. The statements have no values, which the

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/spf13/cobra"
 
@@ -47,8 +46,11 @@ func Status(err error) int {
 	return failed
 }
 
-// Command returns the tree of commands.
-func Command() *cobra.Command {
+// Command returns the tree of commands. Without a version it is that which the compiler has found in the repository.
+func Command(version string) *cobra.Command {
+	if about, ok := debug.ReadBuildInfo(); ok && version == "" {
+		version = about.Main.Version
+	}
 	root := &cobra.Command{
 		Use: "orders", Short: "Sells carts from a stock that never goes below zero",
 		Long: "Sells carts from a stock that never goes below zero.\n\n" +
@@ -59,8 +61,8 @@ func Command() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 	}
 	root.PersistentFlags().String("config", "", "the file with the settings")
-	root.AddCommand(serveCommand(), migrateCommand(), auditCommand(), outboxCommand(), configCommand(), tokenCommand(),
-		healthCommand(), versionCommand())
+	root.AddCommand(serveCommand(version), migrateCommand(), auditCommand(), outboxCommand(), configCommand(),
+		tokenCommand(), healthCommand(), versionCommand(version))
 	misuse(root)
 	return root
 }
@@ -112,7 +114,7 @@ func withStore(do func(*cobra.Command, *repo.Store, []string) error) func(*cobra
 	}
 }
 
-func serveCommand() *cobra.Command {
+func serveCommand(version string) *cobra.Command {
 	return &cobra.Command{
 		Use: "serve", Short: "Serve until SIGTERM or SIGINT; a second one ends it at once", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -126,11 +128,10 @@ func serveCommand() *cobra.Command {
 			if err := setLog(settings); err != nil {
 				return err
 			}
-			gin.SetMode(gin.ReleaseMode)
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			context.AfterFunc(ctx, stop) // from now on a signal does what it does by default
-			a, err := app.Open(ctx, settings, version())
+			a, err := app.Open(ctx, settings, version)
 			if err != nil {
 				return err
 			}
@@ -275,20 +276,12 @@ func healthCommand() *cobra.Command {
 	}
 }
 
-func versionCommand() *cobra.Command {
+func versionCommand(version string) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(c.OutOrStdout(), version())
+			_, err := fmt.Fprintln(c.OutOrStdout(), version)
 			return err
 		},
 	}
-}
-
-// version returns that which the compiler has found in the repository.
-func version() string {
-	if about, ok := debug.ReadBuildInfo(); ok && about.Main.Version != "" {
-		return about.Main.Version
-	}
-	return "unknown"
 }

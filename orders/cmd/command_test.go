@@ -21,7 +21,7 @@ const secret = "a secret for tests, of 32 bytes."
 func orders(t *testing.T, args ...string) (string, int, error) {
 	t.Helper()
 	var out strings.Builder
-	c := cmd.Command()
+	c := cmd.Command("v1")
 	c.SetArgs(args)
 	c.SetOut(&out)
 	err := c.ExecuteContext(t.Context())

@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // Config has every setting.
@@ -196,8 +195,9 @@ func (c *Config) NeedsAll() error {
 }
 
 func (c *Config) dsn() error {
-	if _, err := mysql.ParseDSN(c.MySQL.DSN); c.MySQL.DSN != "" && err != nil {
-		return errors.New("must be such as user:password@tcp(host:3306)/orders") // err may have a part of it
+	// The driver's own errors can have a part of it.
+	if like := regexp.MustCompile(`^.+@(tcp|unix)\(.+\)/[^/]+$`); c.MySQL.DSN != "" && !like.MatchString(c.MySQL.DSN) {
+		return errors.New("must be such as user:password@tcp(host:3306)/orders")
 	}
 	return nil
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"example.com/stock/orders/api"
 	"example.com/stock/orders/repo"
@@ -29,7 +32,7 @@ type Options struct {
 	Instance string                // the name of this instance, in the header X-Instance
 	Most     int                   // requests at a time; those beyond it are refused at once
 	Metrics  prometheus.Registerer // nil: requests are neither counted nor logged
-	Trace    gin.HandlerFunc       // begins the span of a request; nil: there are no traces
+	Traces   trace.TracerProvider  // nil: there are none
 }
 
 // New returns the routes.
@@ -38,14 +41,16 @@ func New(o Options) (*gin.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	gin.SetMode(gin.ReleaseMode) // it would print its routes
 	e := gin.New()
 	e.RedirectTrailingSlash = false
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) { fail(c, errNoRoute) })
 	e.NoMethod(func(c *gin.Context) { fail(c, errNoMethod) })
 	e.Use(identifyRequest(o.Instance))
-	if o.Trace != nil {
-		e.Use(o.Trace)
+	if o.Traces != nil {
+		e.Use(otelgin.Middleware("", otelgin.WithTracerProvider(o.Traces),
+			otelgin.WithPropagators(propagation.TraceContext{})))
 	}
 	if o.Metrics != nil {
 		e.Use(observe(check, o.Metrics))

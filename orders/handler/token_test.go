@@ -330,6 +330,14 @@ func TestRotation(t *testing.T) {
 		if identified(t, tokens, late) != "ann" || tokens.Ready() != nil {
 			t.Error("an issuer that is away takes away its keys")
 		}
+		i.mu.Lock()
+		i.down = false
+		i.mu.Unlock()
+		i.publish()
+		time.Sleep(5*time.Minute + time.Second)
+		if _, err := tokens.Identify(t.Context(), late); !errors.Is(err, handler.ErrKeys) {
+			t.Errorf("an issuer without keys: %v", err)
+		}
 	})
 }
 

@@ -9,8 +9,11 @@ import (
 	"example.com/stock/orders/cmd"
 )
 
+// version is that of an image, where there is no repository to ask: -ldflags "-X main.version=v1.2.3".
+var version string
+
 func main() {
-	err := cmd.Command().ExecuteContext(context.Background())
+	err := cmd.Command(version).ExecuteContext(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "orders:", err)
 	}

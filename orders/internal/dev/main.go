@@ -125,33 +125,33 @@ func tell(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	operator, err := output(ctx, "token", "--sub", "olga", "--scope", "stock:read stock:write", "--for", "24h")
+	staff, err := output(ctx, "token", "--sub", "staff", "--scope", "stock:read stock:write", "--for", "24h")
 	if err != nil {
 		return err
 	}
 	fmt.Printf(`
 ANN=%s
-OLGA=%s
+STAFF=%s
 at=http://%s/v1; json='Content-Type: application/json'
-curl -X PUT $at/stock/tea -H "Authorization: Bearer $OLGA" -H "$json" -d '{"quantity": 10}'
-curl $at/orders -H "Authorization: Bearer $ANN" -H "$json" -H 'Idempotency-Key: first' \
-  -d '{"lines": [{"sku": "tea", "quantity": 2}]}'
+curl -X PUT $at/stock/book -H "Authorization: Bearer $STAFF" -H "$json" -d '{"quantity": 10}'
+curl $at/orders -H "Authorization: Bearer $ANN" -H "$json" -H 'Idempotency-Key: 7f3a' \
+  -d '{"lines": [{"sku": "book", "quantity": 2}]}'
 
 For more tokens: ORDERS_AUTH_SECRET=$(cat .dev/secret) go run ./cmd/orders token --help
 
-`, customer, operator, address)
+`, customer, staff, address)
 	return nil
 }
 
 func command(ctx context.Context, args ...string) error {
-	c := cmd.Command()
+	c := cmd.Command("dev")
 	c.SetArgs(args)
 	return c.ExecuteContext(ctx)
 }
 
 func output(ctx context.Context, args ...string) (string, error) {
 	var out strings.Builder
-	c := cmd.Command()
+	c := cmd.Command("dev")
 	c.SetOut(&out)
 	c.SetArgs(args)
 	err := c.ExecuteContext(ctx)
