@@ -83,16 +83,17 @@ func (i *issuer) times() int {
 
 // keyed are the keys that the issuers of the tests have.
 var keyed = sync.OnceValue(func() (k struct {
-	rsa, other *rsa.PrivateKey
-	ec         *ecdsa.PrivateKey
-	ed         ed25519.PrivateKey
+	rsa, other, weak *rsa.PrivateKey
+	ec               *ecdsa.PrivateKey
+	ed               ed25519.PrivateKey
 },
 ) {
-	var bad [4]error
+	var bad [5]error
 	k.rsa, bad[0] = rsa.GenerateKey(rand.Reader, 2048)
 	k.other, bad[1] = rsa.GenerateKey(rand.Reader, 2048)
 	k.ec, bad[2] = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	_, k.ed, bad[3] = ed25519.GenerateKey(rand.Reader)
+	k.weak, bad[4] = rsa.GenerateKey(rand.Reader, 1024)
 	if err := errors.Join(bad[:]...); err != nil {
 		panic(err)
 	}
@@ -184,7 +185,9 @@ func identified(t *testing.T, tokens *handler.Tokens, token string) string {
 func TestForged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, i := keyed(), newIssuer()
-		i.publish(member(t, "r", k.rsa), member(t, "e", k.ec), member(t, "d", k.ed))
+		broken := strings.Replace(member(t, "r", k.rsa), "{", `{"x5c":["x"],`, 1) // certificates do not count
+		secret := strings.Replace(member(t, "s", k.other), `"sig"`, `"enc"`, 1)
+		i.publish(broken, secret, member(t, "w", k.weak), member(t, "e", k.ec), member(t, "d", k.ed))
 		tokens := began(t, i, nil)
 		der, err := x509.MarshalPKIXPublicKey(k.rsa.Public())
 		if err != nil {
@@ -216,6 +219,8 @@ func TestForged(t *testing.T) {
 			"HS256 with public DER": sign(t, jwt.SigningMethodHS256, der, kid("r"), claims(nil)),
 			"HS256 with nothing":    sign(t, jwt.SigningMethodHS256, []byte{}, kid("../../dev/null"), claims(nil)),
 			"another key":           sign(t, jwt.SigningMethodRS256, k.other, kid("r"), claims(nil)),
+			"key for encryption":    sign(t, jwt.SigningMethodRS256, k.other, kid("s"), claims(nil)),
+			"weak key":              sign(t, jwt.SigningMethodRS256, k.weak, kid("w"), claims(nil)),
 			"own key in the header": sign(t, jwt.SigningMethodRS256, k.other, map[string]any{
 				"jwk": json.RawMessage(member(t, "r", k.other)), "jku": "https://evil.example/keys",
 			}, claims(nil)),
