@@ -3,9 +3,9 @@ package handler
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -54,6 +54,8 @@ var problems = []struct {
 	{service.ErrUnbalanced, 500, "unbalanced", "The books do not balance. Nothing was written.", 0},
 }
 
+const problemsAt = "/problems/"
+
 // problemOf returns the problem of an error, and after how many seconds to try again. Only a problem of the client says
 // more than the table.
 func problemOf(err error) (p api.Problem, retry int) {
@@ -83,7 +85,7 @@ func problemOf(err error) (p api.Problem, retry int) {
 			break
 		}
 	}
-	p.Type = "/problems/" + p.Type
+	p.Type = problemsAt + p.Type
 	if p.Status < 500 {
 		p.Errors = fieldErrors(err)
 	}
@@ -100,9 +102,8 @@ func shortageOf(l service.Shortage) api.Shortage {
 // fail answers with the problem of err.
 func fail(c *gin.Context, err error) {
 	p, retry := problemOf(err)
-	if p.Status >= 500 {
-		slog.ErrorContext(c, "request failed", "method", c.Request.Method, "path", c.FullPath(), "error", err)
-	}
+	c.Set(problemKey, strings.TrimPrefix(p.Type, problemsAt))
+	c.Set(reasonKey, err)
 	if retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(retry))
 	}

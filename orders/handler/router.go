@@ -6,6 +6,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"example.com/stock/orders/api"
 	"example.com/stock/orders/repo"
@@ -25,8 +29,10 @@ type Options struct {
 	Store    *repo.Store
 	Who      Identifier
 	Limits   service.Limits
-	Instance string // the name of this instance, in the header X-Instance
-	Most     int    // requests at a time; those beyond it are refused at once
+	Instance string                // the name of this instance, in the header X-Instance
+	Most     int                   // requests at a time; those beyond it are refused at once
+	Metrics  prometheus.Registerer // nil: requests are neither counted nor logged
+	Traces   trace.TracerProvider  // nil: there are none
 }
 
 // New returns the routes.
@@ -35,12 +41,21 @@ func New(o Options) (*gin.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	gin.SetMode(gin.ReleaseMode) // it would print its routes
 	e := gin.New()
 	e.RedirectTrailingSlash = false
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) { fail(c, errNoRoute) })
 	e.NoMethod(func(c *gin.Context) { fail(c, errNoMethod) })
-	e.Use(identifyRequest(o.Instance), recovered, atMost(o.Most), check.validate)
+	e.Use(identifyRequest(o.Instance))
+	if o.Traces != nil {
+		e.Use(otelgin.Middleware("", otelgin.WithTracerProvider(o.Traces),
+			otelgin.WithPropagators(propagation.TraceContext{})))
+	}
+	if o.Metrics != nil {
+		e.Use(observe(check, o.Metrics))
+	}
+	e.Use(recovered, atMost(o.Most), check.validate)
 	strict := api.NewStrictHandlerWithOptions(&Handler{o.Store, o.Limits}, nil, api.StrictGinServerOptions{
 		RequestErrorHandlerFunc:  func(c *gin.Context, err error) { fail(c, invalid(err)) },
 		HandlerErrorFunc:         fail,
@@ -56,7 +71,8 @@ func New(o Options) (*gin.Engine, error) {
 func Server(address string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr: address, Handler: h,
-		ReadHeaderTimeout: readLimit, ReadTimeout: readLimit, IdleTimeout: idleLimit, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: readLimit, ReadTimeout: readLimit, WriteTimeout: writeLimit, IdleTimeout: idleLimit,
+		MaxHeaderBytes: 2 * maxToken,
 	}
 }
 

@@ -22,9 +22,10 @@ import (
 )
 
 const (
-	maxBody   = 64 << 10
-	readLimit = 10 * time.Second
-	idleLimit = 2 * time.Minute
+	maxBody    = 64 << 10
+	readLimit  = 10 * time.Second
+	writeLimit = 40 * time.Second // with the reading, and the longest step, which takes 20 s
+	idleLimit  = 2 * time.Minute
 )
 
 // A validator refuses requests that break the document.
@@ -55,6 +56,14 @@ func newValidator(who Identifier) (*validator, error) {
 		}
 	}
 	return v, nil
+}
+
+// operation returns the name of the operation that a request is for.
+func (v *validator) operation(c *gin.Context) string {
+	if route := v.routes[c.Request.Method+" "+c.FullPath()]; route != nil {
+		return route.Operation.OperationID
+	}
+	return "none"
 }
 
 func (v *validator) validate(c *gin.Context) {

@@ -71,6 +71,9 @@ func (s *Store) try(ctx context.Context, ask Ask, rule service.Rule) (r service.
 	if err := tx.Commit().Error; err != nil {
 		return r, false, commitError(err)
 	}
+	if s.o.Moved != nil {
+		s.o.Moved(changes.Movements)
+	}
 	return changes.Result, false, nil
 }
 

@@ -12,6 +12,8 @@ import (
 	gormmysql "gorm.io/driver/mysql"
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+
+	"example.com/stock/orders/service"
 )
 
 // A Store is the database. All its times are in UTC, by the clock of the database server. It is safe for concurrent
@@ -25,6 +27,9 @@ type Store struct {
 type Options struct {
 	Connections int  // open at most; a request waits for one
 	Events      bool // whether every movement is written to the outbox
+
+	Pool  func(driver.Connector) *sql.DB // for traces and statistics; nil: sql.OpenDB
+	Moved func([]service.Movement)       // is told of every movement that was committed; nil: nobody is
 }
 
 // Times. A statement waits less long for a row than for an answer, so a wait that fails has written nothing. After
@@ -59,7 +64,11 @@ func Open(dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := sql.OpenDB(readCommitted{connector})
+	open := sql.OpenDB
+	if o.Pool != nil {
+		open = o.Pool
+	}
+	pool := open(readCommitted{connector})
 	pool.SetMaxOpenConns(o.Connections)
 	pool.SetMaxIdleConns(o.Connections)
 	pool.SetConnMaxLifetime(3 * time.Minute)

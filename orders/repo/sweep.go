@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"errors"
+	"time"
 
 	"example.com/stock/orders/service"
 )
@@ -30,4 +31,12 @@ func (s *Store) Sweep(ctx context.Context, limit int) (ended int, err error) {
 			return ended, errors.Join(failed...)
 		}
 	}
+}
+
+// Overdue returns how many reservations should have ended more than late ago.
+func (s *Store) Overdue(ctx context.Context, late time.Duration) (n int64, err error) {
+	const overdue = "state = ? AND expires_at <= SYSDATE(6) - INTERVAL ? SECOND"
+	err = s.db.WithContext(ctx).Model(&service.Reservation{}).
+		Where(overdue, service.Held, late.Seconds()).Count(&n).Error
+	return n, explain(err)
 }
