@@ -59,7 +59,7 @@ func (s *Store) answered(ctx context.Context, key Key, cause error) (r service.R
 func (s *Store) Forget(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var ids [][]byte
 	db := s.db.WithContext(ctx)
-	err := db.Model(&idempotencyKey{}).Where("created_at < SYSDATE(6) - INTERVAL ? SECOND", age.Seconds()).
+	err := db.Model(&idempotencyKey{}).Where("created_at < NOW(6) - INTERVAL ? SECOND", age.Seconds()).
 		Limit(limit).Pluck("id", &ids).Error
 	if err != nil || len(ids) == 0 {
 		return 0, explain(err)

@@ -15,7 +15,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (ended int, err error) {
 	for {
 		var due []string
 		err := s.db.WithContext(ctx).Model(&service.Reservation{}).
-			Where("state = ? AND expires_at <= SYSDATE(6)", service.Held).Order("expires_at, id").
+			Where("state = ? AND expires_at <= NOW(6)", service.Held).Order("expires_at, id").
 			Offset(len(failed)).Limit(limit).Pluck("id", &due).Error
 		if err != nil {
 			return ended, explain(err)
@@ -35,7 +35,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (ended int, err error) {
 
 // Overdue returns how many reservations should have ended more than late ago.
 func (s *Store) Overdue(ctx context.Context, late time.Duration) (n int64, err error) {
-	const overdue = "state = ? AND expires_at <= SYSDATE(6) - INTERVAL ? SECOND"
+	const overdue = "state = ? AND expires_at <= NOW(6) - INTERVAL ? SECOND"
 	err = s.db.WithContext(ctx).Model(&service.Reservation{}).
 		Where(overdue, service.Held, late.Seconds()).Count(&n).Error
 	return n, explain(err)
