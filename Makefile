@@ -105,11 +105,11 @@ client-test: ## Generate a client from the OpenAPI document with oapi-codegen, a
 	cd handler/clienttest && $(GO) test -count 1 .
 
 .PHONY: new-test new-compose-test
-new-test: build ## Write order services for five choices (stock new) and build them; lint and test three
+new-test: build ## Write an order service (stock new), lint it, test it
 	internal/starter/try
 
-new-compose-test: build ## Write the example of docs/new.md, start its containers, sell, stop them
-	internal/starter/compose-test
+new-compose-test: build ## Write an order service, start its containers, sell, kill an instance, stop them
+	internal/starter/try compose
 
 race: ## Show that "none" loses updates in ten runs of ten, and that strategies with exclusion lose none in a hundred
 	$(GO) test -count 1 -timeout 25m -run TestRaceOften -v ./cmd/stock -often

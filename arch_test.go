@@ -232,7 +232,7 @@ var rooms = map[string]string{
 	"loadtest": "the load generator and the judge",
 	"lab":      "the fault lab, and the live wall for a class",
 	"internal": "what several rooms need, and nobody outside the module",
-	"orders":   "what runs an order service: alerts, a runbook, a dashboard, manifests",
+	"orders":   "an order service that people copy and own",
 	"tools":    "a module of its own: benchmarks",
 	"deploy":   "nginx, images, and what installs servers",
 	"docs":     "guides, lessons, decisions, examples",
@@ -314,6 +314,9 @@ var thirdParty = map[string]struct {
 func TestImportArrows(t *testing.T) {
 	imports := importsOf(t, "")
 	for pkg, list := range imports {
+		if strings.HasPrefix(pkg, "orders/") {
+			continue
+		}
 		rule, known := arrows[pkg]
 		if !known {
 			t.Errorf("%s has no rule: add it to arrows, with a reason", pkg)
@@ -338,10 +341,49 @@ func TestImportArrows(t *testing.T) {
 	}
 }
 
+// inOrders lists where third-party modules may be imported in orders, which imports nothing else of this tree, so that
+// it can be copied.
+var inOrders = map[string][]string{
+	"github.com/gin-gonic/gin":       {"orders/api", "orders/handler"},
+	"github.com/golang-jwt/jwt":      {"orders/handler", "orders/cmd"},
+	"github.com/spf13/viper":         {"orders/config"},
+	"github.com/spf13/cobra":         {"orders/cmd"},
+	"gorm.io/":                       {"orders/repo"},
+	"github.com/pressly/goose":       {"orders/repo"},
+	"github.com/go-sql-driver/mysql": {"orders/internal/mariadb", "orders/repo"},
+	"github.com/redis/go-redis":      {"orders/outbox", "orders/app"},
+}
+
+func TestOrdersStandsAlone(t *testing.T) {
+	checked := 0
+	for _, kind := range []string{"", "_test"} {
+		for pkg, list := range importsOf(t, kind) {
+			if !strings.HasPrefix(pkg, "orders/") {
+				continue
+			}
+			checked++
+			for _, imported := range list {
+				if inside, ours := strings.CutPrefix(imported, module); ours && !strings.HasPrefix(inside, "orders/") {
+					t.Errorf("%s imports %s, and could not be copied alone", pkg, inside)
+				}
+				for path, places := range inOrders {
+					if kind == "" && strings.HasPrefix(imported, path) && !slices.Contains(places, pkg) {
+						t.Errorf("%s imports %s, whose place is %v", pkg, imported, places)
+					}
+				}
+			}
+		}
+	}
+	if checked < 6 {
+		t.Errorf("%d packages of orders were found", checked)
+	}
+}
+
 // A connection to MySQL that is opened elsewhere is not verified to read values as the driver escapes them.
 func TestOnlyOnePlaceConnectsToMySQL(t *testing.T) {
 	for pkg, imports := range importsOf(t, "") {
-		if pkg == "internal/mysqlconn" || strings.HasSuffix(pkg, "test") || !slices.Contains(imports, "database/sql") {
+		elsewhere := pkg == "internal/mysqlconn" || strings.HasSuffix(pkg, "test") || strings.HasPrefix(pkg, "orders/")
+		if elsewhere || !slices.Contains(imports, "database/sql") {
 			continue
 		}
 		for _, name := range goFiles(t, pkg) {

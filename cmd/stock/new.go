@@ -10,20 +10,26 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/stock/app"
 	"example.com/stock/internal/starter"
 )
 
 func newCommand(v voice) *cobra.Command {
-	c := starter.Choice{Version: version}
-	if commit := app.Commit(); commit != "unknown" {
-		c.Version += " " + commit
-	}
+	var c starter.Choice
+	var without, with []string
 	cmd := &cobra.Command{
 		Use:  "new DIR --module PATH",
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
+			for flag, parts := range map[string][]string{"without": without, "with": with} {
+				only := map[string]string{"without": "deploy", "with": "lock"}[flag]
+				for _, part := range parts {
+					if part != only {
+						return failure("new.part", "flag", flag, "part", part, "only", only)
+					}
+				}
+			}
+			c.WithoutDeploy, c.WithLock = len(without) > 0, len(with) > 0
 			if err := starter.New(dir, c); err != nil {
 				return err
 			}
@@ -47,30 +53,32 @@ func newCommand(v voice) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&c.Module, "module", "", "")
-	cmd.Flags().StringSliceVar(&c.Strategies, "strategies", []string{"atomic"}, "")
-	cmd.Flags().StringSliceVar(&c.Stores, "stores", []string{"mysql"}, "")
-	cmd.Flags().StringSliceVar(&c.With, "with", nil, "")
+	cmd.Flags().StringSliceVar(&without, "without", nil, "")
+	cmd.Flags().StringSliceVar(&with, "with", nil, "")
 	return cmd
 }
 
-// seeItBuild runs go mod tidy and go build in dir. Both are tried: tidy asks for more modules than a build needs, so it
-// is the first to fail where no module proxy answers. The build is made as the service's Makefile makes it: a go.work
-// in a folder above does not count, because it does not have the new module.
+// seeItBuild runs git init, go mod tidy and go build in dir. All are tried: tidy asks for more modules than a build
+// needs, so it is the first to fail where no module proxy answers. The build is as that of the service's Makefile:
+// a go.work in a folder above does not count, because it does not have the new module.
 func seeItBuild(ctx context.Context, dir string, running func(command string)) (untidy, unbuilt error) {
-	if _, err := exec.LookPath("go"); err != nil {
-		return nil, failure("new.no-go")
-	}
-	run := func(args ...string) error {
-		command := "go " + strings.Join(args, " ")
+	run := func(name string, args ...string) error {
+		command := name + " " + strings.Join(args, " ")
 		running(command)
-		program := exec.CommandContext(ctx, "go", args...)
+		program := exec.CommandContext(ctx, name, args...)
 		program.Dir, program.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 		if said, err := program.CombinedOutput(); err != nil {
 			return failure("new.failed", "command", command, "why", err, "said", beginning(said))
 		}
 		return nil
 	}
-	return run("mod", "tidy"), run("build", "-trimpath", "./...")
+	if _, err := exec.LookPath("git"); err == nil {
+		untidy = run("git", "init", "--quiet")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return untidy, failure("new.no-go")
+	}
+	return errors.Join(untidy, run("go", "mod", "tidy")), run("go", "build", "-trimpath", "./...")
 }
 
 // beginning returns the first ten lines of what go has said, without those about downloads: without a proxy, there are

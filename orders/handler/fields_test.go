@@ -1,0 +1,484 @@
+package handler_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"example.com/stock/orders/api"
+	"example.com/stock/orders/repo"
+	"example.com/stock/orders/service"
+)
+
+// These tests are for whoever adds a field: one that is not in the document, not stored, not read, or not in the
+// fingerprint fails here. They find the fields by reflection. An operation with a body needs a row in trips.
+
+// A trip says how a request is sent, and where what it sets is read back.
+type trip struct {
+	method string
+	path   func(t *testing.T) string
+	// read returns the paths of the API to read after the request.
+	read func(r reply) []string
+	// elsewhere says under which name a field is read that has another one in the request, as in "lines[0].quantity".
+	elsewhere map[string]string
+}
+
+var trips = map[string]trip{
+	"placeOrder": {
+		method: "POST", path: func(*testing.T) string { return "/v1/orders" },
+		read: func(r reply) []string { return []string{r.header.Get("Location")} },
+	},
+	"reserve": {
+		method: "POST", path: func(*testing.T) string { return "/v1/reservations" },
+		read:      func(r reply) []string { return []string{r.header.Get("Location")} },
+		elsewhere: map[string]string{"ttl_seconds": "expires_at-created_at"},
+	},
+	"extendReservation": {
+		method: "POST", path: func(t *testing.T) string {
+			made := call(t, "POST", "/v1/reservations", unique("key"), held(stocked(t, 1), 1, 60))
+			return want(t, made, 201).header.Get("Location") + "/extend"
+		},
+		read:      func(r reply) []string { return []string{"/v1/reservations/" + r.body["reservation_id"].(string)} },
+		elsewhere: map[string]string{"ttl_seconds": "expires_at-extended_at"},
+	},
+	"setStock": {
+		method: "PUT", path: func(*testing.T) string { return "/v1/stock/" + unique("sku") }, read: stockOf,
+		elsewhere: map[string]string{"quantity": "available", "reason": "movements[0].reason"},
+	},
+	"adjustStock": {
+		method: "POST", read: stockOf,
+		path:      func(*testing.T) string { return "/v1/stock/" + unique("sku") + "/adjustments" },
+		elsewhere: map[string]string{"delta": "available", "reason": "movements[0].reason"},
+	},
+	"setPolicy": {
+		method: "PUT", read: stockOf,
+		path: func(t *testing.T) string { return "/v1/stock/" + stocked(t, 1) + "/policy" },
+	},
+}
+
+func stockOf(r reply) []string {
+	sku := "/v1/stock/" + r.body["sku"].(string)
+	return []string{sku, sku + "/movements"}
+}
+
+func TestEveryFieldIsStoredAndRead(t *testing.T) {
+	for id, o := range operations(t) {
+		if o.body == nil {
+			continue
+		}
+		t.Run(id, func(t *testing.T) {
+			way, ok := trips[id]
+			if !ok {
+				t.Fatalf("operation %s has a body, but no row in trips", id)
+			}
+			body := filled(t, o.body)
+			r := call(t, way.method, way.path(t), unique("key"), body)
+			if r.status/100 != 2 {
+				t.Fatalf("%d %s", r.status, r.text)
+			}
+			got := map[string]any{} // without r.body: what was only answered does not count
+			for _, path := range way.read(r) {
+				maps.Copy(got, flat(want(t, call(t, "GET", path, "", nil), 200).body))
+			}
+			addDifference(t, got)
+			for field, sent := range flat(object(t, body)) {
+				name := field
+				if other, ok := way.elsewhere[field]; ok {
+					name = other
+				}
+				if read, ok := got[name]; !ok {
+					t.Errorf(
+						"%s: %s was sent, but %v have no %s: it is not stored or not read",
+						id,
+						field,
+						way.read(r),
+						name,
+					)
+				} else if read != sent {
+					t.Errorf("%s: %s was sent as %v, and %s is read as %v", id, field, sent, name, read)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryFieldIsInTheFingerprint: a request that differs in one field only is another request.
+func TestEveryFieldIsInTheFingerprint(t *testing.T) {
+	for id, o := range operations(t) {
+		if !o.keyed || o.body == nil {
+			continue
+		}
+		t.Run(id, func(t *testing.T) {
+			way, key, body := trips[id], unique("key"), filled(t, o.body)
+			path := way.path(t)
+			first := call(t, way.method, path, key, body)
+			if first.status/100 != 2 {
+				t.Fatalf("%d %s", first.status, first.text)
+			}
+			again := call(t, way.method, path, key, body)
+			if again.text != first.text || again.header.Get("Idempotent-Replayed") != "true" {
+				t.Errorf("again: %d %s", again.status, again.text)
+			}
+			for field, change := range leaves(reflect.ValueOf(body).Elem(), "") {
+				undo := change()
+				if r := call(t, way.method, path, key, body); r.status != 422 {
+					t.Errorf(
+						"%s: with another %s and the same key: %d, want 422: it is not in the fingerprint",
+						id,
+						field,
+						r.status,
+					)
+				}
+				undo()
+			}
+		})
+	}
+}
+
+// TestAbsentFieldsAreNotInTheFingerprint: a new optional field must not change the fingerprint of requests without it,
+// because clients repeat requests that they sent before the update.
+func TestAbsentFieldsAreNotInTheFingerprint(t *testing.T) {
+	for id, o := range operations(t) {
+		if !o.keyed || o.body == nil {
+			continue
+		}
+		var check func(typ reflect.Type, schema *openapi3.Schema, path string)
+		check = func(typ reflect.Type, schema *openapi3.Schema, path string) {
+			switch typ.Kind() {
+			case reflect.Pointer:
+				check(typ.Elem(), schema, path)
+			case reflect.Slice:
+				check(typ.Elem(), schema.Items.Value, path+"[]")
+			case reflect.Struct:
+				for name := range object(t, reflect.New(typ).Interface()) {
+					if !slices.Contains(schema.Required, name) {
+						t.Errorf("%s: %s%s is optional, and in the fingerprint when it is absent", id, path, name)
+					}
+				}
+				for i := range typ.NumField() {
+					if name := jsonName(typ.Field(i)); schema.Properties[name] != nil {
+						check(typ.Field(i).Type, schema.Properties[name].Value, path+name+".")
+					}
+				}
+			}
+		}
+		check(o.body, o.schema, "")
+	}
+}
+
+// TestFingerprintStays: clients repeat requests that they sent to the version before. These are of the first version.
+func TestFingerprintStays(t *testing.T) {
+	for _, sku := range []string{"stays-a", "stays-b"} {
+		want(t, call(t, "PUT", "/v1/stock/"+sku, "", map[string]any{"quantity": 9}), 200)
+	}
+	for i, c := range []struct{ path, body, want string }{
+		{"/v1/orders", `{"lines":[{"sku":"stays-a","quantity":1}]}`, "e2747372"},
+		{"/v1/orders", `{"lines":[{"quantity":2,"sku":"stays-b"},{"sku":"stays-a","quantity":1}]}`, "bbcf6368"},
+		{"/v1/reservations", `{"ttl_seconds":60,"lines":[{"quantity":2,"sku":"stays-b"}]}`, "8fa6b274"},
+	} {
+		want(t, call(t, "POST", c.path, fmt.Sprintf("stays-%d", i), c.body), 201)
+		var got string
+		err := rows.QueryRow("SELECT LOWER(HEX(fingerprint)) FROM idempotency_keys"+
+			" WHERE id IN (UNHEX(SHA2(?, 256)), UNHEX(SHA2(?, 256)))",
+			fmt.Sprintf("ann\x00placeOrder\x00\x00stays-%d", i),
+			fmt.Sprintf("ann\x00reserve\x00\x00stays-%d", i)).
+			Scan(&got)
+		if err != nil || got[:8] != c.want {
+			t.Errorf(
+				"%s: %.8s, was %s: the keys of the version before are not valid any more (%v)",
+				c.body,
+				got,
+				c.want,
+				err,
+			)
+		}
+	}
+}
+
+// TestEveryFieldIsInTheDocument compares the generated types, and the types of package service, with the document.
+func TestEveryFieldIsInTheDocument(t *testing.T) {
+	written, err := openapi3.NewLoader().LoadFromFile("../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated, err := api.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := encoded(t, written), encoded(t, generated); a != b {
+		t.Error("api/gen.go is not made from api/openapi.yaml: run go generate ./api")
+	}
+	for _, v := range []any{
+		api.PlaceOrder{},
+		api.Reserve{},
+		api.Extend{},
+		api.SetStock{},
+		api.AdjustStock{},
+		api.SetPolicy{},
+		api.Line{},
+		api.Order{},
+		api.Orders{},
+		api.Reservation{},
+		api.Stock{},
+		api.Movement{},
+		api.Movements{},
+		api.Problem{},
+		api.FieldError{},
+		api.Shortage{},
+	} {
+		typ := reflect.TypeOf(v)
+		var fields []string
+		for i := range typ.NumField() {
+			fields = append(fields, jsonName(typ.Field(i)))
+		}
+		slices.Sort(fields)
+		documented := slices.Sorted(maps.Keys(written.Components.Schemas[typ.Name()].Value.Properties))
+		if !slices.Equal(fields, documented) {
+			t.Errorf("%s has the fields %v, and the document %v", typ.Name(), fields, documented)
+		}
+	}
+}
+
+// TestEveryColumnIsStored writes a filled row of each kind by a step, and reads it.
+func TestEveryColumnIsStored(t *testing.T) {
+	var o service.Order
+	var r service.Reservation
+	var m service.Movement
+	n := 0
+	for _, v := range []any{&o, &r, &m} {
+		fill(t, reflect.ValueOf(v).Elem(), &n, nil)
+	}
+	sku := stocked(t, 1)
+	o.ID, r.ID, o.Lines, r.Lines = uuid(), uuid(), o.Lines[:1], r.Lines[:1]
+	m.SKU, m.Number, m.Received = sku, 2, m.Available+m.Reserved+m.Sold
+	level := service.Stock{SKU: sku, Received: 9, Available: 2, Reserved: 3, Sold: 4, Number: 2, PerCustomer: 5}
+	_, _, err := store.Step(
+		context.Background(),
+		repo.Ask{SKUs: []string{sku}},
+		func(service.State) (service.Changes, error) {
+			return service.Changes{
+				Result: service.Result{
+					Order:       &o,
+					Reservation: &r,
+				}, Movements: []service.Movement{m}, Levels: []service.Stock{level},
+			}, nil
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotO, err := store.Order(context.Background(), o.Customer, o.ID)
+	same(t, gotO, o, err)
+	gotR, err := store.Reservation(context.Background(), r.Customer, r.ID)
+	same(t, gotR, r, err)
+	gotM, err := store.Movements(context.Background(), sku, 1, 1)
+	same(t, gotM, []service.Movement{m}, err)
+	gotS, err := store.Stock(context.Background(), sku)
+	same(t, gotS, level, err)
+}
+
+func same[T any](t *testing.T, got, want T, err error) {
+	t.Helper()
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("read %+v\nwritten %+v\n%v", got, want, err)
+	}
+}
+
+// An operation of the document.
+type operation struct {
+	body   reflect.Type // nil: none
+	schema *openapi3.Schema
+	keyed  bool
+}
+
+// operations returns the operations of the document by id. The type of a body is that of the generated interface.
+func operations(t *testing.T) map[string]operation {
+	t.Helper()
+	doc, err := api.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]operation{}
+	for _, item := range doc.Paths.Map() {
+		for _, op := range item.Operations() {
+			o := operation{keyed: op.Parameters.GetByInAndName("header", "Idempotency-Key") != nil}
+			name := strings.ToUpper(op.OperationID[:1]) + op.OperationID[1:]
+			method, ok := reflect.TypeFor[api.StrictServerInterface]().MethodByName(name)
+			if !ok {
+				t.Errorf("%s is not generated: run go generate ./api", op.OperationID)
+				continue
+			}
+			if body, ok := method.Type.In(1).FieldByName("Body"); ok {
+				o.body, o.schema = body.Type.Elem(), op.RequestBody.Value.Content["application/json"].Schema.Value
+			}
+			all[op.OperationID] = o
+		}
+	}
+	return all
+}
+
+// filled returns a body all of whose fields have values of their own. Its SKUs exist.
+func filled(t *testing.T, typ reflect.Type) any {
+	t.Helper()
+	n, v := 1, reflect.New(typ)
+	fill(t, v.Elem(), &n, func(field string) (any, bool) {
+		switch field {
+		case "Sku":
+			return stocked(t, 100), true
+		case "TtlSeconds": // longer than that of the reservation that is extended
+			return int64(700), true
+		}
+		return nil, false
+	})
+	return v.Interface()
+}
+
+// fill sets every field to a value of its own; special may choose some.
+func fill(t *testing.T, v reflect.Value, n *int, special func(field string) (any, bool)) {
+	t.Helper()
+	*n++
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), n, special)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			fill(t, v.Index(i), n, special)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Date(2030, 1, 1, 0, 0, *n, 123456000, time.UTC)))
+			return
+		}
+		for i := range v.NumField() {
+			if special != nil {
+				if value, ok := special(v.Type().Field(i).Name); ok {
+					v.Field(i).Set(reflect.ValueOf(value))
+					continue
+				}
+			}
+			fill(t, v.Field(i), n, special)
+		}
+	case reflect.String:
+		v.SetString(fmt.Sprintf("text-%d", *n))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		t.Fatalf("fill does not know %v: teach it", v.Type())
+	}
+}
+
+// leaves returns, for each field, a function that changes it, which returns one that undoes that.
+func leaves(v reflect.Value, path string) map[string]func() func() {
+	all := map[string]func() func(){}
+	set := func(change func()) func() func() {
+		return func() func() {
+			before := reflect.New(v.Type()).Elem()
+			before.Set(v)
+			change()
+			return func() { v.Set(before) }
+		}
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			maps.Copy(all, leaves(v.Field(i), strings.TrimPrefix(path+"."+jsonName(v.Type().Field(i)), ".")))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			maps.Copy(all, leaves(v.Index(i), fmt.Sprintf("%s[%d]", path, i)))
+		}
+		all[path+" (shorter)"] = set(func() { v.Set(v.Slice(0, v.Len()-1)) })
+	case reflect.Pointer:
+		return leaves(v.Elem(), path)
+	case reflect.String:
+		all[path] = set(func() { v.SetString(v.String() + "x") })
+	case reflect.Int, reflect.Int64:
+		all[path] = set(func() { v.SetInt(v.Int() + 1) })
+	case reflect.Bool:
+		all[path] = set(func() { v.SetBool(!v.Bool()) })
+	}
+	return all
+}
+
+// flat returns the values of an object by their paths.
+func flat(v any) map[string]any {
+	all := map[string]any{}
+	var walk func(v any, path string)
+	walk = func(v any, path string) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, value := range v {
+				walk(value, strings.TrimPrefix(path+"."+name, "."))
+			}
+		case []any:
+			for i, value := range v {
+				walk(value, fmt.Sprintf("%s[%d]", path, i))
+			}
+		default:
+			all[path] = v
+		}
+	}
+	walk(v, "")
+	return all
+}
+
+// addDifference adds the times to live of a reservation.
+func addDifference(t *testing.T, got map[string]any) {
+	t.Helper()
+	for _, from := range []string{"created_at", "extended_at"} {
+		if got["expires_at"] != nil && got[from] != nil {
+			got["expires_at-"+from] = at(t, got["expires_at"]).Sub(at(t, got[from])).Seconds()
+		}
+	}
+}
+
+func at(t *testing.T, text any) time.Time {
+	t.Helper()
+	moment, err := time.Parse(time.RFC3339Nano, text.(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return moment
+}
+
+func object(t *testing.T, v any) map[string]any {
+	t.Helper()
+	var all map[string]any
+	if err := json.Unmarshal([]byte(encoded(t, v)), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func encoded(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+var ids int
+
+func uuid() string {
+	ids++
+	return fmt.Sprintf("00000000-0000-0000-0000-%012d", ids)
+}
