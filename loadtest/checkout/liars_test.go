@@ -289,8 +289,8 @@ func reclock(e *checkout.Evidence, date func(time.Time) time.Time) {
 // verdict stands. If it is set during the run, there is no verdict.
 func TestClocksMayDiffer(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t)
-	base := &run(t, s, url, plan()).Evidence
+	_, r := run(t, plan())
+	base := &r.Evidence
 	for _, ahead := range []time.Duration{
 		-24 * time.Hour, -15 * time.Minute, -3 * time.Second, -time.Millisecond, 3 * time.Second, 15 * time.Minute,
 		24 * time.Hour,
