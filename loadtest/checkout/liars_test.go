@@ -253,6 +253,7 @@ func liars() map[string]row {
 			r := record(e, n, func(r *checkout.Record) bool {
 				return r.Problem == "sold_out" && attempts[r.Request] == 1
 			})
+			e.StartedAt = e.StartedAt.Add(-time.Second) // the first are sent at once
 			r.SentAt, r.DoneAt = e.StartedAt, e.StartedAt.Add(time.Microsecond)
 			return true
 		}},
@@ -262,6 +263,7 @@ func liars() map[string]row {
 				r := record(e, n, func(r *checkout.Record) bool {
 					return r.Problem == "limit_reached" && r.Attempt == 1 && r.Lines != nil && most(r.Lines) <= e.Limit
 				})
+				e.StartedAt = e.StartedAt.Add(-time.Second) // the first are sent at once
 				r.SentAt, r.DoneAt = e.StartedAt, e.StartedAt.Add(time.Microsecond)
 				return true
 			},
