@@ -228,7 +228,7 @@ func checkCustomersRate(t *testing.T, store string) {
 	if err := os.WriteFile(keys, made.JWKS(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dsn := servers.MariaDB(t)
+	dsn := migrated(t)
 	const burst = 5
 	var instances []*instance
 	for range 2 {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -35,6 +34,3 @@ func TestMain(m *testing.M) {
 
 // token is the admin token of the instances.
 const token = "demo"
-
-// slack is what a busy computer with the race detector may add to a limit.
-const slack = time.Minute

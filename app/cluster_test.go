@@ -28,7 +28,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
 				setRedis(t, node.Addr, "cluster-node-timeout", "1000")
 			}
-			i := begin(t, backends("--redis-addrs="+strings.Join(c.Addrs(), ","), "--redis-timeout=1s")...)
+			i := begin(t, backends("--redis-addrs="+strings.Join(c.Addrs(), ","), "--redis-timeout=5s")...)
 			i.ready(t, "redis")
 			lost := c.Nodes[1]
 			skus := map[bool]string{} // of the node that is lost, and of another
@@ -52,7 +52,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 			if full == "yes" {
 				stacktest.Eventually(
 					t,
-					10*time.Second+slack,
+					time.Minute,
 					"/readyz says that the cluster is down",
 					func() (bool, string) {
 						r := i.ask(http.MethodGet, "/readyz")
@@ -69,7 +69,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				up := i.neverDown(t, "redis")
 				stacktest.Eventually(
 					t,
-					10*time.Second+slack,
+					time.Minute,
 					"/readyz says which slots are lost",
 					func() (bool, string) {
 						r := i.ask(http.MethodGet, "/readyz")
@@ -86,27 +86,36 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 					t.Errorf("the SKU of the lost master: %d %s, want backend_down", r.status, r.body)
 				}
 				up()
-				// The loss is logged once, not at every probe; twice if the nodes disagreed at first.
-				if n := strings.Count(i.log.String(), "up, but impaired"); n < 1 || n > 3 {
-					t.Errorf("the log tells %d times that the backend is up, but impaired", n)
+				i.looks(t, "redis")
+				last := "" // the loss is logged once, not at every probe
+				for line := range strings.Lines(i.log.String()) {
+					if _, told, _ := strings.Cut(line, " level="); strings.Contains(told, "backend=redis") {
+						if told == last {
+							t.Errorf("the log tells it again: %s", told)
+						}
+						last = told
+					}
+				}
+				if !strings.Contains(i.log.String(), loss) {
+					t.Error("the log does not tell of the loss")
 				}
 			}
 			if err := lost.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			// The node came back empty. Nothing is sold until a person has set the stock, which ends that for all SKUs.
-			stacktest.Eventually(t, 15*time.Second+slack, "the stock can be set", func() (bool, string) {
+			stacktest.Eventually(t, time.Minute, "the stock can be set", func() (bool, string) {
 				r := i.ask(http.MethodPut, "/v1/stock/"+skus[true]+"?quantity=1000")
 				return r.status == 200, r.body
 			})
-			stacktest.Eventually(t, 15*time.Second+slack, "all is served again", func() (bool, string) {
+			stacktest.Eventually(t, time.Minute, "all is served again", func() (bool, string) {
 				r := i.ask(http.MethodGet, "/readyz")
 				told := backendOf(r, "redis")
 				return told.Up && told.Warning == "", r.body
 			})
 			// A node may still think that the cluster is down, for a moment after the probe has heard otherwise.
 			for _, ofLost := range []bool{false, true} {
-				stacktest.Eventually(t, slack, "both are sold at the end", func() (bool, string) {
+				stacktest.Eventually(t, time.Minute, "both are sold at the end", func() (bool, string) {
 					r := sell(ofLost)
 					return r.status == 200, r.body
 				})

@@ -88,8 +88,11 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 		}
 	}
 	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
+		if slices.Contains(known, key) {
+			continue
+		}
 		// A section whose lines are all commented out also appears as a key. It means the defaults.
-		if _, section := v.Get(key).(map[string]any); !section && !slices.Contains(known, key) {
+		if _, section := v.Get(key).(map[string]any); !section {
 			bad = append(bad, unknown(key, "key", nearest(key, known, "")))
 		}
 	}

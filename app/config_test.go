@@ -88,52 +88,65 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Every setting can be set in every way, one at a time.
-func TestEverySettingInEveryWay(t *testing.T) {
-	bare(t)
-	ways := map[string]func(t *testing.T, s setting, value any) []string{
-		"flag": func(_ *testing.T, s setting, value any) []string {
-			return []string{"--" + s.flag() + "=" + asText(value)}
+// everyWay returns the arguments that set these values in each way, with what else it needs in the environment.
+func everyWay(settings []setting, values map[string]any) map[string]func(t *testing.T) []string {
+	ways := map[string]func(t *testing.T) []string{
+		"flags": func(*testing.T) (args []string) {
+			for _, s := range settings {
+				args = append(args, "--"+s.flag()+"="+asText(values[s.key]))
+			}
+			return args
 		},
-		"env": func(t *testing.T, s setting, value any) []string {
-			t.Setenv(s.env(), asText(value))
+		"variables": func(t *testing.T) []string {
+			for _, s := range settings {
+				t.Setenv(s.env(), asText(values[s.key]))
+			}
 			return nil
 		},
 	}
 	for _, format := range []string{"yaml", "toml", "json"} {
-		ways[format] = func(t *testing.T, s setting, value any) []string {
-			return []string{"--config", file(t, "stock."+format, asFile(t, format, map[string]any{s.key: value}))}
+		ways[format] = func(t *testing.T) []string {
+			return []string{"--config", file(t, "stock."+format, asFile(t, format, values))}
 		}
 	}
-	for _, s := range allSettings() {
-		for name, set := range ways {
-			t.Run(s.key+" by "+name, func(t *testing.T) {
-				value := other(t, s)
-				args := set(t, s, value)
-				withCompanions(t, s)
-				if got := field(t, mustConfigure(t, args...), s.key); !reflect.DeepEqual(got, value) {
-					t.Errorf("%s = %#v, want %#v", s.key, got, value)
+	return ways
+}
+
+// valuesOf returns a value for each setting that is not its default.
+func valuesOf(t *testing.T, settings []setting) map[string]any {
+	t.Helper()
+	values := make(map[string]any)
+	for _, s := range settings {
+		values[s.key] = other(t, s)
+	}
+	return values
+}
+
+// Every setting can be set in every way.
+func TestEverySettingInEveryWay(t *testing.T) {
+	bare(t)
+	files := slices.DeleteFunc(allSettings(), func(s setting) bool { return !isSecretFile(s) })
+	for name, settings := range map[string][]setting{"files of secrets": files, "all others": together()} {
+		values := valuesOf(t, settings)
+		for way, set := range everyWay(settings, values) {
+			t.Run(name+" by "+way, func(t *testing.T) {
+				c := mustConfigure(t, set(t)...)
+				for key, value := range values {
+					if got := field(t, c, key); !reflect.DeepEqual(got, value) {
+						t.Errorf("%s = %#v, want %#v", key, got, value)
+					}
 				}
 			})
 		}
 	}
 }
 
-// All settings at once, with the file named by STOCK_CONFIG.
-func TestAWholeFile(t *testing.T) {
+// A flag that names the file goes before the variable that does.
+func TestWhichFileIsRead(t *testing.T) {
 	bare(t)
-	values := make(map[string]any)
-	for _, s := range together() {
-		values[s.key] = other(t, s)
-	}
-	for _, format := range []string{"yaml", "toml", "json"} {
-		t.Setenv("STOCK_CONFIG", file(t, "stock."+format, asFile(t, format, values)))
-		c := mustConfigure(t)
-		for key, value := range values {
-			if got := field(t, c, key); !reflect.DeepEqual(got, value) {
-				t.Errorf("%s: %s = %#v, want %#v", format, key, got, value)
-			}
-		}
+	t.Setenv("STOCK_CONFIG", file(t, "stock.yaml", "wait: 6s"))
+	if c := mustConfigure(t); c.Wait != 6*time.Second {
+		t.Errorf("wait = %v, want that of STOCK_CONFIG", c.Wait)
 	}
 	t.Setenv("STOCK_CONFIG", "/nowhere.yaml")
 	if c := mustConfigure(t, "--config", file(t, "other.yaml", "wait: 7s")); c.Wait != 7*time.Second {
@@ -581,36 +594,15 @@ func TestConfigShowsThatNoSecretIsSet(t *testing.T) {
 // What "stock config" prints is a configuration file that says the same, whatever the values came from.
 func TestConfigIsAConfigurationFile(t *testing.T) {
 	bare(t)
-	values := make(map[string]any)
-	for _, s := range together() {
-		values[s.key] = other(t, s)
-	}
+	values := valuesOf(t, together())
 	values["instance"] = "a: 'b' #\"c\" \\ é\t{x} 库"
-	ways := map[string]func(t *testing.T) []string{
-		"nothing": func(*testing.T) []string { return nil },
-		"flags": func(*testing.T) (args []string) {
-			for _, s := range together() {
-				args = append(args, "--"+s.flag()+"="+asText(values[s.key]))
-			}
-			return args
-		},
-		"variables": func(t *testing.T) []string {
-			for _, s := range together() {
-				t.Setenv(s.env(), asText(values[s.key]))
-			}
-			return nil
-		},
-		"none of anything": func(t *testing.T) []string {
-			for _, name := range []string{"REDIS_ADDRS", "ZOOKEEPER_HOSTS", "MYSQL_DSN", "LAB"} {
-				t.Setenv(envPrefix+name, "")
-			}
-			return nil
-		},
-	}
-	for _, format := range []string{"yaml", "toml", "json"} {
-		ways[format] = func(t *testing.T) []string {
-			return []string{"--config", file(t, "stock."+format, asFile(t, format, values))}
+	ways := everyWay(together(), values)
+	ways["nothing"] = func(*testing.T) []string { return nil }
+	ways["none of anything"] = func(t *testing.T) []string {
+		for _, name := range []string{"REDIS_ADDRS", "ZOOKEEPER_HOSTS", "MYSQL_DSN", "LAB"} {
+			t.Setenv(envPrefix+name, "")
 		}
+		return nil
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -676,36 +668,10 @@ func allSettings() []setting { return new(Config).settings() }
 
 // together returns the settings that can be set at the same time. The others are files of secrets.
 func together() []setting {
-	return slices.DeleteFunc(allSettings(), func(s setting) bool {
-		return strings.HasPrefix(s.textKey(), "secret_file")
-	})
+	return slices.DeleteFunc(allSettings(), isSecretFile)
 }
 
-// withCompanions sets what a setting needs to be valid.
-func withCompanions(t *testing.T, s setting) {
-	t.Helper()
-	if s.key == "zookeeper.acl" {
-		t.Setenv("STOCK_ZOOKEEPER_CREDENTIALS", "a:b")
-	}
-	if s.key == "lab" {
-		t.Setenv("STOCK_ADMIN_TOKEN", "t")
-	}
-	prefix, field, _ := strings.Cut(s.env(), "TLS_")
-	switch group, _, _ := strings.Cut(s.textKey(), "."); {
-	case group == "server_tls" && field != "ENABLED":
-		t.Setenv(prefix+"TLS_ENABLED", "true")
-		if field != "CERT" && field != "KEY" {
-			break
-		}
-		fallthrough
-	case group == "listener_tls":
-		for _, other := range []string{"CERT", "KEY"} {
-			if other != field {
-				t.Setenv(prefix+"TLS_"+other, "some.pem")
-			}
-		}
-	}
-}
+func isSecretFile(s setting) bool { return strings.HasPrefix(s.textKey(), "secret_file") }
 
 // field returns the value of a key in c.
 func field(t *testing.T, c Config, key string) any {
@@ -754,7 +720,7 @@ func other(t *testing.T, s setting) any {
 		}
 		return []string{"10.0.0.1:1001", "10.0.0.2:1002", "10.0.0.3:1003"}
 	case string:
-		if strings.HasPrefix(s.textKey(), "secret_file") {
+		if isSecretFile(s) {
 			secret := settingOf(t, strings.TrimSuffix(s.key, fileSuffix))
 			return file(t, "secret", other(t, secret).(string)+"\n")
 		}

@@ -61,7 +61,7 @@ func (i *instance) counts(t *testing.T, sku string) string {
 // An instance of profile orders sells carts, keeps them, takes them back, and has nothing to choose: without a lock,
 // and under locks of another server than the stock's.
 func TestProfileOrders(t *testing.T) {
-	mysql := func(t *testing.T) string { return "--mysql-dsn=" + servers.MariaDB(t) }
+	mysql := func(t *testing.T) string { return "--mysql-dsn=" + migrated(t) }
 	redis := func(t *testing.T) string { return "--redis-addrs=" + servers.Redis(t).Addr }
 	zookeeper := func(t *testing.T) string { return "--zookeeper-hosts=" + servers.ZooKeeper(t) }
 	for _, row := range []struct {
@@ -346,7 +346,7 @@ func TestALedgerComesBackAsAnOlderCopy(t *testing.T) {
 				i.ready(t, string(kind))
 				i.wants(t, 201, http.MethodPost, "/v1/orders", order)
 			}
-			time.Sleep(time.Second) // two probes
+			a.looks(t, string(kind))
 			if got := a.counts(t, "book"); got != "6 2 0 4" {
 				t.Errorf("after a person has set the stock: %s", got)
 			}

@@ -55,7 +55,7 @@ func newSwitchboard(t *testing.T, to string) *switchboard {
 // read-only now. It closes them, and the new ones lead to the server that has taken over.
 func TestAnOldMasterBehindAProxyIsLeft(t *testing.T) {
 	t.Parallel()
-	for _, profile := range []string{demoProfile, ordersProfile} {
+	for _, profile := range profiles() {
 		t.Run("redis/"+profile, func(t *testing.T) {
 			t.Parallel()
 			old, next := stacktest.Redis(t).Addr, stacktest.Redis(t).Addr

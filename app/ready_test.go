@@ -35,6 +35,9 @@ func (i *instance) becomes(t *testing.T, status int, words ...string) {
 		})
 }
 
+// profiles returns the profiles: with go test -short the first, as that of orders has its stores in common with it.
+func profiles() []string { return stacktest.Some(1, []string{demoProfile, ordersProfile}) }
+
 // A store that refuses what a sale writes is not ready, for the reason that the sale is told.
 func TestReadyIsWhatASaleNeeds(t *testing.T) {
 	t.Parallel()
@@ -44,7 +47,7 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 	following := func(master string) func(*testing.T, string) {
 		return func(t *testing.T, addr string) { follow(t, addr, master) }
 	}
-	for _, profile := range []string{demoProfile, ordersProfile} {
+	for _, profile := range profiles() {
 		for _, row := range []struct {
 			name, problem, reason string
 			begin, end            func(t *testing.T, addr string)
@@ -133,7 +136,7 @@ func acl(rules ...any) func(*testing.T, string) {
 // A right that only the update of the stock needs is missed by the probe, also while nobody buys.
 func TestReadyNeedsTheRightToUpdate(t *testing.T) {
 	t.Parallel()
-	for _, profile := range []string{demoProfile, ordersProfile} {
+	for _, profile := range profiles() {
 		t.Run(profile, func(t *testing.T) {
 			t.Parallel()
 			db, clerk := clerkOf(t, stacktest.MariaDB(t))

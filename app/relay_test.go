@@ -73,7 +73,7 @@ func TestInstancesRelayInTurns(t *testing.T) {
 			server := stacktest.Redis(t)
 			args := backends("--redis-addrs="+server.Addr, "--store="+store, "--relay-enabled", "--seed-sku=")
 			if store == "mysql" {
-				args = append(args, "--mysql-dsn="+servers.MariaDB(t), "--relay-lock=mysql-table")
+				args = append(args, "--mysql-dsn="+migrated(t), "--relay-lock=mysql-table")
 			}
 			instances := []*instance{begin(t, args...), begin(t, args...)}
 			for _, i := range instances {
@@ -131,7 +131,7 @@ func TestTheLockOfTheRelayIsRenewed(t *testing.T) {
 // An event that its receiver refuses is shown to a person, who says what becomes of it; the running relay follows.
 func TestAPersonDecidesOnDeadLetters(t *testing.T) {
 	t.Parallel()
-	server, dsn := stacktest.Redis(t), servers.MariaDB(t)
+	server, dsn := stacktest.Redis(t), migrated(t)
 	var mu sync.Mutex
 	var ids []string
 	var fixed atomic.Bool

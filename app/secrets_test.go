@@ -56,7 +56,7 @@ func TestSecretsInFiles(t *testing.T) {
 // event. A file that goes away changes nothing.
 func TestSecretsAreReadAgain(t *testing.T) {
 	t.Parallel()
-	server, root := stacktest.Redis(t), servers.MariaDB(t)
+	server, root := stacktest.Redis(t), migrated(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
 	db := openRoot(t, root)
@@ -127,7 +127,7 @@ func TestTheOperatorsTokenIsReadAgain(t *testing.T) {
 func TestNothingSecretIsShown(t *testing.T) {
 	t.Parallel()
 	const mark = "XkEy7"
-	server, root := stacktest.Redis(t), servers.MariaDB(t)
+	server, root := stacktest.Redis(t), migrated(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
 	password := "right-" + mark
@@ -207,7 +207,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 func beginWith(t *testing.T, args ...string) *instance {
 	t.Helper()
 	cfg := mustConfigure(t, append(args, "--addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--instance=app-1")...)
-	i := &instance{log: &journal{}, ended: make(chan error, 1), client: &http.Client{
+	i := &instance{log: &journal{}, patience: 10 * time.Second, ended: make(chan error, 1), client: &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}}
 	log := slog.New(slog.NewTextHandler(i.log, &slog.HandlerOptions{Level: slog.LevelDebug}))

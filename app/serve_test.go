@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
 )
 
@@ -30,6 +31,8 @@ type instance struct {
 	ended  chan error
 	client *http.Client
 	log    *journal
+
+	patience time.Duration // how long a probe may take; 0: as ever
 }
 
 // A journal is a log that can be read while it is written.
@@ -55,16 +58,23 @@ func (j *journal) String() string {
 func backends(more ...string) []string {
 	return append([]string{
 		"--redis-addrs=", "--zookeeper-hosts=", "--mysql-dsn=", "--drain=0s", "--redis-timeout=10s", "--work=10s",
+		"--zookeeper-session-timeout=1m", "--zookeeper-connect-timeout=10s",
 	}, more...)
 }
 
-// begin starts an instance. The end of the test stops it.
+// begin starts an instance, which is patient with its servers. The end of the test stops it.
 func begin(t *testing.T, args ...string) *instance {
+	t.Helper()
+	return beginWithin(t, 10*time.Second, args...)
+}
+
+// beginWithin is begin for an instance whose probes may take that long.
+func beginWithin(t *testing.T, patience time.Duration, args ...string) *instance {
 	t.Helper()
 	cfg := mustConfigure(t, append(append([]string{"--auth=trust-proxy"}, args...),
 		"--addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--instance=app-1", "--admin-token="+token)...)
 	i := &instance{
-		ended: make(chan error, 1), log: &journal{},
+		ended: make(chan error, 1), log: &journal{}, patience: patience,
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	i.run(t, cfg, slog.New(slog.NewTextHandler(i.log, nil)))
@@ -77,6 +87,9 @@ func (i *instance) run(t *testing.T, cfg Config, log *slog.Logger) {
 	var err error
 	if i.app, err = New(cfg, "test", log); err != nil {
 		t.Fatal(err)
+	}
+	for _, b := range i.app.backends {
+		b.Patience = i.patience
 	}
 	i.url, i.admin = "http://"+i.app.Addr().String(), "http://"+i.app.AdminAddr().String()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -161,6 +174,20 @@ func (i *instance) ready(t *testing.T, names ...string) {
 	})
 }
 
+// looks waits until each named backend was probed twice more: the second of these probes has seen all that was done
+// before the call.
+func (i *instance) looks(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		for range 2 {
+			before := i.app.backends[name].Latency() // differs from probe to probe
+			stacktest.Eventually(t, time.Minute, name+" is probed", func() (bool, string) {
+				return i.app.backends[name].Latency() != before, before.String()
+			})
+		}
+	}
+}
+
 // insist asks again while the instance says that a server is down, for a minute at most: on a busy computer a probe may
 // be late twice. Nothing was done then, and a client would ask again.
 func (i *instance) insist(method, path string) (r reply) {
@@ -184,11 +211,17 @@ func (i *instance) must(t *testing.T, method, path string, status int) reply {
 	return r
 }
 
+// migrated returns the DSN of a database on the shared MariaDB, for this test alone, with the schema.
+func migrated(t *testing.T) string {
+	t.Helper()
+	return servers.FilledMariaDB(t, func(t testing.TB, dsn string) { repotest.Migrated(t, dsn) })
+}
+
 // all the shared servers, as flags of an instance with a database of its own.
 func everything(t *testing.T) []string {
 	return backends(
 		"--redis-addrs="+servers.Redis(t).Addr, "--zookeeper-hosts="+servers.ZooKeeper(t),
-		"--mysql-dsn="+servers.MariaDB(t),
+		"--mysql-dsn="+migrated(t),
 	)
 }
 
@@ -352,7 +385,7 @@ func TestAbsentBackends(t *testing.T) {
 			200,
 		},
 		{
-			"mysql only", func(t *testing.T) string { return "--mysql-dsn=" + servers.MariaDB(t) },
+			"mysql only", func(t *testing.T) string { return "--mysql-dsn=" + migrated(t) },
 			map[string]string{"/deduct_stock_pessimistic": "mysql", "/deduct_stock_sync": "mysql"},
 			map[string]string{
 				"/deduct_stock_redisson": "redis is down: it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",

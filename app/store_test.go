@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/app/health"
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 )
@@ -118,7 +117,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 			server := stacktest.Redis(t)
 			args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
 			if !alone {
-				args = append(args, "--mysql-dsn="+servers.MariaDB(t))
+				args = append(args, "--mysql-dsn="+migrated(t))
 			}
 			a, b := begin(t, args...), begin(t, args...)
 			a.ready(t, "redis")
@@ -182,9 +181,10 @@ func TestMySQLComesBackEmpty(t *testing.T) {
 	x.sell(4, a, c)
 	x.is(t, a, 5, 0)
 	// Redis remembers the new data: another loss is noticed, too.
-	a.ready(t, "redis", "mysql")
-	c.ready(t, "redis", "mysql")
-	time.Sleep(time.Second) // two probes: the other store is told by one
+	for _, i := range []*instance{a, c} { // a probe tells the other store
+		i.ready(t, "redis", "mysql")
+		i.looks(t, "mysql")
+	}
 	a.end(t)
 	c.end(t)
 	empties()
@@ -290,7 +290,7 @@ func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ready(t, "redis", "mysql")
-	time.Sleep(time.Second) // two probes: MySQL says what it remembers
+	b.looks(t, "redis", "mysql") // MySQL says what it remembers
 	b.ready(t, "redis", "mysql")
 	x.sell(3, b)
 	x.is(t, b, 5, 0)
@@ -299,7 +299,8 @@ func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
 // Three instances that start at the same moment on empty stores agree on one origin, and seed each store once.
 func TestFirstStartSeedsOnce(t *testing.T) {
 	t.Parallel()
-	args := backends("--redis-addrs="+stacktest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+servers.MariaDB(t))
+	empty := servers.MariaDB(t) // without a schema
+	args := backends("--redis-addrs="+stacktest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+empty)
 	var all []*instance
 	for range 3 {
 		all = append(all, begin(t, args...))
@@ -360,7 +361,7 @@ func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 	a.ready(t, "redis")
 	b.ready(t, "redis")
 	x := &till{sku: "stock", store: "redis"}
-	for range 5 {
+	for range 2 {
 		if err := redisAt(t, server).FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +369,7 @@ func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 		x.accepted.Store(0)
 		x.sell(4, a, b)
 		x.is(t, b, 5, 0)
-		time.Sleep(health.Interval) // b, which was not asked to set it, looks
+		b.looks(t, "redis") // it was not asked to set it
 		a.ready(t, "redis")
 		b.ready(t, "redis")
 		if r := b.must(t, http.MethodPost, "/deduct_stock_atomic", 409); r.field("type") != "/problems/sold_out" {

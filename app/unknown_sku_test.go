@@ -43,7 +43,7 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 		nodes[n] = redisStack.Server(name).Addr
 	}
 	redises := append([]string{servers.Redis(t).Addr}, nodes...)
-	zookeeper, dsn := servers.ZooKeeper(t), servers.MariaDB(t)
+	zookeeper, dsn := servers.ZooKeeper(t), migrated(t)
 	i := begin(
 		t,
 		backends("--redis-addrs="+redises[0], "--zookeeper-hosts="+zookeeper, "--mysql-dsn="+dsn, "--seed-sku="+own(t),

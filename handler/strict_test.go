@@ -240,22 +240,32 @@ func newHeldBody() (body io.Reader, end func()) {
 	return r, func() { _ = w.Close() }
 }
 
+// deadlines is a reply that notes until when its connection is read.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(until time.Time) error {
+	d.read = append(d.read, until)
+	return nil
+}
+
 // The limit of the body ends with the body: it does not end the request that waits for longer, which would look like a
 // client that went away.
 func TestTheLimitOfTheBodyDoesNotEndTheWait(t *testing.T) {
-	t.Parallel()
-	d := &fakeService{deduct: func(ctx context.Context, _ service.Request) (service.Receipt, error) {
-		select {
-		case <-ctx.Done():
-			return service.Receipt{}, context.Cause(ctx)
-		case <-time.After(6 * time.Second): // the body has 5
-			return receipt(), nil
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
+		if len(w.read) != 2 || w.read[0].IsZero() || !w.read[1].IsZero() {
+			t.Errorf("the wait begins with the deadlines %v, want one that was taken back", w.read)
 		}
+		return receipt(), nil
 	}}
-	s := serve(t, d, nil)
-	r := ask(t, http.MethodPost, s.URL+"/deduct_stock_zk", `{"quantity":1}`, "Content-Type", asJSON)
-	if r.StatusCode != http.StatusOK || r.Close {
-		t.Errorf("%d %s, closed: %v", r.StatusCode, r.body, r.Close)
+	req := httptest.NewRequest(http.MethodPost, "/deduct_stock_zk", strings.NewReader(`{"quantity":1}`))
+	req.Header.Set("Content-Type", asJSON)
+	build(d, nil).ServeHTTP(w, req)
+	if w.Code != http.StatusOK || w.Header().Get("Connection") != "" {
+		t.Errorf("%d %s, connection: %s", w.Code, w.Body, w.Header().Get("Connection"))
 	}
 }
 

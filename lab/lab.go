@@ -69,7 +69,7 @@ type Scenario struct {
 	Group Group
 	Needs []Need
 	Cases []Case
-	Quick bool // its first case takes less than 10 s: part of every test run
+	Slow  bool // its first case takes 10 s or more: lab run --quick, which runs no other, leaves it out
 
 	// Predict returns what a case must show, from the promise of its strategy. It is not called for a case with a Want.
 	Predict func(Case, StrategyPromise) Forecast

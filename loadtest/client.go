@@ -116,6 +116,11 @@ func NewClient(address, token string, concurrency int) (*Client, error) {
 	}, nil
 }
 
+// Dial makes the client open its connections by dial, such as in memory. It must be called before the client is used.
+func (c *Client) Dial(dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
+	c.http.Transport.(*http.Transport).DialContext = dial
+}
+
 // URL returns the address of the service.
 func (c *Client) URL() string { return c.base }
 

@@ -63,9 +63,9 @@ func openLoop(tb testing.TB, duration, warmUp time.Duration) *loadtest.Result {
 // At 5,000 requests a second, all are sent, and none too early, on any computer. The number of late ones depends on the
 // load of the computer, so only the benchmark checks it.
 func TestOpenLoopSendsAll(t *testing.T) {
-	r := openLoop(t, time.Second, 0)
-	if len(r.Records)+r.Dropped != 5000 || r.Interrupted {
-		t.Errorf("%d sent and %d dropped of 5000", len(r.Records), r.Dropped)
+	r := openLoop(t, 200*time.Millisecond, 0)
+	if len(r.Records)+r.Dropped != 1000 || r.Interrupted {
+		t.Errorf("%d sent and %d dropped of 1000", len(r.Records), r.Dropped)
 	}
 	for _, record := range r.Records {
 		if record.SentAt.Before(record.PlannedAt) || record.Latency() < record.Service() {

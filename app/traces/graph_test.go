@@ -163,10 +163,7 @@ func TestTheGraphOutlivesTheRelay(t *testing.T) {
 // Requests of several traces that are sold in one step are one graph: the batch has a link to each, and each to it.
 func TestABatchLinksToItsMembers(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"orders", "merged", "zk-merged"} {
-		if testing.Short() && name == "zk-merged" {
-			continue
-		}
+	for _, name := range stacktest.Some(1, []string{"merged", "orders", "zk-merged"}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := newInbox(t)
@@ -264,13 +261,14 @@ func TestWhereTheTraceIDIs(t *testing.T) {
 // Without OTEL_TRACES_EXPORTER, nothing is traced, whatever the client sends, and the event is as before.
 func TestOffByDefault(t *testing.T) {
 	t.Parallel()
-	for name, env := range map[string][]string{
-		"no exporter": {}, "disabled": {"OTEL_TRACES_EXPORTER=otlp", "OTEL_SDK_DISABLED=true"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, row := range stacktest.Some(1, []struct {
+		name string
+		env  []string
+	}{{"disabled", []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_SDK_DISABLED=true"}}, {"no exporter", nil}}) {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			in := newInbox(t)
-			env = append(env, "OTEL_EXPORTER_OTLP_ENDPOINT="+in.URL, "OTEL_BSP_SCHEDULE_DELAY=50")
+			env := append(row.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+in.URL, "OTEL_BSP_SCHEDULE_DELAY=50")
 			s := newShop(t, "mysql", env...)
 			s.stock("a", 1)
 			s.relay(env...)
@@ -312,10 +310,10 @@ func TestACollectorThatIsDownCostsNoSale(t *testing.T) {
 	}))
 	t.Cleanup(hung.Close)
 	t.Cleanup(func() { close(gone) })
-	for name, url := range map[string]string{"down": "http://127.0.0.1:1", "hung": hung.URL} {
-		t.Run(name, func(t *testing.T) {
-			s := newShop(t, "mysql", append(traced(url), "OTEL_BSP_MAX_QUEUE_SIZE=16", "OTEL_EXPORTER_OTLP_TIMEOUT=200",
-				"STOCK_DRAIN=0s")...)
+	for _, row := range stacktest.Some(1, [][2]string{{"hung", hung.URL}, {"down", "http://127.0.0.1:1"}}) {
+		t.Run(row[0], func(t *testing.T) {
+			s := newShop(t, "mysql", append(traced(row[1]), "OTEL_BSP_MAX_QUEUE_SIZE=16",
+				"OTEL_EXPORTER_OTLP_TIMEOUT=200", "STOCK_DRAIN=0s")...)
 			s.stock("a", 1000)
 			for range 50 { // more spans than fit into the queue
 				if a := s.checkout("a"); a.status != http.StatusCreated {

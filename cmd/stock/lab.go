@@ -108,7 +108,7 @@ func (r *labRun) choose(names []string) (err error) {
 		case slices.Contains(names, s.Name):
 		case r.all || r.group != "" && string(s.Group) == r.group:
 			r.options.Scenarios = append(r.options.Scenarios, s)
-		case r.quick && s.Quick:
+		case r.quick && !s.Slow:
 			s.Cases = s.Cases[:1]
 			r.options.Scenarios = append(r.options.Scenarios, s)
 		}

@@ -12,6 +12,7 @@ import (
 
 // Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one process and with three.
 func TestStrategiesDoWhatTheyPromise(t *testing.T) {
+	t.Parallel()
 	for _, instances := range stacktest.Some(1, []int{3, 1}) {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
 			// Others may pass a waiter of an unfair lock all the time: on a busy computer for longer than the default

@@ -18,7 +18,6 @@ func batchBadMember() lab.Scenario {
 			},
 			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return insertTogether(b)

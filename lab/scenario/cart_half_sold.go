@@ -25,7 +25,6 @@ func cartHalfSold() lab.Scenario {
 			ours(lab.Safe, afterCommit),
 			ours(lab.Refuses, linesShort),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return sellACart(b)

@@ -14,7 +14,6 @@ func clientClockInTable() lab.Scenario {
 			{Code: "naive", Variant: "the-clients-clock", Want: lab.Forecast{Outcome: lab.Oversells}},
 			{Code: "fixed", Variant: "the-servers-clock", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			const lease, ahead = 30 * time.Second, 31 * time.Second
 			db := b.DB()

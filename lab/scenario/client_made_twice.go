@@ -16,7 +16,6 @@ func clientMadeTwice() lab.Scenario {
 			byHand("naive", lab.Leaks, "two-threads-find-no-client"),
 			byHand("fixed", lab.Safe, "closes-then-connects"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			addr := b.Server(lab.NeedZooKeeper).Addr
 			if b.Case.Variant == "two-threads-find-no-client" {

@@ -33,7 +33,6 @@ func commitUnknown() lab.Scenario {
 			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic", "zk-merged",
 				"merged")),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return commitWithoutAnswer(b)

@@ -23,7 +23,6 @@ func deleteFails() lab.Scenario {
 			},
 			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged", "zk-ephemeral"),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return releaseOverBrokenLink(b)

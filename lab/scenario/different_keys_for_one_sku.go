@@ -34,7 +34,6 @@ func differentKeys() lab.Scenario {
 			lab.Stated(lab.Refuses, anotherOnesKey, "none", "local-mutex", "redis-setnx", "redis-watchdog",
 				"zk-sequential", "zk-merged", "mysql-table", "mysql-get-lock"),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			switch b.Case.Variant {
 			case inCapitals:

@@ -25,7 +25,6 @@ func duplicateRequest() lab.Scenario {
 			lab.Stated(lab.Safe, withAKey, askTwice...),
 			[]lab.Case{{Code: "fixed", Variant: "a-key-unique-in-the-orders", Want: lab.Forecast{Outcome: lab.Safe}}},
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return sellOnce(b)

@@ -20,7 +20,6 @@ func everyErrorIsBusy() lab.Scenario {
 			byHand("fixed", lab.Refuses, "a-wrong-path"),
 			byHand("fixed", lab.Refuses, "a-lost-connection"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := zkProxy(b)
 			a, other := newQueuer(b, "A", p.Addr()), newQueuer(b, "B", b.Server(lab.NeedZooKeeper).Addr)

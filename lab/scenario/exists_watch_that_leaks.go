@@ -30,7 +30,6 @@ func existsWatch() lab.Scenario {
 			},
 			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged"), // not zk-ephemeral: its holders share one node name
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			times := lateWaits
 			if b.Case.Code != "" {

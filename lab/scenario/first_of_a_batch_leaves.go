@@ -23,7 +23,6 @@ func firstLeaves() lab.Scenario {
 			on("redis", lab.Stated(lab.Safe, "", "merged")),
 			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return leaveEarly(b)

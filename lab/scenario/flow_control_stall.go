@@ -12,6 +12,7 @@ func flowControlStall() lab.Scenario {
 	return lab.Scenario{
 		Name: "flow-control-stall", Group: lab.Writers,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL, lab.NeedGalera},
+		Slow:  true,
 		Cases: on("mysql", lab.Stated(lab.Delays, declaredAsOne, "redis-watchdog", "mysql-table", "pessimistic",
 			"optimistic", "atomic", "merged")),
 		Together: stall,

@@ -10,7 +10,6 @@ func forUpdateFindsNoRow() lab.Scenario {
 			byHand("naive", lab.Oversells, "no-row-is-a-lock"),
 			byHand("fixed", lab.Safe, "inserts-the-row-first"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			db := b.DB()
 			b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY) ENGINE=InnoDB")

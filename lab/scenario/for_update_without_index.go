@@ -10,7 +10,6 @@ func forUpdateWithoutIndex() lab.Scenario {
 			{Code: "naive", Variant: "no-index", Want: lab.Forecast{Outcome: lab.Busy}},
 			{Code: "fixed", Variant: "unique-index", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			db := b.DB()
 			b.Exec("mysql", db, "CREATE TABLE stock (id INT AUTO_INCREMENT PRIMARY KEY, "+

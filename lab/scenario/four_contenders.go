@@ -23,6 +23,7 @@ func fourContenders() lab.Scenario {
 	return lab.Scenario{
 		Name: "four-contenders", Group: lab.Fairness,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
+		Slow:  true,
 		Cases: cases,
 		Together: func(beds []*lab.Testbed) []lab.Observation {
 			for _, b := range beds { // the cases run at once: they share no lock

@@ -10,7 +10,6 @@ func gapLockDeadlock() lab.Scenario {
 			{Code: "naive", Variant: "look-then-insert", Want: lab.Forecast{Outcome: lab.Aborts}},
 			{Code: "fixed", Variant: "insert-then-lock", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			db := b.DB()
 			b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")

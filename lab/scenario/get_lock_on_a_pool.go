@@ -15,7 +15,6 @@ func getLockOnAPool() lab.Scenario {
 			{Code: "naive", Variant: "any-connection", Want: lab.Forecast{Outcome: lab.Blocks}},
 			{Code: "fixed", Variant: "one-connection", Want: lab.Forecast{Outcome: lab.Safe}},
 		}),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			program, other := b.DB(), newSession(b, b.ServiceDB(), "B")
 			name := b.SKU

@@ -18,7 +18,6 @@ func getThenDel() lab.Scenario {
 			{Code: "naive", Variant: "get-then-del", Want: lab.Forecast{Outcome: lab.Oversells}},
 			{Code: "fixed", Variant: "one-script", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			c := b.Redis()
 			a := newNaiveLock(c, b.SKU, time.Second)

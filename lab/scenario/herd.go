@@ -18,6 +18,7 @@ func herd() lab.Scenario {
 	return lab.Scenario{
 		Name: "herd", Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
+		Slow:  true,
 		Cases: slices.Concat([]lab.Case{
 			{Code: "naive", Variant: "one-node-for-all", Want: lab.Forecast{Outcome: lab.Herds}},
 			{Code: "fixed", Variant: "a-queue-of-nodes", Want: lab.Forecast{Outcome: lab.Safe}},

@@ -10,6 +10,7 @@ func holderKilled() lab.Scenario {
 		Name:  "holder-killed",
 		Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
+		Slow:  true,
 		Cases: lab.Cases(
 			"", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-rlock", "redis-watchdog",
 			"redlock", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table", "mysql-for-update",

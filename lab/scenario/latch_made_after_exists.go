@@ -20,7 +20,6 @@ func latchAfterExists() lab.Scenario {
 			byHand("naive", lab.Oversells, "one-latch-for-all-threads"),
 			byHand("fixed", lab.Safe, "a-latch-for-each-wait"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			h := &handMade{b: b, q: newQueuer(b, "A", b.Server(lab.NeedZooKeeper).Addr), fired: make(chan string)}
 			one, other := h.hold("one"), h.hold("other")

@@ -20,7 +20,6 @@ func leaseInSeconds() lab.Scenario {
 			byHand("naive", lab.Delays, "ex-rounded-up"),
 			byHand("fixed", lab.Safe, "px"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			switch b.Case.Variant {
 			case "ex-rounded-down-to-0":

@@ -19,7 +19,6 @@ func limitRaced() lab.Scenario {
 			},
 			ours(lab.Refuses, ""),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return buyInTwoTabs(b)

@@ -13,7 +13,6 @@ func localMutex() lab.Scenario {
 			{Strategy: "local-mutex", Variant: "1-instance"},
 			{Strategy: "local-mutex", Variant: "2-instances"},
 		},
-		Quick: true,
 		Predict: func(c lab.Case, p lab.StrategyPromise) lab.Forecast {
 			if c.Variant == "1-instance" && p.Scope == loadtest.Process {
 				return lab.Forecast{Outcome: lab.Safe, From: "scope: process"}

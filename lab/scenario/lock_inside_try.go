@@ -21,7 +21,6 @@ func lockInsideTry() lab.Scenario {
 			byHand("naive", lab.Refuses, "finally-compares-the-owner"),
 			byHand("fixed", lab.Safe, "locks-before-try"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			c := b.Redis()
 			a := newNaiveLock(c, b.SKU, 2*lab.Patience)

@@ -10,7 +10,6 @@ func lockWaitHalfDone() lab.Scenario {
 			{Code: "naive", Variant: "commits-what-there-is", Want: lab.Forecast{Outcome: lab.HalfDone}},
 			{Code: "fixed", Variant: "rolls-back", Want: lab.Forecast{Outcome: lab.Aborts}},
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			db := b.DB()
 			b.Exec("mysql", db, "CREATE TABLE stock (sku INT PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")

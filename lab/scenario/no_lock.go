@@ -20,7 +20,6 @@ func noLock() lab.Scenario {
 			lab.Case{Strategy: "none", Store: "mysql"}, lab.Case{Strategy: "redis-watchdog", Store: "mysql"},
 			lab.Case{Strategy: "optimistic", Store: "mysql"}, lab.Case{Strategy: "atomic", Store: "mysql"},
 			lab.Case{Strategy: "merged", Store: "mysql"}),
-		Quick:   true,
 		Predict: excludes,
 		Run: func(b *lab.Testbed) lab.Observation {
 			apps := b.Apps(2)

@@ -11,6 +11,7 @@ func nodeCutOff() lab.Scenario {
 	return lab.Scenario{
 		Name: "node-cut-off", Group: lab.Writers,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL, lab.NeedGalera},
+		Slow:  true,
 		Cases: on("mysql", lab.Stated(lab.Refuses, declaredAsOne, "redis-watchdog", "pessimistic", "atomic",
 			"merged")),
 		Together: cutOff,

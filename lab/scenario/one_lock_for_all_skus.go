@@ -14,7 +14,6 @@ func oneLockForAll() lab.Scenario {
 			byHand("naive", lab.Busy, "one-key"),
 			byHand("fixed", lab.Safe, "a-key-for-each-sku"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			const skus = 20
 			refused := 0

@@ -18,7 +18,6 @@ func pollingCosts() lab.Scenario {
 			byHand("naive", lab.Repeats, "asks-every-millisecond"),
 			byHand("fixed", lab.Safe, "waits-for-a-message"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code == "fixed" {
 				return waitForMessages(b)

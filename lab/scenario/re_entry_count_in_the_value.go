@@ -21,7 +21,6 @@ func reEntryCount() lab.Scenario {
 			byHand("naive", lab.Oversells, "json-get-then-set"),
 			byHand("fixed", lab.Safe, "a-hash-and-a-script"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code == "fixed" {
 				a, other := hashLock{b, "A", "process-1:1"}, hashLock{b, "B", "process-2:1"}

@@ -19,7 +19,6 @@ func laggingReplica() lab.Scenario {
 			{Code: "naive", Variant: "reads-the-replica", Want: lab.Forecast{Outcome: lab.Oversells}},
 			{Code: "fixed", Variant: "reads-the-master", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			stock, orders := b.SKU+"-stock", b.SKU+"-orders"
 			master := b.Redis()

@@ -13,7 +13,6 @@ func redlockClockJump() lab.Scenario {
 		Needs:   []lab.Need{lab.NeedRedis, lab.NeedRedlock, lab.NeedClocks},
 		Cases:   lab.Cases("", "redlock", "redis-watchdog"),
 		Predict: fenced,
-		Quick:   true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			const ahead = 2 * time.Minute
 			b.Fresh(stack.Options{Clocks: true}, lab.NeedRedis, lab.NeedRedlock)

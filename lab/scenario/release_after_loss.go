@@ -27,7 +27,6 @@ func releaseAfterLoss() lab.Scenario {
 			),
 		),
 		Predict: excludes,
-		Quick:   true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			switch b.Case.Variant {
 			case "frees-the-row", "frees-its-own-row":

@@ -30,7 +30,6 @@ func retryAfterALostReply() lab.Scenario {
 			ours(lab.Safe, requestLost),
 			ours(lab.Safe, afterCommit),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return keyBesideTheSale(b)

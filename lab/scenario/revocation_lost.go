@@ -12,7 +12,7 @@ import (
 
 func revocationLost() lab.Scenario {
 	return lab.Scenario{
-		Name: "revocation-lost", Group: lab.SetNX, Quick: true,
+		Name: "revocation-lost", Group: lab.SetNX,
 		Needs: []lab.Need{lab.NeedRedis},
 		Cases: []lab.Case{
 			{Code: "naive", Variant: "asks-once", Want: lab.Forecast{Outcome: lab.Blocks}},

@@ -28,7 +28,6 @@ func rowsAffected() lab.Scenario {
 			{Code: "fixed", Variant: changedRows, Want: lab.Forecast{Outcome: lab.Safe}},
 			{Code: "fixed", Variant: matchedRows, Want: lab.Forecast{Outcome: lab.Safe}},
 		}, ours),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return countRows(b)

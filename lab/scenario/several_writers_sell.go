@@ -25,6 +25,7 @@ func severalWritersSell() lab.Scenario {
 	return lab.Scenario{
 		Name: "several-writers-sell", Group: lab.Writers,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock, lab.NeedGalera},
+		Slow:  true,
 		Cases: on("mysql", slices.Concat(lab.Stated(lab.Refuses, severalWriters, everyone...),
 			lab.Cases(oldRead, outside...), lab.Stated(lab.Safe, oldRead, sound...))),
 		Predict: fenced,

@@ -16,7 +16,6 @@ func snapshotBeforeLock() lab.Scenario {
 			{Code: "fixed", Variant: "lock-then-begin", Want: lab.Forecast{Outcome: lab.Safe}},
 			{Code: "fixed", Variant: "begin-lock-then-for-update", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			shop := newNaiveShop(b, 1)
 			early := b.Case.Variant != "lock-then-begin"

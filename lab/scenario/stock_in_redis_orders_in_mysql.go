@@ -24,7 +24,6 @@ func stockInRedis() lab.Scenario {
 			byHand("fixed", lab.Safe, "deducts-and-queues-in-one-script"),
 			byHand("fixed", lab.Safe, "one-transaction"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Variant == "one-transaction" {
 				return sellInOneTransaction(b)

@@ -16,7 +16,6 @@ func threadID() lab.Scenario {
 			byHand("naive", lab.Oversells, "thread-id"),
 			byHand("fixed", lab.Safe, "process-uuid-and-thread-id"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			const thread = "1"
 			first, second := thread, thread

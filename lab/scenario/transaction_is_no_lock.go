@@ -20,7 +20,6 @@ func transactionIsNoLock() lab.Scenario {
 			},
 			lab.Cases("", "pessimistic", "atomic", "merged")),
 		Predict: excludes,
-		Quick:   true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Strategy != "" {
 				apps := b.Apps(2)

@@ -15,7 +15,6 @@ func unlockBeforeCommit() lab.Scenario {
 			{Code: "naive", Variant: "unlock-then-commit", Want: lab.Forecast{Outcome: lab.Oversells}},
 			{Code: "fixed", Variant: "commit-then-unlock", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			shop := newNaiveShop(b, 1)
 			first := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)

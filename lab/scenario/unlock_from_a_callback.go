@@ -11,7 +11,6 @@ func unlockFromACallback() lab.Scenario {
 			byHand("naive", lab.Blocks, "the-callbacks-thread"),
 			byHand("fixed", lab.Safe, "passes-the-owner-on"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			const locker, callback = "process-1:17", "process-1:23"
 			a, other := hashLock{b, "A", locker}, hashLock{b, "B", "process-2:17"}

@@ -17,7 +17,6 @@ func waitByTheWallClock() lab.Scenario {
 			byHand("fixed", lab.Safe, "the-clock-goes-ahead"),
 			byHand("fixed", lab.Busy, "the-clock-goes-back"),
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			const wait, poll, jump = 3 * time.Second, 100 * time.Millisecond, time.Minute
 			a, other := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience), newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)

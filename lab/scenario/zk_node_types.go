@@ -30,7 +30,6 @@ func zkNodeTypes() lab.Scenario {
 			{Code: "fixed", Variant: "ephemeral", Want: lab.Forecast{Outcome: lab.Safe}},
 			{Code: "fixed", Variant: "ephemeral-sequential", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			addr := b.Server(lab.NeedZooKeeper).Addr
 			a, other := newQueuer(b, "A", addr), newQueuer(b, "B", addr)

@@ -17,7 +17,6 @@ func zkOrphan() lab.Scenario {
 			[]lab.Case{{Code: "naive", Variant: "tries-again", Want: lab.Forecast{Outcome: lab.Blocks}}},
 			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged"),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedZooKeeper)
 			if b.Case.Code == "naive" {

@@ -27,6 +27,7 @@ func zkStaleRead() lab.Scenario {
 	return lab.Scenario{
 		Name: "zk-stale-read", Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedZooKeeper},
+		Slow:  true,
 		Cases: []lab.Case{
 			{Code: "naive", Variant: readsFollower, Want: lab.Forecast{Outcome: lab.Oversells}},
 			{Code: "fixed", Variant: writesVersion, Want: lab.Forecast{Outcome: lab.Refuses}},

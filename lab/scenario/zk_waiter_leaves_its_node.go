@@ -17,7 +17,6 @@ func zkTimedOutWaiter() lab.Scenario {
 			[]lab.Case{{Code: "naive", Variant: "does-not-delete", Want: lab.Forecast{Outcome: lab.Blocks}}},
 			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged", "zk-ephemeral"),
 		),
-		Quick: true,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code == "naive" {
 				addr := b.Server(lab.NeedZooKeeper).Addr

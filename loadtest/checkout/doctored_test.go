@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 )
@@ -269,14 +270,11 @@ func clone(e *checkout.Evidence) *checkout.Evidence {
 	return &c
 }
 
-// places is at how many places each change is tried.
-const places = 12
-
 // Whatever is changed in honest evidence, and wherever, is found.
 func TestDoctoredEvidenceIsFound(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t)
-	base := &run(t, s, url, plan()).Evidence
+	_, r := run(t, plan())
+	base := &r.Evidence
 	if v := checkout.Judge(base); v.Finding != loadtest.Holds {
 		t.Fatalf("before: %v", failures(&v))
 	}
@@ -286,7 +284,7 @@ func TestDoctoredEvidenceIsFound(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			dice, tried := rand.New(rand.NewPCG(1, 2)), 0
-			for range places {
+			for range stacktest.Rounds(12, 3) { // places
 				e, n := clone(base), dice.IntN(1<<20)
 				if !row.do(e, n) {
 					continue

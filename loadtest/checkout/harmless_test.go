@@ -13,10 +13,10 @@ import (
 // What came after the books were read is held against nobody.
 func TestHarmlessEvidenceHolds(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t)
 	p := plan()
 	p.Visits = 100
-	base := &run(t, s, url, p).Evidence
+	_, r := run(t, p)
+	base := &r.Evidence
 	for name, do := range map[string]func(*checkout.Evidence, *checkout.Book){
 		"nothing": func(*checkout.Evidence, *checkout.Book) {},
 		"an event of a later movement": func(_ *checkout.Evidence, b *checkout.Book) {
@@ -45,10 +45,10 @@ func TestHarmlessEvidenceHolds(t *testing.T) {
 // A run whose records lack all attempts of one request is no evidence, though the others follow each other.
 func TestAMissingRequestIsNoticed(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t)
 	p := plan()
 	p.Visits = 100
-	e := clone(&run(t, s, url, p).Evidence)
+	_, r := run(t, p)
+	e := clone(&r.Evidence)
 	gone := e.Records[len(e.Records)/2].Request
 	e.Records = slices.DeleteFunc(e.Records, func(r checkout.Record) bool { return r.Request == gone })
 	for i := range e.Records {

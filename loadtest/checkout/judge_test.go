@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -30,26 +31,11 @@ func plan() checkout.Plan {
 	}
 }
 
-// run shops at url, whose events are those of feed; nil: they are not read.
-func run(t testing.TB, feed checkout.Feed, url string, p checkout.Plan) *checkout.Result {
-	t.Helper()
-	client, err := loadtest.NewClient(url, "", p.Concurrency)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	r, err := checkout.Run(t.Context(), []*loadtest.Client{client}, p, feed, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // Without a feed nothing is said of events, neither that they are right nor that they are missing.
 func TestWithoutAFeedEventsAreNotChecked(t *testing.T) {
 	t.Parallel()
-	_, url := serve(t)
-	r := run(t, nil, url, plan())
+	var r *checkout.Result
+	synctest.Test(t, func(t *testing.T) { r = newShop(t).sell(t, plan(), nil) })
 	events := r.Verdict.Check(checkout.CheckEvents)
 	if events.Looked > 0 || events.Failed > 0 || events.NotChecked.EN == "" || events.NotChecked.ZH == "" {
 		t.Errorf("%+v", events)
@@ -62,11 +48,10 @@ func TestWithoutAFeedEventsAreNotChecked(t *testing.T) {
 // A shop that is right is found to be so, and the customers have tried everything on it.
 func TestAnHonestShop(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t)
 	var history bytes.Buffer
 	p := plan()
 	p.History = &history
-	r := run(t, s, url, p)
+	_, r := run(t, p)
 	if r.Verdict.Finding != loadtest.Holds {
 		t.Fatalf("%s: %+v", r.Verdict.Sentence, failures(&r.Verdict))
 	}
@@ -113,10 +98,9 @@ func TestAnHonestShop(t *testing.T) {
 // come right: the ledger was read at its beginning, and the reservations at its end.
 func TestALongReadingIsRepeated(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t, "dawdles")
 	p := plan()
 	p.Visits = 60
-	if r := run(t, s, url, p); r.Verdict.Finding != loadtest.Holds || s.faults["dawdles"] {
+	if s, r := run(t, p, "dawdles"); r.Verdict.Finding != loadtest.Holds || s.faults["dawdles"] {
 		t.Errorf("%s: %v", r.Verdict.Sentence, failures(&r.Verdict))
 	}
 }
@@ -125,11 +109,10 @@ func TestALongReadingIsRepeated(t *testing.T) {
 // half of it had been given back. That is a matter of the reading, so the books are read again.
 func TestBooksThatMoveWhileTheyAreRead(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t, "reads-late")
 	p := plan()
 	// Of fewer visits, one run in six left no reservation of both SKUs behind.
 	p.SKUs, p.Stock, p.Visits, p.Quantities = 2, 5000, 900, []int64{1}
-	r := run(t, s, url, p)
+	s, r := run(t, p, "reads-late")
 	if s.late == 0 {
 		t.Fatal("no reservation expired while the books were read")
 	}
@@ -141,7 +124,11 @@ func TestBooksThatMoveWhileTheyAreRead(t *testing.T) {
 // What was reserved before the run may expire during it: the customer of another run went away.
 func TestAReservationOfAnEarlierRunExpires(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t)
+	synctest.Test(t, testAReservationOfAnEarlierRun)
+}
+
+func testAReservationOfAnEarlierRun(t *testing.T) {
+	s := newShop(t)
 	s.now = time.Now()
 	s.stock[first] = &checkout.Counts{SKU: first}
 	s.move(first, "set", 2, "", "", "")
@@ -152,12 +139,7 @@ func TestAReservationOfAnEarlierRunExpires(t *testing.T) {
 	}
 	p := plan()
 	p.Visits, p.SKUs = 60, 1
-	client, err := loadtest.NewClient(url, "", p.Concurrency)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	shopping, err := checkout.Open(t.Context(), []*loadtest.Client{client}, p, s)
+	shopping, err := checkout.Open(t.Context(), []*loadtest.Client{s.client(t, p.Concurrency)}, p, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,11 +165,10 @@ func TestAReservationOfAnEarlierRunExpires(t *testing.T) {
 // Of books that never come to rest nothing can be proved, whatever they look like. The history says so, too.
 func TestBooksThatNeverRest(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t, "never-rests", "counts-wrong")
 	var history bytes.Buffer
 	p := plan()
 	p.Visits, p.SettleLimit, p.History = 60, time.Second, &history
-	r := run(t, s, url, p)
+	_, r := run(t, p, "never-rests", "counts-wrong")
 	again, err := checkout.ReadHistory(&history)
 	if err != nil {
 		t.Fatal(err)
@@ -268,18 +249,13 @@ func (l *late) Events(ctx context.Context, sku string, after uint64) ([]checkout
 // A relay that is behind after a fault is waited for as long as it goes on: its limit is for one that stands still.
 func TestARelayThatIsBehindIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	s, url := serve(t)
-	client, err := loadtest.NewClient(url, "", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
 	p := plan()
 	p.SKUs, p.Visits, p.SettleLimit = 1, 20, time.Second
-	r, err := checkout.Run(t.Context(), []*loadtest.Client{client}, p, &late{shop: s, told: make(map[string]int)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var r *checkout.Result
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t)
+		r = s.sell(t, p, &late{shop: s, told: make(map[string]int)})
+	})
 	if n := len(r.Books[0].Movements); n < 8 {
 		t.Fatalf("only %d movements: they are announced within the limit", n)
 	}
@@ -306,19 +282,10 @@ func TestEventsOfAWebhook(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			s, url := serve(t, fault)
-			client, err := loadtest.NewClient(url, "", 10)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
+			s := newShop(t, fault)
 			p := plan()
 			p.Visits, p.SettleLimit = 60, time.Second
-			feed := &posting{shop: s, receiver: receiver, posted: make(map[string]uint64)}
-			r, err := checkout.Run(t.Context(), []*loadtest.Client{client}, p, feed, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := s.sell(t, p, &posting{shop: s, receiver: receiver, posted: make(map[string]uint64)})
 			c := r.Verdict.Check(checkout.CheckEvents)
 			if r.Verdict.Finding != want || c.Looked == 0 || (c.Failed == 0) != (want == loadtest.Holds) {
 				t.Errorf("%s: %v", r.Verdict.Sentence, failures(&r.Verdict))
@@ -356,9 +323,9 @@ func TestJSONFitsTheSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, fault := range []string{"", "no-limits"} {
-		s, url := serve(t, fault)
+		_, r := run(t, plan(), fault)
 		var written bytes.Buffer
-		if err := checkout.WriteJSON(&written, run(t, s, url, plan())); err != nil {
+		if err := checkout.WriteJSON(&written, r); err != nil {
 			t.Fatal(err)
 		}
 		fits := func(text string) error {
@@ -406,7 +373,6 @@ func TestCheatingShops(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			s, url := serve(t, fault)
 			p := plan()
 			switch fault { // the judge waits for what does not come
 			case "loses-events":
@@ -414,7 +380,7 @@ func TestCheatingShops(t *testing.T) {
 			case "never-sweeps": // few visits leave a reservation to its end
 				p.Visits, p.SettleLimit = 400, time.Second
 			}
-			r := run(t, s, url, p)
+			_, r := run(t, p, fault)
 			if r.Verdict.Finding != loadtest.Broken || r.Verdict.Check(check).Failed == 0 {
 				t.Errorf("%s: %v", r.Verdict.Sentence, failures(&r.Verdict))
 			}
@@ -428,8 +394,8 @@ func TestTheLimitsOfReservationsAreJustified(t *testing.T) {
 	for _, of := range []string{"open", "units", "share"} {
 		t.Run(of, func(t *testing.T) {
 			t.Parallel()
-			s, url := serve(t, "few-"+of)
-			base := &run(t, s, url, plan()).Evidence
+			_, r := run(t, plan(), "few-"+of)
+			base := &r.Evidence
 			if v := checkout.Judge(base); v.Finding != loadtest.Holds {
 				t.Fatalf("%s: %v", v.Sentence, failures(&v))
 			}
@@ -444,14 +410,17 @@ func TestTheLimitsOfReservationsAreJustified(t *testing.T) {
 			if refusal < 0 {
 				t.Fatal("nothing was refused")
 			}
-			for name, change := range map[string]func(r *checkout.Record){
-				"a limit far away": func(r *checkout.Record) { r.Limit = 1000 },
-				"before the first": func(r *checkout.Record) { r.SentAt, r.DoneAt = base.StartedAt, base.StartedAt },
-				"of an order":      func(r *checkout.Record) { r.Op, r.TTL = checkout.OpPlace, "" },
-				"of nothing":       func(r *checkout.Record) { r.Of = "" },
+			for name, change := range map[string]func(e *checkout.Evidence, r *checkout.Record){
+				"a limit far away": func(_ *checkout.Evidence, r *checkout.Record) { r.Limit = 1000 },
+				"before the first": func(e *checkout.Evidence, r *checkout.Record) {
+					e.StartedAt = e.StartedAt.Add(-time.Second)
+					r.SentAt, r.DoneAt = e.StartedAt, e.StartedAt
+				},
+				"of an order": func(_ *checkout.Evidence, r *checkout.Record) { r.Op, r.TTL = checkout.OpPlace, "" },
+				"of nothing":  func(_ *checkout.Evidence, r *checkout.Record) { r.Of = "" },
 			} {
 				e := clone(base)
-				change(&e.Records[refusal])
+				change(e, &e.Records[refusal])
 				if v := checkout.Judge(e); v.Check(checkout.CheckRefusals).Failed == 0 {
 					t.Errorf("%s: %s", name, v.Sentence)
 				}

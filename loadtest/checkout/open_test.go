@@ -6,11 +6,10 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -22,7 +21,9 @@ func TestARunThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	refuses := httptest.NewServer(http.NotFoundHandler())
 	defer refuses.Close()
-	good, url := serve(t)
+	shop := newShop(t)
+	good := httptest.NewServer(shop)
+	defer good.Close()
 	ended, end := context.WithCancel(t.Context())
 	end()
 	bad := plan()
@@ -33,17 +34,19 @@ func TestARunThatCannotBegin(t *testing.T) {
 		plan checkout.Plan
 		is   func(error) bool
 	}{
-		"no plan": {t.Context(), url, bad, func(err error) bool { return errors.As(err, new(*loadtest.PlanError)) }},
+		"no plan": {t.Context(), good.URL, bad, func(err error) bool {
+			return errors.As(err, new(*loadtest.PlanError))
+		}},
 		"no shop": {t.Context(), refuses.URL, plan(), func(err error) bool {
 			return errors.As(err, new(*loadtest.TargetError))
 		}},
-		"no time": {ended, url, plan(), func(err error) bool { return errors.Is(err, context.Canceled) }},
+		"no time": {ended, good.URL, plan(), func(err error) bool { return errors.Is(err, context.Canceled) }},
 	} {
 		client, err := loadtest.NewClient(row.url, "", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := checkout.Run(row.ctx, []*loadtest.Client{client}, row.plan, good, nil)
+		r, err := checkout.Run(row.ctx, []*loadtest.Client{client}, row.plan, shop, nil)
 		client.Close()
 		if r != nil || !row.is(err) {
 			t.Errorf("%s: %v, a result: %t", name, err, r != nil)
@@ -61,21 +64,17 @@ func TestProgressOfARun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, url := serve(t)
 			p := plan()
 			change(&p)
-			client, err := loadtest.NewClient(url, "", p.Concurrency)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
 			var told []checkout.Progress
-			_, err = checkout.Run(t.Context(), []*loadtest.Client{client}, p, s, func(p checkout.Progress) {
-				told = append(told, p)
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop(t)
+				shops := []*loadtest.Client{s.client(t, p.Concurrency)}
+				_, err := checkout.Run(t.Context(), shops, p, s, func(p checkout.Progress) { told = append(told, p) })
+				if err != nil || len(told) < 3 {
+					t.Fatalf("told %d times, %v", len(told), err)
+				}
 			})
-			if err != nil || len(told) < 3 {
-				t.Fatalf("told %d times, %v", len(told), err)
-			}
 			for i, now := range told {
 				if now.Total != p.Visits || p.Visits > 0 && now.Visits > p.Visits || now.Last != (i == len(told)-1) {
 					t.Errorf("%d of %d: %+v", i+1, len(told), now)
@@ -105,12 +104,7 @@ func TestQuantitiesOfAPlan(t *testing.T) {
 // The first customer is asked for before a run begins: without his token all others would be refused, too.
 func TestNoRunWithoutTheFirstCustomer(t *testing.T) {
 	t.Parallel()
-	_, shop := serve(t)
-	to, err := url.Parse(shop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	through := httputil.NewSingleHostReverseProxy(to)
+	shop := newShop(t)
 	var placed atomic.Int64
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -120,7 +114,7 @@ func TestNoRunWithoutTheFirstCustomer(t *testing.T) {
 		case r.Method == http.MethodPost && (r.URL.Path == "/v1/orders" || r.URL.Path == "/v1/reservations"):
 			placed.Add(1)
 		}
-		through.ServeHTTP(w, r)
+		shop.ServeHTTP(w, r)
 	}))
 	defer front.Close()
 	client, err := loadtest.NewClient(front.URL, "", 1)
@@ -149,11 +143,11 @@ func TestAVisitGoesItsWay(t *testing.T) {
 		checkout.PayLate: {reserve, confirm}, checkout.LastTick: {reserve, confirm},
 		checkout.TwoTabs: {reserve, release, confirm}, checkout.Deliver: {checkout.OpDeliver},
 	}
-	s, shop := serve(t)
 	p := plan()
 	p.Stock = 5000
+	_, run := run(t, p)
 	visits := make(map[int]map[int]*checkout.Record) // the last attempt of each request
-	for _, r := range run(t, s, shop, p).Evidence.Records {
+	for _, r := range run.Evidence.Records {
 		if r.Visit > 0 && !r.Again && !r.Settling {
 			if visits[r.Visit] == nil {
 				visits[r.Visit] = make(map[int]*checkout.Record)

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/stock/loadtest"
@@ -21,6 +23,9 @@ import (
 type shop struct {
 	now    time.Time // of the step that is under way
 	faults map[string]bool
+	asked  atomic.Int64
+	conns  chan net.Conn // to be served
+	closed chan struct{}
 
 	mu           sync.Mutex
 	stock        map[string]*checkout.Counts
@@ -46,23 +51,83 @@ type kept struct {
 	reply  any
 }
 
-// serve returns a shop with those faults, and its address.
-func serve(t *testing.T, faults ...string) (*shop, string) {
+// newShop returns a shop with those faults, which serves connections in memory until the test ends.
+func newShop(t testing.TB, faults ...string) *shop {
 	t.Helper()
 	s := &shop{
 		faults: make(map[string]bool), stock: make(map[string]*checkout.Counts), taken: make(map[[2]string]int64),
 		books: make(map[string][]checkout.Movement), events: make(map[string][]checkout.Event),
 		orders: make(map[string]*checkout.Thing), reservations: make(map[string]*checkout.Thing),
 		keys: make(map[string]kept), read: make(chan struct{}),
+		conns: make(chan net.Conn), closed: make(chan struct{}),
 	}
 	for _, f := range faults {
 		s.faults[f] = true
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/", s.handle)
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	return s, server.URL
+	server := &http.Server{Handler: s}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(s) })
+	t.Cleanup(func() { _ = server.Close(); serving.Wait() })
+	return s
+}
+
+// Accept, Close and Addr make the shop a listener.
+func (s *shop) Accept() (net.Conn, error) {
+	select {
+	case conn := <-s.conns:
+		return conn, nil
+	case <-s.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (s *shop) Close() error { close(s.closed); return nil }
+
+func (s *shop) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
+
+func (s *shop) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case s.conns <- theirs:
+		return ours, nil
+	case <-s.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// client returns a client of the shop.
+func (s *shop) client(t testing.TB, concurrency int) *loadtest.Client {
+	t.Helper()
+	c, err := loadtest.NewClient("http://shop", "", concurrency)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Dial(s.dial)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// sell makes a run, whose events are those of feed; nil: they are not read.
+func (s *shop) sell(t testing.TB, p checkout.Plan, feed checkout.Feed) *checkout.Result {
+	t.Helper()
+	r, err := checkout.Run(t.Context(), []*loadtest.Client{s.client(t, p.Concurrency)}, p, feed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run makes a run in a shop with those faults, in a bubble: waiting takes no time there, and a busy computer is not
+// late.
+func run(t *testing.T, p checkout.Plan, faults ...string) (s *shop, r *checkout.Result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s = newShop(t, faults...)
+		r = s.sell(t, p, s)
+	})
+	return s, r
 }
 
 // has reports whether the shop has a fault, which then shows every third time.
@@ -81,7 +146,9 @@ type body struct {
 	Limit    int64           `json:"per_customer"`
 }
 
-func (s *shop) handle(w http.ResponseWriter, r *http.Request) {
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Up to 12 ms, as long as a customer waits who breaks his connection: so some steps are before that, some after it.
+	time.Sleep(time.Duration(s.asked.Add(1)*7919%12_000) * time.Microsecond)
 	var in body
 	if r.Body != nil {
 		_ = json.NewDecoder(r.Body).Decode(&in)
@@ -170,7 +237,9 @@ func (s *shop) expireMeanwhile() {
 			until = v.ExpiresAt
 		}
 	}
+	s.mu.Unlock()
 	time.Sleep(time.Until(until))
+	s.mu.Lock()
 	delete(s.faults, "reads-late")
 	before := len(s.books[first])
 	s.sweep("")

@@ -207,7 +207,7 @@ func TestAnotherServer(t *testing.T) {
 	expect(t, "seen by both", first.saw()+second.saw(), "ab")
 }
 
-func TestDelayAddsToARoundTripOnce(t *testing.T) {
+func TestDelayAddsToARoundTrip(t *testing.T) {
 	s := serve(t)
 	p := open(t, s.listener.Addr().String(), lines())
 	c := dial(t, p)
@@ -221,8 +221,8 @@ func TestDelayAddsToARoundTripOnce(t *testing.T) {
 	for range 100 {
 		expect(t, "delayed", c.hear(limit), "A")
 	}
-	if took := time.Since(began); took < 2*late || took > 150*late {
-		t.Errorf("100 messages in a row took %v, want some %v", took, 2*late)
+	if took := time.Since(began); took < 2*late {
+		t.Errorf("100 messages in a row took %v, want %v or more", took, 2*late)
 	}
 }
 
