@@ -78,13 +78,13 @@ build: ## Build bin/stock
 
 # Packages in which goroutines meet are tested with the race detector. make lint vets everything, and more strictly. On a
 # busy computer a package may take ten times as long as on an idle one.
-RACED     = ./app/... ./lab/... ./loadtest/... ./lock/... ./repo/... ./service/...
+RACED     = ./app/... ./lab/... ./loadtest/... ./lock/... ./orders/... ./repo/... ./service/...
 GO_TEST   = $(GO) test -vet=off -timeout 40m
 # A process under the race detector would sleep for a second before it ends: there are hundreds of them.
 RACE_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO_TEST) -race -p 3
 test: ## Run the tests on real servers, each once, without the long ones (REQUIRE_BACKENDS=1: a missing server is a failure)
 	$(RACE_TEST) -short $(RACED)
-	others=$$($(GO) list ./... | grep -vE '^[^/]+/stock/(app|lab|loadtest|lock|repo|service)(/|$$)') && $(GO_TEST) -short -p 4 $$others
+	others=$$($(GO) list ./... | grep -vE '^[^/]+/stock/(app|lab|loadtest|lock|orders|repo|service)(/|$$)') && $(GO_TEST) -short -p 4 $$others
 	cd tools && $(GO_TEST) -short ./...
 
 verify: ## Run the rest, before an issue is called resolved: long tests, the whole lab, lessons, fail-over, soak, compositions (an hour)
