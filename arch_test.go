@@ -213,7 +213,7 @@ var arrows = map[string]struct {
 			"internal/words",
 			"lab", "lab/class", "lab/engine",
 			"lab/failover", "lab/grade",
-			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping",
+			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "orders/cmd",
 			"loadtest/report", "loadtest/tally", "lock", "service", "service/order", "service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +

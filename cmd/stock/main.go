@@ -71,7 +71,7 @@ func rootCommand(v voice) *cobra.Command {
 		{"serve", []*cobra.Command{
 			serveCommand(), relayCommand(v), configCommand(v), withZooKeeper(v, migrateCommand(v)),
 			auditCommand(v),
-			tokenCommand(v), healthcheckCommand(), newCommand(v),
+			tokenCommand(v), healthcheckCommand(), ordersCommand(), newCommand(v),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: phrases.Say("group." + group.id).In(string(v))})
