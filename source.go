@@ -8,7 +8,7 @@ import "embed"
 //go:embed go.mod go.sum LICENSE
 //go:embed orders/.devcontainer orders/.dockerignore orders/.env.example orders/.github orders/.gitignore
 //go:embed orders/.golangci.yml orders/Makefile orders/README.md
-//go:embed orders/api orders/app orders/cmd orders/config orders/deploy orders/handler orders/internal orders/outbox
-//go:embed orders/repo orders/service
+//go:embed orders/api orders/app orders/cmd orders/config orders/deploy orders/docs orders/handler orders/internal
+//go:embed orders/outbox orders/repo orders/service
 //go:embed internal/rediserr/*.go internal/redisscript/* lock/*.go lock/redislock/*.go lock/redislock/*.lua
 var Source embed.FS

@@ -144,8 +144,8 @@ func TestMySQLOverTLS(t *testing.T) {
 			{"a member", with(closed, "ca", ours.File, "cert", member.Cert, "key", member.Key), "", ""},
 			{"another CA", with(secure, "ca", theirs.File), refusedTLS, "unknown authority"},
 			{"another name", with(secure, "ca", ours.File, "server-name", "db.example"), refusedTLS, "match db"},
-			{"no member", with(closed, "ca", ours.File), "reached", "Access denied"},
-			{"without TLS for a user with it", []string{"--mysql-dsn=" + secure}, "reached", "Access denied"},
+			{"no member", with(closed, "ca", ours.File), "access denied", "Access denied"},
+			{"without TLS for a user with it", []string{"--mysql-dsn=" + secure}, "access denied", "Access denied"},
 			{"TLS to a server without it", with(noTLS, "ca", ours.File), "reached", "does not support TLS"},
 		} {
 			t.Run(row.name, func(t *testing.T) {

@@ -175,15 +175,16 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 		return b.warning, before != nil || differ(warned, b.warning)
 	}
 	b.failed++
-	_, told := errors.AsType[*lock.DownError](err)
+	down, told := errors.AsType[*lock.DownError](err)
 	// After the timeout, err is ignored: the driver may have closed the connection itself, and then report it as bad.
 	late = !told && (late || slow(err))
 	reason := b.reason(err, late)
 	if before == nil && b.failed < Failures && late {
 		return nil, false
 	}
-	if b.down, b.warning, b.cause = reason, nil, err; told {
-		b.cause = nil
+	b.down, b.warning, b.cause = reason, nil, err
+	if told && err == error(down) {
+		b.cause = nil // the reason says everything
 	}
 	b.end(reason)
 	return reason, differ(before, reason)
