@@ -189,7 +189,7 @@ func TestRedlockLateVotesDoNotCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	closer(t, late)
-	// It connects, which may take longer than a round has. Another key, because a release of this one whose reply is late
+	// It connects, which may take longer than a round has. Another key, because a late reply to a release of this one
 	// would spring the snares.
 	for tryKey(t, late, "warm-up") != nil {
 	}
