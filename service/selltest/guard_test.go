@@ -31,12 +31,12 @@ func TestTheGuardOfAWeakStrategyEnds(t *testing.T) {
 				}
 				store.stock.Guard = "other"
 				refused("at once")
-				time.Sleep(service.GuardIdle - 1)
+				time.Sleep(service.GuardIdle - time.Nanosecond)
 				refused("a moment too early")
 				if _, err := s.sell(t.Context(), func(r *service.Request) { r.Strategy = "other" }); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				refused("after a sale: the stock does not rest")
 				time.Sleep(service.GuardIdle)
 				if !weak {
