@@ -18,7 +18,7 @@ type Lease struct {
 	key   string
 	fence Fence
 	free  func(context.Context) error
-	of    holding // set if the lease is a local holder's share of another one, which has a time limit of its own
+	of    *share // set if the lease is a local holder's share of another one, which has a time limit of its own
 
 	wanted context.Context         // ends when another process wants the key; nil: nobody would say so
 	room   int                     // how many fences from fence on no other lease has; see Revocable
@@ -44,13 +44,6 @@ type Lease struct {
 	leave    func()           // called by Abandon in place of free; nil: the server frees the key by itself
 	unsure   atomic.Bool      // work in a nested Do sent a write whose outcome is not known
 	stranded func(error)      // called if the server did not answer a release; nil: none
-}
-
-// A holding is a local holder's use of a lease; see HandOver. An interface, because stock new copies this file without
-// handover.go.
-type holding interface {
-	retire() // StopRenewing was called
-	settle(abandon bool) error
 }
 
 // NewLease is for drivers. It returns a lease that is held from now on, and a function that the driver calls with the

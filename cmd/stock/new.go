@@ -21,13 +21,8 @@ func newCommand(v voice) *cobra.Command {
 		Args: exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
-			for flag, parts := range map[string][]string{"without": without, "with": with} {
-				only := map[string]string{"without": "deploy", "with": "lock"}[flag]
-				for _, part := range parts {
-					if part != only {
-						return failure("new.part", "flag", flag, "part", part, "only", only)
-					}
-				}
+			if err := errors.Join(onlyPart("without", without, "deploy"), onlyPart("with", with, "lock")); err != nil {
+				return err
 			}
 			c.WithoutDeploy, c.WithLock = len(without) > 0, len(with) > 0
 			if err := starter.New(dir, c); err != nil {
@@ -56,6 +51,16 @@ func newCommand(v voice) *cobra.Command {
 	cmd.Flags().StringSliceVar(&without, "without", nil, "")
 	cmd.Flags().StringSliceVar(&with, "with", nil, "")
 	return cmd
+}
+
+// onlyPart returns an error if a flag names another part than the one that it can name.
+func onlyPart(flag string, parts []string, only string) error {
+	for _, part := range parts {
+		if part != only {
+			return failure("new.part", "flag", flag, "part", part, "only", only)
+		}
+	}
+	return nil
 }
 
 // seeItBuild runs git init, go mod tidy and go build in dir. All are tried: tidy asks for more modules than a build

@@ -26,10 +26,10 @@ func identifyRequest(instance string) gin.HandlerFunc {
 }
 
 // recovered answers a panic as an internal error.
-func recovered(c *gin.Context) {
-	gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, why any) {
+func recovered() gin.HandlerFunc {
+	return gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, why any) {
 		fail(c, fmt.Errorf("%w: %v\n%s", errPanic, why, debug.Stack()))
-	})(c)
+	})
 }
 
 // atMost refuses requests while n are under way, so that those wait in the client, where they can be given up, and not

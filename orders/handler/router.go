@@ -55,7 +55,7 @@ func New(o Options) (*gin.Engine, error) {
 	if o.Metrics != nil {
 		e.Use(observe(check, o.Metrics))
 	}
-	e.Use(recovered, atMost(o.Most), check.validate)
+	e.Use(recovered(), atMost(o.Most), check.validate)
 	strict := api.NewStrictHandlerWithOptions(&Handler{o.Store, o.Limits}, nil, api.StrictGinServerOptions{
 		RequestErrorHandlerFunc:  func(c *gin.Context, err error) { fail(c, invalid(err)) },
 		HandlerErrorFunc:         fail,
