@@ -11,27 +11,41 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 )
 
-// An App is an instance of the service in lab mode, in its own process. Each request uses a new connection, because the
-// instance may be killed and the transport must send nothing twice.
+// An App is an instance of the demonstration in lab mode, or of the order service, in its own process. Each request uses
+// a new connection, because the instance may be killed and the transport must send nothing twice.
 type App struct {
 	*stack.Server
 	client *loadtest.Client // for the listener for customers
 	admin  *loadtest.Client // for the listener for operators
+	ready  func(context.Context) error
 	frozen bool
 
 	mu    sync.Mutex
 	heard heard
 }
 
-func newApp(server *stack.Server) (*App, error) {
+func newApp(server *stack.Server, from *stack.Stack) (*App, error) {
 	client, err := loadtest.NewClient(server.URL, token, 0)
 	if err != nil {
 		return nil, err
 	}
 	admin, err := loadtest.NewClient(server.Admin, token, 0)
-	return &App{Server: server, client: client, admin: admin}, err
+	a := &App{Server: server, client: client, admin: admin}
+	a.ready = func(ctx context.Context) error { return a.backends(ctx, from) }
+	return a, err
+}
+
+// newShopApp returns an instance of the order service.
+func newShopApp(server *stack.Server, _ *stack.Stack) (*App, error) {
+	client, err := checkout.NewClient(server.URL, stack.OrdersSecret, 0)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := loadtest.NewClient(server.Admin, "", 0)
+	return &App{Server: server, client: client, admin: admin, ready: server.Ready}, err
 }
 
 // Stock reads a stock from the instance.

@@ -26,7 +26,7 @@ type fleet struct {
 	round int // number of the current scenario
 
 	mu         sync.Mutex
-	sets       map[string][]*App // instances by their environment variables
+	sets       map[string][]*App // instances by their program and environment variables
 	wanted     map[string]int    // the round in which each set was last wanted
 	proxies    map[Need]*wire.Proxy
 	strategies map[string]Strategy // by name; nil: not read yet
@@ -117,22 +117,39 @@ func (f *fleet) missing(need Need) string {
 	return ""
 }
 
-// apps returns n instances with env added to baseEnv. It heals and reuses those of earlier scenarios with the same env.
+// apps returns n instances of the demonstration with env added to baseEnv. It heals and reuses those of earlier
+// scenarios with the same env.
 func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
+	return f.set(ctx, n, strings.Join(env, "\n"), newApp, func(n int) ([]*stack.Server, error) {
+		return f.stack.Serve(ctx, n, env...)
+	})
+}
+
+// shops returns n instances of the order service, likewise.
+func (f *fleet) shops(ctx context.Context, n int, env ...string) ([]*App, error) {
+	return f.set(ctx, n, "orders\n"+strings.Join(env, "\n"), newShopApp, func(n int) ([]*stack.Server, error) {
+		return f.stack.Orders(ctx, n, env...)
+	})
+}
+
+// set returns the first n instances of a set, and starts those that it lacks.
+func (f *fleet) set(
+	ctx context.Context, n int, key string, open func(*stack.Server, *stack.Stack) (*App, error),
+	start func(n int) ([]*stack.Server, error),
+) ([]*App, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := strings.Join(env, "\n")
 	f.wanted[key] = f.round
 	if err := f.makeRoom(maxRunning); err != nil {
 		return nil, err
 	}
 	if more := n - len(f.sets[key]); more > 0 {
-		servers, err := f.stack.Serve(ctx, more, env...)
+		servers, err := start(more)
 		if err != nil {
 			return nil, err
 		}
 		for _, server := range servers {
-			app, err := newApp(server)
+			app, err := open(server, f.stack)
 			if err != nil {
 				return nil, err
 			}
@@ -191,7 +208,7 @@ func (f *fleet) makeRoom(most int) error {
 func (f *fleet) ready(ctx context.Context, app *App) error {
 	var last error
 	for began := time.Now(); time.Since(began) < Patience; {
-		if last = app.backends(ctx, f.stack); last == nil {
+		if last = app.ready(ctx); last == nil {
 			return nil
 		}
 		if err := loadtest.Sleep(ctx, 20*time.Millisecond); err != nil {

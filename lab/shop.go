@@ -11,16 +11,17 @@ import (
 	"strings"
 	"time"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 )
 
-// OrderService is the Code of a case that is about the service in profile orders: carts, reservations and events.
+// OrderService is the Code of a case that is about the order service: carts, reservations and events.
 const OrderService = "orders"
 
-// A Shop is the order service: instances in profile orders, with their ledger in the store of the case. The timeline
-// shows the requests of its customers, the replies, and every movement of the ledger.
+// A Shop is the order service, with its ledger in MySQL. The timeline shows the requests of its customers, the replies,
+// and every movement of the ledger.
 type Shop struct {
 	Apps []*App
 
@@ -29,12 +30,18 @@ type Shop struct {
 	skus   []string
 }
 
-// Shop starts n instances, with env (KEY=value) added to baseEnv. It first ends the instances of earlier scenarios.
+// Shop starts n instances with env (KEY=value). It first ends the instances of earlier scenarios.
 func (b *Testbed) Shop(n int, env ...string) *Shop {
 	b.Must("end the instances of earlier scenarios", b.fleet.alone())
-	s := &Shop{b: b}
-	s.Apps = b.Apps(n, append([]string{"STOCK_PROFILE=orders", "STOCK_STORE=" + b.Store()}, env...)...)
-	return s
+	list, err := b.fleet.shops(b.Ctx, n, env...)
+	b.Must("start instances of the order service", err)
+	b.apps = append(b.apps, list...)
+	return &Shop{Apps: list, b: b}
+}
+
+// ThroughProxy returns the environment variable by which an instance reaches MySQL through the proxy.
+func (b *Testbed) ThroughProxy() string {
+	return "ORDERS_MYSQL_DSN=" + stack.OrdersDSN("root@tcp("+b.Proxy(NeedMySQL).Addr()+")/")
 }
 
 // Join starts n more instances of the shop.
@@ -52,13 +59,13 @@ func Buy(lines ...checkout.Line) Ask { return Ask{checkout.Ask{Op: checkout.OpPl
 
 // Keep returns a request to reserve lines for ttl.
 func Keep(ttl time.Duration, lines ...checkout.Line) Ask {
-	return Ask{checkout.Ask{Op: checkout.OpReserve, Lines: lines, TTL: ttl.String()}}
+	return Ask{checkout.Ask{Op: checkout.OpReserve, Lines: lines, TTL: int64(ttl / time.Second)}}
 }
 
 // Pay returns a request to confirm the reservation in the reply to v.
 func Pay(v *Visit) Ask { return Ask{checkout.Ask{Op: checkout.OpConfirm, Ref: v.Got().ReservationID}} }
 
-// With returns the request with an idempotency key.
+// With returns the request with an idempotency key. Without it, a cart has one of its own.
 func (a Ask) With(key string) Ask {
 	a.Key = key
 	return a
@@ -111,12 +118,15 @@ func (s *Shop) Begin(app *App, who string, ask Ask) *Visit {
 		what += fmt.Sprintf(" %d × %s", l.Quantity, "SKU"+l.SKU)
 		l.SKU = b.SKU + l.SKU
 	}
-	if a.TTL != "" {
-		what += " ttl " + a.TTL
+	if a.TTL > 0 {
+		what += fmt.Sprintf(" ttl_seconds %d", a.TTL)
 	}
-	if a.Key != "" {
+	switch {
+	case a.Key != "":
 		what += " Idempotency-Key: " + a.Key
 		a.Key = b.SKU + "." + a.Key
+	case a.Lines != nil:
+		a.Key = fmt.Sprintf("%s.of-visit-%d", b.SKU, len(s.visits))
 	}
 	asks := say("says.asks-for", "who", who, "app", app.Name, "what", what)
 	b.record(CaseEvent{At: time.Now(), Lane: app.Name, Kind: Sent, Who: who}, asks)
@@ -259,12 +269,6 @@ func (s *Shop) Orders(who string) int {
 	return len(orders)
 }
 
-// Reads reads the stock of the SKU of the case, and returns the error.
-func (s *Shop) Reads() error {
-	_, _, err := checkout.ReadCounts(s.b.Ctx, s.any().client, s.b.SKU)
-	return err
-}
-
 // Sold reads from the store how many units of all SKUs are sold, and records that as evidence.
 func (s *Shop) Sold() (units int64) {
 	for _, suffix := range s.skus {
@@ -276,30 +280,28 @@ func (s *Shop) Sold() (units int64) {
 	return units
 }
 
-// Proxy returns the proxy before the store. Start the Shop with Testbed.Via of the same need.
-func (s *Shop) Proxy() *wire.Proxy { return s.b.Proxy(Need(s.b.Store())) }
+// Proxy returns the proxy before MySQL; see ThroughProxy.
+func (s *Shop) Proxy() *wire.Proxy { return s.b.Proxy(NeedMySQL) }
 
-// Moving matches the message that commits a movement of the case's SKU. kind is "sell", "expire" and so on.
+// Moving matches the statement that writes a movement of the case's SKU. kind is "sell", "expire" and so on.
 func (b *Testbed) Moving(kind string) func(message []byte) bool {
-	text := `"kind":"` + kind + `"`
-	if b.Store() == string(NeedMySQL) {
-		text = "'" + kind + "'"
-	}
-	sku, moves := wire.Contains(b.SKU), wire.Contains(text)
-	return func(m []byte) bool { return sku(m) && moves(m) }
+	sku, moves, inserts := wire.Contains(b.SKU), wire.Contains("'"+kind+"'"), wire.Contains("INSERT INTO `movements`")
+	return func(m []byte) bool { return inserts(m) && sku(m) && moves(m) }
 }
 
-// Marking matches the message by which a relay records a delivery for the case's SKU.
-func (b *Testbed) Marking() func(message []byte) bool {
-	text := ":delivered"
-	if b.Store() == string(NeedMySQL) {
-		text = "INSERT INTO deliveries"
-	}
-	sku, records := wire.Contains(b.SKU), wire.Contains(text)
+// Committing matches the COMMIT that follows such a statement. Nothing else may be committed through the proxy
+// meanwhile.
+func (b *Testbed) Committing(kind string) func(message []byte) bool {
+	moving, moved := b.Moving(kind), false // a proxy calls a match of one message at a time
 	return func(m []byte) bool {
-		// In Redis this is the script, and not the query for undelivered events.
-		return sku(m) && records(m) && (b.Store() == string(NeedMySQL) || wire.Contains("eval")(m))
+		moved = moved || moving(m)
+		return moved && len(m) < 16 && wire.Contains("COMMIT")(m)
 	}
+}
+
+// Marking matches the statement by which a relay records that events were sent.
+func (b *Testbed) Marking() func(message []byte) bool {
+	return wire.Contains("DELETE o FROM JSON_TABLE")
 }
 
 // Books are the ledger of one SKU.
@@ -366,7 +368,7 @@ func (s *Shop) Judge() (books map[string]Books, sound bool) {
 func (s *Shop) read(suffix string) (k Books) {
 	app, sku := s.any(), s.b.SKU+suffix
 	var err error
-	k.Counts, _, err = checkout.ReadCounts(s.b.Ctx, app.client, sku)
+	k.Counts, err = checkout.ReadCounts(s.b.Ctx, app.client, sku)
 	s.b.Must("read the stock", err)
 	k.Movements, err = checkout.ReadMovements(s.b.Ctx, app.client, sku, 0, k.Number)
 	s.b.Must("read the movements", err)

@@ -3,13 +3,12 @@ package lab
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest/checkout"
 )
 
@@ -36,14 +35,19 @@ func (b *Testbed) Receive(refuse func(checkout.Event) int) *Receiver {
 // Addr is host:port.
 func (r *Receiver) Addr() string { return strings.TrimPrefix(r.Name(), "http://") }
 
-// Webhook returns the environment of a relay that sends to the receiver at addr, or to a proxy in front of it. The
-// relay parks an event after two refusals.
+// Webhook returns the environment of an instance that sends events to the receiver at addr, or to a proxy in front of
+// it.
 func Webhook(addr string) []string {
 	return []string{
-		"STOCK_RELAY_SINK=webhook", "STOCK_RELAY_WEBHOOK_URL=http://" + addr + "/events",
-		"STOCK_RELAY_WEBHOOK_INTERNAL=true",
-		"STOCK_RELAY_WEBHOOK_SECRETS=whsec_" + strings.Repeat("QUJD", 10), "STOCK_RELAY_ATTEMPTS=2",
+		"ORDERS_OUTBOX_SINK=webhook", "ORDERS_OUTBOX_WEBHOOK_URL=http://" + addr + "/events",
+		"ORDERS_OUTBOX_PRIVATE=true", "ORDERS_OUTBOX_WEBHOOK_SECRETS=whsec_" + strings.Repeat("QUJD", 10),
 	}
+}
+
+// Streams returns the environment of an instance that sends events to the case's stream in the Redis at addr, or to a
+// proxy in front of it.
+func (b *Testbed) Streams(addr string) []string {
+	return []string{"ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://" + addr, "ORDERS_OUTBOX_STREAM=" + b.SKU}
 }
 
 // answer records an event, and returns the status of the reply.
@@ -53,7 +57,7 @@ func (r *Receiver) answer(e checkout.Event) (status int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := fmt.Sprintf("%s/%d", strings.ReplaceAll(e.Data.SKU, r.b.SKU, "SKU"), e.Data.Number)
+	id := fmt.Sprintf("%s.%d", strings.ReplaceAll(e.Data.SKU, r.b.SKU, "SKU"), e.Data.Number)
 	if r.refuse != nil {
 		if status = r.refuse(e); status != 0 {
 			r.denied++
@@ -111,16 +115,16 @@ func (r *Receiver) Await(suffix string, number uint64) []uint64 {
 func listed(suffix string, numbers []uint64) string {
 	parts := make([]string, len(numbers))
 	for i, n := range numbers {
-		parts[i] = fmt.Sprintf("SKU%s/%d", suffix, n)
+		parts[i] = fmt.Sprintf("SKU%s.%d", suffix, n)
 	}
 	return strings.Join(parts, ", ")
 }
 
-// Entries waits until the stream of the case's SKU has the event with that number. It returns all numbers in order of
-// the stream, and records them as evidence.
+// Entries waits until the case's stream has the event of the case's SKU with that number. It returns all numbers in
+// order of the stream, and records them as evidence.
 func (b *Testbed) Entries(number uint64) (numbers []uint64) {
 	b.Eventually(fmt.Sprintf("the stream has event %d", number), func() bool {
-		numbers = b.Stream()
+		numbers = b.Stream("")
 		return slices.Contains(numbers, number)
 	})
 	said := say("says.entries", "list", listed("", numbers))
@@ -129,53 +133,23 @@ func (b *Testbed) Entries(number uint64) (numbers []uint64) {
 	return numbers
 }
 
-// Stream reads the numbers of the events in the stream of the case's SKU, in its order.
-func (b *Testbed) Stream() []uint64 {
-	streams := checkout.NewStreams(b.Server(NeedRedis).Addr)
-	defer func() { _ = streams.Close() }()
-	return b.numbers(streams, "")
+// Stream reads the numbers of the events of a SKU in the case's stream, in its order.
+func (b *Testbed) Stream(suffix string) []uint64 {
+	stream := checkout.NewStream(b.Server(NeedRedis).Addr, b.SKU)
+	defer func() { _ = stream.Close() }()
+	return b.numbers(stream, suffix)
 }
 
-// Relay returns the environment of an instance that relays under a lock with that lease.
-func Relay(lease time.Duration) []string {
-	return []string{"STOCK_RELAY_ENABLED=true", "STOCK_LOCK_WATCHDOG_LEASE=" + lease.String()}
-}
-
-// Retire makes the end of the case end the Shop's instances, because their relay would relay the sales of other cases.
+// Retire makes the end of the case end the Shop's instances, because their relays would relay the sales of other cases.
+// What such cases have left in the outbox is removed first.
 func (s *Shop) Retire() {
+	db := s.b.open(stack.OrdersDSN(s.b.Server(NeedMySQL).URL))
+	_, err := db.ExecContext(s.b.Ctx, "DELETE FROM outbox")
+	s.b.Must("empty the outbox", err)
 	s.b.Defer(func() {
 		for _, app := range s.Apps {
 			app.frozen = false
 			_ = app.Kill()
 		}
 	})
-}
-
-// Parked reports whether the relay has parked an event of the SKU of the case.
-func (b *Testbed) Parked() bool { return strings.Contains(b.output("relay", "dead"), b.SKU+"/") }
-
-// Run runs the program on the servers of the case, as an operator would, waits for it, and records that.
-func (b *Testbed) Run(args ...string) {
-	b.output(args...)
-	said := say("says.runs", "args", strings.ReplaceAll(strings.Join(args, " "), b.SKU, "SKU"))
-	b.prove(Answer, nil, said)
-	b.note(b.Store(), said)
-}
-
-// output runs the program and returns its output.
-func (b *Testbed) output(args ...string) string {
-	program := b.o.Binary
-	if program == "" {
-		own, err := os.Executable()
-		b.Must("find the stock program", err)
-		program = own
-	}
-	cmd := exec.CommandContext(b.Ctx, program, args...)
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "STOCK_") }),
-		append(b.fleet.stack.Env(), "STOCK_STORE="+b.Store())...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		b.Fatalf("stock %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
 }

@@ -10,14 +10,14 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
-// A Wallet has a token for each customer. It runs a shell command that prints one, once for each, with the customer's
-// name in the environment. It is safe for concurrent use.
+// A Wallet has a token for each customer, and makes it when it is first asked for. It is safe for concurrent use.
 type Wallet struct {
-	command string
-	places  chan struct{} // bounds how many commands run at once
-	limit   time.Duration
+	issue  func(ctx context.Context, customer string) (string, error)
+	places chan struct{} // bounds how many are made at once
 
 	mu     sync.Mutex
 	tokens map[string]*token
@@ -38,15 +38,33 @@ const (
 	maxToken     = 8 << 10 // as long as the service reads
 )
 
-func NewWallet(command string) *Wallet {
-	return &Wallet{
-		command: command, places: make(chan struct{}, walletPlaces), limit: walletLimit,
-		tokens: make(map[string]*token),
-	}
+// NewWallet returns a Wallet that runs a shell command for each customer, with his name in the environment. The command
+// prints his token.
+func NewWallet(command string) *Wallet { return newWallet(commandIssuer{command, walletLimit}.issue) }
+
+// NewSigner returns a Wallet that signs the tokens itself, with the secret of a service for development.
+func NewSigner(secret string) *Wallet {
+	return newWallet(func(_ context.Context, customer string) (string, error) { return SignToken(secret, customer, "") })
 }
 
-// Token returns the token of a customer. The error is a PlanError. It is remembered like a token: a command that fails
-// is not run again.
+func newWallet(issue func(context.Context, string) (string, error)) *Wallet {
+	return &Wallet{issue: issue, places: make(chan struct{}, walletPlaces), tokens: make(map[string]*token)}
+}
+
+// tokenLife is longer than any run.
+const tokenLife = 7 * 24 * time.Hour
+
+// SignToken returns a token of subject with these scopes, separated by spaces, signed by HS256.
+func SignToken(secret, subject, scopes string) (string, error) {
+	claims := jwt.MapClaims{"sub": subject, "exp": time.Now().Add(tokenLife).Unix()}
+	if scopes != "" {
+		claims["scope"] = scopes
+	}
+	return jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(secret))
+}
+
+// Token returns the token of a customer. The error of a command is a PlanError. An error is remembered like a token: a
+// command that fails is not run again.
 func (w *Wallet) Token(ctx context.Context, customer string) (string, error) {
 	w.mu.Lock()
 	t, known := w.tokens[customer]
@@ -57,7 +75,7 @@ func (w *Wallet) Token(ctx context.Context, customer string) (string, error) {
 	w.mu.Unlock()
 	if !known {
 		w.places <- struct{}{}
-		t.text, t.err = w.run(context.WithoutCancel(ctx), customer)
+		t.text, t.err = w.issue(context.WithoutCancel(ctx), customer)
 		<-w.places
 		close(t.got)
 	}
@@ -69,10 +87,16 @@ func (w *Wallet) Token(ctx context.Context, customer string) (string, error) {
 	}
 }
 
-func (w *Wallet) run(ctx context.Context, customer string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.limit)
+// A commandIssuer runs a command for at most limit.
+type commandIssuer struct {
+	command string
+	limit   time.Duration
+}
+
+func (i commandIssuer) issue(ctx context.Context, customer string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", w.command)
+	cmd := exec.CommandContext(ctx, "sh", "-c", i.command)
 	cmd.Env = append(os.Environ(), CustomerVariable+"="+customer)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -83,7 +107,7 @@ func (w *Wallet) run(ctx context.Context, customer string) (string, error) {
 	text := strings.TrimSpace(out.String())
 	switch {
 	case ctx.Err() != nil:
-		return "", wrong("token-command", "token-late", "customer", customer, "limit", w.limit.String())
+		return "", wrong("token-command", "token-late", "customer", customer, "limit", i.limit.String())
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		why := err.Error()
 		if first, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n"); first != "" {

@@ -38,13 +38,11 @@ func TestWallet(t *testing.T) {
 // A command that does not end is ended, with what it has started.
 func TestAWalletThatHangs(t *testing.T) {
 	t.Parallel()
-	w := NewWallet("sleep 600 | sleep 600")
-	w.limit = 50 * time.Millisecond
+	w := newWallet(commandIssuer{"sleep 600 | sleep 600", 50 * time.Millisecond}.issue)
 	if _, err := w.Token(t.Context(), "ann"); err == nil || !strings.Contains(err.Error(), "within 50ms") {
 		t.Errorf("%v", err)
 	}
-	w = NewWallet("yes")
-	w.limit = time.Second
+	w = newWallet(commandIssuer{"yes", time.Second}.issue)
 	if _, err := w.Token(t.Context(), "ann"); err == nil {
 		t.Error("endless output is a token")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,12 +132,13 @@ func openFeed(where string) (checkout.Feed, func(), error) {
 		}
 		return receiver, func() { _ = receiver.Close() }, nil
 	}
-	addr, is := strings.CutPrefix(where, "redis://")
+	at, is := strings.CutPrefix(where, "redis://")
+	addr, name, _ := strings.Cut(at, "/")
 	if !is || addr == "" {
 		return nil, nil, &loadtest.PlanError{Field: "events", Reason: phrases.Say("wrong.events")}
 	}
-	streams := checkout.NewStreams(addr)
-	return streams, func() { _ = streams.Close() }, nil
+	stream := checkout.NewStream(addr, cmp.Or(name, "orders"))
+	return stream, func() { _ = stream.Close() }, nil
 }
 
 // runCheckout is load --scenario checkout.

@@ -11,10 +11,9 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
-	"example.com/stock/service/strategy"
 )
 
-// demoShops is how many instances with profile orders the checkout has.
+// demoShops is how many instances of the order service the checkout has.
 const demoShops = 2
 
 // demoCheckout is how long customers come, after the faults have begun.
@@ -26,49 +25,43 @@ type mishap struct {
 	at     time.Duration // after the start
 }
 
-// checkout is the last act: customers at two instances that are killed, on a store that is killed, too.
+// checkout is the last act: customers at two instances of the order service, one of which is killed, and the database
+// is, too.
 func (d *demo) checkout(ctx context.Context, servers *stack.Stack) error {
-	store, relayLock := strategy.MySQL, "mysql-table"
-	if servers.Server(string(stack.MySQL)) == nil || d.store == strategy.Redis {
-		store, relayLock = strategy.Redis, "redis-watchdog"
-	}
-	kept := servers.Server(store)
-	if kept == nil {
+	database := servers.Server(string(stack.MySQL))
+	if database == nil {
 		fmt.Fprintf(d.out, "\n%s\n", d.say("demo.no-checkout"))
 		return nil
 	}
-	env := []string{"STOCK_PROFILE=orders", "STOCK_STORE=" + store}
+	var env []string
 	var feed checkout.Feed
 	if redis := servers.Server(string(stack.Redis)); redis != nil && servers.Missing()[string(stack.Redis)] == "" {
-		env = append(env, "STOCK_RELAY_ENABLED=true", "STOCK_RELAY_LOCK="+relayLock)
-		streams := checkout.NewStreams(redis.Addr)
-		defer streams.Close()
-		feed = streams
+		env = append(env, "ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://"+redis.Addr)
+		stream := checkout.NewStream(redis.Addr, "orders")
+		defer stream.Close()
+		feed = stream
 	}
-	shops, err := servers.Serve(ctx, demoShops, env...)
+	shops, err := servers.Orders(ctx, demoShops, env...)
 	if err != nil {
 		return err
 	}
 	var clients []*loadtest.Client
 	for _, shop := range shops {
-		client, err := loadtest.NewClient(shop.URL, demoToken, d.concurrency)
+		client, err := checkout.NewClient(shop.URL, stack.OrdersSecret, d.concurrency)
 		if err != nil {
 			return err
 		}
 		defer client.Close()
 		clients = append(clients, client)
 	}
-	fmt.Fprintf(d.out, "\n%s\n\n", d.say("demo.checkout", "at_once", d.concurrency, "n", demoShops, "store", store))
+	fmt.Fprintf(d.out, "\n%s\n\n", d.say("demo.checkout", "at_once", d.concurrency, "n", demoShops))
 	shopping, err := checkout.Open(ctx, clients, checkout.Plan{
 		Concurrency: d.concurrency, Duration: demoCheckout, Timeout: 8 * time.Second,
 	}, feed)
 	if err != nil {
 		return err
 	}
-	mishaps := []mishap{{shops[0], 2 * time.Second}}
-	if store == strategy.MySQL { // the Redis of a demonstration keeps nothing
-		mishaps = append(mishaps, mishap{kept, 4 * time.Second})
-	}
+	mishaps := []mishap{{shops[0], 2 * time.Second}, {database, 4 * time.Second}}
 	selling, stop := context.WithCancel(ctx)
 	defer stop()
 	var faults sync.WaitGroup

@@ -104,6 +104,9 @@ func (r *engineRun) check() error {
 	if o.At, err = parseCommands(r.at); err != nil {
 		return fmt.Errorf("--at: %w", err)
 	}
+	if len(o.At) > 0 && len(o.MySQL) == 0 {
+		return failure("wrong.flag", "flag", "at", "reason", phrases.Say("engine.at-needs-mysql"))
+	}
 	o.Plan.Recheck = new(time.Duration) // a second for each run; nothing here takes an order back
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	app.AddFlags(settings)
@@ -161,13 +164,16 @@ func (r *engineRun) run(ctx context.Context) error {
 	if len(tested.Parts) > 0 {
 		err = errors.Join(err, r.show(tested))
 	}
-	switch runs, checkouts := tested.Failed(); {
+	runs := tested.Failed()
+	switch {
 	case ctx.Err() != nil:
 		return exitError{exitInterrupted, failure("engine.interrupted", "why", err)}
 	case err != nil:
 		return err
-	case len(runs)+len(checkouts) > 0:
-		return exitError{1, failure("engine.broken", "runs", len(runs), "checkouts", len(checkouts))}
+	case tested.CheckoutFailed():
+		return exitError{1, failure("engine.broken-checkout", "runs", len(runs))}
+	case len(runs) > 0:
+		return exitError{1, failure("engine.broken", "runs", len(runs))}
 	case tested.Undecided() > 0:
 		return exitError{exitUndecided, failure("engine.undecided", "n", tested.Undecided())}
 	}
@@ -201,9 +207,12 @@ func (r *engineRun) show(tested *engine.Report) error {
 				return err
 			}
 		}
-		for _, line := range slices.Concat(r.checkouts(p), r.refused(p)) {
+		for _, line := range r.refused(p) {
 			fmt.Fprintln(r.out, "  "+line)
 		}
+	}
+	for _, line := range r.checkout(tested) {
+		fmt.Fprintln(r.out, line)
 	}
 	fmt.Fprintf(r.out, "\n%s\n", r.summary(tested))
 	return r.page(tested)
@@ -222,8 +231,9 @@ func (r *engineRun) page(tested *engine.Report) error {
 		part := &tested.Parts[i]
 		p.Groups = append(p.Groups, report.Group{Title: r.title(part), Runs: part.Runs})
 		p.Notes = append(p.Notes, r.title(part))
-		p.Notes = slices.Concat(p.Notes, r.instances(part), r.checkouts(part), r.refused(part))
+		p.Notes = slices.Concat(p.Notes, r.instances(part), r.refused(part))
 	}
+	p.Notes = append(p.Notes, r.checkout(tested)...)
 	if err := writeFile(r.html, func(w io.Writer) error { return report.WriteHTML(w, p) }); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
@@ -292,22 +302,19 @@ func (r *engineRun) absent() (names []string) {
 	return names
 }
 
-// checkouts says how the checkouts ended, with the first examples of what is wrong.
-func (r *engineRun) checkouts(p *engine.Part) (lines []string) {
-	for _, c := range p.Checkouts {
-		lines = append(lines, r.say("engine.checkout", "store", c.Store, "requests", c.Figures.Requests,
-			"sentence", c.Verdict.Sentence))
-		for _, text := range report.CheckoutCommands(c.Result) {
+// checkout says how the checkout ended, with the first examples of what is wrong.
+func (r *engineRun) checkout(tested *engine.Report) (lines []string) {
+	c := tested.Checkout
+	if c == nil {
+		return nil
+	}
+	lines = []string{r.say("engine.checkout", "requests", c.Figures.Requests, "sentence", c.Verdict.Sentence)}
+	for _, text := range report.CheckoutCommands(c) {
+		lines = append(lines, "- "+r.in(text))
+	}
+	for _, check := range c.Verdict.Checks {
+		for _, text := range check.Examples {
 			lines = append(lines, "- "+r.in(text))
-		}
-		if c.DataLost {
-			lines = append(lines, r.say("engine.data-lost", "store", c.Store))
-			continue // its books cannot be read
-		}
-		for _, check := range c.Verdict.Checks {
-			for _, text := range check.Examples {
-				lines = append(lines, "- "+r.in(text))
-			}
 		}
 	}
 	return lines
@@ -315,15 +322,20 @@ func (r *engineRun) checkouts(p *engine.Part) (lines []string) {
 
 // summary says in one sentence what holds.
 func (r *engineRun) summary(tested *engine.Report) string {
-	runs, checkouts := tested.Failed()
-	made, refused := 0, 0
+	made, refused, broken := 0, 0, len(tested.Failed())
 	for _, p := range tested.Parts {
 		if !p.SeveralWriters {
-			made += len(p.Runs) + len(p.Checkouts)
+			made += len(p.Runs)
 			refused += len(p.Refused)
 		}
 	}
+	if tested.Checkout != nil {
+		made++
+	}
+	if tested.CheckoutFailed() {
+		broken++
+	}
 	took := time.Duration(tested.TookMS * float64(time.Millisecond)).Round(time.Second)
-	return r.say("engine.summary", "n", made, "broken", len(runs)+len(checkouts), "undecided", tested.Undecided(),
+	return r.say("engine.summary", "n", made, "broken", broken, "undecided", tested.Undecided(),
 		"refused", refused, "took", took)
 }

@@ -35,37 +35,49 @@ const app = "app"
 // these are free. Serve returns when each instance is ready, or has been alive for 5 s; then the event has the reason
 // why it is not ready. On error it leaves none of the n running.
 func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, error) {
-	program := s.options.Binary
-	if program == "" {
-		var err error
-		if program, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("find the stock program: %w", err)
-		}
-	}
-	program, err := filepath.Abs(program)
+	program, err := s.program()
 	if err != nil {
-		return nil, fmt.Errorf("find the stock program: %w", err)
+		return nil, err
 	}
-	env = slices.Concat(s.Env(), s.options.Env, env)
-	if slices.Contains(env, "STOCK_PROFILE=orders") {
-		// The load generator does not prove its customers, unless Options.Env or env asks for it.
-		env = append([]string{"STOCK_AUTH=trust-proxy"}, env...)
-	}
-	env = append(foreignEnv(), env...)
+	env = slices.Concat(foreignEnv("STOCK_"), s.Env(), s.options.Env, env)
 	usualPorts := map[string][]int{"app-1": {8088}, "app-2": {8089}, "app-3": {8090}}
 	adminPorts := map[string][]int{"app-1": {9090}, "app-2": {9091}, "app-3": {9092}}
 	if s.options.AnyPort {
 		usualPorts, adminPorts = nil, nil
 	}
+	return s.openAll(ctx, n, app, func(ctx context.Context, name string) (*Server, error) {
+		return s.open(ctx, name, s.instance(program, env, adminPorts[name]), usualPorts[name]...)
+	})
+}
 
+// program returns the path of the stock program.
+func (s *Stack) program() (string, error) {
+	program := s.options.Binary
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return "", fmt.Errorf("find the stock program: %w", err)
+		}
+	}
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return "", fmt.Errorf("find the stock program: %w", err)
+	}
+	return program, nil
+}
+
+// openAll opens n servers of a kind in parallel. On error it leaves none of them running.
+func (s *Stack) openAll(
+	ctx context.Context, n int, kind string, open func(ctx context.Context, name string) (*Server, error),
+) ([]*Server, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
 	servers, failed := make([]*Server, n), make([]error, n)
 	for i := range n {
-		name := s.name(app)
+		name := s.name(kind)
 		all.Go(func() {
-			server, err := s.open(ctx, name, s.instance(program, env, adminPorts[name]), usualPorts[name]...)
+			server, err := open(ctx, name)
 			if err != nil && !errors.Is(err, errOther) {
 				failed[i] = err
 				cancel(errOther)
@@ -206,7 +218,7 @@ func (s *Stack) given() []Kind {
 		func(kind Kind) bool { return s.Server(string(kind)) == nil })
 }
 
-// foreignEnv returns the environment without STOCK_*: the settings of a developer's shell are not for these instances.
-func foreignEnv() []string {
-	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "STOCK_") })
+// foreignEnv returns the environment without the settings of a developer's shell, which are not for these instances.
+func foreignEnv(prefix string) []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, prefix) })
 }

@@ -19,8 +19,8 @@ import (
 
 const installMariaDB = "apt-get install mariadb-server"
 
-// mariadb prepares a MariaDB with an empty database "stock" and a root without a password, which only 127.0.0.1 can
-// reach.
+// mariadb prepares a MariaDB with empty databases "stock" and "orders" and a root without a password, which only
+// 127.0.0.1 can reach.
 func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Server, error) {
 	cmd, err := s.mariadbCommand(ctx, name, dir, port)
 	if err != nil {
@@ -126,7 +126,7 @@ func keepTables(kept, data string) {
 }
 
 // mariadbReady asks for the served data folder, to tell our server from another one on the port, and creates the
-// database if it is missing.
+// databases of the demonstration and of the order service, if they are missing.
 func mariadbReady(ctx context.Context, addr, dir string) error {
 	db, err := openMariaDB(addr)
 	if err != nil {
@@ -140,8 +140,12 @@ func mariadbReady(ctx context.Context, addr, dir string) error {
 	if !strings.HasPrefix(data, dir) {
 		return fmt.Errorf("%s serves %s, expected %s", addr, data, dir)
 	}
-	_, err = db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS stock")
-	return err
+	for _, name := range []string{"stock", ordersDatabase} {
+		if _, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func openMariaDB(addr string) (*sql.DB, error) {

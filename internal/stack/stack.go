@@ -281,7 +281,7 @@ func (s *Stack) name(kind string) string {
 }
 
 func nth(kind string, n int) string {
-	if n == 1 && kind != app {
+	if n == 1 && kind != app && kind != orders {
 		return kind
 	}
 	return fmt.Sprintf("%s-%d", kind, n)

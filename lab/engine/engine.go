@@ -41,9 +41,9 @@ type Options struct {
 	Strategies []string
 	Env        []string // more settings of the instances, KEY=value
 	Plan       loadtest.Plan
-	Visits     int // of the customers of a checkout, unless there are commands
+	Visits     int // of the customers of the checkout, unless there are commands
 
-	// Commands to run during each checkout of the service as it is. It lasts until afterCommands later than the last.
+	// Commands to run during the checkout. It lasts until afterCommands later than the last.
 	At  []loadtest.Command
 	Log io.Writer // of the commands and their output; may be nil
 
@@ -53,7 +53,7 @@ type Options struct {
 	Say    func(words.Text)                                     // each step; may be nil
 	Server func(stack.Event)                                    // each start of an instance; may be nil
 	Run    func(strategy, store string) func(loadtest.Progress) // returns the progress function of a run; may be nil
-	Visit  func() func(checkout.Progress)                       // the same for a checkout; may be nil
+	Visit  func() func(checkout.Progress)                       // the same for the checkout; may be nil
 }
 
 // Format and Version are the format and the version of the JSON of a Report.
@@ -71,6 +71,7 @@ type Report struct {
 	StartedAt time.Time         `json:"started_at"`
 	TookMS    float64           `json:"took_ms"`
 	Parts     []Part            `json:"parts"`
+	Checkout  *checkout.Result  `json:"checkout,omitempty"` // of the order service; nil: there was none
 }
 
 // A Part has the runs of one set of instances.
@@ -80,7 +81,6 @@ type Part struct {
 	SeveralWriters bool               `json:"several_writers"`
 	Instances      []Instance         `json:"instances"`
 	Runs           []*loadtest.Result `json:"runs"`
-	Checkouts      []Checkout         `json:"checkouts"`
 	Refused        []Refused          `json:"refused"`
 }
 
@@ -91,14 +91,6 @@ type Instance struct {
 	Refuses map[string]string `json:"refuses,omitempty"` // stores that it does not sell from, with the reason
 }
 
-// A Checkout is a checkout on one store.
-type Checkout struct {
-	Store string `json:"store"`
-	// DataLost reports that the service found that the store had lost data, and stopped. Then its books cannot be read.
-	DataLost bool `json:"data_lost"`
-	*checkout.Result
-}
-
 // Refused is what the service refuses to do on these servers.
 type Refused struct {
 	What  string `json:"what"` // a strategy, or "checkout"
@@ -106,16 +98,19 @@ type Refused struct {
 	Why   string `json:"why"`
 }
 
-// Failed returns what is broken though the service accepts it: the runs and checkouts of the parts without
-// SeveralWriters.
-func (r *Report) Failed() (runs []*loadtest.Result, checkouts []Checkout) {
+// Failed returns the runs that are broken though the service accepts them: those of the parts without SeveralWriters.
+func (r *Report) Failed() (runs []*loadtest.Result) {
 	for _, p := range r.Parts {
 		if !p.SeveralWriters {
 			runs = append(runs, p.Broken()...)
-			checkouts = append(checkouts, p.BrokenCheckouts()...)
 		}
 	}
-	return runs, checkouts
+	return runs
+}
+
+// CheckoutFailed reports whether the books of the order service are wrong.
+func (r *Report) CheckoutFailed() bool {
+	return r.Checkout != nil && r.Checkout.Verdict.Finding == loadtest.Broken
 }
 
 // Broken returns the runs that broke a promise.
@@ -128,17 +123,7 @@ func (p *Part) Broken() (list []*loadtest.Result) {
 	return list
 }
 
-// BrokenCheckouts returns the checkouts whose books are wrong, or lost.
-func (p *Part) BrokenCheckouts() (list []Checkout) {
-	for _, c := range p.Checkouts {
-		if c.Verdict.Finding == loadtest.Broken || c.DataLost {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// Undecided returns how many runs and checkouts of the parts without SeveralWriters could not be decided.
+// Undecided returns how many runs of the parts without SeveralWriters could not be decided, the checkout included.
 func (r *Report) Undecided() (n int) {
 	for _, p := range r.Parts {
 		if p.SeveralWriters {
@@ -149,11 +134,9 @@ func (r *Report) Undecided() (n int) {
 				n++
 			}
 		}
-		for _, c := range p.Checkouts {
-			if c.Verdict.Finding == loadtest.Undecided && !c.DataLost {
-				n++
-			}
-		}
+	}
+	if r.Checkout != nil && r.Checkout.Verdict.Finding == loadtest.Undecided {
+		n++
 	}
 	return n
 }
@@ -220,7 +203,10 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return t.report, err
 	}
 	remove = append(remove, func(context.Context) error { return t.stack.Stop() })
-	return t.report, t.parts(ctx)
+	if err := t.parts(ctx); err != nil {
+		return t.report, err
+	}
+	return t.report, t.checkout(ctx)
 }
 
 func (t *test) say(key string, pairs ...any) {
@@ -268,7 +254,7 @@ func (t *test) parts(ctx context.Context) error {
 // part runs everything with one set of instances. It reports whether they refused to sell from MySQL.
 func (t *test) part(ctx context.Context, severalWriters bool, stores []string) (refused bool, err error) {
 	t.report.Parts = append(t.report.Parts, Part{
-		SeveralWriters: severalWriters, Runs: []*loadtest.Result{}, Checkouts: []Checkout{}, Refused: []Refused{},
+		SeveralWriters: severalWriters, Runs: []*loadtest.Result{}, Refused: []Refused{},
 	})
 	p := &t.report.Parts[len(t.report.Parts)-1]
 	var env []string
@@ -290,11 +276,6 @@ func (t *test) part(ctx context.Context, severalWriters bool, stores []string) (
 	}
 	if err := f.close(); err != nil {
 		return false, err
-	}
-	for _, store := range stores {
-		if err := t.checkout(ctx, p, store, env...); err != nil {
-			return false, err
-		}
 	}
 	return slices.Contains(stores, onMySQL) && f.refusal(onMySQL) != "", nil
 }
@@ -338,23 +319,40 @@ func (t *test) races(ctx context.Context, f *fleet, p *Part, store string) error
 // afterCommands is how long customers come after the last command.
 const afterCommands = 10 * time.Second
 
-// checkout runs customers on one store, at instances with profile orders.
-func (t *test) checkout(ctx context.Context, p *Part, store string, env ...string) error {
-	env = append(env, "STOCK_PROFILE=orders", "STOCK_SEED_SKU=", "STOCK_STORE="+store, "STOCK_STORES_ENABLED="+store)
-	f, err := t.open(ctx, []string{store}, env...)
+// checkout runs customers on two instances of the order service. Both write to the node of the first DSN.
+func (t *test) checkout(ctx context.Context) (err error) {
+	if t.schema == nil {
+		return nil
+	}
+	if err := t.schema.empty(ctx); err != nil {
+		return err
+	}
+	servers, err := t.stack.Orders(ctx, 2, "ORDERS_MYSQL_DSN="+t.schema.dsns[0])
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		// An instance that does not start says why in the last line of its log: a Redis Cluster has no orders.
-		why := err.Error()
-		why = strings.TrimSpace(why[strings.LastIndexByte(why, '\n')+1:])
-		p.Refused = append(p.Refused, Refused{"checkout", store, strings.TrimPrefix(why, "stock: ")})
+		// An instance that does not start says why in the last line of its log.
+		why := strings.TrimSpace(err.Error())
+		p := &t.report.Parts[0]
+		p.Refused = append(p.Refused, Refused{"checkout", onMySQL, why[strings.LastIndexByte(why, '\n')+1:]})
 		return nil
 	}
-	if why := f.refusal(store); why != "" {
-		p.Refused = append(p.Refused, Refused{"checkout", store, why})
-		return f.close()
+	var clients []*loadtest.Client
+	defer func() {
+		for _, c := range clients {
+			c.Close()
+		}
+		for _, s := range servers {
+			err = errors.Join(err, s.Stop())
+		}
+	}()
+	for _, s := range servers {
+		c, err := checkout.NewClient(s.URL, stack.OrdersSecret, t.Plan.Concurrency)
+		if err != nil {
+			return err
+		}
+		clients = append(clients, c)
 	}
 	var progress func(checkout.Progress)
 	if t.Visit != nil {
@@ -362,19 +360,15 @@ func (t *test) checkout(ctx context.Context, p *Part, store string, env ...strin
 	}
 	plan := checkout.Plan{
 		SKU: t.name + "-cart", Concurrency: t.Plan.Concurrency, Visits: t.Visits, Seed: t.Plan.Seed,
-		// Without commands nothing is away for long, and a store that has lost its data stays so.
-		Patience: 8 * time.Second,
+		Patience: 8 * time.Second, // without commands nothing is away for long
 	}
-	if len(t.At) > 0 && !p.SeveralWriters {
+	if len(t.At) > 0 {
 		plan.Visits, plan.At, plan.Log, plan.Patience = 0, t.At, t.Log, 0
 		for i := range t.At {
 			plan.Duration = max(plan.Duration, t.At[i].After()+afterCommands)
 		}
 		plan.Stock = 5000 // a sold-out shop would show nothing
 	}
-	result, err := checkout.Run(ctx, f.clients(), plan, nil, progress)
-	if result != nil {
-		p.Checkouts = append(p.Checkouts, Checkout{store, result.Figures.Problems[loadtest.DataLost] > 0, result})
-	}
-	return errors.Join(err, f.close(), ctx.Err())
+	t.report.Checkout, err = checkout.Run(ctx, clients, plan, nil, progress)
+	return errors.Join(err, ctx.Err())
 }

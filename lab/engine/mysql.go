@@ -187,13 +187,34 @@ func (s *schema) drop(ctx context.Context, db *sql.Conn, name string) error {
 	if err != nil || !slices.Contains(tables, markTable) {
 		return err
 	}
-	for i, table := range tables {
-		tables[i] = quoted(name) + "." + quoted(table)
+	return dropTables(ctx, db, name, tables)
+}
+
+// empty drops all tables but the mark: the demonstration and the order service have tables of the same names.
+func (s *schema) empty(ctx context.Context) error {
+	return s.at(ctx, 0, "", func(db *sql.Conn) error {
+		name := s.configs[0].DBName
+		tables, err := tablesOf(ctx, db, name)
+		if err != nil {
+			return err
+		}
+		tables = slices.DeleteFunc(tables, func(table string) bool { return table == markTable })
+		return dropTables(ctx, db, name, tables)
+	})
+}
+
+func dropTables(ctx context.Context, db *sql.Conn, schema string, tables []string) error {
+	if len(tables) == 0 {
+		return nil
+	}
+	var names []string
+	for _, table := range tables {
+		names = append(names, quoted(schema)+"."+quoted(table))
 	}
 	if _, err := db.ExecContext(ctx, "SET SESSION foreign_key_checks = 0"); err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, "DROP TABLE IF EXISTS "+strings.Join(tables, ", "))
+	_, err := db.ExecContext(ctx, "DROP TABLE IF EXISTS "+strings.Join(names, ", "))
 	return err
 }
 

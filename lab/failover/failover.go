@@ -1,6 +1,6 @@
 // Package failover sells from an installation in which every server can fail over, and makes the servers fail one
 // after the other: a Galera cluster of three nodes behind HAProxy, a Redis master with two replicas and three
-// Sentinels, three ZooKeepers, two instances of the demonstration and two with profile orders, each pair behind nginx.
+// Sentinels, three ZooKeepers, two instances of the demonstration and two of the order service, each pair behind nginx.
 // It measures for how long nothing is sold, and judges whether a sale was lost or made twice.
 //
 // Package soak searches for unknown failures with random faults of single servers; here the faults are known, and what

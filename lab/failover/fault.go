@@ -112,7 +112,12 @@ func (s *site) isolateMaster(ctx context.Context) (func(context.Context) error, 
 
 // rolling restarts one instance after the other (SIGTERM).
 func (s *site) rolling(ctx context.Context) (func(context.Context) error, error) {
-	return nil, s.restart(ctx, s.instances)
+	for _, i := range s.instances {
+		if err := s.restart(ctx, i.Server); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // restartServers restarts one server after the other (SIGTERM), those that lead last.
@@ -130,20 +135,20 @@ func (s *site) restartServers(ctx context.Context) (func(context.Context) error,
 		for _, server := range group {
 			if server == writer || server == master || server == leader {
 				last = append(last, server)
-			} else if err := s.restart(ctx, []*stack.Server{server}); err != nil {
+			} else if err := s.restart(ctx, server); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return nil, s.restart(ctx, last)
-}
-
-// restart restarts servers, one after the other, and waits after each until every instance reports every server up.
-func (s *site) restart(ctx context.Context, servers []*stack.Server) error {
-	for _, server := range servers {
-		if err := errors.Join(server.Restart(ctx), s.redis.Join(ctx), s.ready(ctx)); err != nil {
-			return err
+	for _, server := range last {
+		if err := s.restart(ctx, server); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// restart restarts a server, and waits until every instance reports every server up.
+func (s *site) restart(ctx context.Context, server *stack.Server) error {
+	return errors.Join(server.Restart(ctx), s.redis.Join(ctx), s.ready(ctx))
 }

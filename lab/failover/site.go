@@ -9,6 +9,7 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 )
 
 // token lets the load generator set stock on the instances, which listen on this computer only.
@@ -27,10 +28,16 @@ type site struct {
 	haproxy   *stack.Server
 	redis     *stack.Sentinels
 	zookeeper *stack.ZooKeeperEnsemble
-	instances []*stack.Server
-	clients   []*loadtest.Client // of each instance
+	instances []instance
+	clients   []*loadtest.Client // of the instances of the demonstration
 
 	demo, shop *loadtest.Client // through nginx
+}
+
+// An instance is one of the demonstration, or of the order service.
+type instance struct {
+	*stack.Server
+	ready func(context.Context) error
 }
 
 // openSite starts everything. A server that is not installed is a MissingError of package stack.
@@ -76,31 +83,49 @@ func openSite(ctx context.Context, o Options) (s *site, err error) {
 		"STOCK_REDIS_ADDRS=" + strings.Join(s.redis.Addrs(), ","), "STOCK_REDIS_MASTER_NAME=" + s.redis.Name,
 		"STOCK_ZOOKEEPER_HOSTS=" + strings.Join(hosts, ","),
 	}
-	if s.demo, err = s.serve(ctx, append(env, "STOCK_SEED_SKU=")); err != nil {
+	if err = s.serveDemo(ctx, append(env, "STOCK_SEED_SKU=")); err != nil {
 		return nil, err
 	}
-	s.shop, err = s.serve(ctx, append(env, "STOCK_PROFILE=orders", "STOCK_STORE=mysql"))
-	return s, err
+	return s, s.serveOrders(ctx)
 }
 
-// serve starts two instances and an nginx in front of them, and returns a client of that.
-func (s *site) serve(ctx context.Context, env []string) (*loadtest.Client, error) {
+// serveDemo starts two instances of the demonstration and an nginx in front of them.
+func (s *site) serveDemo(ctx context.Context, env []string) error {
 	started, err := s.stack.Serve(ctx, 2, env...)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	for _, server := range started {
+		client, err := loadtest.NewClient(server.URL, token, 4)
+		if err != nil {
+			return err
+		}
+		s.clients = append(s.clients, client)
+		s.instances = append(s.instances, instance{server, func(ctx context.Context) error { return allUp(ctx, client) }})
 	}
 	front, err := s.stack.Front(ctx, started...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, instance := range started {
-		client, err := loadtest.NewClient(instance.URL, token, 4)
-		if err != nil {
-			return nil, err
-		}
-		s.instances, s.clients = append(s.instances, instance), append(s.clients, client)
+	s.demo, err = loadtest.NewClient(front.URL, token, 64)
+	return err
+}
+
+// serveOrders starts two instances of the order service and an nginx in front of them.
+func (s *site) serveOrders(ctx context.Context) error {
+	started, err := s.stack.Orders(ctx, 2, "ORDERS_MYSQL_DSN="+stack.OrdersDSN(s.haproxy.URL))
+	if err != nil {
+		return err
 	}
-	return loadtest.NewClient(front.URL, token, 64)
+	for _, server := range started {
+		s.instances = append(s.instances, instance{server, server.Ready})
+	}
+	front, err := s.stack.Front(ctx, started...)
+	if err != nil {
+		return err
+	}
+	s.shop, err = checkout.NewClient(front.URL, stack.OrdersSecret, 64)
+	return err
 }
 
 // close stops everything.
@@ -117,10 +142,10 @@ func (s *site) close() error {
 func (s *site) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for i, client := range s.clients {
-		for err := allUp(ctx, client); err != nil; err = allUp(ctx, client) {
+	for _, i := range s.instances {
+		for err := i.ready(ctx); err != nil; err = i.ready(ctx) {
 			if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
-				return fmt.Errorf("%s is not ready: %w", s.instances[i].Name, err)
+				return fmt.Errorf("%s is not ready: %w", i.Name, err)
 			}
 		}
 	}

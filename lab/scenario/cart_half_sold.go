@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"slices"
-
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest/checkout"
@@ -18,13 +16,14 @@ const (
 func cartHalfSold() lab.Scenario {
 	return lab.Scenario{
 		Name: "cart-half-sold", Group: lab.Orders,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
-		Cases: slices.Concat(
-			[]lab.Case{byHand("naive", lab.HalfDone, lineByLine), byHand("fixed", lab.Safe, inOneCommit)},
+		Needs: []lab.Need{lab.NeedMySQL},
+		Cases: []lab.Case{
+			byHand("naive", lab.HalfDone, lineByLine),
+			byHand("fixed", lab.Safe, inOneCommit),
 			ours(lab.Safe, beforeCommit),
 			ours(lab.Safe, afterCommit),
 			ours(lab.Refuses, linesShort),
-		),
+		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return sellACart(b)
@@ -40,7 +39,7 @@ func cartHalfSold() lab.Scenario {
 				do, where = wire.HoldReply, "sale-is-written-reply-held"
 			}
 			cart := lab.Buy(checkout.Line{SKU: ".b", Quantity: 1}, checkout.Line{SKU: ".a", Quantity: 1}).With("1")
-			snare := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: do, Match: b.Moving("sell")})
+			snare := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: do, Match: b.Committing("sell")})
 			a := s.Begin(s.first, "A", cart)
 			b.Sprung(snare, where)
 			b.Kill(s.first)

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"slices"
 	"time"
 
 	"example.com/stock/internal/stack/wire"
@@ -20,15 +19,13 @@ const briefly = time.Second
 func confirmRacesExpiry() lab.Scenario {
 	return lab.Scenario{
 		Name: "confirm-races-expiry", Group: lab.Orders,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
-		Cases: slices.Concat(
-			[]lab.Case{
-				byHand("naive", lab.Oversells, "looks-then-changes"),
-				byHand("fixed", lab.Safe, "changes-only-what-is-held"),
-			},
+		Needs: []lab.Need{lab.NeedMySQL},
+		Cases: []lab.Case{
+			byHand("naive", lab.Oversells, "looks-then-changes"),
+			byHand("fixed", lab.Safe, "changes-only-what-is-held"),
 			ours(lab.Safe, confirmFirst),
 			ours(lab.Safe, expiryFirst),
-		),
+		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return endTwice(b)
@@ -52,14 +49,7 @@ func confirmRacesExpiry() lab.Scenario {
 			if moving == "expire" {
 				pay = s.Begin(s.second, "A", lab.Pay(a))
 			}
-			switch {
-			case b.Store() == "mysql":
-				rowIsWaitedFor(b, s.second.Name)
-			case moving == "confirm":
-				s.AwaitState(a, "expired") // Redis has no rows to wait for: the sweeper overtakes the customer
-			default:
-				pay.Reply()
-			}
+			rowIsWaitedFor(b, s.second.Name)
 			held.Release()
 			b.Require(pay.Bought(), "A has paid, and has its order")
 			books, sound := s.Judge()

@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"slices"
-
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest/checkout"
@@ -11,14 +9,12 @@ import (
 func limitRaced() lab.Scenario {
 	return lab.Scenario{
 		Name: "limit-raced-by-two-tabs", Group: lab.Orders,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
-		Cases: slices.Concat(
-			[]lab.Case{
-				byHand("naive", lab.Exceeds, "counts-then-inserts"),
-				byHand("fixed", lab.Refuses, "counts-in-the-row-it-writes"),
-			},
+		Needs: []lab.Need{lab.NeedMySQL},
+		Cases: []lab.Case{
+			byHand("naive", lab.Exceeds, "counts-then-inserts"),
+			byHand("fixed", lab.Refuses, "counts-in-the-row-it-writes"),
 			ours(lab.Refuses, ""),
-		),
+		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return buyInTwoTabs(b)
@@ -31,11 +27,7 @@ func limitRaced() lab.Scenario {
 			tabs := []*lab.Visit{s.Begin(s.first, "A", two)}
 			b.Sprung(held, "first-tab-is-about-to-write")
 			tabs = append(tabs, s.Begin(s.second, "A", two))
-			if b.Store() == "mysql" {
-				rowIsWaitedFor(b, "A")
-			} else {
-				tabs[1].Reply() // Redis has no rows to wait for: the second tab overtakes the first
-			}
+			rowIsWaitedFor(b, "A")
 			held.Release()
 			bought, refused := 0, 0
 			for _, tab := range tabs {

@@ -1,10 +1,6 @@
 package scenario
 
-import (
-	"slices"
-
-	"example.com/stock/lab"
-)
+import "example.com/stock/lab"
 
 // The variants: whether the unit of the expired reservation is still available.
 const (
@@ -15,15 +11,13 @@ const (
 func paymentAfterExpiry() lab.Scenario {
 	return lab.Scenario{
 		Name: "payment-after-expiry", Group: lab.Orders,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
-		Cases: slices.Concat(
-			[]lab.Case{
-				byHand("naive", lab.Oversells, "confirms-whatever-it-finds"),
-				byHand("fixed", lab.Refuses, "takes-the-unit-again"),
-			},
+		Needs: []lab.Need{lab.NeedMySQL},
+		Cases: []lab.Case{
+			byHand("naive", lab.Oversells, "confirms-whatever-it-finds"),
+			byHand("fixed", lab.Refuses, "takes-the-unit-again"),
 			ours(lab.Refuses, soldToAnother),
 			ours(lab.Safe, stillThere),
-		),
+		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return payTooLate(b)

@@ -17,15 +17,13 @@ const (
 func poisonEvent() lab.Scenario {
 	return lab.Scenario{
 		Name: "poison-event", Group: lab.Orders,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
-		Cases: slices.Concat(
-			[]lab.Case{
-				byHand("naive", lab.Blocks, "tries-again-for-ever"),
-				byHand("naive", lab.Loses, "gives-up-and-goes-on"),
-			},
+		Needs: []lab.Need{lab.NeedMySQL},
+		Cases: []lab.Case{
+			byHand("naive", lab.Blocks, "tries-again-for-ever"),
+			byHand("naive", lab.Loses, "gives-up-and-goes-on"),
 			ours(lab.Safe, anotherSKU),
 			ours(lab.Blocks, itsOwnSKU),
-		),
+		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return poisonTheQueue(b)
@@ -36,24 +34,22 @@ func poisonEvent() lab.Scenario {
 				}
 				return 0
 			})
-			s := b.Shop(1, append(lab.Relay(relayLease), lab.Webhook(receiver.Addr())...)...)
+			s := b.Shop(1, lab.Webhook(receiver.Addr())...)
 			s.Retire()
 			s.Stock("", 5)
 			s.Stock(".b", 5)
 			for _, who := range []string{"A", "B"} {
 				s.Ask(s.Apps[0], who, lab.Buy(one(), checkout.Line{SKU: ".b", Quantity: 1}))
 			}
-			b.Eventually("the event is refused twice", func() bool { return receiver.Denied() == 2 })
+			b.Eventually("the event is refused twice", func() bool { return receiver.Denied() >= 2 })
 			if b.Case.Variant == anotherSKU {
 				got := receiver.Await(".b", 3)
 				s.Judge()
 				b.Require(slices.Equal(got, []uint64{1, 2, 3}), "the other SKU's events come once, in order")
 				return lab.Safe.Seen()
 			}
-			b.Eventually("the event is parked", func() bool { return b.Parked() })
 			behind := slices.Contains(receiver.Numbers(""), 3)
 			receiver.Accept()
-			b.Run("relay", "retry", b.SKU+"/2")
 			got := receiver.Await("", 3)
 			s.Judge()
 			if behind || !slices.Equal(got, []uint64{1, 2, 3}) {

@@ -1,35 +1,29 @@
 package scenario
 
 import (
-	"slices"
-
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 )
 
-// The variants of where a key is kept, and of a request without one.
+// The variants of where a key is kept.
 const (
 	savedAfter   = "saves-the-reply-after-the-sale"
 	markedBefore = "marks-the-key-before-the-sale"
 	sameCommit   = "writes-the-key-with-the-sale"
-	withoutAKey  = "the-reply-is-lost-no-key"
 )
 
 func retryAfterALostReply() lab.Scenario {
 	return lab.Scenario{
 		Name: "retry-after-a-lost-reply", Group: lab.Orders,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
-		Cases: slices.Concat(
-			[]lab.Case{
-				byHand("naive", lab.Duplicates, savedAfter),
-				byHand("naive", lab.Blocks, markedBefore),
-				byHand("fixed", lab.Safe, sameCommit),
-			},
-			ours(lab.Duplicates, withoutAKey),
+		Needs: []lab.Need{lab.NeedMySQL},
+		Cases: []lab.Case{
+			byHand("naive", lab.Duplicates, savedAfter),
+			byHand("naive", lab.Blocks, markedBefore),
+			byHand("fixed", lab.Safe, sameCommit),
 			ours(lab.Safe, replyLost),
 			ours(lab.Safe, requestLost),
 			ours(lab.Safe, afterCommit),
-		),
+		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return keyBesideTheSale(b)
@@ -37,14 +31,10 @@ func retryAfterALostReply() lab.Scenario {
 			s := openPair(b)
 			s.Stock("", 3)
 			do := map[string]wire.Action{
-				withoutAKey: wire.CutReply, replyLost: wire.CutReply, requestLost: wire.Cut,
-				afterCommit: wire.HoldReply,
+				replyLost: wire.CutReply, requestLost: wire.Cut, afterCommit: wire.HoldReply,
 			}[b.Case.Variant]
-			ask := lab.Buy(one())
-			if b.Case.Variant != withoutAKey {
-				ask = ask.With("1")
-			}
-			snare := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: do, Match: b.Moving("sell")})
+			ask := lab.Buy(one()).With("1")
+			snare := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: do, Match: b.Committing("sell")})
 			a := s.Begin(s.first, "A", ask)
 			b.Sprung(snare, map[wire.Action]string{
 				wire.CutReply: "sale-is-written-no-reply", wire.Cut: "sale-is-lost-on-its-way",

@@ -9,12 +9,9 @@ import (
 	"example.com/stock/loadtest/checkout"
 )
 
-// ours returns the cases of the order service with that outcome, on both stores.
-func ours(want lab.Outcome, variant string) []lab.Case {
-	return []lab.Case{
-		{Code: lab.OrderService, Store: "mysql", Variant: variant, Want: lab.Forecast{Outcome: want}},
-		{Code: lab.OrderService, Store: "redis", Variant: variant, Want: lab.Forecast{Outcome: want}},
-	}
+// ours returns the case of the order service with that outcome.
+func ours(want lab.Outcome, variant string) lab.Case {
+	return lab.Case{Code: lab.OrderService, Store: "mysql", Variant: variant, Want: lab.Forecast{Outcome: want}}
 }
 
 // byHand returns a case of the lab's own code.
@@ -22,7 +19,7 @@ func byHand(name string, want lab.Outcome, variant string) lab.Case {
 	return lab.Case{Code: name, Variant: variant, Want: lab.Forecast{Outcome: want}}
 }
 
-// A pair is two instances of the order service: the first reaches the store through a proxy, the second does not.
+// A pair is two instances of the order service: the first reaches MySQL through a proxy, the second does not.
 type pair struct {
 	*lab.Shop
 	first, second *lab.App
@@ -30,7 +27,7 @@ type pair struct {
 
 // openPair starts a pair.
 func openPair(b *lab.Testbed) pair {
-	s := b.Shop(1, b.Via(lab.Need(b.Store())))
+	s := b.Shop(1, b.ThroughProxy())
 	return pair{s, s.Apps[0], s.Join(1)[0]}
 }
 

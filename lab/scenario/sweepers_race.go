@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"slices"
 	"time"
 
 	"example.com/stock/internal/stack/wire"
@@ -11,14 +10,12 @@ import (
 func sweepersRace() lab.Scenario {
 	return lab.Scenario{
 		Name: "sweepers-race", Group: lab.Orders,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
-		Cases: slices.Concat(
-			[]lab.Case{
-				byHand("naive", lab.Oversells, "gives-back-what-it-found"),
-				byHand("fixed", lab.Safe, "skips-what-another-has-locked"),
-			},
+		Needs: []lab.Need{lab.NeedMySQL},
+		Cases: []lab.Case{
+			byHand("naive", lab.Oversells, "gives-back-what-it-found"),
+			byHand("fixed", lab.Safe, "skips-what-another-has-locked"),
 			ours(lab.Safe, ""),
-		),
+		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != lab.OrderService {
 				return sweepTwice(b)
@@ -30,13 +27,11 @@ func sweepersRace() lab.Scenario {
 			b.Require(s.Ask(s.first, "B", lab.Keep(time.Hour, one())).Got().State == "held", "B has a reservation")
 			thaw := b.Freeze(s.second)
 			a := s.Ask(s.first, "A", lab.Keep(briefly, one()))
-			// On MySQL the step of the first sweeper is stopped before it locks the row, on Redis before it writes.
-			match := b.Moving("expire")
-			if b.Store() == "mysql" {
-				sku, locks := wire.Contains(b.SKU), wire.Contains("FOR UPDATE")
-				match = func(m []byte) bool { return sku(m) && locks(m) }
-			}
-			held := b.Trap(s.Proxy(), wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: match})
+			// The step of the first sweeper is stopped before it locks the row.
+			sku, locks := wire.Contains(b.SKU), wire.Contains("FOR UPDATE")
+			held := b.Trap(s.Proxy(), wire.Trap{
+				On: wire.ToServer, Do: wire.Hold, Match: func(m []byte) bool { return sku(m) && locks(m) },
+			})
 			b.Sprung(held, "sweeper-has-found-it", "who", s.first.Name)
 			thaw()
 			b.AwaitReady([]*lab.App{s.second})

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 )
 
 // token lets the soak set stock and hold locks for longer. The instances listen on this computer only.
@@ -19,11 +21,14 @@ func serverNames() []string {
 	return []string{string(stack.Redis), string(stack.ZooKeeper), string(stack.MySQL)}
 }
 
-// instanceNames returns the names that package stack gives to n instances.
+// instanceNames returns the names that package stack gives to n instances of the demonstration, and to the shops.
 func instanceNames(n int) []string {
 	var names []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("app-%d", i+1))
+	}
+	for i := range shops {
+		names = append(names, fmt.Sprintf("orders-%d", i+1))
 	}
 	return names
 }
@@ -43,7 +48,7 @@ func env() []string {
 type fleet struct {
 	stack     *stack.Stack
 	instances []*instance
-	shops     map[string][]*instance // instances with profile orders, by store
+	shops     []*instance // instances of the order service
 	links     map[string]*wire.Proxy
 }
 
@@ -51,12 +56,13 @@ type fleet struct {
 type instance struct {
 	*stack.Server
 	client *loadtest.Client
+	ready  func(context.Context) error
 }
 
 // openFleet starts the servers and the instances. A server that is not installed is an error, because a soak without it
 // would test less than its report suggests.
 func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
-	f = &fleet{links: make(map[string]*wire.Proxy), shops: make(map[string][]*instance)}
+	f = &fleet{links: make(map[string]*wire.Proxy)}
 	f.stack, err = stack.Start(ctx, stack.Options{
 		Want: []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL}, AOF: true, AnyPort: true,
 		Binary: o.Binary, Parent: o.Parent, Env: env(), Progress: o.Server,
@@ -72,21 +78,16 @@ func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
 	for name, reason := range f.stack.Missing() {
 		return nil, &MissingError{name, reason}
 	}
-	names := instanceNames(o.Instances + shopsEach*len(shopStores()))
-	for _, name := range names[:o.Instances] {
-		started, err := f.serve(ctx, name)
+	for i, name := range instanceNames(o.Instances) {
+		serve, list := f.serve, &f.instances
+		if i >= o.Instances {
+			serve, list = f.serveOrders, &f.shops
+		}
+		started, err := serve(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		f.instances = append(f.instances, started)
-	}
-	for i, name := range names[o.Instances:] {
-		store := shopStores()[i%len(shopStores())]
-		started, err := f.serve(ctx, name, shopEnv(store)...)
-		if err != nil {
-			return nil, err
-		}
-		f.shops[store] = append(f.shops[store], started)
+		*list = append(*list, started)
 	}
 	return f, nil
 }
@@ -96,24 +97,32 @@ type MissingError struct{ Server, Reason string }
 
 func (e *MissingError) Error() string { return e.Server + ": " + e.Reason }
 
-// serve opens the links of an instance, and starts the instance.
-func (f *fleet) serve(ctx context.Context, name string, env ...string) (*instance, error) {
+// open opens the links of an instance to the servers, and returns their addresses by server.
+func (f *fleet) open(name string) (via map[stack.Kind]string, err error) {
 	protocols := map[string]wire.Protocol{
 		string(stack.Redis):     wire.Redis(),
 		string(stack.ZooKeeper): wire.ZooKeeper(),
 		string(stack.MySQL):     wire.MySQL(),
 	}
-	via := make(map[string]string)
+	via = make(map[stack.Kind]string)
 	for _, server := range serverNames() {
 		p, err := wire.Listen(f.stack.Server(server).Addr, protocols[server])
 		if err != nil {
 			return nil, err
 		}
-		f.links[link(name, server)], via[server] = p, p.Addr()
+		f.links[link(name, server)], via[stack.Kind(server)] = p, p.Addr()
 	}
-	started, err := f.stack.Serve(ctx, 1, append(env,
-		"STOCK_REDIS_ADDRS="+via[string(stack.Redis)], "STOCK_ZOOKEEPER_HOSTS="+via[string(stack.ZooKeeper)],
-		"STOCK_MYSQL_DSN=root@tcp("+via[string(stack.MySQL)]+")/stock")...)
+	return via, nil
+}
+
+// serve starts an instance of the demonstration.
+func (f *fleet) serve(ctx context.Context, name string) (*instance, error) {
+	via, err := f.open(name)
+	if err != nil {
+		return nil, err
+	}
+	started, err := f.stack.Serve(ctx, 1, "STOCK_REDIS_ADDRS="+via[stack.Redis],
+		"STOCK_ZOOKEEPER_HOSTS="+via[stack.ZooKeeper], "STOCK_MYSQL_DSN=root@tcp("+via[stack.MySQL]+")/stock")
 	if err != nil {
 		return nil, err
 	}
@@ -124,18 +133,35 @@ func (f *fleet) serve(ctx context.Context, name string, env ...string) (*instanc
 	if err != nil {
 		return nil, err
 	}
-	return &instance{started[0], client}, nil
+	return &instance{started[0], client, func(ctx context.Context) error { return allUp(ctx, client) }}, nil
+}
+
+// serveOrders starts an instance of the order service.
+func (f *fleet) serveOrders(ctx context.Context, name string) (*instance, error) {
+	via, err := f.open(name)
+	if err != nil {
+		return nil, err
+	}
+	started, err := f.stack.Orders(ctx, 1,
+		"ORDERS_MYSQL_DSN="+stack.OrdersDSN("root@tcp("+via[stack.MySQL]+")/"),
+		"ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://"+via[stack.Redis])
+	if err != nil {
+		return nil, err
+	}
+	if started[0].Name != name {
+		return nil, fmt.Errorf("an instance is called %s, expected %s", started[0].Name, name)
+	}
+	client, err := checkout.NewClient(started[0].URL, stack.OrdersSecret, 64)
+	if err != nil {
+		return nil, err
+	}
+	return &instance{started[0], client, started[0].Ready}, nil
 }
 
 // close stops the instances, the links and the servers.
 func (f *fleet) close() error {
-	for _, i := range f.instances {
+	for _, i := range slices.Concat(f.instances, f.shops) {
 		i.client.Close()
-	}
-	for _, shops := range f.shops {
-		for _, i := range shops {
-			i.client.Close()
-		}
 	}
 	failed := []error{f.stack.Stop()}
 	for _, p := range f.links {
@@ -148,36 +174,26 @@ func (f *fleet) close() error {
 func (f *fleet) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, i := range f.instances {
-		for err := i.ready(ctx, false); err != nil; err = i.ready(ctx, false) {
+	for _, i := range slices.Concat(f.instances, f.shops) {
+		for err := i.ready(ctx); err != nil; err = i.ready(ctx) {
 			if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
 				return fmt.Errorf("%s is not ready: %w", i.Name, err)
-			}
-		}
-	}
-	for _, shops := range f.shops {
-		for _, i := range shops {
-			for err := i.ready(ctx, true); err != nil; err = i.ready(ctx, true) {
-				if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
-					return fmt.Errorf("%s is not ready: %w", i.Name, err)
-				}
 			}
 		}
 	}
 	return nil
 }
 
-// ready returns an error unless the instance reports that all its servers are up. A shop uses only some of the soak's
-// servers.
-func (i *instance) ready(ctx context.Context, shop bool) error {
+// allUp returns an error unless an instance of the demonstration reports that all servers are up.
+func allUp(ctx context.Context, client *loadtest.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	all, err := i.client.Backends(ctx)
+	all, err := client.Backends(ctx)
 	if err != nil {
 		return err
 	}
 	for _, server := range serverNames() {
-		if b, uses := all[server]; !b.Up && (uses || !shop) {
+		if b := all[server]; !b.Up {
 			return fmt.Errorf("%s is down: %s", server, b.Reason)
 		}
 	}

@@ -37,11 +37,11 @@ type Report struct {
 	Injected    []Injected `json:"injected"` // in order of their ends
 	Recovered   int        `json:"recovered"`
 	// the longest of the Recovered times from the end of a fault to full health
-	LongestMS float64    `json:"longest_recovery_ms"`
-	Health    Health     `json:"health"`
-	Results   []Result   `json:"lanes"`
-	Checkouts []Checkout `json:"checkouts"`
-	LeftOut   []LeftOut  `json:"left_out"`
+	LongestMS float64   `json:"longest_recovery_ms"`
+	Health    Health    `json:"health"`
+	Results   []Result  `json:"lanes"`
+	Checkout  Checkout  `json:"checkout"`
+	LeftOut   []LeftOut `json:"left_out"`
 }
 
 // Injected is a fault that was carried out.
@@ -141,9 +141,7 @@ func (r *Report) Violations() []words.Text {
 			list = append(list, say("violation.strategy", "strategy", l.Strategy, "store", l.Store, "why", text))
 		}
 	}
-	for i := range r.Checkouts {
-		list = append(list, r.Checkouts[i].violations()...)
-	}
+	list = append(list, r.Checkout.violations()...)
 	for _, f := range r.Injected {
 		if f.Error != "" {
 			list = append(list, say("violation.fault", "fault", f.Text, "why", f.Error))
@@ -185,9 +183,7 @@ func (w Writer) Report(r *Report) {
 	w.faults(r)
 	w.results(r)
 	w.problems(r)
-	for i := range r.Checkouts {
-		fmt.Fprintln(w, r.Checkouts[i].said().In(w.Lang))
-	}
+	fmt.Fprintln(w, r.Checkout.said().In(w.Lang))
 	w.health(r)
 	fmt.Fprintln(w)
 	violations := r.Violations()

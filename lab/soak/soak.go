@@ -1,6 +1,6 @@
 // Package soak loads every strategy that promises safety while it kills and pauses processes and breaks links, at
-// random from a seed, and judges whether a single unit of stock was sold wrongly. It also runs shops, which are
-// instances with profile orders and a relay, and judges their books. Scenarios of package lab force known failures; a
+// random from a seed, and judges whether a single unit of stock was sold wrongly. It also runs the
+// order service, and judges its books. Scenarios of package lab force known failures; a
 // soak searches for unknown ones.
 //
 // A soak does not promise to find every error, or to find the same error twice with the same seed. A seed fixes the
@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,7 +53,7 @@ func (o Options) complete() Options {
 
 // Plan returns the faults of Run: see NewPlan.
 func (o Options) Plan() []Step {
-	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances+shopsEach*len(shopStores())), serverNames())
+	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances), serverNames())
 }
 
 // Run does a soak. When ctx ends, Run ends the faults and judges the sales so far. An error, such as a MissingError or
@@ -72,22 +73,20 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		Instances: o.Instances,
 		StartedAt: r.began.UTC(),
 	}
-	defer func() {
-		for _, feed := range r.feeds {
-			err = errors.Join(err, feed.Close())
-		}
-	}()
 	if err := r.open(ctx); err != nil {
 		return report, err
 	}
-	if err := r.openCheckouts(ctx); err != nil {
+	// The feed reads Redis directly, so that faults of the instances' links do not affect the evidence.
+	feed := checkout.NewStream(fleet.stack.Server(string(stack.Redis)).Addr, "orders")
+	defer func() { err = errors.Join(err, feed.Close()) }()
+	if err := r.openShop(ctx, feed); err != nil {
 		return report, err
 	}
 	load, stopLoad := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLoad()
 	var sellers sync.WaitGroup
 	r.sellAll(load, &sellers)
-	r.checkoutAll(load, &sellers)
+	sellers.Go(func() { r.shopping.Sell(load) })
 	sellers.Go(func() { r.tick(load) })
 	r.disturb(ctx)
 	stopLoad()
@@ -99,7 +98,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	judging, cancel := context.WithTimeout(context.WithoutCancel(ctx), judgeLimit)
 	defer cancel()
 	r.say(say("progress.judging"))
-	if err := errors.Join(r.judge(judging), r.judgeCheckouts(judging)); err != nil {
+	if err := errors.Join(r.judge(judging), r.judgeShop(judging)); err != nil {
 		return r.report, fmt.Errorf("judge: %w", err)
 	}
 	r.report.TookMS = ms(time.Since(r.began))
@@ -113,8 +112,7 @@ type run struct {
 	began    time.Time
 	subjects []*subject
 
-	checkouts []*checkoutRun
-	feeds     []*checkout.Streams
+	shopping *checkout.Shopping
 
 	mu     sync.Mutex
 	report Report
@@ -171,10 +169,8 @@ func (r *run) tick(ctx context.Context) {
 			s, a := l.progress()
 			sold, asked = sold+s, asked+a
 		}
-		for _, c := range r.checkouts {
-			a, s := c.Attempts()
-			sold, asked = sold+s, asked+a
-		}
+		a, s := r.shopping.Attempts()
+		sold, asked = sold+s, asked+a
 		r.say(say("progress.sold", "asked", asked, "sold", sold))
 	}
 }
@@ -207,24 +203,15 @@ func (r *run) unwell(ctx context.Context, since time.Time) (missing []words.Text
 			missing = append(missing, say("missing.strategy", "strategy", l.Name, "store", l.store))
 		}
 	}
-	for _, c := range r.checkouts {
-		if !c.DoneSince(since) {
-			missing = append(missing, say("missing.shops", "store", c.store))
-		}
+	if !r.shopping.DoneSince(since) {
+		missing = append(missing, say("missing.shops"))
 	}
 	if len(missing) > 0 {
 		return missing // check the instances only when the sales have recovered: each check is load
 	}
-	for _, i := range r.fleet.instances {
-		if err := i.ready(ctx, false); err != nil {
+	for _, i := range slices.Concat(r.fleet.instances, r.fleet.shops) {
+		if err := i.ready(ctx); err != nil {
 			missing = append(missing, say("missing.instance", "instance", i.Name, "why", err))
-		}
-	}
-	for _, store := range shopStores() {
-		for _, i := range r.fleet.shops[store] {
-			if err := i.ready(ctx, true); err != nil {
-				missing = append(missing, say("missing.instance", "instance", i.Name, "why", err))
-			}
 		}
 	}
 	return missing

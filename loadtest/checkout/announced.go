@@ -1,7 +1,6 @@
 package checkout
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -11,10 +10,6 @@ func (j *judge) events() {
 	if j.e.Unheard.EN != "" {
 		j.v.Check(CheckEvents).NotChecked = j.e.Unheard
 		return
-	}
-	stream := false // false: a webhook
-	for i := range j.e.Books {
-		stream = stream || slices.ContainsFunc(j.e.Books[i].Events, func(e Event) bool { return e.Entry != "" })
 	}
 	for i := range j.e.Books {
 		b := &j.e.Books[i]
@@ -29,12 +24,12 @@ func (j *judge) events() {
 			at := slices.IndexFunc(b.Movements[min(next, len(b.Movements)):], func(m Movement) bool {
 				return m.Number == e.Data.Number
 			})
-			if e.Repeat != (seen[e.ID] && !stream) || (e.Entry != "") != stream {
+			if e.Repeat != seen[e.ID] {
 				j.fail(CheckEvents, "event-other", "event", e.ID)
 			}
 			switch {
 			case seen[e.ID]:
-				if m := j.movement(b, e.Data.Number); e.Entry != "" || m == nil || !same(m, &e.Data) {
+				if m := j.movement(b, e.Data.Number); m == nil || !same(m, &e.Data) {
 					j.fail(CheckEvents, "event-twice", "event", e.ID)
 				}
 				continue
@@ -45,8 +40,7 @@ func (j *judge) events() {
 				j.fail(CheckEvents, "event-gap", "event", e.ID, "n", at)
 			}
 			m := &b.Movements[next+at]
-			if !same(m, &e.Data) || !isEventID(e.ID, m) || e.Type != "stock."+m.Kind ||
-				e.Entry != "" && e.Entry != fmt.Sprintf("%d-0", m.Number) {
+			if !same(m, &e.Data) || e.ID != eventID(m) {
 				j.fail(CheckEvents, "event-other", "event", e.ID)
 			}
 			seen[e.ID] = true

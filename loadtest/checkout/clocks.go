@@ -28,7 +28,6 @@ func near(a, b time.Time) bool { return a.Sub(b).Abs() <= rounding }
 type timeline struct {
 	moves     []*Movement
 	available []int64
-	reserved  []int64
 	taken     map[string][]level // by customer, in the order of states
 	from      []time.Time        // earliest time: all requests of earlier movements had been sent
 	until     []time.Time        // latest time: the reply of a later movement had arrived; zero: unknown
@@ -69,12 +68,6 @@ func (t *timeline) most(customer string, sent, done time.Time) (most int64) {
 		}
 	}
 	return most
-}
-
-// atLeast reports whether n units or more may have been reserved at some time between two moments.
-func (t *timeline) atLeast(n int64, sent, done time.Time) bool {
-	first, last := t.states(sent, done)
-	return first <= last && slices.Max(t.reserved[first:last+1]) >= n
 }
 
 // open returns the units in each reservation that the customer may have had open between two moments, by its id.

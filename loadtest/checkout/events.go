@@ -3,6 +3,7 @@ package checkout
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,10 +19,8 @@ import (
 
 // An Event is an event as a consumer received it.
 type Event struct {
-	ID     string   `json:"id"`
-	Type   string   `json:"type"`
+	ID     string   `json:"id"` // SKU.number
 	Data   Movement `json:"data"`
-	Entry  string   `json:"entry,omitempty"`  // id of the stream's entry
 	Repeat bool     `json:"repeat,omitempty"` // an event with this id came before
 }
 
@@ -33,58 +32,83 @@ type Feed interface {
 	Events(ctx context.Context, sku string, after uint64) ([]Event, error)
 }
 
-// Streams reads events from Redis Streams like a consumer without a group.
-type Streams struct {
-	client *redis.Client
-	addr   string
+// An inbox keeps events by SKU, in order of arrival.
+type inbox struct {
+	events map[string][]Event
+	seen   map[string]bool // ids that have arrived
 }
 
-// NewStreams returns a Feed of the Redis at addr. It does not connect. The caller must close it.
-func NewStreams(addr string) *Streams {
-	return &Streams{redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true}), addr}
+func newInbox() inbox { return inbox{make(map[string][]Event), make(map[string]bool)} }
+
+func (b *inbox) put(e Event) {
+	b.seen[e.ID] = true
+	b.events[e.Data.SKU] = append(b.events[e.Data.SKU], e)
+}
+
+func (b *inbox) after(sku string, number uint64) (list []Event) {
+	for _, e := range b.events[sku] {
+		if e.Data.Number > number {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// A Stream reads events from a Redis Stream like a consumer without a group.
+type Stream struct {
+	client     *redis.Client
+	addr, name string
+
+	mu    sync.Mutex
+	last  string // the id of the last entry that was read
+	inbox inbox
+}
+
+// NewStream returns a Feed of the stream of that name in the Redis at addr. It does not connect. The caller must close
+// it.
+func NewStream(addr, name string) *Stream {
+	return &Stream{
+		client: redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true}), addr: addr, name: name,
+		last: "-", inbox: newInbox(),
+	}
 }
 
 // Name returns the address.
-func (s *Streams) Name() string { return "redis://" + s.addr }
+func (s *Stream) Name() string { return "redis://" + s.addr + "/" + s.name }
 
 // Close closes the connections.
-func (s *Streams) Close() error { return s.client.Close() }
+func (s *Stream) Close() error { return s.client.Close() }
 
 // streamPage is how many entries are read at a time.
 const streamPage = 1000
 
-// Events reads the whole stream of a SKU from after on.
-func (s *Streams) Events(ctx context.Context, sku string, after uint64) ([]Event, error) {
-	var list []Event
-	from := fmt.Sprintf("(%d-0", after)
+// Events reads what is new in the stream.
+func (s *Stream) Events(ctx context.Context, sku string, after uint64) ([]Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for {
-		page, err := s.client.XRangeN(ctx, "stock:{"+sku+"}:events", from, "+", streamPage).Result()
+		page, err := s.client.XRangeN(ctx, s.name, s.last, "+", streamPage).Result()
 		if err != nil {
 			return nil, &loadtest.TargetError{URL: s.Name(), Err: err}
 		}
 		for _, entry := range page {
+			id, _ := entry.Values["id"].(string)
 			text, _ := entry.Values["event"].(string)
-			if len(text) > maxEvent {
-				err := fmt.Errorf("entry %s of %s has %d bytes, more than the %d of an event", entry.ID, sku, len(text),
-					maxEvent)
-				return nil, &loadtest.TargetError{URL: s.Name(), Err: err}
-			}
-			e, err := decodeEvent([]byte(text))
+			e, err := decodeEvent(id, []byte(text))
 			if err != nil {
-				err = fmt.Errorf("entry %s of %s: %w", entry.ID, sku, err)
-				return nil, &loadtest.TargetError{URL: s.Name(), Err: err}
+				return nil, &loadtest.TargetError{URL: s.Name(), Err: fmt.Errorf("entry %s: %w", entry.ID, err)}
 			}
-			e.Entry = entry.ID
-			list = append(list, e)
+			e.Repeat = s.inbox.seen[e.ID]
+			s.inbox.put(e)
+			s.last = "(" + entry.ID
 		}
 		if len(page) < streamPage {
-			return list, nil
+			return s.inbox.after(sku, after), nil
 		}
-		from = "(" + page[len(page)-1].ID
 	}
 }
 
-// A Receiver is a target for the relay's webhook. It stores events in order of arrival. It does not check signatures;
+// A Receiver is a webhook for the events. It stores them in order of arrival. It does not check signatures;
 // docs/examples/consumer shows how to do that.
 type Receiver struct {
 	listener net.Listener
@@ -92,9 +116,8 @@ type Receiver struct {
 	served   chan struct{}
 	answer   func(Event) int
 
-	mu     sync.Mutex
-	events map[string][]Event // by SKU
-	seen   map[string]bool    // ids that have arrived
+	mu    sync.Mutex
+	inbox inbox
 }
 
 // maxEvent is the longest event that is read, in bytes. An event of one movement has some hundred.
@@ -109,8 +132,7 @@ func NewReceiver(addr string, answer func(Event) (status int)) (*Receiver, error
 		return nil, err
 	}
 	r := &Receiver{
-		listener: listener, served: make(chan struct{}), events: make(map[string][]Event), seen: make(map[string]bool),
-		answer: answer,
+		listener: listener, served: make(chan struct{}), inbox: newInbox(), answer: answer,
 	}
 	if answer == nil {
 		r.answer = func(Event) int { return http.StatusNoContent }
@@ -133,24 +155,24 @@ func (r *Receiver) Close() error {
 	return err
 }
 
-// receive replies 204 only after it has stored the event, because the relay repeats an event without a reply.
+// receive replies 204 only after it has stored the event, because the service repeats an event without a reply. An id
+// of the standard for webhooks has no dots, and no SKU has a "~".
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxEvent))
 	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	e, err := decodeEvent(text)
-	if err != nil || e.ID == "" {
+	e, err := decodeEvent(strings.ReplaceAll(req.Header.Get("Webhook-Id"), "~", "."), text)
+	if err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
 	r.mu.Lock()
-	e.Entry, e.Repeat = "", r.seen[e.ID]
+	e.Repeat = r.inbox.seen[e.ID]
 	status := r.answer(e)
 	if status == http.StatusNoContent {
-		r.seen[e.ID] = true
-		r.events[e.Data.SKU] = append(r.events[e.Data.SKU], e)
+		r.inbox.put(e)
 	}
 	r.mu.Unlock()
 	w.WriteHeader(status)
@@ -160,25 +182,23 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 func (r *Receiver) Events(_ context.Context, sku string, after uint64) (list []Event, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.events[sku] {
-		if e.Data.Number > after {
-			list = append(list, e)
-		}
-	}
-	return list, nil
+	return r.inbox.after(sku, after), nil
 }
 
-func decodeEvent(text []byte) (e Event, err error) {
-	if err := json.Unmarshal(text, &e); err != nil {
+func decodeEvent(id string, text []byte) (Event, error) {
+	switch {
+	case len(text) > maxEvent:
+		return Event{}, fmt.Errorf("it has %d bytes, more than the %d of an event", len(text), maxEvent)
+	case id == "":
+		return Event{}, errors.New("it has no id")
+	}
+	e := Event{ID: loadtest.Clip(id)}
+	if err := json.Unmarshal(text, &e.Data); err != nil {
 		return e, fmt.Errorf("decode an event: %w", err)
 	}
-	e.ID, e.Type, e.Data = loadtest.Clip(e.ID), loadtest.Clip(e.Type), e.Data.bounded()
+	e.Data = e.Data.bounded()
 	return e, nil
 }
 
-// isEventID reports whether the event of a movement may have that id: the SKU, the number, and an opaque part that
-// distinguishes movements with the same number in a restored store.
-func isEventID(id string, m *Movement) bool {
-	place := fmt.Sprintf("%s/%d", strings.ReplaceAll(m.SKU, ".", "~"), m.Number)
-	return id == place || strings.HasPrefix(id, place+"/")
-}
+// eventID returns the id of the event of a movement.
+func eventID(m *Movement) string { return fmt.Sprintf("%s.%d", m.SKU, m.Number) }

@@ -15,7 +15,7 @@ import (
 // Format and HistoryVersion are in the first line of every history.
 const (
 	Format         = "stock-checkout-history"
-	HistoryVersion = 1
+	HistoryVersion = 2
 )
 
 // A header is the first line of a history.

@@ -12,13 +12,13 @@ import (
 // What is no history is refused with the line and the reason.
 func TestReadHistoryNamesTheLine(t *testing.T) {
 	t.Parallel()
-	const header = `{"format":"stock-checkout-history","version":1,"plan":{"visits":1,"ttl":"1s","timeout":"1s"},` +
+	const header = `{"format":"stock-checkout-history","version":2,"plan":{"visits":1,"ttl":"1s","timeout":"1s"},` +
 		`"before":[{"sku":"a"}]}` + "\n"
 	const event, end = `{"movement":{"sku":"a"}}` + "\n", `{"end":{"after":[],"interrupted":false}}` + "\n"
 	for _, row := range []struct{ name, text, want string }{
 		{"empty", "", "line 1: the history is empty"},
 		{"another", "{}\n", `line 1: a history of a checkout begins with {"format":"stock-checkout-history"`},
-		{"later version", strings.Replace(header, ":1,", ":9,", 1), "line 1: a history of a checkout begins with"},
+		{"later version", strings.Replace(header, ":2,", ":9,", 1), "line 1: a history of a checkout begins with"},
 		{
 			"unknown key of the header", strings.Replace(header, `"before"`, `"befor"`, 1),
 			`line 1: json: unknown field "befor"`,

@@ -192,7 +192,7 @@ func failures(v *checkout.Verdict) (list []string) {
 	return list
 }
 
-// A posting shop posts its events to a receiver, as a relay with a webhook does, when they are asked for. The last one
+// A posting shop posts its events to a receiver, as a service with a webhook does, when they are asked for. The last one
 // of each page comes twice: its answer was lost.
 type posting struct {
 	*shop
@@ -217,9 +217,13 @@ func (p *posting) Events(ctx context.Context, sku string, after uint64) ([]check
 		list = append(list, list[n-1])
 	}
 	for _, e := range list {
-		e.Entry = ""
-		text, _ := json.Marshal(e)
-		resp, err := http.Post(p.receiver.Name()+"/events", "application/json", bytes.NewReader(text))
+		text, _ := json.Marshal(e.Data)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.receiver.Name()+"/events", bytes.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Webhook-Id", strings.ReplaceAll(e.ID, ".", "~"))
+		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return nil, err
 		}
@@ -246,8 +250,8 @@ func (l *late) Events(ctx context.Context, sku string, after uint64) ([]checkout
 	return list[:min(len(list), l.told[sku])], err
 }
 
-// A relay that is behind after a fault is waited for as long as it goes on: its limit is for one that stands still.
-func TestARelayThatIsBehindIsWaitedFor(t *testing.T) {
+// Events that are behind after a fault are waited for as long as they go on coming: the limit is for a standstill.
+func TestEventsThatAreBehindAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	p := plan()
 	p.SKUs, p.Visits, p.SettleLimit = 1, 20, time.Second
@@ -368,7 +372,7 @@ func TestCheatingShops(t *testing.T) {
 		"confirms-expired":  checkout.CheckOnce,
 		"no-limits":         checkout.CheckLimits,
 		"loses-events":      checkout.CheckEvents,
-		"repeats-events":    checkout.CheckEvents,
+		"alters-events":     checkout.CheckEvents,
 		"swaps-events":      checkout.CheckEvents,
 	} {
 		t.Run(fault, func(t *testing.T) {
@@ -391,7 +395,7 @@ func TestCheatingShops(t *testing.T) {
 // A shop may limit reservations. The judge believes each of its limits, if the books show that it was reached.
 func TestTheLimitsOfReservationsAreJustified(t *testing.T) {
 	t.Parallel()
-	for _, of := range []string{"open", "units", "share"} {
+	for _, of := range []string{"open", "units"} {
 		t.Run(of, func(t *testing.T) {
 			t.Parallel()
 			_, r := run(t, plan(), "few-"+of)
@@ -416,7 +420,7 @@ func TestTheLimitsOfReservationsAreJustified(t *testing.T) {
 					e.StartedAt = e.StartedAt.Add(-time.Second)
 					r.SentAt, r.DoneAt = e.StartedAt, e.StartedAt
 				},
-				"of an order": func(_ *checkout.Evidence, r *checkout.Record) { r.Op, r.TTL = checkout.OpPlace, "" },
+				"of an order": func(_ *checkout.Evidence, r *checkout.Record) { r.Op, r.TTL = checkout.OpPlace, 0 },
 				"of nothing":  func(_ *checkout.Evidence, r *checkout.Record) { r.Of = "" },
 			} {
 				e := clone(base)

@@ -83,7 +83,7 @@ func TestWhatIsKeptOfTheBooks(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	e, err := decodeEvent([]byte(`{"id":"` + long + `","data":{"reason":"` + long + `"}}`))
+	e, err := decodeEvent(long, []byte(`{"reason":"`+long+`"}`))
 	if err != nil || len(e.ID)+len(e.Data.Reason) > 1<<10 {
 		t.Errorf("an event of %d bytes: %v", len(e.ID)+len(e.Data.Reason), err)
 	}

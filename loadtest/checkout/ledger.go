@@ -47,8 +47,7 @@ func (j *judge) ledgers() {
 		b := &j.e.Books[i]
 		sku, now, number := b.Before.SKU, b.Before, b.Before.Number
 		t := &timeline{
-			available: []int64{now.Available}, reserved: []int64{now.Reserved}, taken: make(map[string][]level),
-			earlier: now.Reserved,
+			available: []int64{now.Available}, taken: make(map[string][]level), earlier: now.Reserved,
 		}
 		j.timelines[sku] = t
 		taken := make(map[string]int64)
@@ -70,7 +69,7 @@ func (j *judge) ledgers() {
 			}
 			taken[m.Customer] += m.Reserved + m.Sold
 			t.moves = append(t.moves, m)
-			t.available, t.reserved = append(t.available, now.Available), append(t.reserved, now.Reserved)
+			t.available = append(t.available, now.Available)
 			t.taken[m.Customer] = append(t.taken[m.Customer], level{k + 1, taken[m.Customer]})
 			if has := taken[m.Customer]; ours(m.Customer, j.e.Run) {
 				j.looked(CheckLimits, 1)

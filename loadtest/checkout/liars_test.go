@@ -47,10 +47,7 @@ func written(b *checkout.Book, m checkout.Movement) {
 	b.After.Reserved += m.Reserved
 	b.After.Sold += m.Sold
 	b.Movements = append(b.Movements, m)
-	entry := fmt.Sprintf("%d-0", m.Number)
-	b.Events = append(b.Events, checkout.Event{
-		ID: fmt.Sprintf("%s/%d", m.SKU, m.Number), Type: "stock." + m.Kind, Data: m, Entry: entry,
-	})
+	b.Events = append(b.Events, checkout.Event{ID: fmt.Sprintf("%s.%d", m.SKU, m.Number), Data: m})
 }
 
 // redate moves an order in time, wherever it is dated.

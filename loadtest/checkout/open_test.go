@@ -108,7 +108,7 @@ func TestNoRunWithoutTheFirstCustomer(t *testing.T) {
 	var placed atomic.Int64
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.Method == http.MethodGet && r.URL.Query().Has("customer"):
+		case r.Method == http.MethodGet && r.URL.Path == "/v1/orders":
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		case r.Method == http.MethodPost && (r.URL.Path == "/v1/orders" || r.URL.Path == "/v1/reservations"):

@@ -32,7 +32,7 @@ const tooMany = "too_many_reservations"
 
 // full reports whether the limit that a refusal names may have been reached at its time. The limit itself is a setting
 // of the service, which the evidence does not have.
-func (j *judge) full(q *request, r *Record, any func(func(t *timeline, n int64) bool) bool) bool {
+func (j *judge) full(q *request, r *Record) bool {
 	switch r.Of {
 	case "open":
 		return int64(len(j.open(q.ask.Customer, r.SentAt, r.DoneAt))) >= r.Limit
@@ -45,8 +45,6 @@ func (j *judge) full(q *request, r *Record, any func(func(t *timeline, n int64) 
 			units += n
 		}
 		return units > r.Limit
-	case "share":
-		return any(func(t *timeline, n int64) bool { return t.atLeast(r.Limit-n+1, r.SentAt, r.DoneAt) })
 	}
 	return false
 }
@@ -86,7 +84,7 @@ func (j *judge) fair(q *request, r *Record) bool {
 	case "limit_reached":
 		return q.cart() && limited()
 	case tooMany:
-		return q.ask.Op == OpReserve && j.full(q, r, any)
+		return q.ask.Op == OpReserve && j.full(q, r)
 	case "idempotency_key_reused":
 		return q.cart() && j.misused(q, r.DoneAt)
 	case "reservation_expired":

@@ -80,7 +80,7 @@ func (j *judge) replies() {
 			if q.ask.Op == OpExtend {
 				due.ExpiresAt = r.Got.ExpiresAt
 				if !j.extends(q, r) {
-					j.fail(CheckTold, "extended", "order", q.ask.Ref, "ttl", q.ask.TTL, "expires", clock(due.ExpiresAt))
+					j.fail(CheckTold, "extended", "order", q.ask.Ref, "ttl", q.ask.lasts(), "expires", clock(due.ExpiresAt))
 				}
 				if q.ask.Key != "" { // without a key, each attempt extends again
 					due.ExpiresAt = q.done.Got.ExpiresAt
@@ -106,9 +106,8 @@ func (j *judge) due(q *request) (want Thing, ok bool) {
 		want.OrderID, want.Late = first.OrderID, false
 		return want, first.OrderID != ""
 	case OpReserve:
-		ttl, _ := time.ParseDuration(q.ask.TTL) // history reports an invalid one
 		want.ReservationID, want.State, want.Late = first.ReservationID, "held", false
-		want.ExpiresAt = first.CreatedAt.Add(ttl)
+		want.ExpiresAt = first.CreatedAt.Add(q.ask.lasts())
 		return want, first.ReservationID != ""
 	}
 	if f == nil || f.reservation == (q.ask.Op == OpCancel) {
@@ -142,7 +141,7 @@ const longest = 24 * time.Hour
 // step, and has not become shorter.
 func (j *judge) extends(q *request, r *Record) bool {
 	f, until := j.facts[q.ask.Ref], r.Got.ExpiresAt
-	ttl, _ := time.ParseDuration(q.ask.TTL)
+	ttl := q.ask.lasts()
 	end := func(step time.Time) time.Time { // the end after an extension at that time
 		if latest := f.created.Add(longest); step.Add(ttl).After(latest) {
 			return latest

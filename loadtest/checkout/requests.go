@@ -132,9 +132,11 @@ func (a *Ask) same(b *Ask) bool {
 		a.Misuse == b.Misuse && slices.Equal(a.Lines, b.Lines)
 }
 
+// lasts returns how long a reservation is to last.
+func (a *Ask) lasts() time.Duration { return time.Duration(a.TTL) * time.Second }
+
 // wrong returns the name of an invalid field of r, or "".
 func (r *Record) wrong(run string) string {
-	ttl, err := time.ParseDuration(r.TTL)
 	lasts := r.Op == OpReserve || r.Op == OpExtend
 	lines := r.Op == OpPlace || r.Op == OpReserve || r.Op == OpDeliver
 	replied := r.Outcome == Done || r.Outcome == Refused
@@ -147,8 +149,8 @@ func (r *Record) wrong(run string) string {
 		return "done_at"
 	case (r.Op == OpDeliver) != (r.Customer == "") || r.Customer != "" && !ours(r.Customer, run):
 		return "customer"
-	case lasts && (err != nil || ttl <= 0) || !lasts && r.TTL != "":
-		return "ttl"
+	case lasts != (r.TTL > 0) || r.TTL < 0:
+		return "ttl_seconds"
 	case (r.Op == OpPlace || r.Op == OpReserve) != (r.Ref == ""):
 		return "ref"
 	case lines != (len(r.Lines) > 0), r.Op == OpDeliver && (len(r.Lines) != 1 || r.Lines[0].SKU != r.Ref):

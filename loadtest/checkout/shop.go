@@ -15,6 +15,21 @@ import (
 	"example.com/stock/loadtest"
 )
 
+// NewClient returns a client of an order service that is told a secret to check tokens with. It signs those of the
+// customers, and one of the staff. See loadtest.NewClient.
+func NewClient(address, secret string, concurrency int) (*loadtest.Client, error) {
+	staff, err := loadtest.SignToken(secret, "staff", "stock:read stock:write")
+	if err != nil {
+		return nil, err
+	}
+	c, err := loadtest.NewClient(address, staff, concurrency)
+	if err != nil {
+		return nil, err
+	}
+	c.Carry(loadtest.NewSigner(secret))
+	return c, nil
+}
+
 // A Line asks for units of one SKU.
 type Line struct {
 	SKU      string `json:"sku"`
@@ -135,11 +150,11 @@ func Outcomes() []Outcome { return []Outcome{Done, Refused, Busy, Unknown} }
 type Ask struct {
 	Op       Op     `json:"op"`
 	Customer string `json:"customer,omitempty"`
-	Key      string `json:"key,omitempty"`    // Idempotency-Key; "": none
-	Ref      string `json:"ref,omitempty"`    // the order or reservation concerned; for a delivery, the SKU
-	Lines    []Line `json:"lines,omitempty"`  // of a cart
-	TTL      string `json:"ttl,omitempty"`    // of a reservation
-	Misuse   bool   `json:"misuse,omitempty"` // another cart with a used key: it must be refused
+	Key      string `json:"key,omitempty"`         // Idempotency-Key; "": none
+	Ref      string `json:"ref,omitempty"`         // the order or reservation concerned; for a delivery, the SKU
+	Lines    []Line `json:"lines,omitempty"`       // of a cart
+	TTL      int64  `json:"ttl_seconds,omitempty"` // of a reservation
+	Misuse   bool   `json:"misuse,omitempty"`      // another cart with a used key: it must be refused
 }
 
 // A Record is one attempt with its reply: one line of a history. Times are the start of the run by the wall clock plus
@@ -207,19 +222,50 @@ func (a *Ask) Path() string {
 	}
 }
 
-func (a *Ask) body() any {
-	if a.Op == OpDeliver {
+// body returns what is sent as JSON; nil: nothing is.
+func (a *Ask) body() map[string]any {
+	switch a.Op {
+	case OpDeliver:
 		// The reason is the key, by which the judge finds the delivery in the ledger.
 		return map[string]any{"delta": a.Lines[0].Quantity, "reason": a.Key}
+	case OpPlace:
+		return map[string]any{"lines": a.Lines}
+	case OpReserve:
+		return map[string]any{"lines": a.Lines, "ttl_seconds": a.TTL}
+	case OpExtend:
+		return map[string]any{"ttl_seconds": a.TTL}
 	}
-	body := map[string]any{"customer": a.Customer}
-	if a.Lines != nil {
-		body["lines"] = a.Lines
+	return nil
+}
+
+// request returns the request of one attempt, with the token of its customer, or of the staff for a delivery.
+func (a *Ask) request(ctx context.Context, c *loadtest.Client, id string) (*http.Request, error) {
+	var text []byte
+	body := a.body()
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
 	}
-	if a.TTL != "" {
-		body["ttl"] = a.TTL
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL()+a.Path(), bytes.NewReader(text))
+	if err != nil {
+		return nil, err
 	}
-	return body
+	// Otherwise net/http itself may retry a request with a key, which the history would not show.
+	req.GetBody = nil
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("X-Request-Id", id)
+	if a.Key != "" {
+		req.Header.Set("Idempotency-Key", a.Key)
+	}
+	if a.Op == OpDeliver {
+		req.Header.Set("Authorization", "Bearer "+c.Token())
+		return req, nil
+	}
+	return req, c.Identify(req, a.Customer)
 }
 
 // errCutOff is the cause of a request whose customer broke the connection.
@@ -232,11 +278,6 @@ func Send(
 	ctx context.Context, c *loadtest.Client, a Ask, cut *time.Duration, id string,
 ) (r Record, got loadtest.Answer) {
 	r.Ask = a
-	text, err := json.Marshal(a.body())
-	if err != nil {
-		r.Outcome, r.Error = Busy, err.Error()
-		return r, got
-	}
 	ctx, drop := context.WithCancelCause(ctx)
 	defer drop(nil)
 	if cut != nil {
@@ -256,21 +297,8 @@ func Send(
 			}
 		}()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL()+a.Path(), bytes.NewReader(text))
+	req, err := a.request(ctx, c, id)
 	if err != nil {
-		r.Outcome, r.Error = Busy, err.Error()
-		return r, got
-	}
-	// Otherwise net/http itself may retry a request with a key, which the history would not show.
-	req.GetBody = nil
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Request-Id", id)
-	if a.Key != "" {
-		req.Header.Set("Idempotency-Key", a.Key)
-	}
-	if a.Op == OpDeliver {
-		req.Header.Set("Authorization", "Bearer "+c.Token())
-	} else if err := c.Identify(req, a.Customer); err != nil {
 		r.Outcome, r.Error = Busy, err.Error()
 		return r, got
 	}
@@ -337,55 +365,26 @@ func outcomeOf(p *loadtest.Problem) Outcome {
 	case loadtest.Unknown:
 		return Unknown
 	}
-	switch p.Name() {
-	case "idempotency_in_flight", "stale_fence", "overtaken", "client_gone":
-		return Busy
-	}
 	if p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests {
 		return Busy // a server is down, and nothing was written
 	}
 	return Refused
 }
 
-// ReadCounts reads the counters of a SKU. guard names the strategy or the ledger that sells it.
-func ReadCounts(ctx context.Context, c *loadtest.Client, sku string) (out Counts, guard string, err error) {
-	var stock struct {
-		Counts
-		Version uint64 `json:"version"`
-		Guard   string `json:"guard"`
-	}
-	err = c.Call(ctx, http.MethodGet, "/v1/stock/"+url.PathEscape(sku), nil, &stock)
-	stock.Number = stock.Version
-	return stock.Counts, stock.Guard, err
+// ReadCounts reads the counters of a SKU.
+func ReadCounts(ctx context.Context, c *loadtest.Client, sku string) (out Counts, err error) {
+	err = c.Call(ctx, http.MethodGet, "/v1/stock/"+url.PathEscape(sku), nil, &out)
+	return out, err
 }
 
-// ledgerGuard is the guard of a SKU that has a ledger.
-const ledgerGuard = "orders"
-
-// prepare sets the stock of a SKU and the limit per customer, and returns the counters. In the profile demo a new SKU
-// has no ledger before its first movement.
-func prepare(ctx context.Context, c *loadtest.Client, sku string, units, limit int64) (Counts, error) {
+// prepare sets the stock of a SKU and the limit per customer, and returns the counters.
+func prepare(ctx context.Context, c *loadtest.Client, sku string, units, limit int64) (now Counts, err error) {
 	path := "/v1/stock/" + url.PathEscape(sku)
-	set := func() error {
-		return c.Call(ctx, http.MethodPut, path, map[string]int64{"quantity": units}, nil)
+	if err = c.Call(ctx, http.MethodPut, path, map[string]int64{"quantity": units}, nil); err != nil {
+		return now, err
 	}
-	if err := set(); err != nil {
-		return Counts{}, err
-	}
-	_, guard, err := ReadCounts(ctx, c, sku)
-	if err == nil && guard != ledgerGuard {
-		if err = c.Call(ctx, http.MethodPost, path+"/adjustments", map[string]any{"delta": 1}, nil); err == nil {
-			err = set()
-		}
-	}
-	if err == nil {
-		err = c.Call(ctx, http.MethodPut, path+"/policy", map[string]int64{"per_customer": limit}, nil)
-	}
-	if err != nil {
-		return Counts{}, err
-	}
-	before, _, err := ReadCounts(ctx, c, sku)
-	return before, err
+	err = c.Call(ctx, http.MethodPut, path+"/policy", map[string]int64{"per_customer": limit}, &now)
+	return now, err
 }
 
 const pageSize = 1000 // of movements and orders
@@ -422,7 +421,7 @@ func ReadMovements(ctx context.Context, c *loadtest.Client, sku string, after, l
 func ReadOrders(ctx context.Context, c *loadtest.Client, customer string) ([]Thing, error) {
 	var list []Thing
 	for cursor := ""; ; {
-		query := url.Values{"customer": {customer}, "limit": {fmt.Sprint(pageSize)}}
+		query := url.Values{"limit": {fmt.Sprint(pageSize)}}
 		if cursor != "" {
 			query.Set("cursor", cursor)
 		}
@@ -452,7 +451,7 @@ func ReadOrders(ctx context.Context, c *loadtest.Client, customer string) ([]Thi
 
 // ReadReservation reads one reservation. If there is none, the Thing has no id.
 func ReadReservation(ctx context.Context, c *loadtest.Client, customer, id string) (out Thing, err error) {
-	path := "/v1/reservations/" + url.PathEscape(id) + "?" + url.Values{"customer": {customer}}.Encode()
+	path := "/v1/reservations/" + url.PathEscape(id)
 	err = c.CallAs(ctx, customer, http.MethodGet, path, nil, &out)
 	if err == nil {
 		if err = out.bound(); err != nil {

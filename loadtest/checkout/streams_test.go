@@ -3,7 +3,6 @@ package checkout_test
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,42 +13,58 @@ import (
 	"example.com/stock/loadtest/checkout"
 )
 
-// A stream is read whole, from a number on. What is no event and a Redis that does not answer are errors of the feed.
-func TestStreamsAreReadWhole(t *testing.T) {
+// A stream has the events of all SKUs. It is read whole, and then what is new, from a number on. What is no event and a
+// Redis that does not answer are errors of the feed.
+func TestAStreamIsReadWhole(t *testing.T) {
 	t.Parallel()
 	server := stacktest.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	t.Cleanup(func() { client.Close() })
 	add := func(sku string, number int, event string) {
 		t.Helper()
-		key := "stock:{" + sku + "}:events"
-		err := client.XAdd(t.Context(), &redis.XAddArgs{
-			Stream: key, ID: strconv.Itoa(number) + "-0", Values: []string{"event", event},
-		}).Err()
-		if err != nil {
+		add := redis.XAddArgs{Stream: "orders", Values: []string{"id", fmt.Sprintf("%s.%d", sku, number), "event", event}}
+		if err := client.XAdd(t.Context(), &add).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
+	movement := func(sku string, number int) { add(sku, number, fmt.Sprintf(`{"sku":%q,"number":%d}`, sku, number)) }
 	const last = 2001 // two pages and one more
-	for n := 1; n <= last; n++ {
-		add("a", n, fmt.Sprintf(`{"id":"a:%d","type":"stock.sold","data":{"sku":"a","number":%d}}`, n, n))
+	for n := 1; n < last; n++ {
+		movement("a", n)
 	}
-	add("b", 7, "no event")
+	movement("b", 7)
+	movement("a", 2)
 
-	feed := checkout.NewStreams(server.Addr)
+	feed := checkout.NewStream(server.Addr, "orders")
 	defer feed.Close()
-	for _, after := range []uint64{0, 1, 1001, 2000, 2001} {
-		events, err := feed.Events(t.Context(), "a", after)
-		if err != nil || len(events) != last-int(after) {
-			t.Fatalf("after %d: %d events, %v", after, len(events), err)
+	read := func(sku string, after uint64) []checkout.Event {
+		t.Helper()
+		events, err := feed.Events(t.Context(), sku, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return events
+	}
+	if n := len(read("a", 0)); n != last {
+		t.Errorf("%d events, want %d", n, last)
+	}
+	movement("a", last)
+	for _, after := range []uint64{2, 1001, 2000, 2001} {
+		events := read("a", after)
+		if len(events) != last-int(after) {
+			t.Fatalf("after %d: %d events", after, len(events))
 		}
 		for i, e := range events {
-			if n := after + uint64(i) + 1; e.Data.Number != n || e.Entry != fmt.Sprint(n, "-0") {
+			if n := after + uint64(i) + 1; e.Data.Number != n || e.ID != fmt.Sprint("a.", n) || e.Repeat {
 				t.Fatalf("after %d, event %d is %+v", after, i, e)
 			}
 		}
 	}
-	if _, err := feed.Events(t.Context(), "b", 0); !isOf(err, feed, "entry 7-0 of b") {
+	if events := read("a", 1); events[last-2].ID != "a.2" || !events[last-2].Repeat || len(read("b", 0)) != 1 {
+		t.Errorf("the last but one is %+v", events[last-2])
+	}
+	add("b", 8, "no event")
+	if _, err := feed.Events(t.Context(), "b", 0); !isOf(err, feed, "decode an event") {
 		t.Errorf("no event: %v", err)
 	}
 	if err := server.Kill(); err != nil {

@@ -118,6 +118,9 @@ func (v *visit) sometimesKey() string {
 // that abandoned units become available again.
 const hold = 10 * time.Minute
 
+// seconds returns d as the service counts it.
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }
+
 func (v *visit) make(ctx, flight context.Context) {
 	switch v.way {
 	case Buy, Regret, MisuseKey:
@@ -155,40 +158,40 @@ func (v *visit) reserve(ctx, flight context.Context) {
 	}
 	asked := time.Now()
 	r, ok := v.ask(ctx, flight, Ask{
-		Op: OpReserve, Customer: v.customer, Key: v.key(), Lines: v.cart(), TTL: ttl.String(),
+		Op: OpReserve, Customer: v.customer, Key: v.key(), Lines: v.cart(), TTL: seconds(ttl),
 	})
 	if !ok {
 		return
 	}
-	about := func(op Op, ttl string) Ask {
-		return Ask{Op: op, Customer: v.customer, Key: v.sometimesKey(), Ref: r.ReservationID, TTL: ttl}
+	about := func(op Op) Ask {
+		return Ask{Op: op, Customer: v.customer, Key: v.sometimesKey(), Ref: r.ReservationID}
 	}
 	switch v.way {
 	case Pay, Return:
-		o, ok := v.ask(ctx, flight, about(OpConfirm, ""))
+		o, ok := v.ask(ctx, flight, about(OpConfirm))
 		if ok && v.way == Return {
 			v.cancel(ctx, flight, o)
 		}
 	case Leave:
-		v.ask(ctx, flight, about(OpRelease, ""))
+		v.ask(ctx, flight, about(OpRelease))
 	case Think:
 		// An extension without a key is not idempotent: it counts from the attempt.
-		a := about(OpExtend, (hold + time.Minute).String())
-		a.Key = v.key()
+		a := about(OpExtend)
+		a.Key, a.TTL = v.key(), seconds(hold+time.Minute)
 		if _, ok := v.ask(ctx, flight, a); ok {
-			v.ask(ctx, flight, about(OpConfirm, ""))
+			v.ask(ctx, flight, about(OpConfirm))
 		}
 	case PayLate:
 		_ = loadtest.Sleep(ctx, ttl+time.Duration(v.dice.IntN(600))*time.Millisecond)
-		v.ask(ctx, flight, about(OpConfirm, ""))
+		v.ask(ctx, flight, about(OpConfirm))
 	case LastTick:
 		// The reservation began between asked and now, by our clock, so the confirmation comes at about its expiry.
 		early := time.Duration(v.dice.IntN(int(max(2*time.Since(asked), 20*time.Millisecond))))
 		_ = loadtest.Sleep(ctx, ttl-early)
-		v.ask(ctx, flight, about(OpConfirm, ""))
+		v.ask(ctx, flight, about(OpConfirm))
 	case TwoTabs:
 		var tabs sync.WaitGroup
-		confirm, release := about(OpConfirm, ""), about(OpRelease, "")
+		confirm, release := about(OpConfirm), about(OpRelease)
 		other := *v
 		other.dice = rand.New(rand.NewPCG(v.dice.Uint64(), 0))        // a source is not safe for concurrent use
 		behind := time.Duration(v.dice.IntN(3000)) * time.Microsecond // so that either may be first

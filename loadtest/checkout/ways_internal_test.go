@@ -81,13 +81,11 @@ func TestWhatARefusalMeans(t *testing.T) {
 	}{
 		{"sold_out", 409, Refused},
 		{"limit", 422, Refused},
-		{"lock_busy", 503, Busy},
-		{"idempotency_in_flight", 409, Busy},
-		{"stale_fence", 409, Busy},
-		{"overtaken", 409, Busy},
-		{"client_gone", 499, Busy},
+		{"overloaded", 503, Busy},
+		{"busy", 503, Busy},
+		{"database_down", 503, Busy},
+		{"issuer_down", 503, Busy},
 		{"too_many", 429, Busy},
-		{"backend_down", 500, Busy},
 		{"odd", 499, Refused},
 		{"outcome_unknown", 503, Unknown},
 	} {
