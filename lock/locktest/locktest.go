@@ -148,7 +148,7 @@ func Clauses() []Clause {
 		},
 		{
 			Name:    "PausedWaiter",
-			Applies: cluster,
+			Applies: freed,
 			Check:   pausedWaiter,
 			Rule: "A waiter that is paused for longer than anything that was granted to it, while others " +
 				"come and go, does not hold the key beside another when it wakes, " +
@@ -228,6 +228,10 @@ func refusing(h Harness) bool     { return cluster(h) && h.Refuse != nil }
 func cluster(h Harness) bool {
 	return h.Promise.Exclusive && h.Promise.Scope == lock.Cluster && h.Start != nil
 }
+
+// freed reports whether a process that stands still in the middle of an acquisition, like one that has crashed there,
+// keeps the key from others for a limited time only.
+func freed(h Harness) bool { return cluster(h) && h.Promise.FreedAfterCrash != lock.Forever }
 
 // A Harness connects one strategy and its servers to the suite.
 type Harness struct {
