@@ -22,19 +22,13 @@ var ErrSchema = errors.New("the schema is old: run orders migrate")
 // Migrate applies the migrations that are missing, and returns their names. Several instances may call it at once: one
 // migrates, and the others wait for it, as long as ctx lasts.
 func (s *Store) Migrate(ctx context.Context) (applied []string, err error) {
-	pool, err := s.db.DB()
-	if err != nil {
-		return nil, err
-	}
+	pool := sql.OpenDB(s.patient)
+	defer pool.Close()
 	conn, err := pool.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", explain(err))
 	}
 	defer conn.Close() // which also gives the lock back, should RELEASE_LOCK fail
-	// This connection is idle while a migration runs, which may take longer than a session may be idle.
-	if _, err := conn.ExecContext(ctx, "SET SESSION wait_timeout = 28800"); err != nil {
-		return nil, fmt.Errorf("migrate: %w", explain(err))
-	}
 	const name = "CONCAT(DATABASE(), '.orders.migrate')"
 	var locked sql.NullBool
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", 60)").Scan(&locked); err != nil {

@@ -19,8 +19,9 @@ import (
 // A Store is the database. All its times are in UTC, by the clock of the database server. It is safe for concurrent
 // use.
 type Store struct {
-	db *gorm.DB
-	o  Options
+	db      *gorm.DB
+	patient driver.Connector // for migrations
+	o       Options
 }
 
 // Options of a Store.
@@ -64,6 +65,13 @@ func Open(dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A migration may take long, and the connection with its lock is idle meanwhile.
+	c.ReadTimeout = 0
+	delete(c.Params, "wait_timeout")
+	patient, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
 	open := sql.OpenDB
 	if o.Pool != nil {
 		open = o.Pool
@@ -78,7 +86,7 @@ func Open(dsn string, o Options) (*Store, error) {
 		SkipDefaultTransaction: true, // a statement outside of a step is its own transaction already
 		Logger:                 logger.Discard,
 	})
-	return &Store{db, o}, err
+	return &Store{db, readCommitted{patient}, o}, err
 }
 
 // readCommitted sets the isolation level of every connection. At REPEATABLE READ, the default, a locking read of what
