@@ -20,12 +20,9 @@ import (
 	"example.com/stock/app/metrics"
 	"example.com/stock/app/traces"
 	"example.com/stock/handler"
-	"example.com/stock/handler/access"
 	"example.com/stock/handler/demo"
 	"example.com/stock/lock"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
-	"example.com/stock/service/relay"
 	"example.com/stock/service/strategy"
 )
 
@@ -42,8 +39,7 @@ type App struct {
 
 	connections *connections // connections to the listener for customers
 
-	door *access.Door
-	keys *access.Keys // of tokens; nil: customers need none
+	admins func() handler.Tokens
 
 	traces     *traces.Traces // nil: off
 	metrics    *metrics.Sales
@@ -52,17 +48,10 @@ type App struct {
 	stores     map[string]service.StoreConfig // by name
 	memories   map[string]memory              // by store: its records of its own origin and of the other store's
 	service    *service.Service
-	pauses     service.Pauses         // of lab mode
-	steps      *service.Steps         // of lab mode; nil outside it
-	ledgers    map[string]order.Store // by store: the ledgers of stores that keep orders
-	noLedger   error                  // why a configured store keeps no orders
-	orders     *order.Service         // nil: the default store keeps no orders
-	sales      health.Sales           // of the orders of customers
-	watched    *order.Watched         // the ledger of the default store, checked for lost data; nil: not checked
+	pauses     service.Pauses // of lab mode
+	steps      *service.Steps // of lab mode; nil outside it
 	strategies []demo.Strategy
 	permits    map[string]*permit // by strategy: of those with a lock on a server
-	relay      *relay.Relay       // nil: not enabled
-	serve      func(*handler.Config)
 
 	probes     sync.WaitGroup
 	probing    context.Context // the probes run until it ends
@@ -75,7 +64,8 @@ type App struct {
 // closes everything.
 func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	a := newApp(cfg, version, log)
-	if err := a.openDoor(); err != nil {
+	var err error
+	if a.admins, err = reread(a, "admin_token", a.cfg.AdminToken, parseTokens); err != nil {
 		return nil, err
 	}
 	if err := a.openTraces(); err != nil {
@@ -98,18 +88,8 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 		a.checkStores()
 		a.checkPermits()
 	}
-	build := a.buildDemo
-	if a.cfg.Profile == ordersProfile {
-		build = a.buildShop
-	}
-	if err := build(); err != nil {
+	if err := a.buildService(); err != nil {
 		return nil, errors.Join(err, a.closeListeners(), a.close())
-	}
-	if cfg.Relay.Enabled {
-		var err error
-		if a.relay, err = a.buildRelay(); err != nil {
-			return nil, errors.Join(err, a.closeListeners(), a.close())
-		}
 	}
 	return a, nil
 }
@@ -130,7 +110,6 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		backends: make(map[string]*health.Backend),
 		stores:   make(map[string]service.StoreConfig),
 		memories: make(map[string]memory),
-		ledgers:  make(map[string]order.Store),
 		permits:  make(map[string]*permit),
 	}
 }
@@ -143,7 +122,13 @@ func (a *App) AdminAddr() net.Addr {
 	return a.operators.Addr()
 }
 
-// buildStrategies builds every strategy that is enabled, on the open clients.
+// parseTokens reads the admin tokens, with commas between them. Several are for their rotation.
+func parseTokens(text string) (handler.Tokens, error) {
+	tokens, _ := list(text)
+	return handler.NewTokens(tokens), nil
+}
+
+// buildStrategies builds every strategy that works on an enabled store, on the open clients.
 func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	configs := make(map[string]service.StrategyConfig)
 	for _, s := range a.cfg.strategies() {
@@ -163,9 +148,9 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	return configs
 }
 
-func (a *App) buildService(configs map[string]service.StrategyConfig) (err error) {
+func (a *App) buildService() (err error) {
 	config := service.Config{
-		Instance: a.cfg.Instance, Strategies: configs, Stores: a.stores, DefaultStore: a.cfg.Store,
+		Instance: a.cfg.Instance, Strategies: a.buildStrategies(), Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
 		GuardIdle: service.GuardIdle,
 	}

@@ -13,8 +13,6 @@ import (
 
 	"example.com/stock/internal/mysqlconn"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
-	"example.com/stock/service/relay"
 )
 
 func quote(value string) string { return strconv.Quote(value) }
@@ -38,7 +36,7 @@ func (c *Config) check() (bad []error) {
 	if c.Admin.Addr != "" && !isAddress(c.Admin.Addr) {
 		no("admin.addr", "address", "value", quote(c.Admin.Addr))
 	}
-	if c.Lab && len(c.operators()) == 0 {
+	if tokens, _ := list(c.AdminToken); c.Lab && len(tokens) == 0 {
 		no("lab", "lab")
 	}
 	oneOf := func(key, value string, allowed ...string) {
@@ -46,22 +44,21 @@ func (c *Config) check() (bad []error) {
 			no(key, "none-of", "value", quote(value), "list", strings.Join(allowed, ", "))
 		}
 	}
-	oneOf("store", c.Store, "redis", "mysql")
-	bad = append(bad, c.checkProfile()...)
-	bad = append(bad, c.checkAccess()...)
+	oneOf("store", c.Store, stores()...)
+	for _, name := range c.Stores.Enabled {
+		oneOf("stores.enabled", name, stores()...)
+	}
+	if !c.storeEnabled(c.Store) {
+		no("stores.enabled", "default-store", "value", quote(c.Store))
+	}
 	bad = append(bad, c.checkTLS()...)
 	oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf("log.format", c.Log.Format, "json", "text")
-	for _, name := range c.Traces.Attributes {
-		oneOf("traces.attributes", name, skuAttribute, customerAttribute)
-	}
 	within := func(key string, d, least, most time.Duration) {
 		if d < least || d > most {
 			no(key, "from-to", "value", d.String(), "least", least.String(), "most", most.String())
 		}
 	}
-	within("orders.keep_keys", c.Orders.KeepKeys, time.Minute, 30*24*time.Hour)
-	within("reservations.extend_every", c.Reservations.ExtendEvery, 0, order.MaxTTL)
 	within("wait", c.Wait, 0, service.MaxWait)
 	within("work", c.Work, 10*time.Millisecond, service.MaxWait)
 	within("drain", c.Drain, 0, 5*time.Minute)
@@ -104,20 +101,7 @@ func (c *Config) check() (bad []error) {
 	positive("redis.queue", c.Redis.Queue)
 	positive("mysql.queue", c.MySQL.Queue)
 	positive("limits.waiting", c.Limits.Waiting)
-	for key, n := range map[string]int{
-		"limits.customer_rate": c.Limits.CustomerRate, "limits.customer_keys": c.Limits.CustomerKeys,
-	} {
-		if most := 1_000_000; n < 0 || n > most {
-			no(key, "from-to", "value", n, "least", 0, "most", most)
-		}
-	}
-	positive("limits.customer_burst", c.Limits.CustomerBurst)
 	positive("merge.queue", c.Merge.Queue)
-	natural("reservations.open", c.Reservations.Open)
-	natural("reservations.units", c.Reservations.Units)
-	if share := c.Reservations.Share; share < 1 || share > 100 {
-		no("reservations.share", "from-to", "value", share, "least", 1, "most", 100)
-	}
 	natural("redis.db", int64(c.Redis.DB))
 	positive("mysql.pool_size", c.MySQL.PoolSize)
 	if c.MySQL.LockPoolSize < 3 {
@@ -125,23 +109,6 @@ func (c *Config) check() (bad []error) {
 	} else if most := (c.MySQL.LockPoolSize - 1) / 2; c.MySQL.LockKeys < 0 || c.MySQL.LockKeys > most {
 		// Two strategies keep a connection for each key, and need one more connection for a fence or a KILL.
 		no("mysql.lock_keys", "lock-keys", "value", c.MySQL.LockKeys, "most", most)
-	}
-	oneOf("relay.sink", c.Relay.Sink, sinkStreams, sinkWebhook)
-	oneOf("relay.lock", c.Relay.Lock, relayLocks()...)
-	positive("relay.attempts", c.Relay.Attempts)
-	positive("relay.parallel", c.Relay.Parallel)
-	within("relay.webhook_timeout", c.Relay.WebhookTimeout, 100*time.Millisecond, time.Minute)
-	if c.Relay.WebhookURL != "" {
-		switch relay.CheckURL(c.Relay.WebhookURL) {
-		case nil:
-		case relay.ErrURLUser:
-			no("relay.webhook_url", "url-user")
-		default:
-			no("relay.webhook_url", "url")
-		}
-	}
-	if c.Relay.Enabled {
-		bad = append(bad, c.checkRelay()...)
 	}
 	if n := len(c.Redlock.Addrs); n == 1 || n == 2 {
 		no("redlock.addrs", "quorum", "n", n)
@@ -191,15 +158,11 @@ func (c *Config) checkTLS() (bad []error) {
 			"value", quote(c.TLSMinVersion), "list", tls12+", "+tls13))
 	}
 	return slices.Concat(bad, c.Redis.TLS.check("redis.tls."), c.ZooKeeper.TLS.check("zookeeper.tls."),
-		c.MySQL.TLS.check("mysql.tls."), c.Relay.WebhookTLS.check("relay.webhook_tls."),
-		c.TLS.check("tls."), c.Admin.TLS.check("admin.tls."))
+		c.MySQL.TLS.check("mysql.tls."), c.TLS.check("tls."), c.Admin.TLS.check("admin.tls."))
 }
 
 // doubts returns a warning for each value that is valid but gives weaker guarantees than users may expect.
 func (c *Config) doubts() (list []string) {
-	if c.Lab && !c.inLab() {
-		list = append(list, "lab has no effect in profile orders: it switches protections off")
-	}
 	if c.Lock.SetNXLease <= c.Work {
 		list = append(list, fmt.Sprintf("lock.setnx_lease, %v, is not longer than work, %v: "+
 			"a lock without a fence may be free again while a write of unknown outcome still happens",

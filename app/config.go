@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -307,8 +306,7 @@ func (s setting) yaml() string {
 const hidden = "***"
 
 // masked hides a secret but shows whether it is set. In the DSN, and in the users of ZooKeeper, it hides only the
-// password. In the webhook's URL it hides all but the host, because path and query often contain a token. Other secrets
-// are hidden completely, even if they look like a DSN or a URL.
+// password. Other secrets are hidden completely, even if they look like a DSN.
 func masked(key, secret string) string {
 	if secret == "" {
 		return ""
@@ -330,16 +328,6 @@ func masked(key, secret string) string {
 			users[i] = name + ":" + hidden
 		}
 		return strings.Join(users, ",")
-	case "relay.webhook_url":
-		u, err := url.Parse(secret)
-		if err != nil || u.Host == "" {
-			return hidden
-		}
-		shown := u.Scheme + "://" + u.Host
-		if strings.TrimSuffix(secret, "/") != shown {
-			shown += "/" + hidden
-		}
-		return shown
 	}
 	return hidden
 }

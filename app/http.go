@@ -9,10 +9,10 @@ import (
 	"example.com/stock/service"
 )
 
-// http returns the configuration of the HTTP handlers for the profile.
+// http returns the configuration of the HTTP handlers.
 func (a *App) http(draining func() bool) handler.Config {
 	c := handler.Config{
-		Instance: a.cfg.Instance, Door: a.door, Rate: a.rate(), Meter: a.metrics, Metrics: a.metrics.Handler(),
+		Instance: a.cfg.Instance, Admins: a.admins, Meter: a.metrics, Metrics: a.metrics.Handler(),
 		Log: a.log, Draining: draining,
 		Version: handler.Version{
 			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,
@@ -24,7 +24,8 @@ func (a *App) http(draining func() bool) handler.Config {
 	for name := range a.backends {
 		c.Backends = append(c.Backends, a.backend(name))
 	}
-	a.serve(&c)
+	part := demo.New(a.demoConfig())
+	c.Parts, c.Sells = []handler.Part{part}, part.Sells
 	return c
 }
 
@@ -36,7 +37,7 @@ func (a *App) demoConfig() demo.Config {
 	return demo.Config{
 		Seller: a.traces.Seller(a.service), Inventory: a.service, Locks: a.service,
 		Pauses: &a.pauses, Holds: &a.pauses, Steps: a.steps,
-		Strategies: a.strategies, Store: a.cfg.Store, ReadyStore: readyStore,
+		Strategies: a.strategies, Lab: a.cfg.Lab, Store: a.cfg.Store, ReadyStore: readyStore,
 		DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)), Meter: a.metrics,
 	}
 }

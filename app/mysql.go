@@ -9,7 +9,6 @@ import (
 	"example.com/stock/app/health"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
-	"example.com/stock/repo/ledger"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 	"example.com/stock/service/strategy"
@@ -87,17 +86,12 @@ func (a *App) openMySQL() error {
 	gates := mysqlGates(c.PoolSize, c.Queue)
 	a.metrics.Queue(strategy.MySQL, gates.All.Load)
 	shop := repo.NewMySQL(sales).Behind(gates)
-	a.ledgers[strategy.MySQL] = ledger.NewMySQL(shop)
 	probed.ProbeOf(shop)
-	watched, books := stock.NewMySQL(probed), ledger.NewMySQL(probed)
-	canWrite := watched.CanWrite
-	if a.cfg.Profile == ordersProfile {
-		canWrite = books.CanWrite
-	}
+	watched := stock.NewMySQL(probed)
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
-		sales: stock.NewMySQL(shop), memory: watched, books: books,
-		ping: ping, ready: ready, canWrite: oneWriter(canWrite),
+		sales: stock.NewMySQL(shop), memory: watched,
+		ping: ping, ready: ready, canWrite: oneWriter(watched.CanWrite),
 	})
 	return nil
 }

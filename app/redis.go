@@ -16,10 +16,8 @@ import (
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
-	"example.com/stock/repo/ledger"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 	"example.com/stock/service/strategy"
 )
 
@@ -88,23 +86,14 @@ func (a *App) openRedis() error {
 	}
 	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
-	shop, watched := repo.NewRedis(sales).Behind(queue).KeepKeysFor(a.cfg.Orders.KeepKeys), repo.NewRedis(probe)
-	var books order.Book
-	if l, err := ledger.NewRedis(shop); err == nil {
-		a.ledgers[strategy.Redis] = l
-		books, _ = ledger.NewRedis(watched)
-	} else {
-		a.noLedger = err // in a Cluster the keys of a cart are on several nodes
-	}
 	a.addStore(store{
 		name: strategy.Redis,
 		place: fmt.Sprintf(
 			"redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB,
 		),
 		parts:  cluster,
-		sales:  stock.NewRedis(shop),
-		memory: stock.NewRedis(watched),
-		books:  books,
+		sales:  stock.NewRedis(repo.NewRedis(sales).Behind(queue)),
+		memory: stock.NewRedis(repo.NewRedis(probe)),
 		ping:   ping,
 	})
 	return nil

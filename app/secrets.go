@@ -13,7 +13,7 @@ const fileSuffix = "_file"
 // Secrets that are read again when their file changes. The others are read once, at the start.
 func readAgain(key string) bool {
 	switch key {
-	case "admin_token", "redis.password", "mysql.dsn", "relay.webhook_secrets":
+	case "admin_token", "redis.password", "mysql.dsn":
 		return true
 	}
 	return false

@@ -24,14 +24,6 @@ func (a *App) Run(ctx context.Context) error {
 	background, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	a.startProbes(background)
-	stopRelay := a.startRelay(ctx) // the relay ends as soon as ctx ends, so that another instance takes over
-
-	if a.keys != nil {
-		a.probes.Go(func() { a.keys.Run(a.probing) })
-	}
-	if a.orders != nil {
-		a.probes.Go(func() { a.orders.Sweep(a.probing) })
-	}
 
 	var draining atomic.Bool
 	config := a.http(draining.Load)
@@ -58,7 +50,6 @@ func (a *App) Run(ctx context.Context) error {
 	case err := <-served:
 		err = errors.Join(fmt.Errorf("serve: %w", err), operators.Close())
 		<-attended
-		stopRelay()
 		return errors.Join(err, a.close())
 	case <-ctx.Done():
 	}
@@ -73,7 +64,6 @@ func (a *App) Run(ctx context.Context) error {
 	// The server for operators stops last, so that the metrics show the draining.
 	err = errors.Join(err, shutdownOperators(operators, a.cfg.Work+time.Second))
 	<-attended
-	stopRelay()
 	err = errors.Join(err, a.close())
 	a.log.Info("stopped")
 	return err

@@ -5,32 +5,27 @@ import (
 	"os"
 	"slices"
 	"time"
-
-	"example.com/stock/service"
 )
 
 // A Config is the configuration of one instance. [Load] makes it from the defaults, a file, the environment and the
 // flags; a later source overrides the earlier ones. The texts of the settings document the fields.
 type Config struct {
-	Profile string
-	Addr    string
-	TLS     ListenerTLS
-	Admin   struct {
+	Addr  string
+	TLS   ListenerTLS
+	Admin struct {
 		Addr string
 		TLS  ListenerTLS
 	}
 	TLSMinVersion string
 	Instance      string // empty: host name and port
 	AdminToken    string // several with commas
-	Auth          string
-	Tokens        TokenConfig
 	Lab           bool
 	Store         string
 	Wait          time.Duration
 	Work          time.Duration
 	Drain         time.Duration
 	Stop          time.Duration
-	Limits        struct{ Waiting, CustomerRate, CustomerBurst, CustomerKeys int }
+	Limits        struct{ Waiting int }
 	Log           struct{ Level, Format string }
 	Seed          struct {
 		SKU      string
@@ -87,33 +82,9 @@ type Config struct {
 		Segments       int
 		MaxHold        time.Duration
 	}
-	Merge      struct{ Limit, Queue int }
-	Traces     struct{ Attributes []string }
-	Strategies struct{ Enabled []string }
-	Stores     struct{ Enabled []string }
-	Orders     struct {
-		Strategy string
-		KeepKeys time.Duration
-		Merge    bool
-	}
-	Reservations struct {
-		Open        int64
-		Units       int64
-		Share       int64
-		ExtendEvery time.Duration
-	}
-	Relay struct {
-		Enabled         bool
-		Lock            string
-		Sink            string
-		Attempts        int
-		Parallel        int
-		WebhookURL      string
-		WebhookSecrets  string
-		WebhookTimeout  time.Duration
-		WebhookInternal bool
-		WebhookTLS      TLSConfig
-	}
+	Merge  struct{ Limit, Queue int }
+	Traces struct{ SKU bool }
+	Stores struct{ Enabled []string }
 
 	secretFiles map[string]*string // by the key of the secret
 }
@@ -129,7 +100,6 @@ func (c *Config) settings() []setting {
 	redis, redlock, zookeeper, mysql, lock := &c.Redis, &c.Redlock, &c.ZooKeeper, &c.MySQL, &c.Lock
 	const secret = true
 	return c.withFiles(slices.Concat([]setting{
-		{&c.Profile, "profile", demoProfile, !secret},
 		{&c.Addr, "addr", ":8088", !secret},
 	}, c.TLS.settings("tls."), []setting{
 		{&c.TLSMinVersion, "tls_min_version", tls12, !secret},
@@ -137,7 +107,6 @@ func (c *Config) settings() []setting {
 	}, c.Admin.TLS.settings("admin.tls."), []setting{
 		{&c.Instance, "instance", "", !secret},
 		{&c.AdminToken, "admin_token", "", secret},
-		{&c.Auth, "auth", "", !secret},
 		{&c.Lab, "lab", false, !secret},
 		{&c.Store, "store", "redis", !secret},
 		{&c.Wait, "wait", 10 * time.Second, !secret},
@@ -145,19 +114,10 @@ func (c *Config) settings() []setting {
 		{&c.Drain, "drain", 2 * time.Second, !secret},
 		{&c.Stop, "stop", 15 * time.Second, !secret},
 		{&c.Limits.Waiting, "limits.waiting", 10000, !secret},
-		{&c.Limits.CustomerRate, "limits.customer_rate", 20, !secret},
-		{&c.Limits.CustomerBurst, "limits.customer_burst", 100, !secret},
-		{&c.Limits.CustomerKeys, "limits.customer_keys", 10000, !secret},
 		{&c.Log.Level, "log.level", "info", !secret},
 		{&c.Log.Format, "log.format", "json", !secret},
 		{&c.Seed.SKU, "seed.sku", defaultSKU, !secret},
 		{&c.Seed.Quantity, "seed.quantity", int64(100), !secret},
-
-		{&c.Tokens.Issuer, "tokens.issuer", "", !secret},
-		{&c.Tokens.Audience, "tokens.audience", "", !secret},
-		{&c.Tokens.KeysFile, "tokens.keys_file", "", !secret},
-		{&c.Tokens.Customer, "tokens.customer_claim", "sub", !secret},
-		{&c.Tokens.Leeway, "tokens.leeway", 30 * time.Second, !secret},
 
 		{&redis.Addrs, "redis.addrs", []string{"127.0.0.1:6379"}, !secret},
 		{&redis.MasterName, "redis.master_name", "", !secret},
@@ -204,37 +164,14 @@ func (c *Config) settings() []setting {
 		{&c.Merge.Limit, "merge.limit", 128, !secret},
 		{&c.Merge.Queue, "merge.queue", 4096, !secret},
 
-		{&c.Traces.Attributes, "traces.attributes", []string{}, !secret},
+		{&c.Traces.SKU, "traces.sku", false, !secret},
 
-		{&c.Strategies.Enabled, "strategies.enabled", []string{}, !secret},
 		{&c.Stores.Enabled, "stores.enabled", []string{}, !secret},
-
-		{&c.Orders.Strategy, "orders.strategy", atomicOrders, !secret},
-		{&c.Orders.KeepKeys, "orders.keep_keys", service.KeepKeys, !secret},
-		{&c.Orders.Merge, "orders.merge", true, !secret},
-
-		{&c.Reservations.Open, "reservations.open", int64(20), !secret},
-		{&c.Reservations.Units, "reservations.units", int64(200), !secret},
-		{&c.Reservations.Share, "reservations.share", int64(100), !secret},
-		{&c.Reservations.ExtendEvery, "reservations.extend_every", time.Second, !secret},
-
-		{&c.Relay.Enabled, "relay.enabled", false, !secret},
-		{&c.Relay.Lock, "relay.lock", "redis-watchdog", !secret},
-		{&c.Relay.Sink, "relay.sink", sinkStreams, !secret},
-		{&c.Relay.Attempts, "relay.attempts", 20, !secret},
-		{&c.Relay.Parallel, "relay.parallel", 16, !secret},
-		{&c.Relay.WebhookURL, "relay.webhook_url", "", secret},
-		{&c.Relay.WebhookSecrets, "relay.webhook_secrets", "", secret},
-		{&c.Relay.WebhookTimeout, "relay.webhook_timeout", 15 * time.Second, !secret},
-		{&c.Relay.WebhookInternal, "relay.webhook_internal", false, !secret},
-	}, c.Relay.WebhookTLS.settings("relay.webhook_tls.")))
+	}))
 }
 
 // complete fills in the values that depend on other keys.
 func (c *Config) complete() {
-	if c.Profile == ordersProfile {
-		c.Seed.SKU = "" // a shop is never seeded
-	}
 	if c.Instance == "" {
 		host, err := os.Hostname()
 		if err != nil {

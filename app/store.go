@@ -9,7 +9,6 @@ import (
 	"example.com/stock/handler"
 	"example.com/stock/lock"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
 // A store has the clients and checks of one store.
@@ -21,7 +20,6 @@ type store struct {
 	parts  bool
 	sales  sales
 	memory memory
-	books  order.Book // the ledger; nil: the store keeps no orders
 	ping   func(context.Context) error
 	ready  func(context.Context) error // runs every time that the server comes up; may be nil
 	// canWrite replaces ping while the server is up, and needs the tables that ready makes; nil: ping tests writes
@@ -94,23 +92,11 @@ func (a *App) addStore(s store) {
 			return bad
 		}
 		fresh, known = false, true
-		a.compare(ctx, s)
 		return err
 	}
 	a.backends[s.name] = health.New(s.name, check)
 	a.stores[s.name] = service.StoreConfig{Store: s.sales, Needs: a.backends[s.name], Data: data}
 	a.memories[s.name] = s.memory
-}
-
-// compare checks whether the ledger of a store is an older copy of itself. It ignores errors, because a slow reply does
-// not mean that the server is down, and the next probe compares again.
-func (a *App) compare(ctx context.Context, s store) {
-	if a.watched == nil || s.name != a.cfg.Store || s.books == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, health.Timeout/2)
-	defer cancel()
-	_ = a.watched.Compare(ctx, s.books)
 }
 
 // linkStores makes each store record the origin of the other.

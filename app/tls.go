@@ -116,7 +116,7 @@ func unusable(err error) error {
 // textKey returns the key of the text that says what a setting means. The settings of TLS share theirs, and so do the
 // files of secrets.
 func (s setting) textKey() string {
-	if secret, ok := strings.CutSuffix(s.key, fileSuffix); ok && s.key != "tokens.keys_file" {
+	if secret, ok := strings.CutSuffix(s.key, fileSuffix); ok {
 		if readAgain(secret) {
 			return "secret_file_followed"
 		}

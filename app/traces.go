@@ -3,25 +3,15 @@ package app
 import (
 	"errors"
 	"os"
-	"slices"
 
 	"example.com/stock/app/traces"
-)
-
-// Values of the setting traces.attributes.
-const (
-	skuAttribute      = "sku"
-	customerAttribute = "customer"
 )
 
 // openTraces switches traces on if the environment says so. It comes before the servers are opened, and so ends after
 // they were closed.
 func (a *App) openTraces() (err error) {
-	attributes := a.cfg.Traces.Attributes
 	a.traces, err = traces.Open(traces.Config{
-		Version: a.version, Instance: a.cfg.Instance, Log: a.log, Getenv: os.Getenv,
-		SKU:      slices.Contains(attributes, skuAttribute),
-		Customer: slices.Contains(attributes, customerAttribute),
+		Version: a.version, Instance: a.cfg.Instance, SKU: a.cfg.Traces.SKU, Log: a.log, Getenv: os.Getenv,
 	})
 	if bad, ok := errors.AsType[*traces.EnvError](err); ok {
 		if len(bad.Known) == 0 {

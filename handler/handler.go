@@ -1,8 +1,4 @@
-// Package handler is the HTTP side of both services: middleware, decoding, problems, the probes and the OpenAPI
-// document.
-//
-// The routes of a service are a [Part]: handler/demo has the endpoints of the strategies, handler/orders those of the
-// shop. Only these packages use gin.
+// Package handler is the HTTP side of the service: middleware, decoding, problems, the probes and the OpenAPI document.
 package handler
 
 import (
@@ -13,8 +9,6 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-
-	"example.com/stock/handler/access"
 )
 
 // A Part adds the routes of one service and describes them in the OpenAPI document.
@@ -52,8 +46,7 @@ type Config struct {
 	Parts    []Part
 	Backends []Backend
 	Instance string
-	Door     *access.Door // nil: customers are believed, and nobody is an operator
-	Rate     Rate
+	Admins   func() Tokens // the admin tokens, as they are now
 	Version  Version
 	Meter    Meter
 	Tracer   Tracer // nil: requests are not traced
@@ -62,14 +55,8 @@ type Config struct {
 	Draining func() bool // readiness fails while it is true
 	// Sells returns what can be sold from each store now (nil: not reported), and why the instance is not ready, or
 	// "".
-	Sells   func() (stores map[string]StoreReply, why string)
-	Crowded Crowded
+	Sells func() (stores map[string]StoreReply, why string)
 }
-
-// Crowded has the statuses of two refusals under load: Contended if another request got the lock or wrote first,
-// TooMany if the queue is full. 0 means 503. The shop sets both, because a load balancer must not take such a refusal
-// for an outage.
-type Crowded struct{ Contended, TooMany int }
 
 // A Base is the part of a handler that both services share. Its methods handle requests.
 type Base struct {
@@ -101,23 +88,19 @@ func NewAdmin(c Config) http.Handler {
 }
 
 func newBase(c Config) *Base {
-	if c.Door == nil {
-		c.Door = access.NewDoor(access.Static(), nil)
-	}
-	return &Base{Config: c, log: c.Log, problems: table(c.Crowded), instance: []string{c.Instance}}
+	return &Base{Config: c, log: c.Log, problems: table(), instance: []string{c.Instance}}
 }
 
-// Routes returns the table of routes of both listeners. The last column, what a caller needs, is in the OpenAPI
-// document and in docs/security.md, too.
+// Routes returns the table of routes of both listeners.
 func (b *Base) Routes() (public, operators []Route) {
 	public = []Route{
-		{http.MethodGet, "/livez", nil, b.livez},
-		{http.MethodGet, "/readyz", nil, b.readyz},
-		{http.MethodGet, "/version", nil, b.version},
-		{http.MethodGet, "/openapi.json", nil, b.openAPI},
-		{http.MethodGet, "/problems/:name", nil, b.explainProblem},
+		{http.MethodGet, "/livez", false, b.livez},
+		{http.MethodGet, "/readyz", false, b.readyz},
+		{http.MethodGet, "/version", false, b.version},
+		{http.MethodGet, "/openapi.json", false, b.openAPI},
+		{http.MethodGet, "/problems/:name", false, b.explainProblem},
 	}
-	operators = append(slices.Clone(public), Route{http.MethodGet, "/metrics", nil, b.metrics})
+	operators = append(slices.Clone(public), Route{http.MethodGet, "/metrics", false, b.metrics})
 	for _, p := range b.Parts {
 		public = append(public, p.Public(b)...)
 		operators = append(operators, p.Admin(b)...)

@@ -2,7 +2,6 @@ package handler
 
 import (
 	"net/http"
-	"net/url"
 
 	"github.com/gin-gonic/gin"
 
@@ -26,17 +25,6 @@ func Replay(c *gin.Context, replayed bool) {
 	if replayed {
 		c.Header("Idempotent-Replayed", "true")
 	}
-}
-
-// LinkNext sets the header Link (RFC 8288) to the next page.
-func LinkNext(c *gin.Context, cursor string) {
-	if cursor == "" {
-		return
-	}
-	query := c.Request.URL.Query()
-	query.Set("cursor", cursor)
-	next := url.URL{Path: c.Request.URL.Path, RawQuery: query.Encode()}
-	c.Header("Link", "<"+next.String()+`>; rel="next"`)
 }
 
 // Missing returns the error for an absent required field.

@@ -48,14 +48,8 @@ func (b *Base) describe(public, operators []Route) map[string]any {
 	for _, route := range slices.Concat(public, operators) {
 		path := parameter.ReplaceAllString(route.Path, "{$1}")
 		if o := Object(paths, path, strings.ToLower(route.Method)); o != nil {
-			b.addSecurity(o, route)
+			addSecurity(o, route)
 		}
-	}
-	components := Object(document["components"])
-	if b.Door.AsksCustomers() {
-		nameNoCustomer(components)
-	} else {
-		delete(Object(components["securitySchemes"]), customers)
 	}
 	for _, item := range paths {
 		for _, operation := range Object(item) {
@@ -68,35 +62,13 @@ func (b *Base) describe(public, operators []Route) map[string]any {
 }
 
 // addSecurity adds what a route needs of its caller, and how others are refused.
-func (b *Base) addSecurity(operation map[string]any, route Route) {
-	needs := b.security(route)
-	delete(operation, "security")
-	if len(needs) == 0 {
+func addSecurity(operation map[string]any, route Route) {
+	if !route.Admin {
 		return
 	}
-	operation["security"] = needs
-	refusals := []string{"401"}
-	if b.Door.AsksCustomers() {
-		refusals = append(refusals, "403", "429", "503")
-	}
-	for _, status := range refusals {
-		if responses := Object(operation["responses"]); responses[status] == nil {
-			responses[status] = gin.H{"$ref": "#/components/responses/Problem"}
-		}
-	}
-}
-
-// nameNoCustomer makes the customer optional in requests, because the token names him.
-func nameNoCustomer(components map[string]any) {
-	if parameter := Object(components, "parameters", "Customer"); parameter != nil {
-		parameter["required"] = false
-	}
-	for _, name := range []string{"Cart", "HeldCart", "Who", "Extension"} {
-		schema := Object(components, "schemas", name)
-		required, _ := schema["required"].([]any)
-		if schema != nil {
-			schema["required"] = slices.DeleteFunc(required, func(member any) bool { return member == "customer" })
-		}
+	operation["security"] = []any{gin.H{"admin": []any{}}}
+	if responses := Object(operation["responses"]); responses["401"] == nil {
+		responses["401"] = gin.H{"$ref": "#/components/responses/Problem"}
 	}
 }
 

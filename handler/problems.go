@@ -4,19 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/handler/access"
 	problemtext "example.com/stock/handler/text"
 	"example.com/stock/internal/words"
 	"example.com/stock/lock"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
 // phrases has the texts of the problems, by name, in both languages. The texts are for people; programs read the type
@@ -44,14 +40,6 @@ type problem struct {
 	Settle    string `json:"settle,omitempty"`
 	Remaining *int64 `json:"remaining,omitempty"`
 
-	Lines []order.Shortage `json:"lines,omitempty"`
-	SKU   service.SKU      `json:"sku,omitempty"`
-	Limit int64            `json:"limit,omitempty"`
-	Of    string           `json:"of,omitempty"`
-	State string           `json:"state,omitempty"`
-
-	Scopes []access.Scope `json:"scopes,omitempty"`
-
 	detail words.Text        // Detail in both languages; empty: the title is the detail
 	header map[string]string // further headers of the reply
 }
@@ -72,9 +60,6 @@ var (
 	errNotFound      = errors.New("not found")
 	errNoSuchProblem = fmt.Errorf("%w: type of problem", errNotFound)
 	errMethod        = errors.New("method not allowed")
-	errUnauthorized  = errors.New("unauthorized")
-	errNoAdmin       = fmt.Errorf("%w: there is no admin token", errUnauthorized)
-	errScope         = errors.New("the token lacks a scope")
 	errTooLarge      = errors.New("body too large")
 	errSlowBody      = errors.New("body did not come in time")
 	errMedia         = errors.New("body is not JSON")
@@ -82,9 +67,6 @@ var (
 	errCharset       = fmt.Errorf("%w: it is not UTF-8", errMedia)
 	errInternal      = errors.New("internal error")
 )
-
-// ErrNotYours: a request names another customer than its token.
-var ErrNotYours = errors.New("not the customer of the token")
 
 // A methodError is an errMethod with the allowed methods.
 type methodError struct{ allowed string }
@@ -116,73 +98,6 @@ func explainSoldOut(err error) (p problem) {
 	if soldOut, ok := errors.AsType[*service.SoldOutError](err); ok {
 		p.detail, p.Remaining = phrases.Say("sold_out.detail", "n", soldOut.Remaining), &soldOut.Remaining
 	}
-	if short, ok := errors.AsType[*order.ShortError](err); ok {
-		p.detail = phrases.Say("sold_out.lines")
-		p.Lines = short.Lines
-	}
-	return p
-}
-
-// explainExpired explains why an expired reservation could not be sold from the remaining stock.
-func explainExpired(err error) (p problem) {
-	p = explainSoldOut(err)
-	if limit := explainLimit(err); limit.SKU != "" {
-		p = limit
-	}
-	p.detail = phrases.Say("reservation_expired.detail")
-	return p
-}
-
-func explainLimit(err error) (p problem) {
-	if limit, ok := errors.AsType[*order.LimitError](err); ok {
-		p.detail = phrases.Say("limit_reached.detail", "limit", limit.Limit, "sku", limit.SKU, "n", limit.Remaining)
-		p.SKU, p.Limit, p.Remaining = limit.SKU, limit.Limit, &limit.Remaining
-	}
-	return p
-}
-
-func explainHold(err error) (p problem) {
-	hold, ok := errors.AsType[*order.HoldError](err)
-	if !ok {
-		return p
-	}
-	switch limit, n := hold.Limit, hold.Remaining; hold.Of {
-	case order.OfOpen:
-		p.detail = phrases.Say("too_many_reservations.open", "limit", limit)
-	case order.OfUnits:
-		p.detail = phrases.Say("too_many_reservations.units", "limit", limit, "n", n)
-	default:
-		p.detail = phrases.Say("too_many_reservations.share", "limit", limit, "sku", hold.SKU, "n", n)
-	}
-	p.SKU, p.Limit, p.Of, p.Remaining = hold.SKU, hold.Limit, hold.Of, &hold.Remaining
-	return p
-}
-
-// explainEarly says when the extension may be sent again, in whole seconds.
-func explainEarly(err error) (p problem) {
-	if early, ok := errors.AsType[*order.EarlyError](err); ok {
-		seconds := int64((early.Wait + time.Second - 1) / time.Second)
-		p.detail = phrases.Say("extended_too_soon.detail", "n", seconds)
-		p.header = map[string]string{"Retry-After": strconv.FormatInt(seconds, 10)}
-	}
-	return p
-}
-
-func explainState(err error) (p problem) {
-	if ended, ok := errors.AsType[*order.StateError](err); ok {
-		p.detail, p.State = phrases.Say("wrong_state.detail", "state", ended.State), ended.State
-	}
-	return p
-}
-
-// explainUnknownStep explains how to find out the outcome of a step of the ledger. An idempotent one can be sent again.
-func explainUnknownStep(step *order.UnknownError) (p problem) {
-	if step.Again {
-		p.detail = phrases.Say("outcome_unknown.again")
-		p.header = map[string]string{"Retry-After": "1"}
-		return p
-	}
-	p.detail = phrases.Say("outcome_unknown.look")
 	return p
 }
 
@@ -224,45 +139,6 @@ func explainHolder(held *lock.HeldError) words.Text {
 		parts = append(parts, phrases.Say("lock_busy.for", "time", held.Remaining.String()))
 	}
 	return words.Join(parts, words.Text{EN: " ", ZH: "，"})
-}
-
-// explainToken explains why a token is not valid. The header says the same to a program (RFC 6750).
-func explainToken(err error) (p problem) {
-	bad, ok := errors.AsType[*access.TokenError](err)
-	if !ok {
-		return p
-	}
-	reason := phrases.Say("token."+bad.Reason, bad.Values...)
-	p.detail = phrases.Say("unauthorized.invalid", "reason", reason)
-	p.header = map[string]string{
-		"WWW-Authenticate": customersRealm + `, error="invalid_token", error_description="` + reason.EN + `"`,
-	}
-	return p
-}
-
-// explainScope names the scopes, one of which is enough.
-func explainScope(err error) (p problem) {
-	missing, ok := errors.AsType[*scopeError](err)
-	if !ok {
-		return p
-	}
-	p.Scopes = missing.needs
-	p.detail = phrases.Say("scope_missing.detail", "scopes", strings.ReplaceAll(missing.words(), " ", ", "))
-	if slices.Contains(missing.needs, access.Lab) {
-		p.detail = phrases.Say("scope_missing.operator")
-	}
-	p.header = map[string]string{
-		"WWW-Authenticate": customersRealm + `, error="insufficient_scope", scope="` + missing.words() + `"`,
-	}
-	return p
-}
-
-func explainTwoTokens(error) problem {
-	return explainInvalid(service.Invalid("Authorization", "twice"))
-}
-
-func explainNotYours(error) problem {
-	return problem{Field: "customer", detail: phrases.Say("not_yours.detail")}
 }
 
 func explainMethod(err error) (p problem) {
@@ -309,7 +185,7 @@ func common(name string) bool {
 func logged(err error) bool {
 	_, lost := errors.AsType[*service.DataLostError](err)
 	_, down := errors.AsType[*lock.DownError](err)
-	return lost || down || errors.Is(err, access.ErrKeys)
+	return lost || down
 }
 
 // answer replies with the problem of row, explained by err.

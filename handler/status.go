@@ -77,8 +77,6 @@ func (b *Base) unready() (stores map[string]StoreReply, why string) {
 	stores, why = b.Sells()
 	if b.Draining() {
 		why = "draining"
-	} else if why == "" && b.Door.Err() != nil {
-		why = "tokens cannot be verified"
 	}
 	return stores, why
 }

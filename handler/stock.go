@@ -17,14 +17,6 @@ type StockReply struct {
 	Epoch    uint64      `json:"epoch"`
 	Fence    uint64      `json:"fence"`
 	Guard    string      `json:"guard"`
-	*Law                 // nil: the SKU is not sold by the ledger
-}
-
-// A Law has further counts of a ledger's stock: received = available + reserved + sold.
-type Law struct {
-	Received  int64 `json:"received"`
-	Available int64 `json:"available"`
-	Reserved  int64 `json:"reserved"`
 }
 
 // DecodeSKU reads a request about one SKU.

@@ -1,56 +1,41 @@
 package handler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"net/url"
 
-	"example.com/stock/handler/access"
 	"example.com/stock/lock"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
 // table is the only place that maps an error to a status, a type, a Retry-After and its texts. The first match counts,
 // because one error may have several causes. For example, a wait for a held lock may end because the server went down.
 //
 // Clients see only these texts and errors that are safe to show. All other text stays in the log.
-func table(crowded Crowded) []row {
+func table() []row {
 	const (
 		gone        = http.StatusNotFound
 		conflict    = http.StatusConflict
 		unavailable = http.StatusServiceUnavailable
 	)
-	contended, many := cmp.Or(crowded.Contended, unavailable), cmp.Or(crowded.TooMany, unavailable)
 	var (
 		notFound     = kind{"not_found", gone, 0}
 		unauthorized = kind{"unauthorized", http.StatusUnauthorized, 0}
 		media        = kind{"unsupported_media_type", http.StatusUnsupportedMediaType, 0}
-		lockBusy     = kind{"lock_busy", contended, 1}
+		lockBusy     = kind{"lock_busy", unavailable, 1}
 	)
 	return []row{
 		{errInvalid, kind{"invalid", http.StatusBadRequest, 0}, explainInvalid},
 		{service.ErrUnknownSKU, kind{"unknown_sku", gone, 0}, nil},
 		{service.ErrUnknownStrategy, kind{"unknown_strategy", gone, 0}, nil},
-		{order.ErrNotFound, kind{"not_found", gone, 0}, text("not_found.order")},
 		{
-			order.ErrKeyReused,
+			service.ErrKeyReused,
 			kind{"idempotency_key_reused", http.StatusUnprocessableEntity, 0},
 			text("idempotency_key_reused.detail"),
 		},
 		{service.ErrKeyInFlight, kind{"idempotency_in_flight", conflict, 1}, text("idempotency_in_flight.detail")},
-		{
-			order.ErrExpired, // must be before ErrSoldOut and ErrLimit, which it wraps
-			kind{"reservation_expired", conflict, 0},
-			explainExpired,
-		},
-		{order.ErrLimit, kind{"limit_reached", conflict, 0}, explainLimit},
-		{order.ErrHold, kind{"too_many_reservations", conflict, 0}, explainHold},
-		{order.ErrEarly, kind{"extended_too_soon", http.StatusTooManyRequests, 1}, explainEarly},
-		{order.ErrState, kind{"wrong_state", conflict, 0}, explainState},
-		{order.ErrBelowZero, kind{"below_zero", conflict, 0}, text("below_zero.detail")},
 		{service.ErrSoldOut, kind{"sold_out", conflict, 0}, explainSoldOut},
 		{service.ErrGuarded, kind{"strategy_mismatch", conflict, 0}, explainGuarded},
 		{
@@ -63,15 +48,15 @@ func table(crowded Crowded) []row {
 		{service.ErrSettled, kind{"order_settled", conflict, 0}, text("order_settled.detail")},
 		{service.ErrUndecided, kind{"undecided", unavailable, 1}, text("undecided.detail")},
 		{service.ErrTooOld, kind{"order_too_old", http.StatusGone, 0}, text("order_too_old.detail")},
-		{service.ErrStaleFence, kind{"stale_fence", contended, 1}, explainServer},
-		{service.ErrOvertaken, kind{"overtaken", contended, 1}, explainServer},
+		{service.ErrStaleFence, kind{"stale_fence", unavailable, 1}, explainServer},
+		{service.ErrOvertaken, kind{"overtaken", unavailable, 1}, explainServer},
 		{lock.ErrLost, kind{"lock_lost", unavailable, 1}, explainServer},
 		{service.ErrDataLost, kind{"data_lost", unavailable, 0}, explainServer},
-		{lock.ErrOverloaded, kind{"overloaded", many, 1}, text("overloaded.detail")},
+		{lock.ErrOverloaded, kind{"overloaded", unavailable, 1}, text("overloaded.detail")},
 		{lock.ErrFull, kind{"store_full", unavailable, 5}, explainFull},
 		{lock.ErrDown, kind{"backend_down", unavailable, 2}, explainServer},
-		{lock.ErrNoCapacity, kind{"no_capacity", many, 1}, text("no_capacity.detail")},
-		{context.DeadlineExceeded, kind{"lock_timeout", contended, 1}, nil},
+		{lock.ErrNoCapacity, kind{"no_capacity", unavailable, 1}, text("no_capacity.detail")},
+		{context.DeadlineExceeded, kind{"lock_timeout", unavailable, 1}, nil},
 		{context.Canceled, kind{"client_gone", 499, 0}, nil},
 		{lock.ErrHeld, lockBusy, explainHeld},
 		{service.ErrStopping, kind{"stopping", unavailable, 1}, text("stopping.detail")},
@@ -87,13 +72,6 @@ func table(crowded Crowded) []row {
 		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, 0}, explainMethod},
 		{errNoAdmin, unauthorized, textWith("WWW-Authenticate", bearer, "unauthorized.no-token")},
 		{errUnauthorized, unauthorized, textWith("WWW-Authenticate", bearer, "unauthorized.detail")},
-		{access.ErrNoToken, unauthorized, textWith("WWW-Authenticate", customersRealm, "unauthorized.missing")},
-		{access.ErrToken, unauthorized, explainToken},
-		{access.ErrTwoTokens, kind{"invalid", http.StatusBadRequest, 0}, explainTwoTokens},
-		{access.ErrKeys, kind{"backend_down", unavailable, 2}, text("backend_down.keys")},
-		{errScope, kind{"scope_missing", http.StatusForbidden, 0}, explainScope},
-		{errRate, kind{"rate_limited", http.StatusTooManyRequests, 0}, explainRate},
-		{ErrNotYours, kind{"not_yours", http.StatusForbidden, 0}, explainNotYours},
 		{
 			errTooLarge,
 			kind{"too_large", http.StatusRequestEntityTooLarge, 0},
@@ -113,11 +91,8 @@ func table(crowded Crowded) []row {
 	}
 }
 
-// The challenges of header WWW-Authenticate: bearer where only operators need a token, customersRealm where all do.
-const (
-	bearer         = `Bearer realm="stock admin"`
-	customersRealm = `Bearer realm="stock"`
-)
+// bearer is the challenge of header WWW-Authenticate.
+const bearer = `Bearer realm="stock admin"`
 
 // Only a gateway in front of the instances replies with these problems (deploy/nginx.conf); they are here so that
 // /problems explains them. If the member "sent" of such a problem is false, no instance got the request, and the client
@@ -128,7 +103,7 @@ var (
 )
 
 func explainGuarded(err error) (p problem) {
-	if guarded, ok := errors.AsType[*service.GuardError](err); ok && guarded.Guard == order.Guard {
+	if guarded, ok := errors.AsType[*service.GuardError](err); ok && guarded.Guard == service.LedgerGuard {
 		p.detail = phrases.Say("strategy_mismatch.orders")
 	} else if ok {
 		p.detail = phrases.Say("strategy_mismatch.detail", "guard", guarded.Guard, "set", "PUT /v1/stock/{sku}")
@@ -138,9 +113,6 @@ func explainGuarded(err error) (p problem) {
 
 // explainOutcomeUnknown explains how to find out the outcome by the order's id.
 func explainOutcomeUnknown(err error) (p problem) {
-	if step, ok := errors.AsType[*order.UnknownError](err); ok {
-		return explainUnknownStep(step)
-	}
 	order, ok := errors.AsType[*service.OrderError](err)
 	if !ok {
 		return explainServer(err)

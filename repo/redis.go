@@ -22,9 +22,8 @@ import (
 // Redis is a client of Redis, with a queue in front of it. While a Cluster is moving a slot, it repeats refused
 // scripts until ctx ends. For that a script must name all keys that it uses.
 type Redis struct {
-	client   redis.UniversalClient
-	gate     *gate.Gate // nil: none
-	keepKeys time.Duration
+	client redis.UniversalClient
+	gate   *gate.Gate // nil: none
 	answerCounter
 }
 
@@ -34,17 +33,7 @@ type Redis struct {
 //
 // If ctx is canceled (not timed out) after a request was sent, the operation still waits for the reply: returning early
 // would not undo the write, and would make its outcome unknown.
-func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c, keepKeys: service.KeepKeys} }
-
-// KeepKeys returns how long r keeps an idempotency key.
-func (r *Redis) KeepKeys() time.Duration { return r.keepKeys }
-
-// KeepKeysFor sets how long r keeps the idempotency keys of deductions and of the ledger, instead of service.KeepKeys.
-// Call it before the first write. It returns r.
-func (r *Redis) KeepKeysFor(d time.Duration) *Redis {
-	r.keepKeys = d
-	return r
-}
+func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c} }
 
 // Behind puts a bounded queue in front of every operation. If g refuses an operation, or does not admit it within half
 // of its time, the operation fails with lock.ErrOverloaded and does nothing; the other half of the time is for Redis.
@@ -188,9 +177,6 @@ func Refusal(doing, key string, reply []any) error {
 			" or of an earlier version of this service; set the stock again", doing, key)
 	case "guarded":
 		return &service.GuardError{Guard: f.Text(1)}
-	case "no movements":
-		return fmt.Errorf("%s: key %s does not end with the last movement of its SKU: the ledger is damaged",
-			doing, f.Text(1))
 	case "changed":
 		return service.ErrConflict
 	case "precondition":

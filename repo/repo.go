@@ -1,7 +1,7 @@
 // Package repo connects to Redis and to MySQL. It sends scripts and transactions, converts their errors, and migrates
 // the MySQL schema.
 //
-// Package repo/stock is the store of the demonstration, repo/ledger the store of the shop.
+// Package repo/stock is the store on top of it.
 package repo
 
 import (

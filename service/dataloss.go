@@ -17,7 +17,6 @@ import (
 //
 //   - The records that a store keeps of its own origin and of the other store's: repo/stock, files named origin.
 //   - The probe that runs the check, and its log and metric: app/store.go.
-//   - A ledger that was restored from an older copy of itself, with the right record: order/dataloss.go.
 //   - The error: DataLostError, which DataCheck.Err returns and every use case passes on.
 
 // An Origin identifies the data of a store. It distinguishes a store that has lost its data from one that never had
@@ -329,42 +328,6 @@ func (k *DataCheck) seedOnce(ctx context.Context, now Origin) error {
 	defer k.mu.Unlock()
 	k.seeded = true
 	return nil
-}
-
-// Current returns the id of the store's origin, or "" while it is not known.
-func (k *DataCheck) Current() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.known.ID
-}
-
-// ReportOlderCopy records a loss that the origin does not show: the caller has found that the store holds an older copy
-// of its data. of is the result of Current before the caller read the copy. If the origin has changed since, a person
-// has set stock, and nothing is recorded. ReportOlderCopy returns the result of Err.
-func (k *DataCheck) ReportOlderCopy(ctx context.Context, of string, why error) error {
-	k.checking <- struct{}{}
-	defer k.free()
-	now, err := k.Origins.Origin(ctx)
-	if err != nil {
-		return err
-	}
-	k.mu.Lock()
-	known, bad := k.known, k.bad
-	k.mu.Unlock()
-	if bad == nil && now == known && known.ID == of {
-		done, err := k.Origins.Replace(ctx, now, newOrigin(now.Generation, true))
-		if err != nil {
-			return err
-		}
-		if done {
-			k.set(&DataLostError{k.Name, why})
-			return k.Err()
-		}
-	}
-	if err := k.check(ctx); err != nil {
-		return err
-	}
-	return k.Err()
 }
 
 // Renew records that a person has set the stock. If the store had lost its data, it gets a new origin, which all

@@ -61,18 +61,11 @@ func (e *GuardError) Is(target error) bool { return target == ErrGuarded }
 var ErrDataLost = errors.New("the store has lost its data")
 
 // A DataLostError names the store. Its text is safe to show, and says what to do.
-type DataLostError struct {
-	Store string
-	Why   error // the finding of this instance; nil: another instance found the loss
-}
+type DataLostError struct{ Store string }
 
 func (e *DataLostError) Error() string {
-	why := ""
-	if e.Why != nil {
-		why = e.Why.Error() + ": "
-	}
-	return fmt.Sprintf("%s%s has lost its data, or came back with other data: nothing is sold from it until a person "+
-		"has set the stock (PUT /v1/stock/{sku}?store=%s)", why, e.Store, e.Store)
+	return fmt.Sprintf("%s has lost its data, or came back with other data: nothing is sold from it until a person "+
+		"has set the stock (PUT /v1/stock/{sku}?store=%s)", e.Store, e.Store)
 }
 
 func (e *DataLostError) Is(target error) bool { return target == ErrDataLost }

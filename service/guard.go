@@ -12,6 +12,10 @@ import (
 // GuardIdle is how long a stock must be unchanged before the guard of a strategy without exclusion ends.
 const GuardIdle = 10 * time.Second
 
+// LedgerGuard is the guard of a SKU that an earlier version sold by a ledger of orders. No strategy may sell it, and it
+// is not set again, which would lose the ledger.
+const LedgerGuard = "orders"
+
 // idle remembers how long stocks are unchanged, for stocks whose guard has refused a request. It is used to end the
 // guard of a Weak strategy, which excludes nobody, or only callers in its own process. Otherwise the first sale with
 // such a strategy would keep out all other strategies until a person sets the stock. The guard of any other strategy

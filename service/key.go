@@ -14,7 +14,7 @@ import (
 // A Key makes a request idempotent: a client that sends the request again with the same key gets the first reply. The
 // key is written in one step with the order. The zero Key means that the request has no key.
 type Key struct {
-	// ID is a digest of the caller, the operation and the client's key.
+	// ID is a digest of the operation and the client's key.
 	ID string
 	// Fingerprint is a digest of the decoded request in canonical form.
 	Fingerprint string
@@ -23,10 +23,8 @@ type Key struct {
 // KeyLength is the length of each digest of a Key, in characters of base64url.
 const KeyLength = 43
 
-// KeepKeys is how long a store remembers a key by default; the setting orders.keep_keys changes it. The setting
-// reaches Redis through repo.Redis.KeepKeysFor, and a ledger on MySQL through order.Config.KeepKey, after which the
-// sweeper removes keys. A deduction on MySQL is remembered for longer: its key is a column of the order and lasts as
-// long as the order.
+// KeepKeys is how long a store remembers a key. MySQL remembers it for longer: the key is a column of the order and
+// lasts as long as the order.
 const KeepKeys = 24 * time.Hour
 
 // MaxKeyText is the longest idempotency key that a client may send, in visible ASCII characters.
@@ -39,10 +37,9 @@ var (
 	ErrKeyTaken = errors.New("an order was written with this idempotency key")
 )
 
-// NewKey returns the Key of a request. Its ID depends on the caller, so that no customer gets the replies of another,
-// on the operation (method and path) and on the client's key. asked is the decoded request, so the order of JSON
-// fields does not matter. If key is empty, NewKey returns the zero Key.
-func NewKey(caller, operation, key string, asked any) (Key, error) {
+// NewKey returns the Key of a request. Its ID depends on the operation (method and path) and on the client's key. asked
+// is the decoded request, so the order of JSON fields does not matter. If key is empty, NewKey returns the zero Key.
+func NewKey(operation, key string, asked any) (Key, error) {
 	if key == "" {
 		return Key{}, nil
 	}
@@ -50,7 +47,8 @@ func NewKey(caller, operation, key string, asked any) (Key, error) {
 	if err != nil {
 		return Key{}, fmt.Errorf("fingerprint: %w", err)
 	}
-	return Key{ID: digest(caller, operation, key), Fingerprint: digest(string(canonical))}, nil
+	// The first part is empty, so that keys of earlier versions, which could name a caller there, are still found.
+	return Key{ID: digest("", operation, key), Fingerprint: digest(string(canonical))}, nil
 }
 
 // digest returns the digest of a list of parts. Each part is written with its length, so different lists differ.

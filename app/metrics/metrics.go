@@ -23,7 +23,6 @@ type Metrics struct {
 	requests  *prometheus.HistogramVec
 	problems  *prometheus.CounterVec
 	ready     prometheus.Gauge
-	overdue   prometheus.Gauge
 	wait      *prometheus.HistogramVec
 	hold      *prometheus.HistogramVec
 	outcomes  *prometheus.CounterVec
@@ -61,9 +60,6 @@ func New(version, instance string) *Metrics {
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "stock", Name: "ready", Help: "1 if /readyz would answer 200.",
 		}),
-		overdue: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "stock", Name: "reservations_overdue", Help: "Expired reservations that could not be ended.",
-		}),
 		wait: histogram("lock_wait_seconds",
 			"Time to get a lock, or to give up.", "strategy"),
 		hold: histogram("lock_hold_seconds",
@@ -89,14 +85,11 @@ func New(version, instance string) *Metrics {
 	}
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
-	m.registry.MustRegister(m.requests, m.problems, m.ready, m.overdue, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
+	m.registry.MustRegister(m.requests, m.problems, m.ready, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
 		m.abandoned, m.wakeups, m.kept, m.up, m.full, m.impaired, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
-
-// Overdue sets the number of expired reservations that could not be ended.
-func (m *Metrics) Overdue(reservations int) { m.overdue.Set(float64(reservations)) }
 
 // Handler serves the series.
 func (m *Metrics) Handler() http.Handler {
@@ -190,20 +183,6 @@ func (m *Metrics) Certificate(setting string, end func() time.Time) {
 	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
 		panic(err) // another metric has this name
 	}
-}
-
-// TokenKeys adds the time of the last successful reading of the keys of tokens. read is called for every scrape, and
-// returns the zero time if there was none.
-func (m *Metrics) TokenKeys(read func() time.Time) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "stock", Name: "token_keys_read_timestamp_seconds",
-		Help: "Unix time at which the keys of tokens were last read; 0: never.",
-	}, func() float64 {
-		if at := read(); !at.IsZero() {
-			return float64(at.Unix())
-		}
-		return 0
-	}))
 }
 
 // Log adds the series of dropped log lines. dropped is called for every scrape.

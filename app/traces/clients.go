@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// The spans of clients have no keys, values and error texts: they contain SKUs and customers.
+// The spans of clients have no keys, values and error texts: they contain SKUs.
 
 // client begins the span of a call, if ctx is in a sampled one. Then the result must be called with the call's error.
 func (t *Traces) client(ctx context.Context, name string, about ...attribute.KeyValue) (context.Context, func(error)) {
@@ -45,7 +45,7 @@ func (t *Traces) Lock(strategy string) func(context.Context, string) (context.Co
 		if !recording(ctx) {
 			return ctx, func(error) {}
 		}
-		ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(t.about("", key)...))
+		ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(t.about(key)...))
 		return ctx, func(err error) { end(span, err) }
 	}
 }

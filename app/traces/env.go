@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // An EnvError reports a variable of the environment with an unusable value. Known lists the usable ones; empty: the
@@ -34,9 +33,9 @@ type environment struct {
 // sampler is that of the spans.
 func (e environment) sampler() sdk.Sampler {
 	if e.parentBased {
-		return linked{sdk.ParentBased(e.root)}
+		return sdk.ParentBased(e.root)
 	}
-	return linked{e.root}
+	return e.root
 }
 
 // readEnv reads those of the OTEL_* variables that the SDK would ignore if it did not understand them.
@@ -84,20 +83,4 @@ func readEnv(getenv func(string) string) (e environment, err error) {
 		e.root = sdk.AlwaysSample()
 	}
 	return e, err
-}
-
-// linked samples a span without a parent but with links, a delivery, if what it links to is sampled. A ratio would find
-// another answer for its own trace, and the trace of a sale would end in the ledger.
-type linked struct{ sdk.Sampler }
-
-func (l linked) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
-	if len(p.Links) == 0 || trace.SpanContextFromContext(p.ParentContext).IsValid() {
-		return l.Sampler.ShouldSample(p)
-	}
-	for _, link := range p.Links {
-		if link.SpanContext.IsSampled() {
-			return sdk.SamplingResult{Decision: sdk.RecordAndSample}
-		}
-	}
-	return sdk.SamplingResult{Decision: sdk.Drop}
 }

@@ -2,12 +2,49 @@ package traces
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"example.com/stock/service"
 )
+
+// The phases of a sale.
+const (
+	waits  = "wait" // for the lock, or for the batch
+	reads  = "read"
+	thinks = "think"
+	writes = "write"
+)
+
+// phases makes a span of each phase, when the phase has ended. The calls of a server are beside the phase in which they
+// fall, not below it: a phase is known by its steps, and calls get their ctx before.
+type phases struct {
+	tracer trace.Tracer
+	ctx    context.Context // of the sale
+
+	mu       sync.Mutex
+	name     string // of the present phase; "": none
+	began    time.Time
+	acquired time.Time // of the lock
+}
+
+// next ends the present phase and begins another; "": none.
+func (p *phases) next(name string, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.name != "" {
+		p.span(p.name, p.began, at)
+	}
+	p.name, p.began = name, at
+}
+
+func (p *phases) span(name string, from, to time.Time) {
+	_, span := p.tracer.Start(p.ctx, name, trace.WithTimestamp(from))
+	span.End(trace.WithTimestamp(to))
+}
 
 // Tell implements service.Watcher.
 func (p *phases) Tell(s service.Step) {
@@ -50,9 +87,10 @@ func (s seller) Deduct(ctx context.Context, r service.Request) (service.Receipt,
 	if !recording(ctx) {
 		return s.Seller.Deduct(ctx, r)
 	}
-	about := append(s.of.about("", string(r.SKU)), attribute.String("stock.strategy", r.Strategy))
-	ctx, span, p := s.of.start(ctx, "sale", about...)
+	about := append(s.of.about(string(r.SKU)), attribute.String("stock.strategy", r.Strategy))
+	ctx, span := s.of.tracer.Start(ctx, "sale", trace.WithAttributes(about...))
 	defer span.End()
+	p := &phases{tracer: s.of.tracer, ctx: ctx}
 	r.Watch = p
 	receipt, err := s.Seller.Deduct(ctx, r)
 	p.next("", time.Now())

@@ -1,5 +1,5 @@
 // Package traces follows a request through the service with OpenTelemetry: the server span, the phases of the sale, the
-// calls of Redis, MySQL and ZooKeeper, the batch, the movement in the ledger, and its delivery by the relay.
+// calls of Redis, MySQL and ZooKeeper, and the batch.
 //
 // It is off unless OTEL_TRACES_EXPORTER is "otlp": Open returns nil. All methods of a nil *Traces return nil hooks, or
 // what they were given, so that no part of an instance has anything of this package in its way.
@@ -24,10 +24,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Config says who is traced, and what of customers may leave the process. The rest is in the environment: OTEL_*.
+// A Config says who is traced, and what of a sale may leave the process. The rest is in the environment: OTEL_*.
 type Config struct {
 	Version, Instance string
-	SKU, Customer     bool // spans have the SKUs, and the customer
+	SKU               bool // spans have the SKU
 	Log               *slog.Logger
 	Getenv            func(string) string
 }
@@ -103,36 +103,17 @@ func (t *Traces) Close() error {
 	return nil
 }
 
+// about returns the attribute of a sale of sku, if it is configured.
+func (t *Traces) about(sku string) []attribute.KeyValue {
+	if !t.SKU {
+		return nil
+	}
+	return []attribute.KeyValue{attribute.String("stock.sku", sku)}
+}
+
 // recording reports whether ctx is in a sampled span. Work that nobody asked for, such as a health check, is not.
 func recording(ctx context.Context) bool {
 	return unsampledOf(ctx) == nil && trace.SpanFromContext(ctx).IsRecording()
-}
-
-// traceparent returns the place of ctx in its trace, as in W3C Trace Context, or "" if it is not sampled.
-func (t *Traces) traceparent(ctx context.Context) string {
-	if !trace.SpanContextFromContext(ctx).IsSampled() {
-		return ""
-	}
-	header := propagation.MapCarrier{}
-	t.context.Inject(ctx, header)
-	return header["traceparent"]
-}
-
-// origin returns the span of a traceparent. It is not valid if the text is not.
-func (t *Traces) origin(traceparent string) trace.SpanContext {
-	ctx := t.context.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
-	return trace.SpanContextFromContext(ctx)
-}
-
-// about returns the attributes of a sale, as far as they are configured.
-func (t *Traces) about(customer string, skus ...string) (list []attribute.KeyValue) {
-	if t.Customer && customer != "" {
-		list = append(list, semconv.UserID(customer))
-	}
-	if t.SKU && len(skus) > 0 {
-		list = append(list, attribute.StringSlice("stock.skus", skus))
-	}
-	return list
 }
 
 // An exporter logs that the collector does not take spans, once until it takes some again. It returns no error, because

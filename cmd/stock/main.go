@@ -69,9 +69,8 @@ func rootCommand(v voice) *cobra.Command {
 		{"load", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v), engineCommand(v)}},
 		{"locks", []*cobra.Command{lockCommand(v)}},
 		{"serve", []*cobra.Command{
-			serveCommand(), relayCommand(v), configCommand(v), withZooKeeper(v, migrateCommand(v)),
-			auditCommand(v),
-			tokenCommand(v), healthcheckCommand(), ordersCommand(), newCommand(v),
+			serveCommand(), configCommand(v), withZooKeeper(v, migrateCommand(v)), healthcheckCommand(),
+			ordersCommand(), newCommand(v),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: phrases.Say("group." + group.id).In(string(v))})

@@ -18,31 +18,30 @@ import (
 // labFields weaken or stress the protection of a lock. Only the admin may send them, and only in lab mode.
 var labFields = []string{"hold", "fencing", "heed_loss", "pause", "nested"}
 
+// The fields of both forms of a deduction.
+var (
+	deductFields   = slices.Concat([]string{"sku", "quantity", "wait", "store"}, labFields)
+	resourceFields = slices.Concat([]string{"quantity", "wait", "strategy", "store"}, labFields)
+)
+
 func (h *demo) deduct(c *gin.Context, strategy string) {
-	f, err := handler.Decode(c, h.part.deductFields...)
+	f, err := handler.Decode(c, deductFields...)
 	sku := h.DefaultSKU
-	switch {
-	case err != nil:
-	case f.Has("sku"):
+	if err == nil && f.Has("sku") {
 		sku, err = service.ParseSKU(f["sku"])
-	case h.Fixed:
-		err = handler.Missing("sku")
 	}
 	h.sell(c, f, strategy, sku, err)
 }
 
 // deductResource is deduct in resource form: POST /v1/stock/{sku}/deduct with "strategy".
 func (h *demo) deductResource(c *gin.Context) {
-	allowed := slices.Concat([]string{"quantity", "wait"}, h.choices("strategy", "store"), labFields)
-	f, err := handler.Decode(c, allowed...)
+	f, err := handler.Decode(c, resourceFields...)
 	var sku service.SKU
 	if err == nil {
 		sku, err = service.ParseSKU(c.Param("sku"))
 	}
 	strategy := f["strategy"]
 	switch {
-	case h.Fixed:
-		strategy = h.Strategies[0].Name
 	case err == nil && strategy == "":
 		err = service.Invalid("strategy", "strategy")
 	case err == nil && !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.Name == strategy }):
@@ -104,7 +103,7 @@ func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
 	if err != nil {
 		return service.Key{}, err
 	}
-	return service.NewKey("", c.Request.Method+" "+c.Request.URL.Path, key, struct {
+	return service.NewKey(c.Request.Method+" "+c.Request.URL.Path, key, struct {
 		Strategy, Store string
 		SKU             service.SKU
 		Quantity        int64

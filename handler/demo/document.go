@@ -6,49 +6,29 @@ import (
 	"example.com/stock/handler"
 )
 
-// Document adds a path for every strategy of the catalogue, and removes the parameters that the client cannot choose.
+// Document adds a path for every strategy of the catalogue.
 func (p *Part) Document(document map[string]any) {
 	paths := handler.Object(document["paths"])
 	for _, s := range p.config.Strategies {
 		paths[s.Endpoint] = gin.H{"post": gin.H{
 			"operationId": "deduct_" + s.Name, "tags": []string{"deduct"},
 			"summary":    "Deduct with strategy " + s.Name + ": " + s.Summary,
-			"parameters": p.deductParameters(),
+			"parameters": deductParameters(),
 			"requestBody": gin.H{"required": false, "content": gin.H{"application/json": gin.H{
 				"schema": gin.H{"$ref": "#/components/schemas/Deduct"},
 			}}},
 			"responses": deductResponses(),
 		}}
 	}
-	deduct := handler.Object(paths, "/v1/stock/{sku}/deduct", "post")
-	if deduct != nil {
-		deduct["responses"] = deductResponses()
-	}
-	if !p.config.Fixed {
-		return
-	}
-	schema := handler.Object(document, "components", "schemas", "Deduct")
-	delete(handler.Object(schema["properties"]), "store")
-	schema["required"] = []any{"sku"}
-	if deduct == nil {
-		return
-	}
-	schema = handler.Object(deduct, "requestBody", "content", "application/json", "schema")
-	for _, choice := range []string{"strategy", "store"} {
-		delete(handler.Object(schema["properties"]), choice)
-	}
-	schema["required"] = []any{}
+	handler.Object(paths, "/v1/stock/{sku}/deduct", "post")["responses"] = deductResponses()
 }
 
-func (p *Part) deductParameters() []gin.H {
+func deductParameters() []gin.H {
 	var list []gin.H
 	for _, name := range []string{
 		"Sku", "Quantity", "Wait", "Store", "Hold", "Fencing", "HeedLoss", "PausePoints", "Nested",
 		"IdempotencyKey",
 	} {
-		if name == "Store" && p.config.Fixed {
-			continue
-		}
 		list = append(list, gin.H{"$ref": "#/components/parameters/" + name})
 	}
 	return list

@@ -1,8 +1,6 @@
 package demo
 
 import (
-	"cmp"
-	"errors"
 	"net/http"
 	"time"
 
@@ -10,7 +8,6 @@ import (
 
 	"example.com/stock/handler"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
 type orderReply struct {
@@ -32,7 +29,7 @@ type orderReply struct {
 func (h *demo) decodeStock(
 	c *gin.Context, allowed ...string,
 ) (f handler.Fields, sku service.SKU, store string, ok bool) {
-	f, err := handler.Decode(c, append(h.choices("store"), allowed...)...)
+	f, err := handler.Decode(c, append(allowed, "store")...)
 	if err == nil {
 		sku, err = service.ParseSKU(c.Param("sku"))
 	}
@@ -54,10 +51,6 @@ func (h *demo) getStock(c *gin.Context) {
 		return
 	}
 	stock, err := h.Inventory.Stock(c.Request.Context(), store, sku)
-	if err == nil && h.isLedger(store, stock.Guard) {
-		h.Ledger.GetStock(h.Base, c, sku, only)
-		return
-	}
 	if err == nil && !(service.Condition{Match: only.Match}).Holds(stock.Tag()) {
 		err = service.ErrPrecondition
 	}
@@ -81,10 +74,6 @@ func (h *demo) putStock(c *gin.Context) {
 		return
 	}
 	stock, err := h.Inventory.SetStockIf(c.Request.Context(), store, sku, quantity, only)
-	if guarded, ok := errors.AsType[*service.GuardError](err); ok && h.isLedger(store, guarded.Guard) {
-		h.Ledger.SetStock(h.Base, c, sku, quantity, only)
-		return
-	}
 	h.replyStock(c, store, stock, err)
 }
 
@@ -165,8 +154,3 @@ func (h *demo) settleOrder(c *gin.Context) {
 }
 
 func setETag(c *gin.Context, s service.Stock) { handler.SetETag(c, s.Tag()) }
-
-// isLedger reports whether a stock is sold by the ledger and not by strategies.
-func (h *demo) isLedger(store, guard string) bool {
-	return h.Ledger != nil && guard == order.Guard && cmp.Or(store, h.Store) == h.Ledger.Store()
-}

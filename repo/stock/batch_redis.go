@@ -27,7 +27,7 @@ func (r *Redis) Batch(ctx context.Context, version uint64, orders []service.Orde
 	}
 	const doing = "deduct in a batch"
 	args := make([]any, 0, 2+9*len(orders))
-	args = append(args, decimalOrAny(version), r.KeepKeys().Milliseconds())
+	args = append(args, decimalOrAny(version), service.KeepKeys.Milliseconds())
 	keys := saleKeys(orders[0].SKU)
 	results := make([]service.BatchResult, len(orders))
 	sent := make([]int, 0, len(orders)) // indexes of the orders that are sent

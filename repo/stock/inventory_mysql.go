@@ -14,7 +14,6 @@ import (
 	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
 // Set takes six round trips, or nine if the stock was in segments. At the end Set removes orders of earlier epochs that
@@ -52,7 +51,7 @@ func setUnguarded(quantity int64) (set clause.Set) {
 		{"fence", "0", nil},
 		{"guard", "''", nil},
 	} {
-		value := gorm.Expr("IF(guard = '"+order.Guard+"', "+to.column+", "+to.value+")", to.args...)
+		value := gorm.Expr("IF(guard = '"+service.LedgerGuard+"', "+to.column+", "+to.value+")", to.args...)
 		set = append(set, clause.Assignment{Column: clause.Column{Name: to.column}, Value: value})
 	}
 	return set
@@ -89,7 +88,7 @@ func (m *MySQL) put(
 		if err == nil {
 			row, err = selectRow(tx, sku, unlocked)
 		}
-		if err == nil && row.Guard == order.Guard {
+		if err == nil && row.Guard == service.LedgerGuard {
 			err = &service.GuardError{Guard: row.Guard}
 		}
 		return repo.Explain(ctx, doing, err)

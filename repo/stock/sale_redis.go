@@ -74,7 +74,7 @@ func (r *Redis) writeArgs(o service.Order, version string) []any {
 	return []any{
 		repo.Decimal(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
 		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint,
-		r.KeepKeys().Milliseconds(), o.Read,
+		service.KeepKeys.Milliseconds(), o.Read,
 	}
 }
 
@@ -87,7 +87,7 @@ func (r *Redis) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	const doing = "deduct"
 	reply, err := r.Run(ctx, doing, deductScript, keyedSaleKeys(o),
 		decimalOrAny(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
-		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, r.KeepKeys().Milliseconds())
+		encodeOrderTail(o), "", "", "", o.Key.Fingerprint, service.KeepKeys.Milliseconds())
 	if err != nil {
 		return o, err
 	}

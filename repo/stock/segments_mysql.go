@@ -10,7 +10,6 @@ import (
 	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/repo"
 	"example.com/stock/service"
-	"example.com/stock/service/order"
 )
 
 // A segmentRow is a row of stock_segments. All segments of a SKU are of its current epoch; a new epoch has none.
@@ -27,9 +26,8 @@ type segmentRow struct {
 
 func (segmentRow) TableName() string { return "stock_segments" }
 
-// segmented reports whether the stock is in segments: then some units are neither in this row nor sold from it. The
-// comparison means nothing for a ledger, which uses no segments and may have reserved or removed units.
-func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial && r.Guard != order.Guard }
+// segmented reports whether the stock is in segments: then some units are neither in this row nor sold from it.
+func (r stockRow) segmented() bool { return r.Quantity+r.Sold < r.Initial }
 
 // addSegments adds all segments to r, in one round trip.
 func (r *stockRow) addSegments(tx *gorm.DB) error {

@@ -23,7 +23,7 @@ import (
 //   - stock:{<sku>}:settled: a sorted set of the ids that [Redis.Settle] has declared absent, by the time when they may
 //     be forgotten.
 //   - stock:{<sku>}:key:<digest>: the fingerprint of an idempotency key and the order that was written with it, for the
-//     time of [repo.Redis.KeepKeysFor].
+//     time of [service.KeepKeys].
 //
 // The braces are a hash tag: all keys of a SKU are in one slot of a cluster, so that one script can use them. Scripts
 // name all keys that they use. While a cluster is moving the slot, it refuses a script (TRYAGAIN) if its keys are on
