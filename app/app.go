@@ -20,7 +20,6 @@ import (
 	"example.com/stock/app/metrics"
 	"example.com/stock/app/traces"
 	"example.com/stock/handler"
-	"example.com/stock/handler/demo"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 	"example.com/stock/service/strategy"
@@ -32,17 +31,17 @@ type App struct {
 	version string
 	log     *slog.Logger
 
-	listener  net.Listener // for customers
+	listener  net.Listener // for clients
 	operators net.Listener // nil: none
 
 	secure, secureOperators *tls.Config // of the listeners; nil: without TLS
 
-	connections *connections // connections to the listener for customers
+	connections *connections // connections to the listener for clients
 
 	admins func() handler.Tokens
 
 	traces     *traces.Traces // nil: off
-	metrics    *metrics.Sales
+	metrics    *metrics.Metrics
 	servers    strategy.Servers
 	backends   map[string]*health.Backend     // by name
 	stores     map[string]service.StoreConfig // by name
@@ -50,7 +49,7 @@ type App struct {
 	service    *service.Service
 	pauses     service.Pauses // of lab mode
 	steps      *service.Steps // of lab mode; nil outside it
-	strategies []demo.Strategy
+	strategies []handler.Strategy
 	permits    map[string]*permit // by strategy: of those with a lock on a server
 
 	probes     sync.WaitGroup
@@ -98,7 +97,7 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 func newApp(cfg Config, version string, log *slog.Logger) *App {
 	cfg.complete()
 	return &App{
-		cfg: cfg, version: version, log: log, metrics: metrics.NewSales(version, cfg.Instance),
+		cfg: cfg, version: version, log: log, metrics: metrics.New(version, cfg.Instance),
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
 			LeaseTime: cfg.Lock.LeaseTime, KeepLeases: cfg.Lock.Keep,
@@ -133,14 +132,14 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	configs := make(map[string]service.StrategyConfig)
 	for _, s := range a.cfg.strategies() {
 		config := a.build(s)
-		shown := demo.Strategy{
+		shown := handler.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
 		for _, need := range config.Needs {
 			shown.Needs = append(shown.Needs, need.(handler.Backend))
 		}
 		for _, store := range a.cfg.storesOf(s) {
-			shown.Stores = append(shown.Stores, demo.Store{Name: store, Backend: a.backend(store)})
+			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.backend(store)})
 		}
 		configs[s.Name] = config
 		a.strategies = append(a.strategies, shown)

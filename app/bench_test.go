@@ -50,7 +50,7 @@ func BenchmarkSell(b *testing.B) {
 // startQuietly starts an instance that logs as in production, to nowhere. The end of the benchmark stops it.
 func startQuietly(b *testing.B, args ...string) (url string) {
 	b.Helper()
-	args = append(args, "--addr=127.0.0.1:0", "--instance=app-1", "--admin-token="+token, "--auth=trust-proxy")
+	args = append(args, "--addr=127.0.0.1:0", "--instance=app-1", "--admin-token="+token)
 	cfg := mustConfigure(b, backends(args...)...)
 	lines := NewLogWriter(io.Discard)
 	a, err := New(cfg, "test", NewLogger(lines, cfg))

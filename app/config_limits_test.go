@@ -10,7 +10,6 @@ import (
 func TestLimitsOfSettingsAreExact(t *testing.T) {
 	bare(t)
 	for _, row := range []struct{ key, below, least, most, above string }{
-		{"orders.keep_keys", "59.999999999s", "1m", "720h", "720h0m0.000000001s"},
 		{"wait", "-1ns", "0s", "1m", "1m0.000000001s"},
 		{"work", "9.999999ms", "10ms", "1m", "1m0.000000001s"},
 		{"drain", "-1ns", "0s", "5m", "5m0.000000001s"},
@@ -29,24 +28,14 @@ func TestLimitsOfSettingsAreExact(t *testing.T) {
 		{"merge.limit", "0", "1", "1000", "1001"},
 		{"lock.replica_timeout", "999999ns", "1ms", "1m", "1m0.000000001s"},
 		{"lock.replicas", "-1", "0", "1", ""},
-		{"reservations.open", "-1", "0", "", ""},
-		{"reservations.units", "-1", "0", "", ""},
-		{"reservations.share", "0", "1", "100", "101"},
-		{"reservations.extend_every", "-1ns", "0s", "24h", "24h0m0.000000001s"},
 		{"redis.pool_size", "0", "1", "", ""},
 		{"redis.queue", "0", "1", "", ""},
 		{"redis.db", "-1", "0", "", ""},
 		{"mysql.queue", "0", "1", "", ""},
 		{"limits.waiting", "0", "1", "", ""},
-		{"limits.customer_rate", "-1", "0", "1000000", "1000001"},
-		{"limits.customer_burst", "0", "1", "", ""},
-		{"limits.customer_keys", "-1", "0", "1000000", "1000001"},
 		{"merge.queue", "0", "1", "", ""},
 		{"mysql.pool_size", "0", "1", "", ""},
 		{"mysql.lock_keys", "-1", "0", "11", "12"},
-		{"relay.attempts", "0", "1", "", ""},
-		{"relay.parallel", "0", "1", "", ""},
-		{"relay.webhook_timeout", "99.999999ms", "100ms", "1m", "1m0.000000001s"},
 		{"seed.quantity", "-1", "0", "1000000000", "1000000001"},
 	} {
 		flag := "--" + settingOf(t, row.key).flag() + "="
@@ -105,7 +94,7 @@ func TestLimitsOfSettingsAreExact(t *testing.T) {
 	}
 }
 
-// A lease that is as long as the work, or shorter, is doubtful, and so are switches of the lab where there is no lab.
+// A lease that is as long as the work, or shorter, is doubtful.
 func TestWhenALeaseIsDoubtful(t *testing.T) {
 	bare(t)
 	for _, row := range []struct {
@@ -116,8 +105,6 @@ func TestWhenALeaseIsDoubtful(t *testing.T) {
 		{[]string{"--work=5s", "--lock-setnx-lease=5s"}, 1},
 		{[]string{"--work=5s", "--lock-setnx-lease=4s"}, 1},
 		{[]string{"--work=1s", "--lab", "--admin-token=a-token-that-is-long-enough"}, 0},
-		{[]string{"--work=1s", "--profile=orders", "--lab", "--admin-token=a-token-that-is-long-enough"}, 1},
-		{[]string{"--work=1s", "--profile=orders"}, 0},
 	} {
 		c := mustConfigure(t, row.args...)
 		if list := c.doubts(); len(list) != row.want {

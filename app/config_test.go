@@ -291,14 +291,6 @@ func TestBadValues(t *testing.T) {
 		{"LOCK_REPLICAS", "-1", "lock.replicas: -1 is not at least 0"},
 		{"LOCK_REPLICA_TIMEOUT", "0s", "lock.replica_timeout: 0s is not from 1ms"},
 		{"LOCK_MAX_HOLD", "1ms", "lock.max_hold: 1ms is not"},
-		{"RELAY_LOCK", "redlock", `relay.lock: "redlock" is none of redis-watchdog, zk-`}, // it has no fence
-		{"RELAY_LOCK", "redis-setnx", `relay.lock: "redis-setnx" is none of`},             // it is not renewed
-		{"RELAY_SINK", "kafka", `relay.sink: "kafka" is none of streams, webhook`},
-		{"RELAY_ATTEMPTS", "0", "relay.attempts: 0 is not at least 1"},
-		{"RELAY_PARALLEL", "0", "relay.parallel: 0 is not at least 1"},
-		{"RELAY_WEBHOOK_TIMEOUT", "1ms", "relay.webhook_timeout: 1ms is not"},
-		{"RELAY_WEBHOOK_URL", "example.com/s3cret", "relay.webhook_url: is not http:// or https:// and a host"},
-		{"RELAY_WEBHOOK_URL", "https://u:s3cret@example.com", "relay.webhook_url: must have no user"},
 		{"CONFIG", "/nowhere/stock.yaml", "stock.yaml: no such file"},
 		{"CONFIG", "/dev/null", `null`}, // of which format?
 		{"ADRR", ":1", "STOCK_ADRR: unknown variable"},
@@ -311,26 +303,6 @@ func TestBadValues(t *testing.T) {
 			_, err := configure(t)
 			says(t, err, row.says, "!s3cret")
 		})
-	}
-}
-
-// What a relay needs is missed only if there is to be one.
-func TestWhatARelayNeeds(t *testing.T) {
-	bare(t)
-	const url = "--relay-webhook-url=https://example.com"
-	for _, row := range []struct {
-		args []string
-		says string
-	}{
-		{[]string{"--redis-addrs="}, "relay.sink: streams needs redis.addrs"},
-		{[]string{"--relay-sink=webhook"}, "relay.sink: webhook needs relay.webhook_url"},
-		{[]string{"--relay-sink=webhook", url}, "relay.sink: webhook needs relay.webhook_secrets"},
-	} {
-		if _, err := configure(t, row.args...); err != nil {
-			t.Errorf("%v without a relay: %v", row.args, err)
-		}
-		_, err := configure(t, append(row.args, "--relay-enabled")...)
-		says(t, err, row.says)
 	}
 }
 
@@ -449,14 +421,13 @@ func TestMistakesInChinese(t *testing.T) {
 	bare(t)
 	t.Setenv("STOCK_REDIS_ADDR", "a:1")
 	t.Setenv("STOCK_SEED_SKU", "a b")
-	_, err := configure(t, "--config", file(t, "stock.yaml", "wait: 61s\nxyzzy: 1\nwork: fast\nstore: oracle\n"),
-		"--orders-strategy=none", "--relay-webhook-url=example.com")
+	_, err := configure(t, "--config", file(t, "stock.yaml", "wait: 61s\nxyzzy: 1\nwork: fast\nstore: oracle\n"))
 	want := `配置有误：
 xyzzy: 没有这个配置项
 STOCK_REDIS_ADDR: 没有这个环境变量（是否指 STOCK_REDIS_ADDRS？）
 work: 须为带单位的时长，如 500ms 或 10s
 store: "oracle" 不在其中：redis, mysql
-orders.strategy: 既不是 atomic，也不是锁：策略 none 不是跨机器的锁；请用其中之一：`
+`
 	zh := words.Of(err).ZH
 	if !strings.HasPrefix(zh, want) || !strings.Contains(zh, "\nwait: 1m1s 不在 0s 到 1m0s 之间\n") ||
 		!strings.HasSuffix(zh, "\nseed.sku: 只能由 A-Z a-z 0-9 . _ : - 组成，第 2 个字符不是") {
@@ -532,27 +503,6 @@ func TestConfigMasksSecrets(t *testing.T) {
 	}
 }
 
-// The URL of a webhook may have a token anywhere behind its host. It is shown where events go, and no more.
-func TestConfigMasksTheWebhook(t *testing.T) {
-	bare(t)
-	for set, shown := range map[string]string{
-		"https://example.com/s3cret":             "https://example.com/***",
-		"https://example.com/?token=s3cret":      "https://example.com/***",
-		"https://example.com?s3cret":             "https://example.com/***",
-		"https://example.com#s3cret":             "https://example.com/***",
-		"http://127.0.0.1:9000/hooks/s3cret?a=b": "http://127.0.0.1:9000/***",
-		"https://example.com/":                   "https://example.com",
-		"https://example.com":                    "https://example.com",
-		"":                                       "",
-	} {
-		t.Setenv("STOCK_RELAY_WEBHOOK_URL", set)
-		out, err := printed(t)
-		if err != nil || !strings.Contains(out, "  webhook_url: \""+shown+"\"\n") || strings.Contains(out, "s3cret") {
-			t.Errorf("%s: %v, want %s in\n%s", set, err, shown, out)
-		}
-	}
-}
-
 // A password where none belongs is not quoted by the error that says so.
 func TestErrorsQuoteNoPassword(t *testing.T) {
 	bare(t)
@@ -566,15 +516,6 @@ func TestErrorsQuoteNoPassword(t *testing.T) {
 				t.Errorf("%s=%s: %v\n%s", key, addr, err, out)
 			}
 			t.Setenv(key, "")
-		}
-	}
-	for _, url := range []string{
-		"https://me:s3cret@example.com/hook", "https://s3cret@example.com", "://s3cret", "s3cret",
-	} {
-		t.Setenv("STOCK_RELAY_WEBHOOK_URL", url)
-		out, err := printed(t)
-		if err == nil || strings.Contains(out+err.Error(), "s3cret") {
-			t.Errorf("%s: %v\n%s", url, err, out)
 		}
 	}
 }
@@ -706,17 +647,12 @@ func other(t *testing.T, s setting) any {
 	case int:
 		return def + 1
 	case int64:
-		return def - 1 // reservations.share has its most by default
+		return def + 1
 	case time.Duration:
 		return def + 500*time.Millisecond
 	case []string:
-		switch s.key {
-		case "strategies.enabled":
-			return []string{"redis-setnx", "atomic"}
-		case "stores.enabled":
+		if s.key == "stores.enabled" {
 			return []string{"mysql", "redis"}
-		case "traces.attributes":
-			return []string{"sku", "customer"}
 		}
 		return []string{"10.0.0.1:1001", "10.0.0.2:1002", "10.0.0.3:1003"}
 	case string:
@@ -728,16 +664,11 @@ func other(t *testing.T, s setting) any {
 			return "some.pem"
 		}
 		if text, ok := map[string]string{
-			"profile": "orders", "tls_min_version": "1.3", "orders.strategy": "redis-watchdog",
-			"addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9", "admin_token": "t0ken: #1",
-			"auth": "trust-proxy", "tokens.issuer": "https://id.example.com", "tokens.audience": "shop",
-			"tokens.keys_file": "keys.json", "tokens.customer_claim": "client_id",
+			"tls_min_version": "1.3", "addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9", "admin_token": "t0ken: #1",
 			"store": "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,
 			"redis.sentinel_password": "s3ntinel", "zookeeper.root": "/a/b", "zookeeper.credentials": "a:b#1,c:d",
 			"zookeeper.acl": "creator", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",
-			"relay.lock": "zk-sequential", "relay.sink": "webhook", "relay.webhook_url": "https://example.com/hook",
-			"relay.webhook_secrets": "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		}[s.key]; ok {
 			return text
 		}

@@ -130,5 +130,5 @@ func (a *App) closeListeners() error {
 // MeasureLog adds the number of lines that w has dropped to the metrics. Call it once, before Run.
 func (a *App) MeasureLog(w *LogWriter) { a.metrics.Log(w.Dropped) }
 
-// Addr returns the address of the listener for customers.
+// Addr returns the address of the listener for clients.
 func (a *App) Addr() net.Addr { return a.listener.Addr() }

@@ -27,7 +27,7 @@ func TestWhatBecameOfABackend(t *testing.T) {
 		{nil, "1", "0", "0", "backend is up"},
 	} {
 		var log bytes.Buffer
-		a := &App{metrics: metrics.NewSales("1", "app-1"), log: slog.New(slog.NewTextHandler(&log, nil))}
+		a := &App{metrics: metrics.New("1", "app-1"), log: slog.New(slog.NewTextHandler(&log, nil))}
 		a.backends = map[string]*health.Backend{"mysql": health.New("mysql", nil)}
 		a.backendChanged("mysql", &health.ImpairedError{Reason: "before"})
 		log.Reset()
@@ -48,7 +48,7 @@ func TestWhatBecameOfABackend(t *testing.T) {
 
 // A server that no setting names has no series, so that nobody is alerted for it.
 func TestAnAbsentBackendHasNoSeries(t *testing.T) {
-	a := &App{metrics: metrics.NewSales("1", "app-1"), log: slog.New(slog.DiscardHandler)}
+	a := &App{metrics: metrics.New("1", "app-1"), log: slog.New(slog.DiscardHandler)}
 	a.backends = map[string]*health.Backend{
 		"mysql": health.Absent("mysql", "not-configured"),
 		"redis": health.New("redis", func(context.Context) error { return nil }),

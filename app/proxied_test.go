@@ -55,44 +55,42 @@ func newSwitchboard(t *testing.T, to string) *switchboard {
 // read-only now. It closes them, and the new ones lead to the server that has taken over.
 func TestAnOldMasterBehindAProxyIsLeft(t *testing.T) {
 	t.Parallel()
-	for _, profile := range profiles() {
-		t.Run("redis/"+profile, func(t *testing.T) {
-			t.Parallel()
-			old, next := stacktest.Redis(t).Addr, stacktest.Redis(t).Addr
-			follow(t, next, old)
-			proxy := newSwitchboard(t, old)
-			i := begin(t, backends("--redis-addrs="+proxy.addr, "--redis-timeout=5s", "--profile="+profile,
-				"--stores-enabled=redis", "--store=redis")...)
-			i.findsBack(t, profile, func() {
-				stacktest.Eventually(t, time.Minute, "the other has the stock", func() (bool, string) {
-					c := redis.NewClient(&redis.Options{Addr: next})
-					defer c.Close()
-					keys, err := c.Keys(t.Context(), "*proxied*").Result()
-					return len(keys) > 0, fmt.Sprint(keys, err)
-				})
-				follow(t, next, "")
-				follow(t, old, next)
-				proxy.to.Store(&next)
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		old, next := stacktest.Redis(t).Addr, stacktest.Redis(t).Addr
+		follow(t, next, old)
+		proxy := newSwitchboard(t, old)
+		i := begin(t, backends("--redis-addrs="+proxy.addr, "--redis-timeout=5s",
+			"--stores-enabled=redis", "--store=redis")...)
+		i.findsBack(t, func() {
+			stacktest.Eventually(t, time.Minute, "the other has the stock", func() (bool, string) {
+				c := redis.NewClient(&redis.Options{Addr: next})
+				defer c.Close()
+				keys, err := c.Keys(t.Context(), "*proxied*").Result()
+				return len(keys) > 0, fmt.Sprint(keys, err)
 			})
+			follow(t, next, "")
+			follow(t, old, next)
+			proxy.to.Store(&next)
 		})
-		t.Run("mysql/"+profile, func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("long: make verify")
+	})
+	t.Run("mysql", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: make verify")
+		}
+		t.Parallel()
+		g := stacktest.Galera(t, 2)
+		old, clerk := clerkOf(t, g.Nodes[0].URL)
+		proxy := newSwitchboard(t, g.Nodes[0].Addr)
+		i := begin(t, backends("--mysql-dsn="+strings.Replace(clerk, g.Nodes[0].Addr, proxy.addr, 1),
+			"--mysql-single-writer", "--stores-enabled=mysql", "--store=mysql")...)
+		i.findsBack(t, func() {
+			if _, err := old.ExecContext(t.Context(), "SET GLOBAL read_only = 1"); err != nil {
+				t.Fatal(err)
 			}
-			t.Parallel()
-			g := stacktest.Galera(t, 2)
-			old, clerk := clerkOf(t, g.Nodes[0].URL)
-			proxy := newSwitchboard(t, g.Nodes[0].Addr)
-			i := begin(t, backends("--mysql-dsn="+strings.Replace(clerk, g.Nodes[0].Addr, proxy.addr, 1),
-				"--mysql-single-writer", "--profile="+profile, "--stores-enabled=mysql", "--store=mysql")...)
-			i.findsBack(t, profile, func() {
-				if _, err := old.ExecContext(t.Context(), "SET GLOBAL read_only = 1"); err != nil {
-					t.Fatal(err)
-				}
-				proxy.to.Store(&g.Nodes[1].Addr)
-			})
+			proxy.to.Store(&g.Nodes[1].Addr)
 		})
-	}
+	})
 }
 
 // follow makes a Redis a replica of master, or with "" a master.
@@ -110,7 +108,7 @@ func follow(t *testing.T, addr, master string) {
 }
 
 // findsBack wants an instance to sell over many connections at once, and to do so again some time after failOver.
-func (i *instance) findsBack(t *testing.T, profile string, failOver func()) {
+func (i *instance) findsBack(t *testing.T, failOver func()) {
 	t.Helper()
 	const sku, atOnce = "proxied", 20
 	i.becomes(t, http.StatusOK, `"ready"`)
@@ -120,7 +118,7 @@ func (i *instance) findsBack(t *testing.T, profile string, failOver func()) {
 		var buyers sync.WaitGroup
 		for range atOnce {
 			buyers.Go(func() {
-				r := i.buy(t, profile, sku)
+				r := i.buy(sku)
 				mu.Lock()
 				defer mu.Unlock()
 				if r.status/100 == 2 {

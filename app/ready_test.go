@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/app/health"
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
@@ -35,9 +34,6 @@ func (i *instance) becomes(t *testing.T, status int, words ...string) {
 		})
 }
 
-// profiles returns the profiles: with go test -short the first, as that of orders has its stores in common with it.
-func profiles() []string { return stacktest.Some(1, []string{demoProfile, ordersProfile}) }
-
 // A store that refuses what a sale writes is not ready, for the reason that the sale is told.
 func TestReadyIsWhatASaleNeeds(t *testing.T) {
 	t.Parallel()
@@ -47,45 +43,43 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 	following := func(master string) func(*testing.T, string) {
 		return func(t *testing.T, addr string) { follow(t, addr, master) }
 	}
-	for _, profile := range profiles() {
-		for _, row := range []struct {
-			name, problem, reason string
-			begin, end            func(t *testing.T, addr string)
-		}{
-			{"full", "store_full", "out of memory", config("maxmemory", "1mb"), config("maxmemory", "0")},
-			{
-				"alone", "backend_down", "fewer replicas", config("min-replicas-to-write", "1"),
-				config("min-replicas-to-write", "0"),
-			},
-			{"replica", "backend_down", "read-only replica", following("127.0.0.1:1"), following("")},
-			{"unsaved", "backend_down", "cannot save", failSave, saveAgain},
-			{"scriptless", "backend_down", "lacks a permission", acl("-eval", "-evalsha"), acl("+eval", "+evalsha")},
-		} {
-			t.Run(profile+"/"+row.name, func(t *testing.T) {
-				t.Parallel()
-				addr := stacktest.Redis(t).Addr
-				i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s", "--profile="+profile,
-					"--stores-enabled=redis", "--store=redis")...)
-				i.sells(t, profile, row.name, row.reason, row.problem,
-					func() { row.begin(t, addr) }, func() { row.end(t, addr) })
-			})
-		}
-		t.Run(profile+"/mysql read-only", func(t *testing.T) {
+	for _, row := range []struct {
+		name, problem, reason string
+		begin, end            func(t *testing.T, addr string)
+	}{
+		{"full", "store_full", "out of memory", config("maxmemory", "1mb"), config("maxmemory", "0")},
+		{
+			"alone", "backend_down", "fewer replicas", config("min-replicas-to-write", "1"),
+			config("min-replicas-to-write", "0"),
+		},
+		{"replica", "backend_down", "read-only replica", following("127.0.0.1:1"), following("")},
+		{"unsaved", "backend_down", "cannot save", failSave, saveAgain},
+		{"scriptless", "backend_down", "lacks a permission", acl("-eval", "-evalsha"), acl("+eval", "+evalsha")},
+	} {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			db, clerk := clerkOf(t, stacktest.MariaDB(t))
-			run := func(statement string) func() {
-				return func() {
-					if _, err := db.ExecContext(t.Context(), statement); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			i := begin(t, backends(
-				"--mysql-dsn="+clerk, "--profile="+profile, "--stores-enabled=mysql", "--store=mysql")...)
-			i.sells(t, profile, "mysql", "read-only", "backend_down",
-				run("SET GLOBAL read_only = 1"), run("SET GLOBAL read_only = 0"))
+			addr := stacktest.Redis(t).Addr
+			i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s",
+				"--stores-enabled=redis", "--store=redis")...)
+			i.sells(t, row.name, row.reason, row.problem,
+				func() { row.begin(t, addr) }, func() { row.end(t, addr) })
 		})
 	}
+	t.Run("mysql read-only", func(t *testing.T) {
+		t.Parallel()
+		db, clerk := clerkOf(t, stacktest.MariaDB(t))
+		run := func(statement string) func() {
+			return func() {
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		i := begin(t, backends(
+			"--mysql-dsn="+clerk, "--stores-enabled=mysql", "--store=mysql")...)
+		i.sells(t, "mysql", "read-only", "backend_down",
+			run("SET GLOBAL read_only = 1"), run("SET GLOBAL read_only = 0"))
+	})
 }
 
 // failSave makes Redis fail to save: the name of its file is that of a folder.
@@ -136,83 +130,22 @@ func acl(rules ...any) func(*testing.T, string) {
 // A right that only the update of the stock needs is missed by the probe, also while nobody buys.
 func TestReadyNeedsTheRightToUpdate(t *testing.T) {
 	t.Parallel()
-	for _, profile := range profiles() {
-		t.Run(profile, func(t *testing.T) {
-			t.Parallel()
-			db, clerk := clerkOf(t, stacktest.MariaDB(t))
-			i := begin(t, backends(
-				"--mysql-dsn="+clerk, "--profile="+profile, "--stores-enabled=mysql", "--store=mysql")...)
-			i.becomes(t, http.StatusOK, `"ready"`)
-			run := func(statements ...string) {
-				// A connection keeps its rights.
-				for _, statement := range append(statements, "KILL USER clerk@'127.0.0.1'") {
-					if _, err := db.ExecContext(t.Context(), statement); err != nil {
-						t.Fatal(err)
-					}
-				}
+	db, clerk := clerkOf(t, stacktest.MariaDB(t))
+	i := begin(t, backends(
+		"--mysql-dsn="+clerk, "--stores-enabled=mysql", "--store=mysql")...)
+	i.becomes(t, http.StatusOK, `"ready"`)
+	run := func(statements ...string) {
+		// A connection keeps its rights.
+		for _, statement := range append(statements, "KILL USER clerk@'127.0.0.1'") {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
 			}
-			run("REVOKE UPDATE ON stock.* FROM clerk@'127.0.0.1'")
-			i.becomes(t, http.StatusServiceUnavailable, "access denied")
-			run("GRANT UPDATE ON stock.* TO clerk@'127.0.0.1'")
-			i.becomes(t, http.StatusOK, `"ready"`)
-		})
+		}
 	}
-}
-
-// If every sale fails for a reason that no probe can see, the instance is not ready, and it is ready again by itself.
-// What customers are refused, and a SKU whose books are damaged, take no instance out of service.
-func TestReadyWhileSalesFail(t *testing.T) {
-	t.Parallel()
-	addr := stacktest.Redis(t).Addr
-	i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s", "--profile=orders", "--stores-enabled=redis",
-		"--store=redis")...)
+	run("REVOKE UPDATE ON stock.* FROM clerk@'127.0.0.1'")
+	i.becomes(t, http.StatusServiceUnavailable, "access denied")
+	run("GRANT UPDATE ON stock.* TO clerk@'127.0.0.1'")
 	i.becomes(t, http.StatusOK, `"ready"`)
-	for _, sku := range []string{"a", "b", "c", "d", "poison"} {
-		i.wants(t, 200, http.MethodPut, "/v1/stock/"+sku, `{"quantity":100}`)
-	}
-	buy := func(n, sku string, units int) reply {
-		const cart = `{"customer":"c%s","lines":[{"sku":%q,"quantity":%d}]}`
-		r, _ := i.call(t, http.MethodPost, "/v1/orders", fmt.Sprintf(cart, n, sku, units), "")
-		return r
-	}
-	c := redis.NewClient(&redis.Options{Addr: addr})
-	defer c.Close()
-	if err := c.HSet(t.Context(), "stock:{poison}", "reserved", -9).Err(); err != nil {
-		t.Fatal(err)
-	}
-	skus := []string{"a", "b", "c", "d"}
-	seen := map[string]int{}
-	for n := range 60 {
-		who := fmt.Sprint(n)
-		for _, r := range []reply{
-			buy(who, skus[n%4], 101), buy(who, "ghost", 1), buy(who, skus[n%4], -1), buy(who, "poison", 1),
-		} {
-			seen[name(r)]++
-		}
-		if r := i.ask(http.MethodGet, "/readyz"); r.status != 200 {
-			t.Fatalf("after refusals %v: %d %s", seen, r.status, r.body)
-		}
-	}
-	if seen["sold_out"] != 60 || seen["unknown_sku"] != 60 || seen["invalid"] != 60 || seen["internal"] != 60 {
-		t.Errorf("%v", seen)
-	}
-	acl("-xadd")(t, addr)
-	for n := range health.FailedSales {
-		if r := i.ask(http.MethodGet, "/readyz"); r.status != 200 {
-			t.Errorf("after %d failures: %d %s", n, r.status, r.body)
-		}
-		if r := buy(fmt.Sprint(n), skus[n%4], 1); r.status < 500 {
-			t.Errorf("a sale that cannot be written: %d %s", r.status, r.body)
-		}
-	}
-	if r := i.ask(http.MethodGet, "/readyz"); r.status != 503 || !strings.Contains(r.body, "every sale fails") {
-		t.Errorf("every sale has failed: %d %s", r.status, r.body)
-	}
-	acl("+xadd")(t, addr)
-	i.becomes(t, http.StatusOK, `"ready"`)
-	if r := buy("x", "a", 1); r.status != 201 {
-		t.Errorf("it is ready: %d %s", r.status, r.body)
-	}
 }
 
 // clerkOf makes a user whom read_only binds.
@@ -234,11 +167,11 @@ func clerkOf(t *testing.T, dsn string) (root *sql.DB, clerk string) {
 }
 
 // sells wants an instance to sell and be ready, to do neither between begin and end, and then to do both again.
-func (i *instance) sells(t *testing.T, profile, sku, reason, problem string, begin, end func()) {
+func (i *instance) sells(t *testing.T, sku, reason, problem string, begin, end func()) {
 	t.Helper()
 	i.becomes(t, http.StatusOK, `"ready"`)
 	i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100", 200)
-	sell := func() reply { return i.buy(t, profile, sku) }
+	sell := func() reply { return i.buy(sku) }
 	if r := sell(); r.status/100 != 2 {
 		t.Fatalf("when all is well: %d %s", r.status, r.body)
 	}
@@ -393,7 +326,7 @@ func TestAPoolThatIsRefusedIsToldWhy(t *testing.T) {
 	}
 }
 
-// In a demonstration ready means that something can be sold from the default store. The reply says what can be sold
+// Ready means that something can be sold from the default store. The reply says what can be sold
 // from each. What is sold from the other is not refused.
 func TestReadyIsTheDefaultStores(t *testing.T) {
 	t.Parallel()
@@ -419,12 +352,6 @@ func TestReadyIsTheDefaultStores(t *testing.T) {
 }
 
 // buy asks for one unit.
-func (i *instance) buy(t *testing.T, profile, sku string) reply {
-	t.Helper()
-	if profile == ordersProfile {
-		const cart = `{"customer":"ann","lines":[{"sku":%q,"quantity":1}]}`
-		r, _ := i.call(t, http.MethodPost, "/v1/orders", fmt.Sprintf(cart, sku), "")
-		return r
-	}
+func (i *instance) buy(sku string) reply {
 	return i.ask(http.MethodPost, "/deduct_stock_atomic?sku="+sku)
 }

@@ -20,9 +20,3 @@ func explained(err error, field bool) error {
 	}
 	return &words.Error{Text: text}
 }
-
-// ParseSKU returns an error, in both languages, if name is no valid SKU.
-func ParseSKU(name string) (service.SKU, error) {
-	sku, err := service.ParseSKU(name)
-	return sku, explained(err, true)
-}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,7 +72,7 @@ func begin(t *testing.T, args ...string) *instance {
 // beginWithin is begin for an instance whose probes may take that long.
 func beginWithin(t *testing.T, patience time.Duration, args ...string) *instance {
 	t.Helper()
-	cfg := mustConfigure(t, append(append([]string{"--auth=trust-proxy"}, args...),
+	cfg := mustConfigure(t, append(slices.Clone(args),
 		"--addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--instance=app-1", "--admin-token="+token)...)
 	i := &instance{
 		ended: make(chan error, 1), log: &journal{}, patience: patience,
@@ -325,7 +326,7 @@ func TestTwoInstancesInOneProcess(t *testing.T) {
 	}
 }
 
-// The endpoints for operators are not on the listener for customers, nor on any listener if there is none for
+// The endpoints for operators are not on the listener for clients, nor on any listener if there is none for
 // operators. Requests for them cost the server of the locks nothing.
 func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 	t.Parallel()

@@ -24,11 +24,11 @@ func TestSeveralWriters(t *testing.T) {
 	}
 	const reason, sale = "mysql.single_writer", "/deduct_stock_atomic?sku=widget&store=mysql"
 	demo := at(g.Nodes[0], "--store=mysql")
-	shop := at(g.Nodes[1], "--profile=orders", "--store=mysql", "--stores-enabled=mysql")
+	other := at(g.Nodes[1], "--store=mysql", "--stores-enabled=mysql")
 	locks := at(g.Nodes[0], "--redis-addrs="+stacktest.Redis(t).Addr, "--stores-enabled=redis")
 	refused := func() {
 		t.Helper()
-		for _, i := range []*instance{demo, shop} {
+		for _, i := range []*instance{demo, other} {
 			i.becomes(t, 503, reason, "of a Galera cluster of 2")
 		}
 		locks.becomes(t, 200, reason)

@@ -402,7 +402,7 @@ func TestListenerOverTLS(t *testing.T) {
 	}
 }
 
-// While customers buy, the CA of everything is replaced by another one: of Redis, of MySQL, of the listener, and of the
+// While clients buy, the CA of everything is replaced by another one: of Redis, of MySQL, of the listener, and of the
 // instance that is their client. Both CAs are trusted in between. No sale fails.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -426,12 +426,12 @@ func TestRotationUnderLoad(t *testing.T) {
 		tlsArgs("mysql-tls", "ca", ca, "cert", own.Cert, "key", own.Key)...)
 	l := beginTLS(t, before.Issue(t, "listener 1", "127.0.0.1"), ca, ca, append(both,
 		"--redis-addrs="+redis.Secure, "--mysql-dsn="+stacktest.AsUser(t, dsn, "member", ""))...)
-	customer := func() *http.Client {
+	latest := func() *http.Client {
 		p := stacktest.Pair{Cert: own.Cert, Key: own.Key}
 		return clientOf(t, ca, &p)
 	}
 	var client atomic.Pointer[http.Client]
-	client.Store(customer())
+	client.Store(latest())
 	l.client = client.Load()
 	l.ready(t, "redis", "mysql")
 	stores := []string{"redis", "mysql"}
@@ -469,7 +469,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	reload := func() {
 		redis.Set(t, "tls-cert-file", theirs.Cert, "tls-key-file", theirs.Key, "tls-ca-cert-file", ca)
 		exec(t, db, "FLUSH SSL")
-		client.Store(customer())
+		client.Store(latest())
 		some()
 	}
 	some()

@@ -14,7 +14,7 @@ func TestAnUnusableEnvironmentOfTraces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, value)
-			a := &App{cfg: mustConfigure(t, backends("--profile=demo")...)}
+			a := &App{cfg: mustConfigure(t, backends()...)}
 			err := a.openTraces()
 			if err == nil || !strings.Contains(err.Error(), name) ||
 				!strings.Contains(err.Error(), strings.ReplaceAll(value, "\n", `\n`)) {

@@ -20,8 +20,8 @@ func TestEverySettingHasItsTexts(t *testing.T) {
 	}, append(keys, "evicts", "wrong.unknown-key", "wrong.unknown-variable", "wrong.meant-key",
 		"wrong.meant-variable")...)
 	for flag, want := range map[string]string{
-		"relay-sink": "事件投递到哪里：streams（Redis Streams，地址见 redis.addrs）或 webhook (STOCK_RELAY_SINK)",
-		"config":     "配置文件：YAML、TOML 或 JSON (STOCK_CONFIG)",
+		"stores-enabled": "使用的存储；空：两个都用 (STOCK_STORES_ENABLED)",
+		"config":         "配置文件：YAML、TOML 或 JSON (STOCK_CONFIG)",
 	} {
 		if usage, ok := Usage(flag); !ok || usage.ZH != want {
 			t.Errorf("--%s: %q, %v", flag, usage.ZH, ok)

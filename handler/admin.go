@@ -37,8 +37,8 @@ func (t Tokens) has(token string) bool {
 }
 
 // checkAdmin returns an errUnauthorized unless the request has an admin token.
-func (b *Base) checkAdmin(header http.Header) error {
-	tokens := b.Admins()
+func (h *handler) checkAdmin(header http.Header) error {
+	tokens := h.Admins()
 	if len(tokens) == 0 {
 		return errNoAdmin
 	}
@@ -55,10 +55,10 @@ func (b *Base) checkAdmin(header http.Header) error {
 }
 
 // Admin reports whether the request has an admin token. If not, it replies with a problem.
-func (b *Base) Admin(c *gin.Context) bool {
-	err := b.checkAdmin(c.Request.Header)
+func (h *handler) admin(c *gin.Context) bool {
+	err := h.checkAdmin(c.Request.Header)
 	if err != nil {
-		b.Fail(c, err)
+		h.fail(c, err)
 	}
 	return err == nil
 }

@@ -11,9 +11,9 @@ import (
 // ownTag matches an entity tag of this service, without its quotes. Other tags are valid and match nothing.
 var ownTag = regexp.MustCompile(`^[0-9]{1,20}(-[0-9]{1,20}){1,2}$`)
 
-// Condition reads If-Match and If-None-Match (RFC 9110, 13.1). If-Match compares strongly, so a weak tag matches
+// condition reads If-Match and If-None-Match (RFC 9110, 13.1). If-Match compares strongly, so a weak tag matches
 // nothing. If-None-Match compares weakly. The error is an InvalidError that names the header.
-func Condition(h http.Header) (c service.Condition, err error) {
+func condition(h http.Header) (c service.Condition, err error) {
 	if c.Match, err = parseTags(h, "If-Match", false); err == nil {
 		c.NoneMatch, err = parseTags(h, "If-None-Match", true)
 	}

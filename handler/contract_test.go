@@ -19,12 +19,8 @@ import (
 
 	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
-	"example.com/stock/handler/access"
-	"example.com/stock/handler/demo"
-	httporders "example.com/stock/handler/orders"
 	"example.com/stock/lock"
 	"example.com/stock/service"
-	orders "example.com/stock/service/order"
 )
 
 // A fakeService is a service with the answers that a test wants.
@@ -94,7 +90,7 @@ func receipt() service.Receipt {
 
 const token = "secret"
 
-func serve(t *testing.T, d *fakeService, change func(*options)) *httptest.Server {
+func serve(t *testing.T, d *fakeService, change func(*handler.Config)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(build(d, change))
 	t.Cleanup(s.Close)
@@ -102,62 +98,40 @@ func serve(t *testing.T, d *fakeService, change func(*options)) *httptest.Server
 }
 
 // serveAdmin is serve for the admin listener.
-func serveAdmin(t *testing.T, d *fakeService, change func(*options)) *httptest.Server {
+func serveAdmin(t *testing.T, d *fakeService, change func(*handler.Config)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(handler.NewAdmin(config(d, change)))
 	t.Cleanup(s.Close)
 	return s
 }
 
-func build(d *fakeService, change func(*options)) http.Handler {
+func build(d *fakeService, change func(*handler.Config)) http.Handler {
 	return handler.New(config(d, change))
 }
 
-// options are what a test may change of an instance.
-type options struct {
-	handler.Config
-	Demo   demo.Config
-	Orders *orders.Service // nil: there are no orders of customers
-	Shop   bool            // not a demonstration
-}
-
-// config composes the parts as app does.
-func config(d *fakeService, change func(*options)) handler.Config {
-	m := metrics.NewSales("test", "app-1")
+// config is that of an instance with one strategy and one store, as app makes it.
+func config(d *fakeService, change func(*handler.Config)) handler.Config {
+	m := metrics.New("test", "app-1")
 	up := backend{name: "redis"}
-	c := options{
-		Config: handler.Config{
-			Backends: []handler.Backend{up}, Instance: "app-1",
-			Door: access.NewDoor(access.Static(token), nil), Meter: m, Metrics: m.Handler(),
-			Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
-		},
-		Demo: demo.Config{
-			Seller: d, Inventory: d, Locks: d, DefaultSKU: "stock", Store: "redis", Meter: m,
-			Strategies: []demo.Strategy{{
-				Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock",
-				Stores:     []demo.Store{{Name: "redis", Backend: up}},
-				Promise:    lock.Promise{Exclusive: true, Scope: lock.Cluster, FreedAfterCrash: lock.Forever},
-				RoundTrips: 2,
-			}},
-		},
+	c := handler.Config{
+		Seller: d, Inventory: d, Locks: d, DefaultSKU: "stock", Store: "redis",
+		Strategies: []handler.Strategy{{
+			Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock",
+			Stores:     []handler.Store{{Name: "redis", Backend: up}},
+			Promise:    lock.Promise{Exclusive: true, Scope: lock.Cluster, FreedAfterCrash: lock.Forever},
+			RoundTrips: 2,
+		}},
+		Backends: []handler.Backend{up}, Instance: "app-1", Admins: admins(token), Meter: m, Metrics: m.Handler(),
+		Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
 	}
 	if change != nil {
 		change(&c)
 	}
-	c.Demo.Fixed = c.Shop
-	var shop *httporders.Part
-	if c.Orders != nil {
-		shop = httporders.New(httporders.Config{Orders: c.Orders, Store: "redis", SharesStock: !c.Shop})
-		c.Parts = append(c.Parts, shop)
-		c.Demo.Ledger = shop
-	}
-	strategies := demo.New(c.Demo)
-	c.Parts, c.Sells = append(c.Parts, strategies), strategies.Sells
-	if c.Shop {
-		c.Sells = shop.Sells
-		c.Crowded = handler.Crowded{Contended: http.StatusConflict, TooMany: http.StatusTooManyRequests}
-	}
-	return c.Config
+	return c
+}
+
+func admins(tokens ...string) func() handler.Tokens {
+	return func() handler.Tokens { return handler.NewTokens(tokens) }
 }
 
 // A reply, read to its end.
@@ -258,6 +232,7 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{service.Invalid("store", "one-of", "list", "[redis]"), 400, "invalid", false},
 		{&service.SoldOutError{Remaining: 1}, 409, "sold_out", false},
 		{&service.GuardError{Guard: "none"}, 409, "strategy_mismatch", false},
+		{&service.GuardError{Guard: service.LedgerGuard}, 409, "strategy_mismatch", false},
 		{service.ErrStockReset, 409, "stock_reset", false},
 		{service.ErrPrecondition, 412, "precondition_failed", false},
 		{&service.DataLostError{Store: "redis"}, 503, "data_lost", false},

@@ -24,20 +24,14 @@ import (
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]{0,17})$`)
 
 // numbers are the fields that are JSON numbers. All others are strings: an SKU 123 is "123".
-var numbers = []string{"quantity", "limit", "delta", "per_customer"}
+var numbers = []string{"quantity", "limit"}
 
-// Fields holds the named values of one request, from the query and from a JSON object. Each name is given at most once.
-type Fields map[string]string
+// fields holds the named values of one request, from the query and from a JSON object. Each name is given at most once.
+type fields map[string]string
 
-// Decode collects the fields of a request. Names outside allowed are refused: a misspelled field must not be ignored.
-func Decode(c *gin.Context, allowed ...string) (Fields, error) { return DecodeNested(c, nil, allowed) }
-
-// Nested has functions that read members of the body which are neither strings nor numbers, by name.
-type Nested map[string]func(*json.Decoder) error
-
-// DecodeNested is Decode for a body with Nested members.
-func DecodeNested(c *gin.Context, inside Nested, allowed []string) (Fields, error) {
-	f := make(Fields)
+// decode collects the fields of a request. Names outside allowed are refused: a misspelled field must not be ignored.
+func decode(c *gin.Context, allowed ...string) (fields, error) {
+	f := make(fields)
 	var query url.Values
 	var err error
 	if c.Request.URL.RawQuery != "" {
@@ -51,10 +45,10 @@ func DecodeNested(c *gin.Context, inside Nested, allowed []string) (Fields, erro
 			return nil, service.Invalid("query", "utf-8", "at", at)
 		}
 		if at := notUTF8([]byte(values[0])); at > 0 {
-			return nil, service.Invalid(Shorten(name), "utf-8", "at", at)
+			return nil, service.Invalid(shorten(name), "utf-8", "at", at)
 		}
 		if len(values) > 1 {
-			return nil, service.Invalid(Shorten(name), "twice")
+			return nil, service.Invalid(shorten(name), "twice")
 		}
 		f[name] = values[0]
 	}
@@ -63,7 +57,7 @@ func DecodeNested(c *gin.Context, inside Nested, allowed []string) (Fields, erro
 		return nil, err
 	}
 	if len(body) > 0 {
-		if err := f.addJSON(body, allowed, inside); err != nil {
+		if err := f.addJSON(body, allowed); err != nil {
 			return nil, err
 		}
 	}
@@ -75,11 +69,11 @@ func DecodeNested(c *gin.Context, inside Nested, allowed []string) (Fields, erro
 	return f, nil
 }
 
-// NoFields reports whether the request has no fields. If it has, NoFields replies with a problem.
-func (b *Base) NoFields(c *gin.Context) bool {
-	_, err := Decode(c)
+// noFields reports whether the request has no fields. If it has, noFields replies with a problem.
+func (h *handler) noFields(c *gin.Context) bool {
+	_, err := decode(c)
 	if err != nil {
-		b.Fail(c, err)
+		h.fail(c, err)
 	}
 	return err == nil
 }
@@ -89,10 +83,10 @@ func checkName(name string, allowed []string) error {
 	case slices.Contains(allowed, name):
 		return nil
 	case len(allowed) == 0:
-		return service.Invalid(Shorten(name), "unknown")
+		return service.Invalid(shorten(name), "unknown")
 	default:
 		known := strings.Join(allowed, ", ")
-		return service.Invalid(Shorten(name), "known", "list", known)
+		return service.Invalid(shorten(name), "known", "list", known)
 	}
 }
 
@@ -173,38 +167,19 @@ func loneSurrogate(body []byte) int {
 	return 0
 }
 
-// addJSON adds the members of a JSON object: strings, and numbers with the digits that were sent. The functions in
-// inside read the members with their names; each name may occur once.
-func (f Fields) addJSON(body []byte, allowed []string, inside Nested) error {
+// addJSON adds the members of a JSON object: strings, and numbers with the digits that were sent.
+func (f fields) addJSON(body []byte, allowed []string) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	if err := f.AddObject(d, allowed, inside); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return service.Invalid("body", "rest")
-	}
-	return nil
-}
-
-// AddObject is addJSON for the next object of d.
-func (f Fields) AddObject(d *json.Decoder, allowed []string, inside Nested) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return service.Invalid("body", "object")
 	}
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
-			return NotJSON(d)
+			return notJSON(d)
 		}
 		name, _ := token.(string)
-		if read := inside[name]; read != nil {
-			if err := read(d); err != nil {
-				return err
-			}
-			delete(inside, name) // a second member of that name is unknown
-			continue
-		}
 		if err := checkName(name, allowed); err != nil {
 			return err
 		}
@@ -224,35 +199,38 @@ func (f Fields) AddObject(d *json.Decoder, allowed []string, inside Nested) erro
 			f[name] = v.String()
 		default:
 			if err != nil {
-				return NotJSON(d)
+				return notJSON(d)
 			}
 			return service.Invalid(name, "either")
 		}
 	}
 	if _, err := d.Token(); err != nil {
-		return NotJSON(d)
+		return notJSON(d)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return service.Invalid("body", "rest")
 	}
 	return nil
 }
 
-// NotJSON returns the error for a body that is not JSON.
-func NotJSON(d *json.Decoder) error {
+// notJSON returns the error for a body that is not JSON.
+func notJSON(d *json.Decoder) error {
 	return service.Invalid("body", "json", "at", d.InputOffset())
 }
 
-// Shorten returns the first bytes of a name that a client chose, so that it cannot fill the reply.
-func Shorten(s string) string { return Truncate(s, 40) }
+// shorten returns the first bytes of a name that a client chose, so that it cannot fill the reply.
+func shorten(s string) string { return truncate(s, 40) }
 
-// Truncate returns the first n bytes of a client's text, so that it cannot fill the log or a reply.
-func Truncate(s string, n int) string {
+// truncate returns the first n bytes of a client's text, so that it cannot fill the log or a reply.
+func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-// Number returns a whole number from least to most, or def if it is absent.
-func (f Fields) Number(name string, def, least, most int64) (int64, error) {
+// number returns a whole number from least to most, or def if it is absent.
+func (f fields) number(name string, def, least, most int64) (int64, error) {
 	text, ok := f[name]
 	if !ok {
 		return def, nil
@@ -264,8 +242,8 @@ func (f Fields) Number(name string, def, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// Has reports whether at least one of the fields is present.
-func (f Fields) Has(names ...string) bool {
+// has reports whether at least one of the fields is present.
+func (f fields) has(names ...string) bool {
 	for _, name := range names {
 		if _, ok := f[name]; ok {
 			return true

@@ -130,8 +130,6 @@ func TestTheDocumentHasTheAnswersToBadRequests(t *testing.T) {
 
 // engines are gin's, of both listeners.
 func engines() []*gin.Engine {
-	c := config(&fakeService{}, func(c *options) {
-		c.Demo.Lab, c.Demo.Pauses, c.Orders = true, &pausedSale{}, shopOf(newShelf())
-	})
+	c := config(&fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
 	return []*gin.Engine{handler.Engine(handler.New(c)), handler.Engine(handler.NewAdmin(c))}
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -17,7 +18,7 @@ func TestDrainingBeginsDuringARequest(t *testing.T) {
 		draining.Store(true)
 		return service.Receipt{}, nil
 	}}
-	s := serve(t, d, func(c *options) { c.Draining = draining.Load })
+	s := serve(t, d, func(c *handler.Config) { c.Draining = draining.Load })
 	if r := ask(t, http.MethodGet, s.URL+"/livez", ""); r.Close {
 		t.Error("the connection ends although nothing is draining")
 	}

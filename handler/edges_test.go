@@ -94,7 +94,7 @@ func TestLimitsAreExact(t *testing.T) {
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
 	}
 	l := &recorder{fakeService: d}
-	url := serve(t, d, func(c *options) { c.Demo.Inventory, c.Demo.Lab = l, true }).URL
+	url := serve(t, d, func(c *handler.Config) { c.Inventory, c.Lab = l, true }).URL
 	sold := func(what func(service.Request) any) func() any {
 		return func() any {
 			if len(d.asked) == 0 {
@@ -217,6 +217,7 @@ func TestRetryAfter(t *testing.T) {
 
 // counts remembers the deductions that were counted.
 type counts struct {
+	handler.Meter
 	seen []string
 }
 
@@ -229,8 +230,11 @@ func TestDeductionsAreCounted(t *testing.T) {
 	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
 		return receipt(), outcome
 	}}
-	c := new(counts)
-	h := build(d, func(config *options) { config.Demo.Meter = c })
+	var c *counts
+	h := build(d, func(config *handler.Config) {
+		c = &counts{Meter: config.Meter}
+		config.Meter = c
+	})
 	for _, outcome = range []error{nil, service.ErrSoldOut, service.ErrUnknownStrategy} {
 		record(h, http.MethodPost, "/deduct_stock_zk", "")
 	}
@@ -249,10 +253,10 @@ func TestTheMetricsSayWhatIsRefusedAndWhetherItIsReady(t *testing.T) {
 	}}
 	down, draining := backend{"redis", &lockDown{}}, false
 	configure := func(sellable bool) handler.Config {
-		return config(d, func(o *options) {
+		return config(d, func(o *handler.Config) {
 			o.Draining = func() bool { return draining }
 			if !sellable {
-				o.Demo.Strategies[0].Stores[0].Backend = down
+				o.Strategies[0].Stores[0].Backend = down
 			}
 		})
 	}

@@ -8,6 +8,3 @@ import (
 
 // Engine returns the gin engine that New and NewAdmin wrap.
 func Engine(h http.Handler) *gin.Engine { return h.(limits).next.(connectionCloser).next.(*gin.Engine) }
-
-// Table returns the table of routes of both listeners.
-func Table(c Config) (public, operators []Route) { return newBase(c).Routes() }

@@ -1,21 +1,49 @@
-// Package handler is the HTTP side of the service: middleware, decoding, problems, the probes and the OpenAPI document.
+// Package handler is the HTTP side of the service: an endpoint for each strategy, the stock that the strategies sell, the
+// locks and the lab, the probes, the one table of problems, and the OpenAPI document.
 package handler
 
 import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"example.com/stock/lock"
+	"example.com/stock/service"
 )
 
-// A Part adds the routes of one service and describes them in the OpenAPI document.
-type Part interface {
-	Public(b *Base) []Route // for customers and load balancers
-	Admin(b *Base) []Route  // for operators
-	Document(document map[string]any)
+// A Seller deducts stock.
+type Seller interface {
+	Deduct(context.Context, service.Request) (service.Receipt, error)
+}
+
+// An Inventory shows and sets stock. An empty store means the default one.
+type Inventory interface {
+	Stock(ctx context.Context, store string, sku service.SKU) (service.Stock, error)
+	SetStockIf(
+		ctx context.Context, store string, sku service.SKU, quantity int64, c service.Condition,
+	) (service.Stock, error)
+	Orders(ctx context.Context, store string, sku service.SKU, cursor string, limit int) (service.Page, error)
+	Settle(ctx context.Context, store string, sku service.SKU, id string) (service.Settlement, error)
+}
+
+// A Strategy holds what the routes and GET /v1/strategies need of one strategy.
+type Strategy struct {
+	Name, Endpoint, Summary string
+	Stores                  []Store // the default one first
+	Promise                 lock.Promise
+	Needs                   []Backend // of the lock itself
+	// RoundTrips is the number of round trips to acquire and release the lock without contention; 0: the lock needs
+	// no server.
+	RoundTrips int
+}
+
+// A Store is a store that a strategy sells from.
+type Store struct {
+	Name    string
+	Backend Backend
 }
 
 // A Backend is a server that the service depends on.
@@ -26,11 +54,12 @@ type Backend interface {
 	Latency() time.Duration // of the last check
 }
 
-// A Meter counts requests.
+// A Meter counts requests and deductions.
 type Meter interface {
 	Request(ctx context.Context, route, method string, status int, took time.Duration)
 	Problem(route, method, problem string) // problem: the type in the reply
 	Ready(bool)                            // called before every reply with metrics
+	Deduction(strategy, outcome string)    // outcome: accepted, replayed, or the type of the problem
 }
 
 // A Tracer follows requests to what they cause.
@@ -43,73 +72,65 @@ type Tracer interface {
 
 // Config holds what New and NewAdmin need.
 type Config struct {
-	Parts    []Part
-	Backends []Backend
+	Seller    Seller
+	Inventory Inventory
+	Locks     Locks
+
+	Strategies []Strategy
+	DefaultSKU service.SKU // of requests that name none
+	Store      string      // default store, for replies
+	ReadyStore string      // the instance is ready only while this store can be sold from; empty: any store
+	Backends   []Backend
+
+	Admins func() Tokens // the admin tokens, as they are now
+	Lab    bool          // the admin may send the lab's parameters
+	Pauses Pauses        // of lab mode
+	Holds  Holds         // of lab mode
+	Steps  Steps         // of lab mode
+
 	Instance string
-	Admins   func() Tokens // the admin tokens, as they are now
 	Version  Version
 	Meter    Meter
 	Tracer   Tracer // nil: requests are not traced
 	Metrics  http.Handler
 	Log      *slog.Logger
 	Draining func() bool // readiness fails while it is true
-	// Sells returns what can be sold from each store now (nil: not reported), and why the instance is not ready, or
-	// "".
-	Sells func() (stores map[string]StoreReply, why string)
 }
 
-// A Base is the part of a handler that both services share. Its methods handle requests.
-type Base struct {
+// A handler handles the requests of one listener.
+type handler struct {
 	Config
-	log      *slog.Logger
 	problems []row
 	instance []string       // name of the instance, a header of every reply
+	began    time.Time      // the steps of lab mode are numbered from then on
 	document map[string]any // see describe
 }
 
 // MaxBody is the largest body that is read, in bytes.
 const MaxBody = 64 << 10
 
-// New makes the handler of the public listener, for customers and load balancers. The routes for operators are those
-// of NewAdmin.
+// New makes the handler of the public listener, for clients and load balancers. The routes for operators are those of
+// NewAdmin.
 func New(c Config) http.Handler {
-	b := newBase(c)
-	public, operators := b.Routes()
-	b.document = b.describe(public, operators)
-	return b.engine(public)
+	h := newHandler(c)
+	return h.engine(h.public())
 }
 
-// NewAdmin makes the handler of the admin listener: metrics, and the parts' routes for operators. It sells nothing.
+// NewAdmin makes the handler of the admin listener: metrics, the locks, and in lab mode the paused sales. It sells
+// nothing.
 func NewAdmin(c Config) http.Handler {
-	b := newBase(c)
-	public, operators := b.Routes()
-	b.document = b.describe(public, operators)
-	return b.engine(operators)
+	h := newHandler(c)
+	return h.engine(h.operators())
 }
 
-func newBase(c Config) *Base {
-	return &Base{Config: c, log: c.Log, problems: table(), instance: []string{c.Instance}}
-}
-
-// Routes returns the table of routes of both listeners.
-func (b *Base) Routes() (public, operators []Route) {
-	public = []Route{
-		{http.MethodGet, "/livez", false, b.livez},
-		{http.MethodGet, "/readyz", false, b.readyz},
-		{http.MethodGet, "/version", false, b.version},
-		{http.MethodGet, "/openapi.json", false, b.openAPI},
-		{http.MethodGet, "/problems/:name", false, b.explainProblem},
-	}
-	operators = append(slices.Clone(public), Route{http.MethodGet, "/metrics", false, b.metrics})
-	for _, p := range b.Parts {
-		public = append(public, p.Public(b)...)
-		operators = append(operators, p.Admin(b)...)
-	}
-	return public, operators
+func newHandler(c Config) *handler {
+	h := &handler{Config: c, problems: table(), instance: []string{c.Instance}, began: time.Now()}
+	h.document = h.describe()
+	return h
 }
 
 // engine makes the handler of a listener.
-func (b *Base) engine(routes []Route) http.Handler {
+func (h *handler) engine(routes []route) http.Handler {
 	gin.SetMode(gin.ReleaseMode) // gin's own logging is off; ours is structured
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
@@ -117,13 +138,13 @@ func (b *Base) engine(routes []Route) http.Handler {
 	e.UseRawPath, e.UnescapePathValues = true, true
 	e.RedirectTrailingSlash = false // many clients follow a redirect of a POST with a GET
 	_ = e.SetTrustedProxies(nil)
-	e.Use(b.identify)
-	if b.Tracer != nil {
-		e.Use(b.trace)
+	e.Use(h.identify)
+	if h.Tracer != nil {
+		e.Use(h.trace)
 	}
-	e.Use(b.measure, b.recoverPanic)
-	e.NoRoute(func(c *gin.Context) { b.Fail(c, errNotFound) })
-	e.NoMethod(func(c *gin.Context) { b.Fail(c, &methodError{c.Writer.Header().Get("Allow")}) })
-	b.add(e, routes)
-	return limits{connectionCloser{e, b.Draining}}
+	e.Use(h.measure, h.recoverPanic)
+	e.NoRoute(func(c *gin.Context) { h.fail(c, errNotFound) })
+	e.NoMethod(func(c *gin.Context) { h.fail(c, &methodError{c.Writer.Header().Get("Allow")}) })
+	h.add(e, routes)
+	return limits{connectionCloser{e, h.Draining}}
 }

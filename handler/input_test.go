@@ -12,7 +12,6 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/handler"
-	"example.com/stock/handler/demo"
 	"example.com/stock/service"
 )
 
@@ -179,8 +178,8 @@ func TestOnlyTheAdminSetsStockAndUsesTheLab(t *testing.T) {
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
 	}
-	lab := serve(t, d, func(c *options) { c.Demo.Lab = true })
-	open := serve(t, d, func(c *options) { c.Door = nil })
+	lab := serve(t, d, func(c *handler.Config) { c.Lab = true })
+	open := serve(t, d, func(c *handler.Config) { c.Admins = admins() })
 	body := `{"quantity":1}`
 	for _, authorization := range []string{"", "Bearer ", "Bearer wrong", token, "Basic " + token} {
 		wantProblem(t, ask(t, http.MethodPut, lab.URL+"/v1/stock/a", body, "Content-Type", asJSON, "Authorization",
@@ -237,9 +236,9 @@ func TestClientGone(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	down := backend{"redis", &lockDown{}}
-	s := serve(t, &fakeService{}, func(c *options) {
+	s := serve(t, &fakeService{}, func(c *handler.Config) {
 		c.Backends = []handler.Backend{down}
-		c.Demo.Strategies[0].Stores[0].Backend = down
+		c.Strategies[0].Stores[0].Backend = down
 	})
 	r := ask(t, http.MethodGet, s.URL+"/readyz", "")
 	if r.StatusCode != 503 || !strings.Contains(string(r.body), "not configured") {
@@ -265,9 +264,9 @@ func TestReadiness(t *testing.T) {
 		{"nowhere", "ready", &lockDown{}, nil, 200},
 		{"", "no strategy is available", &lockDown{}, &lockDown{}, 503},
 	} {
-		s := serve(t, &fakeService{}, func(c *options) {
-			c.Demo.ReadyStore = row.ready
-			c.Demo.Strategies[0].Stores = []demo.Store{
+		s := serve(t, &fakeService{}, func(c *handler.Config) {
+			c.ReadyStore = row.ready
+			c.Strategies[0].Stores = []handler.Store{
 				{Name: "redis", Backend: backend{"redis", row.redis}},
 				{Name: "mysql", Backend: backend{"mysql", row.mysql}},
 			}
@@ -283,7 +282,7 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("%+v: %d %s", row, r.StatusCode, r.body)
 		}
 	}
-	draining := serve(t, &fakeService{}, func(c *options) { c.Draining = func() bool { return true } })
+	draining := serve(t, &fakeService{}, func(c *handler.Config) { c.Draining = func() bool { return true } })
 	r = ask(t, http.MethodGet, draining.URL+"/readyz", "")
 	if r.StatusCode != 503 || !strings.Contains(string(r.body), "draining") || !r.Close {
 		t.Errorf("draining: %d %s, connection closed: %v", r.StatusCode, r.body, r.Close)

@@ -8,8 +8,8 @@ import (
 	"example.com/stock/service"
 )
 
-// IdempotencyKey returns the key of a request, or "".
-func IdempotencyKey(header http.Header) (string, error) {
+// idempotencyKey returns the key of a request, or "".
+func idempotencyKey(header http.Header) (string, error) {
 	switch values := header.Values(service.KeyHeader); len(values) {
 	case 0:
 		return "", nil
@@ -20,12 +20,9 @@ func IdempotencyKey(header http.Header) (string, error) {
 	}
 }
 
-// Replay marks a reply that was stored with the idempotency key and is sent again.
-func Replay(c *gin.Context, replayed bool) {
+// markReplay marks a reply that was stored with the idempotency key and is sent again.
+func markReplay(c *gin.Context, replayed bool) {
 	if replayed {
 		c.Header("Idempotent-Replayed", "true")
 	}
 }
-
-// Missing returns the error for an absent required field.
-func Missing(field string) error { return service.Invalid(field, "missing") }

@@ -81,3 +81,8 @@ func TestRepliesToKeys(t *testing.T) {
 		wantProblem(t, r, want.status, want.name)
 	}
 }
+
+func send(t *testing.T, method, url, body string, header ...string) reply {
+	t.Helper()
+	return ask(t, method, url, body, append([]string{"Content-Type", asJSON}, header...)...)
+}

@@ -16,8 +16,8 @@ import (
 const (
 	requestIDKey = "request_id"
 	problemKey   = "problem"
-	StrategyKey  = "strategy"
-	StreamKey    = "stream"
+	strategyKey  = "strategy"
+	streamKey    = "stream"
 )
 
 // goodRequestID reports whether a client's request id may appear in logs and orders: it must match
@@ -33,27 +33,27 @@ func goodRequestID(id string) bool {
 	return 1 <= len(id) && len(id) <= 64
 }
 
-// RequestID returns the id of the request.
-func RequestID(c *gin.Context) string { return c.GetString(requestIDKey) }
+// requestID returns the id of the request.
+func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
 
 // identify gives every request an id, and adds this id and the name of the instance to the reply.
-func (b *Base) identify(c *gin.Context) {
+func (h *handler) identify(c *gin.Context) {
 	id := c.GetHeader("X-Request-Id")
 	if !goodRequestID(id) {
 		id = uuid.NewString()
 	}
 	c.Set(requestIDKey, id)
 	c.Header("X-Request-Id", id)
-	c.Writer.Header()["X-Instance"] = b.instance
+	c.Writer.Header()["X-Instance"] = h.instance
 }
 
 // trace follows every request but those of probes and of Prometheus.
-func (b *Base) trace(c *gin.Context) {
+func (h *handler) trace(c *gin.Context) {
 	route := routeOf(c)
 	if routine(route) {
 		return
 	}
-	ctx, end := b.Tracer.Request(c.Request, route)
+	ctx, end := h.Tracer.Request(c.Request, route)
 	c.Request = c.Request.WithContext(ctx)
 	c.Next()
 	end(c.Writer.Status(), c.GetString(problemKey))
@@ -64,37 +64,37 @@ func routeOf(c *gin.Context) string {
 	return cmp.Or(c.FullPath(), "none") // unknown paths must not become metric labels
 }
 
-// routine reports whether the requests of a route come all the time, and say nothing of customers.
+// routine reports whether the requests of a route come all the time, from what watches the service.
 func routine(route string) bool {
 	return route == "/livez" || route == "/readyz" || route == "/metrics"
 }
 
 // measure counts and logs every request once.
-func (b *Base) measure(c *gin.Context) {
+func (h *handler) measure(c *gin.Context) {
 	began := time.Now()
 	c.Next()
 	took := time.Since(began)
 	route, ctx := routeOf(c), c.Request.Context()
-	if !c.GetBool(StreamKey) { // a stream lasts as long as its client, so its duration is not a latency
-		b.Meter.Request(ctx, route, c.Request.Method, c.Writer.Status(), took)
+	if !c.GetBool(streamKey) { // a stream lasts as long as its client, so its duration is not a latency
+		h.Meter.Request(ctx, route, c.Request.Method, c.Writer.Status(), took)
 	}
 	if problem := c.GetString(problemKey); problem != "" {
-		b.Meter.Problem(route, c.Request.Method, problem)
+		h.Meter.Problem(route, c.Request.Method, problem)
 	}
 	level := slog.LevelInfo
 	if routine(route) {
 		level = slog.LevelDebug
 	}
 	var trace slog.Attr // empty, it is left out
-	if b.Tracer != nil {
-		trace = slog.String("trace_id", b.Tracer.ID(ctx)) // here, because a handler would copy all attributes to add it
+	if h.Tracer != nil {
+		trace = slog.String("trace_id", h.Tracer.ID(ctx)) // here, because a handler would copy all attributes to add it
 	}
-	b.log.LogAttrs(ctx, level, "request",
-		slog.String("request_id", RequestID(c)),
-		slog.String("method", Shorten(c.Request.Method)),
+	h.Log.LogAttrs(ctx, level, "request",
+		slog.String("request_id", requestID(c)),
+		slog.String("method", shorten(c.Request.Method)),
 		slog.String("path", shownPath(c)),
 		slog.Int("status", c.Writer.Status()),
-		slog.String("strategy", c.GetString(StrategyKey)),
+		slog.String("strategy", c.GetString(strategyKey)),
 		slog.String("problem", c.GetString(problemKey)),
 		slog.Duration("took", took),
 		trace,
@@ -102,15 +102,15 @@ func (b *Base) measure(c *gin.Context) {
 }
 
 // recoverPanic turns a panic into the reply for an internal error.
-func (b *Base) recoverPanic(c *gin.Context) {
+func (h *handler) recoverPanic(c *gin.Context) {
 	defer func() {
 		if r := recover(); r != nil {
 			if r == http.ErrAbortHandler {
 				panic(r)
 			}
-			b.log.ErrorContext(c.Request.Context(), "panic",
-				"value", fmt.Sprint(r), "stack", string(debug.Stack()), "request_id", RequestID(c))
-			b.answer(c, b.rowOf(errInternal), errInternal)
+			h.Log.ErrorContext(c.Request.Context(), "panic",
+				"value", fmt.Sprint(r), "stack", string(debug.Stack()), "request_id", requestID(c))
+			h.answer(c, h.rowOf(errInternal), errInternal)
 		}
 	}()
 	c.Next()

@@ -15,45 +15,33 @@ import (
 //go:embed openapi.json
 var openAPIBase []byte
 
-func (b *Base) openAPI(c *gin.Context) {
-	if b.NoFields(c) {
-		c.JSON(http.StatusOK, b.document)
+func (h *handler) openAPI(c *gin.Context) {
+	if h.noFields(c) {
+		c.JSON(http.StatusOK, h.document)
 	}
 }
 
 // parameter matches a parameter in the path of a route.
 var parameter = regexp.MustCompile(`:(\w+)`)
 
-// describe returns the OpenAPI 3.1 document. It starts from a handwritten base, removes paths that the public
-// listener does not serve, lets the parts add theirs, and adds what routes need of their callers, and the responses
-// common to operations that decode a request.
-func (b *Base) describe(public, operators []Route) map[string]any {
+// describe returns the OpenAPI 3.1 document of both listeners. To a handwritten base it adds a path for every strategy,
+// what routes need of their callers, and the responses common to operations that decode a request.
+func (h *handler) describe() map[string]any {
 	var document map[string]any
 	if err := json.Unmarshal(openAPIBase, &document); err != nil {
 		panic(fmt.Errorf("openapi.json: %w", err)) // at start-up, and in every test
 	}
-	served := make(map[string]bool)
-	for _, route := range public {
-		served[parameter.ReplaceAllString(route.Path, "{$1}")] = true
-	}
-	paths := Object(document["paths"])
-	for path, item := range paths {
-		if Object(item)["servers"] == nil && !served[path] { // the admin listener has servers of its own
-			delete(paths, path)
-		}
-	}
-	for _, p := range b.Parts {
-		p.Document(document)
-	}
-	for _, route := range slices.Concat(public, operators) {
-		path := parameter.ReplaceAllString(route.Path, "{$1}")
-		if o := Object(paths, path, strings.ToLower(route.Method)); o != nil {
-			addSecurity(o, route)
+	paths := object(document["paths"])
+	h.describeDeductions(paths)
+	for _, route := range slices.Concat(h.public(), h.operators()) {
+		path := parameter.ReplaceAllString(route.path, "{$1}")
+		if o := object(paths, path, strings.ToLower(route.method)); o != nil && route.admin {
+			addSecurity(o)
 		}
 	}
 	for _, item := range paths {
-		for _, operation := range Object(item) {
-			if o := Object(operation); o["operationId"] != nil {
+		for _, operation := range object(item) {
+			if o := object(operation); o["operationId"] != nil {
 				addDecodeResponses(o)
 			}
 		}
@@ -61,30 +49,27 @@ func (b *Base) describe(public, operators []Route) map[string]any {
 	return document
 }
 
-// addSecurity adds what a route needs of its caller, and how others are refused.
-func addSecurity(operation map[string]any, route Route) {
-	if !route.Admin {
-		return
-	}
+// addSecurity says that an operation needs an admin token, and how others are refused.
+func addSecurity(operation map[string]any) {
 	operation["security"] = []any{gin.H{"admin": []any{}}}
-	if responses := Object(operation["responses"]); responses["401"] == nil {
+	if responses := object(operation["responses"]); responses["401"] == nil {
 		responses["401"] = gin.H{"$ref": "#/components/responses/Problem"}
 	}
 }
 
-// Object returns the object at a path of members of v, or nil if there is none.
-func Object(v any, members ...string) map[string]any {
-	var object map[string]any
+// object returns the object at a path of members of v, or nil if there is none.
+func object(v any, members ...string) map[string]any {
+	var found map[string]any
 	switch v := v.(type) {
 	case map[string]any:
-		object = v
+		found = v
 	case gin.H:
-		object = v
+		found = v
 	}
 	if len(members) > 0 {
-		return Object(object[members[0]], members[1:]...)
+		return object(found[members[0]], members[1:]...)
 	}
-	return object
+	return found
 }
 
 // addDecodeResponses adds the responses to requests that cannot be decoded. The probes decode nothing.
@@ -92,7 +77,7 @@ func addDecodeResponses(operation map[string]any) {
 	if tags, ok := operation["tags"].([]any); ok && slices.Contains(tags, any("probes")) {
 		return
 	}
-	responses := Object(operation["responses"])
+	responses := object(operation["responses"])
 	for _, status := range []string{"400", "408", "413", "415", "500"} {
 		responses[status] = gin.H{"$ref": "#/components/responses/Problem"}
 	}

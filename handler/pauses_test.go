@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -33,7 +34,7 @@ func (s *pausedSale) Release(id string) (service.Pause, error) {
 }
 
 func TestPausesAreListedAndReleased(t *testing.T) {
-	s := serveAdmin(t, &fakeService{}, func(c *options) { c.Demo.Lab, c.Demo.Pauses = true, &pausedSale{} })
+	s := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
 	admin := []string{"Authorization", "Bearer " + token}
 	var list struct{ Pauses []json.RawMessage }
 	if err := json.Unmarshal(ask(t, http.MethodGet, s.URL+"/v1/lab/pauses", "", admin...).body, &list); err != nil ||
@@ -54,21 +55,21 @@ func TestPausesAreListedAndReleased(t *testing.T) {
 }
 
 func TestPausesAreForTheAdminInTheLab(t *testing.T) {
-	lab := serveAdmin(t, &fakeService{}, func(c *options) { c.Demo.Lab, c.Demo.Pauses = true, &pausedSale{} })
-	shop := serveAdmin(t, &fakeService{}, func(c *options) { c.Demo.Pauses = &pausedSale{} })
+	lab := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
+	outside := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Pauses = &pausedSale{} })
 	for method, path := range map[string]string{
 		http.MethodGet: "/v1/lab/pauses", http.MethodDelete: "/v1/lab/pauses/r:1",
 	} {
 		wantProblem(t, ask(t, method, lab.URL+path, ""), 401, "unauthorized")
 		wantProblem(t, ask(t, method, lab.URL+path, "", "Authorization", "Bearer wrong"), 401, "unauthorized")
 		wantProblem(t, ask(t, method, lab.URL+path+"?all=1", "", "Authorization", "Bearer "+token), 400, "invalid")
-		wantProblem(t, ask(t, method, shop.URL+path, "", "Authorization", "Bearer "+token), 404, "not_found")
+		wantProblem(t, ask(t, method, outside.URL+path, "", "Authorization", "Bearer "+token), 404, "not_found")
 	}
 }
 
 func TestWhatTheLabAsksOfTheCourseOfASale(t *testing.T) {
 	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
-	s := serve(t, d, func(c *options) { c.Demo.Lab, c.Demo.Pauses = true, &pausedSale{} })
+	s := serve(t, d, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
 	for _, row := range []struct {
 		query string
 		want  service.Lab

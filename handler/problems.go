@@ -149,31 +149,31 @@ func explainMethod(err error) (p problem) {
 }
 
 // rowOf returns the first row that err matches. An error that matches no row is an internal error.
-func (b *Base) rowOf(err error) row {
+func (h *handler) rowOf(err error) row {
 	if _, ok := errors.AsType[*service.InvalidError](err); ok {
-		return b.problems[0]
+		return h.problems[0]
 	}
-	for _, row := range b.problems {
+	for _, row := range h.problems {
 		if errors.Is(err, row.is) {
 			return row
 		}
 	}
-	return b.problems[len(b.problems)-1]
+	return h.problems[len(h.problems)-1]
 }
 
 // Problem returns the name of the problem for err.
-func (b *Base) Problem(err error) string { return b.rowOf(err).kind.name }
+func (h *handler) problemOf(err error) string { return h.rowOf(err).kind.name }
 
 // Fail replies with the problem for err, and logs errors that an operator should see.
-func (b *Base) Fail(c *gin.Context, err error) {
-	row, ctx := b.rowOf(err), c.Request.Context()
+func (h *handler) fail(c *gin.Context, err error) {
+	row, ctx := h.rowOf(err), c.Request.Context()
 	switch name := row.kind.name; {
 	case name == "internal":
-		b.log.ErrorContext(ctx, "request failed", "err", err, "request_id", RequestID(c), "path", shownPath(c))
+		h.Log.ErrorContext(ctx, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))
 	case row.kind.status >= 500 && !common(name) && !logged(err):
-		b.log.WarnContext(ctx, name, "err", err, "request_id", RequestID(c), "path", shownPath(c))
+		h.Log.WarnContext(ctx, name, "err", err, "request_id", requestID(c), "path", shownPath(c))
 	}
-	b.answer(c, row, err)
+	h.answer(c, row, err)
 }
 
 // common reports whether a problem is normal under load, and so is not logged.
@@ -189,7 +189,7 @@ func logged(err error) bool {
 }
 
 // answer replies with the problem of row, explained by err.
-func (b *Base) answer(c *gin.Context, row row, err error) {
+func (h *handler) answer(c *gin.Context, row row, err error) {
 	var p problem
 	if row.explain != nil {
 		p = row.explain(err)
@@ -198,11 +198,11 @@ func (b *Base) answer(c *gin.Context, row row, err error) {
 	if p.detail == (words.Text{}) {
 		p.detail = words.Text{EN: k.title().EN + ".", ZH: k.title().ZH + "。"}
 	}
-	lang := Negotiate(c)
+	lang := negotiate(c)
 	p.Type, p.Title, p.Status, p.Detail = "/problems/"+k.name, k.title().In(lang), k.status, p.detail.In(lang)
-	p.Instance, p.RequestID = shownPath(c), RequestID(c)
-	if b.Tracer != nil {
-		p.TraceID = b.Tracer.ID(c.Request.Context())
+	p.Instance, p.RequestID = shownPath(c), requestID(c)
+	if h.Tracer != nil {
+		p.TraceID = h.Tracer.ID(c.Request.Context())
 	}
 	if k.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(k.retry))
@@ -215,8 +215,8 @@ func (b *Base) answer(c *gin.Context, row row, err error) {
 	c.AbortWithStatusJSON(k.status, p)
 }
 
-// Negotiate returns the language of a reply, and sets Content-Language and Vary.
-func Negotiate(c *gin.Context) (lang string) {
+// negotiate returns the language of a reply, and sets Content-Language and Vary.
+func negotiate(c *gin.Context) (lang string) {
 	lang = words.Accept(strings.Join(c.Request.Header.Values("Accept-Language"), ","))
 	c.Header("Content-Language", lang)
 	c.Writer.Header().Add("Vary", "Accept-Language")
@@ -224,20 +224,20 @@ func Negotiate(c *gin.Context) (lang string) {
 }
 
 // shownPath returns the path of a request, cut for logs and replies.
-func shownPath(c *gin.Context) string { return Truncate(c.Request.URL.Path, 200) }
+func shownPath(c *gin.Context) string { return truncate(c.Request.URL.Path, 200) }
 
-func (b *Base) explainProblem(c *gin.Context) {
-	if !b.NoFields(c) {
+func (h *handler) explainProblem(c *gin.Context) {
+	if !h.noFields(c) {
 		return
 	}
-	for _, row := range b.problems {
+	for _, row := range h.problems {
 		if row.kind.name == c.Param("name") {
 			c.JSON(http.StatusOK, gin.H{
-				"type": "/problems/" + row.kind.name, "title": row.kind.title().In(Negotiate(c)),
+				"type": "/problems/" + row.kind.name, "title": row.kind.title().In(negotiate(c)),
 				"status": row.kind.status, "retry_helps": row.kind.retry > 0,
 			})
 			return
 		}
 	}
-	b.Fail(c, errNoSuchProblem)
+	h.fail(c, errNoSuchProblem)
 }

@@ -1,6 +1,8 @@
 package handler
 
 import (
+	"cmp"
+
 	"example.com/stock/internal/words"
 	"example.com/stock/lock"
 	"example.com/stock/service"
@@ -24,3 +26,10 @@ func Reason(err *service.InvalidError) words.Text {
 }
 
 func down(err *lock.DownError) words.Text { return phrases.Say("down."+err.Reason, err.Values...) }
+
+// reasonOf returns why a backend cannot be used. Its Chinese text is the same as in the problem of a request.
+func reasonOf(err error) words.Text {
+	text := words.Of(err, Said)
+	text.ZH = cmp.Or(explainServer(err).detail.ZH, text.ZH)
+	return text
+}

@@ -6,24 +6,74 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A Route is a row of the table of routes.
-type Route struct {
-	Method string // GET means HEAD, too
-	Path   string
-	Admin  bool // the request must have an admin token
-	Handle gin.HandlerFunc
+// A route is a row of the table of routes.
+type route struct {
+	method string // GET means HEAD, too
+	path   string
+	admin  bool // the request must have an admin token
+	handle gin.HandlerFunc
+}
+
+// public returns the routes of the public listener.
+func (h *handler) public() []route {
+	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
+	routes := append(h.about(), []route{
+		{get, "/v1/strategies", false, h.strategies},
+		{get, "/v1/stock/:sku", false, h.getStock},
+		{put, "/v1/stock/:sku", true, h.putStock},
+		{get, "/v1/stock/:sku/orders", false, h.getOrders},
+		{post, "/v1/stock/:sku/orders/:order_id/settle", false, h.settleOrder},
+		{post, "/v1/stock/:sku/deduct", false, h.deductResource},
+	}...)
+	for _, s := range h.Strategies {
+		routes = append(routes, route{post, s.Endpoint, false, func(c *gin.Context) { h.deduct(c, s.Name) }})
+	}
+	return routes
+}
+
+// operators returns the routes of the admin listener.
+func (h *handler) operators() []route {
+	const get, put, del = http.MethodGet, http.MethodPut, http.MethodDelete
+	routes := append(h.about(), []route{
+		{get, "/metrics", false, h.metrics},
+		{get, "/v1/locks/:strategy/:key", false, h.getLock},
+		{del, "/v1/locks/:strategy/:key", true, h.deleteLock},
+	}...)
+	if !h.Lab {
+		return routes
+	}
+	return append(routes, []route{
+		{get, "/v1/lab/pauses", true, h.getPauses},
+		{put, "/v1/lab/pauses", true, h.putPauses},
+		{del, "/v1/lab/pauses", true, h.deletePauses},
+		{put, "/v1/lab/pauses/:request", true, h.putPause},
+		{del, "/v1/lab/pauses/:request", true, h.deletePause},
+		{get, "/v1/lab/steps", true, h.getSteps},
+	}...)
+}
+
+// about returns the routes of both listeners.
+func (h *handler) about() []route {
+	const get = http.MethodGet
+	return []route{
+		{get, "/livez", false, h.livez},
+		{get, "/readyz", false, h.readyz},
+		{get, "/version", false, h.version},
+		{get, "/openapi.json", false, h.openAPI},
+		{get, "/problems/:name", false, h.explainProblem},
+	}
 }
 
 // add adds routes to an engine. For HEAD net/http omits the body.
-func (b *Base) add(e *gin.Engine, routes []Route) {
+func (h *handler) add(e *gin.Engine, routes []route) {
 	for _, r := range routes {
-		chain := []gin.HandlerFunc{r.Handle}
-		if r.Admin {
-			chain = []gin.HandlerFunc{func(c *gin.Context) { b.Admin(c) }, r.Handle}
+		chain := []gin.HandlerFunc{r.handle}
+		if r.admin {
+			chain = []gin.HandlerFunc{func(c *gin.Context) { h.admin(c) }, r.handle}
 		}
-		e.Handle(r.Method, r.Path, chain...)
-		if r.Method == http.MethodGet {
-			e.HEAD(r.Path, chain...)
+		e.Handle(r.method, r.path, chain...)
+		if r.method == http.MethodGet {
+			e.HEAD(r.path, chain...)
 		}
 	}
 }

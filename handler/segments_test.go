@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/stock/handler"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
@@ -70,7 +71,7 @@ func (segmentedService) Orders(context.Context, string, service.SKU, string, int
 
 func TestOrdersTellTheirSegment(t *testing.T) {
 	d := &fakeService{}
-	s := serve(t, d, func(c *options) { c.Demo.Inventory = segmentedService{d} })
+	s := serve(t, d, func(c *handler.Config) { c.Inventory = segmentedService{d} })
 	var orders struct{ Orders []json.RawMessage }
 	reply := ask(t, http.MethodGet, s.URL+"/v1/stock/stock/orders", "")
 	if err := json.Unmarshal(reply.body, &orders); err != nil || len(orders.Orders) != 1 {

@@ -17,9 +17,9 @@ type Version struct {
 	Instance string `json:"instance"`
 }
 
-func (b *Base) version(c *gin.Context) {
-	if b.NoFields(c) {
-		c.JSON(http.StatusOK, b.Version)
+func (h *handler) version(c *gin.Context) {
+	if h.noFields(c) {
+		c.JSON(http.StatusOK, h.Version)
 	}
 }
 
@@ -31,8 +31,8 @@ type backendReply struct {
 	LatencyMS float64 `json:"latency_ms"`
 }
 
-// A StoreReply has the number of strategies that can sell from a store now.
-type StoreReply struct {
+// A storeReply has the number of strategies that can sell from a store now.
+type storeReply struct {
 	Sells      bool   `json:"sells"`
 	Strategies int    `json:"strategies"`
 	Of         int    `json:"of"`
@@ -43,15 +43,15 @@ type StoreReply struct {
 
 // livez reports that the process runs. It checks no backend, because a restart does not repair a database. The probes
 // and the metrics ignore unknown parameters, which load balancers may add.
-func (b *Base) livez(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "alive"}) }
+func (h *handler) livez(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "alive"}) }
 
 // readyz reports whether a load balancer should send requests here. It fails while the instance drains, and while it
 // cannot sell to a request that names no store. A backend that is down makes its strategies unusable, not the whole
 // instance.
-func (b *Base) readyz(c *gin.Context) {
+func (h *handler) readyz(c *gin.Context) {
 	backends := make(map[string]backendReply)
-	for _, server := range b.Backends {
-		reply := backendReply{Up: true, LatencyMS: Milliseconds(server.Latency())}
+	for _, server := range h.Backends {
+		reply := backendReply{Up: true, LatencyMS: milliseconds(server.Latency())}
 		if err := server.Err(); err != nil {
 			reply.Up, reply.Reason = false, words.Of(err, Said).EN
 		} else if warning := server.Warning(); warning != nil {
@@ -61,21 +61,17 @@ func (b *Base) readyz(c *gin.Context) {
 		backends[server.Name()] = reply
 	}
 	status, text := http.StatusOK, "ready"
-	stores, reason := b.unready()
+	stores, reason := h.unready()
 	if reason != "" {
 		status, text = http.StatusServiceUnavailable, reason
 	}
-	reply := gin.H{"status": text, "instance": b.Instance, "backends": backends}
-	if stores != nil {
-		reply["stores"] = stores
-	}
-	c.JSON(status, reply)
+	c.JSON(status, gin.H{"status": text, "instance": h.Instance, "backends": backends, "stores": stores})
 }
 
 // unready returns what can be sold from each store, and why the instance is not ready, or "".
-func (b *Base) unready() (stores map[string]StoreReply, why string) {
-	stores, why = b.Sells()
-	if b.Draining() {
+func (h *handler) unready() (stores map[string]storeReply, why string) {
+	stores, why = h.sells()
+	if h.Draining() {
 		why = "draining"
 	}
 	return stores, why
@@ -83,16 +79,16 @@ func (b *Base) unready() (stores map[string]StoreReply, why string) {
 
 // metrics replies with the metrics. Prometheus asks here and not at /readyz, so the reply also says whether the
 // instance is ready.
-func (b *Base) metrics(c *gin.Context) {
-	_, why := b.unready()
-	b.Meter.Ready(why == "")
-	b.Metrics.ServeHTTP(c.Writer, c.Request)
+func (h *handler) metrics(c *gin.Context) {
+	_, why := h.unready()
+	h.Meter.Ready(why == "")
+	h.Metrics.ServeHTTP(c.Writer, c.Request)
 }
 
-// Servers returns what servers report about themselves, by name of the server, without those that report nothing.
-func (b *Base) Servers() map[string]string {
+// servers returns what servers report about themselves, by name of the server, without those that report nothing.
+func (h *handler) servers() map[string]string {
 	servers := make(map[string]string)
-	for _, server := range b.Backends {
+	for _, server := range h.Backends {
 		if about := reported(server); about != "" {
 			servers[server.Name()] = about
 		}
@@ -108,5 +104,5 @@ func reported(server Backend) string {
 	return ""
 }
 
-// Milliseconds returns d in milliseconds, with three decimals.
-func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// milliseconds returns d in milliseconds, with three decimals.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

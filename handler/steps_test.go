@@ -73,7 +73,7 @@ func (r *eventReader) steps() (seen stepsSeen) {
 // The steps come while they happen, also those that happened before, and what was forgotten is counted.
 func TestStepsAreStreamed(t *testing.T) {
 	ring := service.NewSteps(4)
-	s := serveAdmin(t, &fakeService{}, func(c *options) { c.Demo.Lab, c.Demo.Steps = true, ring })
+	s := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Steps = true, ring })
 	tell := func(kind service.StepKind, err error) {
 		ring.Tell(service.Step{
 			At: time.Now(), Kind: kind, RequestID: "r:1", Strategy: "none", SKU: "stock", Read: 7,
@@ -113,8 +113,8 @@ func TestStepsAreStreamed(t *testing.T) {
 // A stream ends when the instance stops: it must not hold up the end. How long it lasted is no latency.
 func TestAStreamEndsWithTheInstance(t *testing.T) {
 	draining := make(chan struct{})
-	c := config(&fakeService{}, func(c *options) {
-		c.Demo.Lab, c.Demo.Steps = true, service.NewSteps(4)
+	c := config(&fakeService{}, func(c *handler.Config) {
+		c.Lab, c.Steps = true, service.NewSteps(4)
 		c.Draining = func() bool {
 			select {
 			case <-draining:
@@ -156,8 +156,8 @@ func (h *heldSale) Step() int                     { h.steps++; return 3 }
 
 func TestSalesUnderWayAreHeld(t *testing.T) {
 	held := &heldSale{}
-	s := serveAdmin(t, &fakeService{}, func(c *options) {
-		c.Demo.Lab, c.Demo.Pauses, c.Demo.Holds = true, &pausedSale{}, held
+	s := serveAdmin(t, &fakeService{}, func(c *handler.Config) {
+		c.Lab, c.Pauses, c.Holds = true, &pausedSale{}, held
 	})
 	admin := []string{"Authorization", "Bearer " + token}
 	for _, row := range []struct {
@@ -188,10 +188,10 @@ func TestSalesUnderWayAreHeld(t *testing.T) {
 	if r := ask(t, http.MethodPut, s.URL+"/v1/lab/pauses", "", admin...); r.StatusCode != 200 || held.all != 0 {
 		t.Errorf("%d %s, and all wait at %v", r.StatusCode, r.body, held.all)
 	}
-	shop := serveAdmin(t, &fakeService{}, func(*options) {})
+	outside := serveAdmin(t, &fakeService{}, nil)
 	for _, path := range []string{"/v1/lab/steps", "/v1/lab/pauses", "/v1/lab/pauses/r:1"} {
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
-			wantProblem(t, ask(t, method, shop.URL+path, "", admin...), 404, "not_found")
+			wantProblem(t, ask(t, method, outside.URL+path, "", admin...), 404, "not_found")
 		}
 	}
 }

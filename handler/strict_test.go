@@ -20,7 +20,7 @@ import (
 // gates are all routes that answer GET, with whatever they need.
 func gates() []string {
 	return []string{
-		"/v1/strategies", "/v1/stock/stock", "/v1/stock/stock/orders", "/v1/stock/stock/movements",
+		"/v1/strategies", "/v1/stock/stock", "/v1/stock/stock/orders",
 		"/v1/locks/redis-watchdog/stock",
 		"/v1/lab/pauses",
 		"/livez", "/readyz", "/version", "/metrics", "/openapi.json", "/problems/sold_out",
@@ -34,9 +34,7 @@ func everyRoute(t *testing.T) (url string, d *fakeService) {
 		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
 		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku, Quantity: 5}, nil },
 	}
-	lab := func(c *options) {
-		c.Demo.Lab, c.Demo.Pauses, c.Orders = true, &pausedSale{}, shopOf(newShelf())
-	}
+	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} }
 	public, admin := build(d, lab), handler.NewAdmin(config(d, lab))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if forOperators(r.URL.Path) {
@@ -58,7 +56,7 @@ func forOperators(path string) bool {
 // whoever asks.
 func TestTheListenersAreApart(t *testing.T) {
 	d := &fakeService{}
-	lab := func(c *options) { c.Demo.Lab, c.Demo.Pauses = true, &pausedSale{} }
+	lab := func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} }
 	public, admin := serve(t, d, lab).URL, serveAdmin(t, d, lab).URL
 	for _, row := range []struct{ url, method, path string }{
 		{public, http.MethodGet, "/metrics"},
@@ -196,7 +194,7 @@ func TestLongInputIsCut(t *testing.T) {
 	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
 		return service.Receipt{}, service.ErrUnknownStrategy
 	}}
-	h := build(d, func(c *options) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	h := build(d, func(c *handler.Config) { c.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
 	for name, r := range map[string]struct{ method, path, body string }{
 		"strategy":        {http.MethodPost, "/v1/stock/a/deduct", `{"strategy":"` + long + `"}`},
 		"field":           {http.MethodPost, "/deduct_stock_zk?" + long + "=1", ""},

@@ -101,7 +101,6 @@ func TestWordsOfScripts(t *testing.T) {
 		{[]any{"full"}, service.ErrUndecided, "100000"},
 		{[]any{"no orders"}, nil, "stock:{pen}:orders"},
 		{[]any{"guarded", "optimistic"}, service.ErrGuarded, "optimistic"},
-		{[]any{"no movements", "elsewhere"}, nil, "elsewhere"},
 		{[]any{"changed"}, service.ErrConflict, ""},
 		{[]any{"precondition"}, service.ErrPrecondition, ""},
 		{[]any{"stale fence", "12"}, service.ErrStaleFence, "12"},

@@ -10,12 +10,12 @@ import (
 // means none, and is not checked.
 func CheckFence(fence, seen uint64) error {
 	if fence != 0 && fence < seen {
-		return StaleFence(seen)
+		return staleFence(seen)
 	}
 	return nil
 }
 
-// StaleFence returns the error for a fence that is smaller than seen.
-func StaleFence(seen any) error {
+// staleFence returns the error for a fence that is smaller than seen.
+func staleFence(seen any) error {
 	return fmt.Errorf("%w (it had fence %v)", service.ErrStaleFence, seen)
 }

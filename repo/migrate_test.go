@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 
 	"example.com/stock/lock"
@@ -70,14 +72,18 @@ func steps(t *testing.T) (names []string) {
 func TestMigrateUpDownUp(t *testing.T) {
 	t.Parallel()
 	all := steps(t)
-	last := len(all) // each is numbered by its place
+	last := len(all)
+	version, err := strconv.Atoi(all[last-1][:5])
+	if err != nil {
+		t.Fatal(err)
+	}
 	db := repotest.OpenMySQL(t, repotest.Servers.MariaDB(t))
 	m := migrator(t, db)
 	checks(t, m, "no-schema")
 	if n, of := applied(t, m); n != 0 || of != last {
 		t.Errorf("%d of %d applied, want 0 of %d", n, of, last)
 	}
-	checks(t, m, fmt.Sprintf("wrong-schema (has=0, wants=%d)", last))
+	checks(t, m, fmt.Sprintf("wrong-schema (has=0, wants=%d)", version))
 
 	up, err := m.Up(repotest.Short(t))
 	if err != nil || len(up) != last || up[0].Name != all[0] {
@@ -107,10 +113,45 @@ func TestMigrateUpDownUp(t *testing.T) {
 	repotest.MustSet(t, repotest.ShopOn(repo.NewMySQL(db)), "sku", 5)
 
 	// A newer schema is fine: in a rolling update the old instances go on.
-	if err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, 1)", last+1).Error; err != nil {
+	if err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (?, 1)", version+1).Error; err != nil {
 		t.Fatal(err)
 	}
 	checks(t, m, "")
+}
+
+// A database in which an earlier version had made the tables of its ledger is used as it is, and keeps them.
+func TestMigrateKeepsALedger(t *testing.T) {
+	t.Parallel()
+	db := repotest.OpenMySQL(t, repotest.Servers.MariaDB(t))
+	m := migrator(t, db)
+	if _, err := m.Up(repotest.Short(t)); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		"CREATE TABLE movements (sku VARCHAR(64), number BIGINT)",
+		"INSERT INTO movements VALUES ('book', 1)",
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (11, 1), (12, 1), (13, 1), (14, 1), (15, 1)," +
+			" (16, 1), (17, 1), (18, 1), (20, 1), (21, 1), (22, 1)",
+	} {
+		if err := db.Exec(statement).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	checks(t, m, "")
+	if up, err := m.Up(repotest.Short(t)); err != nil || len(up) != 0 {
+		t.Errorf("up: %+v, %v; want nothing to do", up, err)
+	}
+	if n, of := applied(t, m); n != of {
+		t.Errorf("%d of %d applied", n, of)
+	}
+	if undone, err := m.Down(repotest.Short(t)); undone != nil || !errors.Is(err, goose.ErrVersionNotFound) {
+		t.Errorf("down: %+v, %v", undone, err)
+	}
+	repotest.MustSet(t, repotest.ShopOn(repo.NewMySQL(db)), "sku", 5)
+	var movements int
+	if err := db.Raw("SELECT COUNT(*) FROM movements").Scan(&movements).Error; err != nil || movements != 1 {
+		t.Errorf("%d movements, %v", movements, err)
+	}
 }
 
 // Three instances start at the same moment. Each has its own pool.

@@ -295,7 +295,7 @@ func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadC
 // Fault reports whether err is a fault of the server, not a refusal by this service.
 func Fault(err error) bool {
 	switch {
-	case err == nil, errors.Is(err, ErrChanged), errors.Is(err, ErrNothing), errors.Is(err, ErrDamaged),
+	case err == nil, errors.Is(err, ErrChanged), errors.Is(err, ErrNothing),
 		errors.Is(err, service.ErrConflict),
 		errors.Is(err, service.ErrUnknownSKU), errors.Is(err, service.ErrStockReset),
 		errors.Is(err, service.ErrGuarded),

@@ -182,7 +182,7 @@ func Refusal(doing, key string, reply []any) error {
 	case "precondition":
 		return service.ErrPrecondition
 	case "stale fence":
-		return StaleFence(f.Text(1))
+		return staleFence(f.Text(1))
 	case "sold out":
 		left := f.Integer(1)
 		return errors.Join(f.Err, &service.SoldOutError{Remaining: left})

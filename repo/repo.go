@@ -40,10 +40,6 @@ func (c *answerCounter) CountAnswer(err error) {
 	c.answers.Add(1)
 }
 
-// ErrDamaged is the error of a record that cannot be read, because something else has changed it. The server is not to
-// blame, and can be used.
-var ErrDamaged = errors.New("the record cannot be read")
-
 // OutcomeUnknown reports a write that was sent and not answered.
 func OutcomeUnknown(doing string, err error) error {
 	return fmt.Errorf("%s: %w: %w", doing, service.ErrOutcomeUnknown, err)

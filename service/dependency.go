@@ -53,9 +53,9 @@ func slow(err error, needs ...Dependency) error {
 	return fmt.Errorf("up but slow: %w: %s", lock.ErrOverloaded, err.Error())
 }
 
-// Busy replaces err by a lock.ErrOverloaded if err only means that a server was up but too slow, and nothing was
+// busy replaces err by a lock.ErrOverloaded if err only means that a server was up but too slow, and nothing was
 // written. It keeps a lock.ErrHeld, which means that the lock was not free in time.
-func Busy(err error, needs ...Dependency) error {
+func busy(err error, needs ...Dependency) error {
 	if errors.Is(err, lock.ErrHeld) {
 		return slow(err, needs...)
 	}

@@ -31,7 +31,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	if err != nil {
 		return Stock{}, err
 	}
-	stock, err := Call(ctx, s.Work, config.Needs, nil, func(ctx context.Context) (Stock, error) {
+	stock, err := call(ctx, s.Work, config.Needs, nil, func(ctx context.Context) (Stock, error) {
 		stock, err := config.Store.SetIf(ctx, sku, quantity, c)
 		if err == nil && config.Data != nil {
 			err = config.Data.Renew(ctx) // after the stock is set, so that readers of the new origin see it
@@ -95,7 +95,7 @@ func inStore[T any](
 		var none T
 		return none, err
 	}
-	return Call(ctx, s.Work, config.Needs, config.data(), func(ctx context.Context) (T, error) {
+	return call(ctx, s.Work, config.Needs, config.Data, func(ctx context.Context) (T, error) {
 		return do(ctx, config)
 	})
 }

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// maxKnown is the largest number of SKUs in each generation of a KnownSKUs. With 64 bytes per SKU, both generations
+// maxKnown is the largest number of SKUs in each generation of a knownSKUs. With 64 bytes per SKU, both generations
 // need some 10 MB. If more SKUs are in demand, the rare ones cost a read.
 const maxKnown = 50_000
 
-// KnownSKUs remembers SKUs that this instance has found in the store or has set. A request for a SKU that does not
+// knownSKUs remembers SKUs that this instance has found in the store or has set. A request for a SKU that does not
 // exist is refused before it acquires a lock, because lock servers store something for every key that was ever locked:
 // a fence in Redis, a row in MySQL. The store checks again in the critical section.
 //
@@ -18,13 +18,13 @@ const maxKnown = 50_000
 // to update.
 //
 // The zero value is ready. It is safe for concurrent use.
-type KnownSKUs struct {
+type knownSKUs struct {
 	mu         sync.RWMutex
 	young, old map[SKU]struct{}
 }
 
-// Check calls read if sku is not known, and remembers sku if read returns nil. The error is that of read.
-func (k *KnownSKUs) Check(sku SKU, read func() error) error {
+// check calls read if sku is not known, and remembers sku if read returns nil. The error is that of read.
+func (k *knownSKUs) check(sku SKU, read func() error) error {
 	if k.has(sku) {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (k *KnownSKUs) Check(sku SKU, read func() error) error {
 	return err
 }
 
-func (k *KnownSKUs) has(sku SKU) bool {
+func (k *knownSKUs) has(sku SKU) bool {
 	k.mu.RLock()
 	_, young := k.young[sku]
 	_, old := k.old[sku]
@@ -46,7 +46,7 @@ func (k *KnownSKUs) has(sku SKU) bool {
 	return young || old
 }
 
-func (k *KnownSKUs) add(sku SKU) {
+func (k *knownSKUs) add(sku SKU) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.young) >= maxKnown/2 {
@@ -58,7 +58,7 @@ func (k *KnownSKUs) add(sku SKU) {
 	k.young[sku] = struct{}{}
 }
 
-func (k *KnownSKUs) forget(sku SKU, err error) {
+func (k *knownSKUs) forget(sku SKU, err error) {
 	if !errors.Is(err, ErrUnknownSKU) {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 // However many SKUs there are, no more than maxKnown are remembered, and those in demand are not forgotten.
 func TestKnownSetIsBounded(t *testing.T) {
 	t.Parallel()
-	var k KnownSKUs
+	var k knownSKUs
 	k.add("hot")
 	var all sync.WaitGroup
 	for worker := range 4 {
@@ -41,7 +41,7 @@ func TestKnownSetIsBounded(t *testing.T) {
 // The SKUs that are known have a bound: when the young generation is full, the old one is forgotten. One of the old
 // that is asked for becomes young again.
 func TestGenerationsOfKnownSKUs(t *testing.T) {
-	var k KnownSKUs
+	var k knownSKUs
 	const half = maxKnown / 2
 	name := func(i int) SKU { return SKU(strconv.Itoa(i)) }
 	if k.has(name(0)) {
@@ -72,7 +72,7 @@ func TestGenerationsOfKnownSKUs(t *testing.T) {
 }
 
 func BenchmarkKnownSet(b *testing.B) {
-	var k KnownSKUs
+	var k knownSKUs
 	k.add("stock")
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

@@ -117,7 +117,7 @@ func newMerger(
 
 // sell returns when the batch of the sale is finished, or when the sale has left the queue.
 func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
-	w, err := m.queues.Do(WaitOf(ctx), merging{sale: sale}, stockKey{store, sale.SKU})
+	w, err := m.queues.Do(WaitOf(ctx), stockKey{store, sale.SKU}, merging{sale: sale})
 	switch {
 	case errors.Is(err, batching.ErrFull):
 		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.Queue, sale.SKU, lock.ErrOverloaded)
@@ -129,7 +129,7 @@ func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
 
 // cut removes the next batch from the queue. Its sales cannot leave any more.
 func (m *merger) cut(q *mergeQueue) mergeBatch {
-	batch := q.Cut(m.Limit, nil)
+	batch := q.Cut(m.Limit)
 	for i, w := range batch {
 		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: len(batch)}
 	}

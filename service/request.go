@@ -10,36 +10,26 @@ import (
 	"example.com/stock/lock"
 )
 
-// This file has what a request of [Service] or of package order passes before it sells.
+// This file has what a request passes before it sells.
 
-// Underway counts the requests of one Service that wait or work. The zero value is ready.
-type Underway struct{ requests atomic.Int64 }
+// underway counts the requests of one Service that wait or work. The zero value is ready.
+type underway struct{ requests atomic.Int64 }
 
-// Enter counts a request. It fails with lock.ErrOverloaded if there are more than most; 0: no limit. The caller calls
-// Leave in any case. The limit exists because a waiting request costs memory for up to MaxWait, and locks do not
+// enter counts a request. It fails with lock.ErrOverloaded if there are more than most; 0: no limit. The caller calls
+// leave in any case. The limit exists because a waiting request costs memory for up to MaxWait, and locks do not
 // limit their waiters.
-func (u *Underway) Enter(most int) error {
+func (u *underway) enter(most int) error {
 	if n := u.requests.Add(1); most > 0 && n > int64(most) {
 		return fmt.Errorf("%d requests wait or work here: %w", most, lock.ErrOverloaded)
 	}
 	return nil
 }
 
-// Leave ends the count of a request.
-func (u *Underway) Leave() { u.requests.Add(-1) }
+// leave ends the count of a request.
+func (u *underway) leave() { u.requests.Add(-1) }
 
-// Data reports whether a store still has its data. Its Err is a DataLostError while the store has lost them.
-type Data interface {
-	Dependency
-	// Look returns nil if the data are there. If they were lost, it checks the store again, because a person may have
-	// set stock.
-	Look(ctx context.Context) error
-	// Renew records that a person has set stock, so that what is in the store now counts as its data.
-	Renew(ctx context.Context) error
-}
-
-// Ready returns an error if one of needs cannot be used. data is nil, or one of needs.
-func Ready(ctx context.Context, data Data, needs ...Dependency) error {
+// ready returns an error if one of needs cannot be used. data is nil, or one of needs.
+func ready(ctx context.Context, data *DataCheck, needs ...Dependency) error {
 	for _, need := range needs {
 		err := need.Err()
 		if errors.Is(err, ErrDataLost) {
@@ -52,9 +42,9 @@ func Ready(ctx context.Context, data Data, needs ...Dependency) error {
 	return nil
 }
 
-// Wait returns a ctx that limits a wait. A limit of 0 means to try once; then work limits the try, because the server
-// may not answer.
-func Wait(
+// limitWait returns a ctx that limits a wait. A limit of 0 means to try once; then work limits the try, because the
+// server may not answer.
+func limitWait(
 	ctx context.Context, limit, work time.Duration,
 ) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
 	if limit == 0 {
@@ -66,10 +56,10 @@ func Wait(
 	return wait, false, cancel
 }
 
-// Call calls do, for at most work, if the server of the store is up and the store has its data. If data is nil, only
+// call calls do, for at most work, if the server of the store is up and the store has its data. If data is nil, only
 // the server is checked.
-func Call[T any](
-	ctx context.Context, work time.Duration, server Dependency, data Data, do func(context.Context) (T, error),
+func call[T any](
+	ctx context.Context, work time.Duration, server Dependency, data *DataCheck, do func(context.Context) (T, error),
 ) (out T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, work)
 	defer cancel()
@@ -82,5 +72,5 @@ func Call[T any](
 		}
 	}
 	out, err = do(ctx)
-	return out, Busy(err, server)
+	return out, busy(err, server)
 }

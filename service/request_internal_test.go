@@ -79,7 +79,7 @@ func TestWhatABusyServerMeans(t *testing.T) {
 		"lost":               {errors.Join(down, lock.ErrLost), false},
 		"held":               {heldAt, false},
 	} {
-		got := Busy(row.err, depend{}, depend{})
+		got := busy(row.err, depend{}, depend{})
 		if row.busy != (errors.Is(got, lock.ErrOverloaded) && !errors.Is(got, lock.ErrDown)) ||
 			!row.busy && got != row.err {
 			t.Errorf("%s: %v", name, got)
@@ -88,26 +88,26 @@ func TestWhatABusyServerMeans(t *testing.T) {
 			t.Errorf("%s: %v does not tell %v", name, got, row.err)
 		}
 	}
-	if got := Busy(down, depend{}, depend{err: errors.New("gone")}); got != down {
+	if got := busy(down, depend{}, depend{err: errors.New("gone")}); got != down {
 		t.Errorf("a server that is down by now: %v", got)
 	}
 }
 
 // At most so many requests are under way, and each that left makes room.
 func TestHowManyAreUnderway(t *testing.T) {
-	var u Underway
+	var u underway
 	for n, want := range []error{nil, nil, lock.ErrOverloaded} {
-		if err := u.Enter(2); !errors.Is(err, want) || (err == nil) != (want == nil) {
+		if err := u.enter(2); !errors.Is(err, want) || (err == nil) != (want == nil) {
 			t.Errorf("request %d: %v, want %v", n+1, err, want)
 		}
 	}
-	u.Leave()
-	u.Leave()
-	if err := u.Enter(2); err != nil {
+	u.leave()
+	u.leave()
+	if err := u.enter(2); err != nil {
 		t.Errorf("two have left: %v", err)
 	}
 	for range 1000 {
-		if err := u.Enter(0); err != nil {
+		if err := u.enter(0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestHowManyAreUnderway(t *testing.T) {
 func TestHowLongARequestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for limit, want := range map[time.Duration]time.Duration{0: 3 * time.Second, time.Minute: time.Minute} {
-			wait, once, cancel := Wait(t.Context(), limit, 3*time.Second)
+			wait, once, cancel := limitWait(t.Context(), limit, 3*time.Second)
 			if deadline, _ := wait.Deadline(); time.Until(deadline) != want || once != (limit == 0) {
 				t.Errorf("%v: until %v, once %t", limit, time.Until(deadline), once)
 			}

@@ -35,14 +35,6 @@ type StoreConfig struct {
 	Data  *DataCheck // nil: it is not checked whether the store has its data
 }
 
-// data returns s.Data as an interface, which is nil if s.Data is.
-func (s StoreConfig) data() Data {
-	if s.Data == nil {
-		return nil
-	}
-	return s.Data
-}
-
 // Config has the settings of a Service.
 type Config struct {
 	Instance     string                    // the name of this instance, in orders and replies
@@ -64,10 +56,10 @@ type Config struct {
 // A Service sells. It is safe for concurrent use.
 type Service struct {
 	Config
-	known    map[string]*KnownSKUs // by store
+	known    map[string]*knownSKUs // by store
 	idle     idle
 	soldOut  *soldOut
-	underway Underway
+	underway underway
 	keys     underKeys
 }
 
@@ -84,9 +76,9 @@ func New(c Config) (*Service, error) {
 			}
 		}
 	}
-	s := &Service{Config: c, known: make(map[string]*KnownSKUs), soldOut: newSoldOut(c.Work)}
+	s := &Service{Config: c, known: make(map[string]*knownSKUs), soldOut: newSoldOut(c.Work)}
 	for store := range c.Stores {
-		s.known[store] = &KnownSKUs{}
+		s.known[store] = &knownSKUs{}
 	}
 	return s, nil
 }
@@ -126,7 +118,7 @@ type Receipt struct {
 // Deduct sells req.Quantity units of req.SKU.
 //
 // A SKU that the store does not have is refused before its lock is acquired. For this, the first request for a SKU
-// under a strategy with a lock reads the store once; see [KnownSKUs].
+// under a strategy with a lock reads the store once; see knownSKUs.
 //
 // Once a SKU is known to be sold out, concurrent requests share one read of the store and are refused by its result;
 // see [soldOut]. Requests with lab options are excepted.
@@ -196,8 +188,8 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	defer s.underway.Leave()
-	if err := s.underway.Enter(s.Waiting); err != nil {
+	defer s.underway.leave()
+	if err := s.underway.enter(s.Waiting); err != nil {
 		return Receipt{}, err
 	}
 	d := &deduction{Request: req, strategy: strategy, store: store}
@@ -220,7 +212,7 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
 	failed := func(err error) (Receipt, error) { return Receipt{}, &OrderError{id.String(), err, d.SKU, d.Store} }
-	if err := Ready(ctx, d.store.Data, d.needs...); err != nil {
+	if err := ready(ctx, d.store.Data, d.needs...); err != nil {
 		return Receipt{}, err
 	}
 	stock, known := stockKey{d.store.Store, d.SKU}, s.known[d.Store]
@@ -242,7 +234,7 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	if err := stops.at(ctx, BeforeLock); err != nil {
 		return Receipt{}, err
 	}
-	wait, tryOnce, cancel := Wait(ctx, d.wait(s.Wait), s.Work)
+	wait, tryOnce, cancel := limitWait(ctx, d.wait(s.Wait), s.Work)
 	defer cancel()
 	sale := s.sale(id.String(), d.Request, stops)
 	sale.Options.TryOnce = tryOnce
@@ -264,7 +256,7 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 // mustExist fails with ErrUnknownSKU if the store does not have the SKU. It reads the store unless this instance
 // knows the SKU.
 func (s *Service) mustExist(ctx context.Context, d *deduction) error {
-	return s.known[d.Store].Check(d.SKU, func() error {
+	return s.known[d.Store].check(d.SKU, func() error {
 		ctx, cancel := context.WithTimeout(ctx, s.Work)
 		defer cancel()
 		_, err := d.store.Store.Read(ctx, d.SKU)

@@ -34,6 +34,9 @@ type Metrics struct {
 	up        *prometheus.GaugeVec
 	full      *prometheus.GaugeVec
 	impaired  *prometheus.GaugeVec
+	sales     *prometheus.CounterVec
+	stale     *prometheus.CounterVec
+	dataLost  *prometheus.GaugeVec
 }
 
 // seconds covers the range from a Redis round trip on loopback to the longest wait.
@@ -82,11 +85,17 @@ func New(version, instance string) *Metrics {
 			"1 if the backend has no room for more data.", "backend"),
 		impaired: gauge("backend_impaired",
 			"1 if a part of the backend cannot be used.", "backend"),
+		sales: counter("deductions_total",
+			"Deductions by outcome: accepted, replayed, or the type of the problem.", "strategy", "outcome"),
+		stale: counter("stale_fence_total",
+			"Writes refused because a later lock holder had written.", "strategy"),
+		dataLost: gauge("store_data_lost",
+			"1 if the store has lost its data, and waits for a person who sets the stock.", "store"),
 	}
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
 	m.registry.MustRegister(m.requests, m.problems, m.ready, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
-		m.abandoned, m.wakeups, m.kept, m.up, m.full, m.impaired, info,
+		m.abandoned, m.wakeups, m.kept, m.up, m.full, m.impaired, m.sales, m.stale, m.dataLost, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -199,6 +208,7 @@ func (m *Metrics) Lock(strategy string) lock.Events {
 	wait, hold := m.wait.WithLabelValues(strategy), m.hold.WithLabelValues(strategy)
 	lost, stranded := m.lost.WithLabelValues(strategy), m.stranded.WithLabelValues(strategy)
 	wakeups, abandoned := m.wakeups.WithLabelValues(strategy), m.abandoned.WithLabelValues(strategy)
+	m.stale.WithLabelValues(strategy)
 	return lock.Events{
 		Waited: func(ctx context.Context, d time.Duration, err error) {
 			m.observe(ctx, wait, d)
@@ -216,6 +226,19 @@ func (m *Metrics) Lock(strategy string) lock.Events {
 
 		Abandoned: abandoned.Inc,
 	}
+}
+
+// Deduction counts a deduction.
+func (m *Metrics) Deduction(strategy, outcome string) {
+	m.sales.WithLabelValues(strategy, outcome).Inc()
+	if outcome == "stale_fence" {
+		m.stale.WithLabelValues(strategy).Inc()
+	}
+}
+
+// DataLost records whether a store has lost its data.
+func (m *Metrics) DataLost(store string, lost bool) {
+	m.dataLost.WithLabelValues(store).Set(number(lost))
 }
 
 func outcome(err error) string {

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // scrape is what Prometheus would read, by series: name{labels} in the order of the exposition.
-func scrape(t *testing.T, m *metrics.Sales) map[string]float64 {
+func scrape(t *testing.T, m *metrics.Metrics) map[string]float64 {
 	t.Helper()
 	reply := httptest.NewRecorder()
 	m.Handler().ServeHTTP(reply, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
@@ -44,7 +44,7 @@ func scrape(t *testing.T, m *metrics.Sales) map[string]float64 {
 }
 
 // are fails unless those series have those values.
-func are(t *testing.T, m *metrics.Sales, want map[string]float64) {
+func are(t *testing.T, m *metrics.Metrics, want map[string]float64) {
 	t.Helper()
 	got := scrape(t, m)
 	for name, value := range want {
@@ -55,7 +55,7 @@ func are(t *testing.T, m *metrics.Sales, want map[string]float64) {
 }
 
 func TestWhoWeAre(t *testing.T) {
-	m := metrics.NewSales("v1.2.3", "app-1")
+	m := metrics.New("v1.2.3", "app-1")
 	are(t, m, map[string]float64{`stock_build_info{instance="app-1",version="v1.2.3"}`: 1})
 	got := scrape(t, m)
 	for _, name := range []string{"go_goroutines", "process_open_fds"} {
@@ -66,7 +66,7 @@ func TestWhoWeAre(t *testing.T) {
 }
 
 func TestDeductionsByOutcome(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	for outcome, n := range map[string]int{"accepted": 3, "sold_out": 2, "lock_busy": 1, "stale_fence": 2} {
 		for range n {
 			m.Deduction("redis-setnx", outcome)
@@ -87,7 +87,7 @@ func TestDeductionsByOutcome(t *testing.T) {
 }
 
 func TestBackends(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	m.Backend("redis", nil)
 	m.Backend("mysql", &lock.DownError{Server: "mysql"})
 	are(t, m, map[string]float64{`stock_backend_up{backend="redis"}`: 1, `stock_backend_up{backend="mysql"}`: 0})
@@ -100,26 +100,23 @@ func TestBackends(t *testing.T) {
 }
 
 // Two clients of one server have one series.
-func TestCertificatesAndKeys(t *testing.T) {
-	m := metrics.NewSales("", "")
-	end, read := time.Unix(1800000000, 0), time.Time{}
+func TestCertificates(t *testing.T) {
+	m := metrics.New("", "")
+	end := time.Unix(1800000000, 0)
 	for range 2 {
 		m.Certificate("redis.tls.cert", func() time.Time { return end })
 	}
-	m.TokenKeys(func() time.Time { return read })
 	are(t, m, map[string]float64{
 		`stock_certificate_end_timestamp_seconds{setting="redis.tls.cert"}`: 1800000000,
-		"stock_token_keys_read_timestamp_seconds":                           0,
 	})
-	end, read = time.Unix(1900000000, 0), time.Unix(1700000000, 0)
+	end = time.Unix(1900000000, 0)
 	are(t, m, map[string]float64{
 		`stock_certificate_end_timestamp_seconds{setting="redis.tls.cert"}`: 1900000000,
-		"stock_token_keys_read_timestamp_seconds":                           1700000000,
 	})
 }
 
 func TestReady(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	are(t, m, map[string]float64{"stock_ready": 0})
 	m.Ready(true)
 	are(t, m, map[string]float64{"stock_ready": 1})
@@ -128,18 +125,18 @@ func TestReady(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
-	m.Problem("/v1/orders", http.MethodPost, "sold_out")
-	m.Problem("/v1/orders", http.MethodPost, "sold_out")
+	m := metrics.New("dev", "app-1")
+	m.Problem("/v1/stock/:sku", http.MethodPost, "sold_out")
+	m.Problem("/v1/stock/:sku", http.MethodPost, "sold_out")
 	m.Problem("none", "M", "not_found")
 	are(t, m, map[string]float64{
-		`stock_problems_total{method="POST",problem="sold_out",route="/v1/orders"}`: 2,
-		`stock_problems_total{method="other",problem="not_found",route="none"}`:     1,
+		`stock_problems_total{method="POST",problem="sold_out",route="/v1/stock/:sku"}`: 2,
+		`stock_problems_total{method="other",problem="not_found",route="none"}`:         1,
 	})
 }
 
 func TestDataLost(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	m.DataLost("redis", true)
 	m.DataLost("mysql", false)
 	are(t, m, map[string]float64{`stock_store_data_lost{store="redis"}`: 1, `stock_store_data_lost{store="mysql"}`: 0})
@@ -147,30 +144,8 @@ func TestDataLost(t *testing.T) {
 	are(t, m, map[string]float64{`stock_store_data_lost{store="redis"}`: 0})
 }
 
-func TestRelay(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
-	if _, ok := scrape(t, m)["stock_relay_active"]; ok {
-		t.Error("an instance without a relay has its series")
-	}
-	r := m.Relay()
-	r.Active(true)
-	r.Delivered()
-	r.Delivered()
-	r.Failed()
-	r.Lag(7, 1500*time.Millisecond, 2)
-	are(t, m, map[string]float64{
-		"stock_relay_active": 1, "stock_relay_delivered_total": 2, "stock_relay_failed_total": 1,
-		"stock_relay_undelivered": 7, "stock_relay_oldest_seconds": 1.5, "stock_relay_parked": 2,
-	})
-	r.Active(false)
-	are(t, m, map[string]float64{
-		"stock_relay_active": 0, "stock_relay_delivered_total": 2, "stock_relay_failed_total": 1,
-		"stock_relay_undelivered": 0, "stock_relay_oldest_seconds": 0, "stock_relay_parked": 0,
-	})
-}
-
 func TestRequests(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	m.Request(t.Context(), "/deduct_stock", http.MethodPost, 200, 3*time.Millisecond)
 	m.Request(t.Context(), "/deduct_stock", http.MethodPost, 200, 300*time.Millisecond)
 	m.Request(t.Context(), "/deduct_stock", http.MethodPost, 409, 2*time.Minute)
@@ -189,7 +164,7 @@ func TestRequests(t *testing.T) {
 
 // Anybody can send any method, and a series lives as long as the process.
 func TestNoSeriesExplosion(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"} {
 		m.Request(t.Context(), "none", method, 404, time.Millisecond)
 		are(
@@ -214,7 +189,7 @@ func TestNoSeriesExplosion(t *testing.T) {
 
 // A rate needs a series before the first event, or the first one is never seen.
 func TestLockSeriesExistFromTheStart(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	m.Lock("zk-sequential")
 	are(t, m, map[string]float64{
 		`stock_lock_wait_seconds_count{strategy="zk-sequential"}`: 0,
@@ -229,13 +204,13 @@ func TestLockSeriesExistFromTheStart(t *testing.T) {
 }
 
 func TestDroppedLines(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	m.Log(func() uint64 { return 7 })
 	are(t, m, map[string]float64{`stock_log_dropped_total`: 7})
 }
 
 func TestLockOutcomes(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	e := m.Lock("redis-watchdog")
 	for outcome, errs := range map[string][]error{
 		"acquired": {nil, nil},
@@ -279,7 +254,7 @@ func TestLockOutcomes(t *testing.T) {
 
 // A real lock under observation.
 func TestAnObservedLock(t *testing.T) {
-	m := metrics.NewSales("dev", "app-1")
+	m := metrics.New("dev", "app-1")
 	l := lock.Observe(&local.Mutex{}, m.Lock("local-mutex"))
 	err := lock.Do(t.Context(), l, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
 		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {

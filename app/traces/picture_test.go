@@ -14,68 +14,40 @@ var picture = flag.Bool("update", false, "draw docs/trace.svg and docs/trace.zh-
 
 // words are what the picture says, in English and Chinese.
 var words = [][2]string{
-	{"A checkout on MySQL, as a collector got it", "MySQL 上的一次下单，按收集器收到的内容"},
-	{"the request", "请求"},
-	{"the relay's delivery, which links to the step", "转发器的投递，链接到 step"},
-	{"the consumer, which links to the step", "消费者，链接到 step"},
+	{"A sale under zk-sequential on MySQL, as a collector got it", "MySQL 上 zk-sequential 锁下的一次扣减，按收集器收到的内容"},
 	{"ms", "毫秒"},
 }
 
-// draw draws the trace of a checkout, and the traces that link to it, each with a scale of its own: a delivery may come
-// long after the sale.
-func draw(t *testing.T, all []span, from span) {
+// draw draws a trace.
+func draw(t *testing.T, trace []span) {
 	t.Helper()
-	groups := map[string][]span{}
-	for _, s := range reached(all, from) {
-		groups[s.trace] = append(groups[s.trace], s)
-	}
-	var traces [][]span
-	for _, g := range groups {
-		traces = append(traces, g)
-	}
-	slices.SortFunc(traces, func(a, b []span) int { return cmp.Compare(earliest(a), earliest(b)) })
 	for lang, file := range []string{"../../docs/trace.svg", "../../docs/trace.zh-CN.svg"} {
-		if err := os.WriteFile(file, []byte(svg(traces, lang)), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(svg(trace, lang)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func earliest(g []span) uint64 {
-	return slices.MinFunc(g, func(a, b span) int { return cmp.Compare(a.began, b.began) }).began
-}
-
-func svg(traces [][]span, lang int) string {
+func svg(trace []span, lang int) string {
 	const row, left, width = 24, 280, 560
-	say := func(i int) string { return words[i][lang] }
 	var body strings.Builder
 	text := func(x, y int, class, s string) {
 		fmt.Fprintf(&body, `<text x="%d" y="%d" class="%s">%s</text>`+"\n", x, y, class, s)
 	}
 	y := 34
-	text(16, y, "title", say(0))
-	for _, g := range traces {
-		began, ended := earliest(g), uint64(0)
-		for _, s := range g {
-			ended = max(ended, s.began+s.took)
-		}
-		title := 1
-		switch {
-		case slices.ContainsFunc(g, func(s span) bool { return strings.HasPrefix(s.name, "send ") }):
-			title = 2
-		case slices.ContainsFunc(g, func(s span) bool { return s.name == "consume" }):
-			title = 3
-		}
-		y += row + 14
-		text(16, y, "group", say(title))
-		scale := func(ns uint64) float64 { return float64(ns) / float64(max(ended-began, 1)) * width }
-		for _, line := range tree(g) {
-			y += row
-			text(16+14*line.depth, y, "name", line.name)
-			fmt.Fprintf(&body, `<rect x="%.1f" y="%d" width="%.1f" height="14" rx="2" class="%s"/>`+"\n",
-				left+scale(line.began-began), y-11, max(scale(line.took), 1.5), colour(line.span))
-			text(left+width+12, y, "time", fmt.Sprintf("%.2f %s", float64(line.took)/1e6, say(4)))
-		}
+	text(16, y, "title", words[0][lang])
+	began := slices.MinFunc(trace, func(a, b span) int { return cmp.Compare(a.began, b.began) }).began
+	var ended uint64
+	for _, s := range trace {
+		ended = max(ended, s.began+s.took)
+	}
+	scale := func(ns uint64) float64 { return float64(ns) / float64(max(ended-began, 1)) * width }
+	for _, line := range tree(trace) {
+		y += row
+		text(16+14*line.depth, y, "name", line.name)
+		fmt.Fprintf(&body, `<rect x="%.1f" y="%d" width="%.1f" height="14" rx="2" class="%s"/>`+"\n",
+			left+scale(line.began-began), y-11, max(scale(line.took), 1.5), colour(line.span))
+		text(left+width+12, y, "time", fmt.Sprintf("%.2f %s", float64(line.took)/1e6, words[1][lang]))
 	}
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 %d" width="940" height="%[1]d"`+
 		` font-family="sans-serif" font-size="13">
@@ -120,8 +92,6 @@ func colour(s span) string {
 		return "phase"
 	case s.name == "batch":
 		return "batch"
-	case s.name == "consume" || strings.HasPrefix(s.name, "send "):
-		return "event"
 	}
 	return "request"
 }

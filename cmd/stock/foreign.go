@@ -27,6 +27,9 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
+// moved has the new names of commands that belong to the order service.
+var moved = map[string]string{"audit": "orders audit", "relay": "orders outbox", "token": "orders token"}
+
 func unknownCommand(root *cobra.Command, args []string) error {
 	name := ""
 	for i := 0; i < len(args) && name == ""; i++ {
@@ -35,6 +38,9 @@ func unknownCommand(root *cobra.Command, args []string) error {
 		} else if !strings.HasPrefix(args[i], "-") {
 			name = args[i]
 		}
+	}
+	if command, ok := moved[name]; ok {
+		return failure("foreign.command-moved", "name", name, "command", command)
 	}
 	root.SuggestionsMinimumDistance = 2
 	var list strings.Builder

@@ -126,21 +126,6 @@ func lockLogger(w io.Writer, cfg app.Config) *slog.Logger {
 	return log
 }
 
-// opened calls do with what open opens by the configuration, and closes it.
-func opened[T io.Closer](
-	cmd *cobra.Command, open func(app.Config, *slog.Logger) (T, error), do func(context.Context, T) error,
-) error {
-	cfg, err := app.Load(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	of, err := open(cfg, lockLogger(cmd.ErrOrStderr(), cfg))
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(cmd.Context(), of), of.Close())
-}
-
 // A lockRun is one "stock lock": a command under a lock.
 type lockRun struct {
 	voice

@@ -70,19 +70,18 @@ func (qs *Queues[K, V]) Len() int {
 	return len(qs.open)
 }
 
-// Do waits for a turn that serves v, and returns v as the turn has left it. Of several keys it chooses the one for
-// which most values wait, or the first key if none waits. There must be at least one key.
+// Do waits for a turn of the queue of key that serves v, and returns v as the turn has left it.
 //
 // If wait ends before the batch of v is cut, Do removes v from the queue and returns the cause. After the cut, Do waits
 // for the end of the turn. If the turn panics, Do panics, because a caller can recover and report that, but the
 // goroutine of the queue cannot.
 //
 // Other errors: ErrFull.
-func (qs *Queues[K, V]) Do(wait context.Context, v V, keys ...K) (V, error) {
+func (qs *Queues[K, V]) Do(wait context.Context, key K, v V) (V, error) {
 	if wait.Err() != nil {
 		return v, context.Cause(wait)
 	}
-	q, w, err := qs.join(wait, v, keys)
+	q, w, err := qs.join(wait, key, v)
 	if err != nil {
 		return v, err
 	}
@@ -100,20 +99,14 @@ func (qs *Queues[K, V]) Do(wait context.Context, v V, keys ...K) (V, error) {
 	return w.value, nil
 }
 
-// join appends v to a queue. The first value of a queue starts its goroutine.
-func (qs *Queues[K, V]) join(wait context.Context, v V, keys []K) (*Queue[K, V], *waiter[V], error) {
+// join appends v to the queue of key. The first value of a queue starts its goroutine.
+func (qs *Queues[K, V]) join(wait context.Context, key K, v V) (*Queue[K, V], *waiter[V], error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	var q *Queue[K, V]
-	for _, key := range keys {
-		if of := qs.open[key]; of != nil && (q == nil || len(of.waiting) > len(q.waiting)) {
-			q = of
-		}
-	}
-	running := q != nil
+	q, running := qs.open[key]
 	if !running {
-		q = &Queue[K, V]{Key: keys[0], of: qs}
-		qs.open[q.Key] = q
+		q = &Queue[K, V]{Key: key, of: qs}
+		qs.open[key] = q
 		qs.peak = max(qs.peak, len(qs.open))
 	}
 	if len(q.waiting) >= qs.most {
@@ -211,15 +204,11 @@ func (q *Queue[K, V]) Traced(ctx context.Context) context.Context {
 }
 
 // Cut removes the batch of a turn from the queue and returns it in the order of arrival. After that its values cannot
-// leave. The batch has at most most values and ends before the first for which fits returns false, but always contains
-// the first value. With a nil fits all values fit. Do returns what the turn writes to a value. A turn calls Cut once.
-func (q *Queue[K, V]) Cut(most int, fits func(V) bool) []*V {
+// leave. The batch has at most most values. Do returns what the turn writes to a value. A turn calls Cut once.
+func (q *Queue[K, V]) Cut(most int) []*V {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
-	n := 0
-	for n < min(len(q.waiting), most) && (fits == nil || fits(q.waiting[n].value) || n == 0) {
-		n++
-	}
+	n := min(len(q.waiting), most)
 	q.batch, q.waiting = q.waiting[:n:n], slices.Clone(q.waiting[n:])
 	batch := make([]*V, n)
 	for i, w := range q.batch {

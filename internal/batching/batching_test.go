@@ -78,10 +78,10 @@ func in(t *testing.T, most int, cut func(d *desk, q *queue) []*note, test func(d
 	})
 }
 
-func all(_ *desk, q *queue) []*note { return q.Cut(100, nil) }
+func all(_ *desk, q *queue) []*note { return q.Cut(100) }
 
 // come sends a note, and returns when it waits or is answered.
-func (d *desk) come(name string, keys ...string) {
+func (d *desk) come(name, key string) {
 	ctx, cancel := context.WithCancelCause(d.t.Context())
 	d.leave[name] = cancel
 	d.all.Go(func() {
@@ -96,7 +96,7 @@ func (d *desk) come(name string, keys ...string) {
 			defer d.mu.Unlock()
 			d.got[name], d.errs[name] = n, err
 		}()
-		n, err = d.Do(ctx, note{name: name}, keys...)
+		n, err = d.Do(ctx, key, note{name: name})
 	})
 	synctest.Wait()
 }
@@ -111,7 +111,7 @@ func (d *desk) wants(turns ...string) {
 // A batch is what came while the last one was under way, in the order of arrival, and at most so many. Do returns what
 // the turn has written.
 func TestInOrderOfArrival(t *testing.T) {
-	three := func(_ *desk, q *queue) []*note { return q.Cut(3, nil) }
+	three := func(_ *desk, q *queue) []*note { return q.Cut(3) }
 	in(t, 100, three, func(d *desk) {
 		for _, name := range strings.Fields("a b c d e") {
 			d.come(name, "k")
@@ -128,61 +128,15 @@ func TestInOrderOfArrival(t *testing.T) {
 	})
 }
 
-// A batch ends before the first that does not fit, but for its very first.
-func TestWhatFits(t *testing.T) {
-	letters := func(_ *desk, q *queue) []*note {
-		sum := 0
-		return q.Cut(100, func(n note) bool {
-			sum += len(n.name)
-			return sum <= 3
-		})
-	}
-	in(t, 100, letters, func(d *desk) {
-		for _, name := range strings.Fields("first aa b ccc d eeeee f gg") {
-			d.come(name, "k")
-		}
-		d.letGo()
-		d.wants("k: first", "k: aa b", "k: ccc", "k: d", "k: eeeee", "k: f gg")
-	})
-}
-
-// Keys do not wait for each other. One with several keys waits where most others do.
+// Keys do not wait for each other.
 func TestSeveralKeys(t *testing.T) {
 	in(t, 100, all, func(d *desk) {
 		d.come("1", "b")
-		d.come("2", "a", "b") // behind 1
-		d.come("3", "a")      // not behind 2: the queue is b's
-		d.come("4", "c", "a", "b")
+		d.come("2", "b") // behind 1
+		d.come("3", "a") // not behind 2
 		d.wants("b: 1", "a: 3")
 		d.letGo()
-		d.wants("b: 1", "a: 3", "b: 2 4")
-	})
-}
-
-// The longest queue is chosen also if it is not the first.
-func TestTheLongestQueue(t *testing.T) {
-	var hold [2]chan struct{}
-	both := func(d *desk, q *queue) []*note {
-		batch := q.Cut(1, nil)
-		if batch[0].name == "holds" {
-			<-hold[1]
-		}
-		return batch
-	}
-	in(t, 100, both, func(d *desk) {
-		hold[1] = make(chan struct{})
-		d.come("1", "a")
-		d.come("holds", "b")
-		d.come("2", "a")
-		d.come("3", "b")
-		d.come("4", "b")
-		d.come("5", "a", "b")
-		d.letGo()
-		close(hold[1])
-		synctest.Wait()
-		if i := slices.Index(d.turns, "b: 5"); i < 0 {
-			t.Errorf("turns %q", d.turns)
-		}
+		d.wants("b: 1", "a: 3", "b: 2")
 	})
 }
 
@@ -209,7 +163,7 @@ func TestLeaving(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(d.t.Context())
 		cancel(gone)
-		if _, err := d.Do(ctx, note{}, "k"); err != gone {
+		if _, err := d.Do(ctx, "k", note{}); err != gone {
 			t.Errorf("one that had left before it came: %v", err)
 		}
 		d.wants("k: a", "k: c")
@@ -233,7 +187,7 @@ func TestFull(t *testing.T) {
 
 // A panic is that of all in the batch, with where it came from, and of nobody else; the queue goes on.
 func TestAPanicIsEverybodysInTheBatch(t *testing.T) {
-	two := func(_ *desk, q *queue) []*note { return q.Cut(2, nil) }
+	two := func(_ *desk, q *queue) []*note { return q.Cut(2) }
 	in(t, 100, two, func(d *desk) {
 		for _, name := range strings.Fields("a b panics c") {
 			d.come(name, "k")
@@ -262,7 +216,7 @@ func TestNobodyWaitsAnyMore(t *testing.T) {
 		case <-empty.Done():
 			return nil
 		case <-time.After(time.Minute):
-			return q.Cut(100, nil)
+			return q.Cut(100)
 		}
 	}
 	in(t, 100, waits, func(d *desk) {
@@ -290,7 +244,7 @@ func TestStorm(t *testing.T) {
 	var mu sync.Mutex
 	served := map[int]int{}
 	qs := batching.New(20, func(q *batching.Queue[string, int]) {
-		batch := q.Cut(7, nil)
+		batch := q.Cut(7)
 		mu.Lock()
 		defer mu.Unlock()
 		for _, n := range batch {
@@ -306,7 +260,7 @@ func TestStorm(t *testing.T) {
 			for i := range each {
 				id := g*each + i
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(id%50)*time.Microsecond)
-				got, err := qs.Do(ctx, id, string(rune('a'+id%3)), "d")
+				got, err := qs.Do(ctx, string(rune('a'+id%3)), id)
 				cancel()
 				if done[id] = err; err == nil && got != -id {
 					t.Errorf("%d: got %d", id, got)

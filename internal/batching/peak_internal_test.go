@@ -13,13 +13,13 @@ func TestAMapOfManyKeysIsMadeAnew(t *testing.T) {
 		var here, all sync.WaitGroup
 		here.Add(row.keys)
 		qs := New(1, func(q *Queue[int, int]) {
-			q.Cut(1, nil)
+			q.Cut(1)
 			here.Done()
 			here.Wait() // all keys are open
 		}, nil)
 		for key := range row.keys {
 			all.Go(func() {
-				if _, err := qs.Do(t.Context(), 0, key); err != nil {
+				if _, err := qs.Do(t.Context(), key, 0); err != nil {
 					t.Error(err)
 				}
 			})

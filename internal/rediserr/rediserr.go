@@ -54,7 +54,6 @@ func Meanings() []Meaning {
 		{"NOREPLICAS", Refused, "too-few-replicas", false, before},
 		{"LOADING", Refused, "loading", false, command},
 		{"MASTERDOWN", Refused, "lost-its-master", false, command},
-		{"CROSSSLOT", Refused, "no-orders", false, cluster},
 		{"Hash slot not served", Refused, "slot-not-served", false, cluster},
 		{"CLUSTERDOWN", Refused, "cluster-down", false, cluster},
 		{"TRYAGAIN ", Moving, moving, false, cluster},

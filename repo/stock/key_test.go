@@ -195,25 +195,21 @@ func keyRefused(t *testing.T, s shop, sku service.SKU) {
 	}
 }
 
-// Redis forgets the keys of deductions by itself, after the time that the setting says.
+// Redis forgets the keys of deductions by itself.
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	c := dialRedis(t, repotest.Servers.Redis(t).Addr)
-	for want, r := range map[time.Duration]*repo.Redis{
-		service.KeepKeys: repo.NewRedis(c), time.Hour: repo.NewRedis(c).KeepKeysFor(time.Hour),
-	} {
-		s, sku := stock.NewRedis(r), newSKU("expire")
-		mustSet(t, s, sku, 100)
-		for name, write := range ways(s) {
-			o := reads(t, s, unread(sku, 1))
-			o.Key = newKey(sku, name)
-			if err := write(short(t), o); err != nil {
-				t.Fatal(name, err)
-			}
-			left := c.PTTL(t.Context(), "stock:{"+string(sku)+"}:key:"+o.Key.ID).Val()
-			if left > want || left < want-time.Minute {
-				t.Errorf("%s: it is kept for %v, want %v", name, left, want)
-			}
+	s, sku := stock.NewRedis(repo.NewRedis(c)), newSKU("expire")
+	mustSet(t, s, sku, 100)
+	for name, write := range ways(s) {
+		o := reads(t, s, unread(sku, 1))
+		o.Key = newKey(sku, name)
+		if err := write(short(t), o); err != nil {
+			t.Fatal(name, err)
+		}
+		left := c.PTTL(t.Context(), "stock:{"+string(sku)+"}:key:"+o.Key.ID).Val()
+		if left > service.KeepKeys || left < service.KeepKeys-time.Minute {
+			t.Errorf("%s: it is kept for %v, want %v", name, left, service.KeepKeys)
 		}
 	}
 }

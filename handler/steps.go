@@ -1,4 +1,4 @@
-package demo
+package handler
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -54,17 +53,17 @@ type stepReply struct {
 // getSteps streams the steps of sales as server-sent events, after the number in "after" or from now on, until the
 // client disconnects or the instance stops. Each message has all steps since the previous one. A slow reader misses
 // steps; Dropped counts them.
-func (h *demo) getSteps(c *gin.Context) {
-	f, err := handler.Decode(c, "after")
+func (h *handler) getSteps(c *gin.Context) {
+	f, err := decode(c, "after")
 	var after int64
 	if err == nil {
-		after, err = f.Number("after", int64(min(h.Steps.Last(), math.MaxInt64)), 0, math.MaxInt64)
+		after, err = f.number("after", int64(min(h.Steps.Last(), math.MaxInt64)), 0, math.MaxInt64)
 	}
 	if err != nil {
-		h.Fail(c, err)
+		h.fail(c, err)
 		return
 	}
-	c.Set(handler.StreamKey, true)
+	c.Set(streamKey, true)
 	c.Header("Content-Type", "text/event-stream")
 	c.Header("Cache-Control", "no-store")
 	c.Header("X-Accel-Buffering", "no")
@@ -75,7 +74,7 @@ func (h *demo) getSteps(c *gin.Context) {
 	}
 }
 
-func (h *demo) streamSteps(c *gin.Context, after uint64) {
+func (h *handler) streamSteps(c *gin.Context, after uint64) {
 	// This bypasses gin's writer, whose Flush panics if the wrapped writer is not a Flusher.
 	var writer http.ResponseWriter = c.Writer
 	if w, ok := writer.(interface{ Unwrap() http.ResponseWriter }); ok {
@@ -117,12 +116,12 @@ func (h *demo) streamSteps(c *gin.Context, after uint64) {
 	}
 }
 
-func (h *demo) stepsMessage(steps []service.Step, dropped uint64) string {
-	m := stepsMessage{Boot: h.part.began.UnixMicro(), Dropped: dropped}
+func (h *handler) stepsMessage(steps []service.Step, dropped uint64) string {
+	m := stepsMessage{Boot: h.began.UnixMicro(), Dropped: dropped}
 	for _, s := range steps {
 		reply := stepReply{
 			Number: s.Number, AtUS: s.At.UnixMicro(), Kind: s.Kind, RequestID: s.RequestID,
-			Strategy: handler.Shorten(s.Strategy), SKU: s.SKU, Quantity: s.Quantity, Read: s.Read,
+			Strategy: shorten(s.Strategy), SKU: s.SKU, Quantity: s.Quantity, Read: s.Read,
 			Remaining: s.Remaining,
 			Version:   s.Version, Epoch: s.Epoch, Segment: s.Segment, Point: s.Point.String(), Replayed: s.Replayed,
 		}
@@ -132,7 +131,7 @@ func (h *demo) stepsMessage(steps []service.Step, dropped uint64) string {
 		if s.Kind == service.Ended {
 			reply.Outcome = "accepted"
 			if s.Err != nil {
-				reply.Outcome = h.Problem(s.Err)
+				reply.Outcome = h.problemOf(s.Err)
 			}
 		}
 		m.Steps = append(m.Steps, reply)

@@ -1,4 +1,4 @@
-package demo
+package handler
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -19,7 +18,7 @@ func TestTheReplyIsWhatEncodingJSONWrites(t *testing.T) {
 	text := func() string { return texts[r.IntN(len(texts))] }
 	number := func() int64 { return []int64{0, 1, 2, -1, 1 << 62, r.Int64()}[r.IntN(6)] }
 	ms := func() float64 {
-		return handler.Milliseconds([]time.Duration{
+		return milliseconds([]time.Duration{
 			0, time.Microsecond, -time.Microsecond, time.Second, time.Duration(r.Int64()), time.Duration(r.IntN(1e10)),
 		}[r.IntN(6)])
 	}

@@ -1,4 +1,4 @@
-package demo
+package handler
 
 import (
 	"encoding/json"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -24,18 +23,18 @@ var (
 	resourceFields = slices.Concat([]string{"quantity", "wait", "strategy", "store"}, labFields)
 )
 
-func (h *demo) deduct(c *gin.Context, strategy string) {
-	f, err := handler.Decode(c, deductFields...)
+func (h *handler) deduct(c *gin.Context, strategy string) {
+	f, err := decode(c, deductFields...)
 	sku := h.DefaultSKU
-	if err == nil && f.Has("sku") {
+	if err == nil && f.has("sku") {
 		sku, err = service.ParseSKU(f["sku"])
 	}
 	h.sell(c, f, strategy, sku, err)
 }
 
 // deductResource is deduct in resource form: POST /v1/stock/{sku}/deduct with "strategy".
-func (h *demo) deductResource(c *gin.Context) {
-	f, err := handler.Decode(c, resourceFields...)
+func (h *handler) deductResource(c *gin.Context) {
+	f, err := decode(c, resourceFields...)
 	var sku service.SKU
 	if err == nil {
 		sku, err = service.ParseSKU(c.Param("sku"))
@@ -45,40 +44,40 @@ func (h *demo) deductResource(c *gin.Context) {
 	case err == nil && strategy == "":
 		err = service.Invalid("strategy", "strategy")
 	case err == nil && !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.Name == strategy }):
-		err = fmt.Errorf("%w %q", service.ErrUnknownStrategy, handler.Shorten(strategy))
+		err = fmt.Errorf("%w %q", service.ErrUnknownStrategy, shorten(strategy))
 	}
 	h.sell(c, f, strategy, sku, err)
 }
 
-func (h *demo) sell(c *gin.Context, f handler.Fields, strategy string, sku service.SKU, err error) {
-	c.Set(handler.StrategyKey, handler.Shorten(strategy))
-	req := service.Request{Strategy: strategy, SKU: sku, Store: f["store"], RequestID: handler.RequestID(c)}
+func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU, err error) {
+	c.Set(strategyKey, shorten(strategy))
+	req := service.Request{Strategy: strategy, SKU: sku, Store: f["store"], RequestID: requestID(c)}
 	if err == nil {
 		err = fill(f, &req)
 	}
 	if err != nil {
-		h.Fail(c, err)
+		h.fail(c, err)
 		return
 	}
-	if f.Has(labFields...) {
+	if f.has(labFields...) {
 		if !h.Lab {
-			h.Fail(c, service.Invalid(strings.Join(labFields, ", "), "lab"))
+			h.fail(c, service.Invalid(strings.Join(labFields, ", "), "lab"))
 			return
 		}
-		if !h.Admin(c) {
+		if !h.admin(c) {
 			return
 		}
 	}
 	if req.Key, err = deductionKey(c, req); err != nil {
-		h.Fail(c, err)
+		h.fail(c, err)
 		return
 	}
 	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
 	if err != nil {
-		if name := h.Problem(err); name != "unknown_strategy" { // a name from outside must not become a metric label
+		if name := h.problemOf(err); name != "unknown_strategy" { // a name from outside must not become a metric label
 			h.Meter.Deduction(strategy, name)
 		}
-		h.Fail(c, err)
+		h.fail(c, err)
 		return
 	}
 	if receipt.Replayed {
@@ -86,7 +85,7 @@ func (h *demo) sell(c *gin.Context, f handler.Fields, strategy string, sku servi
 	} else {
 		h.Meter.Deduction(strategy, "accepted")
 	}
-	handler.Replay(c, receipt.Replayed)
+	markReplay(c, receipt.Replayed)
 	c.Writer.Header()["Content-Type"] = jsonContent
 	c.Status(http.StatusOK)
 	_, _ = c.Writer.Write(receiptReply(receipt).append(make([]byte, 0, 768))) // on error the client has disconnected
@@ -95,11 +94,11 @@ func (h *demo) sell(c *gin.Context, f handler.Fields, strategy string, sku servi
 // jsonContent is shared by all replies, because net/http does not change header values.
 var jsonContent = []string{"application/json; charset=utf-8"}
 
-// deductionKey returns the idempotency key of a deduction. Requests do not name a customer, so all clients share one
-// space of keys, and must choose random keys. Two requests that differ only in the wait or in the lab's fields count as
+// deductionKey returns the idempotency key of a deduction. All clients share one space of keys, and must choose random
+// keys. Two requests that differ only in the wait or in the lab's fields count as
 // the same request.
 func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
-	key, err := handler.IdempotencyKey(c.Request.Header)
+	key, err := idempotencyKey(c.Request.Header)
 	if err != nil {
 		return service.Key{}, err
 	}
@@ -111,8 +110,8 @@ func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
 }
 
 // fill copies the fields that both forms of the endpoint share into req.
-func fill(f handler.Fields, req *service.Request) (err error) {
-	if req.Quantity, err = f.Number("quantity", 1, 1, service.MaxQuantity); err != nil {
+func fill(f fields, req *service.Request) (err error) {
+	if req.Quantity, err = f.number("quantity", 1, 1, service.MaxQuantity); err != nil {
 		return err
 	}
 	if req.Wait, err = duration(f, "wait"); err != nil {
@@ -138,8 +137,8 @@ func fill(f handler.Fields, req *service.Request) (err error) {
 }
 
 // fillPauses copies the lab's pause points and nesting into req.
-func fillPauses(f handler.Fields, req *service.Request) (err error) {
-	if f.Has("pause") {
+func fillPauses(f fields, req *service.Request) (err error) {
+	if f.has("pause") {
 		if req.Lab.Pause, err = service.ParsePoints(f["pause"]); err != nil {
 			return err
 		}
@@ -251,7 +250,7 @@ func receiptReply(r service.Receipt) deductReply {
 		OrderID: r.ID, SKU: r.SKU, Quantity: r.Quantity, Read: r.Read, Remaining: r.Remaining,
 		Version: r.Version, Epoch: r.Epoch, Strategy: r.Strategy, Store: r.Store, Instance: r.Instance,
 		Fence: uint64(r.HolderFence), Segment: r.Segment, Tries: tries, Wakeups: r.Wakeups,
-		WaitedMS: handler.Milliseconds(r.Waited), HeldMS: handler.Milliseconds(r.Held),
+		WaitedMS: milliseconds(r.Waited), HeldMS: milliseconds(r.Held),
 		AcquiredAt: r.AcquiredAt.UTC(), ReleasedAt: r.ReleasedAt.UTC(),
 		ReadAt: r.ReadAt.UTC(), WrittenAt: r.WrittenAt.UTC(), LeaseLost: r.LeaseLost,
 		Batch: (*batchReply)(r.Batch),
@@ -259,7 +258,7 @@ func receiptReply(r service.Receipt) deductReply {
 }
 
 // duration returns a duration from 0 to MaxWait, or nil if it is absent.
-func duration(f handler.Fields, name string) (*time.Duration, error) {
+func duration(f fields, name string) (*time.Duration, error) {
 	text, ok := f[name]
 	if !ok {
 		return nil, nil
@@ -273,7 +272,7 @@ func duration(f handler.Fields, name string) (*time.Duration, error) {
 }
 
 // toggle returns false if the field says "off".
-func toggle(f handler.Fields, name string) (bool, error) {
+func toggle(f fields, name string) (bool, error) {
 	switch text, ok := f[name]; {
 	case !ok || text == "on":
 		return true, nil

@@ -1,4 +1,4 @@
-package demo
+package handler
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/handler"
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
@@ -58,14 +57,14 @@ type evictionReply struct {
 	Stores   map[string]string `json:"stores"` // "raised", or the type of the problem
 }
 
-func (h *demo) getLock(c *gin.Context) {
+func (h *handler) getLock(c *gin.Context) {
 	strategy, key, ok := h.lockAsked(c)
 	if !ok {
 		return
 	}
 	s, err := h.Locks.Lock(c.Request.Context(), strategy, key)
 	if err != nil {
-		h.Fail(c, err)
+		h.fail(c, err)
 		return
 	}
 	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, stateReply: stateOf(s.State)}
@@ -86,14 +85,14 @@ func stateOf(s lock.State) stateReply {
 	return reply
 }
 
-func (h *demo) deleteLock(c *gin.Context) {
+func (h *handler) deleteLock(c *gin.Context) {
 	strategy, key, ok := h.lockAsked(c)
 	if !ok {
 		return
 	}
 	e, err := h.Locks.Evict(c.Request.Context(), strategy, key)
 	if err != nil {
-		h.Fail(c, err)
+		h.fail(c, err)
 		return
 	}
 	reply := evictionReply{Strategy: strategy, Key: key, Fence: e.Fence, Stores: make(map[string]string)}
@@ -104,18 +103,18 @@ func (h *demo) deleteLock(c *gin.Context) {
 	for store, err := range e.Stores {
 		reply.Stores[store] = "raised"
 		if err != nil {
-			reply.Stores[store] = h.Problem(err)
+			reply.Stores[store] = h.problemOf(err)
 		}
 	}
 	h.Log.WarnContext(c, "lock holder evicted", "strategy", strategy, "key", key, "who", who, "fence", e.Fence,
-		"stores", reply.Stores, "request_id", handler.RequestID(c))
+		"stores", reply.Stores, "request_id", requestID(c))
 	c.JSON(http.StatusOK, reply)
 }
 
 // lockAsked returns the strategy and the key in the path of a request.
-func (h *demo) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
-	if _, err := handler.Decode(c); err != nil {
-		h.Fail(c, err)
+func (h *handler) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
+	if _, err := decode(c); err != nil {
+		h.fail(c, err)
 		return "", "", false
 	}
 	return c.Param("strategy"), c.Param("key"), true
@@ -132,11 +131,11 @@ func contenderOf(k lock.Contender) *contenderReply {
 		r.Instance, r.RequestID = who[:at], who[at+1:]
 	}
 	if !k.Since.IsZero() {
-		since, age := k.Since.UTC(), handler.Milliseconds(max(time.Since(k.Since), 0))
+		since, age := k.Since.UTC(), milliseconds(max(time.Since(k.Since), 0))
 		r.Since, r.SinceMS = &since, &age
 	}
 	if k.Remaining > 0 && k.Remaining != lock.Forever {
-		left := handler.Milliseconds(k.Remaining)
+		left := milliseconds(k.Remaining)
 		r.RemainingMS = &left
 	}
 	return r

@@ -1,4 +1,4 @@
-package demo
+package handler
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/handler"
 	"example.com/stock/internal/words"
 	"example.com/stock/lock"
 )
@@ -44,11 +43,11 @@ type promiseReply struct {
 
 // strategies lists the catalogue, weakest first, with the reason for each strategy that cannot be used now. It also
 // returns what the servers report about themselves, because the reason may depend on this.
-func (h *demo) strategies(c *gin.Context) {
-	if !h.NoFields(c) {
+func (h *handler) strategies(c *gin.Context) {
+	if !h.noFields(c) {
 		return
 	}
-	lang := handler.Negotiate(c)
+	lang := negotiate(c)
 	list := make([]strategyReply, len(h.Strategies))
 	for i, s := range h.Strategies {
 		list[i] = strategyReply{
@@ -59,7 +58,7 @@ func (h *demo) strategies(c *gin.Context) {
 		for _, store := range s.Stores {
 			list[i].Stores = append(list[i].Stores, store.Name)
 			if err := store.Backend.Err(); err != nil {
-				list[i].DownStores[store.Name] = handler.Why(err).In(lang)
+				list[i].DownStores[store.Name] = reasonOf(err).In(lang)
 			}
 			list[i].warn(store.Backend, lang)
 		}
@@ -67,15 +66,15 @@ func (h *demo) strategies(c *gin.Context) {
 			list[i].warn(server, lang)
 		}
 		if err := s.err(); err != nil {
-			list[i].Reason = handler.Why(err).In(lang)
+			list[i].Reason = reasonOf(err).In(lang)
 		} else {
 			list[i].Available = true
 		}
 	}
-	c.JSON(http.StatusOK, gin.H{"strategies": list, "servers": h.Servers()})
+	c.JSON(http.StatusOK, gin.H{"strategies": list, "servers": h.servers()})
 }
 
-func (r *strategyReply) warn(server handler.Backend, lang string) {
+func (r *strategyReply) warn(server Backend, lang string) {
 	if warning := server.Warning(); warning != nil {
 		if r.Warnings == nil {
 			r.Warnings = make(map[string]string)
@@ -117,12 +116,12 @@ func (s Strategy) errOn(store Store) error {
 	return store.Backend.Err()
 }
 
-// Sells returns what can be sold from each store now, and the reason why the instance is not ready, or "". The instance
+// sells returns what can be sold from each store now, and the reason why the instance is not ready, or "". The instance
 // is ready if a strategy can sell from ReadyStore. If ReadyStore is empty or no strategy uses it, any store is enough.
-func (p *Part) Sells() (stores map[string]handler.StoreReply, why string) {
-	stores = make(map[string]handler.StoreReply)
+func (h *handler) sells() (stores map[string]storeReply, why string) {
+	stores = make(map[string]storeReply)
 	any := false
-	for _, s := range p.config.Strategies {
+	for _, s := range h.Strategies {
 		for _, store := range s.Stores {
 			reply := stores[store.Name]
 			reply.Of++
@@ -132,20 +131,20 @@ func (p *Part) Sells() (stores map[string]handler.StoreReply, why string) {
 				any = true
 			} else {
 				if !reply.Sells {
-					reply.Reason = handler.Why(err).EN
+					reply.Reason = reasonOf(err).EN
 				}
 				if errors.Is(err, lock.ErrDenied) {
 					if reply.Denied == nil {
 						reply.Denied = make(map[string]string)
 					}
-					reply.Denied[s.Name] = handler.Why(err).EN
+					reply.Denied[s.Name] = reasonOf(err).EN
 				}
 			}
 			stores[store.Name] = reply
 		}
 	}
-	if byDefault, used := stores[p.config.ReadyStore]; used && !byDefault.Sells {
-		return stores, "nothing can be sold from " + p.config.ReadyStore + ", the default store"
+	if byDefault, used := stores[h.ReadyStore]; used && !byDefault.Sells {
+		return stores, "nothing can be sold from " + h.ReadyStore + ", the default store"
 	}
 	if !any {
 		return stores, "no strategy is available"

@@ -1,4 +1,4 @@
-package demo
+package handler
 
 import (
 	"net/http"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
@@ -33,8 +32,8 @@ type pauseReply struct {
 }
 
 // getPauses lists the sales that wait at this instance, oldest first.
-func (h *demo) getPauses(c *gin.Context) {
-	if !h.NoFields(c) {
+func (h *handler) getPauses(c *gin.Context) {
+	if !h.noFields(c) {
 		return
 	}
 	list := []pauseReply{}
@@ -44,32 +43,32 @@ func (h *demo) getPauses(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"pauses": list})
 }
 
-func (h *demo) deletePause(c *gin.Context) {
-	if !h.NoFields(c) {
+func (h *handler) deletePause(c *gin.Context) {
+	if !h.noFields(c) {
 		return
 	}
 	p, err := h.Pauses.Release(c.Param("request"))
 	if err != nil {
-		h.Fail(c, err)
+		h.fail(c, err)
 		return
 	}
 	c.JSON(http.StatusOK, pauseOf(p))
 }
 
-func (h *demo) putPause(c *gin.Context) {
+func (h *handler) putPause(c *gin.Context) {
 	points, ok := h.points(c, false)
 	if !ok {
 		return
 	}
 	if err := h.Holds.Hold(c.Param("request"), points); err != nil {
-		h.Fail(c, err)
+		h.fail(c, err)
 		return
 	}
 	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
 }
 
 // putPauses sets the pause points of all sales. An empty list resumes those that wait.
-func (h *demo) putPauses(c *gin.Context) {
+func (h *handler) putPauses(c *gin.Context) {
 	points, ok := h.points(c, true)
 	if !ok {
 		return
@@ -79,20 +78,20 @@ func (h *demo) putPauses(c *gin.Context) {
 }
 
 // deletePauses resumes all sales that wait, each to its next pause point.
-func (h *demo) deletePauses(c *gin.Context) {
-	if h.NoFields(c) {
+func (h *handler) deletePauses(c *gin.Context) {
+	if h.noFields(c) {
 		c.JSON(http.StatusOK, gin.H{"released": h.Holds.Step()})
 	}
 }
 
 // points reads the field pause, and replies with a problem if it is invalid.
-func (h *demo) points(c *gin.Context, none bool) (points service.Points, ok bool) {
-	f, err := handler.Decode(c, "pause")
+func (h *handler) points(c *gin.Context, none bool) (points service.Points, ok bool) {
+	f, err := decode(c, "pause")
 	if text := f["pause"]; err == nil && (text != "" || !none) {
 		points, err = service.ParsePoints(text)
 	}
 	if err != nil {
-		h.Fail(c, err)
+		h.fail(c, err)
 	}
 	return points, err == nil
 }
@@ -100,6 +99,6 @@ func (h *demo) points(c *gin.Context, none bool) (points service.Points, ok bool
 func pauseOf(p service.Pause) pauseReply {
 	return pauseReply{
 		RequestID: p.RequestID, Strategy: p.Strategy, SKU: p.SKU, Point: p.Point.String(),
-		Since: p.Since.UTC(), SinceMS: handler.Milliseconds(time.Since(p.Since)),
+		Since: p.Since.UTC(), SinceMS: milliseconds(time.Since(p.Since)),
 	}
 }

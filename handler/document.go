@@ -1,15 +1,12 @@
-package demo
+package handler
 
 import (
 	"github.com/gin-gonic/gin"
-
-	"example.com/stock/handler"
 )
 
-// Document adds a path for every strategy of the catalogue.
-func (p *Part) Document(document map[string]any) {
-	paths := handler.Object(document["paths"])
-	for _, s := range p.config.Strategies {
+// describeDeductions adds a path for every strategy of the catalogue.
+func (h *handler) describeDeductions(paths map[string]any) {
+	for _, s := range h.Strategies {
 		paths[s.Endpoint] = gin.H{"post": gin.H{
 			"operationId": "deduct_" + s.Name, "tags": []string{"deduct"},
 			"summary":    "Deduct with strategy " + s.Name + ": " + s.Summary,
@@ -20,7 +17,7 @@ func (p *Part) Document(document map[string]any) {
 			"responses": deductResponses(),
 		}}
 	}
-	handler.Object(paths, "/v1/stock/{sku}/deduct", "post")["responses"] = deductResponses()
+	object(paths, "/v1/stock/{sku}/deduct", "post")["responses"] = deductResponses()
 }
 
 func deductParameters() []gin.H {
