@@ -38,15 +38,6 @@ var arrows = map[string]struct {
 
 	// Selling, and what it is sold by.
 	"service": {[]string{"internal/batching", "lock"}, "the domain knows no HTTP, no SQL, no Redis"},
-	"service/order": {
-		[]string{"internal/batching", "lock", "service"},
-		"the domain of orders, which names SKUs and errors as selling does",
-	},
-	"service/relay": {
-		[]string{"lock", "service", "service/order"},
-		"it takes from the ledger what it announces, and is under any lock: app says which store and which lock",
-	},
-	"service/ratelimit": {nil, "it counts the requests of customers, and knows neither requests nor servers"},
 	"service/strategy": {
 		[]string{"lock", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock", "service"},
 		"the catalogue joins locks and ways to write",
@@ -62,19 +53,9 @@ var arrows = map[string]struct {
 	},
 	"repo/stock": {
 		[]string{
-			"internal/mysqlerr", "internal/redisscript", "lock", "repo", "repo/gate", "service", "service/order",
+			"internal/mysqlerr", "internal/redisscript", "lock", "repo", "repo/gate", "service",
 		},
-		"the demonstration's store: it knows the guard of orders, to leave their stock alone, and no ledger",
-	},
-	"repo/ledger": {
-		[]string{
-			"internal/mysqlerr", "internal/redisscript", "lock", "repo", "repo/gate", "service", "service/order",
-		},
-		"the shop's store: it knows no write that may lose an update",
-	},
-	"repo/redisrate": {
-		[]string{"internal/redisscript", "repo", "service", "service/ratelimit"},
-		"it keeps in Redis what service/ratelimit decides on",
+		"the store on these connections",
 	},
 	"repo/repotest": {
 		[]string{"internal/stack/stacktest", "internal/stack/wire", "lock", "repo", "repo/stock", "service"},
@@ -85,22 +66,8 @@ var arrows = map[string]struct {
 		"it bounds what goes to a server, whichever, and speaks in the errors of the contract",
 	},
 	"handler": {
-		[]string{
-			"handler/access", "handler/text", "internal/words", "lock", "service", "service/order", "service/ratelimit",
-		},
-		"what both services share: the one table of errors names those of all use cases, and it knows no part",
-	},
-	"handler/demo": {
-		[]string{"handler", "handler/access", "internal/words", "lock", "service", "service/order"},
-		"HTTP knows the use cases, not what they are built on; the ledger's part is handed in",
-	},
-	"handler/orders": {
-		[]string{"handler", "handler/access", "service", "service/order"},
-		"HTTP knows the use cases, not what they are built on, and no strategy",
-	},
-	"handler/access": {nil, "it verifies tokens and knows no route, so that it can be read and attacked alone"},
-	"handler/access/issuer": {
-		[]string{"handler/access"}, "it makes tokens for demonstrations and tests, and no instance uses it",
+		[]string{"handler/text", "internal/words", "lock", "service"},
+		"HTTP knows the use cases, not what they are built on",
 	},
 	"handler/text": {
 		[]string{"internal/words"},
@@ -108,10 +75,9 @@ var arrows = map[string]struct {
 	},
 	"app": {
 		[]string{
-			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "handler/access", "handler/demo",
-			"handler/orders", "internal/mysqlconn", "internal/rediserr", "internal/words", "lock", "lock/redislock",
-			"lock/zklock", "repo", "repo/gate", "repo/ledger", "repo/redisrate", "repo/stock",
-			"service", "service/order", "service/ratelimit", "service/relay", "service/strategy",
+			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "internal/mysqlconn",
+			"internal/rediserr", "internal/words", "lock", "lock/redislock", "lock/zklock", "repo", "repo/gate",
+			"repo/stock", "service", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
@@ -119,8 +85,7 @@ var arrows = map[string]struct {
 	"app/health":  {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
 	"app/metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
 	"app/traces": {
-		[]string{"service", "service/order", "service/relay"},
-		"it makes spans of what the others' hooks tell it: they know no OpenTelemetry",
+		[]string{"service"}, "it makes spans of what the others' hooks tell it: they know no OpenTelemetry",
 	},
 	"app/credentials": {nil, "files and TLS: it knows no server"},
 
@@ -192,7 +157,7 @@ var arrows = map[string]struct {
 	},
 
 	// What several need. Nothing here imports from a room, files aside.
-	"internal/batching":          {nil, "what waits is served in batches: it knows neither sales nor orders"},
+	"internal/batching":          {nil, "what waits is served in batches: it knows no sales"},
 	"internal/mysqlconn":         {nil, "verified connections: repo, lab and stack must not import each other"},
 	"internal/mysqlerr":          {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
 	"internal/rediserr":          {nil, "a table of replies: repo and lock/redislock must not import each other"},
@@ -209,15 +174,12 @@ var arrows = map[string]struct {
 
 	"cmd/stock": {
 		[]string{
-			"app", "handler/access", "handler/access/issuer", "internal/stack", "internal/starter",
-			"internal/words",
-			"lab", "lab/class", "lab/engine",
+			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/engine",
 			"lab/failover", "lab/grade",
 			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "orders/cmd",
-			"loadtest/report", "loadtest/tally", "lock", "service", "service/order", "service/strategy",
+			"loadtest/report", "loadtest/tally", "lock", "service/strategy",
 		},
-		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies, order " +
-			"and service for the law that stock audit checks, access for stock token",
+		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
 	},
 }
 
@@ -226,9 +188,9 @@ var rooms = map[string]string{
 	"cmd":      "the only binary: a thin file for each command",
 	"app":      "one running instance: settings, servers, what is built on them, the end",
 	"handler":  "HTTP: routes, decoding, replies, problems",
-	"service":  "selling: strategies, orders, events out of the ledger",
+	"service":  "selling by strategies",
 	"lock":     "the contract, and a folder for each lock server",
-	"repo":     "stock and ledgers on Redis and on MySQL",
+	"repo":     "stock on Redis and on MySQL",
 	"loadtest": "the load generator and the judge",
 	"lab":      "the fault lab, and the live wall for a class",
 	"internal": "what several rooms need, and nobody outside the module",
@@ -265,27 +227,19 @@ var thirdParty = map[string]struct {
 	packages []string
 	why      string
 }{
-	"github.com/gin-gonic/gin": {
-		[]string{"handler", "handler/demo", "handler/orders"}, "HTTP is the handler's business",
-	},
-	"github.com/golang-jwt/jwt": {
-		[]string{"handler/access", "handler/access/issuer"}, "who may do what is decided in one place",
-	},
-	"github.com/spf13/viper": {[]string{"app"}, "everybody else gets typed values"},
-	"github.com/spf13/cobra": {[]string{"cmd/stock"}, "the command line is cmd's business"},
-	"gorm.io/": {
-		[]string{"repo", "repo/ledger", "repo/repotest", "repo/stock"}, "SQL is storage's business",
-	},
+	"github.com/gin-gonic/gin": {[]string{"handler"}, "HTTP is the handler's business"},
+	"github.com/spf13/viper":   {[]string{"app"}, "everybody else gets typed values"},
+	"github.com/spf13/cobra":   {[]string{"cmd/stock"}, "the command line is cmd's business"},
+	"gorm.io/":                 {[]string{"repo", "repo/repotest", "repo/stock"}, "SQL is storage's business"},
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
 			"app", "app/traces", "internal/redisscript", "internal/stack", "internal/stack/stacktest", "lab",
 			"lab/engine", "lab/failover", "lab/grade", "lab/scenario", "loadtest/checkout", "lock/redislock", "repo",
-			"repo/ledger", "repo/repotest", "repo/stock", "service/relay", "service/strategy",
+			"repo/repotest", "repo/stock", "service/strategy",
 		},
-		"redisscript sends what repo and lock/redislock ask for, relay publishes on streams, loadtest/checkout " +
-			"consumes them, strategy, app and stack pass the client on, lab shows the code that people write and " +
-			"asks servers for evidence",
+		"redisscript sends what repo and lock/redislock ask for, loadtest/checkout consumes streams, strategy, app " +
+			"and stack pass the client on, lab shows the code that people write and asks servers for evidence",
 	},
 	"github.com/go-zookeeper/zk": {
 		[]string{"lock/zklock", "lab/engine", "lab/scenario"},
@@ -415,133 +369,17 @@ func TestLockIsStandardLibraryOnly(t *testing.T) {
 // The domain is tested without a driver or a server, so that its tests go where it goes. What needs one is in
 // service/selltest.
 func TestTheDomainIsTestedWithoutDrivers(t *testing.T) {
-	of := importsOf(t, "_test")
-	for _, pkg := range []string{"service", "service/order"} {
-		for _, imported := range of[pkg] {
-			inside, ours := strings.CutPrefix(imported, module)
-			third := strings.Contains(imported, ".") && imported != "go.uber.org/goleak"
-			if ours && inside != pkg && !slices.Contains(arrows[pkg].may, inside) ||
-				!ours && third {
-				t.Errorf("a test of %s imports %s: its place is service/selltest, repo or app", pkg, imported)
-			}
-		}
-		if of[pkg] == nil {
-			t.Errorf("%s has no tests", pkg)
+	tests := importsOf(t, "_test")["service"]
+	for _, imported := range tests {
+		inside, ours := strings.CutPrefix(imported, module)
+		third := strings.Contains(imported, ".") && imported != "go.uber.org/goleak"
+		if ours && inside != "service" && !slices.Contains(arrows["service"].may, inside) || !ours && third {
+			t.Errorf("a test of service imports %s: its place is service/selltest, repo or app", imported)
 		}
 	}
-}
-
-// orders are the packages that sell to customers.
-var orders = []string{"service/order", "handler/orders", "repo/ledger"}
-
-// A blind write may lose an update, and stands in blindFile. No order can reach one: the packages of orders import
-// neither repo/stock nor what imports it, and name nothing of package service through which a store is written.
-func TestNoOrderReachesABlindWrite(t *testing.T) {
-	const blindFile = "repo/stock/blind.go"
-	blind := make(map[string]bool) // what the file declares
-	for _, d := range parsed(t, blindFile).Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			blind[d.Name.Name] = true
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				if v, ok := spec.(*ast.ValueSpec); ok {
-					for _, name := range v.Names {
-						blind[name.Name] = true
-					}
-				}
-			}
-		}
+	if tests == nil {
+		t.Error("service has no tests")
 	}
-	if !blind["Write"] || !blind["blind"] || !blind["anyVersion"] {
-		t.Fatalf("%s declares %v", blindFile, blind)
-	}
-	// Nothing else in the package is blind.
-	for _, name := range goFiles(t, "repo/stock") {
-		ast.Inspect(parsed(t, name), func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok && name != blindFile && (id.Name == "blind" || id.Name == "anyVersion") {
-				t.Errorf("%s makes a blind write: its place is %s", name, blindFile)
-			}
-			return true
-		})
-	}
-	// What is declared in package service with such a write in it, or with something that has one.
-	writes := map[string]bool{"Write": true}
-	for found := true; found; {
-		found = false
-		for _, name := range goFiles(t, "service") {
-			for _, d := range parsed(t, name).Decls {
-				for declared, mentions := range signatures(d) {
-					if !writes[declared] && slices.ContainsFunc(mentions, func(m string) bool { return writes[m] }) {
-						writes[declared], found = true, true
-					}
-				}
-			}
-		}
-	}
-	if !writes["Store"] || !writes["Transactor"] || writes["Order"] {
-		t.Fatalf("a store is written through %v", writes)
-	}
-	imports := importsOf(t, "")
-	for _, pkg := range orders {
-		for reached, todo := map[string]bool{}, []string{pkg}; len(todo) > 0; todo = todo[1:] {
-			if todo[0] == "repo/stock" {
-				t.Errorf("%s reaches repo/stock", pkg)
-			}
-			for _, imported := range imports[todo[0]] {
-				if inside, ours := strings.CutPrefix(imported, module); ours && !reached[inside] {
-					reached[inside] = true
-					todo = append(todo, inside)
-				}
-			}
-		}
-		for _, name := range goFiles(t, pkg) {
-			ast.Inspect(parsed(t, name), func(n ast.Node) bool {
-				if s, ok := n.(*ast.SelectorExpr); ok {
-					if of, ok := s.X.(*ast.Ident); ok && of.Name == "service" && writes[s.Sel.Name] {
-						t.Errorf("%s names service.%s, through which a store is written", name, s.Sel.Name)
-					}
-				}
-				return true
-			})
-		}
-	}
-}
-
-// signatures returns the names that the types and functions of a declaration mention, without the bodies.
-func signatures(d ast.Decl) map[string][]string {
-	names := make(map[string][]string)
-	mentions := func(declared string, in ast.Node) {
-		ast.Inspect(in, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok {
-				names[declared] = append(names[declared], id.Name)
-			}
-			return true
-		})
-	}
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		if d.Recv == nil {
-			mentions(d.Name.Name, d.Type)
-		}
-	case *ast.GenDecl:
-		for _, spec := range d.Specs {
-			if s, ok := spec.(*ast.TypeSpec); ok {
-				mentions(s.Name.Name, s.Type)
-			}
-		}
-	}
-	return names
-}
-
-// goFiles returns the files of a package, without its tests.
-func goFiles(t *testing.T, pkg string) []string {
-	t.Helper()
-	all, err := filepath.Glob(pkg + "/*.go")
-	if err != nil || len(all) == 0 {
-		t.Fatalf("%s: %v, %v", pkg, all, err)
-	}
-	return slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 }
 
 func parsed(t *testing.T, name string) *ast.File {
@@ -591,4 +429,14 @@ func importsOf(t *testing.T, kind string) map[string][]string {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// goFiles returns the files of a package, without its tests.
+func goFiles(t *testing.T, pkg string) []string {
+	t.Helper()
+	all, err := filepath.Glob(pkg + "/*.go")
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%s: %v, %v", pkg, all, err)
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
 }

@@ -664,8 +664,9 @@ func other(t *testing.T, s setting) any {
 			return "some.pem"
 		}
 		if text, ok := map[string]string{
-			"tls_min_version": "1.3", "addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9", "admin_token": "t0ken: #1",
-			"store": "mysql", "log.level": "debug", "log.format": "text",
+			"tls_min_version": "1.3", "addr": "127.0.0.1:9", "admin.addr": ":9091", "instance": "app-9",
+			"admin_token": "t0ken: #1",
+			"store":       "mysql", "log.level": "debug", "log.format": "text",
 			"seed.sku": "other", "redis.master_name": "mymaster", "redis.username": "you", "redis.password": `p"\$ 'x`,
 			"redis.sentinel_password": "s3ntinel", "zookeeper.root": "/a/b", "zookeeper.credentials": "a:b#1,c:d",
 			"zookeeper.acl": "creator", "mysql.dsn": "u:p#1@tcp(db:3306)/shop",

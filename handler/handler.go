@@ -1,5 +1,5 @@
-// Package handler is the HTTP side of the service: an endpoint for each strategy, the stock that the strategies sell, the
-// locks and the lab, the probes, the one table of problems, and the OpenAPI document.
+// Package handler is the HTTP side of the service: an endpoint for each strategy, the stock that the strategies sell,
+// the locks and the lab, the probes, the one table of problems, and the OpenAPI document.
 package handler
 
 import (

@@ -115,6 +115,8 @@ func TestExitStatus(t *testing.T) {
 		{"--help", 0, "stock demo", ""},
 		{"migrate", 0, "Usage:", ""},
 		{"bogus", 1, "", `stock: unknown command "bogus" for "stock"`},
+		{"relay dead", 1, "", `stock: "stock relay" has moved with the order service: use "stock orders outbox"`},
+		{"token --sub ann", 1, "", `use "stock orders token"`},
 		{"config --wait=1h", 1, "", "wait: 1h0m0s is not from 0s to 1m0s"},
 		{"serve --addr=x", 1, "", `stock: configuration:`},
 		{"healthcheck --url http://127.0.0.1:1/readyz", 1, "", "connection refused"},

@@ -110,7 +110,7 @@ func TestHelpSpeaksOneLanguage(t *testing.T) {
 			t.Errorf("%v\n%s", err, en)
 		}
 	})
-	if usage, ok := app.Usage("relay-sink"); !ok || usage.ZH == usage.EN {
+	if usage, ok := app.Usage("stores-enabled"); !ok || usage.ZH == usage.EN {
 		t.Errorf("a setting is not translated: %v", usage)
 	}
 }

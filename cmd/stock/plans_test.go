@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -172,15 +171,14 @@ func (p *plan) judge(t *testing.T, url, sku, accepted, said string, right bool) 
 // A call is one request of a file for REST clients, with the status that its title gives.
 type call struct {
 	title, method, url, body string
-	name                     string // under which others refer to its answer; "": none
 	header                   http.Header
 	status                   int
 }
 
-// calls reads a file as an editor does, with host in place of its own, and with tokens of customers.
-func calls(t *testing.T, file, host string, tokens map[string]string) []call {
+// calls reads requests.http as an editor does, with host in place of its own.
+func calls(t *testing.T, host string) []call {
 	t.Helper()
-	text, err := os.ReadFile("../../" + file)
+	text, err := os.ReadFile("../../requests.http")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,10 +186,6 @@ func calls(t *testing.T, file, host string, tokens map[string]string) []call {
 	var all []call
 	for _, part := range strings.Split(string(text), "\n### ")[1:] {
 		name, request, _ := strings.Cut(part, "\n")
-		label := ""
-		if rest, named := strings.CutPrefix(request, "# @name "); named {
-			label, request, _ = strings.Cut(rest, "\n")
-		}
 		head, body, _ := strings.Cut(request, "\n\n")
 		lines := strings.Split(strings.TrimSpace(head), "\n")
 		method, target, ok := strings.Cut(lines[0], " ")
@@ -199,14 +193,11 @@ func calls(t *testing.T, file, host string, tokens map[string]string) []call {
 		if !ok || status == "" {
 			t.Fatalf("%q has no request line, or its title no status", name)
 		}
-		c := call{title: name, name: label, method: method, body: strings.TrimSpace(body), header: make(http.Header)}
+		c := call{title: name, method: method, body: strings.TrimSpace(body), header: make(http.Header)}
 		c.url = strings.Replace(target, "{{host}}", host, 1)
 		c.status, _ = strconv.Atoi(status)
 		for _, line := range lines[1:] {
 			key, value, _ := strings.Cut(line, ": ")
-			for customer, token := range tokens {
-				value = strings.ReplaceAll(value, "{{"+customer+"}}", token)
-			}
 			c.header.Set(key, value)
 		}
 		all = append(all, c)
@@ -214,30 +205,18 @@ func calls(t *testing.T, file, host string, tokens map[string]string) []call {
 	return all
 }
 
-// Every call of the files for REST clients is answered as its title says, in the order of the file, and again when it
+// Every call of the file for REST clients is answered as its title says, in the order of the file, and again when it
 // is repeated.
 func TestFirstCalls(t *testing.T) {
 	t.Parallel()
 	c := startRedisOnly(t)
-	for file, number := range map[string]int{"requests.http": 10, "requests-orders.http": 15} {
-		t.Run(file, func(t *testing.T) { firstCalls(t, calls(t, file, c.front.URL, nil), number) })
+	first := calls(t, c.front.URL)
+	if len(first) != 10 {
+		t.Errorf("there are %d calls, want 10", len(first))
 	}
-}
-
-func firstCalls(t *testing.T, first []call, number int) {
-	t.Helper()
-	answer := regexp.MustCompile(`{{(\w+)\.response\.body\.\$\.(\w+)}}`)
-	if len(first) != number {
-		t.Errorf("there are %d calls, want %d", len(first), number)
-	}
-	answers := map[string]map[string]any{}
 	for range 2 {
 		for _, call := range first {
-			url := answer.ReplaceAllStringFunc(call.url, func(of string) string {
-				parts := answer.FindStringSubmatch(of)
-				return fmt.Sprint(answers[parts[1]][parts[2]])
-			})
-			req, err := http.NewRequestWithContext(t.Context(), call.method, url, strings.NewReader(call.body))
+			req, err := http.NewRequestWithContext(t.Context(), call.method, call.url, strings.NewReader(call.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,13 +229,6 @@ func firstCalls(t *testing.T, first []call, number int) {
 			resp.Body.Close()
 			if resp.StatusCode != call.status || err != nil {
 				t.Errorf("%s: answered %d, %v\n%s", call.title, resp.StatusCode, err, body)
-			}
-			if call.name != "" {
-				var fields map[string]any
-				if err := json.Unmarshal(body, &fields); err != nil {
-					t.Fatal(err)
-				}
-				answers[call.name] = fields
 			}
 		}
 	}

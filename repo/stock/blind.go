@@ -9,8 +9,7 @@ import (
 )
 
 // The writes of this file are blind: they set the quantity that the caller has computed, even if units were sold since
-// the caller read it. Without a lock this loses updates, which the demonstration shows. arch_test.go checks that the
-// order service never calls them.
+// the caller read it. Without a lock this loses updates, which the demonstration shows.
 
 // A kind is the condition of a write, in addition to epoch, guard and fence.
 type kind int
