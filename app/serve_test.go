@@ -234,8 +234,9 @@ func own(t *testing.T) string {
 // The whole life of an instance: every strategy sells on every store, and when Run has returned, nothing of the
 // instance is left in this process.
 func TestRunLeavesNothing(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	i := begin(t, append(everything(t), "--seed-sku="+own(t))...)
+	args := append(everything(t), "--seed-sku="+own(t))
+	before := goleak.IgnoreCurrent() // the connection that fills databases outlives the test
+	i := begin(t, args...)
 	i.ready(t, "redis", "zookeeper", "mysql")
 	var catalogue struct {
 		Strategies []struct {
