@@ -52,8 +52,8 @@ func svg(trace []span, lang int) string {
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 %d" width="940" height="%[1]d"`+
 		` font-family="sans-serif" font-size="13">
 <style>
-.title{font-size:16px;font-weight:bold}.group{font-weight:bold;fill:#444}.name{font-family:monospace}.time{fill:#555}
-.request{fill:#4c78a8}.phase{fill:#9ecae9}.call{fill:#f58518}.batch{fill:#54a24b}.event{fill:#b279a2}
+.title{font-size:16px;font-weight:bold}.name{font-family:monospace}.time{fill:#555}
+.request{fill:#4c78a8}.phase{fill:#9ecae9}.call{fill:#f58518}.batch{fill:#54a24b}
 </style>
 <rect width="100%%" height="100%%" fill="#fff"/>
 %s</svg>
