@@ -1,8 +1,8 @@
 package service
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
 )
 
 // AnyTag in a Condition matches every stock that exists.
@@ -11,11 +11,8 @@ const AnyTag = "*"
 // Tag returns the tag of the stock, such as "1790000000000000-17-5". It consists of epoch, version and quantity, so
 // every write changes it. The quantity distinguishes the states of a server and of a replica that has missed writes and
 // has made as many others after a fail-over.
-func (s Stock) Tag() string { return Tag(s.Epoch, s.Version) + "-" + strconv.FormatInt(s.Quantity, 10) }
-
-// Tag returns the tag of a state with this epoch and version, such as "2-17".
-func Tag(epoch, version uint64) string {
-	return strconv.FormatUint(epoch, 10) + "-" + strconv.FormatUint(version, 10)
+func (s Stock) Tag() string {
+	return fmt.Sprintf("%d-%d-%d", s.Epoch, s.Version, s.Quantity)
 }
 
 // A Condition on the current stock makes a Set conditional. The zero Condition always holds.

@@ -2,6 +2,7 @@ package stock_test
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -60,7 +61,7 @@ func met(t *testing.T, s shop, sku service.SKU, c service.Condition) service.Sto
 func ifMatch(t *testing.T, s shop, sku service.SKU) {
 	first := mustSet(t, s, sku, 100)
 	unmet(t, s, sku, service.Condition{Match: []string{}})
-	unmet(t, s, sku, service.Condition{Match: []string{"9-9", service.Tag(first.Version, first.Epoch+1)}})
+	unmet(t, s, sku, service.Condition{Match: []string{"9-9", fmt.Sprintf("%d-%d", first.Version, first.Epoch+1)}})
 	unmet(t, s, sku, service.Condition{NoneMatch: []string{"9-9", first.Tag()}})
 	second := met(t, s, sku, service.Condition{Match: []string{"9-9", first.Tag()}})
 	if second.Tag() == first.Tag() {
