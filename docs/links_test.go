@@ -12,7 +12,7 @@ import (
 func translated() []string {
 	return []string{
 		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/orders", "docs/which",
-		"docs/bench-http", "docs/events", "docs/class", "docs/new", "docs/engine", "docs/notes",
+		"docs/bench-http", "docs/class", "docs/new", "docs/engine", "docs/notes",
 		"docs/security", "docs/grade", "docs/traces", "loadtest/README",
 	}
 }
