@@ -364,7 +364,7 @@ func TestRepliesConformToTheirSchema(t *testing.T) {
 // What only the gateway in front answers is explained, too.
 func TestProblemsOfTheGatewayAreExplained(t *testing.T) {
 	s := serve(t, &fakeService{}, nil)
-	for name, status := range map[string]string{"bad_gateway": "502", "gateway_timeout": "504"} {
+	for name, status := range map[string]string{"rate_limited": "429", "bad_gateway": "502", "gateway_timeout": "504"} {
 		r := ask(t, http.MethodGet, s.URL+"/problems/"+name, "")
 		if r.StatusCode != http.StatusOK || !strings.Contains(string(r.body), `"status":`+status) {
 			t.Errorf("%s: %d %s", name, r.StatusCode, r.body)

@@ -85,6 +85,7 @@ func table() []row {
 		{errEncoded, media, textWith("Accept-Encoding", "identity", "unsupported_media_type.encoded")},
 		{errCharset, media, text("unsupported_media_type.charset")},
 		{errMedia, media, text("unsupported_media_type.detail")},
+		{errRate, kind{"rate_limited", http.StatusTooManyRequests, 0}, nil},
 		{errNoReply, kind{"bad_gateway", http.StatusBadGateway, 0}, nil},
 		{errNoReplyInTime, kind{"gateway_timeout", http.StatusGatewayTimeout, 0}, nil},
 		{errInternal, kind{"internal", http.StatusInternalServerError, 0}, nil},
@@ -98,6 +99,7 @@ const bearer = `Bearer realm="stock admin"`
 // /problems explains them. If the member "sent" of such a problem is false, no instance got the request, and the client
 // can send it again.
 var (
+	errRate          = errors.New("too many requests from one address")
 	errNoReply       = errors.New("no reply from an instance")
 	errNoReplyInTime = errors.New("no reply from an instance in time")
 )

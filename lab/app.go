@@ -14,8 +14,8 @@ import (
 	"example.com/stock/loadtest/checkout"
 )
 
-// An App is an instance of the demonstration in lab mode, or of the order service, in its own process. Each request uses
-// a new connection, because the instance may be killed and the transport must send nothing twice.
+// An App is an instance of the demonstration in lab mode, or of the order service, in its own process. Each request
+// uses a new connection, because the instance may be killed and the transport must send nothing twice.
 type App struct {
 	*stack.Server
 	client *loadtest.Client // for the listener for customers

@@ -44,7 +44,9 @@ func NewWallet(command string) *Wallet { return newWallet(commandIssuer{command,
 
 // NewSigner returns a Wallet that signs the tokens itself, with the secret of a service for development.
 func NewSigner(secret string) *Wallet {
-	return newWallet(func(_ context.Context, customer string) (string, error) { return SignToken(secret, customer, "") })
+	return newWallet(func(_ context.Context, customer string) (string, error) {
+		return SignToken(secret, customer, "")
+	})
 }
 
 func newWallet(issue func(context.Context, string) (string, error)) *Wallet {

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// The judge of the checkout works with the order service, which wants a token of each customer, and says what to give if
+// The judge of the checkout works with the order service, which wants a token of each customer. It says what to give if
 // a customer is refused.
 func TestCheckoutWithTokens(t *testing.T) {
 	path := pathOf(t, &plain)

@@ -49,7 +49,9 @@ func (s *Stack) ordersInstance(program string, env []string) builder {
 		if err != nil {
 			return nil, err
 		}
-		cmd := command{path: program, args: []string{"orders", "serve"}, dir: dir, log: filepath.Join(s.Dir, name+".log")}
+		cmd := command{
+			path: program, args: []string{"orders", "serve"}, dir: dir, log: filepath.Join(s.Dir, name+".log"),
+		}
 		cmd.env = append(slices.Clip(env),
 			"ORDERS_HTTP_ADDRESS="+local(port), "ORDERS_HTTP_OPERATORS="+local(admin), "ORDERS_INSTANCE="+name)
 		server := &Server{

@@ -33,7 +33,7 @@ type keys struct {
 }
 
 // ownKeys are the patterns of keys that only the service has.
-func ownKeys() []string { return []string{"stock:*", "ledger:*"} }
+func ownKeys() []string { return []string{"stock:*"} }
 
 // openKeys connects to Redis, and returns an error if an instance of the service uses it.
 func openKeys(ctx context.Context, o Redis, run string) (*keys, error) {
@@ -109,7 +109,7 @@ func (k *keys) remove(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return failure("redis.left", "addrs", k.addrs, "patterns", "stock:*, ledger:*, *"+k.run+"*", "why", err)
+			return failure("redis.left", "addrs", k.addrs, "patterns", "stock:*, *"+k.run+"*", "why", err)
 		}
 	}
 	return k.client.Close()

@@ -101,7 +101,8 @@ func (s *site) serveDemo(ctx context.Context, env []string) error {
 			return err
 		}
 		s.clients = append(s.clients, client)
-		s.instances = append(s.instances, instance{server, func(ctx context.Context) error { return allUp(ctx, client) }})
+		ready := func(ctx context.Context) error { return allUp(ctx, client) }
+		s.instances = append(s.instances, instance{server, ready})
 	}
 	front, err := s.stack.Front(ctx, started...)
 	if err != nil {

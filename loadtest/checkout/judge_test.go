@@ -192,8 +192,8 @@ func failures(v *checkout.Verdict) (list []string) {
 	return list
 }
 
-// A posting shop posts its events to a receiver, as a service with a webhook does, when they are asked for. The last one
-// of each page comes twice: its answer was lost.
+// A posting shop posts its events to a receiver, as a service with a webhook does, when they are asked for. The last
+// one of each page comes twice: its answer was lost.
 type posting struct {
 	*shop
 	receiver *checkout.Receiver

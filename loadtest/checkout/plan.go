@@ -91,7 +91,7 @@ type Plan struct {
 	Duration    time.Duration `json:"-"`                // for how long visits begin; or Visits
 	Concurrency int           `json:"concurrency"`      // workers; 0: 30
 	Lost        float64       `json:"lost"`             // share of requests whose reply is lost; 0: 0.1; below 0: none
-	TTL         time.Duration `json:"-"`                // of a reservation that shall expire, in whole seconds; 0: 1 s, the minimum
+	TTL         time.Duration `json:"-"`                // of a reservation that shall expire; 0: 1 s, the minimum
 	Seed        uint64        `json:"seed"`             // of all random choices; 0: a new one
 	Timeout     time.Duration `json:"-"`                // of a request; 0: 15 s
 	Patience    time.Duration `json:"-"`                // time for retries of a request; 0: 20 s

@@ -80,7 +80,8 @@ func (j *judge) replies() {
 			if q.ask.Op == OpExtend {
 				due.ExpiresAt = r.Got.ExpiresAt
 				if !j.extends(q, r) {
-					j.fail(CheckTold, "extended", "order", q.ask.Ref, "ttl", q.ask.lasts(), "expires", clock(due.ExpiresAt))
+					j.fail(CheckTold, "extended", "order", q.ask.Ref, "ttl", q.ask.lasts(),
+						"expires", clock(due.ExpiresAt))
 				}
 				if q.ask.Key != "" { // without a key, each attempt extends again
 					due.ExpiresAt = q.done.Got.ExpiresAt

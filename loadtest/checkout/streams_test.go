@@ -22,7 +22,8 @@ func TestAStreamIsReadWhole(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	add := func(sku string, number int, event string) {
 		t.Helper()
-		add := redis.XAddArgs{Stream: "orders", Values: []string{"id", fmt.Sprintf("%s.%d", sku, number), "event", event}}
+		id := fmt.Sprintf("%s.%d", sku, number)
+		add := redis.XAddArgs{Stream: "orders", Values: []string{"id", id, "event", event}}
 		if err := client.XAdd(t.Context(), &add).Err(); err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,8 @@ import (
 	"example.com/stock/orders/config"
 )
 
-// TestAlerts plays failures before a real Prometheus, which has the alerts with seconds in place of minutes. Each raises
-// its alerts, and no others.
+// TestAlerts plays failures before a real Prometheus, which has the alerts with seconds in place of minutes. Each
+// raises its alerts, and no others.
 func TestAlerts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
