@@ -60,7 +60,7 @@ func TestAStrategyThatTheServerDenies(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			i, admin := deniedTo(t, row.rules...)
-			i.becomes(t, http.StatusOK, row.denied[0], row.right)
+			i.becomes(t, http.StatusOK, append(row.denied, row.right)...)
 			listed := i.must(t, http.MethodGet, "/v1/strategies", 200)
 			list, _ := listed.field("strategies").([]any)
 			for _, entry := range list {

@@ -39,7 +39,7 @@ func newApp(server *stack.Server, from *stack.Stack) (*App, error) {
 }
 
 // newShopApp returns an instance of the order service.
-func newShopApp(server *stack.Server, _ *stack.Stack) (*App, error) {
+func newShopApp(server *stack.Server) (*App, error) {
 	client, err := checkout.NewClient(server.URL, stack.OrdersSecret, 0)
 	if err != nil {
 		return nil, err

@@ -120,7 +120,8 @@ func (f *fleet) missing(need Need) string {
 // apps returns n instances of the demonstration with env added to baseEnv. It heals and reuses those of earlier
 // scenarios with the same env.
 func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
-	return f.set(ctx, n, strings.Join(env, "\n"), newApp, func(n int) ([]*stack.Server, error) {
+	open := func(s *stack.Server) (*App, error) { return newApp(s, f.stack) }
+	return f.set(ctx, n, strings.Join(env, "\n"), open, func(n int) ([]*stack.Server, error) {
 		return f.stack.Serve(ctx, n, env...)
 	})
 }
@@ -134,7 +135,7 @@ func (f *fleet) shops(ctx context.Context, n int, env ...string) ([]*App, error)
 
 // set returns the first n instances of a set, and starts those that it lacks.
 func (f *fleet) set(
-	ctx context.Context, n int, key string, open func(*stack.Server, *stack.Stack) (*App, error),
+	ctx context.Context, n int, key string, open func(*stack.Server) (*App, error),
 	start func(n int) ([]*stack.Server, error),
 ) ([]*App, error) {
 	f.mu.Lock()
@@ -149,7 +150,7 @@ func (f *fleet) set(
 			return nil, err
 		}
 		for _, server := range servers {
-			app, err := open(server, f.stack)
+			app, err := open(server)
 			if err != nil {
 				return nil, err
 			}

@@ -180,25 +180,24 @@ func TestTheNextCaseFindsEverythingInOrder(t *testing.T) {
 	}
 }
 
-// An idle instance of an earlier scenario, once it has found a reservation that is over, looks for such as often as
-// those of the order service, and would end theirs.
+// An idle instance of an earlier scenario would end the reservations of a later one.
 func TestNobodySweepsBesideAShop(t *testing.T) {
 	t.Parallel()
 	var idle *App
-	report := run(t, Options{Scenarios: []Scenario{
-		probe("before", func(b *Testbed) Observation {
-			idle = b.Apps(1)[0]
-			return Observation{Outcome: Safe}
-		}, coded(Safe)),
-		probe("shop", func(b *Testbed) Observation {
-			app := b.Shop(1).Apps[0]
-			b.Require(app.Pid() != 0, "the shop runs")
-			b.Require(idle.Pid() == 0, "the instance of the scenario before has ended")
-			more := b.Shop(1, "STOCK_WORK=19s").Apps[0]
-			b.Require(app.Pid() != 0 && more.Pid() != 0, "those of one scenario run side by side")
-			return Observation{Outcome: Safe}
-		}, Case{Code: "probe", Store: "redis", Want: Forecast{Outcome: Safe}}),
-	}})
+	before := probe("before", func(b *Testbed) Observation {
+		idle = b.Shop(1, "ORDERS_HTTP_MOST=19").Apps[0]
+		return Observation{Outcome: Safe}
+	}, coded(Safe))
+	shop := probe("shop", func(b *Testbed) Observation {
+		s := b.Shop(1)
+		b.Require(s.Apps[0].Pid() != 0, "the shop runs")
+		b.Require(idle.Pid() == 0, "the instance of the scenario before has ended")
+		more := s.Join(1, "ORDERS_HTTP_MOST=20")[0]
+		b.Require(s.Apps[0].Pid() != 0 && more.Pid() != 0, "those of one scenario run side by side")
+		return Observation{Outcome: Safe}
+	}, coded(Safe))
+	before.Needs, shop.Needs = []Need{NeedMySQL}, []Need{NeedMySQL}
+	report := run(t, Options{Scenarios: []Scenario{before, shop}})
 	for _, c := range report.Cells {
 		if c.Failed != "" {
 			t.Errorf("%s: %s", c.Scenario, c.Failed)

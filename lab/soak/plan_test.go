@@ -112,7 +112,7 @@ func ExampleFault_String() {
 	// silence app-1~redis for 2s, to the server
 }
 
-const wantPlan = `   1  quiet for 1.195s, then silence app-5~zookeeper for 4.471s, both ways
+const wantPlan = `   1  quiet for 1.195s, then silence orders-1~zookeeper for 4.471s, both ways
    2  quiet for 2.058s, then cut app-2~mysql for 2.964s
    3  quiet for 1.369s, then restart mysql for 2.346s; 57ms later: pause app-3 for 1.825s
 `

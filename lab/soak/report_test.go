@@ -8,6 +8,7 @@ import (
 
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 )
 
 // sale returns a record and its order: of quantity units, which read read units and version v.
@@ -137,7 +138,7 @@ func TestTheInvariant(t *testing.T) {
 		if !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%s: %+v, want %+v", row.name, got, row.want)
 		}
-		report := Report{Health: Health{LimitMS: 1}, Results: []Result{l}}
+		report := Report{Health: Health{LimitMS: 1}, Results: []Result{l}, Checkout: checkoutHolds()}
 		text := words.Join(report.Violations(), words.Same("\n")).EN
 		if (row.breaks == "") != (text == "") || !strings.Contains(text, row.breaks) {
 			t.Errorf("%s: violations %q, want %q", row.name, text, row.breaks)
@@ -180,12 +181,15 @@ func TestViolationsBesideTheInvariant(t *testing.T) {
 			"kill redis for 1s: no",
 		},
 	} {
+		row.report.Checkout = checkoutHolds()
 		if text := words.Join(row.report.Violations(), words.Same("\n")).EN; (row.want == "") != (text == "") ||
 			!strings.Contains(text, row.want) {
 			t.Errorf("%q, want %q", text, row.want)
 		}
 	}
 }
+
+func checkoutHolds() Checkout { return Checkout{Verdict: checkout.Verdict{Finding: loadtest.Holds}} }
 
 // What is not promised is not asked for, and the reader is told why.
 func TestUnsuited(t *testing.T) {
@@ -218,7 +222,7 @@ func TestAReportInBothLanguages(t *testing.T) {
 		LeftOut:  []LeftOut{{"none", unsuited(loadtest.Strategy{Promise: loadtest.Promise{Scope: loadtest.Nowhere}})}},
 		Results:  []Result{l},
 		Injected: []Injected{{Kind: Silence, Target: fault.Target, Text: fault.Said(), Error: "EOF"}},
-		Health:   Health{LimitMS: 1, Last: words.Text{EN: "the shops on redis sell nothing", ZH: "什么都没有卖出"}},
+		Health:   Health{LimitMS: 1, Last: words.Text{EN: "the order service sells nothing", ZH: "什么都没有卖出"}},
 	}
 	for lang, want := range map[string]string{"en": "VIOLATED (seed 0):", "zh": "不成立（种子 0）："} {
 		var text strings.Builder

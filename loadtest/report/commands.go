@@ -29,8 +29,7 @@ func CheckoutCommands(r *checkout.Result) []words.Text {
 		outcomes = append(outcomes, string(o))
 	}
 	name := func(o string) words.Text { return phrases.Say("checkout.outcome-" + o) }
-	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, 0,
-		r.Figures.Problems[loadtest.DataLost] > 0))
+	return aftermath(r.Ran, outcomes, name, loadtest.WhenItHappens(r.Verdict.Finding, 0, false))
 }
 
 func aftermath(
