@@ -19,8 +19,8 @@ import (
 	"example.com/stock/orders/config"
 )
 
-// TestAlerts plays failures before a real Prometheus, which has the alerts with seconds in place of minutes. Each
-// raises its alerts, and no others.
+// TestAlerts plays failures before a real Prometheus, which has the alerts with two seconds in place of each minute.
+// Each raises its alerts, and no others.
 func TestAlerts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -127,8 +127,14 @@ func prometheus(t *testing.T, i *instance) (firing func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fast := regexp.MustCompile(`\b(\d+)m\b`).ReplaceAllString(string(alerts), "${1}s")
-	fast = strings.Replace(fast, "> 300", "> 5", 1)
+	fast := regexp.MustCompile(`\b\d+m\b`).ReplaceAllStringFunc(string(alerts), func(text string) string {
+		long, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(long / 30)
+	})
+	fast = strings.Replace(fast, "> 300", "> 10", 1)
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -138,8 +144,8 @@ func prometheus(t *testing.T, i *instance) (firing func() []string) {
 		return path
 	}
 	rules := write("alerts.yml", fast)
-	settings := write("prometheus.yml", fmt.Sprintf(`global: {scrape_interval: 200ms, scrape_timeout: 200ms, `+
-		`evaluation_interval: 200ms}
+	settings := write("prometheus.yml", fmt.Sprintf(`global: {scrape_interval: 400ms, scrape_timeout: 400ms, `+
+		`evaluation_interval: 400ms}
 rule_files: [%s]
 scrape_configs: [{job_name: orders, static_configs: [{targets: [%q]}]}]
 `, rules, strings.TrimPrefix(i.operators, "http://")))
