@@ -100,7 +100,7 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		cfg: cfg, version: version, log: log, metrics: metrics.New(version, cfg.Instance),
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
-			LeaseTime: cfg.Lock.LeaseTime, KeepLeases: cfg.Lock.Keep,
+			LeaseTime: cfg.Lock.LeaseTime,
 			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
 			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments,
 			Merge:      service.MergeOptions{Limit: cfg.Merge.Limit, Queue: cfg.Merge.Queue},

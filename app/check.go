@@ -73,7 +73,6 @@ func (c *Config) check() (bad []error) {
 	if c.Lock.LeaseTime != 0 {
 		within("lock.lease_time", c.Lock.LeaseTime, 100*time.Millisecond, time.Hour)
 	}
-	within("lock.keep", c.Lock.Keep, 0, time.Minute)
 	within("lock.max_hold", c.Lock.MaxHold, time.Second, 24*time.Hour)
 	if c.Lock.Segments < 1 || c.Lock.Segments > service.MaxSegments {
 		no("lock.segments", "from-to", "value", c.Lock.Segments, "least", 1, "most", service.MaxSegments)

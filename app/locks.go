@@ -25,7 +25,7 @@ func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	}
 	all.VisitAll(func(f *pflag.Flag) {
 		switch f.Name {
-		case "mysql-migrate", "mysql-single-writer", "lock-handover", "lock-keep", "lock-segments", "lock-max-hold":
+		case "mysql-migrate", "mysql-single-writer", "lock-handover", "lock-segments", "lock-max-hold":
 			return // settings of a serving instance
 		}
 		if slices.ContainsFunc(about, func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) }) {

@@ -78,7 +78,6 @@ type Config struct {
 		Replicas       int
 		ReplicaTimeout time.Duration
 		HandOver       bool
-		Keep           time.Duration
 		Segments       int
 		MaxHold        time.Duration
 	}
@@ -157,7 +156,6 @@ func (c *Config) settings() []setting {
 		{&lock.Replicas, "lock.replicas", 0, !secret},
 		{&lock.ReplicaTimeout, "lock.replica_timeout", 500 * time.Millisecond, !secret},
 		{&lock.HandOver, "lock.handover", true, !secret},
-		{&lock.Keep, "lock.keep", time.Duration(0), !secret},
 		{&lock.Segments, "lock.segments", 8, !secret},
 		{&lock.MaxHold, "lock.max_hold", 5 * time.Minute, !secret},
 

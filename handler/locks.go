@@ -46,7 +46,6 @@ type contenderReply struct {
 	SinceMS     *float64   `json:"since_ms,omitempty"` // how long ago
 	RemainingMS *float64   `json:"remaining_ms,omitempty"`
 	Fence       lock.Fence `json:"fence,omitempty"`
-	Kept        bool       `json:"kept,omitempty"` // no request has it
 }
 
 type evictionReply struct {
@@ -126,7 +125,7 @@ const longestWho = 200
 
 func contenderOf(k lock.Contender) *contenderReply {
 	who := strings.ToValidUTF8(k.Who[:min(len(k.Who), longestWho)], "")
-	r := &contenderReply{Who: who, Fence: k.Fence, Kept: k.Kept}
+	r := &contenderReply{Who: who, Fence: k.Fence}
 	if at := strings.LastIndexByte(who, '/'); at >= 0 {
 		r.Instance, r.RequestID = who[:at], who[at+1:]
 	}

@@ -21,10 +21,6 @@ type Options struct {
 	// use. nil: none.
 	OnWake func()
 
-	// Keep asks for a lease that is [Lease.Revocable]. Only [HandOver] sets it. A locker that cannot be told that
-	// another process wants the key ignores it, such as those of mysqllock.
-	Keep bool
-
 	// Wait, if not nil, replaces ctx for the wait for the lock: the wait ends when Wait ends. Only [Do] uses it. ctx
 	// then ends only the work. So a client that disconnects leaves the queue at once, but a write that has begun is
 	// finished, because its outcome would otherwise be unknown. nil: ctx ends both.

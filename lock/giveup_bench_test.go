@@ -16,7 +16,7 @@ import (
 func queues() map[string]func() lock.Locker {
 	return map[string]func() lock.Locker{
 		"Queue":    func() lock.Locker { return &rented{} },
-		"HandOver": func() lock.Locker { return lock.HandOver(&remote{}, lock.Bound{}) },
+		"HandOver": func() lock.Locker { return lock.HandOver(&prompt{}, lock.Bound{}) },
 	}
 }
 

@@ -20,18 +20,10 @@ func (p *prompt) Acquire(_ context.Context, key string, _ lock.Options) (*lock.L
 	return l, nil
 }
 
-func (p *prompt) Start(ctx context.Context, key string, o lock.Options) (
-	*lock.Lease, func(context.Context) (*lock.Lease, error), error,
-) {
-	l, err := p.Acquire(ctx, key, o)
-	return l, nil, err
-}
-
 // BenchmarkHandOverAlone is what HandOver and Do add to a lock that costs nothing and that nobody else wants.
 func BenchmarkHandOverAlone(b *testing.B) {
 	for name, l := range map[string]lock.Locker{
 		"plain": &prompt{}, "hand-over": lock.HandOver(&prompt{}, lock.Bound{}),
-		"hand-over, no Start": lock.HandOver(struct{ lock.FenceRanger }{&prompt{}}, lock.Bound{}),
 	} {
 		b.Run(name, func(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())

@@ -1,229 +1,517 @@
-package lock_test
+package lock
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"example.com/stock/lock"
 )
 
-// remote is a lock over several processes, in memory, that counts and can be lost.
-type remote struct {
-	queue  lock.Queue
-	linger time.Duration // of a lease that is abandoned; 0: for ever
+// A memory is the server of a fair lock for several processes. It is trip away, in virtual time.
+type memory struct {
+	queue Queue
+	trip  time.Duration
+	keep  Keep              // of its leases; without a TTL they do not end by themselves
+	fails func(n int) error // the outcome of the n-th question; nil: none fails
 
-	mu       sync.Mutex
-	acquired int
-	released int
-	fence    lock.Fence
-	lose     context.CancelCauseFunc
+	mu    sync.Mutex
+	fence Fence
+	asked []string // who asked, in this order
+	freed int
+	lose  func(error) // takes the last lease away
 }
 
-func (r *remote) FenceRange() uint64 { return 8 }
+func (*memory) FenceRange() uint64 { return 8 }
 
-func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := r.queue.Enter(ctx, key, o); err != nil {
+func (m *memory) Acquire(ctx context.Context, key string, o Options) (*Lease, error) {
+	sent := time.Now()
+	time.Sleep(m.trip)
+	m.mu.Lock()
+	m.asked = append(m.asked, o.Owner)
+	n := len(m.asked)
+	m.mu.Unlock()
+	if m.fails != nil {
+		if err := m.fails(n); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.acquired++
-	r.fence += 8
-	lease, lose := lock.NewLease(key, r.fence, func(context.Context) error {
-		r.mu.Lock()
-		r.released++
-		r.mu.Unlock()
-		r.queue.Leave(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fence += 8
+	leave := sync.OnceFunc(func() { m.queue.Leave(key) })
+	l, lose := NewLease(key, m.fence, func(context.Context) error {
+		time.Sleep(m.trip)
+		m.mu.Lock()
+		m.freed++
+		m.mu.Unlock()
+		leave()
 		return nil
 	})
-	r.lose = lose
-	if r.linger > 0 {
-		lease.Linger(r.linger)
+	m.lose = func(cause error) {
+		lose(cause)
+		leave()
 	}
-	return lease, nil
+	l.leave = func() { time.AfterFunc(time.Minute, leave) }
+	if m.keep.TTL > 0 {
+		l.Keep(sent, m.keep)
+	}
+	return l, nil
 }
 
-// hold acquires, appends what to log, and releases.
-func hold(t *testing.T, l lock.Locker, work func(*lock.Lease)) {
+// Inspect returns the state of the server, which knows only those who asked it.
+func (m *memory) Inspect(_ context.Context, key string) (State, error) {
+	s := m.queue.State(key)
+	s.Scope = Cluster
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.Holder != nil {
+		s.Holder.Fence = m.fence
+	}
+	return s, nil
+}
+
+func (m *memory) Evict(context.Context, string) (Fence, error) {
+	m.lose(ErrTaken)
+	return m.fence + 8, nil
+}
+
+// A line has the callers of a test, who come one after the other and are served in some order.
+type line struct {
+	t      *testing.T
+	all    sync.WaitGroup
+	mu     sync.Mutex
+	served []string
+	fences []Fence
+	errs   map[string]error
+}
+
+func newLine(t *testing.T) *line { return &line{t: t, errs: map[string]error{}} }
+
+// come makes a caller come, who does the work under the lease, if it gets one, and releases it.
+func (l *line) come(ctx context.Context, h Locker, who string, work func(*Lease)) {
+	l.all.Go(func() {
+		lease, err := h.Acquire(ctx, "k", Options{Owner: who})
+		l.mu.Lock()
+		l.errs[who] = err
+		if err == nil {
+			l.served = append(l.served, who)
+			l.fences = append(l.fences, lease.Fence())
+		}
+		l.mu.Unlock()
+		if err == nil {
+			work(lease)
+			_ = lease.Release()
+		}
+	})
+	synctest.Wait()
+}
+
+func second(*Lease) { time.Sleep(time.Second) }
+
+// acquire acquires k, which is free.
+func acquire(t *testing.T, l Locker, who string) *Lease {
 	t.Helper()
-	lease, err := l.Acquire(t.Context(), "k", lock.Options{})
+	lease, err := l.Acquire(t.Context(), "k", Options{Owner: who})
 	if err != nil {
-		t.Error(err)
-		return
+		t.Fatal(err)
 	}
-	work(lease)
-	if err := lease.Release(); err != nil {
-		t.Error(err)
+	return lease
+}
+
+// empty reports an error if a queue is left in the process.
+func empty(t *testing.T, l Locker) {
+	t.Helper()
+	synctest.Wait()
+	s := l.(*handOver).queues.of("k")
+	defer s.mu.Unlock()
+	if len(s.keys) > 0 {
+		t.Errorf("a queue is left: %+v", s.keys["k"])
 	}
 }
 
-func TestHandOverNeedsOneRemoteLeaseForManyHolders(t *testing.T) {
+// Twenty callers need four leases, if each may have five holders. They are served as they came, with larger fences.
+func TestHandOverServesInOrderWithFewLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &remote{}
-		l := lock.HandOver(r, lock.Bound{Holders: 5, Time: time.Hour})
-		var fences []lock.Fence
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() {
-				hold(t, l, func(lease *lock.Lease) {
-					fences = append(fences, lease.Fence())
-					time.Sleep(time.Millisecond) // so that the others queue up
-				})
-			})
+		m := &memory{trip: time.Millisecond}
+		h := HandOver(m, Bound{Holders: 5, Time: time.Hour})
+		l := newLine(t)
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprint(i))
+			l.come(t.Context(), h, want[i], second)
 		}
-		all.Wait()
-		if r.acquired != 4 {
-			t.Errorf("acquired %d leases for 20 holders, want 4", r.acquired)
+		l.all.Wait()
+		if !slices.Equal(l.served, want) || !slices.IsSorted(l.fences) || len(slices.Compact(l.fences)) != 20 {
+			t.Errorf("served %v with the fences %v", l.served, l.fences)
 		}
-		for i := 1; i < len(fences); i++ {
-			if fences[i] <= fences[i-1] {
-				t.Errorf("fence %d after %d", fences[i], fences[i-1])
-			}
+		if len(m.asked) != 4 || m.freed != 4 {
+			t.Errorf("asked for %d leases, and freed %d; want 4", len(m.asked), m.freed)
 		}
+		empty(t, h)
 	})
 }
 
-// Another process gets its turn after Holders, or after Time, however many wait here.
+// Another process gets its turn after Holders, or after Time, or when the fences are used up.
 func TestHandOverLetsOthersIn(t *testing.T) {
 	for name, row := range map[string]struct {
-		bound lock.Bound
+		bound Bound
 		want  int // holders of the first process before the second one
 	}{
-		"by count":           {lock.Bound{Holders: 3, Time: time.Hour}, 3},
-		"by time":            {lock.Bound{Holders: 8, Time: 2500 * time.Millisecond}, 3},
-		"by the fences' gap": {lock.Bound{Holders: 100, Time: time.Hour}, 8},
+		"by count":           {Bound{Holders: 3, Time: time.Hour}, 3},
+		"by time":            {Bound{Holders: 8, Time: 2500 * time.Millisecond}, 3},
+		"by default":         {Bound{}, 1},
+		"by the fences' gap": {Bound{Holders: 100, Time: time.Hour}, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &remote{}
-				here, there := lock.HandOver(r, row.bound), lock.HandOver(r, row.bound)
-				var order []string
-				var all sync.WaitGroup
+				m := &memory{}
+				here, there := HandOver(m, row.bound), HandOver(m, row.bound)
+				l := newLine(t)
 				for range 20 {
-					all.Go(func() {
-						hold(t, here, func(*lock.Lease) { order = append(order, "here"); time.Sleep(time.Second) })
-					})
+					l.come(t.Context(), here, "here", second)
 				}
-				synctest.Wait()
-				all.Go(func() { hold(t, there, func(*lock.Lease) { order = append(order, "there") }) })
-				all.Wait()
-				for i, who := range order {
-					if who == "there" && i != row.want {
-						t.Errorf("the other process came after %d holders, want %d", i, row.want)
-					}
+				l.come(t.Context(), there, "there", second)
+				l.all.Wait()
+				if at := slices.Index(l.served, "there"); at != row.want {
+					t.Errorf("the other process came after %d holders, want %d", at, row.want)
 				}
 			})
 		})
 	}
 }
 
-// A lost lease reaches the holder, is handed to nobody, and those behind a holder that hangs go on.
-func TestHandOverOfALostLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &remote{}
-		l := lock.HandOver(r, lock.Bound{})
-		hung, err := l.Acquire(t.Context(), "k", lock.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := make(chan *lock.Lease)
-		go func() {
-			lease, err := l.Acquire(t.Context(), "k", lock.Options{})
-			if err != nil {
-				t.Error(err)
+// narrow is a locker whose fences leave room for so many holders.
+type narrow struct {
+	*memory
+	room uint64
+}
+
+func (n narrow) FenceRange() uint64 { return n.room }
+
+// A decorator that hides the room of the fences cannot be given to HandOver: this does not compile then.
+var _ func(FenceRanger, Bound) Locker = HandOver
+
+func TestHandOverOfFencesWithoutRoom(t *testing.T) {
+	for room, want := range map[uint64]int{0: 3, 1: 3, 2: 2, 1 << 63: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &memory{}
+			h := HandOver(narrow{m, room}, Bound{Time: time.Hour})
+			l := newLine(t)
+			for i := range 3 {
+				l.come(t.Context(), h, fmt.Sprint(i), second)
 			}
-			next <- lease
-		}()
-		synctest.Wait()
-		r.lose(lock.ErrExpired)
-		<-hung.Done()
-		if err := hung.Err(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
-			t.Errorf("the holder was told %v", err)
-		}
-		lease := <-next
-		if lease.Err() != nil || lease.Fence() <= hung.Fence() || r.acquired != 2 {
-			t.Errorf(
-				"next: %v, fence %d after %d, %d leases; want a fresh one", lease.Err(), lease.Fence(),
-				hung.Fence(), r.acquired,
-			)
-		}
-		if err := hung.Release(); !errors.Is(err, lock.ErrLost) {
-			t.Errorf("release of the lost one: %v", err)
-		}
-		if lease.Err() != nil {
-			t.Error("it took the next one's lease with it")
-		}
-		_ = lease.Release()
-	})
+			l.all.Wait()
+			if len(m.asked) != want {
+				t.Errorf("room for %d: %d leases for 3 holders, want %d", room, len(m.asked), want)
+			}
+		})
+	}
 }
 
-func TestHandOverDoesNotKeepALeaseThatIsNotRenewed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &remote{}
-		l := lock.HandOver(r, lock.Bound{})
-		first, _ := l.Acquire(t.Context(), "k", lock.Options{})
-		var all sync.WaitGroup
-		all.Go(func() { hold(t, l, func(*lock.Lease) {}) })
-		synctest.Wait()
-		first.StopRenewing()
-		_ = first.Release()
-		all.Wait()
-		if r.acquired != 2 {
-			t.Errorf("%d leases, want a second one", r.acquired)
-		}
-	})
-}
-
-func TestHandOverLeavesNobodyBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &remote{}
-		l := lock.HandOver(r, lock.Bound{})
-		elsewhere, _ := r.Acquire(t.Context(), "k", lock.Options{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		var all sync.WaitGroup
-		for i := range 5 {
-			all.Go(func() {
-				_, err := l.Acquire(ctx, "k", lock.Options{Owner: fmt.Sprint(i)})
-				if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("err = %v, want ErrHeld and DeadlineExceeded", err)
+// A lease that its holder has abandoned or no longer renews is handed to nobody, and an abandoned one is not freed.
+func TestHandOverKeepsItsHandsOffALease(t *testing.T) {
+	for name, row := range map[string]struct {
+		end   func(*Lease)
+		waits time.Duration
+		freed int
+	}{
+		"stopped":   {(*Lease).StopRenewing, 0, 2},
+		"abandoned": {(*Lease).Abandon, time.Minute, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &memory{}
+				h := HandOver(m, Bound{})
+				l := newLine(t)
+				first := acquire(t, h, "first")
+				ended := time.Now()
+				l.come(t.Context(), h, "next", func(*Lease) {
+					if waited := time.Since(ended); waited != row.waits {
+						t.Errorf("the next one came after %v, want %v", waited, row.waits)
+					}
+				})
+				row.end(first)
+				_ = first.Release()
+				l.all.Wait()
+				if len(m.asked) != 2 || m.freed != row.freed {
+					t.Errorf("%d leases, %d freed; want 2, %d", len(m.asked), m.freed, row.freed)
 				}
 			})
+		})
+	}
+}
+
+// The contender is at the server with its own ctx and options, and only it gets an error of the server. The others ask
+// after it, and nobody is left in the queue.
+func TestHandOverOfAContenderThatFails(t *testing.T) {
+	down := errors.New("backend down")
+	fail := func(n int) error {
+		if n > 2 {
+			return nil
 		}
-		all.Wait()
-		_ = elsewhere.Release()
-		hold(t, l, func(*lock.Lease) {
-			if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
-				t.Errorf("try once while held here: %v", err)
+		return down
+	}
+	crash := func(n int) error {
+		if n > 2 {
+			return nil
+		}
+		panic(down)
+	}
+	for name, fails := range map[string]func(int) error{"an error": fail, "a panic": crash} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &memory{trip: time.Millisecond, fails: fails}
+				h := HandOver(m, Bound{})
+				served := make(chan string, 4)
+				for _, who := range []string{"a", "b", "c", "d"} {
+					go func() {
+						defer func() { _ = recover() }()
+						lease, err := h.Acquire(t.Context(), "k", Options{Owner: who})
+						if err != nil {
+							return
+						}
+						served <- who
+						_ = lease.Release()
+					}()
+					synctest.Wait()
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				close(served)
+				var all []string
+				for who := range served {
+					all = append(all, who)
+				}
+				if !slices.Equal(all, []string{"c", "d"}) || !slices.Equal(m.asked, []string{"a", "b", "c"}) {
+					t.Errorf("served %v after asking by %v", all, m.asked)
+				}
+				empty(t, h)
+			})
+		})
+	}
+}
+
+// The contender is the first or the newest waiter, whichever can wait longer.
+func TestHandOverAppointsWhoCanWaitLonger(t *testing.T) {
+	const endless = time.Duration(0)
+	for _, row := range []struct {
+		waits []time.Duration // of the first, of one between, and of the newest
+		want  string
+	}{
+		{[]time.Duration{time.Minute, time.Hour, time.Minute + 1}, "2"},
+		{[]time.Duration{time.Minute, time.Hour, time.Minute - 1}, "0"},
+		{[]time.Duration{time.Minute, endless, endless}, "2"},
+		{[]time.Duration{endless, time.Minute, time.Hour}, "0"},
+		{[]time.Duration{endless, endless, endless}, "0"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &memory{}
+			h := HandOver(m, Bound{Holders: 1})
+			l := newLine(t)
+			holder := acquire(t, h, "holder")
+			for i, wait := range row.waits {
+				ctx := t.Context()
+				if wait != endless {
+					limited, cancel := context.WithTimeout(ctx, wait)
+					defer cancel()
+					ctx = limited
+				}
+				l.come(ctx, h, fmt.Sprint(i), second)
+			}
+			_ = holder.Release()
+			l.all.Wait()
+			if m.asked[1] != row.want || !slices.Equal(l.served, []string{"0", "1", "2"}) {
+				t.Errorf("waits of %v: asked by %q, want %q; served %v", row.waits, m.asked[1], row.want, l.served)
 			}
 		})
+	}
+}
+
+// Of two that try once, one gets a free key. The other is told who has it, or asks for it. Neither leaves anything.
+func TestHandOverOfCallersThatTryOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{trip: time.Millisecond}
+		h := HandOver(m, Bound{})
+		for range 2 {
+			var all sync.WaitGroup
+			got, held := 0, 0
+			for _, who := range []string{"one", "two"} {
+				all.Go(func() {
+					lease, err := h.Acquire(t.Context(), "k", Options{Owner: who, TryOnce: true})
+					var busy *HeldError
+					switch {
+					case err == nil:
+						got++
+						time.Sleep(time.Second)
+						_ = lease.Release()
+					case errors.As(err, &busy) && busy.Holder == "one":
+						held++
+					default:
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			all.Wait()
+			if got != 1 || held != 1 {
+				t.Errorf("%d got it, %d were told that it is held", got, held)
+			}
+			empty(t, h)
+		}
+		elsewhere := acquire(t, m, "elsewhere")
+		if _, err := h.Acquire(t.Context(), "k", Options{TryOnce: true}); !errors.Is(err, ErrHeld) {
+			t.Errorf("while it is held elsewhere: %v", err)
+		}
+		empty(t, h)
+		_ = elsewhere.Release()
 	})
 }
 
-// A turn that comes at the moment at which its waiter gives up must go on, with its lease.
-func TestHandOverOfAnAbandonedTurn(t *testing.T) {
-	r := &remote{}
-	l := lock.HandOver(r, lock.Bound{Holders: 2})
-	for range 300 {
-		ctx, cancel := context.WithCancel(t.Context())
-		first, err := l.Acquire(t.Context(), "k", lock.Options{})
-		if err != nil {
-			t.Fatal(err)
+// Those who give up leave the key free, and are told that it was held. A caller that comes too late asks nobody.
+func TestHandOverLeavesNobodyBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		h := HandOver(m, Bound{})
+		elsewhere := acquire(t, m, "elsewhere")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		l := newLine(t)
+		for i := range 5 {
+			l.come(ctx, h, fmt.Sprint(i), second)
 		}
-		var all sync.WaitGroup
-		all.Go(func() {
-			if lease, err := l.Acquire(ctx, "k", lock.Options{}); err == nil {
-				_ = lease.Release()
+		l.all.Wait()
+		for who, err := range l.errs {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s was told %v", who, err)
+			}
+		}
+		empty(t, h)
+		asked := len(m.asked)
+		if _, err := h.Acquire(ctx, "k", Options{}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrHeld) {
+			t.Errorf("too late: %v", err)
+		}
+		if _, err := h.Acquire(t.Context(), "", Options{}); !errors.Is(err, ErrInvalid) || len(m.asked) != asked {
+			t.Errorf("without a key: %v", err)
+		}
+		_ = elsewhere.Release()
+	})
+}
+
+func names(s State) (all []string) {
+	if s.Holder != nil {
+		all = append(all, s.Holder.Who)
+	}
+	for _, w := range s.Waiters {
+		all = append(all, w.Who)
+	}
+	return all
+}
+
+// Inspect foretells the order in which those who are known here are served.
+func TestHandOverInspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		bound := Bound{Holders: 3, Time: time.Hour}
+		here, there := HandOver(m, bound), HandOver(m, bound)
+		l := newLine(t)
+		inspect := func(h Locker, want ...string) State {
+			t.Helper()
+			synctest.Wait()
+			s, err := Inspect(t.Context(), h, "k")
+			if err != nil || !slices.Equal(names(s), want) {
+				t.Errorf("%q, %v; want %q", names(s), err, want)
+			}
+			return s
+		}
+		elsewhere := acquire(t, m, "elsewhere")
+		for _, who := range []string{"h1", "h2", "h3", "h4", "h5"} {
+			l.come(t.Context(), here, who, second)
+		}
+		l.come(t.Context(), there, "t1", second)
+		l.come(t.Context(), there, "t2", second)
+		inspect(here, "elsewhere", "h1", "h2", "h3", "t1", "h4", "h5")
+		_ = elsewhere.Release()
+		time.Sleep(1500 * time.Millisecond) // h2 holds what h1 has acquired
+		s := inspect(here, "h2", "h3", "t1", "h4", "h5")
+		if s.Holder.Fence != l.fences[1] || time.Since(s.Holder.Since) != 500*time.Millisecond ||
+			s.Waiters[0].Since.IsZero() {
+			t.Errorf("holder %+v, waiters %+v; want the fence %d for half a second", s.Holder, s.Waiters, l.fences[1])
+		}
+		inspect(there, "h1", "t1", "t2")
+		both, err := InspectAll(t.Context(), Observe(here, Events{}), []string{"k", "k"})
+		if err != nil || len(both) != 2 || !slices.Equal(names(both[1]), names(s)) {
+			t.Errorf("two keys: %+v, %v", both, err)
+		}
+		l.all.Wait()
+		if want := []string{"h1", "h2", "h3", "t1", "t2", "h4", "h5"}; !slices.Equal(l.served, want) {
+			t.Errorf("served %v, want %v", l.served, want)
+		}
+		inspect(here)
+	})
+}
+
+// What the server says of the contender, whose request or reply may be on its way, is said of the first waiter.
+func TestHandOverInspectsAContender(t *testing.T) {
+	for name, row := range map[string]struct{ server, want []string }{
+		"behind others":             {[]string{"x", "y", "a", "z"}, []string{"x", "y", "a", "b", "z", "c"}},
+		"granted, and not yet here": {[]string{"a", "z"}, []string{"a", "b", "z", "c"}},
+		"not yet there":             {[]string{"x", "z"}, []string{"x", "z", "a", "b", "c"}},
+		"nobody holds the key":      {nil, []string{"a", "b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &handOver{bound: Bound{Holders: 2}}
+			shard := h.queues.of("k")
+			k := shard.open("k")
+			for _, who := range []string{"a", "b", "c"} {
+				k.join(Options{Owner: who})
+			}
+			k.contender = k.first
+			shard.mu.Unlock()
+			var s State
+			for i, who := range row.server {
+				if i == 0 {
+					s.Holder = &Contender{Who: who}
+				} else {
+					s.Waiters = append(s.Waiters, Contender{Who: who})
+				}
+			}
+			h.addLocal(&s, "k")
+			if !slices.Equal(names(s), row.want) {
+				t.Errorf("%q, want %q", names(s), row.want)
 			}
 		})
-		all.Go(cancel)
-		_ = first.Release()
-		all.Wait()
-		hold(t, l, func(*lock.Lease) {})
+	}
+}
+
+// Evict reaches the server through the decorators, and the local holder of now is told.
+func TestDecoratorsPassEvictThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Observe(HandOver(&memory{}, Bound{}), Events{})
+		l := acquire(t, h, "")
+		fence, err := Evict(t.Context(), h, "k")
+		if err != nil || fence <= l.Fence()+7 || !errors.Is(l.Err(), ErrTaken) || !errors.Is(l.Err(), ErrLost) {
+			t.Errorf("%d, %v; the holder of %d was told %v", fence, err, l.Fence(), l.Err())
+		}
+		_ = l.Release()
+		if err := Check(t.Context(), h, "check"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestALockThatCannotTellSaysSo(t *testing.T) {
+	h := Observe(HandOver(&lostAtOnce{}, Bound{}), Events{})
+	if _, err := Inspect(t.Context(), h, "k"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("inspect: %v", err)
+	}
+	if _, err := Evict(t.Context(), h, "k"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("evict: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,6 @@ type Contender struct {
 	Since     time.Time     // when the holder got the key, or the waiter came, by the clock that the lock uses for it
 	Remaining time.Duration // of a holder: time until the server frees the key if the lease is not renewed
 	Fence     Fence         // of a holder
-	Kept      bool          // of a holder: its process keeps the lease, and no caller has it; see HandOver
 }
 
 // A State is the holder of a key and its waiters at one moment. It may have changed before the caller reads it.
@@ -127,4 +127,70 @@ func (o *observed) Check(ctx context.Context, key string) error { return Check(c
 
 func (o *observed) Evict(ctx context.Context, key string) (Fence, error) {
 	return Evict(ctx, o.Locker, key)
+}
+
+// Close closes the inner locker.
+func (h *handOver) Close() error {
+	if c, ok := h.inner.(interface{ Close() error }); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+func (h *handOver) Check(ctx context.Context, key string) error { return Check(ctx, h.inner, key) }
+
+// Evict ends the lease of the local holder, if it was this process's.
+func (h *handOver) Evict(ctx context.Context, key string) (Fence, error) {
+	return Evict(ctx, h.inner, key)
+}
+
+// Inspect returns the inner locker's state with the callers of this process, of which the server knows only the
+// contender. See addLocal.
+func (h *handOver) Inspect(ctx context.Context, key string) (State, error) {
+	s, err := Inspect(ctx, h.inner, key)
+	if err == nil {
+		h.addLocal(&s, key)
+	}
+	return s, err
+}
+
+func (h *handOver) InspectAll(ctx context.Context, keys []string) ([]State, error) {
+	states, err := InspectAll(ctx, h.inner, keys)
+	for i := range states {
+		h.addLocal(&states[i], keys[i])
+	}
+	return states, err
+}
+
+// addLocal puts the local holder in the place of the contender that acquired the lease, and the local waiters in the
+// place of the contender at the server. Those that will not share its lease come at the end. If Bound.Time is reached,
+// fewer share it than shown.
+func (h *handOver) addLocal(s *State, key string) {
+	shard := h.queues.of(key)
+	defer shard.mu.Unlock()
+	k, busy := shard.keys[key]
+	if !busy {
+		return
+	}
+	local := k.waiters()
+	at, sharing := len(s.Waiters), 0
+	if b := k.batch; b != nil {
+		// If the lease has been lost since, the server reports another holder, with another fence.
+		if s.Holder != nil && s.Holder.Fence == b.lease.fence {
+			s.Holder.Who, s.Holder.Since = k.holder.Who, k.holder.Since
+			if s.Holder.Fence != NoFence {
+				s.Holder.Fence += Fence(b.holders - 1)
+			}
+			at, sharing = 0, h.bound.Holders-b.holders
+		}
+	} else if i := slices.IndexFunc(s.Waiters, k.contends); i >= 0 {
+		s.Waiters = slices.Delete(s.Waiters, i, i+1)
+		at, sharing = i, h.bound.Holders
+	} else if s.Holder != nil && k.contends(*s.Holder) && len(local) > 0 {
+		s.Holder.Who = local[0].Who // the lease is on its way to it
+		local = local[1:]
+		at, sharing = 0, h.bound.Holders-1
+	} // otherwise the request has not reached the server yet
+	sharing = min(sharing, len(local))
+	s.Waiters = slices.Concat(s.Waiters[:at], local[:sharing], s.Waiters[at:], local[sharing:])
 }

@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 )
 
@@ -113,25 +112,6 @@ func (k Keep) wake(t Term, renew bool) time.Time {
 		wake = limit
 	}
 	return wake
-}
-
-// follow makes k.Renew note each grant. The result reports whether the last one covers now: a process that was stopped
-// sees only by it that its lease is over, until KeepAlive runs again.
-func (k *Keep) follow(sent time.Time) (lasts func() bool) {
-	var granted atomic.Int64 // time since sent
-	granted.Store(int64(k.Begin(sent).Until.Sub(sent)))
-	if renew := k.Renew; renew != nil {
-		every := *k
-		k.Renew = func(ctx context.Context) error {
-			asked := time.Now()
-			err := renew(ctx)
-			if err == nil {
-				granted.Store(int64(every.Renewed(Term{}, asked).Until.Sub(sent)))
-			}
-			return err
-		}
-	}
-	return func() bool { return time.Since(sent) < time.Duration(granted.Load()) }
 }
 
 // renew tries to renew once. Its ctx ends with the term or after one renewal period, so that a hung connection leaves

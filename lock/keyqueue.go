@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"context"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -46,7 +45,7 @@ func (s *shard) open(key string) *keyQueue {
 }
 
 // A keyQueue has the holder of a key in this process and its waiters, first come, first served. Its shard's mutex
-// guards it. It exists while there is a holder, a waiter or a kept lease.
+// guards it. It exists while there is a holder or a waiter.
 type keyQueue struct {
 	key   string
 	shard *shard
@@ -55,64 +54,49 @@ type keyQueue struct {
 	first, last *waiter // a linked list, so that a waiter that gives up leaves in constant time from any place
 	waiting     int
 
-	// until is the latest deadline of all waiters since the queue was last empty; unlimited is set if one had none.
-	until     time.Time
-	unlimited bool
-
 	// The fields below are for HandOver.
-	batch       *batch       // of the holder; nil: none yet
-	kept        *batch       // has no holder, and waits for one; nil: none. Then there are no waiters
-	acquisition *acquisition // under way for the waiters; nil: none
-	asked       string       // the Owner in the request for the lease, which the server shows as the holder
+	batch     *batch  // the holder's, or on its way to the holder; nil: the contender has the turn
+	contender *waiter // the last one
 }
 
 type waiter struct {
 	Contender
-	options    Options
-	granted    chan grant // has room for the one grant
+	until      time.Time  // the end of its wait
+	limited    bool       // its wait has an end
+	granted    chan grant // has room for the one grant that may be on its way
 	prev, next *waiter
 	queued     bool
 }
 
-// A grant ends a wait. If err is nil, the waiter is now the holder; batch is set if HandOver granted it.
+// A grant makes a waiter the holder, of a batch if HandOver granted it. Or it makes the waiter HandOver's contender,
+// which waits on.
 type grant struct {
-	batch *batch
-	err   error
+	batch     *batch
+	appointed bool
 }
 
-// join adds a waiter at the end of the queue. The waiter waits until ctx ends.
-func (k *keyQueue) join(ctx context.Context, o Options) *waiter {
-	return k.insert(ctx, &waiter{Contender: Contender{Who: o.Owner, Since: time.Now()}, options: o, prev: k.last})
-}
-
-// joinFirst makes the holder the first waiter, because the inner locker told it to wait.
-func (k *keyQueue) joinFirst(ctx context.Context, o Options) *waiter {
-	return k.insert(ctx, &waiter{Contender: k.holder, options: o, next: k.first})
-}
-
-// insert adds w between w.prev and w.next. w waits until ctx ends.
-func (k *keyQueue) insert(ctx context.Context, w *waiter) *waiter {
-	w.granted, w.queued = make(chan grant, 1), true
-	if k.waiting == 0 {
-		k.until, k.unlimited = time.Time{}, false
+// join adds a waiter at the end of the queue.
+func (k *keyQueue) join(o Options) *waiter {
+	w := &waiter{
+		Contender: Contender{Who: o.Owner, Since: time.Now()},
+		granted:   make(chan grant, 1), queued: true, prev: k.last,
 	}
 	if w.prev == nil {
 		k.first = w
 	} else {
 		w.prev.next = w
 	}
-	if w.next == nil {
-		k.last = w
-	} else {
-		w.next.prev = w
-	}
+	k.last = w
 	k.waiting++
-	if deadline, limited := ctx.Deadline(); !limited {
-		k.unlimited = true
-	} else if deadline.After(k.until) {
-		k.until = deadline
-	}
 	return w
+}
+
+// outwaits reports whether w can wait longer than other.
+func (w *waiter) outwaits(other *waiter) bool {
+	if !w.limited || !other.limited {
+		return other.limited
+	}
+	return w.until.After(other.until)
 }
 
 // leave removes w, which may be anywhere in the queue. It returns false if w already has a grant.
@@ -136,17 +120,14 @@ func (k *keyQueue) leave(w *waiter) bool {
 	return true
 }
 
-// pass gives g to the first waiter, which becomes the holder unless g is an error. It returns false if there is no
-// waiter.
-func (k *keyQueue) pass(g grant) bool {
+// pass gives g to the first waiter, which becomes the holder. It returns false if there is no waiter.
+func (k *keyQueue) pass(g grant, now time.Time) bool {
 	w := k.first
 	if w == nil {
 		return false
 	}
 	k.leave(w)
-	if g.err == nil {
-		k.holder = Contender{Who: w.Who, Since: time.Now()}
-	}
+	k.holder, k.batch = Contender{Who: w.Who, Since: now}, g.batch
 	w.granted <- g
 	return true
 }
@@ -159,6 +140,23 @@ func (k *keyQueue) close() {
 		s.keys, s.peak = nil, 0
 	}
 }
+
+// appoint makes w HandOver's contender.
+func (k *keyQueue) appoint(w *waiter) {
+	k.batch, k.contender = nil, w
+	w.granted <- grant{appointed: true}
+}
+
+// ahead returns who has the key in HandOver, or gets it next.
+func (k *keyQueue) ahead() string {
+	if k.batch == nil && k.first != nil {
+		return k.first.Who
+	}
+	return k.holder.Who
+}
+
+// contends reports whether c, of which the server knows the name, is HandOver's contender.
+func (k *keyQueue) contends(c Contender) bool { return c.Who == k.contender.Who }
 
 func (k *keyQueue) waiters() []Contender {
 	list := make([]Contender, 0, k.waiting)

@@ -20,18 +20,14 @@ type Lease struct {
 	free  func(context.Context) error
 	of    *share // set if the lease is a local holder's share of another one, which has a time limit of its own
 
-	wanted context.Context         // ends when another process wants the key; nil: nobody would say so
-	room   int                     // how many fences from fence on no other lease has; see Revocable
-	forget func()                  // the driver need no longer end wanted
-	lasts  func() bool             // the server's last grant covers now, see Revocable; nil: it has no end
-	held   context.Context         // ends with ErrReleased or a LostError as its cause
-	end    context.CancelCauseFunc // of held: ends calls it
+	held context.Context         // ends with ErrReleased or a LostError as its cause
+	end  context.CancelCauseFunc // of held: ends calls it
 
+	granted time.Time     // until then the server's first grant lasts, by the holder's clock; zero: it has no end
 	due     *time.Timer   // starts the keeper, the goroutine of Keep; nil: the lease has none
 	kept    chan struct{} // closed when the keeper has ended
 	mu      sync.Mutex    // guards retired, stop and told
 	retired bool          // StopRenewing has been called
-	reused  bool          // the process had kept it when its holder came; set before anybody else has the lease
 	stop    func()        // ends the renewals; nil: the keeper has not begun
 
 	// told is what ends calls; nil: nothing. [context.AfterFunc] would need a goroutine and five allocations for it.
@@ -144,9 +140,7 @@ func (l *Lease) Err() error { return context.Cause(l.held) }
 // The goroutine starts only when the first renewal is due or the lease may end. Nearly every lease is released
 // earlier and needs none.
 func (l *Lease) Keep(sent time.Time, k Keep) {
-	if l.wanted != nil && l.lasts == nil {
-		l.lasts = k.follow(sent)
-	}
+	l.granted = k.Begin(sent).Until
 	l.kept = make(chan struct{})
 	l.due = time.AfterFunc(time.Until(k.due(sent)), func() {
 		defer close(l.kept)
@@ -159,16 +153,6 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 		l.mu.Unlock()
 		KeepAlive(l.held, renewing, sent, k, func(err error) { l.ends(&LostError{l.key, err}) })
 	})
-}
-
-// Revocable is for drivers that were asked to Keep (see [Options]). HandOver may keep the lease while no caller in this
-// process has it, until wanted ends. From the lease's fence on, no other lease may have one of that many fences: its
-// local holders get them. The driver must end wanted soon after another process has asked for the key, and
-// when it can no longer hear of that, until the lease calls forget. If the lease does not end by the times of
-// [Lease.Keep] but with a session, lasts reports by the clock whether the session still lasts, in a process that was
-// stopped until now, too; otherwise nil. It must not block. A driver calls Revocable at most once, before Lease.Keep.
-func (l *Lease) Revocable(wanted context.Context, fences uint64, forget func(), lasts func() bool) {
-	l.wanted, l.room, l.forget, l.lasts = wanted, int(fences), forget, lasts
 }
 
 // StopRenewing lets the lease run out: it is still held until its time limit passes or it is released. It has no
@@ -192,10 +176,9 @@ func (l *Lease) StopRenewing() {
 // After Abandon it does nothing, and returns ErrAbandoned or the loss.
 func (l *Lease) Release() error {
 	l.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
-		defer cancel()
+		deadline := time.Now().Add(ReleaseTimeout)
 		l.finish(ErrReleased)
-		l.freed = l.giveBack(ctx)
+		l.freed = l.giveBack(deadline)
 		switch loss := l.Err(); {
 		case errors.Is(loss, ErrLost):
 			l.freed = loss
@@ -225,7 +208,7 @@ func (l *Lease) Abandon() {
 		l.finish(ErrAbandoned)
 		l.freed = l.Err()
 		if l.of != nil {
-			_ = l.of.settle(true)
+			l.of.abandon()
 		} else if l.leave != nil {
 			l.leave()
 		}
@@ -236,9 +219,6 @@ func (l *Lease) Abandon() {
 // ReleaseTimeout to free the key.
 func (l *Lease) finish(why error) {
 	l.ends(why)
-	if l.forget != nil {
-		l.forget()
-	}
 	if l.due == nil || l.due.Stop() {
 		return
 	}
@@ -251,12 +231,14 @@ func (l *Lease) finish(why error) {
 }
 
 // giveBack frees the key. If the server did not answer, it calls stranded.
-func (l *Lease) giveBack(ctx context.Context) error {
+func (l *Lease) giveBack(deadline time.Time) error {
 	var err error
 	if l.of != nil {
-		err = l.of.settle(false)
+		err = l.of.release()
 	} else {
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
 		err = l.free(ctx)
+		cancel()
 	}
 	if err != nil && l.stranded != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
 		l.stranded(err)

@@ -140,3 +140,12 @@ func TestARenewalThatIgnoresItsContextDelaysNothing(t *testing.T) {
 		}
 	})
 }
+
+// A loss that free found is told once: not as the loss of a loss.
+func TestALossIsToldOnce(t *testing.T) {
+	told := &LostError{"k", ErrExpired}
+	l, _ := NewLease("k", NoFence, func(context.Context) error { return told })
+	if err := l.Release(); err != error(told) {
+		t.Errorf("%v, want %v as it is", err, told)
+	}
+}

@@ -1,9 +1,6 @@
 package lock
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Linger is for drivers whose server does not free a key by itself. A driver calls it once, before the caller has the
 // lease. After Abandon the key stays taken for d, and then the driver's free is called. d should be at least as long as
@@ -11,10 +8,6 @@ import (
 // closed lock.
 func (l *Lease) Linger(d time.Duration) {
 	l.leave = func() {
-		time.AfterFunc(d, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), ReleaseTimeout)
-			defer cancel()
-			_ = l.giveBack(ctx)
-		})
+		time.AfterFunc(d, func() { _ = l.giveBack(time.Now().Add(ReleaseTimeout)) })
 	}
 }

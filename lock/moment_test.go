@@ -198,13 +198,17 @@ func TestDoRenewsForWorkWhoseClientHasGone(t *testing.T) {
 	})
 }
 
-// turn makes the turn of the only waiter come, as g, in the moment in which its wait has ended: the waiter is woken
-// by the end of its ctx, and finds the turn when it wants to leave the queue.
+// turn makes the turn of the first waiter come, as g, in the moment in which its wait has ended: the waiter is woken by
+// the end of its ctx, and finds the turn when it wants to leave the queue.
 func turn(s *shard, key string, giveUp context.CancelFunc, g grant) {
 	synctest.Wait() // the waiter stands in its select
 	s.mu.Lock()
 	giveUp()
-	s.keys[key].pass(g)
+	if k := s.keys[key]; g.appointed {
+		k.appoint(k.first)
+	} else {
+		k.pass(g, time.Now())
+	}
 	s.mu.Unlock()
 }
 
@@ -226,86 +230,5 @@ func TestQueuePassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 		if err := q.Enter(t.Context(), "k", Options{TryOnce: true}); err != nil {
 			t.Errorf("nobody holds the key: %v", err)
 		}
-	})
-}
-
-// An only locker has one lease for each key, of fence range 8.
-type only struct{ Queue }
-
-func (q *only) FenceRange() uint64 { return 8 }
-
-func (q *only) Acquire(ctx context.Context, key string, o Options) (*Lease, error) {
-	if err := q.Enter(ctx, key, o); err != nil {
-		return nil, err
-	}
-	l, _ := NewLease(key, 8, func(context.Context) error { q.Leave(key); return nil })
-	return l, nil
-}
-
-func TestHandOverPassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
-	down := errors.New("backend down")
-	for name, fail := range map[string]error{"a lease": nil, "a failure": down} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				inner := &only{}
-				h := HandOver(inner, Bound{}).(*handOver)
-				lease, err := inner.Acquire(t.Context(), "k", Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				s := h.queues.of("k") // held by one who is about to hand it on
-				b := &batch{lease: lease, since: time.Now(), holders: 1}
-				k := s.open("k")
-				k.batch = b
-				s.mu.Unlock()
-				ctx, giveUp := context.WithCancel(t.Context())
-				told := make(chan error, 1)
-				go func() {
-					_, err := h.Acquire(ctx, "k", Options{})
-					told <- err
-				}()
-				if fail != nil {
-					turn(s, "k", giveUp, grant{err: fail})
-					if err := <-told; !errors.Is(err, fail) {
-						t.Errorf("the waiter was told %v, want %v", err, fail)
-					}
-					return
-				}
-				turn(s, "k", giveUp, grant{batch: b})
-				if err := <-told; !errors.Is(err, ErrHeld) || !errors.Is(err, context.Canceled) {
-					t.Errorf("the waiter was told %v", err)
-				}
-				if !errors.Is(lease.Err(), ErrReleased) {
-					t.Errorf("the lease is nobody's, and %v", lease.Err())
-				}
-				next, err := h.Acquire(t.Context(), "k", Options{TryOnce: true})
-				if err != nil {
-					t.Fatalf("nobody holds the key: %v", err)
-				}
-				_ = next.Release()
-			})
-		})
-	}
-}
-
-type spannedRenewer struct{ renewer }
-
-func (*spannedRenewer) FenceRange() uint64 { return 8 }
-
-// Who is told to stop stops renewing the lease of the process, too.
-func TestHandOverStopsRenewing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		l, err := HandOver(&spannedRenewer{}, Bound{}).Acquire(t.Context(), "k", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(15 * time.Second)
-		l.StopRenewing()
-		<-l.Done()
-		if want := 10*time.Second + Valid(ttl); !errors.Is(l.Err(), ErrExpired) || time.Since(began) != want {
-			t.Errorf("%v after %v, want it after %v", l.Err(), time.Since(began), want)
-		}
-		_ = l.Release()
 	})
 }

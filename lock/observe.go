@@ -18,9 +18,6 @@ type Events struct {
 	// Woken: the server woke a waiter; see Options.OnWake
 	Woken func()
 
-	// Kept: Acquire returned a lease that this process had kept, without a round trip; see HandOver
-	Kept func()
-
 	Abandoned func() // a lease was left to run out, see [Lease.Abandon]; Ended is called, too
 }
 
@@ -53,9 +50,6 @@ func (o *observed) Acquire(ctx context.Context, key string, opts Options) (*Leas
 	}
 	if err != nil {
 		return nil, err
-	}
-	if lease.reused && o.events.Kept != nil {
-		o.events.Kept()
 	}
 	lease.observe(ctx, got, o.events)
 	return lease, nil

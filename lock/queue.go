@@ -24,7 +24,7 @@ func (q *Queue) Enter(ctx context.Context, key string, o Options) error {
 		s.mu.Unlock()
 		return &HeldError{Key: key, Holder: holder}
 	}
-	w := k.join(ctx, o)
+	w := k.join(o)
 	s.mu.Unlock()
 
 	select {
@@ -45,7 +45,7 @@ func (q *Queue) Enter(ctx context.Context, key string, o Options) error {
 func (q *Queue) Leave(key string) {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()
-	if k := s.keys[key]; k != nil && !k.pass(grant{}) {
+	if k := s.keys[key]; k != nil && !k.pass(grant{}, time.Now()) {
 		k.close()
 	}
 }

@@ -30,7 +30,6 @@ type Metrics struct {
 	stranded  *prometheus.CounterVec
 	abandoned *prometheus.CounterVec
 	wakeups   *prometheus.CounterVec
-	kept      *prometheus.CounterVec
 	up        *prometheus.GaugeVec
 	full      *prometheus.GaugeVec
 	impaired  *prometheus.GaugeVec
@@ -77,8 +76,6 @@ func New(version, instance string) *Metrics {
 			"Leases left to run out because the outcome was not known.", "strategy"),
 		wakeups: counter("lock_wakeups_total",
 			"Waiters woken by the server: for each release one, or with a herd all of them.", "strategy"),
-		kept: counter("lock_kept_total",
-			"Acquisitions without a round trip: the instance had kept the lease. See lock.keep.", "strategy"),
 		up: gauge("backend_up",
 			"1 if the backend can be used.", "backend"),
 		full: gauge("backend_full",
@@ -95,7 +92,7 @@ func New(version, instance string) *Metrics {
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
 	m.registry.MustRegister(m.requests, m.problems, m.ready, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
-		m.abandoned, m.wakeups, m.kept, m.up, m.full, m.impaired, m.sales, m.stale, m.dataLost, info,
+		m.abandoned, m.wakeups, m.up, m.full, m.impaired, m.sales, m.stale, m.dataLost, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -222,7 +219,6 @@ func (m *Metrics) Lock(strategy string) lock.Events {
 		},
 		Stranded: func(error) { stranded.Inc() },
 		Woken:    wakeups.Inc,
-		Kept:     m.kept.WithLabelValues(strategy).Inc,
 
 		Abandoned: abandoned.Inc,
 	}

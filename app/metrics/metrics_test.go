@@ -198,7 +198,6 @@ func TestLockSeriesExistFromTheStart(t *testing.T) {
 		`stock_lock_stranded_total{strategy="zk-sequential"}`:     0,
 		`stock_lock_abandoned_total{strategy="zk-sequential"}`:    0,
 		`stock_lock_wakeups_total{strategy="zk-sequential"}`:      0,
-		`stock_lock_kept_total{strategy="zk-sequential"}`:         0,
 		`stock_stale_fence_total{strategy="zk-sequential"}`:       0,
 	})
 }
@@ -233,7 +232,6 @@ func TestLockOutcomes(t *testing.T) {
 	}
 	are(t, m, map[string]float64{`stock_lock_wait_seconds_count{strategy="redis-watchdog"}`: 9})
 	e.Abandoned()
-	e.Kept()
 	e.Ended(t.Context(), 20*time.Millisecond, nil)
 	e.Ended(t.Context(), 20*time.Millisecond, lock.ErrLost)
 	e.Stranded(errors.New("x"))
@@ -247,7 +245,6 @@ func TestLockOutcomes(t *testing.T) {
 		`stock_lock_lost_total{strategy="redis-watchdog"}`:                     1,
 		`stock_lock_stranded_total{strategy="redis-watchdog"}`:                 1,
 		`stock_lock_abandoned_total{strategy="redis-watchdog"}`:                1,
-		`stock_lock_kept_total{strategy="redis-watchdog"}`:                     1,
 		`stock_lock_wakeups_total{strategy="redis-watchdog"}`:                  3,
 	})
 }

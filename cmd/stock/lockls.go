@@ -86,11 +86,7 @@ func (l *lockTable) add(strategy, key string, s lock.State) {
 		case s.Holder.Remaining > 0:
 			left = brief(s.Holder.Remaining)
 		}
-		place := l.say("lock.holds")
-		if s.Holder.Kept {
-			place = l.say("lock.keeps")
-		}
-		l.contender(strategy, key, place, *s.Holder, left)
+		l.contender(strategy, key, l.say("lock.holds"), *s.Holder, left)
 	}
 	for i, w := range s.Waiters {
 		l.contender(strategy, key, l.say("lock.waits", "n", i+1), w, "")
@@ -141,7 +137,6 @@ func (s seenState) state() (seen lock.State) {
 			Who:       c.Who,
 			Since:     c.since(),
 			Fence:     lock.Fence(c.Fence),
-			Kept:      c.Kept,
 			Remaining: time.Duration(c.RemainingMS * float64(time.Millisecond)),
 		}
 	}
@@ -276,7 +271,6 @@ type seenContender struct {
 	SinceMS     *float64 `json:"since_ms"`
 	RemainingMS float64  `json:"remaining_ms"`
 	Fence       uint64   `json:"fence"`
-	Kept        bool     `json:"kept"`
 }
 
 // since is by this computer's clock, which may differ from that of the instance; zero: the instance does not know.

@@ -57,18 +57,18 @@ func TestTablesFollowTheLanguage(t *testing.T) {
 func TestTableColumnsAreAligned(t *testing.T) {
 	t.Parallel()
 	instance := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"holder":{"who":"甲","remaining_ms":1500,"fence":7,"kept":true},` +
+		_, _ = w.Write([]byte(`{"holder":{"who":"甲","remaining_ms":1500,"fence":7},` +
 			`"waiters":[{"who":"乙-2"},{"who":"","remaining_ms":3}]}`))
 	}))
 	defer instance.Close()
 	for lang, rows := range map[string][]struct{ args, head, last, shows string }{
 		"en": {
 			{"strategies", "STRATEGY", "WHAT IT IS", ""},
-			{"lock ls redis-watchdog sku --url " + instance.URL, "STRATEGY", "FENCE", "keeps, idle"},
+			{"lock ls redis-watchdog sku --url " + instance.URL, "STRATEGY", "FENCE", "holds"},
 		},
 		"zh": {
 			{"strategies", "策略", "做法", ""},
-			{"lock ls redis-watchdog sku --url " + instance.URL, "策略", "栅栏令牌", "保留，空闲"},
+			{"lock ls redis-watchdog sku --url " + instance.URL, "策略", "栅栏令牌", "持有"},
 		},
 	} {
 		for _, row := range rows {

@@ -250,7 +250,7 @@ func release(ctx context.Context, s *Scene) error {
 	if err := first.Release(); err != nil {
 		return err
 	}
-	second, err := insist(ctx, s.Locker(ctx), s.Key) // the first process may keep the lease until it is asked for it
+	second, err := once(ctx, s.Locker(ctx), s.Key)
 	if err != nil {
 		return err
 	}

@@ -57,9 +57,6 @@ func deniedOne(ctx context.Context, s *Scene, right string) error {
 		}
 	}
 	next, err := once(ctx, s.Locker(ctx), key)
-	if errors.Is(err, lock.ErrHeld) && s.Caches {
-		next, err = insist(ctx, s.Locker(ctx), key) // a process keeps the lease until another wants it
-	}
 	if err != nil {
 		return fmt.Errorf("something was left behind: %w", err)
 	}

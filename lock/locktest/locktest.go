@@ -159,7 +159,7 @@ func Clauses() []Clause {
 			Rule: "Who lost the key cannot give it away: its release says so, and the next holder keeps it.",
 		},
 		{
-			Name: "Evicted", Applies: evictable, Check: evicted,
+			Name: "Evicted", Applies: generational, Check: evicted,
 			Rule: "If only the answer to the release shows that the key was lost, " +
 				"the caller and the observer are told all the same.",
 		},
@@ -217,7 +217,6 @@ func reentrant(h Harness) bool    { return h.Promise.Exclusive && h.Promise.Reen
 func renewed(h Harness) bool      { return cluster(h) && h.Renews }
 func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
 func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
-func evictable(h Harness) bool    { return generational(h) && !h.Caches } // a kept lease is not released
 func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
 func pinged(h Harness) bool       { return renewed(h) && h.Wire.Pong != nil }
 func limited(h Harness) bool      { return cluster(h) && blocking(h) && h.Limit != nil }
@@ -249,7 +248,6 @@ type Harness struct {
 	// it, for example 2 s.
 	Lease  time.Duration
 	Renews bool          // a holder that continues to work keeps the key beyond Lease
-	Caches bool          // a process keeps a lease that nobody in it has; see "Kept leases" of lock.HandOver
 	Wire   wire.Protocol // finds the ends of requests
 	// Refuse returns the server's reply to a request that it refuses with an error code that does not exist. nil:
 	// unknown.
@@ -431,12 +429,9 @@ func insist(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error)
 	}
 }
 
-// isFree fails if a new Locker cannot acquire the key at once; if leases are cached, after their process was asked.
+// isFree fails if a new Locker cannot acquire the key at once.
 func isFree(ctx context.Context, s *Scene) error {
 	lease, err := once(ctx, s.Locker(ctx), s.Key)
-	if errors.Is(err, lock.ErrHeld) && s.Caches {
-		lease, err = insist(ctx, s.Locker(ctx), s.Key)
-	}
 	if err != nil {
 		return fmt.Errorf("something was left behind: %w", err)
 	}

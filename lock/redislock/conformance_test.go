@@ -24,9 +24,6 @@ const (
 	redlockLease = 3 * time.Second
 )
 
-// keptLeases is redis-watchdog with leases that are kept while no other process wants them.
-const keptLeases = "redis-watchdog-kept"
-
 func TestContender(t *testing.T) { locktest.Contend(t, benches(t)...) }
 
 // Every strategy on Redis keeps the contract, as the catalogue makes it except for the length of its lease.
@@ -56,14 +53,8 @@ func benches(t *testing.T) []locktest.Harness {
 		bench(t, "redis-setnx", plain),
 		bench(t, "redis-rlock", plain),
 		bench(t, "redis-watchdog", plain),
-		bench(t, "redis-watchdog", func(c []redis.UniversalClient) strategy.Servers {
-			return strategy.Servers{Redis: c[0], KeepLeases: time.Hour}
-		}),
 	}
 	for i := range list {
-		if list[i].Name == "redis-watchdog" && list[i-1].Name == "redis-watchdog" {
-			list[i].Name = keptLeases
-		}
 		switch b := &list[i]; b.Name {
 		case "redis-setnx-expire":
 			b.Breaks = map[string]string{
@@ -77,8 +68,6 @@ func benches(t *testing.T) []locktest.Harness {
 			b.Renews = true
 		case "redis-watchdog":
 			b.Renews, b.Kept, b.Keeps = true, fences, keeps
-		case keptLeases:
-			b.Renews, b.Kept, b.Keeps, b.Caches = true, fences, keeps, true
 		case "redlock":
 			b.Renews, b.Failing, b.Lease = true, 2, redlockLease
 			b.Start = func(t testing.TB) []locktest.Server { return start(t, 5) }

@@ -23,17 +23,14 @@ end
 if not holder then
   local first, request = oldest(joining)
   if not first or first == ARGV[1] then
-    local fence = mint(ARGV[1])
+    local fence = mint()
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
     return fence
   end
   grant(first, request, ARGV[3])
   holder = first
-else
-  if ARGV[4] ~= '0' then
-    joining()
-  end
-  revoke(holder)
+elseif ARGV[4] ~= '0' then
+  joining()
 end
 if ARGV[4] ~= '0' then
   redis.call('LLEN', KEYS[3]) -- fails if it is no queue, before anything is written

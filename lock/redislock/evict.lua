@@ -12,12 +12,8 @@ if KEYS[3] and redis.call('LLEN', KEYS[3]) > 0 then
   may('HGET', KEYS[4], '')
   may('HDEL', KEYS[4], '')
 end
-local holder = redis.call('GET', KEYS[1])
 redis.call('DEL', KEYS[1])
-local fence = mint('')
-if holder then
-  revoke(holder)
-end
+local fence = mint()
 if KEYS[3] then
   local first, request = oldest()
   if first then

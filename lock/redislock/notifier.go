@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,7 +18,6 @@ import (
 type notifier struct {
 	subscription
 	channel string
-	hearing atomic.Bool // the subscription is confirmed, and has not broken since
 
 	mu      sync.Mutex
 	waiters map[string]*waiter // by value
@@ -51,18 +49,13 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 	}
 	n.subscription = subscription{
 		client: c, log: log,
-		broken: func() {
-			n.hearing.Store(false) // before wakeAll, which reaches everybody who read true
-			n.wakeAll()
-		},
+		broken: n.wakeAll,
 		confirmed: func(string) {
-			n.hearing.Store(true)
 			if h := n.current(); !h.subscribed() { // after each broken connection it must be confirmed again
 				close(h.ready)
 			}
 		},
 		denied: func(_ context.Context, why error) {
-			n.hearing.Store(false)
 			n.drop()
 			n.mu.Lock()
 			h := n.now
@@ -73,9 +66,7 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 			n.wakeAll()
 		},
 		message: func(_ context.Context, _ *redis.PubSub, m *redis.Message) {
-			if value, ok := strings.CutSuffix(m.Payload, "\nwanted"); ok {
-				n.revoke(value)
-			} else if g, ok := parseGrant(m.Payload); ok {
+			if g, ok := parseGrant(m.Payload); ok {
 				n.notify(g)
 			}
 		},
@@ -87,17 +78,11 @@ func newNotifier(c redis.UniversalClient, process string, log *slog.Logger) *not
 type waiter struct {
 	request uint64          // the number of its last request; a grant that answers an earlier request is stale
 	granted chan lock.Fence // receives the fence of a grant, or NoFence if grants may have been missed: ask again
-
-	wanted context.Context // of a lease that may be kept: ends when another caller wants the lock; nil: none
-	revoke func()          // ends wanted
 }
 
-// add makes a waiter for the attempt with this value. With keep it also learns when another caller wants the lock.
-func (n *notifier) add(value string, keep bool) *waiter {
-	w := &waiter{granted: make(chan lock.Fence, 1), revoke: func() {}}
-	if keep {
-		w.wanted, w.revoke = context.WithCancel(context.Background())
-	}
+// add makes a waiter for the attempt with this value.
+func (n *notifier) add(value string) *waiter {
+	w := &waiter{granted: make(chan lock.Fence, 1)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waiters[value] = w
@@ -122,18 +107,6 @@ func (n *notifier) remove(value string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.waiters, value)
-}
-
-// hears reports whether messages arrive. If they cease to, every waiter added before is told.
-func (n *notifier) hears() bool { return n.hearing.Load() }
-
-// revoke tells the holder with this value that another caller wants its lock.
-func (n *notifier) revoke(value string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if w := n.waiters[value]; w != nil {
-		w.revoke()
-	}
 }
 
 // current returns the subscription, or the next one if there is none.
@@ -167,11 +140,10 @@ type grant struct {
 	value   string
 	request uint64 // the number of the request that it answers
 	fence   lock.Fence
-	others  bool // more callers wait
 }
 
-// parseGrant parses a message: value, request and fence, each in a line. A plus before the fence says that others wait.
-// The owner's name at the end of the value may itself contain line breaks.
+// parseGrant parses a message: value, request and fence, each in a line. The owner's name at the end of the value may
+// itself contain line breaks.
 func parseGrant(message string) (g grant, ok bool) {
 	last := strings.LastIndexByte(message, '\n')
 	middle := strings.LastIndexByte(message[:max(last, 0)], '\n')
@@ -182,9 +154,8 @@ func parseGrant(message string) (g grant, ok bool) {
 	if err != nil {
 		return grant{}, false
 	}
-	fence, others := strings.CutPrefix(message[last+1:], "+")
-	minted, err := strconv.ParseUint(fence, 10, 64)
-	return grant{message[:middle], request, lock.Fence(minted), others}, err == nil
+	fence, err := strconv.ParseUint(message[last+1:], 10, 64)
+	return grant{message[:middle], request, lock.Fence(fence)}, err == nil
 }
 
 // notify delivers a grant to the waiter whose last request it answers.
@@ -192,9 +163,6 @@ func (n *notifier) notify(g grant) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if w := n.waiters[g.value]; w != nil && w.request == g.request {
-		if g.others {
-			w.revoke()
-		}
 		w.wake(g.fence)
 	}
 }
@@ -205,7 +173,6 @@ func (n *notifier) wakeAll() {
 	defer n.mu.Unlock()
 	for _, w := range n.waiters {
 		w.wake(lock.NoFence)
-		w.revoke()
 	}
 }
 

@@ -2,12 +2,10 @@
 -- KEYS[1] lock (the holder's value)   KEYS[2] last fence   KEYS[3] queue (values, oldest first)
 -- KEYS[4] when each waiter last asked, and the number of that request: ms.number
 -- A value is PROCESS:NUMBER, a blank, and the owner's name. It belongs to one acquisition, which may make many
--- requests. A k before NUMBER says that the process keeps the lock while nobody else wants it; see revoke.
+-- requests.
 
--- Fences have room for 64 local holders between them; see lock.HandOver. A fence that is a multiple of 256 has room for
--- 256: it may be that of a process that keeps its locks, whose holders follow each other without a round trip.
+-- Fences have room for 64 local holders between them; see lock.HandOver.
 local SPAN = 64
-local KEPT = 256
 -- How long a fence is kept after the server's clock has passed it: a day; see mint.
 local IDLE = 86400000
 -- A waiter asks again every second. One that has not asked for this time is dead, and must not be granted the lock.
@@ -26,44 +24,29 @@ local function clock()
   return time
 end
 
--- process returns the process of a value, and whether it keeps its locks. Values of other locks have no colon before
--- the blank.
+-- process returns the process of a value.
 local function process(value)
-  return string.match(value, '^([^: ]+):(k?)')
+  return string.match(value, '^([^: ]+):')
 end
 
--- mint returns a fence for a value ('': none): the server's clock in microseconds, or the last fence plus its room if
--- that is larger. A bare counter would start again after a restart without persistence, and the store would refuse
--- every write as stale. Mint before the lock is written: if the fence's name has a value of another type, the script
--- ends here, and an earlier write would stay.
+-- mint returns a fence: the server's clock in microseconds, or the last fence plus its room if that is larger. A bare
+-- counter would start again after a restart without persistence, and the store would refuse every write as stale. Mint
+-- before the lock is written: if the fence's name has a value of another type, the script ends here, and an earlier
+-- write would stay.
 --
 -- The last fence may be forgotten once the clock has passed it and those of its local holders, because then the next
 -- fence, which is the clock, is larger anyway. It is kept a day longer in case the clock is set back. A fence may be
--- ahead of the clock, because the clock was set back or because more than 15,625 were minted in a second, or 3,906 for
--- processes that keep their locks. Then it is kept longer by that difference.
-local function mint(value)
+-- ahead of the clock, because the clock was set back or because more than 15,625 were minted in a second. Then it is
+-- kept longer by that difference.
+local function mint()
   local fence = clock()
   local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0
-  local room = last % KEPT == 0 and KEPT or SPAN
-  if fence < last + room then
-    fence = last + room
-  end
-  local _, keeps = process(value)
-  if keeps == 'k' then
-    fence = math.ceil(fence / KEPT) * KEPT
+  if fence < last + SPAN then
+    fence = last + SPAN
   end
   local text = string.format('%.0f', fence)
-  redis.call('SET', KEYS[2], text, 'PX', string.format('%.0f', IDLE + math.ceil((fence + KEPT - clock()) / 1000)))
+  redis.call('SET', KEYS[2], text, 'PX', string.format('%.0f', IDLE + math.ceil((fence + SPAN - clock()) / 1000)))
   return text
-end
-
--- revoke tells the process of the holder, if it keeps its locks, that somebody else wants this one. A message that the
--- user may not publish is not an error, here and in grant: what was written stays right, and the waiters ask again.
-local function revoke(holder)
-  local name, keeps = process(holder)
-  if keeps == 'k' then
-    redis.pcall('PUBLISH', 'watchdog:' .. name, holder .. '\nwanted')
-  end
 end
 
 -- oldest removes the oldest living waiter from the queue, and returns it and the number of its last request. Without
@@ -98,12 +81,10 @@ end
 -- The message names the request that it answers. Otherwise a waiter that was stopped for longer than its grant lives,
 -- and then asks again, could take the earlier message for the answer. There would be two holders, of which the later
 -- one has the older fence.
+--
+-- A message that the user may not publish is not an error: what was written stays right, and the waiters ask again.
 local function grant(value, request, pickup)
-  local fence = mint(value)
+  local fence = mint()
   redis.call('SET', KEYS[1], value, 'PX', pickup)
-  local name, keeps = process(value)
-  if keeps == 'k' and redis.call('LLEN', KEYS[3]) > 0 then
-    fence = '+' .. fence -- others wait
-  end
-  redis.pcall('PUBLISH', 'watchdog:' .. name, value .. '\n' .. request .. '\n' .. fence)
+  redis.pcall('PUBLISH', 'watchdog:' .. process(value), value .. '\n' .. request .. '\n' .. fence)
 end

@@ -229,37 +229,6 @@ func TestFencesGrowWhileTheClockStandsStill(t *testing.T) {
 	}
 }
 
-// The fence of a process that keeps its locks has room for 256 holders, and others for 64.
-func TestAKeptLeaseHasRoomForMoreHolders(t *testing.T) {
-	q := newTurnstile(t)
-	pass := func(value string) lock.Fence { // the clock stands still
-		t.Helper()
-		reply, err := run(t.Context(), q.client, q.w.enter, q.w.names("k"), value, 1000, 1000, 0).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		fence, err := parseGranted("k", reply)
-		if err == nil {
-			err = run(t.Context(), q.client, q.w.leave, q.w.names("k"), value, 1000).Err()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fence
-	}
-	plain := pass("p:1 a")
-	kept := pass("p:k2 b")
-	if room(plain) != 64 || kept < plain+64 || kept >= plain+64+256 || room(kept) != 256 {
-		t.Errorf("fences %d with room for %d, then %d with room for %d", plain, room(plain), kept, room(kept))
-	}
-	if again := pass("p:k3 b"); again != kept+256 {
-		t.Errorf("fence %d after %d", again, kept)
-	}
-	if next := pass("p:4 a"); next != kept+512 {
-		t.Errorf("fence %d after %d", next, kept+256)
-	}
-}
-
 // Only the holder's value renews and releases.
 func TestOnlyTheHolderRenewsAndReleases(t *testing.T) {
 	q := newTurnstile(t)

@@ -320,7 +320,7 @@ func TestAnswersCountWhenTheClientHasGivenUp(t *testing.T) {
 // A grant that was heard before a request does not answer it.
 func TestAGrantOfBeforeIsForgotten(t *testing.T) {
 	n := newNotifier(nil, "p", nil)
-	me := n.add("value", false)
+	me := n.add("value")
 	n.notify(grant{value: "value", request: n.next(me), fence: 7})
 	again := n.next(me)
 	select {

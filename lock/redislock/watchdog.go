@@ -20,45 +20,28 @@ import (
 // The other files add:
 //
 //	enter.lua, leave.lua, renew.lua, queue.lua  the steps at the server, with the queue and the fence
-//	notifier.go      receives the messages of step 5, on one subscription for the whole process (subscription.go), and
-//	                 those that ask a process to give back a lease that it keeps
+//	notifier.go      receives the messages of step 5, on one subscription for the whole process (subscription.go)
 //	redislock.go     attempt.request takes back a request without a reply, which the server may still execute
 //	cleanup.go       repeats a release without a reply in the background, so that no orphaned key stays
 //	../keepalive.go  renews, and reports a loss by the holder's own clock before the server frees the key
-//	handover.go      lets one process hand one lease from caller to caller (lock.HandOver)
+//	../handover.go   lets one process hand one lease from caller to caller (lock.HandOver)
 //	replicas.go      makes a grant count only after some replicas have acknowledged it
 //	inspect.go       lists the holder and the waiters, and evicts
 //	watchdog_options.go  the type with its promises, and its options
 
 // Acquire waits in the queue until it is granted the lock or ctx ends. With TryOnce it does not queue up.
 func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	l, wait, err := w.Start(ctx, key, o)
-	if wait == nil {
-		return l, err
-	}
-	return wait(ctx)
-}
-
-// Start is step 1, in one round trip; see [lock.Starter].
-func (w *Watchdog) Start(ctx context.Context, key string, o lock.Options) (
-	l *lock.Lease, wait func(context.Context) (*lock.Lease, error), err error,
-) {
 	if err := w.mayAcquire(ctx, key); err != nil {
-		return nil, nil, err
-	}
-	if o.Keep = o.Keep && w.o.LeaseTime == 0; o.Keep && !w.notifier.hears() {
-		_, _ = w.notifier.open(w.notifier.channel) // for later leases; this one will not be kept
+		return nil, err
 	}
 	a := w.attempt(key, o)
-	c := &candidate{w: w, attempt: a, me: w.notifier.add(a.value, o.Keep)}
-	l, over, err := c.ask(ctx)
-	if !over {
-		return nil, c.wait, nil
+	c := &candidate{w: w, attempt: a, me: w.notifier.add(a.value)}
+	defer w.notifier.remove(a.value)
+	l, over, err := c.ask(ctx) // step 1, in one round trip
+	if over {
+		return l, err
 	}
-	if !c.revocable {
-		w.notifier.remove(c.value)
-	}
-	return l, nil, err
+	return c.wait(ctx)
 }
 
 type candidate struct {
@@ -68,8 +51,6 @@ type candidate struct {
 	sent       time.Time // time before the last request was sent
 	hearing    *hearing  // the subscription before the last request
 	subscribed bool      // the subscription existed before the last request; otherwise that request did not queue up
-	hears      bool      // the process heard messages before the last request, and must be told if it ceases to
-	revocable  bool      // the lease has been returned, and its end removes me
 	held       error     // the last reply, if another caller holds the lock
 }
 
@@ -79,7 +60,7 @@ func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err erro
 	w, queue := c.w, !c.options.TryOnce
 	for {
 		c.hearing = w.notifier.current()
-		c.subscribed, c.hears = c.hearing.subscribed(), w.notifier.hears()
+		c.subscribed = c.hearing.subscribed()
 		number := w.notifier.next(c.me)
 		if !queue || !c.subscribed {
 			number = 0
@@ -93,9 +74,6 @@ func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err erro
 			detached(ctx, c.free)
 			return nil, true, &lock.HeldError{Key: c.key}
 		case err == nil:
-			if c.me.request > 1 {
-				c.me.revoke() // others may have queued up behind an earlier request
-			}
 			return c.hold(fence, 0), true, nil
 		case !errors.Is(err, lock.ErrHeld):
 			return nil, true, errors.Join(c.held, err)
@@ -110,11 +88,6 @@ func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err erro
 // wait is steps 2 and 3. It ends with ctx.
 func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 	w := c.w
-	defer func() {
-		if !c.revocable {
-			w.notifier.remove(c.value)
-		}
-	}()
 	for {
 		fence, err := c.await(ctx)
 		if err != nil {
@@ -160,24 +133,15 @@ func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 	}
 }
 
-const span, kept = 64, 256 // as SPAN and KEPT in queue.lua
+const span = 64 // as SPAN in queue.lua
 
-// room returns how many holders in this process may have fences from f on. With span for all, two thirds of the time of
-// a kept lease would be its round trips.
-func room(f lock.Fence) uint64 {
-	if f%kept == 0 {
-		return kept
-	}
-	return span
-}
+// FenceRange returns the distance between fences; see [lock.FenceRanger].
+func (w *Watchdog) FenceRange() uint64 { return span }
 
 // hold returns the lease of a granted lock; see keep for first. It is step 4, and its Release is step 5.
 func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
 	w, a := c.w, c.attempt
 	l, _ := lock.NewLease(a.key, f, a.free)
-	if c.revocable = c.hears && c.me.wanted != nil; c.revocable {
-		l.Revocable(c.me.wanted, room(f), func() { w.notifier.remove(a.value) }, nil)
-	}
 	k := w.o.keep(first)
 	k.Renew = func(ctx context.Context) error {
 		renew := call{w.renew, a.acquire.keys[:1], []any{a.value, w.o.Lease.Milliseconds()}}

@@ -73,7 +73,7 @@ const (
 // Round trips: 2 uncontended (enter 1, leave 1); contended also 2, and one message, whose delivery delays no caller;
 // one per renewal, and one a second for each waiter. With Replicas each round trip takes as long as the replicas need,
 // and a contended acquisition costs 1 more, because the new holder's grant must be acknowledged. With [lock.HandOver]
-// up to 16 holders share these round trips; if it keeps leases, up to 64, and the next local caller needs none.
+// up to 16 holders share these round trips.
 //
 // Promises: exclusion while no lease is lost; first come, first served; the holder's lease reports a loss before the
 // server frees the key; a fence; another caller can get the lock within Lease after a crash of the holder, or within
@@ -147,11 +147,7 @@ func (o WatchdogOptions) keep(first time.Duration) lock.Keep {
 // attempt begins an acquisition. Its value also stands for the caller in the queue.
 func (w *Watchdog) attempt(key string, o lock.Options) *attempt {
 	names := w.names(key)
-	colon := ":"
-	if o.Keep {
-		colon = ":k"
-	}
-	value := w.process + colon + strconv.FormatUint(w.serial.Add(1), 10) + " " + o.Owner
+	value := w.process + ":" + strconv.FormatUint(w.serial.Add(1), 10) + " " + o.Owner
 	return &attempt{
 		server: &w.server, options: o, key: key, value: value,
 		acquire: call{script: w.enter, keys: names},

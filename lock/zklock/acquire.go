@@ -69,33 +69,19 @@ type acquisition struct {
 }
 
 func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Options) (*lock.Lease, error) {
-	lease, wait, err := s.start(ctx, r, key, o)
-	if wait == nil {
-		return lease, err
-	}
-	return wait(ctx)
-}
-
-// start is acquire up to the point where it would wait for another holder; see lock.Starter.
-func (s *Session) start(ctx context.Context, r recipe, key string, o lock.Options) (
-	*lock.Lease, func(context.Context) (*lock.Lease, error), error,
-) {
 	dir, err := s.folder(key)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	q := &acquisition{s: s, recipe: r, dir: dir + r.suffix(), key: key, options: o}
 	if ctx.Err() != nil {
-		return nil, nil, q.failure(context.Cause(ctx))
+		return nil, q.failure(context.Cause(ctx))
 	}
-	waiting, err := q.enter(ctx)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case waiting.lease != nil:
-		return waiting.lease, nil, nil
+	a, err := q.enter(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return nil, func(ctx context.Context) (*lock.Lease, error) { return q.wait(ctx, waiting) }, nil
+	return q.wait(ctx, a)
 }
 
 // enter makes attempts until one has a lease, or has to wait.
@@ -151,7 +137,7 @@ func (a *attempt) enter(ctx context.Context) error {
 	return a.run(ctx, "enter", func(ctx context.Context) error {
 		own, ours, err := a.recipe.enter(ctx, a)
 		if err == nil && ours {
-			a.lease = a.g.lease(a.recipe, a.key, own, a.options.Keep)
+			a.lease = a.g.lease(a.recipe, a.key, own)
 		} else if err == nil {
 			a.place = own
 		}
@@ -165,7 +151,7 @@ func (a *attempt) wait(ctx context.Context) error {
 		own, err := a.recipe.wait(ctx, a, a.place)
 		switch {
 		case err == nil:
-			a.lease = a.g.lease(a.recipe, a.key, own, false)
+			a.lease = a.g.lease(a.recipe, a.key, own)
 		case !errors.Is(err, errAgain):
 			a.leave()
 		}
@@ -211,8 +197,7 @@ func (a *attempt) leave() {
 }
 
 // lease returns the lease of the holder with the node own. The lease is lost with the generation or with the node.
-// With keep it may be kept if the node was alone.
-func (g *generation) lease(r recipe, key string, own node, keep bool) *lock.Lease {
+func (g *generation) lease(r recipe, key string, own node) *lock.Lease {
 	stop, ignore := func() bool { return false }, func() bool { return false }
 	lease, lost := lock.NewLease(key, own.fence, func(ctx context.Context) error {
 		stop()
@@ -228,11 +213,7 @@ func (g *generation) lease(r recipe, key string, own node, keep bool) *lock.Leas
 	lease.Linger(g.timeout)
 	g.s.mu.Unlock()
 	stop = context.AfterFunc(g.over, func() { lost(context.Cause(g.over)) })
-	if keep && own.alone {
-		g.revocable(own, lease, lost)
-	} else {
-		ignore = g.watchHolder(own, lease, lost)
-	}
+	ignore = g.watchHolder(own, lease, lost)
 	return lease
 }
 
@@ -261,9 +242,6 @@ func (a *attempt) createNode(ctx context.Context) (node, error) {
 			return node{}, err
 		}
 		guid := uuid.NewString()
-		if a.options.Keep {
-			guid += keptMark
-		}
 		var n node
 		n, err = a.recipe.create(a.g, r, a.dir, guid, a.options.Owner)
 		switch {

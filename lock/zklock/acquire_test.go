@@ -220,3 +220,26 @@ func namesTheFix(t *testing.T, what string, err, cause error, fix string) {
 		t.Errorf("%s: %v, want a DownError that says %q, because of %v", what, err, fix, cause)
 	}
 }
+
+// A place that comes when its caller has given up is given back, while the session lives on.
+func TestAPlaceThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	p := newProxy(t, host)
+	s := open(t, Config{Hosts: []string{p.Addr()}, SessionTimeout: 20 * time.Second})
+	q, other, c := NewSequential(s), NewSequential(dial(t, host)), raw(t, host)
+	release(t, acquire(t, q))
+	holder := acquire(t, other)
+	create := p.Set(wire.Trap{On: wire.ToServer, Do: wire.HoldReply})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-create.Sprung(); cancel() }()
+	if lease, err := q.Acquire(ctx, keyOf(t), lock.Options{}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("lease %v, %v; want context.Canceled", lease, err)
+	}
+	if left := queue(t, c); len(left) != 2 {
+		t.Fatalf("queue is %v; without a second node this shows nothing", left)
+	}
+	create.Release()
+	eventually(t, "the holder alone", func() bool { return len(queue(t, c)) == 1 })
+	release(t, holder)
+}

@@ -41,13 +41,8 @@ func TestStrategiesConform(t *testing.T) {
 }
 
 func harnesses(t *testing.T) (list []locktest.Harness) {
-	for _, name := range []string{"zk-ephemeral", "zk-sequential", "zk-sequential-kept"} {
-		of, kept := strings.CutSuffix(name, "-kept")
-		servers := strategy.Servers{}
-		if kept {
-			servers.KeepLeases = time.Hour
-		}
-		s, err := strategy.Lookup(of)
+	for _, name := range []string{"zk-ephemeral", "zk-sequential"} {
+		s, err := strategy.Lookup(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,9 +57,7 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 			if err != nil {
 				return nil, nil, err
 			}
-			servers := servers
-			servers.ZooKeeper = session
-			l := s.Lock(servers)
+			l := s.Lock(strategy.Servers{ZooKeeper: session})
 			return l, func() error {
 				var failed error
 				if c, ok := l.(interface{ Close() error }); ok {
@@ -74,7 +67,7 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 			}, nil
 		}
 		list = append(list, locktest.Harness{
-			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Caches: kept, Wire: wire.ZooKeeper(),
+			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Wire: wire.ZooKeeper(),
 			Refuse: zklock.Refusal(-4242),
 			Left:   left(cmp.Or(config.Root, zklock.DefaultRoot)), Start: start,
 			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",

@@ -14,8 +14,7 @@ type Contender struct {
 	Since time.Time  // time of its arrival, by the server's clock
 	Fence lock.Fence // fence of its hold or future hold; 0 if it has just arrived, or is another program
 
-	czxid   int64
-	version int32
+	czxid int64
 }
 
 // contender returns the contender that made a node, without its fence, or the zero value if the node no longer exists.
@@ -25,6 +24,6 @@ func (g *generation) contender(ctx context.Context, path string) (Contender, err
 		return Contender{}, unlessGone(err)
 	}
 	return Contender{
-		Who: string(data), Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid, version: stat.Version,
+		Who: string(data), Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid,
 	}, nil
 }

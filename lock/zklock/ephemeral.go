@@ -53,9 +53,8 @@ func (e *Ephemeral) folder(key string) (string, error) {
 	return dir + ephemeralSuffix, err
 }
 
-// Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire. It ignores Options.Keep.
+// Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire.
 func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	o.Keep = false
 	return e.session.acquire(ctx, ephemeral{}, key, o)
 }
 

@@ -17,8 +17,7 @@ func (sequential) suffix() string { return "" }
 func (q *Sequential) FenceRange() uint64 { return fenceRange }
 
 // peek is for TryOnce. It returns an error if the key is held. It only reads: creating a node and deleting it again
-// would cost two transactions of the whole ensemble for each failed try. The first try of all that finds a lease that
-// may be kept writes once.
+// would cost two transactions of the whole ensemble for each failed try.
 func (r sequential) peek(ctx context.Context, a *attempt) error {
 	names, err := a.g.children(ctx, a.dir)
 	if err != nil {
@@ -29,9 +28,6 @@ func (r sequential) peek(ctx context.Context, a *attempt) error {
 		return nil
 	}
 	holder, _ := a.g.contender(ctx, a.dir+"/"+queue[0].name)
-	if untold(queue, holder) {
-		a.g.tell(a.dir, holder)
-	}
 	return &lock.HeldError{Key: a.key, Holder: holder.Who}
 }
 

@@ -17,7 +17,6 @@ import (
 //	session.go     the loss: the session's heartbeat, and the end of its leases before the server ends it
 //	cleanup.go     deletes orphans in the background: nodes that could not be deleted in time
 //	queue.go       names and order of the nodes, the reads of a try, and the search for a node by its guid
-//	kept.go        tells a process that keeps a lease when another one wants it
 //	../handover.go one process hands one lease from caller to caller, and needs one node for them
 
 // Sequential is a fair lock: a queue of ephemeral sequential nodes in which every waiter watches the node before its
@@ -39,9 +38,6 @@ import (
 // use in a session reads the record of fences, for 2. A failed try (Options.TryOnce) costs 2 reads; a successful one
 // costs 1 more.
 //
-// With Options.Keep, an uncontended acquisition costs 1 read more, for which nobody waits, and its end one event. While
-// the lease is kept it costs nothing. The first of all failed tries that find such a lease costs 1 transaction more.
-//
 // Promised: one holder per key among all processes while no lease is lost; the order of arrival; fences that grow; a
 // lease that reports its loss at two thirds of the session timeout, before the server grants the key to the next
 // contender (see generation.monitor); a caller that gives up, is canceled, or fails leaves no node, or one that is
@@ -61,13 +57,6 @@ func NewSequential(s *Session) *Sequential { return &Sequential{s} }
 // connection, the error matches lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
 func (q *Sequential) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return q.session.acquire(ctx, sequential{}, key, o)
-}
-
-// Start is Acquire up to step 2, in one round trip if the key is free; see lock.Starter.
-func (q *Sequential) Start(ctx context.Context, key string, o lock.Options) (
-	*lock.Lease, func(context.Context) (*lock.Lease, error), error,
-) {
-	return q.session.start(ctx, sequential{}, key, o)
 }
 
 // sequential is the recipe of Sequential. The numbers in the code refer to the steps in the comment of Sequential.

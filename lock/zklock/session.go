@@ -275,7 +275,6 @@ type generation struct {
 	recheck  chan struct{} // wakes monitor
 	requests sync.WaitGroup
 	watches  watches
-	keepers  keepers
 	record   atomic.Pointer[fenceRecord] // nil: not read yet
 	reading  chan struct{}               // has room for one: the goroutine that reads the record
 
@@ -290,8 +289,6 @@ type generation struct {
 	since       time.Time       // of state
 	outage      context.Context // ends when Suspended for gracePeriod; replaced when Connected again
 	endWaits    context.CancelFunc
-	hearing     context.Context // ends when Suspended or over; replaced when Connected again
-	endHearing  context.CancelFunc
 	reconnected chan struct{} // closed and replaced when the connection has been replaced by another
 }
 
@@ -302,22 +299,14 @@ func newGeneration(s *Session) *generation {
 	}
 	g.over, g.end = context.WithCancelCause(context.Background())
 	g.outage, g.endWaits = context.WithCancel(context.Background())
-	g.hearing, g.endHearing = context.WithCancel(g.over)
-	g.endHearing()
 	g.route = &route{over: g.over}
 	return g
 }
 
-// event handles the library's session events, and the events of the watches in kept.go. It is a callback, because the
-// event channel holds only 6 events and the library drops those that do not fit. The library's connection loop calls
-// event, so it must not block.
+// event handles the library's session events. It is a callback, because the event channel holds only 6 events and the
+// library drops those that do not fit. The library's connection loop calls event, so it must not block.
 func (g *generation) event(e zk.Event) {
-	switch e.Type {
-	case zk.EventSession:
-	case zk.EventNodeChildrenChanged:
-		g.keepers.changed(e.Path)
-		return
-	default:
+	if e.Type != zk.EventSession {
 		return
 	}
 	switch e.State {
@@ -368,7 +357,6 @@ func (g *generation) confirmAlive(sent time.Time) {
 		return
 	}
 	g.state, g.since, g.s.unknown = Connected, time.Now(), false
-	g.hearing, g.endHearing = context.WithCancel(g.over)
 	if g.outage.Err() != nil {
 		g.outage, g.endWaits = context.WithCancel(context.Background())
 	}
@@ -379,7 +367,6 @@ func (g *generation) confirmAlive(sent time.Time) {
 func (g *generation) suspend(now time.Time) {
 	if g.state == Connected {
 		g.state, g.since = Suspended, now
-		g.endHearing()
 		g.s.log.Warn("zookeeper session suspended", "session", fmt.Sprintf("%#x", g.id))
 	}
 }

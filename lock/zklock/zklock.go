@@ -8,7 +8,6 @@
 //	queue.go    names and order of the nodes of Sequential
 //	session.go  the process's ZooKeeper sessions, one after another, their heartbeat and their loss
 //	link.go     one TCP connection to a server, and which server comes next
-//	kept.go     hears when another process wants a lease that this one keeps
 //	request.go  requests that end with a context, and watches
 //	fence.go    fences that grow even if the ensemble is rebuilt
 //	cleanup.go  deletes nodes that could not be deleted in time

@@ -76,11 +76,6 @@ type Servers struct {
 
 	Merge service.MergeOptions // of the strategies that merge
 
-	// KeepLeases is how old a lease of redis-watchdog or zk-sequential may become while no other process wants the
-	// key; 0: it is released when no local caller is left. The other strategies do not keep leases. See lock.HandOver,
-	// "Kept leases".
-	KeepLeases time.Duration
-
 	Segments   int  // of each SKU that is sold in segments; 0: the default
 	PlainLocks bool // no lock.HandOver inside the process: every request contends at the server
 	Log        *slog.Logger
@@ -139,7 +134,7 @@ func (s Servers) handOver(l lock.FenceRanger) lock.Locker {
 	if s.PlainLocks {
 		return l
 	}
-	return lock.HandOver(l, lock.Bound{Keep: s.KeepLeases})
+	return lock.HandOver(l, lock.Bound{})
 }
 
 // Build returns the seller of s, and a func that closes its lock. If watch is not nil, it wraps the lock.

@@ -1,0 +1,220 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// This file has the moments in which a hand-over goes wrong most easily.
+
+// A stop that comes after the hand-over (Do's AfterFunc runs in its own goroutine) is not the next holder's.
+func TestHandOverOfAStopThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := HandOver(&memory{keep: renewed(0)}, Bound{Time: time.Hour})
+		a := acquire(t, h, "a")
+		l := newLine(t)
+		l.come(t.Context(), h, "b", func(b *Lease) {
+			a.StopRenewing()
+			time.Sleep(time.Hour)
+			if b.Err() != nil {
+				t.Errorf("the next holder lost its lease: %v", b.Err())
+			}
+		})
+		_ = a.Release()
+		l.all.Wait()
+	})
+}
+
+// renewed is a lease of 30 s that is renewed, up to a longest hold.
+func renewed(longest time.Duration) Keep {
+	return Keep{TTL: ttl, Every: ttl / 3, Max: longest, Renew: func(context.Context) error { return nil }}
+}
+
+// Nobody but the holder frees a lease that was lost, because its work may have sent a write. The loss is told, and the
+// next one asks, at the moment of the loss: the call that tells it is the keeper's, for which a release would wait.
+func TestHandOverLeavesALostLeaseToItsHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{keep: renewed(time.Minute)}
+		h := HandOver(m, Bound{})
+		began := time.Now()
+		a := acquire(t, h, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+		defer cancel()
+		l := newLine(t)
+		l.come(ctx, h, "b", second)
+		<-a.Done()
+		synctest.Wait()
+		if told := time.Since(began); told != time.Minute || !errors.Is(a.Err(), ErrExpired) || len(m.asked) != 2 {
+			t.Errorf("told %v after %v; asked by %v", a.Err(), told, m.asked)
+		}
+		l.all.Wait()
+		if m.freed > 0 || !errors.Is(l.errs["b"], ErrHeld) {
+			t.Errorf("freed, when the outcome of the work was unknown; the next one was told %v", l.errs["b"])
+		}
+		a.Abandon()
+		if m.freed > 0 {
+			t.Error("an abandoned lease is freed")
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// A holder that hangs after its loss takes nothing from those behind it when it releases at last.
+func TestHandOverOfALateRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		h := HandOver(m, Bound{})
+		hung := acquire(t, h, "hung")
+		l := newLine(t)
+		working := 0
+		work := func(lease *Lease) {
+			working++
+			time.Sleep(time.Second)
+			if lease.Err() != nil || working > 1 {
+				t.Errorf("%d work at a time, %v", working, lease.Err())
+			}
+			working--
+		}
+		for _, who := range []string{"b", "c", "d"} {
+			l.come(t.Context(), h, who, work)
+		}
+		m.lose(ErrExpired)
+		synctest.Wait()
+		if err := hung.Release(); !errors.Is(err, ErrLost) || !errors.Is(err, ErrExpired) {
+			t.Errorf("release of the lost one: %v", err)
+		}
+		l.all.Wait()
+		if hung.Fence() >= l.fences[0] || len(l.served) != 3 {
+			t.Errorf("served %v with %v", l.served, l.fences)
+		}
+		empty(t, h)
+	})
+}
+
+// The next lease of a process is asked for when the last one has been given back: the process would wait for itself.
+func TestHandOverAsksAfterTheRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		m.fails = func(int) error {
+			if m.freed+1 < len(m.asked) {
+				t.Error("asked before the release")
+			}
+			return nil
+		}
+		h := HandOver(m, Bound{Holders: 1})
+		m.trip = time.Second
+		first := acquire(t, h, "first")
+		l := newLine(t)
+		l.come(t.Context(), h, "next", second)
+		_ = first.Release()
+		l.all.Wait()
+	})
+}
+
+// A process that was stopped may find the end of the lease before the lease does: its time limit is seen all the same.
+func TestHandOverOfALeaseThatEndedInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{keep: renewed(0)}
+		h := HandOver(m, Bound{Time: time.Hour})
+		first := acquire(t, h, "first")
+		first.of.b.lease.due.Stop() // nothing of the process runs
+		time.Sleep(ttl)
+		l := newLine(t)
+		l.come(t.Context(), h, "next", func(*Lease) {})
+		_ = first.Release()
+		l.all.Wait()
+		if len(m.asked) != 2 {
+			t.Errorf("%d leases, want a second one", len(m.asked))
+		}
+	})
+}
+
+// lostAtOnce is a lock whose leases are lost when they come, as after a reply that took too long.
+type lostAtOnce struct{}
+
+func (lostAtOnce) FenceRange() uint64 { return 8 }
+
+func (lostAtOnce) Acquire(_ context.Context, key string, _ Options) (*Lease, error) {
+	time.Sleep(time.Second)
+	l, lose := NewLease(key, 8, func(context.Context) error { return nil })
+	lose(ErrExpired)
+	return l, nil
+}
+
+// A holder is told of a loss that came while the lease was on its way, and the turn goes on.
+func TestHandOverOfALeaseThatIsLostAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := HandOver(lostAtOnce{}, Bound{})
+		l := newLine(t)
+		for _, who := range []string{"a", "b", "c"} {
+			l.come(t.Context(), h, who, func(lease *Lease) {
+				if !errors.Is(lease.Err(), ErrExpired) {
+					t.Errorf("%s was told %v", who, lease.Err())
+				}
+			})
+		}
+		l.all.Wait()
+		if len(l.served) != 3 {
+			t.Errorf("served %v", l.served)
+		}
+		empty(t, h)
+	})
+}
+
+// A turn that comes in the moment in which its waiter gives up goes on: with the lease, if it may be handed on.
+func TestHandOverOfATurnThatComesAsTheWaitEnds(t *testing.T) {
+	for name, row := range map[string]struct {
+		appointed, lost bool
+		others          int
+		asked           int // for the others
+	}{
+		"a lease, for one behind it":        {others: 1, asked: 0},
+		"a lease, for nobody":               {others: 0, asked: 0},
+		"a lost lease, for one behind it":   {lost: true, others: 1, asked: 1},
+		"an appointment, for one behind it": {appointed: true, others: 1, asked: 1},
+		"an appointment, for nobody":        {appointed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &memory{}
+				h := HandOver(m, Bound{Time: time.Hour}).(*handOver)
+				b := &batch{until: time.Now().Add(time.Hour), holders: 1}
+				g := grant{batch: b}
+				if row.appointed {
+					g = grant{appointed: true}
+				} else {
+					b.lease = acquire(t, m, "before")
+				}
+				asked := len(m.asked)
+				s := h.queues.of("k") // somebody holds the key, and is about to pass its turn on
+				k := s.open("k")
+				k.contender = &waiter{}
+				s.mu.Unlock()
+				ctx, giveUp := context.WithCancel(t.Context())
+				l := newLine(t)
+				l.come(ctx, h, "gives up", second)
+				for range row.others {
+					l.come(t.Context(), h, "other", second)
+				}
+				if row.lost {
+					m.lose(ErrExpired)
+				}
+				turn(s, "k", giveUp, g)
+				l.all.Wait()
+				if err := l.errs["gives up"]; !errors.Is(err, ErrHeld) || !errors.Is(err, context.Canceled) {
+					t.Errorf("the waiter was told %v", err)
+				}
+				if len(l.served) != row.others || len(m.asked)-asked != row.asked {
+					t.Errorf("served %v, asked %d times more, want %d", l.served, len(m.asked)-asked, row.asked)
+				}
+				empty(t, h)
+				if got := m.queue.State("k"); got.Holder != nil {
+					t.Errorf("left at the server: %+v", got.Holder)
+				}
+			})
+		})
+	}
+}
