@@ -101,7 +101,7 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
 			LeaseTime: cfg.Lock.LeaseTime,
-			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
+			Replicas:  cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
 			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments,
 			Merge:      service.MergeOptions{Limit: cfg.Merge.Limit, Queue: cfg.Merge.Queue},
 			PlainLocks: !cfg.Lock.HandOver, Log: log,

@@ -33,8 +33,8 @@ func renewed(longest time.Duration) Keep {
 	return Keep{TTL: ttl, Every: ttl / 3, Max: longest, Renew: func(context.Context) error { return nil }}
 }
 
-// Nobody but the holder frees a lease that was lost, because its work may have sent a write. The loss is told, and the
-// next one asks, at the moment of the loss: the call that tells it is the keeper's, for which a release would wait.
+// Nobody but the holder frees a lease that was lost, because its work may have sent a write. The loss is told, and then
+// the next one asks, at the moment of the loss: the call that tells it is the keeper's, for which a release would wait.
 func TestHandOverLeavesALostLeaseToItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{keep: renewed(time.Minute)}
@@ -45,6 +45,11 @@ func TestHandOverLeavesALostLeaseToItsHolder(t *testing.T) {
 		defer cancel()
 		l := newLine(t)
 		l.come(ctx, h, "b", second)
+		a.atEnd(func() {
+			if next := a.of.k.contender.Who; next != "a" {
+				t.Errorf("%s was asked to go on before the holder was told", next)
+			}
+		})
 		<-a.Done()
 		synctest.Wait()
 		if told := time.Since(began); told != time.Minute || !errors.Is(a.Err(), ErrExpired) || len(m.asked) != 2 {
@@ -97,20 +102,32 @@ func TestHandOverOfALateRelease(t *testing.T) {
 // The next lease of a process is asked for when the last one has been given back: the process would wait for itself.
 func TestHandOverAsksAfterTheRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &memory{}
-		m.fails = func(int) error {
-			if m.freed+1 < len(m.asked) {
-				t.Error("asked before the release")
-			}
-			return nil
-		}
+		m := &memory{trip: time.Second}
 		h := HandOver(m, Bound{Holders: 1})
-		m.trip = time.Second
 		first := acquire(t, h, "first")
 		l := newLine(t)
 		l.come(t.Context(), h, "next", second)
-		_ = first.Release()
+		go func() { _ = first.Release() }()
+		synctest.Wait() // the release is on its way
+		if m.questions() != 1 {
+			t.Error("asked before the release")
+		}
 		l.all.Wait()
+	})
+}
+
+// A holder that stops its renewal stops that of the process's lease.
+func TestHandOverStopsRenewing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		l := acquire(t, HandOver(&memory{keep: renewed(0)}, Bound{}), "")
+		time.Sleep(15 * time.Second)
+		l.StopRenewing()
+		<-l.Done()
+		if want := 10*time.Second + Valid(ttl); !errors.Is(l.Err(), ErrExpired) || time.Since(began) != want {
+			t.Errorf("%v after %v, want it after %v", l.Err(), time.Since(began), want)
+		}
+		_ = l.Release()
 	})
 }
 

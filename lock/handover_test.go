@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,25 +16,27 @@ import (
 type memory struct {
 	queue Queue
 	trip  time.Duration
+	room  uint64            // of a fence; 0: 8
 	keep  Keep              // of its leases; without a TTL they do not end by themselves
 	fails func(n int) error // the outcome of the n-th question; nil: none fails
+	stays time.Duration     // how long the key of an abandoned lease stays taken; 0: a minute
 
 	mu    sync.Mutex
 	fence Fence
 	asked []string // who asked, in this order
 	freed int
-	lose  func(error) // takes the last lease away
+	last  func(error) // takes the last lease away
 }
 
-func (*memory) FenceRange() uint64 { return 8 }
+func (m *memory) FenceRange() uint64 { return cmp.Or(m.room, 8) }
 
 func (m *memory) Acquire(ctx context.Context, key string, o Options) (*Lease, error) {
 	sent := time.Now()
-	time.Sleep(m.trip)
 	m.mu.Lock()
 	m.asked = append(m.asked, o.Owner)
 	n := len(m.asked)
 	m.mu.Unlock()
+	time.Sleep(m.trip)
 	if m.fails != nil {
 		if err := m.fails(n); err != nil {
 			return nil, err
@@ -54,15 +57,34 @@ func (m *memory) Acquire(ctx context.Context, key string, o Options) (*Lease, er
 		leave()
 		return nil
 	})
-	m.lose = func(cause error) {
-		lose(cause)
-		leave()
+	l.leave = func() { time.AfterFunc(cmp.Or(m.stays, time.Minute), leave) }
+	m.last = func(cause error) {
+		if l.Err() == nil {
+			lose(cause)
+			leave()
+		}
 	}
-	l.leave = func() { time.AfterFunc(time.Minute, leave) }
 	if m.keep.TTL > 0 {
 		l.Keep(sent, m.keep)
 	}
 	return l, nil
+}
+
+// lose takes the last lease away, if it is held.
+func (m *memory) lose(cause error) {
+	m.mu.Lock()
+	last := m.last
+	m.mu.Unlock()
+	if last != nil {
+		last(cause)
+	}
+}
+
+// questions is how often it was asked.
+func (m *memory) questions() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.asked)
 }
 
 // Inspect returns the state of the server, which knows only those who asked it.
@@ -96,12 +118,16 @@ func newLine(t *testing.T) *line { return &line{t: t, errs: map[string]error{}} 
 
 // come makes a caller come, who does the work under the lease, if it gets one, and releases it.
 func (l *line) come(ctx context.Context, h Locker, who string, work func(*Lease)) {
+	l.comeWith(ctx, h, Options{Owner: who}, work)
+}
+
+func (l *line) comeWith(ctx context.Context, h Locker, o Options, work func(*Lease)) {
 	l.all.Go(func() {
-		lease, err := h.Acquire(ctx, "k", Options{Owner: who})
+		lease, err := survive(ctx, h, o)
 		l.mu.Lock()
-		l.errs[who] = err
+		l.errs[o.Owner] = err
 		if err == nil {
-			l.served = append(l.served, who)
+			l.served = append(l.served, o.Owner)
 			l.fences = append(l.fences, lease.Fence())
 		}
 		l.mu.Unlock()
@@ -111,6 +137,16 @@ func (l *line) come(ctx context.Context, h Locker, who string, work func(*Lease)
 		}
 	})
 	synctest.Wait()
+}
+
+// survive is Acquire. It returns a panic as an error.
+func survive(ctx context.Context, h Locker, o Options) (l *Lease, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = reason.(error)
+		}
+	}()
+	return h.Acquire(ctx, "k", o)
 }
 
 func second(*Lease) { time.Sleep(time.Second) }
@@ -162,16 +198,19 @@ func TestHandOverServesInOrderWithFewLeases(t *testing.T) {
 func TestHandOverLetsOthersIn(t *testing.T) {
 	for name, row := range map[string]struct {
 		bound Bound
+		room  uint64
 		want  int // holders of the first process before the second one
 	}{
-		"by count":           {Bound{Holders: 3, Time: time.Hour}, 3},
-		"by time":            {Bound{Holders: 8, Time: 2500 * time.Millisecond}, 3},
-		"by default":         {Bound{}, 1},
-		"by the fences' gap": {Bound{Holders: 100, Time: time.Hour}, 8},
+		"by count":               {Bound{Holders: 3, Time: time.Hour}, 0, 3},
+		"by time":                {Bound{Holders: 8, Time: 2500 * time.Millisecond}, 0, 3},
+		"by default":             {Bound{}, 0, 1},
+		"by the fences' gap":     {Bound{Holders: 100, Time: time.Hour}, 0, 8},
+		"by fences without room": {Bound{Time: time.Hour}, 1, 1},
+		"not by the fences":      {Bound{Time: time.Hour}, 1 << 63, 16},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &memory{}
+				m := &memory{room: row.room}
 				here, there := HandOver(m, row.bound), HandOver(m, row.bound)
 				l := newLine(t)
 				for range 20 {
@@ -187,33 +226,8 @@ func TestHandOverLetsOthersIn(t *testing.T) {
 	}
 }
 
-// narrow is a locker whose fences leave room for so many holders.
-type narrow struct {
-	*memory
-	room uint64
-}
-
-func (n narrow) FenceRange() uint64 { return n.room }
-
 // A decorator that hides the room of the fences cannot be given to HandOver: this does not compile then.
 var _ func(FenceRanger, Bound) Locker = HandOver
-
-func TestHandOverOfFencesWithoutRoom(t *testing.T) {
-	for room, want := range map[uint64]int{0: 3, 1: 3, 2: 2, 1 << 63: 1} {
-		synctest.Test(t, func(t *testing.T) {
-			m := &memory{}
-			h := HandOver(narrow{m, room}, Bound{Time: time.Hour})
-			l := newLine(t)
-			for i := range 3 {
-				l.come(t.Context(), h, fmt.Sprint(i), second)
-			}
-			l.all.Wait()
-			if len(m.asked) != want {
-				t.Errorf("room for %d: %d leases for 3 holders, want %d", room, len(m.asked), want)
-			}
-		})
-	}
-}
 
 // A lease that its holder has abandoned or no longer renews is handed to nobody, and an abandoned one is not freed.
 func TestHandOverKeepsItsHandsOffALease(t *testing.T) {
@@ -248,49 +262,30 @@ func TestHandOverKeepsItsHandsOffALease(t *testing.T) {
 	}
 }
 
-// The contender is at the server with its own ctx and options, and only it gets an error of the server. The others ask
-// after it, and nobody is left in the queue.
+// Only the contender gets an error of the server, or a panic. The others ask after it, and nobody is left in the queue.
 func TestHandOverOfAContenderThatFails(t *testing.T) {
-	down := errors.New("backend down")
-	fail := func(n int) error {
-		if n > 2 {
-			return nil
-		}
-		return down
-	}
-	crash := func(n int) error {
-		if n > 2 {
-			return nil
-		}
-		panic(down)
-	}
-	for name, fails := range map[string]func(int) error{"an error": fail, "a panic": crash} {
+	for name, fail := range map[string]func(error) error{
+		"an error": func(err error) error { return err },
+		"a panic":  func(err error) error { panic(err) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &memory{trip: time.Millisecond, fails: fails}
+				down := errors.New("backend down")
+				m := &memory{trip: time.Millisecond, fails: func(n int) error {
+					if n > 2 {
+						return nil
+					}
+					return fail(down)
+				}}
 				h := HandOver(m, Bound{})
-				served := make(chan string, 4)
+				l := newLine(t)
 				for _, who := range []string{"a", "b", "c", "d"} {
-					go func() {
-						defer func() { _ = recover() }()
-						lease, err := h.Acquire(t.Context(), "k", Options{Owner: who})
-						if err != nil {
-							return
-						}
-						served <- who
-						_ = lease.Release()
-					}()
-					synctest.Wait()
+					l.come(t.Context(), h, who, second)
 				}
-				time.Sleep(time.Second)
-				synctest.Wait()
-				close(served)
-				var all []string
-				for who := range served {
-					all = append(all, who)
-				}
-				if !slices.Equal(all, []string{"c", "d"}) || !slices.Equal(m.asked, []string{"a", "b", "c"}) {
-					t.Errorf("served %v after asking by %v", all, m.asked)
+				l.all.Wait()
+				if !slices.Equal(l.served, []string{"c", "d"}) || !errors.Is(l.errs["b"], down) ||
+					!slices.Equal(m.asked[:3], []string{"a", "b", "c"}) {
+					t.Errorf("served %v after asking by %v; b was told %v", l.served, m.asked, l.errs["b"])
 				}
 				empty(t, h)
 			})
@@ -334,37 +329,25 @@ func TestHandOverAppointsWhoCanWaitLonger(t *testing.T) {
 	}
 }
 
-// Of two that try once, one gets a free key. The other is told who has it, or asks for it. Neither leaves anything.
+// Of two that try once, one gets a free key, and the other is told who has it, or asks for it.
 func TestHandOverOfCallersThatTryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{trip: time.Millisecond}
 		h := HandOver(m, Bound{})
-		for range 2 {
-			var all sync.WaitGroup
-			got, held := 0, 0
-			for _, who := range []string{"one", "two"} {
-				all.Go(func() {
-					lease, err := h.Acquire(t.Context(), "k", Options{Owner: who, TryOnce: true})
-					var busy *HeldError
-					switch {
-					case err == nil:
-						got++
-						time.Sleep(time.Second)
-						_ = lease.Release()
-					case errors.As(err, &busy) && busy.Holder == "one":
-						held++
-					default:
-						t.Error(err)
-					}
-				})
-				synctest.Wait()
-			}
-			all.Wait()
-			if got != 1 || held != 1 {
-				t.Errorf("%d got it, %d were told that it is held", got, held)
-			}
-			empty(t, h)
+		l := newLine(t)
+		for _, who := range []string{"one", "two"} {
+			l.comeWith(t.Context(), h, Options{Owner: who, TryOnce: true}, second)
 		}
+		time.Sleep(10 * time.Millisecond)
+		l.comeWith(t.Context(), h, Options{Owner: "three", TryOnce: true}, second)
+		l.all.Wait()
+		for _, who := range []string{"two", "three"} {
+			var held *HeldError
+			if !errors.As(l.errs[who], &held) || held.Holder != "one" || !slices.Equal(l.served, []string{"one"}) {
+				t.Errorf("served %v; %s was told %v", l.served, who, l.errs[who])
+			}
+		}
+		empty(t, h)
 		elsewhere := acquire(t, m, "elsewhere")
 		if _, err := h.Acquire(t.Context(), "k", Options{TryOnce: true}); !errors.Is(err, ErrHeld) {
 			t.Errorf("while it is held elsewhere: %v", err)

@@ -197,31 +197,3 @@ func TestContest(t *testing.T) {
 		t.Error("a lock lost updates")
 	}
 }
-
-// With owners, each process draws from keys of its own, and all keys are drawn.
-func TestKeysHaveOwners(t *testing.T) {
-	of := make(map[string]int)
-	for n := range 3 {
-		for range 1000 {
-			key := task{Cell: "b", Keys: 10, Owners: 3, Number: n}.draw()
-			if owner, ok := of[key]; ok && owner != n {
-				t.Fatalf("%s is drawn by the processes %d and %d", key, owner, n)
-			}
-			of[key] = n
-		}
-	}
-	if len(of) != 10 {
-		t.Errorf("%d of 10 keys are drawn", len(of))
-	}
-}
-
-// The price of a revocation is in round trips of the same round.
-func TestRevocationIsInRoundTrips(t *testing.T) {
-	limit, plain, kept := rowOf(single, nameLimit, 1), rowOf(revoked, nameWatchdog, 1), rowOf(revoked, nameKept, 1)
-	limit.Rounds[0].P50, plain.Rounds[0].P99, kept.Rounds[0].P99 = 0.2, 1, 1.15
-	plain.Keys, kept.Keys = 100, 100
-	f := (&results{Rows: []*row{limit, plain, kept}}).revocation(revoked)
-	if f.Missing || math.Abs(f.Got-1.5) > 1e-9 || !f.reached() {
-		t.Errorf("%+v", f)
-	}
-}

@@ -35,9 +35,6 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 		MySQL:  c.addr(stack.MySQL, false),
 		WarmMS: warm.Milliseconds(), RunMS: duration.Milliseconds(), GraceMS: grace.Milliseconds(),
 	}
-	if j.Own {
-		t.Owners = j.Procs
-	}
 	if err := c.stock(ctx, j, t); err != nil {
 		return o, err
 	}

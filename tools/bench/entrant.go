@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"example.com/stock/internal/stack"
 )
@@ -79,7 +78,6 @@ const (
 	nameRedsync    = "redsync, defaults"
 	nameRedsync1   = "redsync, 1 ms"
 	nameWatchdog   = "redis-watchdog"
-	nameKept       = "redis-watchdog, kept"
 	nameZKLock     = "go-zookeeper Lock, 10 connections"
 	nameZKLock1    = "go-zookeeper Lock, 1 connection"
 	nameSequential = "zk-sequential"
@@ -105,19 +103,15 @@ func entrants() []entrant {
 		},
 
 		{
-			name: nameWatchdog, side: ours, server: stack.Redis, open: shipped("redis-watchdog", false, 0),
+			name: nameWatchdog, side: ours, server: stack.Redis, open: shipped("redis-watchdog", false),
 			what: "as the service has it: lock.HandOver around redislock.Watchdog",
 		},
 		{
-			name: nameKept, side: ours, server: stack.Redis, open: shipped("redis-watchdog", false, 10*time.Second),
-			what: "the same with lock.keep of 10 s: a process keeps the lease until another one wants it",
-		},
-		{
-			name: nameWatchdog + plainSuffix, side: ours, server: stack.Redis, open: shipped("redis-watchdog", true, 0),
+			name: nameWatchdog + plainSuffix, side: ours, server: stack.Redis, open: shipped("redis-watchdog", true),
 			what: "redislock.Watchdog alone: every contender has a lease of its own",
 		},
 		{
-			name: "redis-setnx, waiting", side: ours, server: stack.Redis, open: shipped("redis-setnx", true, 0),
+			name: "redis-setnx, waiting", side: ours, server: stack.Redis, open: shipped("redis-setnx", true),
 			what: "redislock.SetNX, polled with its jittered back-off of 2 to 50 ms",
 		},
 		{
@@ -140,12 +134,12 @@ func entrants() []entrant {
 		},
 
 		{
-			name: nameSequential, side: ours, server: stack.ZooKeeper, open: shipped("zk-sequential", false, 0),
+			name: nameSequential, side: ours, server: stack.ZooKeeper, open: shipped("zk-sequential", false),
 			what: "as the service has it: with lock.HandOver if the catalogue says so",
 		},
 		{
 			name: nameSequential + plainSuffix, side: ours, server: stack.ZooKeeper,
-			open: shipped("zk-sequential", true, 0),
+			open: shipped("zk-sequential", true),
 			what: "zklock.Sequential alone: every contender has a node of its own",
 		},
 		{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/zklock"
@@ -12,9 +11,9 @@ import (
 )
 
 // shipped opens a strategy of the catalogue with the options of the service. If plain is true, it is without what the
-// catalogue puts around the lock. keep is the setting lock.keep. It is used as the service uses it, through lock.Do:
-// fenced, renewed, and with a ctx that ends when the lease is lost.
-func shipped(name string, plain bool, keep time.Duration) func(context.Context, task) ([]turn, error) {
+// catalogue puts around the lock. It is used as the service uses it, through lock.Do: fenced, renewed, and with a ctx
+// that ends when the lease is lost.
+func shipped(name string, plain bool) func(context.Context, task) ([]turn, error) {
 	return func(_ context.Context, t task) ([]turn, error) {
 		s, err := strategy.Lookup(name)
 		if err != nil {
@@ -24,7 +23,7 @@ func shipped(name string, plain bool, keep time.Duration) func(context.Context, 
 			return nil, fmt.Errorf("strategy %s is no lock", name)
 		}
 		c := redisClient(t)
-		servers := strategy.Servers{Redis: c, PlainLocks: plain, KeepLeases: keep}
+		servers := strategy.Servers{Redis: c, PlainLocks: plain}
 		if t.ZooKeeper != "" {
 			if servers.ZooKeeper, err = zklock.Dial(zklock.Config{Hosts: []string{t.ZooKeeper}}); err != nil {
 				return nil, err

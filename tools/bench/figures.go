@@ -53,15 +53,6 @@ func (r *results) figures() []figure {
 		r.growth(),
 		r.manyKeys(),
 		r.manyKeysLimit(),
-		r.against("uncontended redis-watchdog, kept, throughput without work / best of redislock, redsync, spin", 20,
-			false, again, nameKept, redisPeers(), rate),
-		r.against("uncontended redis-watchdog, kept, throughput with work / one client without a lock", 0.95, false,
-			single, nameKept, []string{nameLimit}, rate),
-		r.over(affine, 1000, nameKept, nameRedislock, 2),
-		r.against("redis-watchdog, kept, throughput / redis-watchdog", 0.95, false, contended, nameKept,
-			[]string{nameWatchdog}, rate),
-		r.revocation(revoked),
-		r.revocation(delayedRevoked),
 		r.against("redis-watchdog throughput / best of redislock, redsync, raw spin"+longer, 2.5, false,
 			delayed, nameWatchdog, redisPeers(), rate),
 		r.against("redis-watchdog throughput / one client without a lock"+longer, 0, false,
@@ -135,35 +126,6 @@ func (r *results) over(table string, keys int, name, peer string, target float64
 		Target: target, Against: peer,
 	}
 	got, ok := r.find(table, name, keys).ratio(r.find(table, peer, keys), rate)
-	f.Got, f.Missing = got, !ok
-	return f
-}
-
-// revocation returns how much longer the slowest hundredth of the turns takes if leases are kept. The unit is the round
-// trip: half a turn of one client without a lock. On loopback that is some 30 µs, less than what it takes to wake a
-// process that does something else.
-func (r *results) revocation(table string) figure {
-	f := figure{
-		Text:   "p99 of redis-watchdog, kept, minus redis-watchdog, with many revocations, in round trips",
-		Target: 2, AtMost: true, Missing: true,
-	}
-	of := single
-	if table == delayedRevoked {
-		f.Text += fmt.Sprintf(" that are %g ms longer", r.DelayMS)
-		of = delayedSingle
-	}
-	kept, plain := r.find(table, nameKept, 100), r.find(table, nameWatchdog, 100)
-	limit := r.find(of, nameLimit, 1)
-	if kept == nil || plain == nil || limit == nil {
-		return f
-	}
-	var more []float64
-	for i := range min(len(kept.Rounds), len(plain.Rounds), len(limit.Rounds)) {
-		if k, p, l := kept.Rounds[i], plain.Rounds[i], limit.Rounds[i]; k != nil && p != nil && l != nil {
-			more = append(more, (k.P99-p.P99)/(l.P50/2))
-		}
-	}
-	got, ok := median(more)
 	f.Got, f.Missing = got, !ok
 	return f
 }

@@ -22,7 +22,6 @@ type task struct {
 	Keys       int    `json:"keys"` // how many keys there are; a contender draws one for each turn
 	Contenders int    `json:"contenders"`
 	Idle       bool   `json:"idle"`    // no work
-	Owners     int    `json:"owners"`  // over how many processes the keys are divided; 0: all use all of them
 	WarmMS     int64  `json:"warm_ms"` // how long to work on other keys first
 	RunMS      int64  `json:"run_ms"`
 	GraceMS    int64  `json:"grace_ms"` // how long after that a wait may end; then its contender is stuck
@@ -34,11 +33,7 @@ func (t task) key(i int) string { return fmt.Sprintf("%s-%d", t.Cell, i) }
 
 // draw returns the key of a turn.
 func (t task) draw() string {
-	if t.Owners == 0 {
-		return t.key(rand.IntN(t.Keys))
-	}
-	mine := (t.Keys - t.Number + t.Owners - 1) / t.Owners
-	return t.key(t.Number + t.Owners*rand.IntN(mine))
+	return t.key(rand.IntN(t.Keys))
 }
 
 func (t task) warmKey() string { return t.Cell + "-warm" }

@@ -14,7 +14,6 @@ type shape struct {
 	Keys       int  `json:"keys"`
 	Delayed    bool `json:"delayed"`
 	Idle       bool `json:"idle,omitempty"` // no work: acquire and release
-	Own        bool `json:"own,omitempty"`  // each key is used by one process
 }
 
 // A table is some entrants in the same shape.
@@ -27,38 +26,26 @@ type table struct {
 
 // The names of the tables.
 const (
-	contended      = "contended"
-	single         = "single"
-	keys           = "keys"
-	delayed        = "delayed"
-	delayedSingle  = "delayed-single"
-	delayedRevoked = "delayed-revoked"
-	again          = "again"
-	affine         = "affinity"
-	revoked        = "revoked"
+	contended     = "contended"
+	single        = "single"
+	keys          = "keys"
+	delayed       = "delayed"
+	delayedSingle = "delayed-single"
+	again         = "again"
 )
 
 func tables() []table {
 	thirty, one := shape{Procs: 3, Contenders: 10, Keys: 1}, shape{Procs: 1, Contenders: 1, Keys: 1}
 	slowThirty, slowOne := thirty, one
 	slowThirty.Delayed, slowOne.Delayed = true, true
-	two := shape{Procs: 2, Contenders: 1, Keys: 100}
-	slowTwo := two
-	slowTwo.Delayed = true
 	idle := one
 	idle.Idle = true
 	many := []shape{thirty, thirty, thirty, thirty}
 	for i := range many {
 		many[i].Keys = []int{1, 10, 100, 1000}[i]
 	}
-	var own []shape
-	for _, s := range many[1:] {
-		s.Own = true
-		own = append(own, s)
-	}
 	few := func(e entrant) bool {
-		return e.base() == nameWatchdog || e.base() == nameKept || e.name == nameRedislock || e.name == nameNone ||
-			e.name == nameSmallest
+		return e.base() == nameWatchdog || e.name == nameRedislock || e.name == nameNone || e.name == nameSmallest
 	}
 	networked := func(e entrant) bool { return e.server != stack.MySQL }
 	notRace := func(e entrant) bool { return e.name != nameNone }
@@ -69,12 +56,6 @@ func tables() []table {
 		{again, "One key, one contender, no work: acquire and release", []shape{idle}, func(e entrant) bool {
 			return e.server == stack.Redis && (e.side != bound || e.name == nameSmallest)
 		}, 3},
-		{affine, "3 processes x 10 contenders, each turn on a key that no other process uses", own, few, 1},
-		{
-			revoked, "100 keys, 2 processes x 1 contender: half of the turns find a key that the other process had",
-			[]shape{two},
-			few, 3,
-		},
 		{
 			delayed, "One key, 3 processes x 10 contenders, %v added to every round trip",
 			[]shape{slowThirty},
@@ -84,12 +65,6 @@ func tables() []table {
 		{delayedSingle, "One key, one contender, %v added to every round trip", []shape{slowOne}, func(e entrant) bool {
 			return networked(e) && notRace(e)
 		}, 1},
-		{
-			delayedRevoked, "100 keys, 2 processes x 1 contender: half of the turns find a key that the other process" +
-				" had, %v added to every round trip",
-			[]shape{slowTwo},
-			few, 1,
-		},
 	}
 }
 
