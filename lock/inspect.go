@@ -174,23 +174,31 @@ func (h *handOver) addLocal(s *State, key string) {
 	}
 	local := k.waiters()
 	at, sharing := len(s.Waiters), 0
-	if b := k.batch; b != nil {
-		// If the lease has been lost since, the server reports another holder, with another fence.
-		if s.Holder != nil && s.Holder.Fence == b.lease.fence {
-			s.Holder.Who, s.Holder.Since = k.holder.Who, k.holder.Since
-			if s.Holder.Fence != NoFence {
-				s.Holder.Fence += Fence(b.holders - 1)
-			}
-			at, sharing = 0, h.bound.Holders-b.holders
+	contender := slices.IndexFunc(s.Waiters, k.contends)
+	switch b := k.batch; {
+	case b != nil && (s.Holder == nil || s.Holder.Fence != b.lease.fence):
+		// The lease has been lost since: the server reports another holder, with another fence.
+	case b != nil:
+		s.Holder.Who, s.Holder.Since = k.holder.Who, k.holder.Since
+		if s.Holder.Fence != NoFence {
+			s.Holder.Fence += Fence(b.holders - 1)
 		}
-	} else if i := slices.IndexFunc(s.Waiters, k.contends); i >= 0 {
-		s.Waiters = slices.Delete(s.Waiters, i, i+1)
-		at, sharing = i, h.bound.Holders
-	} else if s.Holder != nil && k.contends(*s.Holder) && len(local) > 0 {
-		s.Holder.Who = local[0].Who // the lease is on its way to it
+		at = 0
+		if !b.retired {
+			sharing = h.bound.Holders - b.holders
+		}
+	case contender >= 0:
+		s.Waiters = slices.Delete(s.Waiters, contender, contender+1)
+		at, sharing = contender, h.bound.Holders
+	case s.Holder != nil && k.contends(*s.Holder) && len(local) > 0:
+		// The lease is on its way to the first of the queue.
+		s.Holder.Who = local[0].Who
 		local = local[1:]
 		at, sharing = 0, h.bound.Holders-1
-	} // otherwise the request has not reached the server yet
+	default:
+		// The request has not reached the server yet: the contender waits nowhere.
+		local = slices.DeleteFunc(local, k.contends)
+	}
 	sharing = min(sharing, len(local))
 	s.Waiters = slices.Concat(s.Waiters[:at], local[:sharing], s.Waiters[at:], local[sharing:])
 }

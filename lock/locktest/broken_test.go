@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"example.com/stock/lock"
@@ -26,6 +27,25 @@ func wrap(
 			return acquire(m, ctx, key, o)
 		})
 	}
+}
+
+// crowded claims that its fences have room for others.
+type crowded struct {
+	local.Mutex
+	last atomic.Uint64
+}
+
+func (*crowded) FenceRange() uint64 { return 64 }
+
+func (c *crowded) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
+	inner, err := c.Mutex.Acquire(ctx, key, o)
+	if err != nil {
+		return nil, err
+	}
+	lease, _ := lock.NewLease(
+		key, lock.Fence(c.last.Add(1)), func(context.Context) error { return inner.Release() },
+	)
+	return lease, nil
 }
 
 type lockerFunc func(context.Context, string, lock.Options) (*lock.Lease, error)
@@ -68,6 +88,10 @@ func brokenLocks(life context.Context) []broken {
 			[]string{"Keys"},
 		},
 		{"constant fence", wrap(constant), []string{"Fences"}},
+		{"fences without room for a hand-over", func() func() lock.Locker {
+			c := new(crowded)
+			return func() lock.Locker { return lock.HandOver(c, lock.Bound{Time: time.Minute}) }
+		}(), []string{"Fences"}},
 		{
 			"hides the cause of a wait that ended",
 			wrap(func(m *local.Mutex, ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {

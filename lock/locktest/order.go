@@ -11,19 +11,32 @@ import (
 	"example.com/stock/lock"
 )
 
+// fences lets two processes take turns. In each, three callers come at a time: if one hands its lease to the next, there
+// must be room for its fence before that of the other process.
 func fences(ctx context.Context, s *Scene) error {
+	var mu sync.Mutex
 	var last lock.Fence
-	lockers := []lock.Locker{s.Locker(ctx), s.Locker(ctx)}
-	for i := range 20 {
-		lease, err := insist(ctx, lockers[i%2], s.Key)
+	hold := func(l lock.Locker) error {
+		lease, err := insist(ctx, l, s.Key)
 		if err != nil {
 			return err
 		}
+		mu.Lock()
 		if lease.Fence() <= last {
-			return fmt.Errorf("fence %d after %d", lease.Fence(), last)
+			err = fmt.Errorf("fence %d after %d", lease.Fence(), last)
 		}
 		last = lease.Fence()
-		if err := lease.Release(); err != nil {
+		mu.Unlock()
+		time.Sleep(time.Millisecond) // so that the others of the process queue up
+		return errors.Join(err, lease.Release())
+	}
+	lockers := []lock.Locker{s.Locker(ctx), s.Locker(ctx)}
+	for i := range 10 {
+		errs := make(chan error, 3)
+		for range cap(errs) {
+			go func() { errs <- hold(lockers[i%2]) }()
+		}
+		if err := errors.Join(<-errs, <-errs, <-errs); err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,7 @@ func TestFencesGrowAcrossAnEmptyRestart(t *testing.T) {
 func TestFencesGrowWhenTheClockIsBehind(t *testing.T) {
 	t.Parallel()
 	both(t, 0, func(t *testing.T, _ *stack.Server, c redis.UniversalClient, l lock.Locker, name string) {
-		const ahead = 4_000_000_000_000_001 // no multiple of 256; as if the clock had been set back by decades
+		const ahead = 4_000_000_000_000_001 // as if the clock had been set back by decades
 		c.Set(t.Context(), name+":{k}:fence", ahead, 0)
 		step := lock.Fence(1)
 		if ranger, ok := l.(lock.FenceRanger); ok {

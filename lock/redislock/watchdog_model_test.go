@@ -1031,7 +1031,7 @@ func TestWatchdogModelFindsBugs(t *testing.T) {
 		},
 		{
 			"a release tells nobody", func(r *watchdogRules) {
-				told := "redis.pcall('PUBLISH', 'watchdog:' .. name, value .. '\\n' .. request .. '\\n' .. fence)"
+				told := "redis.pcall('PUBLISH', 'watchdog:' .. process(value), value .. '\\n' .. request .. '\\n' .. fence)"
 				r.leave = explore.PutBack(t, r.leave, told, "")
 			},
 			small, "none is on its way",
@@ -1051,7 +1051,7 @@ func TestWatchdogModelFindsBugs(t *testing.T) {
 		},
 		{
 			"fences repeat", func(r *watchdogRules) {
-				r.enter = explore.PutBack(t, r.enter, "if fence < last + room then", "if false then")
+				r.enter = explore.PutBack(t, r.enter, "if fence < last + SPAN then", "if false then")
 			},
 			small, "fence is not larger",
 		},
