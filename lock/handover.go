@@ -70,28 +70,32 @@ func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, 
 	}
 	s := h.queues.of(key)
 	k, busy := s.keys[key]
-	if busy && o.TryOnce {
+	switch {
+	case !busy:
+		k = s.open(key)
+	case o.TryOnce:
 		defer s.mu.Unlock()
 		return nil, &HeldError{Key: key, Holder: k.ahead()}
 	}
-	if !busy {
-		k = s.open(key)
-	}
 	w := k.join(o)
 	w.until, w.limited = ctx.Deadline()
-	if !busy {
-		k.appoint(w)
+	contends := !busy
+	if contends {
+		k.contender = w
 	}
 	s.mu.Unlock()
 	for {
-		select {
-		case g := <-w.granted:
-			if !g.appointed {
-				return h.hold(k, g.batch), nil
-			}
+		if contends {
 			if err := h.contend(ctx, k, w, o); err != nil {
 				return nil, err
 			}
+		}
+		select {
+		case turn := <-w.granted:
+			if turn == toHold {
+				return h.hold(k, k.batch), nil
+			}
+			contends = true
 		case <-ctx.Done():
 			h.giveUp(k, w)
 			return nil, errors.Join(&HeldError{Key: key}, context.Cause(ctx))
@@ -102,9 +106,9 @@ func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, 
 // contend asks inner for a lease in the name of w, and gives it to the first waiter, who may be another one. If inner
 // fails or panics, w leaves, and the turn goes on without it.
 func (h *handOver) contend(ctx context.Context, k *keyQueue, w *waiter, o Options) error {
-	granted := false
+	failed := true
 	defer func() {
-		if !granted {
+		if failed {
 			k.shard.mu.Lock()
 			k.leave(w)
 			k.shard.mu.Unlock()
@@ -115,7 +119,7 @@ func (h *handOver) contend(ctx context.Context, k *keyQueue, w *waiter, o Option
 	if err != nil {
 		return err
 	}
-	granted = true
+	failed = false
 	now := time.Now()
 	b := &batch{lease: lease, until: now.Add(h.bound.Time), holders: 1}
 	// A process that was stopped may find the end of a lease before the lease does.
@@ -123,7 +127,8 @@ func (h *handOver) contend(ctx context.Context, k *keyQueue, w *waiter, o Option
 		b.until = end
 	}
 	k.shard.mu.Lock()
-	k.pass(grant{batch: b}, now)
+	k.batch = b
+	k.pass(now)
 	k.shard.mu.Unlock()
 	return nil
 }
@@ -134,11 +139,11 @@ func (h *handOver) giveUp(k *keyQueue, w *waiter) {
 	k.leave(w) // from now on no turn comes
 	k.shard.mu.Unlock()
 	select {
-	case g := <-w.granted:
-		if g.appointed {
-			h.appoint(k)
+	case turn := <-w.granted:
+		if turn == toHold {
+			_ = h.handOn(k, k.batch)
 		} else {
-			_ = h.handOn(k, g.batch)
+			h.appoint(k)
 		}
 	default:
 	}
@@ -149,10 +154,11 @@ func (h *handOver) giveUp(k *keyQueue, w *waiter) {
 func (h *handOver) handOn(k *keyQueue, b *batch) error {
 	now := time.Now()
 	k.shard.mu.Lock()
-	passed := b.lease.Err() == nil && !b.retired && b.holders < h.bound.Holders && now.Before(b.until) && k.waiting > 0
+	within := b.holders < h.bound.Holders && now.Before(b.until)
+	passed := within && b.lease.Err() == nil && !b.retired && k.waiting > 0
 	if passed {
 		b.holders++
-		k.pass(grant{batch: b}, now)
+		k.pass(now)
 	}
 	k.shard.mu.Unlock()
 	if passed {

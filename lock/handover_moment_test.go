@@ -184,32 +184,28 @@ func TestHandOverOfALeaseThatIsLostAlready(t *testing.T) {
 // A turn that comes in the moment in which its waiter gives up goes on: with the lease, if it may be handed on.
 func TestHandOverOfATurnThatComesAsTheWaitEnds(t *testing.T) {
 	for name, row := range map[string]struct {
-		appointed, lost bool
-		others          int
-		asked           int // for the others
+		turn   turn
+		lost   bool // the lease
+		others int
+		asked  int // for the others
 	}{
 		"a lease, for one behind it":        {others: 1, asked: 0},
 		"a lease, for nobody":               {others: 0, asked: 0},
 		"a lost lease, for one behind it":   {lost: true, others: 1, asked: 1},
-		"an appointment, for one behind it": {appointed: true, others: 1, asked: 1},
-		"an appointment, for nobody":        {appointed: true},
+		"an appointment, for one behind it": {turn: toContend, others: 1, asked: 1},
+		"an appointment, for nobody":        {turn: toContend},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &memory{}
 				h := HandOver(m, Bound{Time: time.Hour}).(*handOver)
-				b := &batch{until: time.Now().Add(time.Hour), holders: 1}
-				g := grant{batch: b}
-				if row.appointed {
-					g = grant{appointed: true}
-				} else {
-					b.lease = acquire(t, m, "before")
-				}
-				asked := len(m.asked)
 				s := h.queues.of("k") // somebody holds the key, and is about to pass its turn on
 				k := s.open("k")
-				k.contender = &waiter{}
 				s.mu.Unlock()
+				if row.turn == toHold {
+					k.batch = &batch{lease: acquire(t, m, "before"), until: time.Now().Add(time.Hour), holders: 1}
+				}
+				asked := len(m.asked)
 				ctx, giveUp := context.WithCancel(t.Context())
 				l := newLine(t)
 				l.come(ctx, h, "gives up", second)
@@ -219,7 +215,7 @@ func TestHandOverOfATurnThatComesAsTheWaitEnds(t *testing.T) {
 				if row.lost {
 					m.lose(ErrExpired)
 				}
-				turn(s, "k", giveUp, g)
+				comeTooLate(s, "k", giveUp, row.turn)
 				l.all.Wait()
 				if err := l.errs["gives up"]; !errors.Is(err, ErrHeld) || !errors.Is(err, context.Canceled) {
 					t.Errorf("the waiter was told %v", err)

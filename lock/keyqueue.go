@@ -61,25 +61,26 @@ type keyQueue struct {
 
 type waiter struct {
 	Contender
-	until      time.Time  // the end of its wait
-	limited    bool       // its wait has an end
-	granted    chan grant // has room for the one grant that may be on its way
+	until      time.Time // the end of its wait
+	limited    bool      // its wait has an end
+	granted    chan turn // has room for the one turn that may be on its way
 	prev, next *waiter
 	queued     bool
 }
 
-// A grant makes a waiter the holder, of a batch if HandOver granted it. Or it makes the waiter HandOver's contender,
-// which waits on.
-type grant struct {
-	batch     *batch
-	appointed bool
-}
+// A turn is what a waiter waits for.
+type turn uint8
+
+const (
+	toHold    turn = iota // the waiter is now the holder; in HandOver, of the queue's batch
+	toContend             // the waiter is now HandOver's contender, and stays in the queue
+)
 
 // join adds a waiter at the end of the queue.
 func (k *keyQueue) join(o Options) *waiter {
 	w := &waiter{
 		Contender: Contender{Who: o.Owner, Since: time.Now()},
-		granted:   make(chan grant, 1), queued: true, prev: k.last,
+		granted:   make(chan turn, 1), queued: true, prev: k.last,
 	}
 	if w.prev == nil {
 		k.first = w
@@ -99,7 +100,7 @@ func (w *waiter) outwaits(other *waiter) bool {
 	return w.until.After(other.until)
 }
 
-// leave removes w, which may be anywhere in the queue. It returns false if w already has a grant.
+// leave removes w, which may be anywhere in the queue. It returns false if w is the holder by now.
 func (k *keyQueue) leave(w *waiter) bool {
 	if !w.queued {
 		return false
@@ -120,15 +121,15 @@ func (k *keyQueue) leave(w *waiter) bool {
 	return true
 }
 
-// pass gives g to the first waiter, which becomes the holder. It returns false if there is no waiter.
-func (k *keyQueue) pass(g grant, now time.Time) bool {
+// pass makes the first waiter the holder. It returns false if there is no waiter.
+func (k *keyQueue) pass(now time.Time) bool {
 	w := k.first
 	if w == nil {
 		return false
 	}
 	k.leave(w)
-	k.holder, k.batch = Contender{Who: w.Who, Since: now}, g.batch
-	w.granted <- g
+	k.holder = Contender{Who: w.Who, Since: now}
+	w.granted <- toHold
 	return true
 }
 
@@ -144,7 +145,7 @@ func (k *keyQueue) close() {
 // appoint makes w HandOver's contender.
 func (k *keyQueue) appoint(w *waiter) {
 	k.batch, k.contender = nil, w
-	w.granted <- grant{appointed: true}
+	w.granted <- toContend
 }
 
 // ahead returns who has the key in HandOver, or gets it next.

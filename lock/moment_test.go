@@ -198,16 +198,16 @@ func TestDoRenewsForWorkWhoseClientHasGone(t *testing.T) {
 	})
 }
 
-// turn makes the turn of the first waiter come, as g, in the moment in which its wait has ended: the waiter is woken by
+// comeTooLate makes the turn of the first waiter come in the moment in which its wait has ended: the waiter is woken by
 // the end of its ctx, and finds the turn when it wants to leave the queue.
-func turn(s *shard, key string, giveUp context.CancelFunc, g grant) {
+func comeTooLate(s *shard, key string, giveUp context.CancelFunc, t turn) {
 	synctest.Wait() // the waiter stands in its select
 	s.mu.Lock()
 	giveUp()
-	if k := s.keys[key]; g.appointed {
-		k.appoint(k.first)
+	if k := s.keys[key]; t == toHold {
+		k.pass(time.Now())
 	} else {
-		k.pass(g, time.Now())
+		k.appoint(k.first)
 	}
 	s.mu.Unlock()
 }
@@ -223,7 +223,7 @@ func TestQueuePassesOnATurnThatComesAsTheWaitEnds(t *testing.T) {
 		synctest.Wait()
 		s := q.queues.of("k")
 		s.mu.Unlock()
-		turn(s, "k", giveUp, grant{})
+		comeTooLate(s, "k", giveUp, toHold)
 		if err := <-told; !errors.Is(err, ErrHeld) || !errors.Is(err, context.Canceled) {
 			t.Errorf("the waiter was told %v", err)
 		}

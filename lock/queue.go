@@ -35,7 +35,7 @@ func (q *Queue) Enter(ctx context.Context, key string, o Options) error {
 		left := k.leave(w)
 		s.mu.Unlock()
 		if !left {
-			q.Leave(key) // the grant arrived at the same moment: pass it on
+			q.Leave(key) // the turn came at the same moment: pass it on
 		}
 		return errors.Join(&HeldError{Key: key}, context.Cause(ctx))
 	}
@@ -45,7 +45,7 @@ func (q *Queue) Enter(ctx context.Context, key string, o Options) error {
 func (q *Queue) Leave(key string) {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()
-	if k := s.keys[key]; k != nil && !k.pass(grant{}, time.Now()) {
+	if k := s.keys[key]; k != nil && !k.pass(time.Now()) {
 		k.close()
 	}
 }
