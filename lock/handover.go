@@ -229,7 +229,9 @@ func (s *share) lost() {
 func (s *share) retire() {
 	s.k.shard.mu.Lock()
 	over := s.over
-	s.b.retired = s.b.retired || !over
+	if !over {
+		s.b.retired = true
+	}
 	s.k.shard.mu.Unlock()
 	if !over {
 		s.b.lease.StopRenewing()

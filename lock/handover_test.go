@@ -377,7 +377,8 @@ func TestHandOverLeavesNobodyBehind(t *testing.T) {
 		}
 		empty(t, h)
 		asked := len(m.asked)
-		if _, err := h.Acquire(ctx, "k", Options{}); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrHeld) {
+		_, err := h.Acquire(ctx, "k", Options{})
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrHeld) {
 			t.Errorf("too late: %v", err)
 		}
 		if _, err := h.Acquire(t.Context(), "", Options{}); !errors.Is(err, ErrInvalid) || len(m.asked) != asked {

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// fences lets two processes take turns. In each, three callers come at a time: if one hands its lease to the next, there
-// must be room for its fence before that of the other process.
+// fences lets two processes take turns. In each, three callers come at a time: if one hands its lease to the next, the
+// fence of the other process must leave room.
 func fences(ctx context.Context, s *Scene) error {
 	var mu sync.Mutex
 	var last lock.Fence

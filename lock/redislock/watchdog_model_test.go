@@ -1031,7 +1031,8 @@ func TestWatchdogModelFindsBugs(t *testing.T) {
 		},
 		{
 			"a release tells nobody", func(r *watchdogRules) {
-				told := "redis.pcall('PUBLISH', 'watchdog:' .. process(value), value .. '\\n' .. request .. '\\n' .. fence)"
+				told := "redis.pcall('PUBLISH', 'watchdog:' .. process(value), " +
+					"value .. '\\n' .. request .. '\\n' .. fence)"
 				r.leave = explore.PutBack(t, r.leave, told, "")
 			},
 			small, "none is on its way",
