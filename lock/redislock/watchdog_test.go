@@ -140,48 +140,6 @@ func awaitQueue(t *testing.T, c redis.UniversalClient, n int64) {
 	t.Fatalf("the queue is not %d long", n)
 }
 
-// When the first waiter of a process gives up, those behind it keep the place in Redis: they come before waiters
-// that asked later elsewhere.
-func TestAProcessKeepsItsPlace(t *testing.T) {
-	t.Parallel()
-	s := servers.Redis(t)
-	process := func() lock.Locker {
-		return lock.HandOver(watchdog(t, s, redislock.WatchdogOptions{}), lock.Bound{})
-	}
-	elsewhere, here, there := process(), process(), process()
-	key := t.Name()
-	held := acquire(t, elsewhere, key)
-	short, giveUp := context.WithCancel(t.Context())
-	order := make(chan string, 2)
-	var all sync.WaitGroup
-	come := func(ctx context.Context, l lock.Locker, who string, waiters int) {
-		all.Go(func() {
-			lease, err := l.Acquire(ctx, key, lock.Options{Owner: who})
-			if err == nil {
-				order <- who
-				_ = lease.Release()
-			}
-		})
-		eventually(t, who+" waits", func() bool {
-			state, err := lock.Inspect(t.Context(), l, key)
-			return err == nil && len(state.Waiters) == waiters
-		})
-	}
-	come(short, here, "first here", 1)
-	come(t.Context(), here, "second here", 2)
-	come(t.Context(), there, "there", 2) // it sees one waiter of here
-	giveUp()
-	eventually(t, "the first one is gone", func() bool {
-		state, err := lock.Inspect(t.Context(), here, key)
-		return err == nil && len(state.Waiters) == 2 && state.Waiters[0].Who == "second here"
-	})
-	_ = held.Release()
-	all.Wait()
-	if who := <-order; who != "second here" {
-		t.Errorf("%s came before the second one here, who stood there earlier", who)
-	}
-}
-
 // wired returns a client whose requests and replies pass a proxy.
 func wired(t *testing.T, s *stack.Server) (*wire.Proxy, redis.UniversalClient) {
 	t.Helper()
