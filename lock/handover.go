@@ -152,13 +152,11 @@ func (h *handOver) giveUp(k *keyQueue, w *waiter) {
 // handOn passes the turn with the lease of b to the first waiter, or releases the lease and passes the turn without it:
 // if the next contender asked before the release, the process would wait for itself. The error is that of the release.
 func (h *handOver) handOn(k *keyQueue, b *batch) error {
-	now := time.Now()
 	k.shard.mu.Lock()
-	within := b.holders < h.bound.Holders && now.Before(b.until)
-	passed := within && b.lease.Err() == nil && !b.retired && k.waiting > 0
+	passed := k.waiting > 0 && h.mayPass(b)
 	if passed {
 		b.holders++
-		k.pass(now)
+		k.pass(time.Now())
 	}
 	k.shard.mu.Unlock()
 	if passed {
@@ -167,6 +165,12 @@ func (h *handOver) handOn(k *keyQueue, b *batch) error {
 	err := b.lease.Release()
 	h.appoint(k)
 	return err
+}
+
+// mayPass reports whether another holder may have the lease of b.
+func (h *handOver) mayPass(b *batch) bool {
+	within := b.holders < h.bound.Holders && time.Now().Before(b.until)
+	return within && !b.retired && b.lease.Err() == nil
 }
 
 // appoint passes the turn without a lease: it makes a waiter the contender, or closes the queue. See HandOver for the

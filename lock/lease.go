@@ -176,9 +176,8 @@ func (l *Lease) StopRenewing() {
 // After Abandon it does nothing, and returns ErrAbandoned or the loss.
 func (l *Lease) Release() error {
 	l.once.Do(func() {
-		deadline := time.Now().Add(ReleaseTimeout)
-		l.finish(ErrReleased)
-		l.freed = l.giveBack(deadline)
+		waited := l.finish(ErrReleased)
+		l.freed = l.giveBack(ReleaseTimeout - waited)
 		switch loss := l.Err(); {
 		case errors.Is(loss, ErrLost):
 			l.freed = loss
@@ -216,29 +215,31 @@ func (l *Lease) Abandon() {
 }
 
 // finish ends the lease in this process, and stops its renewal. It waits for a renewal under way, but leaves half of
-// ReleaseTimeout to free the key.
-func (l *Lease) finish(why error) {
+// ReleaseTimeout to free the key. It returns how long it has waited.
+func (l *Lease) finish(why error) (waited time.Duration) {
 	l.ends(why)
 	if l.due == nil || l.due.Stop() {
-		return
+		return 0
 	}
+	began := time.Now()
 	limit := time.NewTimer(ReleaseTimeout / 2)
 	defer limit.Stop()
 	select {
 	case <-l.kept:
 	case <-limit.C:
 	}
+	return time.Since(began)
 }
 
 // giveBack frees the key. If the server did not answer, it calls stranded.
-func (l *Lease) giveBack(deadline time.Time) error {
+func (l *Lease) giveBack(limit time.Duration) error {
 	var err error
 	if l.of != nil {
 		err = l.of.release()
 	} else {
-		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
 		err = l.free(ctx)
-		cancel()
 	}
 	if err != nil && l.stranded != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrTaken) {
 		l.stranded(err)

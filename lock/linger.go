@@ -8,6 +8,6 @@ import "time"
 // closed lock.
 func (l *Lease) Linger(d time.Duration) {
 	l.leave = func() {
-		time.AfterFunc(d, func() { _ = l.giveBack(time.Now().Add(ReleaseTimeout)) })
+		time.AfterFunc(d, func() { _ = l.giveBack(ReleaseTimeout) })
 	}
 }
