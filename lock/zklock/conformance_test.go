@@ -40,6 +40,24 @@ func TestStrategiesConform(t *testing.T) {
 	locktest.Conform(t, list...)
 }
 
+// Carts lock several keys.
+func TestAllOfSequential(t *testing.T) {
+	t.Parallel()
+	host := zklock.Servers.ZooKeeper(t)
+	open := func() lock.Locker {
+		s, err := zklock.Dial(zklock.Config{
+			Hosts: []string{host}, SessionTimeout: 10 * time.Second, ConnectTimeout: 10 * time.Second,
+			Root: "/" + t.Name(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return zklock.NewSequential(s)
+	}
+	locktest.Carts(t, true, [2]lock.Locker{open(), open()})
+}
+
 func harnesses(t *testing.T) (list []locktest.Harness) {
 	for _, name := range []string{"zk-ephemeral", "zk-sequential"} {
 		s, err := strategy.Lookup(name)

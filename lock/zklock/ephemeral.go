@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
@@ -38,25 +37,22 @@ import (
 // The folder of a key is Sequential's folder with "%ephemeral" appended to its name. No key is mapped to such a name.
 // So the two locks are independent on the same key, and no node of this lock is in the queue of Curator's
 // InterProcessMutex, which counts every child of its path.
-type Ephemeral struct {
-	session *Session
-}
+type Ephemeral struct{ inspector }
 
 // NewEphemeral makes an Ephemeral of a Session, which may serve other locks too.
-func NewEphemeral(s *Session) *Ephemeral { return &Ephemeral{s} }
-
-// ephemeralSuffix cannot be the end of an escaped key, because "%ep" is not an escape.
-const ephemeralSuffix = "%ephemeral"
-
-func (e *Ephemeral) folder(key string) (string, error) {
-	dir, err := e.session.folder(key)
-	return dir + ephemeralSuffix, err
-}
+func NewEphemeral(s *Session) *Ephemeral { return &Ephemeral{inspector{s, ephemeral{}}} }
 
 // Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire.
 func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return e.session.acquire(ctx, ephemeral{}, key, o)
+	return e.session.acquire(ctx, e.recipe, key, o)
 }
+
+const (
+	// ephemeralSuffix cannot be the end of an escaped key, because "%ep" is not an escape.
+	ephemeralSuffix = "%ephemeral"
+	// ephemeralName is the name of the node in its folder.
+	ephemeralName = "lock"
+)
 
 // ephemeral is the recipe of Ephemeral: one node, with the same name for every holder. Its data is "guid owner". The
 // numbers in the code refer to the steps in the comment of Ephemeral.
@@ -71,36 +67,38 @@ func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*l
 // successors in the new folder as predecessors in the old one.
 type ephemeral struct{}
 
-// ephemeralName is the name of the node in its folder.
-const ephemeralName = "lock"
-
 func (ephemeral) suffix() string { return ephemeralSuffix }
 
-func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
+// request tries to create the node. For TryOnce it reads first, like sequential.
+func (r ephemeral) request(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	for {
 		if a.options.TryOnce {
-			if err := r.peek(ctx, a); err != nil {
+			holder, err := r.contenders(ctx, a.g, a.dir)
+			if err := unlessGone(err); err != nil {
 				return node{}, false, err
 			}
+			if len(holder) > 0 {
+				return node{}, false, &lock.HeldError{Key: a.key, Holder: holder[0].owner}
+			}
 		}
-		own, err = a.create(ctx) // 1
+		own, err = a.claim(ctx) // 1
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return own, err == nil, err
 		}
 		if !a.options.TryOnce {
 			return node{}, false, nil
 		}
-		// Another contender was faster. The next peek returns its name.
+		// Another contender was faster. The next read returns its name.
 	}
 }
 
-// wait tries to create the node each time it was deleted.
-func (r ephemeral) wait(ctx context.Context, a *attempt, _ node) (node, error) {
+// awaitTurn tries to create the node each time it was deleted.
+func (r ephemeral) awaitTurn(ctx context.Context, a *attempt, _ node) (node, error) {
 	for {
 		if err := r.watch(ctx, a); err != nil {
 			return node{}, err
 		}
-		own, err := a.create(ctx) // 1
+		own, err := a.claim(ctx) // 1
 		if !errors.Is(err, zk.ErrNodeExists) {
 			return own, err
 		}
@@ -110,87 +108,45 @@ func (r ephemeral) wait(ctx context.Context, a *attempt, _ node) (node, error) {
 // watch waits until the node changes or is deleted. If that has already happened it returns at once.
 func (ephemeral) watch(ctx context.Context, a *attempt) error {
 	reconnected := a.g.reconnection()
-	a.held, a.holder = true, ""
-	held, err := a.g.watch(ctx, a.dir+"/"+ephemeralName) // 2
+	a.held = &lock.HeldError{Key: a.key}
+	path := a.dir + "/" + ephemeralName
+	held, err := a.g.watch(ctx, path) // 2
 	switch {
 	case err != nil:
 		return unlessGone(err)
 	case held.persistent:
-		a.g.leave(held)
-		return fmt.Errorf("%w: %s", errNoLock, held.path)
+		return fmt.Errorf("%w: %s", errNoLock, path)
 	}
-	_, a.holder = parseData(held.data)
-	_, err = a.g.await(ctx, held, reconnected, a.options.Woken)
+	_, a.held.Holder = parseData(held.data)
+	_, err = held.awaitChange(ctx, reconnected, a.options.Woken)
 	return err
-}
-
-// peek is for TryOnce. It returns an error if the key is held, and only reads.
-func (r ephemeral) peek(ctx context.Context, a *attempt) error {
-	holder, err := r.holder(ctx, a.g, a.dir)
-	if err != nil {
-		return unlessGone(err)
-	}
-	return &lock.HeldError{Key: a.key, Holder: holder.Who}
-}
-
-// holder returns the contender that has the key, without its fence, in one read.
-func (ephemeral) holder(ctx context.Context, g *generation, dir string) (Contender, error) {
-	path := dir + "/" + ephemeralName
-	data, stat, err := g.get(ctx, path)
-	if err == nil && stat.EphemeralOwner == 0 {
-		err = fmt.Errorf("%w: %s", errNoLock, path)
-	}
-	if err != nil {
-		return Contender{}, err
-	}
-	_, owner := parseData(data)
-	return Contender{Who: owner, Node: path, Since: time.UnixMilli(stat.Ctime), czxid: stat.Czxid}, nil
 }
 
 // create creates the node. The error is zk.ErrNodeExists if the key is held.
 func (ephemeral) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
-	done, err := g.conn.Multi(
-		&zk.CreateRequest{
-			Path: dir + "/" + ephemeralName, Data: []byte(guid + " " + owner), Acl: g.s.acl(), Flags: zk.FlagEphemeral,
-		},
-		&zk.SetDataRequest{Path: dir, Version: -1},
-		r.unchanged(),
-	)
+	_, folder, err := g.create(r, dir, dir+"/"+ephemeralName, guid+" "+owner, zk.FlagEphemeral)
 	if err != nil {
-		return node{}, changedOr(done, 2, repliedAll(dir, rightsToCreate, done, err))
+		return node{}, err
 	}
-	folder := done[1].Stat
 	return node{
 		dir: dir, name: ephemeralName, guid: guid, czxid: folder.Mzxid, clock: folder.Mtime,
 		version: folder.Version, versionFrom: g,
 	}, nil
 }
 
-// find returns the node if its guid is guid.
-func (r ephemeral) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
-	n, err := r.look(ctx, g, dir)
+// find returns the node if its guid is guid. It reads the folder before the node, so if the holder changes in between,
+// the version is too old, and the deletion fails.
+func (ephemeral) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
+	_, folder, err := g.get(ctx, dir)
+	if err != nil {
+		return node{}, err
+	}
+	n, err := g.readLock(ctx, dir)
 	if err == nil && n.guid != guid {
 		err = zk.ErrNoNode
 	}
+	n.version, n.versionFrom = folder.Version, g
 	return n, err
-}
-
-// look returns the node of the current holder. It reads the folder before the node, so if the holder changes in
-// between, the version is too old, and the deletion fails.
-func (ephemeral) look(ctx context.Context, g *generation, dir string) (node, error) {
-	folder, err := g.stat(ctx, dir)
-	if err != nil {
-		return node{}, err
-	}
-	data, stat, err := g.get(ctx, dir+"/"+ephemeralName)
-	if err != nil {
-		return node{}, err
-	}
-	guid, _ := parseData(data)
-	return node{
-		dir: dir, name: ephemeralName, guid: guid, czxid: stat.Czxid, clock: stat.Ctime, session: stat.EphemeralOwner,
-		version: folder.Version, versionFrom: g,
-	}, nil
 }
 
 // delete is step 3, in one round trip. If the version of the folder is from an earlier generation, find first reads it,
@@ -219,6 +175,13 @@ func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 		n.versionFrom = nil // another contender has the key, or an operator wrote to the folder
 	}
 	return err
+}
+
+// readLock reads the holder's node.
+func (g *generation) readLock(ctx context.Context, dir string) (node, error) {
+	n, err := g.read(ctx, dir, ephemeralName)
+	n.guid, n.owner = parseData([]byte(n.owner))
+	return n, err
 }
 
 // parseData parses the data that create wrote into the node. If another program wrote the data, they contain no guid,

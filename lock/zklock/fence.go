@@ -100,10 +100,6 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 		return nil, false
 	case last < 0 || next.Terms[last].Epoch < epoch:
 		base := max(next.Mark, uint64(max(0, clock*1000-count*fenceRange)))
-		if last < 0 {
-			// Earlier versions of this program used czxid * 64. Those fences are smaller if the clock is right.
-			base = max(base, uint64(epoch)<<32*fenceRange)
-		}
 		next.Terms = append(next.Terms, term{epoch, base})
 		next.Terms = next.Terms[max(0, len(next.Terms)-maxTerms):]
 	}
@@ -111,21 +107,22 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	return next, true
 }
 
-// rightsToCreate are the rights of the three requests that create a node: the node, the write to its folder, unchanged.
-var rightsToCreate = []string{"create", "write", "read"}
-
-// unchanged returns the condition on which a node is created: the record is still r.
-func (r *fenceRecord) unchanged() *zk.CheckVersionRequest {
-	return &zk.CheckVersionRequest{Path: r.path, Version: r.version}
-}
-
-// changedOr returns errRecordChanged if request i of a transaction, which is the condition unchanged, failed.
-// Otherwise it returns err.
-func changedOr(done []zk.MultiResponse, i int, err error) error {
-	if len(done) > i && (errors.Is(done[i].Error, zk.ErrNoNode) || errors.Is(done[i].Error, zk.ErrBadVersion)) {
-		return errRecordChanged
+// create sends the transaction that makes a lock's node in the folder dir, and returns the node's path and the state of
+// the folder, to which it makes an empty write. The transaction has the condition that the record is still r; otherwise
+// the error is errRecordChanged.
+func (g *generation) create(r *fenceRecord, dir, path, data string, flags int32) (made string, folder *zk.Stat, err error) {
+	done, err := g.conn.Multi(
+		&zk.CreateRequest{Path: path, Data: []byte(data), Acl: g.s.acl(), Flags: flags},
+		&zk.SetDataRequest{Path: dir, Version: -1},
+		&zk.CheckVersionRequest{Path: r.path, Version: r.version},
+	)
+	switch {
+	case err == nil:
+		return done[0].String, done[1].Stat, nil
+	case len(done) > 2 && (errors.Is(done[2].Error, zk.ErrNoNode) || errors.Is(done[2].Error, zk.ErrBadVersion)):
+		return "", nil, errRecordChanged
 	}
-	return err
+	return "", nil, repliedAll(dir, []string{"create", "write", "read"}, done, err)
 }
 
 func (g *generation) origin() string { return g.s.config.Root + "/" + originName }
@@ -238,4 +235,57 @@ func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence,
 		}
 	}
 	return lock.NoFence, errAgain
+}
+
+// above returns a fence for a node without one. It is larger than the fences of earlier nodes, and not larger than the
+// fence of any later node.
+func (r *fenceRecord) above(czxid int64) lock.Fence {
+	epoch, _ := split(czxid)
+	for _, t := range r.Terms {
+		if t.Epoch > epoch {
+			return lock.Fence(t.Base)
+		}
+	}
+	return lock.Fence(r.Mark)
+}
+
+// fenceAfter returns a fence that is larger than the fences of a node and of those before it, and not larger than any
+// later fence.
+func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.Fence, error) {
+	fence, err := g.fence(ctx, czxid, clock)
+	if !errors.Is(err, errAgain) {
+		return fence + fenceRange, err
+	}
+	r, err := g.fenceRecord(ctx)
+	if err != nil {
+		return lock.NoFence, err
+	}
+	return r.above(czxid), nil
+}
+
+// fillFences sets the fence of each of nodes that has one. It changes nothing on the server. It reads the record if this
+// session's copy does not know all of them.
+func (g *generation) fillFences(ctx context.Context, nodes []*node) error {
+	fill := func(r *fenceRecord) (complete bool) {
+		complete = true
+		for _, n := range nodes {
+			if fence, ok := r.fence(n.czxid); ok {
+				n.fence = fence
+			} else {
+				complete = false
+			}
+		}
+		return complete
+	}
+	known := g.record.Load()
+	if known != nil && fill(known) {
+		return nil
+	}
+	r, err := g.readRecord(ctx)
+	if err != nil {
+		return unlessGone(err)
+	}
+	g.record.CompareAndSwap(known, r)
+	fill(r)
+	return nil
 }

@@ -100,7 +100,7 @@ func open(t testing.TB, config Config) *Session {
 
 func connected(t testing.TB, s *Session) {
 	t.Helper()
-	eventually(t, "connected", func() bool { return s.State() == Connected })
+	eventually(t, "connected", s.connected)
 }
 
 // raw is a plain client of the server, past every proxy.
@@ -211,62 +211,33 @@ func childrenOf(t testing.TB, c *zk.Conn, dir string) []string {
 	return names
 }
 
-// watchersAt returns, for each session, how many nodes in dir it watches, as the server sees it.
-func watchersAt(t testing.TB, host, dir string) map[string]int {
-	t.Helper()
-	found, watched := map[string]int{}, false
-	for line := range strings.Lines(report(t, host, "wchp")) {
-		line = strings.TrimRight(line, "\n")
-		if session, is := strings.CutPrefix(line, "\t"); !is {
-			watched = strings.HasPrefix(line, dir+"/")
-		} else if watched {
-			found[session]++
-		}
-	}
-	return found
-}
-
-// report returns what the server says to one of its four-letter words.
-func report(t testing.TB, host, word string) string {
-	t.Helper()
-	conn, err := net.Dial("tcp", host)
-	must(t, err)
-	defer conn.Close()
-	_, err = io.WriteString(conn, word)
-	must(t, err)
-	reply, err := io.ReadAll(conn)
-	must(t, err)
-	return string(reply)
-}
-
 // id returns the session's id in the server's words.
 func (s *Session) id() string {
-	g, _ := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return fmt.Sprintf("0x%x", g.id)
+	id, _ := s.current.Load().session()
+	return fmt.Sprintf("0x%x", id)
 }
 
 // watchCount returns how many watches the session's waiters share.
 func (s *Session) watchCount() int {
-	g, _ := s.now()
+	g := s.current.Load()
 	g.watches.mu.Lock()
 	defer g.watches.mu.Unlock()
 	return len(g.watches.byPath)
 }
 
-// watched returns the watch of a node that the session's waiters share, or nil.
-func (s *Session) watched(path string) *watch {
-	g, _ := s.now()
-	g.watches.mu.Lock()
-	defer g.watches.mu.Unlock()
-	return g.watches.byPath[path]
+func (s *Session) currentLink() *link {
+	g := s.current.Load()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.link
 }
 
-func (s *Session) currentLink() *link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current.link
+// connected reports whether a server has answered a request of the session within the last second.
+func (s *Session) connected() bool {
+	g := s.current.Load()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.suspended.IsZero()
 }
 
 // A proxy is a fault proxy in front of the server that also counts the events of watches, and knows the last session.
@@ -343,7 +314,7 @@ func (p *proxy) closeSession(t testing.TB) {
 		if _, err := conn.Write(append(hello, closing...)); err != nil {
 			return false
 		}
-		answer := make([]byte, answerBytes)
+		answer := make([]byte, 20)
 		_, err = io.ReadFull(conn, answer)
 		return err == nil && binary.BigEndian.Uint64(answer[12:]) == 0
 	})

@@ -1,63 +1,10 @@
 package zklock
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/go-zookeeper/zk"
-
-	"example.com/stock/lock"
 )
-
-func (sequential) suffix() string { return "" }
-
-// FenceRange returns the distance between fences; see lock.FenceRanger.
-func (q *Sequential) FenceRange() uint64 { return fenceRange }
-
-// peek is for TryOnce. It returns an error if the key is held. It only reads: creating a node and deleting it again
-// would cost two transactions of the whole ensemble for each failed try.
-func (r sequential) peek(ctx context.Context, a *attempt) error {
-	names, err := a.g.children(ctx, a.dir)
-	if err != nil {
-		return unlessGone(err)
-	}
-	queue := parseQueue(names)
-	if len(queue) == 0 {
-		return nil
-	}
-	holder, _ := a.g.contender(ctx, a.dir+"/"+queue[0].name)
-	return &lock.HeldError{Key: a.key, Holder: holder.Who}
-}
-
-// heldBy returns the error of a try that found the key held by the node head. The error contains no name if the holder
-// has released the key in the meantime.
-func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
-	holder, _ := a.g.contender(ctx, a.dir+"/"+head)
-	return &lock.HeldError{Key: a.key, Holder: holder.Who}
-}
-
-// find lists the folder, and reads the node with guid.
-func (sequential) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
-	names, err := g.children(ctx, dir)
-	if err != nil {
-		return node{}, err
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, protected+guid) {
-			stat, err := g.stat(ctx, dir+"/"+name)
-			if err != nil {
-				return node{}, err
-			}
-			return node{
-				dir: dir, name: name, guid: guid,
-				czxid: stat.Czxid, clock: stat.Ctime, session: stat.EphemeralOwner,
-			}, nil
-		}
-	}
-	return node{}, zk.ErrNoNode
-}
 
 // Names are Curator's, so that its InterProcessMutex on the same path uses the same queue: _c_<guid>-lock-<sequence>.
 const (
@@ -122,10 +69,6 @@ type place struct {
 	before string // the last of those, which the node's owner watches
 	head   string // the first of all nodes
 }
-
-// leads reports whether a node in this place is the first once the node before it has been deleted. With more nodes
-// ahead it may not be the first, because the owner of the deleted node may have given up.
-func (p place) leads() bool { return p.ahead == 1 }
 
 func locate(children []string, name string) place {
 	own, _ := parseName(name)

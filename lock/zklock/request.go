@@ -7,12 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"example.com/stock/lock"
 )
 
 // The library has no contexts: a request returns when the server has answered or the connection has broken. So
@@ -60,7 +57,7 @@ func ask[T any](
 	case <-ctx.Done():
 	}
 	defer close(gone)
-	if cleanup > 0 && g.responsive() {
+	if cleanup > 0 && g.usable() {
 		timer := time.NewTimer(cleanup)
 		defer timer.Stop()
 		select {
@@ -74,19 +71,12 @@ func ask[T any](
 
 // beginRequest counts work that is about to use the library. It returns false if the generation is closed.
 func (g *generation) beginRequest() bool {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if !g.closed {
 		g.requests.Add(1)
 	}
 	return !g.closed
-}
-
-// responsive reports whether a request made now can expect a reply soon.
-func (g *generation) responsive() bool {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
-	return g.linked && g.outage.Err() == nil
 }
 
 // retry makes a request that may be executed twice, and repeats it after a broken connection. path and right are for
@@ -111,10 +101,8 @@ func retry[T any](
 
 func (g *generation) waitForLink(ctx context.Context) error {
 	for {
-		g.s.mu.Lock()
-		linked, changed := g.linked, g.s.changed
-		g.s.mu.Unlock()
-		if linked {
+		changed := g.s.changed.next()
+		if g.linked() {
 			return nil
 		}
 		select {
@@ -146,7 +134,6 @@ func (e *replyError) Unwrap() error { return e.err }
 // Error codes of the protocol for which the client library has no error.
 const (
 	connectionLoss         = -4
-	unimplemented          = -6
 	operationTimeout       = -7
 	requestTimeout         = -122
 	authenticationRequired = -124
@@ -220,26 +207,23 @@ func (g *generation) get(ctx context.Context, path string) (data []byte, stat *z
 	return data, stat, err
 }
 
-func (g *generation) stat(ctx context.Context, path string) (*zk.Stat, error) {
-	return retry(ctx, g, path, "read", func() (*zk.Stat, error) {
-		exists, stat, err := g.conn.Exists(path)
-		if err == nil && !exists {
-			err = zk.ErrNoNode
-		}
-		return stat, err
-	})
+// read reads a contender's node, and takes its data for the name of its owner.
+func (g *generation) read(ctx context.Context, dir, name string) (node, error) {
+	data, stat, err := g.get(ctx, dir+"/"+name)
+	if err != nil {
+		return node{}, err
+	}
+	return node{
+		dir: dir, name: name, owner: string(data), czxid: stat.Czxid, clock: stat.Ctime, session: stat.EphemeralOwner,
+	}, nil
 }
 
 // makeFolder makes path and its missing parents. They are containers, which the server removes some time (by default up
-// to a minute) after the deletion of their last child. A server before 3.5 has no containers, so there the nodes stay.
+// to a minute) after the deletion of their last child.
 func (g *generation) makeFolder(ctx context.Context, path string) error {
 	for range tries {
 		_, err := retry(ctx, g, path, "create", func() (string, error) {
-			made, err := g.conn.CreateContainer(path, nil, zk.FlagContainer, g.s.acl())
-			if err == nil || answered(replied(path, "create", err)) && code(err) != unimplemented {
-				return made, err
-			}
-			return g.conn.Create(path, nil, zk.FlagPersistent, g.s.acl())
+			return g.conn.CreateContainer(path, nil, zk.FlagContainer, g.s.acl())
 		})
 		if !errors.Is(err, zk.ErrNoNode) {
 			if errors.Is(err, zk.ErrNodeExists) {
@@ -256,147 +240,4 @@ func (g *generation) makeFolder(ctx context.Context, path string) error {
 		}
 	}
 	return zk.ErrNoNode
-}
-
-// A watch reports one change of a node.
-type watch struct {
-	path       string
-	data       []byte          // data of the node, when the watch was set
-	persistent bool            // the node is not ephemeral
-	events     <-chan zk.Event // one event, then closed: the first reader gets the event, the others the zero value
-	forgetting sync.Once       // see leave
-}
-
-// watches has the watches that are set. Waiters for the same node share a watch. The library cannot remove a watch: if
-// a waiter gives up, its watch stays until the node changes. With a watch per waiter, watches would pile up when many
-// short waits follow each other during one long hold.
-type watches struct {
-	mu     sync.Mutex
-	byPath map[string]*watch
-}
-
-// watch sets a watch on a node. It uses getData, because exists would leave a permanent watch on a node that does not
-// exist. It costs one round trip, or none if the watch is already set. The error is zk.ErrNoNode if the node does not
-// exist.
-func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
-	g.watches.mu.Lock()
-	w := g.watches.byPath[path]
-	g.watches.mu.Unlock()
-	if w != nil {
-		return w, nil
-	}
-	return retry(ctx, g, path, "read", func() (*watch, error) {
-		data, stat, events, err := g.conn.GetW(path)
-		if err != nil {
-			return nil, err
-		}
-		w := &watch{path: path, data: data, persistent: stat.EphemeralOwner == 0, events: events}
-		g.watches.mu.Lock()
-		defer g.watches.mu.Unlock()
-		if g.watches.byPath == nil {
-			g.watches.byPath = make(map[string]*watch)
-		}
-		g.watches.byPath[path] = w
-		return w, nil
-	})
-}
-
-// reconnection returns a channel that is closed when the connection has been replaced by another.
-//
-// The library then sets its watches again, but the locks do not rely on that. A caller first gets the channel, then
-// reads the nodes and sets a watch. When the channel is closed it reads the nodes again.
-func (g *generation) reconnection() <-chan struct{} {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
-	return g.reconnected
-}
-
-// await waits until the watched node changes, until reconnected is closed, or until ctx ends. Only the end of ctx is an
-// error. await calls woken if the node changed. deleted is true if this call received the event of the node's deletion.
-func (g *generation) await(
-	ctx context.Context, w *watch, reconnected <-chan struct{}, woken func(),
-) (deleted bool, err error) {
-	select {
-	case event := <-w.events:
-		g.forget(w)
-		woken()
-		return event.Type == zk.EventNodeDeleted, nil
-	case <-reconnected:
-		g.leave(w)
-		return false, nil
-	case <-ctx.Done():
-		g.leave(w)
-		return false, context.Cause(ctx)
-	}
-}
-
-func (g *generation) forget(w *watch) {
-	g.watches.mu.Lock()
-	defer g.watches.mu.Unlock()
-	if g.watches.byPath[w.path] == w {
-		delete(g.watches.byPath, w.path)
-	}
-}
-
-// leave is called when a waiter stops waiting for a watch. The watch is dropped when it fires. Until then other
-// waiters can share it.
-func (g *generation) leave(w *watch) {
-	w.forgetting.Do(func() {
-		if !g.beginRequest() {
-			return
-		}
-		go func() {
-			defer g.requests.Done()
-			<-w.events // the library closes it eventually
-			g.forget(w)
-		}()
-	})
-}
-
-// errNodeGone: the holder's node was deleted although its session is alive.
-var errNodeGone = fmt.Errorf("%w: the ZooKeeper node was deleted", lock.ErrTaken)
-
-// watchHolder reports the loss of a lease if its node is deleted by Evict or by an operator, which the session does
-// not notice.
-//
-// It sets a watch when the lease has been held for heartbeatInterval. This takes one round trip, in parallel to the
-// work. Most holds are shorter and do not need a watch. The watch ends when the node is deleted.
-func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) (stop func() bool) {
-	timer := time.AfterFunc(heartbeatInterval, func() {
-		if !g.beginRequest() {
-			return
-		}
-		defer g.requests.Done()
-		for lease.Err() == nil {
-			reconnected := g.reconnection()
-			events, err := g.watchOwn(own)
-			switch {
-			case errors.Is(err, zk.ErrNoNode):
-				lost(errNodeGone)
-				return
-			case g.over.Err() != nil, err != nil && answered(err):
-				return // the session is lost, or we have no permission to read the node
-			case err != nil:
-				continue // the connection broke several times; watchOwn waits for it
-			}
-			select {
-			case <-events: // the node changed or was deleted: read it again
-			case <-reconnected:
-			case <-lease.Done():
-			}
-		}
-	})
-	return timer.Stop
-}
-
-// watchOwn sets a watch on our node. The error is zk.ErrNoNode if our node does not exist, even if another contender
-// has a node of this name now.
-func (g *generation) watchOwn(own node) (<-chan zk.Event, error) {
-	return retry(g.over, g, own.path(), "read", func() (<-chan zk.Event, error) {
-		_, stat, events, err := g.conn.GetW(own.path())
-		if err == nil && stat.Czxid != own.czxid {
-			err = zk.ErrNoNode
-		}
-		return events, err
-	})
 }

@@ -12,11 +12,11 @@ import (
 
 // This file has the whole algorithm. The other files add:
 //
-//	acquire.go     calls enter, wait and delete, makes the lease, and finds the node if create gets no reply
+//	acquire.go     calls request, awaitTurn and delete, makes the lease, and finds the node if create gets no reply
+//	queue.go       names and order of the nodes
 //	fence.go       fences, which grow even if the ensemble is rebuilt
 //	session.go     the loss: the session's heartbeat, and the end of its leases before the server ends it
-//	cleanup.go     deletes orphans in the background: nodes that could not be deleted in time
-//	queue.go       names and order of the nodes, the reads of a try, and the search for a node by its guid
+//	orphan.go      deletes nodes in the background that could not be deleted in time
 //	../handover.go one process hands one lease from caller to caller, and needs one node for them
 
 // Sequential is a fair lock: a queue of ephemeral sequential nodes in which every waiter watches the node before its
@@ -45,36 +45,44 @@ import (
 //
 // Not promised: a process that was paused, or that ignores its lease, may write after the loss. The fence stops that
 // write. It is made from the czxid of the node (see fenceRecord), because sequences start at 0 in each new folder.
-type Sequential struct {
-	session *Session
-}
+type Sequential struct{ inspector }
 
 // NewSequential makes a Sequential of a Session, which may serve other locks too.
-func NewSequential(s *Session) *Sequential { return &Sequential{s} }
+func NewSequential(s *Session) *Sequential { return &Sequential{inspector{s, sequential{}}} }
 
 // Acquire waits for key until ctx ends; see lock.Locker. Options.Owner is written into the node for others to read.
 // While the session is suspended a waiter keeps its place for 1.5 s. After that, or at once if there was no
 // connection, the error matches lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
 func (q *Sequential) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return q.session.acquire(ctx, sequential{}, key, o)
+	return q.session.acquire(ctx, q.recipe, key, o)
 }
+
+// FenceRange returns the distance between fences; see lock.FenceRanger.
+func (q *Sequential) FenceRange() uint64 { return fenceRange }
 
 // sequential is the recipe of Sequential. The numbers in the code refer to the steps in the comment of Sequential.
 type sequential struct{}
 
-// enter queues up. The key is ours at once if our node is the only one.
-func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
+func (sequential) suffix() string { return "" }
+
+// request queues up. The key is ours at once if our node is the only one. For TryOnce it reads first: creating a node
+// and deleting it again would cost two transactions of the whole ensemble for each failed try.
+func (r sequential) request(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	if a.options.TryOnce {
-		if err := r.peek(ctx, a); err != nil {
+		names, err := a.g.children(ctx, a.dir)
+		if err := unlessGone(err); err != nil {
 			return node{}, false, err
 		}
+		if queue := parseQueue(names); len(queue) > 0 {
+			return node{}, false, r.heldBy(ctx, a, queue[0].name)
+		}
 	}
-	own, err = a.create(ctx) // 1
+	own, err = a.claim(ctx) // 1
 	return own, own.alone, err
 }
 
-// wait waits until own is the first in the queue, or ctx ends.
-func (r sequential) wait(ctx context.Context, a *attempt, own node) (node, error) {
+// awaitTurn waits until own is the first in the queue, or ctx ends.
+func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, error) {
 	for {
 		reconnected := a.g.reconnection()
 		names, err := a.g.children(ctx, a.dir) // 2
@@ -93,7 +101,7 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) (node, error
 		case a.options.TryOnce:
 			return own, r.heldBy(ctx, a, p.head)
 		}
-		a.held, a.holder = true, ""
+		a.held = &lock.HeldError{Key: a.key}
 		before, err := a.g.watch(ctx, a.dir+"/"+p.before) // 3
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
@@ -102,17 +110,25 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) (node, error
 			return own, err
 		}
 		if p.ahead == 1 {
-			a.holder = string(before.data)
+			a.held.Holder = string(before.data)
 		}
-		deleted, err := a.g.await(ctx, before, reconnected, a.options.Woken) // 4
+		deleted, err := before.awaitChange(ctx, reconnected, a.options.Woken) // 4
 		if err != nil {
 			return own, err
 		}
-		if deleted && p.leads() {
-			// If an operator has deleted own meanwhile, watchHolder or the release finds the loss.
+		// With more nodes ahead we may not be the first, because the owner of the deleted node may have given up. If an
+		// operator has deleted own meanwhile, watchHolder or the release finds the loss.
+		if deleted && p.ahead == 1 {
 			return own, nil
 		}
 	}
+}
+
+// heldBy returns the error of a try that found the key held by the node head. The error contains no name if the holder
+// has released the key in the meantime.
+func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
+	owner, _, _ := a.g.get(ctx, a.dir+"/"+head)
+	return &lock.HeldError{Key: a.key, Holder: string(owner)}
 }
 
 // create makes the node in a transaction that also makes an empty write to the folder, because the reply to this write
@@ -120,22 +136,31 @@ func (r sequential) wait(ctx context.Context, a *attempt, own node) (node, error
 // folder. The folder was modified by the transaction that made the node, so its Mzxid is the node's czxid, from which
 // the fence is made.
 func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
-	done, err := g.conn.Multi(
-		&zk.CreateRequest{
-			Path: dir + "/" + protected + guid + lockName, Data: []byte(owner), Acl: g.s.acl(),
-			Flags: zk.FlagEphemeralSequential,
-		},
-		&zk.SetDataRequest{Path: dir, Version: -1},
-		r.unchanged(),
-	)
+	path := dir + "/" + protected + guid + lockName
+	made, folder, err := g.create(r, dir, path, owner, zk.FlagEphemeralSequential)
 	if err != nil {
-		return node{}, changedOr(done, 2, repliedAll(dir, rightsToCreate, done, err))
+		return node{}, err
 	}
-	folder := done[1].Stat
 	return node{
-		dir: dir, name: strings.TrimPrefix(done[0].String, dir+"/"), guid: guid,
+		dir: dir, name: strings.TrimPrefix(made, dir+"/"), guid: guid,
 		czxid: folder.Mzxid, clock: folder.Mtime, alone: folder.NumChildren == 1,
 	}, nil
+}
+
+// find lists the folder, and reads the node with guid.
+func (sequential) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
+	names, err := g.children(ctx, dir)
+	if err != nil {
+		return node{}, err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, protected+guid) {
+			n, err := g.read(ctx, dir, name)
+			n.guid = guid
+			return n, err
+		}
+	}
+	return node{}, zk.ErrNoNode
 }
 
 // delete is step 5. It needs no condition, because no other node has this name, in any session.

@@ -19,19 +19,18 @@ import (
 // are lost with it, all at once. A lost generation is never used again, even if the server has kept its session
 // alive. A Session is safe for concurrent use.
 type Session struct {
-	config  Config
-	log     *slog.Logger
-	ctx     context.Context // ends with Close
-	stop    context.CancelFunc
-	owned   sync.WaitGroup // the goroutines that Close waits for
-	orphans orphans
-	auth    []byte       // sent at the begin of each connection
-	denied  atomic.Int64 // when a denial was logged last, in nanoseconds since 1970; see logDenial
+	config   Config
+	log      *slog.Logger
+	ctx      context.Context // ends with Close
+	stop     context.CancelFunc
+	owned    sync.WaitGroup // the goroutines that Close waits for
+	sweeper  *lock.Sweeper
+	orphans  atomic.Int32 // number of nodes that sweeper still has to delete; see orphan
+	denials  occasional
+	failures occasional // to connect
 
-	mu      sync.Mutex // also guards what changes in a generation
-	unknown bool       // the server demands an identity, or refuses ours; false when Connected
-	current *generation
-	changed chan struct{} // closed and replaced when current becomes usable or changes
+	current atomic.Pointer[generation]
+	changed broadcast // signals that current is another generation or has another connection
 }
 
 var (
@@ -41,7 +40,7 @@ var (
 	// errNoConnection is safe to show. The reasons are in the log.
 	errNoConnection = lock.NewDown("zookeeper", "no-session")
 	// errNoIdentity: the server knows no identity of this process, and does not serve it without one.
-	errNoIdentity = lock.NewDown("zookeeper", "wants-authentication")
+	errNoIdentity = denied("wants-authentication")
 )
 
 // Dial makes a Session. It does not wait for a server. A server that returns is used within 2 s. In rare cases a
@@ -52,9 +51,7 @@ func Dial(config Config) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
-	s := &Session{config: config, log: config.Logger, changed: make(chan struct{})}
-	s.auth = authRequests(config.Credentials)
-	s.orphans.added = make(chan struct{}, 1)
+	s := &Session{config: config, log: config.Logger, sweeper: lock.NewSweeper()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	first, err := s.begin()
 	if err != nil {
@@ -62,7 +59,6 @@ func Dial(config Config) (*Session, error) {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	s.owned.Go(func() { s.run(first) })
-	s.owned.Go(s.deleteOrphans)
 	return s, nil
 }
 
@@ -70,6 +66,7 @@ func Dial(config Config) (*Session, error) {
 // goroutines of the Session have ended: at once, or after some 2 s if the server does not answer.
 func (s *Session) Close() error {
 	s.stop()
+	s.sweeper.Close()
 	s.owned.Wait()
 	return nil
 }
@@ -101,42 +98,21 @@ func (s *Session) Check(ctx context.Context) error {
 	}
 }
 
-// State returns the state of the current ZooKeeper session. A lost session is replaced at once by one that is not
-// connected yet.
-func (s *Session) State() State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current.state
-}
-
-// now returns the current generation, and whether it has a connection.
-func (s *Session) now() (g *generation, linked bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current, s.current.linked
-}
-
 // run begins one generation after another until Close. A generation that cannot connect keeps trying. This loop needs
 // no back-off, because a generation ends only after it has had a session.
 func (s *Session) run(g *generation) {
 	for {
 		g.monitor()
 		s.retire(g)
-		for {
-			if s.ctx.Err() != nil {
-				return
-			}
-			next, err := s.begin()
-			if err == nil {
-				g = next
-				break
-			}
-			s.log.Error("zookeeper cannot be used", "error", err) // unexpected: the same settings worked before
-			select {
-			case <-s.ctx.Done():
-			case <-time.After(time.Second):
-			}
+		if s.ctx.Err() != nil {
+			return
 		}
+		next, err := s.begin()
+		if err != nil {
+			s.log.Error("zookeeper cannot be used", "error", err) // impossible: the same settings worked before
+			return
+		}
+		g = next
 	}
 }
 
@@ -149,10 +125,9 @@ func (s *Session) begin() (*generation, error) {
 		return nil, err
 	}
 	g.conn, g.events = conn, events
-	s.mu.Lock()
-	s.current = g
-	s.signal()
-	s.mu.Unlock()
+	close(g.begun)
+	s.current.Store(g)
+	s.changed.signal()
 	return g, nil
 }
 
@@ -164,17 +139,17 @@ func (s *Session) begin() (*generation, error) {
 // session. The library must not send anything for the old session, because that would keep the session alive. So its
 // connection is closed first, and it gets no new one.
 func (s *Session) retire(g *generation) {
-	s.mu.Lock()
+	g.mu.Lock()
 	g.closed = true
-	link := g.link
-	s.mu.Unlock()
-	if s.ctx.Err() == nil && link != nil {
-		link.Close()
+	dialed := g.dialed
+	g.mu.Unlock()
+	if s.ctx.Err() == nil && dialed != nil {
+		dialed.Close()
 	}
 	s.owned.Go(func() {
 		g.conn.Close() // sends a request to the server if possible, for at most a second
-		if link != nil {
-			link.Close()
+		if dialed != nil {
+			dialed.Close()
 		}
 		for range g.events { // closed when the library's goroutines have ended
 		}
@@ -185,25 +160,28 @@ func (s *Session) retire(g *generation) {
 // usable waits for the current generation to have a connection, for at most ConnectTimeout, and returns it. In an
 // outage it does not wait, and does not use a connection before the server has answered a request on it.
 func (s *Session) usable(ctx context.Context) (*generation, error) {
-	var timeout <-chan time.Time
+	if g := s.current.Load(); g.usable() {
+		return g, nil
+	}
+	timer := time.NewTimer(s.config.ConnectTimeout)
+	defer timer.Stop()
 	for {
-		s.mu.Lock()
-		g, linked, changed := s.current, s.current.linked, s.changed
-		outage := g.outage
-		s.mu.Unlock()
-		if linked && g.over.Err() == nil && outage.Err() == nil {
+		changed := s.changed.next()
+		g := s.current.Load()
+		if g.usable() {
 			return g, nil
 		}
-		if timeout == nil {
-			timer := time.NewTimer(s.config.ConnectTimeout)
-			defer timer.Stop()
-			timeout = timer.C
+		outage := g.suspension().Done()
+		if g.over.Err() != nil {
+			outage = nil // the next generation begins at once
 		}
 		select {
 		case <-changed:
-		case <-outage.Done():
-			return nil, s.noConnection()
-		case <-timeout:
+		case <-outage:
+			if g.over.Err() == nil {
+				return nil, s.noConnection()
+			}
+		case <-timer.C:
 			return nil, s.noConnection()
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no connection to ZooKeeper yet: %w", context.Cause(ctx)) // the server may be up
@@ -215,35 +193,14 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 
 // noConnection returns why there is no usable connection.
 func (s *Session) noConnection() *lock.DownError {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unknown {
+	g := s.current.Load()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.unknown {
 		return errNoIdentity
 	}
 	return errNoConnection
 }
-
-// signal wakes the callers that wait for a usable generation. s.mu is held.
-func (s *Session) signal() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// A State is the state of a ZooKeeper session, as far as this process knows.
-type State int
-
-const (
-	// Suspended: not connected, or the server does not answer. The session and its leases may still be alive. Holders
-	// continue their work. Waiters keep their place for 1.5 s.
-	Suspended State = iota
-	// Connected: the server has answered a request within the last second.
-	Connected
-	// Lost: expired, or without a reply for so long that it must be treated as expired. Its leases are lost.
-	Lost
-)
-
-// String returns Curator's name of the state.
-func (s State) String() string { return [...]string{"SUSPENDED", "CONNECTED", "LOST"}[s] }
 
 const (
 	// gracePeriod is how long a waiter keeps its place in a suspended session. Together with maxSilence, a waiter gets
@@ -262,11 +219,21 @@ const (
 // A generation is one ZooKeeper session from its first connection to its loss, over any number of connections. The
 // recipes make their requests and set their watches through it.
 //
+// A session is connected, suspended or lost, as Curator calls it. Connected: the server has answered a request within
+// maxSilence. Suspended: it has not, or there is no connection; the session and its leases may still be alive, holders
+// continue their work, and waiters keep their places for gracePeriod. Lost: expired, or without an answer for so long
+// that it must be treated as expired.
+//
+// Each task has one place. The library's connection loop reconnects: dial makes a connection, route says to which
+// server and when, and event takes note of the result. monitor sends heartbeats and notices the expiry. lose ends over,
+// on which every lease and every wait depends, so this is how holders are told.
+//
 // The library alone would replace an expired session by a new one on the same Conn, unnoticed by callers that wait
 // for a reply. So a request sent for one session could be executed in the next (CURATOR-498, CURATOR-604). Therefore
 // a Conn serves only one session here, and its dialer refuses to connect once that session is over.
 type generation struct {
 	s        *Session
+	begun    chan struct{} // closed when conn and events are set; the library may call dial earlier
 	conn     *zk.Conn
 	events   <-chan zk.Event // only to see the end of the library's goroutines; see event
 	route    *route
@@ -278,27 +245,36 @@ type generation struct {
 	record   atomic.Pointer[fenceRecord] // nil: not read yet
 	reading  chan struct{}               // has room for one: the goroutine that reads the record
 
-	// Guarded by s.mu.
-	closed      bool // no more requests
-	link        *link
-	linked      bool // the server has accepted our session on link
+	// mu guards all of the following. Always:
+	//
+	//   - link is nil or dialed. It is nil until the server has accepted the session on it, and knows our credentials.
+	//   - link is nil when over has ended. over ends once.
+	//   - The server has kept the session until alive, and will until alive+timeout. alive never goes back.
+	//   - suspended is zero only if link was not nil since, and alive was never older than maxSilence.
+	//   - outage ends with over, or when the session was suspended for gracePeriod. Then only an answered request
+	//     replaces it.
+	mu          sync.Mutex
+	dialed      *link // the connection that the library uses
+	link        *link // the same once it can be used for requests
+	identified  bool  // the library knows our credentials, and repeats them on each connection
+	unknown     bool  // the server demands an identity, or refuses ours
+	closed      bool  // no more requests
 	id          int64
 	timeout     time.Duration // as granted by the server
-	alive       time.Time     // the server has kept the session alive until this time at least
-	state       State
-	since       time.Time       // of state
-	outage      context.Context // ends when Suspended for gracePeriod; replaced when Connected again
-	endWaits    context.CancelFunc
+	alive       time.Time
+	suspended   time.Time // since when; zero: connected
+	outage      context.Context
+	endOutage   context.CancelCauseFunc
 	reconnected chan struct{} // closed and replaced when the connection has been replaced by another
 }
 
 func newGeneration(s *Session) *generation {
 	g := &generation{
-		s: s, since: time.Now(),
+		s: s, begun: make(chan struct{}), suspended: time.Now(), identified: len(s.config.Credentials) == 0,
 		recheck: make(chan struct{}, 1), reading: make(chan struct{}, 1), reconnected: make(chan struct{}),
 	}
 	g.over, g.end = context.WithCancelCause(context.Background())
-	g.outage, g.endWaits = context.WithCancel(context.Background())
+	g.outage, g.endOutage = context.WithCancelCause(g.over)
 	g.route = &route{over: g.over}
 	return g
 }
@@ -306,120 +282,206 @@ func newGeneration(s *Session) *generation {
 // event handles the library's session events. It is a callback, because the event channel holds only 6 events and the
 // library drops those that do not fit. The library's connection loop calls event, so it must not block.
 func (g *generation) event(e zk.Event) {
-	if e.Type != zk.EventSession {
+	if e.Type != zk.EventSession { // an event of a watch has a state, too
 		return
 	}
 	switch e.State {
 	case zk.StateHasSession:
 		g.attached()
 	case zk.StateExpired:
-		g.lose(fmt.Errorf("%w: by the ZooKeeper server", lock.ErrExpired))
+		g.lose(errServerExpired)
 	case zk.StateDisconnected, zk.StateConnecting:
 		g.detached()
 	}
 }
 
+var errServerExpired = fmt.Errorf("%w: by the ZooKeeper server", lock.ErrExpired)
+
+// attached records that the server has accepted the session on the connection that was dialed last.
 func (g *generation) attached() {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
-	if g.id != 0 && g.link.session != g.id {
-		// The dialer should have prevented a second session on this Conn.
-		g.end(fmt.Errorf("%w: the ZooKeeper session was replaced", lock.ErrExpired))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.dialed
+	g.id, g.timeout = g.conn.SessionID(), l.timeout
+	if l.opened.After(g.alive) {
+		g.alive = l.opened // our greeting was sent after this time, and was answered
+	}
+	if g.identified {
+		g.use(l)
 		return
 	}
-	again := g.id != 0
-	g.id, g.timeout, g.linked = g.link.session, g.link.timeout, true
-	if g.link.opened.After(g.alive) {
-		g.alive = g.link.opened // our greeting was sent after this time, and was answered
+	g.requests.Go(func() { g.identify(l) })
+}
+
+// identify sends the credentials on l, and then lets requests use l. It does this until it has succeeded once: on later
+// connections the library sends the credentials by itself, before other requests. It forgets credentials that were sent
+// and not answered, so no request is made before they are.
+func (g *generation) identify(l *link) {
+	limit := time.AfterFunc(g.s.config.ConnectTimeout, func() { l.Close() })
+	defer limit.Stop()
+	for _, credentials := range g.s.config.Credentials {
+		if err := g.conn.AddAuth("digest", []byte(credentials)); err != nil {
+			g.failed(l, err)
+			l.Close()
+			return
+		}
 	}
-	if again {
-		close(g.reconnected)
-		g.reconnected = make(chan struct{})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.identified = true
+	if g.dialed == l {
+		g.use(l)
 	}
-	g.s.signal()
+}
+
+// use lets requests use l. g.mu is held.
+func (g *generation) use(l *link) {
+	if g.over.Err() != nil {
+		return
+	}
+	g.link = l
+	close(g.reconnected)
+	g.reconnected = make(chan struct{})
+	g.s.changed.signal()
 	g.wakeMonitor()
 }
 
 func (g *generation) detached() {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
-	g.linked = false
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.dialed != nil {
+		g.dialed.Close()
+	}
+	g.dialed, g.link = nil, nil
 	g.suspend(time.Now())
 	g.wakeMonitor()
 }
 
-// confirmAlive records that a request of that time was answered. s.mu is held.
-func (g *generation) confirmAlive(sent time.Time) {
+// failed records why l, on which the server has answered no request, cannot be used.
+func (g *generation) failed(l *link, err error) {
+	refused := errors.Is(err, zk.ErrAuthFailed) || code(err) == authenticationRequired
+	g.mu.Lock()
+	g.unknown = g.unknown || refused
+	g.mu.Unlock()
+	g.logFailure(l.addr, true, err)
+}
+
+// confirmAlive records that a request of that time was answered on l.
+func (g *generation) confirmAlive(l *link, sent time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.unknown = false
+	g.route.served()
 	if sent.After(g.alive) {
 		g.alive = sent
 	}
-	if g.state != Suspended || !g.linked || time.Since(g.alive) > g.maxSilence() {
+	if g.suspended.IsZero() || g.link != l || time.Since(g.alive) > g.maxSilence() {
 		return
 	}
-	g.state, g.since, g.s.unknown = Connected, time.Now(), false
+	g.suspended = time.Time{}
 	if g.outage.Err() != nil {
-		g.outage, g.endWaits = context.WithCancel(context.Background())
+		g.outage, g.endOutage = context.WithCancelCause(g.over)
 	}
-	g.s.log.Info("zookeeper session connected", "session", fmt.Sprintf("%#x", g.id), "timeout", g.timeout)
+	g.s.failures.reset()
+	g.s.log.Info("zookeeper session connected", "session", g.name(), "timeout", g.timeout)
 }
 
-// suspend records that the session may not be alive. s.mu is held.
+// suspend records that the session may not be alive. g.mu is held.
 func (g *generation) suspend(now time.Time) {
-	if g.state == Connected {
-		g.state, g.since = Suspended, now
-		g.s.log.Warn("zookeeper session suspended", "session", fmt.Sprintf("%#x", g.id))
+	if g.suspended.IsZero() && g.over.Err() == nil {
+		g.suspended = now
+		g.s.log.Warn("zookeeper session suspended", "session", g.name())
 	}
 }
 
 // lose ends the generation, and so all its leases.
 func (g *generation) lose(cause error) {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.loseLocked(cause)
 }
 
 func (g *generation) loseLocked(cause error) {
-	if g.state == Lost {
+	if g.over.Err() != nil {
 		return
 	}
-	g.state, g.since, g.linked = Lost, time.Now(), false
+	g.link = nil
+	g.suspended = time.Now()
 	g.end(cause)
-	g.s.log.Warn("zookeeper session lost", "session", fmt.Sprintf("%#x", g.id), "cause", cause)
+	g.s.log.Warn("zookeeper session lost", "session", g.name(), "cause", cause)
 }
+
+// name returns the session's id as the server writes it. g.mu is held.
+func (g *generation) name() string { return fmt.Sprintf("%#x", g.id) }
 
 // loss returns why the session must not be relied on any more, or nil. It reads the clock itself: a process that was
 // paused for longer than its session may handle an older event, such as the deletion of the node before its own,
 // before the timer of monitor fires.
 func (g *generation) loss() error {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if now := time.Now(); !g.alive.IsZero() && !now.Before(g.limit()) {
 		g.expire(now)
 	}
 	return context.Cause(g.over)
 }
 
-// limit returns when the session must not be relied on any more. s.mu is held.
+// limit returns when the session must not be relied on any more. g.mu is held.
 func (g *generation) limit() time.Time { return g.alive.Add(g.timeout * 2 / 3) }
 
-// expire ends a generation whose limit has passed. s.mu is held.
+// expire ends a generation whose limit has passed. g.mu is held.
 func (g *generation) expire(now time.Time) {
 	g.loseLocked(fmt.Errorf("%w: ZooKeeper silent for %v, two thirds of the session timeout", lock.ErrExpired,
 		now.Sub(g.alive).Round(time.Millisecond)))
 }
 
-// maxSilence returns how old the last answered heartbeat of a connected session may be. s.mu is held.
+// maxSilence returns how old the last answered heartbeat of a connected session may be. g.mu is held.
 func (g *generation) maxSilence() time.Duration { return min(maxSilence, g.timeout/4) }
+
+// linked reports whether there is a connection for requests.
+func (g *generation) linked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.link != nil
+}
+
+// usable reports whether a request made now can expect a reply soon.
+func (g *generation) usable() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.link != nil && g.outage.Err() == nil
+}
+
+// suspension returns a context that ends with the session, or when the session was suspended for gracePeriod.
+func (g *generation) suspension() context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.outage
+}
+
+// session returns the session's id and its timeout.
+func (g *generation) session() (id int64, timeout time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.id, g.timeout
+}
+
+// reconnection returns a channel that is closed when the connection has been replaced by another.
+//
+// The library then sets its watches again, but the locks do not rely on that. A caller first gets the channel, then
+// reads the nodes and sets a watch. When the channel is closed it reads the nodes again.
+func (g *generation) reconnection() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.reconnected
+}
 
 // bound returns a context that ends with ctx, with the loss of the session, or with an outage.
 func (g *generation) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	g.s.mu.Lock()
-	outage := g.outage
-	g.s.mu.Unlock()
+	outage := g.suspension()
 	bound, cancel := context.WithCancelCause(ctx)
-	over := context.AfterFunc(g.over, func() { cancel(context.Cause(g.over)) })
-	out := context.AfterFunc(outage, func() { cancel(errOutage) })
-	return bound, func() { over(); out(); cancel(nil) }
+	stop := context.AfterFunc(outage, func() { cancel(context.Cause(outage)) })
+	return bound, func() { stop(); cancel(nil) }
 }
 
 // monitor sends heartbeats until the generation is over, and changes its state if no reply arrives.
@@ -449,24 +511,20 @@ func (g *generation) bound(ctx context.Context) (context.Context, context.Cancel
 // A connection without a reply for a third of the timeout is closed. This leaves another third to continue the session
 // on another server. The library alone would wait for two thirds.
 func (g *generation) monitor() {
-	type answer struct {
-		sent time.Time
-		err  error
-	}
-	answers := make(chan answer, 1)
-	asking := false
-	var last time.Time
+	answers := make(chan error, 1)
+	var link *link     // of the last heartbeat
+	var sent time.Time // when it was sent
+	asking := false    // it has no answer yet
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		wake, due := g.applyLimits(time.Now(), last, asking)
-		if due && g.beginRequest() {
-			last, asking = time.Now(), true
-			sent := last
+		wake, on := g.applyLimits(time.Now(), sent, asking)
+		if on != nil && g.beginRequest() {
+			link, sent, asking = on, time.Now(), true
 			go func() {
 				defer g.requests.Done()
 				_, err := g.conn.Sync("/")
-				answers <- answer{sent, err}
+				answers <- err
 			}()
 		}
 		timer.Reset(time.Until(wake))
@@ -478,26 +536,28 @@ func (g *generation) monitor() {
 			return
 		case <-g.recheck:
 		case <-timer.C:
-		case a := <-answers:
+		case err := <-answers:
 			asking = false
-			switch a.err {
-			case nil:
-				g.s.mu.Lock()
-				g.confirmAlive(a.sent)
-				g.s.mu.Unlock()
-			case zk.ErrSessionExpired:
-				g.lose(fmt.Errorf("%w: by the ZooKeeper server", lock.ErrExpired))
+			switch {
+			case err == nil:
+				link.served = true
+				g.confirmAlive(link, sent)
+			case errors.Is(err, zk.ErrSessionExpired):
+				g.lose(errServerExpired)
 				return
+			case !link.served:
+				g.failed(link, err)
 			}
 		}
 	}
 }
 
-// applyLimits changes the state by the time limits that have passed. It returns when to call it again, and whether a
-// heartbeat is due. lastBeat is when the last heartbeat was sent; asking is true while it has no reply.
-func (g *generation) applyLimits(now, lastBeat time.Time, asking bool) (wake time.Time, beat bool) {
-	g.s.mu.Lock()
-	defer g.s.mu.Unlock()
+// applyLimits changes the state by the time limits that have passed. It returns when to call it again and, if a
+// heartbeat is due, the connection for it. beat is when the last heartbeat was sent; asking is true while it has no
+// reply.
+func (g *generation) applyLimits(now, beat time.Time, asking bool) (wake time.Time, on *link) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	wake = now.Add(time.Hour)
 	// due reports whether t has passed. If not, due makes sure that wake is not later than t.
 	due := func(t time.Time) bool {
@@ -511,31 +571,59 @@ func (g *generation) applyLimits(now, lastBeat time.Time, asking bool) (wake tim
 	}
 	if !g.alive.IsZero() && due(g.limit()) {
 		g.expire(now)
-		return wake, false
+		return wake, nil
 	}
-	if g.linked {
+	if g.link != nil {
 		if due(g.alive.Add(g.maxSilence())) {
 			g.suspend(now)
 		}
 		if due(g.alive.Add(g.timeout / 3)) {
-			g.linked = false
 			g.link.Close()
+			g.link = nil
 		}
 	}
-	if g.state == Suspended && g.outage.Err() == nil && due(g.since.Add(gracePeriod)) {
-		g.endWaits()
+	if !g.suspended.IsZero() && g.outage.Err() == nil && due(g.suspended.Add(gracePeriod)) {
+		g.endOutage(errOutage)
 	}
-	if !g.linked || asking {
-		return wake, false
+	if g.link == nil || asking {
+		return wake, nil
 	}
 	// The first heartbeat on a connection is due at once: only its reply shows that the server serves us.
-	return wake, lastBeat.Before(g.link.opened) || due(lastBeat.Add(min(heartbeatInterval, g.timeout/20)))
+	if beat.Before(g.link.opened) || due(beat.Add(min(heartbeatInterval, g.timeout/20))) {
+		return wake, g.link
+	}
+	return wake, nil
 }
 
 func (g *generation) wakeMonitor() {
 	select {
 	case g.recheck <- struct{}{}:
 	default:
+	}
+}
+
+// A broadcast wakes all who wait for a change. They get the channel before they look at what may change.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// next returns a channel that the next signal closes.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *broadcast) signal() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
 	}
 }
 
