@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -42,27 +42,16 @@ func (s *Session) logDenial(err error) {
 	}
 }
 
-// An occasional is something that is done at most once a minute.
-type occasional struct {
-	mu   sync.Mutex
-	last time.Time
-}
+// An occasional is something that is done at most once a minute. Its value is when it was done last, in nanoseconds
+// since 1970.
+type occasional struct{ last atomic.Int64 }
 
 func (o *occasional) due() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.last.IsZero() && time.Since(o.last) < time.Minute {
-		return false
-	}
-	o.last = time.Now()
-	return true
+	now, last := time.Now().UnixNano(), o.last.Load()
+	return now-last >= int64(time.Minute) && o.last.CompareAndSwap(last, now)
 }
 
-func (o *occasional) reset() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.last = time.Time{}
-}
+func (o *occasional) reset() { o.last.Store(0) }
 
 // Migrate gives Root and all nodes below it the ACL that new nodes get, in either direction. It can run beside
 // instances that hold locks and wait, as long as they have the identities of the new ACL: no node is deleted or

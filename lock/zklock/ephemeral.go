@@ -107,7 +107,7 @@ func (r ephemeral) awaitTurn(ctx context.Context, a *attempt, _ node) (node, err
 
 // watch waits until the node changes or is deleted. If that has already happened it returns at once.
 func (ephemeral) watch(ctx context.Context, a *attempt) error {
-	reconnected := a.g.reconnection()
+	reconnected := a.g.s.changed.next()
 	a.held = &lock.HeldError{Key: a.key}
 	path := a.dir + "/" + ephemeralName
 	held, err := a.g.watch(ctx, path) // 2

@@ -110,7 +110,9 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 // create sends the transaction that makes a lock's node in the folder dir, and returns the node's path and the state of
 // the folder, to which it makes an empty write. The transaction has the condition that the record is still r; otherwise
 // the error is errRecordChanged.
-func (g *generation) create(r *fenceRecord, dir, path, data string, flags int32) (made string, folder *zk.Stat, err error) {
+func (g *generation) create(r *fenceRecord, dir, path, data string, flags int32) (
+	made string, folder *zk.Stat, err error,
+) {
 	done, err := g.conn.Multi(
 		&zk.CreateRequest{Path: path, Data: []byte(data), Acl: g.s.acl(), Flags: flags},
 		&zk.SetDataRequest{Path: dir, Version: -1},
@@ -261,31 +263,4 @@ func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.F
 		return lock.NoFence, err
 	}
 	return r.above(czxid), nil
-}
-
-// fillFences sets the fence of each of nodes that has one. It changes nothing on the server. It reads the record if this
-// session's copy does not know all of them.
-func (g *generation) fillFences(ctx context.Context, nodes []*node) error {
-	fill := func(r *fenceRecord) (complete bool) {
-		complete = true
-		for _, n := range nodes {
-			if fence, ok := r.fence(n.czxid); ok {
-				n.fence = fence
-			} else {
-				complete = false
-			}
-		}
-		return complete
-	}
-	known := g.record.Load()
-	if known != nil && fill(known) {
-		return nil
-	}
-	r, err := g.readRecord(ctx)
-	if err != nil {
-		return unlessGone(err)
-	}
-	g.record.CompareAndSwap(known, r)
-	fill(r)
-	return nil
 }

@@ -30,10 +30,7 @@ type inspector struct {
 // Inspect is InspectAll for one key.
 func (l inspector) Inspect(ctx context.Context, key string) (lock.State, error) {
 	states, err := l.InspectAll(ctx, []string{key})
-	if err != nil {
-		return lock.State{Scope: lock.Cluster}, err
-	}
-	return states[0], nil
+	return append(states, lock.State{Scope: lock.Cluster})[0], err
 }
 
 // InspectAll returns, for each of keys, the holder and the waiters in the order in which they will get the key. Since
@@ -41,8 +38,8 @@ func (l inspector) Inspect(ctx context.Context, key string) (lock.State, error) 
 // time when it got the lock. The remaining time is not known, because a session lasts as long as its process. It omits
 // contenders that leave meanwhile, and the waiters of Ephemeral, of which the server knows only the watches.
 //
-// It costs one round trip for each key and, with Sequential, for each contender, and one in all for the fences if their
-// record has changed. The requests for 32 keys are under way together.
+// It costs one round trip for each key and, with Sequential, for each contender, and two for a fence if
+// their record has changed. The requests for 32 keys are under way together.
 func (l inspector) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
 	dirs := make([]string, len(keys))
 	for i, key := range keys {
@@ -57,41 +54,49 @@ func (l inspector) InspectAll(ctx context.Context, keys []string) ([]lock.State,
 		doing = fmt.Sprintf("inspect lock %q", keys[0])
 	}
 	return inquire(ctx, l.session, doing, func(ctx context.Context, g *generation) ([]lock.State, error) {
-		found := make([][]node, len(dirs))
-		err := atOnce(len(dirs), func(i int) (err error) {
-			found[i], err = l.recipe.contenders(ctx, g, dirs[i])
-			return unlessGone(err)
-		})
-		var nodes []*node
-		for _, all := range found {
-			for i := range all {
-				nodes = append(nodes, &all[i])
+		states := make([]lock.State, len(dirs))
+		return states, atOnce(len(dirs), func(i int) error {
+			all, err := l.recipe.contenders(ctx, g, dirs[i])
+			if unlessGone(err) != nil {
+				return err
 			}
-		}
-		if err == nil {
-			err = g.fillFences(ctx, nodes)
-		}
-		states := make([]lock.State, len(found))
-		for i, all := range found {
-			states[i] = stateOf(all)
-		}
-		return states, err
+			states[i], err = g.stateOf(ctx, all)
+			return err
+		})
 	})
 }
 
 // stateOf returns the state of a key with these contenders, in order.
-func stateOf(all []node) lock.State {
-	s := lock.State{Scope: lock.Cluster}
+func (g *generation) stateOf(ctx context.Context, all []node) (s lock.State, err error) {
+	s.Scope = lock.Cluster
 	for i, n := range all {
 		c := lock.Contender{Who: n.owner, Since: time.UnixMilli(n.clock)}
-		if i == 0 {
-			c.Fence = n.fence
-			s.Holder = &c
-		} else {
+		if i > 0 {
 			s.Waiters = append(s.Waiters, c)
+			continue
+		}
+		c.Fence, err = g.knownFence(ctx, n.czxid)
+		s.Holder = &c
+	}
+	return s, err
+}
+
+// knownFence returns the fence of another contender's node, or lock.NoFence if it has none yet. It changes nothing on
+// the server: if this session's copy of the record does not know the fence, it reads the record.
+func (g *generation) knownFence(ctx context.Context, czxid int64) (lock.Fence, error) {
+	known := g.record.Load()
+	if known != nil {
+		if fence, ok := known.fence(czxid); ok {
+			return fence, nil
 		}
 	}
-	return s
+	r, err := g.readRecord(ctx)
+	if err != nil {
+		return lock.NoFence, unlessGone(err)
+	}
+	g.record.CompareAndSwap(known, r)
+	fence, _ := r.fence(czxid)
+	return fence, nil
 }
 
 // contenders reads each node of the queue, in parallel.

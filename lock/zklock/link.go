@@ -30,7 +30,7 @@ type link struct {
 	g      *generation
 	addr   string
 	opened time.Time
-	served bool // the server has answered a request. Only monitor uses it
+	served bool // the server has answered a request; guarded by g.mu, and only monitor's goroutine writes it
 
 	// What the reply to the greeting has told.
 	greeted bool

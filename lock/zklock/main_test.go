@@ -119,14 +119,14 @@ func raw(t testing.TB, host string) *zk.Conn {
 	return conn
 }
 
-// patience is how long a test waits for what must come, on a computer that has other work.
-const patience = 2 * time.Minute
+// longest is how long a test waits for what must come, on a computer that has other work.
+const longest = 2 * time.Minute
 
 // acquire waits for the test's key. It asks again where a busy computer keeps the server from answering in time, as a
 // client would.
 func acquire(t testing.TB, l lock.Locker) *lock.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
 	lease, err := insist(ctx, func() (*lock.Lease, error) { return l.Acquire(ctx, keyOf(t), lock.Options{}) })
 	if err != nil {
@@ -172,7 +172,7 @@ func lost(t testing.TB, lease *lock.Lease) {
 	t.Helper()
 	select {
 	case <-lease.Done():
-	case <-time.After(patience):
+	case <-time.After(longest):
 		t.Fatal("the holder was not told of the loss")
 	}
 }
@@ -187,10 +187,10 @@ func must(t testing.TB, err error) {
 // eventually polls until what holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(longest)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not seen within %v: %s", patience, what)
+			t.Fatalf("not seen within %v: %s", longest, what)
 		}
 		<-time.After(2 * time.Millisecond)
 	}
@@ -232,12 +232,12 @@ func (s *Session) currentLink() *link {
 	return g.link
 }
 
-// connected reports whether a server has answered a request of the session within the last second.
+// connected reports whether the server has answered a request on the connection.
 func (s *Session) connected() bool {
 	g := s.current.Load()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.suspended.IsZero()
+	return g.link != nil && g.link.served && g.outage.Err() == nil
 }
 
 // A proxy is a fault proxy in front of the server that also counts the events of watches, and knows the last session.

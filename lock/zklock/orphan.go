@@ -51,10 +51,6 @@ func (s *Session) release(ctx context.Context, r recipe, own node) error {
 
 // abandon deletes the node of an attempt that gave up, at once if the server answers, otherwise in the background.
 func (a *attempt) abandon(own node) {
-	if !a.g.usable() {
-		a.g.s.sweep(orphan{recipe: a.recipe, node: own})
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
 	defer cancel()
 	_ = a.g.s.release(ctx, a.recipe, own) // after an error the node is an orphan

@@ -13,4 +13,3 @@ func Refusal(code int32) func([]byte) []byte {
 		return binary.BigEndian.AppendUint32(reply, uint32(code))
 	}
 }
-

@@ -84,7 +84,7 @@ func (r sequential) request(ctx context.Context, a *attempt) (own node, ours boo
 // awaitTurn waits until own is the first in the queue, or ctx ends.
 func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, error) {
 	for {
-		reconnected := a.g.reconnection()
+		reconnected := a.g.s.changed.next()
 		names, err := a.g.children(ctx, a.dir) // 2
 		if errors.Is(err, zk.ErrNoNode) {
 			return own, errAgain

@@ -203,12 +203,9 @@ func (s *Session) noConnection() *lock.DownError {
 }
 
 const (
-	// gracePeriod is how long a waiter keeps its place in a suspended session. Together with maxSilence, a waiter gets
-	// its error within 2.5 s.
-	gracePeriod = 1500 * time.Millisecond
-	// maxSilence is how old the last answered heartbeat may be before the session counts as suspended. It is less for
-	// short sessions.
-	maxSilence = time.Second
+	// patience is how old the last answered request may be. After that the session is suspended, and waiters get their
+	// error.
+	patience = 2500 * time.Millisecond
 	// reconnectTime is how long a health probe waits for a connection. It is half of the probe's time limit, so that
 	// the probe reports within a second that a server accepts no connection.
 	reconnectTime = 400 * time.Millisecond
@@ -219,14 +216,13 @@ const (
 // A generation is one ZooKeeper session from its first connection to its loss, over any number of connections. The
 // recipes make their requests and set their watches through it.
 //
-// A session is connected, suspended or lost, as Curator calls it. Connected: the server has answered a request within
-// maxSilence. Suspended: it has not, or there is no connection; the session and its leases may still be alive, holders
-// continue their work, and waiters keep their places for gracePeriod. Lost: expired, or without an answer for so long
-// that it must be treated as expired.
+// A session is connected, suspended or lost, as Curator calls it. Suspended: the server has answered no request for
+// patience; the session and its leases may still be alive, and holders continue their work, but waiters give up. Lost:
+// expired, or without an answer for so long that it must be treated as expired.
 //
 // Each task has one place. The library's connection loop reconnects: dial makes a connection, route says to which
-// server and when, and event takes note of the result. monitor sends heartbeats and notices the expiry. lose ends over,
-// on which every lease and every wait depends, so this is how holders are told.
+// server and when, and event takes note of the result. monitor sends heartbeats and notices the suspension and the
+// expiry. lose ends over, on which every lease and every wait depends, so this is how holders are told.
 //
 // The library alone would replace an expired session by a new one on the same Conn, unnoticed by callers that wait
 // for a reply. So a request sent for one session could be executed in the next (CURATOR-498, CURATOR-604). Therefore
@@ -239,7 +235,6 @@ type generation struct {
 	route    *route
 	over     context.Context // ends, with the reason as its cause, when the session must not be relied on any more
 	end      context.CancelCauseFunc
-	recheck  chan struct{} // wakes monitor
 	requests sync.WaitGroup
 	watches  watches
 	record   atomic.Pointer[fenceRecord] // nil: not read yet
@@ -248,30 +243,26 @@ type generation struct {
 	// mu guards all of the following. Always:
 	//
 	//   - link is nil or dialed. It is nil until the server has accepted the session on it, and knows our credentials.
-	//   - link is nil when over has ended. over ends once.
-	//   - The server has kept the session until alive, and will until alive+timeout. alive never goes back.
-	//   - suspended is zero only if link was not nil since, and alive was never older than maxSilence.
-	//   - outage ends with over, or when the session was suspended for gracePeriod. Then only an answered request
-	//     replaces it.
-	mu          sync.Mutex
-	dialed      *link // the connection that the library uses
-	link        *link // the same once it can be used for requests
-	identified  bool  // the library knows our credentials, and repeats them on each connection
-	unknown     bool  // the server demands an identity, or refuses ours
-	closed      bool  // no more requests
-	id          int64
-	timeout     time.Duration // as granted by the server
-	alive       time.Time
-	suspended   time.Time // since when; zero: connected
-	outage      context.Context
-	endOutage   context.CancelCauseFunc
-	reconnected chan struct{} // closed and replaced when the connection has been replaced by another
+	//   - The server keeps the session until alive+timeout. alive and heard never go back.
+	//   - outage ends with over, or when heard is older than patience. Then only an answered request replaces it.
+	mu         sync.Mutex
+	dialed     *link // the connection that the library uses
+	link       *link // the same once it can be used for requests
+	identified bool  // the library knows our credentials, and repeats them on each connection
+	unknown    bool  // the server demands an identity, or refuses ours
+	closed     bool  // no more requests
+	id         int64
+	timeout    time.Duration // as granted by the server
+	alive      time.Time     // when the latest request or greeting was sent that was answered
+	heard      time.Time     // when the latest request was sent that was answered; at first, when g began
+	outage     context.Context
+	endOutage  context.CancelCauseFunc
 }
 
 func newGeneration(s *Session) *generation {
 	g := &generation{
-		s: s, begun: make(chan struct{}), suspended: time.Now(), identified: len(s.config.Credentials) == 0,
-		recheck: make(chan struct{}, 1), reading: make(chan struct{}, 1), reconnected: make(chan struct{}),
+		s: s, begun: make(chan struct{}), reading: make(chan struct{}, 1), heard: time.Now(),
+		identified: len(s.config.Credentials) == 0,
 	}
 	g.over, g.end = context.WithCancelCause(context.Background())
 	g.outage, g.endOutage = context.WithCancelCause(g.over)
@@ -285,33 +276,30 @@ func (g *generation) event(e zk.Event) {
 	if e.Type != zk.EventSession { // an event of a watch has a state, too
 		return
 	}
-	switch e.State {
-	case zk.StateHasSession:
-		g.attached()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch l := g.dialed; e.State {
+	case zk.StateHasSession: // the server has accepted the session on l
+		g.id, g.timeout = g.conn.SessionID(), l.timeout
+		if l.opened.After(g.alive) {
+			g.alive = l.opened // our greeting was sent after this time, and was answered
+		}
+		if g.identified {
+			g.use(l)
+		} else {
+			g.requests.Go(func() { g.identify(l) })
+		}
 	case zk.StateExpired:
 		g.lose(errServerExpired)
 	case zk.StateDisconnected, zk.StateConnecting:
-		g.detached()
+		if l != nil {
+			l.Close()
+		}
+		g.dialed, g.link = nil, nil
 	}
 }
 
 var errServerExpired = fmt.Errorf("%w: by the ZooKeeper server", lock.ErrExpired)
-
-// attached records that the server has accepted the session on the connection that was dialed last.
-func (g *generation) attached() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	l := g.dialed
-	g.id, g.timeout = g.conn.SessionID(), l.timeout
-	if l.opened.After(g.alive) {
-		g.alive = l.opened // our greeting was sent after this time, and was answered
-	}
-	if g.identified {
-		g.use(l)
-		return
-	}
-	g.requests.Go(func() { g.identify(l) })
-}
 
 // identify sends the credentials on l, and then lets requests use l. It does this until it has succeeded once: on later
 // connections the library sends the credentials by itself, before other requests. It forgets credentials that were sent
@@ -336,79 +324,49 @@ func (g *generation) identify(l *link) {
 
 // use lets requests use l. g.mu is held.
 func (g *generation) use(l *link) {
-	if g.over.Err() != nil {
-		return
-	}
 	g.link = l
-	close(g.reconnected)
-	g.reconnected = make(chan struct{})
 	g.s.changed.signal()
-	g.wakeMonitor()
-}
-
-func (g *generation) detached() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.dialed != nil {
-		g.dialed.Close()
-	}
-	g.dialed, g.link = nil, nil
-	g.suspend(time.Now())
-	g.wakeMonitor()
 }
 
 // failed records why l, on which the server has answered no request, cannot be used.
 func (g *generation) failed(l *link, err error) {
-	refused := errors.Is(err, zk.ErrAuthFailed) || code(err) == authenticationRequired
-	g.mu.Lock()
-	g.unknown = g.unknown || refused
-	g.mu.Unlock()
+	if errors.Is(err, zk.ErrAuthFailed) || code(err) == authenticationRequired {
+		g.mu.Lock()
+		g.unknown = true
+		g.mu.Unlock()
+	}
 	g.logFailure(l.addr, true, err)
 }
 
 // confirmAlive records that a request of that time was answered on l.
 func (g *generation) confirmAlive(l *link, sent time.Time) {
+	g.route.served()
+	g.s.failures.reset()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.unknown = false
-	g.route.served()
+	first := !l.served
+	l.served, g.unknown = true, false
 	if sent.After(g.alive) {
 		g.alive = sent
 	}
-	if g.suspended.IsZero() || g.link != l || time.Since(g.alive) > g.maxSilence() {
-		return
+	if sent.After(g.heard) {
+		g.heard = sent
 	}
-	g.suspended = time.Time{}
-	if g.outage.Err() != nil {
+	if g.outage.Err() != nil && time.Since(g.heard) < patience {
 		g.outage, g.endOutage = context.WithCancelCause(g.over)
+		first = true
 	}
-	g.s.failures.reset()
-	g.s.log.Info("zookeeper session connected", "session", g.name(), "timeout", g.timeout)
-}
-
-// suspend records that the session may not be alive. g.mu is held.
-func (g *generation) suspend(now time.Time) {
-	if g.suspended.IsZero() && g.over.Err() == nil {
-		g.suspended = now
-		g.s.log.Warn("zookeeper session suspended", "session", g.name())
+	if first {
+		g.s.log.Info("zookeeper session connected", "session", g.name(), "timeout", g.timeout)
 	}
 }
 
-// lose ends the generation, and so all its leases.
+// lose ends the generation, and so all its leases. g.mu is held.
 func (g *generation) lose(cause error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.loseLocked(cause)
-}
-
-func (g *generation) loseLocked(cause error) {
-	if g.over.Err() != nil {
-		return
+	if g.over.Err() == nil {
+		g.end(cause)
+		g.s.log.Warn("zookeeper session lost", "session", g.name(), "cause", cause)
 	}
-	g.link = nil
-	g.suspended = time.Now()
-	g.end(cause)
-	g.s.log.Warn("zookeeper session lost", "session", g.name(), "cause", cause)
 }
 
 // name returns the session's id as the server writes it. g.mu is held.
@@ -420,29 +378,26 @@ func (g *generation) name() string { return fmt.Sprintf("%#x", g.id) }
 func (g *generation) loss() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now := time.Now(); !g.alive.IsZero() && !now.Before(g.limit()) {
-		g.expire(now)
-	}
+	g.expire(time.Now())
 	return context.Cause(g.over)
 }
 
 // limit returns when the session must not be relied on any more. g.mu is held.
 func (g *generation) limit() time.Time { return g.alive.Add(g.timeout * 2 / 3) }
 
-// expire ends a generation whose limit has passed. g.mu is held.
+// expire ends the generation if its limit has passed. g.mu is held.
 func (g *generation) expire(now time.Time) {
-	g.loseLocked(fmt.Errorf("%w: ZooKeeper silent for %v, two thirds of the session timeout", lock.ErrExpired,
-		now.Sub(g.alive).Round(time.Millisecond)))
+	if !g.alive.IsZero() && !now.Before(g.limit()) {
+		g.lose(fmt.Errorf("%w: ZooKeeper silent for %v, two thirds of the session timeout", lock.ErrExpired,
+			now.Sub(g.alive).Round(time.Millisecond)))
+	}
 }
-
-// maxSilence returns how old the last answered heartbeat of a connected session may be. g.mu is held.
-func (g *generation) maxSilence() time.Duration { return min(maxSilence, g.timeout/4) }
 
 // linked reports whether there is a connection for requests.
 func (g *generation) linked() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.link != nil
+	return g.link != nil && g.over.Err() == nil
 }
 
 // usable reports whether a request made now can expect a reply soon.
@@ -452,7 +407,7 @@ func (g *generation) usable() bool {
 	return g.link != nil && g.outage.Err() == nil
 }
 
-// suspension returns a context that ends with the session, or when the session was suspended for gracePeriod.
+// suspension returns a context that ends when the session is suspended or lost.
 func (g *generation) suspension() context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -466,17 +421,7 @@ func (g *generation) session() (id int64, timeout time.Duration) {
 	return g.id, g.timeout
 }
 
-// reconnection returns a channel that is closed when the connection has been replaced by another.
-//
-// The library then sets its watches again, but the locks do not rely on that. A caller first gets the channel, then
-// reads the nodes and sets a watch. When the channel is closed it reads the nodes again.
-func (g *generation) reconnection() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.reconnected
-}
-
-// bound returns a context that ends with ctx, with the loss of the session, or with an outage.
+// bound returns a context that ends with ctx, or when the session is suspended or lost.
 func (g *generation) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	outage := g.suspension()
 	bound, cancel := context.WithCancelCause(ctx)
@@ -518,6 +463,7 @@ func (g *generation) monitor() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
+		changed := g.s.changed.next()
 		wake, on := g.applyLimits(time.Now(), sent, asking)
 		if on != nil && g.beginRequest() {
 			link, sent, asking = on, time.Now(), true
@@ -530,22 +476,19 @@ func (g *generation) monitor() {
 		timer.Reset(time.Until(wake))
 		select {
 		case <-g.s.ctx.Done():
+			g.mu.Lock()
 			g.lose(errClosed)
+			g.mu.Unlock()
 			return
 		case <-g.over.Done():
 			return
-		case <-g.recheck:
+		case <-changed:
 		case <-timer.C:
 		case err := <-answers:
 			asking = false
-			switch {
-			case err == nil:
-				link.served = true
+			if err == nil {
 				g.confirmAlive(link, sent)
-			case errors.Is(err, zk.ErrSessionExpired):
-				g.lose(errServerExpired)
-				return
-			case !link.served:
+			} else if !link.served {
 				g.failed(link, err)
 			}
 		}
@@ -571,19 +514,14 @@ func (g *generation) applyLimits(now, beat time.Time, asking bool) (wake time.Ti
 	}
 	if !g.alive.IsZero() && due(g.limit()) {
 		g.expire(now)
-		return wake, nil
 	}
-	if g.link != nil {
-		if due(g.alive.Add(g.maxSilence())) {
-			g.suspend(now)
-		}
-		if due(g.alive.Add(g.timeout / 3)) {
-			g.link.Close()
-			g.link = nil
-		}
-	}
-	if !g.suspended.IsZero() && g.outage.Err() == nil && due(g.suspended.Add(gracePeriod)) {
+	if g.outage.Err() == nil && due(g.heard.Add(patience)) {
 		g.endOutage(errOutage)
+		g.s.log.Warn("zookeeper session suspended", "session", g.name())
+	}
+	if g.link != nil && due(g.alive.Add(g.timeout/3)) {
+		g.link.Close()
+		g.link = nil
 	}
 	if g.link == nil || asking {
 		return wake, nil
@@ -593,13 +531,6 @@ func (g *generation) applyLimits(now, beat time.Time, asking bool) (wake time.Ti
 		return wake, g.link
 	}
 	return wake, nil
-}
-
-func (g *generation) wakeMonitor() {
-	select {
-	case g.recheck <- struct{}{}:
-	default:
-	}
 }
 
 // A broadcast wakes all who wait for a change. They get the channel before they look at what may change.

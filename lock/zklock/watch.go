@@ -70,6 +70,10 @@ func (g *generation) follow(path string, w *watch, events <-chan zk.Event) {
 
 // awaitChange waits until the watched node changes, until reconnected is closed, or until ctx ends. Only the end of ctx
 // is an error. It calls woken if the node changed.
+//
+// reconnected is closed when the connection has been replaced by another. The library then sets its watches again, but
+// the locks do not rely on that: a caller first gets the channel (Session.changed), then reads the nodes and sets a
+// watch, and when the channel is closed it reads the nodes again.
 func (w *watch) awaitChange(ctx context.Context, reconnected <-chan struct{}, woken func()) (deleted bool, err error) {
 	select {
 	case <-w.changed:
@@ -97,7 +101,7 @@ func (g *generation) watchHolder(own node, lease *lock.Lease, lost func(error)) 
 		}
 		defer g.requests.Done()
 		for lease.Err() == nil {
-			reconnected := g.reconnection()
+			reconnected := g.s.changed.next()
 			events, err := g.watchOwn(own)
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
