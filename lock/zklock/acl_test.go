@@ -1,0 +1,213 @@
+package zklock
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock"
+)
+
+const ours = "stock:secret"
+
+// below returns root and all nodes below it.
+func below(t testing.TB, c *zk.Conn, root string) []string {
+	t.Helper()
+	all := []string{root}
+	for i := 0; i < len(all); i++ {
+		names, _, err := c.Children(all[i])
+		must(t, unlessGone(err))
+		for _, name := range names {
+			all = append(all, all[i]+"/"+name)
+		}
+	}
+	return all
+}
+
+// openNodes returns those that somebody without our credentials can use.
+func openNodes(t testing.TB, host, root string) (found []string) {
+	t.Helper()
+	c := raw(t, host, ours)
+	for _, path := range below(t, c, root) {
+		acl, _, err := c.GetACL(path)
+		must(t, unlessGone(err))
+		if slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Scheme == "world" }) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// refusesAll fails if c may do anything with the node.
+func refusesAll(t *testing.T, c *zk.Conn, path string) {
+	t.Helper()
+	acl := zk.WorldACL(zk.PermAll)
+	_, _, get := c.Get(path)
+	_, _, list := c.Children(path)
+	_, set := c.Set(path, []byte("mine"), -1)
+	_, create := c.Create(path+"/_c_0-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, acl)
+	_, setACL := c.SetACL(path, acl, -1)
+	remove := c.Delete(path, -1)
+	if strings.Count(path, "/") == 1 && errors.Is(remove, zk.ErrNotEmpty) {
+		remove = zk.ErrNoAuth // the parent's ACL decides who deletes, and "/" is open
+	}
+	for i, err := range []error{get, list, set, create, setACL, remove} {
+		if !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("request %d for %s: %v, want %v", i, path, err, zk.ErrNoAuth)
+		}
+	}
+}
+
+// Somebody without our credentials, or with other ones, can do nothing with our nodes: he cannot take the lock from its
+// holder, put himself in the queue, change a fence, or read who waits. A process of ours without them is told so at
+// once, and the log names the node. The holder keeps its lease all the time.
+func TestWithoutOurCredentials(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	owned := func() Config { return Config{Hosts: []string{host}, Credentials: []string{ours}, CreatorOnly: true} }
+	for _, k := range kinds {
+		holder := acquire(t, k.open(open(t, owned())))
+		two := open(t, owned())
+		next := acquireLater(t, k.open(two))
+		eventually(t, "a waiter", func() bool { return two.watchCount() == 1 })
+		for _, identity := range []string{"", "stock:guessed"} {
+			c := raw(t, host, identity)
+			for _, path := range below(t, raw(t, host, ours), rootOf(t)) {
+				refusesAll(t, c, path)
+			}
+			var log logged
+			config := Config{Hosts: []string{host}, Logger: log.logger()}
+			if identity != "" {
+				config.Credentials = []string{identity}
+			}
+			l := k.open(open(t, config))
+			for _, o := range []lock.Options{{}, {TryOnce: true}} {
+				saysDown(t, k.name, refused(t, l, o), "not-allowed (root="+rootOf(t))
+			}
+			if text := log.String(); !strings.Contains(text, rootOf(t)+"/") || strings.Contains(text, "guessed") {
+				t.Errorf("the log must name a node below %s, and no secret:\n%s", rootOf(t), text)
+			}
+		}
+		must(t, holder.Err())
+		release(t, holder)
+		release(t, <-next)
+	}
+	if found := openNodes(t, host, rootOf(t)); len(found) > 0 {
+		t.Errorf("open: %v", found)
+	}
+}
+
+// Each connection begins with the credentials: after a broken one, after a restart of the server, and in the next
+// session. Otherwise requests would be refused, or nodes open.
+func TestCredentialsOnEachConnection(t *testing.T) {
+	t.Parallel()
+	server := stacktest.Server(t, stack.ZooKeeper)
+	p := proxied(t, server.Addr)
+	s := open(t, Config{Hosts: []string{p.Addr()}, Credentials: []string{ours, "stock:next"}, CreatorOnly: true})
+	q := NewSequential(s)
+	lease := acquire(t, q)
+	for name, breaks := range map[string]func(){
+		"the connection is cut": p.Cut,
+		"the server is restarted": func() {
+			must(t, server.Kill())
+			must(t, server.Restart(t.Context()))
+		},
+		"the session is another": func() { s.current.Load().oversleep() },
+	} {
+		before := s.currentLink()
+		breaks()
+		eventually(t, "another connection", func() bool { return s.currentLink() != before && s.isConnected() })
+		if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrLost) {
+			t.Errorf("release after %s: %v", name, err)
+		}
+		lease = acquire(t, q)
+	}
+	if found := openNodes(t, server.Addr, rootOf(t)); len(found) > 0 {
+		t.Errorf("open: %v", found)
+	}
+	release(t, lease)
+}
+
+// A server without the scheme digest refuses the credentials and closes the connection. The log says so.
+func TestAServerWithoutDigest(t *testing.T) {
+	t.Parallel()
+	var log logged
+	s := begin(t, Config{
+		Hosts: []string{started(t, "DigestAuthenticationProvider.enabled=false").Addr}, Credentials: []string{ours}, CreatorOnly: true, Logger: log.logger(),
+	})
+	const why = "does not accept zookeeper.credentials"
+	eventually(t, why, func() bool { return strings.Contains(log.String(), why) })
+	saysDown(t, "acquire", refused(t, NewSequential(s), lock.Options{}), "wants-authentication")
+	if text := log.String(); strings.Contains(text, "secret") {
+		t.Errorf("a secret in the log:\n%s", text)
+	}
+}
+
+func TestWrongCredentials(t *testing.T) {
+	for _, c := range []Config{
+		{Credentials: []string{"secret"}},
+		{Credentials: []string{":secret"}},
+		{Credentials: []string{ours, ""}},
+		{CreatorOnly: true},
+	} {
+		c.Hosts = []string{"127.0.0.1:1"}
+		if _, err := Dial(c); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// The order of an installation: credentials for all, then nodes for their creators alone, then the migration, and later
+// other credentials. Holders and waiters keep their places, fences go on, and nothing is open at the end. A process
+// without the credentials is refused from then on.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	with := func(owned bool, credentials ...string) *Session {
+		return open(t, Config{Hosts: []string{host}, Credentials: credentials, CreatorOnly: owned})
+	}
+	const other = "stock:next"
+	for _, k := range kinds {
+		old, before, after := with(false), with(false, ours), with(true, ours)
+		release(t, acquire(t, k.open(old)))
+		holder := acquire(t, k.open(before))
+		next := acquireLater(t, k.open(after))
+		eventually(t, "a waiter", func() bool { return after.watchCount() == 1 })
+		last := 0
+		seen, changed, err := after.Migrate(t.Context(), func(seen, _ int) { last = seen })
+		if err != nil || changed < 3 || last != seen {
+			t.Errorf("%s: seen %d (last %d), changed %d, %v", k.name, seen, last, changed, err)
+		}
+		if found := openNodes(t, host, rootOf(t)); len(found) > 0 {
+			t.Errorf("%s: open after the migration: %v", k.name, found)
+		}
+		saysDown(t, "without credentials", refused(t, k.open(old), lock.Options{}), "not-allowed")
+		must(t, holder.Err())
+		fence := holder.Fence()
+		release(t, holder)
+		lease := <-next
+		if lease.Fence() <= fence {
+			t.Errorf("%s: fence %d after %d", k.name, lease.Fence(), fence)
+		}
+		release(t, lease)
+		both := with(true, ours, other)
+		_, _, err = both.Migrate(t.Context(), nil)
+		must(t, err)
+		release(t, acquire(t, k.open(with(true, other))))
+		if _, changed, err := both.Migrate(t.Context(), nil); err != nil || changed > 0 {
+			t.Errorf("%s: again: changed %d, %v", k.name, changed, err)
+		}
+		_, _, err = with(false, other).Migrate(t.Context(), nil) // back
+		must(t, err)
+		release(t, acquire(t, k.open(old)))
+	}
+	root := open(t, Config{Hosts: []string{host}, Root: "/"})
+	if _, _, err := root.Migrate(t.Context(), nil); err == nil {
+		t.Error("it changes the whole ensemble")
+	}
+}

@@ -1,0 +1,158 @@
+package zklock
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock"
+)
+
+// The sequence starts again with a new folder; the fence must not.
+func TestFenceGrowsAcrossANewFolder(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q, c := NewSequential(dial(t, host)), raw(t, host, "")
+	var before lock.Fence
+	for range 3 {
+		lease := acquire(t, q)
+		if n, _ := parseName(nodes(t, c, q.recipe)[0]); n.sequence != 0 || lease.Fence() <= before {
+			t.Errorf("sequence %d in a new folder, fence %d after %d", n.sequence, lease.Fence(), before)
+		}
+		before = lease.Fence()
+		release(t, lease)
+		must(t, c.Delete(rootOf(t)+"/"+key, -1)) // as the server does with an empty container
+	}
+}
+
+// take is generation.fence without a server: the one client there is raises the record as it needs.
+func take(t *testing.T, r *fenceRecord, czxid, clock int64) (*fenceRecord, lock.Fence) {
+	t.Helper()
+	fence, ok := r.fence(czxid)
+	if ok {
+		return r, fence
+	}
+	if r, ok = r.extended(czxid, clock); !ok {
+		t.Fatalf("czxid %#x cannot be reached", czxid)
+	}
+	if fence, ok = r.fence(czxid); !ok {
+		t.Fatalf("czxid %#x was reached and is not covered", czxid)
+	}
+	return r, fence
+}
+
+// Within an ensemble fences grow with the czxid, with room for a hand-over, whatever elections, clocks and rates do;
+// and so do those of clients who know an older record.
+func TestFencesGrowInAnEnsemble(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(stacktest.Rounds(300, 30)) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		s, last := &fenceRecord{}, lock.Fence(0)
+		epoch, count, clock := random.Int64N(5), random.Int64N(1<<33)%(1<<32-1), int64(1_795_000_000_000)
+		var known []*fenceRecord
+		for range 500 {
+			switch random.IntN(20) {
+			case 0:
+				epoch, count = epoch+1+random.Int64N(3), 0
+			case 1:
+				clock += random.Int64N(2*3600_000) - 3600_000
+			case 2:
+				count = min(count+random.Int64N(1<<31), 1<<32-2)
+			}
+			count, clock = min(count+1+random.Int64N(100), 1<<32-1), clock+random.Int64N(50)
+			czxid := epoch<<32 | count
+			var fence lock.Fence
+			s, fence = take(t, s, czxid, clock)
+			for _, old := range known {
+				if other, ok := old.fence(czxid); ok && other != fence {
+					t.Fatalf("seed %d: czxid %#x is %d by an older record, and %d", seed, czxid, other, fence)
+				}
+			}
+			if fence < last+fenceRange && count < 1<<32-1 || fence > 1<<53 {
+				t.Fatalf("seed %d: czxid %#x has fence %d after %d", seed, czxid, fence, last)
+			}
+			if last = fence; len(known) == 0 || known[len(known)-1] != s {
+				known = append(known, s)
+			}
+			if count == 1<<32-1 {
+				epoch, count = epoch+1, 0 // as the server does it: an election
+			}
+		}
+	}
+}
+
+// A node of an epoch that is over has a fence only if nobody after it can have that. A new record begins at the
+// server's clock, so that a new ensemble is ahead of one that was lost.
+func TestANodeFromBeforeTheElection(t *testing.T) {
+	t.Parallel()
+	const clock = 1_795_000_000_000
+	s, first := take(t, &fenceRecord{}, 1<<32|10, clock)
+	if first != clock*1000 {
+		t.Errorf("the record begins at %d, want the clock", first)
+	}
+	s, _ = take(t, s, 3<<32|1, clock)
+	if fence, ok := s.fence(1<<32 | 11); !ok || fence != first+fenceRange {
+		t.Errorf("the next of the old epoch has %d, %v, want %d", fence, ok, first+fenceRange)
+	}
+	// The number of 80,000 would be below the mark, and among those of the epoch after it.
+	for _, late := range []int64{1<<32 | 80_000, 1<<32 | 10_000_000, 2<<32 | 1} {
+		_, covered := s.fence(late)
+		_, extended := s.extended(late, clock)
+		if got, next := s.above(late), lock.Fence(s.Terms[1].Base); covered || extended || got != next {
+			t.Errorf("czxid %#x: covered %t, extended %t, above it is %d, want %d", late, covered, extended, got, next)
+		}
+	}
+}
+
+// The record says what an election leaves: it ends with another epoch than the server is in. Or it vanishes under
+// sessions that know it, by an operator's hand or with all the rest. The fences are ahead of all before, also where the
+// clock is behind, and the other session, which knows the record of before, finds out at its next create.
+func TestTheRecordIsAnother(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	c := raw(t, host, "")
+	origin := rootOf(t) + "/" + originName
+	path := func() string {
+		name, _, err := c.Get(origin)
+		must(t, err)
+		return origin + "/" + string(name)
+	}
+	const mark = 4_000_000_000_000_000 // the fences are decades ahead of the clock
+	for _, k := range kinds {
+		lockers := []inspectable{k.open(dial(t, host)), k.open(dial(t, host))}
+		last := lock.Fence(0)
+		both := func(what string) {
+			t.Helper()
+			for _, l := range lockers {
+				lease := acquire(t, l)
+				if lease.Fence() <= last {
+					t.Errorf("%s, %s: fence %d after %d", k.name, what, lease.Fence(), last)
+				}
+				last = lease.Fence()
+				if s, err := l.Inspect(t.Context(), key); err != nil || s.Holder == nil || s.Holder.Fence != last {
+					t.Errorf("%s, %s: %+v, %v, want a holder with fence %d", k.name, what, s.Holder, err, last)
+				}
+				release(t, lease)
+			}
+		}
+		both("at first")
+		must(t, c.Delete(path(), -1))
+		must(t, c.Delete(origin, -1))
+		both("without a record")
+		data, err := json.Marshal(fenceRecord{Mark: mark, Terms: []term{{Epoch: -1, Base: mark / 2}}})
+		must(t, err)
+		_, err = c.Set(path(), data, -1)
+		must(t, err)
+		last = mark - 1
+		both("after an election")
+		must(t, c.Delete(path(), -1))
+		must(t, c.Delete(origin, -1))
+		_, err = c.Create(origin, []byte("hello"), 0, zk.WorldACL(zk.PermAll))
+		must(t, err)
+		saysDown(t, "not a record", refused(t, k.open(dial(t, host)), lock.Options{}), "foreign-nodes")
+		must(t, c.Delete(origin, -1))
+	}
+}

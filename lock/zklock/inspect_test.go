@@ -1,0 +1,102 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/lock"
+)
+
+// What people see and do: the holder and, in a queue, the waiters in order. The evicted holder is told, also after a
+// reconnect, the next one is in, and the fence lies between the two. The two locks of a key do not meet.
+func TestInspectAndEvict(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	for _, k := range kinds {
+		p := proxied(t, host)
+		l, other := k.open(dial(t, p.Addr())), k.open(dial(t, host))
+		holder := acquire(t, l)
+		next := acquireLater(t, other)
+		waiters := 0
+		if k.name == queued.name {
+			waiters = 1
+		}
+		eventually(t, "a waiter", func() bool {
+			all, err := l.InspectAll(t.Context(), []string{key, "free"})
+			return err == nil && all[0].Holder != nil && all[0].Holder.Fence == holder.Fence() &&
+				len(all[0].Waiters) == waiters && all[1].Holder == nil && all[1].Scope == lock.Cluster
+		})
+		if keys, err := l.Keys(t.Context()); err != nil || !slices.Equal(keys, []string{key}) {
+			t.Errorf("%s: keys %q, %v", k.name, keys, err)
+		}
+		<-time.After(2 * heartbeatInterval) // the holder watches its node by now, or does so later
+		p.Cut()
+		fence, err := other.Evict(t.Context(), key)
+		must(t, err)
+		select {
+		case <-holder.Done():
+		case <-time.After(longest):
+			t.Fatal("the holder was not told of the loss")
+		}
+		lease := <-next
+		if !errors.Is(holder.Err(), lock.ErrTaken) || fence <= holder.Fence() || fence > lease.Fence() {
+			t.Errorf("%s: %v; fences %d, %d, %d", k.name, holder.Err(), holder.Fence(), fence, lease.Fence())
+		}
+		release(t, lease)
+		if free, err := other.Evict(t.Context(), key); err != nil || free <= lease.Fence() {
+			t.Errorf("%s: evict from a free key: %d after %d, %v", k.name, free, lease.Fence(), err)
+		}
+	}
+}
+
+// A node that another made by hand, and that no session will take away, is told of, and can be evicted. What an
+// operator writes to the folder does not keep a holder from giving the lock back.
+func TestALockNodeThatNobodyOwns(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	e, c := NewEphemeral(dial(t, host)), raw(t, host, "")
+	folder := rootOf(t) + "/" + key + ephemeralSuffix
+	lease := acquire(t, e)
+	_, err := c.Set(folder, []byte("a note"), -1)
+	must(t, err)
+	release(t, lease)
+	_, err = c.Create(folder+"/"+ephemeralName, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
+	must(t, err)
+	saysDown(t, "wait", refused(t, e, lock.Options{}), "foreign-nodes")
+	saysDown(t, "try", refused(t, e, lock.Options{TryOnce: true}), "foreign-nodes")
+	_, err = e.Evict(t.Context(), key)
+	must(t, err)
+	release(t, acquire(t, e))
+}
+
+// The herd's waiters that give up leave no watch behind that would be set again and again.
+func TestTheHerdSharesAWatchInAProcess(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	s := dial(t, host)
+	e := NewEphemeral(s)
+	holder := acquire(t, NewEphemeral(dial(t, host)))
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := e.Acquire(ctx, key, lock.Options{}); err == nil {
+			t.Error("got a held key")
+		}
+		cancel()
+	}
+	if n := s.watchCount(); n > 1 {
+		t.Errorf("%d watches", n)
+	}
+	var turns sync.WaitGroup
+	for range 5 {
+		turns.Go(func() { release(t, acquire(t, e)) })
+	}
+	release(t, holder)
+	turns.Wait()
+	eventually(t, "no watch left", func() bool { return s.watchCount() == 0 })
+}

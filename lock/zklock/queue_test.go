@@ -1,0 +1,139 @@
+package zklock
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"example.com/stock/lock"
+)
+
+func TestParse(t *testing.T) {
+	for _, row := range []struct {
+		why, name string
+		sequence  int32
+		ours      bool
+	}{
+		{"Curator's and ours", "_c_6f1b7c1e-9a3c-4a53-9d1a-0c8f3f5d7e21-lock-0000000012", 12, true},
+		{"the client library's own lock", "_c_8f14e45fceea167a5a36dedd4bea2543-lock-2147483647", 2147483647, true},
+		{"after the counter wrapped", "_c_x-lock--2147483648", -2147483648, true},
+		{"ten digits with the sign", "_c_x-lock--000000001", -1, true},
+		{"a guid that looks like a lock", "_c_-lock-0000000001-lock-0000000002", 2, true},
+		{"kazoo: another queue, if anything", "6f1b__lock__0000000001", 0, false},
+		{"too short", "_c_x-lock-12", 0, false},
+		{"too large", "_c_x-lock-2147483648", 0, false},
+		{"padded", "_c_x-lock-00000000012", 0, false},
+		{"minus nothing", "_c_x-lock--000000000", 0, false},
+		{"signed", "_c_x-lock-+000000012", 0, false},
+		{"no number", "_c_x-lock-", 0, false},
+	} {
+		if c, ok := parseName(row.name); ok != row.ours || c.sequence != row.sequence {
+			t.Errorf("%s: parseName(%q) = %v, %v", row.why, row.name, c, ok)
+		}
+	}
+}
+
+// Every order of the children gives the same place, also where the counter wraps.
+func TestLocate(t *testing.T) {
+	for _, first := range []int32{0, 7, 1<<31 - 3, -1 << 31, -2} {
+		var names []string
+		for i := range int32(5) {
+			names = append(names, fmt.Sprintf("_c_x-lock-%010d", first+i))
+		}
+		shuffled := append([]string{"foreign", "x-lock-1"}, names[3], names[0], names[4], names[2], names[1])
+		for i, name := range names {
+			want := place{found: true, ahead: i, head: names[0]}
+			if i > 0 {
+				want.before = names[i-1]
+			}
+			if got := locate(shuffled, name); got != want {
+				t.Errorf("%s of %v: %+v, want %+v", name, shuffled, got, want)
+			}
+			if got := locate(slices.DeleteFunc(slices.Clone(shuffled), func(n string) bool { return n == name }), name); got.found {
+				t.Errorf("%s is found where it is not", name)
+			}
+		}
+	}
+}
+
+// An operator deletes the node of a waiter that has two others before it. The waiter queues up again. And he writes to
+// the holder's node: the waiter behind it is woken, and its turn has not come.
+func TestDeletedWaiterQueuesAgain(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	q, c := NewSequential(dial(t, host)), raw(t, host, "")
+	queue := func() []string { return nodes(t, c, q.recipe) }
+	holder := acquire(t, q)
+	var woken atomic.Int32
+	first := make(chan *lock.Lease, 1)
+	go func() {
+		lease, err := q.Acquire(t.Context(), key, lock.Options{OnWake: func() { woken.Add(1) }})
+		if err != nil {
+			t.Error(err)
+		}
+		first <- lease
+	}()
+	eventually(t, "one waits", func() bool { return len(queue()) == 2 && q.session.watchCount() == 1 })
+	second := acquireLater(t, q)
+	eventually(t, "two wait", func() bool { return len(queue()) == 3 && q.session.watchCount() == 2 })
+	must(t, c.Delete(queue()[2], -1))
+	_, err := c.Set(queue()[0], []byte("written by another"), -1)
+	must(t, err)
+	eventually(t, "the first looks again", func() bool { return woken.Load() > 0 })
+	if len(first) > 0 {
+		t.Error("got the lock while it is held")
+	}
+	release(t, holder)
+	release(t, <-first)
+	release(t, <-second)
+}
+
+func TestRoots(t *testing.T) {
+	for root, folder := range map[string]string{ // of key k; empty: the root is refused
+		"/":                "/k",
+		"/stock/locks/":    "/stock/locks/k",
+		"/a/zookeeper":     "/a/zookeeper/k",
+		"/zookeeper/locks": "", "stock": "", "//a": "", "/a//b": "", "/a/../b": "", "/a\x00": "",
+	} {
+		config, err := Config{Hosts: []string{"127.0.0.1:1"}, Root: root}.withDefaults()
+		if err != nil && folder == "" {
+			continue
+		}
+		if got, _ := (&Session{config: config}).folder("k"); err != nil || got != folder {
+			t.Errorf("root %q: folder %q, %v; want %q", root, got, err, folder)
+		}
+	}
+	if _, err := Dial(Config{}); err == nil {
+		t.Error("no hosts, no error")
+	}
+}
+
+// Names of nodes stay as they were: an older version must find them. Keys that ZooKeeper would mix do not mix.
+func TestEscape(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"!\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~": "!\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~", "a /%\x7f": "a%20%2F%25%7F",
+		".": "%2E", "..": "%2E.", "zookeeper": "%7Aookeeper", "...": "...",
+	} {
+		if got := escape(key); got != want {
+			t.Errorf("escape(%q) = %q, want %q", key, got, want)
+		}
+	}
+	q, id := NewSequential(dial(t, Servers.ZooKeeper(t))), uuid.NewString()
+	for _, key := range []string{
+		id, id + "/", "/" + id, id + "%2F", id + "\x00", id + " ", id + "😀", id + "\xff", ".", "..", "zookeeper", "%2E",
+	} {
+		if back, err := url.PathUnescape(escape(key)); err != nil || back != key {
+			t.Errorf("escape(%q) = %q, which is %q, %v", key, escape(key), back, err)
+		}
+		lease, err := q.Acquire(t.Context(), key, lock.Options{TryOnce: true})
+		if err != nil {
+			t.Fatalf("key %q: %v", key, err)
+		}
+		defer release(t, lease)
+	}
+}

@@ -1,0 +1,224 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock"
+)
+
+// oversleep makes the last proof of life older than the session, as if the process had been paused for so long, and no
+// timer had had its turn yet.
+func (g *generation) oversleep() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.alive = time.Now().Add(-g.timeout)
+}
+
+// slept is a recipe that oversleeps its session with the news that the key is ours in its socket, and reads that first.
+type slept struct{ recipe }
+
+func (r slept) request(ctx context.Context, a *attempt) (node, bool, error) {
+	own, ours, err := r.recipe.request(ctx, a)
+	a.g.oversleep()
+	return own, ours, err
+}
+
+// Who overslept its session gets no lease from it, whatever it reads. A holder that releases at once is told of the
+// loss.
+func TestAPausePastTheSession(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	c := raw(t, host, "")
+	for _, k := range kinds {
+		s := dial(t, host)
+		lease := acquire(t, k.open(s))
+		g := s.current.Load()
+		g.oversleep()
+		if err := lease.Release(); !errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) {
+			t.Errorf("%s: release: %v, want ErrLost because of ErrExpired", k.name, err)
+		}
+		release(t, acquire(t, k.open(s)))
+		g, r := s.current.Load(), recipeOf(k.open(s))
+		a := &attempt{g: g, recipe: slept{r}, key: key, dir: rootOf(t) + "/" + key + r.suffix()}
+		if lease, err := a.run(t.Context()); !errors.Is(err, errAgain) {
+			t.Errorf("%s: lease %v, %v, want to queue up again", k.name, lease, err)
+		}
+		eventually(t, "nothing is left", func() bool { return len(nodes(t, c, r)) == 0 })
+	}
+}
+
+// A server that takes the connection and does not answer the greeting is given up after 3 s.
+func TestServerThatDoesNotGreet(t *testing.T) {
+	t.Parallel()
+	p := proxied(t, Servers.ZooKeeper(t))
+	p.Set(wire.Trap{On: wire.ToServer, Match: func([]byte) bool { return true }, Do: wire.Hold}) // the greeting
+	open(t, Config{Hosts: []string{p.Addr()}, ConnectTimeout: time.Second})
+}
+
+// A server that goes silent is left for another in time to save the session.
+func TestSilentServerIsLeft(t *testing.T) {
+	t.Parallel()
+	proxies := map[string]*wire.Proxy{}
+	var hosts []string
+	for range 2 {
+		p := proxied(t, Servers.ZooKeeper(t))
+		proxies[p.Addr()], hosts = p, append(hosts, p.Addr())
+	}
+	s := open(t, Config{Hosts: hosts, SessionTimeout: 6 * time.Second})
+	lease := acquire(t, NewSequential(s))
+	used := s.currentLink()
+	proxies[used.addr].Silence(wire.ToServer, wire.ToClient)
+	eventually(t, "connected elsewhere", func() bool {
+		now := s.currentLink()
+		return s.isConnected() && now != nil && now.addr != used.addr
+	})
+	release(t, lease)
+}
+
+// An answer to a heartbeat proves that the session lived when the heartbeat left, and not a moment longer: the answer
+// may have been held up for as long as the session lasts.
+func TestAHeartbeatCountsFromItsRequest(t *testing.T) {
+	t.Parallel()
+	p := proxied(t, Servers.ZooKeeper(t))
+	g := dial(t, p.Addr()).current.Load()
+	alive := func() time.Time {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.alive
+	}
+	heartbeat := p.Set(wire.Trap{On: wire.ToServer, Do: wire.HoldReply, Match: is(opSync)})
+	<-heartbeat.Sprung()
+	left, before := time.Now(), alive()
+	p.Silence(wire.ToServer) // no other heartbeat arrives
+	heartbeat.Release()
+	eventually(t, "the answer is heard", func() bool { return alive() != before })
+	if late := alive(); late.After(left) {
+		t.Errorf("the session counts as alive %v after its heartbeat had left", late.Sub(left))
+	}
+	p.Silence()
+}
+
+// A connection that breaks is made again in a moment, and that is no outage: a probe that comes at that moment must not
+// end all sales. A server that accepts no connection is down before the probe's own time is over.
+func TestCheckOutlastsABrokenConnection(t *testing.T) {
+	t.Parallel()
+	p := proxied(t, Servers.ZooKeeper(t))
+	s := dial(t, p.Addr())
+	passed := 0
+	for range 20 {
+		p.Cut()
+		if s.Check(t.Context()) == nil {
+			passed++
+		}
+		connected(t, s)
+	}
+	if passed < 10 { // a busy computer may connect too late now and then
+		t.Errorf("%d of 20 checks passed", passed)
+	}
+	p.Refuse(true)
+	p.Cut()
+	if err := s.Check(t.Context()); !errors.Is(err, lock.ErrDown) {
+		t.Errorf("no connection: %v", err)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := s.Check(gone); !errors.Is(err, context.Canceled) || errors.Is(err, lock.ErrDown) {
+		t.Errorf("nobody waits: %v", err)
+	}
+}
+
+// Each limit of a session holds from its moment on, and not before. A heartbeat is due after its interval, if none is
+// under way.
+func TestLimitsOfASession(t *testing.T) {
+	for _, timeout := range []time.Duration{2400 * time.Millisecond, 30 * time.Second} {
+		interval := min(heartbeatInterval, timeout/20)
+		for _, row := range []struct {
+			name                                 string
+			after                                time.Duration
+			beats, linked, suspended, lost, long bool // long: of a long session only
+		}{
+			{name: "no heartbeat yet", after: interval - 1, linked: true},
+			{name: "heartbeat", after: interval, linked: true, beats: true},
+			{name: "nearly suspended", after: patience - 1, linked: true, beats: true, long: true},
+			{name: "suspended", after: patience, linked: true, beats: true, suspended: true, long: true},
+			{name: "nearly left", after: timeout/3 - 1, linked: true, beats: true, suspended: timeout/3 > patience},
+			{name: "left", after: timeout / 3, suspended: timeout/3 > patience},
+			{name: "nearly lost", after: timeout*2/3 - 1, suspended: timeout*2/3 > patience},
+			{name: "lost", after: timeout * 2 / 3, suspended: true, lost: true},
+		} {
+			if row.long && timeout < 10*time.Second {
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				here, there := net.Pipe()
+				defer here.Close()
+				defer there.Close()
+				g := newGeneration(&Session{log: slog.New(slog.DiscardHandler)})
+				g.conn = new(zk.Conn)
+				g.dialed = &link{Conn: here, timeout: timeout, opened: time.Now()}
+				g.event(zk.Event{Type: zk.EventSession, State: zk.StateHasSession})
+				g.event(zk.Event{Type: zk.EventNodeDeleted, State: zk.StateDisconnected}) // not of the session
+				began := time.Now()
+				g.confirmAlive(g.link, began)
+				time.Sleep(row.after)
+				if _, on := g.applyLimits(time.Now(), began, true); on != nil {
+					t.Errorf("%v, %s: two heartbeats", timeout, row.name)
+				}
+				_, on := g.applyLimits(time.Now(), began, false)
+				suspended, lost := g.outage.Err() != nil, errors.Is(context.Cause(g.over), lock.ErrExpired)
+				if (on != nil) != row.beats || (g.link != nil) != row.linked || suspended != row.suspended ||
+					lost != row.lost {
+					t.Errorf("%v, %s: beats %t, linked %t, suspended %t, lost %t",
+						timeout, row.name, on != nil, g.link != nil, suspended, lost)
+				}
+				g.confirmAlive(g.dialed, began) // an old answer changes nothing
+				if (g.outage.Err() != nil) != row.suspended {
+					t.Errorf("%v, %s: an old answer ends the suspension", timeout, row.name)
+				}
+				g.confirmAlive(g.dialed, time.Now())
+				if (g.outage.Err() != nil) != row.lost {
+					t.Errorf("%v, %s: an answer does not end the suspension", timeout, row.name)
+				}
+				g.lose(errClosed)
+			})
+		}
+	}
+}
+
+// There is no pause in the first round over all servers. Then the pauses double up to a second, and each is between
+// half and all of that. An answered request begins anew, a greeting does not. The end of the generation ends a pause.
+func TestPausesBetweenServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over, end := context.WithCancelCause(context.Background())
+		r := &route{over: over}
+		_ = r.Init([]string{"a:1", "b:1", "c:1"})
+		for range 20 {
+			r.served()
+			for try, most := range []time.Duration{0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
+				most *= time.Millisecond
+				r.Connected()
+				began := time.Now()
+				if server, stop := r.Next(); stop || server != r.servers[try%3] || r.pause() != nil {
+					t.Errorf("try %d is of %s, stop %t", try, server, stop)
+				}
+				if waited := time.Since(began); waited < most/2 || waited > most {
+					t.Errorf("before try %d: %v, want %v to %v", try+1, waited, most/2, most)
+				}
+			}
+		}
+		end(errClosed)
+		began := time.Now()
+		if err := r.pause(); !errors.Is(err, errClosed) || time.Since(began) != 0 {
+			t.Errorf("after the end: %v, in %v", err, time.Since(began))
+		}
+	})
+}

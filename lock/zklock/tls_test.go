@@ -1,0 +1,84 @@
+package zklock
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/internal/stack"
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock"
+)
+
+// A dialer is a Config.Dialer.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// secure returns a dialer that trusts ca, expects a server with that name, and presents a certificate, if it has one.
+func secure(t testing.TB, ca *stacktest.CA, name string, pair stacktest.Pair) dialer {
+	t.Helper()
+	text, err := os.ReadFile(ca.File)
+	must(t, err)
+	config := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: name, MinVersion: tls.VersionTLS12}
+	config.RootCAs.AppendCertsFromPEM(text)
+	if pair.Cert != "" {
+		own, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
+		must(t, err)
+		config.Certificates = []tls.Certificate{own}
+	}
+	return (&tls.Dialer{Config: config}).DialContext
+}
+
+// What the server and we must have for a connection: where something is wrong there is none, and the log says what.
+// With a client certificate it is the certificate that the nodes belong to. Who has another one is refused, and the
+// plain port, if it is open, does not help.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	ca, other := stacktest.NewCA(t, "zookeeper-ca"), stacktest.NewCA(t, "other-ca")
+	pair := ca.Issue(t, "localhost", "127.0.0.1")
+	server, err := stacktest.Start(t, stack.Options{
+		ZooKeeperTLS: &stack.TLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File},
+	}).Add(t.Context(), stack.ZooKeeper)
+	stacktest.Started(t, err)
+	own := ca.Issue(t, "stock")
+	for _, row := range []struct {
+		name string
+		dial dialer
+		want string // in the log
+	}{
+		{"another CA of the server", secure(t, other, "localhost", own), "unknown authority"},
+		{"another name of the server", secure(t, ca, "zookeeper.example.com", own), "not zookeeper.example.com"},
+		{"no certificate of ours", secure(t, ca, "localhost", stacktest.Pair{}), "remote error: tls"},
+		{"another CA of ours", secure(t, ca, "localhost", other.Issue(t, "stock")), "remote error: tls"},
+		{"ours has expired", secure(t, ca, "localhost", ca.IssueExpired(t, "stock")), "remote error: tls"},
+		{"no TLS", nil, "cannot be reached"},
+	} {
+		var log logged
+		s := begin(t, Config{Hosts: []string{server.Secure}, Dialer: row.dial, Logger: log.logger()})
+		eventually(t, row.want, func() bool { return strings.Contains(log.String(), row.want) })
+		if s.isConnected() {
+			t.Errorf("%s: it is connected", row.name)
+		}
+	}
+
+	config := Config{Hosts: []string{server.Secure}, CreatorOnly: true, Dialer: secure(t, ca, "localhost", own)}
+	s := open(t, config)
+	holder := acquire(t, NewSequential(s))
+	acl, _, err := s.current.Load().conn.GetACL(rootOf(t) + "/" + key)
+	if err != nil || len(acl) != 1 || acl[0] != (zk.ACL{Perms: zk.PermAll, Scheme: "x509", ID: "CN=stock"}) {
+		t.Errorf("ACL %v, %v", acl, err)
+	}
+	refusesAll(t, raw(t, server.Addr, ""), rootOf(t)+"/"+key)
+	config.Dialer = secure(t, ca, "localhost", ca.Issue(t, "somebody"))
+	saysDown(t, "another certificate", refused(t, NewSequential(open(t, config)), lock.Options{}), "not-allowed")
+	must(t, holder.Err())
+	release(t, holder)
+	// Without an identity there are no nodes at all, rather than open ones.
+	config.Hosts, config.Root, config.Dialer = []string{server.Addr}, "/nobody", new(net.Dialer).DialContext
+	saysDown(t, "nobody", refused(t, NewSequential(open(t, config)), lock.Options{}), "wants-authentication")
+}

@@ -1,0 +1,85 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock"
+)
+
+// The reply to the create is lost and the link stays silent: Acquire cannot know whether there is a node, and says
+// that the server is down. The node goes as soon as the link is back, and not with the session only, which lives on.
+func TestOrphanIsSweptWithinTheSession(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name   string
+		kind   kind
+		broken bool // the connection breaks and the next one hangs; otherwise it hangs
+	}{
+		{"sequential, silent", queued, false},
+		{"sequential, broken", queued, true},
+		{"ephemeral, broken", herding, true},
+	} {
+		host := Servers.ZooKeeper(t)
+		p, c := proxied(t, host), raw(t, host, "")
+		s := open(t, Config{Hosts: []string{p.Addr()}, SessionTimeout: 20 * time.Second})
+		l := row.kind.open(s)
+		release(t, acquire(t, l)) // makes the folder
+		session := s.current.Load()
+		left := func() int { return len(nodes(t, c, recipeOf(l))) }
+		create := p.Set(wire.Trap{On: wire.ToServer, Match: is(opMulti), Do: wire.HoldReply})
+		failed := make(chan error, 1)
+		go func() { _, err := l.Acquire(t.Context(), key, lock.Options{}); failed <- err }()
+		<-create.Sprung()
+		p.Silence(wire.ToServer, wire.ToClient)
+		eventually(t, "an orphan", func() bool { return left() == 1 })
+		if row.broken {
+			p.Cut()
+		}
+		if err := <-failed; !errors.Is(err, lock.ErrDown) {
+			t.Errorf("%s: acquire: %v", row.name, err)
+		}
+		if left() != 1 {
+			t.Fatal("the orphan has gone before the link was back: it shows nothing")
+		}
+		p.Cut() // the reply is lost
+		p.Silence()
+		eventually(t, "the orphan is gone", func() bool { return left() == 0 })
+		if session.over.Err() != nil {
+			t.Errorf("%s: only the end of the session removed it", row.name)
+		}
+		release(t, acquire(t, l))
+	}
+}
+
+func recipeOf(l lock.Locker) recipe {
+	if e, is := l.(*Ephemeral); is {
+		return e.recipe
+	}
+	return l.(*Sequential).recipe
+}
+
+// A place that comes when its caller has given up is given back, while the session lives on.
+func TestAPlaceThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	host := Servers.ZooKeeper(t)
+	p, c := proxied(t, host), raw(t, host, "")
+	q, other := NewSequential(dial(t, p.Addr())), NewSequential(dial(t, host))
+	release(t, acquire(t, q))
+	holder := acquire(t, other)
+	create := p.Set(wire.Trap{On: wire.ToServer, Match: is(opMulti), Do: wire.HoldReply})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-create.Sprung(); cancel() }()
+	if lease, err := q.Acquire(ctx, key, lock.Options{}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("lease %v, %v; want context.Canceled", lease, err)
+	}
+	if left := nodes(t, c, q.recipe); len(left) != 2 {
+		t.Fatalf("queue is %v; without a second node this shows nothing", left)
+	}
+	create.Release()
+	eventually(t, "the holder alone", func() bool { return len(nodes(t, c, q.recipe)) == 1 })
+	release(t, holder)
+}
