@@ -4,16 +4,20 @@
 // before it, and [Ephemeral], one node that every waiter watches. Read sequential.go first: it is the plain algorithm
 // from acquire to release, and names what each other file adds. ephemeral.go is the other recipe.
 //
+// One acquisition passes these functions: Sequential.Acquire, Session.acquire, attempt.run, attempt.hold; there
+// sequential.request, which creates the node with attempt.claim and sequential.create, and sequential.awaitTurn, which
+// watches the node before it; then attempt.grant. Lease.Release calls Session.release and sequential.delete.
+//
 //	acquire.go  what both recipes share: the attempts, the lease, the recovery of a create without a reply
 //	queue.go    names and order of the nodes of Sequential
 //	session.go  the process's ZooKeeper sessions, one after another, their heartbeat and their loss
 //	link.go     one TCP connection to a server, and which server comes next
-//	request.go  requests that end with a context, and watches
+//	request.go  requests that end with a context
+//	watch.go    watches of the node before ours, and of our own
 //	fence.go    fences that grow even if the ensemble is rebuilt
-//	cleanup.go  deletes nodes that could not be deleted in time
+//	orphan.go   deletes nodes that could not be deleted in time
 //	inspect.go  holder and waiters, and eviction
-//	acl.go      who we are for the server, and who may do what with our nodes
-//	migrate.go  changes the ACL of nodes that exist
+//	acl.go      who may do what with our nodes, also those that exist
 package zklock
 
 import (
@@ -51,9 +55,8 @@ type Config struct {
 	Root string
 	// Dialer connects to a server, with TLS for example, within the time limit of ctx. Default: plain TCP.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
-	// Credentials are identities "user:password" of ZooKeeper's scheme digest. Each connection begins with them, which
-	// is one request more for each, but no round trip, because nothing waits for the reply. ZooKeeper does not check
-	// them: another password is another user. Default: none.
+	// Credentials are identities "user:password" of ZooKeeper's scheme digest. Each connection begins with them, for a
+	// round trip each. ZooKeeper does not check them: another password is another user. Default: none.
 	Credentials []string
 	// CreatorOnly gives new nodes an ACL by which only this session's identities may do anything with them: those of
 	// Credentials, and the client certificate's (x509) if Dialer sends one. Other users then cannot lock below Root,
