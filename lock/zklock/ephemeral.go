@@ -95,7 +95,18 @@ func (r ephemeral) request(ctx context.Context, a *attempt) (own node, ours bool
 // awaitTurn tries to create the node each time it was deleted.
 func (r ephemeral) awaitTurn(ctx context.Context, a *attempt, _ node) (node, error) {
 	for {
-		if err := r.watch(ctx, a); err != nil {
+		reconnected := a.g.s.changed.next()
+		a.held = &lock.HeldError{Key: a.key}
+		path := a.dir + "/" + ephemeralName
+		holder, err := a.g.watch(ctx, path) // 2
+		if err == nil && holder.persistent {
+			err = fmt.Errorf("%w: %s", errNoLock, path)
+		}
+		if err == nil {
+			_, a.held.Holder = parseData(holder.data)
+			_, err = holder.awaitChange(ctx, reconnected, a.options.Woken)
+		}
+		if err := unlessGone(err); err != nil {
 			return node{}, err
 		}
 		own, err := a.claim(ctx) // 1
@@ -103,23 +114,6 @@ func (r ephemeral) awaitTurn(ctx context.Context, a *attempt, _ node) (node, err
 			return own, err
 		}
 	}
-}
-
-// watch waits until the node changes or is deleted. If that has already happened it returns at once.
-func (ephemeral) watch(ctx context.Context, a *attempt) error {
-	reconnected := a.g.s.changed.next()
-	a.held = &lock.HeldError{Key: a.key}
-	path := a.dir + "/" + ephemeralName
-	held, err := a.g.watch(ctx, path) // 2
-	switch {
-	case err != nil:
-		return unlessGone(err)
-	case held.persistent:
-		return fmt.Errorf("%w: %s", errNoLock, path)
-	}
-	_, a.held.Holder = parseData(held.data)
-	_, err = held.awaitChange(ctx, reconnected, a.options.Woken)
-	return err
 }
 
 // create creates the node. The error is zk.ErrNodeExists if the key is held.

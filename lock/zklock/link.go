@@ -62,7 +62,6 @@ const (
 // dial is the library's dialer. It returns an error once the generation is over, so that a Conn cannot begin another
 // session.
 func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, error) {
-	<-g.begun
 	if err := g.route.pause(); err != nil {
 		return nil, err
 	}

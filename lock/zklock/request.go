@@ -21,9 +21,6 @@ import (
 // waits for a connection.
 const tries = 5
 
-// errNotBegun means that ask has not called work, because the session has ended.
-var errNotBegun = errors.New("not asked")
-
 // ask calls work, which waits for the library, in a goroutine, and returns its result. If ctx ends and the server
 // answers, ask waits up to cleanup longer, so that work can clean up. late, if not nil, gets a result that arrives
 // after ask has returned. Work that ask no longer waits for continues until the server answers or the connection
@@ -37,7 +34,7 @@ func ask[T any](
 	}
 	var none T
 	if !g.beginRequest() {
-		return none, fmt.Errorf("%w: %w", errNotBegun, context.Cause(g.over))
+		return none, context.Cause(g.over)
 	}
 	answers, gone := make(chan answer), make(chan struct{})
 	go func() {

@@ -118,6 +118,8 @@ func (s *Session) run(g *generation) {
 
 func (s *Session) begin() (*generation, error) {
 	g := newGeneration(s)
+	g.mu.Lock() // the library calls event before conn is set
+	defer g.mu.Unlock()
 	conn, events, err := zk.Connect(s.config.Hosts, s.config.SessionTimeout,
 		zk.WithDialer(g.dial), zk.WithHostProvider(g.route), zk.WithEventCallback(g.event),
 		zk.WithLogger(debugLog{s.log}), zk.WithLogInfo(false))
@@ -125,7 +127,6 @@ func (s *Session) begin() (*generation, error) {
 		return nil, err
 	}
 	g.conn, g.events = conn, events
-	close(g.begun)
 	s.current.Store(g)
 	s.changed.signal()
 	return g, nil
@@ -229,7 +230,6 @@ const (
 // a Conn serves only one session here, and its dialer refuses to connect once that session is over.
 type generation struct {
 	s        *Session
-	begun    chan struct{} // closed when conn and events are set; the library may call dial earlier
 	conn     *zk.Conn
 	events   <-chan zk.Event // only to see the end of the library's goroutines; see event
 	route    *route
@@ -261,8 +261,7 @@ type generation struct {
 
 func newGeneration(s *Session) *generation {
 	g := &generation{
-		s: s, begun: make(chan struct{}), reading: make(chan struct{}, 1), heard: time.Now(),
-		identified: len(s.config.Credentials) == 0,
+		s: s, reading: make(chan struct{}, 1), heard: time.Now(), identified: len(s.config.Credentials) == 0,
 	}
 	g.over, g.end = context.WithCancelCause(context.Background())
 	g.outage, g.endOutage = context.WithCancelCause(g.over)
