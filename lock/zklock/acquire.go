@@ -73,23 +73,21 @@ func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Opti
 		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
 	}
 	for range tries {
-		var g *generation
-		if g, err = s.usable(ctx); err != nil {
-			break
+		var lease *lock.Lease
+		g, err := s.usable(ctx)
+		if err == nil {
+			a := &attempt{g: g, recipe: r, key: key, dir: dir + r.suffix(), options: o}
+			lease, err = a.run(ctx)
 		}
-		a := &attempt{g: g, recipe: r, key: key, dir: dir + r.suffix(), options: o}
-		lease, failed := a.run(ctx)
-		if failed == nil {
+		if err == nil {
 			return lease, nil
 		}
-		if err = failed; !errors.Is(err, errAgain) {
-			break
+		if !errors.Is(err, errAgain) {
+			return nil, fmt.Errorf("acquire lock %q: %w", key, err)
 		}
 	}
-	if errors.Is(err, errAgain) {
-		err = errors.Join(lock.NewDown("zookeeper", "session-does-not-last"), err)
-	}
-	return nil, fmt.Errorf("acquire lock %q: %w", key, err)
+	down := lock.NewDown("zookeeper", "session-does-not-last")
+	return nil, fmt.Errorf("acquire lock %q: %w", key, errors.Join(down, errAgain))
 }
 
 // An attempt is one request and one wait for a key, in one generation.
