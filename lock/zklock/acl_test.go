@@ -85,9 +85,9 @@ func TestCredentialsOnEachConnection(t *testing.T) {
 		},
 		"the session is another": func() { s.current.Load().oversleep() },
 	} {
-		before := s.currentLink()
+		before := s.current.Load().now().link
 		breaks()
-		eventually(t, "another connection", func() bool { return s.currentLink() != before && s.isConnected() })
+		eventually(t, "another connection", func() bool { return s.current.Load().now().link != before && s.isConnected() })
 		if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrLost) {
 			t.Errorf("release after %s: %v", name, err)
 		}

@@ -173,8 +173,7 @@ func (a *attempt) grant(own node) *lock.Lease {
 		return loss
 	})
 	// Linger, because the node of an abandoned lease would otherwise stay as long as the session.
-	_, timeout := g.session()
-	lease.Linger(timeout)
+	lease.Linger(g.now().timeout)
 	stop = context.AfterFunc(g.over, func() { lost(context.Cause(g.over)) })
 	ignore = g.watchHolder(own, lease, lost)
 	return lease
@@ -244,7 +243,7 @@ func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
 	if err == nil {
 		n, err = a.recipe.find(ctx, a.g, a.dir, guid)
 	}
-	if id, _ := a.g.session(); err == nil && n.session != id {
+	if err == nil && n.session != a.g.now().id {
 		err = zk.ErrNoNode
 	}
 	if err != nil {

@@ -112,13 +112,6 @@ func (s *Session) watchCount() int {
 	return len(g.watches.byPath)
 }
 
-func (s *Session) currentLink() *link {
-	g := s.current.Load()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.link
-}
-
 // raw is a plain client of the server, past every proxy, with an identity or none.
 func raw(t testing.TB, host, identity string) *zk.Conn {
 	t.Helper()

@@ -31,7 +31,7 @@ const maxOrphans = 4000
 func (s *Session) release(ctx context.Context, r recipe, own node) error {
 	g := s.current.Load()
 	err := errOutage
-	if g.linked() {
+	if g.now().link != nil {
 		err = r.delete(ctx, g, own)
 	}
 	switch {
@@ -58,8 +58,8 @@ func (a *attempt) abandon(own node) {
 
 // searchLater searches in the background for the node that a create without a reply may have made.
 func (a *attempt) searchLater(guid string) {
-	_, timeout := a.g.session()
-	a.g.s.sweep(orphan{recipe: a.recipe, node: node{dir: a.dir, guid: guid}, until: time.Now().Add(timeout)})
+	until := time.Now().Add(a.g.now().timeout)
+	a.g.s.sweep(orphan{recipe: a.recipe, node: node{dir: a.dir, guid: guid}, until: until})
 }
 
 // sweep deletes o in the background, for as long as the Session is open.

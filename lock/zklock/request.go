@@ -54,7 +54,7 @@ func ask[T any](
 	case <-ctx.Done():
 	}
 	defer close(gone)
-	if cleanup > 0 && g.usable() {
+	if cleanup > 0 && g.now().usable() {
 		timer := time.NewTimer(cleanup)
 		defer timer.Stop()
 		select {
@@ -99,7 +99,7 @@ func retry[T any](
 func (g *generation) waitForLink(ctx context.Context) error {
 	for {
 		changed := g.s.changed.next()
-		if g.linked() {
+		if g.now().link != nil {
 			return nil
 		}
 		select {

@@ -161,7 +161,7 @@ func (s *Session) retire(g *generation) {
 // usable waits for the current generation to have a connection, for at most ConnectTimeout, and returns it. In an
 // outage it does not wait, and does not use a connection before the server has answered a request on it.
 func (s *Session) usable(ctx context.Context) (*generation, error) {
-	if g := s.current.Load(); g.usable() {
+	if g := s.current.Load(); g.now().usable() {
 		return g, nil
 	}
 	timer := time.NewTimer(s.config.ConnectTimeout)
@@ -169,10 +169,11 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 	for {
 		changed := s.changed.next()
 		g := s.current.Load()
-		if g.usable() {
+		now := g.now()
+		if now.usable() {
 			return g, nil
 		}
-		outage := g.suspension().Done()
+		outage := now.outage.Done()
 		if g.over.Err() != nil {
 			outage = nil // the next generation begins at once
 		}
@@ -194,10 +195,7 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 
 // noConnection returns why there is no usable connection.
 func (s *Session) noConnection() *lock.DownError {
-	g := s.current.Load()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.unknown {
+	if s.current.Load().now().unknown {
 		return errNoIdentity
 	}
 	return errNoConnection
@@ -240,28 +238,47 @@ type generation struct {
 	record   atomic.Pointer[fenceRecord] // nil: not read yet
 	reading  chan struct{}               // has room for one: the goroutine that reads the record
 
-	// mu guards all of the following. Always:
-	//
-	//   - link is nil or dialed. It is nil until the server has accepted the session on it, and knows our credentials.
-	//   - The server keeps the session until alive+timeout. alive and heard never go back.
-	//   - outage ends with over, or when heard is older than patience. Then only an answered request replaces it.
-	mu         sync.Mutex
-	dialed     *link // the connection that the library uses
-	link       *link // the same once it can be used for requests
-	identified bool  // the library knows our credentials, and repeats them on each connection
-	unknown    bool  // the server demands an identity, or refuses ours
-	closed     bool  // no more requests
-	id         int64
+	mu sync.Mutex
+	state
+}
+
+// A state is what changes in a generation, guarded by its mu. Always:
+//
+//   - link is nil or dialed. It is nil until the server has accepted the session on it and knows our credentials, and
+//     when the generation has ended, because a request would keep the session alive.
+//   - The server keeps the session until alive+timeout. alive and heard never go back.
+//   - outage ends with the generation, or when heard is older than patience. Then only an answered request replaces it.
+type state struct {
+	dialed     *link         // the connection that the library uses
+	link       *link         // the same once it can be used for requests
+	identified bool          // the library knows our credentials, and repeats them on each connection
+	unknown    bool          // the server demands an identity, or refuses ours
+	closed     bool          // no more requests
+	id         int64         // of the session
 	timeout    time.Duration // as granted by the server
 	alive      time.Time     // when the latest request or greeting was sent that was answered
-	heard      time.Time     // when the latest request was sent that was answered; at first, when g began
+	heard      time.Time     // when the latest request was sent that was answered; at first, when the generation began
 	outage     context.Context
 	endOutage  context.CancelCauseFunc
 }
 
+// now returns a copy of the state.
+func (g *generation) now() state {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state
+}
+
+// usable reports whether a request made now can expect a reply soon.
+func (s state) usable() bool { return s.link != nil && s.outage.Err() == nil }
+
+// limit returns when the session must not be relied on any more.
+func (s state) limit() time.Time { return s.alive.Add(s.timeout * 2 / 3) }
+
 func newGeneration(s *Session) *generation {
 	g := &generation{
-		s: s, reading: make(chan struct{}, 1), heard: time.Now(), identified: len(s.config.Credentials) == 0,
+		s: s, reading: make(chan struct{}, 1),
+		state: state{heard: time.Now(), identified: len(s.config.Credentials) == 0},
 	}
 	g.over, g.end = context.WithCancelCause(context.Background())
 	g.outage, g.endOutage = context.WithCancelCause(g.over)
@@ -323,8 +340,10 @@ func (g *generation) identify(l *link) {
 
 // use lets requests use l. g.mu is held.
 func (g *generation) use(l *link) {
-	g.link = l
-	g.s.changed.signal()
+	if g.over.Err() == nil {
+		g.link = l
+		g.s.changed.signal()
+	}
 }
 
 // failed records why l, on which the server has answered no request, cannot be used.
@@ -363,6 +382,7 @@ func (g *generation) confirmAlive(l *link, sent time.Time) {
 // lose ends the generation, and so all its leases. g.mu is held.
 func (g *generation) lose(cause error) {
 	if g.over.Err() == nil {
+		g.link = nil
 		g.end(cause)
 		g.s.log.Warn("zookeeper session lost", "session", g.name(), "cause", cause)
 	}
@@ -381,9 +401,6 @@ func (g *generation) loss() error {
 	return context.Cause(g.over)
 }
 
-// limit returns when the session must not be relied on any more. g.mu is held.
-func (g *generation) limit() time.Time { return g.alive.Add(g.timeout * 2 / 3) }
-
 // expire ends the generation if its limit has passed. g.mu is held.
 func (g *generation) expire(now time.Time) {
 	if !g.alive.IsZero() && !now.Before(g.limit()) {
@@ -392,37 +409,9 @@ func (g *generation) expire(now time.Time) {
 	}
 }
 
-// linked reports whether there is a connection for requests.
-func (g *generation) linked() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.link != nil && g.over.Err() == nil
-}
-
-// usable reports whether a request made now can expect a reply soon.
-func (g *generation) usable() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.link != nil && g.outage.Err() == nil
-}
-
-// suspension returns a context that ends when the session is suspended or lost.
-func (g *generation) suspension() context.Context {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.outage
-}
-
-// session returns the session's id and its timeout.
-func (g *generation) session() (id int64, timeout time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.id, g.timeout
-}
-
 // bound returns a context that ends with ctx, or when the session is suspended or lost.
 func (g *generation) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	outage := g.suspension()
+	outage := g.now().outage
 	bound, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(outage, func() { cancel(context.Cause(outage)) })
 	return bound, func() { stop(); cancel(nil) }

@@ -75,10 +75,10 @@ func TestSilentServerIsLeft(t *testing.T) {
 	}
 	s := open(t, Config{Hosts: hosts, SessionTimeout: 6 * time.Second})
 	lease := acquire(t, NewSequential(s))
-	used := s.currentLink()
+	used := s.current.Load().now().link
 	proxies[used.addr].Silence(wire.ToServer, wire.ToClient)
 	eventually(t, "connected elsewhere", func() bool {
-		now := s.currentLink()
+		now := s.current.Load().now().link
 		return s.isConnected() && now != nil && now.addr != used.addr
 	})
 	release(t, lease)
@@ -90,11 +90,7 @@ func TestAHeartbeatCountsFromItsRequest(t *testing.T) {
 	t.Parallel()
 	p := proxied(t, Servers.ZooKeeper(t))
 	g := dial(t, p.Addr()).current.Load()
-	alive := func() time.Time {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.alive
-	}
+	alive := func() time.Time { return g.now().alive }
 	heartbeat := p.Set(wire.Trap{On: wire.ToServer, Do: wire.HoldReply, Match: is(opSync)})
 	<-heartbeat.Sprung()
 	left, before := time.Now(), alive()
