@@ -35,8 +35,6 @@ type recipe interface {
 
 	// contenders returns the nodes in a folder, the holder's first. The error is zk.ErrNoNode if there is no folder.
 	contenders(ctx context.Context, g *generation, dir string) ([]node, error)
-	// used reports whether there are contenders, in one round trip.
-	used(ctx context.Context, g *generation, dir string) (bool, error)
 }
 
 // A node is our place in the queue of a folder, or the lock itself; or another contender's.

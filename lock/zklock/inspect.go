@@ -114,11 +114,6 @@ func (sequential) contenders(ctx context.Context, g *generation, dir string) ([]
 	return slices.DeleteFunc(all, func(n node) bool { return n.name == "" }), err
 }
 
-func (sequential) used(ctx context.Context, g *generation, dir string) (bool, error) {
-	names, err := g.children(ctx, dir)
-	return len(parseQueue(names)) > 0, err
-}
-
 // contenders returns the holder. If its node is not ephemeral, the error is errNoLock.
 func (ephemeral) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
 	n, err := g.readLock(ctx, dir)
@@ -129,11 +124,6 @@ func (ephemeral) contenders(ctx context.Context, g *generation, dir string) ([]n
 		err = fmt.Errorf("%w: %s", errNoLock, n.path())
 	}
 	return []node{n}, err
-}
-
-func (ephemeral) used(ctx context.Context, g *generation, dir string) (bool, error) {
-	_, err := g.readLock(ctx, dir)
-	return err == nil, err
 }
 
 // inquire calls question, which reads from the server. The error matches lock.ErrDown if there is no reply.
@@ -193,8 +183,8 @@ func (l inspector) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	return lock.NoFence, fmt.Errorf("%s: %w, and free again, too fast to be evicted", doing, lock.ErrHeld)
 }
 
-// Keys lists the keys whose folder under Root has a contender. It takes one round trip for each folder; empty ones
-// exist for a minute.
+// Keys lists the keys whose folder under Root has a contender, with the round trips of InspectAll for each folder;
+// empty ones exist for a minute.
 func (l inspector) Keys(ctx context.Context) ([]string, error) {
 	return inquire(ctx, l.session, "list locks", func(ctx context.Context, g *generation) ([]string, error) {
 		root := l.session.config.Root
@@ -209,9 +199,10 @@ func (l inspector) Keys(ctx context.Context) ([]string, error) {
 			if !ours || err != nil {
 				return nil // not made by escape, or not for this lock
 			}
-			used, err := l.recipe.used(ctx, g, root+"/"+folders[i])
-			if used {
+			all, err := l.recipe.contenders(ctx, g, root+"/"+folders[i])
+			if len(all) > 0 {
 				keys[i] = key
+				return nil
 			}
 			return unlessGone(err)
 		})

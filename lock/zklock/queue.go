@@ -51,6 +51,7 @@ func (n queueNode) compare(m queueNode) int {
 	return strings.Compare(n.name, m.name) // a server never gives the same sequence twice
 }
 
+// parseQueue returns the nodes of the queue among the children of a folder, in the order of their arrival.
 func parseQueue(names []string) []queueNode {
 	var queue []queueNode
 	for _, name := range names {
@@ -60,36 +61,4 @@ func parseQueue(names []string) []queueNode {
 	}
 	slices.SortFunc(queue, queueNode.compare)
 	return queue
-}
-
-// A place describes the position of a node in the queue.
-type place struct {
-	found  bool   // the node is in the queue
-	ahead  int    // how many nodes came before it
-	before string // the last of those, which the node's owner watches
-	head   string // the first of all nodes
-}
-
-func locate(children []string, name string) place {
-	own, _ := parseName(name)
-	p := place{head: name}
-	first, last := own, queueNode{}
-	for _, child := range children {
-		if child == name {
-			p.found = true
-			continue
-		}
-		n, ok := parseName(child)
-		if !ok || n.compare(own) > 0 {
-			continue
-		}
-		if p.ahead == 0 || n.compare(last) > 0 {
-			last, p.before = n, n.name
-		}
-		if n.compare(first) < 0 {
-			first, p.head = n, n.name
-		}
-		p.ahead++
-	}
-	return p
 }

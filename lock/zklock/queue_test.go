@@ -35,25 +35,18 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Every order of the children gives the same place, also where the counter wraps.
-func TestLocate(t *testing.T) {
+// The queue is in the order of arrival, also where the counter wraps.
+func TestQueueIsInOrder(t *testing.T) {
 	for _, first := range []int32{0, 7, 1<<31 - 3, -1 << 31, -2} {
-		var names []string
+		var want, got []string
 		for i := range int32(5) {
-			names = append(names, fmt.Sprintf("_c_x-lock-%010d", first+i))
+			want = append(want, fmt.Sprintf("_c_x-lock-%010d", first+i))
 		}
-		shuffled := append([]string{"foreign", "x-lock-1"}, names[3], names[0], names[4], names[2], names[1])
-		for i, name := range names {
-			want := place{found: true, ahead: i, head: names[0]}
-			if i > 0 {
-				want.before = names[i-1]
-			}
-			if got := locate(shuffled, name); got != want {
-				t.Errorf("%s of %v: %+v, want %+v", name, shuffled, got, want)
-			}
-			if got := locate(slices.DeleteFunc(slices.Clone(shuffled), func(n string) bool { return n == name }), name); got.found {
-				t.Errorf("%s is found where it is not", name)
-			}
+		for _, n := range parseQueue([]string{"foreign", want[3], want[0], "x-lock-1", want[4], want[2], want[1]}) {
+			got = append(got, n.name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
 		}
 	}
 }

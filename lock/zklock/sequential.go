@@ -3,6 +3,7 @@ package zklock
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -91,24 +92,25 @@ func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, 
 		if err != nil {
 			return own, err
 		}
-		p := locate(names, own.name)
+		queue := parseQueue(names)
+		ahead := slices.IndexFunc(queue, func(n queueNode) bool { return n.name == own.name })
 		switch {
-		case !p.found:
+		case ahead < 0:
 			return own, errAgain
-		case p.ahead == 0:
+		case ahead == 0:
 			return own, nil
 		case a.options.TryOnce:
-			return own, r.heldBy(ctx, a, p.head)
+			return own, r.heldBy(ctx, a, queue[0].name)
 		}
 		a.held = &lock.HeldError{Key: a.key}
-		before, err := a.g.watch(ctx, a.dir+"/"+p.before) // 3
+		before, err := a.g.watch(ctx, a.dir+"/"+queue[ahead-1].name) // 3
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
 		if err != nil {
 			return own, err
 		}
-		if p.ahead == 1 {
+		if ahead == 1 {
 			a.held.Holder = string(before.data)
 		}
 		deleted, err := before.awaitChange(ctx, reconnected, a.options.Woken) // 4
@@ -117,7 +119,7 @@ func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, 
 		}
 		// With more nodes ahead we may not be the first, because the owner of the deleted node may have given up. If an
 		// operator has deleted own meanwhile, watchHolder or the release finds the loss.
-		if deleted && p.ahead == 1 {
+		if deleted && ahead == 1 {
 			return own, nil
 		}
 	}
