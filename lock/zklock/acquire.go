@@ -18,9 +18,9 @@ import (
 type recipe interface {
 	// suffix is appended to the name of the key's folder.
 	suffix() string
-	// request asks for the key, with attempt.claim. It returns our node, and whether the key is ours. If not, awaitTurn
+	// enter asks for the key, with attempt.claim. It returns our node, and whether the key is ours. If not, awaitTurn
 	// gets own; without a queue, own is the zero node. After an error there is no node, or it is being deleted.
-	request(ctx context.Context, a *attempt) (own node, ours bool, err error)
+	enter(ctx context.Context, a *attempt) (own node, ours bool, err error)
 	// awaitTurn waits until the key is ours, and returns the node with which we hold it. The error is errAgain if own
 	// has vanished. After any other error the caller deletes own.
 	awaitTurn(ctx context.Context, a *attempt, own node) (node, error)
@@ -130,7 +130,7 @@ func (a *attempt) run(ctx context.Context) (*lock.Lease, error) {
 // hold requests the key and waits for it.
 func (a *attempt) hold(ctx context.Context) (*lock.Lease, error) {
 	ended := a.called(ctx, "enter")
-	own, ours, err := a.recipe.request(ctx, a)
+	own, ours, err := a.recipe.enter(ctx, a)
 	ended(err)
 	if err != nil {
 		return nil, err

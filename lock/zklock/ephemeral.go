@@ -69,8 +69,8 @@ type ephemeral struct{}
 
 func (ephemeral) suffix() string { return ephemeralSuffix }
 
-// request tries to create the node. For TryOnce it reads first, like sequential.
-func (r ephemeral) request(ctx context.Context, a *attempt) (own node, ours bool, err error) {
+// enter tries to create the node. For TryOnce it reads first, like sequential.
+func (r ephemeral) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	for {
 		if a.options.TryOnce {
 			holder, err := r.contenders(ctx, a.g, a.dir)
@@ -118,7 +118,7 @@ func (r ephemeral) awaitTurn(ctx context.Context, a *attempt, _ node) (node, err
 
 // create creates the node. The error is zk.ErrNodeExists if the key is held.
 func (ephemeral) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
-	_, folder, err := g.create(r, dir, dir+"/"+ephemeralName, guid+" "+owner, zk.FlagEphemeral)
+	_, folder, err := g.commit(r, dir, dir+"/"+ephemeralName, guid+" "+owner, zk.FlagEphemeral)
 	if err != nil {
 		return node{}, err
 	}

@@ -107,10 +107,10 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	return next, true
 }
 
-// create sends the transaction that makes a lock's node in the folder dir, and returns the node's path and the state of
+// commit sends the transaction that makes a lock's node in the folder dir, and returns the node's path and the state of
 // the folder, to which it makes an empty write. The transaction has the condition that the record is still r; otherwise
 // the error is errRecordChanged.
-func (g *generation) create(r *fenceRecord, dir, path, data string, flags int32) (
+func (g *generation) commit(r *fenceRecord, dir, path, data string, flags int32) (
 	made string, folder *zk.Stat, err error,
 ) {
 	done, err := g.conn.Multi(

@@ -13,10 +13,10 @@ import (
 
 // This file has the whole algorithm. The other files add:
 //
-//	acquire.go     calls request, awaitTurn and delete, makes the lease, and finds the node if create gets no reply
+//	acquire.go     calls enter, awaitTurn and delete, makes the lease, and finds the node if create gets no reply
 //	queue.go       names and order of the nodes
 //	fence.go       fences, which grow even if the ensemble is rebuilt
-//	session.go     the loss: the session's heartbeat, and the end of its leases before the server ends it
+//	generation.go  the loss: the session's heartbeat, and the end of its leases before the server ends it
 //	orphan.go      deletes nodes in the background that could not be deleted in time
 //	../handover.go one process hands one lease from caller to caller, and needs one node for them
 
@@ -65,9 +65,9 @@ type sequential struct{}
 
 func (sequential) suffix() string { return "" }
 
-// request queues up. The key is ours at once if our node is the only one. For TryOnce it reads first: creating a node
+// enter queues up. The key is ours at once if our node is the only one. For TryOnce it reads first: creating a node
 // and deleting it again would cost two transactions of the whole ensemble for each failed try.
-func (r sequential) request(ctx context.Context, a *attempt) (own node, ours bool, err error) {
+func (r sequential) enter(ctx context.Context, a *attempt) (own node, ours bool, err error) {
 	if a.options.TryOnce {
 		names, err := a.g.children(ctx, a.dir)
 		if err := unlessGone(err); err != nil {
@@ -138,7 +138,7 @@ func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
 // the fence is made.
 func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
 	path := dir + "/" + protected + guid + lockName
-	made, folder, err := g.create(r, dir, path, owner, zk.FlagEphemeralSequential)
+	made, folder, err := g.commit(r, dir, path, owner, zk.FlagEphemeralSequential)
 	if err != nil {
 		return node{}, err
 	}

@@ -26,8 +26,8 @@ func (g *generation) oversleep() {
 // slept is a recipe that oversleeps its session with the news that the key is ours in its socket, and reads that first.
 type slept struct{ recipe }
 
-func (r slept) request(ctx context.Context, a *attempt) (node, bool, error) {
-	own, ours, err := r.recipe.request(ctx, a)
+func (r slept) enter(ctx context.Context, a *attempt) (node, bool, error) {
+	own, ours, err := r.recipe.enter(ctx, a)
 	a.g.oversleep()
 	return own, ours, err
 }
@@ -194,7 +194,8 @@ func TestPausesBetweenServers(t *testing.T) {
 				began := time.Now()
 				server, _ := r.Next()
 				err := r.pause()
-				if waited := time.Since(began); server != r.servers[try%3] || waited < most/2 || waited > most || err != nil {
+				waited := time.Since(began)
+				if server != r.servers[try%3] || waited < most/2 || waited > most || err != nil {
 					t.Errorf("try %d of %s after %v, %v; want %v to %v", try, server, waited, err, most/2, most)
 				}
 			}

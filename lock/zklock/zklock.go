@@ -5,19 +5,20 @@
 // from acquire to release, and names what each other file adds. ephemeral.go is the other recipe.
 //
 // One acquisition passes these functions: Sequential.Acquire, Session.acquire, attempt.run, attempt.hold; there
-// sequential.request, which creates the node with attempt.claim and sequential.create, and sequential.awaitTurn, which
+// sequential.enter, which creates the node with attempt.claim and sequential.create, and sequential.awaitTurn, which
 // watches the node before it; then attempt.grant. Lease.Release calls Session.release and sequential.delete.
 //
-//	acquire.go  what both recipes share: the attempts, the lease, the recovery of a create without a reply
-//	queue.go    names and order of the nodes of Sequential
-//	session.go  the process's ZooKeeper sessions, one after another, their heartbeat and their loss
-//	link.go     one TCP connection to a server, and which server comes next
-//	request.go  requests that end with a context
-//	watch.go    watches of the node before ours, and of our own
-//	fence.go    fences that grow even if the ensemble is rebuilt
-//	orphan.go   deletes nodes that could not be deleted in time
-//	inspect.go  holder and waiters, and eviction
-//	acl.go      who may do what with our nodes, also those that exist
+//	acquire.go     what both recipes share: the attempts, the lease, the recovery of a create without a reply
+//	queue.go       names and order of the nodes of Sequential
+//	session.go     the process's ZooKeeper sessions, one after another
+//	generation.go  one of them: its state, its heartbeat and its loss
+//	link.go        one TCP connection to a server, and which server comes next
+//	request.go     requests that end with a context
+//	watch.go       watches of the node before ours, and of our own
+//	fence.go       fences that grow even if the ensemble is rebuilt
+//	orphan.go      deletes nodes that could not be deleted in time
+//	inspect.go     holder and waiters, and eviction
+//	acl.go         who may do what with our nodes, also those that exist
 package zklock
 
 import (
