@@ -34,15 +34,15 @@ func openNodes(t testing.TB, host, root string) (found []string) {
 	return found
 }
 
-// A process without our credentials, or with other ones, is told so at once: that is no busy lock and no missing server.
-// The log names the node. The holder keeps its lease all the time, and the waiter its place.
+// A process without our credentials, or with other ones, is told so at once, and not that the lock is busy or the server
+// down. The log names the node. The holder keeps its lease all the time, and the waiter its place.
 func TestWithoutOurCredentials(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
-	owned := func() Config { return Config{Hosts: []string{host}, Credentials: []string{ours}, CreatorOnly: true} }
+	owned := Config{Hosts: []string{host}, Credentials: []string{ours}, CreatorOnly: true}
 	for _, k := range kinds {
-		holder := acquire(t, k.open(open(t, owned())))
-		two := open(t, owned())
+		holder := acquire(t, k.open(open(t, owned)))
+		two := open(t, owned)
 		next := acquireLater(t, k.open(two))
 		eventually(t, "a waiter", func() bool { return two.watchCount() == 1 })
 		for _, identity := range []string{"", "stock:guessed"} {
@@ -87,7 +87,9 @@ func TestCredentialsOnEachConnection(t *testing.T) {
 	} {
 		before := s.current.Load().now().link
 		breaks()
-		eventually(t, "another connection", func() bool { return s.current.Load().now().link != before && s.isConnected() })
+		eventually(t, "another connection", func() bool {
+			return s.current.Load().now().link != before && s.isConnected()
+		})
 		if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrLost) {
 			t.Errorf("release after %s: %v", name, err)
 		}
@@ -103,8 +105,9 @@ func TestCredentialsOnEachConnection(t *testing.T) {
 func TestAServerWithoutDigest(t *testing.T) {
 	t.Parallel()
 	var log logged
+	host := started(t, "DigestAuthenticationProvider.enabled=false").Addr
 	s := begin(t, Config{
-		Hosts: []string{started(t, "DigestAuthenticationProvider.enabled=false").Addr}, Credentials: []string{ours}, CreatorOnly: true, Logger: log.logger(),
+		Hosts: []string{host}, Credentials: []string{ours}, CreatorOnly: true, Logger: log.logger(),
 	})
 	const why = "does not accept zookeeper.credentials"
 	eventually(t, why, func() bool { return strings.Contains(log.String(), why) })

@@ -56,7 +56,8 @@ func TestExcludesCurator(t *testing.T) {
 			eventually(t, "Curator's first count", func() bool { return count() > 0 })
 			for range rounds {
 				lease := acquire(t, q[i%len(q)])
-				if err := os.WriteFile(file, []byte(strconv.Itoa(count()+1)), 0o600); err != nil || lease.Fence() <= before {
+				err := os.WriteFile(file, []byte(strconv.Itoa(count()+1)), 0o600)
+				if err != nil || lease.Fence() <= before {
 					t.Errorf("fence %d after %d, %v", lease.Fence(), before, err)
 				}
 				before = lease.Fence() // guarded by the lock; -race checks that

@@ -52,7 +52,8 @@ type Sequential struct{ inspector }
 func NewSequential(s *Session) *Sequential { return &Sequential{inspector{s, sequential{}}} }
 
 // Acquire waits for key until ctx ends; see lock.Locker. Options.Owner is written into the node for others to read.
-// When the server has not answered for 2.5 s, or at once if there was no connection, the error matches lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
+// If there is no connection within Config.ConnectTimeout, or the server has not answered for 2.5 s, the error matches
+// lock.ErrDown. Keys are any strings of 1 to 1024 bytes.
 func (q *Sequential) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return q.session.acquire(ctx, q.recipe, key, o)
 }
