@@ -34,8 +34,8 @@ func openNodes(t testing.TB, host, root string) (found []string) {
 	return found
 }
 
-// A process without our credentials, or with other ones, is told so at once, and not that the lock is busy or the server
-// down. The log names the node. The holder keeps its lease all the time, and the waiter its place.
+// A process without our credentials, or with other ones, is told so at once, and not that the lock is busy or the
+// server down. The log names the node. The holder keeps its lease all the time, and the waiter its place.
 func TestWithoutOurCredentials(t *testing.T) {
 	t.Parallel()
 	host := Servers.ZooKeeper(t)
