@@ -25,8 +25,7 @@ import (
 // the client no longer waits.
 //
 // Round trips: 4 uncontended (lock, fence, name, release), and one every second. The first use of a key costs 3
-// more, a new connection 3, and a wait 1 if it is longer than the waits before. A failed try (lock.Options.TryOnce)
-// costs 2. Waiting costs none, giving up 4.
+// more, a new connection 3. A failed try (lock.Options.TryOnce) costs 2. Waiting costs 2 every 30 s, giving up 4.
 //
 // Connections: each held key has one, and MaxConns limits them. At most half of them wait in the server's queue.
 // Other waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So there are
@@ -51,12 +50,6 @@ func NewForUpdate(db *sql.DB, o ConnOptions) *ForUpdate {
 	return &ForUpdate{newPinned(db, o, rowLock{db})}
 }
 
-// Limits of the wait at the server, in seconds.
-const (
-	minWaitTimeout = 1
-	maxWaitTimeout = 1024
-)
-
 type rowLock struct{ db *sql.DB }
 
 func (rowLock) setup(lease int) []string {
@@ -66,29 +59,34 @@ func (rowLock) setup(lease int) []string {
 		// Without autocommit every statement begins a transaction, so BEGIN needs no round trip.
 		fmt.Sprintf(
 			"SET SESSION autocommit = 0, wait_timeout = %d, innodb_lock_wait_timeout = %d"+unlimited,
-			lease, minWaitTimeout,
+			lease, waitLimit,
 		),
 	}
 }
 
 func (r rowLock) acquire(ctx context.Context, s *session, key string, o lock.Options) error {
-	const lockRow = "SELECT 1 FROM lock_rows WHERE name = ? FOR UPDATE"
-	var err error
-	if o.TryOnce {
-		err = s.ask(ctx, queryOne(s, lockRow+" NOWAIT", columnName(key)))
-	} else if err = r.coverWait(ctx, s); err == nil {
-		err = s.wait(ctx, queryOne(s, lockRow+newLabel(key, o).String(), columnName(key)))
-	}
+	err := r.lockRow(ctx, s, key, o)
 	if errors.Is(err, sql.ErrNoRows) {
 		if err = r.create(ctx, s, key, o); err == nil {
-			return errAgain
+			err = r.lockRow(ctx, s, key, o)
 		}
 	}
 	if err != nil && !s.broken {
 		// A deadlock ends the transaction, a timeout ends only the statement.
 		s.breakIf(r.release(ctx, s, key))
 	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return errUndone // somebody has deleted the row again
+	}
 	return refusal(err)
+}
+
+func (r rowLock) lockRow(ctx context.Context, s *session, key string, o lock.Options) error {
+	const lockRow = "SELECT 1 FROM lock_rows WHERE name = ? FOR UPDATE"
+	if o.TryOnce {
+		return s.ask(ctx, queryOne(s, lockRow+" NOWAIT", columnName(key)))
+	}
+	return s.wait(ctx, queryOne(s, lockRow+newLabel(key, o).String(), columnName(key)))
 }
 
 // queryOne returns a function that runs a query of one number.
@@ -99,49 +97,21 @@ func queryOne(s *session, query string, args ...any) func(context.Context) error
 	}
 }
 
-// create inserts the row. If another transaction has inserted and locked it, create waits. If the wait ends in a
-// deadlock with another waiter, the acquisition is retried.
-func (r rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
-	insert := func(ctx context.Context) error {
+// create inserts the row. If another transaction has inserted and locked it, a waiter waits for that one. If the wait
+// ends in a deadlock with another waiter, the acquisition is repeated.
+func (rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
+	send := s.wait
+	if o.TryOnce {
+		send = s.ask
+	}
+	err := send(ctx, func(ctx context.Context) error {
 		_, err := s.conn.ExecContext(ctx, "INSERT IGNORE INTO lock_rows (name) VALUES (?)", columnName(key))
 		return err
-	}
-	var err error
-	if o.TryOnce {
-		if err = r.setWaitTimeout(ctx, s, minWaitTimeout); err == nil {
-			err = s.ask(ctx, insert)
-		}
-	} else {
-		err = s.wait(ctx, insert)
-	}
+	})
 	if err != nil {
 		return err
 	}
 	return s.exec(ctx, "COMMIT")
-}
-
-// coverWait sets a lock wait timeout somewhat longer than the rest of ctx, so that the server also ends the wait if
-// this computer dies. The timeouts are powers of two, so that waits of similar length need no round trip.
-func (r rowLock) coverWait(ctx context.Context, s *session) error {
-	seconds := maxWaitTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		seconds = minWaitTimeout
-		for left := time.Until(deadline); time.Duration(seconds)*time.Second <= left && seconds < maxWaitTimeout; {
-			seconds *= 2
-		}
-	}
-	if s.waitTimeout >= seconds && s.waitTimeout <= 4*seconds {
-		return nil
-	}
-	return r.setWaitTimeout(ctx, s, seconds)
-}
-
-func (r rowLock) setWaitTimeout(ctx context.Context, s *session, seconds int) error {
-	err := s.exec(ctx, fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", seconds))
-	if err == nil {
-		s.waitTimeout = seconds
-	}
-	return err
 }
 
 func (r rowLock) drawFence(
@@ -177,44 +147,4 @@ func (rowLock) holds(ctx context.Context, s *session, key string) (has bool, err
 
 func (r rowLock) release(ctx context.Context, s *session, _ string) error {
 	return s.exec(ctx, "ROLLBACK")
-}
-
-func (rowLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
-	return errors.Join(forgetLockRows(ctx, db, age), fenceTable.forget(ctx, db, age))
-}
-
-// holders reads the names that the holders have written but not committed. They disappear when the transactions end.
-func (rowLock) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
-	held := make(map[string]holder)
-	err := uncommitted(ctx, conn, func(tx *sql.Tx) error {
-		query := "SELECT name, thread, who, fence, " + microseconds + " FROM lock_rows WHERE thread <> 0 AND name IN " +
-			marks(len(keys))
-		return eachRow(ctx, tx, query, anys(columnNames(keys)), func(rows *sql.Rows) error {
-			var name string
-			var h holder
-			err := rows.Scan(&name, &h.thread, &h.owner, &h.fence, &h.now)
-			held[name] = h
-			return err
-		})
-	})
-	return held, err
-}
-
-func (rowLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {
-	err = uncommitted(ctx, conn, func(tx *sql.Tx) (err error) {
-		names, err = column(ctx, tx, "SELECT name FROM lock_rows WHERE thread <> 0")
-		return err
-	})
-	return names, err
-}
-
-// uncommitted calls read in a transaction that sees uncommitted writes of other transactions and does not wait for
-// their locks.
-func uncommitted(ctx context.Context, conn *sql.Conn, read func(tx *sql.Tx) error) error {
-	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	err = read(tx)
-	return errors.Join(err, tx.Rollback())
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"example.com/stock/lock"
@@ -21,7 +18,7 @@ import (
 // to notice that the client no longer waits.
 //
 // Round trips: 3 uncontended (lock, fence, release), and one every second. A new connection costs 2. A failed try
-// (lock.Options.TryOnce) costs 1. Waiting costs none, giving up 4.
+// (lock.Options.TryOnce) costs 1. Waiting costs 1 every 30 s, giving up 4.
 //
 // Connections and promises are as for [ForUpdate], but the order of waiters is up to the server. A named lock is
 // neither replicated nor part of any transaction.
@@ -39,8 +36,7 @@ type namedLock struct{}
 
 func (namedLock) setup(lease int) []string {
 	return []string{fmt.Sprintf(
-		"SET SESSION autocommit = 1, wait_timeout = %d, innodb_lock_wait_timeout = %d"+unlimited,
-		lease, minWaitTimeout)}
+		"SET SESSION autocommit = 1, wait_timeout = %d, innodb_lock_wait_timeout = 1"+unlimited, lease)}
 }
 
 func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.Options) error {
@@ -55,13 +51,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 	if o.TryOnce {
 		err = s.ask(ctx, getLock(0, ""))
 	} else {
-		seconds := maxWaitTimeout
-		if deadline, ok := ctx.Deadline(); ok {
-			// The timeout is somewhat longer than the wait, so that the server also ends the wait if this computer
-			// dies.
-			seconds = min(seconds, int(time.Until(deadline)/time.Second)+1)
-		}
-		err = s.wait(ctx, getLock(seconds, newLabel(key, o).String()))
+		err = s.wait(ctx, getLock(waitLimit, newLabel(key, o).String()))
 	}
 	switch {
 	case err == nil && got.Bool:
@@ -69,7 +59,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 	case err == nil && got.Valid:
 		return errBusy
 	case err == nil:
-		err = errEnded // NULL: it was interrupted
+		err = errUndone // NULL: it was interrupted
 	}
 	if !s.broken {
 		// The server has answered that it has not granted the lock. This is rare, so a round trip to check it is cheap.
@@ -111,64 +101,4 @@ func (namedLock) release(ctx context.Context, s *session, key string) error {
 		return lock.ErrTaken
 	}
 	return nil
-}
-
-func (namedLock) forget(ctx context.Context, db *sql.DB, age time.Duration) error {
-	return fenceTable.forget(ctx, db, age)
-}
-
-// holders reads from the server which connection has each lock, and then from the table which owner and connection got
-// the last fence. If the connections differ, the holder's owner and fence are not known.
-func (namedLock) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
-	var database sql.NullString
-	if err := conn.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
-		return nil, err
-	}
-	locks := make([]any, len(keys))
-	threads, into := make([]sql.NullInt64, len(keys)), make([]any, len(keys))
-	for i, key := range keys {
-		locks[i], into[i] = namedLockName(database.String, key), &threads[i]
-	}
-	query := "SELECT IS_USED_LOCK(?)" + strings.Repeat(", IS_USED_LOCK(?)", len(keys)-1)
-	if err := conn.QueryRowContext(ctx, query, locks...).Scan(into...); err != nil {
-		return nil, err
-	}
-	names := columnNames(keys)
-	held := make(map[string]holder)
-	for i, thread := range threads {
-		if thread.Valid {
-			held[names[i]] = holder{thread: thread.Int64}
-		}
-	}
-	query = "SELECT name, thread, who, held, " + microseconds + " FROM lock_fences WHERE name IN " + marks(len(names))
-	err := eachRow(ctx, conn, query, anys(names), func(rows *sql.Rows) error {
-		var name string
-		var last holder
-		if err := rows.Scan(&name, &last.thread, &last.owner, &last.fence, &last.now); err != nil {
-			return err
-		}
-		if h, found := held[name]; found && h.thread == last.thread {
-			held[name] = last
-		}
-		return nil
-	})
-	return held, err
-}
-
-// heldNames reads the table, because the server does not list its named locks. It checks the keys whose last fence was
-// issued to a connection that still exists.
-func (n namedLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {
-	last, err := column(ctx, conn,
-		"SELECT name FROM lock_fences WHERE thread IN (SELECT ID FROM information_schema.PROCESSLIST)")
-	if err != nil {
-		return nil, err
-	}
-	for keys := range slices.Chunk(readable(last), batch) {
-		held, err := n.holders(ctx, conn, keys)
-		if err != nil {
-			return names, err
-		}
-		names = slices.AppendSeq(names, maps.Keys(held))
-	}
-	return names, nil
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -23,14 +25,14 @@ type holder struct {
 	now    int64 // time of the server's clock, in the unit of the fences
 }
 
-// since returns the start of the hold, which is derived from the fence. It is zero if the fence is ahead of the
-// clock: the clock was set back, so the fence was made by counting.
-func (h holder) since() time.Time {
-	age := h.now - int64(h.fence)
-	if h.fence == lock.NoFence || age < 0 {
-		return time.Time{}
+// contender returns the holder with the start of the hold, which is derived from the fence. It is zero if the fence is
+// ahead of the clock: the clock was set back, so the fence was made by counting.
+func (h holder) contender(remaining time.Duration) *lock.Contender {
+	c := lock.Contender{Who: h.owner, Fence: h.fence, Remaining: remaining}
+	if age := h.now - int64(h.fence); h.fence != lock.NoFence && age >= 0 {
+		c.Since = time.Now().Add(-time.Duration(age) * time.Microsecond)
 	}
-	return time.Now().Add(-time.Duration(age) * time.Microsecond)
+	return &c
 }
 
 // Inspect returns the holder, its fence, the start of the hold, which is derived from the fence, and the remaining time
@@ -39,63 +41,40 @@ func (t *Table) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return only(t.InspectAll(ctx, []string{key}))
 }
 
-// InspectAll is Inspect for each of keys, in a round trip for every 500.
-func (t *Table) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
-	return inBatches(ctx, t.db, keys, func(ctx context.Context, conn *sql.Conn, keys []string) ([]lock.State, error) {
-		names := columnNames(keys)
-		query := "SELECT name, who, fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), " + microseconds +
-			" FROM locks WHERE name IN " + marks(len(names))
-		holders := make(map[string]lock.Contender)
-		err := eachRow(ctx, conn, query, anys(names), func(rows *sql.Rows) error {
+// InspectAll is Inspect for each of keys, in one round trip for all of them.
+func (t *Table) InspectAll(ctx context.Context, keys []string) (states []lock.State, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	names := columnNames(keys)
+	query := "SELECT name, who, fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), " + microseconds +
+		" FROM locks WHERE expires_at > UTC_TIMESTAMP(6) AND name IN " + marks(len(names))
+	holders := make(map[string]*lock.Contender)
+	err = onConnection(ctx, t.db, inspecting(keys), func(ctx context.Context, conn *sql.Conn) error {
+		return eachRow(ctx, conn, query, anys(names), func(rows *sql.Rows) error {
 			var name string
 			var h holder
 			var left int64
-			if err := rows.Scan(&name, &h.owner, &h.fence, &left, &h.now); err != nil || left <= 0 {
-				return err
-			}
-			c := lock.Contender{Who: h.owner, Since: h.since(), Remaining: lock.Forever, Fence: h.fence}
-			if left < never.Microseconds()/2 {
-				c.Remaining = time.Duration(left) * time.Microsecond
-			}
-			holders[name] = c
-			return nil
-		})
-		states := make([]lock.State, len(names))
-		for i, name := range names {
-			states[i].Scope = lock.Cluster
-			if c, held := holders[name]; held {
-				states[i].Holder = &c
-			}
-		}
-		return states, err
-	})
-}
-
-// batch is how many keys are inspected by one statement.
-const batch = 500
-
-// inBatches calls read with up to 500 keys at a time, and joins the states.
-func inBatches(ctx context.Context, db *sql.DB, keys []string,
-	read func(ctx context.Context, conn *sql.Conn, keys []string) ([]lock.State, error),
-) ([]lock.State, error) {
-	states := make([]lock.State, 0, len(keys))
-	for part := range slices.Chunk(keys, batch) {
-		doing := inspecting(part[0])
-		if len(part) > 1 {
-			doing = fmt.Sprintf("inspect %d locks", len(part))
-		}
-		err := onConnection(ctx, db, doing, func(ctx context.Context, conn *sql.Conn) error {
-			read, err := read(ctx, conn, part)
-			if err == nil {
-				states = append(states, read...)
-			}
+			err := rows.Scan(&name, &h.owner, &h.fence, &left, &h.now)
+			holders[name] = h.contender(time.Duration(left) * time.Microsecond)
 			return err
 		})
-		if err != nil {
-			return states, err
-		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		states = append(states, lock.State{Scope: lock.Cluster, Holder: holders[name]})
 	}
 	return states, nil
+}
+
+// inspecting returns the prefix of error texts.
+func inspecting(keys []string) string {
+	if len(keys) > 1 {
+		return fmt.Sprintf("inspect %d locks", len(keys))
+	}
+	return fmt.Sprintf("inspect lock %q", keys[0])
 }
 
 // only returns the state of the one key that was inspected.
@@ -106,23 +85,34 @@ func only(states []lock.State, err error) (lock.State, error) {
 	return states[0], nil
 }
 
-// Evict takes the row from its owner, even if it has no time limit, and issues a fence, in one round trip. The
-// holder's lease ends at its next renewal, at most a third of Lease later.
-func (t *Table) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
-	const takeOver = "INSERT INTO locks (name, token, who, fence, expires_at)" +
-		" VALUES (?, '', '', LAST_INSERT_ID(" + microseconds + "), '1970-01-01')" +
-		" ON DUPLICATE KEY UPDATE token = '', who = '', expires_at = '1970-01-01', fence = " + nextFence
-	err = onConnection(ctx, t.db, evicting(key), func(ctx context.Context, conn *sql.Conn) error {
-		result, err := execute(ctx, conn, takeOver, columnName(key), fenceDistance)
-		if err == nil {
-			fence, err = drawnFence(result)
-		}
+// evict calls do, which returns the fence of an eviction.
+func evict(ctx context.Context, db *sql.DB, key string,
+	do func(context.Context, *sql.Conn) (lock.Fence, error),
+) (fence lock.Fence, err error) {
+	doing := fmt.Sprintf("evict the holder of lock %q", key)
+	err = onConnection(ctx, db, doing, func(ctx context.Context, conn *sql.Conn) error {
+		fence, err = do(ctx, conn)
 		return err
 	})
 	if err != nil {
 		return lock.NoFence, err
 	}
 	return fence, nil
+}
+
+// Evict takes the row from its owner and issues a fence, in one round trip. The holder's lease ends at its next
+// renewal, at most a third of Lease later.
+func (t *Table) Evict(ctx context.Context, key string) (lock.Fence, error) {
+	const takeOver = "INSERT INTO locks (name, token, who, fence, expires_at)" +
+		" VALUES (?, '', '', LAST_INSERT_ID(" + microseconds + "), '1970-01-01')" +
+		" ON DUPLICATE KEY UPDATE token = '', who = '', expires_at = '1970-01-01', fence = " + nextFence
+	return evict(ctx, t.db, key, func(ctx context.Context, conn *sql.Conn) (lock.Fence, error) {
+		result, err := execute(ctx, conn, takeOver, columnName(key), fenceDistance)
+		if err != nil {
+			return lock.NoFence, err
+		}
+		return drawnFence(result)
+	})
 }
 
 // Keys returns the keys that are held. Keys of more than 255 bytes are not listed: the table has only their digests.
@@ -137,8 +127,8 @@ func (t *Table) Keys(ctx context.Context) (keys []string, err error) {
 
 // Inspect returns the holder, its fence, the start of the hold, which is derived from the fence, and the time after
 // which the server would end its connection without a renewal, assuming that the holder has the same Lease. It also
-// returns the waiters in order of arrival; waiters of this process that are not at the server yet come last. It takes
-// five round trips. None of them waits for a lock or delays another client.
+// returns the waiters, in order of arrival by their own clocks; waiters of this process that are not at the server yet
+// come last. It takes five round trips. None of them waits for a lock or delays another client.
 //
 // It needs no privileges. But without the privilege PROCESS it does not see the waiters of other database users, nor
 // the remaining time of a holder of another user.
@@ -146,9 +136,16 @@ func (p *pinned) Inspect(ctx context.Context, key string) (lock.State, error) {
 	return only(p.InspectAll(ctx, []string{key}))
 }
 
-// InspectAll is Inspect for each of keys, with the round trips of Inspect for every 500.
-func (p *pinned) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
-	states, err := inBatches(ctx, p.sessions.db, keys, p.inspect)
+// InspectAll is Inspect for each of keys, with the round trips of Inspect for all of them; [GetLock] needs another one
+// for every 500.
+func (p *pinned) InspectAll(ctx context.Context, keys []string) (states []lock.State, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	err = onConnection(ctx, p.sessions.db, inspecting(keys), func(ctx context.Context, conn *sql.Conn) error {
+		states, err = p.inspect(ctx, conn, keys)
+		return err
+	})
 	for i := range states {
 		states[i].Waiters = append(states[i].Waiters, p.queue.State(keys[i]).Waiters...)
 	}
@@ -169,9 +166,9 @@ func (p *pinned) inspect(ctx context.Context, conn *sql.Conn, keys []string) ([]
 	if err != nil {
 		return nil, err
 	}
-	idle, waiters := make(map[int64]time.Duration), make(map[string][]lock.Contender)
+	remaining, waiters := make(map[int64]time.Duration), make(map[string][]lock.Contender)
 	for _, one := range list {
-		idle[one.id] = one.idle
+		remaining[one.id] = max(p.Lease-one.idle, 0)
 		if one.waits {
 			waiter := lock.Contender{Who: one.label.owner, Since: one.label.since}
 			waiters[one.label.name] = append(waiters[one.label.name], waiter)
@@ -180,13 +177,8 @@ func (p *pinned) inspect(ctx context.Context, conn *sql.Conn, keys []string) ([]
 	states := make([]lock.State, len(keys))
 	for i, name := range columnNames(keys) {
 		states[i] = lock.State{Scope: lock.Cluster, Waiters: slices.Clone(waiters[name])}
-		h, held := holders[name]
-		if !held {
-			continue
-		}
-		states[i].Holder = &lock.Contender{Who: h.owner, Since: h.since(), Fence: h.fence}
-		if idle, listed := idle[h.thread]; listed {
-			states[i].Holder.Remaining = max(p.Lease-idle, 0)
+		if h, held := holders[name]; held {
+			states[i].Holder = h.contender(remaining[h.thread])
 		}
 	}
 	return states, nil
@@ -201,24 +193,21 @@ func (p *pinned) inspect(ctx context.Context, conn *sql.Conn, keys []string) ([]
 // Evict reads the holder, and ends the holder's connection a round trip later. If the holder releases the key in
 // between, and acquires another key on this connection, it loses the other key, as if the network had failed. A holder
 // without a fence is not evicted, because its fence will be larger than the one that Evict issues.
-func (p *pinned) Evict(ctx context.Context, key string) (fence lock.Fence, err error) {
-	err = onConnection(ctx, p.sessions.db, evicting(key), func(ctx context.Context, conn *sql.Conn) error {
+func (p *pinned) Evict(ctx context.Context, key string) (lock.Fence, error) {
+	return evict(ctx, p.sessions.db, key, func(ctx context.Context, conn *sql.Conn) (lock.Fence, error) {
 		// The fence is issued before the connection ends, because the next holder gets its fence at once, and must not
 		// have a smaller one than Evict.
-		if fence, err = drawFence(ctx, conn, columnName(key)); err != nil {
-			return err
+		fence, err := drawFence(ctx, conn, columnName(key))
+		if err != nil {
+			return fence, err
 		}
 		holders, err := p.primitive.holders(ctx, conn, []string{key})
 		h, held := holders[columnName(key)]
 		if err != nil || !held || h.fence > fence {
-			return err // the key is free, or the holder has a later fence than ours
+			return fence, err // the key is free, or the holder has a later fence than ours
 		}
-		return endConnection(ctx, conn, h.thread)
+		return fence, endConnection(ctx, conn, h.thread)
 	})
-	if err != nil {
-		return lock.NoFence, err
-	}
-	return fence, nil
 }
 
 // endConnection makes the server end a connection, and waits until it has. If there is no such connection, it returns
@@ -261,66 +250,126 @@ func (p *pinned) Keys(ctx context.Context) (keys []string, err error) {
 	return keys, err
 }
 
-// inspecting and evicting return the prefix of error texts.
-func inspecting(key string) string { return fmt.Sprintf("inspect lock %q", key) }
-func evicting(key string) string   { return fmt.Sprintf("evict the holder of lock %q", key) }
+// holders reads the names that the holders have written but not committed. They disappear when the transactions end.
+func (rowLock) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
+	held := make(map[string]holder)
+	err := uncommitted(ctx, conn, func(tx *sql.Tx) error {
+		query := "SELECT name, thread, who, fence, " + microseconds + " FROM lock_rows WHERE thread <> 0 AND name IN " +
+			marks(len(keys))
+		return eachRow(ctx, tx, query, anys(columnNames(keys)), func(rows *sql.Rows) error {
+			var name string
+			var h holder
+			err := rows.Scan(&name, &h.thread, &h.owner, &h.fence, &h.now)
+			held[name] = h
+			return err
+		})
+	})
+	return held, err
+}
+
+func (rowLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {
+	err = uncommitted(ctx, conn, func(tx *sql.Tx) (err error) {
+		names, err = column(ctx, tx, "SELECT name FROM lock_rows WHERE thread <> 0")
+		return err
+	})
+	return names, err
+}
+
+// uncommitted calls read in a transaction that sees uncommitted writes of other transactions and does not wait for
+// their locks.
+func uncommitted(ctx context.Context, conn *sql.Conn, read func(tx *sql.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(read(tx), tx.Rollback())
+}
+
+// holders reads from the server which connection has each lock, and then from the table which owner and connection got
+// the last fence. If the connections differ, the holder's owner and fence are not known.
+func (namedLock) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
+	var database sql.NullString
+	if err := conn.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
+		return nil, err
+	}
+	held := make(map[string]holder)
+	for part := range slices.Chunk(keys, 500) { // a SELECT has 4,096 columns at most
+		locks, threads, into := make([]any, len(part)), make([]sql.NullInt64, len(part)), make([]any, len(part))
+		for i, key := range part {
+			locks[i], into[i] = namedLockName(database.String, key), &threads[i]
+		}
+		query := "SELECT IS_USED_LOCK(?)" + strings.Repeat(", IS_USED_LOCK(?)", len(part)-1)
+		if err := conn.QueryRowContext(ctx, query, locks...).Scan(into...); err != nil {
+			return nil, err
+		}
+		for i, thread := range threads {
+			if thread.Valid {
+				held[columnName(part[i])] = holder{thread: thread.Int64}
+			}
+		}
+	}
+	query := "SELECT name, thread, who, held, " + microseconds + " FROM lock_fences WHERE name IN " + marks(len(keys))
+	err := eachRow(ctx, conn, query, anys(columnNames(keys)), func(rows *sql.Rows) error {
+		var name string
+		var last holder
+		if err := rows.Scan(&name, &last.thread, &last.owner, &last.fence, &last.now); err != nil {
+			return err
+		}
+		if h, found := held[name]; found && h.thread == last.thread {
+			held[name] = last
+		}
+		return nil
+	})
+	return held, err
+}
+
+// heldNames reads the table, because the server does not list its named locks. It checks the keys whose last fence was
+// issued to a connection that still exists.
+func (n namedLock) heldNames(ctx context.Context, conn *sql.Conn) (names []string, err error) {
+	last, err := column(ctx, conn,
+		"SELECT name FROM lock_fences WHERE thread IN (SELECT ID FROM information_schema.PROCESSLIST)")
+	if err != nil {
+		return nil, err
+	}
+	keys := readable(last)
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	held, err := n.holders(ctx, conn, keys)
+	return slices.Collect(maps.Keys(held)), err
+}
 
 // A process is a connection as the server lists it.
 type process struct {
 	id    int64
-	idle  time.Duration // time since its last statement began or ended
-	query int64         // number of the statement; 0 on MySQL, which does not number statements
+	idle  time.Duration // time since its last statement began or ended, in whole seconds
 	waits bool          // its statement has a label
 	label label
 }
 
 // processes lists the connections threads, and the connections that wait for a lock of this database, in order of
-// arrival.
-//
-// Any user may see its own connections. To see others, it needs the privilege PROCESS. Columns are found by name,
-// because MariaDB has more of them.
+// arrival. Any user may see its own connections. To see others, it needs the privilege PROCESS.
 func processes(ctx context.Context, conn *sql.Conn, threads ...int64) ([]process, error) {
 	var found []process
 	ids := append([]int64{0}, threads...) // no connection has the number 0
-	query := "SELECT * FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()" +
+	query := "SELECT ID, TIME, INFO FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()" +
 		" AND (ID IN " + marks(len(ids)) + " OR (DB = DATABASE() AND INFO LIKE '%" + labelStart + "%'))"
 	err := eachRow(ctx, conn, query, anys(ids), func(rows *sql.Rows) error {
-		columns, err := rows.Columns()
-		if err != nil {
+		var p process
+		var seconds int64
+		var statement sql.NullString
+		if err := rows.Scan(&p.id, &seconds, &statement); err != nil {
 			return err
 		}
-		values := make([]sql.NullString, len(columns))
-		into := make([]any, len(columns))
-		for i := range values {
-			into[i] = &values[i]
-		}
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		row := make(map[string]string, len(columns))
-		for i, name := range columns {
-			row[strings.ToUpper(name)] = values[i].String
-		}
-		found = append(found, newProcess(row))
+		p.idle = time.Duration(seconds) * time.Second
+		p.label, p.waits = parseLabel(statement.String)
+		found = append(found, p)
 		return nil
 	})
-	// MySQL does not number its statements, so there the waiters are sorted by the times of their own clocks.
 	slices.SortFunc(found, func(a, b process) int {
-		return cmp.Or(cmp.Compare(a.query, b.query), a.label.since.Compare(b.label.since), cmp.Compare(a.id, b.id))
+		return cmp.Or(a.label.since.Compare(b.label.since), cmp.Compare(a.id, b.id))
 	})
 	return found, err
-}
-
-func newProcess(row map[string]string) (p process) {
-	p.id, _ = strconv.ParseInt(row["ID"], 10, 64)
-	p.query, _ = strconv.ParseInt(row["QUERY_ID"], 10, 64)
-	p.label, p.waits = parseLabel(row["INFO"])
-	if ms, err := strconv.ParseFloat(row["TIME_MS"], 64); err == nil {
-		p.idle = time.Duration(ms * float64(time.Millisecond))
-	} else if s, err := strconv.ParseInt(row["TIME"], 10, 64); err == nil {
-		p.idle = time.Duration(s) * time.Second
-	}
-	return p
 }
 
 // A label is a comment at the end of a waiting statement, which identifies the waiter for Inspect. The server shows the
@@ -337,9 +386,10 @@ func newLabel(key string, o lock.Options) label {
 
 const labelStart = "/* waits "
 
+// String escapes every byte that could end a comment, be read as a parameter, or differ between character sets.
 func (l label) String() string {
 	since := strconv.FormatInt(l.since.UnixMilli(), 10)
-	return " " + labelStart + escape(l.name) + " " + since + " " + escape(l.owner) + " */"
+	return " " + labelStart + url.PathEscape(l.name) + " " + since + " " + url.PathEscape(l.owner) + " */"
 }
 
 // parseLabel finds the label in the text of a statement.
@@ -359,30 +409,11 @@ func parseLabel(statement string) (label, bool) {
 	return label{name, owner, time.UnixMilli(since)}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// escape returns s with a percent escape for every byte that could end a comment, be read as a parameter, or differ
-// between character sets.
-func escape(s string) string {
-	const hex = "0123456789ABCDEF"
-	var out strings.Builder
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-_.:/@#", c) >= 0:
-			out.WriteByte(c)
-		default:
-			out.WriteString(string([]byte{'%', hex[c>>4], hex[c&15]}))
-		}
-	}
-	return out.String()
-}
-
 var (
-	_ lock.Inspector = (*Table)(nil)
-	_ lock.Evictor   = (*Table)(nil)
-	_ lock.Lister    = (*Table)(nil)
-	_ lock.Inspector = (*pinned)(nil)
-	_ lock.Evictor   = (*pinned)(nil)
-	_ lock.Lister    = (*pinned)(nil)
-
 	_ lock.BatchInspector = (*Table)(nil)
+	_ lock.Evictor        = (*Table)(nil)
+	_ lock.Lister         = (*Table)(nil)
 	_ lock.BatchInspector = (*pinned)(nil)
+	_ lock.Evictor        = (*pinned)(nil)
+	_ lock.Lister         = (*pinned)(nil)
 )

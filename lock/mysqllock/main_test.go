@@ -4,34 +4,29 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/repo"
 )
 
+// The contract is tested by lock/locktest, on real servers and with several processes: see conformance_test.go. The
+// other tests of this package are for what that suite cannot express.
+
 var servers stacktest.Shared
 
-// testsAtOnce is how many tests run at the same time. Nearly all of them wait for a lease or for a server, and compute
-// little.
-const testsAtOnce = "8"
+func TestMain(m *testing.M) { goleak.VerifyTestMain(servers.Around(m)) }
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
-		panic(err)
-	}
-	goleak.VerifyTestMain(servers.Around(m))
-}
+// patience is how long a test waits for what must come, on a computer that has other work.
+const patience = time.Minute
 
 // pool opens dsn as the service does.
 func pool(t testing.TB, dsn string, most int) *sql.DB {
@@ -73,35 +68,36 @@ func database(t testing.TB) string {
 	return servers.FilledMariaDB(t, migrate)
 }
 
-// A locker with a fence range that is closed.
+// A locker is a lock of this package.
 type locker interface {
 	lock.FenceRanger
+	lock.Inspector
+	lock.Evictor
+	lock.Lister
 	Close() error
 }
 
 // A kind is one of the locks of this package.
 type kind struct {
 	name string
-	make func(db *sql.DB, lease time.Duration) locker
+	make func(db *sql.DB, o ConnOptions) locker
 }
 
 var (
-	table = kind{
-		"table",
-		func(db *sql.DB, lease time.Duration) locker { return NewTable(db, TableOptions{Lease: lease}) },
-	}
-	forUpdate = kind{"for update", func(db *sql.DB, lease time.Duration) locker {
-		return NewForUpdate(db, ConnOptions{Lease: lease})
+	table = kind{"table", func(db *sql.DB, o ConnOptions) locker {
+		return NewTable(db, TableOptions{Lease: o.Lease, MaxHold: o.MaxHold})
 	}}
-	getLock = kind{"get lock", func(db *sql.DB, lease time.Duration) locker {
-		return NewGetLock(db, ConnOptions{Lease: lease})
-	}}
+	forUpdate = kind{"for update", func(db *sql.DB, o ConnOptions) locker { return NewForUpdate(db, o) }}
+	getLock   = kind{"get lock", func(db *sql.DB, o ConnOptions) locker { return NewGetLock(db, o) }}
+
+	all  = []kind{table, forUpdate, getLock}
+	pins = []kind{forUpdate, getLock}
 )
 
 // open makes a lock with a pool of its own, as another process has.
-func (k kind) open(t testing.TB, dsn string, lease time.Duration) locker {
+func (k kind) open(t testing.TB, dsn string, o ConnOptions) locker {
 	t.Helper()
-	l := k.make(pool(t, dsn, 12), lease)
+	l := k.make(pool(t, dsn, 12), o)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -109,11 +105,6 @@ func (k kind) open(t testing.TB, dsn string, lease time.Duration) locker {
 // each runs test for the kinds, beside other tests.
 func each(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
 	t.Parallel()
-	eachBeside(t, kinds, test)
-}
-
-// eachBeside runs test for the kinds, beside one another and not beside other tests.
-func eachBeside(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -122,38 +113,54 @@ func eachBeside(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
 	}
 }
 
-var (
-	all  = []kind{table, forUpdate, getLock}
-	pins = []kind{forUpdate, getLock}
-
-	noExpiry = kind{
-		"no expiry",
-		func(db *sql.DB, _ time.Duration) locker { return NewTable(db, TableOptions{NoExpiry: true}) },
-	}
-)
-
-// insist repeats op while the server does not answer within the 1.5 s that a lock gives it, for a minute at most: a
-// busy computer may be late, and a client would ask again.
-func insist[T any](op func() (T, error)) (T, error) {
-	for began := time.Now(); ; {
-		got, err := op()
-		if !errors.Is(err, lock.ErrDown) || time.Since(began) > patience {
-			return got, err
+// insist repeats op while the server does not answer within the 1.5 s that a lock gives it: a busy computer may be
+// late, and a client would ask again.
+func insist[T any](t testing.TB, op func(context.Context) (T, error)) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		got, err := op(ctx)
+		if err == nil {
+			return got
+		}
+		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
+			t.Fatal(err)
 		}
 	}
 }
 
-// acquire waits for key.
+// acquire waits for key. Its owner is the key.
 func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	lease, err := insist(func() (*lock.Lease, error) { return l.Acquire(ctx, key, lock.Options{}) })
-	if err != nil {
-		t.Fatalf("acquire: %v", err)
-	}
+	lease := insist(t, func(ctx context.Context) (*lock.Lease, error) {
+		return l.Acquire(ctx, key, lock.Options{Owner: key})
+	})
 	t.Cleanup(func() { _ = lease.Release() })
 	return lease
+}
+
+// come acquires key in the background, for a caller named owner, and releases it at once.
+func come(ctx context.Context, l lock.Locker, key, owner string) <-chan error {
+	came := make(chan error, 1)
+	go func() {
+		lease, err := l.Acquire(ctx, key, lock.Options{Owner: owner})
+		if err == nil {
+			err = lease.Release()
+		}
+		came <- err
+	}()
+	return came
+}
+
+// try tries once, and gives back what it gets.
+func try(t testing.TB, l lock.Locker, key string) error {
+	t.Helper()
+	lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
+	if err == nil {
+		release(t, lease)
+	}
+	return err
 }
 
 // release gives a lease back. A server that is too busy to answer frees the key later.
@@ -163,22 +170,6 @@ func release(t testing.TB, lease *lock.Lease) {
 		t.Errorf("release: %v", err)
 	}
 }
-
-// warm sets up the one connection of l, and returns its id. The next lease will live in it.
-func warm(t testing.TB, l locker) int64 {
-	t.Helper()
-	for err := lock.ErrDown; err != nil; { // a busy server may not answer in time, and then the connection is closed
-		err = acquire(t, l, "k").Release()
-	}
-	return connection(t, l)
-}
-
-// patience is how long a test waits for what must come, on a computer that has other work.
-const patience = time.Minute
-
-// soon is when an answer has come that takes 3 s at most, on a busy computer. It is less than a minute, the lease of
-// those tests in which nothing may be had by waiting for its end, and than the 50 s for which InnoDB waits for a row.
-const soon = 40 * time.Second
 
 // loss waits for the end of a lease.
 func loss(t testing.TB, lease *lock.Lease) error {
@@ -202,30 +193,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not seen within %v: %s", patience, what)
 		}
-		<-time.After(2 * time.Millisecond)
-	}
-}
-
-// free wants that key can be had soon, and that it is not had by waiting for a lease to run out.
-func free(t testing.TB, l lock.Locker, key string) {
-	t.Helper()
-	if err := becomesFree(t, l, key); err != nil {
-		t.Fatalf("%s does not become free: %v", key, err)
-	}
-}
-
-// becomesFree is what an Acquire says last, if the key does not become free.
-func becomesFree(t testing.TB, l lock.Locker, key string) error {
-	t.Helper()
-	for deadline := time.Now().Add(soon); ; {
-		lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
-		if err == nil {
-			release(t, lease)
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return err
-		}
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
@@ -245,67 +213,92 @@ func execSQL(t testing.TB, db *sql.DB, statement string, args ...any) {
 	}
 }
 
-// waiting is how many statements wait for a lock in the database of db.
-func waiting(t testing.TB, db *sql.DB) int {
-	t.Helper()
-	return count(
-		t,
-		db,
-		"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()"+
-			" AND (INFO LIKE '%FOR UPDATE%' OR INFO LIKE '%GET_LOCK%')",
-	)
-}
-
-// connection is the id of the only connection that l has set up, which must be idle and is the one that the next
-// lease will live in.
-func connection(t testing.TB, l locker) int64 {
-	t.Helper()
-	var idle []*session
-	switch l := l.(type) {
-	case *ForUpdate:
-		idle = l.sessions.idle
-	case *GetLock:
-		idle = l.sessions.idle
+func pinnedOf(l locker) *pinned {
+	if l, ok := l.(*ForUpdate); ok {
+		return l.pinned
 	}
-	if len(idle) != 1 {
-		t.Fatalf("%d idle connections", len(idle))
+	return l.(*GetLock).pinned
+}
+
+// warm sets up the one session of l, and returns the id of its connection. The next lease will live in it.
+func warm(t testing.TB, l locker) int64 {
+	t.Helper()
+	idle := func() []*session { return pinnedOf(l).sessions.idle }
+	for len(idle()) == 0 { // a busy server may not answer in time, and then the connection is closed
+		_ = acquire(t, l, "warm").Release()
 	}
-	return idle[0].id
+	return idle()[0].id
 }
 
-// addr is the address in a DSN.
-func addr(dsn string) string {
-	_, rest, _ := strings.Cut(dsn, "(")
-	found, _, _ := strings.Cut(rest, ")")
-	return found
+func kill(t testing.TB, db *sql.DB, id int64) {
+	t.Helper()
+	execSQL(t, db, fmt.Sprintf("KILL CONNECTION %d", id))
 }
-
-func via(dsn string, p *proxy) string { return strings.Replace(dsn, addr(dsn), p.Addr(), 1) }
 
 func keyN(n int) string { return fmt.Sprint("key-", n) }
 
-// activeTransaction is how the server lists one in SHOW ENGINE INNODB STATUS; further lines say what it does, and by
-// which connection.
-var activeTransaction = regexp.MustCompile(
-	`(?m)^---TRANSACTION [^\n]*, ACTIVE(?:.*\n)(?:[^-\n].*\n)*?\S+ thread id (\d+),`,
-)
+// A proxy stands between a lock and its server, changes what it is told to, and writes down the requests.
+type proxy struct {
+	*wire.Proxy
+	dsn string // of the database, through the proxy
 
-// transactions is how many are open in the database of db, now. It does not ask information_schema.INNODB_TRX: that
-// keeps what it has shown until nobody on the server has asked for 100 ms, so tests that poll it beside one another
-// see the same for ever.
-func transactions(t testing.TB, db *sql.DB) int {
+	mu       sync.Mutex
+	requests []string
+	rewrite  func(text string) string
+}
+
+func newProxy(t testing.TB, dsn string) *proxy {
 	t.Helper()
-	var kind, name, status string
-	if err := db.QueryRow("SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status); err != nil {
+	_, rest, _ := strings.Cut(dsn, "(")
+	addr, _, _ := strings.Cut(rest, ")")
+	w, err := wire.Listen(addr, wire.MySQL())
+	if err != nil {
 		t.Fatal(err)
 	}
-	open := 0
-	for _, match := range activeTransaction.FindAllStringSubmatch(status, -1) {
-		id, err := strconv.ParseInt(match[1], 10, 64)
-		if err != nil {
-			t.Fatal(err)
+	t.Cleanup(func() { w.Close() })
+	p := &proxy{Proxy: w, dsn: strings.Replace(dsn, addr, w.Addr(), 1)}
+	p.change(func(text string) string { return text })
+	w.Set(wire.Trap{Match: func(message []byte) bool {
+		const header, quit = 4, 1
+		if len(message) <= header || message[3] != 0 || message[header] == quit {
+			return false // a part of the log-in, or the good-bye
 		}
-		open += count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND DB = DATABASE()", id)
-	}
-	return open
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		text := string(message[header+1:])
+		p.requests = append(p.requests, text)
+		copy(message[header+1:], fmt.Sprintf("%-*s", len(text), p.rewrite(text)))
+		return false // it holds nothing up
+	}})
+	return p
+}
+
+// change makes the proxy pass rewrite(text) on instead of text, cut to the same length.
+func (p *proxy) change(rewrite func(text string) string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rewrite = rewrite
+}
+
+// fail makes the server answer with an error to the first of the requests that contain word.
+func (p *proxy) fail(word string, number uint16, times int) {
+	n := 0
+	p.change(func(text string) string {
+		if !strings.Contains(text, word) || n == times {
+			return text
+		}
+		n++
+		return fmt.Sprintf("SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = %d", number)
+	})
+}
+
+// during returns the requests that op sends.
+func (p *proxy) during(op func()) []string {
+	p.mu.Lock()
+	p.requests = nil
+	p.mu.Unlock()
+	op()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests
 }

@@ -1,8 +1,10 @@
 // Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate])
 // and a named lock ([GetLock]).
 //
-// Read table.go first: it is the plain algorithm of Table from acquire to release, and names what each other file adds.
-// The other two locks live in a connection: pinned.go has their common part, forupdate.go and getlock.go the rest.
+// Each lock is in one file, from acquire to release: table.go, forupdate.go and getlock.go. Read table.go first. The other
+// two live in a connection: pinned.go keeps it, notices its end and tells the holder; session.go is the connection.
+// inspect.go shows holders and waiters to people, and takes keys away. This file has what all of them use: statements with
+// a time limit, fences, names of keys, and errors.
 //
 // Give the locks their own connection pool, with timeout and interpolateParams=true in its DSN and without
 // readTimeout. The character set of its sessions must be utf8mb4: the driver escapes keys and owners for that one, and
@@ -109,6 +111,10 @@ func collisionPause(try int) time.Duration { return jitter(5 * time.Millisecond 
 
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // eachRow calls read for each row of the result of a query, until read returns an error.
@@ -285,11 +291,8 @@ const unlimited = "/*M!100101 , max_statement_time = 0 */ /*!50708 , max_executi
 var (
 	// errBusy means that another caller has the key. The session is unchanged.
 	errBusy = errors.New("held")
-	// errAgain means that the server undid the statement for a reason that may not affect the next try.
-	errAgain = errors.New("undone by the server")
-	// errEnded means that the server, or an operator, ended the statement because of the time that it took, or
-	// because of nothing that concerns the lock. A waiter waits on.
-	errEnded = errors.New("interrupted by the server")
+	// errUndone means that the server undid or ended the statement for a reason that may not affect the next try.
+	errUndone = errors.New("undone by the server")
 )
 
 // acquiring returns the prefix of an acquisition's errors.
@@ -302,15 +305,20 @@ func collided(err error) bool {
 	return n == mysqlerr.Deadlock || n == mysqlerr.LockWaitTimeout
 }
 
-// refusal returns errBusy, errAgain or errEnded for an answer that means one of them, and err otherwise.
+// interrupted reports whether the server, or an operator, ended the statement because of the time that it took, or
+// because of nothing that concerns the lock. A waiter waits on.
+func interrupted(err error) bool {
+	n := mysqlerr.Number(err)
+	return n == mysqlerr.Interrupted || n == mysqlerr.StatementTime || n == mysqlerr.ExecutionTime
+}
+
+// refusal returns errBusy or errUndone for an answer that means one of them, and err otherwise.
 func refusal(err error) error {
-	switch mysqlerr.Number(err) {
-	case mysqlerr.LockWaitTimeout, mysqlerr.LockNowait:
+	switch n := mysqlerr.Number(err); {
+	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait:
 		return errBusy
-	case mysqlerr.Deadlock:
-		return fmt.Errorf("%w: %w", errAgain, err)
-	case mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime:
-		return fmt.Errorf("%w: %w", errEnded, err)
+	case n == mysqlerr.Deadlock, interrupted(err):
+		return fmt.Errorf("%w: %w", errUndone, err)
 	}
 	return err
 }

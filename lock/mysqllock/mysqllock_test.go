@@ -14,7 +14,7 @@ func TestFencesGrow(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		dsn := database(t)
 		db := pool(t, dsn, 2)
-		a, b := k.open(t, dsn, 0), k.open(t, dsn, 0)
+		a, b := k.open(t, dsn, ConnOptions{}), k.open(t, dsn, ConnOptions{})
 		var last lock.Fence
 		turn := func(l lock.Locker) lock.Fence {
 			lease := acquire(t, l, "k")
@@ -38,71 +38,27 @@ func TestFencesGrow(t *testing.T) {
 		if got := turn(b); got != ahead+fenceDistance {
 			t.Errorf("fence %d, want %d", got, ahead+fenceDistance)
 		}
-		turn(a)
-	})
-}
-
-func TestTheHolderIsNamed(t *testing.T) {
-	t.Parallel()
-	l := table.open(t, database(t), 0)
-	lease, err := l.Acquire(t.Context(), "k", lock.Options{Owner: "app-1/request-7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer release(t, lease)
-	_, err = l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
-	var held *lock.HeldError
-	if !errors.As(err, &held) || held.Holder != "app-1/request-7" || held.Remaining <= 0 ||
-		held.Remaining > 10*time.Second {
-		t.Errorf("err = %+v, want the holder and what remains", err)
-	}
-	other, err := l.Acquire(t.Context(), "other", lock.Options{TryOnce: true, Owner: strings.Repeat("é", 300) + "\xff"})
-	if err != nil {
-		t.Fatalf("an owner that is long and no UTF-8: %v", err)
-	}
-	release(t, other)
-}
-
-// A connection that was made fit for locks does not find its way back into the pool.
-func TestAConnectionIsNotGivenBack(t *testing.T) {
-	each(t, pins, func(t *testing.T, k kind) {
-		dsn := database(t)
-		db := pool(t, dsn, 1)
-		l := k.open(t, dsn, 0)
-		id := warm(t, l)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "the connection is closed", func() bool {
-			return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ?", id) == 0
-		})
 	})
 }
 
 // Keys that a careless column or a named lock would take for one are several.
 func TestKeysAreExact(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
-		l := k.open(t, database(t), 0)
+		l := k.open(t, database(t), ConnOptions{})
 		long := strings.Repeat("k", 300)
-		var leases []*lock.Lease
 		for _, keys := range [][]string{
 			{"k", "K", "k "},
 			{"é", "e", "É"},
 			{long, long + "k", columnName(long)},
 			{"\x00", "\xff", "'; DROP TABLE locks; --"},
 		} {
+			var leases []*lock.Lease
 			for _, key := range keys {
-				lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
-				if err != nil {
-					t.Errorf("%.40q: %v", key, err)
-					continue
-				}
-				leases = append(leases, lease)
+				leases = append(leases, acquire(t, l, key)) // which waits if two keys are one
 			}
 			for _, lease := range leases {
 				release(t, lease)
 			}
-			leases = nil
 		}
 	})
 }
@@ -141,17 +97,44 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// issued is the reply of a server that has issued a fence.
-type issued int64
-
-func (i issued) LastInsertId() (int64, error) { return int64(i), nil }
-func (i issued) RowsAffected() (int64, error) { return 1, nil }
-
-// A fence that is not above zero is none: 0 means "no fence" to the store.
-func TestAFenceIsAboveZero(t *testing.T) {
-	for id, good := range map[issued]bool{-1: false, 0: false, 1: true} {
-		if fence, err := drawnFence(id); (err == nil) != good {
-			t.Errorf("fence %d: %v", fence, err)
+// An option that makes no sense is named by the first Acquire, which asks no server.
+func TestWrongOptions(t *testing.T) {
+	db := pool(t, "root@tcp(127.0.0.1:1)/stock", 4) // nobody listens there
+	for _, k := range all {
+		for option, o := range map[string]ConnOptions{
+			"Lease": {Lease: -time.Second}, "MaxHold": {MaxHold: -1}, "MaxConns": {MaxConns: -1},
+		} {
+			if k.name == table.name && option == "MaxConns" {
+				continue
+			}
+			l := k.make(db, o)
+			err := try(t, l, "k")
+			if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), "option "+option+" ") {
+				t.Errorf("%s, %s: %v", k.name, option, err)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
+}
+
+// However often it is renewed, a lease does not outlast the maximum: then others get in, also from the same process,
+// although the holder hangs and does not release. That is so for every loss.
+func TestMaximumHold(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		l := k.open(t, database(t), ConnOptions{Lease: time.Second, MaxHold: 300 * time.Millisecond})
+		held := acquire(t, l, "k")
+		var expired *lock.ExpiredError
+		if err := loss(t, held); !errors.As(err, &expired) || !expired.Maximum {
+			t.Errorf("loss: %v, want the maximum", err)
+		}
+		next := acquire(t, l, "k")
+		if next.Fence() <= held.Fence() {
+			t.Errorf("fence %d after %d", next.Fence(), held.Fence())
+		}
+		if err := held.Release(); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("release: %v, want ErrLost", err)
+		}
+	})
 }

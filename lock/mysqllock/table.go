@@ -14,27 +14,20 @@ import (
 	"example.com/stock/lock"
 )
 
-// This file has the whole algorithm. The other files add:
-//
-//	table_row.go      after no reply: undoes the try, or repeats the release in the background
-//	mysqllock.go      statements with a time limit, the fence of a statement, names of keys, errors
-//	../keepalive.go   renewals, and the holder's own clock, which ends the lease before the server does
-//	../handover.go    one process hands one lease from caller to caller
-//	forget.go         deletes the rows of unused keys; inspect.go has Inspect, Evict and Keys
-
 // Table is a lock table: a row per key, with the token of its owner and a time limit by the server's clock. The
 // clients' clocks are not used, because a client whose clock is ahead would take the key from its holder too early.
 //
 //  1. UPDATE the row if its time limit has passed. The same statement issues the fence.
 //  2. If there is no row, INSERT it.
 //  3. If another caller holds the key, sleep for a random time and go back to 1.
-//  4. While the key is held, renew: UPDATE the time limit if the row has our token and the limit has not passed.
+//  4. While the key is held, renew: UPDATE the time limit if the row has our token and the limit has not passed. The
+//     holder's own clock ends the lease before the server does: see ../keepalive.go.
 //  5. To release, UPDATE the row to free if it has our token.
 //
 // Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A failed
 // try (lock.Options.TryOnce) costs 2; the second round trip reads the holder. A waiter polls, and reads the holder
-// every second. Because of the polling, the next holder may start up to MaxBackoff late, and 30 waiters send some 800
-// statements a second.
+// every second. Because of the polling, the next holder may start up to 50 ms late, and 30 waiters send some 800
+// statements a second; [lock.HandOver] makes them one waiter for each process.
 //
 // Promises: exclusion while no lease runs out; a lease that reports its end, by the holder's clock, before the server's
 // time limit; a fence; after a crash of the holder another caller can get the key within Lease. It does not promise
@@ -44,7 +37,30 @@ type Table struct {
 	db      *sql.DB
 	o       TableOptions
 	sweeper *lock.Sweeper
-	rows    *forgetter
+}
+
+// TableOptions are the options of a Table. A zero field means its default. With a negative one every Acquire returns an
+// error that names it.
+type TableOptions struct {
+	Lease   time.Duration // time limit of the key after a renewal; default 10 s, renewed after each third of it
+	MaxHold time.Duration // longest hold, after which the lease is lost; default 5 min
+}
+
+// NewTable returns a Table on db. Each statement uses a connection only while it runs. Close the Table when all
+// leases have ended.
+func NewTable(db *sql.DB, o TableOptions) *Table {
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
+	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
+	return &Table{db, o, lock.NewSweeper()}
+}
+
+// FenceRange returns the distance between two fences.
+func (t *Table) FenceRange() uint64 { return fenceDistance }
+
+// Close drops the releases that have not reached the server yet. Their keys become free when the lease runs out.
+func (t *Table) Close() error {
+	t.sweeper.Close()
+	return nil
 }
 
 // Each statement is a transaction. UTC_TIMESTAMP is the time at which a statement began: a statement that had to wait
@@ -52,6 +68,8 @@ type Table struct {
 const (
 	acquireRow = "UPDATE locks SET token = ?, who = ?, fence = " + nextFence + "," +
 		" expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND WHERE name = ? AND expires_at <= UTC_TIMESTAMP(6)"
+	readRow = "SELECT token, who, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) FROM locks WHERE name = ?"
+	// INSERT IGNORE is not used, because it would also hide every error but that of a duplicate.
 	insertRow = "INSERT INTO locks (name, token, who, fence, expires_at) VALUES (?, ?, ?," +
 		" LAST_INSERT_ID(" + microseconds + "), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)"
 	renewRow = "UPDATE locks SET expires_at = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND" +
@@ -59,57 +77,84 @@ const (
 	releaseRow = "UPDATE locks SET token = '', who = '', expires_at = '1970-01-01' WHERE name = ? AND token = ?"
 )
 
+const (
+	minBackoff = 2 * time.Millisecond // first pause between two tries of a waiter; pauses double
+	maxBackoff = 50 * time.Millisecond
+	readEvery  = time.Second // how often a waiter reads the row: it must insert the row if somebody has deleted it
+)
+
 // Acquire tries to get key, and retries until ctx ends, or tries once with TryOnce.
 func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if err := lock.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	if err := t.o.check(); err != nil {
+	if err := cmp.Or(lock.AtLeast("Lease", t.o.Lease, 0), lock.AtLeast("MaxHold", t.o.MaxHold, 0)); err != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
 	}
-	a := attempt{t, key, columnName(key), uuid.NewString(), ownerColumn(o.Owner)}
-	t.rows.start()
-	var held *lock.HeldError // the result of the last read
+	a := attempt{Table: t, key: key, name: columnName(key), owner: ownerColumn(o.Owner)}
+	var seen error // why the earlier tries have failed
 	var lastRead time.Time
-	var noRoom error // why nothing is known about the holder
-	for pause := t.o.MinBackoff; ; pause = min(2*pause, t.o.MaxBackoff) {
+	for pause := minBackoff; ; pause = min(2*pause, maxBackoff) {
+		a.token = uuid.NewString() // a new one for each try, because an earlier try may be undone later
 		sent := time.Now()
-		fence, err := a.try(ctx, held == nil || sent.Sub(lastRead) >= readEvery)
+		fence, err := a.try(ctx, sent.Sub(lastRead) >= readEvery)
 		switch {
-		case err == nil && t.stale(time.Since(sent)):
-			// The reply took so long that the lease has run out. The next try has a new token, because the release of
-			// this one may be repeated later.
-			a.undo(ctx)
-			a.token, held = uuid.NewString(), &lock.HeldError{Key: key}
-		case errors.Is(refusal(err), errEnded) && !o.TryOnce:
-			// The server ended a statement of the try, and may have executed another one, which try has undone.
-			a.token, held = uuid.NewString(), cmp.Or(held, &lock.HeldError{Key: key})
-		case err == nil:
+		case err == nil && time.Since(sent) < lock.Valid(t.o.Lease):
 			return a.lease(sent, fence), nil
-		case errors.Is(err, errBusy):
-		case errors.Is(err, lock.ErrNoCapacity) && !o.TryOnce && ctx.Err() == nil:
-			noRoom = err
-		case errors.As(err, &held):
+		case err == nil:
+			a.undo(ctx) // the answer took so long that the lease has run out
+			seen = &lock.HeldError{Key: key}
+		case errors.Is(err, lock.ErrHeld):
+			seen = err
 			lastRead = sent
-		case held != nil:
-			return nil, errors.Join(held, err)
+		case errors.Is(err, errBusy): // still held, as was read before
+		case interrupted(err) && !o.TryOnce:
+			seen = cmp.Or(seen, error(&lock.HeldError{Key: key}))
+		case errors.Is(err, lock.ErrNoCapacity) && !o.TryOnce && ctx.Err() == nil:
+			seen = cmp.Or(seen, err)
 		default:
-			return nil, err
+			return nil, errors.Join(seen, err)
 		}
 		if o.TryOnce {
-			return nil, held
+			return nil, seen
 		}
 		if ended := lock.Sleep(ctx, jitter(pause)); ended != nil {
-			if held == nil {
-				return nil, errors.Join(noRoom, ended)
-			}
-			return nil, errors.Join(held, ended)
+			return nil, errors.Join(seen, ended)
 		}
 	}
 }
 
-// send sends the statements of one try: step 1 and, if read is set, step 2. See try for the errors.
-func (a attempt) send(ctx context.Context, conn *sql.Conn, read bool) (lock.Fence, error) {
+// An attempt is one try to acquire a key and, if it succeeds, the holding of it. No other attempt has its token.
+type attempt struct {
+	*Table
+	key, name    string // the key, and its name in the row
+	token, owner string
+}
+
+// try tries once. If another holder has the key, the error is errBusy or, if read is set, a HeldError with the holder's
+// name. If the outcome is unknown, try undoes it before it returns.
+func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
+	conn, err := connect(ctx, a.db)
+	if err != nil {
+		return 0, fault(ctx, acquiring(a.key), err)
+	}
+	defer conn.Close()
+	late, cancel := withGrace(ctx)
+	defer cancel()
+	fence, err := a.take(late, conn, read)
+	switch {
+	case err == nil, errors.Is(err, errBusy), errors.Is(err, lock.ErrHeld):
+		return fence, err
+	case collided(err):
+		return 0, &lock.HeldError{Key: a.key} // other callers were faster, several times
+	case mysqlerr.Number(err) == 0, interrupted(err): // also if it was the second statement: the first may have run
+		a.undo(ctx)
+	}
+	return 0, fault(ctx, acquiring(a.key), err)
+}
+
+// take sends steps 1 and, if read is set, 2.
+func (a attempt) take(ctx context.Context, conn *sql.Conn, read bool) (lock.Fence, error) {
 	result, err := execute(ctx, conn, acquireRow, a.token, a.owner, fenceDistance, a.o.Lease.Microseconds(), a.name)
 	if err != nil {
 		return 0, err
@@ -121,34 +166,27 @@ func (a attempt) send(ctx context.Context, conn *sql.Conn, read bool) (lock.Fenc
 	if !read {
 		return 0, errBusy
 	}
-	row, err := a.readRow(ctx, conn)
+	_, who, left, err := a.read(ctx, conn)
+	if err == nil {
+		return 0, &lock.HeldError{Key: a.key, Holder: who, Remaining: max(left, 0)}
+	}
 	if !errors.Is(err, sql.ErrNoRows) {
-		if err == nil {
-			err = &lock.HeldError{Key: a.key, Holder: row.owner, Remaining: row.left}
-		}
 		return 0, err
 	}
-	// INSERT IGNORE is not used, because it would also hide every other error.
 	result, err = execute(ctx, conn, insertRow, a.name, a.token, a.owner, a.o.Lease.Microseconds())
-	switch {
-	case mysqlerr.Number(err) == mysqlerr.DupEntry:
+	if mysqlerr.Number(err) == mysqlerr.DupEntry {
 		return 0, &lock.HeldError{Key: a.key}
-	case err != nil:
+	}
+	if err != nil {
 		return 0, err
 	}
 	return drawnFence(result)
 }
 
-// lease returns the lease of a granted attempt.
+// lease returns the lease of an attempt that was granted.
 func (a attempt) lease(sent time.Time, f lock.Fence) *lock.Lease {
 	l, _ := lock.NewLease(a.key, f, a.release)
-	if a.o.NoExpiry {
-		l.Linger(noExpiryLinger)
-	} else {
-		k := a.keep()
-		k.Renew = a.renew
-		l.Keep(sent, k)
-	}
+	l.Keep(sent, lock.Keep{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: a.renew})
 	return l
 }
 
@@ -160,9 +198,55 @@ func (a attempt) renew(ctx context.Context) error {
 // stay taken until the lease runs out.
 func (a attempt) release(ctx context.Context) error {
 	err := a.tryRelease(ctx)
-	if releaseDone(err) {
+	if !releaseDone(err) {
+		again := func(ctx context.Context) bool { return releaseDone(a.tryRelease(ctx)) }
+		a.sweeper.Add(time.Now().Add(a.o.Lease), again)
+	}
+	return err
+}
+
+// undo gives back what an attempt of unknown outcome may have got. Its statement may still wait at the server, for
+// example for the row, and run after a release. So undo repeats the release until it has found our token, or until our
+// lease would have run out.
+func (a attempt) undo(ctx context.Context) {
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
+	defer cancel()
+	if a.tryRelease(detached) != nil {
+		again := func(ctx context.Context) bool { return a.tryRelease(ctx) == nil }
+		a.sweeper.Add(time.Now().Add(answerTimeout+a.o.Lease), again)
+	}
+}
+
+func (a attempt) tryRelease(ctx context.Context) error {
+	return a.change(ctx, "release "+a.name, releaseRow, a.name, a.token)
+}
+
+// change changes our row. If the row is no longer ours, the error says why.
+func (a attempt) change(ctx context.Context, doing, query string, args ...any) error {
+	result, err := execute(ctx, a.db, query, args...)
+	if err != nil {
+		return serverFault(doing, err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n > 0 {
 		return err
 	}
-	a.sweeper.Add(time.Now().Add(a.o.Lease), func(ctx context.Context) bool { return releaseDone(a.tryRelease(ctx)) })
-	return err
+	token, _, left, err := a.read(ctx, a.db)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return lock.ErrExpired
+	case err != nil:
+		return serverFault(doing, err)
+	case token == a.token && left > 0:
+		return errUndone // an earlier statement of ours was executed in between; the caller tries again
+	case token == a.token, left <= 0:
+		return lock.ErrExpired
+	}
+	return lock.ErrTaken
+}
+
+// read reads the row. left is the time until other callers may take the key; if it is not positive, they may now.
+func (a attempt) read(ctx context.Context, on rowQuerier) (token, who string, left time.Duration, err error) {
+	var micros int64
+	err = on.QueryRowContext(ctx, readRow, a.name).Scan(&token, &who, &micros)
+	return token, who, time.Duration(micros) * time.Microsecond, err
 }

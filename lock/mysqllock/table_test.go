@@ -1,8 +1,8 @@
 package mysqllock
 
 import (
+	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,12 +10,13 @@ import (
 	"example.com/stock/lock"
 )
 
-// What the server may still do after the client has given up is undone, although a lease is a minute.
+// What the server may still do after the client has given up is undone, although a lease is a minute: the claim waits
+// for the row when it is released, and is executed afterwards.
 func TestAClaimThatComesLateIsUndone(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
 	db := pool(t, dsn, 2)
-	l := table.open(t, dsn, time.Minute)
+	l := table.open(t, dsn, ConnOptions{Lease: patience})
 	release(t, acquire(t, l, "k"))
 	tx, err := db.Begin()
 	if err != nil {
@@ -24,103 +25,111 @@ func TestAClaimThatComesLateIsUndone(t *testing.T) {
 	if _, err := tx.Exec("SELECT * FROM locks WHERE name = 'k' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
-		t.Errorf("err = %v, want ErrDown: there was no answer", err)
+	if err := try(t, l, "k"); !errors.Is(err, lock.ErrDown) {
+		t.Errorf("%v, want ErrDown: there was no answer", err)
 	}
-	if err := tx.Commit(); err != nil { // and the statement that nobody waits for takes the row
+	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	free(t, table.open(t, dsn, 0), "k")
+	soon, cancel := context.WithTimeout(t.Context(), patience/2)
+	defer cancel()
+	if err := <-come(soon, table.open(t, dsn, ConnOptions{}), "k", ""); err != nil {
+		t.Errorf("the key does not become free: %v", err)
+	}
 }
 
-// The same, when the server has said already that there is nothing to undo.
-func TestAClaimThatComesAfterItsReleaseIsUndone(t *testing.T) {
+// A grant whose answer comes when the lease is over is none, because another has the key by then: it is given back.
+func TestALateAnswerIsNoLease(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
-	p := newProxy(t, addr(dsn))
-	l := table.open(t, via(dsn, p), time.Minute)
-	release(t, acquire(t, l, "k"))
-	claim := p.at(1, wire.Hold)
-	if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrDown) {
-		t.Errorf("err = %v, want ErrDown: there was no answer", err)
+	p := newProxy(t, dsn)
+	slow, other := table.open(t, p.dsn, ConnOptions{Lease: 300 * time.Millisecond}), table.open(t, dsn, ConnOptions{})
+	for { // a busy computer may be so late that there is no answer at all
+		release(t, acquire(t, slow, "k"))
+		answer := p.Set(wire.Trap{Match: wire.Contains("UPDATE locks"), Do: wire.HoldReply})
+		came := make(chan error, 1)
+		go func() { came <- try(t, slow, "k") }()
+		<-answer.Sprung()
+		holder := acquire(t, other, "k") // for whom the first lease has run out
+		answer.Release()
+		err := <-came
+		release(t, holder)
+		if errors.Is(err, lock.ErrHeld) {
+			return
+		}
+		if !errors.Is(err, lock.ErrDown) {
+			t.Fatalf("%v, want ErrHeld: another holds it, and nothing is left of that lease", err)
+		}
 	}
+}
+
+// Whoever takes the row under its holder leaves it nothing to release, and the release says why.
+func TestTheRowIsTakenAway(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
 	db := pool(t, dsn, 1)
-	before := count(t, db, "SELECT fence FROM locks")
-	claim.Release()
-	eventually(t, "the row is taken", func() bool { return count(t, db, "SELECT fence FROM locks") > before })
-	free(t, table.open(t, dsn, 0), "k")
-}
-
-// A release that finds its row taken by another, and then gets no reply, has not succeeded.
-func TestAReleaseThatCannotReadTheRow(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	p := newProxy(t, addr(dsn))
-	lease := acquire(t, table.open(t, via(dsn, p), time.Minute), "k")
-	if _, err := pool(t, dsn, 1).Exec("UPDATE locks SET token = 'another'"); err != nil {
-		t.Fatal(err)
+	p := newProxy(t, dsn)
+	l := table.open(t, p.dsn, ConnOptions{Lease: patience})
+	for statement, want := range map[string]error{
+		"DELETE FROM locks": lock.ErrExpired,
+		"UPDATE locks SET token = '', expires_at = '1970-01-01'":                        lock.ErrExpired,
+		"UPDATE locks SET token = 'another', expires_at = expires_at + INTERVAL 1 HOUR": lock.ErrTaken,
+	} {
+		lease := acquire(t, l, "k")
+		execSQL(t, db, statement)
+		if err := lease.Release(); !errors.Is(err, want) || !errors.Is(err, lock.ErrLost) {
+			t.Errorf("%s: %v, want %v", statement, err, want)
+		}
+		execSQL(t, db, "DELETE FROM locks")
 	}
+	lease := acquire(t, l, "k")
+	execSQL(t, db, "UPDATE locks SET token = 'another'")
 	read := p.Set(wire.Trap{Match: wire.Contains("SELECT token, who"), Do: wire.Cut})
-	if err := lease.Release(); err == nil {
-		t.Error("no error")
+	if err := lease.Release(); !errors.Is(err, lock.ErrDown) {
+		t.Errorf("a release that cannot read who has the row: %v, want ErrDown", err)
 	}
 	<-read.Sprung()
 }
 
-// A grant whose answer comes when the lease is over is none: another has the key by then.
-func TestALateAnswerIsNoLease(t *testing.T) {
+// One who polls for a key whose row somebody has deleted gets it: there is nothing to update, so the row is made again.
+func TestAPollerOutlivesItsRow(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)
-	p, err := wire.Listen(addr(dsn), wire.MySQL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	through := strings.Replace(dsn, addr(dsn), p.Addr(), 1)
-	for range 3 { // a busy computer may be so late that there is no answer at all
-		slow, other := table.open(t, through, 300*time.Millisecond), table.open(t, dsn, time.Minute)
-		release(t, acquire(t, slow, "k"))
-		answer := p.Set(wire.Trap{Match: wire.Contains("UPDATE locks"), Do: wire.HoldReply})
-		got := make(chan error, 1)
-		go func() {
-			_, err := slow.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
-			got <- err
-		}()
-		<-answer.Sprung()
-		holder := acquire(t, other, "k") // for whom the first lease has run out
-		answer.Release()
-		err := <-got
-		release(t, holder)
-		if errors.Is(err, lock.ErrDown) {
-			continue
-		}
-		if !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("err = %v, want ErrHeld: another holds it, and nothing is left of that lease", err)
-		}
-		return
+	l := table.open(t, dsn, ConnOptions{Lease: patience})
+	p := newProxy(t, dsn)
+	acquire(t, l, "k")
+	came := come(t.Context(), table.open(t, p.dsn, ConnOptions{}), "k", "")
+	eventually(t, "it polls", func() bool { return len(p.during(func() { <-time.After(100 * time.Millisecond) })) > 3 })
+	execSQL(t, pool(t, dsn, 1), "DELETE FROM locks")
+	if err := <-came; err != nil {
+		t.Errorf("it polls for ever: %v", err)
 	}
 }
 
-// Without an expiry nobody follows a holder that crashed, which is what the option is there to show, until the row is
-// cleared by hand.
-func TestWithoutExpiryACrashIsForEver(t *testing.T) {
+// A pool without a free connection is no server that is down: a waiter waits on, and its error says what was missing.
+func TestThePoolIsFull(t *testing.T) {
 	t.Parallel()
-	dsn := database(t)
-	db := pool(t, dsn, 2)
-	crashed := acquire(t, noExpiry.open(t, dsn, 0), "k") // it does not renew, and is not heard of again
-	l := table.open(t, dsn, 0)
-	_, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
-	var held *lock.HeldError
-	if !errors.As(err, &held) || held.Remaining != 0 {
-		t.Errorf("err = %v, want a HeldError without an end", err)
+	db := pool(t, database(t), 1)
+	l := NewTable(db, TableOptions{})
+	t.Cleanup(func() { l.Close() })
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	if years := count(
-		t, db, "SELECT TIMESTAMPDIFF(YEAR, UTC_TIMESTAMP(), expires_at) FROM locks WHERE name = 'k'",
-	); years < 100 {
-		t.Errorf("runs out in %d years", years)
+	defer conn.Close()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err = <-come(short, l, "k", "")
+	noCapacity(t, "a wait", err)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a wait: %v, want why it ended, too", err)
 	}
-	execSQL(t, db, "DELETE FROM locks WHERE name = 'k'")
-	if next := acquire(t, l, "k"); next.Fence() <= crashed.Fence() {
-		t.Errorf("fence %d after %d", next.Fence(), crashed.Fence())
+	noCapacity(t, "a try", try(t, l, "k"))
+	before := db.Stats().WaitCount
+	came := come(t.Context(), l, "k", "")
+	eventually(t, "it asks for a connection again", func() bool { return db.Stats().WaitCount > before+1 })
+	_ = conn.Close()
+	if err := <-came; err != nil {
+		t.Errorf("a waiter: %v", err)
 	}
 }

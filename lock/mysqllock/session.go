@@ -1,0 +1,317 @@
+package mysqllock
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/lock"
+)
+
+const (
+	// killTimeout limits a KILL from another connection.
+	killTimeout = 500 * time.Millisecond
+	// sessionLife limits how long a session is used, because after a fail-over its server may not be the master any
+	// more.
+	sessionLife = 3 * time.Minute
+)
+
+// A session is a connection that holds or waits for a key. See pinned for who may use it.
+type session struct {
+	db       *sql.DB
+	conn     *sql.Conn
+	id       int64
+	host     string // address of the client, as the server sees it
+	database string
+
+	born      time.Time
+	idleSince time.Time
+	reused    bool
+	broken    bool // the state of the connection at the server is not known: it must be closed
+	timedOut  bool // because the server did not answer in time
+
+	using        sync.Mutex         // held by who uses the session, from the grant of a key to its release
+	stopRenewing context.CancelFunc // of the last lease: it breaks the connection if a renewal is under way
+}
+
+// dial takes a connection from db. The connection is never returned to db, because its settings must not leak into the
+// pool.
+func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
+	conn, err := connect(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{db: db, conn: conn, born: time.Now()}
+	var database sql.NullString
+	err = s.ask(ctx, func(ctx context.Context) error {
+		// A KILL must not end another client's connection. A restarted server counts connections from 1 again, so
+		// kill compares host and port as well as CONNECTION_ID.
+		const self = "SELECT ID, HOST, DATABASE() FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
+		return conn.QueryRowContext(ctx, self).Scan(&s.id, &s.host, &database)
+	})
+	s.database = database.String
+	for _, statement := range setup {
+		if err == nil {
+			err = s.exec(ctx, statement)
+		}
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// exec runs a statement that does not wait for a lock.
+func (s *session) exec(ctx context.Context, statement string, args ...any) error {
+	return s.ask(ctx, func(ctx context.Context) error {
+		_, err := s.conn.ExecContext(ctx, statement, args...)
+		return err
+	})
+}
+
+// ask calls send, which must not wait for a lock, with a time limit.
+func (s *session) ask(ctx context.Context, send func(context.Context) error) error {
+	late, cancel := withGrace(ctx)
+	defer cancel()
+	return s.check(send(late))
+}
+
+// wait runs send, a statement that waits for a lock. When ctx ends, wait ends the statement with KILL QUERY. A
+// disconnect would not be enough: the server does not check the network while a statement waits in its queue. The
+// result is the statement's, so it may be nil even after ctx has ended.
+func (s *session) wait(ctx context.Context, send func(context.Context) error) error {
+	sending, breakConn := context.WithCancel(context.WithoutCancel(ctx))
+	defer breakConn()
+	answer := make(chan error, 1)
+	go func() { answer <- send(sending) }()
+	select {
+	case err := <-answer:
+		return s.check(err)
+	case <-ctx.Done():
+	}
+	if s.kill(context.WithoutCancel(ctx), "QUERY") == nil {
+		select {
+		case err := <-answer:
+			return s.check(err)
+		case <-time.After(killTimeout):
+		}
+	}
+	breakConn()
+	return s.check(<-answer)
+}
+
+// check marks the session as broken unless the server has answered. It returns err.
+func (s *session) check(err error) error {
+	if err != nil && mysqlerr.Number(err) == 0 && !errors.Is(err, sql.ErrNoRows) {
+		s.broken = true
+		s.timedOut = errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	}
+	return err
+}
+
+// breakIf marks the session as broken if err is not nil. err is the error of a statement that cleans up the session.
+func (s *session) breakIf(err error) {
+	if err != nil {
+		s.broken = true
+	}
+}
+
+// kill ends, from another connection, the statement of this connection ("QUERY"), or the connection itself
+// ("CONNECTION").
+func (s *session) kill(ctx context.Context, what string) error {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	var one int
+	const same = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ? AND HOST = ?"
+	err := s.db.QueryRowContext(ctx, same, s.id, s.host).Scan(&one)
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, "KILL "+what+" "+strconv.FormatInt(s.id, 10))
+	}
+	if errors.Is(err, sql.ErrNoRows) || mysqlerr.Number(err) == mysqlerr.NoSuchThread {
+		return nil
+	}
+	return err
+}
+
+// watch checks the socket until the lease ends, so that the holder learns of the end of its connection before the next
+// renewal. If the lease is lost, it calls next, which lets another caller of this process reach the server: the holder
+// may hang, and never release.
+func (s *session) watch(lease *lock.Lease, lost context.CancelCauseFunc, next func()) {
+	ticker := time.NewTicker(socketCheckEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-lease.Done():
+			if errors.Is(lease.Err(), lock.ErrLost) {
+				next()
+			}
+			return
+		case <-ticker.C:
+			if err := s.checkBetween(lease); err != nil {
+				lost(connectionEnded(err))
+			}
+		}
+	}
+}
+
+// checkBetween checks the socket unless a renewal is under way, which notices the end itself, and whose answer would
+// look like one, or the session is no longer the lease's.
+func (s *session) checkBetween(lease *lock.Lease) error {
+	if !s.using.TryLock() {
+		return nil
+	}
+	defer s.using.Unlock()
+	if lease.Err() != nil {
+		return nil
+	}
+	return s.checkSocket()
+}
+
+// checkSocket returns an error if the connection has ended. The driver checks whether the socket has something to
+// read, which can only be its end.
+func (s *session) checkSocket() error {
+	return s.conn.Raw(func(conn any) error {
+		if c, ok := conn.(driver.SessionResetter); ok {
+			return c.ResetSession(context.Background())
+		}
+		return nil
+	})
+}
+
+// connectionEnded returns the error of a lease that was lost because its connection has ended.
+func connectionEnded(err error) error {
+	return fmt.Errorf("%w: the connection that held it has ended: %w", lock.ErrExpired, err)
+}
+
+// close closes the connection instead of giving it back to the pool.
+func (s *session) close() {
+	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = s.conn.Close()
+}
+
+// sessions has the sessions of one lock. Idle sessions are kept, because a new session costs three round trips.
+type sessions struct {
+	db    *sql.DB
+	setup []string
+	fresh time.Duration // the server may have ended a session that is idle for longer than this
+	inUse chan struct{} // has one element for each session in use
+	queue chan struct{} // has one element for each session that waits in the server's queue
+
+	mu     sync.Mutex
+	idle   []*session // the last one used last
+	closed bool
+}
+
+// newSessions allows up to most sessions; if most is 0, a third of db's connections. At least one connection of db is
+// left for statements that must not use the holder's connection. At most half of the sessions wait in the server's
+// queue, so that some sessions are left for other keys if a key is not released.
+func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *sessions {
+	pool := db.Stats().MaxOpenConnections
+	switch {
+	case most == 0 && pool == 0:
+		most = 16
+	case most == 0:
+		most = pool / 3
+	}
+	if pool > 0 {
+		most = min(most, pool-1)
+	}
+	most = max(most, 1)
+	return &sessions{
+		db: db, setup: setup, fresh: fresh, inUse: make(chan struct{}, most), queue: make(chan struct{}, most/2),
+	}
+}
+
+// enterQueue takes a place in the server's queue, or reports that all places are taken.
+func (p *sessions) enterQueue() bool {
+	select {
+	case p.queue <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *sessions) leaveQueue() { <-p.queue }
+
+// take returns a session. It waits, in order of arrival, until a session is free; with TryOnce it does not wait. The
+// error matches lock.ErrNoCapacity if no session was free.
+func (p *sessions) take(ctx context.Context, key string, o lock.Options) (*session, error) {
+	select {
+	case p.inUse <- struct{}{}:
+	default:
+		full := fmt.Errorf("%s: %w: all %d connections of this lock are in use",
+			acquiring(key), lock.ErrNoCapacity, cap(p.inUse))
+		if o.TryOnce {
+			return nil, full
+		}
+		select {
+		case p.inUse <- struct{}{}:
+		case <-ctx.Done():
+			return nil, errors.Join(full, context.Cause(ctx))
+		}
+	}
+	if s := p.takeIdle(); s != nil {
+		return s, nil
+	}
+	s, err := dial(ctx, p.db, p.setup)
+	if err != nil {
+		<-p.inUse
+		return nil, fault(ctx, acquiring(key), err)
+	}
+	return s, nil
+}
+
+// takeIdle returns an idle session whose socket is open, or nil.
+func (p *sessions) takeIdle() *session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.idle) > 0 {
+		last := len(p.idle) - 1
+		s := p.idle[last]
+		p.idle = p.idle[:last]
+		if time.Since(s.idleSince) < p.fresh && s.checkSocket() == nil {
+			s.reused = true
+			return s
+		}
+		s.close()
+	}
+	return nil
+}
+
+// put ends the use of a session. It closes a broken session and makes the server end it: otherwise the server may not
+// notice before the running statement has ended.
+func (p *sessions) put(ctx context.Context, s *session) {
+	defer func() { <-p.inUse }()
+	if s.broken {
+		s.close()
+		_ = s.kill(ctx, "CONNECTION")
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || time.Since(s.born) > sessionLife {
+		s.close()
+		return
+	}
+	s.idleSince = time.Now()
+	p.idle = append(p.idle, s)
+}
+
+// close closes the idle sessions. Sessions in use are closed when they are put back.
+func (p *sessions) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, s := range p.idle {
+		s.close()
+	}
+	p.idle = nil
+}
