@@ -43,29 +43,18 @@ func pool(t testing.TB, dsn string, most int) *sql.DB {
 	return db
 }
 
-// migrate brings the schema of dsn up.
-func migrate(t testing.TB, dsn string) {
-	t.Helper()
-	g, err := repo.OpenMySQL(dsn, repo.Pool{Open: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if db, err := g.DB(); err == nil {
-		defer db.Close()
-	}
-	m, err := repo.NewMigrator(g)
-	if err == nil {
-		_, err = m.Up(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // database is the DSN of a database with the schema, which is the test's own.
 func database(t testing.TB) string {
 	t.Helper()
-	return servers.FilledMariaDB(t, migrate)
+	return servers.FilledMariaDB(t, makeTables)
+}
+
+func makeTables(t testing.TB, dsn string) {
+	t.Helper()
+	db := pool(t, dsn, 1)
+	for _, statement := range Schema() {
+		execSQL(t, db, statement)
+	}
 }
 
 // A locker is a lock of this package.
@@ -97,13 +86,13 @@ var (
 // open makes a lock with a pool of its own, as another process has.
 func (k kind) open(t testing.TB, dsn string, o ConnOptions) locker {
 	t.Helper()
-	l := k.make(pool(t, dsn, 12), o)
+	l := k.make(pool(t, dsn, max(12, o.MaxConns+2)), o)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
 // each runs test for the kinds, beside other tests.
-func each(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
+func each(t *testing.T, kinds []kind, test func(*testing.T, kind)) {
 	t.Parallel()
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -117,14 +106,12 @@ func each(t *testing.T, kinds []kind, test func(t *testing.T, k kind)) {
 // late, and a client would ask again.
 func insist[T any](t testing.TB, op func(context.Context) (T, error)) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	for {
-		got, err := op(ctx)
+		got, err := op(t.Context())
 		if err == nil {
 			return got
 		}
-		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
+		if !errors.Is(err, lock.ErrDown) {
 			t.Fatal(err)
 		}
 	}
@@ -153,6 +140,15 @@ func come(ctx context.Context, l lock.Locker, key, owner string) <-chan error {
 	return came
 }
 
+func succeed(t testing.TB, came []<-chan error) {
+	t.Helper()
+	for _, one := range came {
+		if err := <-one; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // try tries once, and gives back what it gets.
 func try(t testing.TB, l lock.Locker, key string) error {
 	t.Helper()
@@ -171,39 +167,24 @@ func release(t testing.TB, lease *lock.Lease) {
 	}
 }
 
-// loss waits for the end of a lease.
+// loss waits for the loss of a lease, which its release reports, too.
 func loss(t testing.TB, lease *lock.Lease) error {
 	t.Helper()
-	select {
-	case <-lease.Done():
-		if !errors.Is(lease.Err(), lock.ErrLost) {
-			t.Errorf("ended with %v, want ErrLost", lease.Err())
-		}
-		return lease.Err()
-	case <-time.After(patience):
-		t.Fatal("no loss was signalled")
-		return nil
+	<-lease.Done()
+	if err := lease.Release(); !errors.Is(err, lock.ErrLost) || err != lease.Err() {
+		t.Errorf("ended with %v, and its release says %v, want ErrLost", lease.Err(), err)
 	}
+	return lease.Err()
 }
 
 // eventually polls until what holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
-		if time.Now().After(deadline) {
+	for began := time.Now(); !holds(); <-time.After(5 * time.Millisecond) {
+		if time.Since(began) > patience {
 			t.Fatalf("not seen within %v: %s", patience, what)
 		}
-		<-time.After(5 * time.Millisecond)
 	}
-}
-
-// count asks for a number.
-func count(t testing.TB, db *sql.DB, query string, args ...any) (n int) {
-	t.Helper()
-	if err := db.QueryRow(query, args...).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return n
 }
 
 func execSQL(t testing.TB, db *sql.DB, statement string, args ...any) {
@@ -223,19 +204,12 @@ func pinnedOf(l locker) *pinned {
 // warm sets up the one session of l, and returns the id of its connection. The next lease will live in it.
 func warm(t testing.TB, l locker) int64 {
 	t.Helper()
-	idle := func() []*session { return pinnedOf(l).sessions.idle }
-	for len(idle()) == 0 { // a busy server may not answer in time, and then the connection is closed
+	sessions := pinnedOf(l).sessions
+	for len(sessions.idle) == 0 { // a busy server may not answer in time, and then the connection is closed
 		_ = acquire(t, l, "warm").Release()
 	}
-	return idle()[0].id
+	return sessions.idle[0].id
 }
-
-func kill(t testing.TB, db *sql.DB, id int64) {
-	t.Helper()
-	execSQL(t, db, fmt.Sprintf("KILL CONNECTION %d", id))
-}
-
-func keyN(n int) string { return fmt.Sprint("key-", n) }
 
 // A proxy stands between a lock and its server, changes what it is told to, and writes down the requests.
 type proxy struct {

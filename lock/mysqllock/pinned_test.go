@@ -2,8 +2,8 @@ package mysqllock
 
 import (
 	"context"
-	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,51 +12,27 @@ import (
 	"example.com/stock/lock"
 )
 
-// few makes a lock that has connections for that many keys at a time.
-func (k kind) few(t *testing.T, dsn string, keys int) locker {
+// noCapacity wants an error that names the lock and says nothing of a holder, but why a wait ended.
+func noCapacity(t *testing.T, err, ended error) {
 	t.Helper()
-	l := k.make(pool(t, dsn, keys+2), ConnOptions{MaxConns: keys})
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
-// noCapacity wants an error that says nothing of a holder.
-func noCapacity(t *testing.T, what string, err error) {
-	t.Helper()
-	if !errors.Is(err, lock.ErrNoCapacity) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) {
-		t.Errorf("%s: %v, want ErrNoCapacity and neither ErrHeld nor ErrDown", what, err)
+	if !errors.Is(err, lock.ErrNoCapacity) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) ||
+		ended != nil && !errors.Is(err, ended) || !strings.HasPrefix(err.Error(), `acquire lock "`) {
+		t.Errorf("%v, want ErrNoCapacity and %v, and neither ErrHeld nor ErrDown", err, ended)
 	}
-	if err != nil && !strings.HasPrefix(err.Error(), `acquire lock "`) {
-		t.Errorf("%s: %v, which does not name the lock", what, err)
-	}
-}
-
-// waiting is how many statements wait for a lock in the database of db.
-func waiting(t testing.TB, db *sql.DB) int {
-	t.Helper()
-	return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()"+
-		" AND ID <> CONNECTION_ID() AND (INFO LIKE '%FOR UPDATE%' OR INFO LIKE '%GET_LOCK%')")
 }
 
 // As many keys are held as there are connections for. Who asks for another one is told that, and not that it is held,
 // which nobody knows; who waits gets it as soon as one of them is given back. 30 callers for one key need one.
 func TestMoreKeysThanConnections(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
-		l := k.few(t, database(t), 3)
-		var stuck []*lock.Lease
-		for i := range 3 {
-			stuck = append(stuck, acquire(t, l, keyN(i)))
-		}
-		noCapacity(t, "a try", try(t, l, "free"))
+		l := k.open(t, database(t), ConnOptions{MaxConns: 2})
+		stuck := []*lock.Lease{acquire(t, l, "a"), acquire(t, l, "b")}
+		noCapacity(t, try(t, l, "free"), nil)
 		reason := errors.New("that is long enough")
-		short, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, reason)
+		short, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, reason)
 		defer cancel()
-		err := <-come(short, l, "free", "")
-		noCapacity(t, "a wait", err)
-		if !errors.Is(err, reason) {
-			t.Errorf("a wait: %v, want why it ended, too", err)
-		}
-		if err := try(t, l, keyN(0)); !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrNoCapacity) {
+		noCapacity(t, <-come(short, l, "free", ""), reason)
+		if err := try(t, l, "a"); !errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrNoCapacity) {
 			t.Errorf("a key that is held here: %v, want ErrHeld", err)
 		}
 		var came []<-chan error
@@ -64,11 +40,7 @@ func TestMoreKeysThanConnections(t *testing.T) {
 			came = append(came, come(t.Context(), l, "free", ""))
 		}
 		release(t, stuck[0])
-		for _, one := range came {
-			if err := <-one; err != nil {
-				t.Error(err)
-			}
-		}
+		succeed(t, came)
 	})
 }
 
@@ -79,51 +51,23 @@ func TestStuckKeysLeaveRoom(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		for _, keys := range []int{1, 4} {
 			dsn := database(t)
-			const stuck = 9
-			others := k.few(t, dsn, stuck)
+			others, l := k.open(t, dsn, ConnOptions{MaxConns: 9}), k.open(t, dsn, ConnOptions{MaxConns: keys})
 			var held []*lock.Lease
-			for i := range stuck {
-				held = append(held, acquire(t, others, keyN(i)))
-			}
-			l := k.few(t, dsn, keys)
 			var came []<-chan error
-			for i := range stuck {
-				came = append(came, come(t.Context(), l, keyN(i), ""))
+			for i := range 9 {
+				key := fmt.Sprint("key-", i)
+				held = append(held, acquire(t, others, key))
+				came = append(came, come(t.Context(), l, key, ""))
 			}
-			db := pool(t, dsn, 1)
-			eventually(t, "half of the connections wait at the server", func() bool { return waiting(t, db) >= keys/2 })
 			for range 5 {
 				release(t, acquire(t, l, "free"))
 			}
 			for _, lease := range held {
 				release(t, lease)
 			}
-			for _, one := range came {
-				if err := <-one; err != nil {
-					t.Error(err)
-				}
-			}
+			succeed(t, came)
 		}
 	})
-}
-
-// Somebody else has taken the connections that fences need: that is an error soon, and no lock is left.
-func TestNoConnectionForTheFence(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	db := pool(t, dsn, 3)
-	l := NewForUpdate(db, ConnOptions{MaxConns: 2})
-	t.Cleanup(func() { l.Close() })
-	warm(t, l) // has one connection now
-	for range 2 {
-		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-	}
-	noCapacity(t, "a fence", <-come(t.Context(), l, "k", ""))
-	release(t, acquire(t, forUpdate.open(t, dsn, ConnOptions{}), "k"))
 }
 
 // A deaf primitive is told that it holds the key, whatever the server says.
@@ -140,7 +84,7 @@ func TestTheHoldersConnectionIsKilled(t *testing.T) {
 		pinnedOf(l).primitive = deaf{pinnedOf(l).primitive}
 		id := warm(t, l)
 		held := acquire(t, l, "k")
-		kill(t, pool(t, dsn, 1), id)
+		execSQL(t, pool(t, dsn, 1), "KILL CONNECTION ?", id)
 		next := acquire(t, other, "k")
 		if err := loss(t, held); !errors.Is(err, lock.ErrExpired) || !strings.Contains(err.Error(), "connection") {
 			t.Errorf("loss: %v, want ErrExpired because of the connection", err)
@@ -148,36 +92,8 @@ func TestTheHoldersConnectionIsKilled(t *testing.T) {
 		if next.Fence() <= held.Fence() {
 			t.Errorf("fence %d after %d", next.Fence(), held.Fence())
 		}
-		if err := held.Release(); !errors.Is(err, lock.ErrLost) {
-			t.Errorf("release: %v, want ErrLost", err)
-		}
 		if err := try(t, other, "k"); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("the release of a lost lease let others in: %v", err)
-		}
-	})
-}
-
-// The session of a holder may live on without its lock: a server can end a transaction alone. The next renewal notices
-// it, and the session is used for nothing more.
-func TestTheLockEndsAndTheSessionDoesNot(t *testing.T) {
-	each(t, pins, func(t *testing.T, k kind) {
-		l := k.open(t, database(t), ConnOptions{Lease: time.Second})
-		id := warm(t, l)
-		p := pinnedOf(l)
-		s := p.sessions.idle[0]
-		lease := acquire(t, l, "k")
-		s.using.Lock()
-		err := p.primitive.release(t.Context(), s, "k")
-		s.using.Unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := loss(t, lease); !errors.Is(err, lock.ErrExpired) {
-			t.Errorf("lost because of %v, want ErrExpired", err)
-		}
-		_ = lease.Release()
-		if again := warm(t, l); again == id {
-			t.Error("the session is used again")
 		}
 	})
 }
@@ -186,26 +102,26 @@ func TestTheLockEndsAndTheSessionDoesNot(t *testing.T) {
 func TestAnIdleConnectionIsKilled(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
-		db := pool(t, dsn, 2)
-		l := k.open(t, dsn, ConnOptions{})
+		db, l := pool(t, dsn, 1), k.open(t, dsn, ConnOptions{})
 		for range 5 {
-			id := warm(t, l)
-			kill(t, db, id)
+			execSQL(t, db, "KILL CONNECTION ?", warm(t, l))
 			if err := try(t, l, "k"); err != nil {
-				t.Fatalf("acquire: %v", err)
-			}
-			if warm(t, l) == id {
-				t.Fatal("it was not killed")
+				t.Fatal(err)
 			}
 		}
-		id := warm(t, l)
-		if err := l.Close(); err != nil { // it does not find its way back into the pool
-			t.Fatal(err)
-		}
-		eventually(t, "the connection is closed", func() bool {
-			return count(t, db, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ?", id) == 0
-		})
 	})
+}
+
+// A connection that has had a lock is not given back to the pool, where the next user would hold the lock unknowingly.
+func TestAConnectionIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	db := pool(t, database(t), 2)
+	l := NewGetLock(db, ConnOptions{})
+	warm(t, l)
+	_ = l.Close()
+	if n := db.Stats().OpenConnections; n != 0 {
+		t.Errorf("%d connections are open", n)
+	}
 }
 
 // Who loses the key between the lock and its fence, and draws the fence after the next holder, must not pass for the
@@ -221,7 +137,7 @@ func TestAFenceThatIsDrawnTooLate(t *testing.T) {
 		go func() { came <- try(t, l, "k") }()
 		<-fence.Sprung()
 		p.Silence(wire.ToClient) // or it would hear of the end before the next one has the key
-		kill(t, pool(t, dsn, 1), id)
+		execSQL(t, pool(t, dsn, 1), "KILL CONNECTION ?", id)
 		acquire(t, k.open(t, dsn, ConnOptions{}), "k")
 		fence.Release()
 		p.Silence()
@@ -231,27 +147,10 @@ func TestAFenceThatIsDrawnTooLate(t *testing.T) {
 	})
 }
 
-// A late fence is one whose server was heard of a lease ago.
-type lateFence struct{ primitive }
-
-func (l lateFence) drawFence(
-	ctx context.Context, s *session, key string, o lock.Options,
-) (lock.Fence, time.Time, error) {
-	fence, heard, err := l.primitive.drawFence(ctx, s, key, o)
-	return fence, heard.Add(-lock.Valid(10 * time.Second)), err
-}
-
-// A process that was paused while it drew the fence has no lease: the server has ended the connection by then. A long
-// wait before the fence does not count.
+// A long wait does not use up the lease, which counts from the requests after it.
 func TestALeaseBeginsWhenTheWaitEnds(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
-		l := k.open(t, dsn, ConnOptions{})
-		sound := pinnedOf(l).primitive
-		pinnedOf(l).primitive = lateFence{sound}
-		if err := try(t, l, "k"); !errors.Is(err, lock.ErrDown) {
-			t.Errorf("%v; want down", err)
-		}
 		const lease = time.Second
 		held, waiter := acquire(t, k.open(t, dsn, ConnOptions{}), "k"), k.open(t, dsn, ConnOptions{Lease: lease})
 		warm(t, waiter)
@@ -262,33 +161,4 @@ func TestALeaseBeginsWhenTheWaitEnds(t *testing.T) {
 			t.Errorf("after a wait of a lease: %v", err)
 		}
 	})
-}
-
-// A connection on which a statement waits for a row does not end when it is closed: the server does not look at the
-// network meanwhile. It is told from another one.
-func TestABrokenConnectionIsEndedAtTheServer(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	held := acquire(t, forUpdate.open(t, dsn, ConnOptions{}), "k")
-	l := NewForUpdate(pool(t, dsn, 4), ConnOptions{})
-	t.Cleanup(func() { _ = l.Close() })
-	s, err := l.sessions.take(t.Context(), "k", lock.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	watch := pool(t, dsn, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := s.conn.ExecContext(ctx, "SELECT name FROM lock_rows WHERE name = 'k' FOR UPDATE")
-		ended <- err
-	}()
-	eventually(t, "it waits", func() bool { return waiting(t, watch) == 1 })
-	cancel()
-	if s.check(<-ended) == nil || !s.broken {
-		t.Fatal("the statement ended: this proves nothing")
-	}
-	l.sessions.put(t.Context(), s)
-	eventually(t, "it is gone", func() bool { return waiting(t, watch) == 0 })
-	release(t, held)
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/internal/stack/stacktest"
@@ -16,53 +14,43 @@ import (
 
 // The servers: what they answer, their character sets, their tables.
 
-// The round trips of an acquisition and a release on a free key, and of a try on a held one, once the lock is warm.
+// The round trips of an acquisition, a failed try and a release once the connections are made. The first use of a key
+// costs more.
 func TestRoundTrips(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		kind                     kind
-		first, acquire, try, end int
-	}{
-		// A connection is two round trips, one that sets its variables, and one that reads its character set back.
-		{table, 4 + 1, 1, 2, 1},
-		{forUpdate, 2*2 + 3 + 6, 3, 2, 1}, // two connections, set up one: lock + insert + commit + lock + fence + name
-		{getLock, 2 + 2 + 2, 2, 1, 1},      // a connection, set it up: lock + fence
-	} {
-		t.Run(row.kind.name, func(t *testing.T) {
-			t.Parallel()
-			p := newProxy(t, database(t))
-			l, other := row.kind.open(t, p.dsn, ConnOptions{}), row.kind.open(t, p.dsn, ConnOptions{})
-			count := func(what string, want int, op func()) {
-				t.Helper()
-				if got := p.during(op); len(got) != want {
-					t.Errorf("%s: %d round trips, want %d: %q", what, len(got), want, got)
-				}
-			}
-			var lease *lock.Lease
-			count("first use", row.first, func() { lease = acquire(t, l, "k") })
-			count("release", row.end, func() { release(t, lease) })
-			release(t, acquire(t, other, "k"))
-			count("acquire", row.acquire, func() { lease = acquire(t, l, "k") })
-			count("try a held key", row.try, func() {
-				if err := try(t, other, "k"); !errors.Is(err, lock.ErrHeld) {
-					t.Errorf("%v, want ErrHeld", err)
-				}
-			})
-			count("release", row.end, func() { release(t, lease) })
-		})
-	}
+	type costs struct{ first, acquire, try, release int }
+	want := map[string]costs{table.name: {3, 1, 2, 1}, forUpdate.name: {6, 3, 2, 1}, getLock.name: {2, 2, 1, 1}}
+	each(t, all, func(t *testing.T, k kind) {
+		p := newProxy(t, database(t))
+		l, other := k.open(t, p.dsn, ConnOptions{}), k.open(t, p.dsn, ConnOptions{})
+		release(t, acquire(t, l, "another"))
+		release(t, acquire(t, other, "another"))
+		trips := func(op func()) int { return len(p.during(op)) }
+		var got costs
+		var lease *lock.Lease
+		got.first = trips(func() { lease = acquire(t, l, "k") })
+		release(t, lease)
+		got.acquire = trips(func() { lease = acquire(t, l, "k") })
+		got.try = trips(func() { _ = try(t, other, "k") })
+		got.release = trips(func() { release(t, lease) })
+		if got != want[k.name] {
+			t.Errorf("%+v, want %+v", got, want[k.name])
+		}
+	})
 }
 
-// A collision that the server resolves by undoing one of two statements is no failure, wherever it happens; endless
-// ones are.
-func TestCollisions(t *testing.T) {
+// A statement that the server undoes because of another one, or ends because of its time or for an operator, is no
+// failure, wherever it happens: a waiter waits on, however often. For a try endless collisions are one.
+func TestCollisionsAndQueryKillers(t *testing.T) {
 	each(t, all, func(t *testing.T, k kind) {
 		p := newProxy(t, database(t))
 		l := k.open(t, p.dsn, ConnOptions{})
 		release(t, acquire(t, l, "k"))
-		for _, word := range []string{"LAST_INSERT_ID", "FOR UPDATE", "GET_LOCK("} {
-			for _, number := range []uint16{mysqlerr.Deadlock, mysqlerr.LockWaitTimeout} {
-				p.fail(word, number, 3)
+		for _, number := range []uint16{
+			mysqlerr.Deadlock, mysqlerr.LockWaitTimeout,
+			mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime,
+		} {
+			for _, word := range []string{"LAST_INSERT_ID", "FOR UPDATE", "GET_LOCK("} {
+				p.fail(word, number, 2*maxTries)
 				release(t, acquire(t, l, "k"))
 			}
 		}
@@ -72,58 +60,6 @@ func TestCollisions(t *testing.T) {
 		}
 		p.fail("", 0, 0)
 		release(t, acquire(t, l, "k"))
-	})
-}
-
-// With real collisions: many make the same rows at the same time while somebody takes his own back again.
-func TestFirstUseTogether(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
-		dsn := database(t)
-		db := pool(t, dsn, 2)
-		var lockers []locker
-		for range 6 {
-			lockers = append(lockers, k.open(t, dsn, ConnOptions{}))
-		}
-		for round := range stacktest.Rounds(10, 3) {
-			key := keyN(round)
-			tx, err := db.Begin()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, statement := range []string{
-				"INSERT INTO locks VALUES (?, '', '', '1970-01-01', 0)",
-				"INSERT INTO lock_rows (name) VALUES (?)",
-				"INSERT INTO lock_fences (name, fence) VALUES (?, 0)",
-			} {
-				if _, err := tx.Exec(statement, key); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var all sync.WaitGroup
-			for _, l := range lockers {
-				all.Go(func() { release(t, acquire(t, l, key)) })
-			}
-			<-time.After(5 * time.Millisecond) // lets them come to the row; if they have not, the round is only weaker
-			if err := tx.Rollback(); err != nil {
-				t.Fatal(err)
-			}
-			all.Wait()
-		}
-	})
-}
-
-// A waiter waits on when its statement is ended, by an operator, a query killer or a time limit, however often.
-func TestAQueryKiller(t *testing.T) {
-	each(t, all, func(t *testing.T, k kind) {
-		p := newProxy(t, database(t))
-		l := k.open(t, p.dsn, ConnOptions{})
-		release(t, acquire(t, l, "k"))
-		for _, word := range []string{"UPDATE locks SET token", "FOR UPDATE", "GET_LOCK("} {
-			for _, number := range []uint16{mysqlerr.Interrupted, mysqlerr.StatementTime, mysqlerr.ExecutionTime} {
-				p.fail(word, number, 2*maxTries)
-				release(t, acquire(t, l, "k"))
-			}
-		}
 	})
 }
 
@@ -162,31 +98,16 @@ func TestAStatementBinlog(t *testing.T) {
 	release(t, acquire(t, l, "k"))
 }
 
-// Where a row is missing, REPEATABLE READ locks the gap, which excludes only those who insert: they deadlock.
-func TestRowLocksAreTakenInReadCommitted(t *testing.T) {
-	t.Parallel()
-	l := forUpdate.open(t, database(t), ConnOptions{})
-	warm(t, l)
-	var level string
-	s := pinnedOf(l).sessions.idle[0]
-	if err := s.conn.QueryRowContext(t.Context(), "SELECT @@tx_isolation").Scan(&level); err != nil {
-		t.Fatal(err)
-	}
-	if level != "READ-COMMITTED" {
-		t.Errorf("the level is %s, want READ-COMMITTED", level)
-	}
-}
-
 // On a server that ignores the character set of its clients no key and no owner becomes SQL: each key is a lock of its
 // own, and other rows stay as they are.
 func TestAServerWithGBK(t *testing.T) {
 	t.Parallel()
 	dsn := stacktest.GBK(t).URL
-	migrate(t, dsn)
+	makeTables(t, dsn)
 	names := append(stacktest.Injections(), "\xd6'; DROP TABLE locks; -- ", "\xd6\xd0' OR 1=1 -- ")
 	for _, k := range all {
 		l, other := k.open(t, dsn, ConnOptions{Lease: patience}), k.open(t, dsn, ConnOptions{})
-		bystander := acquire(t, l, "bystander")
+		acquire(t, l, "bystander")
 		for _, name := range names {
 			lease := acquire(t, l, name)
 			if err := try(t, other, name); !errors.Is(err, lock.ErrHeld) {
@@ -201,34 +122,6 @@ func TestAServerWithGBK(t *testing.T) {
 		if err := try(t, other, "bystander"); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("%s: the key of another: %v, want ErrHeld", k.name, err)
 		}
-		release(t, bystander)
-	}
-}
-
-// Schema makes the tables that the migrations make, and they are enough for every lock.
-func TestSchema(t *testing.T) {
-	t.Parallel()
-	migrated, dsn := pool(t, database(t), 1), servers.MariaDB(t)
-	db := pool(t, dsn, 1)
-	for range 2 { // the second time they exist
-		for _, statement := range Schema() {
-			execSQL(t, db, statement)
-		}
-	}
-	for _, table := range []string{"locks", "lock_rows", "lock_fences"} {
-		var name, want, got string
-		if err := migrated.QueryRow("SHOW CREATE TABLE "+table).Scan(&name, &want); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.QueryRow("SHOW CREATE TABLE "+table).Scan(&name, &got); err != nil {
-			t.Fatal(err)
-		}
-		if got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
-	}
-	for _, k := range all {
-		release(t, acquire(t, k.open(t, dsn, ConnOptions{}), "k"))
 	}
 }
 
@@ -238,20 +131,14 @@ func TestAMissingTable(t *testing.T) {
 		dsn := servers.MariaDB(t)
 		l := k.open(t, dsn, ConnOptions{})
 		_, inspected := l.Inspect(t.Context(), "k")
-		_, listed := l.Keys(t.Context())
-		for doing, err := range map[string]error{"acquire": try(t, l, "k"), "inspect": inspected, "list": listed} {
+		for _, err := range []error{try(t, l, "k"), inspected} {
 			var down *lock.DownError // what an instance tells its clients
-			if !errors.As(err, &down) || down.Reason != "no-schema" {
-				t.Fatalf("%s: %v has no reason for clients", doing, err)
-			}
-			if s := err.Error(); !strings.Contains(s, "mysqllock.Schema") || strings.Contains(s, "down") {
-				t.Errorf("%s: %v does not say what makes the tables, or calls the server down", doing, err)
+			if !errors.As(err, &down) || down.Reason != "no-schema" || strings.Contains(err.Error(), "down") ||
+				!strings.Contains(err.Error(), "mysqllock.Schema") {
+				t.Errorf("%v does not say what makes the tables, or calls the server down", err)
 			}
 		}
-		db := pool(t, dsn, 1)
-		for _, statement := range Schema() {
-			execSQL(t, db, statement)
-		}
+		makeTables(t, dsn)
 		release(t, acquire(t, l, "k"))
 	})
 }
