@@ -107,11 +107,7 @@ func (t *Table) Evict(ctx context.Context, key string) (lock.Fence, error) {
 		" VALUES (?, '', '', LAST_INSERT_ID(" + microseconds + "), '1970-01-01')" +
 		" ON DUPLICATE KEY UPDATE token = '', who = '', expires_at = '1970-01-01', fence = " + nextFence
 	return evict(ctx, t.db, key, func(ctx context.Context, conn *sql.Conn) (lock.Fence, error) {
-		result, err := execute(ctx, conn, takeOver, columnName(key), fenceDistance)
-		if err != nil {
-			return lock.NoFence, err
-		}
-		return drawnFence(result)
+		return draw(ctx, conn, takeOver, columnName(key), fenceDistance)
 	})
 }
 

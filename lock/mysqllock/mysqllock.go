@@ -1,10 +1,10 @@
 // Package mysqllock has three locks on MySQL and MariaDB: a row with a time limit ([Table]), a row lock ([ForUpdate])
 // and a named lock ([GetLock]).
 //
-// Each lock is in one file, from acquire to release: table.go, forupdate.go and getlock.go. Read table.go first. The other
-// two live in a connection: pinned.go keeps it, notices its end and tells the holder; session.go is the connection.
-// inspect.go shows holders and waiters to people, and takes keys away. This file has what all of them use: statements with
-// a time limit, fences, names of keys, and errors.
+// Each lock is in one file, from acquire to release: table.go, forupdate.go and getlock.go. Read table.go first. The
+// other two live in a connection: pinned.go keeps it, notices its end and tells the holder; session.go is the
+// connection. inspect.go shows holders and waiters to people, and takes keys away. This file has what all of them use:
+// statements with a time limit, fences, names of keys, and errors.
 //
 // Give the locks their own connection pool, with timeout and interpolateParams=true in its DSN and without
 // readTimeout. The character set of its sessions must be utf8mb4: the driver escapes keys and owners for that one, and
@@ -175,27 +175,22 @@ const (
 // on must be in autocommit mode. In the transaction that holds a row lock the fence would be rolled back when the
 // connection breaks, and the next holder would get the same number.
 func drawFence(ctx context.Context, on execer, name string) (lock.Fence, error) {
-	result, err := execute(
-		ctx,
-		on,
-		"INSERT INTO lock_fences (name, fence) VALUES (?, LAST_INSERT_ID("+microseconds+"))"+
-			" ON DUPLICATE KEY UPDATE fence = "+nextFence,
-		name,
-		fenceDistance,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return drawnFence(result)
+	return draw(ctx, on, "INSERT INTO lock_fences (name, fence) VALUES (?, LAST_INSERT_ID("+microseconds+"))"+
+		" ON DUPLICATE KEY UPDATE fence = "+nextFence, name, fenceDistance)
 }
 
 // drawFenceAs issues a fence like drawFence, and stores the owner and the connection that it was issued to. The
 // server assigns the columns of a row one after the other, so held gets the new fence.
 func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int64) (lock.Fence, error) {
-	result, err := execute(ctx, on, "INSERT INTO lock_fences (name, who, thread, fence, held)"+
+	return draw(ctx, on, "INSERT INTO lock_fences (name, who, thread, fence, held)"+
 		" VALUES (?, ?, ?, LAST_INSERT_ID("+microseconds+"), "+microseconds+")"+
 		" ON DUPLICATE KEY UPDATE who = ?, thread = ?, fence = "+nextFence+", held = fence",
 		name, owner, thread, owner, thread, fenceDistance)
+}
+
+// draw executes a statement that issues a fence.
+func draw(ctx context.Context, on execer, query string, args ...any) (lock.Fence, error) {
+	result, err := execute(ctx, on, query, args...)
 	if err != nil {
 		return 0, err
 	}

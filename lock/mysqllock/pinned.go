@@ -12,35 +12,14 @@ import (
 	"example.com/stock/lock"
 )
 
-// ConnOptions are the options of a lock that lives in a connection. A zero field means its default. With a negative one
-// every Acquire returns an error that names it.
-type ConnOptions struct {
-	// Lease is how long the server keeps a silent connection, in whole seconds; default 10 s. A holder asks the server
-	// every second, or five times in a lease, whether it still has the key. If the holder's computer dies, freezes or
-	// is cut off, the next caller gets the key after Lease.
-	Lease   time.Duration
-	MaxHold time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
-	// MaxConns is how many keys can be held at a time, with a connection each. At most half of the connections wait
-	// at the server; other waiters poll. A caller that finds no free connection gets lock.ErrNoCapacity. Default: a
-	// third of the pool's connections, or 16 if the pool has no limit.
-	MaxConns int
-}
-
-func (o ConnOptions) check() error {
-	if o.MaxConns < 0 {
-		return fmt.Errorf("lock: %w: the option MaxConns is %d, and must be at least 0", lock.ErrInvalid, o.MaxConns)
-	}
-	return cmp.Or(lock.AtLeast("Lease", o.Lease, 0), lock.AtLeast("MaxHold", o.MaxHold, 0))
-}
-
 const (
 	// renewEvery is the longest pause between two renewals of a lease.
 	renewEvery = time.Second
 	// socketCheckEvery is how often the socket is checked between renewals. The check sends nothing. It detects that
 	// the server, an operator or the network has ended the connection, if this computer has received the end.
 	socketCheckEvery = 50 * time.Millisecond
-	// waitLimit is how long the server lets a statement wait for a key, in seconds. Then the waiter asks again, at the end
-	// of the queue. The limit also takes a waiter whose computer has died out of the queue.
+	// waitLimit is how long the server lets a statement wait for a key, in seconds. Then the waiter asks again, at the
+	// end of the queue. The limit also takes a waiter whose computer has died out of the queue.
 	waitLimit = 30
 	// minPoll and maxPoll are the first and the longest pause between two polls of a waiter that is not in the
 	// server's queue. Pauses double; the actual pause is random, from half of it on.
@@ -82,8 +61,8 @@ type primitive interface {
 //     relies on that, so nobody here closes the connection of a lease before its release.
 //   - One goroutine at a time uses a session: first the one that acquires; from the grant on, whoever has the mutex
 //     using, which are the renewals, the checks of the socket, and at last the release.
-//   - A session whose state at the server is not known is marked as broken. It is used for nothing more: it is closed
-//     here, and ended at the server.
+//   - A session whose state at the server is not known is broken. It is used for nothing more: it is closed here, and
+//     ended at the server.
 type pinned struct {
 	ConnOptions
 	primitive primitive
@@ -106,8 +85,8 @@ func newPinned(db *sql.DB, o ConnOptions, p primitive) *pinned {
 // FenceRange returns the distance between two fences.
 func (p *pinned) FenceRange() uint64 { return fenceDistance }
 
-// Close closes idle connections. The connection of a lease is closed when the lease is released or, if it was abandoned,
-// after Lease.
+// Close closes idle connections. The connection of a lease is closed when the lease is released or, if it was
+// abandoned, after Lease.
 func (p *pinned) Close() error {
 	p.sessions.close()
 	return nil

@@ -9,6 +9,15 @@ import (
 
 // Schema returns the statements that create the tables of the locks of this package, unless they exist. In this project
 // "stock migrate up" creates them.
+//
+// Nothing deletes rows: a key that was used once keeps its last fence, in some 100 bytes. If new keys come every day,
+// delete the rows whose fence, a time in microseconds, is older than any hold. The next fence of such a key is the time
+// of the server's clock, and so larger:
+//
+//	DELETE FROM locks WHERE fence < (UNIX_TIMESTAMP() - 172800) * 1000000 AND expires_at < UTC_TIMESTAMP()
+//	DELETE FROM lock_fences WHERE fence < (UNIX_TIMESTAMP() - 172800) * 1000000
+//
+// A row of lock_rows has no fence while nobody holds its key. Empty that table while no lock is used.
 func Schema() []string {
 	return []string{
 		`CREATE TABLE IF NOT EXISTS locks (

@@ -39,13 +39,6 @@ type Table struct {
 	sweeper *lock.Sweeper
 }
 
-// TableOptions are the options of a Table. A zero field means its default. With a negative one every Acquire returns an
-// error that names it.
-type TableOptions struct {
-	Lease   time.Duration // time limit of the key after a renewal; default 10 s, renewed after each third of it
-	MaxHold time.Duration // longest hold, after which the lease is lost; default 5 min
-}
-
 // NewTable returns a Table on db. Each statement uses a connection only while it runs. Close the Table when all
 // leases have ended.
 func NewTable(db *sql.DB, o TableOptions) *Table {
@@ -88,7 +81,7 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	if err := lock.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(lock.AtLeast("Lease", t.o.Lease, 0), lock.AtLeast("MaxHold", t.o.MaxHold, 0)); err != nil {
+	if err := t.o.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
 	}
 	a := attempt{Table: t, key: key, name: columnName(key), owner: ownerColumn(o.Owner)}
@@ -173,14 +166,11 @@ func (a attempt) take(ctx context.Context, conn *sql.Conn, read bool) (lock.Fenc
 	if !errors.Is(err, sql.ErrNoRows) {
 		return 0, err
 	}
-	result, err = execute(ctx, conn, insertRow, a.name, a.token, a.owner, a.o.Lease.Microseconds())
+	fence, err := draw(ctx, conn, insertRow, a.name, a.token, a.owner, a.o.Lease.Microseconds())
 	if mysqlerr.Number(err) == mysqlerr.DupEntry {
 		return 0, &lock.HeldError{Key: a.key}
 	}
-	if err != nil {
-		return 0, err
-	}
-	return drawnFence(result)
+	return fence, err
 }
 
 // lease returns the lease of an attempt that was granted.
