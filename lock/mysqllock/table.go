@@ -76,6 +76,13 @@ const (
 	readEvery  = time.Second // how often a waiter reads the row: it must insert the row if somebody has deleted it
 )
 
+// An attempt is one try to acquire a key and, if it succeeds, the holding of it. No other attempt has its token.
+type attempt struct {
+	*Table
+	key, name    string // the key, and its name in the row
+	token, owner string
+}
+
 // Acquire tries to get key, and retries until ctx ends, or tries once with TryOnce.
 func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if err := lock.MayAcquire(ctx, key); err != nil {
@@ -98,8 +105,7 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			a.undo(ctx) // the answer took so long that the lease has run out
 			seen = &lock.HeldError{Key: key}
 		case errors.Is(err, lock.ErrHeld):
-			seen = err
-			lastRead = sent
+			seen, lastRead = err, sent
 		case errors.Is(err, errBusy): // still held, as was read before
 		case interrupted(err) && !o.TryOnce:
 			seen = cmp.Or(seen, error(&lock.HeldError{Key: key}))
@@ -115,13 +121,6 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			return nil, errors.Join(seen, ended)
 		}
 	}
-}
-
-// An attempt is one try to acquire a key and, if it succeeds, the holding of it. No other attempt has its token.
-type attempt struct {
-	*Table
-	key, name    string // the key, and its name in the row
-	token, owner string
 }
 
 // try tries once. If another holder has the key, the error is errBusy or, if read is set, a HeldError with the holder's
@@ -176,12 +175,11 @@ func (a attempt) take(ctx context.Context, conn *sql.Conn, read bool) (lock.Fenc
 // lease returns the lease of an attempt that was granted.
 func (a attempt) lease(sent time.Time, f lock.Fence) *lock.Lease {
 	l, _ := lock.NewLease(a.key, f, a.release)
-	l.Keep(sent, lock.Keep{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: a.renew})
+	renew := func(ctx context.Context) error {
+		return a.change(ctx, "renew "+a.name, renewRow, a.o.Lease.Microseconds(), a.name, a.token)
+	}
+	l.Keep(sent, lock.Keep{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: renew})
 	return l
-}
-
-func (a attempt) renew(ctx context.Context) error {
-	return a.change(ctx, "renew "+a.name, renewRow, a.o.Lease.Microseconds(), a.name, a.token)
 }
 
 // release is step 5. If no reply arrives, the release is repeated in the background, because otherwise the key could
@@ -189,8 +187,8 @@ func (a attempt) renew(ctx context.Context) error {
 func (a attempt) release(ctx context.Context) error {
 	err := a.tryRelease(ctx)
 	if !releaseDone(err) {
-		again := func(ctx context.Context) bool { return releaseDone(a.tryRelease(ctx)) }
-		a.sweeper.Add(time.Now().Add(a.o.Lease), again)
+		until := time.Now().Add(a.o.Lease)
+		a.sweeper.Add(until, func(ctx context.Context) bool { return releaseDone(a.tryRelease(ctx)) })
 	}
 	return err
 }
@@ -202,8 +200,8 @@ func (a attempt) undo(ctx context.Context) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	if a.tryRelease(detached) != nil {
-		again := func(ctx context.Context) bool { return a.tryRelease(ctx) == nil }
-		a.sweeper.Add(time.Now().Add(answerTimeout+a.o.Lease), again)
+		until := time.Now().Add(answerTimeout + a.o.Lease)
+		a.sweeper.Add(until, func(ctx context.Context) bool { return a.tryRelease(ctx) == nil })
 	}
 }
 
