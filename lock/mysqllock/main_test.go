@@ -106,12 +106,14 @@ func each(t *testing.T, kinds []kind, test func(*testing.T, kind)) {
 // late, and a client would ask again.
 func insist[T any](t testing.TB, op func(context.Context) (T, error)) T {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	for {
-		got, err := op(t.Context())
+		got, err := op(ctx)
 		if err == nil {
 			return got
 		}
-		if !errors.Is(err, lock.ErrDown) {
+		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
 			t.Fatal(err)
 		}
 	}

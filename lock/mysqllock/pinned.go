@@ -152,13 +152,9 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 // broken.
 func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	for try := 1; ; try++ {
-		err := p.primitive.acquire(ctx, s, key, o)
+		lease, err := p.tryOn(ctx, s, key, o)
 		if err == nil {
-			var lease *lock.Lease
-			if lease, err = p.lease(ctx, s, key, o); err == nil {
-				return lease, nil
-			}
-			s.breakIf(p.primitive.release(ctx, s, key))
+			return lease, nil
 		}
 		busy, undone := errors.Is(err, errBusy), errors.Is(err, errUndone)
 		switch {
@@ -177,6 +173,19 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 		}
 		_ = lock.Sleep(ctx, collisionPause(1)) // not in a tight loop
 	}
+}
+
+// tryOn asks for the key once, and gives it back if no lease can be made of it.
+func (p *pinned) tryOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
+	err := p.primitive.acquire(ctx, s, key, o)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := p.lease(ctx, s, key, o)
+	if err != nil {
+		s.breakIf(p.primitive.release(ctx, s, key))
+	}
+	return lease, err
 }
 
 // lease makes the lease of a key that s has acquired, with its fence.
@@ -237,7 +246,9 @@ func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	defer p.sessions.put(ctx, s)
 	half, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // the other half is for KILL, if that is needed
 	defer cancel()
-	s.stopRenewing() // the lease has waited for one that is under way; the server does not answer
+	// The lease has waited for a renewal that was under way. If it still is, the server does not answer, and this breaks
+	// the connection.
+	s.stopRenewing()
 	s.using.Lock()
 	defer s.using.Unlock()
 	if s.timedOut {

@@ -80,7 +80,7 @@ func (deaf) holds(context.Context, *session, string) (bool, error) { return true
 func TestTheHoldersConnectionIsKilled(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
-		l, other := k.open(t, dsn, ConnOptions{}), k.open(t, dsn, ConnOptions{})
+		l, other := k.open(t, dsn, ConnOptions{MaxHold: patience / 2}), k.open(t, dsn, ConnOptions{})
 		pinnedOf(l).primitive = deaf{pinnedOf(l).primitive}
 		id := warm(t, l)
 		held := acquire(t, l, "k")

@@ -12,8 +12,6 @@ import (
 	"example.com/stock/lock"
 )
 
-// The servers: what they answer, their character sets, their tables.
-
 // The round trips of an acquisition, a failed try and a release once the connections are made. The first use of a key
 // costs more.
 func TestRoundTrips(t *testing.T) {

@@ -24,6 +24,8 @@ import (
 //     holder's own clock ends the lease before the server does: see ../keepalive.go.
 //  5. To release, UPDATE the row to free if it has our token.
 //
+// Its fences, the names of keys and its errors are in mysqllock.go, Inspect, Evict and Keys in inspect.go.
+//
 // Round trips: 2 uncontended (acquire 1, release 1), and one per renewal. The first use of a key costs 2 more. A failed
 // try (lock.Options.TryOnce) costs 2; the second round trip reads the holder. A waiter polls, and reads the holder
 // every second. Because of the polling, the next holder may start up to 50 ms late, and 30 waiters send some 800
