@@ -175,7 +175,7 @@ func (a *App) openRedlock() error {
 	if err != nil {
 		return err
 	}
-	var probes []redis.UniversalClient // separate connections, as in redisProbe
+	var probes []*redis.Client // separate connections, as in redisProbe
 	for _, addr := range c.Addrs {
 		options := shared.Simple()
 		options.Addr = addr

@@ -23,14 +23,14 @@ func newCleanup() *cleanup { return &cleanup{lock.NewSweeper()} }
 // close ends the repetitions. Keys that were not released expire.
 func (c *cleanup) close() { c.Close() }
 
-// repeat calls release in the background until the server answers, or until the time until. That the user lacks a right
-// is an answer: another try would not change it.
+// repeat calls release in the background until the server answers, or until the time until.
 func (c *cleanup) repeat(release func(context.Context) error, until time.Time) {
-	c.Add(until, func(ctx context.Context) bool {
-		err := release(ctx)
-		return !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrDenied)
-	})
+	c.Add(until, func(ctx context.Context) bool { return isAnswer(release(ctx)) })
 }
+
+// isAnswer reports whether the server answered a release that returned err. That the user lacks a right is an answer:
+// another try would not change it.
+func isAnswer(err error) bool { return !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrDenied) }
 
 // persist returns a function that calls release. If the server does not answer, the function repeats release in the
 // background until the server answers or the lease has run out. release must compare the owner, because another caller

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,348 +12,173 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/redislock"
 )
 
-func cluster(t *testing.T) *stack.RedisCluster {
-	t.Helper()
-	c, err := stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
-	stacktest.Started(t, err)
-	return c
-}
-
-// clusterClient returns a client as the service makes it, which knows the cluster already: the shortest waits of the
-// suite are for the lock alone.
-func clusterClient(t testing.TB, c *stack.RedisCluster) redis.UniversalClient {
-	t.Helper()
-	client := closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: c.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
-		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
-	}))
-	err := client.(*redis.ClusterClient).ForEachMaster(
-		t.Context(), func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() },
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
-// all returns the locks of this package on one client, by the prefix of their keys in Redis.
-func all(t testing.TB, c redis.UniversalClient) map[string]lock.Locker {
-	locks := map[string]lock.Locker{
-		"lock":     closer(t, redislock.NewSetNX(c, redislock.SetNXOptions{})),
-		"watchdog": closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{})),
-		"rlock":    closer(t, redislock.NewRLock(c, redislock.RLockOptions{})),
-	}
-	for _, v := range variants {
-		locks[v.name] = v.open(t, c, redislock.SetNXOptions{})
-	}
-	return locks
-}
-
-func TestLocksOnACluster(t *testing.T) {
+// A slot of a Redis Cluster is on its way to another node. A script whose keys are apart waits until they are together
+// again, keys that have moved are followed, and nobody is told that a lock was lost or that the server is down. All
+// locks keep their promise there, and their keys are inspected on every node.
+//
+// A script gets TRYAGAIN until the slot has arrived if one of its keys does not exist at all, such as the lock itself.
+// So the slot must arrive within the second for which a script is tried.
+func TestCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	nodes := cluster(t)
-	t.Run("conform", func(t *testing.T) { conformOnACluster(t, nodes) })
-	t.Run("spread", func(t *testing.T) { spreadOverACluster(t, nodes) })
-	t.Run("queue", func(t *testing.T) { queueOnACluster(t, nodes) })
-	t.Run("acknowledgements", func(t *testing.T) { acksOnACluster(t, nodes) })
-	t.Run("lost replies", func(t *testing.T) { lostRepliesOnACluster(t, nodes) })
-	t.Run("a slot that moves", func(t *testing.T) { movingSlot(t, nodes) })
-	t.Run("a node is gone", func(t *testing.T) { withoutANode(t, nodes) })
-}
-
-func conformOnACluster(t *testing.T, nodes *stack.RedisCluster) {
-	for name, promise := range map[string]lock.Promise{
-		"lock": setnxPromise(), "watchdog": watchdogPromise(), "rlock": variantPromise(),
-		"setnx-expire": variantPromise(), "setnx-del": variantPromise(), "setnx-watch": variantPromise(),
-	} {
+	nodes, err := stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
+	stacktest.Started(t, err)
+	dial := func(t testing.TB) redis.UniversalClient {
+		return closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
+			Addrs: nodes.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: patience,
+		}))
+	}
+	tell := func(node *stack.Server, args ...any) string {
+		answer, err := client(t, node.Addr).Do(t.Context(), args...).Result()
+		if err != nil {
+			t.Fatalf("%s, %v: %v", node.Name, args, err)
+		}
+		return fmt.Sprint(answer)
+	}
+	for _, name := range prefixes {
 		t.Run(name, func(t *testing.T) {
-			clients := []redis.UniversalClient{
-				clusterClient(t, nodes),
-				clusterClient(t, nodes),
-				clusterClient(t, nodes),
-			}
-			opened := 0
-			conform(t, promise, func(t testing.TB) lock.Locker {
-				opened++
-				return all(t, clients[opened%len(clients)])[name]
-			})
-		})
-	}
-}
-
-// Keys of every sort, also those with braces of their own, are spread over all nodes, and all keys of one lock are
-// on one node: a script with keys on two would be refused (CROSSSLOT). Waiters are woken across nodes, and Inspect
-// and Keys find all.
-func spreadOverACluster(t *testing.T, nodes *stack.RedisCluster) {
-	c := clusterClient(t, nodes)
-	keys := []string{"{", "}", "{}", "a{b}c", "{%}", "a b\n\"", "日本", "\x00\xff"}
-	for i := range 20 {
-		keys = append(keys, fmt.Sprint("sku-", i))
-	}
-	slices.Sort(keys)
-	for name, l := range all(t, c) {
-		t.Run(name, func(t *testing.T) {
-			for _, key := range keys {
-				held := acquire(t, l, key)
-				if err := tryKey(t, l, key); !errors.Is(err, lock.ErrHeld) {
-					t.Errorf("%q: err = %v, want ErrHeld", key, err)
-				}
-				_ = held.Release()
-				acquire(t, l, key)
-			}
-			on := make(map[string]int)
-			for _, node := range nodes.Nodes {
-				found, err := client(t, node).Keys(t.Context(), name+":*").Result()
-				if err != nil {
-					t.Fatal(err)
-				}
-				on[node.Name] = len(found)
-			}
-			if len(on) != 3 || on["redis-cluster"] == 0 || on["redis-cluster-2"] == 0 || on["redis-cluster-3"] == 0 {
-				t.Errorf("keys by node: %v, want some on each", on)
-			}
-			listed, err := l.(lock.Lister).Keys(t.Context())
-			// Leases that the conformance suite has abandoned on the same cluster run out by themselves.
-			listed = slices.DeleteFunc(listed, func(key string) bool { return strings.HasPrefix(key, "key-") })
-			if err != nil || !slices.Equal(listed, keys) {
-				t.Errorf("Keys: %q, %v; want %q", listed, err, keys)
-			}
-			for _, key := range keys {
-				if inspect(t, l, key).Holder == nil {
-					t.Errorf("%q: no holder", key)
-				}
-			}
-		})
-	}
-}
-
-// On every node: the queue is served in order and by message, Evict lets the next one in, and fences grow.
-func queueOnACluster(t *testing.T, nodes *stack.RedisCluster) {
-	one := closer(t, redislock.NewWatchdog(clusterClient(t, nodes), redislock.WatchdogOptions{}))
-	two := closer(t, redislock.NewWatchdog(clusterClient(t, nodes), redislock.WatchdogOptions{}))
-	seen := make(map[*stack.Server]bool)
-	for i := 0; len(seen) < 3; i++ {
-		key := fmt.Sprint("k", i)
-		node, err := nodes.Owner(t.Context(), "watchdog:{"+key+"}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if seen[node] {
-			continue
-		}
-		seen[node] = true
-		first := acquire(t, one, key)
-		got := make(chan *lock.Lease, 1)
-		go func() {
-			defer close(got)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			if lease, err := two.Acquire(ctx, key, lock.Options{Owner: "next"}); err != nil {
-				t.Error(err)
-			} else {
-				got <- lease
-			}
-		}()
-		eventually(t, "the next one queues up", func() bool { return len(inspect(t, one, key).Waiters) == 1 })
-		fence, err := lock.Evict(t.Context(), one, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h := inspect(t, one, key).Holder; h == nil || h.Who != "next" {
-			t.Errorf("on %s: the holder is %+v, want the one who waited", node.Name, h)
-		}
-		next, ok := <-got
-		if !ok {
-			t.FailNow()
-		}
-		if first.Fence() >= fence || fence >= next.Fence() {
-			t.Errorf("on %s: fences %d, %d, %d: they must grow", node.Name, first.Fence(), fence, next.Fence())
-		}
-		_ = next.Release()
-	}
-}
-
-// A node that is gone takes its keys along, and only those.
-func withoutANode(t *testing.T, nodes *stack.RedisCluster) {
-	w := closer(t, redislock.NewWatchdog(clusterClient(t, nodes), redislock.WatchdogOptions{}))
-	lost := make(map[string]bool)
-	for i := range 12 {
-		key := fmt.Sprint("k", i)
-		node, err := nodes.Owner(t.Context(), "watchdog:{"+key+"}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		lost[key] = node == nodes.Nodes[1]
-		_ = acquire(t, w, key).Release()
-	}
-	if err := nodes.Nodes[1].Kill(); err != nil {
-		t.Fatal(err)
-	}
-	// The others refuse all keys only after cluster-node-timeout, 15 s.
-	for key, gone := range lost {
-		if err := tryKey(t, w, key); !gone && err != nil {
-			t.Errorf("%s is on a node that runs: %v", key, err)
-		}
-	}
-	for key, gone := range lost {
-		if err := tryKey(t, w, key); gone && !errors.Is(err, lock.ErrDown) {
-			t.Errorf("%s was on the node that is gone: %v, want ErrDown", key, err)
-		}
-	}
-	if err := nodes.Nodes[1].Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for key := range lost {
-		eventually(t, key+" can be had again", func() bool { return tryKey(t, w, key) == nil })
-	}
-}
-
-// WAIT goes to the node that has the key, also after the key has moved to another node. These nodes have no
-// replicas, and the error must say so.
-func acksOnACluster(t *testing.T, nodes *stack.RedisCluster) {
-	c := clusterClient(t, nodes)
-	refused := func(key string) {
-		t.Helper()
-		for name, l := range acknowledged(t, c, 1, 20*time.Millisecond) {
-			if err := tryKey(t, l, key); !errors.Is(err, lock.ErrDown) ||
-				!mentions(err, "too-few-acknowledged (n=0, asked=1") {
-				t.Errorf("%s of %s: %v, want ErrDown and how many acknowledged", key, name, err)
-			}
-			if c.Exists(t.Context(), name+":{"+key+"}").Val() != 0 {
-				t.Errorf("%s of %s was left behind", key, name)
-			}
-		}
-	}
-	for i := range 9 {
-		refused(fmt.Sprint("k", i))
-	}
-	_, to, slot := migration(t, c, nodes, "{moving}")
-	settle(t, nodes, slot, to)
-	refused("moving")
-}
-
-// A client of a cluster repeats also where MaxRetries is -1.
-func lostRepliesOnACluster(t *testing.T, nodes *stack.RedisCluster) {
-	var proxies []*wire.Proxy
-	behind := make(map[string]string)
-	for _, addr := range nodes.Addrs() {
-		p, err := wire.Listen(addr, wire.Redis())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		proxies, behind[addr] = append(proxies, p), p.Addr()
-	}
-	c := closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: nodes.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1,
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, behind[addr])
-		},
-	}))
-	lostReplies(t, c, clusterClient(t, nodes), proxies...)
-}
-
-// A slot is on its way to another node. A script whose keys are apart waits until they are together again
-// (TRYAGAIN), keys that have moved are followed (ASK), nobody is told that a lock was lost or that the server is
-// down, and fences grow.
-//
-// A script gets TRYAGAIN until the slot has arrived if one of its keys does not exist at all, such as the lock
-// itself. So the slot must arrive within the second for which a script is tried.
-func movingSlot(t *testing.T, nodes *stack.RedisCluster) {
-	c := clusterClient(t, nodes)
-	for name, l := range all(t, c) {
-		t.Run(name, func(t *testing.T) {
-			key := "moving-" + name
-			lockName := name + ":{" + key + "}"
-			before := acquire(t, l, key)
-			if err := before.Release(); err != nil {
+			c := dial(t)
+			l := open(t, name, c, time.Minute)
+			inspected(t, l, oddKeys())
+			release(t, acquire(t, l, "k"))
+			held, key := acquire(t, l, "k"), name+":{k}"
+			from, err := nodes.Owner(t.Context(), key)
+			if err != nil {
 				t.Fatal(err)
 			}
-			held := acquire(t, l, key)
-			from, to, slot := migration(t, c, nodes, lockName)
-			host, port, _ := net.SplitHostPort(to.Addr)
-			migrate := func(names ...string) {
-				for _, name := range names {
-					if err := client(t, from).Migrate(t.Context(), host, port, name, 0, 5*time.Second).
-						Err(); err != nil {
-						t.Errorf("MIGRATE %s: %v", name, err)
-					}
-				}
+			to, slot := nodes.Nodes[0], c.ClusterKeySlot(t.Context(), key).Val()
+			if to == from {
+				to = nodes.Nodes[1]
 			}
-			migrate(lockName) // the fence stays for now
-			freed := make(chan error, 1)
+			tell(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", tell(from, "CLUSTER", "MYID"))
+			tell(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", tell(to, "CLUSTER", "MYID"))
+			host, port, _ := net.SplitHostPort(to.Addr)
+			tell(from, "MIGRATE", host, port, key, 0, 5000) // the fence stays for now
+			freed, next := make(chan error, 1), acquireLater(t, l, "k")
 			go func() { freed <- held.Release() }()
-			next := acquireLater(t, l, key)
-			time.Sleep(
-				100 * time.Millisecond,
-			) // in which it is put off; if it has not come so far, the test is only weaker
-			migrate(lockName+":fence", lockName+":queue", lockName+":seen")
-			settle(t, nodes, slot, to)
+			time.Sleep(100 * time.Millisecond) // they are put off; if they have not come so far, the test is only weaker
+			for _, part := range []string{"", ":fence", ":queue", ":seen"} {
+				tell(from, "MIGRATE", host, port, key+part, 0, 5000)
+			}
+			for _, node := range append([]*stack.Server{to}, nodes.Nodes...) {
+				tell(node, "CLUSTER", "SETSLOT", slot, "NODE", tell(to, "CLUSTER", "MYID"))
+			}
 			if err := <-freed; err != nil {
 				t.Errorf("release: %v", err)
 			}
 			lease := <-next
-			if lease == nil {
-				t.FailNow()
-			}
-			if lease.Fence() < held.Fence() || lease.Fence() == held.Fence() && held.Fence() != lock.NoFence {
+			if lease.Fence() <= held.Fence() && held.Fence() != lock.NoFence {
 				t.Errorf("fence %d after %d", lease.Fence(), held.Fence())
 			}
-			if err := lease.Release(); err != nil {
-				t.Errorf("release after the move: %v", err)
-			}
-			if err := tryKey(t, l, key); err != nil {
-				t.Errorf("after the move: %v", err)
-			}
+			release(t, lease)
 		})
 	}
+	t.Run("conform", func(t *testing.T) {
+		promise := lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Fair: true}
+		locktest.Run(t, promise, func(t testing.TB) lock.Locker { return open(t, "watchdog", dial(t), 0) })
+	})
 }
 
-// migration begins to move the slot of name to another node.
-func migration(
-	t *testing.T, c redis.UniversalClient, nodes *stack.RedisCluster, name string,
-) (from, to *stack.Server, slot int64) {
-	t.Helper()
-	from, err := nodes.Owner(t.Context(), name)
+// A replica that has not heard of the lock is promoted: two hold it, and only the fence tells them apart. A holder that
+// renews is told that it is lost.
+func TestFailOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make verify")
+	}
+	t.Parallel()
+	x, err := stacktest.Start(t, stack.Options{}).StartSentinels(
+		t.Context(), stack.SentinelOptions{DownAfter: 4 * time.Second}) // a stall is no outage
+	stacktest.Started(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	watchdog := func(lease time.Duration) lock.Locker {
+		return open(t, "watchdog", redis.NewUniversalClient(&redis.UniversalOptions{
+			Addrs: x.Addrs(), MasterName: x.Name, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+		}), lease)
+	}
+	patient, brisk := watchdog(time.Hour), watchdog(6*time.Second)
+	if err := x.Sever(ctx); err != nil {
+		t.Fatal(err)
+	}
+	first, renewed := acquire(t, patient, "k"), acquire(t, brisk, "brisk")
+	old, err := x.Master(ctx)
+	if err == nil {
+		err = old.Kill()
+	}
+	if err == nil {
+		_, err = x.AwaitMaster(ctx, old)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, node := range nodes.Nodes {
-		if node != from {
-			to = node
+	second := acquire(t, watchdog(time.Hour), "k")
+	if first.Err() != nil || second.Fence() <= first.Fence() {
+		t.Errorf("the first holder: %v; fence %d after %d", first.Err(), second.Fence(), first.Fence())
+	}
+	if err := loss(t, renewed); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("the holder who renews was told %v", err)
+	}
+	acquire(t, brisk, "brisk")
+}
+
+// When Acquire returns, as many replicas as must acknowledge have the key, and it takes no additional round trip, also
+// for a waiter that was granted the lock. With too few the error says how many did, nothing is left behind, and a
+// renewal does not count.
+func TestReplicasAcknowledge(t *testing.T) {
+	t.Parallel()
+	master, replica := stacktest.Redis(t), stacktest.Redis(t)
+	c, observer := client(t, master.Addr), client(t, replica.Addr)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	c.ConfigSet(t.Context(), "repl-diskless-sync-delay", "0")
+	observer.Do(t.Context(), "REPLICAOF", host, port)
+	eventually(t, "the replica follows", func() bool { return c.Do(t.Context(), "WAIT", 1, 10).Val() == int64(1) })
+	locks := func(lease time.Duration, number int, timeout time.Duration) map[string]lock.Locker {
+		must := redislock.Replicas{Number: number, Timeout: timeout}
+		return map[string]lock.Locker{
+			"lock":     closer(t, redislock.NewSetNX(c, redislock.SetNXOptions{Lease: lease, Replicas: must})),
+			"watchdog": closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: lease, Replicas: must})),
 		}
 	}
-	slot = c.ClusterKeySlot(t.Context(), name).Val()
-	setSlot(t, to, slot, "IMPORTING", nodeID(t, from))
-	setSlot(t, from, slot, "MIGRATING", nodeID(t, to))
-	return from, to, slot
-}
-
-// settle gives the slot to its new node for good.
-func settle(t *testing.T, nodes *stack.RedisCluster, slot int64, to *stack.Server) {
-	t.Helper()
-	setSlot(t, to, slot, "NODE", nodeID(t, to))
-	for _, node := range nodes.Nodes {
-		setSlot(t, node, slot, "NODE", nodeID(t, to))
+	for name, l := range locks(time.Hour, 1, patience/2) {
+		release(t, acquire(t, l, "k")) // connects and loads the scripts
+		count := new(tripCounter)
+		c.AddHook(count)
+		lease := acquire(t, l, "k")
+		if n := count.n.Load(); n != 1 || !exists(t, observer, name+":{k}") {
+			t.Errorf("%s: %d round trips, and the replica has it: %v", name, n, exists(t, observer, name+":{k}"))
+		}
+		next := acquireLater(t, l, "k")
+		if name == "watchdog" {
+			eventually(t, "it waits", queued(t, c, "k", 1))
+		}
+		release(t, lease)
+		lease = <-next
+		if got, want := observer.Get(t.Context(), name+":{k}").Val(), c.Get(t.Context(), name+":{k}").Val(); got != want {
+			t.Errorf("%s: the replica has %q, want %q", name, got, want)
+		}
+		release(t, lease)
 	}
-}
-
-func setSlot(t *testing.T, node *stack.Server, slot int64, args ...any) {
-	t.Helper()
-	if err := client(t, node).Do(t.Context(), append([]any{"CLUSTER", "SETSLOT", slot}, args...)...).Err(); err != nil {
-		t.Fatalf("SETSLOT %d %v: %v", slot, args, err)
+	renewed := acquire(t, locks(3*time.Second, 1, 100*time.Millisecond)["watchdog"], "renewed")
+	if err := replica.Pause(); err != nil {
+		t.Fatal(err)
 	}
-}
-
-func nodeID(t *testing.T, node *stack.Server) string {
-	t.Helper()
-	return fmt.Sprint(client(t, node).Do(t.Context(), "CLUSTER", "MYID").Val())
+	for name, l := range locks(time.Hour, 1, 50*time.Millisecond) {
+		if err := try(t, l, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "too-few-acknowledged (n=0, asked=1") ||
+			exists(t, c, name+":{k}") {
+			t.Errorf("%s: %v, left behind: %v", name, err, exists(t, c, name+":{k}"))
+		}
+	}
+	if err := loss(t, renewed); !errors.Is(err, lock.ErrExpired) {
+		t.Errorf("a renewal that is not acknowledged: %v, want ErrExpired", err)
+	}
+	if err := replica.Resume(); err != nil {
+		t.Fatal(err)
+	}
 }

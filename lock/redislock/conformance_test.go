@@ -14,7 +14,6 @@ import (
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/lock/redislock"
 	"example.com/stock/service/strategy"
 )
 
@@ -41,9 +40,9 @@ func TestStrategiesConform(t *testing.T) {
 }
 
 func benches(t *testing.T) []locktest.Harness {
-	plain := func(c []redis.UniversalClient) strategy.Servers { return strategy.Servers{Redis: c[0]} }
+	plain := func(c []*redis.Client) strategy.Servers { return strategy.Servers{Redis: c[0]} }
 	list := []locktest.Harness{ // that which takes longest is the first
-		bench(t, "redlock", func(c []redis.UniversalClient) strategy.Servers {
+		bench(t, "redlock", func(c []*redis.Client) strategy.Servers {
 			// The nodes keep their data, and a busy computer makes them slow.
 			return strategy.Servers{RedlockQuarantine: -1, RedlockNodeTimeout: time.Second, Redlock: c}
 		}),
@@ -86,14 +85,14 @@ func rights() []string {
 }
 
 // bench returns the harness of a strategy. servers gets a client for each address.
-func bench(t *testing.T, name string, servers func([]redis.UniversalClient) strategy.Servers) locktest.Harness {
+func bench(t *testing.T, name string, servers func([]*redis.Client) strategy.Servers) locktest.Harness {
 	s, err := strategy.Lookup(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(dial func(addr string) redis.UniversalClient) locktest.Opener {
+	open := func(dial func(addr string) *redis.Client) locktest.Opener {
 		return func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
-			var clients []redis.UniversalClient
+			var clients []*redis.Client
 			for _, addr := range addrs {
 				clients = append(clients, dial(addr))
 			}
@@ -113,10 +112,10 @@ func bench(t *testing.T, name string, servers func([]redis.UniversalClient) stra
 		}
 	}
 	// A Redlock refuses clients without ContextTimeoutEnabled.
-	defaults := func(addr string) redis.UniversalClient {
+	defaults := func(addr string) *redis.Client {
 		return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: name == "redlock"})
 	}
-	patient := func(addr string) redis.UniversalClient {
+	patient := func(addr string) *redis.Client {
 		return redis.NewClient(&redis.Options{
 			Addr: addr, ContextTimeoutEnabled: name == "redlock", ReadTimeout: -1, WriteTimeout: -1,
 		})
@@ -135,7 +134,7 @@ func bench(t *testing.T, name string, servers func([]redis.UniversalClient) stra
 					return nil, nil, err
 				}
 			}
-			asUser := func(addr string) redis.UniversalClient { return dialAs(user, addr) }
+			asUser := func(addr string) *redis.Client { return dialAs(user, addr) }
 			return open(asUser)(addrs, 10*time.Minute)
 		},
 	}
@@ -161,10 +160,10 @@ func start(t testing.TB, n int) []locktest.Server {
 }
 
 // dial returns a client as the service has it.
-func dial(addr string) redis.UniversalClient { return dialAs("default", addr) }
+func dial(addr string) *redis.Client { return dialAs("default", addr) }
 
 // dialAs is dial for a user with the password pw. The user default has none.
-func dialAs(user, addr string) redis.UniversalClient {
+func dialAs(user, addr string) *redis.Client {
 	options := &redis.Options{
 		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
 		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
@@ -204,29 +203,4 @@ func left(ctx context.Context, addrs []string, key string) (found []string, err 
 		}
 	}
 	return found, nil
-}
-
-// conform runs the suite on a lock. open makes an independent one on the same servers.
-func conform(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) {
-	t.Helper()
-	locktest.Run(t, promise, open)
-}
-
-// The promises that the suite can test. Re-entry is by context, and the same for all.
-func setnxPromise() lock.Promise {
-	return lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true}
-}
-
-func watchdogPromise() lock.Promise {
-	return lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Fair: true}
-}
-
-func variantPromise() lock.Promise {
-	return lock.Promise{Exclusive: true, Scope: lock.Cluster, Blocking: true}
-}
-
-func TestWatchdogConforms(t *testing.T) {
-	t.Parallel()
-	s := servers.Redis(t)
-	conform(t, watchdogPromise(), func(t testing.TB) lock.Locker { return watchdog(t, s, redislock.WatchdogOptions{}) })
 }

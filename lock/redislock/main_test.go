@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,14 +16,13 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 )
 
-var (
-	servers       stacktest.Shared
-	masterServers masterPool
-)
+// servers has one Redis for all tests that leave it as it is.
+var servers stacktest.Shared
 
 func TestMain(m *testing.M) {
 	// The tests wait for leases and servers much more than they compute: let more of them run than there are CPUs.
@@ -35,69 +35,66 @@ func TestMain(m *testing.M) {
 	}
 	// A client whose server was killed for long enough asks once a second whether it is back. When the client is closed
 	// it sleeps that second out.
-	goleak.VerifyTestMain(servers.Around(stopMasters{m}),
+	goleak.VerifyTestMain(servers.Around(m),
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// stopMasters runs the tests and then stops the shared masters.
-type stopMasters struct{ m *testing.M }
-
-func (s stopMasters) Run() int {
-	code := s.m.Run()
-	if err := masterServers.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	return code
+// client returns a client as the service has it, with more patience for a busy computer.
+func client(t testing.TB, addr string) *redis.Client {
+	return closer(t, redis.NewClient(&redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
+		DialTimeout: patience, DialerRetries: 1, ReadTimeout: patience, WriteTimeout: patience,
+	}))
 }
 
-func client(t testing.TB, s *stack.Server) redis.UniversalClient {
+// wired returns a client whose requests and replies pass a proxy.
+func wired(t *testing.T, addr string) (*wire.Proxy, *redis.Client) {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{
-		Addr: s.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
-		DialTimeout: 2 * time.Second, DialerRetries: 1, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
-	})
-	t.Cleanup(func() { c.Close() })
-	return c
+	p, err := wire.Listen(addr, wire.Redis())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return closer(t, p), client(t, p.Addr())
 }
 
-func setnx(t testing.TB, s *stack.Server, lease time.Duration) *redislock.SetNX {
-	l := redislock.NewSetNX(client(t, s), redislock.SetNXOptions{Lease: lease})
-	t.Cleanup(func() { l.Close() })
-	return l
+// prefixes are those of the locks on one Redis, by which they are also named here.
+var prefixes = []string{"lock", "watchdog", "rlock", "setnx-expire", "setnx-del", "setnx-watch"}
+
+// open opens a lock on one Redis.
+func open(t testing.TB, prefix string, c redis.UniversalClient, lease time.Duration) lock.Locker {
+	o := redislock.SetNXOptions{Lease: lease}
+	switch prefix {
+	case "lock":
+		return closer(t, redislock.NewSetNX(c, o))
+	case "watchdog":
+		return closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: lease}))
+	case "rlock":
+		return closer(t, redislock.NewRLock(c, redislock.RLockOptions{Lease: lease}))
+	case "setnx-expire":
+		return closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{SetNXOptions: o}))
+	case "setnx-del":
+		return closer(t, redislock.NewSetNXDel(c, o))
+	default:
+		return closer(t, redislock.NewSetNXWatch(c, o))
+	}
 }
 
-func watchdog(t testing.TB, s *stack.Server, o redislock.WatchdogOptions) *redislock.Watchdog {
-	w := redislock.NewWatchdog(client(t, s), o)
-	t.Cleanup(func() { w.Close() })
-	return w
-}
-
-func rlock(t testing.TB, s *stack.Server, o redislock.RLockOptions) *redislock.RLock {
-	l := redislock.NewRLock(client(t, s), o)
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
-// both runs a test on SetNX and on Watchdog, each with a server of its own; name is the prefix of its keys.
-func both(
-	t *testing.T,
-	lease time.Duration,
-	test func(t *testing.T, s *stack.Server, c redis.UniversalClient, l lock.Locker, name string),
+// each runs a test for each of some locks, with a Redis of its own.
+func each(
+	t *testing.T, which []string, lease time.Duration, test func(*testing.T, *stack.Server, *redis.Client, lock.Locker),
 ) {
-	for name, open := range map[string]func(testing.TB, *stack.Server) lock.Locker{
-		"setnx": func(t testing.TB, s *stack.Server) lock.Locker { return setnx(t, s, lease) },
-		"watchdog": func(t testing.TB, s *stack.Server) lock.Locker {
-			return watchdog(t, s, redislock.WatchdogOptions{Lease: lease})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, prefix := range which {
+		t.Run(prefix, func(t *testing.T) {
 			t.Parallel()
 			s := stacktest.Redis(t)
-			test(t, s, client(t, s), open(t, s), map[string]string{"setnx": "lock", "watchdog": "watchdog"}[name])
+			c := client(t, s.Addr)
+			test(t, s, c, open(t, prefix, c, lease))
 		})
 	}
 }
+
+// prefix is the name of the test of one lock, and so the prefix of its keys.
+func prefix(t *testing.T) string { return t.Name()[strings.LastIndexByte(t.Name(), '/')+1:] }
 
 // closer closes l when the test ends.
 func closer[L interface{ Close() error }](t testing.TB, l L) L {
@@ -109,13 +106,13 @@ func closer[L interface{ Close() error }](t testing.TB, l L) L {
 const patience = time.Minute
 
 // acquire asks again where a busy computer keeps a server from answering in time, as a client would.
-func acquire(t *testing.T, l lock.Locker, key string) *lock.Lease {
+func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	lease, err := l.Acquire(ctx, key, lock.Options{})
+	lease, err := l.Acquire(ctx, key, lock.Options{Owner: "holder"})
 	for errors.Is(err, lock.ErrDown) && ctx.Err() == nil {
-		lease, err = l.Acquire(ctx, key, lock.Options{})
+		lease, err = l.Acquire(ctx, key, lock.Options{Owner: "holder"})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -124,8 +121,42 @@ func acquire(t *testing.T, l lock.Locker, key string) *lock.Lease {
 	return lease
 }
 
-// awaitLoss waits until the lease has ended, and returns why.
-func awaitLoss(t *testing.T, lease *lock.Lease) error {
+// acquireLater waits for a lease in the background.
+func acquireLater(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
+	got := make(chan *lock.Lease, 1)
+	go func() {
+		defer close(got)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		lease, err := l.Acquire(ctx, key, lock.Options{Owner: "waiter"})
+		if err != nil {
+			t.Errorf("the waiter: %v", err)
+			lease, _ = lock.NewLease(key, lock.NoFence, func(context.Context) error { return nil })
+		}
+		got <- lease
+	}()
+	return got
+}
+
+// try tries once, and gives back what it gets.
+func try(t *testing.T, l lock.Locker, key string) error {
+	t.Helper()
+	lease, err := l.Acquire(t.Context(), key, lock.Options{TryOnce: true})
+	if err == nil {
+		_ = lease.Release()
+	}
+	return err
+}
+
+func release(t *testing.T, lease *lock.Lease) {
+	t.Helper()
+	if err := lease.Release(); err != nil {
+		t.Errorf("release: %v", err)
+	}
+}
+
+// loss waits until the lease has ended, and returns why.
+func loss(t *testing.T, lease *lock.Lease) error {
 	t.Helper()
 	select {
 	case <-lease.Done():
@@ -141,23 +172,22 @@ func mentions(err error, what string) bool { return err != nil && strings.Contai
 // eventually polls until is reports true.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) { // only a polling interval
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came to be that %s", what)
-		}
-	}
+	stacktest.Eventually(t, patience, what, func() (bool, string) { return is(), "" })
 }
 
-func pause(t *testing.T, s *stack.Server) {
-	t.Helper()
-	if err := s.Pause(); err != nil {
-		t.Fatal(err)
-	}
+func exists(t testing.TB, c redis.UniversalClient, key string) bool {
+	return c.Exists(t.Context(), key).Val() == 1
 }
 
-func resume(t *testing.T, s *stack.Server) {
-	t.Helper()
-	if err := s.Resume(); err != nil {
-		t.Fatal(err)
-	}
+// tripCounter counts the requests that a client waits for.
+type tripCounter struct{ n atomic.Int64 }
+
+func (c *tripCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *tripCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { c.n.Add(1); return next(ctx, cmd) }
+}
+
+func (c *tripCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { c.n.Add(1); return next(ctx, cmds) }
 }

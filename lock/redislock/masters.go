@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 
 // A node is one of the masters of a Redlock, with the identity of the server that it is connected to.
 type node struct {
-	client redis.UniversalClient
+	client *redis.Client
 	addr   string
 	dials  atomic.Int64 // connections made so far
 
@@ -27,10 +28,7 @@ type node struct {
 	known int64 // value of dials before id was read; -1: id was never read
 	id    identity
 
-	orphans  []orphan
-	cleaning bool
-
-	// silent: the node has not answered a request for longer than a round waits. Tries skip it until it answers, so
+	// silent: the node has not answered a release for much longer than a round waits. Tries skip it until it answers, so
 	// that they neither wait for the time-out nor leave more unanswered requests.
 	silent atomic.Bool
 }
@@ -42,44 +40,28 @@ type identity struct {
 	born    time.Time // a time at or after the start of the server, by our monotonic clock
 }
 
-func newNode(c redis.UniversalClient, i int) *node {
-	n := &node{client: c, addr: addrOf(c, i), known: -1}
+func newNode(c *redis.Client) *node {
+	n := &node{client: c, addr: c.Options().Addr, known: -1}
 	c.AddHook((*dialCounter)(&n.dials))
 	return n
 }
 
-// addrOf returns the name of the i-th client in errors.
-func addrOf(c redis.UniversalClient, i int) string {
-	single, ok := c.(*redis.Client)
-	if ok && strings.Contains(single.Options().Addr, ":") { // a Sentinel client has a placeholder as its address
-		return single.Options().Addr
-	}
-	return nth(i)
-}
-
 // checkClients checks the clients of a Redlock without a request to a server.
-func checkClients(clients []redis.UniversalClient) error {
+func checkClients(clients []*redis.Client) error {
 	if len(clients) < 3 {
 		const text = "redlock needs at least 3 independent Redis masters, better 5, and was given %d"
 		return fmt.Errorf(text, len(clients))
 	}
 	seen := make(map[string]bool)
-	for i, c := range clients {
-		addr := addrOf(c, i)
+	for _, c := range clients {
+		addr := c.Options().Addr
 		if seen[addr] {
 			return fmt.Errorf("redlock: %s is listed twice: list %d independent masters", addr, len(clients))
 		}
 		seen[addr] = true
-		switch c := c.(type) {
-		case nil:
-			return fmt.Errorf("redlock: client %d is nil", i+1)
-		case *redis.ClusterClient, *redis.Ring:
-			return fmt.Errorf("redlock: client %d is of many servers: each must be of one independent master", i+1)
-		case *redis.Client:
-			if !c.Options().ContextTimeoutEnabled {
-				return fmt.Errorf("redlock: the client of %s ignores deadlines, so that a node that hangs "+
-					"would hold up every round: set ContextTimeoutEnabled", addr)
-			}
+		if !c.Options().ContextTimeoutEnabled {
+			return fmt.Errorf("redlock: the client of %s ignores deadlines, so that a node that hangs would hold up "+
+				"every round: set ContextTimeoutEnabled", addr)
 		}
 	}
 	return nil
@@ -152,7 +134,7 @@ func (id identity) eligible(quarantine time.Duration) error {
 }
 
 // identify reads the identity of a server, in one round trip.
-func identify(ctx context.Context, c redis.UniversalClient) (identity, error) {
+func identify(ctx context.Context, c *redis.Client) (identity, error) {
 	var server, replication *redis.StringCmd
 	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		server, replication = p.Info(ctx, "server"), p.Info(ctx, "replication")
@@ -194,35 +176,73 @@ func age(info map[string]string) (up time.Duration, known bool) {
 // answer, and have been up for longer than quarantine (see [RedlockOptions]; 0 or less means any time). The error is a
 // [lock.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a node
 // that hangs until ctx ends.
-func CheckMasters(ctx context.Context, clients []redis.UniversalClient, quarantine time.Duration) error {
-	addrs, ids, errs := make([]string, len(clients)), make([]identity, len(clients)), make([]error, len(clients))
+func CheckMasters(ctx context.Context, clients []*redis.Client, quarantine time.Duration) error {
+	addrs, ids := make([]string, len(clients)), make([]identity, len(clients))
+	errs := atOnce(clients, func(i int, c *redis.Client) (err error) {
+		addrs[i] = c.Options().Addr
+		if ids[i], err = identify(ctx, c); err != nil {
+			return err
+		}
+		return ids[i].eligible(quarantine)
+	})
+	return cmp.Or(distinct(addrs, ids), checkQuorum(addrs, errs))
+}
+
+// round calls ask for all nodes at once, and returns their answers when each has answered or NodeTimeout has passed.
+func (r *Redlock) round(ctx context.Context, ask func(ctx context.Context, i int, n *node) error) []error {
+	ctx, cancel := context.WithTimeout(ctx, r.o.NodeTimeout)
+	defer cancel()
+	return atOnce(r.nodes, func(i int, n *node) error { return ask(ctx, i, n) })
+}
+
+// settle repeats a release in the background, until it has deleted the key or has so many answers that the key will not
+// come any more: one, or two after an acquisition without an answer; see cleanup.undo. err is that of the release.
+func (n *node) settle(c *cleanup, free func(context.Context) error, acquired outcome, err error) {
+	answers := 1
+	if acquired == unknown {
+		answers = 2
+	}
+	settled := func(err error) bool {
+		if !isAnswer(err) {
+			return false
+		}
+		answers--
+		return err == nil || answers == 0
+	}
+	if settled(err) {
+		return
+	}
+	c.Add(time.Now().Add(lock.Forever), func(ctx context.Context) bool {
+		err := free(ctx)
+		n.silent.Store(!isAnswer(err))
+		return settled(err)
+	})
+}
+
+// atOnce calls ask for all of list at the same time, and returns what each call returned.
+func atOnce[T any](list []T, ask func(i int, one T) error) []error {
+	answers := make([]error, len(list))
 	var all sync.WaitGroup
-	for i, c := range clients {
-		addrs[i] = addrOf(c, i)
-		all.Go(func() {
-			if ids[i], errs[i] = identify(ctx, c); errs[i] == nil {
-				errs[i] = ids[i].eligible(quarantine)
-			}
-		})
+	for i, one := range list {
+		all.Go(func() { answers[i] = ask(i, one) })
 	}
 	all.Wait()
-	if err := distinct(addrs, ids); err != nil {
-		return err
+	return answers
+}
+
+// distinct returns an error if two of the nodes are known to be the same server.
+func (r *Redlock) distinct() error {
+	ids := make([]identity, len(r.nodes))
+	for i, n := range r.nodes {
+		n.mu.Lock()
+		ids[i] = n.id
+		n.mu.Unlock()
 	}
-	return checkQuorum(addrs, errs)
+	return distinct(r.addrs, ids)
 }
 
-// A quorumError has two DownErrors. The embedded one numbers the nodes, because clients must not see addresses.
-// detail has the addresses, for the log.
-type quorumError struct {
-	*lock.DownError // what errors.As finds
-	detail          *lock.DownError
-}
-
-func (e *quorumError) Error() string   { return e.detail.Error() }
-func (e *quorumError) Unwrap() []error { return []error{e.DownError, e.detail} }
-
-// distinct fails if two of the masters are the same server.
+// distinct fails if two of the masters are the same server. Clients see the places of nodes in redlock.addrs, and the
+// log their addresses.
 func distinct(addrs []string, ids []identity) error {
 	seen := make(map[string]int)
 	for i, id := range ids {
@@ -230,40 +250,90 @@ func distinct(addrs []string, ids []identity) error {
 			continue // not known yet
 		}
 		if first, twice := seen[id.runID]; twice {
-			same := func(one, two string) *lock.DownError {
-				return lock.NewDown("redlock", "same-master", "one", one, "two", two, "n", len(ids))
-			}
-			run := fmt.Sprintf("%s (run_id %.8s)", addrs[i], id.runID)
-			return &quorumError{same(nth(first), nth(i)), same(addrs[first], run)}
+			same := lock.NewDown("redlock", "same-master", "one", nth(first), "two", nth(i), "n", len(ids))
+			return fmt.Errorf("%w: %s and %s have run_id %.8s", same, addrs[first], addrs[i], id.runID)
 		}
 		seen[id.runID] = i
 	}
 	return nil
 }
 
-// checkQuorum returns nil if a majority of errs is nil. Otherwise its error lists the replies that do not count, with
-// the reasons.
+// refused returns the error of a try without a majority, given the answers of the nodes. If another caller has the key,
+// it names the holder if a majority of the nodes that answered report the same one.
+func (r *Redlock) refused(key string, answers []error) error {
+	counts := make([]error, len(answers)) // why the answer does not count; nil: it counts
+	votes, answered := make(map[string]int), 0
+	for i, err := range answers {
+		if held, is := errors.AsType[*lock.HeldError](err); is {
+			votes[held.Holder]++
+		} else {
+			counts[i] = err
+		}
+		if counts[i] == nil {
+			answered++
+		}
+	}
+	if err := checkQuorum(r.addrs, counts); err != nil {
+		return err
+	}
+	for _, err := range answers {
+		if held, is := errors.AsType[*lock.HeldError](err); is && votes[held.Holder] >= quorum(answered) {
+			return held
+		}
+	}
+	return &lock.HeldError{Key: key}
+}
+
+// standing returns nil if a majority has our key by errs, the answers of the nodes to a request about it. The error is
+// final, ErrExpired or ErrTaken, if no majority can have it, and ErrDown if too few nodes answered.
+func (r *Redlock) standing(errs []error) error {
+	ours, gone, taken := tally(errs)
+	switch {
+	case ours >= r.quorum:
+		return nil
+	case len(errs)-gone-taken >= r.quorum:
+		return checkQuorum(r.addrs, errs)
+	case taken > 0:
+		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrTaken, ours, len(errs))
+	default:
+		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrExpired, ours, len(errs))
+	}
+}
+
+// tally counts the nodes that have our key, that have no key, and that have another caller's key.
+func tally(errs []error) (ours, gone, taken int) {
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			ours++
+		case errors.Is(err, lock.ErrExpired):
+			gone++
+		case errors.Is(err, lock.ErrTaken):
+			taken++
+		}
+	}
+	return ours, gone, taken
+}
+
+// checkQuorum returns nil if a majority of errs is nil. Otherwise its error has the replies that do not count, with the
+// reasons: by the places of the nodes for clients, and by their addresses for the log.
 func checkQuorum(addrs []string, errs []error) error {
 	var shown, logged []string
 	for i, err := range errs {
-		if err == nil {
-			continue
+		if err != nil {
+			reason := reasonOf(err)
+			shown = append(shown, nth(i)+" "+reason)
+			logged = append(logged, fmt.Sprintf("%s %s (%v)", addrs[i], reason, err))
 		}
-		reason, detail := reasonOf(err)
-		shown = append(shown, nth(i)+" "+reason)
-		logged = append(logged, addrs[i]+" "+reason+detail)
 	}
-	good := len(errs) - len(shown)
-	if good >= quorum(len(errs)) {
+	good, must := len(errs)-len(shown), quorum(len(errs))
+	if good >= must {
 		return nil
 	}
-	short := func(which []string) *lock.DownError {
-		down := lock.NewDown("redlock", "quorum", "good", good, "all", len(errs), "must", quorum(len(errs)),
-			"which", strings.Join(which, "; "))
-		down.Denied = slices.ContainsFunc(errs, func(err error) bool { return deniedOf(err) != nil })
-		return down
-	}
-	return &quorumError{short(shown), short(logged)}
+	down := lock.NewDown("redlock", "quorum", "good", good, "all", len(errs), "must", must,
+		"which", strings.Join(shown, "; "))
+	down.Denied = slices.ContainsFunc(errs, func(err error) bool { return deniedOf(err) != nil })
+	return fmt.Errorf("%w: %s", down, strings.Join(logged, "; "))
 }
 
 func quorum(nodes int) int { return nodes/2 + 1 }
@@ -271,9 +341,8 @@ func quorum(nodes int) int { return nodes/2 + 1 }
 // nth returns the name of a node where its address must not be shown: its place in redlock.addrs.
 func nth(i int) string { return fmt.Sprint("node ", i+1) }
 
-// reasonOf returns err in words that can follow a node's name: a reason that is safe to show, and a detail for the
-// log.
-func reasonOf(err error) (reason, detail string) {
+// reasonOf returns a reason that can follow a node's name and is safe to show.
+func reasonOf(err error) string {
 	var (
 		ineligible *ineligibleError
 		answer     redis.Error
@@ -282,34 +351,17 @@ func reasonOf(err error) (reason, detail string) {
 	)
 	switch {
 	case errors.As(err, &ineligible):
-		return ineligible.reason, ""
+		return ineligible.reason
 	case errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken):
-		return "has not our key any more", ""
+		return "has not our key any more"
 	case errors.As(err, &answer):
 		code, _, _ := strings.Cut(answer.Error(), " ") // the rest may contain other addresses, for example in MOVED
-		return "says " + code + remedy(code), " (" + answer.Error() + ")"
+		return "says " + code
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return "did not answer in time", ""
+		return "did not answer in time"
 	case errors.As(err, &op):
-		return "is not reached", " (" + op.Err.Error() + ")"
+		return "is not reached"
 	default:
-		return "gave no answer", " (" + err.Error() + ")"
+		return "gave no answer"
 	}
-}
-
-// remedy returns how to repair the cause of an error reply, or "" if that is not known.
-func remedy(code string) string {
-	switch code {
-	case "READONLY":
-		return ": it is a replica; list independent masters"
-	case "OOM":
-		return ": it is out of memory; raise its maxmemory, or free some"
-	case "WRONGTYPE":
-		return ": it has no lock but something else under the key's name; remove or rename it"
-	case "NOAUTH", "WRONGPASS", "NOPERM":
-		return ": see redis.username and redis.password"
-	case "MOVED", "ASK", "CLUSTERDOWN":
-		return ": it is of a Redis Cluster; list independent masters"
-	}
-	return ""
 }

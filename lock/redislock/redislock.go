@@ -55,13 +55,38 @@ func def(d *time.Duration, value time.Duration) {
 	}
 }
 
-// server is the Redis server of SetNX and Watchdog: one script acquires and one releases, in one round trip each.
+// server is the Redis server of all locks but Redlock.
 type server struct {
 	client   redis.UniversalClient
+	prefix   string   // of all keys in Redis
+	parts    []string // of a lock: what follows its name in each of its keys
+	read     reader
 	lease    time.Duration
-	replicas Acknowledgement // nil: no replica must acknowledge
+	replicas Replicas
 	cleanup  *cleanup
 	invalid  error // names an option with an invalid value
+}
+
+// A reader inspects keys in one round trip. After an error it returns the states of the first keys.
+type reader func(ctx context.Context, s *server, keys []string) ([]lock.State, error)
+
+// name returns the name of a lock in Redis.
+func (s *server) name(key string) string { return s.prefix + ":" + tag(key) }
+
+// names returns the Redis keys of a lock.
+func (s *server) names(key string) []string {
+	names, name := make([]string, len(s.parts)), s.name(key)
+	for i, part := range s.parts {
+		names[i] = name + part
+	}
+	return names
+}
+
+// Close drops the releases that have not reached the server yet; their keys expire with the lease. Leases are not
+// affected.
+func (s *server) Close() error {
+	s.cleanup.close()
+	return nil
 }
 
 // mayAcquire returns an error if no acquisition of key may begin.
@@ -69,28 +94,8 @@ func (s *server) mayAcquire(ctx context.Context, key string) error {
 	return cmp.Or(s.invalid, lock.MayAcquire(ctx, key))
 }
 
-// An Acknowledgement is a condition for a grant to count. See Replicas.
-type Acknowledgement interface {
-	// run runs a script that grants a lease. If short is not nil, the grant does not count. It may return after ctx.
-	run(ctx context.Context, s *server, call call) (reply *redis.Cmd, short error)
-}
-
-// grant runs a script that grants a lease, in one round trip. It is not bounded by ctx; see ask. See Acknowledgement
-// for the error short.
-func (s *server) grant(ctx context.Context, call call) granted {
-	if s.replicas == nil {
-		return granted{reply: send(ctx, s.client, call.script, call.keys, call.args...)}
-	}
-	reply, short := s.replicas.run(ctx, s, call)
-	return granted{reply, short}
-}
-
-type granted struct {
-	reply *redis.Cmd
-	short error
-}
-
-// An attempt is one acquisition of a key, from its first request to its release.
+// An attempt is one acquisition of a key, from its first request to its release. One script acquires and one releases,
+// in one round trip each.
 type attempt struct {
 	*server
 	options          lock.Options
@@ -187,7 +192,7 @@ func ownership(reply int, err error) error {
 	case err != nil && redis.HasErrorPrefix(err, "WRONGTYPE"):
 		return fmt.Errorf("%w: a value that is no lock has its name (%v)", lock.ErrTaken, err)
 	case err != nil:
-		return noAnswer(err)
+		return requestError("ask", "redis", err)
 	case reply == 0:
 		return lock.ErrExpired
 	case reply < 0:
@@ -202,12 +207,12 @@ func isReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// noAnswer returns the error of a request about a lock of ours that the server refused or did not answer.
-func noAnswer(err error) error {
-	if denied := deniedOf(err); denied != nil {
-		return denied
+// requestError returns the error of a request about the key name that the server refused or did not answer.
+func requestError(doing, name string, err error) error {
+	if isReply(err) {
+		return refusal(name, err)
 	}
-	return lock.Down("ask redis", err)
+	return lock.Down(doing+" "+name, err)
 }
 
 // refused reports whether the server answered with an error that proves that nothing was written.

@@ -76,7 +76,6 @@ func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 	enter(one, 0)
 	enter(two, 1)
 	enter(three, 1)
-	must("inspect", second(watchdog.Inspect(ctx, "q")), nil)
 	renew := call{watchdog.renew, one.acquire.keys[:1], []any{one.value, life.Milliseconds()}}
 	must("renew", first(renew.run(ctx, c).Int()), 1)
 	must("leave for the next", first(one.release.run(ctx, c).Int()), 1)
@@ -97,7 +96,7 @@ func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 	must("leave", first(r.release.run(ctx, c).Int()), 1)
 	must("renew a free lock", first(again.run(ctx, c).Int()), 0)
 
-	rights.Check(acquireSource, releaseSource, renewSource, enterSource, leaveSource, queueSource, inspectSource,
+	rights.Check(acquireSource, releaseSource, renewSource, enterSource, leaveSource, queueSource,
 		evictSource, rlockEnterSource, rlockLeaveSource, rlockRenewSource)
 }
 

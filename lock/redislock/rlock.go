@@ -1,42 +1,15 @@
 package redislock
 
 import (
-	"cmp"
 	"context"
-	_ "embed" // the scripts
 	"errors"
-	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
-
 	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
 )
-
-var (
-	//go:embed rlock_enter.lua
-	rlockEnterSource string
-	//go:embed rlock_leave.lua
-	rlockLeaveSource string
-	//go:embed rlock_renew.lua
-	rlockRenewSource string
-)
-
-// RLockOptions are the options of an RLock. A zero field means its default.
-type RLockOptions struct {
-	// Lease is the time from the last renewal until the server frees the key; default 30 s. It is renewed after each
-	// third of this time. Redisson calls it lockWatchdogTimeout.
-	Lease time.Duration
-	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even
-	// if the holder still works. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). Default 0: the lease
-	// is renewed.
-	LeaseTime time.Duration
-	Logger    *slog.Logger // logs that the subscription broke; default: none
-}
 
 // RLock works like Redisson's RLock in its default form: a caller waits, is woken by a message, and renews the lease
 // while it works. The lock is neither fair nor fenced. It exists to be compared with [Watchdog]. The algorithm is
@@ -76,33 +49,6 @@ type RLock struct {
 	wakers  *wakers
 
 	enter, leave, renew *redisscript.Script
-}
-
-// NewRLock returns an RLock on c. Close it when all leases have ended. If an option is invalid, Acquire returns an
-// error that names it.
-func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
-	def(&o.Lease, 30*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	lease := cmp.Or(o.LeaseTime, o.Lease)
-	return &RLock{
-		server: server{
-			c, lease, nil, newCleanup(),
-			cmp.Or(lock.AtLeast("Lease", o.Lease, lock.MinLease), leaseTime(o.LeaseTime)),
-		},
-		o: o, process: uuid.NewString(), wakers: newWakers(c, o.Logger),
-		enter: redisscript.New(rlockEnterSource),
-		leave: redisscript.New(rlockLeaveSource),
-		renew: redisscript.New(rlockRenewSource),
-	}
-}
-
-// Close ends the subscription, and drops the releases that have not reached the server yet; their keys expire with
-// the lease. Leases are not affected.
-func (r *RLock) Close() error {
-	r.cleanup.close()
-	return r.wakers.close()
 }
 
 // Acquire tries, sleeps and tries again until ctx ends, or tries once with TryOnce.
@@ -164,7 +110,7 @@ func (r *RLock) try(ctx context.Context, key string, o lock.Options) (*lock.Leas
 }
 
 func (r *RLock) attempt(key string, o lock.Options) *attempt {
-	names := []string{"rlock:" + tag(key)}
+	names := r.names(key)
 	value := r.process + ":" + strconv.FormatUint(r.serial.Add(1), 10) + " " + o.Owner
 	return &attempt{
 		server: &r.server, options: o, key: key, value: value,
@@ -187,32 +133,4 @@ func (r *RLock) hold(a *attempt, sent time.Time) *lock.Lease {
 	}
 	l.Keep(sent, k)
 	return l
-}
-
-// Check takes the key, subscribes as a waiter for it, and gives it back.
-func (r *RLock) Check(ctx context.Context, key string) error {
-	a := r.attempt(key, lock.Options{Owner: "check"})
-	if _, err := a.request(ctx); err != nil {
-		return err
-	}
-	err := ownership(call{r.renew, a.acquire.keys, a.acquire.args}.run(ctx, r.client).Int())
-	if err == nil {
-		if _, err = r.try(ctx, key, lock.Options{Owner: "check"}); errors.Is(err, lock.ErrHeld) {
-			err = nil
-		}
-	}
-	if err == nil {
-		err = r.hear(ctx, key)
-	}
-	return errors.Join(err, a.free(ctx))
-}
-
-// hear subscribes to the channel of key, and returns when the server has confirmed or refused that.
-func (r *RLock) hear(ctx context.Context, key string) error {
-	w, all, err := r.wakers.join(ctx, channelOf(key))
-	if err != nil {
-		return err
-	}
-	defer r.wakers.leave(w)
-	return w.wait(ctx, lock.Options{}, all, 0)
 }

@@ -39,7 +39,7 @@ func newWakers(c redis.UniversalClient, log *slog.Logger) *wakers {
 	return n
 }
 
-// A waker wakes the waiters for one key. The mutex of wakers guards waiters and all.
+// A waker wakes the waiters for one key. The mutex of wakers guards waiters and the variable all.
 type waker struct {
 	waiters int
 	one     chan struct{} // has a value if one waiter must try again; the waiter that receives it does so
@@ -87,7 +87,8 @@ func (b *waker) wait(ctx context.Context, o lock.Options, all <-chan struct{}, r
 	return nil
 }
 
-// all returns the channel that is closed to wake all waiters of b.
+// all returns the channel that is closed to wake all waiters of b. A waiter reads it before its request, so that it
+// misses no wake-up after the reply.
 func (n *wakers) all(b *waker) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()

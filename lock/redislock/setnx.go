@@ -38,16 +38,14 @@ var (
 //  3. Rely on the key until its time limit, counted from before the request of step 1 was sent.
 //  4. To release, delete the key if it still has the value of step 1.
 //
-// Round trips: 2 uncontended (acquire 1, release 1), even with Replicas; contended 1 for every try. The pauses of a
-// waiting caller double from MinBackoff to MaxBackoff. The actual pause is random, from half of that on, so that the
-// waiters do not all try at the same time. Polling is not fair: the first caller to try after the release gets the
-// key.
+// Round trips: 2 uncontended (acquire 1, release 1), even with Replicas; contended 1 for every try. Polling is not
+// fair: the first caller to try after the release gets the key.
 //
 // Promises: exclusion while no lease runs out; the holder's lease reports when it runs out; a fence, so that the store
 // refuses the late write of a holder that did not notice the end in time. It does not promise renewal (work that is
 // longer than Lease loses the key), fairness, or to survive a fail-over to a replica that did not have the key yet.
-// Replicas makes such a loss less likely; see [WatchdogOptions]. After such a fail-over the fence still grows, because
-// it is derived from the clock.
+// [Replicas] make such a loss less likely. After such a fail-over the fence still grows, because it is derived from the
+// clock.
 type SetNX struct {
 	server
 	o                            SetNXOptions
@@ -59,7 +57,9 @@ type SetNX struct {
 func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	o.fill()
 	return &SetNX{
-		server:        server{c, o.Lease, o.Replicas, newCleanup(), o.check()},
+		server: server{
+			c, "lock", []string{"", ":fence"}, readByScript, o.Lease, o.Replicas, newCleanup(), o.check(),
+		},
 		o:             o,
 		acquireScript: redisscript.New(acquireSource),
 		releaseScript: redisscript.New(releaseSource),
@@ -71,9 +71,7 @@ func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	if err := s.mayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	return poll(ctx, o, backoff(s.o.MinBackoff, s.o.MaxBackoff), func() (*lock.Lease, error) {
-		return s.try(ctx, key, o)
-	})
+	return poll(ctx, o, backoff(), func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 // try is steps 1 and 3. Every try has a new value, so that a late release of this one cannot delete the key of the
@@ -101,12 +99,6 @@ func (s *SetNX) attempt(key string, o lock.Options) *attempt {
 		acquire: call{s.acquireScript, names, []any{value, lease, life}},
 		release: call{s.releaseScript, names[:1], []any{value}},
 	}
-}
-
-// names returns the Redis keys of a lock: the lock and its last fence.
-func (s *SetNX) names(key string) []string {
-	name := "lock:" + tag(key)
-	return []string{name, name + ":fence"}
 }
 
 // hold returns the lease of a granted key. It is not renewed. Its Release calls free.
@@ -142,12 +134,13 @@ func poll(
 	}
 }
 
-// backoff returns pauses that double from least to most. The actual pause is random, from half of that on.
-func backoff(least, most time.Duration) func() time.Duration {
-	next := least
+// backoff returns pauses that double from 2 to 50 ms. The actual pause is random, from half of that on, so that the
+// waiters do not all try at the same time.
+func backoff() func() time.Duration {
+	next := 2 * time.Millisecond
 	return func() time.Duration {
 		pause := next
-		next = min(2*next, most)
+		next = min(2*next, 50*time.Millisecond)
 		return pause/2 + rand.N(pause/2+1)
 	}
 }

@@ -43,13 +43,13 @@ func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.L
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	sent := time.Now()
-	taken, found, err := setNX(asking, nil, s.client, name, "locked "+o.Owner, s.o.Lease)
+	taken, found, err := setNX(asking, nil, s.client, name, "locked "+o.Owner, s.lease)
 	switch {
 	case err != nil:
 		return nil, acquireError(ctx, name, err)
 	case !taken:
 		return nil, found.held(key)
-	case leaseOver(sent, s.o.Lease): // the key has expired, and another caller may have it
+	case leaseOver(sent, s.lease): // the key has expired, and another caller may have it
 		return nil, &lock.HeldError{Key: key}
 	}
 	lease := s.hold(key, sent, func(ctx context.Context) error { return s.free(ctx, name) })

@@ -2,7 +2,6 @@ package redislock
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,13 +16,10 @@ import (
 type SetNXExpireOptions struct {
 	SetNXOptions
 	Repair bool // set an expiry on a key that was left without one; default false: such a key blocks for ever
-	// RepairAfter is how long a key must have been without expiry, with the same holder, to be repaired; default 1 s.
-	RepairAfter time.Duration
-
-	// Between is called between the two commands. It is for the lab. If it returns an error, Acquire returns that
-	// error and leaves the key as a crash would. Default nil.
-	Between func(context.Context) error
 }
+
+// repairAfter is how long a key must have been without expiry, with the same holder, to be repaired.
+const repairAfter = time.Second
 
 // SetNXExpire sends SETNX, and then PEXPIRE as a second command. Locks were written like this before Redis 2.6.12 gave
 // SET its options (the warning is at https://redis.io/docs/latest/commands/setnx/), and some still are. The release is
@@ -31,22 +27,22 @@ type SetNXExpireOptions struct {
 //
 // The failure that it teaches: a holder that crashes between the two commands leaves a key without an expiry (PTTL -1),
 // and all other callers wait for ever. With Repair, a contender that finds the same holder's key without expiry twice,
-// at least RepairAfter apart, sets one. It does not set one at once, because the key of a running holder has no expiry
-// for a moment, too. A holder that is paused between the commands for longer than RepairAfter is still safe: the
-// repaired key lives for a whole Lease from the repair, and the holder, which counts from before its SETNX, notices
-// after its PEXPIRE that its lease is over. (That PEXPIRE may hit the next holder's key, which then only lives longer.)
+// at least a second apart, sets one. It does not set one at once, because the key of a running holder has no expiry
+// for a moment, too. A holder that is paused between the commands for longer than that is still safe: the repaired key
+// lives for a whole Lease from the repair, and the holder, which counts from before its SETNX, notices after its
+// PEXPIRE that its lease is over. (That PEXPIRE may hit the next holder's key, which then only lives longer.)
 // All users of a key must have the same Lease.
 //
 // Round trips: 3 uncontended (acquire 2, release 1); contended 1 for every try, and 1 for a repair. It waits as
 // [SetNX] does.
 //
 // Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock. It does not promise that
-// the key becomes free after a crash between the two commands, unless Repair is set (then within RepairAfter + Lease,
-// if another caller tries meanwhile); nor a fence, so a holder that was paused past its lease still writes; nor
+// the key becomes free after a crash between the two commands, unless Repair is set (then within Lease + 1 s, if
+// another caller tries meanwhile); nor a fence, so a holder that was paused past its lease still writes; nor
 // renewal, fairness, or survival of a fail-over.
 type SetNXExpire struct {
 	variant
-	o             SetNXExpireOptions
+	repair        bool
 	releaseScript *redisscript.Script
 
 	mu       sync.Mutex
@@ -61,19 +57,14 @@ type suspect struct {
 
 // NewSetNXExpire returns a SetNXExpire on c. Close it when all leases have ended.
 func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire {
-	o.fill()
-	def(&o.RepairAfter, time.Second)
 	return &SetNXExpire{
-		variant: newVariant(c, "setnx-expire", o.SetNXOptions), o: o,
+		variant: newVariant(c, "setnx-expire", o.SetNXOptions), repair: o.Repair,
 		releaseScript: redisscript.New(releaseSource), suspects: make(map[string]suspect),
 	}
 }
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := lock.AtLeast("RepairAfter", s.o.RepairAfter, 0); err != nil {
-		return nil, err
-	}
 	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
@@ -92,17 +83,12 @@ func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*loc
 	case !taken:
 		return nil, s.heldBy(ctx, key, found)
 	}
-	if s.o.Between != nil {
-		if err := s.o.Between(ctx); err != nil {
-			return nil, fmt.Errorf("between SETNX and PEXPIRE of %s, which stays: %w", name, err)
-		}
-	}
 	limited, err := s.limit(ctx, &underWay, name)
 	switch {
 	case err != nil:
 		s.cleanup.undo(ctx, &underWay, release)
 		return nil, acquireError(ctx, name, err)
-	case !limited || leaseOver(sent, s.o.Lease):
+	case !limited || leaseOver(sent, s.lease):
 		// The key was deleted, or this process was paused so long that another caller may have the key after a
 		// repair.
 		s.cleanup.undo(ctx, &underWay, release)
@@ -113,7 +99,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*loc
 
 // limit sets the expiry of a key, and reports whether the key exists. See ask for underWay.
 func (s *SetNXExpire) limit(ctx context.Context, underWay *atomic.Int32, name string) (bool, error) {
-	reply, err := ask(ctx, underWay, func() *redis.BoolCmd { return s.client.PExpire(ctx, name, s.o.Lease) })
+	reply, err := ask(ctx, underWay, func() *redis.BoolCmd { return s.client.PExpire(ctx, name, s.lease) })
 	if err != nil {
 		return false, err
 	}
@@ -123,7 +109,7 @@ func (s *SetNXExpire) limit(ctx context.Context, underWay *atomic.Int32, name st
 // heldBy returns a HeldError for key. It repairs the key first if Repair is set and the key is stuck.
 func (s *SetNXExpire) heldBy(ctx context.Context, key string, found keyState) error {
 	held := found.held(key)
-	if !s.o.Repair || !s.isStuck(key, found) {
+	if !s.repair || !s.isStuck(key, found) {
 		return held
 	}
 	// This command is not atomic with the earlier reads. If the key has another holder by now, the key lives longer, by
@@ -131,11 +117,11 @@ func (s *SetNXExpire) heldBy(ctx context.Context, key string, found keyState) er
 	if _, err := s.limit(ctx, nil, s.name(key)); err != nil {
 		return acquireError(ctx, s.name(key), err)
 	}
-	held.Remaining = s.o.Lease
+	held.Remaining = s.lease
 	return held
 }
 
-// isStuck reports whether key has been without expiry, with the same holder, for RepairAfter.
+// isStuck reports whether key has been without expiry, with the same holder, for repairAfter.
 func (s *SetNXExpire) isStuck(key string, found keyState) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +130,7 @@ func (s *SetNXExpire) isStuck(key string, found keyState) bool {
 		return false
 	}
 	if seen, ok := s.suspects[key]; ok && seen.value == found.value {
-		return time.Since(seen.since) >= s.o.RepairAfter
+		return time.Since(seen.since) >= repairAfter
 	}
 	s.suspects[key] = suspect{found.value, time.Now()}
 	return false

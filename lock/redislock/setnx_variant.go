@@ -1,7 +1,6 @@
 package redislock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -16,33 +15,14 @@ import (
 
 // SetNXOptions are the options of a SetNX and of its variants. A zero field means its default.
 type SetNXOptions struct {
-	Lease      time.Duration // the server frees the key after this; default 10 s
-	MinBackoff time.Duration // first pause between the tries of a caller that waits; default 2 ms
-	MaxBackoff time.Duration // longest pause; default 50 ms
-
-	// Replicas is as in [WatchdogOptions]. The variants ignore it.
-	Replicas Acknowledgement
+	Lease    time.Duration // the server frees the key after this; default 10 s
+	Replicas Replicas      // must acknowledge; default none. The variants ignore it.
 }
 
-func (o *SetNXOptions) fill() {
-	def(&o.Lease, 10*time.Second)
-	def(&o.MinBackoff, 2*time.Millisecond)
-	def(&o.MaxBackoff, 50*time.Millisecond)
-}
+func (o *SetNXOptions) fill() { def(&o.Lease, 10*time.Second) }
 
 // check returns an error that names an invalid option.
-func (o SetNXOptions) check() error {
-	return cmp.Or(
-		lock.AtLeast("Lease", o.Lease, lock.MinLease),
-		lock.AtLeast("MinBackoff", o.MinBackoff, 0), lock.AtLeast("MaxBackoff", o.MaxBackoff, 0),
-	)
-}
-
-// Close drops the releases that have not reached the server yet; their keys expire with the lease.
-func (s *SetNX) Close() error {
-	s.cleanup.close()
-	return nil
-}
+func (o SetNXOptions) check() error { return lock.AtLeast("Lease", o.Lease, lock.MinLease) }
 
 // fenceLife is how long the server keeps the last fence of a key after its clock has passed that fence. After that
 // the next fence, which is derived from the clock, is larger anyway. A fence could repeat only if the clock were set
@@ -52,43 +32,30 @@ const fenceLife = 24 * time.Hour
 
 // A variant is the common part of SetNXExpire, SetNXDel and SetNXWatch. They are typical handwritten locks, without
 // fence and renewal.
-type variant struct {
-	client  redis.UniversalClient
-	prefix  string // of the keys in Redis
-	o       SetNXOptions
-	cleanup *cleanup
-}
+type variant struct{ server }
 
 func newVariant(c redis.UniversalClient, prefix string, o SetNXOptions) variant {
 	o.fill()
-	return variant{c, prefix, o, newCleanup()}
+	return variant{server{c, prefix, []string{""}, readStrings, o.Lease, Replicas{}, newCleanup(), o.check()}}
 }
-
-// Close drops the releases that have not reached the server yet; their keys expire with the lease.
-func (v *variant) Close() error {
-	v.cleanup.close()
-	return nil
-}
-
-func (v *variant) name(key string) string { return v.prefix + ":" + tag(key) }
 
 func (v *variant) poll(
 	ctx context.Context, key string, o lock.Options, try func() (*lock.Lease, error),
 ) (*lock.Lease, error) {
-	if err := cmp.Or(v.o.check(), lock.MayAcquire(ctx, key)); err != nil {
+	if err := v.mayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	return poll(ctx, o, backoff(v.o.MinBackoff, v.o.MaxBackoff), try)
+	return poll(ctx, o, backoff(), try)
 }
 
 // hold returns the lease of a granted key. Only the holder's own clock ends it.
 func (v *variant) hold(key string, sent time.Time, free func(context.Context) error) *lock.Lease {
-	return hold(key, lock.NoFence, sent, v.o.Lease, free)
+	return hold(key, lock.NoFence, sent, v.lease, free)
 }
 
 // persist returns a function that calls release until the server has answered; see cleanup.persist.
 func (v *variant) persist(release func(context.Context) error) func(context.Context) error {
-	return v.cleanup.persist(release, v.o.Lease)
+	return v.cleanup.persist(release, v.lease)
 }
 
 // failed undoes the possible effect of a try that failed with err, and returns the error of the try.
@@ -121,36 +88,24 @@ func (s keyState) held(key string) *lock.HeldError {
 func setNX(
 	ctx context.Context, underWay *atomic.Int32, c redis.UniversalClient, name, value string, lease time.Duration,
 ) (taken bool, found keyState, err error) {
-	type reply struct {
-		taken bool
-		found keyState
-		err   error
+	args := []any{"set", name, value, "nx"}
+	if lease > 0 {
+		args = append(args, "px", lease.Milliseconds())
 	}
-	r, err := ask(ctx, underWay, func() (r reply) {
-		r.taken, r.found, r.err = sendSetNX(ctx, c, name, value, lease)
-		return r
-	})
-	if err != nil {
-		return false, keyState{}, err
-	}
-	return r.taken, r.found, r.err
-}
-
-func sendSetNX(
-	ctx context.Context, c redis.UniversalClient, name, value string, lease time.Duration,
-) (taken bool, found keyState, err error) {
 	var set *redis.Cmd
 	var get *redis.StringCmd
 	var pttl *redis.DurationCmd
-	_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
-		args := []any{"set", name, value}
-		if lease > 0 {
-			args = append(args, "px", lease.Milliseconds())
-		}
-		set = redisscript.Send(ctx, p, append(args, "nx")...)
-		get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
-		return nil
+	_, err = ask(ctx, underWay, func() error {
+		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			set = redisscript.Send(ctx, p, args...)
+			get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
+			return nil
+		})
+		return err // each command has its own
 	})
+	if err != nil {
+		return false, keyState{}, err // the variables belong to the request, which may go on
+	}
 	if err := set.Err(); !errors.Is(err, redis.Nil) {
 		return err == nil, keyState{}, err
 	}

@@ -46,13 +46,13 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 	release := func(ctx context.Context) error { return s.free(ctx, name, value) }
 	sent := time.Now()
 	var underWay atomic.Int32
-	taken, found, err := setNX(ctx, &underWay, s.client, name, value, s.o.Lease)
+	taken, found, err := setNX(ctx, &underWay, s.client, name, value, s.lease)
 	switch {
 	case err != nil:
 		return nil, s.failed(ctx, &underWay, name, err, release)
 	case !taken:
 		return nil, found.held(key)
-	case leaseOver(sent, s.o.Lease):
+	case leaseOver(sent, s.lease):
 		detached(ctx, s.persist(release))
 		return nil, &lock.HeldError{Key: key}
 	}
@@ -107,7 +107,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 		case err == nil, errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken), errors.Is(err, lock.ErrDown):
 			return err
 		default:
-			return noAnswer(err)
+			return requestError("release", name, err)
 		}
 	}
 }

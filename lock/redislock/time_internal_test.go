@@ -3,9 +3,9 @@ package redislock
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"strconv"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,15 +17,11 @@ import (
 	"example.com/stock/lock"
 )
 
-// A slow server grants what it is asked for the first time, and answers when its time has passed on the clock of the
-// test. It answers no later request: so nothing that is renewed hides how long the first grant was believed.
+// A slow server grants the first request, and answers when its time has passed on the clock of the test. It answers
+// no later request: so nothing that is renewed hides how long the first grant was believed.
 type slow struct {
 	takes time.Duration
-	holds bool // the first answer is that another holds the key
-
-	mu    sync.Mutex
-	asked []time.Time // the acquisitions
-	freed int         // the releases
+	asked atomic.Int32
 }
 
 func (*slow) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -35,337 +31,193 @@ func (s *slow) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 }
 
 func (s *slow) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, list []redis.Cmder) error {
-		for i, cmd := range list {
-			if i > 0 {
-				cmd.SetErr(redis.Nil)
-			} else if err := s.answer(cmd); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	return func(_ context.Context, list []redis.Cmder) error { return s.answer(list[0]) }
 }
-
-var errNoAnswer = errors.New("no answer")
 
 func (s *slow) answer(cmd redis.Cmder) error {
-	if o, ok := cmd.(redisscript.Once); ok {
-		cmd = o.Cmd
-	}
-	name, args := cmd.Name(), cmd.Args()
-	acquires := name == "set"
-	if name == "evalsha" {
-		acquires = args[1] == redisscript.New(acquireSource).Digest ||
-			args[1] == redisscript.New(queueSource+enterSource).Digest
-	}
-	s.mu.Lock()
-	first := acquires && len(s.asked) == 0
-	if acquires {
-		s.asked = append(s.asked, time.Now())
-	} else if name != "pexpire" {
-		s.freed++
-	}
-	s.mu.Unlock()
-	switch {
-	case name == "pexpire": // the second half of an acquisition
-		cmd.(*redis.BoolCmd).SetVal(true)
+	switch cmd := cmd.(type) {
+	case *redis.BoolCmd: // PEXPIRE is the second half of an acquisition
+		cmd.SetVal(true)
 		return nil
-	case !first:
-		cmd.SetErr(errNoAnswer)
-		return errNoAnswer
+	case redisscript.Once:
+		if s.asked.Add(1) == 1 {
+			time.Sleep(s.takes)
+			cmd.SetVal(map[bool]any{true: "OK", false: []any{"7"}}[cmd.Name() == "set"])
+			return nil
+		}
 	}
-	time.Sleep(s.takes)
-	switch reply := cmd.(*redis.Cmd); {
-	case name == "set":
-		reply.SetVal("OK")
-	case s.holds:
-		reply.SetVal([]any{"0", "p:1 another", int64(1000)})
-	default:
-		reply.SetVal([]any{"7"})
-	}
-	return nil
+	err := errors.New("no answer")
+	cmd.SetErr(err)
+	return err
 }
 
-// through returns a client of s. It makes no connection.
-func (s *slow) through(t *testing.T, addr string) redis.UniversalClient {
-	c := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1})
-	c.AddHook(s)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// timed are the locks with a limit of ten seconds, on servers that answer after some time. SetNXDel is not one of them,
+// timed are the locks with a lease of ten seconds, on servers that answer after some time. SetNXDel is not one of them,
 // because it waits for an answer for a second at most.
 func timed(t *testing.T, takes time.Duration) map[string]lock.Locker {
 	t.Helper()
 	const lease = 10 * time.Second
 	o := SetNXOptions{Lease: lease}
-	client := func() redis.UniversalClient { return (&slow{takes: takes}).through(t, "127.0.0.1:1") }
-	clients := make([]redis.UniversalClient, 3)
-	for i := range clients {
-		clients[i] = (&slow{takes: takes}).through(t, "127.0.0.1:"+strconv.Itoa(i+1))
+	client := func(port int) *redis.Client {
+		c := redis.NewClient(&redis.Options{
+			Addr: fmt.Sprint("127.0.0.1:", port), ContextTimeoutEnabled: true, MaxRetries: -1,
+		})
+		c.AddHook(&slow{takes: takes})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
 	}
-	r, err := NewRedlock(clients, RedlockOptions{Lease: lease, NodeTimeout: time.Minute})
+	r, err := NewRedlock([]*redis.Client{client(1), client(2), client(3)}, RedlockOptions{
+		Lease: lease, NodeTimeout: time.Minute,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, n := range r.nodes { // as if each had told who it is, long after its start
 		n.known, n.id = 0, identity{runID: strconv.Itoa(i), born: time.Now().Add(-time.Hour)}
 	}
-	locks := map[string]lock.Locker{
-		"setnx":        NewSetNX(client(), o),
-		"setnx-watch":  NewSetNXWatch(client(), o),
-		"setnx-expire": NewSetNXExpire(client(), SetNXExpireOptions{SetNXOptions: o}),
-		"watchdog":     NewWatchdog(client(), WatchdogOptions{Lease: lease}),
-		"redlock":      r,
-	}
-	return locks
-}
-
-func closeAll(locks map[string]lock.Locker) {
-	for _, l := range locks {
-		if c, ok := l.(interface{ Close() error }); ok {
-			_ = c.Close()
-		}
+	return map[string]lock.Locker{
+		"setnx": NewSetNX(client(1), o), "setnx-watch": NewSetNXWatch(client(1), o),
+		"setnx-expire": NewSetNXExpire(client(1), SetNXExpireOptions{SetNXOptions: o}),
+		"rlock":        NewRLock(client(1), RLockOptions{Lease: lease}),
+		"watchdog":     NewWatchdog(client(1), WatchdogOptions{Lease: lease}), "redlock": r,
 	}
 }
 
 // What a server grants runs out there some time after it was asked for, however late the answer comes. The holder
-// counts from before it asked, and a little less for clocks that run at different rates.
+// counts from before it asked, and a little less for clocks that run at different rates. An answer that comes when
+// nothing is left of that grants nothing.
 func TestALeaseCountsFromTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		locks := timed(t, 2*time.Second)
-		defer closeAll(locks)
-		for name, l := range locks {
-			began := time.Now()
-			lease, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			<-lease.Done()
-			if held := time.Since(began); held != lock.Valid(10*time.Second) {
-				t.Errorf("%s: lost %v after it was asked for, want %v", name, held, lock.Valid(10*time.Second))
-			}
-		}
-	})
-}
-
-// An answer that comes when nothing is left of the lease grants nothing, and what the server has is taken back.
-func TestAnAnswerAfterTheLeaseGrantsNothing(t *testing.T) {
-	for late, want := range map[time.Duration]bool{0: false, -time.Millisecond: true} {
+	valid := lock.Valid(10 * time.Second)
+	for takes, granted := range map[time.Duration]bool{
+		2 * time.Second: true, valid - time.Millisecond: true, valid: false,
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			locks := timed(t, lock.Valid(10*time.Second)+late)
-			defer closeAll(locks)
-			for name, l := range locks {
+			for name, l := range timed(t, takes) {
+				began := time.Now()
 				lease, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
-				if (err == nil) != want {
-					t.Errorf("%s: answered %v after the end: %v; want it granted: %t", name, late, err, want)
+				if (err == nil) != granted {
+					t.Errorf("%s: answered after %v: %v; want it granted: %t", name, takes, err, granted)
 				}
 				if err == nil {
 					<-lease.Done()
-				}
-			}
-		})
-	}
-}
-
-// A request without an answer may have been granted, or may yet be: it is taken back.
-func TestALostReplyIsTakenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, open := range map[string]func(redis.UniversalClient) lock.Locker{
-			"setnx":    func(c redis.UniversalClient) lock.Locker { return NewSetNX(c, SetNXOptions{}) },
-			"watchdog": func(c redis.UniversalClient) lock.Locker { return NewWatchdog(c, WatchdogOptions{}) },
-			"setnx-watch": func(c redis.UniversalClient) lock.Locker {
-				return NewSetNXWatch(c, SetNXOptions{})
-			},
-			"setnx-expire": func(c redis.UniversalClient) lock.Locker {
-				return NewSetNXExpire(c, SetNXExpireOptions{})
-			},
-		} {
-			server := &slow{asked: []time.Time{{}}} // it answers no acquisition
-			l := open(server.through(t, "127.0.0.1:1"))
-			_, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
-			closeAll(map[string]lock.Locker{name: l})
-			if !errors.Is(err, lock.ErrDown) || server.freed == 0 {
-				t.Errorf("%s: %v, %d releases; want down, and a release", name, err, server.freed)
-			}
-		}
-	})
-}
-
-// A grant is short until it is renewed, and counts from the request that it answers. One that was heard late is asked
-// for again.
-func TestAGrantCountsFromTheRequest(t *testing.T) {
-	for name, row := range map[string]struct {
-		lease, takes, after time.Duration
-		taken               bool
-	}{
-		"in the first half":  {10 * time.Second, time.Second, time.Millisecond, true},
-		"in the second half": {10 * time.Second, lock.Valid(grantLease) / 2, time.Millisecond, false},
-		"of a lease that would be over": {
-			600 * time.Millisecond, time.Millisecond, 650 * time.Millisecond, false,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := &slow{takes: row.takes, holds: true}
-				w := NewWatchdog(server.through(t, "127.0.0.1:1"), WatchdogOptions{Lease: row.lease})
-				defer func() { _ = w.Close() }()
-				close(w.notifier.now.ready) // as if it had subscribed
-				began := time.Now()
-				var lease *lock.Lease
-				var err error
-				var all sync.WaitGroup
-				all.Go(func() { lease, err = w.Acquire(t.Context(), "k", lock.Options{}) })
-				time.Sleep(row.takes + row.after)
-				w.notifier.mu.Lock()
-				var value string
-				for value = range w.notifier.waiters {
-					break
-				}
-				w.notifier.mu.Unlock()
-				w.notifier.notify(grant{value: value, request: 2, fence: 7})
-				synctest.Wait()
-				w.notifier.notify(grant{value: value, request: 1, fence: 7})
-				all.Wait()
-				if !row.taken {
-					if err == nil || len(server.asked) != 2 {
-						t.Errorf("%+v, %v, after %d requests; want it asked for again", lease, err, len(server.asked))
+					if held := time.Since(began); held != valid {
+						t.Errorf("%s: lost %v after it was asked for, want %v", name, held, valid)
 					}
-					return
 				}
-				if err != nil || lease.Fence() != 7 {
-					t.Fatalf("%+v, %v; want it granted", lease, err)
-				}
-				<-lease.Done()
-				if held := time.Since(began); held != lock.Valid(grantLease) {
-					t.Errorf("lost %v after it was asked for, want %v", held, lock.Valid(grantLease))
-				}
-			})
+				_ = l.(interface{ Close() error }).Close()
+			}
 		})
 	}
 }
 
 // An answer to a release that finds nothing does not prove that the request of before cannot come any more. A second
-// one does.
+// one does, but only when the client has given up the request: one that ignores its ctx may send it later.
 func TestOneAnswerProvesNothing(t *testing.T) {
 	for name, row := range map[string]struct {
-		answers []error // the last one is repeated
-		looks   int
+		underWay time.Duration
+		answers  []error // the last one is repeated
+		looks    int     // at the end of the request
 	}{
-		"found at once":      {[]error{nil}, 1},
-		"found late":         {[]error{lock.ErrExpired, nil}, 2},
-		"never found":        {[]error{lock.ErrExpired}, 2},
-		"another has it":     {[]error{lock.ErrTaken}, 2},
-		"silent, then found": {[]error{lock.ErrDown, lock.ErrDown, nil}, 3},
-		"silent in between":  {[]error{lock.ErrExpired, lock.ErrDown, lock.ErrExpired}, 3},
+		"found at once":            {0, []error{nil}, 1},
+		"found late":               {0, []error{lock.ErrExpired, nil}, 2},
+		"never found":              {0, []error{lock.ErrExpired}, 2},
+		"another has it":           {0, []error{lock.ErrTaken}, 2},
+		"silent, then found":       {0, []error{lock.ErrDown, lock.ErrDown, nil}, 3},
+		"silent in between":        {0, []error{lock.ErrExpired, lock.ErrDown, lock.ErrExpired}, 3},
+		"found, and may come":      {time.Minute, []error{nil}, 1},
+		"not found, and may come":  {time.Minute, []error{lock.ErrExpired}, 2},
+		"silent, and may yet come": {time.Minute, []error{lock.ErrDown}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCleanup()
 				defer c.close()
-				looks := 0
-				c.undo(t.Context(), new(atomic.Int32), func(context.Context) error {
-					looks++
-					return row.answers[min(looks, len(row.answers))-1]
-				})
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				if looks != row.looks {
-					t.Errorf("it looked %d times, want %d", looks, row.looks)
-				}
-			})
-		})
-	}
-}
-
-// A client that ignores its ctx may still send the request, for example when its connection is made. Until it has given
-// it up, no answer proves that the request cannot come any more, not even one that found an earlier request's key.
-func TestAnswersCountWhenTheClientHasGivenUp(t *testing.T) {
-	for name, answer := range map[string]error{"found": nil, "never found": lock.ErrExpired} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCleanup()
-				defer c.close()
-				var underWay atomic.Int32
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if _, err := ask(ctx, &underWay, func() int { time.Sleep(time.Minute); return 0 }); err == nil {
-					t.Fatal("the request was answered")
+				var underWay atomic.Int32
+				if row.underWay > 0 {
+					_, _ = ask(ctx, &underWay, func() int { time.Sleep(row.underWay); return 0 })
 				}
-				var looks, late atomic.Int32
+				var all, looks int
 				c.undo(ctx, &underWay, func(context.Context) error {
-					looks.Add(1)
+					all++
 					if underWay.Load() == 0 {
-						late.Add(1)
+						looks++
 					}
-					return answer
+					return row.answers[min(all, len(row.answers))-1]
 				})
-				time.Sleep(time.Hour)
-				want := int32(2)
-				if answer == nil {
-					want = 1
-				}
-				if late.Load() != want || looks.Load() <= want {
-					t.Errorf("it looked %d times, %d of them after the client had given up, want %d of these",
-						looks.Load(), late.Load(), want)
+				time.Sleep(50 * time.Minute)
+				synctest.Wait()
+				if row.looks > 0 && looks != row.looks || row.looks == 0 && looks < 1000 {
+					t.Errorf("it looked %d times, %d when nothing could come, want %d", all, looks, row.looks)
 				}
 			})
 		})
 	}
 }
 
-// A grant that was heard before a request does not answer it.
-func TestAGrantOfBeforeIsForgotten(t *testing.T) {
-	n := newNotifier(nil, "p", nil)
-	me := n.add("value")
-	n.notify(grant{value: "value", request: n.next(me), fence: 7})
-	again := n.next(me)
-	select {
-	case fence := <-me.granted:
-		t.Errorf("the grant of before is there, with fence %d", fence)
-	default:
-	}
-	n.notify(grant{value: "value", request: again, fence: 8})
-	select {
-	case fence := <-me.granted:
-		if fence != 8 {
-			t.Errorf("fence %d, want 8", fence)
-		}
-	default:
-		t.Error("the grant that answers the request is not there")
-	}
-}
-
-func TestHalfIsNoMajority(t *testing.T) {
-	for nodes, want := range map[int]int{3: 2, 4: 3, 5: 3, 6: 4, 7: 4} {
-		if got := quorum(nodes); got != want {
-			t.Errorf("of %d nodes %d are a majority, want %d", nodes, got, want)
+// No server counts as older than it must be by what it tells, and with its clock everybody means the same moment: its
+// age counts from the end of the second in which it started. Only then does its quarantine begin, and it lasts longer
+// than a holder relies on a lease.
+func TestWhenANodeCounts(t *testing.T) {
+	for _, row := range []struct {
+		uptime, clock string // as INFO tells them
+		want          time.Duration
+	}{
+		{"7", "", 6 * time.Second},
+		{"7", "none", 6 * time.Second},
+		{"0", "1795295012000000", -time.Second},
+		{"7", "1795295012764162", 6764162 * time.Microsecond},
+	} {
+		info := map[string]string{"uptime_in_seconds": row.uptime, "server_time_usec": row.clock}
+		if up, known := age(info); up != row.want || !known {
+			t.Errorf("%v: %v, %t, want %v", info, up, known, row.want)
 		}
 	}
+	synctest.Test(t, func(t *testing.T) {
+		const quarantine = 10 * time.Second
+		id := identity{runID: "a", born: time.Now()}
+		time.Sleep(quarantine + quarantine - lock.Valid(quarantine) - time.Millisecond)
+		if err := id.eligible(quarantine); err == nil || id.eligible(-1) != nil {
+			t.Errorf("a moment too early: %v, and without quarantine: %v", err, id.eligible(-1))
+		}
+		time.Sleep(time.Millisecond)
+		if err := id.eligible(quarantine); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
-// A lateContext is over by its deadline and not yet by Done: sockets, which have the same deadline, are a moment ahead.
-type lateContext struct {
-	context.Context
-	deadline time.Time
-}
-
-func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
-
-// A subscription that fails because the wait is over does not say that the server is down.
-func TestASubscriptionEndsWithTheWait(t *testing.T) {
-	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
-	defer func() { _ = c.Close() }()
-	w := newWakers(c, slog.New(slog.DiscardHandler))
-	defer func() { _ = w.close() }()
-	gone := errors.New("gone")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(100*time.Millisecond, func() { cancel(gone) })
-	_, _, err := w.join(lateContext{ctx, time.Now()}, "channel")
-	if !errors.Is(err, gone) || errors.Is(err, lock.ErrDown) {
-		t.Errorf("err = %v, want the cause of the end of the wait alone", err)
+// A contender holds a key of a Redlock if it has it on three of five nodes, for as long as it will have that majority.
+// Rows say what each node has, with the seconds for which it lasts.
+func TestTheMajorityHolds(t *testing.T) {
+	r := &Redlock{nodes: make([]*node, 5), addrs: make([]string, 5), quorum: 3}
+	for nodes, want := range map[string]string{
+		"a10 a20 a30 a40 a50": "a 30s", "- a70 - a60 a50": "a 50s", "b90 a70 b90 a60 a50": "a 50s",
+		"b90 a90 b90 a90 -": "", "a90 a90 - - -": "", "a90 a80 a70 - down": "a 1m10s", "a90 - - - down": "",
+		"a90 a90 - - down": "majority-not-known", "a90 a90 down down down": "quorum (good=2, all=5, must=3",
+	} {
+		var found []foundKey
+		for _, text := range strings.Fields(nodes) {
+			var f foundKey
+			switch text {
+			case "-":
+			case "down":
+				f.err = context.DeadlineExceeded
+			default:
+				seconds, _ := strconv.Atoi(text[1:])
+				f.keyState = keyState{"1 " + text[:1], time.Duration(seconds) * time.Second}
+			}
+			found = append(found, f)
+		}
+		got := ""
+		state, err := r.majority(found)
+		if err != nil {
+			got = err.Error()
+		} else if state.Holder != nil {
+			got = fmt.Sprint(state.Holder.Who, " ", state.Holder.Remaining)
+		}
+		if !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", nodes, got, want)
+		}
 	}
 }

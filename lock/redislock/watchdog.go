@@ -133,11 +133,6 @@ func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 	}
 }
 
-const span = 64 // as SPAN in queue.lua
-
-// FenceRange returns the distance between fences; see [lock.FenceRanger].
-func (w *Watchdog) FenceRange() uint64 { return span }
-
 // hold returns the lease of a granted lock; see keep for first. It is step 4, and its Release is step 5.
 func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
 	w, a := c.w, c.attempt
@@ -156,26 +151,4 @@ func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
 	}
 	l.Keep(c.sent, k)
 	return l
-}
-
-// Check takes the key, queues up behind it, and passes the lock on.
-func (w *Watchdog) Check(ctx context.Context, key string) error {
-	one, two := w.attempt(key, lock.Options{Owner: "check"}), w.attempt(key, lock.Options{Owner: "check"})
-	if _, err := w.request(ctx, one, 0); err != nil {
-		return err
-	}
-	err := w.notifier.subscribe(ctx, w.notifier.current())
-	if err == nil {
-		err = ownership(call{w.renew, one.acquire.keys[:1], []any{one.value, w.o.Lease.Milliseconds()}}.
-			run(ctx, w.client).Int())
-	}
-	if err == nil {
-		_, err = w.request(ctx, two, 1)
-	}
-	if errors.Is(err, lock.ErrHeld) {
-		err = nil // it is in the queue
-	}
-	err = errors.Join(err, one.free(ctx))
-	detached(ctx, two.free)
-	return err
 }

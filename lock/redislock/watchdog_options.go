@@ -42,15 +42,7 @@ type WatchdogOptions struct {
 	MaxHold time.Duration
 	Logger  *slog.Logger // logs that the subscription broke; default: none
 
-	// Replicas must acknowledge every grant and every renewal (WAIT) before it counts. If too few do so in time, an
-	// acquisition gives the lock back and returns ErrDown, and a renewal is retried until the lease runs out. Default
-	// nil: no replica need acknowledge, and after a fail-over to a replica that did not have the lock yet there may
-	// be a second holder.
-	//
-	// This is not consensus: a replica that has not acknowledged may be promoted, and one that has may have lost the
-	// key since. If more replicas must acknowledge, a lock is more likely to survive a fail-over, but the failure of a
-	// replica is also more likely to block all callers. Only the fence stops the writes of the older holder.
-	Replicas Acknowledgement
+	Replicas Replicas // must acknowledge; default none
 }
 
 const (
@@ -106,8 +98,13 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	}
 	process := uuid.NewString()
 	return &Watchdog{
-		server: server{c, o.Lease, o.Replicas, newCleanup(), invalid},
-		o:      o, process: process, notifier: newNotifier(c, process, o.Logger),
+		server: server{
+			c, "watchdog",
+			[]string{"", ":fence", ":queue", ":seen"},
+			readByScript, o.Lease, o.Replicas, newCleanup(),
+			invalid,
+		},
+		o: o, process: process, notifier: newNotifier(c, process, o.Logger),
 		enter: redisscript.New(queueSource + enterSource),
 		leave: redisscript.New(queueSource + leaveSource),
 		renew: redisscript.New(renewSource),
@@ -133,7 +130,7 @@ func (w *Watchdog) Close() error {
 // LeaseTime, a waiter never takes the grant but repeats its request, because the process that granted the lock did not
 // wait for replicas, and granted a lease that must be renewed.
 func (o WatchdogOptions) takes(waited time.Duration) bool {
-	return o.Replicas == nil && o.LeaseTime == 0 && waited < lock.Valid(min(grantLease, o.Lease))/2
+	return o.Replicas.Number == 0 && o.LeaseTime == 0 && waited < lock.Valid(min(grantLease, o.Lease))/2
 }
 
 // keep returns the Keep of a lease. first is the TTL up to the first renewal; 0 means Lease.
@@ -144,6 +141,11 @@ func (o WatchdogOptions) keep(first time.Duration) lock.Keep {
 	return lock.Keep{TTL: o.Lease, Every: o.Lease / 3, First: min(first, o.Lease), Max: o.MaxHold}
 }
 
+const span = 64 // as SPAN in queue.lua
+
+// FenceRange returns the distance between fences; see [lock.FenceRanger].
+func (w *Watchdog) FenceRange() uint64 { return span }
+
 // attempt begins an acquisition. Its value also stands for the caller in the queue.
 func (w *Watchdog) attempt(key string, o lock.Options) *attempt {
 	names := w.names(key)
@@ -153,12 +155,6 @@ func (w *Watchdog) attempt(key string, o lock.Options) *attempt {
 		acquire: call{script: w.enter, keys: names},
 		release: call{w.leave, names, []any{value, grantLease.Milliseconds()}},
 	}
-}
-
-// names returns the Redis keys of a lock: the lock, its last fence, the queue, and each waiter's last request time.
-func (w *Watchdog) names(key string) []string {
-	name := "watchdog:" + tag(key)
-	return []string{name, name + ":fence", name + ":queue", name + ":seen"}
 }
 
 // request takes the lock if it is free. Otherwise it queues up, unless number is 0. After any error but ErrHeld

@@ -41,16 +41,10 @@ type shop interface {
 }
 
 // dial opens a Redis client as the service does.
-func dial(t testing.TB, addr string) redis.UniversalClient {
+func dial(t testing.TB, addr string) *redis.Client {
 	t.Helper()
-	c := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: []string{
-			addr,
-		},
-		ContextTimeoutEnabled: true,
-		MaxRetries:            -1,
-		DialTimeout:           5 * time.Second,
-		DialerRetries:         1,
+	c := redis.NewClient(&redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialTimeout: 5 * time.Second, DialerRetries: 1,
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c

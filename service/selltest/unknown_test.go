@@ -37,9 +37,9 @@ func proxiedMySQL(t *testing.T) (p *wire.Proxy, far, near shop) {
 }
 
 // masters are three Redis servers of their own.
-func masters(t *testing.T) []redis.UniversalClient {
+func masters(t *testing.T) []*redis.Client {
 	t.Helper()
-	list := make([]redis.UniversalClient, 3)
+	list := make([]*redis.Client, 3)
 	for i := range list {
 		list[i] = dial(t, stacktest.Redis(t).Addr)
 	}

@@ -32,14 +32,14 @@ func nobody(t *testing.T) string {
 // dead is servers of which none is up.
 func dead(t *testing.T) strategy.Servers {
 	t.Helper()
-	client := func() redis.UniversalClient {
+	client := func() *redis.Client {
 		return redis.NewClient(
 			&redis.Options{Addr: nobody(t), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true},
 		)
 	}
 	servers := strategy.Servers{
 		Redis:   client(),
-		Redlock: []redis.UniversalClient{client(), client(), client()},
+		Redlock: []*redis.Client{client(), client(), client()},
 		Log:     slog.New(slog.DiscardHandler),
 	}
 	session, err := zklock.Dial(zklock.Config{Hosts: []string{nobody(t)}, ConnectTimeout: 200 * time.Millisecond})

@@ -29,7 +29,7 @@ func redisSetNX() Strategy {
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewSetNX(s.Redis, redislock.SetNXOptions{
-				Lease: s.SetNXLease, Replicas: redislock.Replicas(s.Replicas, s.ReplicaTimeout),
+				Lease: s.SetNXLease, Replicas: redislock.Replicas{Number: s.Replicas, Timeout: s.ReplicaTimeout},
 			})
 		},
 	}

@@ -40,7 +40,7 @@ func redisWatchdog() Strategy {
 		Lock: func(s Servers) lock.Locker {
 			l := redislock.NewWatchdog(s.Redis, redislock.WatchdogOptions{
 				Lease: s.WatchdogLease, LeaseTime: s.LeaseTime, MaxHold: s.WatchdogMaxHold, Logger: s.Log,
-				Replicas: redislock.Replicas(s.Replicas, s.ReplicaTimeout),
+				Replicas: redislock.Replicas{Number: s.Replicas, Timeout: s.ReplicaTimeout},
 			})
 			if s.LeaseTime > 0 {
 				return l // without lock.HandOver, under which up to sixteen holders in turn share one lease

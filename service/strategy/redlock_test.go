@@ -20,7 +20,7 @@ func TestRedlockOfUnusableMasters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []redis.UniversalClient
+	var list []*redis.Client
 	for _, addr := range []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.1:1"} {
 		c := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 		defer c.Close()

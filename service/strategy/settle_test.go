@@ -25,7 +25,7 @@ import (
 // sound are servers for all locks, with nothing in between.
 func sound(t *testing.T) strategy.Servers {
 	t.Helper()
-	client := func(addr string) redis.UniversalClient {
+	client := func(addr string) *redis.Client {
 		c := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1})
 		t.Cleanup(func() { c.Close() })
 		return c

@@ -53,7 +53,7 @@ type Text struct{ EN, ZH string }
 // Servers has the servers that locks use, and their settings.
 type Servers struct {
 	Redis     redis.UniversalClient
-	Redlock   []redis.UniversalClient // one for each independent master
+	Redlock   []*redis.Client // one for each independent master
 	ZooKeeper *zklock.Session
 	MySQL     *sql.DB // the locks' own pool, not the store's: see mysqllock
 	// MySQLKeys is how many keys mysql-for-update can hold at a time, and likewise mysql-get-lock; 0: a third of the

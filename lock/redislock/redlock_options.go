@@ -1,0 +1,104 @@
+package redislock
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/redisscript"
+	"example.com/stock/lock"
+)
+
+// RedlockOptions are the options of a Redlock. A zero field means its default.
+type RedlockOptions struct {
+	// Lease is the time from the last renewal until the nodes free the key; default 10 s. It is renewed after each
+	// third of this time.
+	Lease time.Duration
+	// NodeTimeout limits the wait for one node, so that a dead node does not delay the others; default 50 ms.
+	NodeTimeout time.Duration
+	// MaxHold is the longest hold. After it the lease is lost, so that a hung holder does not hold for ever. Default
+	// 5 min.
+	MaxHold time.Duration
+	// Quarantine is how long a node does not count after its start, because it may have lost a key that a holder
+	// relies on. Default Lease. It must not be shorter than the Lease of any client of these nodes. Negative means
+	// none: for nodes that lose nothing (appendonly yes, appendfsync always), or before the first lock.
+	Quarantine time.Duration
+}
+
+// Redlock is a lock on N independent Redis masters. A caller holds it if it has the key on a majority of them:
+// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
+//
+// A try sends SET NX PX with one random value to all nodes at once. It has the lock if N/2+1 nodes granted it within
+// the lease, which counts from before the first request and is shortened by 1 % and 2 ms for clocks of different rates.
+// Otherwise it deletes the key on every node that granted it or did not answer, with its own context and until the node
+// answers. It retries after a random pause.
+//
+// After each third of the lease, a renewal is sent to all nodes. It succeeds if a majority *still* has the key: then no
+// other caller can have had a majority in between. Only after such a success is the key set again on nodes where it was
+// missing, with the same expiry as on the other nodes. These nodes count from the next round on. So a lease that began
+// on 3 of 5 nodes grows to 5 when the other nodes return. A renewal without a majority changes nothing and is retried.
+// If a majority has answered that it does not have the key, the lease is lost at once.
+//
+// For Quarantine after its start a node does not count: it may have been part of a majority, and have restarted empty.
+// A replica does not count either. If two of the nodes are the same server (by run_id), nothing is granted at all.
+// Redlock reads this with INFO after every new connection, because a restarted server needs a new one.
+//
+// Round trips, each to all N nodes in parallel, so each takes as long as the slowest node or NodeTimeout: 2 uncontended
+// (acquire 1, release 1), and 1 for each renewal; 1 more after new connections, and after a renewal that found keys
+// missing. Contended: 1 for every failed try, 2 if some nodes granted it. A node that hangs makes rounds take
+// NodeTimeout for about a second. After that, tries skip it until it answers.
+//
+// Promises: exclusion while no lease is lost, even if a minority of the nodes fails or restarts empty; a lease that
+// reports its loss by the holder's own clock before the nodes free the key; after a crash of the holder another caller
+// can get the lock within Lease. If less than a majority of the nodes answers, Acquire returns ErrDown promptly.
+//
+// It has no fence (NoFence). Kleppmann's argument
+// (https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html): random values have no order, so no
+// store can refuse the write of a holder that was paused past its lease, or that lost a node when its clock jumped. A
+// program that needs correctness needs a fence, and for efficiency one Redis is enough. Antirez' answer
+// (http://antirez.com/news/101): the elapsed time is checked after the majority is reached, so only a pause after that
+// does harm, and no lease of any lock survives such a pause; clocks need only run at about the same rate; and a store
+// that compares and sets can check the random value. Redlock promises neither fairness nor exclusion after the clocks
+// of nodes jump by more than a small part of the lease.
+type Redlock struct {
+	nodes   []*node
+	addrs   []string
+	o       RedlockOptions
+	quorum  int
+	cleanup *cleanup
+
+	releaseScript, renewScript *redisscript.Script
+}
+
+// NewRedlock returns a Redlock on clients, one for each node: at least three, better five. It sends nothing. Each
+// client must have ContextTimeoutEnabled. NewRedlock adds a permanent hook to each client, so make few Redlocks. Close it when all leases have ended.
+func NewRedlock(clients []*redis.Client, o RedlockOptions) (*Redlock, error) {
+	def(&o.Lease, 10*time.Second)
+	def(&o.NodeTimeout, 50*time.Millisecond)
+	def(&o.MaxHold, 5*time.Minute)
+	def(&o.Quarantine, o.Lease)
+	err := cmp.Or(
+		lock.AtLeast("Lease", o.Lease, lock.MinLease), lock.AtLeast("NodeTimeout", o.NodeTimeout, 0),
+		lock.AtLeast("MaxHold", o.MaxHold, 0), checkClients(clients),
+	)
+	if err != nil {
+		return nil, err
+	}
+	r := &Redlock{
+		o: o, quorum: quorum(len(clients)), cleanup: newCleanup(),
+		releaseScript: redisscript.New(releaseSource), renewScript: redisscript.New(renewSource),
+	}
+	for _, c := range clients {
+		n := newNode(c)
+		r.nodes, r.addrs = append(r.nodes, n), append(r.addrs, n.addr)
+	}
+	return r, nil
+}
+
+// Close drops the releases that have not reached their node yet; their keys expire with the lease. Leases are not
+// affected.
+func (r *Redlock) Close() error {
+	r.cleanup.close()
+	return nil
+}

@@ -1,0 +1,66 @@
+package redislock
+
+import (
+	"cmp"
+	_ "embed" // the scripts
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/redisscript"
+	"example.com/stock/lock"
+)
+
+var (
+	//go:embed rlock_enter.lua
+	rlockEnterSource string
+	//go:embed rlock_leave.lua
+	rlockLeaveSource string
+	//go:embed rlock_renew.lua
+	rlockRenewSource string
+)
+
+// RLockOptions are the options of an RLock. A zero field means its default.
+type RLockOptions struct {
+	// Lease is the time from the last renewal until the server frees the key; default 30 s. It is renewed after each
+	// third of this time. Redisson calls it lockWatchdogTimeout.
+	Lease time.Duration
+	// LeaseTime, if not 0, replaces Lease and turns the renewal off: the server frees the key after this time, even
+	// if the holder still works. It is the leaseTime of Redisson's tryLock(waitTime, leaseTime). Default 0: the lease
+	// is renewed.
+	LeaseTime time.Duration
+	Logger    *slog.Logger // logs that the subscription broke; default: none
+}
+
+// NewRLock returns an RLock on c. Close it when all leases have ended. If an option is invalid, Acquire returns an
+// error that names it.
+func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
+	def(&o.Lease, 30*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	lease := cmp.Or(o.LeaseTime, o.Lease)
+	return &RLock{
+		server: server{
+			c, "rlock",
+			[]string{""},
+			readHashes, lease,
+			Replicas{},
+			newCleanup(),
+			cmp.Or(lock.AtLeast("Lease", o.Lease, lock.MinLease), leaseTime(o.LeaseTime)),
+		},
+		o: o, process: uuid.NewString(), wakers: newWakers(c, o.Logger),
+		enter: redisscript.New(rlockEnterSource),
+		leave: redisscript.New(rlockLeaveSource),
+		renew: redisscript.New(rlockRenewSource),
+	}
+}
+
+// Close ends the subscription, and drops the releases that have not reached the server yet; their keys expire with
+// the lease. Leases are not affected.
+func (r *RLock) Close() error {
+	r.cleanup.close()
+	return r.wakers.close()
+}

@@ -1,0 +1,191 @@
+package redislock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock"
+	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/redislock"
+)
+
+// subscribed reports whether n connections wait for the releases of a key of an RLock.
+func subscribed(t *testing.T, c redis.UniversalClient, key string, n int64) func() bool {
+	channel := "rlock:{" + key + "}:free"
+	return func() bool { return c.PubSubNumSub(t.Context(), channel).Val()[channel] == n }
+}
+
+// queued reports whether n contenders wait for a key of a Watchdog.
+func queued(t *testing.T, c redis.UniversalClient, key string, n int64) func() bool {
+	return func() bool { return c.LLen(t.Context(), "watchdog:{"+key+"}:queue").Val() == n }
+}
+
+func TestAllOfWatchdog(t *testing.T) {
+	t.Parallel()
+	c := client(t, servers.Redis(t).Addr)
+	locktest.Carts(t, true, [2]lock.Locker{open(t, "watchdog", c, 0), open(t, "watchdog", c, 0)})
+}
+
+// A release grants the lock to a waiter of a Watchdog by message: it asks for itself only once a second. A busy computer
+// may be so late that it has asked, so one hand-over of many is enough: who polls asks each time.
+func TestWatchdogWakesByMessage(t *testing.T) {
+	t.Parallel()
+	addr, key := servers.Redis(t).Addr, locktest.FreshKey()
+	c, through, asked := client(t, addr), client(t, addr), new(tripCounter)
+	a, b := open(t, "watchdog", c, 0), open(t, "watchdog", through, 0)
+	through.AddHook(asked)
+	for range 20 {
+		lease := acquire(t, a, key)
+		got := acquireLater(t, b, key)
+		eventually(t, "it waits", queued(t, c, key, 1))
+		before := asked.n.Load()
+		release(t, lease)
+		next := <-got
+		woken := asked.n.Load() == before
+		release(t, next)
+		if woken {
+			return
+		}
+	}
+	t.Error("in each of 20 hand-overs the waiter has asked for itself: it is not woken")
+}
+
+// A message wakes one waiter of each process, and one that was woken and fails passes the message on. If it woke all
+// waiters, the seven releases here would wake 21.
+func TestRLockWakesOneOfEachProcess(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Redis(t)
+	c := client(t, s.Addr)
+	p, through := wired(t, s.Addr)
+	locks := []lock.Locker{open(t, "rlock", c, time.Hour), open(t, "rlock", through, time.Hour)}
+	held := acquire(t, locks[0], "k")
+	var woken, failed atomic.Int64
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			o := lock.Options{OnWake: func() { woken.Add(1) }}
+			lease, err := locks[i%2].Acquire(t.Context(), "k", o)
+			switch {
+			case errors.Is(err, lock.ErrDown):
+				failed.Add(1)
+			case err != nil:
+				t.Error(err)
+			default:
+				release(t, lease)
+			}
+		})
+	}
+	eventually(t, "both processes wait", subscribed(t, c, "k", 2))
+	time.Sleep(300 * time.Millisecond) // all of them come, and ask once more; if not, the test is only weaker
+	p.Set(wire.Trap{On: wire.ToServer, Do: wire.Cut, Match: wire.Contains("{k}")})
+	release(t, held)
+	all.Wait()
+	if got := woken.Load(); got < 1 || got > 14 || failed.Load() != 1 {
+		t.Errorf("%d wake-ups for 7 releases and 2 processes, %d requests cut off", got, failed.Load())
+	}
+}
+
+// A subscription that breaks costs nobody the rest of the holder's lease: what is released before it stands again is
+// not heard, so all who wait ask when it does. When nobody waits any more, the subscription ends with the next release.
+func TestRLockSubscribesAnew(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Redis(t)
+	c := client(t, s.Addr)
+	p, through := wired(t, s.Addr)
+	held := acquire(t, open(t, "rlock", c, time.Hour), "k")
+	l := open(t, "rlock", through, time.Hour)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(ctx, "k", lock.Options{})
+		left <- err
+	}()
+	eventually(t, "one waits", subscribed(t, c, "k", 1))
+	got := acquireLater(t, l, "k")
+	leave() // who went away is not woken in place of who still waits
+	<-left
+	anew := p.Set(wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: wire.Contains("subscribe")})
+	c.ClientKillByFilter(t.Context(), "TYPE", "pubsub")
+	<-anew.Sprung()
+	release(t, held)
+	anew.Release()
+	release(t, <-got)
+	eventually(t, "it listens no more", func() bool { _ = try(t, l, "k"); return subscribed(t, c, "k", 0)() })
+}
+
+// A lease time is not renewed: whoever works longer loses the lock, is told so, and is followed. That also holds of a
+// waiter that was granted the lock.
+func TestALeaseTimeIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	c := client(t, servers.Redis(t).Addr)
+	const leaseTime = time.Second
+	for name, l := range map[string]lock.Locker{
+		"watchdog": closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: time.Hour, LeaseTime: leaseTime})),
+		"rlock":    closer(t, redislock.NewRLock(c, redislock.RLockOptions{Lease: time.Hour, LeaseTime: leaseTime})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key := locktest.FreshKey()
+			first := acquire(t, l, key)
+			waited := acquireLater(t, l, key)
+			for _, lease := range []*lock.Lease{first, <-waited} {
+				if left := c.PTTL(t.Context(), name+":{"+key+"}").Val(); left > leaseTime {
+					t.Errorf("it lives for %v", left)
+				}
+				if err := loss(t, lease); !errors.Is(err, lock.ErrExpired) {
+					t.Errorf("%v, want ErrExpired", err)
+				}
+			}
+		})
+	}
+}
+
+// A key that is deleted or taken under a holder that renews is noticed at the next renewal, and its release leaves
+// alone what another has. A holder that hangs loses the lock after MaxHold.
+func TestTheHolderNotices(t *testing.T) {
+	t.Parallel()
+	s := stacktest.Redis(t)
+	c := client(t, s.Addr)
+	w := open(t, "watchdog", c, 1500*time.Millisecond)
+	gone, taken := acquire(t, w, "gone"), acquire(t, w, "taken")
+	hung := acquire(t, closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{MaxHold: time.Second})), "hung")
+	c.Del(t.Context(), "watchdog:{gone}") // as by an eviction, or FLUSHALL
+	c.Set(t.Context(), "watchdog:{taken}", "other", 0)
+	if err := loss(t, gone); !errors.Is(err, lock.ErrExpired) {
+		t.Errorf("gone: %v", err)
+	}
+	if err := loss(t, taken); !errors.Is(err, lock.ErrTaken) {
+		t.Errorf("taken: %v", err)
+	}
+	if _ = taken.Release(); c.Get(t.Context(), "watchdog:{taken}").Val() != "other" {
+		t.Error("the release took another's key")
+	}
+	var expired *lock.ExpiredError
+	if err := loss(t, hung); !errors.As(err, &expired) || !expired.Maximum {
+		t.Errorf("hung: %v, want the maximum", err)
+	}
+}
+
+// A release whose message is refused is a release.
+func TestAReleaseThatMayNotPublish(t *testing.T) {
+	t.Parallel()
+	addr := servers.Redis(t).Addr
+	err := client(t, addr).Do(t.Context(), "ACL", "SETUSER", "quiet", "on", ">pw", "~*", "+@all", "resetchannels").Err()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"watchdog", "rlock"} {
+		l := open(t, name, closer(t, dialAs("quiet", addr)), time.Hour)
+		for range 2 {
+			release(t, acquire(t, l, t.Name()))
+		}
+	}
+}
