@@ -127,8 +127,6 @@ func TestAnInvalidOptionIsNamed(t *testing.T) {
 	for _, name := range prefixes {
 		named("Lease", try(t, open(t, name, c, -1), "k"))
 	}
-	named("LeaseTime", try(t, closer(t, redislock.NewRLock(c, redislock.RLockOptions{LeaseTime: -1})), "k"))
-	named("LeaseTime", try(t, closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{LeaseTime: -1})), "k"))
 	named("MaxHold", try(t, closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{MaxHold: -1})), "k"))
 	masters := []*redis.Client{c, client(t, "127.0.0.1:2"), client(t, "127.0.0.1:3")}
 	_, err := redislock.NewRedlock(masters, redislock.RedlockOptions{NodeTimeout: -1})

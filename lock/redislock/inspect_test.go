@@ -83,6 +83,29 @@ func inspected(t *testing.T, l lock.Locker, keys []string) {
 	}
 }
 
+// The round trips are those that the comments of the types state, and that the catalogue promises.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]struct{ acquire, release int64 }{
+		"lock": {1, 1}, "watchdog": {1, 1}, "rlock": {1, 1}, "setnx-expire": {2, 1}, "setnx-del": {1, 1},
+		"setnx-watch": {1, 4},
+	} {
+		c, count, key := client(t, servers.Redis(t).Addr), new(tripCounter), locktest.FreshKey()
+		l := open(t, name, c, 0)
+		release(t, acquire(t, l, key)) // connects and loads the scripts
+		c.AddHook(count)
+		held := acquire(t, l, key)
+		acquired := count.n.Swap(0)
+		_ = try(t, l, key)
+		tried := count.n.Swap(0)
+		release(t, held)
+		if released := count.n.Load(); acquired != want.acquire || tried != 1 || released != want.release {
+			t.Errorf("%s: an acquisition, a try in vain and a release took %d, %d, %d; want %d, 1, %d",
+				name, acquired, tried, released, want.acquire, want.release)
+		}
+	}
+}
+
 // An eviction lets the next one in at once, also where Redis has no memory left. Its fence is larger than that of every
 // holder before, and smaller than that of every later one; and a free key can be evicted, too.
 func TestEvict(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 //     the key again on nodes where it was missing.
 //  4. To release, delete the key on every node that may have it.
 //
-// masters.go has which nodes and answers count, and the repetition of a release without an answer.
+// masters.go has which nodes count, and repeats a release without an answer; quorum.go counts answers.
 
 // maxPause is the longest pause between two tries. With equal pauses, contenders could split the nodes among themselves
 // again in every try, so it must be long compared to a round trip.
@@ -41,15 +41,6 @@ type redlockAttempt struct {
 	key, name, value string
 	outcomes         []outcome // by node
 }
-
-// An outcome is the result of the requests that set our key on a node.
-type outcome int8
-
-const (
-	notSet  outcome = iota // the node does not have our key, and will not have it
-	set                    // the node has our key, or had it
-	unknown                // a request got no answer, and may even arrive after the release
-)
 
 // try is steps 1 and 2.
 func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {

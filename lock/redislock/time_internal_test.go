@@ -156,8 +156,7 @@ func TestOneAnswerProvesNothing(t *testing.T) {
 }
 
 // No server counts as older than it must be by what it tells, and with its clock everybody means the same moment: its
-// age counts from the end of the second in which it started. Only then does its quarantine begin, and it lasts longer
-// than a holder relies on a lease.
+// age counts from the end of the second in which it started.
 func TestWhenANodeCounts(t *testing.T) {
 	for _, row := range []struct {
 		uptime, clock string // as INFO tells them
@@ -173,18 +172,6 @@ func TestWhenANodeCounts(t *testing.T) {
 			t.Errorf("%v: %v, %t, want %v", info, up, known, row.want)
 		}
 	}
-	synctest.Test(t, func(t *testing.T) {
-		const quarantine = 10 * time.Second
-		id := identity{runID: "a", born: time.Now()}
-		time.Sleep(quarantine + quarantine - lock.Valid(quarantine) - time.Millisecond)
-		if err := id.eligible(quarantine); err == nil || id.eligible(-1) != nil {
-			t.Errorf("a moment too early: %v, and without quarantine: %v", err, id.eligible(-1))
-		}
-		time.Sleep(time.Millisecond)
-		if err := id.eligible(quarantine); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // A contender holds a key of a Redlock if it has it on three of five nodes, for as long as it will have that majority.

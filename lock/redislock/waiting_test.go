@@ -14,7 +14,6 @@ import (
 	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/lock/redislock"
 )
 
 // subscribed reports whether n connections wait for the releases of a key of an RLock.
@@ -32,30 +31,6 @@ func TestAllOfWatchdog(t *testing.T) {
 	t.Parallel()
 	c := client(t, servers.Redis(t).Addr)
 	locktest.Carts(t, true, [2]lock.Locker{open(t, "watchdog", c, 0), open(t, "watchdog", c, 0)})
-}
-
-// A release grants the lock to a waiter of a Watchdog by message: it asks for itself only once a second. A busy computer
-// may be so late that it has asked, so one hand-over of many is enough: who polls asks each time.
-func TestWatchdogWakesByMessage(t *testing.T) {
-	t.Parallel()
-	addr, key := servers.Redis(t).Addr, locktest.FreshKey()
-	c, through, asked := client(t, addr), client(t, addr), new(tripCounter)
-	a, b := open(t, "watchdog", c, 0), open(t, "watchdog", through, 0)
-	through.AddHook(asked)
-	for range 20 {
-		lease := acquire(t, a, key)
-		got := acquireLater(t, b, key)
-		eventually(t, "it waits", queued(t, c, key, 1))
-		before := asked.n.Load()
-		release(t, lease)
-		next := <-got
-		woken := asked.n.Load() == before
-		release(t, next)
-		if woken {
-			return
-		}
-	}
-	t.Error("in each of 20 hand-overs the waiter has asked for itself: it is not woken")
 }
 
 // A message wakes one waiter of each process, and one that was woken and fails passes the message on. If it woke all
@@ -121,42 +96,14 @@ func TestRLockSubscribesAnew(t *testing.T) {
 	eventually(t, "it listens no more", func() bool { _ = try(t, l, "k"); return subscribed(t, c, "k", 0)() })
 }
 
-// A lease time is not renewed: whoever works longer loses the lock, is told so, and is followed. That also holds of a
-// waiter that was granted the lock.
-func TestALeaseTimeIsNotRenewed(t *testing.T) {
-	t.Parallel()
-	c := client(t, servers.Redis(t).Addr)
-	const leaseTime = time.Second
-	for name, l := range map[string]lock.Locker{
-		"watchdog": closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: time.Hour, LeaseTime: leaseTime})),
-		"rlock":    closer(t, redislock.NewRLock(c, redislock.RLockOptions{Lease: time.Hour, LeaseTime: leaseTime})),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			key := locktest.FreshKey()
-			first := acquire(t, l, key)
-			waited := acquireLater(t, l, key)
-			for _, lease := range []*lock.Lease{first, <-waited} {
-				if left := c.PTTL(t.Context(), name+":{"+key+"}").Val(); left > leaseTime {
-					t.Errorf("it lives for %v", left)
-				}
-				if err := loss(t, lease); !errors.Is(err, lock.ErrExpired) {
-					t.Errorf("%v, want ErrExpired", err)
-				}
-			}
-		})
-	}
-}
-
 // A key that is deleted or taken under a holder that renews is noticed at the next renewal, and its release leaves
-// alone what another has. A holder that hangs loses the lock after MaxHold.
+// alone what another has.
 func TestTheHolderNotices(t *testing.T) {
 	t.Parallel()
 	s := stacktest.Redis(t)
 	c := client(t, s.Addr)
 	w := open(t, "watchdog", c, 1500*time.Millisecond)
 	gone, taken := acquire(t, w, "gone"), acquire(t, w, "taken")
-	hung := acquire(t, closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{MaxHold: time.Second})), "hung")
 	c.Del(t.Context(), "watchdog:{gone}") // as by an eviction, or FLUSHALL
 	c.Set(t.Context(), "watchdog:{taken}", "other", 0)
 	if err := loss(t, gone); !errors.Is(err, lock.ErrExpired) {
@@ -167,10 +114,6 @@ func TestTheHolderNotices(t *testing.T) {
 	}
 	if _ = taken.Release(); c.Get(t.Context(), "watchdog:{taken}").Val() != "other" {
 		t.Error("the release took another's key")
-	}
-	var expired *lock.ExpiredError
-	if err := loss(t, hung); !errors.As(err, &expired) || !expired.Maximum {
-		t.Errorf("hung: %v, want the maximum", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -27,7 +28,6 @@ import (
 //	../handover.go   lets one process hand one lease from caller to caller (lock.HandOver)
 //	replicas.go      makes a grant count only after some replicas have acknowledged it
 //	inspect.go       lists the holder and the waiters, and evicts
-//	watchdog_options.go  the type with its promises, and its options
 
 // Acquire waits in the queue until it is granted the lock or ctx ends. With TryOnce it does not queue up.
 func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
@@ -75,10 +75,8 @@ func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err erro
 			return nil, true, &lock.HeldError{Key: c.key}
 		case err == nil:
 			return c.hold(fence, 0), true, nil
-		case !errors.Is(err, lock.ErrHeld):
+		case !errors.Is(err, lock.ErrHeld), !queue:
 			return nil, true, errors.Join(c.held, err)
-		case !queue:
-			return nil, true, err
 		}
 		c.held = err
 		return nil, false, nil
@@ -87,13 +85,12 @@ func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err erro
 
 // wait is steps 2 and 3. It ends with ctx.
 func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
-	w := c.w
 	for {
 		fence, err := c.await(ctx)
 		if err != nil {
 			return nil, errors.Join(c.held, err)
 		}
-		if fence != lock.NoFence && w.o.takes(time.Since(c.sent)) {
+		if fence != lock.NoFence && c.w.o.takes(time.Since(c.sent)) {
 			return c.hold(fence, grantLease), nil
 		}
 		// No grant arrived, or it arrived so late that it may have expired. If the grant is still valid, the next
@@ -141,13 +138,10 @@ func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
 	k.Renew = func(ctx context.Context) error {
 		renew := call{w.renew, a.acquire.keys[:1], []any{a.value, w.o.Lease.Milliseconds()}}
 		got, err := ask(ctx, nil, func() granted { return w.grant(ctx, renew) })
-		if err != nil {
-			return err
+		if err == nil {
+			err = cmp.Or(ownership(got.reply.Int()), got.short)
 		}
-		if err := ownership(got.reply.Int()); err != nil {
-			return err
-		}
-		return got.short
+		return err
 	}
 	l.Keep(c.sent, k)
 	return l

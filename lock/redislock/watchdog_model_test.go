@@ -610,9 +610,7 @@ func (m *watchdogModel) run(
 	s *wdState, script, value string, args ...any,
 ) (reply any, grants []wdMessage) {
 	names := []string{"watchdog:{k}", "watchdog:{k}:fence", "watchdog:{k}:queue", "watchdog:{k}:seen"}
-	original := s.server
-	asked := original.plain(m.now())
-	keys := asked.keys(names)
+	keys := s.server.keys(names)
 	if script == m.rules.renew {
 		names = names[:1]
 	}
@@ -626,11 +624,6 @@ func (m *watchdogModel) run(
 	}
 	if answer.Err != nil {
 		m.failed = answer.Err
-	}
-	s.server.restore(asked, original)
-	last := strconv.FormatUint(uint64(asked.last), 10)
-	if list, ok := answer.Reply.([]any); answer.Reply == any(last) || ok && list[0] == last {
-		answer.Reply = strconv.FormatUint(uint64(original.last), 10)
 	}
 	for _, message := range answer.Messages {
 		g, ok := parseGrant(message.Text)
@@ -648,42 +641,6 @@ func (m *watchdogModel) run(
 		}
 	}
 	return answer.Reply, grants
-}
-
-// plain returns v with signs in place of the times that no script looks at: how long the lock still runs, how far the
-// last fence is behind the clock, and when a waiter asked who is not dead. So the scripts run less often.
-func (v wdServer) plain(now time.Time) wdServer {
-	const sign = time.Millisecond
-	if v.holder != "" {
-		v.ttl = sign
-	}
-	if old := lock.Fence(now.Add(-sign).UnixMicro()); v.last != 0 && v.last < old {
-		v.last = old
-	}
-	v.seen = slices.Clone(v.seen)
-	for i := range v.seen {
-		if o := &v.seen[i]; o.age < 5*time.Second {
-			o.age = sign
-		}
-	}
-	return v
-}
-
-// restore puts the times back where the scripts have left the signs.
-func (v *wdServer) restore(asked, original wdServer) {
-	if v.holder == asked.holder && v.ttl == asked.ttl {
-		v.ttl = original.ttl
-	}
-	if v.last == asked.last {
-		v.last = original.last
-	}
-	for i := range v.seen {
-		for n, o := range asked.seen {
-			if v.seen[i] == o {
-				v.seen[i].age = original.seen[n].age
-			}
-		}
-	}
 }
 
 const (
