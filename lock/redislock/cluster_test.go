@@ -47,8 +47,8 @@ func TestCluster(t *testing.T) {
 			c := dial(t)
 			l := open(t, name, c, time.Minute)
 			inspected(t, l, oddKeys())
-			release(t, acquire(t, l, "k"))
-			held, key := acquire(t, l, "k"), name+":{k}"
+			release(t, acquire(t, l, "moving"))
+			held, key := acquire(t, l, "moving"), name+":{moving}"
 			from, err := nodes.Owner(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)
@@ -61,7 +61,7 @@ func TestCluster(t *testing.T) {
 			tell(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", tell(to, "CLUSTER", "MYID"))
 			host, port, _ := net.SplitHostPort(to.Addr)
 			tell(from, "MIGRATE", host, port, key, 0, 5000) // the fence stays for now
-			freed, next := make(chan error, 1), acquireLater(t, l, "k")
+			freed, next := make(chan error, 1), acquireLater(t, l, "moving")
 			go func() { freed <- held.Release() }()
 			time.Sleep(100 * time.Millisecond) // they are put off; if they have not come so far, the test is only weaker
 			for _, part := range []string{"", ":fence", ":queue", ":seen"} {

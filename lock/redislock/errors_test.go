@@ -38,8 +38,9 @@ func TestRefusalsAreNamed(t *testing.T) {
 			}
 			c.ConfigSet(ctx, row.set, row.back)
 		}
-		lease := acquire(t, l, "k")
 		c.ScriptFlush(ctx) // which refuses the next script, until it gets the source
+		lease := acquire(t, l, "k")
+		c.ScriptFlush(ctx)
 		release(t, lease)
 		if _, fenced := l.(lock.Evictor); fenced {
 			c.Del(ctx, name+":fence")

@@ -82,6 +82,13 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	m := startMasters(t)
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Minute})
 	inspected(t, r, []string{"a", "}{", "日本"})
+	for i, value := range []string{"1 a", "1 a", "2 b", "2 b"} {
+		m.observers[i].Set(t.Context(), "redlock:{split}", value, patience)
+	}
+	var held *lock.HeldError
+	if err := try(t, r, "split"); !errors.As(err, &held) || held.Holder != "" || m.with(t, "split") != 4 {
+		t.Errorf("a split vote: %v, want held by nobody; with the key on %d nodes, want 4", err, m.with(t, "split"))
+	}
 	m.observers[0].ConfigSet(t.Context(), "maxmemory", "1")
 	do(t, (*stack.Server).Kill, m.servers[4:])
 	lease := acquire(t, r, "k")
@@ -254,7 +261,7 @@ func TestRedlockErosion(t *testing.T) {
 
 // A majority of the nodes hangs in the middle of a try: the caller is told so, and what the others granted is taken
 // back at once. What reaches the hanging nodes is taken back when they go on, and until then no try waits for them.
-func TestRedlockNodesThatHang(t *testing.T) {
+func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 	t.Parallel()
 	m := startMasters(t)
 	const patient = time.Second

@@ -22,7 +22,7 @@ func repairing(t *testing.T, c redis.UniversalClient, lease time.Duration) lock.
 
 // What a holder that crashed between SETNX and PEXPIRE leaves is repaired, but only when the same holder has been seen
 // without an expiry for a second: several holders that are seen so one after the other have not crashed.
-func TestRepairOfAKeyWithoutExpiry(t *testing.T) {
+func TestOnlyTheSameHolderIsSuspect(t *testing.T) {
 	t.Parallel()
 	c, key := client(t, servers.Redis(t).Addr), locktest.FreshKey()
 	l, name := repairing(t, c, 0), "setnx-expire:{"+key+"}"

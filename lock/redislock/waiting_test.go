@@ -33,6 +33,35 @@ func TestAllOfWatchdog(t *testing.T) {
 	locktest.Carts(t, true, [2]lock.Locker{open(t, "watchdog", c, 0), open(t, "watchdog", c, 0)})
 }
 
+// The key is a hash with the holder and how often it has entered, as Redisson's is.
+func TestRLockIsAHash(t *testing.T) {
+	t.Parallel()
+	c, key := client(t, servers.Redis(t).Addr), locktest.FreshKey()
+	acquire(t, open(t, "rlock", c, 0), key)
+	if found := c.HVals(t.Context(), "rlock:{"+key+"}").Val(); len(found) != 1 || found[0] != "1" {
+		t.Errorf("the hash has %q, want one field with 1", found)
+	}
+}
+
+// A waiter asks nothing while nothing happens. It asks once more when it listens, and a busy computer may let it do so
+// late. A watchdog would ask every time.
+func TestRLockSleeps(t *testing.T) {
+	t.Parallel()
+	addr, key, count := servers.Redis(t).Addr, locktest.FreshKey(), new(tripCounter)
+	c, through := client(t, addr), client(t, addr)
+	held := acquire(t, open(t, "rlock", c, 0), key)
+	through.AddHook(count)
+	got := acquireLater(t, open(t, "rlock", through, 0), key)
+	eventually(t, "it waits", subscribed(t, c, key, 1))
+	eventually(t, "it asks nothing", func() bool {
+		before := count.n.Load()
+		time.Sleep(1200 * time.Millisecond)
+		return count.n.Load() == before
+	})
+	release(t, held)
+	release(t, <-got)
+}
+
 // A message wakes one waiter of each process, and one that was woken and fails passes the message on. If it woke all
 // waiters, the seven releases here would wake 21.
 func TestRLockWakesOneOfEachProcess(t *testing.T) {
