@@ -35,20 +35,21 @@ func TestCluster(t *testing.T) {
 			Addrs: nodes.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: patience,
 		}))
 	}
-	tell := func(node *stack.Server, args ...any) string {
-		answer, err := client(t, node.Addr).Do(t.Context(), args...).Result()
-		if err != nil {
-			t.Fatalf("%s, %v: %v", node.Name, args, err)
-		}
-		return fmt.Sprint(answer)
-	}
 	for _, name := range prefixes {
 		t.Run(name, func(t *testing.T) {
+			tell := func(node *stack.Server, args ...any) string {
+				answer, err := client(t, node.Addr).Do(t.Context(), args...).Result()
+				if err != nil {
+					t.Fatalf("%s, %v: %v", node.Name, args, err)
+				}
+				return fmt.Sprint(answer)
+			}
 			c := dial(t)
 			l := open(t, name, c, time.Minute)
 			inspected(t, l, oddKeys())
-			release(t, acquire(t, l, "moving"))
-			held, key := acquire(t, l, "moving"), name+":{moving}"
+			// Of a slot that no other lock here moves, because the nodes may not agree on it yet.
+			release(t, acquire(t, l, name))
+			held, key := acquire(t, l, name), name+":{"+name+"}"
 			from, err := nodes.Owner(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)
@@ -61,7 +62,7 @@ func TestCluster(t *testing.T) {
 			tell(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", tell(to, "CLUSTER", "MYID"))
 			host, port, _ := net.SplitHostPort(to.Addr)
 			tell(from, "MIGRATE", host, port, key, 0, 5000) // the fence stays for now
-			freed, next := make(chan error, 1), acquireLater(t, l, "moving")
+			freed, next := make(chan error, 1), acquireLater(t, l, name)
 			go func() { freed <- held.Release() }()
 			time.Sleep(100 * time.Millisecond) // they are put off; if they have not come so far, the test is only weaker
 			for _, part := range []string{"", ":fence", ":queue", ":seen"} {
