@@ -246,8 +246,8 @@ func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	defer p.sessions.put(ctx, s)
 	half, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // the other half is for KILL, if that is needed
 	defer cancel()
-	// The lease has waited for a renewal that was under way. If it still is, the server does not answer, and this breaks
-	// the connection.
+	// The lease has waited for a renewal that was under way. If it still is, the server does not answer, and this
+	// breaks the connection.
 	s.stopRenewing()
 	s.using.Lock()
 	defer s.using.Unlock()

@@ -64,7 +64,8 @@ func TestCluster(t *testing.T) {
 			tell(from, "MIGRATE", host, port, key, 0, 5000) // the fence stays for now
 			freed, next := make(chan error, 1), acquireLater(t, l, name)
 			go func() { freed <- held.Release() }()
-			time.Sleep(100 * time.Millisecond) // they are put off; if they have not come so far, the test is only weaker
+			// They are put off; if they have not come so far, the test is only weaker.
+			time.Sleep(100 * time.Millisecond)
 			for _, part := range []string{"", ":fence", ":queue", ":seen"} {
 				tell(from, "MIGRATE", host, port, key+part, 0, 5000)
 			}
@@ -155,7 +156,8 @@ func TestReplicasAcknowledge(t *testing.T) {
 	eventually(t, "it waits", queued(t, c, "k", 1))
 	release(t, lease)
 	lease = <-next
-	if got, want := observer.Get(t.Context(), "watchdog:{k}").Val(), c.Get(t.Context(), "watchdog:{k}").Val(); got != want {
+	got, want := observer.Get(t.Context(), "watchdog:{k}").Val(), c.Get(t.Context(), "watchdog:{k}").Val()
+	if got != want {
 		t.Errorf("the replica has %q, want %q", got, want)
 	}
 	release(t, lease)

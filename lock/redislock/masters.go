@@ -26,8 +26,8 @@ type node struct {
 	known int64 // value of dials before id was read; -1: id was never read
 	id    identity
 
-	// silent: the node has not answered a release for much longer than a round waits. Tries skip it until it answers, so
-	// that they neither wait for the time-out nor leave more unanswered requests.
+	// silent: the node has not answered a release for much longer than a round waits. Tries skip it until it answers,
+	// so that they neither wait for the time-out nor leave more unanswered requests.
 	silent atomic.Bool
 }
 

@@ -46,7 +46,9 @@ type redlockAttempt struct {
 func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	a := &redlockAttempt{r, key, "redlock:" + tag(key), newValue(o), make([]outcome, len(r.nodes))}
 	sent := time.Now()
-	answers := r.round(ctx, func(ctx context.Context, i int, n *node) error { return a.acquireAt(ctx, i, n, r.o.Lease) })
+	answers := r.round(ctx, func(ctx context.Context, i int, n *node) error {
+		return a.acquireAt(ctx, i, n, r.o.Lease)
+	})
 	took, same := time.Since(sent), r.distinct()
 	granted, _, _ := tally(answers)
 	if granted >= r.quorum && !spent(took, r.o.Lease) && same == nil {

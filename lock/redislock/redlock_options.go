@@ -72,7 +72,8 @@ type Redlock struct {
 }
 
 // NewRedlock returns a Redlock on clients, one for each node: at least three, better five. It sends nothing. Each
-// client must have ContextTimeoutEnabled. NewRedlock adds a permanent hook to each client, so make few Redlocks. Close it when all leases have ended.
+// client must have ContextTimeoutEnabled. NewRedlock adds a permanent hook to each client, so make few Redlocks. Close
+// it when all leases have ended.
 func NewRedlock(clients []*redis.Client, o RedlockOptions) (*Redlock, error) {
 	def(&o.Lease, 10*time.Second)
 	def(&o.NodeTimeout, 50*time.Millisecond)

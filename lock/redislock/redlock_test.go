@@ -106,7 +106,10 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 		err   error
 		shown string
 	}{
-		"Acquire":      {refused, "(good=2, all=5, must=3, which=node 1 says OOM; node 2 says WRONGTYPE; node 5 is not reached)"},
+		"Acquire": {
+			refused,
+			"(good=2, all=5, must=3, which=node 1 says OOM; node 2 says WRONGTYPE; node 5 is not reached)",
+		},
 		"Inspect":      {inspected, "node 2 says WRONGTYPE; node 3 is not reached"},
 		"Keys":         {listed, "(good=2, all=5, must=3, which=node 3 is not reached"},
 		"CheckMasters": {redislock.CheckMasters(t.Context(), m.observers, 0), "node 3 is not reached"},
@@ -242,7 +245,8 @@ func TestRedlockErosion(t *testing.T) {
 				}
 			}
 			if row.loss != nil {
-				if err := loss(t, held); !errors.Is(err, row.loss) || !mentions(err, "2 of 5 nodes still have our key") {
+				err := loss(t, held)
+				if !errors.Is(err, row.loss) || !mentions(err, "2 of 5 nodes still have our key") {
 					t.Errorf("loss: %v, want %v", err, row.loss)
 				}
 				return

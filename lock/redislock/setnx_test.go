@@ -89,7 +89,9 @@ func TestWatchNoticesWhatComesBetween(t *testing.T) {
 		execs int
 		left  bool
 	}{
-		"another took it":           {func(name string) { other.Set(t.Context(), name, "x", patience) }, lock.ErrTaken, 1, true},
+		"another took it": {
+			func(name string) { other.Set(t.Context(), name, "x", patience) }, lock.ErrTaken, 1, true,
+		},
 		"it ran out":                {func(name string) { other.Del(t.Context(), name) }, lock.ErrExpired, 1, false},
 		"touched, but ours as ever": {func(name string) { other.PExpire(t.Context(), name, patience) }, nil, 2, false},
 	} {
