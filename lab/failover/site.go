@@ -114,7 +114,10 @@ func (s *site) serveDemo(ctx context.Context, env []string) error {
 
 // serveOrders starts two instances of the order service and an nginx in front of them.
 func (s *site) serveOrders(ctx context.Context) error {
-	started, err := s.stack.Orders(ctx, 2, "ORDERS_MYSQL_DSN="+stack.OrdersDSN(s.haproxy.URL))
+	started, err := s.stack.Orders(ctx, 2,
+		"ORDERS_MYSQL_DSN="+stack.OrdersDSN(s.haproxy.URL),
+		"ORDERS_HTTP_DRAIN=2s", // longer than nginx keeps an idle connection
+	)
 	if err != nil {
 		return err
 	}

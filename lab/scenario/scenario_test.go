@@ -72,7 +72,10 @@ func TestQuick(t *testing.T) {
 		if len(c.Evidence) == 0 || len(c.Events) == 0 {
 			t.Errorf("%s: %s: %d pieces of evidence, %d events", c.Scenario, c.Case(), len(c.Evidence), len(c.Events))
 		}
-		proof := func(e lab.Evidence) bool { return e.Kind == lab.Pair || e.Kind == lab.Hold }
+		// Code of the lab may have no orders, and its books suffice.
+		proof := func(e lab.Evidence) bool {
+			return e.Kind == lab.Pair || e.Kind == lab.Hold || e.Kind == lab.Balance && c.Code != ""
+		}
 		if c.Observed == lab.Oversells && !slices.ContainsFunc(c.Evidence, proof) {
 			t.Errorf("%s: %s: oversold without a pair of orders, or two holders at once, that prove it", c.Scenario,
 				c.Case())

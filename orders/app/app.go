@@ -111,7 +111,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer stop()
 	failed := make(chan error, 2)
 	var tasks, serving sync.WaitGroup
-	customers, operators := handler.Server("", routes), handler.Server("", a.operatorsRoutes())
+	customers, operators := handler.Server("", a.leaving(routes)), handler.Server("", a.operatorsRoutes())
 	serve := func(s *http.Server, l net.Listener) {
 		serving.Go(func() {
 			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -153,6 +153,17 @@ func (a *App) Run(ctx context.Context) error {
 	err = errors.Join(err, end(context.Background(), operators))
 	serving.Wait()
 	return err
+}
+
+// leaving ends each connection with the next reply while the instance drains. So none is left at the end on which a load
+// balancer sends a request at the moment when it is closed, of which it cannot say whether it was executed.
+func (a *App) leaving(routes http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		routes.ServeHTTP(w, r)
+	})
 }
 
 // end lets the requests of a server end, as long as ctx lasts. Those that have not ended then are cut off.

@@ -272,8 +272,10 @@ func TestStop(t *testing.T) {
 	})
 	i.stop()
 	i.readiness(503)
-	if status, _ := i.send("GET", "/v1/stock/slow", "", nil); status != 200 {
-		t.Errorf("while it drains: %d", status)
+	if r, err := client.Get(i.customers + "/v1/stock/slow"); err != nil || r.StatusCode != 200 || !r.Close {
+		t.Errorf("while it drains: %+v, %v; want a reply that ends the connection", r, err)
+	} else {
+		_ = r.Body.Close()
 	}
 	eventually(t, "the port is closed", func() bool {
 		status, _ := i.send("GET", "/v1/stock/slow", "", nil)
