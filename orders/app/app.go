@@ -155,8 +155,8 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-// leaving ends each connection with the next reply while the instance drains. So none is left at the end on which a load
-// balancer sends a request at the moment when it is closed, of which it cannot say whether it was executed.
+// leaving ends each connection with the next reply while the instance drains. Otherwise a load balancer could send a
+// request on one at the moment when it is closed, and could not say whether the request was executed.
 func (a *App) leaving(routes http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.stopping.Load() {
