@@ -16,11 +16,12 @@ import (
 )
 
 // oversleep makes the last proof of life older than the session, as if the process had been paused for so long, and no
-// timer had had its turn yet.
+// timer had had its turn yet. It shortens the session, because the answer to a heartbeat that is under way would be a
+// new proof.
 func (g *generation) oversleep() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.alive = time.Now().Add(-g.timeout)
+	g.timeout = 0
 }
 
 // slept is a recipe that oversleeps its session with the news that the key is ours in its socket, and reads that first.
