@@ -141,11 +141,10 @@ func TestAFenceThatIsDrawnTooLate(t *testing.T) {
 func TestALeaseBeginsWhenTheWaitEnds(t *testing.T) {
 	each(t, pins, func(t *testing.T, k kind) {
 		dsn := database(t)
-		const lease = time.Second
-		held, waiter := acquire(t, k.open(t, dsn, ConnOptions{}), "k"), k.open(t, dsn, ConnOptions{Lease: lease})
+		held, waiter := acquire(t, k.open(t, dsn, ConnOptions{}), "k"), k.open(t, dsn, ConnOptions{Lease: time.Second})
 		warm(t, waiter)
 		came := come(t.Context(), waiter, "k", "")
-		<-time.After(lease)
+		<-time.After(time.Second)
 		release(t, held)
 		if err := <-came; err != nil {
 			t.Errorf("after a wait of a lease: %v", err)
