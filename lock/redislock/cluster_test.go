@@ -101,9 +101,9 @@ func TestFailOver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	watchdog := func(lease time.Duration) lock.Locker {
-		return open(t, "watchdog", redis.NewUniversalClient(&redis.UniversalOptions{
+		return open(t, "watchdog", closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
 			Addrs: x.Addrs(), MasterName: x.Name, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
-		}), lease)
+		})), lease)
 	}
 	patient, brisk := watchdog(time.Hour), watchdog(6*time.Second)
 	if err := x.Sever(ctx); err != nil {
