@@ -27,14 +27,17 @@ var arrows = map[string]struct {
 	"lock":       {nil, "the contract is small enough to copy into another project"},
 	"lock/local": {[]string{"lock"}, "a driver knows the contract only"},
 	"lock/redislock": {
-		[]string{"internal/rediserr", "internal/redisscript", "lock"},
+		[]string{"lock", "lock/driver/rediserr", "lock/driver/redisscript"},
 		"a driver knows the contract, how its server is asked, and what its server's errors mean",
 	},
 	"lock/zklock": {[]string{"lock"}, "a driver knows the contract only"},
 	"lock/mysqllock": {
-		[]string{"lock", "internal/mysqlerr"},
+		[]string{"lock", "lock/driver/mysqlerr"},
 		"a driver knows the contract, and what its server's errors mean",
 	},
+	"lock/driver/mysqlerr":    {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
+	"lock/driver/rediserr":    {nil, "a table of replies: repo and lock/redislock must not import each other"},
+	"lock/driver/redisscript": {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
 
 	// Selling, and what it is sold by.
 	"service": {[]string{"internal/batching", "lock"}, "the domain knows no HTTP, no SQL, no Redis"},
@@ -46,19 +49,19 @@ var arrows = map[string]struct {
 	// Storage, HTTP, and the instance that has them all.
 	"repo": {
 		[]string{
-			"internal/mysqlconn", "internal/mysqlerr", "internal/rediserr", "internal/redisscript", "lock", "repo/gate",
-			"service",
+			"internal/mysqlconn", "lock", "lock/driver/mysqlerr", "lock/driver/rediserr", "lock/driver/redisscript",
+			"repo/gate", "service",
 		},
 		"connections, and what their errors mean to the domain: it does not know what is kept",
 	},
 	"repo/stock": {
 		[]string{
-			"internal/mysqlerr", "internal/redisscript", "lock", "repo", "repo/gate", "service",
+			"lock/driver/mysqlerr", "lock/driver/redisscript", "lock", "repo", "repo/gate", "service",
 		},
 		"the store on these connections",
 	},
 	"repo/repotest": {
-		[]string{"internal/stack/stacktest", "internal/stack/wire", "lock", "repo", "repo/stock", "service"},
+		[]string{"internal/stack/stacktest", "lock/locktest/wire", "lock", "repo", "repo/stock", "service"},
 		"stores for tests",
 	},
 	"repo/gate": {
@@ -76,7 +79,7 @@ var arrows = map[string]struct {
 	"app": {
 		[]string{
 			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "internal/mysqlconn",
-			"internal/rediserr", "internal/words", "lock", "lock/redislock", "lock/zklock", "repo", "repo/gate",
+			"lock/driver/rediserr", "internal/words", "lock", "lock/redislock", "lock/zklock", "repo", "repo/gate",
 			"repo/stock", "service", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
@@ -112,17 +115,17 @@ var arrows = map[string]struct {
 	},
 	"lab": {
 		[]string{
-			"internal/mysqlconn", "internal/stack", "internal/stack/wire", "internal/words", "loadtest",
+			"internal/mysqlconn", "internal/stack", "lock/locktest/wire", "internal/words", "loadtest",
 			"loadtest/checkout",
 		},
 		"a client over HTTP, and hands on servers: what it says of our locks must not come from our locks",
 	},
 	"lab/scenario": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "loadtest", "loadtest/checkout"},
+		[]string{"internal/stack", "lock/locktest/wire", "internal/words", "lab", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
 	},
 	"lab/soak": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "loadtest", "loadtest/checkout"},
+		[]string{"internal/stack", "lock/locktest/wire", "internal/words", "loadtest", "loadtest/checkout"},
 		"a client over HTTP, as lab is, and no scenario",
 	},
 	"lab/engine": {
@@ -135,7 +138,7 @@ var arrows = map[string]struct {
 	},
 	"lab/diagram": {[]string{"internal/words", "lab"}, "it draws what the lab has recorded, and asks nobody else"},
 	"lab/grade": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "lab/diagram", "loadtest"},
+		[]string{"internal/stack", "lock/locktest/wire", "internal/words", "lab", "lab/diagram", "loadtest"},
 		"it grades the locks of others: it knows none of ours, and judges by its own store",
 	},
 	"lab/report": {
@@ -143,15 +146,16 @@ var arrows = map[string]struct {
 		"it shows what the lab found, and asks nobody else",
 	},
 	"lock/locktest": {
-		[]string{"internal/stack/wire", "lock"},
+		[]string{"lock/locktest/wire", "lock"},
 		"the suite knows the contract and the wire, so that any lock can be put to it",
 	},
+	"lock/locktest/wire":     {nil, "bytes between any client and any server"},
 	"lock/explore":           {nil, "a search in a graph, for tests: it knows no lock"},
 	"lock/explore/pureredis": {nil, "Redis as a function, for tests: what it runs is its caller's"},
 
 	// The class.
 	"lab/class": {
-		[]string{"internal/stack", "internal/stack/wire", "internal/words", "lab", "lab/diagram", "loadtest"},
+		[]string{"internal/stack", "lock/locktest/wire", "internal/words", "lab", "lab/diagram", "loadtest"},
 		"a client over HTTP, which also plays what loads and the lab have recorded: what the wall shows comes from " +
 			"what instances tell, not from their code",
 	},
@@ -159,15 +163,11 @@ var arrows = map[string]struct {
 	// What several need. Nothing here imports from a room, files aside.
 	"internal/batching":          {nil, "what waits is served in batches: it knows no sales"},
 	"internal/mysqlconn":         {nil, "verified connections: repo, lab and stack must not import each other"},
-	"internal/mysqlerr":          {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
-	"internal/rediserr":          {nil, "a table of replies: repo and lock/redislock must not import each other"},
-	"internal/redisscript":       {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
 	"internal/stack":             {[]string{"deploy", "internal/mysqlconn"}, "it starts servers"},
 	"internal/stack/stacktest":   {[]string{"internal/stack"}, "stack for tests"},
 	"internal/stack/browsertest": {nil, "a browser for tests, which knows no page"},
-	"internal/stack/wire":        {nil, "bytes between any client and any server"},
 	"internal/starter":           {[]string{"internal/words"}, "it writes the code of others, and runs none of it"},
 	"deploy":                     {nil, "files, and what rewrites them"},
 	".":                          {nil, "files of this project, embedded: only the root can hold them"},
@@ -234,7 +234,7 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "app/traces", "internal/redisscript", "internal/stack", "internal/stack/stacktest", "lab",
+			"app", "app/traces", "lock/driver/redisscript", "internal/stack", "internal/stack/stacktest", "lab",
 			"lab/engine", "lab/failover", "lab/grade", "lab/scenario", "loadtest/checkout", "lock/redislock", "repo",
 			"repo/repotest", "repo/stock", "service/strategy",
 		},
@@ -247,7 +247,7 @@ var thirdParty = map[string]struct {
 	},
 	"github.com/go-sql-driver/mysql": {
 		[]string{
-			"app", "internal/mysqlconn", "internal/mysqlerr", "internal/stack", "internal/stack/stacktest", "lab",
+			"app", "internal/mysqlconn", "lock/driver/mysqlerr", "internal/stack", "internal/stack/stacktest", "lab",
 			"lab/engine", "lab/scenario", "repo", "repo/repotest",
 		},
 		"app checks and masks DSNs, stack asks whether a server is up, lab shows the code that people write, " +

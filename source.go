@@ -10,5 +10,5 @@ import "embed"
 //go:embed orders/.golangci.yml orders/Makefile orders/README.md
 //go:embed orders/api orders/app orders/cmd orders/config orders/deploy orders/docs orders/handler orders/internal
 //go:embed orders/outbox orders/repo orders/service
-//go:embed internal/rediserr/*.go internal/redisscript/* lock/*.go lock/redislock/*.go lock/redislock/*.lua
+//go:embed lock/*.go lock/driver/rediserr/*.go lock/driver/redisscript/* lock/redislock/*.go lock/redislock/*.lua
 var Source embed.FS

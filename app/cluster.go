@@ -16,9 +16,9 @@ import (
 
 	"example.com/stock/app/health"
 	"example.com/stock/handler"
-	"example.com/stock/internal/rediserr"
 	"example.com/stock/internal/words"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/rediserr"
 	"example.com/stock/repo"
 	"example.com/stock/service/strategy"
 )

@@ -12,7 +12,7 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // Without an identity in common, an instance is refused by the nodes of another: 503, and not "busy". Its customers are

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // Freeze suspends an instance (SIGSTOP), as a long garbage collection, a swapping host or a suspended virtual machine

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // token lets the lab use lab mode on the instances that it starts. They listen on this computer only.

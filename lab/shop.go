@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // OrderService is the Code of a case that is about the order service: carts, reservations and events.

@@ -15,9 +15,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/mysqlerr"
-	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
+	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/service"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/pressly/goose/v3"
 	"gorm.io/gorm"
 
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
 )
 
 // migrations are the steps of the schema. The numbers 11 to 18 and 20 to 22 are taken: earlier versions had a ledger of

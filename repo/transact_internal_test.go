@@ -15,8 +15,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
 
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
 	"example.com/stock/service"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"example.com/stock/internal/mysqlconn"
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

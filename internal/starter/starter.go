@@ -114,7 +114,7 @@ func (c Choice) files() (map[string][]byte, error) {
 			return err
 		}
 		to, mine := strings.CutPrefix(name, "orders/")
-		library := strings.HasPrefix(name, "lock/") || strings.HasPrefix(name, "internal/redis")
+		library := strings.HasPrefix(name, "lock/")
 		switch {
 		case mine && !(c.WithoutDeploy && strings.HasPrefix(to, "deploy/")):
 		case library && c.WithLock && !strings.HasSuffix(name, "_test.go"): // they need servers
@@ -161,7 +161,6 @@ func (c Choice) rename(text []byte) []byte {
 	for _, r := range [][2]string{
 		{orders, c.Module},
 		{ours + "/lock", c.Module + "/lock"},
-		{ours + "/internal", c.Module + "/internal"},
 		{"cmd/orders", "cmd/" + c.name()},
 		{"bin/orders", "bin/" + c.name()},
 	} {

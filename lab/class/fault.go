@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // slow is the delay of a slow server, in each direction.

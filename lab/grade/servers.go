@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // protocols are the servers that the grader offers to a lock.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // These scenarios interfere on the wire between one contender and its server. Which command is which the grader does

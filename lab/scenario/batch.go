@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"regexp"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // crowd is how many customers wait for one batch.

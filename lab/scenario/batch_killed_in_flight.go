@@ -3,9 +3,9 @@ package scenario
 import (
 	"slices"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // The variants of an instance that is killed with a batch in flight.

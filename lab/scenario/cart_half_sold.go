@@ -1,9 +1,9 @@
 package scenario
 
 import (
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // The variants of how a cart is sold, and of the reason for a refusal.

@@ -4,9 +4,9 @@ import (
 	"database/sql"
 	"slices"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // The variants of a COMMIT without a reply. The client cannot tell them apart.

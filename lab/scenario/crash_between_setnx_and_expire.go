@@ -3,9 +3,9 @@ package scenario
 import (
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func crashBetween() lab.Scenario {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func duplicateInserts() lab.Scenario {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // everyErrorIsBusy takes any error of create for "another has the lock".

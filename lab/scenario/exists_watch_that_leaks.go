@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // How often a waiter sets its watch after the node before its own has gone.

@@ -6,9 +6,9 @@ import (
 	"context"
 	"slices"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func firstLeaves() lab.Scenario {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // A naiveShop is a stock as it is often written: a table in a database of its own.

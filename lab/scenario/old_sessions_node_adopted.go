@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func oldNodeAdopted() lab.Scenario {

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // nodes has the five independent masters of Redlock, with a client for each.

@@ -3,8 +3,8 @@ package scenario
 import (
 	"slices"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // The variants: the sink of the events.

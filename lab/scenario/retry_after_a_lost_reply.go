@@ -1,8 +1,8 @@
 package scenario
 
 import (
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // The variants of where a key is kept.

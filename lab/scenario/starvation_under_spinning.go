@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func starvation() lab.Scenario {

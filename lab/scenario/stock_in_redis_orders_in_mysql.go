@@ -7,8 +7,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // stockInRedis is the usual design of a flash sale: Redis deducts, a queue has the orders that are to be written, and

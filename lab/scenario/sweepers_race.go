@@ -3,8 +3,8 @@ package scenario
 import (
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func sweepersRace() lab.Scenario {

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // watchdogOutlives is known from Redisson, which could register a renewal after the unlock; it then ran for ever:

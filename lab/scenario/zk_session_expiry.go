@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func zkSessionExpiry() lab.Scenario {

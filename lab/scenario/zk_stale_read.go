@@ -9,8 +9,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // The variants of a stale read: what B does on its follower.

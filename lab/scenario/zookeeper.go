@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // A queuer is a client of a queue of ephemeral sequential nodes, as it is often written: the owner of the first node

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // token lets the soak set stock and hold locks for longer. The instances listen on this computer only.

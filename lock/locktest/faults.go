@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func crash(ctx context.Context, s *Scene) error {

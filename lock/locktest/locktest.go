@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // A Clause is one clause of the contract.

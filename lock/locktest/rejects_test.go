@@ -13,9 +13,9 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
+	"example.com/stock/lock/locktest/wire"
 )
 
 const trialLease = time.Second

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // standstill ends the answers to a process that holds, waits and asks, once by a network that swallows everything and

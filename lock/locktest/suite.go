@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // A suite is one run of Conform: its contenders and its results.

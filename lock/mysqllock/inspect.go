@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
 )
 
 // A holder is what the server knows about the holder of a key. Unknown fields are zero.

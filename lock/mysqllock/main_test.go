@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
 )
 

@@ -30,8 +30,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
 )
 
 const (

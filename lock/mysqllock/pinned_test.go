@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // noCapacity wants an error that names the lock and says nothing of a holder, but why a wait ended.

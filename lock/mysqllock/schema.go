@@ -3,8 +3,8 @@ package mysqllock
 import (
 	"fmt"
 
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
 )
 
 // Schema returns the statements that create the tables of the locks of this package, unless they exist. In this project

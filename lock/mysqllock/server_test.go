@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
 )
 
 // The round trips of an acquisition, a failed try and a release once the connections are made. The first use of a key

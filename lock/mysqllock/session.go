@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
 )
 
 const (

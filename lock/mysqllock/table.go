@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
 )
 
 // Table is a lock table: a row per key, with the token of its owner and a time limit by the server's clock. The

@@ -24,9 +24,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/rediserr"
-	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/rediserr"
+	"example.com/stock/lock/driver/redisscript"
 )
 
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")

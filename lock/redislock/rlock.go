@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/redisscript"
 )
 
 // RLock works like Redisson's RLock in its default form: a caller waits, is woken by a message, and renews the lease

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/redisscript"
 )
 
 // This file has the whole algorithm. The other files add:

@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/redisscript"
 )
 
 // SetNXExpireOptions are the options of a SetNXExpire. A zero field means its default.

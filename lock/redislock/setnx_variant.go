@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/redisscript"
 )
 
 // SetNXOptions are the options of a SetNX and of its variants. A zero field means its default.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/redisscript"
 )
 
 // SetNXWatch is SET NX PX with a random value, released by WATCH, GET, and MULTI, DEL, EXEC if the value is ours.

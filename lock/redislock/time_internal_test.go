@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/redisscript"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/redisscript"
 )
 
 // A slow server grants the first request, and answers when its time has passed on the clock of the test. It answers

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // subscribed reports whether n connections wait for the releases of a key of an RLock.

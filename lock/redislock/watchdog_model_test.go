@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/redisscript"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/lock/explore"
 	"example.com/stock/lock/explore/pureredis"
 )

@@ -15,9 +15,9 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/service/strategy"
 )

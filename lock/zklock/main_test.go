@@ -15,8 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // Servers has the one ZooKeeper of this package's tests, also of those outside the package. Tests that attack a server

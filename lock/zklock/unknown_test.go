@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 )
 
 // The reply to the create is lost and the link stays silent: Acquire cannot know whether there is a node, and says

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
 )
 

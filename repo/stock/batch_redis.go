@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"example.com/stock/internal/redisscript"
+	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )

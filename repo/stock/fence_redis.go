@@ -4,7 +4,7 @@ import (
 	"context"
 	_ "embed" // the scripts
 
-	"example.com/stock/internal/redisscript"
+	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )

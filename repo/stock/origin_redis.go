@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/redisscript"
+	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
 )

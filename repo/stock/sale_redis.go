@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/stock/internal/redisscript"
+	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )

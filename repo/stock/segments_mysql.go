@@ -7,7 +7,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/lock/driver/mysqlerr"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
 )

@@ -21,8 +21,8 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"

@@ -10,8 +10,8 @@ import (
 
 	"gorm.io/gorm"
 
-	"example.com/stock/internal/mysqlerr"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/mysqlerr"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
 	"example.com/stock/service"

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/service"
 )
 

@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"

@@ -13,8 +13,8 @@ import (
 
 	"example.com/stock/app/health"
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"

@@ -11,7 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
 )
 

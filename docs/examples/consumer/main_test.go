@@ -20,7 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack/stacktest"
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/orders/outbox"
 	"example.com/stock/orders/service"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/lock/driver/mysqlerr"
 )
 
 func TestNumberIsTheServersAlone(t *testing.T) {

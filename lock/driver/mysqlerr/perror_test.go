@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/internal/mysqlerr"
+	"example.com/stock/lock/driver/mysqlerr"
 )
 
 // The server's own program knows each number by this name. It knows none that MySQL alone has.

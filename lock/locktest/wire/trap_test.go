@@ -3,7 +3,7 @@ package wire_test
 import (
 	"testing"
 
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func TestALostRequestAndALostReply(t *testing.T) {

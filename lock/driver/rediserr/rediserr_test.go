@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"example.com/stock/internal/rediserr"
+	"example.com/stock/lock/driver/rediserr"
 )
 
 // said is a reply of a server.

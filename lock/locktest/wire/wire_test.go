@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack/wire"
+	"example.com/stock/lock/locktest/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
