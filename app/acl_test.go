@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/service/strategy"
 )
 
@@ -48,7 +48,7 @@ func TestTheDocumentedUserOfRedis(t *testing.T) {
 	var addrs []string
 	var nodes []*redis.Client
 	for range 4 {
-		addr := stacktest.Redis(t).Addr
+		addr := servertest.Redis(t).Addr
 		client := redis.NewClient(&redis.Options{Addr: addr})
 		t.Cleanup(func() { _ = client.Close() })
 		if err := client.Do(t.Context(), acl...).Err(); err != nil {

@@ -9,10 +9,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
-var servers stacktest.Shared
+var servers servertest.Shared
 
 func TestMain(m *testing.M) {
 	// The settings of a developer's shell must not decide these tests.

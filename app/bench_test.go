@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // BenchmarkSell is a sale over HTTP: the whole instance as "stock serve" has it, with its log, its metrics and a real
@@ -66,7 +66,7 @@ func startQuietly(b *testing.B, args ...string) (url string) {
 		_ = lines.Close()
 	})
 	url = "http://" + a.Addr().String()
-	stacktest.Eventually(b, 20*time.Second, "the instance is ready", func() (bool, string) {
+	servertest.Eventually(b, 20*time.Second, "the instance is ready", func() (bool, string) {
 		res, err := http.Get(url + "/readyz")
 		if err != nil {
 			return false, err.Error()

@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
-
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A cluster that has lost slots answers PING. With full coverage required (the default) it refuses all keys, and is
@@ -22,8 +21,8 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 	for _, full := range []string{"yes", "no"} {
 		t.Run("full coverage "+full, func(t *testing.T) {
 			t.Parallel()
-			c, err := stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
-			stacktest.Started(t, err)
+			c, err := servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
+			servertest.Started(t, err)
 			for _, node := range c.Nodes {
 				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
 				setRedis(t, node.Addr, "cluster-node-timeout", "1000")
@@ -50,7 +49,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			if full == "yes" {
-				stacktest.Eventually(
+				servertest.Eventually(
 					t,
 					time.Minute,
 					"/readyz says that the cluster is down",
@@ -67,7 +66,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				}
 			} else {
 				up := i.neverDown(t, "redis")
-				stacktest.Eventually(
+				servertest.Eventually(
 					t,
 					time.Minute,
 					"/readyz says which slots are lost",
@@ -104,18 +103,18 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The node came back empty. Nothing is sold until a person has set the stock, which ends that for all SKUs.
-			stacktest.Eventually(t, time.Minute, "the stock can be set", func() (bool, string) {
+			servertest.Eventually(t, time.Minute, "the stock can be set", func() (bool, string) {
 				r := i.ask(http.MethodPut, "/v1/stock/"+skus[true]+"?quantity=1000")
 				return r.status == 200, r.body
 			})
-			stacktest.Eventually(t, time.Minute, "all is served again", func() (bool, string) {
+			servertest.Eventually(t, time.Minute, "all is served again", func() (bool, string) {
 				r := i.ask(http.MethodGet, "/readyz")
 				told := backendOf(r, "redis")
 				return told.Up && told.Warning == "", r.body
 			})
 			// A node may still think that the cluster is down, for a moment after the probe has heard otherwise.
 			for _, ofLost := range []bool{false, true} {
-				stacktest.Eventually(t, time.Minute, "both are sold at the end", func() (bool, string) {
+				servertest.Eventually(t, time.Minute, "both are sold at the end", func() (bool, string) {
 					r := sell(ofLost)
 					return r.status == 200, r.body
 				})

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // get1 sends a request on a connection, and reads the reply.
@@ -91,7 +91,7 @@ func TestShutdownLeavesIdleConnectionsOpen(t *testing.T) {
 		t.Fatalf("before: %v, %+v", err, r)
 	}
 	i.cancel()
-	stacktest.Eventually(t, 10*time.Second, "nobody is let in any more", func() (bool, string) {
+	servertest.Eventually(t, 10*time.Second, "nobody is let in any more", func() (bool, string) {
 		c, err := net.Dial("tcp", address.Host)
 		if err != nil {
 			return true, ""

@@ -10,15 +10,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/service/strategy"
 )
 
 // deniedTo starts an instance whose user of Redis has these rights.
 func deniedTo(t *testing.T, rules ...any) (i *instance, admin *redis.Client) {
 	t.Helper()
-	addr := stacktest.Redis(t).Addr
+	addr := servertest.Redis(t).Addr
 	admin = redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { _ = admin.Close() })
 	user := append([]any{"ACL", "SETUSER", "u", "on", ">pw", "~*"}, rules...)
@@ -87,7 +87,7 @@ func TestAStrategyThatTheServerDenies(t *testing.T) {
 			if err := admin.Do(t.Context(), grant...).Err(); err != nil {
 				t.Fatal(err)
 			}
-			stacktest.Eventually(t, time.Minute, "it is permitted", func() (bool, string) {
+			servertest.Eventually(t, time.Minute, "it is permitted", func() (bool, string) {
 				r := i.ask(http.MethodGet, "/readyz")
 				return !strings.Contains(r.body, "denied"), r.body
 			})
@@ -134,14 +134,16 @@ func TestARedisThatEvicts(t *testing.T) {
 // lock before a sale, and the others sell.
 func TestAMySQLThatLogsStatements(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Start(t, stack.Options{
-		Want: []stack.Kind{stack.MySQL},
-		More: map[stack.Kind][]string{stack.MySQL: {"--log-bin=binlog", "--server-id=1", "--binlog-format=STATEMENT"}},
+	mysql := servertest.Start(t, server.Options{
+		Want: []server.Kind{server.MySQL},
+		More: map[server.Kind][]string{server.MySQL: {
+			"--log-bin=binlog", "--server-id=1", "--binlog-format=STATEMENT",
+		}},
 	}).Server("mysql")
-	if server == nil || server.StandIn != "" {
-		stacktest.Needs(t, stack.MySQL)
+	if mysql == nil || mysql.StandIn != "" {
+		servertest.Needs(t, server.MySQL)
 	}
-	i := begin(t, backends("--mysql-dsn="+server.URL, "--store=mysql", "--stores-enabled=mysql")...)
+	i := begin(t, backends("--mysql-dsn="+mysql.URL, "--store=mysql", "--stores-enabled=mysql")...)
 	i.becomes(t, http.StatusOK, `"ready"`, "mysql-for-update", "binlog_format")
 	for _, s := range strategy.All() {
 		if slices.ContainsFunc(s.Needs, func(n string) bool { return n != strategy.MySQL }) {

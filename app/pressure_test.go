@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"example.com/stock/app/health"
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // lockedRow locks the row of sku from outside the service, until free is called.
@@ -143,7 +143,7 @@ func TestFloodIsNoOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
 	}
-	clients, lasts := stacktest.Rounds(1500, 300), time.Duration(stacktest.Rounds(8, 2))*time.Second
+	clients, lasts := servertest.Rounds(1500, 300), time.Duration(servertest.Rounds(8, 2))*time.Second
 	for _, store := range []string{"redis", "mysql"} {
 		t.Run(store, func(t *testing.T) {
 			// Clients, service and servers share a computer that may be short of processors: limits that mean another's
@@ -240,32 +240,32 @@ func flood(t *testing.T, url string, clients int, d time.Duration) map[string]in
 // A server that stands still is reported as such, also while many requests wait for it. When it is back, all goes on.
 func TestStandstillUnderPressure(t *testing.T) {
 	for _, row := range []struct {
-		kind     stack.Kind
+		kind     server.Kind
 		flag     string
 		endpoint string
 	}{
-		{stack.Redis, "--redis-addrs=", "/deduct_stock_atomic?store=redis&sku=stock"},
-		{stack.MySQL, "--mysql-dsn=", "/deduct_stock_atomic?store=mysql&sku=stock"},
+		{server.Redis, "--redis-addrs=", "/deduct_stock_atomic?store=redis&sku=stock"},
+		{server.MySQL, "--mysql-dsn=", "/deduct_stock_atomic?store=mysql&sku=stock"},
 	} {
 		t.Run(string(row.kind), func(t *testing.T) {
 			t.Parallel()
-			server := stacktest.Server(t, row.kind)
-			address := server.Addr
-			if row.kind == stack.MySQL {
-				address = server.URL
+			backend := servertest.Server(t, row.kind)
+			address := backend.Addr
+			if row.kind == server.MySQL {
+				address = backend.URL
 			}
 			i := beginWithin(t, health.Timeout,
 				backends(row.flag+address, "--seed-quantity=100000", "--redis-timeout=1s", "--work=2s")...)
 			i.ready(t, string(row.kind))
 			i.must(t, http.MethodPost, row.endpoint, 200)
-			if err := server.Pause(); err != nil {
+			if err := backend.Pause(); err != nil {
 				t.Fatal(err)
 			}
 			var waits []<-chan reply
 			for range 200 {
 				waits = append(waits, i.later(http.MethodPost, row.endpoint))
 			}
-			stacktest.Eventually(
+			servertest.Eventually(
 				t,
 				time.Minute,
 				"/readyz names the server that is down",
@@ -281,10 +281,10 @@ func TestStandstillUnderPressure(t *testing.T) {
 					t.Errorf("%d were answered %s", seen[what], what)
 				}
 			}
-			if err := server.Resume(); err != nil {
+			if err := backend.Resume(); err != nil {
 				t.Fatal(err)
 			}
-			stacktest.Eventually(t, time.Minute, "sales go on", func() (bool, string) {
+			servertest.Eventually(t, time.Minute, "sales go on", func() (bool, string) {
 				r := i.ask(http.MethodPost, row.endpoint)
 				return r.status == http.StatusOK, r.body
 			})

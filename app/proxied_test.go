@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A switchboard is a TCP proxy that leads new connections to another server when it is told so, and keeps the old ones.
@@ -57,13 +57,13 @@ func TestAnOldMasterBehindAProxyIsLeft(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		old, next := stacktest.Redis(t).Addr, stacktest.Redis(t).Addr
+		old, next := servertest.Redis(t).Addr, servertest.Redis(t).Addr
 		follow(t, next, old)
 		proxy := newSwitchboard(t, old)
 		i := begin(t, backends("--redis-addrs="+proxy.addr, "--redis-timeout=5s",
 			"--stores-enabled=redis", "--store=redis")...)
 		i.findsBack(t, func() {
-			stacktest.Eventually(t, time.Minute, "the other has the stock", func() (bool, string) {
+			servertest.Eventually(t, time.Minute, "the other has the stock", func() (bool, string) {
 				c := redis.NewClient(&redis.Options{Addr: next})
 				defer c.Close()
 				keys, err := c.Keys(t.Context(), "*proxied*").Result()
@@ -79,7 +79,7 @@ func TestAnOldMasterBehindAProxyIsLeft(t *testing.T) {
 			t.Skip("long: make verify")
 		}
 		t.Parallel()
-		g := stacktest.Galera(t, 2)
+		g := servertest.Galera(t, 2)
 		old, clerk := clerkOf(t, g.Nodes[0].URL)
 		proxy := newSwitchboard(t, g.Nodes[0].Addr)
 		i := begin(t, backends("--mysql-dsn="+strings.Replace(clerk, g.Nodes[0].Addr, proxy.addr, 1),
@@ -135,7 +135,7 @@ func (i *instance) findsBack(t *testing.T, failOver func()) {
 		t.Fatalf("when all is well, %d of %d are sold: %s", sold, atOnce, other)
 	}
 	failOver()
-	stacktest.Eventually(t, time.Minute, "everything is sold again", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "everything is sold again", func() (bool, string) {
 		sold, other := all()
 		return sold == atOnce, other
 	})

@@ -14,16 +14,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
 )
 
 // becomes waits until /readyz answers with that status and words.
 func (i *instance) becomes(t *testing.T, status int, words ...string) {
 	t.Helper()
-	stacktest.Eventually(t, 30*time.Second, fmt.Sprintf("/readyz is %d and says %q", status, words),
+	servertest.Eventually(t, 30*time.Second, fmt.Sprintf("/readyz is %d and says %q", status, words),
 		func() (bool, string) {
 			r := i.ask(http.MethodGet, "/readyz")
 			so := r.status == status
@@ -58,7 +58,7 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			addr := stacktest.Redis(t).Addr
+			addr := servertest.Redis(t).Addr
 			i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s",
 				"--stores-enabled=redis", "--store=redis")...)
 			i.sells(t, row.name, row.reason, row.problem,
@@ -67,7 +67,7 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 	}
 	t.Run("mysql read-only", func(t *testing.T) {
 		t.Parallel()
-		db, clerk := clerkOf(t, stacktest.MariaDB(t))
+		db, clerk := clerkOf(t, servertest.MariaDB(t))
 		run := func(statement string) func() {
 			return func() {
 				if _, err := db.ExecContext(t.Context(), statement); err != nil {
@@ -108,7 +108,7 @@ func saveAgain(t *testing.T, addr string) {
 // saved saves until the result of the last save is that.
 func saved(t *testing.T, c *redis.Client, result string) {
 	t.Helper()
-	stacktest.Eventually(t, time.Minute, "the last save is "+result, func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "the last save is "+result, func() (bool, string) {
 		_ = c.BgSave(t.Context()).Err()
 		info := c.Info(t.Context(), "persistence").Val()
 		return strings.Contains(info, "rdb_last_bgsave_status:"+result), info
@@ -130,7 +130,7 @@ func acl(rules ...any) func(*testing.T, string) {
 // A right that only the update of the stock needs is missed by the probe, also while nobody buys.
 func TestReadyNeedsTheRightToUpdate(t *testing.T) {
 	t.Parallel()
-	db, clerk := clerkOf(t, stacktest.MariaDB(t))
+	db, clerk := clerkOf(t, servertest.MariaDB(t))
 	i := begin(t, backends(
 		"--mysql-dsn="+clerk, "--stores-enabled=mysql", "--store=mysql")...)
 	i.becomes(t, http.StatusOK, `"ready"`)
@@ -201,7 +201,7 @@ func TestAnInstanceOnAFullDisk(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	disk := stacktest.OnDisk(t, stack.MySQL, "220m")
+	disk := servertest.OnDisk(t, server.MySQL, "220m")
 	i := begin(t, backends("--mysql-dsn="+disk.Server.URL, "--store=mysql", "--stores-enabled=mysql", "--wait=2s")...)
 	i.becomes(t, http.StatusOK, `"ready"`)
 	const sku = "full"
@@ -236,7 +236,7 @@ func TestAnInstanceOnAFullDisk(t *testing.T) {
 // connect refuse for a second without a try.
 func TestReadyIsNotAheadOfThePools(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	open := func() redis.UniversalClient {
 		c := redis.NewUniversalClient(&redis.UniversalOptions{
 			Addrs: []string{server.Addr}, PoolSize: 2, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
@@ -248,7 +248,7 @@ func TestReadyIsNotAheadOfThePools(t *testing.T) {
 	check := through(repo.NewRedis(open()).CanWrite, []redis.UniversalClient{pool})
 	await := func() {
 		t.Helper()
-		stacktest.Eventually(t, 30*time.Second, "the probe has its answer", func() (bool, string) {
+		servertest.Eventually(t, 30*time.Second, "the probe has its answer", func() (bool, string) {
 			err := check(t.Context())
 			return err == nil, fmt.Sprint(err)
 		})
@@ -275,7 +275,7 @@ func TestReadyIsNotAheadOfThePools(t *testing.T) {
 // A pool of which all connections are in use says nothing, and does not keep the probe for long.
 func TestABusyPoolIsNoOutage(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	pool := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ContextTimeoutEnabled: true})
 	defer pool.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -330,7 +330,7 @@ func TestAPoolThatIsRefusedIsToldWhy(t *testing.T) {
 // from each. What is sold from the other is not refused.
 func TestReadyIsTheDefaultStores(t *testing.T) {
 	t.Parallel()
-	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
+	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
 	i := begin(t, backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL,
 		"--store=mysql")...)
 	i.ready(t, "redis", "mysql")

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/handler"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/words"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // secrets returns the settings that are secret.
@@ -57,15 +57,15 @@ func TestSecretsInFiles(t *testing.T) {
 // event. A file that goes away changes nothing.
 func TestSecretsAreReadAgain(t *testing.T) {
 	t.Parallel()
-	server, root := stacktest.Redis(t), migrated(t)
+	server, root := servertest.Redis(t), migrated(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
 	db := openRoot(t, root)
 	user := "u" + filepath.Base(root) // the server is shared
-	dsn := func(password string) string { return stacktest.AsUser(t, root, user, password) }
+	dsn := func(password string) string { return servertest.AsUser(t, root, user, password) }
 	dir := t.TempDir()
 	put := func(name, text string) string {
-		stacktest.WriteFile(t, filepath.Join(dir, name), []byte(text+"\n"))
+		servertest.WriteFile(t, filepath.Join(dir, name), []byte(text+"\n"))
 		return filepath.Join(dir, name)
 	}
 	rotate := func(password string) {
@@ -96,7 +96,7 @@ func TestSecretsAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut()
-	stacktest.Eventually(t, time.Minute, "the file is missed", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "the file is missed", func() (bool, string) {
 		return strings.Contains(i.log.String(), "a file cannot be used"), ""
 	})
 	i.ready(t, "redis", "mysql")
@@ -115,7 +115,7 @@ func TestTheOperatorsTokenIsReadAgain(t *testing.T) {
 	if got := admins(); !reflect.DeepEqual(got, handler.NewTokens([]string{"old", "older"})) {
 		t.Errorf("before the rotation: %x", got)
 	}
-	stacktest.WriteFile(t, path, []byte("new"))
+	servertest.WriteFile(t, path, []byte("new"))
 	if got := admins(); !reflect.DeepEqual(got, handler.NewTokens([]string{"new"})) {
 		t.Errorf("after the rotation: %x", got)
 	}
@@ -125,7 +125,7 @@ func TestTheOperatorsTokenIsReadAgain(t *testing.T) {
 func TestNothingSecretIsShown(t *testing.T) {
 	t.Parallel()
 	const mark = "XkEy7"
-	server, root := stacktest.Redis(t), migrated(t)
+	server, root := servertest.Redis(t), migrated(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
 	password := "right-" + mark
@@ -134,7 +134,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []struct{ name, redis, mysql string }{
-		{"right", password, root}, {"wrong", "wrong-" + mark, stacktest.AsUser(t, root, "nobody", mark)},
+		{"right", password, root}, {"wrong", "wrong-" + mark, servertest.AsUser(t, root, "nobody", mark)},
 	} {
 		values := map[string]string{
 			"admin_token": "admin-" + mark, "redis.password": row.redis, "redis.sentinel_password": mark,
@@ -162,7 +162,7 @@ func TestNothingSecretIsShown(t *testing.T) {
 				if row.name == "right" {
 					i.ready(t, "redis", "mysql")
 				} else {
-					stacktest.Eventually(t, time.Minute, "both are down", func() (bool, string) {
+					servertest.Eventually(t, time.Minute, "both are down", func() (bool, string) {
 						return strings.Count(i.log.String(), "backend is down") >= 2, ""
 					})
 				}

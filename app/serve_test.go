@@ -18,7 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
 )
@@ -160,7 +160,7 @@ func (i *instance) later(method, path string) <-chan reply {
 // ready waits until every named backend is up.
 func (i *instance) ready(t *testing.T, names ...string) {
 	t.Helper()
-	stacktest.Eventually(t, 20*time.Second, "the backends are up", func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "the backends are up", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/readyz")
 		var told struct {
 			Backends map[string]struct{ Up bool }
@@ -182,7 +182,7 @@ func (i *instance) looks(t *testing.T, names ...string) {
 	for _, name := range names {
 		for range 2 {
 			before := i.app.backends[name].Latency() // differs from probe to probe
-			stacktest.Eventually(t, time.Minute, name+" is probed", func() (bool, string) {
+			servertest.Eventually(t, time.Minute, name+" is probed", func() (bool, string) {
 				return i.app.backends[name].Latency() != before, before.String()
 			})
 		}
@@ -272,7 +272,7 @@ func TestRunLeavesNothing(t *testing.T) {
 			t.Errorf("it still answers: %d", r.status)
 		}
 	}
-	if err := goleak.Find(before, stacktest.IgnoreServers()); err != nil {
+	if err := goleak.Find(before, servertest.IgnoreServers()); err != nil {
 		t.Error(err)
 	}
 	if log := i.log.String(); !strings.Contains(log, "msg=stopped") || strings.Contains(log, "level=ERROR") {
@@ -302,7 +302,7 @@ func TestNewOnATakenPort(t *testing.T) {
 // share the stock, and each has its own name, listeners, metrics and end.
 func TestTwoInstancesInOneProcess(t *testing.T) {
 	t.Parallel()
-	args := backends("--redis-addrs="+stacktest.Redis(t).Addr, "--seed-quantity=6")
+	args := backends("--redis-addrs="+servertest.Redis(t).Addr, "--seed-quantity=6")
 	one, two := begin(t, args...), begin(t, append(args, "--instance=app-2")...)
 	for _, i := range []*instance{one, two} {
 		i.ready(t, "redis")
@@ -359,7 +359,7 @@ func TestRunWithoutAListener(t *testing.T) {
 	if err := a.Run(t.Context()); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Run: %v, want the listener's error", err)
 	}
-	if err := goleak.Find(before, stacktest.IgnoreServers()); err != nil {
+	if err := goleak.Find(before, servertest.IgnoreServers()); err != nil {
 		t.Error(err)
 	}
 }
@@ -410,7 +410,7 @@ func TestAbsentBackends(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			i := begin(t, backends(row.with(t), "--seed-sku="+own(t))...)
-			stacktest.Eventually(t, 30*time.Second, "what is there is up", func() (bool, string) {
+			servertest.Eventually(t, 30*time.Second, "what is there is up", func() (bool, string) {
 				r := i.ask(http.MethodGet, "/readyz")
 				return r.status == row.ready, r.body
 			})
@@ -486,7 +486,7 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 		t.Fatal("/livez does not answer while the schema is not there yet")
 	}
 	// The store is not seeded before MySQL has said what it remembers. A person need not wait for that.
-	stacktest.Eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
 		r := i.ask(http.MethodPut, "/v1/stock/"+own(t)+"?quantity=100&store=redis")
 		return r.status == http.StatusOK, r.body
 	})

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // On a cluster that accepts writes on several nodes an instance refuses to sell, and says why and what to do, as long
@@ -16,16 +16,16 @@ func TestSeveralWriters(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	g := stacktest.Galera(t, 2)
+	g := servertest.Galera(t, 2)
 	_, clerk := clerkOf(t, g.Nodes[0].URL)
-	at := func(node *stack.Server, more ...string) *instance {
+	at := func(node *server.Server, more ...string) *instance {
 		dsn := strings.Replace(clerk, g.Nodes[0].Addr, node.Addr, 1)
 		return begin(t, backends(append(more, "--mysql-dsn="+dsn, "--log-level=warn")...)...)
 	}
 	const reason, sale = "mysql.single_writer", "/deduct_stock_atomic?sku=widget&store=mysql"
 	demo := at(g.Nodes[0], "--store=mysql")
 	other := at(g.Nodes[1], "--store=mysql", "--stores-enabled=mysql")
-	locks := at(g.Nodes[0], "--redis-addrs="+stacktest.Redis(t).Addr, "--stores-enabled=redis")
+	locks := at(g.Nodes[0], "--redis-addrs="+servertest.Redis(t).Addr, "--stores-enabled=redis")
 	refused := func() {
 		t.Helper()
 		for _, i := range []*instance{demo, other} {

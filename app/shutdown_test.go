@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 )
@@ -20,7 +20,7 @@ import (
 // and finishes those in flight: the holder of the lock, and the waiter. When the instance is gone, so is its lock.
 func TestShutdownFinishesWhatItHas(t *testing.T) {
 	t.Parallel()
-	addr := stacktest.Redis(t).Addr
+	addr := servertest.Redis(t).Addr
 	// The drain only has to be long enough to be seen.
 	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--drain=4s", "--stop=2m")...)
 	i.ready(t, "redis")
@@ -33,14 +33,14 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 	inFlight(t, i, 2)
 
 	i.cancel()
-	stacktest.Eventually(t, time.Minute, "/readyz says that it is draining", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "/readyz says that it is draining", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/readyz")
 		return r.status == http.StatusServiceUnavailable && r.field("status") == "draining", r.body
 	})
 	if r := i.ask(http.MethodPost, "/deduct_stock_atomic?sku=none-such"); r.status != http.StatusNotFound {
 		t.Errorf("while draining: %d %s %v, want an answer as ever", r.status, r.body, r.err)
 	}
-	stacktest.Eventually(t, 10*time.Second, "the listener is closed", func() (bool, string) {
+	servertest.Eventually(t, 10*time.Second, "the listener is closed", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/livez")
 		return r.err != nil, r.body
 	})
@@ -62,7 +62,7 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 // An instance that stops while a batch is under way sells that one, and those who wait for the next.
 func TestShutdownSellsWhatWaitsForItsBatch(t *testing.T) {
 	t.Parallel()
-	proxy, err := wire.Listen(stacktest.Redis(t).Addr, wire.Redis())
+	proxy, err := wire.Listen(servertest.Redis(t).Addr, wire.Redis())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestShutdownSellsWhatWaitsForItsBatch(t *testing.T) {
 	}
 	inFlight(t, i, 21)
 	i.cancel()
-	stacktest.Eventually(t, 10*time.Second, "the listener is closed", func() (bool, string) {
+	servertest.Eventually(t, 10*time.Second, "the listener is closed", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/livez")
 		return r.err != nil, r.body
 	})
@@ -96,7 +96,7 @@ func TestShutdownSellsWhatWaitsForItsBatch(t *testing.T) {
 // paused waits until that many sales stand at a pause point.
 func (i *instance) paused(t *testing.T, n int) {
 	t.Helper()
-	stacktest.Eventually(t, time.Minute, "a sale is in its critical section", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "a sale is in its critical section", func() (bool, string) {
 		r := i.send(http.MethodGet, i.admin+"/v1/lab/pauses")
 		pauses, _ := r.field("pauses").([]any)
 		return len(pauses) == n, r.body
@@ -115,7 +115,7 @@ func (i *instance) goOn(t *testing.T) {
 func inFlight(t *testing.T, i *instance, n int, more ...func()) {
 	t.Helper()
 	before := 0 // two looks: a request that has had its reply may still be counted by the first
-	stacktest.Eventually(t, 10*time.Second, "the requests have arrived", func() (bool, string) {
+	servertest.Eventually(t, 10*time.Second, "the requests have arrived", func() (bool, string) {
 		for _, send := range more {
 			send()
 		}
@@ -179,7 +179,7 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 // A lock of another process does not keep an instance from stopping, and is left alone.
 func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 	t.Parallel()
-	addr := stacktest.Redis(t).Addr
+	addr := servertest.Redis(t).Addr
 	i := begin(t, backends("--redis-addrs="+addr, "--stop=100ms")...)
 	i.ready(t, "redis")
 	client := redis.NewClient(&redis.Options{Addr: addr})
@@ -191,7 +191,7 @@ func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=60s")
-	stacktest.Eventually(t, 20*time.Second, "the request waits for the lock", func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "the request waits for the lock", func() (bool, string) {
 		r := i.send(http.MethodGet, i.admin+"/v1/locks/redis-watchdog/stock")
 		waiters, _ := r.field("waiters").([]any)
 		return len(waiters) == 1, r.body

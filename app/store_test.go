@@ -14,8 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A till counts what instances sell of one SKU with the strategy atomic.
@@ -51,7 +51,7 @@ func (b *till) sell(n int, from ...*instance) map[string]bool {
 func (b *till) lost(t *testing.T, from ...*instance) {
 	t.Helper()
 	for _, i := range from {
-		stacktest.Eventually(
+		servertest.Eventually(
 			t,
 			30*time.Second,
 			"/readyz says that "+b.store+" has lost its data",
@@ -114,7 +114,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		t.Run(map[bool]string{true: "alone", false: "with mysql"}[alone], func(t *testing.T) {
 			t.Parallel()
-			server := stacktest.Redis(t)
+			server := servertest.Redis(t)
 			args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
 			if !alone {
 				args = append(args, "--mysql-dsn="+migrated(t))
@@ -159,9 +159,9 @@ func TestMySQLComesBackEmpty(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	server := stacktest.Server(t, stack.MySQL)
+	server := servertest.Server(t, server.MySQL)
 	empties := emptyData(t, server)
-	args := backends("--redis-addrs="+stacktest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+server.URL)
+	args := backends("--redis-addrs="+servertest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+server.URL)
 	a, b := begin(t, args...), begin(t, args...)
 	a.ready(t, "redis", "mysql")
 	b.ready(t, "redis", "mysql")
@@ -194,7 +194,7 @@ func TestMySQLComesBackEmpty(t *testing.T) {
 }
 
 // emptyData returns what makes the server come back as it is now: before its first use, it is empty.
-func emptyData(t *testing.T, server *stack.Server) func() {
+func emptyData(t *testing.T, server *server.Server) func() {
 	t.Helper()
 	db, err := sql.Open("mysql", server.URL)
 	if err != nil {
@@ -232,7 +232,7 @@ func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
+	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
 	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
 	a := begin(t, args...)
 	a.ready(t, "redis", "mysql")
@@ -246,7 +246,7 @@ func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
 		}
 	}
 	b := begin(t, args...)
-	stacktest.Eventually(t, 20*time.Second, "/readyz says what Redis waits for", func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "/readyz says what Redis waits for", func() (bool, string) {
 		if r := b.ask(http.MethodPost, x.deduct()); r.status == http.StatusOK {
 			t.Errorf("it sells from an empty store: %s", r.body)
 		}
@@ -269,7 +269,7 @@ func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	server, database := stacktest.Redis(t), stacktest.Server(t, stack.MySQL)
+	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
 	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
 	a := begin(t, args...)
 	a.ready(t, "redis", "mysql")
@@ -281,7 +281,7 @@ func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
 	}
 	b := begin(t, args...)
 	x := &till{sku: "stock", store: "redis"}
-	stacktest.Eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
 		r := b.ask(http.MethodPut, x.path()+"&quantity=5")
 		return r.status == 200, r.body
 	})
@@ -300,7 +300,7 @@ func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
 func TestFirstStartSeedsOnce(t *testing.T) {
 	t.Parallel()
 	empty := servers.MariaDB(t) // without a schema
-	args := backends("--redis-addrs="+stacktest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+empty)
+	args := backends("--redis-addrs="+servertest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+empty)
 	var all []*instance
 	for range 3 {
 		all = append(all, begin(t, args...))
@@ -321,7 +321,7 @@ func TestFirstStartSeedsOnce(t *testing.T) {
 // Without a seed the instance creates no stock, and requests that name no SKU mean the default one.
 func TestSeedOff(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	i := begin(t, backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--seed-sku=")...)
 	i.ready(t, "redis")
 	if r := i.must(t, http.MethodPost, "/deduct_stock_atomic", 404); r.field("type") != "/problems/unknown_sku" {
@@ -334,7 +334,7 @@ func TestSeedOff(t *testing.T) {
 // A SKU that was seeded and is gone was lost, or removed by a person; another one may still be seeded.
 func TestSeedIsOnceForEachSKU(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
 	i := begin(t, args...)
 	i.ready(t, "redis")
@@ -355,7 +355,7 @@ func TestSeedIsOnceForEachSKU(t *testing.T) {
 // A person sets the stock of an empty Redis before any probe has noticed the loss: that is as good as after.
 func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
 	a, b := begin(t, args...), begin(t, args...)
 	a.ready(t, "redis")
@@ -381,7 +381,7 @@ func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 // An old copy of the data counts as a loss, and a person may go on with it.
 func TestRedisComesBackWithOldData(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	c := redisAt(t, server)
 	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
 	i := begin(t, args...)
@@ -404,7 +404,7 @@ func TestRedisComesBackWithOldData(t *testing.T) {
 		}
 	}
 	// Until the next probe the instance sells from the old data: there is no promise against that.
-	stacktest.Eventually(t, 20*time.Second, "/readyz says that redis has lost its data", func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "/readyz says that redis has lost its data", func() (bool, string) {
 		r := i.ask(http.MethodGet, "/readyz")
 		return strings.Contains(r.body, "redis has lost its data"), r.body
 	})
@@ -413,7 +413,7 @@ func TestRedisComesBackWithOldData(t *testing.T) {
 	}
 }
 
-func redisAt(t *testing.T, server *stack.Server) *redis.Client {
+func redisAt(t *testing.T, server *server.Server) *redis.Client {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: server.Addr})
 	t.Cleanup(func() { _ = c.Close() })
@@ -428,7 +428,7 @@ func TestTwoSetTheStockTheyHaveRead(t *testing.T) {
 	for _, store := range []string{"redis", "mysql"} {
 		path := "/v1/stock/" + own(t) + "?store=" + store
 		var tag string
-		stacktest.Eventually(t, 30*time.Second, "the stock is seeded", func() (bool, string) {
+		servertest.Eventually(t, 30*time.Second, "the stock is seeded", func() (bool, string) {
 			tag = i.set(t, http.MethodGet, path, "").Header.Get("ETag")
 			return tag != "", "no ETag"
 		})

@@ -17,8 +17,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A row of a test of TLS: what an instance is given, and what comes of it.
@@ -47,7 +47,7 @@ func (row tlsRow) run(t *testing.T, common ...string) *instance {
 			t.Errorf("/readyz says %q: %s", inside, body)
 		}
 	}
-	stacktest.Eventually(t, time.Minute, "the log has the cause", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "the log has the cause", func() (bool, string) {
 		return strings.Contains(i.log.String(), row.cause), row.cause
 	})
 	if r := i.ask(http.MethodPost, "/deduct_stock_atomic?quantity=1"); r.status != http.StatusServiceUnavailable {
@@ -69,13 +69,13 @@ func tlsArgs(prefix string, pairs ...string) []string {
 
 func TestRedisOverTLS(t *testing.T) {
 	t.Parallel()
-	ours, theirs := stacktest.NewCA(t, "ours"), stacktest.NewCA(t, "theirs")
+	ours, theirs := servertest.NewCA(t, "ours"), servertest.NewCA(t, "theirs")
 	member := ours.Issue(t, "member")
-	server := func(hosts ...string) *stacktest.TLSRedis {
-		return stacktest.RedisTLS(t, ours.Issue(t, hosts...), ours.File)
+	server := func(hosts ...string) *servertest.TLSRedis {
+		return servertest.RedisTLS(t, ours.Issue(t, hosts...), ours.File)
 	}
 	good, misnamed, closed := server("127.0.0.1"), server("redis.example"), server("127.0.0.1")
-	late := stacktest.RedisTLS(t, ours.IssueExpired(t, "127.0.0.1"), ours.File)
+	late := servertest.RedisTLS(t, ours.IssueExpired(t, "127.0.0.1"), ours.File)
 	closed.Set(t, "tls-auth-clients", "yes")
 	with := func(addr string, pairs ...string) []string {
 		return append(tlsArgs("redis-tls", pairs...), "--redis-addrs="+addr)
@@ -127,17 +127,17 @@ func exec(t *testing.T, db *sql.DB, statements ...string) {
 
 func TestMySQLOverTLS(t *testing.T) {
 	t.Parallel()
-	ours, theirs := stacktest.NewCA(t, "ours"), stacktest.NewCA(t, "theirs")
+	ours, theirs := servertest.NewCA(t, "ours"), servertest.NewCA(t, "theirs")
 	member, pair := ours.Issue(t, "member"), ours.Issue(t, "127.0.0.1")
-	root := stacktest.MariaDBTLS(t, pair, ours.File)
+	root := servertest.MariaDBTLS(t, pair, ours.File)
 	db := openRoot(t, root,
 		"CREATE USER secure@'127.0.0.1' REQUIRE SSL", "GRANT ALL ON *.* TO secure@'127.0.0.1'",
 		"CREATE USER member@'127.0.0.1' REQUIRE X509", "GRANT ALL ON *.* TO member@'127.0.0.1'")
-	secure, closed := stacktest.AsUser(t, root, "secure", ""), stacktest.AsUser(t, root, "member", "")
+	secure, closed := servertest.AsUser(t, root, "secure", ""), servertest.AsUser(t, root, "member", "")
 	with := func(dsn string, pairs ...string) []string {
 		return append(tlsArgs("mysql-tls", pairs...), "--mysql-dsn="+dsn)
 	}
-	noTLS := stacktest.MariaDB(t)
+	noTLS := servertest.MariaDB(t)
 	t.Run("rows", func(t *testing.T) {
 		for _, row := range []tlsRow{
 			{"right", with(secure, "ca", ours.File), "", ""},
@@ -157,9 +157,9 @@ func TestMySQLOverTLS(t *testing.T) {
 
 	// A server whose certificate expires is down, and is up again by itself when the certificate is renewed.
 	i := tlsRow{args: with(secure, "ca", ours.File)}.run(t, "--stores-enabled=mysql", "--store=mysql")
-	present := func(p stacktest.Pair) {
-		stacktest.CopyFiles(t, pair.Cert, p.Cert)
-		stacktest.CopyFiles(t, pair.Key, p.Key)
+	present := func(p servertest.Pair) {
+		servertest.CopyFiles(t, pair.Cert, p.Cert)
+		servertest.CopyFiles(t, pair.Key, p.Key)
 		exec(t, db, "FLUSH SSL")
 		killOthers(t, db)
 	}
@@ -197,11 +197,11 @@ func killOthers(t *testing.T, db *sql.DB) {
 // Every node of redlock is reached over TLS.
 func TestRedlockOverTLS(t *testing.T) {
 	t.Parallel()
-	ca := stacktest.NewCA(t, "ca")
+	ca := servertest.NewCA(t, "ca")
 	pair := ca.Issue(t, "127.0.0.1")
 	var addrs []string
 	for range 3 {
-		addrs = append(addrs, stacktest.RedisTLS(t, pair, ca.File).Secure)
+		addrs = append(addrs, servertest.RedisTLS(t, pair, ca.File).Secure)
 	}
 	i := begin(t, backends(append(tlsArgs("redis-tls", "ca", ca.File),
 		"--redis-addrs="+addrs[0], "--stores-enabled=redis", "--redlock-addrs="+strings.Join(addrs, ","),
@@ -215,15 +215,15 @@ func TestRedlockOverTLS(t *testing.T) {
 // Every node of a Redis Cluster is reached over TLS, also those that the first one names.
 func TestRedisClusterOverTLS(t *testing.T) {
 	t.Parallel()
-	ca, other := stacktest.NewCA(t, "ca"), stacktest.NewCA(t, "other")
-	c, err := stacktest.Start(t, stack.Options{RedisTLS: presented(t, ca)}).StartRedisCluster(t.Context(), 3)
-	stacktest.Started(t, err)
-	of := func(roots *stacktest.CA) []string {
+	ca, other := servertest.NewCA(t, "ca"), servertest.NewCA(t, "other")
+	c, err := servertest.Start(t, server.Options{RedisTLS: presented(t, ca)}).StartRedisCluster(t.Context(), 3)
+	servertest.Started(t, err)
+	of := func(roots *servertest.CA) []string {
 		return append(tlsArgs("redis-tls", "ca", roots.File), "--stores-enabled=redis", "--store=redis",
 			"--redis-addrs="+c.Nodes[0].Secure, "--redis-cluster", "--redis-timeout=5s")
 	}
 	i := tlsRow{args: of(ca)}.run(t)
-	sold := make(map[*stack.Server]bool)
+	sold := make(map[*server.Server]bool)
 	for n := 0; len(sold) < len(c.Nodes); n++ {
 		sku := fmt.Sprint("sku-", n)
 		owner, err := c.Owner(t.Context(), "stock:{"+sku+"}")
@@ -241,15 +241,15 @@ func TestRedisClusterOverTLS(t *testing.T) {
 // Sentinels, and the master that they name, are reached over TLS, also after a fail-over.
 func TestSentinelsOverTLS(t *testing.T) {
 	t.Parallel()
-	ca, other := stacktest.NewCA(t, "ca"), stacktest.NewCA(t, "other")
-	s := stacktest.Start(t, stack.Options{RedisTLS: presented(t, ca)})
-	x, err := s.StartSentinels(t.Context(), stack.SentinelOptions{})
-	stacktest.Started(t, err)
+	ca, other := servertest.NewCA(t, "ca"), servertest.NewCA(t, "other")
+	s := servertest.Start(t, server.Options{RedisTLS: presented(t, ca)})
+	x, err := s.StartSentinels(t.Context(), server.SentinelOptions{})
+	servertest.Started(t, err)
 	var sentinels []string
 	for _, sentinel := range x.Sentinels {
 		sentinels = append(sentinels, sentinel.Secure)
 	}
-	of := func(roots *stacktest.CA) []string {
+	of := func(roots *servertest.CA) []string {
 		return append(tlsArgs("redis-tls", "ca", roots.File), "--stores-enabled=redis", "--store=redis",
 			"--redis-addrs="+strings.Join(sentinels, ","), "--redis-master-name="+x.Name, "--redis-timeout=5s")
 	}
@@ -268,21 +268,21 @@ func TestSentinelsOverTLS(t *testing.T) {
 	if _, err := x.AwaitMaster(ctx, old); err != nil {
 		t.Fatal(err)
 	}
-	stacktest.Eventually(t, time.Minute, "it sells on the new master", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "it sells on the new master", func() (bool, string) {
 		r := i.ask(http.MethodPost, "/deduct_stock_atomic?quantity=1")
 		return r.status == http.StatusOK, r.body
 	})
 }
 
 // presented returns what the servers of a cluster present, to each other, too.
-func presented(t *testing.T, ca *stacktest.CA) *stack.TLS {
+func presented(t *testing.T, ca *servertest.CA) *server.TLS {
 	t.Helper()
 	pair := ca.Issue(t, "127.0.0.1")
-	return &stack.TLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File}
+	return &server.TLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File}
 }
 
 // onlyOverTLS checks that the port without TLS of each server has no client but the one that asks.
-func onlyOverTLS(t *testing.T, servers []*stack.Server) {
+func onlyOverTLS(t *testing.T, servers []*server.Server) {
 	t.Helper()
 	for _, server := range servers {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1})
@@ -304,7 +304,7 @@ type tlsListener struct {
 }
 
 // beginTLS starts an instance that serves over TLS, and a client that believes the CAs of roots.
-func beginTLS(t *testing.T, p stacktest.Pair, roots, clientCA string, args ...string) *tlsListener {
+func beginTLS(t *testing.T, p servertest.Pair, roots, clientCA string, args ...string) *tlsListener {
 	t.Helper()
 	dir := t.TempDir()
 	l := &tlsListener{cert: filepath.Join(dir, "cert"), key: filepath.Join(dir, "key")}
@@ -312,7 +312,7 @@ func beginTLS(t *testing.T, p stacktest.Pair, roots, clientCA string, args ...st
 	args = append(args, "--tls-cert="+l.cert, "--tls-key="+l.key)
 	if clientCA != "" {
 		l.clientCA = filepath.Join(dir, "client-ca")
-		stacktest.CopyFiles(t, l.clientCA, clientCA)
+		servertest.CopyFiles(t, l.clientCA, clientCA)
 		args = append(args, "--tls-client-ca="+l.clientCA)
 	}
 	l.instance = begin(t, backends(args...)...)
@@ -321,14 +321,14 @@ func beginTLS(t *testing.T, p stacktest.Pair, roots, clientCA string, args ...st
 	return l
 }
 
-func (l *tlsListener) present(t *testing.T, p stacktest.Pair) {
+func (l *tlsListener) present(t *testing.T, p servertest.Pair) {
 	t.Helper()
-	stacktest.CopyFiles(t, l.cert, p.Cert)
-	stacktest.CopyFiles(t, l.key, p.Key)
+	servertest.CopyFiles(t, l.cert, p.Cert)
+	servertest.CopyFiles(t, l.key, p.Key)
 }
 
 // clientOf returns a client that opens a connection for each request.
-func clientOf(t *testing.T, roots string, p *stacktest.Pair) *http.Client {
+func clientOf(t *testing.T, roots string, p *servertest.Pair) *http.Client {
 	t.Helper()
 	text, err := os.ReadFile(roots)
 	if err != nil {
@@ -348,8 +348,8 @@ func clientOf(t *testing.T, roots string, p *stacktest.Pair) *http.Client {
 
 func TestListenerOverTLS(t *testing.T) {
 	t.Parallel()
-	ca, clients := stacktest.NewCA(t, "ca"), stacktest.NewCA(t, "clients")
-	redis := stacktest.Redis(t)
+	ca, clients := servertest.NewCA(t, "ca"), servertest.NewCA(t, "clients")
+	redis := servertest.Redis(t)
 	first := ca.Issue(t, "first", "127.0.0.1")
 	l := beginTLS(t, first, ca.File, "", "--redis-addrs="+redis.Addr, "--stores-enabled=redis")
 	l.becomes(t, http.StatusOK, `"ready"`)
@@ -406,28 +406,28 @@ func TestListenerOverTLS(t *testing.T) {
 // instance that is their client. Both CAs are trusted in between. No sale fails.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
-	before, after := stacktest.NewCA(t, "before"), stacktest.NewCA(t, "after")
+	before, after := servertest.NewCA(t, "before"), servertest.NewCA(t, "after")
 	dir := t.TempDir()
 	ca := filepath.Join(dir, "ca")
-	own := stacktest.Pair{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
-	theirs := stacktest.Pair{Cert: filepath.Join(dir, "server.cert"), Key: filepath.Join(dir, "server.key")}
-	put := func(to, from stacktest.Pair) {
-		stacktest.CopyFiles(t, to.Cert, from.Cert)
-		stacktest.CopyFiles(t, to.Key, from.Key)
+	own := servertest.Pair{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
+	theirs := servertest.Pair{Cert: filepath.Join(dir, "server.cert"), Key: filepath.Join(dir, "server.key")}
+	put := func(to, from servertest.Pair) {
+		servertest.CopyFiles(t, to.Cert, from.Cert)
+		servertest.CopyFiles(t, to.Key, from.Key)
 	}
-	stacktest.CopyFiles(t, ca, before.File)
+	servertest.CopyFiles(t, ca, before.File)
 	put(own, before.Issue(t, "instance 1"))
 	put(theirs, before.Issue(t, "server 1", "127.0.0.1"))
-	redis := stacktest.RedisTLS(t, theirs, ca)
+	redis := servertest.RedisTLS(t, theirs, ca)
 	redis.Set(t, "tls-auth-clients", "yes")
-	dsn := stacktest.MariaDBTLS(t, theirs, ca)
+	dsn := servertest.MariaDBTLS(t, theirs, ca)
 	db := openRoot(t, dsn, "CREATE USER member@'127.0.0.1' REQUIRE X509", "GRANT ALL ON *.* TO member@'127.0.0.1'")
 	both := append(tlsArgs("redis-tls", "ca", ca, "cert", own.Cert, "key", own.Key),
 		tlsArgs("mysql-tls", "ca", ca, "cert", own.Cert, "key", own.Key)...)
 	l := beginTLS(t, before.Issue(t, "listener 1", "127.0.0.1"), ca, ca, append(both,
-		"--redis-addrs="+redis.Secure, "--mysql-dsn="+stacktest.AsUser(t, dsn, "member", ""))...)
+		"--redis-addrs="+redis.Secure, "--mysql-dsn="+servertest.AsUser(t, dsn, "member", ""))...)
 	latest := func() *http.Client {
-		p := stacktest.Pair{Cert: own.Cert, Key: own.Key}
+		p := servertest.Pair{Cert: own.Cert, Key: own.Key}
 		return clientOf(t, ca, &p)
 	}
 	var client atomic.Pointer[http.Client]
@@ -461,7 +461,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	// Each step waits for sales that began after it.
 	some := func() {
 		was := [2]int64{sold[0].Load(), sold[1].Load()}
-		stacktest.Eventually(t, time.Minute, "sales after a step", func() (bool, string) {
+		servertest.Eventually(t, time.Minute, "sales after a step", func() (bool, string) {
 			now := [2]int64{sold[0].Load(), sold[1].Load()}
 			return t.Failed() || now[0] > was[0]+5 && now[1] > was[1]+5, fmt.Sprint(now)
 		})
@@ -474,8 +474,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	some()
 	trust := func(files ...string) {
-		stacktest.CopyFiles(t, ca, files...)
-		stacktest.CopyFiles(t, l.clientCA, files...)
+		servertest.CopyFiles(t, ca, files...)
+		servertest.CopyFiles(t, l.clientCA, files...)
 		reload()
 	}
 	trust(before.File, after.File)

@@ -18,8 +18,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // strangers is the number of requests for unknown SKUs that each strategy gets, without -short.
@@ -32,7 +32,7 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	nodes := make([]string, 3)
-	redisStack := stacktest.Start(t, stack.Options{Want: []stack.Kind{stack.Redis, stack.Redis, stack.Redis}})
+	redisStack := servertest.Start(t, server.Options{Want: []server.Kind{server.Redis, server.Redis, server.Redis}})
 	if len(redisStack.Missing()) > 0 {
 		servers.Redis(t) // skips, or fails in CI
 	}
@@ -76,7 +76,7 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 				prefix := "no-such-" + s.Name + "-in-" + store + "-"
 				var all sync.WaitGroup
 				next := make(chan int, strangers)
-				for n := range stacktest.Rounds(strangers, 60) / len(s.Stores) {
+				for n := range servertest.Rounds(strangers, 60) / len(s.Stores) {
 					next <- n
 				}
 				close(next)

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -41,21 +41,21 @@ func TestNodesOfAnotherInstance(t *testing.T) {
 // same name, and the connection breaks. No sale fails, and the next connection has the new certificate.
 func TestZooKeeperCertificateUnderLoad(t *testing.T) {
 	t.Parallel()
-	before, after := stacktest.NewCA(t, "before"), stacktest.NewCA(t, "after")
+	before, after := servertest.NewCA(t, "before"), servertest.NewCA(t, "after")
 	dir := t.TempDir()
 	both := filepath.Join(dir, "ca")
-	own := stacktest.Pair{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
-	present := func(p stacktest.Pair) {
-		stacktest.CopyFiles(t, own.Cert, p.Cert)
-		stacktest.CopyFiles(t, own.Key, p.Key)
+	own := servertest.Pair{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
+	present := func(p servertest.Pair) {
+		servertest.CopyFiles(t, own.Cert, p.Cert)
+		servertest.CopyFiles(t, own.Key, p.Key)
 	}
-	stacktest.CopyFiles(t, both, before.File, after.File)
+	servertest.CopyFiles(t, both, before.File, after.File)
 	present(before.Issue(t, "stock"))
 	theirs := before.Issue(t, "zookeeper", "127.0.0.1")
-	server, err := stacktest.Start(t, stack.Options{
-		ZooKeeperTLS: &stack.TLS{Cert: theirs.Cert, Key: theirs.Key, CA: both},
-	}).Add(t.Context(), stack.ZooKeeper)
-	stacktest.Started(t, err)
+	server, err := servertest.Start(t, server.Options{
+		ZooKeeperTLS: &server.TLS{Cert: theirs.Cert, Key: theirs.Key, CA: both},
+	}).Add(t.Context(), server.ZooKeeper)
+	servertest.Started(t, err)
 	p, err := wire.Listen(server.Secure, wire.Protocol{})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestZooKeeperCertificateUnderLoad(t *testing.T) {
 	defer cancel()
 	some := func() {
 		was := sold.Load()
-		stacktest.Eventually(t, time.Minute, "more sales", func() (bool, string) {
+		servertest.Eventually(t, time.Minute, "more sales", func() (bool, string) {
 			return t.Failed() || sold.Load() > was+20, ""
 		})
 	}

@@ -12,12 +12,13 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/server"
 )
 
 // An App is an instance of the demonstration in lab mode, or of the order service, in its own process. Each request
 // uses a new connection, because the instance may be killed and the transport must send nothing twice.
 type App struct {
-	*stack.Server
+	*server.Server
 	client *loadtest.Client // for the listener for customers
 	admin  *loadtest.Client // for the listener for operators
 	ready  func(context.Context) error
@@ -27,7 +28,7 @@ type App struct {
 	heard heard
 }
 
-func newApp(server *stack.Server, from *stack.Stack) (*App, error) {
+func newApp(server *server.Server, from *stack.Stack) (*App, error) {
 	client, err := loadtest.NewClient(server.URL, token, 0)
 	if err != nil {
 		return nil, err
@@ -39,13 +40,13 @@ func newApp(server *stack.Server, from *stack.Stack) (*App, error) {
 }
 
 // newShopApp returns an instance of the order service.
-func newShopApp(server *stack.Server) (*App, error) {
+func newShopApp(server *server.Server) (*App, error) {
 	client, err := checkout.NewClient(server.URL, stack.OrdersSecret, 0)
 	if err != nil {
 		return nil, err
 	}
 	admin, err := loadtest.NewClient(server.Admin, "", 0)
-	return &App{Server: server, client: client, admin: admin, ready: server.Ready}, err
+	return &App{Server: server, client: client, admin: admin, ready: stack.OrdersReady(server)}, err
 }
 
 // Stock reads a stock from the instance.

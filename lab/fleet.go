@@ -13,6 +13,7 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -46,12 +47,12 @@ func baseEnv() []string {
 func openFleet(ctx context.Context, o stack.Options, needs []Need) (*fleet, error) {
 	for _, kind := range []struct {
 		need  Need
-		wants []stack.Kind
+		wants []server.Kind
 	}{
-		{NeedRedis, []stack.Kind{stack.Redis}},
-		{NeedRedlock, slices.Repeat([]stack.Kind{stack.Redis}, 5)}, // after the Redis that is not a node
-		{NeedZooKeeper, []stack.Kind{stack.ZooKeeper}},
-		{NeedMySQL, []stack.Kind{stack.MySQL}},
+		{NeedRedis, []server.Kind{server.Redis}},
+		{NeedRedlock, slices.Repeat([]server.Kind{server.Redis}, 5)}, // after the Redis that is not a node
+		{NeedZooKeeper, []server.Kind{server.ZooKeeper}},
+		{NeedMySQL, []server.Kind{server.MySQL}},
 	} {
 		if slices.Contains(needs, kind.need) {
 			o.Want = append(o.Want, kind.wants...)
@@ -63,7 +64,7 @@ func openFleet(ctx context.Context, o stack.Options, needs []Need) (*fleet, erro
 		return nil, err
 	}
 	if slices.Contains(needs, NeedGalera) {
-		var missing *stack.MissingError
+		var missing *server.MissingError
 		if _, err := s.StartGalera(ctx, nodes); err != nil && !errors.As(err, &missing) {
 			return nil, errors.Join(err, s.Stop())
 		}
@@ -93,7 +94,7 @@ func (f *fleet) close() error {
 // proves nothing.
 func (f *fleet) missing(need Need) string {
 	if need == NeedClocks {
-		if err := stack.CheckClocks(); err != nil {
+		if err := server.CheckClocks(); err != nil {
 			return err.Error()
 		}
 		return ""
@@ -102,7 +103,7 @@ func (f *fleet) missing(need Need) string {
 	if need == NeedRedlock {
 		names = nil
 		for i := 2; i <= 6; i++ {
-			names = append(names, fmt.Sprintf("%s-%d", stack.Redis, i))
+			names = append(names, fmt.Sprintf("%s-%d", server.Redis, i))
 		}
 	}
 	missing := f.stack.Missing()
@@ -120,23 +121,23 @@ func (f *fleet) missing(need Need) string {
 // apps returns n instances of the demonstration with env added to baseEnv. It heals and reuses those of earlier
 // scenarios with the same env.
 func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
-	open := func(s *stack.Server) (*App, error) { return newApp(s, f.stack) }
-	return f.set(ctx, n, strings.Join(env, "\n"), open, func(n int) ([]*stack.Server, error) {
+	open := func(s *server.Server) (*App, error) { return newApp(s, f.stack) }
+	return f.set(ctx, n, strings.Join(env, "\n"), open, func(n int) ([]*server.Server, error) {
 		return f.stack.Serve(ctx, n, env...)
 	})
 }
 
 // shops returns n instances of the order service, likewise.
 func (f *fleet) shops(ctx context.Context, n int, env ...string) ([]*App, error) {
-	return f.set(ctx, n, "orders\n"+strings.Join(env, "\n"), newShopApp, func(n int) ([]*stack.Server, error) {
+	return f.set(ctx, n, "orders\n"+strings.Join(env, "\n"), newShopApp, func(n int) ([]*server.Server, error) {
 		return f.stack.Orders(ctx, n, env...)
 	})
 }
 
 // set returns the first n instances of a set, and starts those that it lacks.
 func (f *fleet) set(
-	ctx context.Context, n int, key string, open func(*stack.Server) (*App, error),
-	start func(n int) ([]*stack.Server, error),
+	ctx context.Context, n int, key string, open func(*server.Server) (*App, error),
+	start func(n int) ([]*server.Server, error),
 ) ([]*App, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

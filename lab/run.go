@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // cellLimit is how long one scenario may take for one case.
@@ -24,7 +25,7 @@ type Options struct {
 	Binary     string   // the stock program; empty: this executable
 	Parent     string   // parent of the temporary folder; empty: os.TempDir()
 
-	Server func(stack.Event) // called when a server starts or stops; may be nil
+	Server func(server.Event) // called when a server starts or stops; may be nil
 	Began  func(Scenario, Case)
 	Done   func(Scenario, Cell)
 }
@@ -38,7 +39,9 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	if err := phrases.Check(); err != nil {
 		return report, err
 	}
-	options := stack.Options{Binary: o.Binary, Parent: o.Parent, Progress: o.Server}
+	options := stack.Options{
+		Options: server.Options{Parent: o.Parent, Progress: o.Server}, Binary: o.Binary,
+	}
 	s, err := openFleet(ctx, options, union(o.Scenarios))
 	if err != nil {
 		return report, err

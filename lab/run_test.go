@@ -14,9 +14,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 var program stacktest.Program
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // run runs scenarios on real servers.
 func run(t *testing.T, o Options) Report {
 	t.Helper()
-	stacktest.Needs(t, stack.Redis)
+	servertest.Needs(t, server.Redis)
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +296,7 @@ func TestAHolderWhoStandsHasALease(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	stacktest.Needs(t, stack.Redis)
+	servertest.Needs(t, server.Redis)
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)

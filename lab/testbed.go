@@ -16,6 +16,7 @@ import (
 	"example.com/stock/internal/mysqlconn"
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // Patience is how long a scenario waits for an event that must happen. It keeps a run from hanging, and decides no
@@ -113,9 +114,8 @@ func (b *Testbed) AwaitReady(apps []*App) {
 }
 
 // Fresh starts servers for this case alone, which may damage them. They stop with the case. Call it first.
-func (b *Testbed) Fresh(o stack.Options, needs ...Need) {
-	o.Binary = b.o.Binary
-	own, err := openFleet(b.Ctx, o, needs)
+func (b *Testbed) Fresh(o server.Options, needs ...Need) {
+	own, err := openFleet(b.Ctx, stack.Options{Options: o, Binary: b.o.Binary}, needs)
 	b.Must("start servers of its own", err)
 	b.fleet, b.own = own, own
 }
@@ -124,12 +124,12 @@ func (b *Testbed) Fresh(o stack.Options, needs ...Need) {
 func (b *Testbed) Stack() *stack.Stack { return b.fleet.stack }
 
 // Server returns the first server of that need.
-func (b *Testbed) Server(need Need) *stack.Server {
-	server := b.fleet.stack.Server(string(need))
-	if server == nil {
+func (b *Testbed) Server(need Need) *server.Server {
+	first := b.fleet.stack.Server(string(need))
+	if first == nil {
 		b.Fatalf("%s was not started: is it among the Needs?", need)
 	}
-	return server
+	return first
 }
 
 // Redis returns a client of the first Redis, for evidence and for the lab's own code.

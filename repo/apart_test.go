@@ -7,7 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
 )
 
@@ -19,7 +19,7 @@ func TestAGaleraNodeGetsStatementsApart(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	db, err := repo.OpenMySQL(stacktest.Galera(t, 1).Nodes[0].URL, repo.Pool{Open: 4})
+	db, err := repo.OpenMySQL(servertest.Galera(t, 1).Nodes[0].URL, repo.Pool{Open: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestAGaleraNodeGetsStatementsApart(t *testing.T) {
 				return s, err
 			})
 		}()
-		stacktest.Eventually(t, time.Minute, "the sale is between two statements", func() (bool, string) {
+		servertest.Eventually(t, time.Minute, "the sale is between two statements", func() (bool, string) {
 			return number("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'DO SLEEP%'") > 0, ""
 		})
 		do("ALTER TABLE item ADD COLUMN colour INT")

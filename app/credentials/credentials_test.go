@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/app/credentials"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -94,33 +94,33 @@ func client(t *testing.T, files credentials.Files) *credentials.Dialer {
 
 func TestWhoIsBelieved(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
-	ours, theirs := stacktest.NewCA(t, "ours"), stacktest.NewCA(t, "theirs")
+	ours, theirs := servertest.NewCA(t, "ours"), servertest.NewCA(t, "theirs")
 	good, member, stranger := ours.Issue(t, "127.0.0.1", "db.example"), ours.Issue(t, "member"), theirs.Issue(t, "x")
-	of := func(p stacktest.Pair, ca string) credentials.Files {
+	of := func(p servertest.Pair, ca string) credentials.Files {
 		return credentials.Files{Setting: "tls.", CA: ca, Cert: p.Cert, Key: p.Key}
 	}
-	named := of(stacktest.Pair{}, ours.File)
+	named := of(servertest.Pair{}, ours.File)
 	named.ServerName = "db.example"
-	misnamed := of(stacktest.Pair{}, ours.File)
+	misnamed := of(servertest.Pair{}, ours.File)
 	misnamed.ServerName = "other.example"
 	old := of(good, "")
-	new13 := of(stacktest.Pair{}, ours.File)
+	new13 := of(servertest.Pair{}, ours.File)
 	new13.MinVersion = tls.VersionTLS13
 	for _, row := range []struct {
 		name           string
 		server, client credentials.Files
 		want           string // part of the client's error; "": it is none
 	}{
-		{"the CA of the server", of(good, ""), of(stacktest.Pair{}, ours.File), ""},
+		{"the CA of the server", of(good, ""), of(servertest.Pair{}, ours.File), ""},
 		{"TLS 1.3 at least", old, new13, ""},
 		{"a name instead of the address", of(good, ""), named, ""},
 		{"another name", of(good, ""), misnamed, "not other.example"},
-		{"another CA", of(good, ""), of(stacktest.Pair{}, theirs.File), "unknown authority"},
-		{"the CAs of the system", of(good, ""), of(stacktest.Pair{}, ""), "unknown authority"},
-		{"expired", of(ours.IssueExpired(t, "127.0.0.1"), ""), of(stacktest.Pair{}, ours.File), "expired"},
-		{"another address", of(ours.Issue(t, "127.0.0.2"), ""), of(stacktest.Pair{}, ours.File), "not 127.0.0.1"},
+		{"another CA", of(good, ""), of(servertest.Pair{}, theirs.File), "unknown authority"},
+		{"the CAs of the system", of(good, ""), of(servertest.Pair{}, ""), "unknown authority"},
+		{"expired", of(ours.IssueExpired(t, "127.0.0.1"), ""), of(servertest.Pair{}, ours.File), "expired"},
+		{"another address", of(ours.Issue(t, "127.0.0.2"), ""), of(servertest.Pair{}, ours.File), "not 127.0.0.1"},
 		{"a client's certificate", of(good, ours.File), of(member, ours.File), ""},
-		{"no certificate of a client", of(good, ours.File), of(stacktest.Pair{}, ours.File), "certificate required"},
+		{"no certificate of a client", of(good, ours.File), of(servertest.Pair{}, ours.File), "certificate required"},
 		{"a client of another CA", of(good, ours.File), of(stranger, ours.File), "certificate"},
 		{"an expired client", of(good, ours.File), of(ours.IssueExpired(t, "late"), ours.File), "certificate"},
 	} {
@@ -141,14 +141,14 @@ func TestWhoIsBelieved(t *testing.T) {
 func TestRotation(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	before, after := stacktest.NewCA(t, "before"), stacktest.NewCA(t, "after")
+	before, after := servertest.NewCA(t, "before"), servertest.NewCA(t, "after")
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
-	put := func(name string, p stacktest.Pair) {
-		stacktest.CopyFiles(t, file(name+".cert"), p.Cert)
-		stacktest.CopyFiles(t, file(name+".key"), p.Key)
+	put := func(name string, p servertest.Pair) {
+		servertest.CopyFiles(t, file(name+".cert"), p.Cert)
+		servertest.CopyFiles(t, file(name+".key"), p.Key)
 	}
-	stacktest.CopyFiles(t, file("ca"), before.File)
+	servertest.CopyFiles(t, file("ca"), before.File)
 	put("server", before.Issue(t, "first", "127.0.0.1"))
 	put("client", before.Issue(t, "client 1"))
 	s := serve(t, credentials.Files{
@@ -165,20 +165,20 @@ func TestRotation(t *testing.T) {
 	}
 	says("first")
 
-	stacktest.CopyFiles(t, file("ca"), before.File, after.File)
+	servertest.CopyFiles(t, file("ca"), before.File, after.File)
 	says("first")
 	second := after.Issue(t, "second", "127.0.0.1")
-	stacktest.CopyFiles(t, file("server.cert"), second.Cert) // halfway: the key is still the old one
+	servertest.CopyFiles(t, file("server.cert"), second.Cert) // halfway: the key is still the old one
 	says("first")
 	says("first")
 	if n := strings.Count(log.String(), "cannot be used"); n != 1 || !strings.Contains(log.String(), "tls.cert") {
 		t.Errorf("%d warnings, want one that names tls.cert:\n%s", n, &log)
 	}
-	stacktest.CopyFiles(t, file("server.key"), second.Key)
+	servertest.CopyFiles(t, file("server.key"), second.Key)
 	says("second")
 	put("client", after.Issue(t, "client 2"))
 	says("second")
-	stacktest.CopyFiles(t, file("ca"), after.File)
+	servertest.CopyFiles(t, file("ca"), after.File)
 	says("second")
 
 	put("client", before.Issue(t, "client 3")) // of the CA that is gone
@@ -192,7 +192,7 @@ func TestRotation(t *testing.T) {
 	if _, err := talk(t.Context(), w, s.addr); err == nil {
 		t.Error("the client has read its certificate although it cannot read its CA")
 	}
-	stacktest.CopyFiles(t, file("ca"), after.File)
+	servertest.CopyFiles(t, file("ca"), after.File)
 	says("second")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,10 +203,10 @@ func TestRotation(t *testing.T) {
 }
 
 func TestFilesThatCannotBeUsed(t *testing.T) {
-	ca := stacktest.NewCA(t, "ca")
+	ca := servertest.NewCA(t, "ca")
 	a, b := ca.Issue(t, "a"), ca.Issue(t, "b")
 	empty := filepath.Join(t.TempDir(), "empty")
-	stacktest.WriteFile(t, empty, nil)
+	servertest.WriteFile(t, empty, nil)
 	for _, row := range []struct {
 		files credentials.Files
 		want  string
@@ -232,11 +232,11 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 
 // The end is that of the file as it is now, and the earliest of its chain.
 func TestEnd(t *testing.T) {
-	ca := stacktest.NewCA(t, "ca")
+	ca := servertest.NewCA(t, "ca")
 	good, expired := ca.Issue(t, "127.0.0.1"), ca.IssueExpired(t, "127.0.0.1")
-	pair := stacktest.Pair{Cert: filepath.Join(t.TempDir(), "cert"), Key: filepath.Join(t.TempDir(), "key")}
-	stacktest.CopyFiles(t, pair.Cert, good.Cert)
-	stacktest.CopyFiles(t, pair.Key, good.Key)
+	pair := servertest.Pair{Cert: filepath.Join(t.TempDir(), "cert"), Key: filepath.Join(t.TempDir(), "key")}
+	servertest.CopyFiles(t, pair.Cert, good.Cert)
+	servertest.CopyFiles(t, pair.Key, good.Key)
 	files := credentials.Files{Setting: "tls.", Cert: pair.Cert, Key: pair.Key}
 	listener, err := credentials.Server(files, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -252,9 +252,9 @@ func TestEnd(t *testing.T) {
 		}
 	}
 	ended("a good one", false)
-	stacktest.CopyFiles(t, pair.Cert, good.Cert, expired.Cert)
+	servertest.CopyFiles(t, pair.Cert, good.Cert, expired.Cert)
 	ended("a chain with an expired one", true)
-	stacktest.CopyFiles(t, pair.Cert, good.Cert)
+	servertest.CopyFiles(t, pair.Cert, good.Cert)
 	ended("the chain is repaired", false)
 	if end := credentials.End(client(t, credentials.Files{CA: ca.File}).Client("127.0.0.1:1")); !end.IsZero() {
 		t.Errorf("a client without a certificate: %v", end)
@@ -271,18 +271,18 @@ func TestSecret(t *testing.T) {
 		t.Errorf("without a file: %v", err)
 	}
 	for i, row := range [][2]string{{"a\n", "a"}, {"b\r\n", "b"}, {"c", "c"}, {" d \n\n", " d \n"}, {"", ""}} {
-		stacktest.WriteFile(t, path, []byte(row[0]))
+		servertest.WriteFile(t, path, []byte(row[0]))
 		secret, err := credentials.Secret(file, credentials.Text, logger)
 		if err != nil || secret() != row[1] {
 			t.Errorf("row %d: %q %v", i, secret(), err)
 		}
 	}
-	stacktest.WriteFile(t, path, []byte("first"))
+	servertest.WriteFile(t, path, []byte("first"))
 	secret, err := credentials.Secret(file, credentials.Text, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stacktest.WriteFile(t, path, []byte("other")) // as long, and within the same second
+	servertest.WriteFile(t, path, []byte("other")) // as long, and within the same second
 	if got := secret(); got != "other" {
 		t.Errorf("it says %q after a change", got)
 	}
@@ -299,8 +299,8 @@ func TestSecret(t *testing.T) {
 
 // A client of TLS and a server without it fail at once, and so do the reverse.
 func TestOneSideWithoutTLS(t *testing.T) {
-	ca := stacktest.NewCA(t, "ca")
-	redis := stacktest.Redis(t)
+	ca := servertest.NewCA(t, "ca")
+	redis := servertest.Redis(t)
 	w := client(t, credentials.Files{CA: ca.File, Timeout: time.Second})
 	if _, err := talk(t.Context(), w, redis.Addr); err == nil || !strings.Contains(err.Error(), "does it speak TLS") {
 		t.Errorf("TLS to a server without it: %v", err)

@@ -9,14 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/app/health"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // The same on a real server that is paused: whatever error its client returns, one slow reply is no outage, and two
 // are.
 func TestARedisThatStandsStill(t *testing.T) {
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	client := redis.NewClient(
 		&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1},
 	)

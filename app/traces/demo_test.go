@@ -12,6 +12,8 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 var program stacktest.Program
@@ -26,7 +28,7 @@ type demo struct {
 	t     testing.TB
 	inbox *inbox
 	front string // URL of nginx
-	app   *stack.Server
+	app   *server.Server
 }
 
 // traced returns the environment that switches traces on.
@@ -39,19 +41,19 @@ func traced(url string) []string {
 
 // newDemo starts the servers and an instance behind nginx, which is traced to an inbox of its own unless env says
 // otherwise.
-func newDemo(t testing.TB, kinds []stack.Kind, env ...string) *demo {
+func newDemo(t testing.TB, kinds []server.Kind, env ...string) *demo {
 	t.Helper()
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &demo{t: t, inbox: newInbox(t), Stack: stacktest.Start(t, stack.Options{
-		Want: kinds, Binary: path, AnyPort: true,
+		Options: server.Options{Want: kinds}, Binary: path, AnyPort: true,
 		Env: []string{"STOCK_STORE=mysql", "STOCK_ADMIN_TOKEN=" + operator},
 	})}
 	for _, kind := range kinds {
 		if reason, missing := d.Missing()[string(kind)]; missing {
-			stacktest.Started(t, &stack.MissingError{Program: string(kind), Install: reason})
+			servertest.Started(t, &server.MissingError{Program: string(kind), Install: reason})
 		}
 	}
 	apps, err := d.Serve(t.Context(), 1, append(traced(d.inbox.URL), env...)...)
@@ -118,7 +120,7 @@ func (d *demo) sell(headers ...string) answer {
 // await returns the spans once they satisfy what is wanted of them.
 func (d *demo) await(what string, ok func([]span) bool) (all []span) {
 	d.t.Helper()
-	stacktest.Eventually(d.t, time.Minute, what, func() (bool, string) {
+	servertest.Eventually(d.t, time.Minute, what, func() (bool, string) {
 		all = d.inbox.all()
 		var names []string
 		for _, one := range all {

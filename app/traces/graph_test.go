@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // root returns the server span of the trace with that id.
@@ -49,18 +49,18 @@ func TestASaleIsOneGraph(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
 		name, path string
-		servers    []stack.Kind
+		servers    []server.Kind
 		want       []string // besides what all have
 	}{
-		{"zookeeper and mysql", "/deduct_stock_zk?sku=a", []stack.Kind{stack.MySQL, stack.ZooKeeper}, []string{
+		{"zookeeper and mysql", "/deduct_stock_zk?sku=a", []server.Kind{server.MySQL, server.ZooKeeper}, []string{
 			"wait", "read", "think", "write", "lock zk-sequential", "zookeeper enter", "SELECT",
 		}},
-		{"redis", "/deduct_stock_redisson?sku=a&store=redis", []stack.Kind{stack.Redis, stack.MySQL}, []string{
+		{"redis", "/deduct_stock_redisson?sku=a&store=redis", []server.Kind{server.Redis, server.MySQL}, []string{
 			"wait", "read", "think", "write", "lock redis-watchdog", "EVALSHA",
 		}},
-		{"a batch", "/deduct_stock_merged?sku=a", []stack.Kind{stack.MySQL}, []string{"wait", "write", "batch"}},
+		{"a batch", "/deduct_stock_merged?sku=a", []server.Kind{server.MySQL}, []string{"wait", "write", "batch"}},
 	}
-	for _, row := range stacktest.Some(2, rows) {
+	for _, row := range servertest.Some(2, rows) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			d := newDemo(t, row.servers)
@@ -94,12 +94,12 @@ func TestASaleIsOneGraph(t *testing.T) {
 // Requests of several traces that are sold in one step are one graph: the batch has a link to each, and each to it.
 func TestABatchLinksToItsMembers(t *testing.T) {
 	t.Parallel()
-	for _, name := range stacktest.Some(1, []string{"merged", "zk_merged"}) {
+	for _, name := range servertest.Some(1, []string{"merged", "zk_merged"}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers := []stack.Kind{stack.MySQL}
+			servers := []server.Kind{server.MySQL}
 			if name == "zk_merged" {
-				servers = append(servers, stack.ZooKeeper)
+				servers = append(servers, server.ZooKeeper)
 			}
 			d := newDemo(t, servers, "STOCK_TRACES_SKU=false")
 			d.stock("1000000")
@@ -143,7 +143,7 @@ func TestABatchLinksToItsMembers(t *testing.T) {
 // lines, problems and exemplars have it.
 func TestWhereTheTraceIDIs(t *testing.T) {
 	t.Parallel()
-	d := newDemo(t, []stack.Kind{stack.MySQL})
+	d := newDemo(t, []server.Kind{server.MySQL})
 	d.stock("1")
 	const chosen = "0123456789abcdef0123456789abcdef"
 	d.sell("X-Request-Id", chosen, "traceparent", "00-"+strings.ToUpper(chosen)+"-00f067aa0ba902b7-01")
@@ -161,7 +161,7 @@ func TestWhereTheTraceIDIs(t *testing.T) {
 			t.Errorf("the refused request has %v", one.attributes)
 		}
 	}
-	stacktest.Eventually(t, time.Minute, "the log has the trace", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "the log has the trace", func() (bool, string) {
 		text, _ := os.ReadFile(d.app.Log)
 		return strings.Contains(string(text), `"trace_id":"`+client+`"`), ""
 	})
@@ -184,12 +184,12 @@ func TestWhereTheTraceIDIs(t *testing.T) {
 // Without OTEL_TRACES_EXPORTER, nothing is traced, whatever the client sends.
 func TestOffByDefault(t *testing.T) {
 	t.Parallel()
-	for _, row := range stacktest.Some(1, []struct{ name, off string }{
+	for _, row := range servertest.Some(1, []struct{ name, off string }{
 		{"disabled", "OTEL_SDK_DISABLED=true"}, {"no exporter", "OTEL_TRACES_EXPORTER="},
 	}) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDemo(t, []stack.Kind{stack.MySQL}, row.off)
+			d := newDemo(t, []server.Kind{server.MySQL}, row.off)
 			d.stock("1")
 			if a := d.sell("traceparent", parent); a.status != http.StatusOK {
 				t.Fatal(a)
@@ -217,9 +217,9 @@ func TestACollectorThatIsDownCostsNoSale(t *testing.T) {
 	}))
 	t.Cleanup(hung.Close)
 	t.Cleanup(func() { close(gone) })
-	for _, row := range stacktest.Some(1, [][2]string{{"hung", hung.URL}, {"down", "http://127.0.0.1:1"}}) {
+	for _, row := range servertest.Some(1, [][2]string{{"hung", hung.URL}, {"down", "http://127.0.0.1:1"}}) {
 		t.Run(row[0], func(t *testing.T) {
-			d := newDemo(t, []stack.Kind{stack.MySQL}, "OTEL_EXPORTER_OTLP_ENDPOINT="+row[1],
+			d := newDemo(t, []server.Kind{server.MySQL}, "OTEL_EXPORTER_OTLP_ENDPOINT="+row[1],
 				"OTEL_BSP_MAX_QUEUE_SIZE=16", "OTEL_EXPORTER_OTLP_TIMEOUT=200", "STOCK_DRAIN=0s")
 			d.stock("1000")
 			for range 50 { // more spans than fit into the queue
@@ -231,7 +231,7 @@ func TestACollectorThatIsDownCostsNoSale(t *testing.T) {
 				text, _ := os.ReadFile(d.app.Log)
 				return strings.Count(string(text), "the collector takes no spans")
 			}
-			stacktest.Eventually(t, time.Minute, "it is logged", func() (bool, string) { return said() > 0, "" })
+			servertest.Eventually(t, time.Minute, "it is logged", func() (bool, string) { return said() > 0, "" })
 			for range 10 {
 				if a := d.sell(); a.status != http.StatusOK {
 					t.Fatal(a)

@@ -9,13 +9,14 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // The judge of the checkout works with the order service, which wants a token of each customer. It says what to give if
 // a customer is refused.
 func TestCheckoutWithTokens(t *testing.T) {
 	path := pathOf(t, &plain)
-	s := startServers(t, t.Context(), []stack.Kind{stack.MySQL}, unharmed()...)
+	s := startServers(t, t.Context(), []server.Kind{server.MySQL}, unharmed()...)
 	t.Cleanup(func() { _ = s.Stop() })
 	skipIfMissing(t, s)
 	shops, err := s.Orders(t.Context(), 1)

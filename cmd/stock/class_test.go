@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // The command prints its address, warns of what others can reach, and leaves nothing behind.
@@ -33,7 +33,7 @@ func TestClass(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
 	wall := regexp.MustCompile(`http://127\.0\.0\.1:\d+/#[0-9a-f]{32}`)
-	stacktest.Eventually(t, time.Minute, "it prints its addresses", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "it prints its addresses", func() (bool, string) {
 		return wall.MatchString(s.out.String()) && strings.Contains(s.out.String(), "/join#"), s.errs.String()
 	})
 	address, _, _ := strings.Cut(wall.FindString(s.out.String()), "#")

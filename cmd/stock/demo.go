@@ -17,6 +17,7 @@ import (
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/service/strategy"
 )
 
@@ -108,17 +109,17 @@ func (d *demo) check() error {
 const demoToken = "demo"
 
 // demoServers returns one server of each kind, and five more Redis for redlock.
-func demoServers() []stack.Kind {
+func demoServers() []server.Kind {
 	return append(
-		[]stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL},
-		slices.Repeat([]stack.Kind{stack.Redis}, 5)...)
+		[]server.Kind{server.Redis, server.ZooKeeper, server.MySQL},
+		slices.Repeat([]server.Kind{server.Redis}, 5)...)
 }
 
 // run starts everything, shows it, and stops everything.
 func (d *demo) run(ctx context.Context) (err error) {
 	began := time.Now()
 	servers, err := stack.Start(ctx, stack.Options{
-		Want: demoServers(),
+		Options: server.Options{Want: demoServers(), Progress: d.showServers(d.err, true)},
 		Env: []string{
 			"STOCK_ADMIN_TOKEN=" + demoToken,
 			"STOCK_LOG_LEVEL=warn",
@@ -127,7 +128,6 @@ func (d *demo) run(ctx context.Context) (err error) {
 			"STOCK_REDLOCK_QUARANTINE=-1s",
 			"STOCK_REDLOCK_NODE_TIMEOUT=500ms", // everything shares this computer: a slow answer is no dead node
 		},
-		Progress: d.showServers(d.err, true),
 	})
 	if err != nil {
 		return err

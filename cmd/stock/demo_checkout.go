@@ -11,6 +11,7 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/server"
 )
 
 // demoShops is how many instances of the order service the checkout has.
@@ -21,21 +22,21 @@ const demoCheckout = 8 * time.Second
 
 // A mishap is a server that is killed in the middle of the checkout, and started again.
 type mishap struct {
-	server *stack.Server
+	server *server.Server
 	at     time.Duration // after the start
 }
 
 // checkout is the last act: customers at two instances of the order service, one of which is killed, and the database
 // is, too.
 func (d *demo) checkout(ctx context.Context, servers *stack.Stack) error {
-	database := servers.Server(string(stack.MySQL))
+	database := servers.Server(string(server.MySQL))
 	if database == nil {
 		fmt.Fprintf(d.out, "\n%s\n", d.say("demo.no-checkout"))
 		return nil
 	}
 	var env []string
 	var feed checkout.Feed
-	if redis := servers.Server(string(stack.Redis)); redis != nil && servers.Missing()[string(stack.Redis)] == "" {
+	if redis := servers.Server(string(server.Redis)); redis != nil && servers.Missing()[string(server.Redis)] == "" {
 		env = append(env, "ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://"+redis.Addr)
 		stream := checkout.NewStream(redis.Addr, "orders")
 		defer stream.Close()

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/app"
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/lab/failover"
+	"example.com/stock/lock/locktest/server"
 )
 
 // highAvailability is the demonstration in which every server fails over.
@@ -25,7 +25,7 @@ func (d *demo) highAvailability(ctx context.Context) error {
 			fmt.Fprintf(d.err, "  %6.1fs  %s\n", at.Seconds(), d.in(text))
 		},
 	})
-	var missing *stack.MissingError
+	var missing *server.MissingError
 	switch {
 	case errors.As(err, &missing):
 		return exitError{exitSkipped, err}

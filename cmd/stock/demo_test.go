@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
-
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A show is a demo as a process in a temporary folder of its own.
@@ -212,7 +211,7 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			s := startDemo(t, append(args, row.more...)...)
-			stacktest.Eventually(
+			servertest.Eventually(
 				t, 5*time.Minute, "the moment comes",
 				func() (bool, string) { return row.moment(s), s.errs.String() },
 			)
@@ -245,7 +244,7 @@ func TestDemoKept(t *testing.T) {
 			t, "--strategies", "none,redis-watchdog", "--store", "redis", "--requests", "200", "--keep",
 			"--instances", "2",
 		)
-		stacktest.Eventually(t, 5*time.Minute, "all has been shown", func() (bool, string) {
+		servertest.Eventually(t, 5*time.Minute, "all has been shown", func() (bool, string) {
 			return strings.Contains(s.out.String(), "Everything keeps running until Ctrl-C"), s.errs.String()
 		})
 		_, after, _ := strings.Cut(s.out.String(), "\n  curl http")

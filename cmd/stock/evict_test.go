@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A request that holds a lock is evicted while it thinks. Its write is refused, although nobody else has written and it
@@ -57,7 +57,7 @@ func evictedRequest(t *testing.T, c *group, strategy, store, sku string) {
 		}
 	}
 	// Either instance can tell, because the server of the lock knows.
-	stacktest.Eventually(t, 30*time.Second, "the first holds", holder(1, name+"/"+id))
+	servertest.Eventually(t, 30*time.Second, "the first holds", holder(1, name+"/"+id))
 	paused(t, c.apps[0].Admin, id)
 	key := sku
 	if strategy == "segmented" {
@@ -129,7 +129,7 @@ func deductOnce(t *testing.T, base, sku, id string, body map[string]any) string 
 // paused waits until the request with that id waits at its point of the lab.
 func paused(t *testing.T, base, id string) {
 	t.Helper()
-	stacktest.Eventually(t, 30*time.Second, id+" is paused", func() (bool, string) {
+	servertest.Eventually(t, 30*time.Second, id+" is paused", func() (bool, string) {
 		status, body := asAdmin(t, http.MethodGet, base+"/v1/lab/pauses")
 		return status == http.StatusOK && strings.Contains(body, `"`+id+`"`), body
 	})
@@ -204,7 +204,7 @@ func TestLocksOfAnInstance(t *testing.T) {
 					body["pause"] = "after_lock" // while it holds, the others come
 				}
 				go func() { done <- deduct(t, base, sku, id, body) }()
-				stacktest.Eventually(t, 30*time.Second, fmt.Sprint(i, " wait"), func() (bool, string) {
+				servertest.Eventually(t, 30*time.Second, fmt.Sprint(i, " wait"), func() (bool, string) {
 					_, body := get(t, admin+"/v1/locks/"+strategy+"/"+sku)
 					var s struct {
 						Holder  *struct{ Who string }

@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
-
-	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A server stops or hangs in the middle of a load: requests are answered within 3 s, the instances stay up, nothing is
@@ -31,24 +30,24 @@ func TestBackendsGoAndComeBack(t *testing.T) {
 	type sale struct{ strategy, store string }
 	for _, row := range []struct {
 		server string
-		want   []stack.Kind
+		want   []server.Kind
 		sales  []sale
 	}{
-		{"redis", []stack.Kind{stack.Redis, stack.MySQL}, []sale{
+		{"redis", []server.Kind{server.Redis, server.MySQL}, []sale{
 			{"redis-watchdog", "mysql"}, // the lock's server
 			{"atomic", "redis"},         // the store
 		}},
-		{"mysql", []stack.Kind{stack.Redis, stack.MySQL}, []sale{{"redis-watchdog", "mysql"}, {
+		{"mysql", []server.Kind{server.Redis, server.MySQL}, []sale{{"redis-watchdog", "mysql"}, {
 			"pessimistic",
 			"mysql",
 		}}},
-		{"zookeeper", []stack.Kind{stack.Redis, stack.ZooKeeper}, []sale{{"zk-sequential", "redis"}}},
+		{"zookeeper", []server.Kind{server.Redis, server.ZooKeeper}, []sale{{"zk-sequential", "redis"}}},
 	} {
 		t.Run(row.server, func(t *testing.T) {
 			t.Parallel()
 			c := startCluster(t, 2, row.want...)
-			for _, s := range stacktest.Some(1, row.sales) {
-				for _, hangs := range stacktest.Some(1, []bool{row.server != "mysql", row.server == "mysql"}) {
+			for _, s := range servertest.Some(1, row.sales) {
+				for _, hangs := range servertest.Some(1, []bool{row.server != "mysql", row.server == "mysql"}) {
 					how := map[bool]string{false: "is killed under ", true: "hangs under "}[hangs]
 					t.Run(how+s.strategy, func(t *testing.T) {
 						outage(t, c, c.Server(row.server), hangs, s.strategy, s.store)
@@ -59,7 +58,7 @@ func TestBackendsGoAndComeBack(t *testing.T) {
 	}
 }
 
-func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, store string) {
+func outage(t *testing.T, c *group, server *server.Server, hangs bool, strategy, store string) {
 	harm, mend := server.Kill, func() error { return server.Restart(t.Context()) }
 	if hangs {
 		harm, mend = server.Pause, server.Resume
@@ -92,7 +91,7 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 		t.Fatal(err)
 	}
 	for _, app := range c.apps {
-		stacktest.Eventually(t, time.Minute, "/readyz names the server that is down", func() (bool, string) {
+		servertest.Eventually(t, time.Minute, "/readyz names the server that is down", func() (bool, string) {
 			_, body := get(t, app.URL+"/readyz")
 			return strings.Contains(body, server.Name+" is down"), body
 		})
@@ -106,7 +105,7 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 		Endpoint: endpoint(t, client, strategy), Store: store, SKU: "load-" + strategy, Quantity: 1,
 	}
 	// More than once: on a busy computer, nginx may reach no instance within its second.
-	stacktest.Eventually(t, time.Minute, "sales are told backend_down", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "sales are told backend_down", func() (bool, string) {
 		reply := client.Deduct(ctx, sale)
 		if reply.Problem == "bad_gateway" || reply.Status == 0 {
 			return false, reply.Problem + " " + reply.Error
@@ -119,12 +118,12 @@ func outage(t *testing.T, c *group, server *stack.Server, hangs bool, strategy, 
 	if err := mend(); err != nil {
 		t.Fatal(err)
 	}
-	stacktest.Eventually(t, time.Minute, "sales go on after the server's return", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "sales go on after the server's return", func() (bool, string) {
 		reply := client.Deduct(ctx, sale)
 		return reply.Outcome == loadtest.Accepted, reply.Problem + " " + reply.Error
 	})
 	for _, app := range c.apps { // or who is asked for the orders at last may not have seen the return
-		stacktest.Eventually(t, time.Minute, "/readyz names the server no more", func() (bool, string) {
+		servertest.Eventually(t, time.Minute, "/readyz names the server no more", func() (bool, string) {
 			_, body := get(t, app.URL+"/readyz")
 			return !strings.Contains(body, server.Name+" is down"), body
 		})
@@ -186,7 +185,7 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	for _, strategy := range stacktest.Some(1, []string{"redis-watchdog", "zk-sequential", "pessimistic"}) {
+	for _, strategy := range servertest.Some(1, []string{"redis-watchdog", "zk-sequential", "pessimistic"}) {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
 			c := cluster.serve(t, 3)
@@ -215,7 +214,7 @@ func TestInstanceKilledUnderLoad(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	for _, strategy := range stacktest.Some(1, []string{"redis-watchdog", "zk-sequential", "pessimistic"}) {
+	for _, strategy := range servertest.Some(1, []string{"redis-watchdog", "zk-sequential", "pessimistic"}) {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
 			c := cluster.serve(t, 3, "STOCK_LOCK_WATCHDOG_LEASE=2s")
@@ -247,7 +246,7 @@ func disturbed(t *testing.T, c *group, strategy string, happens func()) (result 
 	})
 	reach := func(n int64) {
 		t.Helper()
-		stacktest.Eventually(t, 5*time.Minute, "sales go on", func() (bool, string) {
+		servertest.Eventually(t, 5*time.Minute, "sales go on", func() (bool, string) {
 			return sold.Load() >= n, strconv.FormatInt(sold.Load(), 10)
 		})
 	}
@@ -281,7 +280,7 @@ func TestStartWithoutBackends(t *testing.T) {
 	}
 	started := make(chan error, 1)
 	go func() { started <- app.Restart(t.Context()) }()
-	stacktest.Eventually(t, 20*time.Second, "the instance says what is missing", func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "the instance says what is missing", func() (bool, string) {
 		status, body := get(t, app.URL+"/readyz")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "redis is down") &&
 			strings.Contains(body, "mysql is down") && strings.Contains(body, "zookeeper is down"), body
@@ -291,7 +290,7 @@ func TestStartWithoutBackends(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stacktest.Eventually(t, time.Minute, "every strategy is available", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "every strategy is available", func() (bool, string) {
 		status, body := get(t, app.URL+"/v1/strategies")
 		return status == http.StatusOK && !strings.Contains(body, `"available":false`) &&
 			!strings.Contains(body, "is down"), body
@@ -331,7 +330,7 @@ func TestOutcomeUnknownIsSettled(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	c := startCluster(t, 1, stack.Redis)
+	c := startCluster(t, 1, server.Redis)
 	sale := c.front.URL + "/deduct_stock_atomic?store=redis"
 	var first struct{ Quantity int }
 	if status := post(t, sale, &first); status != http.StatusOK {
@@ -373,7 +372,7 @@ func TestOutcomeUnknownIsSettled(t *testing.T) {
 			Final   bool
 		}
 		for i := range said {
-			stacktest.Eventually(t, time.Minute, "it is decided", func() (bool, string) {
+			servertest.Eventually(t, time.Minute, "it is decided", func() (bool, string) {
 				status := post(t, c.front.URL+path, &said[i])
 				return status == http.StatusOK, http.StatusText(status)
 			})

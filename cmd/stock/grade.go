@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab/grade"
+	"example.com/stock/lock/locktest/server"
 )
 
 // The exit statuses of "stock lab grade". Unlike other commands, it has 1 for a verdict: a script that grades a class
@@ -106,10 +106,10 @@ func (r *gradeRun) check() error {
 		return failure("wrong.from-to-is", "flag", "waiters", "least", 2, "most", 500, "given", o.Waiters)
 	}
 	for _, name := range r.servers {
-		if !slices.Contains(grade.Servers(), stack.Kind(name)) {
+		if !slices.Contains(grade.Servers(), server.Kind(name)) {
 			return failure("grade.server", "name", name, "list", fmt.Sprint(grade.Servers()))
 		}
-		r.options.Servers = append(r.options.Servers, stack.Kind(name))
+		r.options.Servers = append(r.options.Servers, server.Kind(name))
 	}
 	_, err = grade.Find(r.options.Only...)
 	return errors.Join(err, checkFile(r.html), checkFile(r.json))

@@ -11,16 +11,16 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lab/grade"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // The exit status is 0 for a lock that holds, 1 for one that fails, and 2 for one that could not be graded for any
 // reason.
 func TestGradeExitStatus(t *testing.T) {
 	t.Parallel()
-	stacktest.Needs(t, stack.Redis)
+	servertest.Needs(t, server.Redis)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reply := "ok t"
 		if strings.HasPrefix(r.URL.Path, "/odd") {

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 const patience = time.Minute
@@ -31,7 +31,7 @@ echo $$ >>"$1"; while :; do sleep 1; done`
 // family waits until n processes have written their numbers into a file.
 func family(t *testing.T, file string, n int) (pids []int) {
 	t.Helper()
-	stacktest.Eventually(t, patience, "the processes run", func() (bool, string) {
+	servertest.Eventually(t, patience, "the processes run", func() (bool, string) {
 		text, _ := os.ReadFile(file)
 		pids = nil
 		for _, field := range strings.Fields(string(text)) {
@@ -172,7 +172,7 @@ func (s *shellOnTerminal) types(t *testing.T, text string) {
 
 func (s *shellOnTerminal) shows(t *testing.T, text string) {
 	t.Helper()
-	stacktest.Eventually(t, patience, "the terminal shows "+text, func() (bool, string) {
+	servertest.Eventually(t, patience, "the terminal shows "+text, func() (bool, string) {
 		return strings.Contains(s.screen.String(), text), s.screen.String()
 	})
 }
@@ -220,7 +220,7 @@ while [ ! -e "$1.end" ]; do echo tick >>"$2"; sleep 0.05; done`
 				pids := family(t, pidFile, 2)
 				command, guard := pids[0], pids[1]
 				s.types(t, ctrlZ)
-				stacktest.Eventually(t, patience, "both are stopped", func() (bool, string) {
+				servertest.Eventually(t, patience, "both are stopped", func() (bool, string) {
 					return stopped(command) && stopped(guard), s.screen.String()
 				})
 				if over {
@@ -235,7 +235,7 @@ while [ ! -e "$1.end" ]; do echo tick >>"$2"; sleep 0.05; done`
 					}
 					return
 				}
-				stacktest.Eventually(t, patience, "the command goes on", func() (bool, string) {
+				servertest.Eventually(t, patience, "the command goes on", func() (bool, string) {
 					return len(read(t, ticks)) > len(before), s.screen.String()
 				})
 				if err := os.WriteFile(pidFile+".end", nil, 0o600); err != nil {
@@ -352,7 +352,7 @@ func TestLockOfACommandOfAnotherUser(t *testing.T) {
 // complains waits until the guard has printed text.
 func (l *locking) complains(t *testing.T, text string) {
 	t.Helper()
-	stacktest.Eventually(t, patience, "the guard says "+text, func() (bool, string) {
+	servertest.Eventually(t, patience, "the guard says "+text, func() (bool, string) {
 		return strings.Contains(l.errs.String(), text), l.out.String() + l.errs.String()
 	})
 }

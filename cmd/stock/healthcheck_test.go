@@ -12,13 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A command reaches an address with a certificate of a CA of one's own, which SSL_CERT_FILE names.
 func TestACAOfOnesOwn(t *testing.T) {
 	t.Parallel()
-	ca := stacktest.NewCA(t, "ca")
+	ca := servertest.NewCA(t, "ca")
 	files := ca.Issue(t, "127.0.0.1")
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {

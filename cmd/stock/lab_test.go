@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lab"
 	"example.com/stock/lab/scenario"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // scenarios returns the catalogue of the lab.
@@ -64,7 +64,7 @@ func TestLabRefusesWhatIsImpossible(t *testing.T) {
 // One scenario on the command line: its output, its files, and its exit status.
 func TestLabRun(t *testing.T) {
 	t.Parallel()
-	stacktest.Needs(t, stack.Redis)
+	servertest.Needs(t, server.Redis)
 	path, err := program.Path()
 	if err != nil {
 		t.Fatal(err)

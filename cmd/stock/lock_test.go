@@ -25,6 +25,8 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // Processes that lock the same key enter one after the other, each with a larger fence than the previous one.
@@ -262,7 +264,7 @@ func TestLockFreeAfterAKill(t *testing.T) {
 			if err := holder.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			stacktest.Eventually(t, time.Minute, "the command is killed, too", func() (bool, string) {
+			servertest.Eventually(t, time.Minute, "the command is killed, too", func() (bool, string) {
 				return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
 			})
 			next.ends(t, 0)
@@ -271,12 +273,12 @@ func TestLockFreeAfterAKill(t *testing.T) {
 }
 
 // ownServer is a lock on a server of its own, with short leases.
-func ownServer(t *testing.T, strategy string) (kindOfLock, *stack.Server) {
+func ownServer(t *testing.T, strategy string) (kindOfLock, *server.Server) {
 	if strategy == "zk-sequential" {
-		s := stacktest.Server(t, stack.ZooKeeper)
+		s := servertest.Server(t, server.ZooKeeper)
 		return kindOfLock{strategy, []string{"--zookeeper-hosts", s.URL, "--zookeeper-session-timeout", "3s"}}, s
 	}
-	s := stacktest.Redis(t)
+	s := servertest.Redis(t)
 	return kindOfLock{strategy, append([]string{"--redis-addrs", s.Addr}, shortLeases()...)}, s
 }
 
@@ -318,22 +320,22 @@ func TestLockLost(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	evict := func(t *testing.T, k kindOfLock, key string, _ *stack.Server) {
+	evict := func(t *testing.T, k kindOfLock, key string, _ *server.Server) {
 		if _, err := lock.Evict(t.Context(), k.open(t), key); err != nil {
 			t.Fatal(err)
 		}
 	}
-	hang := func(t *testing.T, _ kindOfLock, _ string, s *stack.Server) {
+	hang := func(t *testing.T, _ kindOfLock, _ string, s *server.Server) {
 		if err := s.Pause(); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.Resume() })
 	}
-	nothing := func(*testing.T, kindOfLock, string, *stack.Server) {}
+	nothing := func(*testing.T, kindOfLock, string, *server.Server) {}
 	for _, row := range []struct {
 		name, strategy string
 		more           []string
-		lose           func(t *testing.T, k kindOfLock, key string, own *stack.Server)
+		lose           func(t *testing.T, k kindOfLock, key string, own *server.Server)
 	}{
 		{"evicted", "redis-watchdog", nil, evict},
 		{"evicted", "zk-sequential", nil, evict},
@@ -345,7 +347,7 @@ func TestLockLost(t *testing.T) {
 		t.Run(row.name+"/"+row.strategy, func(t *testing.T) {
 			t.Parallel()
 			var k kindOfLock
-			var server *stack.Server
+			var server *server.Server
 			switch {
 			case row.name == "server hangs":
 				k, server = ownServer(t, row.strategy)
@@ -385,7 +387,7 @@ func TestLockLost(t *testing.T) {
 					if said := l.errs.String(); !strings.Contains(said, "SIGTERM to the command") {
 						t.Errorf("it says %q", said)
 					}
-					stacktest.Eventually(t, 20*time.Second, "nothing of it is left", func() (bool, string) {
+					servertest.Eventually(t, 20*time.Second, "nothing of it is left", func() (bool, string) {
 						return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
 					})
 				})
@@ -468,13 +470,15 @@ func TestRedlockIsSeen(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	redis := make([]stack.Kind, 6) // one for the stock, and five masters
+	redis := make([]server.Kind, 6) // one for the stock, and five masters
 	for i := range redis {
-		redis[i] = stack.Redis
+		redis[i] = server.Redis
 	}
-	s := stacktest.Start(t, stack.Options{Want: redis, Binary: pathOf(t, &plain), Env: []string{
-		"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=5s",
-	}})
+	s := stacktest.Start(t, stack.Options{
+		Options: server.Options{Want: redis}, Binary: pathOf(t, &plain), Env: []string{
+			"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=5s",
+		},
+	})
 	if len(s.Missing()) > 0 {
 		if os.Getenv("REQUIRE_BACKENDS") == "1" {
 			t.Fatal(s.Missing())
@@ -541,7 +545,7 @@ func TestRedlockIsSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stacktest.Eventually(t, 20*time.Second, "the instance says that there is no majority", func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "the instance says that there is no majority", func() (bool, string) {
 		status, body := get(t, admin+"/v1/locks/redlock/seen")
 		if strings.Contains(body, "127.0.0.1") {
 			t.Errorf("an address is shown: %s", body)
@@ -555,7 +559,7 @@ func TestRedlockIsSeen(t *testing.T) {
 		strings.Contains(reply, "127.0.0.1") {
 		t.Errorf("a sale: %s, want backend_down and no address", reply)
 	}
-	stacktest.Eventually(t, 20*time.Second, "readyz says so", func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "readyz says so", func() (bool, string) {
 		_, body := get(t, url+"/readyz")
 		if strings.Contains(body, "127.0.0.1") {
 			t.Errorf("an address is shown: %s", body)
@@ -631,7 +635,7 @@ func (l *locking) begin(t *testing.T) *locking {
 // says waits until the command has printed text.
 func (l *locking) says(t *testing.T, text string) {
 	t.Helper()
-	stacktest.Eventually(t, 20*time.Second, "the command says "+text, func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "the command says "+text, func() (bool, string) {
 		return strings.Contains(l.out.String(), text), l.out.String() + l.errs.String()
 	})
 }
@@ -682,7 +686,7 @@ func sh(script string, args ...string) []string {
 // listed waits until "stock lock ls" shows these instances for key, in this order.
 func listed(t *testing.T, k kindOfLock, key string, names ...string) {
 	t.Helper()
-	stacktest.Eventually(t, 20*time.Second, "ls shows "+strings.Join(names, ", "), func() (bool, string) {
+	servertest.Eventually(t, 20*time.Second, "ls shows "+strings.Join(names, ", "), func() (bool, string) {
 		out, errs, err := run(t.Context(), append([]string{"lock", "ls", k.strategy, key}, k.server...)...)
 		if err != nil {
 			return false, err.Error()

@@ -19,10 +19,12 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 var (
-	servers stacktest.Shared
+	servers servertest.Shared
 	cluster sharedCluster
 	program stacktest.Program // a race in it is an exit status
 	// plain is the program of the instances.
@@ -50,8 +52,8 @@ func TestMain(m *testing.M) {
 // A group is a number of instances as separate processes, behind a proxy.
 type group struct {
 	*stack.Stack
-	apps  []*stack.Server
-	front *stack.Server
+	apps  []*server.Server
+	front *server.Server
 }
 
 // A sharedCluster has servers of all kinds for tests that do not harm them. Each test has its own instances there, and
@@ -120,10 +122,10 @@ func (s *sharedCluster) start(t *testing.T) {
 }
 
 // startServers starts servers of these kinds for instances with these settings, besides those that all have.
-func startServers(t *testing.T, ctx context.Context, want []stack.Kind, env ...string) *stack.Stack {
+func startServers(t *testing.T, ctx context.Context, want []server.Kind, env ...string) *stack.Stack {
 	t.Helper()
 	s, err := stack.Start(ctx, stack.Options{
-		Want: want, AOF: true, Binary: pathOf(t, &plain), Env: append(instanceEnv(), env...),
+		Options: server.Options{Want: want, AOF: true}, Binary: pathOf(t, &plain), Env: append(instanceEnv(), env...),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +177,7 @@ func serve(t *testing.T, s *stack.Stack, instances int, env ...string) *group {
 }
 
 // startCluster starts instances on servers of the test's own, which it may harm.
-func startCluster(t *testing.T, instances int, want ...stack.Kind) *group {
+func startCluster(t *testing.T, instances int, want ...server.Kind) *group {
 	t.Helper()
 	s := startServers(t, t.Context(), want)
 	t.Cleanup(func() {

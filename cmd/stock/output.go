@@ -17,9 +17,9 @@ import (
 	"golang.org/x/term"
 
 	"example.com/stock/app"
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest/report"
+	"example.com/stock/lock/locktest/server"
 )
 
 // width returns the number of columns of w if it is a terminal, and 0 otherwise.
@@ -110,8 +110,8 @@ func indented(v any) func(io.Writer) error {
 
 // showServers returns a function that names on w the servers that are missing or have failed. With ready, it also names
 // those that are ready, with the time that each took.
-func (v voice) showServers(w io.Writer, ready bool) func(stack.Event) {
-	return func(e stack.Event) {
+func (v voice) showServers(w io.Writer, ready bool) func(server.Event) {
+	return func(e server.Event) {
 		switch {
 		case e.What == "missing", e.What == "failed", e.What == "ready" && ready:
 		default:

@@ -17,13 +17,15 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // startRedisOnly starts two instances behind a proxy, with stock and locks on Redis: enough for plans of other tools.
 func startRedisOnly(t *testing.T) *group {
 	t.Helper()
 	s := stacktest.Start(t, stack.Options{
-		Want: []stack.Kind{stack.Redis}, Binary: pathOf(t, &plain),
+		Options: server.Options{Want: []server.Kind{server.Redis}}, Binary: pathOf(t, &plain),
 		Env: []string{"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s"},
 	})
 	return serve(t, s, 2)
@@ -106,7 +108,7 @@ func TestPlansOfOtherTools(t *testing.T) {
 				}
 				t.Skipf("its plan was not run: %v", err)
 			}
-			for _, way := range stacktest.Some(1, p.ways) {
+			for _, way := range servertest.Some(1, p.ways) {
 				sku := p.tool + strings.ReplaceAll(way, "/", "-")
 				accepted, said := "", ""
 				// wrk runs for a fixed time, which may be over before a busy computer has sold anything.

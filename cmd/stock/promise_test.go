@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // Every strategy keeps or breaks the invariant exactly as it promises, on every store, with one process and with three.
 func TestStrategiesDoWhatTheyPromise(t *testing.T) {
 	t.Parallel()
-	for _, instances := range stacktest.Some(1, []int{3, 1}) {
+	for _, instances := range servertest.Some(1, []int{3, 1}) {
 		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
 			// Others may pass a waiter of an unfair lock all the time: on a busy computer for longer than the default
 			// wait.
@@ -24,7 +24,7 @@ func TestStrategiesDoWhatTheyPromise(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range catalogue {
-				for _, store := range stacktest.Some(1, s.Stores) {
+				for _, store := range servertest.Some(1, s.Stores) {
 					t.Run(s.Name+" on "+store, func(t *testing.T) { keepsItsPromise(t, client, s, store, instances) })
 				}
 			}

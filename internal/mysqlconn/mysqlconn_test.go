@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/mysqlconn"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 
 // Whatever the server and the parameters say, a session that can be used has utf8mb4.
 func TestNewConnector(t *testing.T) {
-	server := stacktest.GBK(t)
+	server := servertest.GBK(t)
 	proxy, err := wire.Listen(server.Addr, wire.MySQL())
 	if err != nil {
 		t.Fatal(err)

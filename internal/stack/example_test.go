@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A run: what is there is started, what is not is named, and all of it is stopped.
 func Example() {
 	ctx, done := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer done()
-	s, err := stack.Start(ctx, stack.Options{
-		Want: []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL},
-		Progress: func(e stack.Event) {
+	s, err := stack.Start(ctx, stack.Options{Options: server.Options{
+		Want: []server.Kind{server.Redis, server.ZooKeeper, server.MySQL},
+		Progress: func(e server.Event) {
 			fmt.Printf("%-10s %-8s %6v %s\n", e.Server, e.What, e.Took.Round(time.Millisecond), e.Detail)
 		},
-	})
+	}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,29 +10,32 @@ import (
 	"testing"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 func TestInstances(t *testing.T) {
 	t.Setenv("STOCK_LOG_LEVEL", "developer's own")
 	s := start(t, stack.Options{
-		Want: []stack.Kind{stack.Redis}, Env: []string{"STOCK_DRAIN=0s", "STOCK_INSTANCE=not-this"},
+		Options: server.Options{Want: []server.Kind{server.Redis}},
+		Env:     []string{"STOCK_DRAIN=0s", "STOCK_INSTANCE=not-this"},
 	})
 	servers, err := s.Serve(t.Context(), 3, "STOCK_WHO=me")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, server := range servers {
+	for i, app := range servers {
 		name := "app-" + strconv.Itoa(i+1)
 		for key, want := range map[string]string{
-			"STOCK_INSTANCE": name, "STOCK_ADDR": server.Addr, "STOCK_REDIS_ADDRS": s.Server("redis").Addr,
+			"STOCK_INSTANCE": name, "STOCK_ADDR": app.Addr, "STOCK_REDIS_ADDRS": s.Server("redis").Addr,
 			"STOCK_MYSQL_DSN": "", "STOCK_DRAIN": "0s", "STOCK_WHO": "me", "STOCK_LOG_LEVEL": "",
 		} {
-			if got := body(t, server.URL+"/env?key="+key); got != want {
+			if got := body(t, app.URL+"/env?key="+key); got != want {
 				t.Errorf("%s: %s=%q, want %q", name, key, got, want)
 			}
 		}
-		if server.Name != name || s.Server(name) != server {
-			t.Errorf("instance %d is %s", i+1, server.Name)
+		if app.Name != name || s.Server(name) != app {
+			t.Errorf("instance %d is %s", i+1, app.Name)
 		}
 	}
 	if err := servers[1].Kill(); err != nil {
@@ -49,11 +52,12 @@ func TestInstances(t *testing.T) {
 // served starts one instance with env beside a Redis, and returns what was said of it when it was ready.
 func served(t *testing.T, env string) (said string) {
 	t.Helper()
-	s := start(t, stack.Options{Want: []stack.Kind{stack.Redis}, Progress: func(e stack.Event) {
+	tell := func(e server.Event) {
 		if e.What == "ready" {
 			said = e.Detail
 		}
-	}})
+	}
+	s := start(t, stack.Options{Options: server.Options{Want: []server.Kind{server.Redis}, Progress: tell}})
 	if _, err := s.Serve(t.Context(), 1, env); err != nil {
 		t.Fatal(err)
 	}
@@ -87,12 +91,12 @@ func TestAnInstanceThatIsAskingIsWaitedFor(t *testing.T) {
 
 func TestOneCrashingInstanceLeavesNone(t *testing.T) {
 	t.Parallel()
-	s := start(t, stack.Options{Parent: t.TempDir()})
+	s := start(t, stack.Options{Options: server.Options{Parent: t.TempDir()}})
 	_, err := s.Serve(t.Context(), 3, "FAKE_CRASH=app-2")
 	if err == nil || !strings.Contains(err.Error(), "cannot work under these conditions") {
 		t.Errorf("Serve: %v, want the instance's last words", err)
 	}
-	for _, p := range processes(s.Dir) {
+	for _, p := range servertest.Processes(s.Dir) {
 		t.Errorf("left running: %s", p)
 	}
 }
@@ -266,7 +270,7 @@ func problemOf(t *testing.T, res *http.Response) map[string]any {
 	return problem
 }
 
-func count(t *testing.T, apps []*stack.Server) (sum int) {
+func count(t *testing.T, apps []*server.Server) (sum int) {
 	t.Helper()
 	for _, app := range apps {
 		n, err := strconv.Atoi(body(t, app.URL+"/count"))

@@ -2,12 +2,12 @@ package stack
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"example.com/stock/deploy"
+	"example.com/stock/lock/locktest/server"
 )
 
 const installHAProxy = "apt-get install haproxy"
@@ -16,8 +16,12 @@ const installHAProxy = "apt-get install haproxy"
 // deploy/ha/haproxy.cfg: all connections go to the first node until that is down, then to another one, and they do not
 // return by themselves. A node that is killed, or has lost its cluster, is noticed after 1.5 s, one that is silent
 // after 4.5 s. Without haproxy the error is a MissingError.
-func (s *Stack) FrontGalera(ctx context.Context, g *Galera) (*Server, error) {
-	db, err := openMariaDB(g.Nodes[0].Addr)
+func (s *Stack) FrontGalera(ctx context.Context, g *server.Galera) (*server.Server, error) {
+	var nodes []string
+	for _, node := range g.Nodes {
+		nodes = append(nodes, node.Addr)
+	}
+	db, err := server.OpenMariaDB(g.Nodes[0].Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -25,41 +29,25 @@ func (s *Stack) FrontGalera(ctx context.Context, g *Galera) (*Server, error) {
 	if _, err := db.ExecContext(ctx, "CREATE USER IF NOT EXISTS "+deploy.HAProxyUser+"@'127.0.0.1'"); err != nil {
 		return nil, err
 	}
-	return s.open(ctx, s.name("haproxy"), func(ctx context.Context, name, dir string, port int) (*Server, error) {
-		program, err := find(installHAProxy, "haproxy")
+	build := func(_ context.Context, name, dir string, port int) (*server.Server, error) {
+		program, err := server.Find(installHAProxy, "haproxy")
 		if err != nil {
 			return nil, err
 		}
 		config := filepath.Join(dir, "haproxy.cfg")
-		if err := os.WriteFile(config, deploy.HAProxy(local(port), addrs(g.Nodes)), 0o600); err != nil {
+		if err := os.WriteFile(config, deploy.HAProxy(server.Local(port), nodes), 0o600); err != nil {
 			return nil, err
 		}
-		cmd := command{path: program, dir: dir, log: filepath.Join(s.Dir, name+".log")}
-		cmd.args = []string{"-db", "-f", config}
-		return &Server{
-			Log: cmd.log, URL: "root@tcp(" + local(port) + ")/stock",
-			launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
+		cmd := server.Command{Path: program, Dir: dir, Log: filepath.Join(s.Dir, name+".log")}
+		cmd.Args = []string{"-db", "-f", config}
+		return &server.Server{
+			Log: cmd.Log, URL: "root@tcp(" + server.Local(port) + ")/stock",
+			Launch: func() (server.Run, error) { return cmd.Start(syscall.SIGKILL) },
 			// The reply comes from a node, so the address of that node's data is known to be one of the stack.
-			ready: func(ctx context.Context, _ int) error { return mariadbReady(ctx, local(port), s.Dir) },
+			Ready: func(ctx context.Context, _ int) error {
+				return server.MariaDBReady(ctx, server.Local(port), s.Dir)
+			},
 		}, nil
-	})
-}
-
-// Behind returns the node to which new connections to proxy, of FrontGalera, lead.
-func (g *Galera) Behind(ctx context.Context, proxy *Server) (*Server, error) {
-	db, err := openMariaDB(proxy.Addr)
-	if err != nil {
-		return nil, err
 	}
-	defer db.Close()
-	var port int
-	if err := db.QueryRowContext(ctx, "SELECT @@port").Scan(&port); err != nil {
-		return nil, fmt.Errorf("ask %s for its node: %w", proxy.Name, err)
-	}
-	for _, node := range g.Nodes {
-		if node.Addr == local(port) {
-			return node, nil
-		}
-	}
-	return nil, fmt.Errorf("%s leads to %s, which is no node of its cluster", proxy.Name, local(port))
+	return s.Open(ctx, s.Name("haproxy"), build)
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"example.com/stock/lock/locktest/server"
 )
 
 // aliveBound is how long to wait for a live instance to become ready. After that, alive is enough, because a backend
@@ -22,7 +24,7 @@ const aliveBound = 5 * time.Second
 
 // askedBound is how long to wait for an instance whose first check of a backend has not ended. On a busy computer the
 // migration of an empty MySQL takes longer than aliveBound.
-const askedBound = startBound / 2
+const askedBound = 90 * time.Second
 
 // notAsked is the reason that an instance reports until then (see health.New).
 const notAsked = "not asked yet"
@@ -34,7 +36,7 @@ const app = "app"
 // then Options.Env, then env. They listen on ports 8088, 8089 and 8090, and for operators on 9090, 9091 and 9092, if
 // these are free. Serve returns when each instance is ready, or has been alive for 5 s; then the event has the reason
 // why it is not ready. On error it leaves none of the n running.
-func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, error) {
+func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*server.Server, error) {
 	program, err := s.program()
 	if err != nil {
 		return nil, err
@@ -45,8 +47,8 @@ func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*Server, err
 	if s.options.AnyPort {
 		usualPorts, adminPorts = nil, nil
 	}
-	return s.openAll(ctx, n, app, func(ctx context.Context, name string) (*Server, error) {
-		return s.open(ctx, name, s.instance(program, env, adminPorts[name]), usualPorts[name]...)
+	return s.openAll(ctx, n, app, func(ctx context.Context, name string) (*server.Server, error) {
+		return s.Open(ctx, name, s.instance(program, env, adminPorts[name]), usualPorts[name]...)
 	})
 }
 
@@ -68,28 +70,28 @@ func (s *Stack) program() (string, error) {
 
 // openAll opens n servers of a kind in parallel. On error it leaves none of them running.
 func (s *Stack) openAll(
-	ctx context.Context, n int, kind string, open func(ctx context.Context, name string) (*Server, error),
-) ([]*Server, error) {
+	ctx context.Context, n int, kind string, open func(ctx context.Context, name string) (*server.Server, error),
+) ([]*server.Server, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
-	servers, failed := make([]*Server, n), make([]error, n)
+	servers, failed := make([]*server.Server, n), make([]error, n)
 	for i := range n {
-		name := s.name(kind)
+		name := fmt.Sprintf("%s-%d", kind, s.Number(kind))
 		all.Go(func() {
-			server, err := open(ctx, name)
+			opened, err := open(ctx, name)
 			if err != nil && !errors.Is(err, errOther) {
 				failed[i] = err
 				cancel(errOther)
 			}
-			servers[i] = server
+			servers[i] = opened
 		})
 	}
 	all.Wait()
 	if err := errors.Join(failed...); err != nil {
-		for _, server := range servers {
-			if server != nil {
-				err = errors.Join(err, s.drop(server))
+		for _, opened := range servers {
+			if opened != nil {
+				err = errors.Join(err, s.Drop(opened))
 			}
 		}
 		return nil, err
@@ -97,56 +99,59 @@ func (s *Stack) openAll(
 	return servers, nil
 }
 
-func (s *Stack) instance(program string, env []string, adminPorts []int) builder {
+func (s *Stack) instance(program string, env []string, adminPorts []int) server.Builder {
 	given := s.given()
-	return func(_ context.Context, name, dir string, port int) (*Server, error) {
-		admin, err := s.reserve(adminPorts...)
+	return func(_ context.Context, name, dir string, port int) (*server.Server, error) {
+		admin, err := s.Reserve(adminPorts...)
 		if err != nil {
 			return nil, err
 		}
-		cmd := command{path: program, args: []string{"serve"}, dir: dir, log: filepath.Join(s.Dir, name+".log")}
+		cmd := server.Command{Path: program, Args: []string{"serve"}, Dir: dir, Log: filepath.Join(s.Dir, name+".log")}
 		// These come last, so that neither Options.Env nor env can make two instances collide.
-		cmd.env = append(slices.Clip(env),
-			"STOCK_ADDR="+local(port), "STOCK_ADMIN_ADDR="+local(admin), "STOCK_INSTANCE="+name)
-		server := &Server{
-			URL: "http://" + local(port), Admin: "http://" + local(admin), Log: cmd.log, tier: instance, admin: admin,
-			launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
-		}
-		server.ready = func(ctx context.Context, _ int) error { return server.instanceReady(ctx, name, given) }
-		return server, nil
+		cmd.Env = append(slices.Clip(env),
+			"STOCK_ADDR="+server.Local(port), "STOCK_ADMIN_ADDR="+admin, "STOCK_INSTANCE="+name)
+		var launched time.Time
+		return &server.Server{
+			URL: "http://" + server.Local(port), Admin: "http://" + admin, Log: cmd.Log, Tier: server.Instance,
+			Launch: func() (server.Run, error) {
+				launched = time.Now()
+				return cmd.Start(syscall.SIGKILL)
+			},
+			Ready: func(ctx context.Context, _ int) error {
+				return instanceReady(ctx, "http://"+server.Local(port), name, given, launched)
+			},
+		}, nil
 	}
 }
 
 // instanceReady requires 200 from /readyz, with every given backend up. From aliveBound after the launch, 200 from
 // /livez suffices; from askedBound, if the first check of a backend has not ended.
-func (s *Server) instanceReady(ctx context.Context, name string, given []Kind) error {
-	body, err := get(ctx, s.URL+"/readyz", name)
+func instanceReady(ctx context.Context, url, name string, given []server.Kind, launched time.Time) error {
+	body, err := get(ctx, url+"/readyz", name)
 	if err == nil {
 		err = backendsUp(body, given)
 	}
 	if err == nil {
-		s.unready = ""
 		return nil
 	}
 	bound := aliveBound
 	if strings.Contains(err.Error(), notAsked) {
 		bound = askedBound
 	}
-	if time.Since(s.launched) < bound {
+	if time.Since(launched) < bound {
 		return err
 	}
-	if _, err := get(ctx, s.URL+"/livez", name); err != nil {
+	if _, err := get(ctx, url+"/livez", name); err != nil {
 		return err
 	}
-	s.unready = err.Error()
-	return nil
+	return &server.UnreadyError{Reason: err}
 }
 
 // backendsUp checks a reply of /readyz. An instance is ready as soon as it can sell in any way, but a run needs all
 // backends.
-func backendsUp(body []byte, given []Kind) error {
+func backendsUp(body []byte, given []server.Kind) error {
 	var reply struct {
-		Backends map[Kind]struct {
+		Backends map[server.Kind]struct {
 			Up     bool
 			Reason string
 		}
@@ -194,28 +199,28 @@ func get(ctx context.Context, url, name string) ([]byte, error) {
 // several addresses of Redis would mean a cluster. A backend that the stack does not have is empty, so that no
 // instance uses the default address, where another server may listen.
 func (s *Stack) Env() []string {
-	url := func(kind Kind) string {
-		if server := s.Server(string(kind)); server != nil {
-			return server.URL
+	url := func(kind server.Kind) string {
+		if backend := s.Server(string(kind)); backend != nil {
+			return backend.URL
 		}
 		return ""
 	}
 	var masters []string
-	for i := 2; s.Server(fmt.Sprintf("%s-%d", Redis, i)) != nil; i++ {
-		masters = append(masters, s.Server(fmt.Sprintf("%s-%d", Redis, i)).URL)
+	for i := 2; s.Server(fmt.Sprintf("%s-%d", server.Redis, i)) != nil; i++ {
+		masters = append(masters, s.Server(fmt.Sprintf("%s-%d", server.Redis, i)).URL)
 	}
 	return []string{
-		"STOCK_REDIS_ADDRS=" + url(Redis),
+		"STOCK_REDIS_ADDRS=" + url(server.Redis),
 		"STOCK_REDLOCK_ADDRS=" + strings.Join(masters, ","),
-		"STOCK_ZOOKEEPER_HOSTS=" + url(ZooKeeper),
-		"STOCK_MYSQL_DSN=" + url(MySQL),
+		"STOCK_ZOOKEEPER_HOSTS=" + url(server.ZooKeeper),
+		"STOCK_MYSQL_DSN=" + url(server.MySQL),
 	}
 }
 
 // given returns the backends whose addresses the instances get.
-func (s *Stack) given() []Kind {
-	return slices.DeleteFunc([]Kind{Redis, ZooKeeper, MySQL},
-		func(kind Kind) bool { return s.Server(string(kind)) == nil })
+func (s *Stack) given() []server.Kind {
+	return slices.DeleteFunc([]server.Kind{server.Redis, server.ZooKeeper, server.MySQL},
+		func(kind server.Kind) bool { return s.Server(string(kind)) == nil })
 }
 
 // foreignEnv returns the environment without the settings of a developer's shell, which are not for these instances.

@@ -1,7 +1,6 @@
 package stack_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,8 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // The test binary is also the programs that the tests run: `serve`, a small instance, and `orphan`, a parent that is
@@ -106,7 +105,9 @@ func serve() {
 
 // orphan starts servers, says so, and waits to be killed.
 func orphan() {
-	s, err := stack.Start(context.Background(), stack.Options{Want: []stack.Kind{stack.Redis}, Parent: os.Args[2]})
+	s, err := stack.Start(context.Background(), stack.Options{Options: server.Options{
+		Want: []server.Kind{server.Redis}, Parent: os.Args[2],
+	}})
 	if err == nil {
 		_, err = s.Serve(context.Background(), 1)
 	}
@@ -128,13 +129,13 @@ func start(t *testing.T, o stack.Options) *stack.Stack {
 		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
-		gone(t, s.Dir)
+		servertest.Gone(t, s.Dir)
 	})
 	return s
 }
 
 // need returns the server of that name. It ends the test if the server is missing.
-func need(t *testing.T, s *stack.Stack, name string) *stack.Server {
+func need(t *testing.T, s *stack.Stack, name string) *server.Server {
 	t.Helper()
 	if reason := s.Missing()[name]; reason != "" {
 		if os.Getenv("REQUIRE_BACKENDS") == "1" {
@@ -143,37 +144,6 @@ func need(t *testing.T, s *stack.Stack, name string) *stack.Server {
 		t.Skip(reason)
 	}
 	return s.Server(name)
-}
-
-// gone checks that a stack's folder is gone and that no process has to do with it.
-func gone(t *testing.T, dir string) {
-	t.Helper()
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s is still there (%v)", dir, err)
-	}
-	for _, p := range processes(dir) {
-		t.Errorf("left running: %s", p)
-	}
-}
-
-// processes lists the processes that have dir in their command line or work there.
-func processes(dir string) []string {
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	var found []string
-	for _, file := range lines {
-		text, err := os.ReadFile(file)
-		cwd, _ := os.Readlink(filepath.Join(filepath.Dir(file), "cwd"))
-		if err != nil || len(text) == 0 {
-			continue // gone, or a zombie
-		}
-		if bytes.Contains(text, []byte(dir+"/")) || bytes.HasPrefix([]byte(cwd), []byte(dir+"/")) {
-			found = append(found, filepath.Dir(file)+" "+string(bytes.ReplaceAll(text, []byte{0}, []byte(" "))))
-		}
-	}
-	return found
 }
 
 // within polls until ok returns true, for as long as a busy computer may take.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"example.com/stock/deploy"
+	"example.com/stock/lock/locktest/server"
 )
 
 // frontPort is the usual port. It is used if it is free, so that the commands in the documents work as they stand.
@@ -19,53 +20,53 @@ const frontPort = 8080
 
 // Front starts nginx in front of the given servers, or of all instances if none are given, on port 8080 if it is
 // free. Its rules are those of the shipped nginx.conf. If nginx is missing, a proxy inside this process stands in.
-func (s *Stack) Front(ctx context.Context, behind ...*Server) (*Server, error) {
+func (s *Stack) Front(ctx context.Context, behind ...*server.Server) (*server.Server, error) {
 	if len(behind) == 0 {
-		behind = s.instances()
+		behind = s.Tier(server.Instance)
 	}
 	if len(behind) == 0 {
 		return nil, errors.New("start nginx: no instance to put it before")
 	}
 	var upstreams []string
-	for _, server := range behind {
-		upstreams = append(upstreams, server.Addr)
+	for _, instance := range behind {
+		upstreams = append(upstreams, instance.Addr)
 	}
-	build := func(ctx context.Context, name, dir string, port int) (*Server, error) {
+	build := func(ctx context.Context, name, dir string, port int) (*server.Server, error) {
 		return buildNginx(ctx, filepath.Join(s.Dir, name+".log"), deploy.NginxOptions{
 			Upstreams: upstreams, Dir: dir, Affinity: s.options.Affinity,
 		}, port)
 	}
-	return s.open(ctx, s.name("nginx"), build, frontPort)
+	return s.Open(ctx, s.Name("nginx"), build, frontPort)
 }
 
-func buildNginx(ctx context.Context, log string, o deploy.NginxOptions, port int) (*Server, error) {
-	program, err := find("apt-get install nginx-light", "nginx")
+func buildNginx(ctx context.Context, log string, o deploy.NginxOptions, port int) (*server.Server, error) {
+	program, err := server.Find("apt-get install nginx-light", "nginx")
 	if err != nil {
 		return goProxy(err.Error(), port, o.Upstreams), nil
 	}
 	dir, config := o.Dir, filepath.Join(o.Dir, "nginx.conf")
-	o.Listen = local(port)
+	o.Listen = server.Local(port)
 	if err := os.WriteFile(config, deploy.Nginx(o), 0o600); err != nil {
 		return nil, err
 	}
-	cmd := command{path: program, dir: dir, log: log, args: []string{"-e", "stderr", "-p", dir, "-c", config}}
+	cmd := server.Command{Path: program, Dir: dir, Log: log, Args: []string{"-e", "stderr", "-p", dir, "-c", config}}
 	check := cmd
-	check.args = append(cmd.args[:len(cmd.args):len(cmd.args)], "-t", "-q")
-	if err := check.finish(ctx); err != nil {
+	check.Args = append(cmd.Args[:len(cmd.Args):len(cmd.Args)], "-t", "-q")
+	if err := check.Finish(ctx); err != nil {
 		return nil, err
 	}
-	cmd.args = append(cmd.args, "-g", "daemon off;"+sameUser())
-	return &Server{
-		URL: "http://" + local(port), Log: cmd.log, tier: front,
+	cmd.Args = append(cmd.Args, "-g", "daemon off;"+sameUser())
+	return &server.Server{
+		URL: "http://" + server.Local(port), Log: cmd.Log, Tier: server.Front,
 		// A master that is killed leaves its workers serving. Only SIGTERM makes it stop them.
-		launch: func() (run, error) {
+		Launch: func() (server.Run, error) {
 			// A killed nginx leaves its socket file behind, and the next one could not listen there.
 			if err := os.Remove(filepath.Join(dir, "stock-again.sock")); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, err
 			}
-			return cmd.start(syscall.SIGTERM)
+			return cmd.Start(syscall.SIGTERM)
 		},
-		ready: func(ctx context.Context, pid int) error {
+		Ready: func(ctx context.Context, pid int) error {
 			return nginxReady(ctx, port, filepath.Join(dir, "nginx.pid"), pid)
 		},
 	}, nil
@@ -98,6 +99,6 @@ func nginxReady(ctx context.Context, port int, pidFile string, pid int) error {
 	if got := strings.TrimSpace(string(text)); got != strconv.Itoa(pid) {
 		return fmt.Errorf("%s names process %s, expected %d", pidFile, got, pid)
 	}
-	_, err = get(ctx, "http://"+local(port)+"/nginx_status", "")
+	_, err = get(ctx, "http://"+server.Local(port)+"/nginx_status", "")
 	return err
 }

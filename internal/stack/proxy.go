@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"example.com/stock/lock/locktest/server"
 )
 
 // Limits, as in the shipped nginx.conf.
@@ -32,13 +34,13 @@ const (
 // turn, and a request goes to the next instance only if it could not be sent, never if an instance may have received
 // it. (nginx then forwards a GET all the same; the stand-in may ask the same instance again if a kept connection is
 // closed.) It hides the same paths as nginx.
-func goProxy(why string, port int, upstreams []string) *Server {
-	return &Server{
-		URL: "http://" + local(port), tier: front,
+func goProxy(why string, port int, upstreams []string) *server.Server {
+	return &server.Server{
+		URL: "http://" + server.Local(port), Tier: server.Front,
 		StandIn: why + "; a proxy inside this process stands in",
-		launch:  func() (run, error) { return startProxy(local(port), upstreams) },
-		ready: func(ctx context.Context, _ int) error {
-			conn, err := dial(ctx, local(port))
+		Launch:  func() (server.Run, error) { return startProxy(server.Local(port), upstreams) },
+		Ready: func(ctx context.Context, _ int) error {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", server.Local(port))
 			if err == nil {
 				conn.Close()
 			}
@@ -58,7 +60,7 @@ type proxy struct {
 	serving sync.WaitGroup
 }
 
-func startProxy(addr string, upstreams []string) (run, error) {
+func startProxy(addr string, upstreams []string) (server.Run, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
@@ -95,11 +97,11 @@ func startProxy(addr string, upstreams []string) (run, error) {
 	return p, nil
 }
 
-func (p *proxy) pid() int                { return 0 }
-func (p *proxy) exited() <-chan struct{} { return p.exit }
-func (p *proxy) outcome() string         { return "closed" }
+func (p *proxy) Pid() int                { return 0 }
+func (p *proxy) Exited() <-chan struct{} { return p.exit }
+func (p *proxy) Outcome() string         { return "closed" }
 
-func (p *proxy) signal(sig syscall.Signal) error {
+func (p *proxy) Signal(sig syscall.Signal) error {
 	switch sig {
 	case syscall.SIGTERM, syscall.SIGKILL:
 		p.mu.Lock()

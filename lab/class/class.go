@@ -15,16 +15,17 @@ import (
 
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
 // Options configure a class.
 type Options struct {
-	Want     []stack.Kind // backends; the first Redis, ZooKeeper and MySQL can be killed from the wall
-	Binary   string       // the stock program; default: os.Executable()
-	Parent   string       // where the stack's temporary folder is made; default: os.TempDir()
-	AnyPort  bool         // do not use the usual ports
-	Progress func(stack.Event)
+	Want     []server.Kind // backends; the first Redis, ZooKeeper and MySQL can be killed from the wall
+	Binary   string        // the stock program; default: os.Executable()
+	Parent   string        // where the stack's temporary folder is made; default: os.TempDir()
+	AnyPort  bool          // do not use the usual ports
+	Progress func(server.Event)
 	Dir      string // folder for a file of each run; empty: none
 	Addr     string // of the wall, on a loopback address; default: 127.0.0.1:0
 	Bind     string // of the students' page; empty: no such page
@@ -47,7 +48,7 @@ type Class struct {
 	*board
 	o       Options
 	stack   *stack.Stack
-	apps    []*stack.Server
+	apps    []*server.Server
 	proxies map[string]*wire.Proxy // by server
 	admin   string                 // the admin token of the instances
 	clients map[string]*loadtest.Client
@@ -136,9 +137,8 @@ func Start(ctx context.Context, o Options) (*Class, error) {
 
 func (c *Class) open(ctx context.Context) (err error) {
 	c.stack, err = stack.Start(ctx, stack.Options{
-		Want: c.o.Want, AOF: true, Env: env(c.admin, &c.o), Binary: c.o.Binary, Parent: c.o.Parent,
-		AnyPort:  c.o.AnyPort,
-		Progress: c.o.Progress,
+		Options: server.Options{Want: c.o.Want, AOF: true, Parent: c.o.Parent, Progress: c.o.Progress},
+		Env:     env(c.admin, &c.o), Binary: c.o.Binary, AnyPort: c.o.AnyPort,
 	})
 	if err != nil {
 		return err
@@ -166,9 +166,9 @@ func (c *Class) wires() (via []string, err error) {
 		protocol wire.Protocol
 		variable string
 	}{
-		{string(stack.Redis), wire.Redis(), "STOCK_REDIS_ADDRS"},
-		{string(stack.ZooKeeper), wire.ZooKeeper(), "STOCK_ZOOKEEPER_HOSTS"},
-		{string(stack.MySQL), wire.MySQL(), "STOCK_MYSQL_DSN"},
+		{string(server.Redis), wire.Redis(), "STOCK_REDIS_ADDRS"},
+		{string(server.ZooKeeper), wire.ZooKeeper(), "STOCK_ZOOKEEPER_HOSTS"},
+		{string(server.MySQL), wire.MySQL(), "STOCK_MYSQL_DSN"},
 	} {
 		server := c.stack.Server(w.name)
 		if server == nil {

@@ -17,8 +17,9 @@ import (
 	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A visitor is a browser without a screen.
@@ -86,7 +87,7 @@ func phone(t *testing.T, c *Class, name string) *visitor {
 // doors opens the wall and the students' page of a class that has no servers.
 func doors(t *testing.T) *Class {
 	t.Helper()
-	none, err := stack.Start(t.Context(), stack.Options{Parent: t.TempDir()})
+	none, err := stack.Start(t.Context(), stack.Options{Options: server.Options{Parent: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +348,7 @@ func (c *Class) verdict() (v WallVerdict) {
 // rest waits until all requests are answered, the instances have told all of them, and the stock was read after that.
 func (c *Class) rest(t *testing.T) (v WallVerdict) {
 	t.Helper()
-	stacktest.Eventually(t, time.Minute, "the run is over", func() (over bool, _ string) {
+	servertest.Eventually(t, time.Minute, "the run is over", func() (over bool, _ string) {
 		c.mu.Lock()
 		left, run := c.left, c.run
 		c.mu.Unlock()

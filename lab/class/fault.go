@@ -3,7 +3,7 @@ package class
 import (
 	"time"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -56,7 +56,7 @@ func (c *Class) become(name, state string, do func() error) error {
 }
 
 // start starts a server that was killed, which takes seconds.
-func (c *Class) start(server *stack.Server) {
+func (c *Class) start(server *server.Server) {
 	if c.stateOf(server.Name) != "killed" {
 		return
 	}

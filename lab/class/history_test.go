@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // loaded is the history of a load that was made once, with its text.
@@ -139,7 +139,7 @@ func long(requests int) *loadtest.History {
 
 // A load that is too long to be drawn is counted whole, and the page says what is left out.
 func TestALongLoadIsCountedWhole(t *testing.T) {
-	requests := stacktest.Rounds(50_000, 10_000)
+	requests := servertest.Rounds(50_000, 10_000)
 	r := recordLoad(long(requests))
 	page := pageOf(r.Frames)
 	if n := under(page, "t:"); n != maxDrawn || page["drawn"] != fmt.Sprintf(`{"n":%d,"of":%d}`, maxDrawn, requests) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // points are what a class must see of each scene without a word from the teacher: expressions that are true of the page
@@ -94,7 +94,7 @@ func TestTheHour(t *testing.T) {
 		c = lesson(t)
 		list = slices.DeleteFunc(list, func(s scene) bool { return s.name != "two_buyers" })
 	} else {
-		c = own(t, func(o *Options) { o.Want, o.pace = []stack.Kind{stack.Redis, stack.ZooKeeper}, 0.25 })
+		c = own(t, func(o *Options) { o.Want, o.pace = []server.Kind{server.Redis, server.ZooKeeper}, 0.25 })
 	}
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en&show=1#"+c.wall.token, 1280, 720)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // live opens the wall of a load, and closes it after the test.
@@ -84,7 +84,7 @@ func TestALiveWallStaysSmall(t *testing.T) {
 		}
 		return under(page, "t:"), under(page, "p:")
 	}
-	requests := stacktest.Rounds(5000, 1000)
+	requests := servertest.Rounds(5000, 1000)
 	for run := range 2 {
 		var text strings.Builder
 		if err := loadtest.WriteHistory(&text, long(requests)); err != nil {

@@ -10,9 +10,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/browsertest"
 	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 var (
@@ -87,7 +88,7 @@ func begin(t *testing.T, dir string, change ...func(*Options)) *Class {
 		t.Fatal(err)
 	}
 	o := Options{
-		Want: []stack.Kind{stack.Redis}, Binary: path, Parent: filepath.Join(dir, "stack"), AnyPort: true,
+		Want: []server.Kind{server.Redis}, Binary: path, Parent: filepath.Join(dir, "stack"), AnyPort: true,
 		Dir: filepath.Join(dir, "runs"), Bind: "127.0.0.1:0", Lang: "en", pace: 0.4,
 	}
 	for _, f := range change {
@@ -115,7 +116,7 @@ func begin(t *testing.T, dir string, change ...func(*Options)) *Class {
 // leftOf ends a class, and returns what it has left behind.
 func leftOf(c *Class) (left []error) {
 	pids := map[string]int{}
-	servers := append([]*stack.Server(nil), c.apps...)
+	servers := append([]*server.Server(nil), c.apps...)
 	for _, name := range []string{"redis", "nginx"} {
 		if s := c.stack.Server(name); s != nil {
 			servers = append(servers, s)
@@ -155,7 +156,7 @@ func (c *Class) tidy(t *testing.T) {
 	}
 	c.raise()
 	c.awaitReady(RunPlan{Strategy: "redis-watchdog", Store: "redis"})
-	stacktest.Eventually(t, 70*time.Second, "all is up and no request is under way", func() (bool, string) {
+	servertest.Eventually(t, 70*time.Second, "all is up and no request is under way", func() (bool, string) {
 		_ = c.Step()
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // Requests come at a rate until they are stopped, and the verdict comes then. What is no rate is refused in the
@@ -85,7 +85,7 @@ func TestWhatIsNotSentIsCounted(t *testing.T) {
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1366, 900)
 	s.until("it is said", `document.querySelector("#dropped").textContent.includes("not sent")`)
-	stacktest.Eventually(t, time.Minute, "the rate has ended", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "the rate has ended", func() (bool, string) {
 		c.mu.Lock()
 		sent, left := c.sent, c.left
 		c.mu.Unlock()

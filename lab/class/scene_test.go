@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A scene that is started while an earlier run still sells shows what it shows alone: the earlier run takes no unit of
@@ -16,7 +16,7 @@ func TestASceneDuringASlowRun(t *testing.T) {
 	if err := c.Fire(slow); err != nil {
 		t.Fatal(err)
 	}
-	stacktest.Eventually(t, time.Minute, "a request of the slow run has the lock", func() (found bool, seen string) {
+	servertest.Eventually(t, time.Minute, "a request of the slow run has the lock", func() (found bool, seen string) {
 		c.look(func(s *State) {
 			for _, r := range s.reqs {
 				found = found || thinking(r.seen)

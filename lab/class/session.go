@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // This file asks ZooKeeper for the session that holds the lock of a run, by its four-letter commands:
@@ -25,17 +25,17 @@ var (
 
 // askSession returns the session that holds the lock of a run. known is false if ZooKeeper has not answered.
 func (c *Class) askSession(run int) (held heldLease, asked int, known bool) {
-	server := c.stack.Server("zookeeper")
-	if server == nil || c.stateOf("zookeeper") == "killed" {
+	zookeeper := c.stack.Server("zookeeper")
+	if zookeeper == nil || c.stateOf("zookeeper") == "killed" {
 		return held, run, false
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, 4*time.Second)
 	defer cancel()
-	dump, err := stack.ZooKeeperWord(ctx, server.Addr, "dump")
+	dump, err := server.ZooKeeperWord(ctx, zookeeper.Addr, "dump")
 	if err != nil {
 		return held, run, false
 	}
-	cons, err := stack.ZooKeeperWord(ctx, server.Addr, "cons")
+	cons, err := server.ZooKeeperWord(ctx, zookeeper.Addr, "cons")
 	if err != nil {
 		return held, run, false
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A screen is a real browser that looks at a page of the class, and keeps what it complains of.
@@ -92,7 +92,7 @@ func ask[T any](s *screen, expression string) T {
 func (s *screen) until(what, expression string) {
 	s.t.Helper()
 	// The text of the page needs a layout: it is looked at once, not with each try.
-	stacktest.Eventually(s.t, time.Minute, what, func() (bool, string) {
+	servertest.Eventually(s.t, time.Minute, what, func() (bool, string) {
 		ok, err := chromedp.Run(s, chromedp.Evaluate[bool]("Boolean("+expression+")"))
 		return ok, fmt.Sprint("the page is in the log; ", err)
 	})
@@ -166,7 +166,7 @@ func TestTheRaceIsSeen(t *testing.T) {
 	s.until("overlaps are drawn", `Number(document.querySelector("#holds").dataset.overlap) > 0`)
 	var v WallVerdict
 	sku := skuOf(runOf(ask[string](s, `document.querySelector(".tok").dataset.req`)))
-	stacktest.Eventually(t, time.Minute, "the stock is read after the last reply", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "the stock is read after the last reply", func() (bool, string) {
 		c.look(func(state *State) { v = state.Verdict() })
 		stock, err := c.clients["app-1"].Stock(t.Context(), "redis", sku)
 		return err == nil && v.Sold == stock.Sold && v.Written == stock.Quantity && v.Open == 0,
@@ -295,14 +295,14 @@ func TestPagesFit(t *testing.T) {
 	_ = c.Vote(true, Question{})
 	joined := false
 	for _, lang := range []string{"en", "zh"} {
-		for _, theme := range stacktest.Some(1, []string{"light", "dark"}) {
+		for _, theme := range servertest.Some(1, []string{"light", "dark"}) {
 			dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 				{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 			}}
 			if _, err := chromedp.Call(s, emulation.SetEmulatedMedia, dark); err != nil {
 				t.Fatal(err)
 			}
-			for _, width := range stacktest.Some(1, []int64{390, 1366, 1920}) {
+			for _, width := range servertest.Some(1, []int64{390, 1366, 1920}) {
 				at := fmt.Sprintf("%s %s %d", lang, theme, width)
 				s.open(fmt.Sprintf("%s/?lang=%s&theme=%s#%s", c.wallBase(), lang, theme, c.wall.token), width, 1080)
 				s.until("the run is shown", `document.querySelectorAll(".tok").length > 5`)
@@ -361,7 +361,7 @@ func TestPictureOfTheWall(t *testing.T) {
 	if path == "" {
 		t.Skip("CLASS_PICTURE names no file")
 	}
-	c := own(t, func(o *Options) { o.Want = []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL} })
+	c := own(t, func(o *Options) { o.Want = []server.Kind{server.Redis, server.ZooKeeper, server.MySQL} })
 	s := look(t, c.wallBase())
 	s.open(c.wallBase()+"/?lang=en#"+c.wall.token, 1920, 1080)
 	ask[any](s, `strategy.value = "none"; requests.value = 24; think.value = 2000; null`)

@@ -17,6 +17,7 @@ import (
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/server"
 )
 
 //go:embed text
@@ -29,8 +30,8 @@ func failure(key string, pairs ...any) error { return phrases.Error(key, pairs..
 
 // The stores of the service.
 const (
-	onRedis = string(stack.Redis)
-	onMySQL = string(stack.MySQL)
+	onRedis = string(server.Redis)
+	onMySQL = string(server.MySQL)
 )
 
 // Options say what is tested, and how.
@@ -51,7 +52,7 @@ type Options struct {
 	Binary string // the stock program; default: os.Executable()
 
 	Say    func(words.Text)                                     // each step; may be nil
-	Server func(stack.Event)                                    // each start of an instance; may be nil
+	Server func(server.Event)                                   // each start of an instance; may be nil
 	Run    func(strategy, store string) func(loadtest.Progress) // returns the progress function of a run; may be nil
 	Visit  func() func(checkout.Progress)                       // the same for the checkout; may be nil
 }
@@ -194,10 +195,10 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 			return t.report, err
 		}
 		remove = append(remove, nodes.remove)
-		t.report.Servers[string(stack.ZooKeeper)] = strings.Join(o.ZooKeeper, ",")
+		t.report.Servers[string(server.ZooKeeper)] = strings.Join(o.ZooKeeper, ",")
 	}
 	t.stack, err = stack.Start(ctx, stack.Options{
-		AnyPort: true, Binary: o.Binary, Env: t.env(), Progress: t.Server,
+		Options: server.Options{Progress: t.Server}, AnyPort: true, Binary: o.Binary, Env: t.env(),
 	})
 	if err != nil {
 		return t.report, err

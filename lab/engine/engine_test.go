@@ -13,10 +13,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lab/engine"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // run tests servers, quickly.
@@ -97,7 +97,7 @@ func clean(t *testing.T, others []string, addrs ...string) {
 // schema, nor in one that was given.
 func TestServersOnWhichAllHolds(t *testing.T) {
 	t.Parallel()
-	s := stacktest.Start(t, stack.Options{Want: []stack.Kind{stack.MySQL, stack.Redis, stack.ZooKeeper}})
+	s := servertest.Start(t, server.Options{Want: []server.Kind{server.MySQL, server.Redis, server.ZooKeeper}})
 	for name, reason := range s.Missing() {
 		t.Skip(name, reason)
 	}
@@ -151,7 +151,7 @@ func TestGalera(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	g := stacktest.Galera(t, 3)
+	g := servertest.Galera(t, 3)
 	var dsns []string
 	for _, node := range g.Nodes {
 		dsns = append(dsns, "root@tcp("+node.Addr+")/")
@@ -183,7 +183,7 @@ func TestGalera(t *testing.T) {
 		t.Error("the order service, which writes to one node, has no right books")
 	}
 	// A node executes the statements of another a moment later.
-	stacktest.Eventually(t, time.Minute, "no schema is left", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "no schema is left", func() (bool, string) {
 		left := schemas(t, g.Nodes[2].Addr)
 		return len(left) == 0, fmt.Sprint(left)
 	})
@@ -192,8 +192,8 @@ func TestGalera(t *testing.T) {
 // A Redis Cluster has all strategies, and no checkout: the order service sells from MySQL.
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
-	c, err := stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
-	stacktest.Started(t, err)
+	c, err := servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
+	servertest.Started(t, err)
 	report, err := run(t, t.Context(), engine.Options{
 		Redis: engine.Redis{Addrs: c.Addrs()}, Strategies: []string{"atomic", "redis-watchdog", "segmented"},
 	})
@@ -210,7 +210,7 @@ func TestRedisCluster(t *testing.T) {
 // What cannot be used is refused with the reason, and keeps what it has.
 func TestRefusedServers(t *testing.T) {
 	t.Parallel()
-	s := stacktest.Start(t, stack.Options{Want: []stack.Kind{stack.MySQL, stack.Redis}})
+	s := servertest.Start(t, server.Options{Want: []server.Kind{server.MySQL, server.Redis}})
 	for name, reason := range s.Missing() {
 		t.Skip(name, reason)
 	}
@@ -275,7 +275,7 @@ func TestRefusedServers(t *testing.T) {
 // An interrupted test leaves nothing behind.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Server(t, stack.MySQL)
+	server := servertest.Server(t, server.MySQL)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	o := engine.Options{MySQL: []string{"root@tcp(" + server.Addr + ")/"}, Strategies: []string{"atomic", "none"}}

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // readyBound is how long instances may take until each sells from each store, or refuses to.
@@ -26,7 +26,7 @@ type fleet struct {
 
 // A member is an instance.
 type member struct {
-	*stack.Server
+	*server.Server
 	client  *loadtest.Client
 	mysql   int               // number of its DSN, from 1
 	refuses map[string]string // as in Instance

@@ -14,10 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/server"
 )
 
 // Options say what to do.
@@ -27,7 +27,7 @@ type Options struct {
 	Binary string // the stock program; empty: this executable
 	Parent string // parent of the temporary folder; empty: os.TempDir()
 
-	Server func(stack.Event)                    // called when a server starts or stops; may be nil
+	Server func(server.Event)                   // called when a server starts or stops; may be nil
 	Say    func(at time.Duration, _ words.Text) // called for every event; may be nil
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // The servers that fail.
@@ -50,7 +50,7 @@ func (s *site) faults(short bool) []fault {
 }
 
 // writer returns the node to which HAProxy leads.
-func (s *site) writer(ctx context.Context) (*stack.Server, error) {
+func (s *site) writer(ctx context.Context) (*server.Server, error) {
 	return s.galera.Behind(ctx, s.haproxy)
 }
 
@@ -58,24 +58,24 @@ func (s *site) writer(ctx context.Context) (*stack.Server, error) {
 type begin func(context.Context) (heal func(context.Context) error, err error)
 
 // A finder returns the server that fails.
-type finder func(context.Context) (*stack.Server, error)
+type finder func(context.Context) (*server.Server, error)
 
 // killing kills (SIGKILL) a server, and starts it again when everything sells without it.
 func (s *site) killing(find finder) begin {
-	return s.breaking(find, (*stack.Server).Kill, (*stack.Server).Restart)
+	return s.breaking(find, (*server.Server).Kill, (*server.Server).Restart)
 }
 
 // freezing suspends (SIGSTOP) a server until everything sells without it. To all others that is a partition: its
 // connections are open, and nothing comes. Then it goes on, and believes for a moment that it leads.
 func (s *site) freezing(find finder) begin {
-	return s.breaking(find, (*stack.Server).Pause, func(server *stack.Server, _ context.Context) error {
+	return s.breaking(find, (*server.Server).Pause, func(server *server.Server, _ context.Context) error {
 		return server.Resume()
 	})
 }
 
 // breaking fails a server by down and mends it by up. The next fault must find all replicas of Redis in step.
 func (s *site) breaking(
-	find finder, down func(*stack.Server) error, up func(*stack.Server, context.Context) error,
+	find finder, down func(*server.Server) error, up func(*server.Server, context.Context) error,
 ) begin {
 	return func(ctx context.Context) (func(context.Context) error, error) {
 		server, err := find(ctx)
@@ -128,8 +128,8 @@ func (s *site) restartServers(ctx context.Context) (func(context.Context) error,
 	if err := errors.Join(err, failed, none); err != nil {
 		return nil, err
 	}
-	var last []*stack.Server
-	for _, group := range [][]*stack.Server{
+	var last []*server.Server
+	for _, group := range [][]*server.Server{
 		s.zookeeper.Servers, s.redis.Redis, s.redis.Sentinels, s.galera.Nodes,
 	} {
 		for _, server := range group {
@@ -149,6 +149,6 @@ func (s *site) restartServers(ctx context.Context) (func(context.Context) error,
 }
 
 // restart restarts a server, and waits until every instance reports every server up.
-func (s *site) restart(ctx context.Context, server *stack.Server) error {
+func (s *site) restart(ctx context.Context, server *server.Server) error {
 	return errors.Join(server.Restart(ctx), s.redis.Join(ctx), s.ready(ctx))
 }

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A lane is one strategy on one store, for which requests come at a fixed rate.
@@ -26,7 +26,7 @@ type lane struct {
 
 // lanes returns the lanes: for each kind of server at least one that needs it.
 func lanes() []*lane {
-	mysql, redis := string(stack.MySQL), string(stack.Redis)
+	mysql, redis := string(server.MySQL), string(server.Redis)
 	return []*lane{
 		{strategy: "atomic", store: mysql},
 		{strategy: "zk-sequential", store: mysql},

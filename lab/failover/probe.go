@@ -9,8 +9,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A probe writes numbers to Redis as a client of the Sentinels does, once without and once with WAIT, to find which of
@@ -35,7 +35,7 @@ const (
 	probeLimit = 500 * time.Millisecond
 )
 
-func openProbe(ctx context.Context, s *stack.Sentinels) (*probe, error) {
+func openProbe(ctx context.Context, s *server.Sentinels) (*probe, error) {
 	p := &probe{client: goredis.NewFailoverClient(&goredis.FailoverOptions{
 		MasterName: s.Name, SentinelAddrs: s.Addrs(), MaxRetries: -1, ContextTimeoutEnabled: true,
 		DialTimeout: probeLimit,

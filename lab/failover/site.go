@@ -10,6 +10,7 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/server"
 )
 
 // token lets the load generator set stock on the instances, which listen on this computer only.
@@ -24,10 +25,10 @@ const (
 // A site has all servers.
 type site struct {
 	stack     *stack.Stack
-	galera    *stack.Galera
-	haproxy   *stack.Server
-	redis     *stack.Sentinels
-	zookeeper *stack.ZooKeeperEnsemble
+	galera    *server.Galera
+	haproxy   *server.Server
+	redis     *server.Sentinels
+	zookeeper *server.ZooKeeperEnsemble
 	instances []instance
 	clients   []*loadtest.Client // of the instances of the demonstration
 
@@ -36,17 +37,17 @@ type site struct {
 
 // An instance is one of the demonstration, or of the order service.
 type instance struct {
-	*stack.Server
+	*server.Server
 	ready func(context.Context) error
 }
 
-// openSite starts everything. A server that is not installed is a MissingError of package stack.
+// openSite starts everything. A server that is not installed is a server.MissingError.
 func openSite(ctx context.Context, o Options) (s *site, err error) {
 	s = new(site)
 	s.stack, err = stack.Start(ctx, stack.Options{
 		// Without an AOF a master that restarts before the Sentinels replace it comes back empty, and its replicas
 		// copy that.
-		AOF: true, AnyPort: true, Binary: o.Binary, Parent: o.Parent, Progress: o.Server,
+		Options: server.Options{AOF: true, Parent: o.Parent, Progress: o.Server}, AnyPort: true, Binary: o.Binary,
 		Env: []string{
 			"STOCK_ADMIN_TOKEN=" + token, "STOCK_LOG_LEVEL=warn", "STOCK_WAIT=3s",
 			"STOCK_ZOOKEEPER_SESSION_TIMEOUT=6s", // twice an election
@@ -66,11 +67,11 @@ func openSite(ctx context.Context, o Options) (s *site, err error) {
 	if s.haproxy, err = s.stack.FrontGalera(ctx, s.galera); err != nil {
 		return nil, err
 	}
-	sentinels := stack.SentinelOptions{Replicas: 2, DownAfter: downAfter}
+	sentinels := server.SentinelOptions{Replicas: 2, DownAfter: downAfter}
 	if s.redis, err = s.stack.StartSentinels(ctx, sentinels); err != nil {
 		return nil, err
 	}
-	ensemble := stack.EnsembleOptions{Silence: silence}
+	ensemble := server.EnsembleOptions{Silence: silence}
 	if s.zookeeper, err = s.stack.StartZooKeeperEnsemble(ctx, ensemble); err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (s *site) serveOrders(ctx context.Context) error {
 		return err
 	}
 	for _, server := range started {
-		s.instances = append(s.instances, instance{server, server.Ready})
+		s.instances = append(s.instances, instance{server, stack.OrdersReady(server)})
 	}
 	front, err := s.stack.Front(ctx, started...)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A bed gives a scenario its contenders, its store, and a record of events. Methods that return no error stop the
@@ -20,7 +20,7 @@ import (
 type bed struct {
 	ctx      context.Context
 	o        *Options
-	servers  *stack.Stack
+	servers  *server.Stack
 	scenario Scenario
 	mark     string // an environment variable of every process of the scenario
 	shop     *shop
@@ -84,7 +84,7 @@ func (b *bed) cleanup() {
 		}
 	}
 	all.Wait()
-	stack.KillStrays(b.mark)
+	server.KillStrays(b.mark)
 	if b.remote != nil {
 		_ = b.remote.close()
 	}

@@ -18,10 +18,10 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 //go:embed text
@@ -59,14 +59,14 @@ type Options struct {
 	URL     string   // the lock behind HTTP
 
 	Only    []string      // names of scenarios; empty: all
-	Servers []stack.Kind  // to offer; empty: all of Servers
+	Servers []server.Kind // to offer; empty: all of Servers
 	Lease   time.Duration // LEASE_MS of the lock
 	Wait    time.Duration // how long a scenario waits for what must happen
 	Waiters int           // contenders of hundred-waiters
 	Grace   time.Duration // how much longer than WAIT_MS a reply may take; 0: 5 s
 	Parent  string        // of the temporary folder; empty: os.TempDir()
 
-	Server func(stack.Event) // called when a server starts or stops; may be nil
+	Server func(server.Event) // called when a server starts or stops; may be nil
 	Began  func(Scenario)
 	Done   func(Result)
 }
@@ -133,13 +133,13 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	if err = errors.Join(err, phrases.Check()); err != nil {
 		return report, err
 	}
-	var want []stack.Kind // a lock behind HTTP has its own servers
+	var want []server.Kind // a lock behind HTTP has its own servers
 	if o.URL == "" {
 		if want = o.Servers; len(want) == 0 {
 			want = Servers()
 		}
 	}
-	servers, err := stack.Start(ctx, stack.Options{Want: want, Parent: o.Parent, Progress: o.Server, AnyPort: true})
+	servers, err := server.Start(ctx, server.Options{Want: want, Parent: o.Parent, Progress: o.Server})
 	if err != nil {
 		return report, err
 	}
@@ -185,7 +185,7 @@ var outcomes = map[Grade]lab.Outcome{
 }
 
 // grade runs one scenario. It returns when every process of the scenario is gone.
-func grade(ctx context.Context, o *Options, servers *stack.Stack, s Scenario) Result {
+func grade(ctx context.Context, o *Options, servers *server.Stack, s Scenario) Result {
 	began := time.Now()
 	limit := 12*o.Wait + time.Minute
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, phrases.Error("fault.limit", "limit", limit))

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lab/grade"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A desk is a lock behind HTTP, with the faults that a test wants.
@@ -77,7 +77,7 @@ func TestOverHTTP(t *testing.T) {
 		desk *desk
 		want string
 	}
-	for _, row := range stacktest.Some(3, []row{
+	for _, row := range servertest.Some(3, []row{
 		{
 			"grants to everybody, with fences",
 			&desk{shared: true, fences: func(n int) int { return n }},

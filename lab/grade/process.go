@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A locker is a lock under test, as one contender uses it. It serves one request at a time. A call that gets no reply
@@ -45,14 +45,14 @@ func (e *endedError) Said() words.Text {
 
 // A process is a lock that reads requests on its standard input and writes replies to its standard output.
 type process struct {
-	*stack.Process
+	*server.Process
 	replies *bufio.Reader
 	stderr  tail
 	drained chan struct{} // closed at the end of the standard error
 }
 
 func startProcess(argv, env []string) (*process, error) {
-	p, err := stack.StartProcess(argv, env)
+	p, err := server.StartProcess(argv, env)
 	if err != nil {
 		return nil, err
 	}

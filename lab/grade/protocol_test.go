@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab/grade"
+	"example.com/stock/lock/locktest/server"
 )
 
 // misbehaved runs a shell script as the lock, in the simplest scenario.
@@ -18,7 +18,7 @@ func misbehaved(t *testing.T, script string) grade.Result {
 	t.Helper()
 	need(t, "bash")
 	report := run(t, grade.Options{
-		Command: []string{"bash", "-c", script}, Servers: []stack.Kind{stack.Redis}, Only: []string{"holder-killed"},
+		Command: []string{"bash", "-c", script}, Servers: []server.Kind{server.Redis}, Only: []string{"holder-killed"},
 		Lease: time.Second, Wait: time.Second, Grace: time.Second,
 	})
 	if worst := report.Worst(); worst != grade.Ungraded && report.Results[0].Grade == grade.Ungraded {

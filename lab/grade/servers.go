@@ -14,23 +14,23 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
 // protocols are the servers that the grader offers to a lock.
-var protocols = map[stack.Kind]func() wire.Protocol{
-	stack.Redis: wire.Redis, stack.ZooKeeper: wire.ZooKeeper, stack.MySQL: wire.MySQL,
+var protocols = map[server.Kind]func() wire.Protocol{
+	server.Redis: wire.Redis, server.ZooKeeper: wire.ZooKeeper, server.MySQL: wire.MySQL,
 }
 
 // Servers returns the names of the servers that Options.Servers may have.
-func Servers() []stack.Kind { return []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL} }
+func Servers() []server.Kind { return []server.Kind{server.Redis, server.ZooKeeper, server.MySQL} }
 
 // A link is the way from one contender, or from a crowd, to the servers: a proxy before each.
-type link map[stack.Kind]*wire.Proxy
+type link map[server.Kind]*wire.Proxy
 
 // newLink opens a link to all servers of the stack.
-func newLink(s *stack.Stack) (link, error) {
+func newLink(s *server.Stack) (link, error) {
 	l := make(link)
 	for _, kind := range Servers() {
 		server := s.Server(string(kind))
@@ -69,7 +69,7 @@ func (l link) commands() (n int) {
 }
 
 // busiest returns the server that got the most commands. ok is false if none got any.
-func (l link) busiest() (kind stack.Kind, ok bool) {
+func (l link) busiest() (kind server.Kind, ok bool) {
 	most := 0
 	for _, k := range Servers() {
 		if l[k] != nil && l[k].Count(wire.ToServer) > most {
@@ -86,11 +86,11 @@ func (l link) env(lease time.Duration, mark string) []string {
 	for kind, proxy := range l {
 		host, port, _ := net.SplitHostPort(proxy.Addr())
 		switch kind {
-		case stack.Redis:
+		case server.Redis:
 			env = append(env, "REDIS_ADDR="+proxy.Addr(), "REDIS_HOST="+host, "REDIS_PORT="+port)
-		case stack.ZooKeeper:
+		case server.ZooKeeper:
 			env = append(env, "ZOOKEEPER_ADDR="+proxy.Addr())
-		case stack.MySQL:
+		case server.MySQL:
 			env = append(env, "MYSQL_DSN=root@tcp("+proxy.Addr()+")/stock", "MYSQL_HOST="+host, "MYSQL_TCP_PORT="+port)
 		}
 	}
@@ -99,9 +99,9 @@ func (l link) env(lease time.Duration, mark string) []string {
 
 // commandText returns a command of Redis or a statement of MySQL for people: its beginning, printable. Of other
 // messages it returns "".
-func commandText(kind stack.Kind, message []byte) string {
+func commandText(kind server.Kind, message []byte) string {
 	switch kind {
-	case stack.Redis:
+	case server.Redis:
 		var list []string
 		for i, field := range bytes.Split(message, []byte("\r\n")) {
 			if i > 0 && i%2 == 0 && len(list) < 6 {
@@ -112,7 +112,7 @@ func commandText(kind stack.Kind, message []byte) string {
 			list = append(list[:1], list[2:]...) // without the script
 		}
 		return short(strings.Join(list, " "))
-	case stack.MySQL:
+	case server.MySQL:
 		const header = 5
 		if len(message) > header {
 			return short(strings.Join(strings.Fields(string(message[header:])), " "))
@@ -132,8 +132,8 @@ func short(text string) string {
 
 // redisLease returns how long the keys of Redis whose names contain key live on. forever is true if one of them has no
 // expiry. Without such a key it returns 0.
-func redisLease(ctx context.Context, s *stack.Stack, key string) (left time.Duration, forever bool, err error) {
-	server := s.Server(string(stack.Redis))
+func redisLease(ctx context.Context, s *server.Stack, key string) (left time.Duration, forever bool, err error) {
+	server := s.Server(string(server.Redis))
 	if server == nil {
 		return 0, false, nil
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab/grade"
+	"example.com/stock/lock/locktest/server"
 )
 
 const (
@@ -25,7 +25,7 @@ type starter struct {
 	name     string
 	scenario string
 	want     grade.Grade
-	server   stack.Kind
+	server   server.Kind
 	twin     string // the fixed lock; empty: the file of this name in fixed
 }
 
@@ -36,20 +36,20 @@ const (
 
 // The first three are also tested with -short.
 var broken = []starter{
-	{"setnx.sh", "holder-killed", grade.Blocks, stack.Redis, leaseRedis},
-	{"del.sh", "late-release", grade.Oversells, stack.Redis, leaseRedis},
-	{"get-then-del.sh", "release-in-steps", grade.Oversells, stack.Redis, leaseRedis},
-	{"setnx-expire.sh", "crash-between-commands", grade.Blocks, stack.Redis, leaseRedis},
-	{"mutex.sh", "thirty-at-once", grade.Oversells, stack.Redis, leaseRedis},
-	{"no-renewal.sh", "work-outlasts-lease", grade.Oversells, stack.Redis, ""},
-	{"no-fence.sh", "holder-frozen", grade.Oversells, stack.Redis, ""},
-	{"waits-forever.sh", "two-keys", grade.Blocks, stack.Redis, leaseRedis},
-	{"lease-redis.sh", "server-restarted", grade.Oversells, stack.Redis, zkFixed},
-	{"get-lock.sh", "thirty-at-once", grade.Oversells, stack.MySQL, ""},
-	{"row.sh", "holder-killed", grade.Blocks, stack.MySQL, ""},
-	{"backoff.sh", "hundred-waiters", grade.Starves, stack.Redis, leaseRedis},
-	{"zk-persistent", "holder-killed", grade.Blocks, stack.ZooKeeper, zkFixed},
-	{"zk-orphan", "lost-reply", grade.Blocks, stack.ZooKeeper, zkFixed},
+	{"setnx.sh", "holder-killed", grade.Blocks, server.Redis, leaseRedis},
+	{"del.sh", "late-release", grade.Oversells, server.Redis, leaseRedis},
+	{"get-then-del.sh", "release-in-steps", grade.Oversells, server.Redis, leaseRedis},
+	{"setnx-expire.sh", "crash-between-commands", grade.Blocks, server.Redis, leaseRedis},
+	{"mutex.sh", "thirty-at-once", grade.Oversells, server.Redis, leaseRedis},
+	{"no-renewal.sh", "work-outlasts-lease", grade.Oversells, server.Redis, ""},
+	{"no-fence.sh", "holder-frozen", grade.Oversells, server.Redis, ""},
+	{"waits-forever.sh", "two-keys", grade.Blocks, server.Redis, leaseRedis},
+	{"lease-redis.sh", "server-restarted", grade.Oversells, server.Redis, zkFixed},
+	{"get-lock.sh", "thirty-at-once", grade.Oversells, server.MySQL, ""},
+	{"row.sh", "holder-killed", grade.Blocks, server.MySQL, ""},
+	{"backoff.sh", "hundred-waiters", grade.Starves, server.Redis, leaseRedis},
+	{"zk-persistent", "holder-killed", grade.Blocks, server.ZooKeeper, zkFixed},
+	{"zk-orphan", "lost-reply", grade.Blocks, server.ZooKeeper, zkFixed},
 }
 
 // Every broken starter fails where its first lines say, and its fixed twin holds there.
@@ -68,14 +68,14 @@ func TestStarters(t *testing.T) {
 			if r.Grade != s.want {
 				t.Errorf("%s in %s: %s, want %s: %s", s.name, s.scenario, r.Grade, s.want, r.Why)
 			}
-			twin, server, lease := cmp.Or(s.twin, fixed+s.name), s.server, time.Second
+			twin, kind, lease := cmp.Or(s.twin, fixed+s.name), s.server, time.Second
 			if twin == zkFixed {
-				server = stack.ZooKeeper
+				kind = server.ZooKeeper
 			}
 			if s.scenario == "work-outlasts-lease" {
 				lease = 5 * time.Second // its watchdog may be late on a busy computer
 			}
-			r = graded(t, twin, server, s.scenario, lease, patience)
+			r = graded(t, twin, kind, s.scenario, lease, patience)
 			if r.Grade != grade.Holds {
 				t.Errorf("the twin of %s in %s: %s, want %s: %s", s.name, s.scenario, r.Grade, grade.Holds, r.Why)
 			}
@@ -127,7 +127,8 @@ func TestLocksToStartFrom(t *testing.T) {
 		t.Run(lock, func(t *testing.T) {
 			t.Parallel()
 			for _, scenario := range scenarios {
-				if r := graded(t, starters+lock, stack.Redis, scenario, time.Second, patience); r.Grade != grade.Holds {
+				r := graded(t, starters+lock, server.Redis, scenario, time.Second, patience)
+				if r.Grade != grade.Holds {
 					t.Errorf("%s in %s: %s, want %s: %s", lock, scenario, r.Grade, grade.Holds, r.Why)
 				}
 			}
@@ -136,14 +137,14 @@ func TestLocksToStartFrom(t *testing.T) {
 }
 
 // graded grades one lock in one scenario.
-func graded(t *testing.T, lock string, server stack.Kind, scenario string, lease, wait time.Duration) grade.Result {
+func graded(t *testing.T, lock string, kind server.Kind, scenario string, lease, wait time.Duration) grade.Result {
 	t.Helper()
 	var command []string
 	waiters := 30 // processes that do not starve each other
 	switch filepath.Ext(lock) {
 	case ".sh":
 		command = []string{"bash", lock}
-		need(t, map[stack.Kind]string{stack.Redis: "redis-cli", stack.MySQL: "mysql"}[server])
+		need(t, map[server.Kind]string{server.Redis: "redis-cli", server.MySQL: "mysql"}[kind])
 	case ".py":
 		if _, err := exec.LookPath("python3"); err != nil {
 			t.Skip(err) // also with REQUIRE_BACKENDS=1: no test of the service needs it
@@ -167,7 +168,7 @@ func graded(t *testing.T, lock string, server stack.Kind, scenario string, lease
 		command = []string{program}
 	}
 	report := run(t, grade.Options{
-		Command: command, Servers: []stack.Kind{server}, Only: []string{scenario},
+		Command: command, Servers: []server.Kind{kind}, Only: []string{scenario},
 		Lease: lease, Wait: wait, Grace: wait, Waiters: waiters,
 	})
 	return report.Results[0]
@@ -180,7 +181,7 @@ const patience = 30 * time.Second
 func run(t *testing.T, o grade.Options) grade.Report {
 	t.Helper()
 	missing := ""
-	o.Server = func(e stack.Event) {
+	o.Server = func(e server.Event) {
 		if e.What == "missing" {
 			missing = e.Detail
 		}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -20,7 +20,7 @@ const mostCommands = 4
 // A tripwire is a trap for one command.
 type tripwire struct {
 	*wire.Snare
-	kind    stack.Kind
+	kind    server.Kind
 	command string // set before the snare springs; empty: not a text
 }
 

@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/internal/stack/browsertest"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lab"
 	"example.com/stock/lab/diagram"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 var browser browsertest.Shared
@@ -124,7 +124,7 @@ func TestTheMatrixFits(t *testing.T) {
 	for i := range r.Cells {
 		r.Cells[i].Events = nil
 	}
-	for _, lang := range stacktest.Some(1, []string{"zh", "en"}) {
+	for _, lang := range servertest.Some(1, []string{"zh", "en"}) {
 		if err := os.WriteFile(path, []byte(page(t, r, lang)), 0o644); err != nil {
 			t.Fatal(err)
 		}

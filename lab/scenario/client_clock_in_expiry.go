@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/server"
 )
 
 // clientClockInExpiry is known from rueidislock, which sends PXAT and PEXPIREAT with the client's time:
@@ -34,7 +34,7 @@ func clientClockInExpiry() lab.Scenario {
 		),
 		Predict: excludes,
 		Run: func(b *lab.Testbed) lab.Observation {
-			b.Fresh(stack.Options{Clocks: true}, lab.NeedRedis)
+			b.Fresh(server.Options{Clocks: true}, lab.NeedRedis)
 			server := b.Server(lab.NeedRedis)
 			if b.Case.Variant == "4-s-ahead-of-the-server" {
 				b.Must("set the clock of redis", server.SetClock(-behind))

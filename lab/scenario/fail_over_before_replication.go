@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // The variants of a fail-over.
@@ -64,8 +64,8 @@ func failOver() lab.Scenario {
 }
 
 // startSentinels starts a master with replicas, and Sentinels that watch them.
-func startSentinels(b *lab.Testbed, replicas int) *stack.Sentinels {
-	x, err := b.Stack().StartSentinels(b.Ctx, stack.SentinelOptions{Replicas: replicas})
+func startSentinels(b *lab.Testbed, replicas int) *server.Sentinels {
+	x, err := b.Stack().StartSentinels(b.Ctx, server.SentinelOptions{Replicas: replicas})
 	b.Must("start the Sentinels", err)
 	b.Defer(func() {
 		for _, server := range append(x.Sentinels, x.Redis...) {
@@ -76,13 +76,13 @@ func startSentinels(b *lab.Testbed, replicas int) *stack.Sentinels {
 }
 
 // through returns env with the settings by which an instance finds Redis through the Sentinels.
-func through(x *stack.Sentinels, env ...string) []string {
+func through(x *server.Sentinels, env ...string) []string {
 	return append(env, "STOCK_REDIS_ADDRS="+strings.Join(x.Addrs(), ","), "STOCK_REDIS_MASTER_NAME="+x.Name)
 }
 
 // sentinels starts a master with a replica, Sentinels that watch them, and two instances that find Redis through the
 // Sentinels.
-func sentinels(beds []*lab.Testbed, env ...string) (*stack.Sentinels, []*lab.App) {
+func sentinels(beds []*lab.Testbed, env ...string) (*server.Sentinels, []*lab.App) {
 	x := startSentinels(beds[0], 1)
 	var apps []*lab.App
 	for _, b := range beds {
@@ -152,7 +152,7 @@ func killMaster(beds []*lab.Testbed, lost bool) []lab.Observation {
 }
 
 // keysAbout records how many keys of the case a Redis has. They are those of its lock, because its stock is elsewhere.
-func keysAbout(b *lab.Testbed, server *stack.Server) {
+func keysAbout(b *lab.Testbed, server *server.Server) {
 	keys, err := b.RedisAt(server.Addr).Keys(b.Ctx, "*"+b.SKU+"*").Result()
 	b.Must("KEYS on "+server.Name, err)
 	b.Statement(server.Name, fmt.Sprintf("KEYS *sku* = %d", len(keys)))

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // The variants of a cluster with several writers.
@@ -44,7 +44,7 @@ func (g *galera) run(db *sql.DB, statement string) {
 	g.b.Must(statement, err)
 }
 
-func (g *galera) node(i int) *stack.Server { return g.b.Server(lab.Node(i)) }
+func (g *galera) node(i int) *server.Server { return g.b.Server(lab.Node(i)) }
 
 // at returns a pool of connections to the database on a node. The parameters are the driver's.
 func (g *galera) at(i int, parameters ...string) *sql.DB {

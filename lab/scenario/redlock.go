@@ -10,15 +10,15 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
 // nodes has the five independent masters of Redlock, with a client for each.
 type nodes struct {
 	b       *lab.Testbed
-	servers []*stack.Server
+	servers []*server.Server
 	clients []*redis.Client
 	key     string // of the case's lock
 }
@@ -26,7 +26,7 @@ type nodes struct {
 func newNodes(b *lab.Testbed) *nodes {
 	n := &nodes{b: b, key: "redlock:{" + b.SKU + "}"}
 	for i := 2; i <= 6; i++ {
-		server := b.Server(lab.Need(fmt.Sprintf("%s-%d", stack.Redis, i)))
+		server := b.Server(lab.Need(fmt.Sprintf("%s-%d", server.Redis, i)))
 		n.servers = append(n.servers, server)
 		n.clients = append(n.clients, b.RedisAt(server.Addr))
 	}
@@ -65,7 +65,7 @@ func (n *nodes) jump(i int, ahead time.Duration) {
 }
 
 // jumpClock sets the wall clock of a Redis forward. The server must have been started with a clock of its own.
-func jumpClock(b *lab.Testbed, name string, server *stack.Server, ahead time.Duration) {
+func jumpClock(b *lab.Testbed, name string, server *server.Server, ahead time.Duration) {
 	b.Must("set the clock of "+name, server.SetClock(ahead))
 	b.Note(name, "clock-jumps", "ahead", ahead)
 }

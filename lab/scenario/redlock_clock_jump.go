@@ -3,8 +3,8 @@ package scenario
 import (
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/server"
 )
 
 func redlockClockJump() lab.Scenario {
@@ -15,7 +15,7 @@ func redlockClockJump() lab.Scenario {
 		Predict: fenced,
 		Run: func(b *lab.Testbed) lab.Observation {
 			const ahead = 2 * time.Minute
-			b.Fresh(stack.Options{Clocks: true}, lab.NeedRedis, lab.NeedRedlock)
+			b.Fresh(server.Options{Clocks: true}, lab.NeedRedis, lab.NeedRedlock)
 			apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=60s")
 			b.Stock(1)
 			var jump func()

@@ -3,9 +3,9 @@ package scenario
 import (
 	"slices"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 func redlockRestart() lab.Scenario {
@@ -19,7 +19,7 @@ func redlockRestart() lab.Scenario {
 		Run: func(b *lab.Testbed) lab.Observation {
 			const lease = "STOCK_REDLOCK_LEASE=60s"
 			if b.Case.Variant == "append-only-file" {
-				b.Fresh(stack.Options{AOF: true}, lab.NeedRedis, lab.NeedRedlock)
+				b.Fresh(server.Options{AOF: true}, lab.NeedRedis, lab.NeedRedlock)
 			}
 			apps := b.Apps(2, lease)
 			first, second := apps[0], apps[1]

@@ -21,6 +21,7 @@ import (
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/server"
 )
 
 var program stacktest.Program
@@ -110,7 +111,7 @@ func strategies(t *testing.T) map[string]lab.Strategy {
 		t.Fatal(err)
 	}
 	servers, err := stack.Start(t.Context(), stack.Options{
-		Binary: path, Parent: t.TempDir(), AnyPort: true, Want: []stack.Kind{stack.Redis},
+		Options: server.Options{Want: []server.Kind{server.Redis}, Parent: t.TempDir()}, Binary: path, AnyPort: true,
 		Env: []string{"STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=1s"},
 	})
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // emptyUnits is how many units are in stock, and are sold, before the store is lost.
@@ -25,7 +25,7 @@ func storeComesBackEmpty() lab.Scenario {
 			lab.Stated(lab.Safe, "append-only-file", "atomic", "merged"))),
 		Run: func(b *lab.Testbed) lab.Observation {
 			persistent := b.Case.Variant == "append-only-file"
-			b.Fresh(stack.Options{AOF: persistent}, lab.NeedRedis, lab.NeedMySQL)
+			b.Fresh(server.Options{AOF: persistent}, lab.NeedRedis, lab.NeedMySQL)
 			if b.Case.Code != "" {
 				return seedsAgain(b)
 			}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // The variants of a lock that some replicas have acknowledged.
@@ -117,7 +117,7 @@ func acknowledgedInVain(beds []*lab.Testbed) []lab.Observation {
 }
 
 // severOne cuts one replica off from its master. It remains a replica and may be promoted.
-func severOne(b *lab.Testbed, master, replica *stack.Server) {
+func severOne(b *lab.Testbed, master, replica *server.Server) {
 	// The master has no password and refuses a replica that gives one, so the link stays broken.
 	b.Must("sever", b.RedisAt(replica.Addr).ConfigSet(b.Ctx, "masterauth", "severed").Err())
 	b.Must("CLIENT KILL", b.RedisAt(master.Addr).ClientKillByFilter(b.Ctx, "TYPE", "replica").Err())
@@ -126,7 +126,7 @@ func severOne(b *lab.Testbed, master, replica *stack.Server) {
 
 // follow restarts a server as a replica of the new master, as the Sentinels would do later. The server copies the
 // master's data, and so loses the writes that it had acknowledged.
-func follow(b *lab.Testbed, server, master *stack.Server) {
+func follow(b *lab.Testbed, server, master *server.Server) {
 	b.Must("restart "+server.Name, server.Restart(b.Ctx))
 	host, port, err := net.SplitHostPort(master.Addr)
 	b.Must("the address of "+master.Name, err)
@@ -135,7 +135,7 @@ func follow(b *lab.Testbed, server, master *stack.Server) {
 }
 
 // awaitReplica waits until one replica follows the master.
-func awaitReplica(b *lab.Testbed, master *stack.Server) {
+func awaitReplica(b *lab.Testbed, master *server.Server) {
 	c := b.RedisAt(master.Addr)
 	b.Eventually("one replica follows", func() bool {
 		role, err := c.Do(b.Ctx, "ROLE").Slice()

@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -58,20 +58,20 @@ func zkStaleRead() lab.Scenario {
 
 // An ensemble is three ZooKeepers. The first follows one of the others through a proxy.
 type ensemble struct {
-	servers []*stack.Server
+	servers []*server.Server
 	links   []*wire.Proxy // from the first server to the others, one of which leads
 }
 
 // newEnsemble starts an ensemble, which ends with the case.
 func newEnsemble(b *lab.Testbed) *ensemble {
-	b.Fresh(stack.Options{})
+	b.Fresh(server.Options{})
 	e := new(ensemble)
 	b.Defer(func() {
 		for _, link := range e.links {
 			_ = link.Close()
 		}
 	})
-	started, err := b.Stack().StartZooKeeperEnsemble(b.Ctx, stack.EnsembleOptions{
+	started, err := b.Stack().StartZooKeeperEnsemble(b.Ctx, server.EnsembleOptions{
 		Via: func(addr string) (string, error) {
 			link, err := wire.Listen(addr, wire.Protocol{})
 			if err != nil {
@@ -129,7 +129,7 @@ func newStaleReader(b *lab.Testbed, e *ensemble) *staleReader {
 }
 
 // get reads the stock on a customer's server.
-func (r *staleReader) get(q *queuer, server *stack.Server) (units int, version int32) {
+func (r *staleReader) get(q *queuer, server *server.Server) (units int, version int32) {
 	data, stat, err := q.conn.Get(r.node)
 	r.b.Must(q.who+": get", err)
 	units, err = strconv.Atoi(string(data))

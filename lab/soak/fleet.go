@@ -10,6 +10,7 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -18,7 +19,7 @@ const token = "soak"
 
 // serverNames returns the servers that get faults, in a fixed order.
 func serverNames() []string {
-	return []string{string(stack.Redis), string(stack.ZooKeeper), string(stack.MySQL)}
+	return []string{string(server.Redis), string(server.ZooKeeper), string(server.MySQL)}
 }
 
 // instanceNames returns the names that package stack gives to n instances of the demonstration, and to the shops.
@@ -54,7 +55,7 @@ type fleet struct {
 
 // An instance is a process that sells.
 type instance struct {
-	*stack.Server
+	*server.Server
 	client *loadtest.Client
 	ready  func(context.Context) error
 }
@@ -64,8 +65,11 @@ type instance struct {
 func openFleet(ctx context.Context, o Options) (f *fleet, err error) {
 	f = &fleet{links: make(map[string]*wire.Proxy)}
 	f.stack, err = stack.Start(ctx, stack.Options{
-		Want: []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL}, AOF: true, AnyPort: true,
-		Binary: o.Binary, Parent: o.Parent, Env: env(), Progress: o.Server,
+		Options: server.Options{
+			Want: []server.Kind{server.Redis, server.ZooKeeper, server.MySQL}, AOF: true, Parent: o.Parent,
+			Progress: o.Server,
+		},
+		AnyPort: true, Binary: o.Binary, Env: env(),
 	})
 	if err != nil {
 		return nil, err
@@ -98,19 +102,19 @@ type MissingError struct{ Server, Reason string }
 func (e *MissingError) Error() string { return e.Server + ": " + e.Reason }
 
 // open opens the links of an instance to the servers, and returns their addresses by server.
-func (f *fleet) open(name string) (via map[stack.Kind]string, err error) {
+func (f *fleet) open(name string) (via map[server.Kind]string, err error) {
 	protocols := map[string]wire.Protocol{
-		string(stack.Redis):     wire.Redis(),
-		string(stack.ZooKeeper): wire.ZooKeeper(),
-		string(stack.MySQL):     wire.MySQL(),
+		string(server.Redis):     wire.Redis(),
+		string(server.ZooKeeper): wire.ZooKeeper(),
+		string(server.MySQL):     wire.MySQL(),
 	}
-	via = make(map[stack.Kind]string)
-	for _, server := range serverNames() {
-		p, err := wire.Listen(f.stack.Server(server).Addr, protocols[server])
+	via = make(map[server.Kind]string)
+	for _, backend := range serverNames() {
+		p, err := wire.Listen(f.stack.Server(backend).Addr, protocols[backend])
 		if err != nil {
 			return nil, err
 		}
-		f.links[link(name, server)], via[stack.Kind(server)] = p, p.Addr()
+		f.links[link(name, backend)], via[server.Kind(backend)] = p, p.Addr()
 	}
 	return via, nil
 }
@@ -121,8 +125,8 @@ func (f *fleet) serve(ctx context.Context, name string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	started, err := f.stack.Serve(ctx, 1, "STOCK_REDIS_ADDRS="+via[stack.Redis],
-		"STOCK_ZOOKEEPER_HOSTS="+via[stack.ZooKeeper], "STOCK_MYSQL_DSN=root@tcp("+via[stack.MySQL]+")/stock")
+	started, err := f.stack.Serve(ctx, 1, "STOCK_REDIS_ADDRS="+via[server.Redis],
+		"STOCK_ZOOKEEPER_HOSTS="+via[server.ZooKeeper], "STOCK_MYSQL_DSN=root@tcp("+via[server.MySQL]+")/stock")
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +147,8 @@ func (f *fleet) serveOrders(ctx context.Context, name string) (*instance, error)
 		return nil, err
 	}
 	started, err := f.stack.Orders(ctx, 1,
-		"ORDERS_MYSQL_DSN="+stack.OrdersDSN("root@tcp("+via[stack.MySQL]+")/"),
-		"ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://"+via[stack.Redis])
+		"ORDERS_MYSQL_DSN="+stack.OrdersDSN("root@tcp("+via[server.MySQL]+")/"),
+		"ORDERS_OUTBOX_SINK=redis", "ORDERS_OUTBOX_REDIS=redis://"+via[server.Redis])
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +159,7 @@ func (f *fleet) serveOrders(ctx context.Context, name string) (*instance, error)
 	if err != nil {
 		return nil, err
 	}
-	return &instance{started[0], client, started[0].Ready}, nil
+	return &instance{started[0], client, stack.OrdersReady(started[0])}, nil
 }
 
 // close stops the instances, the links and the servers.

@@ -15,10 +15,10 @@ import (
 	"sync"
 	"time"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/server"
 )
 
 // Options say what to do.
@@ -31,7 +31,7 @@ type Options struct {
 	Binary string // the stock program; empty: this executable
 	Parent string // parent of the temporary folder; empty: os.TempDir()
 
-	Server func(stack.Event)                    // called when a server starts or stops; may be nil
+	Server func(server.Event)                   // called when a server starts or stops; may be nil
 	Say    func(at time.Duration, _ words.Text) // called for every event; may be nil
 }
 
@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		return report, err
 	}
 	// The feed reads Redis directly, so that faults of the instances' links do not affect the evidence.
-	feed := checkout.NewStream(fleet.stack.Server(string(stack.Redis)).Addr, "orders")
+	feed := checkout.NewStream(fleet.stack.Server(string(server.Redis)).Addr, "orders")
 	defer func() { err = errors.Join(err, feed.Close()) }()
 	if err := r.openShop(ctx, feed); err != nil {
 		return report, err

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A doctor changes one thing in honest evidence, at a place that the number chooses. It returns false if there is none.
@@ -284,7 +284,7 @@ func TestDoctoredEvidenceIsFound(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			dice, tried := rand.New(rand.NewPCG(1, 2)), 0
-			for range stacktest.Rounds(12, 3) { // places
+			for range servertest.Rounds(12, 3) { // places
 				e, n := clone(base), dice.IntN(1<<20)
 				if !row.do(e, n) {
 					continue

@@ -8,16 +8,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A stream has the events of all SKUs. It is read whole, and then what is new, from a number on. What is no event and a
 // Redis that does not answer are errors of the feed.
 func TestAStreamIsReadWhole(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	t.Cleanup(func() { client.Close() })
 	add := func(sku string, number int, event string) {

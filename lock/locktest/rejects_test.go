@@ -11,10 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -112,10 +112,10 @@ func (b brokenTrial) harness(aof bool) Harness {
 }
 
 func startRedis(t testing.TB, aof bool) []Server {
-	s := stacktest.Start(t, stack.Options{AOF: aof, Want: []stack.Kind{stack.Redis}})
+	s := servertest.Start(t, server.Options{AOF: aof, Want: []server.Kind{server.Redis}})
 	server := s.Server("redis")
 	if server.StandIn != "" {
-		stacktest.Redis(t) // which skips, or fails where it must not
+		servertest.Redis(t) // which skips, or fails where it must not
 	}
 	return []Server{{server.Addr, server.Kill, server.Restart, server.Pause, server.Resume}}
 }

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/mysqllock"
 	"example.com/stock/repo"
@@ -109,7 +109,7 @@ func open(addr string, most int) (*sql.DB, error) {
 }
 
 func start(t testing.TB) []locktest.Server {
-	s := stacktest.Server(t, stack.MySQL)
+	s := servertest.Server(t, server.MySQL)
 	g, err := repo.OpenMySQL(s.URL, repo.Pool{Open: 4})
 	if err != nil {
 		t.Fatal(err)

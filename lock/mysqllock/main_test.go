@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
 )
@@ -21,7 +21,7 @@ import (
 // The contract is tested by lock/locktest, on real servers and with several processes: see conformance_test.go. The
 // other tests of this package are for what that suite cannot express.
 
-var servers stacktest.Shared
+var servers servertest.Shared
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(servers.Around(m)) }
 

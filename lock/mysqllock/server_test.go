@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver/mysqlerr"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // The round trips of an acquisition, a failed try and a release once the connections are made. The first use of a key
@@ -99,9 +99,9 @@ func TestAStatementBinlog(t *testing.T) {
 // own, and other rows stay as they are.
 func TestAServerWithGBK(t *testing.T) {
 	t.Parallel()
-	dsn := stacktest.GBK(t).URL
+	dsn := servertest.GBK(t).URL
 	makeTables(t, dsn)
-	names := append(stacktest.Injections(), "\xd6'; DROP TABLE locks; -- ", "\xd6\xd0' OR 1=1 -- ")
+	names := append(servertest.Injections(), "\xd6'; DROP TABLE locks; -- ", "\xd6\xd0' OR 1=1 -- ")
 	for _, k := range all {
 		l, other := k.open(t, dsn, ConnOptions{Lease: patience}), k.open(t, dsn, ConnOptions{})
 		acquire(t, l, "bystander")

@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/redislock"
 )
 
@@ -28,8 +28,8 @@ func TestCluster(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	nodes, err := stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
-	stacktest.Started(t, err)
+	nodes, err := servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
+	servertest.Started(t, err)
 	dial := func(t testing.TB) redis.UniversalClient {
 		return closer(t, redis.NewUniversalClient(&redis.UniversalOptions{
 			Addrs: nodes.Addrs(), ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: patience,
@@ -37,7 +37,7 @@ func TestCluster(t *testing.T) {
 	}
 	for _, name := range prefixes {
 		t.Run(name, func(t *testing.T) {
-			tell := func(node *stack.Server, args ...any) string {
+			tell := func(node *server.Server, args ...any) string {
 				answer, err := client(t, node.Addr).Do(t.Context(), args...).Result()
 				if err != nil {
 					t.Fatalf("%s, %v: %v", node.Name, args, err)
@@ -69,7 +69,7 @@ func TestCluster(t *testing.T) {
 			for _, part := range []string{"", ":fence", ":queue", ":seen"} {
 				tell(from, "MIGRATE", host, port, key+part, 0, 5000)
 			}
-			for _, node := range append([]*stack.Server{to}, nodes.Nodes...) {
+			for _, node := range append([]*server.Server{to}, nodes.Nodes...) {
 				tell(node, "CLUSTER", "SETSLOT", slot, "NODE", tell(to, "CLUSTER", "MYID"))
 			}
 			if err := <-freed; err != nil {
@@ -95,9 +95,9 @@ func TestFailOver(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	x, err := stacktest.Start(t, stack.Options{}).StartSentinels(
-		t.Context(), stack.SentinelOptions{DownAfter: 4 * time.Second}) // a stall is no outage
-	stacktest.Started(t, err)
+	x, err := servertest.Start(t, server.Options{}).StartSentinels(
+		t.Context(), server.SentinelOptions{DownAfter: 4 * time.Second}) // a stall is no outage
+	servertest.Started(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	watchdog := func(lease time.Duration) lock.Locker {
@@ -134,7 +134,7 @@ func TestFailOver(t *testing.T) {
 // also holds for a waiter that was granted the lock. If too few acknowledge, nothing is left behind.
 func TestReplicasAcknowledge(t *testing.T) {
 	t.Parallel()
-	master, replica := stacktest.Redis(t), stacktest.Redis(t)
+	master, replica := servertest.Redis(t), servertest.Redis(t)
 	c, observer := client(t, master.Addr), client(t, replica.Addr)
 	host, port, _ := net.SplitHostPort(master.Addr)
 	c.ConfigSet(t.Context(), "repl-diskless-sync-delay", "0")

@@ -9,10 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/service/strategy"
 )
@@ -142,15 +142,15 @@ func bench(t *testing.T, name string, servers func([]*redis.Client) strategy.Ser
 
 // start starts servers that keep an AOF: one that came back empty would have forgotten its locks.
 func start(t testing.TB, n int) []locktest.Server {
-	s := stacktest.Start(t, stack.Options{AOF: true})
+	s := servertest.Start(t, server.Options{AOF: true})
 	var list []locktest.Server
 	for range n {
-		server, err := s.Add(t.Context(), stack.Redis)
+		server, err := s.Add(t.Context(), server.Redis)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if server.StandIn != "" {
-			stacktest.Redis(t) // which skips, or fails where it must not
+			servertest.Redis(t) // which skips, or fails where it must not
 		}
 		list = append(list, locktest.Server{
 			Addr: server.Addr, Kill: server.Kill, Restart: server.Restart, Pause: server.Pause, Resume: server.Resume,

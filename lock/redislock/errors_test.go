@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 )
@@ -18,7 +18,7 @@ import (
 // A refusal of the server is named at once, with what to do, and leaves nothing behind.
 func TestRefusalsAreNamed(t *testing.T) {
 	t.Parallel()
-	each(t, prefixes, 0, func(t *testing.T, _ *stack.Server, c *redis.Client, l lock.Locker) {
+	each(t, prefixes, 0, func(t *testing.T, _ *server.Server, c *redis.Client, l lock.Locker) {
 		ctx, name := t.Context(), prefix(t)+":{k}"
 		c.SAdd(ctx, name, "foreign")
 		if err := try(t, l, "k"); !mentions(err, name) || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrDown) {
@@ -59,7 +59,7 @@ func TestRefusalsAreNamed(t *testing.T) {
 // the release that was sent for it. A release that did not arrive is repeated.
 func TestRequestsThatArriveLateOrNever(t *testing.T) {
 	t.Parallel()
-	each(t, prefixes, time.Hour, func(t *testing.T, s *stack.Server, c *redis.Client, _ lock.Locker) {
+	each(t, prefixes, time.Hour, func(t *testing.T, s *server.Server, c *redis.Client, _ lock.Locker) {
 		name := prefix(t) + ":{k}"
 		p, through := wired(t, s.Addr)
 		l := open(t, prefix(t), through, time.Hour)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A fence is the server's clock, or counted from the last one if that is ahead, as after the clock was set back. It
@@ -15,7 +15,7 @@ import (
 // also grow across the loss of all data.
 func TestFencesStartFromTheClock(t *testing.T) {
 	t.Parallel()
-	each(t, prefixes[:2], 0, func(t *testing.T, _ *stack.Server, c *redis.Client, l lock.Locker) {
+	each(t, prefixes[:2], 0, func(t *testing.T, _ *server.Server, c *redis.Client, l lock.Locker) {
 		const day = 24 * time.Hour
 		name, step := prefix(t)+":{k}:fence", uint64(1)
 		if ranger, is := l.(lock.FenceRanger); is {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/server"
 )
 
 // oddKeys are such that no two of them may become the same, nor look like another part of a lock.
@@ -25,7 +25,7 @@ func oddKeys() []string {
 // The state of each key names its holder, with its fence, alone and together with others, and Keys lists what is held.
 func TestInspect(t *testing.T) {
 	t.Parallel()
-	each(t, prefixes, time.Minute, func(t *testing.T, s *stack.Server, c *redis.Client, l lock.Locker) {
+	each(t, prefixes, time.Minute, func(t *testing.T, s *server.Server, c *redis.Client, l lock.Locker) {
 		inspected(t, l, oddKeys())
 		name := prefix(t) + ":{%25}"
 		c.Persist(t.Context(), name)
@@ -110,7 +110,7 @@ func TestRoundTrips(t *testing.T) {
 // holder before, and smaller than that of every later one; and a free key can be evicted, too.
 func TestEvict(t *testing.T) {
 	t.Parallel()
-	each(t, prefixes[:2], time.Hour, func(t *testing.T, _ *stack.Server, c *redis.Client, l lock.Locker) {
+	each(t, prefixes[:2], time.Hour, func(t *testing.T, _ *server.Server, c *redis.Client, l lock.Locker) {
 		last := lock.NoFence
 		grows := func(what string, f lock.Fence) {
 			t.Helper()

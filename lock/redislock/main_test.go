@@ -14,15 +14,15 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 )
 
 // servers has one Redis for all tests that leave it as it is.
-var servers stacktest.Shared
+var servers servertest.Shared
 
 func TestMain(m *testing.M) {
 	// The tests wait for leases and servers much more than they compute: let more of them run than there are CPUs.
@@ -81,12 +81,13 @@ func open(t testing.TB, prefix string, c redis.UniversalClient, lease time.Durat
 
 // each runs a test for each of some locks, with a Redis of its own.
 func each(
-	t *testing.T, which []string, lease time.Duration, test func(*testing.T, *stack.Server, *redis.Client, lock.Locker),
+	t *testing.T, which []string, lease time.Duration,
+	test func(*testing.T, *server.Server, *redis.Client, lock.Locker),
 ) {
 	for _, prefix := range which {
 		t.Run(prefix, func(t *testing.T) {
 			t.Parallel()
-			s := stacktest.Redis(t)
+			s := servertest.Redis(t)
 			c := client(t, s.Addr)
 			test(t, s, c, open(t, prefix, c, lease))
 		})
@@ -172,7 +173,7 @@ func mentions(err error, what string) bool { return err != nil && strings.Contai
 // eventually polls until is reports true.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	stacktest.Eventually(t, patience, what, func() (bool, string) { return is(), "" })
+	servertest.Eventually(t, patience, what, func() (bool, string) { return is(), "" })
 }
 
 func exists(t testing.TB, c redis.UniversalClient, key string) bool {

@@ -9,25 +9,25 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 )
 
 // masters are five independent servers, and a client of each that no lock uses.
 type masters struct {
-	servers   []*stack.Server
+	servers   []*server.Server
 	observers []*redis.Client
 }
 
 func startMasters(t testing.TB) *masters {
 	t.Helper()
-	s, m := stacktest.Start(t, stack.Options{}), new(masters)
+	s, m := servertest.Start(t, server.Options{}), new(masters)
 	for range 5 {
-		server, err := s.Add(t.Context(), stack.Redis)
-		stacktest.Started(t, err)
+		server, err := s.Add(t.Context(), server.Redis)
+		servertest.Started(t, err)
 		m.servers, m.observers = append(m.servers, server), append(m.observers, client(t, server.Addr))
 	}
 	return m
@@ -66,7 +66,7 @@ func (m *masters) with(t testing.TB, key string) (nodes int) {
 	return nodes
 }
 
-func do(t *testing.T, what func(*stack.Server) error, to []*stack.Server) {
+func do(t *testing.T, what func(*server.Server) error, to []*server.Server) {
 	t.Helper()
 	for _, s := range to {
 		if err := what(s); err != nil {
@@ -90,7 +90,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 		t.Errorf("a split vote: %v, want held by nobody; with the key on %d nodes, want 4", err, m.with(t, "split"))
 	}
 	m.observers[0].ConfigSet(t.Context(), "maxmemory", "1")
-	do(t, (*stack.Server).Kill, m.servers[4:])
+	do(t, (*server.Server).Kill, m.servers[4:])
 	lease := acquire(t, r, "k")
 	if err := try(t, m.redlock(t, redislock.RedlockOptions{}), "k"); !errors.Is(err, lock.ErrHeld) ||
 		m.with(t, "k") != 3 {
@@ -99,7 +99,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 	release(t, lease)
 	m.observers[1].SAdd(t.Context(), "redlock:{k}", "foreign")
 	refused := try(t, r, "k")
-	do(t, (*stack.Server).Kill, m.servers[2:4])
+	do(t, (*server.Server).Kill, m.servers[2:4])
 	_, inspected := r.Inspect(t.Context(), "k")
 	_, listed := r.Keys(t.Context())
 	for what, row := range map[string]struct {
@@ -271,7 +271,7 @@ func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 	const patient = time.Second
 	r := m.redlock(t, redislock.RedlockOptions{Lease: time.Hour, NodeTimeout: patient})
 	release(t, acquire(t, r, "k"))
-	do(t, (*stack.Server).Pause, m.servers[2:])
+	do(t, (*server.Server).Pause, m.servers[2:])
 	if err := try(t, r, "k"); !errors.Is(err, lock.ErrDown) || !mentions(err, "did not answer in time") {
 		t.Errorf("with three that hang: %v, want ErrDown", err)
 	}
@@ -282,7 +282,7 @@ func TestRedlockDoesWithoutASilentNode(t *testing.T) {
 		began := time.Now()
 		return mentions(try(t, r, "k"), "owes an answer") && time.Since(began) < patient
 	})
-	do(t, (*stack.Server).Resume, m.servers[2:])
+	do(t, (*server.Server).Resume, m.servers[2:])
 	eventually(t, "all nodes count again", func() bool {
 		lease, err := r.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
 		nodes := m.with(t, "k")

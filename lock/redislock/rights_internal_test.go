@@ -9,19 +9,19 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A script that lacks a right writes nothing, whichever right it is.
 func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 	t.Parallel()
-	addr := stacktest.Redis(t).Addr
+	addr := servertest.Redis(t).Addr
 	c := redis.NewClient(&redis.Options{
 		Addr: addr, MaxRetries: -1, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 	})
 	t.Cleanup(func() { _ = c.Close() })
-	rights := stacktest.NewRights(t, addr)
+	rights := servertest.NewRights(t, addr)
 	c.AddHook(rights)
 	const life = 10 * time.Minute
 	setNX := NewSetNX(c, SetNXOptions{Lease: life})
@@ -46,7 +46,7 @@ func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 		if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrDown) {
 			t.Error(err)
 		}
-		stacktest.Eventually(t, time.Minute, "it is free", func() (bool, string) {
+		servertest.Eventually(t, time.Minute, "it is free", func() (bool, string) {
 			state, err := lock.Inspect(t.Context(), l, "k")
 			return err == nil && state.Holder == nil, fmt.Sprint(err)
 		})

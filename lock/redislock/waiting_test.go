@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -66,7 +66,7 @@ func TestRLockSleeps(t *testing.T) {
 // waiters, the seven releases here would wake 21.
 func TestRLockWakesOneOfEachProcess(t *testing.T) {
 	t.Parallel()
-	s := stacktest.Redis(t)
+	s := servertest.Redis(t)
 	c := client(t, s.Addr)
 	p, through := wired(t, s.Addr)
 	locks := []lock.Locker{open(t, "rlock", c, time.Hour), open(t, "rlock", through, time.Hour)}
@@ -101,7 +101,7 @@ func TestRLockWakesOneOfEachProcess(t *testing.T) {
 // not heard, so all who wait ask when it does. When nobody waits any more, the subscription ends with the next release.
 func TestRLockSubscribesAnew(t *testing.T) {
 	t.Parallel()
-	s := stacktest.Redis(t)
+	s := servertest.Redis(t)
 	c := client(t, s.Addr)
 	p, through := wired(t, s.Addr)
 	held := acquire(t, open(t, "rlock", c, time.Hour), "k")
@@ -129,7 +129,7 @@ func TestRLockSubscribesAnew(t *testing.T) {
 // alone what another has.
 func TestTheHolderNotices(t *testing.T) {
 	t.Parallel()
-	s := stacktest.Redis(t)
+	s := servertest.Redis(t)
 	c := client(t, s.Addr)
 	w := open(t, "watchdog", c, 1500*time.Millisecond)
 	gone, taken := acquire(t, w, "gone"), acquire(t, w, "taken")

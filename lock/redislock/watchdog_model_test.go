@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/lock/explore"
 	"example.com/stock/lock/explore/pureredis"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // This file holds a model of Watchdog: every order in which the requests of three clients can arrive, be answered, be
@@ -909,7 +909,7 @@ func watchdogSpaces() []watchdogBounds {
 // Whatever the order of events, two leases are never valid at once, fences grow, nobody passes a waiter, and everybody
 // is served or crashes.
 func TestWatchdogModel(t *testing.T) {
-	for _, b := range stacktest.Some(1, watchdogSpaces()) {
+	for _, b := range servertest.Some(1, watchdogSpaces()) {
 		explore.Holds(t, exploreWatchdog(t, realWatchdog(), b))
 	}
 }

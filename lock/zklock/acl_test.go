@@ -8,9 +8,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 const ours = "stock:secret"
@@ -72,7 +72,7 @@ func TestWithoutOurCredentials(t *testing.T) {
 // session. Otherwise requests would be refused, or nodes open.
 func TestCredentialsOnEachConnection(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Server(t, stack.ZooKeeper)
+	server := servertest.Server(t, server.ZooKeeper)
 	p := proxied(t, server.Addr)
 	s := open(t, Config{Hosts: []string{p.Addr()}, Credentials: []string{ours, "stock:next"}, CreatorOnly: true})
 	q := NewSequential(s)

@@ -13,10 +13,10 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/service/strategy"
@@ -96,7 +96,7 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 }
 
 func start(t testing.TB) []locktest.Server {
-	s := stacktest.Server(t, stack.ZooKeeper)
+	s := servertest.Server(t, server.ZooKeeper)
 	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume}}
 }
 

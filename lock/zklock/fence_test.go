@@ -7,8 +7,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // The sequence starts again with a new folder; the fence must not.
@@ -48,7 +48,7 @@ func take(t *testing.T, r *fenceRecord, czxid, clock int64) (*fenceRecord, lock.
 // and so do those of clients who know an older record.
 func TestFencesGrowInAnEnsemble(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(stacktest.Rounds(300, 30)) {
+	for seed := range uint64(servertest.Rounds(300, 30)) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		s, last := &fenceRecord{}, lock.Fence(0)
 		epoch, count, clock := random.Int64N(5), random.Int64N(1<<33)%(1<<32-1), int64(1_795_000_000_000)

@@ -14,14 +14,14 @@ import (
 	"github.com/go-zookeeper/zk"
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
 
 // Servers has the one ZooKeeper of this package's tests, also of those outside the package. Tests that attack a server
 // start their own.
-var Servers stacktest.Shared
+var Servers servertest.Shared
 
 // TestMain lets more tests run at a time than there are processors: nearly all of them wait for a server or for the end
 // of a session.

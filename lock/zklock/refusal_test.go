@@ -8,9 +8,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -69,12 +69,12 @@ func TestARefusedCreateIsNotRepeated(t *testing.T) {
 }
 
 // started starts a server of the test's own with these lines in its configuration.
-func started(t *testing.T, lines ...string) *stack.Server {
+func started(t *testing.T, lines ...string) *server.Server {
 	t.Helper()
-	server, err := stacktest.Start(t, stack.Options{
-		More: map[stack.Kind][]string{stack.ZooKeeper: lines},
-	}).Add(t.Context(), stack.ZooKeeper)
-	stacktest.Started(t, err)
+	server, err := servertest.Start(t, server.Options{
+		More: map[server.Kind][]string{server.ZooKeeper: lines},
+	}).Add(t.Context(), server.ZooKeeper)
+	servertest.Started(t, err)
 	return server
 }
 

@@ -11,16 +11,16 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // A dialer is a Config.Dialer.
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // secure returns a dialer that trusts ca, expects a server with that name, and presents a certificate, if it has one.
-func secure(t testing.TB, ca *stacktest.CA, name string, pair stacktest.Pair) dialer {
+func secure(t testing.TB, ca *servertest.CA, name string, pair servertest.Pair) dialer {
 	t.Helper()
 	text, err := os.ReadFile(ca.File)
 	must(t, err)
@@ -39,12 +39,12 @@ func secure(t testing.TB, ca *stacktest.CA, name string, pair stacktest.Pair) di
 // plain port, if it is open, does not help.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	ca, other := stacktest.NewCA(t, "zookeeper-ca"), stacktest.NewCA(t, "other-ca")
+	ca, other := servertest.NewCA(t, "zookeeper-ca"), servertest.NewCA(t, "other-ca")
 	pair := ca.Issue(t, "localhost", "127.0.0.1")
-	server, err := stacktest.Start(t, stack.Options{
-		ZooKeeperTLS: &stack.TLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File},
-	}).Add(t.Context(), stack.ZooKeeper)
-	stacktest.Started(t, err)
+	server, err := servertest.Start(t, server.Options{
+		ZooKeeperTLS: &server.TLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File},
+	}).Add(t.Context(), server.ZooKeeper)
+	servertest.Started(t, err)
 	own := ca.Issue(t, "stock")
 	for _, row := range []struct {
 		name string
@@ -53,7 +53,7 @@ func TestTLS(t *testing.T) {
 	}{
 		{"another CA of the server", secure(t, other, "localhost", own), "unknown authority"},
 		{"another name of the server", secure(t, ca, "zookeeper.example.com", own), "not zookeeper.example.com"},
-		{"no certificate of ours", secure(t, ca, "localhost", stacktest.Pair{}), "remote error: tls"},
+		{"no certificate of ours", secure(t, ca, "localhost", servertest.Pair{}), "remote error: tls"},
 		{"no TLS", nil, "cannot be reached"},
 	} {
 		var log logged

@@ -11,12 +11,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/service"
 )
 
 // Servers are shared by the tests of a package.
-var Servers stacktest.Shared
+var Servers servertest.Shared
 
 // Main runs the tests of a package. Its TestMain calls it.
 func Main(m *testing.M) {

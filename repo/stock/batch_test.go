@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
@@ -122,7 +122,7 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 	a, b := sku+"-a", sku+"-b"
 	var earlier [][2]string
 	seen := map[string]int{}
-	for round := range stacktest.Rounds(30, 15) {
+	for round := range servertest.Rounds(30, 15) {
 		if round%5 == 0 {
 			quantity := 20 + r.Int64N(100)
 			mustSet(t, s, a, quantity)
@@ -170,7 +170,7 @@ func batchAsOneByOne(t *testing.T, s shop, sku service.SKU) {
 			t.Fatalf("seed %d, order %d: %+v\nwant %+v", seed, i, written[i], want[i])
 		}
 	}
-	if len(seen) < stacktest.Rounds(7, 4) {
+	if len(seen) < servertest.Rounds(7, 4) {
 		t.Errorf("seed %d: only %v happened, so this proves little", seed, seen)
 	}
 	t.Log(seed, seen)

@@ -15,9 +15,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/service"
 )
 
@@ -29,7 +29,7 @@ type moving struct {
 	nodes   [2]*redis.Client // the slot is on the first now
 	ids     [2]string
 	addrs   [2]string
-	cluster *stack.RedisCluster
+	cluster *server.RedisCluster
 }
 
 // clustered starts a cluster and finds a SKU whose slot is among the first of its node, which redis-cli moves first.
@@ -37,8 +37,8 @@ func clustered(t *testing.T) *moving {
 	t.Helper()
 	m := &moving{}
 	var err error
-	m.cluster, err = stacktest.Start(t, stack.Options{}).StartRedisCluster(t.Context(), 3)
-	stacktest.Started(t, err)
+	m.cluster, err = servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
+	servertest.Started(t, err)
 	c := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: m.cluster.Addrs(), IsClusterMode: true, ContextTimeoutEnabled: true, MaxRetries: -1, PoolSize: 32,
 		DialTimeout: 5 * time.Second, DialerRetries: 1, ReadTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second,

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
@@ -165,27 +165,27 @@ func TestStorm(t *testing.T) {
 // does.
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []stack.Kind{stack.Redis, stack.MySQL} {
+	for _, kind := range []server.Kind{server.Redis, server.MySQL} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			server := stacktest.Server(t, kind)
+			backend := servertest.Server(t, kind)
 			var s shop
-			if kind == stack.Redis {
-				s = onRedis(dialRedis(t, server.Addr))
+			if kind == server.Redis {
+				s = onRedis(dialRedis(t, backend.Addr))
 			} else {
-				s = onMySQL(migrated(t, server.URL))
+				s = onMySQL(migrated(t, backend.URL))
 			}
 			const sku = service.SKU("outage")
 			stock := mustSet(t, s, sku, 100)
 
 			t.Run("paused", func(t *testing.T) {
-				if err := server.Pause(); err != nil {
+				if err := backend.Pause(); err != nil {
 					t.Fatal(err)
 				}
 				// The first write goes out on an open connection, and is answered or not. The next needs a new
 				// connection, gets none, and was never sent.
 				silent := service.ErrOutcomeUnknown
-				if kind == stack.MySQL {
+				if kind == server.MySQL {
 					silent = lock.ErrDown // it hangs before COMMIT
 				}
 				write := func(ctx context.Context) error { return s.Write(ctx, order(stock)) }
@@ -195,13 +195,13 @@ func TestOutage(t *testing.T) {
 				both.Go(func() { down(t, "Write", write, lock.ErrDown) })
 				both.Go(func() { down(t, "Read", read, lock.ErrDown) })
 				both.Wait()
-				if err := server.Resume(); err != nil {
+				if err := backend.Resume(); err != nil {
 					t.Fatal(err)
 				}
 				recovers(t, s, sku)
 			})
 			t.Run("stopped", func(t *testing.T) {
-				if err := server.Stop(); err != nil {
+				if err := backend.Stop(); err != nil {
 					t.Fatal(err)
 				}
 				for range 2 {
@@ -220,7 +220,7 @@ func TestOutage(t *testing.T) {
 						lock.ErrDown,
 					)
 				}
-				if err := server.Restart(t.Context()); err != nil {
+				if err := backend.Restart(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				recovers(t, s, sku)

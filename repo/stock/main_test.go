@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
@@ -45,7 +45,7 @@ type (
 )
 
 func realRedis(t testing.TB) shop {
-	return onRedis(dialRedis(t, stacktest.Redis(t).Addr))
+	return onRedis(dialRedis(t, servertest.Redis(t).Addr))
 }
 
 func miniRedis(t testing.TB) shop {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
@@ -121,7 +121,7 @@ func TestHostileDefaults(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	server := stacktest.MariaDB(t)
+	server := servertest.MariaDB(t)
 	admin, err := sql.Open("mysql", strings.Replace(server, "/stock", "/", 1)+"?autocommit=1")
 	if err != nil {
 		t.Fatal(err)
@@ -159,12 +159,12 @@ func TestHostileDefaults(t *testing.T) {
 // On a server that ignores the character set of its clients every clause holds, and no text becomes SQL.
 func TestAServerWithGBK(t *testing.T) {
 	t.Parallel()
-	s := onMySQL(migrated(t, stacktest.GBK(t).URL))
+	s := onMySQL(migrated(t, servertest.GBK(t).URL))
 	for _, clause := range clauses {
 		t.Run(clause.name, func(t *testing.T) { clause.check(t, s, service.SKU("sku-"+clause.name)) })
 	}
 	bystander := mustSet(t, s, "bystander", 7)
-	for i, text := range stacktest.Injections() {
+	for i, text := range servertest.Injections() {
 		sku := service.SKU(fmt.Sprint("text-", i))
 		o := order(mustSet(t, s, sku, 10))
 		o.RequestID, o.Instance = text, text

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/service"
@@ -30,7 +30,7 @@ func bare(t testing.TB, name string) (s bareStore) {
 	if name != "mysql" {
 		addr := miniAddr(t)
 		if name == "redis" {
-			addr = stacktest.Redis(t).Addr
+			addr = servertest.Redis(t).Addr
 		}
 		s.p = newProxy(t, addr, wire.Redis())
 		direct := dialRedis(t, addr)
@@ -226,7 +226,7 @@ func seededAfter(t *testing.T, s bareStore, fault wire.Action, n int) bool {
 	}
 	check := func(k *service.DataCheck) {
 		t.Helper()
-		stacktest.Eventually(t, time.Minute, "the store is up", func() (bool, string) {
+		servertest.Eventually(t, time.Minute, "the store is up", func() (bool, string) {
 			ctx, cancel := contextOf(t, 20*time.Second)
 			defer cancel()
 			err := k.Check(ctx)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
@@ -41,7 +41,7 @@ func TestRedisRoundTrips(t *testing.T) {
 func TestRedisKeys(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	c := dialRedis(t, stacktest.Redis(t).Addr)
+	c := dialRedis(t, servertest.Redis(t).Addr)
 	s := onRedis(c)
 	const sku = service.SKU("keys")
 	o := order(mustSet(t, s, sku, 100))
@@ -110,7 +110,7 @@ func TestRedisRefuses(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			c := dialRedis(t, stacktest.Redis(t).Addr)
+			c := dialRedis(t, servertest.Redis(t).Addr)
 			s := onRedis(c)
 			stock := mustSet(t, s, "sku", 100)
 			if err := row.breaks(t, c); err != nil {
@@ -143,7 +143,7 @@ func TestRedisRefuses(t *testing.T) {
 // What a SKU's orders take in memory is what the documentation says.
 func TestRedisOrdersTakeRoom(t *testing.T) {
 	t.Parallel()
-	c := dialRedis(t, stacktest.Redis(t).Addr)
+	c := dialRedis(t, servertest.Redis(t).Addr)
 	s := onRedis(c)
 	stock := mustSet(t, s, "room", 10_000)
 	const n = 1000
@@ -162,7 +162,7 @@ func TestRedisOrdersTakeRoom(t *testing.T) {
 
 func TestRedisPassword(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	if err := dialRedis(t, server.Addr).ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,19 +10,19 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/service"
 )
 
 // A script that lacks a right writes nothing, whichever right it is, in every state that the clauses bring about.
 func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 	t.Parallel()
-	addr := stacktest.Redis(t).Addr
+	addr := servertest.Redis(t).Addr
 	c := redis.NewClient(&redis.Options{
 		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 	})
 	t.Cleanup(func() { _ = c.Close() })
-	rights := stacktest.NewRights(t, addr)
+	rights := servertest.NewRights(t, addr)
 	c.AddHook(rights)
 	s := onRedis(c)
 	for _, clause := range slices.Concat(clauses, batching, conditions, withKeys, raising, settling) {

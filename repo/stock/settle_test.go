@@ -19,9 +19,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
@@ -367,7 +367,7 @@ func TestSettleWaitsForTheTransaction(t *testing.T) {
 // A Redis that was stopped with the write in its socket: when it goes on it may serve the latest request first.
 func TestSettledWhileRedisSleeps(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Server(t, stack.Redis)
+	server := servertest.Server(t, server.Redis)
 	c := dialRedis(t, server.Addr)
 	const sku = service.SKU("asleep")
 	seller := onRedis(dialRedis(t, server.Addr))
@@ -408,7 +408,7 @@ func TestSettledWhileRedisSleeps(t *testing.T) {
 // first.
 func TestSettledWhileRedisHoldsWritesBack(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Server(t, stack.Redis)
+	server := servertest.Server(t, server.Redis)
 	c := dialRedis(t, server.Addr)
 	s := onRedis(c)
 	const sku = service.SKU("paused")
@@ -446,7 +446,7 @@ func TestSettledIsForgotten(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		c := dialRedis(t, stacktest.Redis(t).Addr)
+		c := dialRedis(t, servertest.Redis(t).Addr)
 		s := onRedis(c)
 		mustSet(t, s, "sku", 100)
 		first, second := uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()
@@ -485,7 +485,7 @@ func TestSettledIsForgotten(t *testing.T) {
 // Orders that an earlier version of this service has left are found.
 func TestSettleFindsOrdersOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
-	c := dialRedis(t, stacktest.Redis(t).Addr)
+	c := dialRedis(t, servertest.Redis(t).Addr)
 	s := onRedis(c)
 	o := numbered(mustSet(t, s, "sku", 100))
 	if err := s.Write(short(t), o); err != nil {
@@ -526,7 +526,7 @@ func TestSettledIsBounded(t *testing.T) {
 	}
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		c := dialRedis(t, stacktest.Redis(t).Addr)
+		c := dialRedis(t, servertest.Redis(t).Addr)
 		s := onRedis(c)
 		mustSet(t, s, "sku", 100)
 		members := make([]redis.Z, most)

@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
@@ -68,13 +68,13 @@ func (l *revocableLock) Acquire(ctx context.Context, key string, o lock.Options)
 
 // A lone Redis can be paused without harm to other tests.
 type lone struct {
-	server *stack.Server
+	server *server.Server
 	store  *stock.Redis
 }
 
 func loneRedis(t *testing.T) lone {
 	t.Helper()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	return lone{server, stock.NewRedis(repo.NewRedis(dial(t, server.Addr)))}
 }
 

@@ -14,15 +14,15 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/app/health"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
 var (
-	servers  stacktest.Shared
+	servers  servertest.Shared
 	database sharedDatabase
 )
 

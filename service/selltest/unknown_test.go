@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
@@ -41,7 +41,7 @@ func masters(t *testing.T) []*redis.Client {
 	t.Helper()
 	list := make([]*redis.Client, 3)
 	for i := range list {
-		list[i] = dial(t, stacktest.Redis(t).Addr)
+		list[i] = dial(t, servertest.Redis(t).Addr)
 	}
 	return list
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/app/health"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
@@ -22,7 +22,7 @@ func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	dsn := stacktest.MariaDB(t)
+	dsn := servertest.MariaDB(t)
 	admin, err := sql.Open("mysql", dsn)
 	if err != nil {
 		t.Fatal(err)

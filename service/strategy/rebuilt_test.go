@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
@@ -29,7 +29,7 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	server := stacktest.Server(t, stack.ZooKeeper)
+	server := servertest.Server(t, server.ZooKeeper)
 	stores := map[string]service.StoreConfig{
 		strategy.Redis: {Store: stock.NewRedis(repo.NewRedis(plain(t))), Needs: up{}},
 		strategy.MySQL: {Store: stock.NewMySQL(repo.NewMySQL(orm(t, database(t)))), Needs: up{}},

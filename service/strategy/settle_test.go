@@ -12,8 +12,8 @@ import (
 	"gorm.io/gorm"
 
 	"example.com/stock/app/health"
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/repo"
@@ -34,7 +34,7 @@ func sound(t *testing.T) strategy.Servers {
 		Redis: client(servers.Redis(t).Addr), RedlockNodeTimeout: 10 * time.Second, RedlockQuarantine: -1,
 	}
 	for range 3 {
-		all.Redlock = append(all.Redlock, client(stacktest.Redis(t).Addr))
+		all.Redlock = append(all.Redlock, client(servertest.Redis(t).Addr))
 	}
 	session, err := zklock.Dial(zklock.Config{Hosts: []string{servers.ZooKeeper(t)}, SessionTimeout: 20 * time.Second})
 	if err != nil {

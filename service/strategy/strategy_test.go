@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/service/strategy"
 )
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(servers.Around(m))
 }
 
-var servers stacktest.Shared
+var servers servertest.Shared
 
 // planned is the catalogue as it was designed, weakest first. Clients, dashboards and load plans know these names
 // and endpoints.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
@@ -31,8 +31,8 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 	t := task{
 		Entrant: j.entrant.base(), Cell: "b" + strconv.Itoa(c.cells),
 		Keys: j.Keys, Contenders: j.Contenders, Idle: j.Idle,
-		Redis: c.addr(stack.Redis, j.Delayed), ZooKeeper: c.addr(stack.ZooKeeper, j.Delayed),
-		MySQL:  c.addr(stack.MySQL, false),
+		Redis: c.addr(server.Redis, j.Delayed), ZooKeeper: c.addr(server.ZooKeeper, j.Delayed),
+		MySQL:  c.addr(server.MySQL, false),
 		WarmMS: warm.Milliseconds(), RunMS: duration.Milliseconds(), GraceMS: grace.Milliseconds(),
 	}
 	if err := c.stock(ctx, j, t); err != nil {
@@ -90,7 +90,7 @@ func (c *contest) run(ctx context.Context, j job) (o outcome, err error) {
 
 // stock prepares the SKUs that the entrants on MariaDB sell.
 func (c *contest) stock(ctx context.Context, j job, t task) error {
-	if j.entrant.server != stack.MySQL {
+	if j.entrant.server != server.MySQL {
 		return nil
 	}
 	store := stock.NewMySQL(repo.NewMySQL(c.db))
@@ -109,7 +109,7 @@ func (c *contest) stock(ctx context.Context, j job, t task) error {
 // counted returns the number of turns that the counters have seen.
 func (c *contest) counted(ctx context.Context, j job, t task) (sum int64, err error) {
 	for i := range t.Keys {
-		if j.entrant.server == stack.MySQL {
+		if j.entrant.server == server.MySQL {
 			stock, err := stock.NewMySQL(repo.NewMySQL(c.db)).Read(ctx, service.SKU(t.key(i)))
 			if err != nil {
 				return 0, fmt.Errorf("read what was sold: %w", err)

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
 )
@@ -18,9 +18,9 @@ import (
 // A contest holds the servers and what is known of this computer.
 type contest struct {
 	settings settings
-	servers  *stack.Stack
-	slow     map[stack.Kind]*wire.Proxy // that delay
-	redis    *redis.Client              // past the delay
+	servers  *server.Stack
+	slow     map[server.Kind]*wire.Proxy // that delay
+	redis    *redis.Client               // past the delay
 	db       *gorm.DB
 	missing  map[string]string // entrants that cannot run here, with the reason
 	versions []string
@@ -29,13 +29,13 @@ type contest struct {
 }
 
 func openContest(ctx context.Context, s settings) (c *contest, err error) {
-	c = &contest{settings: s, slow: map[stack.Kind]*wire.Proxy{}, missing: map[string]string{}, began: time.Now()}
+	c = &contest{settings: s, slow: map[server.Kind]*wire.Proxy{}, missing: map[string]string{}, began: time.Now()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close())
 		}
 	}()
-	if c.servers, err = stack.Start(ctx, stack.Options{Want: c.wanted(), Progress: tell}); err != nil {
+	if c.servers, err = server.Start(ctx, server.Options{Want: c.wanted(), Progress: tell}); err != nil {
 		return nil, err
 	}
 	if err := c.openServers(ctx); err != nil {
@@ -55,9 +55,9 @@ func openContest(ctx context.Context, s settings) (c *contest, err error) {
 }
 
 // wanted returns the servers that the entrants need.
-func (c *contest) wanted() []stack.Kind {
-	kinds := []stack.Kind{stack.Redis} // counters and the limit are there
-	for _, kind := range []stack.Kind{stack.ZooKeeper, stack.MySQL} {
+func (c *contest) wanted() []server.Kind {
+	kinds := []server.Kind{server.Redis} // counters and the limit are there
+	for _, kind := range []server.Kind{server.ZooKeeper, server.MySQL} {
 		for _, e := range entrants() {
 			if e.server == kind && c.settings.only.MatchString(e.name) {
 				kinds = append(kinds, kind)
@@ -72,7 +72,7 @@ func (c *contest) openServers(ctx context.Context) error {
 	// A thread that sleeps in the kernel keeps its P until sysmon takes it away, up to 10 ms later. Each of the four
 	// directions that are delayed gets one of its own, so that nothing else has to wait for one.
 	runtime.GOMAXPROCS(runtime.NumCPU() + 4)
-	for _, kind := range []stack.Kind{stack.Redis, stack.ZooKeeper} {
+	for _, kind := range []server.Kind{server.Redis, server.ZooKeeper} {
 		server := c.servers.Server(string(kind))
 		if server == nil || server.StandIn != "" {
 			continue
@@ -85,10 +85,10 @@ func (c *contest) openServers(ctx context.Context) error {
 		proxy.DelayExactly(wire.ToClient, c.settings.delay/2)
 		c.slow[kind] = proxy
 	}
-	if server := c.servers.Server(string(stack.Redis)); server != nil {
+	if server := c.servers.Server(string(server.Redis)); server != nil {
 		c.redis = redis.NewClient(&redis.Options{Addr: server.Addr})
 	}
-	if server := c.servers.Server(string(stack.MySQL)); server != nil {
+	if server := c.servers.Server(string(server.MySQL)); server != nil {
 		var err error
 		if c.db, err = repo.OpenMySQL(server.URL, repo.Pool{}); err != nil {
 			return err
@@ -120,7 +120,7 @@ func (c *contest) close() error {
 }
 
 // addr returns the address of a server for a worker, or "" if there is none.
-func (c *contest) addr(kind stack.Kind, delayed bool) string {
+func (c *contest) addr(kind server.Kind, delayed bool) string {
 	if proxy := c.slow[kind]; delayed && proxy != nil {
 		return proxy.Addr()
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A side says whose lock an entrant is.
@@ -23,7 +23,7 @@ type entrant struct {
 	name   string
 	what   string // one line for the legend
 	side   side
-	server stack.Kind // where the lock is kept. Locks of one server are compared with each other
+	server server.Kind // where the lock is kept. Locks of one server are compared with each other
 
 	open func(ctx context.Context, t task) ([]turn, error) // the contenders of a worker process
 
@@ -61,11 +61,11 @@ func (e entrant) base() string {
 }
 
 // needs returns the servers. The work is on Redis unless it is the lock's own transaction.
-func (e entrant) needs() []stack.Kind {
-	if e.server == stack.Redis || e.server == stack.MySQL {
-		return []stack.Kind{e.server}
+func (e entrant) needs() []server.Kind {
+	if e.server == server.Redis || e.server == server.MySQL {
+		return []server.Kind{e.server}
 	}
-	return []stack.Kind{stack.Redis, e.server}
+	return []server.Kind{server.Redis, e.server}
 }
 
 // Names that figures refer to.
@@ -90,73 +90,73 @@ const (
 func entrants() []entrant {
 	return []entrant{
 		{
-			name: nameLimit, side: bound, server: stack.Redis, loses: true, alone: true, open: openNone,
+			name: nameLimit, side: bound, server: server.Redis, loses: true, alone: true, open: openNone,
 			what: "GET + SET by a single client: the limit for every lock around the two on Redis or ZooKeeper",
 		},
 		{
-			name: nameNone, side: bound, server: stack.Redis, loses: true, open: openNone,
+			name: nameNone, side: bound, server: server.Redis, loses: true, open: openNone,
 			what: "GET + SET by all contenders at once: loses updates",
 		},
 		{
-			name: nameSmallest, side: bound, server: stack.Redis, open: openSmallest,
+			name: nameSmallest, side: bound, server: server.Redis, open: openSmallest,
 			what: "no lock to use: what a fence and a queue cost at least if nobody waits. Tried every 1 ms",
 		},
 
 		{
-			name: nameWatchdog, side: ours, server: stack.Redis, open: shipped("redis-watchdog", false),
+			name: nameWatchdog, side: ours, server: server.Redis, open: shipped("redis-watchdog", false),
 			what: "as the service has it: lock.HandOver around redislock.Watchdog",
 		},
 		{
-			name: nameWatchdog + plainSuffix, side: ours, server: stack.Redis, open: shipped("redis-watchdog", true),
+			name: nameWatchdog + plainSuffix, side: ours, server: server.Redis, open: shipped("redis-watchdog", true),
 			what: "redislock.Watchdog alone: every contender has a lease of its own",
 		},
 		{
-			name: "redis-setnx, waiting", side: ours, server: stack.Redis, open: shipped("redis-setnx", true),
+			name: "redis-setnx, waiting", side: ours, server: server.Redis, open: shipped("redis-setnx", true),
 			what: "redislock.SetNX, polled with its jittered back-off of 2 to 50 ms",
 		},
 		{
-			name: nameSpin, side: peer, server: stack.Redis, open: openSpin,
+			name: nameSpin, side: peer, server: server.Redis, open: openSpin,
 			what: "written out by hand: SET NX PX with a random value, tried every 1 ms, compare-and-delete in Lua. " +
 				"No fence, no renewal",
 		},
 		{
-			name: nameRedislock, side: peer, server: stack.Redis, open: openRedislock,
+			name: nameRedislock, side: peer, server: server.Redis, open: openRedislock,
 			what: "github.com/bsm/redislock with LinearBackoff(1 ms). No renewal, no loss signal",
 		},
 		{
-			name: nameRedsync, side: peer, server: stack.Redis, open: openRedsync(false),
+			name: nameRedsync, side: peer, server: server.Redis, open: openRedsync(false),
 			what: "github.com/go-redsync/redsync/v4 as it comes: retries after 50 to 250 ms, gives up after 32 " +
 				"(and is asked again here)",
 		},
 		{
-			name: nameRedsync1, side: peer, server: stack.Redis, open: openRedsync(true),
+			name: nameRedsync1, side: peer, server: server.Redis, open: openRedsync(true),
 			what: "the same with a retry delay of 1 ms",
 		},
 
 		{
-			name: nameSequential, side: ours, server: stack.ZooKeeper, open: shipped("zk-sequential", false),
+			name: nameSequential, side: ours, server: server.ZooKeeper, open: shipped("zk-sequential", false),
 			what: "as the service has it: with lock.HandOver if the catalogue says so",
 		},
 		{
-			name: nameSequential + plainSuffix, side: ours, server: stack.ZooKeeper,
+			name: nameSequential + plainSuffix, side: ours, server: server.ZooKeeper,
 			open: shipped("zk-sequential", true),
 			what: "zklock.Sequential alone: every contender has a node of its own",
 		},
 		{
-			name: nameZKLock, side: peer, server: stack.ZooKeeper, open: openZKLock(false),
+			name: nameZKLock, side: peer, server: server.ZooKeeper, open: openZKLock(false),
 			what: "the client library's own lock, a session for each contender",
 		},
 		{
-			name: nameZKLock1, side: peer, server: stack.ZooKeeper, open: openZKLock(true),
+			name: nameZKLock1, side: peer, server: server.ZooKeeper, open: openZKLock(true),
 			what: "the same, one session for each process",
 		},
 
 		{
-			name: namePessimist, side: ours, server: stack.MySQL, open: openPessimistic,
+			name: namePessimist, side: ours, server: server.MySQL, open: openPessimistic,
 			what: "repo.MySQL.Transact through gorm: SELECT ... FOR UPDATE, UPDATE, INSERT of the order, COMMIT",
 		},
 		{
-			name: nameBareSQL, side: peer, server: stack.MySQL, open: openBareSQL,
+			name: nameBareSQL, side: peer, server: server.MySQL, open: openBareSQL,
 			what: "the same five statements in a loop over database/sql, same pool, " +
 				"values interpolated by the driver too",
 		},

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // errLost makes the exit status 1: a lock had two holders at once. A slow lock is no error.
@@ -157,7 +157,7 @@ func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
 }
 
-func tell(e stack.Event) {
+func tell(e server.Event) {
 	if e.What != "starting" {
 		progress("%s %s %s", e.Server, e.What, e.Detail)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // results are everything that was measured.
@@ -27,11 +27,11 @@ type results struct {
 
 // A row holds the outcomes of one job.
 type row struct {
-	Table  string     `json:"table"`
-	Name   string     `json:"name"`
-	Side   side       `json:"side"`
-	Server stack.Kind `json:"server"`
-	Loses  bool       `json:"loses"` // it is no lock
+	Table  string      `json:"table"`
+	Name   string      `json:"name"`
+	Side   side        `json:"side"`
+	Server server.Kind `json:"server"`
+	Loses  bool        `json:"loses"` // it is no lock
 	shape
 	Rounds []*outcome `json:"rounds"` // null: it failed in that round
 	Errors []string   `json:"errors,omitempty"`
@@ -102,7 +102,7 @@ func (c *contest) fill(ctx context.Context, w *row, at int, j job) error {
 func (c *contest) pings(ctx context.Context) map[string]string {
 	pings := map[string]string{}
 	for name, delayed := range map[string]bool{"direct": false, "delayed": true} {
-		client := redisClient(task{Redis: c.addr(stack.Redis, delayed)})
+		client := redisClient(task{Redis: c.addr(server.Redis, delayed)})
 		h := newHistogram()
 		for range 300 {
 			began := time.Now()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/tools/bench/rig"
 )
 
@@ -31,7 +31,7 @@ func (c *contest) meter(ctx context.Context) reading {
 	if info, err := c.redis.Info(ctx, "commandstats").Result(); err == nil {
 		r.commands = commandCounts(info)
 	}
-	for _, kind := range []stack.Kind{stack.Redis, stack.ZooKeeper, stack.MySQL} {
+	for _, kind := range []server.Kind{server.Redis, server.ZooKeeper, server.MySQL} {
 		if server := c.servers.Server(string(kind)); server != nil {
 			if us, ok := rig.ProcessTime(server.Pid()); ok {
 				r.cpu[string(kind)] = us

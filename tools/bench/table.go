@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A shape is the number of contenders and of keys.
@@ -47,14 +47,14 @@ func tables() []table {
 	few := func(e entrant) bool {
 		return e.base() == nameWatchdog || e.name == nameRedislock || e.name == nameNone || e.name == nameSmallest
 	}
-	networked := func(e entrant) bool { return e.server != stack.MySQL }
+	networked := func(e entrant) bool { return e.server != server.MySQL }
 	notRace := func(e entrant) bool { return e.name != nameNone }
 	return []table{
 		{contended, "One key, 3 processes x 10 contenders", []shape{thirty}, func(entrant) bool { return true }, 1},
 		{single, "One key, one contender", []shape{one}, notRace, 3},
 		{keys, "3 processes x 10 contenders, each turn on a key drawn at random", many, few, 1},
 		{again, "One key, one contender, no work: acquire and release", []shape{idle}, func(e entrant) bool {
-			return e.server == stack.Redis && (e.side != bound || e.name == nameSmallest)
+			return e.server == server.Redis && (e.side != bound || e.name == nameSmallest)
 		}, 3},
 		{
 			delayed, "One key, 3 processes x 10 contenders, %v added to every round trip",

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/tools/bench/rig"
 )
 
@@ -42,7 +42,7 @@ func (c *contest) serverVersions(ctx context.Context) []string {
 			}
 		}
 	}
-	if server := c.servers.Server(string(stack.ZooKeeper)); server != nil {
+	if server := c.servers.Server(string(server.ZooKeeper)); server != nil {
 		if version := rig.ZooKeeperVersion(server.Addr); version != "" {
 			list = append(list, "ZooKeeper "+version)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/orders/outbox"
 	"example.com/stock/orders/service"
@@ -30,7 +30,7 @@ const childMode = "CONSUMER_TEST_CHILD"
 var (
 	//go:embed schema.sql
 	schema  string
-	servers stacktest.Shared
+	servers servertest.Shared
 )
 
 func TestMain(m *testing.M) {
@@ -58,9 +58,9 @@ func TestKilledConsumersLoseAndDoubleNothing(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	const skus = 10
-	each, kills := stacktest.Rounds(150, 40), stacktest.Rounds(12, 4)
+	each, kills := servertest.Rounds(150, 40), servertest.Rounds(12, 4)
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	dsn, db := newShop(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	t.Cleanup(func() { _ = client.Close() })
@@ -99,7 +99,7 @@ func TestKilledConsumersLoseAndDoubleNothing(t *testing.T) {
 			}
 		}
 		if i%(skus*each/kills) == 0 {
-			stacktest.Eventually(t, time.Minute, "consumption goes on", func() (bool, string) {
+			servertest.Eventually(t, time.Minute, "consumption goes on", func() (bool, string) {
 				done := consumed(t, db)
 				return done >= i*9/10-200, fmt.Sprint(done, " of ", i)
 			})
@@ -108,7 +108,7 @@ func TestKilledConsumersLoseAndDoubleNothing(t *testing.T) {
 			running[victim] = consume()
 		}
 	}
-	stacktest.Eventually(t, time.Minute, "all events have had their effect", func() (bool, string) {
+	servertest.Eventually(t, time.Minute, "all events have had their effect", func() (bool, string) {
 		n := consumed(t, db)
 		return n == skus*each, fmt.Sprint(n)
 	})
@@ -122,7 +122,7 @@ func TestKilledConsumersLoseAndDoubleNothing(t *testing.T) {
 // A transaction that breaks off, or whose end is not known, has its effect once when the events are read again.
 func TestABrokenTransactionHasItsEffectOnce(t *testing.T) {
 	t.Parallel()
-	server := stacktest.Redis(t)
+	server := servertest.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	t.Cleanup(func() { _ = client.Close() })
 	dsn, db := newShop(t)

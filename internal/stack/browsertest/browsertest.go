@@ -1,4 +1,4 @@
-// Package browsertest gives tests a real browser, as stacktest gives them real servers.
+// Package browsertest gives tests a real browser, as servertest gives them real servers.
 package browsertest
 
 import (

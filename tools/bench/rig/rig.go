@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // ProcessTime returns the CPU time of a process in µs, to 10 ms: that is a tick of Linux. Other systems have no /proc.
@@ -50,7 +50,7 @@ func BusyTime() (us float64) {
 func ZooKeeperVersion(addr string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	reply, err := stack.ZooKeeperWord(ctx, addr, "srvr")
+	reply, err := server.ZooKeeperWord(ctx, addr, "srvr")
 	if err != nil {
 		return ""
 	}

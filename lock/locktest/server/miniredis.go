@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 func miniRedis(why string, port int) *Server {
 	return &Server{
 		StandIn: why + "; an embedded miniredis stands in",
-		launch:  func() (run, error) { return startMini(local(port)) },
-		ready: func(ctx context.Context, _ int) error {
-			conn, err := dial(ctx, local(port))
+		Launch:  func() (Run, error) { return startMini(Local(port)) },
+		Ready: func(ctx context.Context, _ int) error {
+			conn, err := dial(ctx, Local(port))
 			if err == nil {
 				conn.Close()
 			}
@@ -35,7 +35,7 @@ type mini struct {
 	paused bool
 }
 
-func startMini(addr string) (run, error) {
+func startMini(addr string) (Run, error) {
 	m := &mini{server: miniredis.NewMiniRedis(), exit: make(chan struct{})}
 	// By default TTLs elapse only when a test moves the clock, so a lease would never run out.
 	m.server.ClockTTL(true)
@@ -45,13 +45,13 @@ func startMini(addr string) (run, error) {
 	return m, nil
 }
 
-func (m *mini) pid() int                { return 0 }
-func (m *mini) exited() <-chan struct{} { return m.exit }
-func (m *mini) outcome() string         { return "closed" }
+func (m *mini) Pid() int                { return 0 }
+func (m *mini) Exited() <-chan struct{} { return m.exit }
+func (m *mini) Outcome() string         { return "closed" }
 
 // signal does what a process would do. A paused stand-in holds the mutex that every command needs: connections stay
 // open, nothing answers, and time goes on.
-func (m *mini) signal(sig syscall.Signal) error {
+func (m *mini) Signal(sig syscall.Signal) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch sig {

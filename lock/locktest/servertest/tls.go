@@ -1,4 +1,4 @@
-package stacktest
+package servertest
 
 import (
 	"testing"
@@ -6,20 +6,20 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A TLSRedis is a Redis with a second port, for TLS. Its clients must present a certificate of the CA only after
 // [TLSRedis.Set] has set tls-auth-clients to "yes".
-type TLSRedis struct{ *stack.Server }
+type TLSRedis struct{ *server.Server }
 
 // RedisTLS starts a Redis that presents that certificate.
 func RedisTLS(t testing.TB, p Pair, ca string) *TLSRedis {
 	t.Helper()
-	s := Start(t, stack.Options{
-		Want: []stack.Kind{stack.Redis}, RedisTLS: &stack.TLS{Cert: p.Cert, Key: p.Key, CA: ca},
+	s := Start(t, server.Options{
+		Want: []server.Kind{server.Redis}, RedisTLS: &server.TLS{Cert: p.Cert, Key: p.Key, CA: ca},
 	})
-	return &TLSRedis{real(t, s, stack.Redis)}
+	return &TLSRedis{real(t, s, server.Redis)}
 }
 
 // Set sets parameters of CONFIG SET, in pairs, in one step. Redis then reads the files of certificates again.
@@ -40,12 +40,12 @@ func (r *TLSRedis) Set(t testing.TB, pairs ...string) {
 // it read the files again.
 func MariaDBTLS(t testing.TB, p Pair, ca string) (dsn string) {
 	t.Helper()
-	s := Start(t, stack.Options{
-		Want: []stack.Kind{stack.MySQL}, More: map[stack.Kind][]string{stack.MySQL: {
+	s := Start(t, server.Options{
+		Want: []server.Kind{server.MySQL}, More: map[server.Kind][]string{server.MySQL: {
 			"--ssl-cert=" + p.Cert, "--ssl-key=" + p.Key, "--ssl-ca=" + ca,
 		}},
 	})
-	return real(t, s, stack.MySQL).URL
+	return real(t, s, server.MySQL).URL
 }
 
 // AsUser returns a DSN with another user and password.

@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"bytes"
@@ -71,7 +71,7 @@ func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (
 	for i := range members {
 		var peers bytes.Buffer
 		for j := range members {
-			addr := local(quorum[j])
+			addr := Local(quorum[j])
 			if i == 0 && j != i && o.Via != nil {
 				var err error
 				if addr, err = o.Via(addr); err != nil {
@@ -80,10 +80,10 @@ func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (
 			}
 			fmt.Fprintf(&peers, "server.%d=%s:%d\n", j+1, addr, election[j])
 		}
-		name := s.name("zookeeper-ha")
+		name := s.Name("zookeeper-ha")
 		all.Go(func() {
 			if failed[i] == nil {
-				servers[i], failed[i] = s.open(ctx, name, s.zookeeperMember(i+1, o.Silence, peers.Bytes()))
+				servers[i], failed[i] = s.Open(ctx, name, s.zookeeperMember(i+1, o.Silence, peers.Bytes()))
 			}
 			if failed[i] != nil {
 				cancel()
@@ -104,7 +104,7 @@ func (s *Stack) StartZooKeeperEnsemble(ctx context.Context, o EnsembleOptions) (
 }
 
 // zookeeperMember prepares a server of an ensemble.
-func (s *Stack) zookeeperMember(id int, silence time.Duration, peers []byte) builder {
+func (s *Stack) zookeeperMember(id int, silence time.Duration, peers []byte) Builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		data := filepath.Join(dir, "data")
 		if err := os.MkdirAll(data, 0o700); err != nil {

@@ -1,4 +1,4 @@
-package stack_test
+package server_test
 
 import (
 	"io"
@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack"
-	"example.com/stock/internal/stack/stacktest"
+	"example.com/stock/lock/locktest/server"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // An ensemble has one leader, which is not the first server; and the first server reaches the leader at the address
@@ -19,21 +19,21 @@ func TestZooKeeperEnsemble(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	s := start(t, stack.Options{})
+	s := start(t, server.Options{})
 	var mu sync.Mutex
 	asked := 0
-	e, err := s.StartZooKeeperEnsemble(t.Context(), stack.EnsembleOptions{Via: func(addr string) (string, error) {
+	e, err := s.StartZooKeeperEnsemble(t.Context(), server.EnsembleOptions{Via: func(addr string) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked++
 		return addr, nil
 	}})
-	stacktest.Started(t, err)
+	servertest.Started(t, err)
 	if asked != 2 || len(e.Servers) != 3 {
 		t.Fatalf("%d servers, %d addresses were asked for; want 3 and 2", len(e.Servers), asked)
 	}
-	mode := func(server *stack.Server) string {
-		conn, err := net.DialTimeout("tcp", server.Addr, time.Second)
+	mode := func(member *server.Server) string {
+		conn, err := net.DialTimeout("tcp", member.Addr, time.Second)
 		if err != nil {
 			return err.Error()
 		}
@@ -46,8 +46,8 @@ func TestZooKeeperEnsemble(t *testing.T) {
 		return of
 	}
 	leaders := 0
-	for _, server := range e.Servers {
-		if mode(server) == "leader" {
+	for _, member := range e.Servers {
+		if mode(member) == "leader" {
 			leaders++
 		}
 	}
@@ -63,11 +63,16 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	if err := e.Servers[0].Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "it follows again", func() bool { return mode(e.Servers[0]) == "follower" })
-	for _, server := range e.Servers[1:] {
-		if err := server.Kill(); err != nil {
+	eventually(t, "it follows again", func() bool { return mode(e.Servers[0]) == "follower" })
+	for _, member := range e.Servers[1:] {
+		if err := member.Kill(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	within(t, "with two of three dead the last one does not serve", func() bool { return mode(e.Servers[0]) == "" })
+	eventually(t, "with two of three dead the last one does not serve", func() bool { return mode(e.Servers[0]) == "" })
+}
+
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	servertest.Eventually(t, 0, what, func() (bool, string) { return so(), "" })
 }

@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"bytes"
@@ -94,7 +94,7 @@ func awaitEnd(pid, fd int) {
 // reapGroup reaps those of a killed group that have become children of this process.
 func (c *child) reapGroup() {
 	for {
-		if pid, err := unix.Wait4(-c.pid(), nil, unix.WNOHANG, nil); err != nil || pid <= 0 {
+		if pid, err := unix.Wait4(-c.Pid(), nil, unix.WNOHANG, nil); err != nil || pid <= 0 {
 			return
 		}
 	}

@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"errors"
@@ -18,14 +18,14 @@ func processGroup(onDeath syscall.Signal) *syscall.SysProcAttr {
 // leader is a zombie, neither its pid nor its group's number can be given to another process.
 func (c *child) reap() {
 	for {
-		err := unix.Waitid(unix.P_PID, c.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil)
+		err := unix.Waitid(unix.P_PID, c.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = syscall.Kill(-c.pid(), syscall.SIGKILL)
+	_ = syscall.Kill(-c.Pid(), syscall.SIGKILL)
 	_ = c.cmd.Wait()
 	c.reaped = true
 }
@@ -34,7 +34,7 @@ func (c *child) reap() {
 // effect.
 func (c *child) awaitStop() {
 	for {
-		err := unix.Waitid(unix.P_PID, c.pid(), nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		err := unix.Waitid(unix.P_PID, c.Pid(), nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
 			return
 		}

@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"context"
@@ -20,24 +20,27 @@ const groupBound = 500 * time.Millisecond
 
 var errNotRunning = errors.New("not running")
 
-// A command is a program to run as a child process.
-type command struct {
-	path string
-	args []string
-	env  []string // nil: the environment of this process
-	dir  string   // the working folder
-	log  string   // its output is appended to this file
+// A Command is a program to run as a child process.
+type Command struct {
+	Path string
+	Args []string
+	Env  []string // nil: the environment of this process
+	Dir  string   // the working folder
+	Log  string   // its output is appended to this file
 }
 
-// start launches the command. onDeath is its parent-death signal: see processGroup.
-func (c command) start(onDeath syscall.Signal) (*child, error) {
-	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+// Start launches the command. On Linux it gets the signal onDeath when this process dies: SIGKILL, or SIGTERM for a
+// program that has to end workers of its own.
+func (c Command) Start(onDeath syscall.Signal) (Run, error) { return c.start(onDeath) }
+
+func (c Command) start(onDeath syscall.Signal) (*child, error) {
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() // the child has its own copy, so no goroutine is needed to copy output
-	cmd := exec.Command(c.path, c.args...)
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.env, c.dir, log, log
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = c.Env, c.Dir, log, log
 	return begin(cmd, onDeath)
 }
 
@@ -53,9 +56,9 @@ func begin(cmd *exec.Cmd, onDeath syscall.Signal) (*child, error) {
 	return p, nil
 }
 
-// finish runs the command to its end. If ctx ends first, it is killed.
-func (c command) finish(ctx context.Context) error {
-	from := size(c.log)
+// Finish runs the command to its end. If ctx ends first, it is killed.
+func (c Command) Finish(ctx context.Context) error {
+	from := size(c.Log)
 	p, err := c.start(syscall.SIGKILL)
 	if err != nil {
 		return err
@@ -63,12 +66,12 @@ func (c command) finish(ctx context.Context) error {
 	select {
 	case <-p.exit:
 	case <-ctx.Done():
-		_ = p.signal(syscall.SIGKILL)
+		_ = p.Signal(syscall.SIGKILL)
 		<-p.exit
-		return fmt.Errorf("%s: %w", c.path, context.Cause(ctx))
+		return fmt.Errorf("%s: %w", c.Path, context.Cause(ctx))
 	}
 	if !p.cmd.ProcessState.Success() {
-		return fmt.Errorf("%s: %s%s", c.path, p.outcome(), tail(c.log, from))
+		return fmt.Errorf("%s: %s%s", c.Path, p.Outcome(), tail(c.Log, from))
 	}
 	return nil
 }
@@ -108,16 +111,16 @@ func (c *child) own(started chan<- error) {
 func (c *child) awaitGroup() {
 	for deadline := time.Now().Add(groupBound); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		c.reapGroup()
-		if syscall.Kill(-c.pid(), 0) != nil {
+		if syscall.Kill(-c.Pid(), 0) != nil {
 			return
 		}
 	}
 }
 
-func (c *child) pid() int                { return c.cmd.Process.Pid }
-func (c *child) exited() <-chan struct{} { return c.exit }
+func (c *child) Pid() int                { return c.cmd.Process.Pid }
+func (c *child) Exited() <-chan struct{} { return c.exit }
 
-func (c *child) outcome() string {
+func (c *child) Outcome() string {
 	if c.cmd.ProcessState == nil {
 		return "running"
 	}
@@ -126,10 +129,10 @@ func (c *child) outcome() string {
 
 // signal sends sig to the whole group, except SIGTERM, which goes to the leader: it stops its workers itself, in its
 // own order.
-func (c *child) signal(sig syscall.Signal) error {
-	to := -c.pid()
+func (c *child) Signal(sig syscall.Signal) error {
+	to := -c.Pid()
 	if sig == syscall.SIGTERM {
-		to = c.pid()
+		to = c.Pid()
 	}
 	c.mu.Lock()
 	if c.reaped {
@@ -157,9 +160,9 @@ func (e *MissingError) Error() string {
 	return e.Program + " not found on PATH: " + e.Install
 }
 
-// find looks for a program on PATH, under any of its names, and in the sbin folders beside those of PATH: an ordinary
+// Find looks for a program on PATH, under any of its names, and in the sbin folders beside those of PATH: an ordinary
 // user of Debian has /usr/bin on PATH, but mariadbd and nginx are in /usr/sbin.
-func find(install string, names ...string) (string, error) {
+func Find(install string, names ...string) (string, error) {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return filepath.Abs(path)

@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"errors"
@@ -59,14 +59,14 @@ func StartProcess(argv, env []string) (p *Process, err error) {
 }
 
 // Pause suspends the whole group (SIGSTOP) and returns when its leader has stopped.
-func (p *Process) Pause() error { return p.child.signal(syscall.SIGSTOP) }
+func (p *Process) Pause() error { return p.child.Signal(syscall.SIGSTOP) }
 
 // Resume resumes the whole group.
-func (p *Process) Resume() error { return p.child.signal(syscall.SIGCONT) }
+func (p *Process) Resume() error { return p.child.Signal(syscall.SIGCONT) }
 
 // Kill ends the whole group at once (SIGKILL) and returns when its leader is gone. It is idempotent.
 func (p *Process) Kill() error {
-	err := p.child.signal(syscall.SIGKILL)
+	err := p.child.Signal(syscall.SIGKILL)
 	if errors.Is(err, errNotRunning) {
 		err = nil
 	}
@@ -80,7 +80,7 @@ func (p *Process) Kill() error {
 func (p *Process) Exited() <-chan struct{} { return p.child.exit }
 
 // Outcome returns how the leader ended. It must be called after that.
-func (p *Process) Outcome() string { return p.child.outcome() }
+func (p *Process) Outcome() string { return p.child.Outcome() }
 
 // Close kills the group and closes the pipes, even those that a stray descendant still has open. It is idempotent.
 func (p *Process) Close() (err error) {

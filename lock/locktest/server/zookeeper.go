@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"context"
@@ -33,9 +33,9 @@ func (s *Stack) zookeeper(_ context.Context, name, dir string, port int) (*Serve
 	if err != nil {
 		return nil, err
 	}
-	server.Secure = local(secure)
-	plain := server.ready
-	server.ready = func(ctx context.Context, pid int) error {
+	server.Secure = Local(secure)
+	plain := server.Ready
+	server.Ready = func(ctx context.Context, pid int) error {
 		if err := plain(ctx, pid); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ ssl.trustStore.type=PEM
 
 // zookeeperServer prepares a server that runs a main class of ZooKeeper with a configuration.
 func (s *Stack) zookeeperServer(name, dir string, port int, class string, lines []byte) (*Server, error) {
-	java, err := find(installZooKeeper, "java") // Debian's package depends on a Java
+	java, err := Find(installZooKeeper, "java") // Debian's package depends on a Java
 	if err != nil {
 		return nil, fmt.Errorf("ZooKeeper needs Java: %w", err)
 	}
@@ -92,7 +92,7 @@ func (s *Stack) zookeeperServer(name, dir string, port int, class string, lines 
 	if err := os.WriteFile(config, lines, 0o600); err != nil {
 		return nil, err
 	}
-	cmd := command{path: java, dir: s.Dir, log: filepath.Join(s.Dir, name+".log"), args: []string{
+	cmd := Command{Path: java, Dir: s.Dir, Log: filepath.Join(s.Dir, name+".log"), Args: []string{
 		// Quick to start, and small. The second compiler pays off only in long runs.
 		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-XX:-UsePerfData", "-Djava.io.tmpdir=" + dir, // otherwise it leaves files outside the folder
@@ -101,9 +101,9 @@ func (s *Stack) zookeeperServer(name, dir string, port int, class string, lines 
 		class, config,
 	}}
 	return &Server{
-		Log:    cmd.log,
-		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
-		ready:  func(ctx context.Context, _ int) error { return zookeeperReady(ctx, local(port), dir) },
+		Log:    cmd.Log,
+		Launch: func() (Run, error) { return cmd.Start(syscall.SIGKILL) },
+		Ready:  func(ctx context.Context, _ int) error { return zookeeperReady(ctx, Local(port), dir) },
 	}, nil
 }
 
@@ -160,7 +160,7 @@ func ZooKeeperWord(ctx context.Context, addr, word string) (string, error) {
 // Debian.
 func zookeeperJars() ([]string, error) {
 	homes := []string{os.Getenv("ZOOKEEPER_HOME")}
-	if script, err := find(installZooKeeper, "zkServer.sh", "zkServer"); err == nil {
+	if script, err := Find(installZooKeeper, "zkServer.sh", "zkServer"); err == nil {
 		if real, err := filepath.EvalSymlinks(script); err == nil {
 			homes = append(homes, filepath.Dir(filepath.Dir(real)))
 		}

@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"context"
@@ -55,7 +55,7 @@ func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentine
 		return nil, s.abandon(err, append(x.Sentinels, x.Redis...))
 	}
 	for range 1 + o.Replicas {
-		server, err := s.open(ctx, s.name("redis-ha"), s.replicated(x.Redis))
+		server, err := s.Open(ctx, s.Name("redis-ha"), s.replicated(x.Redis))
 		if err != nil {
 			return fail(err)
 		}
@@ -67,7 +67,7 @@ func (s *Stack) StartSentinels(ctx context.Context, o SentinelOptions) (*Sentine
 		return fail(err)
 	}
 	for range 3 {
-		server, err := s.open(ctx, s.name("sentinel"), s.sentinel(x, o.DownAfter))
+		server, err := s.Open(ctx, s.Name("sentinel"), s.sentinel(x, o.DownAfter))
 		if err != nil {
 			return fail(err)
 		}
@@ -222,7 +222,7 @@ func (x *Sentinels) settle(ctx context.Context) error {
 
 // replicated prepares a master, or a replica of the first of others. A fail-over writes the new role to the server's
 // file, as in production, so the role survives a restart.
-func (s *Stack) replicated(others []*Server) builder {
+func (s *Stack) replicated(others []*Server) Builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		lines := "repl-diskless-sync-delay 0\nrepl-ping-replica-period 1\n"
 		if len(others) > 0 {
@@ -238,7 +238,7 @@ func (s *Stack) replicated(others []*Server) builder {
 }
 
 // sentinel prepares one Sentinel. It stores the other Sentinels and the current master in its file.
-func (s *Stack) sentinel(x *Sentinels, downAfter time.Duration) builder {
+func (s *Stack) sentinel(x *Sentinels, downAfter time.Duration) Builder {
 	return func(_ context.Context, name, dir string, port int) (*Server, error) {
 		host, master, _ := net.SplitHostPort(x.Redis[0].peer())
 		lines := fmt.Sprintf("sentinel monitor %s %s %s 2\n", x.Name, host, master) +

@@ -1,4 +1,4 @@
-package stacktest
+package servertest
 
 import (
 	"context"
@@ -13,20 +13,20 @@ import (
 
 	_ "github.com/go-sql-driver/mysql" // for sql.Open
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // Shared holds servers that the tests of a package share. Each starts when a test first asks for it, so tests without
 // servers start none. The zero value is ready. In the test package:
 //
-//	var servers stacktest.Shared
+//	var servers servertest.Shared
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(servers.Around(m)) }
 //
 //	func TestIt(t *testing.T) { dsn := servers.MariaDB(t) ... }
 type Shared struct {
 	mu        sync.Mutex
-	stack     *stack.Stack
+	stack     *server.Stack
 	databases int
 
 	filling sync.Mutex // held while the model is filled
@@ -47,7 +47,7 @@ const atOnce = "8"
 func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 	return runner(func() int {
 		if err := manyAtOnce(); err != nil {
-			fmt.Fprintln(os.Stderr, "stacktest:", err)
+			fmt.Fprintln(os.Stderr, "servertest:", err)
 			return 1
 		}
 		code := m.Run()
@@ -57,7 +57,7 @@ func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 			return code
 		}
 		if err := s.stack.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stacktest:", err)
+			fmt.Fprintln(os.Stderr, "servertest:", err)
 			code = max(code, 1)
 		}
 		return code
@@ -76,15 +76,15 @@ func manyAtOnce() error {
 
 // Redis returns the shared Redis. Tests see each other's keys. A test that pauses, kills or flushes it must start its
 // own.
-func (s *Shared) Redis(t testing.TB) *stack.Server {
+func (s *Shared) Redis(t testing.TB) *server.Server {
 	t.Helper()
-	return s.server(t, stack.Redis)
+	return s.server(t, server.Redis)
 }
 
 // ZooKeeper returns the host:port of the shared ZooKeeper. Tests see each other's nodes.
 func (s *Shared) ZooKeeper(t testing.TB) string {
 	t.Helper()
-	return s.server(t, stack.ZooKeeper).URL
+	return s.server(t, server.ZooKeeper).URL
 }
 
 // MariaDB returns the DSN of an empty database on the shared MariaDB, for this test alone. It is not dropped, because
@@ -118,30 +118,30 @@ func (s *Shared) copying(t testing.TB, fill func(testing.TB, string)) string {
 // database creates the next database, and runs statements in it.
 func (s *Shared) database(t testing.TB, statements string) string {
 	t.Helper()
-	server := s.server(t, stack.MySQL)
+	mariadb := s.server(t, server.MySQL)
 	s.mu.Lock()
 	s.databases++
 	name := fmt.Sprintf("stock_%d", s.databases)
 	s.mu.Unlock()
-	create(t, server.URL, name, statements)
-	return "root@tcp(" + server.Addr + ")/" + name
+	create(t, mariadb.URL, name, statements)
+	return "root@tcp(" + mariadb.Addr + ")/" + name
 }
 
 // server returns a backend, and starts it unless it runs or is known to be missing.
-func (s *Shared) server(t testing.TB, kind stack.Kind) *stack.Server {
+func (s *Shared) server(t testing.TB, kind server.Kind) *server.Server {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx := context.Background() // the server outlives this test
 	if s.stack == nil {
-		made, err := stack.Start(ctx, stack.Options{})
+		made, err := server.Start(ctx, server.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.stack = made
 	}
 	if s.stack.Server(string(kind)) == nil && s.stack.Missing()[string(kind)] == "" {
-		var missing *stack.MissingError
+		var missing *server.MissingError
 		if _, err := s.stack.Add(ctx, kind); err != nil && !errors.As(err, &missing) {
 			t.Fatal(err)
 		}

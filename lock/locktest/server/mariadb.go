@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"syscall"
 
 	"github.com/go-sql-driver/mysql"
-
-	"example.com/stock/internal/mysqlconn"
 )
 
 const installMariaDB = "apt-get install mariadb-server"
@@ -27,20 +25,20 @@ func (s *Stack) mariadb(ctx context.Context, name, dir string, port int) (*Serve
 		return nil, err
 	}
 	return &Server{
-		Log:    cmd.log,
-		URL:    "root@tcp(" + local(port) + ")/stock",
-		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
-		ready:  func(ctx context.Context, _ int) error { return mariadbReady(ctx, local(port), dir) },
+		Log:    cmd.Log,
+		URL:    "root@tcp(" + Local(port) + ")/stock",
+		Launch: func() (Run, error) { return cmd.Start(syscall.SIGKILL) },
+		Ready:  func(ctx context.Context, _ int) error { return MariaDBReady(ctx, Local(port), dir) },
 	}, nil
 }
 
 // mariadbCommand makes the system tables in dir/data, and returns the command that serves them on port.
-func (s *Stack) mariadbCommand(ctx context.Context, name, dir string, port int) (cmd command, err error) {
-	program, err := find(installMariaDB, "mariadbd", "mysqld")
+func (s *Stack) mariadbCommand(ctx context.Context, name, dir string, port int) (cmd Command, err error) {
+	program, err := Find(installMariaDB, "mariadbd", "mysqld")
 	if err != nil {
 		return cmd, err
 	}
-	install, err := find(installMariaDB, "mariadb-install-db", "mysql_install_db")
+	install, err := Find(installMariaDB, "mariadb-install-db", "mysql_install_db")
 	if err != nil {
 		return cmd, err
 	}
@@ -51,14 +49,14 @@ func (s *Stack) mariadbCommand(ctx context.Context, name, dir string, port int) 
 	if os.Geteuid() == 0 {
 		common = append(common, "--user=root") // otherwise it refuses to run as root
 	}
-	cmd = command{path: install, dir: s.Dir, log: filepath.Join(s.Dir, name+".log")}
-	cmd.args = append(common, "--auth-root-authentication-method=normal", "--skip-test-db",
+	cmd = Command{Path: install, Dir: s.Dir, Log: filepath.Join(s.Dir, name+".log")}
+	cmd.Args = append(common, "--auth-root-authentication-method=normal", "--skip-test-db",
 		"--innodb-flush-log-at-trx-commit=0")
 	if err := initialise(ctx, cmd, dir, program); err != nil {
 		return cmd, err
 	}
-	cmd.path = program
-	cmd.args = append(common[:len(common):len(common)],
+	cmd.Path = program
+	cmd.Args = append(common[:len(common):len(common)],
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-networking=0",
 		// Relative to the data folder: an absolute name may exceed the 100 bytes or so that a socket's name can have.
 		"--socket=mysql.sock", "--pid-file=mysql.pid",
@@ -70,21 +68,21 @@ func (s *Stack) mariadbCommand(ctx context.Context, name, dir string, port int) 
 		// slower.
 		"--innodb-flush-log-at-trx-commit=2",
 	)
-	cmd.args = append(cmd.args, s.options.More[MySQL]...)
+	cmd.Args = append(cmd.Args, s.options.More[MySQL]...)
 	return cmd, nil
 }
 
 // initialise makes the system tables in dir/data, unless the file dir/initialised says that they exist. Making them
 // takes 1.6 s of CPU time, and copying them 0.1 s, so the first call for a build of the program leaves a copy of 30 MB
 // in the user's cache folder (~/.cache/stock on Linux) for later ones. Without such a folder every call makes them.
-func initialise(ctx context.Context, cmd command, dir, program string) error {
+func initialise(ctx context.Context, cmd Command, dir, program string) error {
 	mark, data := filepath.Join(dir, "initialised"), filepath.Join(dir, "data")
 	if _, err := os.Stat(mark); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	kept := keptTables(program)
 	if kept == "" || os.CopyFS(data, os.DirFS(kept)) != nil {
-		if err := errors.Join(os.RemoveAll(data), cmd.finish(ctx)); err != nil {
+		if err := errors.Join(os.RemoveAll(data), cmd.Finish(ctx)); err != nil {
 			return err
 		}
 		if kept != "" {
@@ -125,10 +123,10 @@ func keepTables(kept, data string) {
 	}
 }
 
-// mariadbReady asks for the served data folder, to tell our server from another one on the port, and creates the
+// MariaDBReady asks for the served data folder, to tell our server from another one on the port, and creates the
 // databases of the demonstration and of the order service, if they are missing.
-func mariadbReady(ctx context.Context, addr, dir string) error {
-	db, err := openMariaDB(addr)
+func MariaDBReady(ctx context.Context, addr, dir string) error {
+	db, err := OpenMariaDB(addr)
 	if err != nil {
 		return err
 	}
@@ -140,7 +138,7 @@ func mariadbReady(ctx context.Context, addr, dir string) error {
 	if !strings.HasPrefix(data, dir) {
 		return fmt.Errorf("%s serves %s, expected %s", addr, data, dir)
 	}
-	for _, name := range []string{"stock", ordersDatabase} {
+	for _, name := range []string{"stock", "orders"} {
 		if _, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+name); err != nil {
 			return err
 		}
@@ -148,10 +146,11 @@ func mariadbReady(ctx context.Context, addr, dir string) error {
 	return nil
 }
 
-func openMariaDB(addr string) (*sql.DB, error) {
+// OpenMariaDB opens a MariaDB of a stack as root.
+func OpenMariaDB(addr string) (*sql.DB, error) {
 	config := mysql.NewConfig()
 	config.User, config.Net, config.Addr, config.Logger = "root", "tcp", addr, &mysql.NopLogger{}
-	connector, err := mysqlconn.NewConnector(config)
+	connector, err := mysql.NewConnector(config)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"context"
@@ -28,31 +28,39 @@ type Server struct {
 	URL string
 
 	Secure  string // host:port with TLS: see Options.RedisTLS and Options.ZooKeeperTLS; empty for others
-	Admin   string // of an instance: the http:// URL for operators, the same after every restart; empty for others
+	Admin   string // the http:// URL for operators, the same after every restart; empty if there is none
 	StandIn string // why a stand-in runs and what it is; empty for the real server
 	Log     string // file with its output; empty for a stand-in
 
-	tier     tier
-	clock    *clock          // nil: the computer's clock
-	admin    int             // port of Admin; 0: none
-	life     context.Context // the stack's; nothing starts after its end
-	launched time.Time
-	unready  string // why a live instance is not ready
-	launch   func() (run, error)
-	ready    func(ctx context.Context, pid int) error // checks in the server's protocol that it answers and is ours
+	// A Builder sets these, and the stack calls them one at a time. Ready checks in the server's protocol that it
+	// answers and is ours.
+	Tier   Tier
+	Launch func() (Run, error)
+	Ready  func(ctx context.Context, pid int) error
+
+	clock   *clock          // nil: the computer's clock
+	life    context.Context // the stack's; nothing starts after its end
+	unready string          // why a live server is not ready
 
 	mu     sync.Mutex
-	run    run // nil before the first start
+	run    Run // nil before the first start
 	paused bool
 }
 
-// A run is a Server between a start and its end. Signals control it; a stand-in does what a process would do.
-type run interface {
-	pid() int // 0: no process of its own
-	signal(syscall.Signal) error
-	exited() <-chan struct{}
-	outcome() string // how it ended
+// A Run is a Server between a start and its end. Signals control it; a stand-in does what a process would do.
+type Run interface {
+	Pid() int // 0: no process of its own
+	Signal(syscall.Signal) error
+	Exited() <-chan struct{}
+	Outcome() string // how it ended
 }
+
+// An UnreadyError ends the wait of a start when Server.Ready returns it: the server is alive but not ready, for that
+// reason, and will do.
+type UnreadyError struct{ Reason error }
+
+func (e *UnreadyError) Error() string { return "alive but not ready: " + e.Reason.Error() }
+func (e *UnreadyError) Unwrap() error { return e.Reason }
 
 // Pid returns the process id, or 0 if the server does not run or is a stand-in.
 func (s *Server) Pid() int {
@@ -61,14 +69,14 @@ func (s *Server) Pid() int {
 	if !s.alive() {
 		return 0
 	}
-	return s.run.pid()
+	return s.run.Pid()
 }
 
 // Exited returns a channel that is closed when the current run ends, for whatever reason. Restart makes a new one.
 func (s *Server) Exited() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.run.exited()
+	return s.run.Exited()
 }
 
 // Stop asks the server to end (SIGTERM), kills it after 5 s (SIGKILL), and returns when it is gone. If the server
@@ -132,7 +140,7 @@ func (s *Server) alive() bool {
 		return false
 	}
 	select {
-	case <-s.run.exited():
+	case <-s.run.Exited():
 		return false
 	default:
 		return true
@@ -143,7 +151,7 @@ func (s *Server) signal(sig syscall.Signal) error {
 	if !s.alive() {
 		return fmt.Errorf("%s: %w", s.Name, errNotRunning)
 	}
-	if err := s.run.signal(sig); err != nil {
+	if err := s.run.Signal(sig); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
 	return nil
@@ -160,7 +168,7 @@ func (s *Server) end(sig syscall.Signal) error {
 	}
 	if s.paused && err == nil {
 		// A stopped process handles a SIGTERM only after SIGCONT.
-		_ = s.run.signal(syscall.SIGCONT)
+		_ = s.run.Signal(syscall.SIGCONT)
 	}
 	if err != nil {
 		return err
@@ -168,7 +176,7 @@ func (s *Server) end(sig syscall.Signal) error {
 	timer := time.NewTimer(stopBound)
 	defer timer.Stop()
 	select {
-	case <-s.run.exited():
+	case <-s.run.Exited():
 		s.paused = false
 		return nil
 	case <-timer.C:
@@ -190,11 +198,11 @@ func (s *Server) start(ctx context.Context) error {
 		return fmt.Errorf("start %s: %w", s.Name, context.Cause(ctx))
 	}
 	from := size(s.Log)
-	run, err := s.launch()
+	run, err := s.Launch()
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.Name, err)
 	}
-	s.run, s.paused, s.launched = run, false, time.Now()
+	s.run, s.paused = run, false
 	if err := s.await(ctx); err != nil {
 		// A server that does not answer has no data to lose, and may not react to SIGTERM.
 		_ = s.end(syscall.SIGKILL)
@@ -209,20 +217,25 @@ func (s *Server) await(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		once, cancel := context.WithTimeout(ctx, checkBound)
-		err := s.ready(once, s.run.pid())
+		err := s.Ready(once, s.run.Pid())
 		cancel()
 		select {
-		case <-s.run.exited():
-			return &exitError{s.run.outcome()}
+		case <-s.run.Exited():
+			return &exitError{s.run.Outcome()}
 		default:
 		}
-		if err == nil {
+		unready, alive := errors.AsType[*UnreadyError](err)
+		if err == nil || alive {
+			s.unready = ""
+			if alive {
+				s.unready = unready.Error()
+			}
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-s.run.exited():
+		case <-s.run.Exited():
 		case <-ticker.C:
 		}
 	}

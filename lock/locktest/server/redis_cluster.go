@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func (s *Stack) StartRedisCluster(ctx context.Context, masters int) (*RedisClust
 	defer cancel()
 	c := new(RedisCluster)
 	for range masters {
-		node, err := s.open(ctx, s.name("redis-cluster"), s.clusterNode)
+		node, err := s.Open(ctx, s.Name("redis-cluster"), s.clusterNode)
 		if err != nil {
 			return nil, s.abandon(err, c.Nodes)
 		}

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package stack
+package server
 
 import "syscall"
 
@@ -14,7 +14,7 @@ func (c *child) reap() {
 	_ = c.cmd.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = syscall.Kill(-c.pid(), syscall.SIGKILL)
+	_ = syscall.Kill(-c.Pid(), syscall.SIGKILL)
 	c.reaped = true
 }
 

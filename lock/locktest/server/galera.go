@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"context"
@@ -53,12 +53,12 @@ func (s *Stack) StartGalera(ctx context.Context, n int, provider ...string) (*Ga
 				return fail(err)
 			}
 		}
-		addrs = append(addrs, local(members[i].group))
+		addrs = append(addrs, Local(members[i].group))
 	}
 	// A node that joins with the data of the first as they were when it stopped needs no snapshot of them, only the
 	// changes since then. The snapshot would be copied by an rsync that serves as another user.
 	members[0].first = true
-	first, err := s.open(ctx, s.name(galera), s.galeraMember(&members[0], addrs))
+	first, err := s.Open(ctx, s.Name(galera), s.galeraMember(&members[0], addrs))
 	if err != nil {
 		return fail(err)
 	}
@@ -73,7 +73,7 @@ func (s *Stack) StartGalera(ctx context.Context, n int, provider ...string) (*Ga
 	}
 	var names []string
 	for range n - 1 {
-		name := s.name(galera)
+		name := s.Name(galera)
 		names = append(names, name)
 		if err := os.CopyFS(data(name), os.DirFS(data(first.Name))); err != nil {
 			return fail(err)
@@ -88,7 +88,7 @@ func (s *Stack) StartGalera(ctx context.Context, n int, provider ...string) (*Ga
 	}
 	members[0].first = false // after its next stop it joins the others
 	for i, name := range names {
-		node, err := s.open(ctx, name, s.galeraMember(&members[i+1], addrs))
+		node, err := s.Open(ctx, name, s.galeraMember(&members[i+1], addrs))
 		if err != nil {
 			return fail(err)
 		}
@@ -105,53 +105,53 @@ type galeraNode struct {
 }
 
 // galeraMember prepares a node of the cluster that has members at addrs.
-func (s *Stack) galeraMember(m *galeraNode, addrs []string) builder {
+func (s *Stack) galeraMember(m *galeraNode, addrs []string) Builder {
 	return func(ctx context.Context, name, dir string, port int) (*Server, error) {
 		cmd, err := s.mariadbCommand(ctx, name, dir, port)
 		if err != nil {
 			return nil, err
 		}
-		cmd.args = append(cmd.args, "--wsrep-on=ON", "--wsrep-provider="+m.library,
+		cmd.Args = append(cmd.Args, "--wsrep-on=ON", "--wsrep-provider="+m.library,
 			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-cluster-name=stock",
 			"--wsrep-cluster-address=gcomm://"+strings.Join(addrs, ","), "--wsrep-node-name="+name,
-			"--wsrep-node-address="+local(m.group), "--wsrep-sst-method=rsync",
-			"--wsrep-sst-receive-address="+local(m.snapshot),
-			"--wsrep-provider-options=gmcast.listen_addr=tcp://"+local(m.group)+";ist.recv_addr="+local(m.transfer)+
+			"--wsrep-node-address="+Local(m.group), "--wsrep-sst-method=rsync",
+			"--wsrep-sst-receive-address="+Local(m.snapshot),
+			"--wsrep-provider-options=gmcast.listen_addr=tcp://"+Local(m.group)+";ist.recv_addr="+Local(m.transfer)+
 				";gcache.size=32M;"+m.options,
 		)
 		// The rsync of a node that joins runs as nobody if root has started it, and writes a file there.
 		if err := os.Chmod(filepath.Join(dir, "data"), 0o777); err != nil {
 			return nil, err
 		}
-		launch := func() (run, error) {
+		launch := func() (Run, error) {
 			now := cmd
 			if m.first {
-				now.args = append(slices.Clone(now.args), "--wsrep-new-cluster")
+				now.Args = append(slices.Clone(now.Args), "--wsrep-new-cluster")
 			} else if position, err := galeraPosition(s.life, cmd); err != nil {
 				return nil, err
 			} else if position != "" {
-				now.args = append(slices.Clone(now.args), "--wsrep-start-position="+position)
+				now.Args = append(slices.Clone(now.Args), "--wsrep-start-position="+position)
 			}
-			return now.start(syscall.SIGKILL)
+			return now.Start(syscall.SIGKILL)
 		}
 		return &Server{
-			Log: cmd.log, URL: "root@tcp(" + local(port) + ")/stock", launch: launch,
-			ready: func(ctx context.Context, _ int) error { return galeraReady(ctx, local(port), dir) },
+			Log: cmd.Log, URL: "root@tcp(" + Local(port) + ")/stock", Launch: launch,
+			Ready: func(ctx context.Context, _ int) error { return galeraReady(ctx, Local(port), dir) },
 		}, nil
 	}
 }
 
 // galeraPosition returns the last change that a node has, also after it was killed, or "" if it has none: then the
 // node asks for all data. It does what mysqld_safe does before a start.
-func galeraPosition(ctx context.Context, cmd command) (string, error) {
-	cmd.args, cmd.log = append(slices.Clone(cmd.args), "--wsrep-recover"), cmd.log+".recovery"
-	if err := os.WriteFile(cmd.log, nil, 0o600); err != nil {
+func galeraPosition(ctx context.Context, cmd Command) (string, error) {
+	cmd.Args, cmd.Log = append(slices.Clone(cmd.Args), "--wsrep-recover"), cmd.Log+".recovery"
+	if err := os.WriteFile(cmd.Log, nil, 0o600); err != nil {
 		return "", err
 	}
-	if err := cmd.finish(ctx); err != nil {
+	if err := cmd.Finish(ctx); err != nil {
 		return "", err
 	}
-	text, err := os.ReadFile(cmd.log)
+	text, err := os.ReadFile(cmd.Log)
 	if err != nil {
 		return "", err
 	}
@@ -160,12 +160,12 @@ func galeraPosition(ctx context.Context, cmd command) (string, error) {
 	return strings.TrimSpace(position), nil
 }
 
-// galeraReady is [mariadbReady] for a node, which must be in its cluster and have all changes.
+// galeraReady is [MariaDBReady] for a node, which must be in its cluster and have all changes.
 func galeraReady(ctx context.Context, addr, dir string) error {
-	if err := mariadbReady(ctx, addr, dir); err != nil {
+	if err := MariaDBReady(ctx, addr, dir); err != nil {
 		return err
 	}
-	db, err := openMariaDB(addr)
+	db, err := OpenMariaDB(addr)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func galeraReady(ctx context.Context, addr, dir string) error {
 // Isolate cuts a node off from the others, or with on = false lets it find them again. Its clients reach it as before.
 // It leaves the cluster's majority, and refuses them, when it has heard of no other node for evs.suspect_timeout.
 func (g *Galera) Isolate(ctx context.Context, node *Server, on bool) error {
-	db, err := openMariaDB(node.Addr)
+	db, err := OpenMariaDB(node.Addr)
 	if err != nil {
 		return err
 	}
@@ -195,4 +195,23 @@ func (g *Galera) Isolate(ctx context.Context, node *Server, on bool) error {
 		return fmt.Errorf("isolate %s: %w", node.Name, err)
 	}
 	return nil
+}
+
+// Behind returns the node to which new connections to a proxy lead.
+func (g *Galera) Behind(ctx context.Context, proxy *Server) (*Server, error) {
+	db, err := OpenMariaDB(proxy.Addr)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	var port int
+	if err := db.QueryRowContext(ctx, "SELECT @@port").Scan(&port); err != nil {
+		return nil, fmt.Errorf("ask %s for its node: %w", proxy.Name, err)
+	}
+	for _, node := range g.Nodes {
+		if node.Addr == Local(port) {
+			return node, nil
+		}
+	}
+	return nil, fmt.Errorf("%s leads to %s, which is no node of its cluster", proxy.Name, Local(port))
 }

@@ -1,4 +1,4 @@
-package stack
+package server
 
 import (
 	"bufio"
@@ -33,7 +33,7 @@ func (s *Stack) redis(_ context.Context, name, dir string, port int) (*Server, e
 // redisServer prepares a real redis-server. Its command line begins with first, such as a file, which the rest
 // overrides.
 func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Server, error) {
-	program, err := find(installRedis, "redis-server")
+	program, err := Find(installRedis, "redis-server")
 	if err != nil {
 		return nil, err
 	}
@@ -54,25 +54,25 @@ func (s *Stack) redisServer(name, dir string, port int, first ...string) (*Serve
 		if err != nil {
 			return nil, err
 		}
-		secure = local(port)
+		secure = Local(port)
 		args = append(args,
 			"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "no",
 			"--tls-replication", "yes", "--tls-cluster", "yes",
 			"--tls-cert-file", files.Cert, "--tls-key-file", files.Key, "--tls-ca-cert-file", files.CA)
 	}
-	cmd := command{path: program, dir: s.Dir, log: filepath.Join(s.Dir, name+".log"), args: args}
+	cmd := Command{Path: program, Dir: s.Dir, Log: filepath.Join(s.Dir, name+".log"), Args: args}
 	var own *clock
 	if s.options.Clocks {
-		if own, cmd.env, err = newClock(dir); err != nil {
+		if own, cmd.Env, err = newClock(dir); err != nil {
 			return nil, err
 		}
 	}
 	return &Server{
 		Secure: secure,
-		Log:    cmd.log,
+		Log:    cmd.Log,
 		clock:  own,
-		launch: func() (run, error) { return cmd.start(syscall.SIGKILL) },
-		ready:  func(ctx context.Context, pid int) error { return redisReady(ctx, local(port), pid) },
+		Launch: func() (Run, error) { return cmd.Start(syscall.SIGKILL) },
+		Ready:  func(ctx context.Context, pid int) error { return redisReady(ctx, Local(port), pid) },
 	}, nil
 }
 
@@ -165,7 +165,7 @@ func (s *Stack) bounded(ctx context.Context) (context.Context, context.CancelFun
 // abandon stops the servers of a group that could not be started, and joins the errors of that to err.
 func (s *Stack) abandon(err error, servers []*Server) error {
 	for _, server := range servers {
-		err = errors.Join(err, s.drop(server))
+		err = errors.Join(err, s.Drop(server))
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package stacktest
+package servertest
 
 import (
 	"crypto/ecdsa"

@@ -1,4 +1,4 @@
-package stacktest
+package servertest
 
 import (
 	"errors"
@@ -7,18 +7,18 @@ import (
 	"syscall"
 	"testing"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // A Disk has the data of a separate server, and can be filled.
 type Disk struct {
-	Server *stack.Server
+	Server *server.Server
 	filler string
 }
 
 // OnDisk starts a server of that kind whose files are on a disk in memory, of the given size. Only root can mount one;
 // otherwise OnDisk skips the test, or fails it if servers are required.
-func OnDisk(t testing.TB, kind stack.Kind, size string) *Disk {
+func OnDisk(t testing.TB, kind server.Kind, size string) *Disk {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
@@ -32,7 +32,7 @@ func OnDisk(t testing.TB, kind stack.Kind, size string) *Disk {
 			t.Error(err)
 		}
 	})
-	s, err := stack.Start(t.Context(), stack.Options{Want: []stack.Kind{kind}, Parent: dir})
+	s, err := server.Start(t.Context(), server.Options{Want: []server.Kind{kind}, Parent: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

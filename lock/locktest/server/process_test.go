@@ -1,4 +1,4 @@
-package stack_test
+package server_test
 
 import (
 	"bufio"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 )
 
 // processGone waits until a process is gone, or only waits for its parent.
@@ -36,7 +36,7 @@ func processGone(t *testing.T, pid string) {
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	mark := fmt.Sprintf("STOCK_MARK=%d", time.Now().UnixNano())
-	p, err := stack.StartProcess([]string{"sh", "-c", `
+	p, err := server.StartProcess([]string{"sh", "-c", `
 		sleep 1000 & echo $!
 		setsid sh -c 'echo $$; exec sleep 1000' &
 		env -i setsid sh -c 'echo $$; sleep 1000 & echo $!; exec sleep 1000' &
@@ -68,10 +68,10 @@ func TestProcess(t *testing.T) {
 	if _, err := p.Out.Read(make([]byte, 1)); err == nil {
 		t.Error("its output can still be read")
 	}
-	if n := stack.KillStrays(mark); n != 3 {
+	if n := server.KillStrays(mark); n != 3 {
 		t.Errorf("%d strays, want 3", n)
 	}
-	if n := stack.KillStrays(mark + "0"); n != 0 {
+	if n := server.KillStrays(mark + "0"); n != 0 {
 		t.Errorf("%d strays of another mark", n)
 	}
 	for _, pid := range pids {
@@ -85,7 +85,7 @@ func TestProcess(t *testing.T) {
 // A paused process answers nothing until it is resumed.
 func TestProcessPaused(t *testing.T) {
 	t.Parallel()
-	p, err := stack.StartProcess([]string{"cat"}, os.Environ())
+	p, err := server.StartProcess([]string{"cat"}, os.Environ())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestProcessPaused(t *testing.T) {
 // A program that is not there is an error, and leaves no pipe open.
 func TestProcessMissing(t *testing.T) {
 	t.Parallel()
-	if _, err := stack.StartProcess([]string{"no-such-program-here"}, nil); err == nil {
+	if _, err := server.StartProcess([]string{"no-such-program-here"}, nil); err == nil {
 		t.Error("no error")
 	}
 }
