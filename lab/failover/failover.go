@@ -44,7 +44,7 @@ const patience = 2 * time.Minute
 // calm is the time without faults before each fault.
 const calm = 3 * time.Second
 
-// Run does everything, and returns what it found. An error, such as a MissingError of package stack or a server that
+// Run does everything, and returns what it found. An error, such as a server.MissingError or a server that
 // does not start, means that there is no verdict. When ctx ends, there is none, either. A lost sale is not an error:
 // see Report.Violations.
 func Run(ctx context.Context, o Options) (report *Report, err error) {

@@ -22,6 +22,13 @@ type Mutex struct {
 	queue lock.Queue
 }
 
+// Promise is what it promises.
+func (*Mutex) Promise() lock.Promise {
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Process, Blocking: true, Reentrant: true, SignalsLoss: true,
+	}
+}
+
 // Acquire waits for key until ctx ends.
 func (m *Mutex) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if err := lock.MayAcquire(ctx, key); err != nil {
@@ -48,6 +55,11 @@ func (m *Mutex) Inspect(_ context.Context, key string) (lock.State, error) {
 //
 // Round trips: 0. Promises: nothing.
 type None struct{}
+
+// Promise is what it promises.
+func (None) Promise() lock.Promise {
+	return lock.Promise{Scope: lock.Nowhere}
+}
 
 // Acquire never fails and never waits.
 func (None) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lease, error) {

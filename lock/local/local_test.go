@@ -14,7 +14,6 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
 	"example.com/stock/lock/locktest"
-	"example.com/stock/service/strategy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,26 +29,22 @@ func TestNone(t *testing.T) {
 	locktest.Run(t, lock.Promise{}, func(testing.TB) lock.Locker { return &local.None{} })
 }
 
-func TestContender(t *testing.T) { locktest.Contend(t, harnesses(t)...) }
+func TestContender(t *testing.T) { locktest.Contend(t, harnesses()...) }
 
-// The strategies without a server: what they promise ends with the process.
-func TestStrategiesConform(t *testing.T) { locktest.Conform(t, harnesses(t)...) }
+// The locks without a server: what they promise ends with the process.
+func TestStrategiesConform(t *testing.T) { locktest.Conform(t, harnesses()...) }
 
-func harnesses(t *testing.T) []locktest.Harness {
+func harnesses() []locktest.Harness {
 	mutex := &local.Mutex{} // one process, so every Locker is the same
 	return []locktest.Harness{
-		harness(t, "none", &local.None{}),
-		harness(t, "local-mutex", mutex),
+		harness("none", local.None{}.Promise(), &local.None{}),
+		harness("local-mutex", mutex.Promise(), mutex),
 	}
 }
 
-func harness(t *testing.T, name string, l lock.Locker) locktest.Harness {
-	s, err := strategy.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+func harness(name string, promise lock.Promise, l lock.Locker) locktest.Harness {
 	return locktest.Harness{
-		Name: name, Promise: s.Promise,
+		Name: name, Promise: promise,
 		Open: func([]string, time.Duration) (lock.Locker, func() error, error) {
 			return l, func() error { return nil }, nil
 		},

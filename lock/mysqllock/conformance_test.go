@@ -13,19 +13,17 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/mysqllock"
-	"example.com/stock/repo"
-	"example.com/stock/service/strategy"
 )
 
 // benchLease is long beside what a busy computer may stop a process for.
 const benchLease = 2 * time.Second
 
-func TestContender(t *testing.T) { locktest.Contend(t, benches(t)...) }
+func TestContender(t *testing.T) { locktest.Contend(t, benches()...) }
 
-// Every strategy on MySQL, handed over as in the catalogue, but with a shorter lease.
+// Every lock on MySQL, handed over as a service would, but with a shorter lease.
 func TestStrategiesConform(t *testing.T) {
 	t.Parallel()
-	list := benches(t)
+	list := benches()
 	server := start(t)
 	for i := range list {
 		list[i].Servers = server
@@ -39,27 +37,27 @@ type closing interface {
 	Close() error
 }
 
-func benches(t *testing.T) []locktest.Harness {
+func benches() []locktest.Harness {
 	return []locktest.Harness{
 		bench(
-			t,
 			"mysql-table",
+			new(mysqllock.Table).Promise(),
 			"the row of each key stays, with its last fence, for ever",
 			func(db *sql.DB, lease time.Duration) closing {
 				return mysqllock.NewTable(db, mysqllock.TableOptions{Lease: lease})
 			},
 		),
 		bench(
-			t,
 			"mysql-for-update",
+			new(mysqllock.ForUpdate).Promise(),
 			"the row of each key stays, and another with its last fence, for ever",
 			func(db *sql.DB, lease time.Duration) closing {
 				return mysqllock.NewForUpdate(db, mysqllock.ConnOptions{Lease: lease})
 			},
 		),
 		bench(
-			t,
 			"mysql-get-lock",
+			new(mysqllock.GetLock).Promise(),
 			"a row with the last fence of each key stays, for ever",
 			func(db *sql.DB, lease time.Duration) closing {
 				return mysqllock.NewGetLock(db, mysqllock.ConnOptions{Lease: lease})
@@ -68,11 +66,9 @@ func benches(t *testing.T) []locktest.Harness {
 	}
 }
 
-func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) closing) locktest.Harness {
-	s, err := strategy.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+func bench(
+	name string, promise lock.Promise, keeps string, make func(*sql.DB, time.Duration) closing,
+) locktest.Harness {
 	opener := func(open func(addr string) (*sql.DB, error)) locktest.Opener {
 		return func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 			db, err := open(addrs[0])
@@ -91,7 +87,7 @@ func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) c
 	limited := func(addr string) (*sql.DB, error) { return open(addr, 12) }
 	defaults := func(addr string) (*sql.DB, error) { return sql.Open("mysql", "root@tcp("+addr+")/stock") }
 	return locktest.Harness{
-		Name: name, Promise: s.Promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
+		Name: name, Promise: promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
 		Room:  4, // of the 12 connections above
 		Limit: limitStatements,
 		Kept:  rows(name), Keeps: keeps,
@@ -99,30 +95,22 @@ func bench(t *testing.T, name, keeps string, make func(*sql.DB, time.Duration) c
 	}
 }
 
-// open opens a pool as the service does. It connects nothing.
+// open opens a pool. It connects nothing.
 func open(addr string, most int) (*sql.DB, error) {
-	g, err := repo.OpenMySQL("root@tcp("+addr+")/stock", repo.Pool{Open: most})
-	if err != nil {
-		return nil, err
-	}
-	return g.DB()
+	return mysqllock.OpenPool("root@tcp("+addr+")/stock", most)
 }
 
 func start(t testing.TB) []locktest.Server {
 	s := servertest.Server(t, server.MySQL)
-	g, err := repo.OpenMySQL(s.URL, repo.Pool{Open: 4})
+	db, err := open(s.Addr, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if db, err := g.DB(); err == nil {
-		defer db.Close()
-	}
-	m, err := repo.NewMigrator(g)
-	if err == nil {
-		_, err = m.Up(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
+	defer db.Close()
+	for _, statement := range mysqllock.Schema() {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return []locktest.Server{{Addr: s.Addr, Kill: s.Kill, Restart: s.Restart, Pause: s.Pause, Resume: s.Resume}}
 }

@@ -50,6 +50,17 @@ func NewForUpdate(db *sql.DB, o ConnOptions) *ForUpdate {
 	return &ForUpdate{newPinned(db, o, rowLock{db})}
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*ForUpdate) Promise() lock.Promise {
+	// FreedAfterCrash: the lock is free at once when the process ends. When its computer dies or is cut off, the
+	// lock is free after a time-out of the server. SignalsLoss is not promised: the server rolls
+	// back as soon as it sees the connection end, and the holder learns it a moment later.
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
+		FreedAfterCrash: 10 * time.Second,
+	}
+}
+
 type rowLock struct{ db *sql.DB }
 
 func (rowLock) setup(lease int) []string {

@@ -32,6 +32,15 @@ func NewGetLock(db *sql.DB, o ConnOptions) *GetLock {
 	return &GetLock{newPinned(db, o, namedLock{})}
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*GetLock) Promise() lock.Promise {
+	// For the same reasons as those of ForUpdate.
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
+		FreedAfterCrash: 10 * time.Second,
+	}
+}
+
 type namedLock struct{}
 
 func (namedLock) setup(lease int) []string {

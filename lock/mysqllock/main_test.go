@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
-	"example.com/stock/repo"
 )
 
 // The contract is tested by lock/locktest, on real servers and with several processes: see conformance_test.go. The
@@ -28,14 +28,30 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(servers.Around(m)) }
 // patience is how long a test waits for what must come, on a computer that has other work.
 const patience = time.Minute
 
-// pool opens dsn as the service does.
+// OpenPool opens a pool as the documentation of this package asks for. It connects nothing.
+func OpenPool(dsn string, most int) (*sql.DB, error) {
+	c, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	c.Timeout, c.InterpolateParams, c.Logger = time.Second, true, &mysql.NopLogger{}
+	c.Params = map[string]string{
+		"character_set_client": "utf8mb4", "character_set_results": "utf8mb4",
+		"collation_connection": "utf8mb4_general_ci",
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(most)
+	db.SetMaxIdleConns(most)
+	return db, nil
+}
+
 func pool(t testing.TB, dsn string, most int) *sql.DB {
 	t.Helper()
-	g, err := repo.OpenMySQL(dsn, repo.Pool{Open: most})
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := g.DB()
+	db, err := OpenPool(dsn, most)
 	if err != nil {
 		t.Fatal(err)
 	}

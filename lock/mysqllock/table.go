@@ -49,6 +49,14 @@ func NewTable(db *sql.DB, o TableOptions) *Table {
 	return &Table{db, o, lock.NewSweeper()}
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*Table) Promise() lock.Promise {
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
+		FreedAfterCrash: 10 * time.Second,
+	}
+}
+
 // FenceRange returns the distance between two fences.
 func (t *Table) FenceRange() uint64 { return fenceDistance }
 

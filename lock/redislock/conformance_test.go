@@ -14,7 +14,7 @@ import (
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
-	"example.com/stock/service/strategy"
+	"example.com/stock/lock/redislock"
 )
 
 // The leases are long compared with the time for which a busy computer may stop a process.
@@ -23,12 +23,12 @@ const (
 	redlockLease = 3 * time.Second
 )
 
-func TestContender(t *testing.T) { locktest.Contend(t, benches(t)...) }
+func TestContender(t *testing.T) { locktest.Contend(t, benches()...) }
 
-// Every strategy on Redis keeps the contract, as the catalogue makes it except for the length of its lease.
+// Every lock on Redis keeps the contract, as a service would use it except for the length of its lease.
 func TestStrategiesConform(t *testing.T) {
 	t.Parallel()
-	list := benches(t)
+	list := benches()
 	one := start(t, 1)
 	for i := range list {
 		list[i].Servers = one
@@ -39,19 +39,55 @@ func TestStrategiesConform(t *testing.T) {
 	locktest.Conform(t, list...)
 }
 
-func benches(t *testing.T) []locktest.Harness {
-	plain := func(c []*redis.Client) strategy.Servers { return strategy.Servers{Redis: c[0]} }
-	list := []locktest.Harness{ // that which takes longest is the first
-		bench(t, "redlock", func(c []*redis.Client) strategy.Servers {
-			// The nodes keep their data, and a busy computer makes them slow.
-			return strategy.Servers{RedlockQuarantine: -1, RedlockNodeTimeout: time.Second, Redlock: c}
+// A kind makes a lock on some servers, as a service would use it.
+type kind struct {
+	name    string
+	promise lock.Promise
+	open    func(c []*redis.Client, lease time.Duration) (lock.Locker, error)
+}
+
+func kinds() []kind {
+	one := func(name string, p lock.Promise, open func(*redis.Client, time.Duration) lock.Locker) kind {
+		return kind{name, p, func(c []*redis.Client, lease time.Duration) (lock.Locker, error) {
+			return open(c[0], lease), nil
+		}}
+	}
+	setNX := func(lease time.Duration) redislock.SetNXOptions { return redislock.SetNXOptions{Lease: lease} }
+	return []kind{ // that which takes longest is the first
+		{
+			"redlock", new(redislock.Redlock).Promise(),
+			func(c []*redis.Client, lease time.Duration) (lock.Locker, error) {
+				// The nodes keep their data, and a busy computer makes them slow.
+				return redislock.NewRedlock(c, redislock.RedlockOptions{
+					Lease: lease, Quarantine: -1, NodeTimeout: time.Second,
+				})
+			},
+		},
+		one("redis-setnx-expire", new(redislock.SetNXExpire).Promise(),
+			func(c *redis.Client, lease time.Duration) lock.Locker {
+				return redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{SetNXOptions: setNX(lease)})
+			}),
+		one("redis-setnx-del", new(redislock.SetNXDel).Promise(),
+			func(c *redis.Client, lease time.Duration) lock.Locker { return redislock.NewSetNXDel(c, setNX(lease)) }),
+		one("redis-setnx-watch", new(redislock.SetNXWatch).Promise(),
+			func(c *redis.Client, lease time.Duration) lock.Locker {
+				return redislock.NewSetNXWatch(c, setNX(lease))
+			}),
+		one("redis-setnx", new(redislock.SetNX).Promise(),
+			func(c *redis.Client, lease time.Duration) lock.Locker { return redislock.NewSetNX(c, setNX(lease)) }),
+		one("redis-rlock", new(redislock.RLock).Promise(), func(c *redis.Client, lease time.Duration) lock.Locker {
+			return redislock.NewRLock(c, redislock.RLockOptions{Lease: lease})
 		}),
-		bench(t, "redis-setnx-expire", plain),
-		bench(t, "redis-setnx-del", plain),
-		bench(t, "redis-setnx-watch", plain),
-		bench(t, "redis-setnx", plain),
-		bench(t, "redis-rlock", plain),
-		bench(t, "redis-watchdog", plain),
+		one("redis-watchdog", new(redislock.Watchdog).Promise(),
+			func(c *redis.Client, lease time.Duration) lock.Locker {
+				return lock.HandOver(redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: lease}), lock.Bound{})
+			}),
+	}
+}
+
+func benches() (list []locktest.Harness) {
+	for _, k := range kinds() {
+		list = append(list, bench(k))
 	}
 	for i := range list {
 		switch b := &list[i]; b.Name {
@@ -84,21 +120,18 @@ func rights() []string {
 	}
 }
 
-// bench returns the harness of a strategy. servers gets a client for each address.
-func bench(t *testing.T, name string, servers func([]*redis.Client) strategy.Servers) locktest.Harness {
-	s, err := strategy.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+// bench returns the harness of a lock.
+func bench(k kind) locktest.Harness {
 	open := func(dial func(addr string) *redis.Client) locktest.Opener {
 		return func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
 			var clients []*redis.Client
 			for _, addr := range addrs {
 				clients = append(clients, dial(addr))
 			}
-			on := servers(clients)
-			on.SetNXLease, on.WatchdogLease, on.RedlockLease = lease, lease, lease
-			l := s.Lock(on)
+			l, err := k.open(clients, lease)
+			if err != nil {
+				return nil, nil, err
+			}
 			return l, func() error {
 				var failed []error
 				if c, ok := l.(interface{ Close() error }); ok {
@@ -113,15 +146,15 @@ func bench(t *testing.T, name string, servers func([]*redis.Client) strategy.Ser
 	}
 	// A Redlock refuses clients without ContextTimeoutEnabled.
 	defaults := func(addr string) *redis.Client {
-		return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: name == "redlock"})
+		return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: k.name == "redlock"})
 	}
 	patient := func(addr string) *redis.Client {
 		return redis.NewClient(&redis.Options{
-			Addr: addr, ContextTimeoutEnabled: name == "redlock", ReadTimeout: -1, WriteTimeout: -1,
+			Addr: addr, ContextTimeoutEnabled: k.name == "redlock", ReadTimeout: -1, WriteTimeout: -1,
 		})
 	}
 	return locktest.Harness{
-		Name: name, Promise: s.Promise, Lease: benchLease, Wire: wire.Redis(), Left: left, Rights: rights(),
+		Name: k.name, Promise: k.promise, Lease: benchLease, Wire: wire.Redis(), Left: left, Rights: rights(),
 		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
 		Open:  open(dial), Plain: []locktest.Opener{open(defaults), open(patient)},
 		Deprive: func(ctx context.Context, addrs []string, right string) (lock.Locker, func() error, error) {

@@ -97,6 +97,14 @@ func NewRedlock(clients []*redis.Client, o RedlockOptions) (*Redlock, error) {
 	return r, nil
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*Redlock) Promise() lock.Promise {
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
+		FreedAfterCrash: 10 * time.Second,
+	}
+}
+
 // Close drops the releases that have not reached their node yet; their keys expire with the lease. Leases are not
 // affected.
 func (r *Redlock) Close() error {

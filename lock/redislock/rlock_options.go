@@ -58,6 +58,14 @@ func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 	}
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*RLock) Promise() lock.Promise {
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
+		FreedAfterCrash: 30 * time.Second,
+	}
+}
+
 // Close ends the subscription, and drops the releases that have not reached the server yet; their keys expire with
 // the lease. Leases are not affected.
 func (r *RLock) Close() error {

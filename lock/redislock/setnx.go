@@ -66,6 +66,14 @@ func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 	}
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*SetNX) Promise() lock.Promise {
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Fenced: true, Reentrant: true, SignalsLoss: true,
+		FreedAfterCrash: 10 * time.Second,
+	}
+}
+
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if err := s.mayAcquire(ctx, key); err != nil {

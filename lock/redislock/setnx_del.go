@@ -33,6 +33,14 @@ func NewSetNXDel(c redis.UniversalClient, o SetNXOptions) *SetNXDel {
 	return &SetNXDel{newVariant(c, "setnx-del", o)}
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*SetNXDel) Promise() lock.Promise {
+	// SignalsLoss is not promised, because nothing reports to a holder that another caller has deleted its key.
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Reentrant: true, FreedAfterCrash: 10 * time.Second,
+	}
+}
+
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXDel) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })

@@ -63,6 +63,15 @@ func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire 
 	}
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*SetNXExpire) Promise() lock.Promise {
+	// FreedAfterCrash: usually 10 s, but Forever after a crash between SETNX and EXPIRE. With Repair it is
+	// then 11 s, if another caller tries to acquire the lock meanwhile.
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: lock.Forever,
+	}
+}
+
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })

@@ -35,6 +35,13 @@ func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
 	return &SetNXWatch{newVariant(c, "setnx-watch", o)}
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*SetNXWatch) Promise() lock.Promise {
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: 10 * time.Second,
+	}
+}
+
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })

@@ -111,6 +111,20 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	}
 }
 
+// Promise is what it promises with the defaults of its options.
+func (*Watchdog) Promise() lock.Promise {
+	return lock.Promise{
+		Exclusive:       true,
+		Scope:           lock.Cluster,
+		Fenced:          true,
+		Fair:            true,
+		Blocking:        true,
+		Reentrant:       true,
+		SignalsLoss:     true,
+		FreedAfterCrash: 30 * time.Second,
+	}
+}
+
 // leaseTime returns an error if a LeaseTime is invalid.
 func leaseTime(d time.Duration) error {
 	if d == 0 {

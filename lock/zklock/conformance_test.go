@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/zklock"
-	"example.com/stock/service/strategy"
 )
 
 const credentials = "stock:secret"
@@ -27,13 +25,13 @@ const credentials = "stock:secret"
 // harnessSession is long beside what a busy computer may stop a process for.
 const harnessSession = 2 * time.Second
 
-func TestContender(t *testing.T) { locktest.Contend(t, harnesses(t)...) }
+func TestContender(t *testing.T) { locktest.Contend(t, harnesses()...) }
 
-// Every strategy on ZooKeeper, as the catalogue makes it, but for the length of its session. The nodes of one are its
+// Every lock on ZooKeeper, as a service would use it, but for the length of its session. The nodes of one are its
 // own, those of the other are everybody's.
 func TestStrategiesConform(t *testing.T) {
 	t.Parallel()
-	list := harnesses(t)
+	list := harnesses()
 	for i := range list {
 		list[i].Servers = []locktest.Server{{Addr: zklock.Servers.ZooKeeper(t)}}
 	}
@@ -58,14 +56,29 @@ func TestAllOfSequential(t *testing.T) {
 	locktest.Carts(t, true, [2]lock.Locker{open(), open()})
 }
 
-func harnesses(t *testing.T) (list []locktest.Harness) {
-	for _, name := range []string{"zk-ephemeral", "zk-sequential"} {
-		s, err := strategy.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+// A kind makes a lock, as a service would use it.
+type kind struct {
+	name    string
+	promise lock.Promise
+	open    func(*zklock.Session) lock.Locker
+}
+
+func kinds() []kind {
+	return []kind{
+		// Without lock.HandOver, which would leave only one waiter for each process, and no herd.
+		{"zk-ephemeral", new(zklock.Ephemeral).Promise(), func(s *zklock.Session) lock.Locker {
+			return zklock.NewEphemeral(s)
+		}},
+		{"zk-sequential", new(zklock.Sequential).Promise(), func(s *zklock.Session) lock.Locker {
+			return lock.HandOver(zklock.NewSequential(s), lock.Bound{})
+		}},
+	}
+}
+
+func harnesses() (list []locktest.Harness) {
+	for _, k := range kinds() {
 		config := zklock.Config{}
-		if name == "zk-sequential" {
+		if k.name == "zk-sequential" {
 			config = zklock.Config{Root: "/owned/locks", Credentials: []string{credentials}, CreatorOnly: true}
 		}
 		open := func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {
@@ -75,7 +88,7 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 			if err != nil {
 				return nil, nil, err
 			}
-			l := s.Lock(strategy.Servers{ZooKeeper: session})
+			l := k.open(session)
 			return l, func() error {
 				var failed error
 				if c, ok := l.(interface{ Close() error }); ok {
@@ -85,7 +98,7 @@ func harnesses(t *testing.T) (list []locktest.Harness) {
 			}, nil
 		}
 		list = append(list, locktest.Harness{
-			Name: name, Promise: s.Promise, Lease: harnessSession, Renews: true, Wire: wire.ZooKeeper(),
+			Name: k.name, Promise: k.promise, Lease: harnessSession, Renews: true, Wire: wire.ZooKeeper(),
 			Refuse: zklock.Refusal(-4242),
 			Left:   left(cmp.Or(config.Root, zklock.DefaultRoot)), Start: start,
 			Keeps: "the empty folder of each key stays until the server removes it, which it looks after once a minute",
@@ -156,20 +169,15 @@ type silent struct{ *slog.Logger }
 
 func (s silent) Printf(string, ...any) {}
 
-// No strategy of the catalogue makes a node that others may use: not the folders, the fences or the holder's node. A
+// No lock makes a node that others may use: not the folders, the fences or the holder's node. A
 // waiter's node is made like the holder's.
-func TestStrategiesLeaveNoOpenNode(t *testing.T) {
+func TestLocksLeaveNoOpenNode(t *testing.T) {
 	t.Parallel()
 	host := zklock.Servers.ZooKeeper(t)
-	names := 0
-	for _, s := range strategy.All() {
-		if s.Lock == nil || !slices.Contains(s.Needs, strategy.ZooKeeper) {
-			continue
-		}
-		names++
-		t.Run(s.Name, func(t *testing.T) {
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			root := "/open-" + s.Name
+			root := "/open-" + k.name
 			session, err := zklock.Dial(zklock.Config{
 				Hosts: []string{host}, Root: root + "/locks", ConnectTimeout: 10 * time.Second,
 				Credentials: []string{credentials}, CreatorOnly: true,
@@ -178,7 +186,7 @@ func TestStrategiesLeaveNoOpenNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { session.Close() })
-			lease, err := s.Lock(strategy.Servers{ZooKeeper: session}).Acquire(t.Context(), "sku", lock.Options{})
+			lease, err := k.open(session).Acquire(t.Context(), "sku", lock.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,8 +216,5 @@ func TestStrategiesLeaveNoOpenNode(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-	if names < 2 {
-		t.Errorf("%d strategies", names)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
@@ -41,6 +42,14 @@ type Ephemeral struct{ inspector }
 
 // NewEphemeral makes an Ephemeral of a Session, which may serve other locks too.
 func NewEphemeral(s *Session) *Ephemeral { return &Ephemeral{inspector{s, ephemeral{}}} }
+
+// Promise is what it promises with the defaults of its options.
+func (*Ephemeral) Promise() lock.Promise {
+	return lock.Promise{
+		Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
+		FreedAfterCrash: 10 * time.Second,
+	}
+}
 
 // Acquire waits for key until ctx ends; see lock.Locker and Sequential.Acquire.
 func (e *Ephemeral) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {

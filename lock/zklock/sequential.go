@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -50,6 +51,20 @@ type Sequential struct{ inspector }
 
 // NewSequential makes a Sequential of a Session, which may serve other locks too.
 func NewSequential(s *Session) *Sequential { return &Sequential{inspector{s, sequential{}}} }
+
+// Promise is what it promises with the defaults of its options.
+func (*Sequential) Promise() lock.Promise {
+	return lock.Promise{
+		Exclusive:       true,
+		Scope:           lock.Cluster,
+		Fenced:          true,
+		Fair:            true,
+		Blocking:        true,
+		Reentrant:       true,
+		SignalsLoss:     true,
+		FreedAfterCrash: 10 * time.Second,
+	}
+}
 
 // Acquire waits for key until ctx ends; see lock.Locker. Options.Owner is written into the node for others to read.
 // If there is no connection within Config.ConnectTimeout, or the server has not answered for 2.5 s, the error matches

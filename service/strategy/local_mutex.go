@@ -18,9 +18,7 @@ func localMutex() Strategy {
 				"a load balancer.",
 			ZH: "对其他实例没有任何保证。单进程下所有测试都能通过，一上负载均衡就超卖。",
 		},
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Process, Blocking: true, Reentrant: true, SignalsLoss: true,
-		},
-		Lock: func(Servers) lock.Locker { return &local.Mutex{} },
+		Promise: new(local.Mutex).Promise(),
+		Lock:    func(Servers) lock.Locker { return &local.Mutex{} },
 	}
 }

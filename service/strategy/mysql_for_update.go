@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/mysqllock"
 )
@@ -24,13 +22,8 @@ func mysqlForUpdate() Strategy {
 			ZH: "不能保证在放行下一个之前通知持有者：数据库一发现连接断开就立即回滚，持有者稍后才知道（其写入由栅栏令牌拒绝）。每个被持有的键占用一个连接：每个实例最多同时持有 8 " +
 				"个键（mysql.lock_keys），对第 9 个回答 no_capacity。主从切换会使所有锁失效。",
 		},
-		Needs: []string{MySQL},
-		// FreedAfterCrash: the lock is free at once when the process ends. When its computer dies or is cut off, the
-		// lock is free after a time-out of the server. SignalsLoss is not promised: see the caveat.
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
-			FreedAfterCrash: 10 * time.Second,
-		},
+		Needs:      []string{MySQL},
+		Promise:    new(mysqllock.ForUpdate).Promise(),
 		RoundTrips: 4,
 		Lock: func(s Servers) lock.Locker {
 			return s.handOver(

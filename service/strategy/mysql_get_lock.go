@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/mysqllock"
 )
@@ -24,12 +22,8 @@ func mysqlGetLock() Strategy {
 			ZH: "不能保证在放行下一个之前通知持有者：连接一断锁就没了，持有者稍后才知道（其写入由栅栏令牌拒绝）。同时持有的键不能多于连接：每个实例最多持有 8 个键（mysql.lock_keys），对第 9 " +
 				"个回答 no_capacity。它只属于一台服务器，不会复制；多主集群中对其他主节点不起作用。",
 		},
-		Needs: []string{MySQL},
-		// For the same reasons as in mysql-for-update.
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
-			FreedAfterCrash: 10 * time.Second,
-		},
+		Needs:      []string{MySQL},
+		Promise:    new(mysqllock.GetLock).Promise(),
 		RoundTrips: 3,
 		Lock: func(s Servers) lock.Locker {
 			return s.handOver(

@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/mysqllock"
 )
@@ -21,11 +19,8 @@ func mysqlTable() Strategy {
 				"lags, ends leases early; the fence refuses the late write.",
 			ZH: "既不快也不公平：表不会唤醒任何人，等待者只能轮询，谁恰好在释放时查询，谁先得。数据库时钟被拨快，或切换到落后的副本，都会使租约提前失效；迟到的写入由栅栏令牌拒绝。",
 		},
-		Needs: []string{MySQL},
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
-			FreedAfterCrash: 10 * time.Second,
-		},
+		Needs:      []string{MySQL},
+		Promise:    new(mysqllock.Table).Promise(),
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			return s.handOver(mysqllock.NewTable(s.MySQL, mysqllock.TableOptions{MaxHold: s.WatchdogMaxHold}))

@@ -18,7 +18,7 @@ func none() Strategy {
 				"the same unit.",
 			ZH: "什么都不保证。它是对照组：读到同一库存的两个请求会把同一件商品各卖一次。",
 		},
-		Promise: lock.Promise{Scope: lock.Nowhere},
+		Promise: local.None{}.Promise(),
 		Lock:    func(Servers) lock.Locker { return &local.None{} },
 	}
 }

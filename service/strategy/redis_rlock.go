@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 )
@@ -24,11 +22,8 @@ func redisRLock() Strategy {
 			ZH: "没有栅栏令牌：冻结超过租约的持有者醒来后仍会写入。不公平：被唤醒者与新来者谁先请求谁得到锁。持有者挂起时会一直续期。" +
 				"设置 lock.lease_time（即 Redisson 的 leaseTime）后完全不续期。与 Redisson 自己的客户端也不互斥，因为键不同。",
 		},
-		Needs: []string{Redis},
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
-			FreedAfterCrash: 30 * time.Second,
-		},
+		Needs:      []string{Redis},
+		Promise:    new(redislock.RLock).Promise(),
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewRLock(s.Redis, redislock.RLockOptions{

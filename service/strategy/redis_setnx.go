@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 )
@@ -21,11 +19,8 @@ func redisSetNX() Strategy {
 				"(lock.replicas makes that unlikely).",
 			ZH: "不续期：业务超过 10 秒租约就失锁；不公平；主从切换时副本若还没有该键，锁会丢失（lock.replicas 使之少见）。迟到的写入由栅栏令牌拒绝。",
 		},
-		Needs: []string{Redis},
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Fenced: true, Reentrant: true, SignalsLoss: true,
-			FreedAfterCrash: 10 * time.Second,
-		},
+		Needs:      []string{Redis},
+		Promise:    new(redislock.SetNX).Promise(),
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewSetNX(s.Redis, redislock.SetNXOptions{

@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 )
@@ -22,11 +20,8 @@ func redisSetNXDel() Strategy {
 				"their writes, and no fairness.",
 			ZH: "只要有人的业务超过租约（10 秒，不续期），互斥就没有了：它的 DEL 会删掉下一个持有者的锁，后者毫不知情，第三个人又进来。没有栅栏令牌阻止写入，也不公平。",
 		},
-		Needs: []string{Redis},
-		// SignalsLoss is not promised, because nothing reports to a holder that another caller has deleted its key.
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Reentrant: true, FreedAfterCrash: 10 * time.Second,
-		},
+		Needs:      []string{Redis},
+		Promise:    new(redislock.SetNXDel).Promise(),
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewSetNXDel(s.Redis, redislock.SetNXOptions{Lease: s.SetNXLease})

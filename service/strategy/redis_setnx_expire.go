@@ -19,12 +19,8 @@ func redisSetNXExpire() Strategy {
 				"lease (10 s, not renewed) still writes. It is not fair.",
 			ZH: "持有者若在两条命令之间崩溃，后来者永远拿不到锁，除非开启对“无过期时间”键的修复；没有栅栏令牌：暂停超过租约（10 秒，不续期）的持有者仍会写入；不公平。",
 		},
-		Needs: []string{Redis},
-		// FreedAfterCrash: usually 10 s, but Forever after a crash between SETNX and EXPIRE. With RepairSetNX it is
-		// then 11 s, if another caller tries to acquire the lock meanwhile.
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: lock.Forever,
-		},
+		Needs:      []string{Redis},
+		Promise:    new(redislock.SetNXExpire).Promise(),
 		RoundTrips: 3,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewSetNXExpire(s.Redis, redislock.SetNXExpireOptions{

@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 )
@@ -21,10 +19,8 @@ func redisSetNXWatch() Strategy {
 				"is not fair. It is slower than a script: a release takes three round trips on one connection.",
 			ZH: "没有栅栏令牌：暂停超过租约（10 秒，不续期）的持有者仍会写入。不公平；也不如 Lua 脚本快：释放一次要在同一连接上往返三次。",
 		},
-		Needs: []string{Redis},
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: 10 * time.Second,
-		},
+		Needs:      []string{Redis},
+		Promise:    new(redislock.SetNXWatch).Promise(),
 		RoundTrips: 5,
 		Lock: func(s Servers) lock.Locker {
 			return redislock.NewSetNXWatch(s.Redis, redislock.SetNXOptions{Lease: s.SetNXLease})

@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
 )
@@ -25,17 +23,8 @@ func redisWatchdog() Strategy {
 			ZH: "进程被冻结时看门狗也一起冻结（其写入由栅栏令牌拒绝）；进程之间不是严格先来先得，而是轮流，每轮最多 16 个持有者；主从切换时副本若还没有该键，锁会丢失（lock.replicas 即 WAIT " +
 				"使之少见，但不能杜绝；它默认关闭，而 Redisson 默认检查副本）；与 Redisson 自己的客户端也不互斥，因为键不同。",
 		},
-		Needs: []string{Redis},
-		Promise: lock.Promise{
-			Exclusive:       true,
-			Scope:           lock.Cluster,
-			Fenced:          true,
-			Fair:            true,
-			Blocking:        true,
-			Reentrant:       true,
-			SignalsLoss:     true,
-			FreedAfterCrash: 30 * time.Second,
-		},
+		Needs:      []string{Redis},
+		Promise:    new(redislock.Watchdog).Promise(),
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			l := redislock.NewWatchdog(s.Redis, redislock.WatchdogOptions{

@@ -3,7 +3,6 @@ package strategy
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/redislock"
@@ -27,11 +26,8 @@ func redlock() Strategy {
 				"fair. A node that was restarted does not count for the time of one lease.",
 			ZH: "没有栅栏令牌：随机令牌没有先后顺序，存储无法拒绝“暂停超过租约”或因节点时钟跳变而失去多数派的持有者的写入。不公平；节点重启后在一个租约时间内不计票。",
 		},
-		Needs: []string{Redlock},
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
-			FreedAfterCrash: 10 * time.Second,
-		},
+		Needs:      []string{Redlock},
+		Promise:    new(redislock.Redlock).Promise(),
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
 			l, err := redislock.NewRedlock(s.Redlock, redislock.RedlockOptions{

@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/zklock"
 )
@@ -23,11 +21,8 @@ func zkEphemeral() Strategy {
 				"too late that its session has expired (the fence refuses its write).",
 			ZH: "不公平，等待也没有上限：谁快谁得。也不快：服务完 n 个等待者要惊醒 n(n+1)/2 次，每次都要写一次集群。被暂停的进程不能及时发现会话过期（其写入由栅栏令牌拒绝）。",
 		},
-		Needs: []string{ZooKeeper},
-		Promise: lock.Promise{
-			Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
-			FreedAfterCrash: 10 * time.Second,
-		},
+		Needs:      []string{ZooKeeper},
+		Promise:    new(zklock.Ephemeral).Promise(),
 		RoundTrips: 2,
 		Lock:       func(s Servers) lock.Locker { return zklock.NewEphemeral(s.ZooKeeper) },
 	}

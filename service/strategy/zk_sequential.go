@@ -1,8 +1,6 @@
 package strategy
 
 import (
-	"time"
-
 	"example.com/stock/lock"
 	"example.com/stock/lock/zklock"
 )
@@ -21,17 +19,8 @@ func zkSequential() Strategy {
 				"Redis: every turn is a quorum write.",
 			ZH: "被暂停的进程不能及时发现会话过期（其写入由栅栏令牌拒绝）；实例之间不是严格先来先得，而是轮流，每轮最多 16 个持有者；也不如 Redis 快：每一轮都是一次多数派写入。",
 		},
-		Needs: []string{ZooKeeper},
-		Promise: lock.Promise{
-			Exclusive:       true,
-			Scope:           lock.Cluster,
-			Fenced:          true,
-			Fair:            true,
-			Blocking:        true,
-			Reentrant:       true,
-			SignalsLoss:     true,
-			FreedAfterCrash: 10 * time.Second,
-		},
+		Needs:      []string{ZooKeeper},
+		Promise:    new(zklock.Sequential).Promise(),
 		RoundTrips: 2,
 		Lock:       func(s Servers) lock.Locker { return s.handOver(zklock.NewSequential(s.ZooKeeper)) },
 	}
