@@ -76,9 +76,12 @@ compose-test: build ## Start the containers, load them, kill an instance under l
 build: ## Build bin/stock
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/stock ./cmd/stock
 
+# The locks are a module of their own, which ./... does not reach.
+ALL       = ./... $(LOCK)
+LOCK      = example.com/stock/lock/...
 # Packages in which goroutines meet are tested with the race detector. make lint vets everything, and more strictly. On a
 # busy computer a package may take ten times as long as on an idle one.
-RACED     = ./app/... ./lab/... ./loadtest/... ./lock/... ./orders/... ./repo/... ./service/...
+RACED     = ./app/... ./lab/... ./loadtest/... $(LOCK) ./orders/... ./repo/... ./service/...
 GO_TEST   = $(GO) test -vet=off -timeout 40m
 # A process under the race detector would sleep for a second before it ends: there are hundreds of them.
 RACE_TEST = GORACE="$$GORACE atexit_sleep_ms=0" $(GO_TEST) -race -p 3
@@ -88,7 +91,7 @@ test: ## Run the tests on real servers, each once, without the long ones (REQUIR
 	cd tools && $(GO_TEST) -short ./...
 
 verify: ## Run the rest, before an issue is called resolved: long tests, the whole lab, lessons, fail-over, soak, compositions (an hour)
-	$(RACE_TEST) ./...
+	$(RACE_TEST) $(ALL)
 	$(MAKE) client-test new-test
 	$(MAKE) demo ARGS='--ha --short'
 	$(MAKE) lab lessons
@@ -128,7 +131,8 @@ fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each
 	@for target in $$(grep -rho --include='*_test.go' 'func Fuzz[A-Za-z0-9]*' . | cut -c6- | sort -u); do \
 	  dir=$$(dirname "$$(grep -rl --include='*_test.go' "func $$target(" . | head -1)"); \
 	  echo "$$dir $$target"; \
-	  $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(SECONDS_FUZZ)s -fuzzminimizetime 20x "$$dir" || exit 1; \
+	  (cd "$$dir" && $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(SECONDS_FUZZ)s -fuzzminimizetime 20x .) || \
+	    exit 1; \
 	done
 
 # A script is a file that begins with the shebang of a shell, or with the directive that tells shellcheck its shell. A
@@ -136,14 +140,15 @@ fuzz: ## Fuzz every parser for SECONDS_FUZZ seconds each
 SCRIPTS = $(shell find . -type f -not -path './.git/*' -not -path './out/*' -not -path './bin/*' -not -name '*.tmpl' -exec awk \
   'FNR == 1 && (/^.!.*[\/ ](ba|da)?sh( |$$)/ || /^. shellcheck shell=/) { print FILENAME } { nextfile }' {} +)
 lint: ## go vet and staticcheck (of tools, too), gofumpt, shellcheck, the width of lines, and whether go.mod is tidy
-	$(GO) vet ./...
-	$(GO) tool staticcheck $$($(GO) list ./... | grep -v /orders/api$$) # which is generated
+	$(GO) vet $(ALL)
+	$(GO) tool staticcheck $$($(GO) list $(ALL) | grep -v /orders/api$$) # which is generated
 	cd tools && $(GO) vet ./... && "$$(cd .. && $(GO) tool -n staticcheck)" ./...
 	@bad=$$($(GO) tool gofumpt -l .); if [ -n "$$bad" ]; then echo "not formatted (make fmt):"; echo "$$bad"; exit 1; fi
 	@if command -v shellcheck >/dev/null; then shellcheck -x $(SCRIPTS); \
 	else echo "shellcheck is not installed: scripts are not checked (apt-get install shellcheck)"; fi
 	@$(GO) test -count 1 -run '^TestLines$$' .
 	$(GO) mod verify >/dev/null
+	cd lock && $(GO) mod tidy -diff
 
 supply: ## Look for known vulnerabilities (govulncheck) and dangerous code (gosec), with the tools of tools/supply
 	tools/supply/check
@@ -155,8 +160,10 @@ sbom: ## Write out/sbom.json (CycloneDX): the modules that bin/stock contains, w
 fmt: ## Format the code
 	$(GO) tool gofumpt -w .
 
-tidy: ## Tidy go.mod
+tidy: ## Tidy go.mod, and those of the modules that use the same packages
+	cd lock && $(GO) mod tidy
 	$(GO) mod tidy
+	cd tools && $(GO) mod tidy
 
 deps: ## Install the servers of the demonstration and the tests (Debian, Ubuntu, as root; DEPS=no: only name them)
 	@deploy/deps

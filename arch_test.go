@@ -182,7 +182,7 @@ var arrows = map[string]struct {
 	"internal/stack":             {[]string{"deploy", "lock/locktest/server"}, "it starts a demonstration"},
 	"internal/stack/stacktest":   {[]string{"internal/stack"}, "stack for tests"},
 	"internal/stack/browsertest": {nil, "a browser for tests, which knows no page"},
-	"internal/starter":           {[]string{"internal/words"}, "it writes the code of others, and runs none of it"},
+	"internal/starter":           {[]string{"internal/words", "lock"}, "it writes code, and runs none"},
 	"deploy":                     {nil, "files, and what rewrites them"},
 	".":                          {nil, "files of this project, embedded: only the root can hold them"},
 
@@ -203,7 +203,7 @@ var rooms = map[string]string{
 	"app":      "one running instance: settings, servers, what is built on them, the end",
 	"handler":  "HTTP: routes, decoding, replies, problems",
 	"service":  "selling by strategies",
-	"lock":     "the contract, and a folder for each lock server",
+	"lock":     "a module of its own: the contract, and a folder for each lock server",
 	"repo":     "stock on Redis and on MySQL",
 	"loadtest": "the load generator and the judge",
 	"lab":      "the fault lab, and the live wall for a class",

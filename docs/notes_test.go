@@ -209,7 +209,7 @@ func sections(t *testing.T, file string) (list []section) {
 	return list
 }
 
-var goTest = regexp.MustCompile(`^go test \./([a-z/]+) -run '\^((?:Test|Fuzz)[A-Za-z0-9]+)\$'$`)
+var goTest = regexp.MustCompile(`^go test (?:\./|example\.com/stock/)([a-z/]+) -run '\^((?:Test|Fuzz)[A-Za-z0-9]+)\$'$`)
 
 // runnable says why a command of a row cannot be run.
 func runnable(t *testing.T, command string) error {

@@ -19,6 +19,7 @@ require (
 )
 
 require (
+	example.com/stock/lock v0.0.0
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/blang/semver/v4 v4.0.0 // indirect
@@ -71,3 +72,5 @@ require (
 )
 
 replace example.com/stock => ../
+
+replace example.com/stock/lock => ../lock

@@ -23,6 +23,7 @@ import (
 
 	stock "example.com/stock"
 	"example.com/stock/internal/words"
+	"example.com/stock/lock"
 )
 
 //go:embed text
@@ -31,9 +32,10 @@ var texts embed.FS
 var phrases = words.NewPhrasebook(texts, "text")
 
 const (
-	ours   = "example.com/stock" // the module path that is replaced
-	orders = ours + "/orders"
-	most   = 32 // characters of the name of a program
+	ours    = "example.com/stock" // the module path that is replaced
+	orders  = ours + "/orders"
+	library = ours + "/lock"
+	most    = 32 // characters of the name of a program
 )
 
 // A Choice says what is written.
@@ -109,24 +111,21 @@ func New(dir string, c Choice) error {
 // files returns all files of the service, by path.
 func (c Choice) files() (map[string][]byte, error) {
 	made := make(map[string][]byte)
-	err := fs.WalkDir(stock.Source, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+	take := func(from embed.FS, path func(name string) (to string)) error {
+		return fs.WalkDir(from, ".", func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			to := path(name)
+			if to == "" {
+				return nil
+			}
+			text, err := from.ReadFile(name)
+			made[to] = c.rename(text)
 			return err
-		}
-		to, mine := strings.CutPrefix(name, "orders/")
-		library := strings.HasPrefix(name, "lock/")
-		switch {
-		case mine && !(c.WithoutDeploy && strings.HasPrefix(to, "deploy/")):
-		case library && c.WithLock && !strings.HasSuffix(name, "_test.go"): // they need servers
-		case name == "LICENSE":
-		default:
-			return nil
-		}
-		text, err := stock.Source.ReadFile(name)
-		made[strings.Replace(to, "cmd/orders/", "cmd/"+c.name()+"/", 1)] = c.rename(text)
-		return err
-	})
-	if err != nil {
+		})
+	}
+	if err := errors.Join(take(stock.Source, c.ofOrders), take(lock.Source(), c.ofLock)); err != nil {
 		return nil, err
 	}
 	file, err := goMod()
@@ -134,6 +133,9 @@ func (c Choice) files() (map[string][]byte, error) {
 		return nil, err
 	}
 	if err := file.AddModuleStmt(c.Module); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(file.DropRequire(library), file.DropReplace(library, "")); err != nil {
 		return nil, err
 	}
 	for _, tool := range slices.Clone(file.Tool) {
@@ -156,11 +158,29 @@ func (c Choice) files() (map[string][]byte, error) {
 	return made, nil
 }
 
+// ofOrders returns the path of a file of this project, or "" if the service does not have it.
+func (c Choice) ofOrders(name string) string {
+	to, mine := strings.CutPrefix(name, "orders/")
+	if !mine && name != "LICENSE" || c.WithoutDeploy && strings.HasPrefix(to, "deploy/") {
+		return ""
+	}
+	return strings.Replace(to, "cmd/orders/", "cmd/"+c.name()+"/", 1)
+}
+
+// ofLock is ofOrders for a file of the lock library. Its tests need servers.
+func (c Choice) ofLock(name string) string {
+	if !c.WithLock || strings.HasSuffix(name, "_test.go") || name == "source.go" ||
+		strings.HasPrefix(name, "driver/mysqlerr/") {
+		return ""
+	}
+	return "lock/" + name
+}
+
 // rename adapts a file to the new service.
 func (c Choice) rename(text []byte) []byte {
 	for _, r := range [][2]string{
 		{orders, c.Module},
-		{ours + "/lock", c.Module + "/lock"},
+		{library, c.Module + "/lock"},
 		{"cmd/orders", "cmd/" + c.name()},
 		{"bin/orders", "bin/" + c.name()},
 	} {

@@ -1,0 +1,10 @@
+package lock
+
+import "embed"
+
+//go:embed *.go driver redislock
+var source embed.FS
+
+// Source returns the files of this package, of lock/driver and of the locks on Redis, for a program that copies them
+// into another module: only this folder can embed them.
+func Source() embed.FS { return source }
