@@ -21,6 +21,7 @@ import (
 	"example.com/stock/app/traces"
 	"example.com/stock/handler"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 	"example.com/stock/service/strategy"
 )
@@ -170,7 +171,7 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	config := service.StrategyConfig{
 		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
 		// In the lab a guard does not end, because a stock must stay unchanged after a scenario.
-		Weak: s.Promise.Scope != lock.Cluster && !a.cfg.Lab,
+		Weak: s.Promise.Scope != driver.Cluster && !a.cfg.Lab,
 	}
 	configured := true
 	checked := &permit{name: s.Name}

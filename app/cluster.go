@@ -17,7 +17,7 @@ import (
 	"example.com/stock/app/health"
 	"example.com/stock/handler"
 	"example.com/stock/internal/words"
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/rediserr"
 	"example.com/stock/repo"
 	"example.com/stock/service/strategy"
@@ -54,7 +54,7 @@ type clusterView struct {
 	own     int      // number of slots that this node serves
 	first   int      // the first of them
 	evicts  string   // its policy of eviction; "": none
-	refuses error    // a lock.DownError: why the node refuses writes; nil: it accepts writes, or has no slots
+	refuses error    // a driver.DownError: why the node refuses writes; nil: it accepts writes, or has no slots
 }
 
 func (c *clusterCheck) check(ctx context.Context) error {
@@ -112,10 +112,10 @@ func (c *clusterCheck) check(ctx context.Context) error {
 	}
 	switch {
 	case !best.ok && best.missing > 0:
-		return lock.NewDown(strategy.Redis, "cluster-slots",
+		return driver.NewDown(strategy.Redis, "cluster-slots",
 			"missing", best.missing, "all", slots, "which", best.failed)
 	case !best.ok:
-		return lock.NewDown(strategy.Redis, "cluster-down")
+		return driver.NewDown(strategy.Redis, "cluster-down")
 	case refused > 0 && refused >= slots-best.missing:
 		return reason
 	case refused > 0:
@@ -156,7 +156,7 @@ func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, 
 	if view.ok && view.own > 0 {
 		err := node.SetXX(ctx, keyIn(view.first), "", 0).Err()
 		if m, known := rediserr.Of(err); known && m.Outcome == rediserr.Refused {
-			view.refuses = &lock.DownError{
+			view.refuses = &driver.DownError{
 				Server: strategy.Redis, Reason: m.Reason, Values: rediserr.Values(err), Full: m.Full,
 				Denied: m.Denied(),
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 	"example.com/stock/service/strategy"
 )
@@ -38,7 +39,7 @@ func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 // AllLocks returns the strategies whose lock also excludes holders on other machines.
 func AllLocks() []strategy.Strategy {
 	return slices.DeleteFunc(strategy.All(), func(s strategy.Strategy) bool {
-		return s.Lock == nil || s.Around != nil || s.Promise.Scope != lock.Cluster
+		return s.Lock == nil || s.Around != nil || s.Promise.Scope != driver.Cluster
 	})
 }
 
@@ -86,7 +87,7 @@ func (l *Locks) Open(s strategy.Strategy) (lock.Locker, error) {
 	for _, need := range s.Needs {
 		switch b := l.app.backends[need]; {
 		case b == nil:
-			return nil, lock.NewDown(need, "not-configurable")
+			return nil, driver.NewDown(need, "not-configurable")
 		case b.IsAbsent():
 			return nil, b.Err()
 		}

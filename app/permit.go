@@ -9,7 +9,7 @@ import (
 	"example.com/stock/app/health"
 	"example.com/stock/handler"
 	"example.com/stock/internal/words"
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // permitEvery is the pause between two looks at the servers of a strategy, and between two checks of a denied one.
@@ -24,7 +24,7 @@ type permit struct {
 	check func(context.Context) error
 
 	mu     sync.Mutex
-	denied error // a lock.DownError; nil: permitted, or not known
+	denied error // a driver.DownError; nil: permitted, or not known
 	known  bool
 }
 
@@ -47,7 +47,7 @@ func (p *permit) look(ctx context.Context) (denied error, changed bool) {
 	short, cancel := context.WithTimeout(ctx, health.Timeout)
 	defer cancel()
 	err := p.check(short)
-	down, _ := errors.AsType[*lock.DownError](err) // the rest of err may have addresses, and is not for clients
+	down, _ := errors.AsType[*driver.DownError](err) // the rest of err may have addresses, and is not for clients
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -75,7 +75,7 @@ func (a *App) checkPermits() {
 	all.Wait()
 	for _, p := range a.permits {
 		a.probes.Go(func() {
-			for lock.Sleep(a.probing, permitEvery) == nil {
+			for driver.Sleep(a.probing, permitEvery) == nil {
 				a.lookAt(p)
 			}
 		})

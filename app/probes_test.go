@@ -10,7 +10,7 @@ import (
 
 	"example.com/stock/app/health"
 	"example.com/stock/app/metrics"
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // What is logged and counted of a backend: one that is up with exceptions is up.
@@ -22,8 +22,8 @@ func TestWhatBecameOfABackend(t *testing.T) {
 	}{
 		{nil, "1", "0", "0", "level=INFO msg=\"backend is up\""},
 		{&health.ImpairedError{Reason: "the binlog"}, "1", "1", "0", "level=WARN msg=\"backend is up, but"},
-		{&lock.DownError{Server: "mysql", Reason: "gone"}, "0", "0", "0", "level=WARN msg=\"backend is down\""},
-		{&lock.DownError{Server: "mysql", Reason: "no room", Full: true}, "0", "0", "1", "backend is down"},
+		{&driver.DownError{Server: "mysql", Reason: "gone"}, "0", "0", "0", "level=WARN msg=\"backend is down\""},
+		{&driver.DownError{Server: "mysql", Reason: "no room", Full: true}, "0", "0", "1", "backend is down"},
 		{nil, "1", "0", "0", "backend is up"},
 	} {
 		var log bytes.Buffer

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
@@ -321,7 +322,7 @@ func TestAPoolThatIsRefusedIsToldWhy(t *testing.T) {
 	defer client.Close()
 	client.AddHook(cannotSave{})
 	err := through(func(context.Context) error { return nil }, []redis.UniversalClient{client, client})(t.Context())
-	if down, ok := errors.AsType[*lock.DownError](err); !ok || down.Reason != "cannot-save" {
+	if down, ok := errors.AsType[*driver.DownError](err); !ok || down.Reason != "cannot-save" {
 		t.Errorf("%v, want a reason", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"example.com/stock/app/health"
 	"example.com/stock/handler"
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -70,7 +70,7 @@ func (a *App) addStore(s store) {
 		if fresh && s.ready != nil {
 			if bad := s.ready(ctx); bad != nil {
 				// backendChanged logs a bare DownError, once.
-				if _, bare := bad.(*lock.DownError); !bare && a.probing.Err() == nil {
+				if _, bare := bad.(*driver.DownError); !bare && a.probing.Err() == nil {
 					a.log.Error("prepare "+s.name, "err", bad)
 				}
 				return bad

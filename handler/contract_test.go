@@ -20,6 +20,7 @@ import (
 	"example.com/stock/app/metrics"
 	"example.com/stock/handler"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -118,7 +119,7 @@ func config(d *fakeService, change func(*handler.Config)) handler.Config {
 		Strategies: []handler.Strategy{{
 			Name: "zk-sequential", Endpoint: "/deduct_stock_zk", Summary: "a lock",
 			Stores:     []handler.Store{{Name: "redis", Backend: up}},
-			Promise:    lock.Promise{Exclusive: true, Scope: lock.Cluster, FreedAfterCrash: lock.Forever},
+			Promise:    driver.Promise{Exclusive: true, Scope: driver.Cluster, FreedAfterCrash: driver.Forever},
 			RoundTrips: 2,
 		}},
 		Backends: []handler.Backend{up}, Instance: "app-1", Admins: admins(token), Meter: m, Metrics: m.Handler(),
@@ -244,13 +245,13 @@ func TestEveryErrorHasItsProblem(t *testing.T) {
 		{service.ErrStaleFence, 503, "stale_fence", true},
 		{service.ErrOvertaken, 503, "overtaken", true},
 		{errors.Join(context.Canceled, lock.ErrLost, lock.ErrExpired), 503, "lock_lost", true},
-		{lock.Down("acquire", secret), 503, "backend_down", true},
+		{driver.Down("acquire", secret), 503, "backend_down", true},
 		{
-			errors.Join(held, &lock.DownError{Server: "mysql", Reason: "disk-full", Full: true}), 503,
+			errors.Join(held, &driver.DownError{Server: "mysql", Reason: "disk-full", Full: true}), 503,
 			"store_full", true,
 		},
 		{
-			errors.Join(held, lock.NewDown("redis", "no-answer", "limit", "800ms")), 503, "backend_down",
+			errors.Join(held, driver.NewDown("redis", "no-answer", "limit", "800ms")), 503, "backend_down",
 			true,
 		},
 		{held, 503, "lock_busy", true},

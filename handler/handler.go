@@ -10,7 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -33,7 +33,7 @@ type Inventory interface {
 type Strategy struct {
 	Name, Endpoint, Summary string
 	Stores                  []Store // the default one first
-	Promise                 lock.Promise
+	Promise                 driver.Promise
 	Needs                   []Backend // of the lock itself
 	// RoundTrips is the number of round trips to acquire and release the lock without contention; 0: the lock needs
 	// no server.
@@ -49,7 +49,7 @@ type Store struct {
 // A Backend is a server that the service depends on.
 type Backend interface {
 	Name() string
-	Err() error             // nil: up; else a lock.DownError
+	Err() error             // nil: up; else a driver.DownError
 	Warning() error         // limits the use of a server that is up; nil: no limit
 	Latency() time.Duration // of the last check
 }

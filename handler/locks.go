@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -21,7 +22,7 @@ type Locks interface {
 type lockReply struct {
 	Strategy string         `json:"strategy"`
 	Key      string         `json:"key"`
-	Scope    lock.Scope     `json:"scope"`
+	Scope    driver.Scope   `json:"scope"`
 	Segments []segmentReply `json:"segments,omitempty"`
 	stateReply
 }
@@ -66,7 +67,11 @@ func (h *handler) getLock(c *gin.Context) {
 		h.fail(c, err)
 		return
 	}
-	reply := lockReply{Strategy: strategy, Key: key, Scope: s.Scope, stateReply: stateOf(s.State)}
+	scope := driver.Cluster
+	if s.Local {
+		scope = driver.Process
+	}
+	reply := lockReply{Strategy: strategy, Key: key, Scope: scope, stateReply: stateOf(s.State)}
 	for _, part := range s.Segments {
 		reply.Segments = append(reply.Segments, segmentReply{part.Segment, part.Key, stateOf(part.State)})
 	}
@@ -133,7 +138,7 @@ func contenderOf(k lock.Contender) *contenderReply {
 		since, age := k.Since.UTC(), milliseconds(max(time.Since(k.Since), 0))
 		r.Since, r.SinceMS = &since, &age
 	}
-	if k.Remaining > 0 && k.Remaining != lock.Forever {
+	if k.Remaining > 0 && k.Remaining != driver.Forever {
 		left := milliseconds(k.Remaining)
 		r.RemainingMS = &left
 	}

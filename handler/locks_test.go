@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -26,9 +27,9 @@ func (d *fakeService) Lock(_ context.Context, strategy, key string) (service.Loc
 	case strategy == "none":
 		return service.Locked{}, fmt.Errorf("strategy none: %w", service.ErrNotInspectable)
 	case key == "free":
-		return service.Locked{State: lock.State{Scope: lock.Cluster}}, nil
+		return service.Locked{State: lock.State{}}, nil
 	case key == "split":
-		return service.Locked{State: lock.State{Scope: lock.Cluster}, Segments: []service.SegmentLock{
+		return service.Locked{State: lock.State{}, Segments: []service.SegmentLock{
 			{
 				Segment: 3, Key: "split#3",
 				State: lock.State{Holder: holder(), Waiters: []lock.Contender{{Who: "app-2/w"}}},
@@ -37,11 +38,11 @@ func (d *fakeService) Lock(_ context.Context, strategy, key string) (service.Loc
 		}}, nil
 	case strings.Contains(key, "/"):
 		who := strings.Repeat("é", 200) + "/x"
-		own := &lock.Contender{Who: who, Remaining: lock.Forever}
-		return service.Locked{State: lock.State{Scope: lock.Process, Holder: own}}, nil
+		own := &lock.Contender{Who: who, Remaining: driver.Forever}
+		return service.Locked{State: lock.State{Local: true, Holder: own}}, nil
 	}
 	return service.Locked{State: lock.State{
-		Scope: lock.Cluster, Holder: holder(), Waiters: []lock.Contender{{Who: "10.0.0.9"}, {Who: "a/b/c"}, {}},
+		Holder: holder(), Waiters: []lock.Contender{{Who: "10.0.0.9"}, {Who: "a/b/c"}, {}},
 	}}, nil
 }
 
@@ -52,7 +53,7 @@ func (d *fakeService) Evict(_ context.Context, strategy, key string) (service.Ev
 	case key == "free":
 		return service.Eviction{Fence: 9}, nil
 	case key == "gone":
-		return service.Eviction{}, lock.Down("evict", errors.New("dial tcp 10.0.0.7:6379: refused"))
+		return service.Eviction{}, driver.Down("evict", errors.New("dial tcp 10.0.0.7:6379: refused"))
 	}
 	return service.Eviction{Fence: 9, Holder: holder(), Stores: map[string]error{
 		"redis": nil, "mysql": &service.GuardError{Guard: "none"},

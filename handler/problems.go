@@ -12,6 +12,7 @@ import (
 	problemtext "example.com/stock/handler/text"
 	"example.com/stock/internal/words"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -107,14 +108,14 @@ func explainServer(err error) (p problem) {
 	if lost, ok := errors.AsType[*service.DataLostError](err); ok {
 		p.detail = phrases.Say("data_lost.detail", "store", lost.Store,
 			"set", "PUT /v1/stock/{sku}?store="+lost.Store)
-	} else if down, ok := errors.AsType[*lock.DownError](err); ok {
+	} else if down, ok := errors.AsType[*driver.DownError](err); ok {
 		p.detail, _ = Said(down)
 	}
 	return p
 }
 
 func explainFull(err error) (p problem) {
-	if full, ok := errors.AsType[*lock.DownError](err); ok {
+	if full, ok := errors.AsType[*driver.DownError](err); ok {
 		p.detail = phrases.Say("store_full.detail", "server", full.Server, "reason", down(full))
 	}
 	return p
@@ -184,7 +185,7 @@ func common(name string) bool {
 // logged reports whether err comes from a server that is down or has lost its data. That was logged when it happened.
 func logged(err error) bool {
 	_, lost := errors.AsType[*service.DataLostError](err)
-	_, down := errors.AsType[*lock.DownError](err)
+	_, down := errors.AsType[*driver.DownError](err)
 	return lost || down
 }
 

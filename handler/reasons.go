@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"example.com/stock/internal/words"
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -14,7 +14,7 @@ func Said(err error) (text words.Text, ok bool) {
 	switch err := err.(type) {
 	case *service.InvalidError:
 		return phrases.Say("invalid.detail", "field", err.Field, "reason", Reason(err)), true
-	case *lock.DownError:
+	case *driver.DownError:
 		return phrases.Say("backend_down.detail", "server", err.Server, "reason", down(err)), true
 	}
 	return text, false
@@ -25,7 +25,7 @@ func Reason(err *service.InvalidError) words.Text {
 	return phrases.Say("reason."+err.Reason, err.Values...)
 }
 
-func down(err *lock.DownError) words.Text { return phrases.Say("down."+err.Reason, err.Values...) }
+func down(err *driver.DownError) words.Text { return phrases.Say("down."+err.Reason, err.Values...) }
 
 // reasonOf returns why a backend cannot be used. Its Chinese text is the same as in the problem of a request.
 func reasonOf(err error) words.Text {

@@ -8,6 +8,7 @@ import (
 
 	"example.com/stock/internal/words"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 type strategyReply struct {
@@ -30,13 +31,13 @@ type strategyReply struct {
 }
 
 type promiseReply struct {
-	Exclusive   bool       `json:"exclusive"`
-	Scope       lock.Scope `json:"scope"`
-	Fenced      bool       `json:"fenced"`
-	Fair        bool       `json:"fair"`
-	Blocking    bool       `json:"blocking"`
-	Reentrant   bool       `json:"reentrant"`
-	SignalsLoss bool       `json:"signals_loss"`
+	Exclusive   bool         `json:"exclusive"`
+	Scope       driver.Scope `json:"scope"`
+	Fenced      bool         `json:"fenced"`
+	Fair        bool         `json:"fair"`
+	Blocking    bool         `json:"blocking"`
+	Reentrant   bool         `json:"reentrant"`
+	SignalsLoss bool         `json:"signals_loss"`
 	// FreedAfterCrash is the longest time in seconds from a holder's crash to the next holder; null: never.
 	FreedAfterCrash *float64 `json:"freed_after_crash_seconds"`
 }
@@ -83,12 +84,12 @@ func (r *strategyReply) warn(server Backend, lang string) {
 	}
 }
 
-func promiseOf(p lock.Promise) promiseReply {
+func promiseOf(p driver.Promise) promiseReply {
 	r := promiseReply{
 		Exclusive: p.Exclusive, Scope: p.Scope, Fenced: p.Fenced, Fair: p.Fair,
 		Blocking: p.Blocking, Reentrant: p.Reentrant, SignalsLoss: p.SignalsLoss,
 	}
-	if p.FreedAfterCrash != lock.Forever {
+	if p.FreedAfterCrash != driver.Forever {
 		seconds := p.FreedAfterCrash.Seconds()
 		r.FreedAfterCrash = &seconds
 	}

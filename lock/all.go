@@ -25,6 +25,11 @@ func All(
 	ctx context.Context, l Locker, keys []string, o Options,
 	work func(ctx context.Context, fences map[string]Fence) error,
 ) error {
+	o, waited, err := o.bounded(ctx)
+	if err != nil {
+		return err
+	}
+	defer waited()
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
 	return all(ctx, l, sorted, o, make(map[string]Fence, len(sorted)), work)
 }
@@ -38,14 +43,12 @@ func all(
 	if len(keys) == 0 {
 		return work(ctx, maps.Clone(fences))
 	}
+	// If a key that is already held is lost, the wait for the next one must end, too.
+	wait, cancel := context.WithCancelCause(o.Wait)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	inner := o
-	if o.Wait != nil {
-		// If a key that is already held is lost, the wait for the next one must end, too.
-		wait, cancel := context.WithCancelCause(o.Wait)
-		defer cancel(nil)
-		defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-		inner.Wait = wait
-	}
+	inner.Wait = wait
 	return Do(ctx, l, keys[0], inner, func(ctx context.Context, f Fence) error {
 		fences[keys[0]] = f
 		return all(ctx, l, keys[1:], o, fences, work)

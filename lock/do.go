@@ -3,6 +3,9 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
+	"time"
 )
 
 // Options configure an acquisition. The zero value waits until ctx ends, for a caller without a name.
@@ -21,10 +24,31 @@ type Options struct {
 	// use. nil: none.
 	OnWake func()
 
-	// Wait, if not nil, replaces ctx for the wait for the lock: the wait ends when Wait ends. Only [Do] uses it. ctx
+	// WaitFor bounds the wait for the lock, in Do, and for all keys together in All. After it the error matches ErrHeld
+	// and context.DeadlineExceeded. 0: until ctx ends.
+	WaitFor time.Duration
+
+	// Wait, if not nil, replaces ctx for the wait for the lock: the wait ends when Wait ends. Only Do and All use it. ctx
 	// then ends only the work. So a client that disconnects leaves the queue at once, but a write that has begun is
 	// finished, because its outcome would otherwise be unknown. nil: ctx ends both.
 	Wait context.Context
+}
+
+// bounded returns o with the bound of the wait in o.Wait, and a func to be called after the wait.
+func (o Options) bounded(ctx context.Context) (Options, context.CancelFunc, error) {
+	if o.Wait == nil {
+		o.Wait = ctx
+	}
+	waited := func() {}
+	switch {
+	case o.WaitFor < 0:
+		err := fmt.Errorf("lock: %w: the option WaitFor is %v, and must not be negative", ErrInvalid, o.WaitFor)
+		return o, waited, err
+	case o.WaitFor > 0:
+		o.Wait, waited = context.WithTimeout(o.Wait, o.WaitFor)
+		o.WaitFor = 0
+	}
+	return o, waited, nil
 }
 
 // Woken calls OnWake if there is one. It is for drivers.
@@ -64,17 +88,21 @@ type heldKey struct {
 func Do(
 	ctx context.Context, l Locker, key string, o Options, work func(context.Context, Fence) error,
 ) error {
+	if kind := reflect.TypeOf(l); !kind.Comparable() {
+		return fmt.Errorf("lock: %w: the Locker is a %v, of which two cannot be compared; use a pointer", ErrInvalid, kind)
+	}
 	if outer, ok := ctx.Value(heldKey{l, key}).(*Lease); ok {
 		if err := outer.Err(); err != nil {
 			return err
 		}
 		return outer.during(func() error { return work(ctx, outer.Fence()) })
 	}
-	wait := ctx
-	if o.Wait != nil {
-		wait = o.Wait
+	o, waited, err := o.bounded(ctx)
+	if err != nil {
+		return err
 	}
-	lease, err := l.Acquire(wait, key, o)
+	lease, err := l.Acquire(o.Wait, key, o)
+	waited()
 	if err != nil {
 		return err
 	}
@@ -82,7 +110,7 @@ func Do(
 	// When ctx ends, the lease is no longer renewed. Otherwise work that continues after the end of ctx could hold the
 	// key for ever.
 	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, lease.StopRenewing)()
+		defer context.AfterFunc(ctx, lease.stopRenewing)()
 	}
 
 	inside, cancel := context.WithCancelCause(context.WithValue(ctx, heldKey{l, key}, lease))

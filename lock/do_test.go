@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -200,8 +201,8 @@ func TestReleaseFindsALossThatNobodyNoticed(t *testing.T) {
 		{nil, false},
 		{lock.ErrExpired, true},
 		{fmt.Errorf("%w: by owner b", lock.ErrTaken), true},
-		{lock.Down("release", errors.New("connection refused")), false},
-		{lock.Down("two nodes of five answered", lock.ErrExpired), false}, // the others may have the key still
+		{driver.Down("release", errors.New("connection refused")), false},
+		{driver.Down("two nodes of five answered", lock.ErrExpired), false}, // the others may have the key still
 	} {
 		lease, _ := lock.NewLease("k", 1, func(context.Context) error { return row.freed })
 		err := lease.Release()
@@ -228,9 +229,9 @@ func TestReleaseWaitsForTheWatchdog(t *testing.T) {
 			freed = true
 			return nil
 		})
-		lease.Keep(
+		lease.KeepAlive(
 			time.Now(),
-			lock.Keep{TTL: 3 * time.Second, Every: time.Second, Renew: func(ctx context.Context) error {
+			lock.Renewal{TTL: 3 * time.Second, Every: time.Second, Renew: func(ctx context.Context) error {
 				renewing = true
 				<-ctx.Done()
 				renewing = false

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -34,6 +33,8 @@ var (
 	// ErrOutcomeUnknown: a write was sent and not answered. It may have happened, and may still happen later. It is
 	// an error of the work under a lock, not of the lock. See [Do] for what happens to the lease.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrClosed: the lock was closed, before the call or while it waited. Nothing was acquired.
+	ErrClosed = errors.New("lock closed")
 	// ErrInvalid: a key or an option has a value that no lock accepts. The error names it. Nothing was sent.
 	ErrInvalid = errors.New("invalid")
 	// ErrOverloaded: the queue in front of a server is full. Nothing was sent.
@@ -86,45 +87,6 @@ func (e *ExpiredError) Error() string {
 }
 
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
-
-// A DownError is an ErrDown that is safe to show to clients. Reason is the code of a text in the language files, and
-// Values fill in that text. The text says how to repair the server, if the repair is known.
-type DownError struct {
-	Server string // redis, zookeeper or mysql
-	Reason string
-	Values []any // pairs of a name in the text and its value
-	Full   bool  // the server has no room for more data, but can be read
-	Denied bool  // the server refuses it until a person grants a right or changes a setting
-}
-
-// NewDown returns a DownError. values alternates between the names in the text of reason and their values.
-func NewDown(server, reason string, values ...any) *DownError {
-	return &DownError{Server: server, Reason: reason, Values: values}
-}
-
-func (e *DownError) Error() string { return e.Server + " is down: " + Coded(e.Reason, e.Values) }
-
-// Coded formats a code and its values for a log: code (name=value, name=value).
-func Coded(code string, values []any) string {
-	var b strings.Builder
-	b.WriteString(code)
-	for i, separator := 0, " ("; i+1 < len(values); i, separator = i+2, ", " {
-		fmt.Fprintf(&b, "%s%v=%v", separator, values[i], values[i+1])
-	}
-	if len(values) > 1 {
-		b.WriteByte(')')
-	}
-	return b.String()
-}
-
-func (e *DownError) Is(target error) bool {
-	return target == ErrDown || target == ErrFull && e.Full || target == ErrDenied && e.Denied
-}
-
-// Down returns an error that matches ErrDown and err, the error of a server's client. doing describes what was tried.
-func Down(doing string, err error) error {
-	return fmt.Errorf("%s: %w: %w", doing, ErrDown, err)
-}
 
 // Conditional marks err, which matches ErrOutcomeUnknown, as the error of a conditional write. Such a write changes
 // nothing if another client has written since the holder read: a compare-and-swap by version, for example. The work

@@ -4,20 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
 // A Bound limits how long one process may hand a lease from holder to holder. A zero field means its default.
 type Bound struct {
-	Holders int           // local holders of one lease; default 16, and never more than the locker's FenceRange
+	Holders int           // local holders of one lease; default 16, and never more than the locker has fences for
 	Time    time.Duration // time since the lease was acquired; default 50 ms. The holder that exceeds it is the last
-}
-
-// A FenceRanger is a locker whose fences have gaps: the FenceRange()-1 numbers after each fence are used for no other
-// fence, nor by Evict. [HandOver] gives them to the local holders of one lease.
-type FenceRanger interface {
-	Locker
-	FenceRange() uint64
 }
 
 // HandOver lets the callers in this process that want the same key queue here, first come, first served. One of them
@@ -37,13 +31,17 @@ type FenceRanger interface {
 // longer. If it were always the first, then in a crowd of callers that give up, each would be at l only until it gives
 // up in its turn, a moment later, and the process would never get a lease. If l fails, only the contender gets the
 // error. With TryOnce, a caller that finds another one here is told ErrHeld, although that one may still be asking.
-func HandOver(l FenceRanger, b Bound) Locker {
+//
+// Each holder needs a fence of its own. A driver whose fences leave room for them has a method FenceRange (see package
+// driver). Under any other Locker a lease with a fence is not handed on.
+func HandOver(l Locker, b Bound) Locker {
 	b.Holders = cmp.Or(b.Holders, 16)
-	if limit := l.FenceRange(); uint64(b.Holders) > limit {
-		b.Holders = int(limit)
+	r, ranges := l.(interface{ FenceRange() uint64 })
+	if ranges {
+		b.Holders = int(min(uint64(b.Holders), r.FenceRange()))
 	}
 	b.Time = cmp.Or(b.Time, 50*time.Millisecond)
-	return &handOver{inner: l, bound: b}
+	return &handOver{inner: l, bound: b, ranges: ranges}
 }
 
 // A handOver has one turn for each key that a caller holds or wants. The turn is always in exactly one place: with the
@@ -51,8 +49,9 @@ func HandOver(l FenceRanger, b Bound) Locker {
 // once, with [handOver.handOn] or [handOver.appoint]. The turn moves under the mutex of the key's shard. Nothing else
 // happens under that mutex: no call of inner, and none of what a lease calls when it ends.
 type handOver struct {
-	inner  FenceRanger
+	inner  Locker
 	bound  Bound
+	ranges bool // inner leaves room for a fence of each holder
 	queues keyQueues
 }
 
@@ -61,12 +60,12 @@ type batch struct {
 	lease   *Lease
 	until   time.Time // after it the lease is not handed on
 	holders int       // up to the present one
-	retired bool      // StopRenewing was called: the lease is not handed on
+	retired bool      // stopRenewing was called: the lease is not handed on
 }
 
 func (h *handOver) Acquire(ctx context.Context, key string, o Options) (*Lease, error) {
-	if err := MayAcquire(ctx, key); err != nil {
-		return nil, err
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
 	}
 	s := h.queues.of(key)
 	k, busy := s.keys[key]
@@ -123,7 +122,7 @@ func (h *handOver) contend(ctx context.Context, k *keyQueue, w *waiter, o Option
 	now := time.Now()
 	b := &batch{lease: lease, until: now.Add(h.bound.Time), holders: 1}
 	// A process that was stopped may find the end of a lease before the lease does.
-	if end := lease.granted; !end.IsZero() && end.Before(b.until) {
+	if end := lease.Until(); !end.IsZero() && end.Before(b.until) {
 		b.until = end
 	}
 	k.shard.mu.Lock()
@@ -169,8 +168,9 @@ func (h *handOver) handOn(k *keyQueue, b *batch) error {
 
 // mayPass reports whether another holder may have the lease of b.
 func (h *handOver) mayPass(b *batch) bool {
+	fenced := h.ranges || b.lease.fence == NoFence
 	within := b.holders < h.bound.Holders && time.Now().Before(b.until)
-	return within && !b.retired && b.lease.Err() == nil
+	return fenced && within && !b.retired && b.lease.Err() == nil
 }
 
 // appoint passes the turn without a lease: it makes a waiter the contender, or closes the queue. See HandOver for the
@@ -238,7 +238,7 @@ func (s *share) retire() {
 	}
 	s.k.shard.mu.Unlock()
 	if !over {
-		s.b.lease.StopRenewing()
+		s.b.lease.stopRenewing()
 	}
 }
 

@@ -16,7 +16,7 @@ func (*prompt) FenceRange() uint64 { return 8 }
 func (p *prompt) Acquire(_ context.Context, key string, _ lock.Options) (*lock.Lease, error) {
 	p.fence += 8
 	l, _ := lock.NewLease(key, p.fence, func(context.Context) error { return nil })
-	l.Keep(time.Now(), lock.Keep{TTL: time.Minute, Every: 20 * time.Second})
+	l.KeepAlive(time.Now(), lock.Renewal{TTL: time.Minute, Every: 20 * time.Second})
 	return l, nil
 }
 

@@ -17,7 +17,7 @@ func TestHandOverOfAStopThatComesLate(t *testing.T) {
 		a := acquire(t, h, "a")
 		l := newLine(t)
 		l.come(t.Context(), h, "b", func(b *Lease) {
-			a.StopRenewing()
+			a.stopRenewing()
 			time.Sleep(time.Hour)
 			if b.Err() != nil {
 				t.Errorf("the next holder lost its lease: %v", b.Err())
@@ -29,8 +29,8 @@ func TestHandOverOfAStopThatComesLate(t *testing.T) {
 }
 
 // renewed is a lease of 30 s that is renewed, up to a longest hold.
-func renewed(longest time.Duration) Keep {
-	return Keep{TTL: ttl, Every: ttl / 3, Max: longest, Renew: func(context.Context) error { return nil }}
+func renewed(longest time.Duration) Renewal {
+	return Renewal{TTL: ttl, Every: ttl / 3, Max: longest, Renew: func(context.Context) error { return nil }}
 }
 
 // Nobody but the holder frees a lease that was lost, because its work may have sent a write. The loss is told, and then
@@ -122,7 +122,7 @@ func TestHandOverStopsRenewing(t *testing.T) {
 		began := time.Now()
 		l := acquire(t, HandOver(&memory{keep: renewed(0)}, Bound{}), "")
 		time.Sleep(15 * time.Second)
-		l.StopRenewing()
+		l.stopRenewing()
 		<-l.Done()
 		if want := 10*time.Second + Valid(ttl); !errors.Is(l.Err(), ErrExpired) || time.Since(began) != want {
 			t.Errorf("%v after %v, want it after %v", l.Err(), time.Since(began), want)

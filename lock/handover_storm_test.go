@@ -88,7 +88,7 @@ func storm(t *testing.T, seed uint64) (served int) {
 		if chance.IntN(20) > 0 {
 			return nil
 		}
-		return Down("acquire", errors.New("storm"))
+		return fmt.Errorf("acquire: %w: storm", ErrDown)
 	}}
 	w := &witness{t: t, seed: seed}
 	var processes [2]Locker
@@ -112,7 +112,7 @@ func storm(t *testing.T, seed uint64) (served int) {
 			case 0:
 				server.lose(ErrExpired)
 			case 1:
-				go l.StopRenewing()
+				go l.stopRenewing()
 			case 2:
 				work += 60 * time.Millisecond // hangs, lost or not
 			}

@@ -20,78 +20,31 @@ type Contender struct {
 type State struct {
 	Holder  *Contender  // nil: none
 	Waiters []Contender // in the order in which they will get the key, as far as that is known
-	Scope   Scope       // which callers it includes; Process means this process alone
+	Local   bool        // only callers in this process are included
 }
 
-// An Inspector can report the holder of a key.
+// Inspect returns who holds key and who waits for it. It sends one request or a few. The state may have changed when
+// the caller gets it: a caller that needs the key must acquire it. A process that uses [HandOver] appears as only one
+// waiter to other processes.
 //
-// The state may have changed when the caller gets it: a caller that needs the key must acquire it. A process that uses
-// [HandOver] appears as only one waiter.
-type Inspector interface {
-	// Inspect returns an error that matches ErrDown if the server did not answer.
-	Inspect(ctx context.Context, key string) (State, error)
-}
-
-// A BatchInspector can report the holders of many keys in far fewer round trips than one for each key.
-type BatchInspector interface {
-	// InspectAll is Inspect for each of keys, in their order. After an error it returns the states of the first keys,
-	// or of none.
-	InspectAll(ctx context.Context, keys []string) ([]State, error)
-}
-
-// An Evictor can take a key away from its holder.
-type Evictor interface {
-	// Evict takes key away from its holder, if there is one, lets the next waiter acquire it, and returns a fence. The
-	// fence is larger than that of every holder so far, and not larger than that of any later holder. Once a store has
-	// seen it, the store refuses every write of the evicted holder.
-	//
-	// The evicted holder does not notice at once. Its lease ends with ErrTaken or ErrExpired at the next renewal or, if
-	// it is not renewed, when it runs out. Until then the holder continues its work, and only the fence stops its
-	// writes.
-	//
-	// After an error that matches ErrDown it is not known whether a holder was evicted. A retry may evict the next
-	// holder.
-	Evict(ctx context.Context, key string) (Fence, error)
-}
-
-// A Lister can list the keys that are held or waited for, in no particular order. It is meant for people: it may read
-// every key of the server.
-type Lister interface {
-	Keys(ctx context.Context) ([]string, error)
-}
-
-// A Checker can try at the server what its holders and waiters need.
-type Checker interface {
-	// Check sends the requests of a holder and a waiter for key, which no caller must use. It returns an ErrDenied if
-	// the server refuses one of them for good, and leaves nothing behind that holds the key.
-	Check(ctx context.Context, key string) error
-}
-
-// Check tries whether the server permits what l needs; see [Checker]. If l is no Checker, Check acquires and releases
-// the key once.
-func Check(ctx context.Context, l Locker, key string) error {
-	if c, ok := l.(Checker); ok {
-		return c.Check(ctx, key)
-	}
-	lease, err := l.Acquire(ctx, key, Options{TryOnce: true, Owner: "check"})
-	if err != nil {
-		return err
-	}
-	return lease.Release()
-}
-
-// Inspect calls l's Inspect; l may be wrapped. If l is no [Inspector], the error matches errors.ErrUnsupported.
+// The error matches ErrDown if the server did not answer, and errors.ErrUnsupported if l, or what it wraps, cannot tell.
 func Inspect(ctx context.Context, l Locker, key string) (State, error) {
-	if i, ok := l.(Inspector); ok {
-		return i.Inspect(ctx, key)
+	i, can := l.(interface {
+		Inspect(context.Context, string) (State, error)
+	})
+	if !can {
+		return State{}, fmt.Errorf("inspect: %w by this lock", errors.ErrUnsupported)
 	}
-	return State{}, fmt.Errorf("inspect: %w by this lock", errors.ErrUnsupported)
+	return i.Inspect(ctx, key)
 }
 
-// InspectAll calls l's InspectAll; l may be wrapped. If l is no [BatchInspector], InspectAll inspects one key after the
-// other.
+// InspectAll is Inspect for each of keys, in their order, in far fewer round trips if l can do that. After an error it
+// returns the states of the first keys, or of none.
 func InspectAll(ctx context.Context, l Locker, keys []string) ([]State, error) {
-	if b, ok := l.(BatchInspector); ok {
+	b, can := l.(interface {
+		InspectAll(context.Context, []string) ([]State, error)
+	})
+	if can {
 		return b.InspectAll(ctx, keys)
 	}
 	states := make([]State, 0, len(keys))
@@ -105,12 +58,40 @@ func InspectAll(ctx context.Context, l Locker, keys []string) ([]State, error) {
 	return states, nil
 }
 
-// Evict calls l's Evict; l may be wrapped. If l is no [Evictor], the error matches errors.ErrUnsupported.
+// Evict takes key away from its holder, if there is one, lets the next waiter acquire it, and returns a fence. The
+// fence is larger than that of every holder so far, and not larger than that of any later holder. Once a store has
+// seen it, the store refuses every write of the evicted holder.
+//
+// The evicted holder does not notice at once. Its lease ends with ErrTaken or ErrExpired at the next renewal or, if it
+// is not renewed, when it runs out. Until then the holder continues its work, and only the fence stops its writes.
+//
+// After an error that matches ErrDown it is not known whether a holder was evicted. A retry may evict the next holder.
+// If l, or what it wraps, cannot evict, the error matches errors.ErrUnsupported.
 func Evict(ctx context.Context, l Locker, key string) (Fence, error) {
-	if e, ok := l.(Evictor); ok {
-		return e.Evict(ctx, key)
+	e, can := l.(interface {
+		Evict(context.Context, string) (Fence, error)
+	})
+	if !can {
+		return NoFence, fmt.Errorf("evict: %w by this lock", errors.ErrUnsupported)
 	}
-	return NoFence, fmt.Errorf("evict: %w by this lock", errors.ErrUnsupported)
+	return e.Evict(ctx, key)
+}
+
+// Check tries whether the server permits what holders and waiters of l need: call it when a program starts, with a key
+// that no caller uses. The error matches ErrDenied if the server refuses a request for good. A lock that cannot try
+// more is acquired and released once.
+func Check(ctx context.Context, l Locker, key string) error {
+	c, can := l.(interface {
+		Check(context.Context, string) error
+	})
+	if can {
+		return c.Check(ctx, key)
+	}
+	lease, err := l.Acquire(ctx, key, Options{TryOnce: true, Owner: "check"})
+	if err != nil {
+		return err
+	}
+	return lease.Release()
 }
 
 // A wrapped locker can still be inspected and evicted.

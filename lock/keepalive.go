@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A Keep says how a lease with a time limit is renewed. A lease without renewal and a watchdog differ only in Every.
-type Keep struct {
+// A Renewal is the time limit of a lease at its server, and how it is renewed. A lease without renewal and a watchdog
+// differ only in Every.
+type Renewal struct {
 	TTL   time.Duration // the server frees the key this long after the last request that it granted
 	Every time.Duration // time between renewals; 0: never renewed. A third of TTL leaves two retries.
 	// First, if not 0, is the TTL until the first renewal, which is then due after a third of First
@@ -22,21 +23,23 @@ type Keep struct {
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
-// KeepAlive renews the lease until renewing ends. It blocks until held ends. If the lease is lost, it calls lost with
-// the reason; lost must end held. Only the first call of lost counts.
+// keepAlive renews the lease until renewing ends. It blocks until held ends. It calls extended after
+// each renewal, and, if the lease is lost, lost with the reason; lost must end held. Only the first call of lost counts.
 //
 // The holder's time limit uses the monotonic clock and counts from a time before the granted request was sent. So the
 // holder's limit passes before the server's limit, whatever delays the network has. A failed renewal leaves the limit
 // unchanged, because the holder does not know whether the server granted it, and is retried after a tenth of Every.
 //
 // A renewal may ignore its ctx and hang for as long as the client's own settings say. It does not delay the loss,
-// because the limit has a timer of its own; only the return of KeepAlive waits for the renewal. A paused process does
+// because the limit has a timer of its own; only the return of keepAlive waits for the renewal. A paused process does
 // not run this timer either: it notices the loss when it wakes, and only a fence stops its write.
-func KeepAlive(held, renewing context.Context, sent time.Time, k Keep, lost func(error)) {
-	t := k.Begin(sent)
+func keepAlive(
+	held, renewing context.Context, sent time.Time, r Renewal, extended func(Term), lost func(error),
+) {
+	t := r.Begin(sent)
 	for {
-		renew := k.Every > 0 && renewing.Err() == nil
-		timer := time.NewTimer(time.Until(k.wake(t, renew)))
+		renew := r.Every > 0 && renewing.Err() == nil
+		timer := time.NewTimer(time.Until(r.wake(t, renew)))
 		select {
 		case <-held.Done():
 			timer.Stop()
@@ -44,28 +47,29 @@ func KeepAlive(held, renewing context.Context, sent time.Time, k Keep, lost func
 		case <-timer.C:
 		}
 		now := time.Now()
-		if err := k.Over(t, now); err != nil {
+		if err := r.Over(t, now); err != nil {
 			lost(err)
 			return
 		}
 		if renewing.Err() != nil {
 			continue
 		}
-		switch err := k.renew(renewing, t, lost); {
+		switch err := r.request(renewing, t, lost); {
 		case err == nil:
-			t = k.Renewed(t, now)
+			t = r.Renewed(t, now)
+			extended(t)
 		case held.Err() != nil:
 			return
 		case errors.Is(err, ErrExpired), errors.Is(err, ErrTaken):
 			lost(err)
 			return
 		default:
-			t.Next = time.Now().Add(k.Every / 10)
+			t.Next = time.Now().Add(r.Every / 10)
 		}
 	}
 }
 
-// A Term is the holder's view of the time left of its lease. It holds values and no clock, so that both KeepAlive and
+// A Term is the holder's view of the time left of its lease. It holds values and no clock, so that both a lease and
 // the model of a lock can use it.
 type Term struct {
 	Sent  time.Time // a time before the request that acquired the lease was sent
@@ -74,57 +78,60 @@ type Term struct {
 }
 
 // Begin returns the term of a lease that was granted to a request sent at sent.
-func (k Keep) Begin(sent time.Time) Term {
-	if k.First > 0 {
-		return Term{sent, sent.Add(Valid(k.First)), sent.Add(k.First / 3)}
+func (r Renewal) Begin(sent time.Time) Term {
+	if r.First > 0 {
+		return Term{sent, sent.Add(Valid(r.First)), sent.Add(r.First / 3)}
 	}
-	return Term{sent, sent.Add(Valid(k.TTL)), sent.Add(k.Every)}
+	return Term{sent, sent.Add(Valid(r.TTL)), sent.Add(r.Every)}
 }
 
 // Renewed returns the term after a granted renewal. asked is a time before its request was sent.
-func (k Keep) Renewed(t Term, asked time.Time) Term {
-	t.Until = asked.Add(Valid(k.TTL))
-	t.Next = asked.Add(k.Every)
+func (r Renewal) Renewed(t Term, asked time.Time) Term {
+	t.Until = asked.Add(Valid(r.TTL))
+	t.Next = asked.Add(r.Every)
 	return t
 }
 
 // Over returns nil while the term lasts, and then the reason why it ended, which matches ErrExpired.
-func (k Keep) Over(t Term, now time.Time) error {
+func (r Renewal) Over(t Term, now time.Time) error {
 	switch {
 	case !now.Before(t.Until):
 		return &ExpiredError{After: now.Sub(t.Sent).Round(time.Millisecond)}
-	case k.Max > 0 && now.Sub(t.Sent) >= k.Max:
-		return &ExpiredError{After: k.Max, Maximum: true}
+	case r.Max > 0 && now.Sub(t.Sent) >= r.Max:
+		return &ExpiredError{After: r.Max, Maximum: true}
 	}
 	return nil
 }
 
 // due returns the time when a lease, requested at sent, first needs its keeper.
-func (k Keep) due(sent time.Time) time.Time { return k.wake(k.Begin(sent), k.Every > 0) }
+func (r Renewal) due(sent time.Time) time.Time { return r.wake(r.Begin(sent), r.Every > 0) }
+
+// end returns the time when the term ends if it is not renewed.
+func (r Renewal) end(t Term) time.Time { return r.wake(t, false) }
 
 // wake returns the first time at which a renewal is due or the term ends.
-func (k Keep) wake(t Term, renew bool) time.Time {
+func (r Renewal) wake(t Term, renew bool) time.Time {
 	wake := t.Until
 	if renew && t.Next.Before(wake) {
 		wake = t.Next
 	}
-	if limit := t.Sent.Add(k.Max); k.Max > 0 && limit.Before(wake) {
+	if limit := t.Sent.Add(r.Max); r.Max > 0 && limit.Before(wake) {
 		wake = limit
 	}
 	return wake
 }
 
-// renew tries to renew once. Its ctx ends with the term or after one renewal period, so that a hung connection leaves
-// time to retry. If the term ends meanwhile, renew calls lost without waiting for the renewal.
-func (k Keep) renew(ctx context.Context, t Term, lost func(error)) error {
-	end := k.wake(t, false)
-	over := time.AfterFunc(time.Until(end), func() { lost(k.Over(t, time.Now())) })
+// request tries to renew once. Its ctx ends with the term or after one renewal period, so that a hung connection leaves
+// time to retry. If the term ends meanwhile, request calls lost without waiting for the renewal.
+func (r Renewal) request(ctx context.Context, t Term, lost func(error)) error {
+	end := r.end(t)
+	over := time.AfterFunc(time.Until(end), func() { lost(r.Over(t, time.Now())) })
 	defer over.Stop()
-	limit := time.Now().Add(k.Every)
+	limit := time.Now().Add(r.Every)
 	if end.Before(limit) {
 		limit = end
 	}
 	ctx, cancel := context.WithDeadline(ctx, limit)
 	defer cancel()
-	return k.Renew(ctx)
+	return r.Renew(ctx)
 }

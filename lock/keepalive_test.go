@@ -13,7 +13,7 @@ const ttl = 30 * time.Second
 // keep runs KeepAlive in a bubble and returns when and why it ended, and when it renewed.
 func keep(
 	t *testing.T,
-	k Keep,
+	k Renewal,
 	answers func(n int) error,
 	during func(release, retire context.CancelFunc),
 ) (ended time.Duration, renewed []time.Duration, err error) {
@@ -30,7 +30,7 @@ func keep(
 		}
 		done := make(chan struct{})
 		go func() {
-			KeepAlive(held, renewing, sent, k, func(reason error) {
+			keepAlive(held, renewing, sent, k, func(Term) {}, func(reason error) {
 				err = reason
 				release()
 			})
@@ -51,7 +51,7 @@ func TestKeepAlive(t *testing.T) {
 	broken := errors.New("connection reset")
 	for _, row := range []struct {
 		rule     string
-		keep     Keep
+		keep     Renewal
 		answers  func(int) error
 		during   func(release, retire context.CancelFunc)
 		ended    time.Duration
@@ -60,38 +60,38 @@ func TestKeepAlive(t *testing.T) {
 	}{
 		{
 			"a lease that is never renewed is lost before the server ends it",
-			Keep{TTL: ttl},
+			Renewal{TTL: ttl},
 			nil, nil, Valid(ttl), ErrExpired, 0,
 		},
 		{
 			"a released lease ends without a reason",
-			Keep{TTL: ttl},
+			Renewal{TTL: ttl},
 			nil, func(release, _ context.CancelFunc) { time.Sleep(time.Second); release() }, time.Second, nil, 0,
 		},
 		{
 			"a renewed lease outlives its TTL, and is renewed every third of it",
-			Keep{TTL: ttl, Every: ttl / 3},
+			Renewal{TTL: ttl, Every: ttl / 3},
 			always(nil),
 			func(release, _ context.CancelFunc) { time.Sleep(95 * time.Second); release() }, 95 * time.Second, nil, 9,
 		},
 		{
 			"the server says that the key is gone: lost at once, not at the time limit",
-			Keep{TTL: ttl, Every: ttl / 3},
+			Renewal{TTL: ttl, Every: ttl / 3},
 			always(ErrExpired), nil, 10 * time.Second, ErrExpired, 1,
 		},
 		{
 			"the server names another owner: lost at once",
-			Keep{TTL: ttl, Every: ttl / 3},
+			Renewal{TTL: ttl, Every: ttl / 3},
 			always(ErrTaken), nil, 10 * time.Second, ErrTaken, 1,
 		},
 		{
 			"renewals that fail are retried ten times as often, and the time limit stays where the last success put it",
-			Keep{TTL: ttl, Every: ttl / 3},
+			Renewal{TTL: ttl, Every: ttl / 3},
 			always(broken), nil, Valid(ttl), ErrExpired, 20,
 		},
 		{
 			"one renewal that fails does not lose the lease",
-			Keep{TTL: ttl, Every: ttl / 3},
+			Renewal{TTL: ttl, Every: ttl / 3},
 			func(n int) error {
 				if n == 2 {
 					return broken
@@ -102,12 +102,12 @@ func TestKeepAlive(t *testing.T) {
 		},
 		{
 			"a hung holder does not hold for ever: renewal ends at the maximum",
-			Keep{TTL: ttl, Every: ttl / 3, Max: time.Minute + time.Second},
+			Renewal{TTL: ttl, Every: ttl / 3, Max: time.Minute + time.Second},
 			always(nil), nil, time.Minute + time.Second, ErrExpired, 6,
 		},
 		{
 			"work that was told to stop is not renewed any more, and its lease runs out",
-			Keep{TTL: ttl, Every: ttl / 3},
+			Renewal{TTL: ttl, Every: ttl / 3},
 			always(nil),
 			func(_, retire context.CancelFunc) { time.Sleep(15 * time.Second); retire() },
 			10*time.Second + Valid(ttl), ErrExpired, 1,
@@ -134,7 +134,7 @@ func TestKeepAliveHungRenewal(t *testing.T) {
 		held, release := context.WithCancel(t.Context())
 		sent := time.Now()
 		calls := 0
-		k := Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
+		k := Renewal{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
 			if calls++; calls == 1 {
 				<-ctx.Done() // a connection that hangs
 				return ctx.Err()
@@ -143,7 +143,7 @@ func TestKeepAliveHungRenewal(t *testing.T) {
 		}}
 		done := make(chan struct{})
 		go func() {
-			KeepAlive(held, held, sent, k, func(err error) { t.Errorf("lost: %v", err) })
+			keepAlive(held, held, sent, k, func(Term) {}, func(err error) { t.Errorf("lost: %v", err) })
 			close(done)
 		}()
 		time.Sleep(45 * time.Second)

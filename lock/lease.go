@@ -23,10 +23,10 @@ type Lease struct {
 	held context.Context         // ends with ErrReleased or a LostError as its cause
 	end  context.CancelCauseFunc // of held: ends calls it
 
-	granted time.Time     // until then the server's first grant lasts, by the holder's clock; zero: it has no end
-	due     *time.Timer   // starts the keeper, the goroutine of Keep; nil: the lease has none
+	due     *time.Timer   // starts the keeper, the goroutine of KeepAlive; nil: the lease has none
 	kept    chan struct{} // closed when the keeper has ended
-	mu      sync.Mutex    // guards retired, stop and told
+	mu      sync.Mutex    // guards until, retired, stop and told
+	until   time.Time     // when the lease ends unless it is renewed; zero: it has no end
 	retired bool          // StopRenewing has been called
 	stop    func()        // ends the renewals; nil: the keeper has not begun
 
@@ -133,16 +133,29 @@ func (l *Lease) Done() <-chan struct{} { return l.held.Done() }
 // error that matches ErrLost and its cause.
 func (l *Lease) Err() error { return context.Cause(l.held) }
 
-// Keep runs [KeepAlive] for the lease and reports a loss. Release ends KeepAlive and waits for it, so that no renewal
-// continues after the lease, unless a renewal ignores its ctx for longer than half of ReleaseTimeout. sent is a time
-// before the acquiring request was sent. A driver calls Keep at most once, before the caller has the lease.
+// Until returns the time until which the holder may rely on the lease if it is not renewed again, by the monotonic clock
+// of this process. It is zero if the lease has no time limit, because it lives as long as a connection or a session.
+// It promises nothing about a holder that stands still: see [Fence].
+func (l *Lease) Until() time.Time {
+	if l.of != nil {
+		return l.of.b.lease.Until()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until
+}
+
+// KeepAlive is for drivers. It renews the lease as r says, and reports a loss. Release ends the renewals and waits for
+// them, so that none continues after the lease, unless a renewal ignores its ctx for longer than half of ReleaseTimeout.
+// sent is a time before the acquiring request was sent. A driver calls KeepAlive at most once, before the caller has the
+// lease.
 //
 // The goroutine starts only when the first renewal is due or the lease may end. Nearly every lease is released
 // earlier and needs none.
-func (l *Lease) Keep(sent time.Time, k Keep) {
-	l.granted = k.Begin(sent).Until
+func (l *Lease) KeepAlive(sent time.Time, r Renewal) {
+	l.until = r.end(r.Begin(sent))
 	l.kept = make(chan struct{})
-	l.due = time.AfterFunc(time.Until(k.due(sent)), func() {
+	l.due = time.AfterFunc(time.Until(r.due(sent)), func() {
 		defer close(l.kept)
 		renewing, stop := context.WithCancel(l.held)
 		defer stop()
@@ -151,13 +164,18 @@ func (l *Lease) Keep(sent time.Time, k Keep) {
 			stop()
 		}
 		l.mu.Unlock()
-		KeepAlive(l.held, renewing, sent, k, func(err error) { l.ends(&LostError{l.key, err}) })
+		extended := func(t Term) {
+			l.mu.Lock()
+			l.until = r.end(t)
+			l.mu.Unlock()
+		}
+		keepAlive(l.held, renewing, sent, r, extended, func(err error) { l.ends(&LostError{l.key, err}) })
 	})
 }
 
-// StopRenewing lets the lease run out: it is still held until its time limit passes or it is released. It has no
+// stopRenewing lets the lease run out: it is still held until its time limit passes or it is released. It has no
 // effect on a lease that is not renewed or has no time limit.
-func (l *Lease) StopRenewing() {
+func (l *Lease) stopRenewing() {
 	if l.of != nil {
 		l.of.retire()
 	}
@@ -212,6 +230,16 @@ func (l *Lease) Abandon() {
 			l.leave()
 		}
 	})
+}
+
+// Linger is for drivers whose server does not free a key by itself. A driver calls it once, before the caller has the
+// lease. After Abandon the key stays taken for d, and then the driver's free is called. d should be at least as long as
+// the key of a crashed holder would stay taken. The lock may be closed before d has passed, so free must tolerate a
+// closed lock.
+func (l *Lease) Linger(d time.Duration) {
+	l.leave = func() {
+		time.AfterFunc(d, func() { _ = l.giveBack(ReleaseTimeout) })
+	}
 }
 
 // finish ends the lease in this process, and stops its renewal. It waits for a renewal under way, but leaves half of

@@ -11,7 +11,7 @@ import (
 
 // kept runs a lease in a bubble, with what it does in between, and returns when it was renewed and when it ended,
 // if it did.
-func kept(t *testing.T, k Keep, during func(*Lease)) (renewed []time.Duration, ended time.Duration, err error) {
+func kept(t *testing.T, k Renewal, during func(*Lease)) (renewed []time.Duration, ended time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -22,7 +22,7 @@ func kept(t *testing.T, k Keep, during func(*Lease)) (renewed []time.Duration, e
 		l, _ := NewLease("key", NoFence, func(context.Context) error { return nil })
 		stop := context.AfterFunc(l.held, func() { ended = time.Since(began) })
 		defer stop()
-		l.Keep(began, k)
+		l.KeepAlive(began, k)
 		during(l)
 		synctest.Wait()
 		err = l.Err()
@@ -38,9 +38,9 @@ func TestALeaseHasNoGoroutineBeforeOneIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := runtime.NumGoroutine()
 		l, _ := NewLease("key", NoFence, func(context.Context) error { return nil })
-		l.Keep(
+		l.KeepAlive(
 			time.Now(),
-			Keep{TTL: ttl, Every: ttl / 3, Max: time.Hour, Renew: func(context.Context) error { return nil }},
+			Renewal{TTL: ttl, Every: ttl / 3, Max: time.Hour, Renew: func(context.Context) error { return nil }},
 		)
 		time.Sleep(ttl/3 - time.Nanosecond)
 		synctest.Wait()
@@ -55,21 +55,21 @@ func TestKeptLeases(t *testing.T) {
 	sleep := func(d time.Duration) func(*Lease) { return func(*Lease) { time.Sleep(d) } }
 	for _, row := range []struct {
 		rule     string
-		keep     Keep
+		keep     Renewal
 		during   func(*Lease)
 		renewals int
 		ended    time.Duration // of a loss
 	}{
-		{"it is renewed when a third has passed, and goes on", Keep{TTL: ttl, Every: ttl / 3}, sleep(ttl), 3, 0},
-		{"it is never renewed, and lost", Keep{TTL: ttl}, sleep(ttl), 0, Valid(ttl)},
+		{"it is renewed when a third has passed, and goes on", Renewal{TTL: ttl, Every: ttl / 3}, sleep(ttl), 3, 0},
+		{"it is never renewed, and lost", Renewal{TTL: ttl}, sleep(ttl), 0, Valid(ttl)},
 		{"the first renewal of a grant is due after a " +
-			"third of that", Keep{TTL: ttl, Every: ttl / 3, First: 3 * time.Second}, sleep(2 * time.Second), 1, 0},
+			"third of that", Renewal{TTL: ttl, Every: ttl / 3, First: 3 * time.Second}, sleep(2 * time.Second), 1, 0},
 		{"the longest hold ends before the " +
-			"first renewal", Keep{TTL: ttl, Every: ttl / 3, Max: time.Second}, sleep(ttl), 0, time.Second},
+			"first renewal", Renewal{TTL: ttl, Every: ttl / 3, Max: time.Second}, sleep(ttl), 0, time.Second},
 		{
 			"it is not to be renewed before the first renewal was due",
-			Keep{TTL: ttl, Every: ttl / 3},
-			func(l *Lease) { l.StopRenewing(); time.Sleep(ttl) },
+			Renewal{TTL: ttl, Every: ttl / 3},
+			func(l *Lease) { l.stopRenewing(); time.Sleep(ttl) },
 			0, Valid(ttl),
 		},
 	} {
@@ -94,7 +94,7 @@ func TestReleaseWaitsForARenewal(t *testing.T) {
 			order = append(order, "freed")
 			return nil
 		})
-		l.Keep(time.Now(), Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
+		l.KeepAlive(time.Now(), Renewal{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
 			<-ctx.Done()
 			time.Sleep(ReleaseTimeout / 4)
 			order = append(order, "renewed")
@@ -119,7 +119,7 @@ func TestARenewalThatIgnoresItsContextDelaysNothing(t *testing.T) {
 			return nil
 		})
 		sent := time.Now()
-		l.Keep(sent, Keep{TTL: ttl, Every: ttl / 3, Renew: func(context.Context) error {
+		l.KeepAlive(sent, Renewal{TTL: ttl, Every: ttl / 3, Renew: func(context.Context) error {
 			if time.Since(sent) < ttl/2 {
 				return nil
 			}

@@ -23,16 +23,17 @@ type Fence uint64
 // NoFence is the fence of a lock that cannot issue one. The store does not check it.
 const NoFence Fence = 0
 
-// A Locker grants leases. It grants at most one per key at a time, within the limits of its [Promise]. It is safe for
-// concurrent use.
+// A Locker grants leases. It grants at most one per key at a time, within the limits that its driver
+// documents. It is safe for concurrent use.
 type Locker interface {
-	// Acquire waits for key until ctx ends, or tries once if o.TryOnce is set. It ignores o.Wait.
+	// Acquire waits for key until ctx ends, or tries once if o.TryOnce is set. It ignores o.WaitFor and
+	// o.Wait, which are for [Do].
 	//
 	// The error matches ErrHeld if the wait ended while another holder had the key (and also the cause of ctx, if ctx
 	// ended the wait), ErrDown if the server did not answer, ErrNoCapacity if the lock needs a connection for each key
-	// and none was free, and ErrInvalid if the key is empty or longer than MaxKey. If ctx ended before the server
-	// answered, the error is the cause of ctx and no ErrDown, because the server may be up. After an error Acquire
-	// leaves nothing behind: no key, no node, no place in the queue. If the outcome of a request is unknown, Acquire
+	// and none was free, ErrClosed if the lock was closed, and ErrInvalid if the key is empty or longer than 1024 bytes.
+	// If ctx ended before the server answered, the error is the cause of ctx and no ErrDown, because the server may be
+	// up. After an error Acquire leaves nothing behind: no key, no node, no place in the queue. If the outcome of a request is unknown, Acquire
 	// tries to free the key before it returns.
 	Acquire(ctx context.Context, key string, o Options) (*Lease, error)
 }

@@ -34,7 +34,7 @@ func TestKeepAliveSlowRenewal(t *testing.T) {
 		"refused": {broken, 19 * time.Second, Valid(ttl)}, // a failure is retried so long after it is known
 	} {
 		t.Run(name, func(t *testing.T) {
-			ended, renewed, err := keep(t, Keep{TTL: ttl, Every: ttl / 3}, func(n int) error {
+			ended, renewed, err := keep(t, Renewal{TTL: ttl, Every: ttl / 3}, func(n int) error {
 				if n == 1 {
 					time.Sleep(8 * time.Second)
 					return row.first
@@ -53,7 +53,7 @@ func TestKeepAliveSlowRenewal(t *testing.T) {
 
 // The first grant may be shorter than those that follow. Until one of those is granted, the first is all there is.
 func TestKeepAliveOfAShortFirstGrant(t *testing.T) {
-	k := Keep{TTL: ttl, Every: ttl / 3, First: 3 * time.Second}
+	k := Renewal{TTL: ttl, Every: ttl / 3, First: 3 * time.Second}
 	broken := errors.New("connection reset")
 	ended, renewed, err := keep(t, k, always(broken), nil)
 	if ended != Valid(k.First) || !errors.Is(err, ErrExpired) ||
@@ -78,14 +78,14 @@ func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		for _, run := range []func() error{
 			func() (err error) {
-				KeepAlive(t.Context(), t.Context(), sent, Keep{TTL: ttl}, func(reason error) { err = reason })
+				keepAlive(t.Context(), t.Context(), sent, Renewal{TTL: ttl}, func(Term) {}, func(reason error) { err = reason })
 				return err
 			},
 			func() error {
 				sent = time.Now().Add(-2 * time.Second)
 				l, _ := NewLease("key", NoFence, func(context.Context) error { return nil })
 				unanswered := func(context.Context) error { return errors.New("no answer") }
-				l.Keep(sent, Keep{TTL: ttl, Every: ttl / 3, Renew: unanswered})
+				l.KeepAlive(sent, Renewal{TTL: ttl, Every: ttl / 3, Renew: unanswered})
 				<-l.Done()
 				defer func() { _ = l.Release() }()
 				return l.Err()
@@ -100,7 +100,7 @@ func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 
 // What a renewal finds after the release is no loss.
 func TestKeepAliveOfALeaseReleasedMeanwhile(t *testing.T) {
-	ended, _, err := keep(t, Keep{TTL: ttl, Every: ttl / 3}, func(int) error {
+	ended, _, err := keep(t, Renewal{TTL: ttl, Every: ttl / 3}, func(int) error {
 		time.Sleep(5 * time.Second)
 		return ErrExpired
 	}, func(release, _ context.CancelFunc) { time.Sleep(12 * time.Second); release() })
@@ -120,9 +120,9 @@ func TestReleaseIsBounded(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		l.Keep(
+		l.KeepAlive(
 			time.Now(),
-			Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+			Renewal{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
 		)
 		time.Sleep(ttl/3 + time.Second)
 		began := time.Now()
@@ -137,7 +137,7 @@ func TestAbandonWaitsForARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := false
 		l, _ := NewLease("key", NoFence, nil)
-		l.Keep(time.Now(), Keep{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
+		l.KeepAlive(time.Now(), Renewal{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
 			<-ctx.Done()
 			time.Sleep(ReleaseTimeout / 4)
 			over = true
@@ -155,7 +155,7 @@ type renewer struct{ renewed []time.Time }
 
 func (r *renewer) Acquire(_ context.Context, key string, o Options) (*Lease, error) {
 	l, _ := NewLease(key, 7, func(context.Context) error { return nil })
-	l.Keep(time.Now(), Keep{TTL: ttl, Every: ttl / 3, Renew: func(context.Context) error {
+	l.KeepAlive(time.Now(), Renewal{TTL: ttl, Every: ttl / 3, Renew: func(context.Context) error {
 		r.renewed = append(r.renewed, time.Now())
 		return nil
 	}})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Nested work under a lost lease is told of the loss.
@@ -24,7 +25,7 @@ func TestDoTellsNestedWorkOfTheLoss(t *testing.T) {
 
 // A DownError is an ErrDown, and nothing else.
 func TestDownErrorIsErrDown(t *testing.T) {
-	err := error(&lock.DownError{Server: "redis", Reason: "no answer"})
+	err := error(&driver.DownError{Server: "redis", Reason: "no answer"})
 	if !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld) || err.Error() != "redis is down: no answer" {
 		t.Errorf("%v: down %v, held %v", err, errors.Is(err, lock.ErrDown), errors.Is(err, lock.ErrHeld))
 	}

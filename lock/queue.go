@@ -54,7 +54,7 @@ func (q *Queue) Leave(key string) {
 func (q *Queue) State(key string) State {
 	s := q.queues.of(key)
 	defer s.mu.Unlock()
-	state := State{Scope: Process}
+	state := State{Local: true}
 	if k := s.keys[key]; k != nil {
 		holder := k.holder
 		state.Holder, state.Waiters = &holder, k.waiters()

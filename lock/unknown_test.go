@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 )
 
@@ -146,7 +147,7 @@ func TestAbandon(t *testing.T) {
 		var renewed []time.Duration
 		began := time.Now()
 		lease, lost := lock.NewLease("k", 1, func(context.Context) error { frees++; return nil })
-		lease.Keep(began, lock.Keep{TTL: 3 * time.Second, Every: time.Second, Renew: func(context.Context) error {
+		lease.KeepAlive(began, lock.Renewal{TTL: 3 * time.Second, Every: time.Second, Renew: func(context.Context) error {
 			renewed = append(renewed, time.Since(began))
 			return nil
 		}})
@@ -229,7 +230,7 @@ func TestCoded(t *testing.T) {
 		"full (of=a, after=2)": {"of", "a", "after", 2},
 		"full ":                {"of"},
 	} {
-		if got := lock.Coded("full", values); got != strings.TrimSpace(want) {
+		if got := driver.Coded("full", values); got != strings.TrimSpace(want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -2,7 +2,7 @@ package repo
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/service"
@@ -37,7 +38,7 @@ func TestRepeat(t *testing.T) {
 		"changed for ever":   {[]error{ErrChanged}, time.Hour, Attempts, ErrChanged},
 		"deadlock":           {[]error{told(mysqlerr.Deadlock), nil}, time.Hour, 2, nil},
 		"read check":         {[]error{told(mysqlerr.Checkread), nil}, time.Hour, 2, nil},
-		"stale connection":   {[]error{stale(driver.ErrBadConn), stale(mysql.ErrInvalidConn), nil}, time.Hour, 3, nil},
+		"stale connection":   {[]error{stale(sqldriver.ErrBadConn), stale(mysql.ErrInvalidConn), nil}, time.Hour, 3, nil},
 		"no stale one":       {[]error{stale(refused), nil}, time.Hour, 1, refused},
 		"no time at all":     {[]error{ErrChanged, nil}, 0, 1, ErrChanged},
 		"the end in a pause": {[]error{ErrChanged, nil}, time.Nanosecond, 1, ErrChanged},
@@ -76,7 +77,7 @@ func TestWhatCountsAsAnAnswer(t *testing.T) {
 		{service.ErrOutcomeUnknown, 0, false},
 		{context.Canceled, 0, false},
 		{context.DeadlineExceeded, 0, false},
-		{&lock.DownError{Server: "redis", Full: true}, 0, true},
+		{&driver.DownError{Server: "redis", Full: true}, 0, true},
 	} {
 		var c answerCounter
 		c.CountAnswer(row.err)
@@ -218,7 +219,7 @@ func TestRefusalsAreNoFaults(t *testing.T) {
 		ofOrder, unreachable bool
 	}{
 		{io.EOF, false, true},
-		{driver.ErrBadConn, false, true},
+		{sqldriver.ErrBadConn, false, true},
 		{mysql.ErrInvalidConn, false, true},
 		{&net.OpError{Op: "read", Err: io.ErrClosedPipe}, false, true},
 		{ErrChanged, false, false},

@@ -14,6 +14,7 @@ import (
 	"gorm.io/gorm"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 )
 
@@ -128,7 +129,7 @@ func (m *Migrator) Check(ctx context.Context) error {
 	case err != nil:
 		return MySQLFault(ctx, doing, err)
 	case version.Int64 < m.version:
-		old := lock.NewDown("mysql", "wrong-schema", "has", version.Int64, "wants", m.version)
+		old := driver.NewDown("mysql", "wrong-schema", "has", version.Int64, "wants", m.version)
 		return fmt.Errorf("%s: %w", doing, old)
 	}
 	return nil

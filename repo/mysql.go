@@ -3,7 +3,7 @@ package repo
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +18,7 @@ import (
 	"gorm.io/gorm"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 	"example.com/stock/repo/gate"
 	"example.com/stock/service"
@@ -163,7 +164,7 @@ func (m *MySQL) repeat(ctx context.Context, do func() error) error {
 		if !again || attempt == Attempts || ctx.Err() != nil {
 			return err
 		}
-		if lock.Sleep(ctx, rand.N(time.Millisecond<<attempt)) != nil {
+		if driver.Sleep(ctx, rand.N(time.Millisecond<<attempt)) != nil {
 			return err
 		}
 	}
@@ -196,7 +197,7 @@ func (m *MySQL) OnConnection(ctx context.Context, doing string, do func(tx *gorm
 
 // stale adds errStaleConn to the error of a transaction's first packet if the error means that the connection broke.
 func stale(err error) error {
-	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) {
+	if errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) {
 		return errors.Join(errStaleConn, err)
 	}
 	return err
@@ -290,7 +291,7 @@ func Discard(tx *gorm.DB) {
 }
 
 // drop closes conn instead of returning it to the pool, where its next user would inherit our transaction or lock.
-func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) }
+func drop(conn *sql.Conn) { _ = conn.Raw(func(any) error { return sqldriver.ErrBadConn }) }
 
 // Fault reports whether err is a fault of the server, not a refusal by this service.
 func Fault(err error) bool {
@@ -318,7 +319,7 @@ func Explain(ctx context.Context, doing string, err error) error {
 func unreachable(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, mysql.ErrInvalidConn) ||
-		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF)
+		errors.Is(err, sqldriver.ErrBadConn) || errors.Is(err, io.EOF)
 }
 
 // OfOneOrder reports whether err is the server's reply about a single row, such as an id that exists or a text that
@@ -362,12 +363,12 @@ func MySQLFault(ctx context.Context, doing string, err error) error {
 		return CtxEnded(ctx, doing)
 	case n == 0:
 		// The driver has returned an error of the connection: refused, reset, closed by the server, no route.
-		return lock.Down(doing, err)
+		return driver.Down(doing, err)
 	case n == mysqlerr.LockWaitTimeout, n == mysqlerr.LockNowait, Deadlocked(err):
 		return fmt.Errorf("%s: row %w: %w", doing, lock.ErrHeld, err)
 	}
 	if meaning.Reason != "" {
-		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
+		down := &driver.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
 		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // An Engine is what a server reports about itself.
@@ -38,7 +38,7 @@ func (m *MySQL) OneWriter(
 		told(engine)
 		cmp.Or(m.sales, m).apart.Store(engine.Galera)
 		if engine.Several && !declared {
-			return lock.NewDown("mysql", "several-writers")
+			return driver.NewDown("mysql", "several-writers")
 		}
 		return next(ctx)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/rediserr"
 	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/repo/gate"
@@ -105,7 +106,7 @@ func (r *Redis) Run(
 		case err == nil:
 			r.CountAnswer(nil)
 			return reply, Refusal(doing, keys[0], reply)
-		case slotMoving(err) && lock.Sleep(ctx, most/2+rand.N(most)) == nil:
+		case slotMoving(err) && driver.Sleep(ctx, most/2+rand.N(most)) == nil:
 		case sent(err):
 			return nil, OutcomeUnknown(doing, err)
 		case moving != nil && errors.Is(err, ctx.Err()):
@@ -235,22 +236,22 @@ func RedisFault(ctx context.Context, doing, key string, err error) error {
 		}
 		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 			// The socket has the same deadline as ctx, and may report it a moment earlier.
-			return lock.Down(doing, context.DeadlineExceeded)
+			return driver.Down(doing, context.DeadlineExceeded)
 		}
-		return lock.Down(doing, err)
+		return driver.Down(doing, err)
 	}
 	if strings.Contains(err.Error(), "WRONGTYPE") {
 		return fmt.Errorf("%s: key %s must be a hash, %s:orders a list and %s:settled a sorted set;"+
 			" delete what is there and set the stock again: %w", doing, key, key, key, err)
 	}
 	if meaning, known := rediserr.Of(err); known {
-		down := &lock.DownError{
+		down := &driver.DownError{
 			Server: "redis", Reason: meaning.Reason, Values: rediserr.Values(err), Full: meaning.Full,
 			Denied: meaning.Denied(),
 		}
 		return fmt.Errorf("%s: %w: %w", doing, down, err)
 	}
-	return lock.Down(doing, err)
+	return driver.Down(doing, err)
 }
 
 // Fields are the strings of a reply. Err is the error of the first one that could not be parsed.
@@ -303,5 +304,5 @@ func IdempotentFailure(ctx context.Context, doing string, err error) error {
 	if ctx.Err() != nil {
 		return CtxEnded(ctx, doing)
 	}
-	return lock.Down(doing, errors.New(err.Error()))
+	return driver.Down(doing, errors.New(err.Error()))
 }

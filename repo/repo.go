@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
@@ -50,7 +51,7 @@ func OutcomeUnknown(doing string, err error) error {
 // ended ctx, and the error matches the caller's cause.
 func CtxEnded(ctx context.Context, doing string) error {
 	if cause := context.Cause(ctx); errors.Is(cause, context.DeadlineExceeded) {
-		return lock.Down(doing, cause)
+		return driver.Down(doing, cause)
 	}
 	return WaitEnded(ctx, doing)
 }

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Data loss: a store that comes back empty, or with older data, must not be sold from. This file decides whether a
@@ -126,7 +126,7 @@ type DataCheckConfig struct {
 // NewDataCheck returns a DataCheck whose Err is not nil until Check has run.
 func NewDataCheck(c DataCheckConfig) *DataCheck {
 	k := &DataCheck{
-		DataCheckConfig: c, bad: lock.NewDown(c.Name, "not-asked-yet"),
+		DataCheckConfig: c, bad: driver.NewDown(c.Name, "not-asked-yet"),
 		checking: make(chan struct{}, 1),
 	}
 	k.good, k.end = context.WithCancelCause(context.Background())
@@ -137,7 +137,7 @@ func NewDataCheck(c DataCheckConfig) *DataCheck {
 // RememberIn sets the store that remembers the origin of this one. Call it before the first Check.
 func (k *DataCheck) RememberIn(o OtherStore) { k.other = o }
 
-// Err returns nil if the store has its data, a DataLostError if it has lost them, and a lock.DownError while neither
+// Err returns nil if the store has its data, a DataLostError if it has lost them, and a driver.DownError while neither
 // is known.
 func (k *DataCheck) Err() error {
 	k.mu.Lock()
@@ -206,7 +206,7 @@ func (k *DataCheck) check(ctx context.Context) error {
 			return err
 		}
 	}
-	return lock.Down("check the origin", fmt.Errorf("%s: it keeps changing", k.Name))
+	return driver.Down("check the origin", fmt.Errorf("%s: it keeps changing", k.Name))
 }
 
 // judge compares the current origin with the remembered one. settled is false if the record changed in between.
@@ -282,7 +282,7 @@ func (k *DataCheck) recall(ctx context.Context) error {
 	if asked || k.other.Memory == nil {
 		return nil
 	}
-	unasked := lock.NewDown(k.Name, "empty-store", "other", k.other.Name, "again", k.other.Name,
+	unasked := driver.NewDown(k.Name, "empty-store", "other", k.other.Name, "again", k.other.Name,
 		"request", "PUT /v1/stock/{sku}?store="+k.Name)
 	if k.other.Server.Err() != nil {
 		return unasked
@@ -367,5 +367,5 @@ func (k *DataCheck) Renew(ctx context.Context) error {
 		_ = k.recall(ctx) // after an error the next Check reports to the other store
 		return nil
 	}
-	return lock.Down("renew the origin", fmt.Errorf("%s: it keeps changing", k.Name))
+	return driver.Down("renew the origin", fmt.Errorf("%s: it keeps changing", k.Name))
 }

@@ -11,7 +11,7 @@ import (
 
 // A Dependency is a server that a strategy or a store needs.
 type Dependency interface {
-	// Err is nil while the server can be used, and otherwise a lock.DownError.
+	// Err is nil while the server can be used, and otherwise a driver.DownError.
 	Err() error
 	// Up returns a ctx that ends, with Err as its cause, when the server goes down. While it is down, it has ended.
 	Up() context.Context

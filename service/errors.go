@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Errors of a sale, besides those of package lock (a store that is down is lock.ErrDown too). Match with errors.Is
@@ -40,7 +41,7 @@ func Invalid(field, reason string, values ...any) *InvalidError {
 	return &InvalidError{field, reason, values}
 }
 
-func (e *InvalidError) Error() string { return e.Field + " " + lock.Coded(e.Reason, e.Values) }
+func (e *InvalidError) Error() string { return e.Field + " " + driver.Coded(e.Reason, e.Values) }
 
 // A SoldOutError has the number of units that are left: fewer than the request asked for.
 type SoldOutError struct{ Remaining int64 }

@@ -198,7 +198,7 @@ func segmentLocks(ctx context.Context, l lock.Locker, sku SKU) (Locked, error) {
 	}
 	var all Locked
 	for i, state := range states {
-		all.Scope = state.Scope
+		all.Local = state.Local
 		if state.Holder != nil || len(state.Waiters) > 0 {
 			all.Segments = append(all.Segments, SegmentLock{i + 1, keys[i], state})
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // This file has what a request passes before it sells.
@@ -48,7 +49,7 @@ func limitWait(
 	ctx context.Context, limit, work time.Duration,
 ) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
 	if limit == 0 {
-		silent := lock.NewDown("lock", "no-answer", "limit", work.String())
+		silent := driver.NewDown("lock", "no-answer", "limit", work.String())
 		wait, cancel = context.WithTimeoutCause(ctx, work, silent)
 		return wait, true, cancel
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A depend is a server that is up while err is nil.
@@ -63,7 +64,7 @@ func TestWhyAServerIsDown(t *testing.T) {
 
 // An error that only means that a server was slow is no outage. A lock that was not free in time stays held.
 func TestWhatABusyServerMeans(t *testing.T) {
-	down := lock.Down("read", context.DeadlineExceeded)
+	down := driver.Down("read", context.DeadlineExceeded)
 	heldAt := errors.Join(lock.ErrHeld, context.DeadlineExceeded)
 	for name, row := range map[string]struct {
 		err  error
@@ -71,7 +72,7 @@ func TestWhatABusyServerMeans(t *testing.T) {
 	}{
 		"nothing":            {nil, false},
 		"slow":               {down, true},
-		"refused":            {lock.Down("read", errors.New("refused")), false},
+		"refused":            {driver.Down("read", errors.New("refused")), false},
 		"between statements": {context.DeadlineExceeded, true},
 		"canceled":           {context.Canceled, false},
 		"in doubt":           {errors.Join(down, ErrOutcomeUnknown), false},

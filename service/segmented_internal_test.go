@@ -224,9 +224,9 @@ func (i inspected) Inspect(_ context.Context, key string) (lock.State, error) {
 	case key == i.fails:
 		return lock.State{}, lock.ErrDown
 	case i.held[key]:
-		return lock.State{Scope: "redis", Holder: &lock.Contender{}}, nil
+		return lock.State{Local: true, Holder: &lock.Contender{}}, nil
 	}
-	return lock.State{Scope: "redis"}, nil
+	return lock.State{Local: true}, nil
 }
 
 // The locks of the segments are those that somebody holds or waits for. If one cannot be looked at, nothing is said of
@@ -234,7 +234,7 @@ func (i inspected) Inspect(_ context.Context, key string) (lock.State, error) {
 func TestTheLocksOfSegments(t *testing.T) {
 	l := inspected{held: map[string]bool{"pen#2": true, segmentKey("pen", MaxSegments): true}}
 	got, err := segmentLocks(t.Context(), l, "pen")
-	if err != nil || got.Scope != "redis" || len(got.Segments) != 2 || got.Segments[0].Key != "pen#2" ||
+	if err != nil || !got.Local || len(got.Segments) != 2 || got.Segments[0].Key != "pen#2" ||
 		got.Segments[0].Segment != 2 || got.Segments[1].Segment != MaxSegments {
 		t.Errorf("%+v, %v", got, err)
 	}

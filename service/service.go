@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A StrategyConfig is a Seller that requests can select by name.
@@ -130,7 +131,7 @@ type Receipt struct {
 // A refusal changes nothing and is not stored with the key, so the key may be sent again. The same is true after
 // ErrOutcomeUnknown.
 //
-// Errors: InvalidError, ErrUnknownStrategy, lock.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
+// Errors: InvalidError, ErrUnknownStrategy, driver.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
 // ErrKeyInFlight, and the errors of the lock and the store as an OrderError.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
 	if s.Watch != nil {
@@ -160,7 +161,7 @@ func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
 		return first, nil
 	case errors.Is(err, ErrKeyTaken):
 		// The store refused the sale because the key exists, but the order of the key cannot be read.
-		down := lock.Down("look for the order of the key", errors.New("it cannot be read"))
+		down := driver.Down("look for the order of the key", errors.New("it cannot be read"))
 		return Receipt{}, errors.Join(down, unseen)
 	}
 	return Receipt{}, err

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -45,7 +45,7 @@ func TestParseSKU(t *testing.T) {
 		sku, err := service.ParseSKU(bad)
 		var invalid *service.InvalidError
 		if sku != "" || !errors.As(err, &invalid) || invalid.Field != "sku" ||
-			lock.Coded(invalid.Reason, invalid.Values) != why {
+			driver.Coded(invalid.Reason, invalid.Values) != why {
 			t.Errorf("ParseSKU(%q) = %q, %v; want an InvalidError of sku with %q", bad, sku, err, why)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A backend is checked every Interval and has Timeout to answer. It goes down after Failures slow checks in a row, or
@@ -54,10 +54,10 @@ func (e *ImpairedError) Error() string { return e.Reason }
 
 func (e *ImpairedError) Unwrap() error { return e.Cause }
 
-// New returns a Backend that is down until check has succeeded once. If check returns a lock.DownError, it is shown.
+// New returns a Backend that is down until check has succeeded once. If check returns a driver.DownError, it is shown.
 // Other errors are replaced by a summary, because they may contain addresses and passwords.
 func New(name string, check func(context.Context) error) *Backend {
-	b := &Backend{name: name, check: check, down: lock.NewDown(name, "not-asked-yet")}
+	b := &Backend{name: name, check: check, down: driver.NewDown(name, "not-asked-yet")}
 	b.up, b.end = context.WithCancelCause(context.Background())
 	b.end(b.down)
 	return b
@@ -68,7 +68,7 @@ func (b *Backend) Name() string { return b.name }
 // IsAbsent reports whether the backend is never checked, because no setting names it.
 func (b *Backend) IsAbsent() bool { return b.check == nil }
 
-// Err returns nil while the backend is up, and otherwise a lock.DownError.
+// Err returns nil while the backend is up, and otherwise a driver.DownError.
 func (b *Backend) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +123,7 @@ func (b *Backend) Up() context.Context {
 }
 
 // Run checks until ctx ends. It calls first after the first check, and changed at every change. The argument down is
-// nil if the backend is up, an ImpairedError if it is up with a warning, and a lock.DownError if it is down. Reasons
+// nil if the backend is up, an ImpairedError if it is up with a warning, and a driver.DownError if it is down. Reasons
 // that differ only in numbers do not count as a change.
 func (b *Backend) Run(ctx context.Context, first func(), changed func(name string, down error)) {
 	if b.check == nil {
@@ -175,7 +175,7 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 		return b.warning, before != nil || differ(warned, b.warning)
 	}
 	b.failed++
-	down, told := errors.AsType[*lock.DownError](err)
+	down, told := errors.AsType[*driver.DownError](err)
 	// After the timeout, err is ignored: the driver may have closed the connection itself, and then report it as bad.
 	late = !told && (late || slow(err))
 	reason := b.reason(err, late)
@@ -204,16 +204,16 @@ func wording(reason error) string {
 }
 
 func (b *Backend) reason(err error, late bool) error {
-	var told *lock.DownError
+	var told *driver.DownError
 	switch {
 	case errors.As(err, &told):
 		return told
 	case late:
-		return lock.NewDown(b.name, "no-answer", "limit", Timeout.String())
+		return driver.NewDown(b.name, "no-answer", "limit", Timeout.String())
 	case isTLS(err):
-		return lock.NewDown(b.name, "tls")
+		return driver.NewDown(b.name, "tls")
 	default:
-		return lock.NewDown(b.name, "unreachable")
+		return driver.NewDown(b.name, "unreachable")
 	}
 }
 

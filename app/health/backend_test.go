@@ -17,6 +17,7 @@ import (
 
 	"example.com/stock/app/health"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -111,9 +112,9 @@ const (
 
 func down(t *testing.T, b *health.Backend, reason string) {
 	t.Helper()
-	var told *lock.DownError
+	var told *driver.DownError
 	if err := b.Err(); !errors.As(err, &told) || !errors.Is(err, lock.ErrDown) || told.Server != b.Name() ||
-		lock.Coded(told.Reason, told.Values) != reason {
+		driver.Coded(told.Reason, told.Values) != reason {
 		t.Errorf("Err() = %v, want a DownError of %s: %s", err, b.Name(), reason)
 	}
 }
@@ -194,7 +195,7 @@ func TestAnErrorIsAnOutageAtOnce(t *testing.T) {
 
 // A reason with a countdown is told of once, and shown as it is now; another reason is news.
 func TestACountdownIsNoNews(t *testing.T) {
-	counts := func(in string) error { return &lock.DownError{Server: "redis", Reason: "it counts in " + in} }
+	counts := func(in string) error { return &driver.DownError{Server: "redis", Reason: "it counts in " + in} }
 	s := &server{err: counts("10s")}
 	watch(t, s, func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration)) {
 		l.is(t, "redis: redis is down: it counts in 10s")
@@ -276,7 +277,7 @@ func TestReasons(t *testing.T) {
 	watch(t, s, func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration)) {
 		l.is(t, isUp)
 		for _, reason := range []string{"the schema is missing", "the schema is missing", "its disk is full"} {
-			s.set(fmt.Errorf("check schema: %w", &lock.DownError{Server: "redis", Reason: reason}), false)
+			s.set(fmt.Errorf("check schema: %w", &driver.DownError{Server: "redis", Reason: reason}), false)
 			pass(health.Interval)
 			down(t, b, reason)
 		}
@@ -305,7 +306,7 @@ func TestWhile(t *testing.T) {
 		if cause := context.Cause(left); errors.Is(cause, lock.ErrDown) {
 			t.Errorf("one that was given up before ended because of %v", cause)
 		}
-		for _, why := range []error{errRefused, lock.NewDown("redis", "disk-full")} {
+		for _, why := range []error{errRefused, driver.NewDown("redis", "disk-full")} {
 			s.set(why, false)
 			pass(health.Interval)
 			during, cancelDuring := service.While(t.Context(), b)

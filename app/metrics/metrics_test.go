@@ -15,6 +15,7 @@ import (
 
 	"example.com/stock/app/metrics"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 )
 
@@ -89,10 +90,10 @@ func TestDeductionsByOutcome(t *testing.T) {
 func TestBackends(t *testing.T) {
 	m := metrics.New("dev", "app-1")
 	m.Backend("redis", nil)
-	m.Backend("mysql", &lock.DownError{Server: "mysql"})
+	m.Backend("mysql", &driver.DownError{Server: "mysql"})
 	are(t, m, map[string]float64{`stock_backend_up{backend="redis"}`: 1, `stock_backend_up{backend="mysql"}`: 0})
-	m.Backend("redis", &lock.DownError{Server: "redis"})
-	m.Backend("mysql", &lock.DownError{Server: "mysql", Full: true})
+	m.Backend("redis", &driver.DownError{Server: "redis"})
+	m.Backend("mysql", &driver.DownError{Server: "mysql", Full: true})
 	are(t, m, map[string]float64{`stock_backend_full{backend="redis"}`: 0, `stock_backend_full{backend="mysql"}`: 1})
 	m.Backend("mysql", nil)
 	are(t, m, map[string]float64{`stock_backend_full{backend="mysql"}`: 0})
@@ -215,9 +216,9 @@ func TestLockOutcomes(t *testing.T) {
 		"acquired": {nil, nil},
 		"held":     {&lock.HeldError{Key: "k"}, errors.Join(&lock.HeldError{Key: "k"}, context.DeadlineExceeded)},
 		"down": {
-			&lock.DownError{Server: "redis"},
-			errors.Join(&lock.HeldError{Key: "k"}, &lock.DownError{Server: "redis"}),
-			lock.Down("ask", errors.New("x")),
+			&driver.DownError{Server: "redis"},
+			errors.Join(&lock.HeldError{Key: "k"}, &driver.DownError{Server: "redis"}),
+			driver.Down("ask", errors.New("x")),
 		},
 		"error": {errors.New("something else")},
 

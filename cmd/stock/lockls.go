@@ -18,6 +18,7 @@ import (
 
 	"example.com/stock/app"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service/strategy"
 )
 
@@ -81,7 +82,7 @@ func (l *lockTable) add(strategy, key string, s lock.State) {
 	if s.Holder != nil {
 		left := ""
 		switch {
-		case s.Holder.Remaining == lock.Forever:
+		case s.Holder.Remaining == driver.Forever:
 			left = l.say("lock.forever")
 		case s.Holder.Remaining > 0:
 			left = brief(s.Holder.Remaining)
@@ -174,7 +175,7 @@ func (l *lockTable) one(ctx context.Context, locks *app.Locks, s strategy.Strate
 	if err != nil {
 		return err
 	}
-	lister, lists := locker.(lock.Lister)
+	lister, lists := locker.(driver.Lister)
 	if lists && (len(keys) == 0 || s.Around != nil) {
 		all, err := lister.Keys(ctx)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"example.com/stock/internal/words"
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service/strategy"
 )
 
@@ -95,11 +95,11 @@ func (w catalogue) yes(b bool) string {
 	return "–"
 }
 
-func (w catalogue) scope(s lock.Scope) string {
+func (w catalogue) scope(s driver.Scope) string {
 	switch s {
-	case lock.Cluster:
+	case driver.Cluster:
 		return w.say("strategies.cluster")
-	case lock.Process:
+	case driver.Process:
 		return w.say("strategies.process")
 	default:
 		return w.say("strategies.nowhere")
@@ -108,9 +108,9 @@ func (w catalogue) scope(s lock.Scope) string {
 
 func (w catalogue) freed(s strategy.Strategy) string {
 	switch d := s.Promise.FreedAfterCrash; {
-	case s.Promise.Scope != lock.Cluster || !s.Promise.Exclusive && d == 0:
+	case s.Promise.Scope != driver.Cluster || !s.Promise.Exclusive && d == 0:
 		return "–"
-	case d == lock.Forever:
+	case d == driver.Forever:
 		return w.say("strategies.never")
 	case d == 0:
 		return w.say("strategies.at-once")

@@ -13,6 +13,7 @@ import (
 	"example.com/stock/internal/words"
 	"example.com/stock/internal/words/wordstest"
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Every text is there in both languages, is given its values, and is said.
@@ -104,7 +105,7 @@ func TestErrorsOfOthersAreInBothLanguages(t *testing.T) {
 			t.Errorf("the English of %q is %q", err, en)
 		}
 	}
-	down := lock.NewDown("redis", "redis-not-configured")
+	down := driver.NewDown("redis", "redis-not-configured")
 	for lang, want := range map[string]string{
 		words.English: "x: redis is down: it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
 		words.Chinese: "x: redis 不可用：没有配置：请设置 redis.addrs（STOCK_REDIS_ADDRS）",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Mutex is a mutex per key in this process, first come, first served, like Java's "synchronized".
@@ -31,7 +32,7 @@ func (*Mutex) Promise() lock.Promise {
 
 // Acquire waits for key until ctx ends.
 func (m *Mutex) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := lock.MayAcquire(ctx, key); err != nil {
+	if err := driver.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
 	if err := m.queue.Enter(ctx, key, o); err != nil {

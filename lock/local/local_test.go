@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/lock/locktest"
 )
@@ -21,12 +22,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestMutexWithinOneProcess(t *testing.T) {
 	m := &local.Mutex{}
 	locktest.Run(
-		t, lock.Promise{Exclusive: true, Blocking: true, Fair: true}, func(testing.TB) lock.Locker { return m },
+		t, driver.Promise{Exclusive: true, Blocking: true, Fair: true}, func(testing.TB) lock.Locker { return m },
 	)
 }
 
 func TestNone(t *testing.T) {
-	locktest.Run(t, lock.Promise{}, func(testing.TB) lock.Locker { return &local.None{} })
+	locktest.Run(t, driver.Promise{}, func(testing.TB) lock.Locker { return &local.None{} })
 }
 
 func TestContender(t *testing.T) { locktest.Contend(t, harnesses()...) }
@@ -69,8 +70,8 @@ func TestMutexInspect(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		s, err := m.Inspect(t.Context(), "k")
-		if err != nil || s.Scope != lock.Process {
-			t.Fatalf("scope %q, %v; want it to say that it knows this process only", s.Scope, err)
+		if err != nil || !s.Local {
+			t.Fatalf("%+v, %v; want it to say that it knows this process only", s, err)
 		}
 		if s.Holder == nil || s.Holder.Who != "app/1" || time.Since(s.Holder.Since) != time.Second {
 			t.Errorf("holder %+v, want app/1 for a second", s.Holder)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // exclusion records the holds of 24 contenders on three Lockers, and checks that none overlap.
@@ -169,7 +170,7 @@ func deadContext(ctx context.Context, s *Scene) error {
 }
 
 func invalid(ctx context.Context, s *Scene) error {
-	for _, key := range []string{"", strings.Repeat("k", lock.MaxKey+1)} {
+	for _, key := range []string{"", strings.Repeat("k", driver.MaxKey+1)} {
 		lease, err := s.Locker(ctx).Acquire(ctx, key, lock.Options{TryOnce: true})
 		if err == nil {
 			_ = lease.Release()
@@ -178,11 +179,51 @@ func invalid(ctx context.Context, s *Scene) error {
 			return fmt.Errorf("a key of %d bytes: %v, want ErrInvalid", len(key), err)
 		}
 	}
-	lease, err := once(ctx, s.Locker(ctx), strings.Repeat("k", lock.MaxKey-len(s.Key))+s.Key)
+	lease, err := once(ctx, s.Locker(ctx), strings.Repeat("k", driver.MaxKey-len(s.Key))+s.Key)
 	if err != nil {
 		return fmt.Errorf("the longest key: %w", err)
 	}
 	return lease.Release()
+}
+
+// closed closes a lock while a caller waits on it.
+func closed(ctx context.Context, s *Scene) error {
+	lease, err := once(ctx, s.Locker(ctx), s.Key)
+	if err != nil {
+		return err
+	}
+	l, closeAll, err := s.Open(addrs(s.Servers), calm)
+	if err != nil {
+		return err
+	}
+	wait, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	waited := make(chan error, 1)
+	go func() {
+		late, err := l.Acquire(wait, s.Key, lock.Options{})
+		if err == nil {
+			err = late.Release()
+		}
+		waited <- err
+	}()
+	select {
+	case err := <-waited:
+		return errors.Join(fmt.Errorf("the wait ended before the lock was closed: %w", err), closeAll())
+	case <-time.After(50 * time.Millisecond): // lets it begin to wait; otherwise the check is only weaker
+	}
+	if err := closeAll(); err != nil {
+		return err
+	}
+	if err := <-waited; !errors.Is(err, lock.ErrClosed) {
+		return fmt.Errorf("a wait ended with %v, want ErrClosed", err)
+	}
+	if _, err := l.Acquire(ctx, FreshKey(), lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrClosed) {
+		return fmt.Errorf("a closed lock: %v, want ErrClosed", err)
+	}
+	if err := lease.Release(); err != nil {
+		return err
+	}
+	return isFree(ctx, s)
 }
 
 // panics lets work panic, once after nested work has reported an unknown outcome.

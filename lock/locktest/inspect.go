@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // SameStates returns an error unless InspectAll returns for keys what Inspect returns for each of them. The keys must
@@ -39,12 +40,12 @@ func timeless(s lock.State) (all []lock.Contender) {
 	}
 	all = append(all, s.Waiters...)
 	for i, c := range all {
-		if c.Remaining > 0 && c.Remaining != lock.Forever {
+		if c.Remaining > 0 && c.Remaining != driver.Forever {
 			all[i].Remaining = time.Hour
 		}
 		if !c.Since.IsZero() {
 			all[i].Since = time.Unix(0, 0)
 		}
 	}
-	return append(all, lock.Contender{Who: fmt.Sprintf("holder %t, scope %v", s.Holder != nil, s.Scope)})
+	return append(all, lock.Contender{Who: fmt.Sprintf("holder %t, local %t", s.Holder != nil, s.Local)})
 }

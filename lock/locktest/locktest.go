@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -77,6 +78,10 @@ func Clauses() []Clause {
 		{
 			Name: "Done", Applies: always, Check: done,
 			Rule: "Done closes on release, and Err then says ErrReleased.",
+		},
+		{
+			Name: "Closed", Applies: cluster, Check: closed,
+			Rule: "Who waits for a key when his lock is closed, or asks afterwards, is told ErrClosed.",
 		},
 		{
 			Name: "Denied", Applies: deprivable, Check: denied,
@@ -225,17 +230,17 @@ func refusing(h Harness) bool     { return cluster(h) && h.Refuse != nil }
 
 // cluster reports whether the lock excludes other processes and has servers for it.
 func cluster(h Harness) bool {
-	return h.Promise.Exclusive && h.Promise.Scope == lock.Cluster && h.Start != nil
+	return h.Promise.Exclusive && h.Promise.Scope == driver.Cluster && h.Start != nil
 }
 
 // freed reports whether a process that stands still in the middle of an acquisition, like one that has crashed there,
 // keeps the key from others for a limited time only.
-func freed(h Harness) bool { return cluster(h) && h.Promise.FreedAfterCrash != lock.Forever }
+func freed(h Harness) bool { return cluster(h) && h.Promise.FreedAfterCrash != driver.Forever }
 
 // A Harness connects one strategy and its servers to the suite.
 type Harness struct {
-	Name    string       // of the strategy, as in the catalogue
-	Promise lock.Promise // as in the catalogue
+	Name    string         // of the strategy, as in the catalogue
+	Promise driver.Promise // as in the catalogue
 
 	// Open makes a Locker on the servers at addrs, with its own clients, as another process would have, and a
 	// function that closes both. The servers keep the key for lease after the last message from its holder. The suite
@@ -301,7 +306,7 @@ func addrs(servers []Server) []string {
 
 // Run checks every clause that applies to promise and needs no other process. open makes an independent Locker on the
 // same servers.
-func Run(t *testing.T, promise lock.Promise, open func(testing.TB) lock.Locker) {
+func Run(t *testing.T, promise driver.Promise, open func(testing.TB) lock.Locker) {
 	t.Helper()
 	h := Harness{Promise: promise}
 	for _, clause := range Clauses() {

@@ -320,7 +320,7 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 	return lease, nil
 }
 
-// Inspect implements lock.Inspector, but returns only the number of the waiters.
+// Inspect implements driver.Inspector, but returns only the number of the waiters.
 func (r *remote) Inspect(ctx context.Context, key string) (lock.State, error) {
 	_, answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, Key: key})
 	return lock.State{Waiters: make([]lock.Contender, answer.N)}, err
@@ -365,7 +365,7 @@ func sentinels() []error {
 	return []error{
 		lock.ErrHeld, lock.ErrLost, lock.ErrExpired, lock.ErrTaken, lock.ErrReleased, lock.ErrDown,
 		context.DeadlineExceeded, context.Canceled, errors.ErrUnsupported, lock.ErrOutcomeUnknown,
-		lock.ErrInvalid,
+		lock.ErrInvalid, lock.ErrClosed,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
@@ -61,6 +62,7 @@ func brokenTrials() []brokenTrial {
 			nil,
 			[]string{"Cuts", "Closes", "Refusals", "Denied"},
 		},
+		{"its waiters do not hear that it is closed", flaws{deaf: true}, nil, []string{"Closed"}},
 		{"frees an abandoned key", flaws{hasty: true}, nil, []string{"Unknown"}},
 		{"its release hides the loss", flaws{silent: true}, nil, []string{"Evicted"}},
 		{"every acquisition leaves a key", flaws{litter: true}, nil, []string{"Traces"}},
@@ -95,9 +97,9 @@ func (b brokenTrial) harness(aof bool) Harness {
 		Refuse: func([]byte) []byte { return []byte("-ODD no\r\n") },
 		Left:   trialLeft,
 		Limit:  func(context.Context, []string) error { return nil }, // Redis limits no statement
-		Promise: lock.Promise{
+		Promise: driver.Promise{
 			Exclusive:   true,
-			Scope:       lock.Cluster,
+			Scope:       driver.Cluster,
 			Fenced:      true,
 			Blocking:    true,
 			Reentrant:   true,
@@ -204,7 +206,7 @@ func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
 func TestTheSuitePassesARightLock(t *testing.T) {
 	m := &local.Mutex{} // one process, so every Locker is the same
 	Run(
-		t, lock.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true},
+		t, driver.Promise{Exclusive: true, Blocking: true, Fair: true, Reentrant: true},
 		func(testing.TB) lock.Locker { return m },
 	)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A trial is a plain lock on Redis, right unless it is given flaws: SET NX PX, a counter beside it for the fence,
@@ -48,6 +49,7 @@ type flaws struct {
 	pings       bool // a renewal only asks whether the server is alive
 	impatient   bool // gives up a wait after a second, as if the server had refused it
 	hasty       bool // what is abandoned is given back at once
+	deaf        bool // Close ends no wait
 }
 
 const (
@@ -93,14 +95,17 @@ func (t *trial) Close() error {
 	return t.client.Close()
 }
 
-// Evict implements lock.Evictor, without a fence.
+// Evict implements driver.Evictor, without a fence.
 func (t *trial) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	return 0, t.client.Del(ctx, key).Err()
 }
 
 func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := lock.MayAcquire(ctx, key); err != nil {
+	if err := driver.MayAcquire(ctx, key); err != nil {
 		return nil, err
+	}
+	if t.life.Err() != nil && !t.deaf {
+		return nil, lock.ErrClosed
 	}
 	token := uuid.NewString()
 	if t.tickets {
@@ -116,6 +121,10 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	}
 	began := time.Now()
 	var mail <-chan *redis.Message
+	closed := t.life.Done()
+	if t.deaf {
+		closed = nil
+	}
 	for held := false; ; {
 		sent := time.Now()
 		fence, err := t.try(ctx, key, token)
@@ -128,9 +137,9 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		case err != nil && t.rawErrors:
 			return nil, err
 		case noPermission(err):
-			return nil, &lock.DownError{Server: "redis", Reason: "not-allowed", Denied: true}
+			return nil, &driver.DownError{Server: "redis", Reason: "not-allowed", Denied: true}
 		case err != nil:
-			return nil, lock.Down("acquire", err)
+			return nil, driver.Down("acquire", err)
 		case fence != 0:
 			return t.hold(key, token, sent, fence), nil
 		case o.TryOnce:
@@ -148,6 +157,8 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
+		case <-closed:
+			return nil, errors.Join(lock.ErrHeld, lock.ErrClosed)
 		case granted := <-mail: // nil: never
 			fence, _ := strconv.ParseUint(granted.Payload, 10, 64)
 			return t.hold(key, token, time.Now(), lock.Fence(fence)), nil
@@ -224,7 +235,7 @@ func (t *trial) hold(key, token string, sent time.Time, fence lock.Fence) *lock.
 	if t.hasty {
 		lease.Linger(time.Nanosecond)
 	}
-	keep := lock.Keep{TTL: t.lease, Every: t.lease / 3, Renew: func(ctx context.Context) error {
+	keep := lock.Renewal{TTL: t.lease, Every: t.lease / 3, Renew: func(ctx context.Context) error {
 		return t.verdict(t.client.Eval(ctx, trialRenew, []string{key}, token, t.lease.Milliseconds()).Int())
 	}}
 	switch {
@@ -237,7 +248,7 @@ func (t *trial) hold(key, token string, sent time.Time, fence lock.Fence) *lock.
 	case t.pings:
 		keep.Renew = func(ctx context.Context) error { return t.client.Ping(ctx).Err() }
 	}
-	lease.Keep(sent, keep)
+	lease.KeepAlive(sent, keep)
 	return lease
 }
 
@@ -265,7 +276,7 @@ func (t *trial) free(ctx context.Context, key, token string) error {
 func (t *trial) verdict(n int, err error) error {
 	switch {
 	case err != nil:
-		return lock.Down("ask", err)
+		return driver.Down("ask", err)
 	case n == 0:
 		return lock.ErrExpired
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
@@ -33,7 +34,7 @@ func TestStrategiesConform(t *testing.T) {
 
 // A closing is a lock of this package.
 type closing interface {
-	lock.FenceRanger
+	driver.FenceRanger
 	Close() error
 }
 

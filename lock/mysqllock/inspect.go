@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 )
 
@@ -64,7 +65,7 @@ func (t *Table) InspectAll(ctx context.Context, keys []string) (states []lock.St
 		return nil, err
 	}
 	for _, name := range names {
-		states = append(states, lock.State{Scope: lock.Cluster, Holder: holders[name]})
+		states = append(states, lock.State{Holder: holders[name]})
 	}
 	return states, nil
 }
@@ -80,7 +81,7 @@ func inspecting(keys []string) string {
 // only returns the state of the one key that was inspected.
 func only(states []lock.State, err error) (lock.State, error) {
 	if err != nil {
-		return lock.State{Scope: lock.Cluster}, err
+		return lock.State{}, err
 	}
 	return states[0], nil
 }
@@ -172,7 +173,7 @@ func (p *pinned) inspect(ctx context.Context, conn *sql.Conn, keys []string) ([]
 	}
 	states := make([]lock.State, len(keys))
 	for i, name := range columnNames(keys) {
-		states[i] = lock.State{Scope: lock.Cluster, Waiters: slices.Clone(waiters[name])}
+		states[i] = lock.State{Waiters: slices.Clone(waiters[name])}
 		if h, held := holders[name]; held {
 			states[i].Holder = h.contender(remaining[h.thread])
 		}
@@ -220,7 +221,7 @@ func endConnection(ctx context.Context, conn *sql.Conn, thread int64) error {
 		if err != nil || there == 0 {
 			return err
 		}
-		if lock.Sleep(ctx, 2*time.Millisecond) != nil {
+		if driver.Sleep(ctx, 2*time.Millisecond) != nil {
 			return ctx.Err()
 		}
 	}
@@ -406,10 +407,10 @@ func parseLabel(statement string) (label, bool) {
 }
 
 var (
-	_ lock.BatchInspector = (*Table)(nil)
-	_ lock.Evictor        = (*Table)(nil)
-	_ lock.Lister         = (*Table)(nil)
-	_ lock.BatchInspector = (*pinned)(nil)
-	_ lock.Evictor        = (*pinned)(nil)
-	_ lock.Lister         = (*pinned)(nil)
+	_ driver.BatchInspector = (*Table)(nil)
+	_ driver.Evictor        = (*Table)(nil)
+	_ driver.Lister         = (*Table)(nil)
+	_ driver.BatchInspector = (*pinned)(nil)
+	_ driver.Evictor        = (*pinned)(nil)
+	_ driver.Lister         = (*pinned)(nil)
 )

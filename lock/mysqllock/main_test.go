@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
@@ -75,10 +76,10 @@ func makeTables(t testing.TB, dsn string) {
 
 // A locker is a lock of this package.
 type locker interface {
-	lock.FenceRanger
-	lock.Inspector
-	lock.Evictor
-	lock.Lister
+	driver.FenceRanger
+	driver.Inspector
+	driver.Evictor
+	driver.Lister
 	Close() error
 }
 

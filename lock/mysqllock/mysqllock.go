@@ -31,6 +31,7 @@ import (
 	"unicode/utf8"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 )
 
@@ -50,7 +51,7 @@ const (
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	stop := context.AfterFunc(ctx, func() {
-		_ = lock.Sleep(late, gracePeriod)
+		_ = driver.Sleep(late, gracePeriod)
 		cancel()
 	})
 	return late, func() { stop(); cancel() }
@@ -70,7 +71,7 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 		return nil, fmt.Errorf("%w: all %d connections of the pool are in use", lock.ErrNoCapacity, s.InUse)
 	}
 	if ctx.Err() == nil {
-		return nil, lock.NewDown("mysql", "no-connection", "limit", answerTimeout.String())
+		return nil, driver.NewDown("mysql", "no-connection", "limit", answerTimeout.String())
 	}
 	return nil, err
 }
@@ -101,7 +102,7 @@ type execer interface {
 func execute(ctx context.Context, on execer, query string, args ...any) (sql.Result, error) {
 	for try := 1; ; try++ {
 		result, err := on.ExecContext(ctx, query, args...)
-		if !collided(err) || try == maxTries || lock.Sleep(ctx, collisionPause(try)) != nil {
+		if !collided(err) || try == maxTries || driver.Sleep(ctx, collisionPause(try)) != nil {
 			return result, err
 		}
 	}
@@ -161,7 +162,7 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 // Fences.
 
 const (
-	// fenceDistance is the distance between two fences of a key. See [lock.FenceRanger].
+	// fenceDistance is the distance between two fences of a key. See [driver.FenceRanger].
 	fenceDistance = 64
 	// microseconds is the server's clock as a number. It is UTC, because local time goes back once a year.
 	microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
@@ -336,12 +337,12 @@ func fault(ctx context.Context, doing string, err error) error {
 	case n == 0 && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
 		// The time limit of the statement has passed. This must not be reported as the end of the caller's ctx.
 		return fmt.Errorf("%s: %w", doing,
-			lock.NewDown("mysql", "no-answer", "limit", answerTimeout.String()))
+			driver.NewDown("mysql", "no-answer", "limit", answerTimeout.String()))
 	case n == 0:
-		return lock.Down(doing, err)
+		return driver.Down(doing, err)
 	}
 	if meaning := mysqlerr.Of(err); meaning.Reason != "" {
-		down := &lock.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
+		down := &driver.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
 		if isSchemaError(err) {
 			return fmt.Errorf("%s: %w", doing, &schemaError{down, err})
 		}

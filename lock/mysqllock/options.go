@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // TableOptions are the options of a Table. A zero field means its default. With a negative one every Acquire returns an
@@ -16,7 +17,7 @@ type TableOptions struct {
 }
 
 func (o TableOptions) check() error {
-	return cmp.Or(lock.AtLeast("Lease", o.Lease, 0), lock.AtLeast("MaxHold", o.MaxHold, 0))
+	return cmp.Or(driver.AtLeast("Lease", o.Lease, 0), driver.AtLeast("MaxHold", o.MaxHold, 0))
 }
 
 // ConnOptions are the options of a lock that lives in a connection. A zero field means its default. With a negative one
@@ -37,5 +38,5 @@ func (o ConnOptions) check() error {
 	if o.MaxConns < 0 {
 		return fmt.Errorf("lock: %w: the option MaxConns is %d, and must be at least 0", lock.ErrInvalid, o.MaxConns)
 	}
-	return cmp.Or(lock.AtLeast("Lease", o.Lease, 0), lock.AtLeast("MaxHold", o.MaxHold, 0))
+	return cmp.Or(driver.AtLeast("Lease", o.Lease, 0), driver.AtLeast("MaxHold", o.MaxHold, 0))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 const (
@@ -67,6 +68,7 @@ type pinned struct {
 	ConnOptions
 	primitive primitive
 	sessions  *sessions
+	life      *driver.Life
 	// queue lets only one caller per key of this process reach the server. So 30 requests for one SKU need one
 	// connection, and leave the others free for other SKUs.
 	queue lock.Queue
@@ -79,15 +81,16 @@ func newPinned(db *sql.DB, o ConnOptions, p primitive) *pinned {
 	}
 	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
 	setup := p.setup(int(o.Lease / time.Second))
-	return &pinned{ConnOptions: o, primitive: p, sessions: newSessions(db, o.MaxConns, o.Lease/2, setup)}
+	return &pinned{ConnOptions: o, primitive: p, sessions: newSessions(db, o.MaxConns, o.Lease/2, setup), life: driver.NewLife()}
 }
 
 // FenceRange returns the distance between two fences.
 func (p *pinned) FenceRange() uint64 { return fenceDistance }
 
-// Close closes idle connections. The connection of a lease is closed when the lease is released or, if it was
+// Close ends the waits, with lock.ErrClosed, and closes idle connections. The connection of a lease is closed when the lease is released or, if it was
 // abandoned, after Lease.
 func (p *pinned) Close() error {
+	p.life.Close()
 	p.sessions.close()
 	return nil
 }
@@ -95,12 +98,14 @@ func (p *pinned) Close() error {
 // Acquire waits for key until ctx ends. The error matches lock.ErrNoCapacity if no connection became free. With
 // TryOnce it does not wait for a connection.
 func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := lock.MayAcquire(ctx, key); err != nil {
+	if err := p.life.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
 	}
+	ctx, stop := p.life.Wait(ctx)
+	defer stop()
 	if err := p.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
@@ -137,7 +142,7 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 		switch {
 		case stale:
 		case polls && errors.Is(err, lock.ErrHeld) && ctx.Err() == nil:
-			if ended := lock.Sleep(ctx, jitter(pause)); ended != nil {
+			if ended := driver.Sleep(ctx, jitter(pause)); ended != nil {
 				return nil, errors.Join(err, ended)
 			}
 			pause = min(2*pause, maxPoll)
@@ -171,7 +176,7 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 		case !busy && !undone, o.TryOnce && try == maxTries:
 			return nil, fault(ctx, acquiring(key), err)
 		}
-		_ = lock.Sleep(ctx, collisionPause(1)) // not in a tight loop
+		_ = driver.Sleep(ctx, collisionPause(1)) // not in a tight loop
 	}
 }
 
@@ -200,7 +205,7 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 	if time.Since(sent) >= lock.Valid(p.Lease) {
 		// This process was paused for so long that the server has ended the connection, or will end it.
 		s.broken = true
-		return nil, lock.NewDown("mysql", "connection-silent")
+		return nil, driver.NewDown("mysql", "connection-silent")
 	}
 	next := sync.OnceFunc(func() { p.queue.Leave(key) })
 	lease, lost := lock.NewLease(key, fence, func(ctx context.Context) error {
@@ -210,7 +215,7 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 	lease.Linger(p.Lease)
 	renewing, stop := context.WithCancel(context.Background())
 	s.stopRenewing = stop
-	lease.Keep(sent, lock.Keep{
+	lease.KeepAlive(sent, lock.Renewal{
 		TTL: p.Lease, Every: min(renewEvery, p.Lease/5), Max: p.MaxHold,
 		Renew: func(context.Context) error { return p.renew(renewing, s, key) },
 	})

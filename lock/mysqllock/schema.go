@@ -3,7 +3,7 @@ package mysqllock
 import (
 	"fmt"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 )
 
@@ -49,7 +49,7 @@ func Schema() []string {
 // A schemaError reports that a table is missing or too old. The server is up, so the text does not call it down, but
 // the error matches lock.ErrDown: no caller can get a lock before an operator has acted.
 type schemaError struct {
-	down *lock.DownError
+	down *driver.DownError
 	err  error
 }
 

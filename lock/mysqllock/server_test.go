@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 	"example.com/stock/lock/locktest/servertest"
 )
@@ -129,7 +130,7 @@ func TestAMissingTable(t *testing.T) {
 		l := k.open(t, dsn, ConnOptions{})
 		_, inspected := l.Inspect(t.Context(), "k")
 		for _, err := range []error{try(t, l, "k"), inspected} {
-			var down *lock.DownError // what an instance tells its clients
+			var down *driver.DownError // what an instance tells its clients
 			if !errors.As(err, &down) || down.Reason != "no-schema" || strings.Contains(err.Error(), "down") ||
 				!strings.Contains(err.Error(), "mysqllock.Schema") {
 				t.Errorf("%v does not say what makes the tables, or calls the server down", err)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 )
 
@@ -36,9 +37,9 @@ import (
 // order, nor exclusion if the server's clock is set ahead by more than the rest of a lease. The fence refuses the late
 // write.
 type Table struct {
-	db      *sql.DB
-	o       TableOptions
-	sweeper *lock.Sweeper
+	db   *sql.DB
+	o    TableOptions
+	life *driver.Life
 }
 
 // NewTable returns a Table on db. Each statement uses a connection only while it runs. Close the Table when all
@@ -46,7 +47,7 @@ type Table struct {
 func NewTable(db *sql.DB, o TableOptions) *Table {
 	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
-	return &Table{db, o, lock.NewSweeper()}
+	return &Table{db, o, driver.NewLife()}
 }
 
 // Promise is what it promises with the defaults of its options.
@@ -60,9 +61,9 @@ func (*Table) Promise() lock.Promise {
 // FenceRange returns the distance between two fences.
 func (t *Table) FenceRange() uint64 { return fenceDistance }
 
-// Close drops the releases that have not reached the server yet. Their keys become free when the lease runs out.
+// Close ends the waits, with lock.ErrClosed. It drops the releases that have not reached the server yet. Their keys become free when the lease runs out.
 func (t *Table) Close() error {
-	t.sweeper.Close()
+	t.life.Close()
 	return nil
 }
 
@@ -95,12 +96,14 @@ type attempt struct {
 
 // Acquire tries to get key, and retries until ctx ends, or tries once with TryOnce.
 func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := lock.MayAcquire(ctx, key); err != nil {
+	if err := t.life.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
 	if err := t.o.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
 	}
+	ctx, stop := t.life.Wait(ctx)
+	defer stop()
 	a := attempt{Table: t, key: key, name: columnName(key), owner: ownerColumn(o.Owner)}
 	var seen error // why the earlier tries have failed
 	var lastRead time.Time
@@ -127,7 +130,7 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		if o.TryOnce {
 			return nil, seen
 		}
-		if ended := lock.Sleep(ctx, jitter(pause)); ended != nil {
+		if ended := driver.Sleep(ctx, jitter(pause)); ended != nil {
 			return nil, errors.Join(seen, ended)
 		}
 	}
@@ -188,7 +191,7 @@ func (a attempt) lease(sent time.Time, f lock.Fence) *lock.Lease {
 	renew := func(ctx context.Context) error {
 		return a.change(ctx, "renew "+a.name, renewRow, a.o.Lease.Microseconds(), a.name, a.token)
 	}
-	l.Keep(sent, lock.Keep{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: renew})
+	l.KeepAlive(sent, lock.Renewal{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: renew})
 	return l
 }
 
@@ -198,7 +201,7 @@ func (a attempt) release(ctx context.Context) error {
 	err := a.tryRelease(ctx)
 	if !releaseDone(err) {
 		until := time.Now().Add(a.o.Lease)
-		a.sweeper.Add(until, func(ctx context.Context) bool { return releaseDone(a.tryRelease(ctx)) })
+		a.life.Repeat(until, func(ctx context.Context) bool { return releaseDone(a.tryRelease(ctx)) })
 	}
 	return err
 }
@@ -211,7 +214,7 @@ func (a attempt) undo(ctx context.Context) {
 	defer cancel()
 	if a.tryRelease(detached) != nil {
 		until := time.Now().Add(answerTimeout + a.o.Lease)
-		a.sweeper.Add(until, func(ctx context.Context) bool { return a.tryRelease(ctx) == nil })
+		a.life.Repeat(until, func(ctx context.Context) bool { return a.tryRelease(ctx) == nil })
 	}
 }
 

@@ -7,25 +7,23 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // unknownLife is how long a request without a reply may still be executed. It may wait in the socket of a stopped
 // server until the server continues.
 const unknownLife = time.Hour
 
-var errLookAgain = lock.Down("look for a late request", errors.New("not found yet"))
+var errLookAgain = driver.Down("look for a late request", errors.New("not found yet"))
 
-// A cleanup repeats releases in the background until the server answers.
-type cleanup struct{ *lock.Sweeper }
+// A cleanup repeats releases in the background until the server answers. It ends with its lock.
+type cleanup struct{ *driver.Life }
 
-func newCleanup() *cleanup { return &cleanup{lock.NewSweeper()} }
-
-// close ends the repetitions. Keys that were not released expire.
-func (c *cleanup) close() { c.Close() }
+func newCleanup() *cleanup { return &cleanup{driver.NewLife()} }
 
 // repeat calls release in the background until the server answers, or until the time until.
 func (c *cleanup) repeat(release func(context.Context) error, until time.Time) {
-	c.Add(until, func(ctx context.Context) bool { return isAnswer(release(ctx)) })
+	c.Repeat(until, func(ctx context.Context) bool { return isAnswer(release(ctx)) })
 }
 
 // isAnswer reports whether the server answered a release that returned err. That the user lacks a right is an answer:

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
@@ -83,7 +84,7 @@ func TestCluster(t *testing.T) {
 		})
 	}
 	t.Run("conform", func(t *testing.T) {
-		promise := lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Fair: true}
+		promise := driver.Promise{Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Fair: true}
 		locktest.Run(t, promise, func(t testing.TB) lock.Locker { return open(t, "watchdog", dial(t), 0) })
 	})
 }

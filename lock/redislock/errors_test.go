@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
@@ -42,7 +43,7 @@ func TestRefusalsAreNamed(t *testing.T) {
 		lease := acquire(t, l, "k")
 		c.ScriptFlush(ctx)
 		release(t, lease)
-		if _, fenced := l.(lock.Evictor); fenced {
+		if _, fenced := l.(driver.Evictor); fenced {
 			c.Del(ctx, name+":fence")
 			c.SAdd(ctx, name+":fence", "foreign")
 			if err := try(t, l, "k"); !mentions(err, name) {

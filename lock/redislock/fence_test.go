@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/server"
 )
 
@@ -18,7 +19,7 @@ func TestFencesStartFromTheClock(t *testing.T) {
 	each(t, prefixes[:2], 0, func(t *testing.T, _ *server.Server, c *redis.Client, l lock.Locker) {
 		const day = 24 * time.Hour
 		name, step := prefix(t)+":{k}:fence", uint64(1)
-		if ranger, is := l.(lock.FenceRanger); is {
+		if ranger, is := l.(driver.FenceRanger); is {
 			step = ranger.FenceRange()
 		}
 		before := acquire(t, l, "k").Fence()

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
 )
 
@@ -27,19 +28,19 @@ var (
 
 // An inspectable lock names its holders and lists its keys.
 type inspectable interface {
-	lock.Inspector
-	lock.BatchInspector
-	lock.Lister
+	driver.Inspector
+	driver.BatchInspector
+	driver.Lister
 }
 
 var (
-	_ inspectable  = (*SetNX)(nil)
-	_ inspectable  = (*SetNXDel)(nil)
-	_ inspectable  = (*Watchdog)(nil)
-	_ inspectable  = (*RLock)(nil)
-	_ inspectable  = (*Redlock)(nil)
-	_ lock.Evictor = (*SetNX)(nil) // a lock without a fence has no Evict: an evicted holder could still write
-	_ lock.Evictor = (*Watchdog)(nil)
+	_ inspectable    = (*SetNX)(nil)
+	_ inspectable    = (*SetNXDel)(nil)
+	_ inspectable    = (*Watchdog)(nil)
+	_ inspectable    = (*RLock)(nil)
+	_ inspectable    = (*Redlock)(nil)
+	_ driver.Evictor = (*SetNX)(nil) // a lock without a fence has no Evict: an evicted holder could still write
+	_ driver.Evictor = (*Watchdog)(nil)
 )
 
 // Inspect returns the holder, the remaining time of its lease without renewal, and its fence and the waiters if the
@@ -85,7 +86,7 @@ func (s *server) evict(ctx context.Context, key string) (lock.Fence, error) {
 // only returns the state of the one key that was inspected.
 func only(states []lock.State, err error) (lock.State, error) {
 	if err != nil {
-		return lock.State{Scope: lock.Cluster}, err
+		return lock.State{}, err
 	}
 	return states[0], nil
 }
@@ -142,7 +143,7 @@ func readByScript(ctx context.Context, s *server, keys []string) ([]lock.State, 
 
 // stateOf returns the state that inspect.lua has read.
 func stateOf(name string, answer *redis.Cmd) (lock.State, error) {
-	state := lock.State{Scope: lock.Cluster}
+	state := lock.State{}
 	reply, err := answer.Slice()
 	if err != nil {
 		return state, requestError("inspect", name, err)
@@ -179,7 +180,7 @@ func number(v any) int64 {
 func (s keyState) contender() *lock.Contender {
 	c := &lock.Contender{Who: ownerOf(s.value), Remaining: s.ttl}
 	if s.ttl < 0 {
-		c.Remaining = lock.Forever
+		c.Remaining = driver.Forever
 	}
 	return c
 }
@@ -200,7 +201,7 @@ func (s *server) statesOf(keys []string, found []foundKey) ([]lock.State, error)
 		if f.err != nil {
 			return states, requestError("inspect", s.names(keys[i])[0], f.err)
 		}
-		state := lock.State{Scope: lock.Cluster}
+		state := lock.State{}
 		if f.value != "" {
 			state.Holder = f.contender()
 		}

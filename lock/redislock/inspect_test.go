@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 )
@@ -29,7 +30,7 @@ func TestInspect(t *testing.T) {
 		inspected(t, l, oddKeys())
 		name := prefix(t) + ":{%25}"
 		c.Persist(t.Context(), name)
-		if state, err := lock.Inspect(t.Context(), l, "%"); err != nil || state.Holder.Remaining != lock.Forever {
+		if state, err := lock.Inspect(t.Context(), l, "%"); err != nil || state.Holder.Remaining != driver.Forever {
 			t.Errorf("a key without a time limit: %+v, %v", state.Holder, err)
 		}
 		c.ScriptFlush(t.Context())
@@ -45,7 +46,7 @@ func TestInspect(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, inspected := lock.Inspect(t.Context(), l, "k")
-		_, listed := l.(lock.Lister).Keys(t.Context())
+		_, listed := l.(driver.Lister).Keys(t.Context())
 		for _, err := range []error{inspected, listed} {
 			if !errors.Is(err, lock.ErrDown) {
 				t.Errorf("without a server: %v", err)
@@ -62,7 +63,7 @@ func inspected(t *testing.T, l lock.Locker, keys []string) {
 		leases[key] = acquire(t, l, key)
 	}
 	release(t, acquire(t, l, "gone"))
-	listed, err := l.(lock.Lister).Keys(t.Context())
+	listed, err := l.(driver.Lister).Keys(t.Context())
 	if want := slices.Sorted(slices.Values(keys)); err != nil || !slices.Equal(listed, want) {
 		t.Errorf("keys %q, %v; want %q", listed, err, want)
 	}

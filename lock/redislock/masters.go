@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A node is one of the masters of a Redlock, with the identity of the server that it is connected to.
@@ -172,7 +173,7 @@ func age(info map[string]string) (up time.Duration, known bool) {
 
 // CheckMasters is for a health check. It returns nil if enough of the nodes to grant a lock are distinct masters,
 // answer, and have been up for longer than quarantine (see [RedlockOptions]; 0 or less means any time). The error is a
-// [lock.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a node
+// [driver.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a node
 // that hangs until ctx ends.
 func CheckMasters(ctx context.Context, clients []*redis.Client, quarantine time.Duration) error {
 	addrs, ids := make([]string, len(clients)), make([]identity, len(clients))
@@ -219,7 +220,7 @@ func (n *node) settle(c *cleanup, free func(context.Context) error, acquired out
 	if settled(err) {
 		return
 	}
-	c.Add(time.Now().Add(lock.Forever), func(ctx context.Context) bool {
+	c.Repeat(time.Now().Add(driver.Forever), func(ctx context.Context) bool {
 		err := free(ctx)
 		n.silent.Store(!isAnswer(err))
 		return settled(err)

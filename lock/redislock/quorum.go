@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // distinct returns an error if two of the nodes are known to be the same server.
@@ -33,7 +34,7 @@ func distinct(addrs []string, ids []identity) error {
 			continue // not known yet
 		}
 		if first, twice := seen[id.runID]; twice {
-			same := lock.NewDown("redlock", "same-master", "one", nth(first), "two", nth(i), "n", len(ids))
+			same := driver.NewDown("redlock", "same-master", "one", nth(first), "two", nth(i), "n", len(ids))
 			return fmt.Errorf("%w: %s and %s have run_id %.8s", same, addrs[first], addrs[i], id.runID)
 		}
 		seen[id.runID] = i
@@ -113,7 +114,7 @@ func checkQuorum(addrs []string, errs []error) error {
 	if good >= must {
 		return nil
 	}
-	down := lock.NewDown("redlock", "quorum", "good", good, "all", len(errs), "must", must,
+	down := driver.NewDown("redlock", "quorum", "good", good, "all", len(errs), "must", must,
 		"which", strings.Join(shown, "; "))
 	down.Denied = slices.ContainsFunc(errs, func(err error) bool { return deniedOf(err) != nil })
 	return fmt.Errorf("%w: %s", down, strings.Join(logged, "; "))

@@ -25,6 +25,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/rediserr"
 	"example.com/stock/lock/driver/redisscript"
 )
@@ -82,16 +83,16 @@ func (s *server) names(key string) []string {
 	return names
 }
 
-// Close drops the releases that have not reached the server yet; their keys expire with the lease. Leases are not
-// affected.
+// Close ends the waits, with lock.ErrClosed. It drops the releases that have not reached the server yet; their keys
+// expire with the lease. Leases are not affected.
 func (s *server) Close() error {
-	s.cleanup.close()
+	s.cleanup.Close()
 	return nil
 }
 
 // mayAcquire returns an error if no acquisition of key may begin.
 func (s *server) mayAcquire(ctx context.Context, key string) error {
-	return cmp.Or(s.invalid, lock.MayAcquire(ctx, key))
+	return cmp.Or(s.invalid, s.cleanup.MayAcquire(ctx, key))
 }
 
 // An attempt is one acquisition of a key, from its first request to its release. One script acquires and one releases,
@@ -212,7 +213,7 @@ func requestError(doing, name string, err error) error {
 	if isReply(err) {
 		return refusal(name, err)
 	}
-	return lock.Down(doing+" "+name, err)
+	return driver.Down(doing+" "+name, err)
 }
 
 // refused reports whether the server answered with an error that proves that nothing was written.
@@ -237,7 +238,7 @@ func unanswered(ctx context.Context, doing string, err error) error {
 	if poolExhausted(err) {
 		return fmt.Errorf("%s: %w: %w", doing, lock.ErrOverloaded, err)
 	}
-	return lock.Down(doing, err)
+	return driver.Down(doing, err)
 }
 
 // poolExhausted reports whether all connections of the pool were in use. Nothing was sent, and the server may be up.
@@ -261,12 +262,12 @@ func refusal(name string, err error) error {
 			"(see TYPE); remove or rename it: %w", name, err)
 	}
 	if meaning, known := rediserr.Of(err); known {
-		return &lock.DownError{
+		return &driver.DownError{
 			Server: "redis", Reason: meaning.Reason, Values: rediserr.Values(err), Full: meaning.Full,
 			Denied: meaning.Denied(),
 		}
 	}
-	return lock.Down("ask "+name, err)
+	return driver.Down("ask "+name, err)
 }
 
 // While a slot is moved, movingPause is the first pause between tries, and movingTime limits them. MIGRATE moves ten
@@ -339,7 +340,7 @@ func retryUnstarted(ctx context.Context, c redis.UniversalClient, ask func() *re
 			return reply
 		}
 		cluster.ReloadState(ctx)
-		if lock.Sleep(ctx, pause) != nil {
+		if driver.Sleep(ctx, pause) != nil {
 			return reply
 		}
 		pause = min(2*pause, 10*movingPause)

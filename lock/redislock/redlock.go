@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // This file is the algorithm of Redlock, from acquire to release:
@@ -27,11 +28,13 @@ const maxPause = 50 * time.Millisecond
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := lock.MayAcquire(ctx, key); err != nil {
+	if err := r.cleanup.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
 	pause := func() time.Duration { return rand.N(maxPause) }
-	return poll(ctx, o, pause, func() (*lock.Lease, error) { return r.try(ctx, key, o) })
+	return poll(ctx, r.cleanup, o, pause, func(ctx context.Context) (*lock.Lease, error) {
+		return r.try(ctx, key, o)
+	})
 }
 
 // A redlockAttempt is one try for a key on all nodes, and its lease. Every try has a new value, because a key that an
@@ -59,7 +62,7 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 	case same != nil:
 		return nil, same
 	case granted >= r.quorum:
-		return nil, lock.NewDown("redlock", "lease-spent", "n", granted, "all", len(r.nodes),
+		return nil, driver.NewDown("redlock", "lease-spent", "n", granted, "all", len(r.nodes),
 			"took", took.Round(time.Millisecond), "lease", r.o.Lease.String())
 	}
 	err := r.refused(key, answers)
@@ -91,7 +94,7 @@ func (a *redlockAttempt) acquireAt(ctx context.Context, i int, n *node, lease ti
 // hold returns the lease of an attempt that has a majority.
 func (a *redlockAttempt) hold(sent time.Time) *lock.Lease {
 	l, _ := lock.NewLease(a.key, lock.NoFence, func(ctx context.Context) error { return a.standing(a.release(ctx)) })
-	l.Keep(sent, lock.Keep{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: a.renew})
+	l.KeepAlive(sent, lock.Renewal{TTL: a.o.Lease, Every: a.o.Lease / 3, Max: a.o.MaxHold, Renew: a.renew})
 	return l
 }
 
@@ -137,7 +140,7 @@ func (a *redlockAttempt) release(ctx context.Context) []error {
 		free := func(ctx context.Context) error {
 			return ownership(run(ctx, n.client, a.releaseScript, []string{a.name}, a.value).Int())
 		}
-		err := lock.Down("release", errSilent)
+		err := driver.Down("release", errSilent)
 		if !n.silent.Load() {
 			err = free(ctx)
 		}

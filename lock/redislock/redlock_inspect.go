@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Inspect returns the contender that has the key on a majority of the nodes, and the time for which it will have this
@@ -45,7 +46,7 @@ func (r *Redlock) InspectAll(ctx context.Context, keys []string) ([]lock.State, 
 
 // majority returns the state of a key. found has the answers of the nodes.
 func (r *Redlock) majority(found []foundKey) (lock.State, error) {
-	state := lock.State{Scope: lock.Cluster}
+	state := lock.State{}
 	silent, errs, byValue := 0, make([]error, len(found)), make(map[string][]keyState)
 	for i, f := range found {
 		errs[i] = f.err
@@ -66,7 +67,7 @@ func (r *Redlock) majority(found []foundKey) (lock.State, error) {
 			state.Holder = &lock.Contender{Who: ownerOf(value), Remaining: max(list[r.quorum-1].ttl, 0)}
 			return state, nil
 		case len(list)+silent >= r.quorum: // then no other value has a majority
-			return state, lock.NewDown("redlock", "majority-not-known", "who", strconv.Quote(ownerOf(value)),
+			return state, driver.NewDown("redlock", "majority-not-known", "who", strconv.Quote(ownerOf(value)),
 				"n", len(list), "all", len(r.nodes), "silent", silent)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
 )
 
@@ -80,8 +80,8 @@ func NewRedlock(clients []*redis.Client, o RedlockOptions) (*Redlock, error) {
 	def(&o.MaxHold, 5*time.Minute)
 	def(&o.Quarantine, o.Lease)
 	err := cmp.Or(
-		lock.AtLeast("Lease", o.Lease, lock.MinLease), lock.AtLeast("NodeTimeout", o.NodeTimeout, 0),
-		lock.AtLeast("MaxHold", o.MaxHold, 0), checkClients(clients),
+		driver.AtLeast("Lease", o.Lease, driver.MinLease), driver.AtLeast("NodeTimeout", o.NodeTimeout, 0),
+		driver.AtLeast("MaxHold", o.MaxHold, 0), checkClients(clients),
 	)
 	if err != nil {
 		return nil, err
@@ -105,9 +105,9 @@ func (*Redlock) Promise() lock.Promise {
 	}
 }
 
-// Close drops the releases that have not reached their node yet; their keys expire with the lease. Leases are not
-// affected.
+// Close ends the waits, with lock.ErrClosed. It drops the releases that have not reached their node yet; their keys
+// expire with the lease. Leases are not affected.
 func (r *Redlock) Close() error {
-	r.cleanup.close()
+	r.cleanup.Close()
 	return nil
 }

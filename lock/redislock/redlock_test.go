@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
@@ -114,7 +115,7 @@ func TestRedlockNeedsAMajority(t *testing.T) {
 		"Keys":         {listed, "(good=2, all=5, must=3, which=node 3 is not reached"},
 		"CheckMasters": {redislock.CheckMasters(t.Context(), m.observers, 0), "node 3 is not reached"},
 	} {
-		var down *lock.DownError
+		var down *driver.DownError
 		if !errors.Is(row.err, lock.ErrDown) || !errors.As(row.err, &down) {
 			t.Errorf("%s: %v, want ErrDown", what, row.err)
 			continue

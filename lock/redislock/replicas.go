@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Replicas says how many replicas of the server must acknowledge a grant or a renewal (WAIT) before it counts. If too
@@ -83,7 +83,7 @@ func (s *server) acknowledged(ctx context.Context, key string, script func(redis
 		return granted{reply, unanswered(ctx, "wait for the replicas of "+key, err)}
 	}
 	if n < must {
-		return granted{reply, lock.NewDown("redis", "too-few-acknowledged", "n", n, "asked", must,
+		return granted{reply, driver.NewDown("redis", "too-few-acknowledged", "n", n, "asked", must,
 			"limit", timeout.String())}
 	}
 	return granted{reply: reply}

@@ -58,12 +58,13 @@ func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	}
 	var held *lock.HeldError // the last answer
 	var waited *waker
+	waiting := ctx
 	var all <-chan struct{}
 	for {
 		if waited != nil {
 			all = r.wakers.all(waited) // before the request, so that no wake-up after the reply is missed
 		}
-		lease, err := r.try(ctx, key, o)
+		lease, err := r.try(waiting, key, o)
 		switch {
 		case err == nil:
 			return lease, nil
@@ -76,12 +77,15 @@ func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			return nil, held
 		}
 		if waited == nil {
-			if waited, all, err = r.wakers.join(ctx, channelOf(key)); err != nil {
+			var stop context.CancelFunc
+			waiting, stop = r.cleanup.Wait(ctx)
+			defer stop()
+			if waited, all, err = r.wakers.join(waiting, channelOf(key)); err != nil {
 				return nil, joinHeld(held, err)
 			}
 			defer r.wakers.leave(waited)
 		}
-		if err := waited.wait(ctx, o, all, held.Remaining); err != nil {
+		if err := waited.wait(waiting, o, all, held.Remaining); err != nil {
 			return nil, joinHeld(held, err)
 		}
 	}
@@ -125,12 +129,12 @@ func channelOf(key string) string { return "rlock:" + tag(key) + ":free" }
 // hold returns the lease of a granted lock. The lease is renewed, unless a LeaseTime is set.
 func (r *RLock) hold(a *attempt, sent time.Time) *lock.Lease {
 	l, _ := lock.NewLease(a.key, lock.NoFence, a.free)
-	k := lock.Keep{TTL: r.lease}
+	k := lock.Renewal{TTL: r.lease}
 	if r.o.LeaseTime == 0 {
 		renew := call{r.renew, a.acquire.keys, a.acquire.args}
 		k.Every = r.lease / 3
 		k.Renew = func(ctx context.Context) error { return ownership(renew.run(ctx, r.client).Int()) }
 	}
-	l.Keep(sent, k)
+	l.KeepAlive(sent, k)
 	return l
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
 )
 
@@ -49,7 +49,7 @@ func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 			readHashes, lease,
 			Replicas{},
 			newCleanup(),
-			cmp.Or(lock.AtLeast("Lease", o.Lease, lock.MinLease), leaseTime(o.LeaseTime)),
+			cmp.Or(driver.AtLeast("Lease", o.Lease, driver.MinLease), leaseTime(o.LeaseTime)),
 		},
 		o: o, process: uuid.NewString(), wakers: newWakers(c, o.Logger),
 		enter: redisscript.New(rlockEnterSource),
@@ -66,9 +66,9 @@ func (*RLock) Promise() lock.Promise {
 	}
 }
 
-// Close ends the subscription, and drops the releases that have not reached the server yet; their keys expire with
-// the lease. Leases are not affected.
+// Close ends the subscription and the waits, with lock.ErrClosed. It drops the releases that have not reached the server
+// yet; their keys expire with the lease. Leases are not affected.
 func (r *RLock) Close() error {
-	r.cleanup.close()
+	r.cleanup.Close()
 	return r.wakers.close()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // wakers wake the waiters of this process when a key is released. They share one connection, which is made when the
@@ -129,7 +130,7 @@ func (n *wakers) join(ctx context.Context, channel string) (b *waker, all <-chan
 		if waitOver(ctx) {
 			return nil, nil, context.Cause(ctx) // the server may be up
 		}
-		return nil, nil, lock.Down("subscribe", err)
+		return nil, nil, driver.Down("subscribe", err)
 	}
 	return b, all, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
 )
 
@@ -79,7 +80,9 @@ func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	if err := s.mayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	return poll(ctx, o, backoff(), func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return poll(ctx, s.cleanup, o, backoff(), func(ctx context.Context) (*lock.Lease, error) {
+		return s.try(ctx, key, o)
+	})
 }
 
 // try is steps 1 and 3. Every try has a new value, so that a late release of this one cannot delete the key of the
@@ -114,31 +117,34 @@ func hold(
 	key string, f lock.Fence, sent time.Time, lease time.Duration, free func(context.Context) error,
 ) *lock.Lease {
 	l, _ := lock.NewLease(key, f, free)
-	l.Keep(sent, lock.Keep{TTL: lease})
+	l.KeepAlive(sent, lock.Renewal{TTL: lease})
 	return l
 }
 
 // poll is step 2. It tries until there is a lease, ctx ends, or a try fails for another reason than a held key. With
 // TryOnce it tries once.
 func poll(
-	ctx context.Context, o lock.Options, pause func() time.Duration, try func() (*lock.Lease, error),
+	ctx context.Context, c *cleanup, o lock.Options, pause func() time.Duration,
+	try func(context.Context) (*lock.Lease, error),
 ) (*lock.Lease, error) {
-	var held error // the last answer
+	lease, held := try(ctx) // held is the last answer
+	if held == nil || o.TryOnce || !errors.Is(held, lock.ErrHeld) {
+		return lease, held
+	}
+	waiting, stop := c.Wait(ctx)
+	defer stop()
 	for {
-		lease, err := try()
-		if err == nil {
-			return lease, nil
+		if err := driver.Sleep(waiting, pause()); err != nil {
+			return nil, errors.Join(held, err)
 		}
-		if !errors.Is(err, lock.ErrHeld) {
+		lease, err := try(waiting)
+		switch {
+		case err == nil:
+			return lease, nil
+		case !errors.Is(err, lock.ErrHeld):
 			return nil, errors.Join(held, err)
 		}
 		held = err
-		if o.TryOnce {
-			return nil, held
-		}
-		if err := lock.Sleep(ctx, pause()); err != nil {
-			return nil, errors.Join(held, err)
-		}
 	}
 }
 

@@ -43,7 +43,7 @@ func (*SetNXDel) Promise() lock.Promise {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXDel) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {

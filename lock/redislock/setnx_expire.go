@@ -74,7 +74,7 @@ func (*SetNXExpire) Promise() lock.Promise {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
 )
 
@@ -22,7 +23,7 @@ type SetNXOptions struct {
 func (o *SetNXOptions) fill() { def(&o.Lease, 10*time.Second) }
 
 // check returns an error that names an invalid option.
-func (o SetNXOptions) check() error { return lock.AtLeast("Lease", o.Lease, lock.MinLease) }
+func (o SetNXOptions) check() error { return driver.AtLeast("Lease", o.Lease, driver.MinLease) }
 
 // fenceLife is how long the server keeps the last fence of a key after its clock has passed that fence. After that
 // the next fence, which is derived from the clock, is larger anyway. A fence could repeat only if the clock were set
@@ -40,12 +41,12 @@ func newVariant(c redis.UniversalClient, prefix string, o SetNXOptions) variant 
 }
 
 func (v *variant) poll(
-	ctx context.Context, key string, o lock.Options, try func() (*lock.Lease, error),
+	ctx context.Context, key string, o lock.Options, try func(context.Context) (*lock.Lease, error),
 ) (*lock.Lease, error) {
 	if err := v.mayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	return poll(ctx, o, backoff(), try)
+	return poll(ctx, v.cleanup, o, backoff(), try)
 }
 
 // hold returns the lease of a granted key. Only the holder's own clock ends it.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
 )
 
@@ -44,7 +45,7 @@ func (*SetNXWatch) Promise() lock.Promise {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, key, o, func() (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
@@ -107,7 +108,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 	for {
 		err, unanswered := ask(ctx, nil, func() error { return s.client.Watch(ctx, compareAndDelete, name) })
 		if unanswered != nil {
-			return lock.Down("ask redis", unanswered)
+			return driver.Down("ask redis", unanswered)
 		}
 		switch {
 		case errors.Is(err, redis.Nil): // EXEC did nothing: the key has changed

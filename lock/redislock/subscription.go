@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A subscription is a connection that receives messages. The connection is made when it is first needed. go-redis
@@ -41,7 +42,7 @@ func (s *subscription) open(channels ...string) (*redis.PubSub, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	if s.closed {
-		return nil, lock.Down("subscribe", errors.New("the lock is closed"))
+		return nil, driver.Down("subscribe", errors.New("the lock is closed"))
 	}
 	if s.pubsub == nil {
 		var reading context.Context
@@ -74,7 +75,7 @@ func (s *subscription) read(ctx context.Context, pubsub *redis.PubSub) {
 			if err != nil && ctx.Err() == nil {
 				s.log.Warn("lock: subscription broke", "err", err)
 				s.broken()
-				_ = lock.Sleep(ctx, 100*time.Millisecond) // the loop checks ctx
+				_ = driver.Sleep(ctx, 100*time.Millisecond) // the loop checks ctx
 			}
 		}
 	}

@@ -130,7 +130,7 @@ func TestOneAnswerProvesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCleanup()
-				defer c.close()
+				defer c.Close()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				var underWay atomic.Int32

@@ -41,7 +41,9 @@ func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 	if over {
 		return l, err
 	}
-	return c.wait(ctx)
+	waiting, stop := w.cleanup.Wait(ctx)
+	defer stop()
+	return c.wait(waiting)
 }
 
 type candidate struct {
@@ -143,6 +145,6 @@ func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
 		}
 		return err
 	}
-	l.Keep(c.sent, k)
+	l.KeepAlive(c.sent, k)
 	return l
 }

@@ -32,10 +32,10 @@ type watchdogRules struct {
 	hears func(value string, number uint64, message string) (lock.Fence, bool)
 	takes func(waited time.Duration) bool
 	spent func(took, lease time.Duration) bool
-	keep  func(first time.Duration) lock.Keep
+	keep  func(first time.Duration) lock.Renewal
 	// sent is how long ago the request was that a lease counts from, given when it left and when it was answered.
 	sent  func(left, answered time.Duration) time.Duration
-	valid func(k lock.Keep, t lock.Term, now time.Time) bool
+	valid func(k lock.Renewal, t lock.Term, now time.Time) bool
 }
 
 const modelLease = 4 * time.Second
@@ -62,7 +62,7 @@ func realWatchdog() watchdogRules {
 		spent: spent,
 		keep:  o.keep,
 		sent:  func(left, _ time.Duration) time.Duration { return left },
-		valid: func(k lock.Keep, t lock.Term, now time.Time) bool { return k.Over(t, now) == nil },
+		valid: func(k lock.Renewal, t lock.Term, now time.Time) bool { return k.Over(t, now) == nil },
 	}
 }
 
@@ -453,7 +453,7 @@ func (m *watchdogModel) hold(w *wdStep, i int, f lock.Fence, first time.Duration
 	w.to.top = max(w.to.top, f)
 }
 
-func (m *watchdogModel) keepOf(c wdClient) lock.Keep {
+func (m *watchdogModel) keepOf(c wdClient) lock.Renewal {
 	if c.short {
 		return m.rules.keep(grantLease)
 	}
@@ -942,7 +942,7 @@ func TestWatchdogModelFindsBugs(t *testing.T) {
 		{
 			"a grant is believed for as long as another lease", func(r *watchdogRules) {
 				r.takes = func(time.Duration) bool { return true }
-				r.keep = func(time.Duration) lock.Keep { return realWatchdog().keep(0) }
+				r.keep = func(time.Duration) lock.Renewal { return realWatchdog().keep(0) }
 				r.leave = explore.PutBack(t, r.leave, "grant(first, request, ARGV[2])", "grant(first, request, 2000)")
 			},
 			twice, "both hold",
@@ -955,7 +955,7 @@ func TestWatchdogModelFindsBugs(t *testing.T) {
 		},
 		{
 			"the clocks' drift is not allowed for", func(r *watchdogRules) {
-				r.valid = func(k lock.Keep, term lock.Term, now time.Time) bool {
+				r.valid = func(k lock.Renewal, term lock.Term, now time.Time) bool {
 					ttl := k.TTL
 					if k.First > 0 {
 						ttl = k.First

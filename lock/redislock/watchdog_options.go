@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
 )
 
@@ -88,7 +89,7 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	def(&o.Lease, 30*time.Second)
 	def(&o.MaxHold, 5*time.Minute)
 	invalid := cmp.Or(
-		lock.AtLeast("Lease", o.Lease, lock.MinLease), leaseTime(o.LeaseTime), lock.AtLeast("MaxHold", o.MaxHold, 0),
+		driver.AtLeast("Lease", o.Lease, driver.MinLease), leaseTime(o.LeaseTime), driver.AtLeast("MaxHold", o.MaxHold, 0),
 	)
 	if o.LeaseTime > 0 {
 		o.Lease = o.LeaseTime
@@ -130,13 +131,13 @@ func leaseTime(d time.Duration) error {
 	if d == 0 {
 		return nil // the lease is renewed
 	}
-	return lock.AtLeast("LeaseTime", d, lock.MinLease)
+	return driver.AtLeast("LeaseTime", d, driver.MinLease)
 }
 
 // Close ends the subscription, and drops the releases that have not reached the server yet; their keys expire with
 // the lease. Leases are not affected.
 func (w *Watchdog) Close() error {
-	w.cleanup.close()
+	w.cleanup.Close()
 	return w.notifier.close()
 }
 
@@ -148,16 +149,16 @@ func (o WatchdogOptions) takes(waited time.Duration) bool {
 }
 
 // keep returns the Keep of a lease. first is the TTL up to the first renewal; 0 means Lease.
-func (o WatchdogOptions) keep(first time.Duration) lock.Keep {
+func (o WatchdogOptions) keep(first time.Duration) lock.Renewal {
 	if o.LeaseTime > 0 {
-		return lock.Keep{TTL: o.LeaseTime}
+		return lock.Renewal{TTL: o.LeaseTime}
 	}
-	return lock.Keep{TTL: o.Lease, Every: o.Lease / 3, First: min(first, o.Lease), Max: o.MaxHold}
+	return lock.Renewal{TTL: o.Lease, Every: o.Lease / 3, First: min(first, o.Lease), Max: o.MaxHold}
 }
 
 const span = 64 // as SPAN in queue.lua
 
-// FenceRange returns the distance between fences; see [lock.FenceRanger].
+// FenceRange returns the distance between fences; see [driver.FenceRanger].
 func (w *Watchdog) FenceRange() uint64 { return span }
 
 // attempt begins an acquisition. Its value also stands for the caller in the queue.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A recipe is the algorithm of one lock of this package. The locks share the rest: sessions and their loss, the
@@ -63,13 +64,15 @@ var errNoLock = errors.New("the lock's place is taken by a node that is not ephe
 
 // acquire makes up to tries attempts, each in one generation.
 func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Options) (*lock.Lease, error) {
+	if err := s.life.MayAcquire(ctx, key); err != nil {
+		return nil, err
+	}
 	dir, err := s.folder(key)
 	if err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("acquire lock %q: %w", key, context.Cause(ctx))
-	}
+	ctx, stop := s.life.Wait(ctx)
+	defer stop()
 	for range tries {
 		var lease *lock.Lease
 		g, err := s.usable(ctx)
@@ -84,7 +87,7 @@ func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Opti
 			return nil, fmt.Errorf("acquire lock %q: %w", key, err)
 		}
 	}
-	down := lock.NewDown("zookeeper", "session-does-not-last")
+	down := driver.NewDown("zookeeper", "session-does-not-last")
 	return nil, fmt.Errorf("acquire lock %q: %w", key, errors.Join(down, errAgain))
 }
 
@@ -195,7 +198,7 @@ func (a *attempt) makeNode(ctx context.Context) (node, error) {
 	var err error
 	for range tries {
 		if n := a.g.s.orphans.Load(); n >= maxOrphans {
-			return node{}, lock.NewDown("zookeeper", "cleaning-up", "n", int(n))
+			return node{}, driver.NewDown("zookeeper", "cleaning-up", "n", int(n))
 		}
 		var r *fenceRecord
 		if r, err = a.g.fenceRecord(ctx); err != nil {
@@ -279,7 +282,7 @@ func (s *Session) refused(err error) error {
 	if !errors.As(err, &reply) {
 		reply = &replyError{err: err} // errNoLock
 	}
-	var down *lock.DownError
+	var down *driver.DownError
 	switch number := code(reply.err); {
 	case errors.Is(err, zk.ErrNoAuth):
 		s.logDenial(err)
@@ -302,8 +305,8 @@ func (s *Session) refused(err error) error {
 }
 
 // denied returns an error that matches lock.ErrDenied.
-func denied(reason string, values ...any) *lock.DownError {
-	down := lock.NewDown("zookeeper", reason, values...)
+func denied(reason string, values ...any) *driver.DownError {
+	down := driver.NewDown("zookeeper", reason, values...)
 	down.Denied = true
 	return down
 }

@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 var (
-	_ lock.BatchInspector = (*Sequential)(nil)
-	_ lock.Evictor        = (*Sequential)(nil)
-	_ lock.Lister         = (*Sequential)(nil)
-	_ lock.FenceRanger    = (*Sequential)(nil)
-	_ lock.Inspector      = (*Ephemeral)(nil)
+	_ driver.BatchInspector = (*Sequential)(nil)
+	_ driver.Evictor        = (*Sequential)(nil)
+	_ driver.Lister         = (*Sequential)(nil)
+	_ driver.FenceRanger    = (*Sequential)(nil)
+	_ driver.Inspector      = (*Ephemeral)(nil)
 )
 
 // An inspector is what people see and do about the locks of a Session.
@@ -30,7 +31,7 @@ type inspector struct {
 // Inspect is InspectAll for one key.
 func (l inspector) Inspect(ctx context.Context, key string) (lock.State, error) {
 	states, err := l.InspectAll(ctx, []string{key})
-	return append(states, lock.State{Scope: lock.Cluster})[0], err
+	return append(states, lock.State{})[0], err
 }
 
 // InspectAll returns, for each of keys, the holder and the waiters in the order in which they will get the key. Since
@@ -68,7 +69,6 @@ func (l inspector) InspectAll(ctx context.Context, keys []string) ([]lock.State,
 
 // stateOf returns the state of a key with these contenders, in order.
 func (g *generation) stateOf(ctx context.Context, all []node) (s lock.State, err error) {
-	s.Scope = lock.Cluster
 	for i, n := range all {
 		c := lock.Contender{Who: n.owner, Since: time.UnixMilli(n.clock)}
 		if i > 0 {

@@ -29,7 +29,7 @@ func TestInspectAndEvict(t *testing.T) {
 		eventually(t, "a waiter", func() bool {
 			all, err := l.InspectAll(t.Context(), []string{key, "free"})
 			return err == nil && all[0].Holder != nil && all[0].Holder.Fence == holder.Fence() &&
-				len(all[0].Waiters) == waiters && all[1].Holder == nil && all[1].Scope == lock.Cluster
+				len(all[0].Waiters) == waiters && all[1].Holder == nil && !all[1].Local
 		})
 		if keys, err := l.Keys(t.Context()); err != nil || !slices.Equal(keys, []string{key}) {
 			t.Errorf("%s: keys %q, %v", k.name, keys, err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A link is a TCP or TLS connection to a server, as the library uses it. It does what the library does not:
@@ -222,4 +222,4 @@ func (r *route) next() time.Duration {
 }
 
 // pause waits before a try.
-func (r *route) pause() error { return lock.Sleep(r.over, r.next()) }
+func (r *route) pause() error { return driver.Sleep(r.over, r.next()) }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
@@ -41,10 +42,10 @@ type kind struct {
 
 type inspectable interface {
 	lock.Locker
-	lock.BatchInspector
-	lock.Inspector
-	lock.Evictor
-	lock.Lister
+	driver.BatchInspector
+	driver.Inspector
+	driver.Evictor
+	driver.Lister
 }
 
 var (
@@ -174,9 +175,9 @@ func refused(t testing.TB, l lock.Locker, o lock.Options) error {
 // saysDown checks that err is a DownError whose reason begins with want, and does not say that the key is held.
 func saysDown(t testing.TB, what string, err error, want string) {
 	t.Helper()
-	var down *lock.DownError
+	var down *driver.DownError
 	if !errors.As(err, &down) || errors.Is(err, lock.ErrHeld) ||
-		!strings.HasPrefix(lock.Coded(down.Reason, down.Values), want) {
+		!strings.HasPrefix(driver.Coded(down.Reason, down.Values), want) {
 		t.Errorf("%s: %v, want %s", what, err, want)
 	}
 }

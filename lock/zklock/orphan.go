@@ -8,11 +8,12 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // An orphan is a node that could not be deleted in time, because the connection was broken. While its session lives,
 // such a node would stay at the head of its queue, and all contenders would wait for it (CURATOR-678). So Session's
-// sweeper deletes it in the background. It may do so in any generation: names contain a guid, so a node of this name is
+// life deletes it in the background. It may do so in any generation: names contain a guid, so a node of this name is
 // ours, whichever session owns it.
 type orphan struct {
 	recipe recipe
@@ -65,7 +66,7 @@ func (a *attempt) searchLater(guid string) {
 // sweep deletes o in the background, for as long as the Session is open.
 func (s *Session) sweep(o orphan) {
 	s.orphans.Add(1)
-	s.sweeper.Add(time.Now().Add(lock.Forever), func(ctx context.Context) (done bool) {
+	s.life.Repeat(time.Now().Add(driver.Forever), func(ctx context.Context) (done bool) {
 		g, err := s.usable(ctx)
 		if err != nil || !g.deleteOrphan(ctx, o) {
 			return false

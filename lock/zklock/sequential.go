@@ -73,7 +73,7 @@ func (q *Sequential) Acquire(ctx context.Context, key string, o lock.Options) (*
 	return q.session.acquire(ctx, q.recipe, key, o)
 }
 
-// FenceRange returns the distance between fences; see lock.FenceRanger.
+// FenceRange returns the distance between fences; see driver.FenceRanger.
 func (q *Sequential) FenceRange() uint64 { return fenceRange }
 
 // sequential is the recipe of Sequential. The numbers in the code refer to the steps in the comment of Sequential.

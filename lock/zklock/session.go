@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A Session connects this process to ZooKeeper, for any number of locks. It connects by itself. When a ZooKeeper
@@ -24,8 +25,8 @@ type Session struct {
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	owned    sync.WaitGroup // the goroutines that Close waits for
-	sweeper  *lock.Sweeper
-	orphans  atomic.Int32 // number of nodes that sweeper still has to delete; see orphan
+	life     *driver.Life
+	orphans  atomic.Int32 // number of nodes that life still has to delete; see orphan
 	denials  occasional
 	failures occasional // to connect
 
@@ -38,7 +39,7 @@ var (
 	errOutage = errors.New("no connection to zookeeper")
 
 	// errNoConnection is safe to show. The reasons are in the log.
-	errNoConnection = lock.NewDown("zookeeper", "no-session")
+	errNoConnection = driver.NewDown("zookeeper", "no-session")
 	// errNoIdentity: the server knows no identity of this process, and does not serve it without one.
 	errNoIdentity = denied("wants-authentication")
 )
@@ -51,7 +52,7 @@ func Dial(config Config) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
-	s := &Session{config: config, log: config.Logger, sweeper: lock.NewSweeper()}
+	s := &Session{config: config, log: config.Logger, life: driver.NewLife()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	first, err := s.begin()
 	if err != nil {
@@ -62,17 +63,17 @@ func Dial(config Config) (*Session, error) {
 	return s, nil
 }
 
-// Close ends the ZooKeeper session. All its leases are lost, and then all its nodes are removed. Close returns when all
+// Close ends the waits, with lock.ErrClosed, and the ZooKeeper session. All its leases are lost, and then all its nodes are removed. Close returns when all
 // goroutines of the Session have ended: at once, or after some 2 s if the server does not answer.
 func (s *Session) Close() error {
+	s.life.Close()
 	s.stop()
-	s.sweeper.Close()
 	s.owned.Wait()
 	return nil
 }
 
 // Check makes one round trip to the server, for a health probe. It waits up to reconnectTime for a broken connection
-// to be replaced, because holders and waiters survive that, too. The error is a lock.DownError, or the cause of ctx
+// to be replaced, because holders and waiters survive that, too. The error is a driver.DownError, or the cause of ctx
 // if no reply arrived in time.
 func (s *Session) Check(ctx context.Context) error {
 	connected, cancel := context.WithTimeout(ctx, reconnectTime)
@@ -194,7 +195,7 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 }
 
 // noConnection returns why there is no usable connection.
-func (s *Session) noConnection() *lock.DownError {
+func (s *Session) noConnection() *driver.DownError {
 	if s.current.Load().now().unknown {
 		return errNoIdentity
 	}

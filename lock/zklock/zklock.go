@@ -32,7 +32,7 @@ import (
 	"time"
 	"unicode"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Defaults of a Config.
@@ -61,7 +61,7 @@ type Config struct {
 	Credentials []string
 	// CreatorOnly gives new nodes an ACL by which only this session's identities may do anything with them: those of
 	// Credentials, and the client certificate's (x509) if Dialer sends one. Other users then cannot lock below Root,
-	// and get a lock.DownError. Nodes that exist keep their ACL. Default: everybody may do everything, as with
+	// and get a driver.DownError. Nodes that exist keep their ACL. Default: everybody may do everything, as with
 	// Curator.
 	CreatorOnly bool
 	// Called is called before a lock makes requests to acquire a key, with what they are for: "enter" or "wait". The
@@ -76,8 +76,8 @@ func (c Config) withDefaults() (Config, error) {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, DefaultConnectTimeout)
 	err := cmp.Or(
-		lock.AtLeast("SessionTimeout", c.SessionTimeout, lock.MinLease),
-		lock.AtLeast("ConnectTimeout", c.ConnectTimeout, 0),
+		driver.AtLeast("SessionTimeout", c.SessionTimeout, driver.MinLease),
+		driver.AtLeast("ConnectTimeout", c.ConnectTimeout, 0),
 	)
 	if err != nil {
 		return c, err
@@ -124,7 +124,7 @@ func checkRoot(root string) error {
 
 // folder returns the path of the node that holds the queue of key.
 func (s *Session) folder(key string) (string, error) {
-	if err := lock.CheckKey(key); err != nil {
+	if err := driver.CheckKey(key); err != nil {
 		return "", err
 	}
 	return s.config.Root + "/" + escape(key), nil

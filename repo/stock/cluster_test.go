@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/service"
@@ -189,7 +190,7 @@ func TestSaleBetweenTwoBatches(t *testing.T) {
 	keys := m.keys(t)
 	m.begin(t)
 	m.batch(t, keys[0])
-	told := new(lock.DownError)
+	told := new(driver.DownError)
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		_, err := m.store.Deduct(ctx, order(service.Stock{SKU: m.sku}))

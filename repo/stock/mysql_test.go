@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
@@ -39,7 +39,7 @@ func TestMySQLRefuses(t *testing.T) {
 	check := func(name, dsn, says string) {
 		t.Run(name, func(t *testing.T) {
 			err := onMySQL(openMySQL(t, dsn)).Write(short(t), order(stock))
-			told := new(lock.DownError)
+			told := new(driver.DownError)
 			if !errors.As(err, &told) || told.Reason != says {
 				t.Errorf("error %v, want a DownError that says %q", err, says)
 			}

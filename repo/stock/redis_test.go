@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
@@ -168,7 +169,7 @@ func TestRedisPassword(t *testing.T) {
 	}
 	s := onRedis(dialRedis(t, server.Addr))
 	_, err := s.Read(short(t), "sku")
-	told := new(lock.DownError)
+	told := new(driver.DownError)
 	if !errors.As(err, &told) || told.Error() != "redis is down: wants-a-password" {
 		t.Errorf("error %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
@@ -168,7 +169,7 @@ func (m *MySQL) cancelWait(ctx context.Context, label string) {
 			_, _ = conn.ExecContext(ctx, "KILL CONNECTION "+strconv.FormatInt(id, 10))
 			return
 		}
-		if lock.Sleep(ctx, cancelWaitPause) != nil {
+		if driver.Sleep(ctx, cancelWaitPause) != nil {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/service"
 )
@@ -297,7 +298,7 @@ func TestDataCheckAcceptsALaterOrigin(t *testing.T) {
 // What an instance cannot remember the other store does, and without that it is not known.
 func TestDataCheckAsksTheOtherStore(t *testing.T) {
 	server := newSwitched(t, "mysql")
-	down := &lock.DownError{Server: "mysql", Reason: "the test says so"}
+	down := &driver.DownError{Server: "mysql", Reason: "the test says so"}
 	l, other := &ledger{}, &ledger{}
 
 	server.turn(t, down)

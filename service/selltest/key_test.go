@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/service"
 )
@@ -209,7 +210,7 @@ func TestKeyAfterRefusalAndOutage(t *testing.T) {
 	if err != nil || first.Replayed {
 		t.Fatalf("after a refusal: %+v, %v", first, err)
 	}
-	down := &lock.DownError{Server: "lock", Reason: "the test says so"}
+	down := &driver.DownError{Server: "lock", Reason: "the test says so"}
 	s.serving.turn(t, down)
 	if r, err := s.sell(t.Context(), mine); err != nil || !r.Replayed || r.ID != first.ID {
 		t.Errorf("the lock's server is down: %+v, %v", r, err)

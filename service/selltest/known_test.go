@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/service"
 )
@@ -99,7 +100,7 @@ func TestAnSKUThatVanishes(t *testing.T) {
 func TestAStoreThatIsDownKnowsNoSKU(t *testing.T) {
 	t.Parallel()
 	s, c := strange(t)
-	s.keeping.turn(t, &lock.DownError{Server: "store", Reason: "no answer"})
+	s.keeping.turn(t, &driver.DownError{Server: "store", Reason: "no answer"})
 	_, err := s.sell(t.Context())
 	fails(t, err, all(lock.ErrDown), service.ErrUnknownSKU)
 	if asked := c.asked.Load(); asked != 0 {

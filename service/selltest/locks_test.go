@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/service"
 )
@@ -130,7 +131,7 @@ func TestEvictTellsWhichStoresKnow(t *testing.T) {
 	if err != nil || !errors.Is(e.Stores["here"], service.ErrGuarded) {
 		t.Errorf("guarded by another: %+v, %v", e, err)
 	}
-	s.keeping.turn(t, &lock.DownError{Server: "store", Reason: "gone"})
+	s.keeping.turn(t, &driver.DownError{Server: "store", Reason: "gone"})
 	if e, err = s.Evict(t.Context(), "it", string(s.sku)); err != nil || !errors.Is(e.Stores["here"], lock.ErrDown) {
 		t.Errorf("store down: %+v, %v", e, err)
 	}
@@ -138,7 +139,7 @@ func TestEvictTellsWhichStoresKnow(t *testing.T) {
 
 func TestLocksThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
-	down := &lock.DownError{Server: "lock", Reason: "gone"}
+	down := &driver.DownError{Server: "lock", Reason: "gone"}
 	for _, row := range []struct {
 		name          string
 		lock          lock.Locker // nil: none

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -59,7 +60,7 @@ func TestOptimisticBeginsAgain(t *testing.T) {
 func TestOptimisticGivesUp(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the client closed the connection")
-	down := &lock.DownError{Server: "store", Reason: "the test says so"}
+	down := &driver.DownError{Server: "store", Reason: "the test says so"}
 	hasty := service.OptimisticOptions{Tries: 3, Pause: time.Microsecond}
 	patient := service.OptimisticOptions{Tries: 1000, Pause: time.Hour, MaxPause: time.Hour}
 	for name, row := range map[string]struct {

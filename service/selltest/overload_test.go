@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/service"
 )
@@ -99,8 +100,8 @@ func TestSlowIsNotDown(t *testing.T) {
 		"slow":         {timeout, false, all(lock.ErrOverloaded)},
 		"between":      {fmt.Errorf("deduct: %w", context.DeadlineExceeded), false, all(lock.ErrOverloaded)},
 		"down":         {timeout, true, all(lock.ErrDown)},
-		"unreachable":  {lock.Down("deduct", errors.New("refused")), false, all(lock.ErrDown)},
-		"told":         {lock.NewDown("redis", "disk-full"), false, all(lock.ErrDown)},
+		"unreachable":  {driver.Down("deduct", errors.New("refused")), false, all(lock.ErrDown)},
+		"told":         {driver.NewDown("redis", "disk-full"), false, all(lock.ErrDown)},
 		"in the queue": {fmt.Errorf("deduct: %w", lock.ErrOverloaded), false, all(lock.ErrOverloaded)},
 		"lost":         {errors.Join(timeout, lock.ErrLost), false, all(lock.ErrDown)},
 		"in doubt": {
@@ -116,7 +117,7 @@ func TestSlowIsNotDown(t *testing.T) {
 			var s *scene
 			way := func(ctx context.Context, store service.Store, sale *service.Sale) error {
 				if row.down {
-					s.keeping.turn(t, &lock.DownError{Server: "redis", Reason: "gone"})
+					s.keeping.turn(t, &driver.DownError{Server: "redis", Reason: "gone"})
 				}
 				return service.Atomically(ctx, late{s.store, row.err}, sale)
 			}

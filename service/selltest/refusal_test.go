@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -145,7 +146,7 @@ func TestARefusalIsReadAfterItsRequest(t *testing.T) {
 // What the store says when it is read is what all of the group are told; who leaves is told at once.
 func TestARefusalThatFails(t *testing.T) {
 	soldOut(t, func(c *crowd, s *shelf) {
-		down := &lock.DownError{Server: "store", Reason: "gone"}
+		down := &driver.DownError{Server: "store", Reason: "gone"}
 		held := make(chan struct{})
 		s.reading = func(n int) error {
 			<-held

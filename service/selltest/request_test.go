@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/service"
 )
@@ -18,7 +18,7 @@ func TestQuantityBounds(t *testing.T) {
 	if _, err := s.SetStock(t.Context(), "here", s.sku, service.MaxStock); err != nil {
 		t.Fatal(err)
 	}
-	down := &lock.DownError{Server: "store", Reason: "the test says so"}
+	down := &driver.DownError{Server: "store", Reason: "the test says so"}
 	for quantity, ok := range map[int64]bool{
 		1: true, 2: true, service.MaxQuantity: true,
 		0: false, -1: false, service.MaxQuantity + 1: false, math.MaxInt64: false, math.MinInt64: false,
@@ -50,7 +50,7 @@ func TestQuantityBounds(t *testing.T) {
 func invalid(t *testing.T, err error, field, reason string) {
 	t.Helper()
 	var told *service.InvalidError
-	if !errors.As(err, &told) || told.Field != field || lock.Coded(told.Reason, told.Values) != reason {
+	if !errors.As(err, &told) || told.Field != field || driver.Coded(told.Reason, told.Values) != reason {
 		t.Errorf("err = %v, want an InvalidError of %s with %q", err, field, reason)
 	}
 }
@@ -140,7 +140,7 @@ func TestWhichStore(t *testing.T) {
 func TestStockroomBounds(t *testing.T) {
 	t.Parallel()
 	s := stage(t, service.Atomically, redisStore(t))
-	s.keeping.turn(t, &lock.DownError{Server: "store", Reason: "the test says so"}) // it is not asked
+	s.keeping.turn(t, &driver.DownError{Server: "store", Reason: "the test says so"}) // it is not asked
 	for _, quantity := range []int64{-1, service.MaxStock + 1} {
 		_, err := s.SetStock(t.Context(), "", s.sku, quantity)
 		invalid(t, err, "quantity", "from-to (least=0, most=1000000000)")

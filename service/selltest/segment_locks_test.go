@@ -115,12 +115,12 @@ func TestEvictingFromASegmentLeavesTheOthersAlone(t *testing.T) {
 // for one, that one.
 func TestLocksOfSegments(t *testing.T) {
 	t.Parallel()
-	l := lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{})
+	l := lock.HandOver(watchdog(t, redislock.WatchdogOptions{}), lock.Bound{})
 	s := lockedSegments(t, l, 2, redisStore(t))
 	if seen, err := s.Lock(
 		t.Context(), "it", string(s.sku),
 	); err != nil || seen.Holder != nil || len(seen.Segments) != 0 ||
-		seen.Scope != lock.Cluster {
+		seen.Local {
 		t.Errorf("nobody holds: %+v, %v", seen, err)
 	}
 	held := make(map[int]*lock.Lease)

@@ -34,7 +34,7 @@ func TestSegmentedSellsEverythingOnce(t *testing.T) {
 			},
 			"handed over": func(t *testing.T) []service.Seller {
 				handedOver := func() lock.Locker {
-					return lock.HandOver(watchdog(t, redislock.WatchdogOptions{}).(lock.FenceRanger), lock.Bound{})
+					return lock.HandOver(watchdog(t, redislock.WatchdogOptions{}), lock.Bound{})
 				}
 				return []service.Seller{segmented(handedOver(), 8), segmented(handedOver(), 8)}
 			},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/service"
 )
@@ -147,7 +148,7 @@ func TestASaleTellsHowItFailed(t *testing.T) {
 	if !errors.Is(steps[len(steps)-1].Err, service.ErrSoldOut) {
 		t.Errorf("ended with %v", steps[len(steps)-1].Err)
 	}
-	s.serving.turn(t, &lock.DownError{Server: "lock", Reason: "gone"})
+	s.serving.turn(t, &driver.DownError{Server: "lock", Reason: "gone"})
 	_, _ = s.sell(t.Context())
 	steps, kinds = told(t, ring)
 	if !strings.HasSuffix(kinds, " arrived ended") || !errors.Is(steps[len(steps)-1].Err, lock.ErrDown) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
@@ -142,7 +143,7 @@ func TestTransactionTriesOnce(t *testing.T) {
 func TestTransactionIsLeftByItsClientAndItsServer(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the client closed the connection")
-	down := &lock.DownError{Server: "store", Reason: "the test says so"}
+	down := &driver.DownError{Server: "store", Reason: "the test says so"}
 	for name, row := range map[string]struct {
 		ends func(s *scene, leave context.CancelCauseFunc)
 		err  error

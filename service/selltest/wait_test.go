@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/service"
@@ -163,7 +164,7 @@ func TestDependencyDown(t *testing.T) {
 			l := &revocableLock{asked: make(chan struct{}, 1)}
 			s := stage(t, service.UnderLock(l), redisStore(t))
 			need := map[string]*switched{"lock": s.serving, "store": s.keeping}[name]
-			down := &lock.DownError{Server: name, Reason: "the test says so"}
+			down := &driver.DownError{Server: name, Reason: "the test says so"}
 			need.turn(t, down)
 			_, err := s.sell(t.Context())
 			if err != error(down) {
@@ -196,7 +197,7 @@ func TestDependencyGoesDownWhileWaiting(t *testing.T) {
 				s := stage(t, service.UnderLock(announced{l, asked}), redisStore(t))
 				release := hold(t, l, s)
 				need := map[string]*switched{"lock": s.serving, "store": s.keeping}[name]
-				go func() { <-asked; need.turn(t, &lock.DownError{Server: name, Reason: "the test says so"}) }()
+				go func() { <-asked; need.turn(t, &driver.DownError{Server: name, Reason: "the test says so"}) }()
 				_, err := s.sell(t.Context())
 				fails(t, err, all(lock.ErrDown), context.DeadlineExceeded)
 				release()
@@ -217,7 +218,7 @@ func TestDependencyGoesDownInside(t *testing.T) {
 	s := stage(t, service.UnderLock(&local.Mutex{}), m)
 	m.read = func(context.Context) {
 		m.read = nil
-		s.serving.turn(t, &lock.DownError{Server: "lock", Reason: "the test says so"})
+		s.serving.turn(t, &driver.DownError{Server: "lock", Reason: "the test says so"})
 	}
 	if _, err := s.sell(t.Context()); err != nil {
 		t.Error(err)

@@ -1,7 +1,7 @@
 package strategy
 
 import (
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -19,7 +19,7 @@ func atomic() Strategy {
 			ZH: "判断条件必须能写进这条语句或脚本；需要查询其他数据才能决定时就用不上。",
 		},
 		// Blocking, because it never fails for contention. Fenced, because there is no lease to lose.
-		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
+		Promise: driver.Promise{Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Deductor],
 		Seller:  func(Servers) service.Seller { return service.Atomically },
 	}

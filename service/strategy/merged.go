@@ -1,7 +1,7 @@
 package strategy
 
 import (
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -23,7 +23,7 @@ func merged() Strategy {
 				"的响应丢失时，其中每个销售都结果未知。先来先得只在同一实例内成立。",
 		},
 		// As for atomic: a batch is one step of the store, like a single sale there.
-		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
+		Promise: driver.Promise{Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Batcher],
 		Seller:  func(s Servers) service.Seller { return service.Merged(s.Merge) },
 	}

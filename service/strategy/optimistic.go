@@ -1,7 +1,7 @@
 package strategy
 
 import (
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -21,7 +21,7 @@ func optimistic() Strategy {
 			ZH: "竞争激烈时并不便宜：读到同一版本的请求只有一个成功，其余白做（重试风暴）；不公平：运气不好的会用完 100 次重试，被告知“忙”。",
 		},
 		// Blocking, because it retries for as long as the request waits. Fenced, because there is no lease to lose.
-		Promise: lock.Promise{Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
+		Promise: driver.Promise{Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Swapper],
 		Seller:  func(Servers) service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
 	}

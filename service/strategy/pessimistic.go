@@ -1,7 +1,7 @@
 package strategy
 
 import (
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -20,7 +20,7 @@ func pessimistic() Strategy {
 		},
 		Stores: []string{MySQL},
 		// Fenced, because lock and write are one transaction: a holder that has lost the row lock cannot commit.
-		Promise: lock.Promise{Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
+		Promise: driver.Promise{Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
 		Fits:    service.Fits[service.Transactor],
 		Seller:  func(Servers) service.Seller { return service.InTransaction },
 	}

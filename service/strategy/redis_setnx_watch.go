@@ -2,6 +2,7 @@ package strategy
 
 import (
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/redislock"
 )
 

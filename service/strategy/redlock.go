@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/redislock"
 )
 
@@ -54,7 +55,7 @@ type unusable struct{ why error }
 func (u unusable) down() error {
 	return fmt.Errorf(
 		"%w: %w",
-		lock.NewDown(Redlock, "unusable-masters"), u.why,
+		driver.NewDown(Redlock, "unusable-masters"), u.why,
 	)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service/strategy"
 )
 
@@ -30,9 +31,9 @@ func TestRedlockOfUnusableMasters(t *testing.T) {
 	l := s.Lock(strategy.Servers{Redlock: list, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	_, acquired := l.Acquire(t.Context(), "k", lock.Options{})
 	_, inspected := lock.Inspect(t.Context(), l, "k")
-	_, listed := l.(lock.Lister).Keys(t.Context())
+	_, listed := l.(driver.Lister).Keys(t.Context())
 	for what, err := range map[string]error{"Acquire": acquired, "Inspect": inspected, "Keys": listed} {
-		var down *lock.DownError
+		var down *driver.DownError
 		if !errors.As(err, &down) || strings.Contains(down.Error(), "10.0.0") ||
 			down.Reason != "unusable-masters" {
 			t.Errorf("%s: %v, want a DownError without an address", what, err)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/service"
 )
 
@@ -26,8 +27,8 @@ func segmented() Strategy {
 		Needs: []string{Redis},
 		// Not Exclusive, because several sales of one SKU may be under way at a time. Fenced, because a write
 		// compares the version that was read.
-		Promise: lock.Promise{
-			Scope:           lock.Cluster,
+		Promise: driver.Promise{
+			Scope:           driver.Cluster,
 			Fenced:          true,
 			Blocking:        true,
 			SignalsLoss:     true,

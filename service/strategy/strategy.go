@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/service"
 )
@@ -31,7 +32,7 @@ type Strategy struct {
 	Caveat   Text   // what it does not promise, in a sentence or two
 	Needs    []string
 	Stores   []string // the stores it works on, the default first; empty: all
-	Promise  lock.Promise
+	Promise  driver.Promise
 
 	// RoundTrips is the number of round trips to the lock's servers to acquire and release the lock, without
 	// contention and when its key and connections have been used before. A pipeline, concurrent requests to several
@@ -130,7 +131,7 @@ func (e *UnknownError) Error() string {
 }
 
 // handOver lets all requests of this process share one waiter at the server, unless PlainLocks is set.
-func (s Servers) handOver(l lock.FenceRanger) lock.Locker {
+func (s Servers) handOver(l driver.FenceRanger) lock.Locker {
 	if s.PlainLocks {
 		return l
 	}

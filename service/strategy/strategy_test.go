@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
-	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/service/strategy"
@@ -125,43 +125,43 @@ func TestPromisesAreConsistent(t *testing.T) {
 	t.Parallel()
 	rules := []struct {
 		rule string
-		kept func(s strategy.Strategy, p lock.Promise) bool
+		kept func(s strategy.Strategy, p driver.Promise) bool
 	}{
-		{"the scope is one of the three", func(_ strategy.Strategy, p lock.Promise) bool {
-			return slices.Contains([]lock.Scope{lock.Nowhere, lock.Process, lock.Cluster}, p.Scope)
+		{"the scope is one of the three", func(_ strategy.Strategy, p driver.Promise) bool {
+			return slices.Contains([]driver.Scope{driver.Nowhere, driver.Process, driver.Cluster}, p.Scope)
 		}},
-		{"what excludes does so somewhere", func(_ strategy.Strategy, p lock.Promise) bool {
-			return !p.Exclusive || p.Scope != lock.Nowhere
+		{"what excludes does so somewhere", func(_ strategy.Strategy, p driver.Promise) bool {
+			return !p.Exclusive || p.Scope != driver.Nowhere
 		}},
-		{"what promises no exclusion promises nothing of a lock", func(_ strategy.Strategy, p lock.Promise) bool {
-			return p.Scope != lock.Nowhere || !p.Fenced && !p.Fair && !p.Reentrant
+		{"what promises no exclusion promises nothing of a lock", func(_ strategy.Strategy, p driver.Promise) bool {
+			return p.Scope != driver.Nowhere || !p.Fenced && !p.Fair && !p.Reentrant
 		}},
-		{"a fence is for holders that others do not see", func(_ strategy.Strategy, p lock.Promise) bool {
-			return !p.Fenced || p.Scope == lock.Cluster
+		{"a fence is for holders that others do not see", func(_ strategy.Strategy, p driver.Promise) bool {
+			return !p.Fenced || p.Scope == driver.Cluster
 		}},
-		{"only what has holders is fair or re-entrant", func(_ strategy.Strategy, p lock.Promise) bool {
+		{"only what has holders is fair or re-entrant", func(_ strategy.Strategy, p driver.Promise) bool {
 			return p.Exclusive || !p.Fair && !p.Reentrant
 		}},
-		{"only a queue is fair", func(_ strategy.Strategy, p lock.Promise) bool { return !p.Fair || p.Blocking }},
-		{"only a lock on a server can be left held by a crash", func(s strategy.Strategy, p lock.Promise) bool {
+		{"only a queue is fair", func(_ strategy.Strategy, p driver.Promise) bool { return !p.Fair || p.Blocking }},
+		{"only a lock on a server can be left held by a crash", func(s strategy.Strategy, p driver.Promise) bool {
 			return p.FreedAfterCrash == 0 || s.Lock != nil && len(s.Needs) > 0
 		}},
-		{"a lease or a session takes its time after a crash", func(s strategy.Strategy, p lock.Promise) bool {
+		{"a lease or a session takes its time after a crash", func(s strategy.Strategy, p driver.Promise) bool {
 			leased := slices.Contains(s.Needs, strategy.Redis) || slices.Contains(s.Needs, strategy.ZooKeeper)
 			return !p.Exclusive || !leased || p.FreedAfterCrash > 0
 		}},
 		{
 			"a time after a crash is not negative",
-			func(_ strategy.Strategy, p lock.Promise) bool { return p.FreedAfterCrash >= 0 },
+			func(_ strategy.Strategy, p driver.Promise) bool { return p.FreedAfterCrash >= 0 },
 		},
 		{
 			"what reaches beyond the process needs a server for it, or is the store's own doing",
-			func(s strategy.Strategy, p lock.Promise) bool {
-				return p.Scope != lock.Cluster || len(s.Needs) > 0 || s.Seller != nil
+			func(s strategy.Strategy, p driver.Promise) bool {
+				return p.Scope != driver.Cluster || len(s.Needs) > 0 || s.Seller != nil
 			},
 		},
-		{"what stays in the process needs none", func(s strategy.Strategy, p lock.Promise) bool {
-			return p.Scope != lock.Process || len(s.Needs) == 0
+		{"what stays in the process needs none", func(s strategy.Strategy, p driver.Promise) bool {
+			return p.Scope != driver.Process || len(s.Needs) == 0
 		}},
 	}
 	for _, s := range strategy.All() {

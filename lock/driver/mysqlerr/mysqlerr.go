@@ -82,7 +82,7 @@ const (
 type Meaning struct {
 	Number  uint16
 	Outcome Outcome
-	// Reason is why the server cannot serve, a code of lock.DownError. It is empty if the server can serve others.
+	// Reason is why the server cannot serve, a code of driver.DownError. It is empty if the server can serve others.
 	Reason string
 	Full   bool   // the server has no room for more data
 	Why    string // the reason for Outcome

@@ -24,7 +24,7 @@ const (
 type Meaning struct {
 	Word    string // a part of the reply's text that identifies it
 	Outcome Outcome
-	Reason  string // why the server cannot serve, a code of lock.DownError
+	Reason  string // why the server cannot serve, a code of driver.DownError
 	Full    bool   // the server has no room for more data
 	Why     string // the reason for Outcome
 }

@@ -1,4 +1,4 @@
-package lock_test
+package driver_test
 
 import (
 	"context"
@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
-// calls are when a sweeper called, and how its calls ended.
+// calls are when a life called, and how its calls ended.
 type calls chan time.Time
 
 func (c calls) free(done func(n int) bool) func(context.Context) bool {
@@ -20,12 +21,12 @@ func (c calls) free(done func(n int) bool) func(context.Context) bool {
 	}
 }
 
-func TestSweeperTriesUntilDone(t *testing.T) {
+func TestLifeTriesUntilDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lock.NewSweeper()
+		s := driver.NewLife()
 		defer s.Close()
 		made := make(calls, 1000)
-		s.Add(time.Now().Add(time.Hour), made.free(func(n int) bool { return n == 3 }))
+		s.Repeat(time.Now().Add(time.Hour), made.free(func(n int) bool { return n == 3 }))
 		synctest.Wait()
 		if len(made) != 0 {
 			t.Error("it tried at once: whoever adds has just tried")
@@ -37,13 +38,13 @@ func TestSweeperTriesUntilDone(t *testing.T) {
 	})
 }
 
-func TestSweeperGivesUpWhenTheLeaseHasRunOut(t *testing.T) {
+func TestLifeGivesUpWhenTheLeaseHasRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lock.NewSweeper()
+		s := driver.NewLife()
 		defer s.Close()
 		made := make(calls, 1000)
 		until := time.Now().Add(3 * time.Second)
-		s.Add(until, made.free(func(int) bool { return false }))
+		s.Repeat(until, made.free(func(int) bool { return false }))
 		time.Sleep(time.Hour)
 		n := len(made)
 		var last time.Time
@@ -57,11 +58,11 @@ func TestSweeperGivesUpWhenTheLeaseHasRunOut(t *testing.T) {
 }
 
 // A server that hangs is asked again: one call is bounded. Close ends the call that is under way and waits for it.
-func TestSweeperIsNotHeldUp(t *testing.T) {
+func TestLifeIsNotHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lock.NewSweeper()
+		s := driver.NewLife()
 		ended := make(chan error, 1000)
-		s.Add(time.Now().Add(time.Hour), func(ctx context.Context) bool {
+		s.Repeat(time.Now().Add(time.Hour), func(ctx context.Context) bool {
 			<-ctx.Done()
 			ended <- ctx.Err()
 			return false
@@ -75,7 +76,7 @@ func TestSweeperIsNotHeldUp(t *testing.T) {
 		if took := time.Since(closed); took != 0 || len(ended) != 1 || !errors.Is(<-ended, context.Canceled) {
 			t.Errorf("Close took %v, want that it cancels the call and waits for its end", took)
 		}
-		s.Add(time.Now().Add(time.Hour), func(context.Context) bool { t.Error("added after Close"); return true })
+		s.Repeat(time.Now().Add(time.Hour), func(context.Context) bool { t.Error("added after Close"); return true })
 		time.Sleep(time.Minute)
 	})
 }
