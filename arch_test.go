@@ -24,15 +24,16 @@ var arrows = map[string]struct {
 	why string
 }{
 	// The service. The contract, and a driver for each lock server.
-	"lock":       {nil, "the contract is small enough to copy into another project"},
-	"lock/local": {[]string{"lock"}, "a driver knows the contract only"},
+	"lock":        {nil, "the contract is small enough to copy into another project"},
+	"lock/driver": {[]string{"lock"}, "what drivers share"},
+	"lock/local":  {[]string{"lock", "lock/driver"}, "a driver knows the contract only"},
 	"lock/redislock": {
-		[]string{"lock", "lock/driver/rediserr", "lock/driver/redisscript"},
+		[]string{"lock", "lock/driver", "lock/driver/rediserr", "lock/driver/redisscript"},
 		"a driver knows the contract, how its server is asked, and what its server's errors mean",
 	},
-	"lock/zklock": {[]string{"lock"}, "a driver knows the contract only"},
+	"lock/zklock": {[]string{"lock", "lock/driver"}, "a driver knows the contract only"},
 	"lock/mysqllock": {
-		[]string{"lock", "lock/driver/mysqlerr"},
+		[]string{"lock", "lock/driver", "lock/driver/mysqlerr"},
 		"a driver knows the contract, and what its server's errors mean",
 	},
 	"lock/driver/mysqlerr":    {nil, "a table of numbers: repo and lock/mysqllock must not import each other"},
@@ -40,23 +41,24 @@ var arrows = map[string]struct {
 	"lock/driver/redisscript": {nil, "it sends scripts once: repo and lock/redislock must not import each other"},
 
 	// Selling, and what it is sold by.
-	"service": {[]string{"internal/batching", "lock"}, "the domain knows no HTTP, no SQL, no Redis"},
+	"service": {[]string{"internal/batching", "lock", "lock/driver"}, "the domain knows no HTTP, no SQL, no Redis"},
 	"service/strategy": {
-		[]string{"lock", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock", "service"},
+		[]string{"lock", "lock/driver", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock", "service"},
 		"the catalogue joins locks and ways to write",
 	},
 
 	// Storage, HTTP, and the instance that has them all.
 	"repo": {
 		[]string{
-			"internal/mysqlconn", "lock", "lock/driver/mysqlerr", "lock/driver/rediserr", "lock/driver/redisscript",
+			"internal/mysqlconn", "lock", "lock/driver", "lock/driver/mysqlerr", "lock/driver/rediserr",
+			"lock/driver/redisscript",
 			"repo/gate", "service",
 		},
 		"connections, and what their errors mean to the domain: it does not know what is kept",
 	},
 	"repo/stock": {
 		[]string{
-			"lock/driver/mysqlerr", "lock/driver/redisscript", "lock", "repo", "repo/gate", "service",
+			"lock/driver/mysqlerr", "lock/driver/redisscript", "lock", "lock/driver", "repo", "repo/gate", "service",
 		},
 		"the store on these connections",
 	},
@@ -69,7 +71,7 @@ var arrows = map[string]struct {
 		"it bounds what goes to a server, whichever, and speaks in the errors of the contract",
 	},
 	"handler": {
-		[]string{"handler/text", "internal/words", "lock", "service"},
+		[]string{"handler/text", "internal/words", "lock", "lock/driver", "service"},
 		"HTTP knows the use cases, not what they are built on",
 	},
 	"handler/text": {
@@ -79,13 +81,14 @@ var arrows = map[string]struct {
 	"app": {
 		[]string{
 			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "internal/mysqlconn",
-			"lock/driver/rediserr", "internal/words", "lock", "lock/redislock", "lock/zklock", "repo", "repo/gate",
+			"lock/driver/rediserr", "internal/words", "lock", "lock/driver", "lock/redislock", "lock/zklock", "repo",
+			"repo/gate",
 			"repo/stock", "service", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +
 			"command line or of load tests",
 	},
-	"app/health":  {[]string{"lock"}, "it speaks of backends in the errors of the contract"},
+	"app/health":  {[]string{"lock", "lock/driver"}, "it speaks of backends in the errors of the contract"},
 	"app/metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
 	"app/traces": {
 		[]string{"service"}, "it makes spans of what the others' hooks tell it: they know no OpenTelemetry",
@@ -155,7 +158,7 @@ var arrows = map[string]struct {
 		"it shows what the lab found, and asks nobody else",
 	},
 	"lock/locktest": {
-		[]string{"lock/locktest/wire", "lock"},
+		[]string{"lock/locktest/wire", "lock", "lock/driver"},
 		"the suite knows the contract and the wire, so that any lock can be put to it",
 	},
 	"lock/locktest/server":     {nil, "it starts servers, and knows nothing of what is built on them"},
@@ -191,7 +194,7 @@ var arrows = map[string]struct {
 			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/engine",
 			"lab/failover", "lab/grade",
 			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "orders/cmd",
-			"loadtest/report", "loadtest/tally", "lock", "lock/locktest/server", "service/strategy",
+			"loadtest/report", "loadtest/tally", "lock", "lock/driver", "lock/locktest/server", "service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
 	},

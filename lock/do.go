@@ -28,8 +28,8 @@ type Options struct {
 	// and context.DeadlineExceeded. 0: until ctx ends.
 	WaitFor time.Duration
 
-	// Wait, if not nil, replaces ctx for the wait for the lock: the wait ends when Wait ends. Only Do and All use it. ctx
-	// then ends only the work. So a client that disconnects leaves the queue at once, but a write that has begun is
+	// Wait, if not nil, replaces ctx for the wait for the lock: the wait ends when Wait ends. Only Do and All use it.
+	// ctx then ends only the work. So a client that disconnects leaves the queue at once, but a write that has begun is
 	// finished, because its outcome would otherwise be unknown. nil: ctx ends both.
 	Wait context.Context
 }
@@ -89,7 +89,7 @@ func Do(
 	ctx context.Context, l Locker, key string, o Options, work func(context.Context, Fence) error,
 ) error {
 	if kind := reflect.TypeOf(l); !kind.Comparable() {
-		return fmt.Errorf("lock: %w: the Locker is a %v, of which two cannot be compared; use a pointer", ErrInvalid, kind)
+		return fmt.Errorf("lock: %w: a Locker of type %v cannot be compared; use a pointer", ErrInvalid, kind)
 	}
 	if outer, ok := ctx.Value(heldKey{l, key}).(*Lease); ok {
 		if err := outer.Err(); err != nil {

@@ -382,3 +382,74 @@ func TestDoWaitsNoLongerThanItsWait(t *testing.T) {
 		}
 	})
 }
+
+// WaitFor bounds the wait and not the work, in All for all keys together.
+func TestWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &ring{}
+		held, _ := r.Acquire(t.Context(), "b", lock.Options{})
+		time.AfterFunc(2*time.Second, func() { _ = held.Release() })
+		began := time.Now()
+		short := lock.Options{WaitFor: time.Second}
+		none := func(context.Context, lock.Fence) error { return nil }
+		err := lock.Do(t.Context(), r, "b", short, none)
+		took := time.Since(began)
+		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) || took != time.Second {
+			t.Errorf("%v after %v, want ErrHeld and DeadlineExceeded after a second", err, took)
+		}
+		long := lock.Options{WaitFor: 5 * time.Second}
+		work := func(ctx context.Context, _ map[string]lock.Fence) error {
+			time.Sleep(time.Minute)
+			return ctx.Err()
+		}
+		err = lock.All(t.Context(), r, []string{"a", "b"}, long, work)
+		if err != nil {
+			t.Errorf("work was bounded, too: %v", err)
+		}
+		err = lock.Do(t.Context(), r, "b", lock.Options{WaitFor: -1}, none)
+		if !errors.Is(err, lock.ErrInvalid) {
+			t.Errorf("a negative WaitFor: %v", err)
+		}
+	})
+}
+
+// A Locker that cannot be compared could not be recognised by nested work.
+func TestDoNeedsAComparableLocker(t *testing.T) {
+	type several struct {
+		lock.Locker
+		names []string
+	}
+	err := lock.Do(t.Context(), several{&rented{}, nil}, "k", lock.Options{}, func(context.Context, lock.Fence) error {
+		return errors.New("work was called")
+	})
+	if !errors.Is(err, lock.ErrInvalid) {
+		t.Error(err)
+	}
+}
+
+// Until moves with each renewal, and its bound is the longest hold.
+func TestUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lease, _ := lock.NewLease("k", 1, func(context.Context) error { return nil })
+		if !lease.Until().IsZero() {
+			t.Error("a lease without a time limit has an end")
+		}
+		began := time.Now()
+		lease.KeepAlive(began, lock.Renewal{
+			TTL: 3 * time.Second, Every: time.Second, Max: 5 * time.Second,
+			Renew: func(context.Context) error { return nil },
+		})
+		for _, row := range []struct{ at, until time.Duration }{
+			{0, lock.Valid(3 * time.Second)},
+			{time.Second, time.Second + lock.Valid(3*time.Second)},
+			{3 * time.Second, 5 * time.Second},
+		} {
+			time.Sleep(time.Until(began.Add(row.at)))
+			synctest.Wait()
+			if until := lease.Until().Sub(began); until != row.until {
+				t.Errorf("at %v it lasts until %v, want %v", row.at, until, row.until)
+			}
+		}
+		_ = lease.Release()
+	})
+}

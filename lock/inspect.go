@@ -27,7 +27,8 @@ type State struct {
 // the caller gets it: a caller that needs the key must acquire it. A process that uses [HandOver] appears as only one
 // waiter to other processes.
 //
-// The error matches ErrDown if the server did not answer, and errors.ErrUnsupported if l, or what it wraps, cannot tell.
+// The error matches ErrDown if the server did not answer, and errors.ErrUnsupported if l, or what it wraps, cannot
+// tell.
 func Inspect(ctx context.Context, l Locker, key string) (State, error) {
 	i, can := l.(interface {
 		Inspect(context.Context, string) (State, error)

@@ -23,8 +23,8 @@ type Renewal struct {
 // (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 func Valid(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 
-// keepAlive renews the lease until renewing ends. It blocks until held ends. It calls extended after
-// each renewal, and, if the lease is lost, lost with the reason; lost must end held. Only the first call of lost counts.
+// keepAlive renews the lease until renewing ends. It blocks until held ends. It calls extended after each renewal, and,
+// if the lease is lost, lost with the reason; lost must end held. Only the first call of lost counts.
 //
 // The holder's time limit uses the monotonic clock and counts from a time before the granted request was sent. So the
 // holder's limit passes before the server's limit, whatever delays the network has. A failed renewal leaves the limit

@@ -133,9 +133,9 @@ func (l *Lease) Done() <-chan struct{} { return l.held.Done() }
 // error that matches ErrLost and its cause.
 func (l *Lease) Err() error { return context.Cause(l.held) }
 
-// Until returns the time until which the holder may rely on the lease if it is not renewed again, by the monotonic clock
-// of this process. It is zero if the lease has no time limit, because it lives as long as a connection or a session.
-// It promises nothing about a holder that stands still: see [Fence].
+// Until returns the time until which the holder may rely on the lease if it is not renewed again, by the monotonic
+// clock of this process. It is zero if the lease has no time limit, because it lives as long as a connection or a
+// session. It promises nothing about a holder that stands still: see [Fence].
 func (l *Lease) Until() time.Time {
 	if l.of != nil {
 		return l.of.b.lease.Until()
@@ -146,9 +146,9 @@ func (l *Lease) Until() time.Time {
 }
 
 // KeepAlive is for drivers. It renews the lease as r says, and reports a loss. Release ends the renewals and waits for
-// them, so that none continues after the lease, unless a renewal ignores its ctx for longer than half of ReleaseTimeout.
-// sent is a time before the acquiring request was sent. A driver calls KeepAlive at most once, before the caller has the
-// lease.
+// them, so that none continues after the lease, unless a renewal ignores its ctx for longer than half of
+// ReleaseTimeout. sent is a time before the acquiring request was sent. A driver calls KeepAlive at most once, before
+// the caller has the lease.
 //
 // The goroutine starts only when the first renewal is due or the lease may end. Nearly every lease is released
 // earlier and needs none.

@@ -31,9 +31,9 @@ type Locker interface {
 	//
 	// The error matches ErrHeld if the wait ended while another holder had the key (and also the cause of ctx, if ctx
 	// ended the wait), ErrDown if the server did not answer, ErrNoCapacity if the lock needs a connection for each key
-	// and none was free, ErrClosed if the lock was closed, and ErrInvalid if the key is empty or longer than 1024 bytes.
-	// If ctx ended before the server answered, the error is the cause of ctx and no ErrDown, because the server may be
-	// up. After an error Acquire leaves nothing behind: no key, no node, no place in the queue. If the outcome of a request is unknown, Acquire
-	// tries to free the key before it returns.
+	// and none was free, ErrClosed if the lock was closed, and ErrInvalid if the key is empty or longer than 1024
+	// bytes. If ctx ended before the server answered, the error is the cause of ctx and no ErrDown, because the server
+	// may be up. After an error Acquire leaves nothing behind: no key, no node, no place in the queue. If the outcome
+	// of a request is unknown, Acquire tries to free the key before it returns.
 	Acquire(ctx context.Context, key string, o Options) (*Lease, error)
 }

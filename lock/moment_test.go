@@ -78,7 +78,8 @@ func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		for _, run := range []func() error{
 			func() (err error) {
-				keepAlive(t.Context(), t.Context(), sent, Renewal{TTL: ttl}, func(Term) {}, func(reason error) { err = reason })
+				told := func(reason error) { err = reason }
+				keepAlive(t.Context(), t.Context(), sent, Renewal{TTL: ttl}, func(Term) {}, told)
 				return err
 			},
 			func() error {
@@ -122,7 +123,10 @@ func TestReleaseIsBounded(t *testing.T) {
 		})
 		l.KeepAlive(
 			time.Now(),
-			Renewal{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+			Renewal{TTL: ttl, Every: ttl / 3, Renew: func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}},
 		)
 		time.Sleep(ttl/3 + time.Second)
 		began := time.Now()

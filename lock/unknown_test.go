@@ -147,10 +147,12 @@ func TestAbandon(t *testing.T) {
 		var renewed []time.Duration
 		began := time.Now()
 		lease, lost := lock.NewLease("k", 1, func(context.Context) error { frees++; return nil })
-		lease.KeepAlive(began, lock.Renewal{TTL: 3 * time.Second, Every: time.Second, Renew: func(context.Context) error {
+		every := lock.Renewal{TTL: 3 * time.Second, Every: time.Second}
+		every.Renew = func(context.Context) error {
 			renewed = append(renewed, time.Since(began))
 			return nil
-		}})
+		}
+		lease.KeepAlive(began, every)
 		time.Sleep(1500 * time.Millisecond)
 		lease.Abandon()
 		<-lease.Done()

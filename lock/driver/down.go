@@ -7,8 +7,8 @@ import (
 	"example.com/stock/lock"
 )
 
-// A DownError is a [lock.ErrDown] that is safe to show to clients. Reason is the code of a text in the language files, and
-// Values fill in that text. The text says how to repair the server, if the repair is known.
+// A DownError is a [lock.ErrDown] that is safe to show to clients. Reason is the code of a text in the language files,
+// and Values fill in that text. The text says how to repair the server, if the repair is known.
 type DownError struct {
 	Server string // redis, zookeeper or mysql
 	Reason string

@@ -1,9 +1,9 @@
 // Package driver is for those who write a lock for a server: what its [lock.Locker] may offer beyond Acquire, and what
 // every driver does in the same way. Users of locks need only package lock, and the package of one driver.
 //
-// A driver acquires at its server, makes a lease with [lock.NewLease], and calls [lock.Lease.KeepAlive] if the lease has
-// a time limit, or [lock.Lease.Linger] if its server does not free a key by itself. The suite of package locktest proves
-// the rest of the contract.
+// A driver acquires at its server, makes a lease with [lock.NewLease], and calls [lock.Lease.KeepAlive] if the lease
+// has a time limit, or [lock.Lease.Linger] if its server does not free a key by itself. The suite of package locktest
+// proves the rest of the contract.
 package driver
 
 import (

@@ -81,14 +81,17 @@ func newPinned(db *sql.DB, o ConnOptions, p primitive) *pinned {
 	}
 	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
 	setup := p.setup(int(o.Lease / time.Second))
-	return &pinned{ConnOptions: o, primitive: p, sessions: newSessions(db, o.MaxConns, o.Lease/2, setup), life: driver.NewLife()}
+	return &pinned{
+		ConnOptions: o, primitive: p, life: driver.NewLife(),
+		sessions: newSessions(db, o.MaxConns, o.Lease/2, setup),
+	}
 }
 
 // FenceRange returns the distance between two fences.
 func (p *pinned) FenceRange() uint64 { return fenceDistance }
 
-// Close ends the waits, with lock.ErrClosed, and closes idle connections. The connection of a lease is closed when the lease is released or, if it was
-// abandoned, after Lease.
+// Close ends the waits, with lock.ErrClosed, and closes idle connections. The connection of a lease is closed when the
+// lease is released or, if it was abandoned, after Lease.
 func (p *pinned) Close() error {
 	p.life.Close()
 	p.sessions.close()

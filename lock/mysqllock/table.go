@@ -61,7 +61,8 @@ func (*Table) Promise() lock.Promise {
 // FenceRange returns the distance between two fences.
 func (t *Table) FenceRange() uint64 { return fenceDistance }
 
-// Close ends the waits, with lock.ErrClosed. It drops the releases that have not reached the server yet. Their keys become free when the lease runs out.
+// Close ends the waits, with lock.ErrClosed. It drops the releases that have not reached the server yet. Their keys
+// become free when the lease runs out.
 func (t *Table) Close() error {
 	t.life.Close()
 	return nil

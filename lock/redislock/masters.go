@@ -173,8 +173,8 @@ func age(info map[string]string) (up time.Duration, known bool) {
 
 // CheckMasters is for a health check. It returns nil if enough of the nodes to grant a lock are distinct masters,
 // answer, and have been up for longer than quarantine (see [RedlockOptions]; 0 or less means any time). The error is a
-// [driver.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a node
-// that hangs until ctx ends.
+// [driver.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a
+// node that hangs until ctx ends.
 func CheckMasters(ctx context.Context, clients []*redis.Client, quarantine time.Duration) error {
 	addrs, ids := make([]string, len(clients)), make([]identity, len(clients))
 	errs := atOnce(clients, func(i int, c *redis.Client) (err error) {

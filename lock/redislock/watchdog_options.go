@@ -89,7 +89,8 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 	def(&o.Lease, 30*time.Second)
 	def(&o.MaxHold, 5*time.Minute)
 	invalid := cmp.Or(
-		driver.AtLeast("Lease", o.Lease, driver.MinLease), leaseTime(o.LeaseTime), driver.AtLeast("MaxHold", o.MaxHold, 0),
+		driver.AtLeast("Lease", o.Lease, driver.MinLease), leaseTime(o.LeaseTime),
+		driver.AtLeast("MaxHold", o.MaxHold, 0),
 	)
 	if o.LeaseTime > 0 {
 		o.Lease = o.LeaseTime

@@ -63,8 +63,9 @@ func Dial(config Config) (*Session, error) {
 	return s, nil
 }
 
-// Close ends the waits, with lock.ErrClosed, and the ZooKeeper session. All its leases are lost, and then all its nodes are removed. Close returns when all
-// goroutines of the Session have ended: at once, or after some 2 s if the server does not answer.
+// Close ends the waits, with lock.ErrClosed, and the ZooKeeper session. All its leases are lost, and then all its nodes
+// are removed. Close returns when all goroutines of the Session have ended: at once, or after some 2 s if the server
+// does not answer.
 func (s *Session) Close() error {
 	s.life.Close()
 	s.stop()

@@ -20,7 +20,9 @@ func pessimistic() Strategy {
 		},
 		Stores: []string{MySQL},
 		// Fenced, because lock and write are one transaction: a holder that has lost the row lock cannot commit.
-		Promise: driver.Promise{Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
+		Promise: driver.Promise{
+			Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true,
+		},
 		Fits:    service.Fits[service.Transactor],
 		Seller:  func(Servers) service.Seller { return service.InTransaction },
 	}
