@@ -24,9 +24,9 @@ type Mutex struct {
 }
 
 // Promise is what it promises.
-func (*Mutex) Promise() lock.Promise {
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Process, Blocking: true, Reentrant: true, SignalsLoss: true,
+func (*Mutex) Promise() driver.Promise {
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Process, Blocking: true, Reentrant: true, SignalsLoss: true,
 	}
 }
 
@@ -58,8 +58,8 @@ func (m *Mutex) Inspect(_ context.Context, key string) (lock.State, error) {
 type None struct{}
 
 // Promise is what it promises.
-func (None) Promise() lock.Promise {
-	return lock.Promise{Scope: lock.Nowhere}
+func (None) Promise() driver.Promise {
+	return driver.Promise{Scope: driver.Nowhere}
 }
 
 // Acquire never fails and never waits.

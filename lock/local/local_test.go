@@ -43,7 +43,7 @@ func harnesses() []locktest.Harness {
 	}
 }
 
-func harness(name string, promise lock.Promise, l lock.Locker) locktest.Harness {
+func harness(name string, promise driver.Promise, l lock.Locker) locktest.Harness {
 	return locktest.Harness{
 		Name: name, Promise: promise,
 		Open: func([]string, time.Duration) (lock.Locker, func() error, error) {

@@ -48,7 +48,7 @@ type contender struct {
 
 	mu      sync.Mutex // guards to, too
 	to      io.Writer
-	lockers map[int]opened
+	lockers map[int]*opened
 	leases  map[int]*lock.Lease
 	cancels map[int]context.CancelFunc
 }
@@ -63,7 +63,7 @@ func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 	life, end := context.WithCancel(context.Background())
 	c := &contender{
 		harnesses: harnesses, life: life, to: out,
-		lockers: map[int]opened{}, leases: map[int]*lock.Lease{}, cancels: map[int]context.CancelFunc{},
+		lockers: map[int]*opened{}, leases: map[int]*lock.Lease{}, cancels: map[int]context.CancelFunc{},
 	}
 	defer c.end()
 	defer end()
@@ -196,7 +196,7 @@ func (c *contender) open(r request) reply {
 		return reply{Err: fail(err)}
 	}
 	c.mu.Lock()
-	c.lockers[r.ID] = opened{l, closer}
+	c.lockers[r.ID] = &opened{l, closer}
 	c.mu.Unlock()
 	return reply{}
 }

@@ -68,7 +68,7 @@ func benches() []locktest.Harness {
 }
 
 func bench(
-	name string, promise lock.Promise, keeps string, make func(*sql.DB, time.Duration) closing,
+	name string, promise driver.Promise, keeps string, make func(*sql.DB, time.Duration) closing,
 ) locktest.Harness {
 	opener := func(open func(addr string) (*sql.DB, error)) locktest.Opener {
 		return func(addrs []string, lease time.Duration) (lock.Locker, func() error, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a separate table, in a transaction that stays open as long
@@ -51,12 +52,12 @@ func NewForUpdate(db *sql.DB, o ConnOptions) *ForUpdate {
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*ForUpdate) Promise() lock.Promise {
+func (*ForUpdate) Promise() driver.Promise {
 	// FreedAfterCrash: the lock is free at once when the process ends. When its computer dies or is cut off, the
 	// lock is free after a time-out of the server. SignalsLoss is not promised: the server rolls
 	// back as soon as it sees the connection end, and the holder learns it a moment later.
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Reentrant: true,
 		FreedAfterCrash: 10 * time.Second,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // GetLock is a named lock of the server, GET_LOCK. It belongs to the connection that called GET_LOCK, and to no
@@ -33,10 +34,10 @@ func NewGetLock(db *sql.DB, o ConnOptions) *GetLock {
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*GetLock) Promise() lock.Promise {
+func (*GetLock) Promise() driver.Promise {
 	// For the same reasons as those of ForUpdate.
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true,
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Reentrant: true,
 		FreedAfterCrash: 10 * time.Second,
 	}
 }

@@ -51,9 +51,9 @@ func NewTable(db *sql.DB, o TableOptions) *Table {
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*Table) Promise() lock.Promise {
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
+func (*Table) Promise() driver.Promise {
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
 		FreedAfterCrash: 10 * time.Second,
 	}
 }

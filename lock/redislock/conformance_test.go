@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
@@ -42,12 +43,12 @@ func TestStrategiesConform(t *testing.T) {
 // A kind makes a lock on some servers, as a service would use it.
 type kind struct {
 	name    string
-	promise lock.Promise
+	promise driver.Promise
 	open    func(c []*redis.Client, lease time.Duration) (lock.Locker, error)
 }
 
 func kinds() []kind {
-	one := func(name string, p lock.Promise, open func(*redis.Client, time.Duration) lock.Locker) kind {
+	one := func(name string, p driver.Promise, open func(*redis.Client, time.Duration) lock.Locker) kind {
 		return kind{name, p, func(c []*redis.Client, lease time.Duration) (lock.Locker, error) {
 			return open(c[0], lease), nil
 		}}

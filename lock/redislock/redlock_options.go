@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock/driver"
@@ -98,9 +99,9 @@ func NewRedlock(clients []*redis.Client, o RedlockOptions) (*Redlock, error) {
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*Redlock) Promise() lock.Promise {
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
+func (*Redlock) Promise() driver.Promise {
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
 		FreedAfterCrash: 10 * time.Second,
 	}
 }

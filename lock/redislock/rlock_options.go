@@ -2,9 +2,11 @@ package redislock
 
 import (
 	"cmp"
-	_ "embed" // the scripts
+	_ "embed"
 	"log/slog"
 	"time"
+
+	// the scripts
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
@@ -59,9 +61,9 @@ func NewRLock(c redis.UniversalClient, o RLockOptions) *RLock {
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*RLock) Promise() lock.Promise {
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
+func (*RLock) Promise() driver.Promise {
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Blocking: true, Reentrant: true, SignalsLoss: true,
 		FreedAfterCrash: 30 * time.Second,
 	}
 }

@@ -68,9 +68,9 @@ func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*SetNX) Promise() lock.Promise {
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Fenced: true, Reentrant: true, SignalsLoss: true,
+func (*SetNX) Promise() driver.Promise {
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Fenced: true, Reentrant: true, SignalsLoss: true,
 		FreedAfterCrash: 10 * time.Second,
 	}
 }

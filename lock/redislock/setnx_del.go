@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
 )
 
@@ -34,10 +35,10 @@ func NewSetNXDel(c redis.UniversalClient, o SetNXOptions) *SetNXDel {
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*SetNXDel) Promise() lock.Promise {
+func (*SetNXDel) Promise() driver.Promise {
 	// SignalsLoss is not promised, because nothing reports to a holder that another caller has deleted its key.
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Reentrant: true, FreedAfterCrash: 10 * time.Second,
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Reentrant: true, FreedAfterCrash: 10 * time.Second,
 	}
 }
 

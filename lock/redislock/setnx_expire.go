@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
 )
 
@@ -64,11 +65,11 @@ func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire 
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*SetNXExpire) Promise() lock.Promise {
+func (*SetNXExpire) Promise() driver.Promise {
 	// FreedAfterCrash: usually 10 s, but Forever after a crash between SETNX and EXPIRE. With Repair it is
 	// then 11 s, if another caller tries to acquire the lock meanwhile.
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: lock.Forever,
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: driver.Forever,
 	}
 }
 

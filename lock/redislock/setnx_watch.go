@@ -37,9 +37,9 @@ func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*SetNXWatch) Promise() lock.Promise {
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: 10 * time.Second,
+func (*SetNXWatch) Promise() driver.Promise {
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Reentrant: true, SignalsLoss: true, FreedAfterCrash: 10 * time.Second,
 	}
 }
 

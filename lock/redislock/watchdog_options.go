@@ -114,10 +114,10 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 }
 
 // Promise is what it promises with the defaults of its options.
-func (*Watchdog) Promise() lock.Promise {
-	return lock.Promise{
+func (*Watchdog) Promise() driver.Promise {
+	return driver.Promise{
 		Exclusive:       true,
-		Scope:           lock.Cluster,
+		Scope:           driver.Cluster,
 		Fenced:          true,
 		Fair:            true,
 		Blocking:        true,

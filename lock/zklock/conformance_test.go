@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
@@ -59,7 +60,7 @@ func TestAllOfSequential(t *testing.T) {
 // A kind makes a lock, as a service would use it.
 type kind struct {
 	name    string
-	promise lock.Promise
+	promise driver.Promise
 	open    func(*zklock.Session) lock.Locker
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Ephemeral is the simplest ZooKeeper lock, and the one with the herd effect: one ephemeral node that every waiter
@@ -44,9 +45,9 @@ type Ephemeral struct{ inspector }
 func NewEphemeral(s *Session) *Ephemeral { return &Ephemeral{inspector{s, ephemeral{}}} }
 
 // Promise is what it promises with the defaults of its options.
-func (*Ephemeral) Promise() lock.Promise {
-	return lock.Promise{
-		Exclusive: true, Scope: lock.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
+func (*Ephemeral) Promise() driver.Promise {
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Reentrant: true, SignalsLoss: true,
 		FreedAfterCrash: 10 * time.Second,
 	}
 }

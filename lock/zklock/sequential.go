@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // This file has the whole algorithm. The other files add:
@@ -53,10 +54,10 @@ type Sequential struct{ inspector }
 func NewSequential(s *Session) *Sequential { return &Sequential{inspector{s, sequential{}}} }
 
 // Promise is what it promises with the defaults of its options.
-func (*Sequential) Promise() lock.Promise {
-	return lock.Promise{
+func (*Sequential) Promise() driver.Promise {
+	return driver.Promise{
 		Exclusive:       true,
-		Scope:           lock.Cluster,
+		Scope:           driver.Cluster,
 		Fenced:          true,
 		Fair:            true,
 		Blocking:        true,

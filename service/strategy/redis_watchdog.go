@@ -2,7 +2,6 @@ package strategy
 
 import (
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 	"example.com/stock/lock/redislock"
 )
 
