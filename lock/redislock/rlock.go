@@ -56,15 +56,16 @@ func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	if err := r.mayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
+	ctx, stop := r.cleanup.Wait(ctx)
+	defer stop()
 	var held *lock.HeldError // the last answer
 	var waited *waker
-	waiting := ctx
 	var all <-chan struct{}
 	for {
 		if waited != nil {
 			all = r.wakers.all(waited) // before the request, so that no wake-up after the reply is missed
 		}
-		lease, err := r.try(waiting, key, o)
+		lease, err := r.try(ctx, key, o)
 		switch {
 		case err == nil:
 			return lease, nil
@@ -77,15 +78,12 @@ func (r *RLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			return nil, held
 		}
 		if waited == nil {
-			var stop context.CancelFunc
-			waiting, stop = r.cleanup.Wait(ctx)
-			defer stop()
-			if waited, all, err = r.wakers.join(waiting, channelOf(key)); err != nil {
+			if waited, all, err = r.wakers.join(ctx, channelOf(key)); err != nil {
 				return nil, joinHeld(held, err)
 			}
 			defer r.wakers.leave(waited)
 		}
-		if err := waited.wait(waiting, o, all, held.Remaining); err != nil {
+		if err := waited.wait(ctx, o, all, held.Remaining); err != nil {
 			return nil, joinHeld(held, err)
 		}
 	}

@@ -127,24 +127,24 @@ func poll(
 	ctx context.Context, c *cleanup, o lock.Options, pause func() time.Duration,
 	try func(context.Context) (*lock.Lease, error),
 ) (*lock.Lease, error) {
-	lease, held := try(ctx) // held is the last answer
-	if held == nil || o.TryOnce || !errors.Is(held, lock.ErrHeld) {
-		return lease, held
-	}
-	waiting, stop := c.Wait(ctx)
+	ctx, stop := c.Wait(ctx)
 	defer stop()
+	var held error // the last answer
 	for {
-		if err := driver.Sleep(waiting, pause()); err != nil {
-			return nil, errors.Join(held, err)
-		}
-		lease, err := try(waiting)
-		switch {
-		case err == nil:
+		lease, err := try(ctx)
+		if err == nil {
 			return lease, nil
-		case !errors.Is(err, lock.ErrHeld):
+		}
+		if !errors.Is(err, lock.ErrHeld) {
 			return nil, errors.Join(held, err)
 		}
 		held = err
+		if o.TryOnce {
+			return nil, held
+		}
+		if err := driver.Sleep(ctx, pause()); err != nil {
+			return nil, errors.Join(held, err)
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 	if err := w.mayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
+	ctx, stop := w.cleanup.Wait(ctx)
+	defer stop()
 	a := w.attempt(key, o)
 	c := &candidate{w: w, attempt: a, me: w.notifier.add(a.value)}
 	defer w.notifier.remove(a.value)
@@ -41,9 +43,7 @@ func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 	if over {
 		return l, err
 	}
-	waiting, stop := w.cleanup.Wait(ctx)
-	defer stop()
-	return c.wait(waiting)
+	return c.wait(ctx)
 }
 
 type candidate struct {
