@@ -38,7 +38,7 @@ func TestRepeat(t *testing.T) {
 		"changed for ever":   {[]error{ErrChanged}, time.Hour, Attempts, ErrChanged},
 		"deadlock":           {[]error{told(mysqlerr.Deadlock), nil}, time.Hour, 2, nil},
 		"read check":         {[]error{told(mysqlerr.Checkread), nil}, time.Hour, 2, nil},
-		"stale connection":   {
+		"stale connection": {
 			[]error{stale(sqldriver.ErrBadConn), stale(mysql.ErrInvalidConn), nil}, time.Hour, 3, nil,
 		},
 		"no stale one":       {[]error{stale(refused), nil}, time.Hour, 1, refused},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock/driver"

@@ -68,8 +68,8 @@ func (*RLock) Promise() driver.Promise {
 	}
 }
 
-// Close ends the subscription and the waits, with lock.ErrClosed. It drops the releases that have not reached the server
-// yet; their keys expire with the lease. Leases are not affected.
+// Close ends the subscription and the waits, with lock.ErrClosed. It drops the releases that have not reached the
+// server yet; their keys expire with the lease. Leases are not affected.
 func (r *RLock) Close() error {
 	r.cleanup.Close()
 	return r.wakers.close()
