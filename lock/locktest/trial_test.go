@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,12 +19,10 @@ import (
 // renewal and release by the owner alone, and what failed is taken back until it is gone.
 type trial struct {
 	flaws
-	client  *redis.Client
-	lease   time.Duration
-	minted  atomic.Uint64
-	retries sync.WaitGroup
-	life    context.Context
-	end     context.CancelFunc
+	client *redis.Client
+	lease  time.Duration
+	minted atomic.Uint64
+	life   *driver.Life
 }
 
 // flaws are what may be wrong with a trial.
@@ -84,14 +81,11 @@ func newTrial(addr, user string, lease time.Duration, f flaws) *trial {
 	if f.patient {
 		o.ContextTimeoutEnabled, o.ReadTimeout = false, -1
 	}
-	t := &trial{flaws: f, lease: lease, client: redis.NewClient(o)}
-	t.life, t.end = context.WithCancel(context.Background())
-	return t
+	return &trial{flaws: f, lease: lease, client: redis.NewClient(o), life: driver.NewLife()}
 }
 
 func (t *trial) Close() error {
-	t.end()
-	t.retries.Wait()
+	t.life.Close()
 	return t.client.Close()
 }
 
@@ -104,8 +98,10 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	if err := driver.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	if t.life.Err() != nil && !t.deaf {
-		return nil, lock.ErrClosed
+	if !t.deaf {
+		var stop func()
+		ctx, stop = t.life.Wait(ctx)
+		defer stop()
 	}
 	token := uuid.NewString()
 	if t.tickets {
@@ -121,10 +117,6 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 	}
 	began := time.Now()
 	var mail <-chan *redis.Message
-	closed := t.life.Done()
-	if t.deaf {
-		closed = nil
-	}
 	for held := false; ; {
 		sent := time.Now()
 		fence, err := t.try(ctx, key, token)
@@ -134,6 +126,8 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		switch {
 		case err != nil && ctx.Err() != nil && held:
 			return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
+		case err != nil && errors.Is(context.Cause(ctx), lock.ErrClosed):
+			return nil, lock.ErrClosed
 		case err != nil && t.rawErrors:
 			return nil, err
 		case noPermission(err):
@@ -157,8 +151,6 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
-		case <-closed:
-			return nil, errors.Join(lock.ErrHeld, lock.ErrClosed)
 		case granted := <-mail: // nil: never
 			fence, _ := strconv.ParseUint(granted.Payload, 10, 64)
 			return t.hold(key, token, time.Now(), lock.Fence(fence)), nil
@@ -196,13 +188,7 @@ func (t *trial) try(ctx context.Context, key, token string) (lock.Fence, error) 
 
 // retry does something until it succeeds, or the lease is over.
 func (t *trial) retry(do func(context.Context) error) {
-	t.retries.Go(func() {
-		ctx, cancel := context.WithTimeout(t.life, t.lease)
-		defer cancel()
-		for do(ctx) != nil && ctx.Err() == nil {
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
+	t.life.Repeat(time.Now().Add(t.lease), func(ctx context.Context) bool { return do(ctx) == nil })
 }
 
 // queue draws a number and waits for it.

@@ -15,6 +15,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
@@ -24,7 +25,10 @@ import (
 
 var servers servertest.Shared
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(servers.Around(m)) }
+// Servers returns servers, for the examples, which are outside the package.
+func Servers() *servertest.Shared { return &servers }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(servers.Around(m, server.MySQL)) }
 
 // patience is how long a test waits for what must come, on a computer that has other work.
 const patience = time.Minute

@@ -16,6 +16,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 )
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(Servers.Around(m))
+	goleak.VerifyTestMain(Servers.Around(m, server.ZooKeeper))
 }
 
 // A kind is one of the locks of this package, for what must be true of both.

@@ -43,10 +43,11 @@ func (r runner) Run() int { return r() }
 const atOnce = "8"
 
 // Around wraps m: Run runs the tests, up to 8 parallel ones at once, stops the servers and returns the exit code. Pass
-// it to goleak.VerifyTestMain.
-func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
+// it to goleak.VerifyTestMain. Examples need the given servers: an example cannot skip itself, so Around leaves all of
+// them out if one is missing.
+func (s *Shared) Around(m interface{ Run() int }, examples ...server.Kind) interface{ Run() int } {
 	return runner(func() int {
-		if err := manyAtOnce(); err != nil {
+		if err := errors.Join(manyAtOnce(), s.readyExamples(examples)); err != nil {
 			fmt.Fprintln(os.Stderr, "servertest:", err)
 			return 1
 		}
@@ -62,6 +63,28 @@ func (s *Shared) Around(m interface{ Run() int }) interface{ Run() int } {
 		}
 		return code
 	})
+}
+
+// readyExamples starts the servers that examples need.
+func (s *Shared) readyExamples(kinds []server.Kind) error {
+	for _, kind := range kinds {
+		started, err := s.started(kind)
+		if err != nil {
+			return err
+		}
+		if reason, missing := started.Missing()[string(kind)]; missing && os.Getenv("REQUIRE_BACKENDS") != "1" {
+			fmt.Fprintln(os.Stderr, "servertest: without examples:", reason)
+			return flag.Set("test.skip", "^Example")
+		}
+	}
+	return nil
+}
+
+// URL returns the address of a shared server for an example. Around must have been told that examples need it.
+func (s *Shared) URL(kind server.Kind) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stack.Server(string(kind)).URL
 }
 
 func manyAtOnce() error {
@@ -130,23 +153,32 @@ func (s *Shared) database(t testing.TB, statements string) string {
 // server returns a backend, and starts it unless it runs or is known to be missing.
 func (s *Shared) server(t testing.TB, kind server.Kind) *server.Server {
 	t.Helper()
+	started, err := s.started(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return real(t, started, kind)
+}
+
+// started returns the servers, of which one is of that kind, unless it is missing.
+func (s *Shared) started(kind server.Kind) (*server.Stack, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx := context.Background() // the server outlives this test
 	if s.stack == nil {
 		made, err := server.Start(ctx, server.Options{})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		s.stack = made
 	}
 	if s.stack.Server(string(kind)) == nil && s.stack.Missing()[string(kind)] == "" {
 		var missing *server.MissingError
 		if _, err := s.stack.Add(ctx, kind); err != nil && !errors.As(err, &missing) {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return real(t, s.stack, kind)
+	return s.stack, nil
 }
 
 // create makes a database and runs statements in it, in one round trip.
