@@ -96,8 +96,8 @@ func ExampleDo_boundedWait() {
 	// <nil>
 }
 
-// A lease that is lost ends the ctx of the work with the cause. Here an operator takes the key away, and the next renewal
-// finds that out.
+// A lease that is lost ends the ctx of the work with the cause. Here an operator takes the key away, and the next
+// renewal finds that out.
 func ExampleDo_lost() {
 	locker, stop := redisLocker(redislock.WatchdogOptions{Lease: 300 * time.Millisecond})
 	defer stop()
@@ -114,8 +114,8 @@ func ExampleDo_lost() {
 	// lost: true
 }
 
-// A write that was sent and not answered may still happen. Work says so with ErrOutcomeUnknown, and the next holder gets
-// the key only when the lease has run out, so it reads what was written.
+// A write that was sent and not answered may still happen. Work says so with ErrOutcomeUnknown, and the next holder
+// gets the key only when the lease has run out, so it reads what was written.
 func ExampleDo_outcomeUnknown() {
 	locker, stop := redisLocker(redislock.WatchdogOptions{})
 	defer stop()
