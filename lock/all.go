@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// All is [Do] for work that needs several keys at a time, such as the SKUs of a cart. It acquires the keys one after
+// All is [Do] for work that needs several keys at a time, such as both accounts of a transfer. It acquires the keys one after
 // the other in sorted order, each once, so that two callers of All cannot deadlock. Work gets the fence of each key.
 // Without keys, All calls work at once.
 //
@@ -17,7 +17,7 @@ import (
 //   - With o.TryOnce the call fails at once if another holder has one of the keys.
 //
 // All costs the round trips of Do for each key, one after the other. While it waits for the last key, it holds all
-// others, which delays many callers. For a cart of a hundred SKUs, prefer one write without a lock.
+// others, which delays many callers. For a hundred keys, prefer one write without a lock.
 //
 // All does not promise an order among callers, beyond that of each key's lock. A caller that holds some of the keys
 // by Do, and acquires others by All, can deadlock.

@@ -1,9 +1,10 @@
-// Package lock is the contract that every lock of this service keeps: acquire a lease, notice its loss, release it.
+// Package lock is the contract of all locks: acquire a lease, notice its loss, release it. [Do] is all that most callers
+// need. README.md says which lock to take.
 //
 // A lock over a network is a lease: the server may give the key to another caller while the holder still runs, because
 // the holder was paused, cut off, or slow. No lock here promises that only one process *runs* at a time. Each promises
 // (1) that the holder's lease reports the loss as early as the holder's own clock allows, and (2) if the strategy is
-// fenced, that the store refuses a write with an old [Fence]. The second promise keeps the stock correct. The first
+// fenced, that the store refuses a write with an old [Fence]. The second promise keeps the data correct. The first
 // only saves work.
 //
 // If the outcome of the holder's work is not known, because a write was sent and not answered, the key is not freed.
