@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// All is [Do] for work that needs several keys at a time, such as both accounts of a transfer. It acquires the keys one after
-// the other in sorted order, each once, so that two callers of All cannot deadlock. Work gets the fence of each key.
-// Without keys, All calls work at once.
+// All is [Do] for work that needs several keys at a time, such as both accounts of a transfer. It acquires the keys one
+// after the other in sorted order, each once, so that two callers of All cannot deadlock. Work gets the fence of each
+// key. Without keys, All calls work at once.
 //
 //   - If a key cannot be acquired, All releases the keys that it already holds, and returns that key's error.
 //   - If the lease of a key is lost, the ctx of work ends with that loss as its cause, and a wait for another key ends,

@@ -1,5 +1,5 @@
-// Package lock is the contract of all locks: acquire a lease, notice its loss, release it. [Do] is all that most callers
-// need. README.md says which lock to take.
+// Package lock is the contract of all locks: acquire a lease, notice its loss, release it. [Do] is all that most
+// callers need. README.md says which lock to take.
 //
 // A lock over a network is a lease: the server may give the key to another caller while the holder still runs, because
 // the holder was paused, cut off, or slow. No lock here promises that only one process *runs* at a time. Each promises
