@@ -1,9 +1,7 @@
 package app
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -72,19 +70,4 @@ func (c *Config) checkNodes() (bad []error) {
 		}
 	}
 	return bad
-}
-
-// MigrateZooKeeper gives all nodes of the locks the ACL of new ones; see zklock.Session.Migrate.
-func MigrateZooKeeper(ctx context.Context, cfg Config, log *slog.Logger, progress func(seen, changed int)) (
-	seen, changed int, err error,
-) {
-	if len(cfg.ZooKeeper.Hosts) == 0 {
-		return 0, 0, isEmpty("zookeeper.hosts", "zookeeper-hosts", "STOCK_ZOOKEEPER_HOSTS")
-	}
-	a := newApp(cfg, "", log)
-	if err := a.openZooKeeper(); err != nil {
-		return 0, 0, err
-	}
-	defer func() { _ = a.close() }()
-	return a.servers.ZooKeeper.Migrate(ctx, progress)
 }

@@ -12,12 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"example.com/stock/app"
-	"example.com/stock/lock"
 )
 
 // every lists the commands that do something, by the words that call them.
@@ -240,48 +238,6 @@ func TestMigrateSaysWhatIsMissing(t *testing.T) {
 		_, _, err = run(t.Context(), "migrate", verb, "--wait=1h")
 		says(t, err, "wait:")
 	}
-}
-
-// The nodes of a lock become its creator's. Then who has no credentials is refused, until the way back.
-func TestMigrateZooKeeper(t *testing.T) {
-	root := "/" + uuid.NewString()
-	server := []string{
-		"--zookeeper-hosts=" + servers.ZooKeeper(t), "--zookeeper-root=" + root, "--zookeeper-connect-timeout=10s",
-	}
-	with := append(server, "--zookeeper-credentials=stock:s3cret")
-	migrate := func(want string, args ...string) {
-		t.Helper()
-		out, _, err := run(t.Context(), append([]string{"migrate", "zookeeper"}, args...)...)
-		if err != nil || out != want+"\n" {
-			t.Errorf("%q, %v; want %q", out, err, want)
-		}
-	}
-	try := func(server []string) error {
-		l := kindOfLock{"zk-sequential", server}.open(t)
-		lease, err := l.Acquire(t.Context(), "sku", lock.Options{TryOnce: true})
-		if err == nil {
-			err = lease.Release()
-		}
-		return err
-	}
-	migrate("0 nodes, 0 with another ACL now", with...)
-	if err := errors.Join(try(server), try(append(with, "--zookeeper-acl=world"))); err != nil {
-		t.Fatal(err)
-	}
-	migrate("4 nodes, 4 with another ACL now", with...)
-	migrate("4 nodes, 0 with another ACL now", with...)
-	says(t, try(server), "not-allowed", root)
-	_, _, err := run(t.Context(), append([]string{"migrate", "zookeeper"}, server...)...)
-	says(t, err, "not-allowed")
-	if err := try(with); err != nil {
-		t.Error(err)
-	}
-	migrate("4 nodes, 4 with another ACL now", append(with, "--zookeeper-acl=world")...)
-	if err := try(server); err != nil {
-		t.Error(err)
-	}
-	_, _, err = run(t.Context(), "migrate", "zookeeper", "--zookeeper-hosts=")
-	says(t, err, "zookeeper.hosts is empty")
 }
 
 // The documents about the strategies agree with the program.
