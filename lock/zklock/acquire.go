@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
@@ -25,15 +24,13 @@ type recipe interface {
 	// awaitTurn waits until the key is ours, and returns the node with which we hold it. The error is errAgain if own
 	// has vanished. After any other error the caller deletes own.
 	awaitTurn(ctx context.Context, a *attempt, own node) (node, error)
-	// create sends one request to create our node, once. The error is errRecordChanged if the record of fences has
-	// changed since r was read.
-	create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error)
+	// create sends one request to create our node, once, with generation.commit.
+	create(ctx context.Context, a *attempt, r *fenceRecord, guid string) (node, error)
 	// find searches for the node that create has made with guid. The error is zk.ErrNoNode if there is none.
 	find(ctx context.Context, g *generation, dir, guid string) (node, error)
 	// delete deletes n, and no other node. It never repeats a deletion that got no reply. So if the error is
 	// zk.ErrNoNode, n had been deleted by another client or with its session.
 	delete(ctx context.Context, g *generation, n node) error
-
 	// contenders returns the nodes in a folder, the holder's first. The error is zk.ErrNoNode if there is no folder.
 	contenders(ctx context.Context, g *generation, dir string) ([]node, error)
 }
@@ -46,21 +43,12 @@ type node struct {
 	czxid     int64  // the transaction that created the node
 	clock     int64  // the server's clock at that transaction, in milliseconds
 	fence     lock.Fence
-	session   int64 // the session that owns the node; 0: none, the node is not ephemeral; not set by create
+	session   int64 // the session that owns the node; 0: none, the node is not ephemeral
 	alone     bool  // the node was the only child when it was created, so no contender is ahead
-
-	version     int32       // version of the folder, after the transaction that created the node
-	versionFrom *generation // the generation that received version
+	version   int32 // of the folder, after the transaction that created the node; only Ephemeral uses it
 }
 
 func (n node) path() string { return n.dir + "/" + n.name }
-
-// errAgain means that our node was removed with its session, or deleted by an operator. Then the acquisition is
-// retried.
-var errAgain = errors.New("the place in the queue was lost")
-
-// errNoLock means that a node without a session has the path of the lock. Nobody would ever release it.
-var errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
 
 // acquire makes up to tries attempts, each in one generation.
 func (s *Session) acquire(ctx context.Context, r recipe, key string, o lock.Options) (*lock.Lease, error) {
@@ -100,32 +88,19 @@ type attempt struct {
 	held     *lock.HeldError // the holder that it waits for; nil if the key was not seen to be held
 }
 
-// run returns the lease. If it returns an error, the attempt has left nothing behind, except that a clean-up longer
-// than a second continues in the background.
+// run returns the lease. If it returns an error, the attempt has left nothing behind, or only an orphan.
 func (a *attempt) run(ctx context.Context) (*lock.Lease, error) {
 	bound, cancel := a.g.bound(ctx)
 	defer cancel()
-	type result struct {
-		lease *lock.Lease
-		held  *lock.HeldError
-	}
-	giveBack := func(got result) {
-		if got.lease != nil {
-			_ = got.lease.Release()
-		}
-	}
-	got, err := ask(bound, a.g, lock.ReleaseTimeout, func() (result, error) {
-		lease, err := a.hold(bound)
-		return result{lease, a.held}, err
-	}, giveBack)
+	lease, err := a.hold(bound)
 	switch {
 	case err == nil && a.g.loss() == nil:
-		return got.lease, nil
+		return lease, nil
 	case err == nil:
-		giveBack(got)
+		_ = lease.Release()
 		return nil, errAgain
-	case got.held != nil && ctx.Err() != nil:
-		return nil, errors.Join(got.held, context.Cause(ctx))
+	case a.held != nil && ctx.Err() != nil:
+		return nil, errors.Join(a.held, context.Cause(ctx))
 	}
 	return nil, explain(ctx, a.g, err)
 }
@@ -181,7 +156,7 @@ func (a *attempt) grant(own node) *lock.Lease {
 }
 
 // claim creates our node, and the folder if there is none, and sets the node's fence. After an error there is no node,
-// or it is an orphan that is being deleted.
+// or it is an orphan.
 func (a *attempt) claim(ctx context.Context) (node, error) {
 	n, err := a.makeNode(ctx)
 	if err != nil {
@@ -206,12 +181,12 @@ func (a *attempt) makeNode(ctx context.Context) (node, error) {
 		}
 		guid := uuid.NewString()
 		var n node
-		n, err = a.recipe.create(a.g, r, a.dir, guid, a.options.Owner)
+		n, err = a.recipe.create(ctx, a, r, guid)
 		switch {
 		case err == nil:
 			return n, nil
 		case errors.Is(err, errRecordChanged):
-			a.g.forgetRecord(r)
+			a.g.record.CompareAndSwap(r, nil)
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			// The folder does not exist: it was never made, or the server has just removed it because it was empty.
@@ -221,11 +196,8 @@ func (a *attempt) makeNode(ctx context.Context) (node, error) {
 			continue
 		case answered(err):
 			return node{}, err
-		case ctx.Err() != nil:
-			a.searchLater(guid)
-			return node{}, err
 		}
-		// The connection broke before the reply. If the node exists, a second node would wait behind it for ever.
+		// There was no reply. If the node exists, a second node would wait behind it for ever.
 		n, findErr := a.recover(ctx, guid)
 		if findErr == nil || !errors.Is(findErr, zk.ErrNoNode) {
 			return n, findErr
@@ -252,61 +224,4 @@ func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
 		return node{}, err
 	}
 	return n, nil
-}
-
-// explain converts err to one of the errors of lock.Locker, or to errAgain.
-func explain(ctx context.Context, g *generation, err error) error {
-	switch cause := context.Cause(ctx); {
-	case errors.Is(err, lock.ErrHeld):
-		return err
-	case cause != nil:
-		return fmt.Errorf("no answer of ZooKeeper: %w", cause) // the server may be up
-	case g.s.ctx.Err() != nil:
-		return errors.Join(errNoConnection, errClosed)
-	case g.over.Err() != nil:
-		return errAgain
-	case errors.Is(err, errAgain), errors.Is(err, lock.ErrDown):
-		return err
-	case answered(err), errors.Is(err, errNoLock):
-		return g.s.refused(err)
-	default:
-		return errors.Join(g.s.noConnection(), err)
-	}
-}
-
-// refused returns the error for a reply that no retry will change, with instructions for a repair. The reason is shown
-// to clients, so it contains only the configured root. The path of the node is in the joined error.
-func (s *Session) refused(err error) error {
-	root := max(s.config.Root, "/")
-	var reply *replyError
-	if !errors.As(err, &reply) {
-		reply = &replyError{err: err} // errNoLock
-	}
-	var down *driver.DownError
-	switch number := code(reply.err); {
-	case errors.Is(err, zk.ErrNoAuth):
-		s.logDenial(err)
-		down = denied("not-allowed", "root", root, "right", reply.right)
-	case errors.Is(err, zk.ErrInvalidACL):
-		s.logDenial(err)
-		down = errNoIdentity
-	case number == authenticationRequired: // logFailure logs it
-		down = errNoIdentity
-	case number == quotaExceeded:
-		down = denied("quota-exceeded", "root", root)
-	case errors.Is(err, zk.ErrNoChildrenForEphemerals), errors.Is(err, zk.ErrNotEmpty), errors.Is(err, errNoLock):
-		down = denied("foreign-nodes", "root", root)
-	case number != 0:
-		down = denied("refuses", "code", number)
-	default:
-		down = denied("refuses", "code", strings.TrimPrefix(reply.err.Error(), "zk: "))
-	}
-	return errors.Join(down, err)
-}
-
-// denied returns an error that matches lock.ErrDenied.
-func denied(reason string, values ...any) *driver.DownError {
-	down := driver.NewDown("zookeeper", reason, values...)
-	down.Denied = true
-	return down
 }

@@ -25,13 +25,11 @@ import (
 //  3. To release, delete the node. If the holder crashes, the node is removed with the session.
 //
 // Round trips, uncontended: 1 to acquire and 1 to release, each one transaction. Contended: 2 to begin to wait (create,
-// watch), 1 to release. Then each of the W waiters is woken and tries to create the node. One create succeeds. Each
-// failed create is a transaction of the whole ensemble, too, and these W-1 waiters watch again. Serving n waiters takes
-// n(n+1)/2 wake-ups and as many creates, where Sequential has n wake-ups; Options.OnWake counts them. The waiters of
-// one process share a connection, to which ZooKeeper sends one event per node, and may share a watch. The first use of
-// a key makes its folder, for 2 more. The first use in a session reads the record of fences, for 2.
-//
-// A failed try (Options.TryOnce) costs one read and writes nothing. A successful one costs one read more.
+// watch), 1 to release. Then each of the W waiters tries to create the node. One create succeeds. Each failed create is a
+// transaction of the whole ensemble, too, and these W-1 waiters watch again. Serving n waiters takes n(n+1)/2 wake-ups
+// and as many creates, where Sequential has n wake-ups; Options.OnWake counts them. The waiters of one process share a
+// watch. The first use of a key or in a session, and a try (Options.TryOnce), cost the same as with Sequential, except
+// that a failed try costs one read.
 //
 // It promises the same as Sequential, except the order of arrival. Any number of other callers may overtake a waiter,
 // so limit the wait.
@@ -109,11 +107,11 @@ func (r ephemeral) awaitTurn(ctx context.Context, a *attempt, _ node) (node, err
 		a.held = &lock.HeldError{Key: a.key}
 		path := a.dir + "/" + ephemeralName
 		holder, err := a.g.watch(ctx, path) // 2
-		if err == nil && holder.persistent {
+		if err == nil && holder.stat.EphemeralOwner == 0 {
 			err = fmt.Errorf("%w: %s", errNoLock, path)
 		}
 		if err == nil {
-			_, a.held.Holder = parseData(holder.data)
+			_, a.held.Holder = parseData(string(holder.data))
 			_, err = holder.awaitChange(ctx, reconnected, a.options.Woken)
 		}
 		if err := unlessGone(err); err != nil {
@@ -127,73 +125,85 @@ func (r ephemeral) awaitTurn(ctx context.Context, a *attempt, _ node) (node, err
 }
 
 // create creates the node. The error is zk.ErrNodeExists if the key is held.
-func (ephemeral) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
-	_, folder, err := g.commit(r, dir, dir+"/"+ephemeralName, guid+" "+owner, zk.FlagEphemeral)
+func (ephemeral) create(ctx context.Context, a *attempt, r *fenceRecord, guid string) (node, error) {
+	data := guid + " " + a.options.Owner
+	_, folder, err := a.g.commit(ctx, r, a.dir, ephemeralName, data, zk.FlagEphemeral)
 	if err != nil {
 		return node{}, err
 	}
 	return node{
-		dir: dir, name: ephemeralName, guid: guid, czxid: folder.Mzxid, clock: folder.Mtime,
-		version: folder.Version, versionFrom: g,
+		dir: a.dir, name: ephemeralName, guid: guid, czxid: folder.Mzxid, clock: folder.Mtime,
+		session: a.g.now().id, version: folder.Version,
 	}, nil
 }
 
 // find returns the node if its guid is guid. It reads the folder before the node, so if the holder changes in between,
 // the version is too old, and the deletion fails.
 func (ephemeral) find(ctx context.Context, g *generation, dir, guid string) (node, error) {
-	_, folder, err := g.get(ctx, dir)
+	folder, err := g.get(ctx, dir)
 	if err != nil {
 		return node{}, err
 	}
 	n, err := g.readLock(ctx, dir)
-	if err == nil && n.guid != guid {
-		err = zk.ErrNoNode
+	if err != nil {
+		return node{}, err
 	}
-	n.version, n.versionFrom = folder.Version, g
-	return n, err
+	if n.guid != guid {
+		return node{}, zk.ErrNoNode
+	}
+	n.version = folder.stat.Version
+	return n, nil
 }
 
-// delete is step 3, in one round trip. If the version of the folder is from an earlier generation, find first reads it,
-// in two more round trips. If the folder has another version now, find and a second deletion follow, in three more each
-// time.
+// delete is step 3, in one round trip. If the version of the folder is not known, or from an earlier session, find first
+// reads it, in two more round trips. If the folder has another version now, find and a second deletion follow, in three
+// more each time.
 func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
+	known := n.version != 0 && n.session == g.now().id
 	var err error
 	for range tries {
-		if n.versionFrom != g {
-			found, err := ask(ctx, g, 0, func() (node, error) { return r.find(ctx, g, n.dir, n.guid) }, nil)
-			if err != nil {
+		if !known {
+			if n, err = r.find(ctx, g, n.dir, n.guid); err != nil {
 				return err
 			}
-			n = found
 		}
-		_, err = ask(ctx, g, 0, func() ([]zk.MultiResponse, error) {
-			done, err := g.conn.Multi(
-				&zk.CheckVersionRequest{Path: n.dir, Version: n.version},
-				&zk.DeleteRequest{Path: n.path(), Version: -1},
-			)
-			return done, repliedAll(n.path(), []string{"read", "delete"}, done, err)
-		}, nil)
+		_, err = g.transact(ctx, 0, n.path(), []string{"read", "delete"},
+			&zk.CheckVersionRequest{Path: n.dir, Version: n.version},
+			&zk.DeleteRequest{Path: n.path(), Version: -1},
+		)
 		if !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
-		n.versionFrom = nil // another contender has the key, or an operator wrote to the folder
+		known = false // another contender has the key, or an operator wrote to the folder
 	}
 	return err
+}
+
+// contenders returns the holder. If its node is not ephemeral, the error is errNoLock.
+func (ephemeral) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
+	n, err := g.readLock(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if n.session == 0 {
+		err = fmt.Errorf("%w: %s", errNoLock, n.path())
+	}
+	return []node{n}, err
 }
 
 // readLock reads the holder's node.
 func (g *generation) readLock(ctx context.Context, dir string) (node, error) {
 	n, err := g.read(ctx, dir, ephemeralName)
-	n.guid, n.owner = parseData([]byte(n.owner))
+	n.guid, n.owner = parseData(n.owner)
 	return n, err
 }
 
 // parseData parses the data that create wrote into the node. If another program wrote the data, they contain no guid,
 // and all of them count as the owner.
-func parseData(data []byte) (guid, owner string) {
-	guid, owner, found := strings.Cut(string(data), " ")
+func parseData(data string) (guid, owner string) {
+	guid, owner, found := strings.Cut(data, " ")
 	if !found || uuid.Validate(guid) != nil {
-		return "", string(data)
+		return "", data
 	}
 	return guid, owner
 }

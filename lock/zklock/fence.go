@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
@@ -107,55 +108,41 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	return next, true
 }
 
-// commit sends the transaction that makes a lock's node in the folder dir, and returns the node's path and the state of
+// commit sends the transaction that makes a lock's node in the folder dir. It returns the node's name and the state of
 // the folder, to which it makes an empty write. The transaction has the condition that the record is still r; otherwise
 // the error is errRecordChanged.
-func (g *generation) commit(r *fenceRecord, dir, path, data string, flags int32) (
-	made string, folder *zk.Stat, err error,
-) {
-	done, err := g.conn.Multi(
-		&zk.CreateRequest{Path: path, Data: []byte(data), Acl: g.s.acl(), Flags: flags},
+//
+// If ctx ends before the reply, it waits for lock.ReleaseTimeout longer, so that the caller can delete the node.
+func (g *generation) commit(
+	ctx context.Context, r *fenceRecord, dir, name, data string, flags int32,
+) (made string, folder *zk.Stat, err error) {
+	done, err := g.transact(ctx, lock.ReleaseTimeout, dir, []string{"create", "write", "read"},
+		&zk.CreateRequest{Path: dir + "/" + name, Data: []byte(data), Acl: g.s.acl(), Flags: flags},
 		&zk.SetDataRequest{Path: dir, Version: -1},
 		&zk.CheckVersionRequest{Path: r.path, Version: r.version},
 	)
 	switch {
 	case err == nil:
-		return done[0].String, done[1].Stat, nil
+		return strings.TrimPrefix(done[0].String, dir+"/"), done[1].Stat, nil
 	case len(done) > 2 && (errors.Is(done[2].Error, zk.ErrNoNode) || errors.Is(done[2].Error, zk.ErrBadVersion)):
 		return "", nil, errRecordChanged
 	}
-	return "", nil, repliedAll(dir, []string{"create", "write", "read"}, done, err)
+	return "", nil, err
 }
-
-func (g *generation) origin() string { return g.s.config.Root + "/" + originName }
 
 // fenceRecord returns this session's copy of the record. It reads the record, in two round trips, once in a session and
 // again after each change.
 func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
-	if r := g.record.Load(); r != nil {
-		return r, nil
-	}
-	select {
-	case g.reading <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	defer func() { <-g.reading }()
-	if r := g.record.Load(); r != nil {
-		return r, nil
-	}
 	for range tries {
+		if r := g.record.Load(); r != nil {
+			return r, nil
+		}
 		r, err := g.readRecord(ctx)
 		if err == nil {
 			g.record.Store(r)
 		}
 		if !errors.Is(err, zk.ErrNoNode) {
 			return r, err
-		}
-		if g.s.config.Root != "" {
-			if err := g.makeFolder(ctx, g.s.config.Root); err != nil {
-				return nil, err
-			}
 		}
 		if err := g.makeRecord(ctx); err != nil {
 			return nil, err
@@ -164,9 +151,16 @@ func (g *generation) fenceRecord(ctx context.Context) (*fenceRecord, error) {
 	return nil, fmt.Errorf("%w: %s has lost its child", errNoLock, g.origin())
 }
 
+func (g *generation) origin() string { return g.s.config.Root + "/" + originName }
+
 func (g *generation) makeRecord(ctx context.Context) error {
+	if g.s.config.Root != "" {
+		if err := g.makeFolder(ctx, g.s.config.Root); err != nil {
+			return err
+		}
+	}
+	name := uuid.NewString()
 	_, err := retry(ctx, g, g.origin(), "create", func() ([]zk.MultiResponse, error) {
-		name := uuid.NewString()
 		return g.conn.Multi(
 			&zk.CreateRequest{Path: g.origin(), Data: []byte(name), Acl: g.s.acl()},
 			&zk.CreateRequest{Path: g.origin() + "/" + name, Acl: g.s.acl()},
@@ -180,30 +174,28 @@ func (g *generation) makeRecord(ctx context.Context) error {
 
 // readRecord reads the record. The error is zk.ErrNoNode if there is none yet.
 func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
-	name, _, err := g.get(ctx, g.origin())
+	origin, err := g.get(ctx, g.origin())
 	if err != nil {
 		return nil, err
 	}
-	if uuid.Validate(string(name)) != nil {
+	name := string(origin.data)
+	if uuid.Validate(name) != nil {
 		return nil, fmt.Errorf("%w: %s", errNoLock, g.origin())
 	}
-	r := &fenceRecord{path: g.origin() + "/" + string(name)}
-	data, stat, err := g.get(ctx, r.path)
+	r := &fenceRecord{path: g.origin() + "/" + name}
+	record, err := g.get(ctx, r.path)
 	if err != nil {
 		return nil, err
 	}
-	r.version = stat.Version
-	if len(data) == 0 {
+	r.version = record.stat.Version
+	if len(record.data) == 0 {
 		return r, nil // a record from makeRecord has no terms yet
 	}
-	if err := json.Unmarshal(data, r); err != nil {
+	if err := json.Unmarshal(record.data, r); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errNoLock, r.path, err)
 	}
 	return r, nil
 }
-
-// forgetRecord drops an outdated copy of the record.
-func (g *generation) forgetRecord(r *fenceRecord) { g.record.CompareAndSwap(r, nil) }
 
 // fence returns the fence of a node that was created at clock, in milliseconds. It takes a round trip only for the
 // first node of an epoch and of every 78,000 transactions or so, and two more if other sessions do the same at the same
@@ -227,14 +219,15 @@ func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence,
 		}
 		set := func() (*zk.Stat, error) { return g.conn.Set(r.path, data, r.version) }
 		stat, err := retry(ctx, g, r.path, "write", set)
-		g.forgetRecord(r)
 		switch {
 		case err == nil:
 			next.version = stat.Version
-			g.record.CompareAndSwap(nil, next)
+			g.record.CompareAndSwap(r, next)
+			continue
 		case !errors.Is(err, zk.ErrBadVersion) && !errors.Is(err, zk.ErrNoNode):
 			return lock.NoFence, err
 		}
+		g.record.CompareAndSwap(r, nil)
 	}
 	return lock.NoFence, errAgain
 }

@@ -43,9 +43,7 @@ type generation struct {
 	over     context.Context // ends, with the reason as its cause, when the session must not be relied on any more
 	end      context.CancelCauseFunc
 	requests sync.WaitGroup
-	watches  watches
 	record   atomic.Pointer[fenceRecord] // nil: not read yet
-	reading  chan struct{}               // has room for one: the goroutine that reads the record
 
 	mu sync.Mutex
 	state
@@ -86,8 +84,7 @@ func (s state) limit() time.Time { return s.alive.Add(s.timeout * 2 / 3) }
 
 func newGeneration(s *Session) *generation {
 	g := &generation{
-		s: s, reading: make(chan struct{}, 1),
-		state: state{heard: time.Now(), identified: len(s.config.Credentials) == 0},
+		s: s, state: state{heard: time.Now(), identified: len(s.config.Credentials) == 0},
 	}
 	g.over, g.end = context.WithCancelCause(context.Background())
 	g.outage, g.endOutage = context.WithCancelCause(g.over)
@@ -105,14 +102,22 @@ func (g *generation) event(e zk.Event) {
 	defer g.mu.Unlock()
 	switch l := g.dialed; e.State {
 	case zk.StateHasSession: // the server has accepted the session on l
+		continued := g.id != 0
 		g.id, g.timeout = g.conn.SessionID(), l.timeout
 		if l.opened.After(g.alive) {
 			g.alive = l.opened // our greeting was sent after this time, and was answered
 		}
-		if g.identified {
-			g.use(l)
-		} else {
+		switch {
+		case !g.identified:
 			g.requests.Go(func() { g.identify(l) })
+		case continued:
+			time.AfterFunc(renewalTime, func() {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.use(l)
+			})
+		default:
+			g.use(l)
 		}
 	case zk.StateExpired:
 		g.lose(errServerExpired)
@@ -130,6 +135,11 @@ func (g *generation) event(e zk.Event) {
 
 var errServerExpired = fmt.Errorf("%w: by the ZooKeeper server", lock.ErrExpired)
 
+// renewalTime is how long no request uses a connection that continues a session. In this time the library sets its
+// watches again. For that it reads a variable that every reply writes, without a mutex
+// (https://github.com/go-zookeeper/zk/pull/35, open since 2020).
+const renewalTime = 10 * time.Millisecond
+
 // identify sends the credentials on l, and then lets requests use l. It does this until it has succeeded once: on later
 // connections the library sends the credentials by itself, before other requests (samuel/go-zookeeper#139). It forgets
 // credentials that were sent and not answered, so no request is made before they are.
@@ -146,14 +156,12 @@ func (g *generation) identify(l *link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.identified = true
-	if g.dialed == l {
-		g.use(l)
-	}
+	g.use(l)
 }
 
 // use lets requests use l. g.mu is held.
 func (g *generation) use(l *link) {
-	if g.over.Err() == nil {
+	if g.dialed == l && g.over.Err() == nil {
 		g.link = l
 		g.s.changed.signal()
 	}
@@ -266,13 +274,12 @@ func (g *generation) monitor() {
 	for {
 		changed := g.s.changed.next()
 		wake, on := g.applyLimits(time.Now(), sent, asking)
-		if on != nil && g.beginRequest() {
+		if on != nil {
 			link, sent, asking = on, time.Now(), true
-			go func() {
-				defer g.requests.Done()
+			g.requests.Go(func() {
 				_, err := g.conn.Sync("/")
 				answers <- err
-			}()
+			})
 		}
 		timer.Reset(time.Until(wake))
 		select {

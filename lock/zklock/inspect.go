@@ -99,33 +99,6 @@ func (g *generation) knownFence(ctx context.Context, czxid int64) (lock.Fence, e
 	return fence, nil
 }
 
-// contenders reads each node of the queue, in parallel.
-func (sequential) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
-	names, err := g.children(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	queue := parseQueue(names)
-	all := make([]node, len(queue))
-	err = atOnce(len(queue), func(i int) (err error) {
-		all[i], err = g.read(ctx, dir, queue[i].name)
-		return unlessGone(err)
-	})
-	return slices.DeleteFunc(all, func(n node) bool { return n.name == "" }), err
-}
-
-// contenders returns the holder. If its node is not ephemeral, the error is errNoLock.
-func (ephemeral) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
-	n, err := g.readLock(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	if n.session == 0 {
-		err = fmt.Errorf("%w: %s", errNoLock, n.path())
-	}
-	return []node{n}, err
-}
-
 // inquire calls question, which reads from the server. The error matches lock.ErrDown if there is no reply.
 func inquire[T any](
 	ctx context.Context, s *Session, doing string, question func(context.Context, *generation) (T, error),
@@ -137,7 +110,7 @@ func inquire[T any](
 	}
 	bound, cancel := g.bound(ctx)
 	defer cancel()
-	answer, err := ask(bound, g, 0, func() (T, error) { return question(bound, g) }, nil)
+	answer, err := question(bound, g)
 	if err != nil {
 		return none, fmt.Errorf("%s: %w", doing, explain(ctx, g, err))
 	}

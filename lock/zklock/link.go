@@ -4,15 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock/driver"
 )
@@ -23,41 +19,20 @@ import (
 //   - It limits the wait for that reply. If a server accepts connections but does not answer (a stopped or overloaded
 //     process), the library waits ten times two thirds of the session timeout.
 //   - It marks the errors of Write, which the library returns to the caller of a request as they are.
-//   - It lets the library set its watches again before it learns of any new transaction; see renewed.
 type link struct {
 	net.Conn
 	reader *bufio.Reader
 	g      *generation
 	addr   string
 	opened time.Time
-	served bool // the server has answered a request; guarded by g.mu, and only monitor's goroutine writes it
 
 	// What the reply to the greeting has told.
 	greeted bool
 	timeout time.Duration
 
-	// renewed is closed when the library has set its watches again, on a connection that continues a session.
-	//
-	// With its watches the library sends the number of the last transaction that it has seen. It reads the number from
-	// a variable that every reply advances, without a mutex (https://github.com/go-zookeeper/zk/pull/35, open since
-	// 2020). So replies are held back until then, for at most renewalTime, because only the library knows whether
-	// there are watches. It costs this time once on such a connection without watches.
-	renewed  chan struct{}
-	renewal  sync.Once
-	asked    atomic.Bool // a request was sent whose reply has to wait for renewed
-	released bool        // no reply has to wait any more. Only Read uses it
+	served  bool              // the server has answered a request; guarded by g.mu, and only monitor's goroutine writes it
+	watches map[string]*watch // by path, set on this link; guarded by g.mu
 }
-
-// renewalTime is the longest time for which replies are held back.
-const renewalTime = 50 * time.Millisecond
-
-// Operations of the protocol, and the offset of the operation in a request: after its length and its xid.
-const (
-	opPing       = 11
-	opAuth       = 100
-	opSetWatches = 101
-	opAt         = 8
-)
 
 // dial is the library's dialer. It returns an error once the generation is over, so that a Conn cannot begin another
 // session.
@@ -73,7 +48,7 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 		return nil, err
 	}
 	l := &link{
-		Conn: conn, reader: bufio.NewReader(conn), g: g, addr: addr, opened: time.Now(), renewed: make(chan struct{}),
+		Conn: conn, reader: bufio.NewReader(conn), g: g, addr: addr, opened: time.Now(), watches: map[string]*watch{},
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,7 +56,6 @@ func (g *generation) dial(network, addr string, _ time.Duration) (net.Conn, erro
 		conn.Close()
 		return nil, fmt.Errorf("connect: %w", context.Cause(g.over))
 	}
-	l.released = g.alive.IsZero() // the first connection has no watches to set again
 	g.dialed = l
 	return l, nil
 }
@@ -93,17 +67,7 @@ func (l *link) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n, err := l.reader.Read(p)
-	if !l.released && l.asked.Load() {
-		timer := time.NewTimer(renewalTime)
-		defer timer.Stop()
-		select {
-		case <-l.renewed:
-		case <-timer.C:
-		}
-		l.released = true
-	}
-	return n, err
+	return l.reader.Read(p)
 }
 
 // readGreeting waits for the server's reply to the greeting. It begins with its length, the protocol version and the
@@ -126,17 +90,8 @@ func (l *link) SetReadDeadline(t time.Time) error {
 	return l.Conn.SetReadDeadline(t)
 }
 
-// Write sends a request. The library writes one whole request at a time. The error matches errOutage: see replied.
+// Write sends a request. The error matches errOutage: see replied.
 func (l *link) Write(p []byte) (int, error) {
-	if l.greeted && len(p) >= opAt+4 {
-		switch binary.BigEndian.Uint32(p[opAt:]) {
-		case opSetWatches:
-			l.renewal.Do(func() { close(l.renewed) })
-		case opPing, opAuth: // the replies have no transaction, and opAuth comes before the watches
-		default:
-			l.asked.Store(true)
-		}
-	}
 	n, err := l.Conn.Write(p)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errOutage, err)
@@ -150,24 +105,6 @@ func (l *link) Close() error {
 		return secure.NetConn().Close()
 	}
 	return l.Conn.Close()
-}
-
-// logFailure logs why a server could not be used, at most once a minute. greeted says whether it has greeted us.
-func (g *generation) logFailure(addr string, greeted bool, err error) {
-	if g.over.Err() != nil || !g.s.failures.due() {
-		return
-	}
-	why := "zookeeper cannot be reached" // with TLS 1.3, also a client certificate that the server does not accept
-	switch {
-	case code(err) == authenticationRequired:
-		why = "zookeeper demands authentication: zookeeper.credentials or a client certificate is missing"
-	case errors.Is(err, zk.ErrAuthFailed):
-		why = "zookeeper does not accept zookeeper.credentials: its scheme digest may be switched off"
-	case greeted:
-		why = "zookeeper greets us and closes the connection before it answers a request: " +
-			"zookeeper.credentials or a client certificate may be missing, or not accepted"
-	}
-	g.s.log.Warn(why, "server", addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
 }
 
 // A route is the order in which servers are tried, and the pause between tries. The library's own HostProvider resolves

@@ -109,9 +109,12 @@ func (s *Session) isConnected() bool {
 // watchCount returns how many watches the session's waiters share.
 func (s *Session) watchCount() int {
 	g := s.current.Load()
-	g.watches.mu.Lock()
-	defer g.watches.mu.Unlock()
-	return len(g.watches.byPath)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.link == nil {
+		return 0
+	}
+	return len(g.link.watches)
 }
 
 // raw is a plain client of the server, past every proxy, with an identity or none.

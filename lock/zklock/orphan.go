@@ -13,8 +13,7 @@ import (
 
 // An orphan is a node that could not be deleted in time, because the connection was broken. While its session lives,
 // such a node would stay at the head of its queue, and all contenders would wait for it (CURATOR-678). So Session's
-// life deletes it in the background. It may do so in any generation: names contain a guid, so a node of this name is
-// ours, whichever session owns it.
+// life deletes it in the background. It may do so in any generation: a recipe deletes no other node.
 type orphan struct {
 	recipe recipe
 	node   node // without a name if the request to create it was not answered
@@ -32,7 +31,7 @@ const maxOrphans = 4000
 func (s *Session) release(ctx context.Context, r recipe, own node) error {
 	g := s.current.Load()
 	err := errOutage
-	if g.now().link != nil {
+	if g.now().usable() {
 		err = r.delete(ctx, g, own)
 	}
 	switch {
@@ -82,7 +81,7 @@ func (g *generation) deleteOrphan(ctx context.Context, o orphan) bool {
 	if n.name == "" {
 		// The clock is read before the search: an absent node is final only if the search began after until.
 		expired := time.Now().After(o.until)
-		found, err := ask(ctx, g, 0, func() (node, error) { return o.recipe.find(ctx, g, n.dir, n.guid) }, nil)
+		found, err := o.recipe.find(ctx, g, n.dir, n.guid)
 		if err != nil {
 			return errors.Is(err, zk.ErrNoNode) && expired
 		}

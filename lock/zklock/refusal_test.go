@@ -32,6 +32,7 @@ func is(operation uint32) func([]byte) bool {
 const (
 	opSync  = 9
 	opMulti = 14
+	opAt    = 8 // the offset of the operation in a request: after its length and its xid
 )
 
 // A reply with any error is an answer: the create was not executed. So it is sent once, no node is searched for, and

@@ -5,88 +5,72 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 )
 
-// The library has no contexts: a request returns when the server has answered or the connection has broken. So
-// requests have two layers here. ask returns when ctx ends. Below it, retry repeats a request after a broken
-// connection. Functions that use retry check their ctx only between two requests, and so may block for longer: call
-// them inside ask.
-
 // tries is how often a step is tried. A step is repeated if a connection broke or a folder was removed. Each try first
 // waits for a connection.
 const tries = 5
 
-// ask calls work, which waits for the library, in a goroutine, and returns its result. If ctx ends and the server
-// answers, ask waits up to cleanup longer, so that work can clean up. late, if not nil, gets a result that arrives
-// after ask has returned. Work that ask no longer waits for continues until the server answers or the connection
-// breaks, and its request may still be executed: the library sends queued requests when it has connected again.
+// start calls f in a goroutine. It returns false if the generation is closed. Close waits for f.
+func (g *generation) start(f func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.requests.Go(f)
+	}
+	return !g.closed
+}
+
+// ask makes one request. The library has no contexts: there a request returns when the server has answered or the
+// connection has broken. ask returns when ctx ends or, if the server answers, up to grace later. Then the request may
+// still be executed: the library sends queued requests when it has connected again.
+//
+// path and right are for the error; see replyError.
 func ask[T any](
-	ctx context.Context, g *generation, cleanup time.Duration, work func() (T, error), late func(T),
+	ctx context.Context, g *generation, grace time.Duration, path, right string, request func() (T, error),
 ) (T, error) {
 	type answer struct {
 		value T
 		err   error
 	}
 	var none T
-	if !g.beginRequest() {
+	if ctx.Err() != nil {
+		return none, context.Cause(ctx)
+	}
+	answers := make(chan answer, 1)
+	begun := g.start(func() {
+		value, err := request()
+		answers <- answer{value, replied(path, right, err)}
+	})
+	if !begun {
 		return none, context.Cause(g.over)
 	}
-	answers, gone := make(chan answer), make(chan struct{})
-	go func() {
-		defer g.requests.Done()
-		value, err := work()
-		select {
-		case answers <- answer{value, err}:
-		case <-gone:
-			if late != nil {
-				late(value)
-			}
-		}
-	}()
 	select {
 	case a := <-answers:
 		return a.value, a.err
 	case <-ctx.Done():
 	}
-	defer close(gone)
-	if cleanup > 0 && g.now().usable() {
-		timer := time.NewTimer(cleanup)
-		defer timer.Stop()
+	if grace > 0 && g.now().usable() {
 		select {
 		case a := <-answers:
 			return a.value, a.err
-		case <-timer.C:
+		case <-time.After(grace):
 		}
 	}
 	return none, context.Cause(ctx)
 }
 
-// beginRequest counts work that is about to use the library. It returns false if the generation is closed.
-func (g *generation) beginRequest() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed {
-		g.requests.Add(1)
-	}
-	return !g.closed
-}
-
-// retry makes a request that may be executed twice, and repeats it after a broken connection. path and right are for
-// the error; see replyError.
+// retry asks a request that may be executed twice, and repeats it after a broken connection.
 func retry[T any](
 	ctx context.Context, g *generation, path, right string, request func() (T, error),
 ) (value T, err error) {
 	for range tries {
-		if ctx.Err() != nil {
-			return value, context.Cause(ctx)
-		}
-		value, err = request()
-		if err = replied(path, right, err); answered(err) {
+		value, err = ask(ctx, g, 0, path, right, request)
+		if answered(err) {
 			return value, err
 		}
 		if err := g.waitForLink(ctx); err != nil {
@@ -99,7 +83,7 @@ func retry[T any](
 func (g *generation) waitForLink(ctx context.Context) error {
 	for {
 		changed := g.s.changed.next()
-		if g.now().link != nil {
+		if ctx.Err() == nil && g.now().link != nil {
 			return nil
 		}
 		select {
@@ -112,80 +96,19 @@ func (g *generation) waitForLink(ctx context.Context) error {
 	}
 }
 
-// A replyError is the error that the server answered a request with. The request was not executed, and never will be.
-type replyError struct {
-	path  string // of the node
-	right string // that the request needs: create, read, write, delete or admin
-	err   error  // of the client library
-}
-
-func (e *replyError) Error() string {
-	if errors.Is(e.err, zk.ErrNoAuth) {
-		return fmt.Sprintf("%s: %v: the right %q is missing", e.path, e.err, e.right)
-	}
-	return fmt.Sprintf("%s: %v", e.path, e.err)
-}
-
-func (e *replyError) Unwrap() error { return e.err }
-
-// Error codes of the protocol for which the client library has no error.
-const (
-	connectionLoss         = -4
-	operationTimeout       = -7
-	requestTimeout         = -122
-	authenticationRequired = -124
-	quotaExceeded          = -125
-)
-
-// code returns the number of an error for which the library has no name, or 0. The library has it only in a text.
-func code(err error) int {
-	text, _ := strings.CutPrefix(err.Error(), "unknown error: ")
-	number, _ := strconv.Atoi(text) // 0: it is another text
-	return number
-}
-
-// replied converts err, which the library returned for a request, to a replyError. It returns err unchanged if it is
-// not the server's reply: after these few errors the request may have been executed or not, or may be executed later.
-// Every other error is a reply, also a code that this program does not know. A code that counted as silence would
-// repeat a request that the server refuses each time, and search for nodes that it has not created.
-func replied(path, right string, err error) error {
-	if err == nil {
-		return nil
-	}
-	for _, silence := range []error{
-		errOutage, // of link.Write
-		zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionExpired, zk.ErrSessionMoved,
-		zk.ErrShortBuffer, zk.ErrAPIError, // a reply that the library cannot parse
-	} {
-		if errors.Is(err, silence) {
-			return err
-		}
-	}
-	switch code(err) {
-	case connectionLoss, operationTimeout, requestTimeout: // a proxy may send them
-		return err
-	}
-	return &replyError{path, right, err}
-}
-
-// repliedAll is replied for a transaction. There is one right for each of its requests.
-func repliedAll(path string, rights []string, done []zk.MultiResponse, err error) error {
-	failed := slices.IndexFunc(done, func(r zk.MultiResponse) bool { return r.Error != nil })
-	return replied(path, rights[min(max(0, failed), len(rights)-1)], err)
-}
-
-// answered reports whether err, or nil, is the server's reply.
-func answered(err error) bool {
+// transact asks a transaction, once. It needs a right for each of its operations.
+func (g *generation) transact(
+	ctx context.Context, grace time.Duration, path string, rights []string, operations ...any,
+) ([]zk.MultiResponse, error) {
+	done, err := ask(ctx, g, grace, path, rights[0], func() ([]zk.MultiResponse, error) {
+		return g.conn.Multi(operations...)
+	})
+	refused := slices.IndexFunc(done, func(r zk.MultiResponse) bool { return r.Error != nil })
 	var reply *replyError
-	return err == nil || errors.As(err, &reply)
-}
-
-// unlessGone returns err, or nil if err means that the node does not exist.
-func unlessGone(err error) error {
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
+	if errors.As(err, &reply) && refused >= 0 {
+		reply.right = rights[refused]
 	}
-	return err
+	return done, err
 }
 
 func (g *generation) children(ctx context.Context, path string) ([]string, error) {
@@ -195,23 +118,28 @@ func (g *generation) children(ctx context.Context, path string) ([]string, error
 	})
 }
 
-func (g *generation) get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
-	data, err = retry(ctx, g, path, "read", func() ([]byte, error) {
-		var data []byte
-		data, stat, err = g.conn.Get(path)
-		return data, err
+// A content is what a node has.
+type content struct {
+	data []byte
+	stat *zk.Stat
+}
+
+func (g *generation) get(ctx context.Context, path string) (content, error) {
+	return retry(ctx, g, path, "read", func() (content, error) {
+		data, stat, err := g.conn.Get(path)
+		return content{data, stat}, err
 	})
-	return data, stat, err
 }
 
 // read reads a contender's node, and takes its data for the name of its owner.
 func (g *generation) read(ctx context.Context, dir, name string) (node, error) {
-	data, stat, err := g.get(ctx, dir+"/"+name)
+	c, err := g.get(ctx, dir+"/"+name)
 	if err != nil {
 		return node{}, err
 	}
 	return node{
-		dir: dir, name: name, owner: string(data), czxid: stat.Czxid, clock: stat.Ctime, session: stat.EphemeralOwner,
+		dir: dir, name: name, owner: string(c.data), czxid: c.stat.Czxid, clock: c.stat.Ctime,
+		session: c.stat.EphemeralOwner,
 	}, nil
 }
 
@@ -222,14 +150,11 @@ func (g *generation) makeFolder(ctx context.Context, path string) error {
 		_, err := retry(ctx, g, path, "create", func() (string, error) {
 			return g.conn.CreateContainer(path, nil, zk.FlagContainer, g.s.acl())
 		})
-		if !errors.Is(err, zk.ErrNoNode) {
-			if errors.Is(err, zk.ErrNodeExists) {
-				return nil
-			}
-			return err
+		if errors.Is(err, zk.ErrNodeExists) {
+			return nil
 		}
 		parent := path[:strings.LastIndexByte(path, '/')]
-		if parent == "" {
+		if !errors.Is(err, zk.ErrNoNode) || parent == "" {
 			return err
 		}
 		if err := g.makeFolder(ctx, parent); err != nil {

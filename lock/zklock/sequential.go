@@ -145,23 +145,22 @@ func (r sequential) awaitTurn(ctx context.Context, a *attempt, own node) (node, 
 // heldBy returns the error of a try that found the key held by the node head. The error contains no name if the holder
 // has released the key in the meantime.
 func (sequential) heldBy(ctx context.Context, a *attempt, head string) error {
-	owner, _, _ := a.g.get(ctx, a.dir+"/"+head)
-	return &lock.HeldError{Key: a.key, Holder: string(owner)}
+	holder, _ := a.g.read(ctx, a.dir, head)
+	return &lock.HeldError{Key: a.key, Holder: holder.owner}
 }
 
 // create makes the node in a transaction that also makes an empty write to the folder, because the reply to this write
 // contains the folder's state after the create: if our node is the only child, we have the lock and need not list the
 // folder. The folder was modified by the transaction that made the node, so its Mzxid is the node's czxid, from which
 // the fence is made.
-func (sequential) create(g *generation, r *fenceRecord, dir, guid, owner string) (node, error) {
-	path := dir + "/" + protected + guid + lockName
-	made, folder, err := g.commit(r, dir, path, owner, zk.FlagEphemeralSequential)
+func (sequential) create(ctx context.Context, a *attempt, r *fenceRecord, guid string) (node, error) {
+	name, folder, err := a.g.commit(ctx, r, a.dir, protected+guid+lockName, a.options.Owner, zk.FlagEphemeralSequential)
 	if err != nil {
 		return node{}, err
 	}
 	return node{
-		dir: dir, name: strings.TrimPrefix(made, dir+"/"), guid: guid,
-		czxid: folder.Mzxid, clock: folder.Mtime, alone: folder.NumChildren == 1,
+		dir: a.dir, name: name, guid: guid, czxid: folder.Mzxid, clock: folder.Mtime, session: a.g.now().id,
+		alone: folder.NumChildren == 1,
 	}, nil
 }
 
@@ -183,8 +182,23 @@ func (sequential) find(ctx context.Context, g *generation, dir, guid string) (no
 
 // delete is step 5. It needs no condition, because no other node has this name, in any session.
 func (sequential) delete(ctx context.Context, g *generation, n node) error {
-	_, err := ask(ctx, g, 0, func() (struct{}, error) {
-		return struct{}{}, replied(n.path(), "delete", g.conn.Delete(n.path(), -1))
-	}, nil)
+	_, err := ask(ctx, g, 0, n.path(), "delete", func() (struct{}, error) {
+		return struct{}{}, g.conn.Delete(n.path(), -1)
+	})
 	return err
+}
+
+// contenders reads each node of the queue, in parallel.
+func (sequential) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
+	names, err := g.children(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	queue := parseQueue(names)
+	all := make([]node, len(queue))
+	err = atOnce(len(queue), func(i int) (err error) {
+		all[i], err = g.read(ctx, dir, queue[i].name)
+		return unlessGone(err)
+	})
+	return slices.DeleteFunc(all, func(n node) bool { return n.name == "" }), err
 }

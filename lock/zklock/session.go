@@ -34,16 +34,6 @@ type Session struct {
 	changed broadcast // signals that current is another generation or has another connection
 }
 
-var (
-	errClosed = errors.New("zookeeper session closed by this process")
-	errOutage = errors.New("no connection to zookeeper")
-
-	// errNoConnection is safe to show. The reasons are in the log.
-	errNoConnection = driver.NewDown("zookeeper", "no-session")
-	// errNoIdentity: the server knows no identity of this process, and does not serve it without one.
-	errNoIdentity = denied("wants-authentication")
-)
-
 // Dial makes a Session. It does not wait for a server. A server that returns is used within 2 s. In rare cases a
 // starting server receives a greeting and never answers it; then this takes up to 3 ConnectTimeouts longer. An error
 // means that config is wrong.
@@ -82,10 +72,7 @@ func (s *Session) Check(ctx context.Context) error {
 	for {
 		g, err := s.usable(connected)
 		if err == nil {
-			_, err = ask(ctx, g, 0, func() (string, error) {
-				path, err := g.conn.Sync("/")
-				return path, replied("/", "read", err)
-			}, nil)
+			_, err = ask(ctx, g, 0, "/", "read", func() (string, error) { return g.conn.Sync("/") })
 		}
 		switch {
 		case err == nil:
@@ -195,14 +182,6 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 	}
 }
 
-// noConnection returns why there is no usable connection.
-func (s *Session) noConnection() *driver.DownError {
-	if s.current.Load().now().unknown {
-		return errNoIdentity
-	}
-	return errNoConnection
-}
-
 // reconnectTime is how long a health probe waits for a connection. It is half of the probe's time limit, so that the
 // probe reports within a second that a server accepts no connection.
 const reconnectTime = 400 * time.Millisecond
@@ -240,3 +219,14 @@ func (l debugLog) Printf(format string, args ...any) {
 		l.Debug("zookeeper client: " + fmt.Sprintf(format, args...))
 	}
 }
+
+// An occasional is something that is done at most once a minute. Its value is when it was done last, in nanoseconds
+// since 1970.
+type occasional struct{ last atomic.Int64 }
+
+func (o *occasional) due() bool {
+	now, last := time.Now().UnixNano(), o.last.Load()
+	return now-last >= int64(time.Minute) && o.last.CompareAndSwap(last, now)
+}
+
+func (o *occasional) reset() { o.last.Store(0) }

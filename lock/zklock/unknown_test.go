@@ -72,12 +72,13 @@ func TestAPlaceThatComesTooLate(t *testing.T) {
 	holder := acquire(t, other)
 	create := p.Set(wire.Trap{On: wire.ToServer, Match: is(opMulti), Do: wire.HoldReply})
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-create.Sprung(); cancel() }()
-	if lease, err := q.Acquire(ctx, key, lock.Options{}); !errors.Is(err, context.Canceled) {
-		t.Fatalf("lease %v, %v; want context.Canceled", lease, err)
-	}
-	if left := nodes(t, c, q.recipe); len(left) != 2 {
-		t.Fatalf("queue is %v; without a second node this shows nothing", left)
+	failed := make(chan error, 1)
+	go func() { _, err := q.Acquire(ctx, key, lock.Options{}); failed <- err }()
+	<-create.Sprung()
+	eventually(t, "a second node", func() bool { return len(nodes(t, c, q.recipe)) == 2 })
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, want context.Canceled", err)
 	}
 	create.Release()
 	eventually(t, "the holder alone", func() bool { return len(nodes(t, c, q.recipe)) == 1 })

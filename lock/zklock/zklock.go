@@ -6,7 +6,8 @@
 //
 // One acquisition passes these functions: Sequential.Acquire, Session.acquire, attempt.run, attempt.hold; there
 // sequential.enter, which creates the node with attempt.claim and sequential.create, and sequential.awaitTurn, which
-// watches the node before it; then attempt.grant. Lease.Release calls Session.release and sequential.delete.
+// watches the node before it; then attempt.grant. Lease.Release calls Session.release and sequential.delete. Each sends
+// its requests with ask, once, or with retry.
 //
 //	acquire.go     what both recipes share: the attempts, the lease, the recovery of a create without a reply
 //	queue.go       names and order of the nodes of Sequential
@@ -14,11 +15,11 @@
 //	generation.go  one of them: its state, its heartbeat and its loss
 //	link.go        one TCP connection to a server, and which server comes next
 //	request.go     requests that end with a context
+//	errors.go      which errors are the server's answers, and what callers and the log are told
 //	watch.go       watches of the node before ours, and of our own
 //	fence.go       fences that grow even if the ensemble is rebuilt
 //	orphan.go      deletes nodes that could not be deleted in time
 //	inspect.go     holder and waiters, and eviction
-//	acl.go         who may do what with our nodes, also those that exist
 package zklock
 
 import (
@@ -31,6 +32,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock/driver"
 )
@@ -120,6 +123,28 @@ func checkRoot(root string) error {
 		}
 	}
 	return nil
+}
+
+// checkIdentity returns an error for credentials that no server accepts, and for nodes that nobody could use.
+func (c Config) checkIdentity() error {
+	for _, credentials := range c.Credentials {
+		if user, _, found := strings.Cut(credentials, ":"); !found || user == "" {
+			return errors.New("credentials must be user:password") // not quoted: they are secret
+		}
+	}
+	if c.CreatorOnly && len(c.Credentials) == 0 && c.Dialer == nil {
+		return errors.New("nodes for their creator alone need credentials, or a dialer with a client certificate")
+	}
+	return nil
+}
+
+// acl is the ACL of our nodes. With the scheme "auth" the server puts in every identity of the connection. If the
+// connection has none, it refuses the request (zk.ErrInvalidACL), so no node is open by mistake.
+func (s *Session) acl() []zk.ACL {
+	if s.config.CreatorOnly {
+		return zk.AuthACL(zk.PermAll)
+	}
+	return zk.WorldACL(zk.PermAll) // as in Curator, so that operators can unlock
 }
 
 // folder returns the path of the node that holds the queue of key.

@@ -1,0 +1,191 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
+)
+
+var (
+	errClosed = errors.New("zookeeper session closed by this process")
+	errOutage = errors.New("no connection to zookeeper")
+	// errAgain means that our node was removed with its session, or deleted by an operator. Then the acquisition is
+	// retried.
+	errAgain = errors.New("the place in the queue was lost")
+	// errNoLock means that a node without a session has the path of the lock. Nobody would ever release it.
+	errNoLock = errors.New("the lock's place is taken by a node that is not ephemeral")
+
+	// errNoConnection is safe to show. The reasons are in the log.
+	errNoConnection = driver.NewDown("zookeeper", "no-session")
+	// errNoIdentity: the server knows no identity of this process, and does not serve it without one.
+	errNoIdentity = denied("wants-authentication")
+)
+
+// A replyError is the error that the server answered a request with. The request was not executed, and never will be.
+type replyError struct {
+	path  string // of the node
+	right string // that the request needs: create, read, write or delete
+	err   error  // of the client library
+}
+
+func (e *replyError) Error() string {
+	if errors.Is(e.err, zk.ErrNoAuth) {
+		return fmt.Sprintf("%s: %v: the right %q is missing", e.path, e.err, e.right)
+	}
+	return fmt.Sprintf("%s: %v", e.path, e.err)
+}
+
+func (e *replyError) Unwrap() error { return e.err }
+
+// Error codes of the protocol for which the client library has no error.
+const (
+	connectionLoss         = -4
+	operationTimeout       = -7
+	requestTimeout         = -122
+	authenticationRequired = -124
+	quotaExceeded          = -125
+)
+
+// code returns the number of an error for which the library has no name, or 0. The library has it only in a text.
+func code(err error) int {
+	text, _ := strings.CutPrefix(err.Error(), "unknown error: ")
+	number, _ := strconv.Atoi(text) // 0: it is another text
+	return number
+}
+
+// replied converts err, which the library returned for a request, to a replyError. It returns err unchanged if it is
+// not the server's reply: after these few errors the request may have been executed or not, or may be executed later.
+// Every other error is a reply, also a code that this program does not know. A code that counted as silence would
+// repeat a request that the server refuses each time, and search for nodes that it has not created.
+func replied(path, right string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, silence := range []error{
+		errOutage, // of link.Write
+		zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionExpired, zk.ErrSessionMoved,
+		zk.ErrShortBuffer, zk.ErrAPIError, // a reply that the library cannot parse
+	} {
+		if errors.Is(err, silence) {
+			return err
+		}
+	}
+	switch code(err) {
+	case connectionLoss, operationTimeout, requestTimeout: // a proxy may send them
+		return err
+	}
+	return &replyError{path, right, err}
+}
+
+// answered reports whether err, or nil, is the server's reply.
+func answered(err error) bool {
+	var reply *replyError
+	return err == nil || errors.As(err, &reply)
+}
+
+// unlessGone returns err, or nil if err means that the node does not exist.
+func unlessGone(err error) error {
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}
+
+// explain converts err to one of the errors of lock.Locker, or to errAgain.
+func explain(ctx context.Context, g *generation, err error) error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, lock.ErrHeld):
+		return err
+	case cause != nil:
+		return fmt.Errorf("no answer of ZooKeeper: %w", cause) // the server may be up
+	case g.s.ctx.Err() != nil:
+		return errors.Join(errNoConnection, errClosed)
+	case g.over.Err() != nil:
+		return errAgain
+	case errors.Is(err, errAgain), errors.Is(err, lock.ErrDown):
+		return err
+	case answered(err), errors.Is(err, errNoLock):
+		return g.s.refused(err)
+	default:
+		return errors.Join(g.s.noConnection(), err)
+	}
+}
+
+// refused returns the error for a reply that no retry will change, with instructions for a repair. The reason is shown
+// to clients, so it contains only the configured root. The path of the node is in the joined error.
+func (s *Session) refused(err error) error {
+	root := max(s.config.Root, "/")
+	var reply *replyError
+	if !errors.As(err, &reply) {
+		reply = &replyError{err: err} // errNoLock
+	}
+	var down *driver.DownError
+	switch number := code(reply.err); {
+	case errors.Is(err, zk.ErrNoAuth):
+		s.logDenial(err)
+		down = denied("not-allowed", "root", root, "right", reply.right)
+	case errors.Is(err, zk.ErrInvalidACL):
+		s.logDenial(err)
+		down = errNoIdentity
+	case number == authenticationRequired: // logFailure logs it
+		down = errNoIdentity
+	case number == quotaExceeded:
+		down = denied("quota-exceeded", "root", root)
+	case errors.Is(err, zk.ErrNoChildrenForEphemerals), errors.Is(err, zk.ErrNotEmpty), errors.Is(err, errNoLock):
+		down = denied("foreign-nodes", "root", root)
+	case number != 0:
+		down = denied("refuses", "code", number)
+	default:
+		down = denied("refuses", "code", strings.TrimPrefix(reply.err.Error(), "zk: "))
+	}
+	return errors.Join(down, err)
+}
+
+// denied returns an error that matches lock.ErrDenied.
+func denied(reason string, values ...any) *driver.DownError {
+	down := driver.NewDown("zookeeper", reason, values...)
+	down.Denied = true
+	return down
+}
+
+// noConnection returns why there is no usable connection.
+func (s *Session) noConnection() *driver.DownError {
+	if s.current.Load().now().unknown {
+		return errNoIdentity
+	}
+	return errNoConnection
+}
+
+// logDenial logs a request that the server does not allow, with its path. With wrong credentials every request is one.
+func (s *Session) logDenial(err error) {
+	if s.denials.due() {
+		const why = "zookeeper does not allow a request: the node belongs to other zookeeper.credentials or another " +
+			"client certificate"
+		s.log.Error(why, "error", err, "credentials", len(s.config.Credentials) > 0, "creator", s.config.CreatorOnly)
+	}
+}
+
+// logFailure logs why a server could not be used, at most once a minute. greeted says whether it has greeted us.
+func (g *generation) logFailure(addr string, greeted bool, err error) {
+	if g.over.Err() != nil || !g.s.failures.due() {
+		return
+	}
+	why := "zookeeper cannot be reached" // with TLS 1.3, also a client certificate that the server does not accept
+	switch {
+	case code(err) == authenticationRequired:
+		why = "zookeeper demands authentication: zookeeper.credentials or a client certificate is missing"
+	case errors.Is(err, zk.ErrAuthFailed):
+		why = "zookeeper does not accept zookeeper.credentials: its scheme digest may be switched off"
+	case greeted:
+		why = "zookeeper greets us and closes the connection before it answers a request: " +
+			"zookeeper.credentials or a client certificate may be missing, or not accepted"
+	}
+	g.s.log.Warn(why, "server", addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
+}
