@@ -107,14 +107,15 @@ func (a *attempt) run(ctx context.Context) (*lock.Lease, error) {
 
 // hold requests the key and waits for it.
 func (a *attempt) hold(ctx context.Context) (*lock.Lease, error) {
-	ended := a.called(ctx, "enter")
+	called := a.g.s.config.Called
+	ended := called(ctx, "enter")
 	own, ours, err := a.recipe.enter(ctx, a)
 	ended(err)
 	if err != nil {
 		return nil, err
 	}
 	if !ours {
-		ended = a.called(ctx, "wait")
+		ended = called(ctx, "wait")
 		place := own
 		own, err = a.recipe.awaitTurn(ctx, a, place)
 		ended(err)
@@ -126,13 +127,6 @@ func (a *attempt) hold(ctx context.Context) (*lock.Lease, error) {
 		}
 	}
 	return a.grant(own), nil
-}
-
-func (a *attempt) called(ctx context.Context, name string) (ended func(error)) {
-	if called := a.g.s.config.Called; called != nil {
-		return called(ctx, name)
-	}
-	return func(error) {}
 }
 
 // grant returns the lease of the holder with the node own. The lease is lost with the generation or with the node.

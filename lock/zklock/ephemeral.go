@@ -14,11 +14,8 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// Ephemeral is the simplest ZooKeeper lock, and the one with the herd effect: one ephemeral node that every waiter
-// watches.
-//
-// ZooKeeper's recipes advise against this algorithm ("herd effect",
-// https://zookeeper.apache.org/doc/current/recipes.html):
+// Ephemeral is the simplest ZooKeeper lock: one ephemeral node that every waiter watches. ZooKeeper's recipes advise
+// against it, because of the herd effect (https://zookeeper.apache.org/doc/current/recipes.html):
 //
 //  1. Create the ephemeral node of the key. The contender that creates it holds the lock.
 //  2. If the node exists, watch it. When it is deleted, go back to 1, with all the other waiters.
@@ -28,15 +25,14 @@ import (
 // watch), 1 to release. Then each of the W waiters tries to create the node. One create succeeds. Each failed create is a
 // transaction of the whole ensemble, too, and these W-1 waiters watch again. Serving n waiters takes n(n+1)/2 wake-ups
 // and as many creates, where Sequential has n wake-ups; Options.OnWake counts them. The waiters of one process share a
-// watch. The first use of a key or in a session, and a try (Options.TryOnce), cost the same as with Sequential, except
-// that a failed try costs one read.
+// watch. The first use of a key or in a session, and a successful try (Options.TryOnce), cost the same as with
+// Sequential; a failed try costs one read.
 //
 // It promises the same as Sequential, except the order of arrival. Any number of other callers may overtake a waiter,
 // so limit the wait.
 //
-// The folder of a key is Sequential's folder with "%ephemeral" appended to its name. No key is mapped to such a name.
-// So the two locks are independent on the same key, and no node of this lock is in the queue of Curator's
-// InterProcessMutex, which counts every child of its path.
+// The folder of a key is Sequential's with "%ephemeral" appended to its name. So the two locks are independent on the
+// same key, and no node of this lock is in the queue of Curator's InterProcessMutex, which counts every child.
 type Ephemeral struct{ inspector }
 
 // NewEphemeral makes an Ephemeral of a Session, which may serve other locks too.
@@ -68,11 +64,11 @@ const (
 // Such a node cannot be deleted by its path alone: if its holder was evicted or has expired, the node may be the next
 // holder's when the request arrives. The node's own version does not help, because it begins at 0 for every node. So
 // each node has its own folder. The transaction that creates the node also makes an empty write to the folder, so
-// that the version of the folder counts the holders. The transaction that deletes the node checks that version.
+// that its version counts the holders. The transaction that deletes the node checks that version.
 //
-// The version begins again if the server removes the folder, which has been empty for a minute. After that, a release
-// could delete another holder's node, but only if the releasing holder was evicted without noticing, and had as many
-// successors in the new folder as predecessors in the old one.
+// The version begins again if the server removes the folder, empty for a minute. After that, a release could delete
+// another holder's node, but only if the releasing holder was evicted without noticing, and had as many successors in
+// the new folder as predecessors in the old one.
 type ephemeral struct{}
 
 func (ephemeral) suffix() string { return ephemeralSuffix }
@@ -177,18 +173,6 @@ func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 		known = false // another contender has the key, or an operator wrote to the folder
 	}
 	return err
-}
-
-// contenders returns the holder. If its node is not ephemeral, the error is errNoLock.
-func (ephemeral) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
-	n, err := g.readLock(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	if n.session == 0 {
-		err = fmt.Errorf("%w: %s", errNoLock, n.path())
-	}
-	return []node{n}, err
 }
 
 // readLock reads the holder's node.

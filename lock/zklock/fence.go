@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -33,23 +32,18 @@ import (
 // all other data, the next create fails.
 //
 // Within an ensemble fences grow, whatever the clocks do. The fences of a new ensemble are larger than those of a lost
-// one if the clock of its server is ahead of them. The clock is not ahead if it was set back, or if the old ensemble
-// made more than 15,625 transactions a second all the time since its last election. Until the year 2255 fences stay
-// below 2^53, the largest integer that a double can hold (JSON in a browser).
+// one if the clock of its server is ahead of them. It is not if it was set back, or if the old ensemble made more than
+// 15,625 transactions a second all the time since its last election. Until the year 2255 fences stay below 2^53, the
+// largest integer that a double can hold (JSON in a browser).
 //
 // Not covered: a single server (no ensemble, no elections) whose disk was restored from an old copy. It continues in
 // the same epoch with numbers that it has used before. Delete %origin in this case.
 type fenceRecord struct {
 	path    string // of the record
 	version int32  // of the record
+	Epoch   int64  `json:"epoch"` // of leadership, the last in which a lock was requested; 0 on a single server
+	Base    uint64 `json:"base"`  // of Epoch; 0: none yet
 	Mark    uint64 `json:"mark"`
-	Terms   []term `json:"terms"` // the last maxTerms terms, the oldest first
-}
-
-// A term is an epoch of leadership in which a lock was requested. A single server stays in epoch 0.
-type term struct {
-	Epoch int64  `json:"epoch"`
-	Base  uint64 `json:"base"`
 }
 
 const (
@@ -62,8 +56,6 @@ const (
 	// markLead is how far the mark is raised above the fence that needs it. So the record is written once for 78,000
 	// transactions of the ensemble. After an election the fences are ahead of the clock by at most markLead.
 	markLead = 5_000_000
-	// maxTerms limits the record. A waiter that has waited for more elections queues up again.
-	maxTerms = 64
 )
 
 // errRecordChanged means that a node was not created, because the record of fences has changed since it was read.
@@ -71,41 +63,27 @@ var errRecordChanged = fmt.Errorf("%w: the record of fences has changed", errAga
 
 func split(czxid int64) (epoch, count int64) { return czxid >> 32, czxid & (1<<32 - 1) }
 
-// limit returns a number that is larger than all fences of the term at index i.
-func (r *fenceRecord) limit(i int) uint64 {
-	if i+1 < len(r.Terms) {
-		return r.Terms[i+1].Base
-	}
-	return r.Mark
-}
-
-// fence returns the fence of a node. ok is false if the fence may not be used, because it is not below the mark.
+// fence returns the fence of a node. ok is false if the node has none by this record: its epoch is another, or the
+// number is not below the mark.
 func (r *fenceRecord) fence(czxid int64) (f lock.Fence, ok bool) {
 	epoch, count := split(czxid)
-	i := slices.IndexFunc(r.Terms, func(t term) bool { return t.Epoch == epoch })
-	if i < 0 {
+	number := r.Base + uint64(count)*fenceRange
+	if r.Base == 0 || r.Epoch != epoch || number+fenceRange > r.Mark {
 		return lock.NoFence, false
 	}
-	number := r.Terms[i].Base + uint64(count)*fenceRange
-	return lock.Fence(number), number+fenceRange <= r.limit(i)
+	return lock.Fence(number), true
 }
 
 // extended returns a copy of r that covers a node created at clock, in milliseconds. ok is false if the node's epoch
 // is over, because larger numbers belong to the next epoch.
 func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) {
 	epoch, count := split(czxid)
-	next = &fenceRecord{path: r.path, version: r.version, Mark: r.Mark, Terms: slices.Clone(r.Terms)}
-	last := len(next.Terms) - 1
-	switch {
-	case last >= 0 && next.Terms[last].Epoch > epoch:
-		return nil, false
-	case last < 0 || next.Terms[last].Epoch < epoch:
-		base := max(next.Mark, uint64(max(0, clock*1000-count*fenceRange)))
-		next.Terms = append(next.Terms, term{epoch, base})
-		next.Terms = next.Terms[max(0, len(next.Terms)-maxTerms):]
+	extended := *r
+	if r.Base == 0 || r.Epoch < epoch {
+		extended.Epoch, extended.Base = epoch, max(r.Mark, uint64(max(1, clock*1000-count*fenceRange)))
 	}
-	next.Mark = max(next.Mark, next.Terms[len(next.Terms)-1].Base+uint64(count+1)*fenceRange+markLead)
-	return next, true
+	extended.Mark = max(r.Mark, extended.Base+uint64(count+1)*fenceRange+markLead)
+	return &extended, extended.Epoch == epoch
 }
 
 // commit sends the transaction that makes a lock's node in the folder dir. It returns the node's name and the state of
@@ -232,28 +210,16 @@ func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence,
 	return lock.NoFence, errAgain
 }
 
-// above returns a fence for a node without one. It is larger than the fences of earlier nodes, and not larger than the
-// fence of any later node.
-func (r *fenceRecord) above(czxid int64) lock.Fence {
-	epoch, _ := split(czxid)
-	for _, t := range r.Terms {
-		if t.Epoch > epoch {
-			return lock.Fence(t.Base)
-		}
-	}
-	return lock.Fence(r.Mark)
-}
-
 // fenceAfter returns a fence that is larger than the fences of a node and of those before it, and not larger than any
 // later fence.
-func (g *generation) fenceAfter(ctx context.Context, czxid, clock int64) (lock.Fence, error) {
-	fence, err := g.fence(ctx, czxid, clock)
-	if !errors.Is(err, errAgain) {
-		return fence + fenceRange, err
+func (g *generation) fenceAfter(ctx context.Context, n node) (lock.Fence, error) {
+	fence, err := g.fence(ctx, n.czxid, n.clock)
+	if err == nil {
+		return fence + fenceRange, nil
 	}
-	r, err := g.fenceRecord(ctx)
-	if err != nil {
-		return lock.NoFence, err
+	r, failed := g.fenceRecord(ctx)
+	if epoch, _ := split(n.czxid); errors.Is(err, errAgain) && failed == nil && epoch < r.Epoch {
+		return lock.Fence(r.Base), nil
 	}
-	return r.above(czxid), nil
+	return lock.NoFence, err
 }

@@ -84,8 +84,8 @@ func TestFencesGrowInAnEnsemble(t *testing.T) {
 	}
 }
 
-// A node of an epoch that is over has a fence only if nobody after it can have that. A new record begins at the
-// server's clock, so that a new ensemble is ahead of one that was lost.
+// A node of an epoch that is over has no fence, because larger numbers belong to the next epoch. A new record begins at
+// the server's clock, so that a new ensemble is ahead of one that was lost; and one of the older format at its mark.
 func TestANodeFromBeforeTheElection(t *testing.T) {
 	t.Parallel()
 	const clock = 1_795_000_000_000
@@ -93,17 +93,21 @@ func TestANodeFromBeforeTheElection(t *testing.T) {
 	if first != clock*1000 {
 		t.Errorf("the record begins at %d, want the clock", first)
 	}
-	s, _ = take(t, s, 3<<32|1, clock)
-	if fence, ok := s.fence(1<<32 | 11); !ok || fence != first+fenceRange {
-		t.Errorf("the next of the old epoch has %d, %v, want %d", fence, ok, first+fenceRange)
+	before := s.Mark
+	s, next := take(t, s, 3<<32|1, clock)
+	if uint64(next) < before {
+		t.Errorf("the next epoch begins at %d, before the mark %d", next, before)
 	}
-	// The number of 80,000 would be below the mark, and among those of the epoch after it.
-	for _, late := range []int64{1<<32 | 80_000, 1<<32 | 10_000_000, 2<<32 | 1} {
+	for _, late := range []int64{1<<32 | 11, 1<<32 | 10_000_000, 2<<32 | 1} {
 		_, covered := s.fence(late)
-		_, extended := s.extended(late, clock)
-		if got, next := s.above(late), lock.Fence(s.Terms[1].Base); covered || extended || got != next {
-			t.Errorf("czxid %#x: covered %t, extended %t, above it is %d, want %d", late, covered, extended, got, next)
+		if _, extended := s.extended(late, clock); covered || extended {
+			t.Errorf("czxid %#x: covered %t, extended %t", late, covered, extended)
 		}
+	}
+	var old fenceRecord
+	must(t, json.Unmarshal([]byte(`{"mark":1800000000000000,"terms":[{"epoch":0,"base":1}]}`), &old))
+	if _, fence := take(t, &old, 5, clock); fence < 1_800_000_000_000_000 {
+		t.Errorf("a record of the older format goes on at %d", fence)
 	}
 }
 
@@ -142,7 +146,7 @@ func TestTheRecordIsAnother(t *testing.T) {
 		must(t, c.Delete(path(), -1))
 		must(t, c.Delete(origin, -1))
 		both("without a record")
-		data, err := json.Marshal(fenceRecord{Mark: mark, Terms: []term{{Epoch: -1, Base: mark / 2}}})
+		data, err := json.Marshal(fenceRecord{Mark: mark, Epoch: -1, Base: mark / 2})
 		must(t, err)
 		_, err = c.Set(path(), data, -1)
 		must(t, err)

@@ -325,6 +325,7 @@ func (g *generation) applyLimits(now, beat time.Time, asking bool) (wake time.Ti
 	}
 	if g.outage.Err() == nil && due(g.heard.Add(patience)) {
 		g.endOutage(errOutage)
+		g.s.changed.signal()
 		g.s.log.Warn("zookeeper session suspended", "session", g.name())
 	}
 	if g.link != nil && due(g.alive.Add(g.timeout/3)) {

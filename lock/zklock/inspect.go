@@ -50,42 +50,32 @@ func (l inspector) InspectAll(ctx context.Context, keys []string) ([]lock.State,
 		}
 		dirs[i] = dir + l.recipe.suffix()
 	}
-	doing := fmt.Sprintf("inspect %d locks", len(keys))
-	if len(keys) == 1 {
-		doing = fmt.Sprintf("inspect lock %q", keys[0])
-	}
-	return inquire(ctx, l.session, doing, func(ctx context.Context, g *generation) ([]lock.State, error) {
+	return inquire(ctx, l.session, "inspect locks", func(ctx context.Context, g *generation) ([]lock.State, error) {
 		states := make([]lock.State, len(dirs))
 		return states, atOnce(len(dirs), func(i int) error {
 			all, err := l.recipe.contenders(ctx, g, dirs[i])
 			if unlessGone(err) != nil {
 				return err
 			}
-			states[i], err = g.stateOf(ctx, all)
-			return err
+			for j, n := range all {
+				c := lock.Contender{Who: n.owner, Since: time.UnixMilli(n.clock)}
+				if j > 0 {
+					states[i].Waiters = append(states[i].Waiters, c)
+					continue
+				}
+				c.Fence, err = g.knownFence(ctx, n.czxid)
+				states[i].Holder = &c
+			}
+			return unlessGone(err)
 		})
 	})
 }
 
-// stateOf returns the state of a key with these contenders, in order.
-func (g *generation) stateOf(ctx context.Context, all []node) (s lock.State, err error) {
-	for i, n := range all {
-		c := lock.Contender{Who: n.owner, Since: time.UnixMilli(n.clock)}
-		if i > 0 {
-			s.Waiters = append(s.Waiters, c)
-			continue
-		}
-		c.Fence, err = g.knownFence(ctx, n.czxid)
-		s.Holder = &c
-	}
-	return s, err
-}
-
-// knownFence returns the fence of another contender's node, or lock.NoFence if it has none yet. It changes nothing on
-// the server: if this session's copy of the record does not know the fence, it reads the record.
+// knownFence returns the fence of another contender's node, or lock.NoFence if it has none yet, or if a lock was
+// requested after an election since. It changes nothing on the server: if this session's copy of the record does not
+// know the fence, it reads the record.
 func (g *generation) knownFence(ctx context.Context, czxid int64) (lock.Fence, error) {
-	known := g.record.Load()
-	if known != nil {
+	if known := g.record.Load(); known != nil {
 		if fence, ok := known.fence(czxid); ok {
 			return fence, nil
 		}
@@ -94,9 +84,36 @@ func (g *generation) knownFence(ctx context.Context, czxid int64) (lock.Fence, e
 	if err != nil {
 		return lock.NoFence, unlessGone(err)
 	}
-	g.record.CompareAndSwap(known, r)
+	g.record.Store(r)
 	fence, _ := r.fence(czxid)
 	return fence, nil
+}
+
+// contenders reads each node of the queue, in parallel.
+func (sequential) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
+	names, err := g.children(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	queue := parseQueue(names)
+	all := make([]node, len(queue))
+	err = atOnce(len(queue), func(i int) (err error) {
+		all[i], err = g.read(ctx, dir, queue[i].name)
+		return unlessGone(err)
+	})
+	return slices.DeleteFunc(all, func(n node) bool { return n.name == "" }), err
+}
+
+// contenders returns the holder. If its node is not ephemeral, the error is errNoLock.
+func (ephemeral) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
+	n, err := g.readLock(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	if n.session == 0 {
+		err = fmt.Errorf("%w: %s", errNoLock, n.path())
+	}
+	return []node{n}, err
 }
 
 // inquire calls question, which reads from the server. The error matches lock.ErrDown if there is no reply.
@@ -136,7 +153,7 @@ func (l inspector) Evict(ctx context.Context, key string) (lock.Fence, error) {
 			if len(all) == 0 || err != nil && !errors.Is(err, errNoLock) {
 				return lock.NoFence, unlessGone(err)
 			}
-			fence, err := g.fenceAfter(ctx, all[0].czxid, all[0].clock)
+			fence, err := g.fenceAfter(ctx, all[0])
 			if err != nil {
 				return lock.NoFence, err
 			}

@@ -120,7 +120,7 @@ func (s *Session) watchCount() int {
 // raw is a plain client of the server, past every proxy, with an identity or none.
 func raw(t testing.TB, host, identity string) *zk.Conn {
 	t.Helper()
-	quiet := zk.WithLogger(debugLog{slog.New(slog.DiscardHandler)})
+	quiet := zk.WithLogger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug))
 	conn, events, err := zk.Connect([]string{host}, 10*time.Second, zk.WithLogInfo(false), quiet)
 	must(t, err)
 	t.Cleanup(func() {

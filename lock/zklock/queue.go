@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,13 +28,7 @@ func parseName(name string) (queueNode, bool) {
 	}
 	digits := name[at+len(lockName):]
 	n, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil || digits[0] == '+' || (digits[0] == '-') != (n < 0) {
-		return queueNode{}, false
-	}
-	if len(digits) != len("-000000001") && (len(digits) != len("-2147483648") || n > -1_000_000_000) {
-		return queueNode{}, false
-	}
-	return queueNode{name, int32(n)}, true
+	return queueNode{name, int32(n)}, err == nil && digits == fmt.Sprintf("%010d", n)
 }
 
 // compare orders nodes by arrival: the result is less than 0 if n came before m.

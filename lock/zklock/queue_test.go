@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 		{"signed", "_c_x-lock-+000000012", 0, false},
 		{"no number", "_c_x-lock-", 0, false},
 	} {
-		if c, ok := parseName(row.name); ok != row.ours || c.sequence != row.sequence {
+		if c, ok := parseName(row.name); ok != row.ours || ok && c.sequence != row.sequence {
 			t.Errorf("%s: parseName(%q) = %v, %v", row.why, row.name, c, ok)
 		}
 	}

@@ -13,14 +13,7 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// This file has the whole algorithm. The other files add:
-//
-//	acquire.go     calls enter, awaitTurn and delete, makes the lease, and finds the node if create gets no reply
-//	queue.go       names and order of the nodes
-//	fence.go       fences, which grow even if the ensemble is rebuilt
-//	generation.go  the loss: the session's heartbeat, and the end of its leases before the server ends it
-//	orphan.go      deletes nodes in the background that could not be deleted in time
-//	../handover.go one process hands one lease from caller to caller, and needs one node for them
+// This file has the whole algorithm; the comment of the package says what the other files add.
 
 // Sequential is a fair lock: a queue of ephemeral sequential nodes in which every waiter watches the node before its
 // own.
@@ -186,19 +179,4 @@ func (sequential) delete(ctx context.Context, g *generation, n node) error {
 		return struct{}{}, g.conn.Delete(n.path(), -1)
 	})
 	return err
-}
-
-// contenders reads each node of the queue, in parallel.
-func (sequential) contenders(ctx context.Context, g *generation, dir string) ([]node, error) {
-	names, err := g.children(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	queue := parseQueue(names)
-	all := make([]node, len(queue))
-	err = atOnce(len(queue), func(i int) (err error) {
-		all[i], err = g.read(ctx, dir, queue[i].name)
-		return unlessGone(err)
-	})
-	return slices.DeleteFunc(all, func(n node) bool { return n.name == "" }), err
 }

@@ -31,7 +31,7 @@ type Session struct {
 	failures occasional // to connect
 
 	current atomic.Pointer[generation]
-	changed broadcast // signals that current is another generation or has another connection
+	changed broadcast // signals that current is another generation, has another connection or none, or that ctx has ended
 }
 
 // Dial makes a Session. It does not wait for a server. A server that returns is used within 2 s. In rare cases a
@@ -43,6 +43,7 @@ func Dial(config Config) (*Session, error) {
 		return nil, fmt.Errorf("zookeeper: %w", err)
 	}
 	s := &Session{config: config, log: config.Logger, life: driver.NewLife()}
+	s.changed.ch = make(chan struct{})
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	first, err := s.begin()
 	if err != nil {
@@ -59,6 +60,7 @@ func Dial(config Config) (*Session, error) {
 func (s *Session) Close() error {
 	s.life.Close()
 	s.stop()
+	s.changed.signal()
 	s.owned.Wait()
 	return nil
 }
@@ -96,12 +98,7 @@ func (s *Session) run(g *generation) {
 		if s.ctx.Err() != nil {
 			return
 		}
-		next, err := s.begin()
-		if err != nil {
-			s.log.Error("zookeeper cannot be used", "error", err) // impossible: the same settings worked before
-			return
-		}
-		g = next
+		g, _ = s.begin() // the same settings worked before
 	}
 }
 
@@ -111,7 +108,7 @@ func (s *Session) begin() (*generation, error) {
 	defer g.mu.Unlock()
 	conn, events, err := zk.Connect(s.config.Hosts, s.config.SessionTimeout,
 		zk.WithDialer(g.dial), zk.WithHostProvider(g.route), zk.WithEventCallback(g.event),
-		zk.WithLogger(debugLog{s.log}), zk.WithLogInfo(false))
+		zk.WithLogger(slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
 	}
@@ -153,31 +150,26 @@ func (s *Session) usable(ctx context.Context) (*generation, error) {
 	if g := s.current.Load(); g.now().usable() {
 		return g, nil
 	}
-	timer := time.NewTimer(s.config.ConnectTimeout)
-	defer timer.Stop()
+	limited, cancel := context.WithTimeout(ctx, s.config.ConnectTimeout)
+	defer cancel()
 	for {
 		changed := s.changed.next()
 		g := s.current.Load()
 		now := g.now()
-		if now.usable() {
+		outage := now.outage.Err() != nil && g.over.Err() == nil // otherwise the next generation begins at once
+		switch {
+		case now.usable():
 			return g, nil
-		}
-		outage := now.outage.Done()
-		if g.over.Err() != nil {
-			outage = nil // the next generation begins at once
+		case s.ctx.Err() != nil:
+			return nil, errors.Join(errNoConnection, errClosed)
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("no connection to ZooKeeper yet: %w", context.Cause(ctx)) // the server may be up
+		case outage, limited.Err() != nil:
+			return nil, s.noConnection()
 		}
 		select {
 		case <-changed:
-		case <-outage:
-			if g.over.Err() == nil {
-				return nil, s.noConnection()
-			}
-		case <-timer.C:
-			return nil, s.noConnection()
-		case <-ctx.Done():
-			return nil, fmt.Errorf("no connection to ZooKeeper yet: %w", context.Cause(ctx)) // the server may be up
-		case <-s.ctx.Done():
-			return nil, errors.Join(errNoConnection, errClosed)
+		case <-limited.Done():
 		}
 	}
 }
@@ -196,28 +188,14 @@ type broadcast struct {
 func (b *broadcast) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ch == nil {
-		b.ch = make(chan struct{})
-	}
 	return b.ch
 }
 
 func (b *broadcast) signal() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ch != nil {
-		close(b.ch)
-		b.ch = nil
-	}
-}
-
-type debugLog struct{ *slog.Logger }
-
-// Printf is the library's only way to log.
-func (l debugLog) Printf(format string, args ...any) {
-	if l.Enabled(context.Background(), slog.LevelDebug) {
-		l.Debug("zookeeper client: " + fmt.Sprintf(format, args...))
-	}
+	close(b.ch)
+	b.ch = make(chan struct{})
 }
 
 // An occasional is something that is done at most once a minute. Its value is when it was done last, in nanoseconds

@@ -148,7 +148,9 @@ func TestLimitsOfASession(t *testing.T) {
 				here, there := net.Pipe()
 				defer here.Close()
 				defer there.Close()
-				g := newGeneration(&Session{log: slog.New(slog.DiscardHandler)})
+				s := &Session{log: slog.New(slog.DiscardHandler)}
+				s.changed.ch = make(chan struct{})
+				g := newGeneration(s)
 				g.conn = new(zk.Conn)
 				g.dialed = &link{Conn: here, timeout: timeout, opened: time.Now()}
 				g.event(zk.Event{Type: zk.EventSession, State: zk.StateHasSession})

@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path"
 	"strings"
 	"time"
 	"unicode"
@@ -85,8 +86,9 @@ func (c Config) withDefaults() (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	if c.Root == "" {
-		c.Root = DefaultRoot
+	c.Root = strings.TrimRight(cmp.Or(c.Root, DefaultRoot), "/")
+	if c.Called == nil {
+		c.Called = func(context.Context, string) func(error) { return func(error) {} }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -100,27 +102,15 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Hosts) == 0 {
 		return c, errors.New("no hosts are given")
 	}
-	if err := checkRoot(c.Root); err != nil {
-		return c, err
-	}
-	c.Root = strings.TrimSuffix(c.Root, "/")
-	return c, nil
+	return c, checkRoot(c.Root)
 }
 
-// checkRoot refuses a root that cannot have lock folders below it.
+// checkRoot refuses a root that cannot have lock folders below it. "/zookeeper" is the server's own.
 func checkRoot(root string) error {
-	if root == "/" {
-		return nil
-	}
-	names, rooted := strings.CutPrefix(strings.TrimSuffix(root, "/"), "/")
-	if !rooted {
-		return fmt.Errorf("root %q must begin with a slash", root)
-	}
-	for i, name := range strings.Split(names, "/") {
-		if name == "" || name == "." || name == ".." || i == 0 && name == "zookeeper" ||
-			strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) }) {
-			return fmt.Errorf("root %q: %q cannot be the name of a node", root, name)
-		}
+	strange := func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) }
+	if root != "" && (path.Clean("/"+root) != root || strings.HasPrefix(root+"/", "/zookeeper/")) ||
+		strings.ContainsFunc(root, strange) {
+		return fmt.Errorf("root %q cannot be the path of a node", root)
 	}
 	return nil
 }
