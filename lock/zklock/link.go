@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"example.com/stock/lock/driver"
@@ -113,10 +113,7 @@ type route struct {
 	over    context.Context
 	servers []string
 	at      int
-
-	mu      sync.Mutex
-	failed  int           // tries since a server has last answered a request
-	longest time.Duration // that the last pause could be; 0: none since a server has last answered a request
+	failed  atomic.Int64 // tries since a server has last answered a request
 }
 
 // Init receives the servers, in random order.
@@ -139,24 +136,15 @@ func (r *route) Next() (server string, stop bool) {
 func (r *route) Connected() {}
 
 // served is called when a server has answered a request.
-func (r *route) served() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed, r.longest = 0, 0
-}
+func (r *route) served() { r.failed.Store(0) }
 
-// next returns the pause before a try. There is none in the first round over all servers, then 50 to 100 ms, doubling
-// up to 1 s. Because of the jitter, clients that lost the same server do not all reconnect at the same moment.
-func (r *route) next() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed++
-	if r.failed <= len(r.servers) {
-		return 0
+// pause waits before a try. There is no pause in the first round over all servers, then 50 to 100 ms, doubling up to
+// 1 s. Because of the jitter, clients that lost the same server do not all reconnect at the same moment.
+func (r *route) pause() error {
+	again := r.failed.Add(1) - int64(len(r.servers))
+	if again <= 0 {
+		return driver.Sleep(r.over, 0)
 	}
-	r.longest = min(max(2*r.longest, 100*time.Millisecond), time.Second)
-	return r.longest/2 + rand.N(r.longest/2)
+	longest := min(50*time.Millisecond<<min(again, 5), time.Second)
+	return driver.Sleep(r.over, longest/2+rand.N(longest/2))
 }
-
-// pause waits before a try.
-func (r *route) pause() error { return driver.Sleep(r.over, r.next()) }

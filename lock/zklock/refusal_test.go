@@ -127,11 +127,7 @@ func TestAServerThatGreetsAndCloses(t *testing.T) {
 	began := time.Now()
 	s := begin(t, Config{Hosts: []string{p.Addr()}, Logger: log.logger()})
 	r := s.current.Load().route
-	eventually(t, "six tries", func() bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.failed >= 6
-	})
+	eventually(t, "six tries", func() bool { return r.failed.Load() >= 6 })
 	if s.isConnected() {
 		t.Error("connected to a server that has answered no request")
 	}

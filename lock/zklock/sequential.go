@@ -13,8 +13,6 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// This file has the whole algorithm; the comment of the package says what the other files add.
-
 // Sequential is a fair lock: a queue of ephemeral sequential nodes in which every waiter watches the node before its
 // own.
 //
@@ -34,13 +32,14 @@ import (
 // use in a session reads the record of fences, for 2. A failed try (Options.TryOnce) costs 2 reads; a successful one
 // costs 1 more.
 //
-// Promised: one holder per key among all processes while no lease is lost; the order of arrival; fences that grow; a
-// lease that reports its loss at two thirds of the session timeout, before the server grants the key to the next
-// contender (see generation.monitor); a caller that gives up, is canceled, or fails leaves no node, or one that is
-// being deleted. A crashed holder's key is free within a session timeout and a tick.
+// Promised: one holder per key among all processes while no lease is lost; the order of arrival; fences that grow (see
+// fenceRecord; a sequence is none, because it starts at 0 in each new folder); a lease that reports its loss at two
+// thirds of the session timeout, before the server grants the key to the next contender (see generation.monitor); a
+// caller that gives up, is canceled, or fails leaves no node, or one that is being deleted. A crashed holder's key is
+// free within a session timeout and a tick.
 //
 // Not promised: a process that was paused, or that ignores its lease, may write after the loss. The fence stops that
-// write. It is made from the czxid of the node (see fenceRecord), because sequences start at 0 in each new folder.
+// write.
 type Sequential struct{ inspector }
 
 // NewSequential makes a Sequential of a Session, which may serve other locks too.
@@ -49,14 +48,8 @@ func NewSequential(s *Session) *Sequential { return &Sequential{inspector{s, seq
 // Promise is what it promises with the defaults of its options.
 func (*Sequential) Promise() driver.Promise {
 	return driver.Promise{
-		Exclusive:       true,
-		Scope:           driver.Cluster,
-		Fenced:          true,
-		Fair:            true,
-		Blocking:        true,
-		Reentrant:       true,
-		SignalsLoss:     true,
-		FreedAfterCrash: 10 * time.Second,
+		Exclusive: true, Scope: driver.Cluster, Fenced: true, Fair: true, Blocking: true, Reentrant: true,
+		SignalsLoss: true, FreedAfterCrash: 10 * time.Second,
 	}
 }
 

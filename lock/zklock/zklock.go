@@ -2,7 +2,7 @@
 //
 // There are two locks, and both use one Session: [Sequential], a fair queue in which every waiter watches the one
 // before it, and [Ephemeral], one node that every waiter watches. Read sequential.go first: it is the plain algorithm
-// from acquire to release, and names what each other file adds. ephemeral.go is the other recipe.
+// from acquire to release. ephemeral.go is the other recipe.
 //
 // One acquisition passes these functions: Sequential.Acquire, Session.acquire, attempt.run, attempt.hold; there
 // sequential.enter, which creates the node with attempt.claim and sequential.create, and sequential.awaitTurn, which
@@ -79,30 +79,24 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, DefaultConnectTimeout)
-	err := cmp.Or(
-		driver.AtLeast("SessionTimeout", c.SessionTimeout, driver.MinLease),
-		driver.AtLeast("ConnectTimeout", c.ConnectTimeout, 0),
-	)
-	if err != nil {
-		return c, err
-	}
 	c.Root = strings.TrimRight(cmp.Or(c.Root, DefaultRoot), "/")
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Called == nil {
 		c.Called = func(context.Context, string) func(error) { return func(error) {} }
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if err := c.checkIdentity(); err != nil {
-		return c, err
-	}
-	if c.Dialer == nil {
-		c.Dialer = new(net.Dialer).DialContext
 	}
 	if len(c.Hosts) == 0 {
 		return c, errors.New("no hosts are given")
 	}
-	return c, checkRoot(c.Root)
+	err := cmp.Or(
+		driver.AtLeast("SessionTimeout", c.SessionTimeout, driver.MinLease),
+		driver.AtLeast("ConnectTimeout", c.ConnectTimeout, 0),
+		checkRoot(c.Root),
+		c.checkIdentity(),
+	)
+	if c.Dialer == nil {
+		c.Dialer = new(net.Dialer).DialContext
+	}
+	return c, err
 }
 
 // checkRoot refuses a root that cannot have lock folders below it. "/zookeeper" is the server's own.
