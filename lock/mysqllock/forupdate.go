@@ -19,14 +19,15 @@ import (
 //
 // Algorithm: select the row. If there is none yet, insert it, commit, and select again. Then issue the fence on another
 // connection, which commits at once: in the transaction that holds the lock, the fence would be rolled back when the
-// connection breaks, and the next holder would get the same number. Then the holder writes its name into the row, for
-// [ForUpdate.Inspect]. That statement also shows that the first connection, and so the lock, still existed when the
-// fence was issued. Release is ROLLBACK, which removes the name. Waiters are in the server's queue, one connection per
-// key and process. A waiter that gives up ends its statement with KILL QUERY, because the server does not notice that
-// the client no longer waits.
+// connection breaks, and the next holder would get the same number. Then the holder marks the row with the number of its
+// connection. That statement also shows that the first connection, and so the lock, still existed when the fence was
+// issued. Release is ROLLBACK, which removes the mark. Waiters are in the server's queue, one connection per
+// key and process. A waiter that gives up ends its connection with KILL, because the server does not notice that the
+// client no longer waits.
 //
-// Round trips: 4 uncontended (lock, fence, name, release), and one every second. The first use of a key costs 3
-// more, a new connection 3. A failed try (lock.Options.TryOnce) costs 2. Waiting costs 2 every 30 s, giving up 4.
+// Round trips: 4 uncontended (lock, fence, mark, release), and one every second. The first use of a key costs 3 more, a
+// new connection 3. A failed try (lock.Options.TryOnce) costs 2. Waiting costs 2 every 30 s, giving up 3 and a
+// connection.
 //
 // Connections: each held key has one, and MaxConns limits them. At most half of them wait in the server's queue.
 // Other waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So there are
@@ -98,7 +99,7 @@ func (r rowLock) lockRow(ctx context.Context, s *session, key string, o lock.Opt
 	if o.TryOnce {
 		return s.ask(ctx, queryOne(s, lockRow+" NOWAIT", columnName(key)))
 	}
-	return s.wait(ctx, queryOne(s, lockRow+newLabel(key, o).String(), columnName(key)))
+	return s.wait(ctx, queryOne(s, lockRow+waitLabel(key, o.Owner, time.Now()), columnName(key)))
 }
 
 // queryOne returns a function that runs a query of one number.
@@ -126,31 +127,26 @@ func (rowLock) create(ctx context.Context, s *session, key string, o lock.Option
 	return s.exec(ctx, "COMMIT")
 }
 
+// drawFence issues the fence on another connection of the pool.
 func (r rowLock) drawFence(
 	ctx context.Context, s *session, key string, o lock.Options,
-) (lock.Fence, time.Time, error) {
-	fence, err := r.drawElsewhere(ctx, key)
-	sent := time.Now()
-	if err == nil {
-		err = s.exec(ctx, "UPDATE lock_rows SET who = ?, fence = ?, thread = ? WHERE name = ?",
-			ownerColumn(o.Owner), uint64(fence), s.id, columnName(key))
-	}
-	return fence, sent, err
-}
-
-// drawElsewhere issues the fence on another connection of the pool.
-func (r rowLock) drawElsewhere(ctx context.Context, key string) (lock.Fence, error) {
+) (fence lock.Fence, sent time.Time, err error) {
 	conn, err := connect(ctx, r.db)
 	if err != nil {
-		return 0, err
+		return 0, sent, err
 	}
 	defer conn.Close()
 	late, cancel := withGrace(ctx)
 	defer cancel()
-	return drawFence(late, conn, columnName(key))
+	fence, err = drawFenceAs(late, conn, columnName(key), ownerColumn(o.Owner), s.id)
+	if err != nil {
+		return 0, sent, err
+	}
+	sent = time.Now()
+	return fence, sent, s.exec(ctx, "UPDATE lock_rows SET thread = ? WHERE name = ?", s.id, columnName(key))
 }
 
-// holds reads the name that drawFence has written: only the transaction that holds the lock sees it.
+// holds reads what drawFence has written: only the transaction that holds the lock sees it.
 func (rowLock) holds(ctx context.Context, s *session, key string) (has bool, err error) {
 	const query = "SELECT COUNT(*) FROM lock_rows WHERE name = ? AND thread = CONNECTION_ID()"
 	err = s.conn.QueryRowContext(ctx, query, columnName(key)).Scan(&has)

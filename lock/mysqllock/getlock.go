@@ -15,11 +15,11 @@ import (
 //
 // Algorithm: GET_LOCK; issue the fence on the same connection, which commits each statement; RELEASE_LOCK, and check
 // its result. The name is made of the database and the key (see namedLockName). Waiters are in the server's queue, one
-// connection per key and process. A waiter that gives up ends its statement with KILL QUERY, because the server is slow
-// to notice that the client no longer waits.
+// connection per key and process. A waiter that gives up ends its connection with KILL, because the server is slow to
+// notice that the client no longer waits.
 //
 // Round trips: 3 uncontended (lock, fence, release), and one every second. A new connection costs 2. A failed try
-// (lock.Options.TryOnce) costs 1. Waiting costs 1 every 30 s, giving up 4.
+// (lock.Options.TryOnce) costs 1. Waiting costs 1 every 30 s, giving up 3 and a connection.
 //
 // Connections and promises are as for [ForUpdate], but the order of waiters is up to the server. A named lock is
 // neither replicated nor part of any transaction.
@@ -61,7 +61,7 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 	if o.TryOnce {
 		err = s.ask(ctx, getLock(0, ""))
 	} else {
-		err = s.wait(ctx, getLock(waitLimit, newLabel(key, o).String()))
+		err = s.wait(ctx, getLock(waitLimit, waitLabel(key, o.Owner, time.Now())))
 	}
 	switch {
 	case err == nil && got.Bool:

@@ -140,16 +140,16 @@ func TestEvict(t *testing.T) {
 func FuzzLabel(f *testing.F) {
 	f.Add("k", "app-1/request-7")
 	f.Add("*/ DROP TABLE locks; /* waits a 1 b */", "? % \x00 \xff é")
-	f.Fuzz(func(t *testing.T, name, who string) {
-		l := label{name, who, time.UnixMilli(1_700_000_000_123)}
-		text := l.String()
+	f.Fuzz(func(t *testing.T, key, who string) {
+		since := time.UnixMilli(1_700_000_000_123)
+		text := waitLabel(key, who, since)
 		inside := strings.TrimSuffix(strings.TrimPrefix(text, " /*"), "*/")
 		if strings.ContainsAny(inside, "*?'\"\\") {
 			t.Errorf("%q is no comment, or has parameters", text)
 		}
-		got, ok := parseLabel("SELECT 1 FROM lock_rows WHERE name = '" + name + "' FOR UPDATE" + text)
-		if !ok || got != l {
-			t.Errorf("%q is read as %+v, want %+v", text, got, l)
+		name, c, ok := parseLabel("SELECT 1 FROM lock_rows WHERE name = '" + key + "' FOR UPDATE" + text)
+		if !ok || name != columnName(key) || c.Who != ownerColumn(who) || !c.Since.Equal(since) {
+			t.Errorf("%q is read as %q, %+v", text, name, c)
 		}
 	})
 }

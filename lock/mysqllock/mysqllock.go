@@ -77,29 +77,34 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 }
 
 // onConnection calls do, which must not wait for a lock, with a connection of the pool. Its errors begin with doing.
-func onConnection(ctx context.Context, db *sql.DB, doing string, do func(context.Context, *sql.Conn) error) error {
+func onConnection[T any](
+	ctx context.Context, db *sql.DB, doing string, do func(context.Context, *sql.Conn) (T, error),
+) (result T, err error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	conn, err := connect(bounded, db)
 	if err != nil {
-		return fault(ctx, doing, err)
+		return result, fault(ctx, doing, err)
 	}
 	defer conn.Close()
-	if err := do(bounded, conn); err != nil {
-		return fault(ctx, doing, err)
+	done, err := do(bounded, conn)
+	if err != nil {
+		return result, fault(ctx, doing, err)
 	}
-	return nil
+	return done, nil
 }
 
-type execer interface {
+// A querier is a *sql.DB or a *sql.Conn.
+type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // execute runs a statement that is its own transaction, and repeats it after a collision with another transaction. A
 // deadlock undoes the whole transaction. A lock wait that timed out undoes the last statement, which is the only one
 // here. Inserts can deadlock, too: if three clients insert a row at once, two wait for the first with shared locks,
 // and deadlock if the first is rolled back.
-func execute(ctx context.Context, on execer, query string, args ...any) (sql.Result, error) {
+func execute(ctx context.Context, on querier, query string, args ...any) (sql.Result, error) {
 	for try := 1; ; try++ {
 		result, err := on.ExecContext(ctx, query, args...)
 		if !collided(err) || try == maxTries || driver.Sleep(ctx, collisionPause(try)) != nil {
@@ -109,52 +114,6 @@ func execute(ctx context.Context, on execer, query string, args ...any) (sql.Res
 }
 
 func collisionPause(try int) time.Duration { return jitter(5 * time.Millisecond << try) }
-
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-type rowQuerier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// eachRow calls read for each row of the result of a query, until read returns an error.
-func eachRow(ctx context.Context, on querier, query string, args []any, read func(*sql.Rows) error) error {
-	rows, err := on.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := read(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// column reads the first column of the result of a query.
-func column(ctx context.Context, on querier, query string, args ...any) (list []string, err error) {
-	err = eachRow(ctx, on, query, args, func(rows *sql.Rows) error {
-		var text string
-		err := rows.Scan(&text)
-		list = append(list, text)
-		return err
-	})
-	return list, err
-}
-
-// marks returns a list of n parameters, for IN.
-func marks(n int) string { return "(?" + strings.Repeat(", ?", n-1) + ")" }
-
-// anys returns list as the arguments of a statement.
-func anys[T any](list []T) []any {
-	args := make([]any, len(list))
-	for i, one := range list {
-		args[i] = one
-	}
-	return args
-}
 
 // jitter returns a random duration between half of d and d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
@@ -175,14 +134,14 @@ const (
 //
 // on must be in autocommit mode. In the transaction that holds a row lock the fence would be rolled back when the
 // connection breaks, and the next holder would get the same number.
-func drawFence(ctx context.Context, on execer, name string) (lock.Fence, error) {
+func drawFence(ctx context.Context, on querier, name string) (lock.Fence, error) {
 	return draw(ctx, on, "INSERT INTO lock_fences (name, fence) VALUES (?, LAST_INSERT_ID("+microseconds+"))"+
 		" ON DUPLICATE KEY UPDATE fence = "+nextFence, name, fenceDistance)
 }
 
-// drawFenceAs issues a fence like drawFence, and stores the owner and the connection that it was issued to. The
-// server assigns the columns of a row one after the other, so held gets the new fence.
-func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int64) (lock.Fence, error) {
+// drawFenceAs issues a fence like drawFence, and stores for Inspect the owner and the connection that it was issued to.
+// The server assigns the columns of a row one after the other, so held gets the new fence.
+func drawFenceAs(ctx context.Context, on querier, name, owner string, thread int64) (lock.Fence, error) {
 	return draw(ctx, on, "INSERT INTO lock_fences (name, who, thread, fence, held)"+
 		" VALUES (?, ?, ?, LAST_INSERT_ID("+microseconds+"), "+microseconds+")"+
 		" ON DUPLICATE KEY UPDATE who = ?, thread = ?, fence = "+nextFence+", held = fence",
@@ -190,7 +149,7 @@ func drawFenceAs(ctx context.Context, on execer, name, owner string, thread int6
 }
 
 // draw executes a statement that issues a fence.
-func draw(ctx context.Context, on execer, query string, args ...any) (lock.Fence, error) {
+func draw(ctx context.Context, on querier, query string, args ...any) (lock.Fence, error) {
 	result, err := execute(ctx, on, query, args...)
 	if err != nil {
 		return 0, err
@@ -204,7 +163,10 @@ func drawnFence(result sql.Result) (lock.Fence, error) {
 	if err == nil && fence <= 0 {
 		err = fmt.Errorf("fence %d", fence)
 	}
-	return lock.Fence(fence), err
+	if err != nil {
+		return lock.NoFence, err
+	}
+	return lock.Fence(fence), nil
 }
 
 // Names.
@@ -223,27 +185,6 @@ func columnName(key string) string {
 	}
 	sum := sha256.Sum256([]byte(key))
 	return digestPrefix + hex.EncodeToString(sum[:])
-}
-
-func columnNames(keys []string) []string {
-	names := make([]string, len(keys))
-	for i, key := range keys {
-		names[i] = columnName(key)
-	}
-	return names
-}
-
-// readable returns the names that are keys and not digests, each once.
-func readable(names []string) []string {
-	seen := make(map[string]bool, len(names))
-	keys := make([]string, 0, len(names))
-	for _, name := range names {
-		if !seen[name] && !strings.HasPrefix(name, digestPrefix) {
-			keys = append(keys, name)
-		}
-		seen[name] = true
-	}
-	return keys
 }
 
 // namedLockName returns the name of the named lock of key. Named locks belong to the whole server, so the name

@@ -45,13 +45,9 @@ type primitive interface {
 	holds(ctx context.Context, s *session, key string) (bool, error)
 	// release gives the key back. The error matches ErrExpired or ErrTaken if the session no longer had the key.
 	release(ctx context.Context, s *session, key string) error
-	// holders and heldNames are for inspect.go.
-	//
-	// holders returns the holders of those keys that are held, by the names of the keys in the tables. A holder without
-	// a fence yet may be returned without a name, or not at all.
-	holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error)
-	// heldNames returns the names of the held keys, in the form that the tables have.
-	heldNames(ctx context.Context, conn *sql.Conn) ([]string, error)
+	// threads is for inspect.go. It returns the connections that hold keys, or any key if keys is nil, by the names of
+	// the keys in the tables.
+	threads(ctx context.Context, conn *sql.Conn, keys []string) (map[string]int64, error)
 }
 
 // A pinned lock lives in a session, a connection that is kept from before the wait until the release. These are its
@@ -140,10 +136,12 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 			return lease, nil
 		}
 		// The connection of a session that was idle may have ended meanwhile, which is no error of the server.
-		stale := s.reused && s.broken && !s.timedOut && ctx.Err() == nil
-		p.sessions.put(context.WithoutCancel(ctx), s)
+		stale, gaveUp := s.reused && s.broken && !s.timedOut && ctx.Err() == nil, s.gaveUp
+		ended := p.sessions.put(context.WithoutCancel(ctx), s)
 		switch {
 		case stale:
+		case gaveUp && ended == nil: // the server was up, and had not granted the key
+			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
 		case polls && errors.Is(err, lock.ErrHeld) && ctx.Err() == nil:
 			if ended := driver.Sleep(ctx, jitter(pause)); ended != nil {
 				return nil, errors.Join(err, ended)
@@ -160,9 +158,14 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 // broken.
 func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	for try := 1; ; try++ {
-		lease, err := p.tryOn(ctx, s, key, o)
+		err := p.primitive.acquire(ctx, s, key, o)
 		if err == nil {
-			return lease, nil
+			lease, unleased := p.lease(ctx, s, key, o)
+			if unleased == nil {
+				return lease, nil
+			}
+			s.breakIf(p.primitive.release(ctx, s, key))
+			err = unleased
 		}
 		busy, undone := errors.Is(err, errBusy), errors.Is(err, errUndone)
 		switch {
@@ -181,19 +184,6 @@ func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.O
 		}
 		_ = driver.Sleep(ctx, collisionPause(1)) // not in a tight loop
 	}
-}
-
-// tryOn asks for the key once, and gives it back if no lease can be made of it.
-func (p *pinned) tryOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
-	err := p.primitive.acquire(ctx, s, key, o)
-	if err != nil {
-		return nil, err
-	}
-	lease, err := p.lease(ctx, s, key, o)
-	if err != nil {
-		s.breakIf(p.primitive.release(ctx, s, key))
-	}
-	return lease, err
 }
 
 // lease makes the lease of a key that s has acquired, with its fence.
@@ -251,7 +241,7 @@ func (p *pinned) renew(ctx context.Context, s *session, key string) error {
 
 // release gives the key back. If that fails, it closes the connection, which ends the lock.
 func (p *pinned) release(ctx context.Context, s *session, key string) error {
-	defer p.sessions.put(ctx, s)
+	defer func() { _ = p.sessions.put(ctx, s) }()
 	half, cancel := context.WithTimeout(ctx, lock.ReleaseTimeout/2) // the other half is for KILL, if that is needed
 	defer cancel()
 	// The lease has waited for a renewal that was under way. If it still is, the server does not answer, and this

@@ -30,8 +30,6 @@ func Schema() []string {
 ) ENGINE = InnoDB`,
 		`CREATE TABLE IF NOT EXISTS lock_rows (
   name   VARBINARY(255)  NOT NULL,
-  who    VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT '',
-  fence  BIGINT UNSIGNED NOT NULL DEFAULT 0,
   thread BIGINT UNSIGNED NOT NULL DEFAULT 0,
   PRIMARY KEY (name)
 ) ENGINE = InnoDB`,

@@ -6,17 +6,17 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
 	"example.com/stock/lock"
+	lockdriver "example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 )
 
 const (
-	// killTimeout limits a KILL from another connection.
-	killTimeout = 500 * time.Millisecond
+	// endTimeout limits the end of a connection at the server.
+	endTimeout = 500 * time.Millisecond
 	// sessionLife limits how long a session is used, because after a fail-over its server may not be the master any
 	// more.
 	sessionLife = 3 * time.Minute
@@ -33,8 +33,9 @@ type session struct {
 	born      time.Time
 	idleSince time.Time
 	reused    bool
-	broken    bool // the state of the connection at the server is not known: it must be closed
+	broken    bool // the state of the connection at the server is not known: it must be ended
 	timedOut  bool // because the server did not answer in time
+	gaveUp    bool // because its caller no longer waits for a lock
 
 	using        sync.Mutex         // held by who uses the session, from the grant of a key to its release
 	stopRenewing context.CancelFunc // of the last lease: it breaks the connection if a renewal is under way
@@ -50,8 +51,6 @@ func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
 	s := &session{db: db, conn: conn, born: time.Now()}
 	var database sql.NullString
 	err = s.ask(ctx, func(ctx context.Context) error {
-		// A KILL must not end another client's connection. A restarted server counts connections from 1 again, so
-		// kill compares host and port as well as CONNECTION_ID.
 		const self = "SELECT ID, HOST, DATABASE() FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
 		return conn.QueryRowContext(ctx, self).Scan(&s.id, &s.host, &database)
 	})
@@ -83,28 +82,15 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) err
 	return s.check(send(late))
 }
 
-// wait runs send, a statement that waits for a lock. When ctx ends, wait ends the statement with KILL QUERY. A
-// disconnect would not be enough: the server does not check the network while a statement waits in its queue. The
-// result is the statement's, so it may be nil even after ctx has ended.
+// wait calls send, which waits for a lock. When ctx ends, the driver breaks the connection. The server does not check
+// the network while a statement waits in its queue, so put makes it end the connection.
 func (s *session) wait(ctx context.Context, send func(context.Context) error) error {
-	sending, breakConn := context.WithCancel(context.WithoutCancel(ctx))
-	defer breakConn()
-	answer := make(chan error, 1)
-	go func() { answer <- send(sending) }()
-	select {
-	case err := <-answer:
-		return s.check(err)
-	case <-ctx.Done():
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // nothing was sent
 	}
-	if s.kill(context.WithoutCancel(ctx), "QUERY") == nil {
-		select {
-		case err := <-answer:
-			return s.check(err)
-		case <-time.After(killTimeout):
-		}
-	}
-	breakConn()
-	return s.check(<-answer)
+	err := s.check(send(ctx))
+	s.gaveUp = s.broken && ctx.Err() != nil
+	return err
 }
 
 // check marks the session as broken unless the server has answered. It returns err.
@@ -121,23 +107,6 @@ func (s *session) breakIf(err error) {
 	if err != nil {
 		s.broken = true
 	}
-}
-
-// kill ends, from another connection, the statement of this connection ("QUERY"), or the connection itself
-// ("CONNECTION").
-func (s *session) kill(ctx context.Context, what string) error {
-	ctx, cancel := context.WithTimeout(ctx, killTimeout)
-	defer cancel()
-	var one int
-	const same = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ? AND HOST = ?"
-	err := s.db.QueryRowContext(ctx, same, s.id, s.host).Scan(&one)
-	if err == nil {
-		_, err = s.db.ExecContext(ctx, "KILL "+what+" "+strconv.FormatInt(s.id, 10))
-	}
-	if errors.Is(err, sql.ErrNoRows) || mysqlerr.Number(err) == mysqlerr.NoSuchThread {
-		return nil
-	}
-	return err
 }
 
 // watch checks the socket until the lease ends, so that the holder learns of the end of its connection before the next
@@ -194,6 +163,37 @@ func connectionEnded(err error) error {
 func (s *session) close() {
 	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = s.conn.Close()
+}
+
+// end closes the connection, and makes the server end it: otherwise the server may not notice before the running
+// statement has ended.
+func (s *session) end(ctx context.Context) error {
+	s.close()
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	return endConnection(ctx, s.db, s.id, s.host)
+}
+
+// endConnection makes the server end a connection, and waits until it has. If there is no such connection, it returns
+// nil. host is the client's address, because a restarted server counts connections from 1 again; "" is any.
+func endConnection(ctx context.Context, on querier, id int64, host string) error {
+	for killed := false; ; killed = true {
+		const same = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = ? AND ? IN (HOST, '')"
+		var one int
+		err := on.QueryRowContext(ctx, same, id, host).Scan(&one)
+		if err == nil && !killed {
+			_, err = on.ExecContext(ctx, fmt.Sprint("KILL CONNECTION ", id))
+		}
+		if errors.Is(err, sql.ErrNoRows) || mysqlerr.Number(err) == mysqlerr.NoSuchThread {
+			return nil
+		}
+		if err == nil && killed {
+			err = lockdriver.Sleep(ctx, 2*time.Millisecond)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // sessions has the sessions of one lock. Idle sessions are kept, because a new session costs three round trips.
@@ -286,23 +286,21 @@ func (p *sessions) takeIdle() *session {
 	return nil
 }
 
-// put ends the use of a session. It closes a broken session and makes the server end it: otherwise the server may not
-// notice before the running statement has ended.
-func (p *sessions) put(ctx context.Context, s *session) {
+// put ends the use of a session. The error is that of the end of a broken session at the server.
+func (p *sessions) put(ctx context.Context, s *session) error {
 	defer func() { <-p.inUse }()
 	if s.broken {
-		s.close()
-		_ = s.kill(ctx, "CONNECTION")
-		return
+		return s.end(ctx)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || time.Since(s.born) > sessionLife {
 		s.close()
-		return
+		return nil
 	}
 	s.idleSince = time.Now()
 	p.idle = append(p.idle, s)
+	return nil
 }
 
 // close closes the idle sessions. Sessions in use are closed when they are put back.

@@ -247,7 +247,7 @@ func (a attempt) change(ctx context.Context, doing, query string, args ...any) e
 }
 
 // read reads the row. left is the time until other callers may take the key; if it is not positive, they may now.
-func (a attempt) read(ctx context.Context, on rowQuerier) (token, who string, left time.Duration, err error) {
+func (a attempt) read(ctx context.Context, on querier) (token, who string, left time.Duration, err error) {
 	var micros int64
 	err = on.QueryRowContext(ctx, readRow, a.name).Scan(&token, &who, &micros)
 	return token, who, time.Duration(micros) * time.Microsecond, err
