@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 )
 
 // ForUpdate is a row lock: SELECT ... FOR UPDATE of a row in a separate table, in a transaction that stays open as long
@@ -18,10 +17,8 @@ import (
 // wait for itself until innodb_lock_wait_timeout.
 //
 // Algorithm: select the row. If there is none yet, insert it, commit, and select again. Then issue the fence on another
-// connection, which commits at once: in the transaction that holds the lock, the fence would be rolled back when the
-// connection breaks, and the next holder would get the same number. Then the holder marks the row with the number of its
-// connection. That statement also shows that the first connection, and so the lock, still existed when the fence was
-// issued. Release is ROLLBACK, which removes the mark. Waiters are in the server's queue, one connection per
+// connection (see drawFence), and mark the row with the number of the connection that holds it. The mark also shows that
+// this connection, and so the lock, still existed when the fence was issued. Release is ROLLBACK, which removes the mark. Waiters are in the server's queue, one connection per
 // key and process. A waiter that gives up ends its connection with KILL, because the server does not notice that the
 // client no longer waits.
 //
@@ -29,38 +26,27 @@ import (
 // new connection 3. A failed try (lock.Options.TryOnce) costs 2. Waiting costs 2 every 30 s, giving up 3 and a
 // connection.
 //
-// Connections: each held key has one, and MaxConns limits them. At most half of them wait in the server's queue.
-// Other waiters poll, with 2 round trips every 10 to 100 ms, and give the connection back in between. So there are
-// connections for other keys even if some keys are not released. If all connections hold keys, a try returns
-// lock.ErrNoCapacity, and a waiter gets the next connection that becomes free.
+// Connections: each held key has one, and MaxConns limits them. At most half of them wait in the server's queue. Other
+// waiters poll, with 2 round trips every 10 to 100 ms, so that there are connections for other keys even if some keys
+// are not released. If all connections hold keys, a try returns lock.ErrNoCapacity, and a waiter gets the next
+// connection that becomes free.
 //
 // Promises: exclusion while no lease is lost; a fence. If the holder's process ends, the next caller gets the key at
 // once. If the holder's computer dies, freezes or is cut off, the next caller gets the key within Lease, because the
 // server ends a connection on which it receives nothing. Before that, the lease of a holder that was frozen or cut off
 // has ended by the holder's own clock.
 //
-// It does not promise that a holder notices the end of its connection before the next holder has the key. The server
-// rolls back as soon as it notices the end. The holder usually notices it within socketCheckEvery, at the latest with
-// the next renewal. The fence refuses its late write. Nor does it promise a strict order: MySQL 8 prefers transactions
-// that block many others, MariaDB serves in order of arrival. A waiter whose computer died may be granted the lock, and
-// then has it for Lease.
+// It does not promise that a holder notices the end of its connection before the next holder has the key: the server
+// rolls back at once, and the holder notices within socketCheckEvery, or at the latest with the next renewal. The fence
+// refuses its late write. Nor does it promise a strict order: MySQL 8 prefers transactions that block many others,
+// MariaDB serves in order of arrival. A waiter whose computer died may be granted the lock, and then has it for Lease.
 type ForUpdate struct{ *pinned }
 
-// NewForUpdate returns a ForUpdate on db, which needs one connection more than o.MaxConns. Close it when all leases
-// have ended.
+// NewForUpdate returns a ForUpdate on db. It keeps a connection of db for each key that is held, or waited for in the
+// server's queue: at most o.MaxConns of them, even if db has no limit, and for a moment another one for each fence.
+// Close it when all leases have ended.
 func NewForUpdate(db *sql.DB, o ConnOptions) *ForUpdate {
 	return &ForUpdate{newPinned(db, o, rowLock{db})}
-}
-
-// Promise is what it promises with the defaults of its options.
-func (*ForUpdate) Promise() driver.Promise {
-	// FreedAfterCrash: the lock is free at once when the process ends. When its computer dies or is cut off, the
-	// lock is free after a time-out of the server. SignalsLoss is not promised: the server rolls
-	// back as soon as it sees the connection end, and the holder learns it a moment later.
-	return driver.Promise{
-		Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Reentrant: true,
-		FreedAfterCrash: 10 * time.Second,
-	}
 }
 
 type rowLock struct{ db *sql.DB }
@@ -94,30 +80,23 @@ func (r rowLock) acquire(ctx context.Context, s *session, key string, o lock.Opt
 	return refusal(err)
 }
 
-func (r rowLock) lockRow(ctx context.Context, s *session, key string, o lock.Options) error {
-	const lockRow = "SELECT 1 FROM lock_rows WHERE name = ? FOR UPDATE"
+func (rowLock) lockRow(ctx context.Context, s *session, key string, o lock.Options) error {
+	query := "SELECT 1 FROM lock_rows WHERE name = ? FOR UPDATE"
 	if o.TryOnce {
-		return s.ask(ctx, queryOne(s, lockRow+" NOWAIT", columnName(key)))
+		query += " NOWAIT"
+	} else {
+		query += waitLabel(key, o.Owner, time.Now())
 	}
-	return s.wait(ctx, queryOne(s, lockRow+waitLabel(key, o.Owner, time.Now()), columnName(key)))
-}
-
-// queryOne returns a function that runs a query of one number.
-func queryOne(s *session, query string, args ...any) func(context.Context) error {
-	return func(ctx context.Context) error {
+	return s.request(ctx, o, func(ctx context.Context) error {
 		var one int
-		return s.conn.QueryRowContext(ctx, query, args...).Scan(&one)
-	}
+		return s.conn.QueryRowContext(ctx, query, columnName(key)).Scan(&one)
+	})
 }
 
 // create inserts the row. If another transaction has inserted and locked it, a waiter waits for that one. If the wait
 // ends in a deadlock with another waiter, the acquisition is repeated.
 func (rowLock) create(ctx context.Context, s *session, key string, o lock.Options) error {
-	send := s.wait
-	if o.TryOnce {
-		send = s.ask
-	}
-	err := send(ctx, func(ctx context.Context) error {
+	err := s.request(ctx, o, func(ctx context.Context) error {
 		_, err := s.conn.ExecContext(ctx, "INSERT IGNORE INTO lock_rows (name) VALUES (?)", columnName(key))
 		return err
 	})

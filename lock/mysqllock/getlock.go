@@ -3,11 +3,11 @@ package mysqllock
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 )
 
 // GetLock is a named lock of the server, GET_LOCK. It belongs to the connection that called GET_LOCK, and to no
@@ -28,18 +28,10 @@ import (
 // ROLLBACK does not end it. So the next user of such a connection would hold the lock without knowing it.
 type GetLock struct{ *pinned }
 
-// NewGetLock returns a GetLock on db. Close it when all leases have ended.
+// NewGetLock returns a GetLock on db. It keeps connections of db as [NewForUpdate] does, and draws fences on them. Close
+// it when all leases have ended.
 func NewGetLock(db *sql.DB, o ConnOptions) *GetLock {
 	return &GetLock{newPinned(db, o, namedLock{})}
-}
-
-// Promise is what it promises with the defaults of its options.
-func (*GetLock) Promise() driver.Promise {
-	// For the same reasons as those of ForUpdate.
-	return driver.Promise{
-		Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Reentrant: true,
-		FreedAfterCrash: 10 * time.Second,
-	}
 }
 
 type namedLock struct{}
@@ -51,18 +43,13 @@ func (namedLock) setup(lease int) []string {
 
 func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.Options) error {
 	var got sql.NullBool
-	getLock := func(seconds int, label string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			query := "SELECT GET_LOCK(?, ?)" + label
-			return s.conn.QueryRowContext(ctx, query, namedLockName(s.database, key), seconds).Scan(&got)
-		}
+	query, seconds := "SELECT GET_LOCK(?, ?)", 0
+	if !o.TryOnce {
+		query, seconds = query+waitLabel(key, o.Owner, time.Now()), waitLimit
 	}
-	var err error
-	if o.TryOnce {
-		err = s.ask(ctx, getLock(0, ""))
-	} else {
-		err = s.wait(ctx, getLock(waitLimit, waitLabel(key, o.Owner, time.Now())))
-	}
+	err := s.request(ctx, o, func(ctx context.Context) error {
+		return s.conn.QueryRowContext(ctx, query, namedLockName(s.database, key), seconds).Scan(&got)
+	})
 	switch {
 	case err == nil && got.Bool:
 		return nil
@@ -73,9 +60,8 @@ func (n namedLock) acquire(ctx context.Context, s *session, key string, o lock.O
 	}
 	if !s.broken {
 		// The server has answered that it has not granted the lock. This is rare, so a round trip to check it is cheap.
-		if released := n.release(ctx, s, key); !releaseDone(released) || released == nil {
-			s.broken = true
-		}
+		released := n.release(ctx, s, key)
+		s.broken = !errors.Is(released, lock.ErrExpired) && !errors.Is(released, lock.ErrTaken)
 	}
 	return refusal(err)
 }

@@ -30,14 +30,14 @@ func (t *Table) InspectAll(ctx context.Context, keys []string) ([]lock.State, er
 	query := "SELECT name, who, fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), " + microseconds +
 		" FROM locks WHERE expires_at > UTC_TIMESTAMP(6) AND " + condition
 	return onConnection(ctx, t.db, inspecting, func(ctx context.Context, conn *sql.Conn) ([]lock.State, error) {
-		held := make(map[string]lock.Contender)
+		held := make(map[string]holder)
 		err := eachRow(ctx, conn, query, args, func(rows *sql.Rows) error {
 			var name string
-			var c lock.Contender
+			var h holder
 			var left, now int64
-			err := rows.Scan(&name, &c.Who, &c.Fence, &left, &now)
-			c.Remaining, c.Since = time.Duration(left)*time.Microsecond, since(c.Fence, now)
-			held[name] = c
+			err := rows.Scan(&name, &h.Who, &h.Fence, &left, &now)
+			h.Remaining, h.Since = time.Duration(left)*time.Microsecond, since(h.Fence, now)
+			held[name] = h
 			return err
 		})
 		return states(keys, held, nil), err
@@ -81,7 +81,7 @@ func (p *pinned) InspectAll(ctx context.Context, keys []string) ([]lock.State, e
 		return nil, nil
 	}
 	inspect := func(ctx context.Context, conn *sql.Conn) ([]lock.State, error) {
-		_, held, err := p.holders(ctx, conn, keys)
+		held, err := p.holders(ctx, conn, keys)
 		if err != nil {
 			return nil, err
 		}
@@ -111,12 +111,12 @@ func (p *pinned) Evict(ctx context.Context, key string) (lock.Fence, error) {
 		if err != nil {
 			return fence, err
 		}
-		threads, known, err := p.holders(ctx, conn, []string{key})
-		thread, held := threads[columnName(key)]
-		if err != nil || !held || known[columnName(key)].Fence > fence {
+		holders, err := p.holders(ctx, conn, []string{key})
+		h, held := holders[columnName(key)]
+		if err != nil || !held || h.Fence > fence {
 			return fence, err // the key is free, or the holder has a later fence than ours
 		}
-		return fence, endConnection(ctx, conn, thread, "")
+		return fence, endConnection(ctx, conn, h.thread, "")
 	}
 	return onConnection(ctx, p.sessions.db, evicting(key), evict)
 }
@@ -125,13 +125,19 @@ func (p *pinned) Evict(ctx context.Context, key string) (lock.Fence, error) {
 // tables have only their digests.
 func (p *pinned) Keys(ctx context.Context) ([]string, error) {
 	return onConnection(ctx, p.sessions.db, listing, func(ctx context.Context, conn *sql.Conn) ([]string, error) {
-		threads, err := p.primitive.threads(ctx, conn, nil)
+		held, err := p.primitive.holders(ctx, conn, nil)
 		if err != nil {
 			return nil, err
 		}
 		waiting, err := queues(ctx, conn)
-		return readable(slices.AppendSeq(slices.Collect(maps.Keys(threads)), maps.Keys(waiting))), err
+		return readable(slices.AppendSeq(slices.Collect(maps.Keys(held)), maps.Keys(waiting))), err
 	})
+}
+
+// A holder is what the server knows about the holder of a key. Unknown fields are zero.
+type holder struct {
+	lock.Contender
+	thread int64 // the connection that holds the key
 }
 
 const inspecting, listing = "inspect locks", "list locks" // prefixes of errors
@@ -147,11 +153,11 @@ func only(states []lock.State, err error) (lock.State, error) {
 }
 
 // states returns the states of keys from holders and waiters by the names of the keys in the tables.
-func states(keys []string, held map[string]lock.Contender, waiting map[string][]lock.Contender) []lock.State {
+func states(keys []string, held map[string]holder, waiting map[string][]lock.Contender) []lock.State {
 	list := make([]lock.State, len(keys))
 	for i, key := range keys {
-		if c, found := held[columnName(key)]; found {
-			list[i].Holder = &c
+		if h, found := held[columnName(key)]; found {
+			list[i].Holder = &h.Contender
 		}
 		list[i].Waiters = slices.Clone(waiting[columnName(key)])
 	}
@@ -215,67 +221,61 @@ func among(keys []string) (condition string, args []any) {
 	return "name IN (?" + strings.Repeat(", ?", len(keys)-1) + ")", args
 }
 
-// holders returns the connection of each of keys that is held, and what is known about the holder, by the names of the
-// keys. The server says which connection has the key. The table says which owner and connection drew the last fence; if
-// that is another connection, nothing is known. A holder without a fence yet may be missing.
-func (p *pinned) holders(ctx context.Context, conn *sql.Conn, keys []string) (
-	threads map[string]int64, known map[string]lock.Contender, err error,
-) {
-	if threads, err = p.primitive.threads(ctx, conn, keys); err != nil {
-		return nil, nil, err
-	}
-	known = make(map[string]lock.Contender)
-	for name := range threads {
-		known[name] = lock.Contender{}
+// holders returns the holders of those keys that are held, by the names of the keys in the tables. The server says which
+// connection has the key. The table says which owner and connection drew the last fence; if that is another connection,
+// the holder's owner and fence are not known. A holder without a fence yet may be missing.
+func (p *pinned) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
+	held, err := p.primitive.holders(ctx, conn, keys)
+	if err != nil {
+		return nil, err
 	}
 	condition, args := among(keys)
 	query := "SELECT name, thread, who, held, TIME, " + microseconds +
 		" FROM lock_fences LEFT JOIN information_schema.PROCESSLIST ON ID = thread WHERE " + condition
 	err = eachRow(ctx, conn, query, args, func(rows *sql.Rows) error {
 		var name string
-		var thread, now int64
+		var h holder
+		var now int64
 		var idle sql.NullInt64 // in whole seconds, since the connection's last statement began or ended
-		var c lock.Contender
-		err := rows.Scan(&name, &thread, &c.Who, &c.Fence, &idle, &now)
+		err := rows.Scan(&name, &h.thread, &h.Who, &h.Fence, &idle, &now)
 		if idle.Valid {
-			c.Remaining = max(p.Lease-time.Duration(idle.Int64)*time.Second, 0)
+			h.Remaining = max(p.Lease-time.Duration(idle.Int64)*time.Second, 0)
 		}
-		c.Since = since(c.Fence, now)
-		if holder, held := threads[name]; held && holder == thread {
-			known[name] = c
+		h.Since = since(h.Fence, now)
+		if known, found := held[name]; found && known.thread == h.thread {
+			held[name] = h
 		}
 		return err
 	})
-	return threads, known, err
+	return held, err
 }
 
-// threads reads the connections that the holders have written but not committed. They disappear when the transactions
+// holders reads the connections that the holders have written but not committed. They disappear when the transactions
 // end. The reader sees uncommitted writes, and does not wait for locks.
-func (rowLock) threads(ctx context.Context, conn *sql.Conn, keys []string) (map[string]int64, error) {
-	query, args := "SELECT name, thread FROM lock_rows WHERE thread <> 0", []any(nil)
+func (rowLock) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
+	query, args := "thread <> 0", []any(nil)
 	if keys != nil {
-		var condition string
-		condition, args = among(keys)
-		query += " AND " + condition
+		query, args = among(keys)
+		query += " AND thread <> 0"
 	}
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadUncommitted, ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
-	threads := make(map[string]int64)
-	err = eachRow(ctx, tx, query, args, func(rows *sql.Rows) error {
+	held := make(map[string]holder)
+	err = eachRow(ctx, tx, "SELECT name, thread FROM lock_rows WHERE "+query, args, func(rows *sql.Rows) error {
 		var name string
-		var thread int64
-		err := rows.Scan(&name, &thread)
-		threads[name] = thread
+		var h holder
+		err := rows.Scan(&name, &h.thread)
+		held[name] = h
 		return err
 	})
-	return threads, errors.Join(err, tx.Rollback())
+	return held, errors.Join(err, tx.Rollback())
 }
 
-// threads asks the server, which does not list its named locks. So for all keys it asks about those whose last fence
+// holders asks the server, which does not list its named locks. So for all keys it asks about those whose last fence
 // was drawn by a connection that still exists.
-func (namedLock) threads(ctx context.Context, conn *sql.Conn, keys []string) (map[string]int64, error) {
+func (namedLock) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
 	if keys == nil {
 		drawn, err := column(ctx, conn,
 			"SELECT name FROM lock_fences WHERE thread IN (SELECT ID FROM information_schema.PROCESSLIST)")
@@ -288,23 +288,23 @@ func (namedLock) threads(ctx context.Context, conn *sql.Conn, keys []string) (ma
 	if err := conn.QueryRowContext(ctx, "SELECT DATABASE()").Scan(&database); err != nil {
 		return nil, err
 	}
-	threads := make(map[string]int64)
+	held := make(map[string]holder)
 	for part := range slices.Chunk(keys, 500) { // a SELECT has 4,096 columns at most
-		names, found, into := make([]any, len(part)), make([]sql.NullInt64, len(part)), make([]any, len(part))
+		names, threads, into := make([]any, len(part)), make([]sql.NullInt64, len(part)), make([]any, len(part))
 		for i, key := range part {
-			names[i], into[i] = namedLockName(database.String, key), &found[i]
+			names[i], into[i] = namedLockName(database.String, key), &threads[i]
 		}
 		query := "SELECT IS_USED_LOCK(?)" + strings.Repeat(", IS_USED_LOCK(?)", len(part)-1)
 		if err := conn.QueryRowContext(ctx, query, names...).Scan(into...); err != nil {
 			return nil, err
 		}
-		for i, thread := range found {
+		for i, thread := range threads {
 			if thread.Valid {
-				threads[columnName(part[i])] = thread.Int64
+				held[columnName(part[i])] = holder{thread: thread.Int64}
 			}
 		}
 	}
-	return threads, nil
+	return held, nil
 }
 
 // queues returns those who wait at the server for locks of this database, by the names of the keys, in order of

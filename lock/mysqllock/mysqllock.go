@@ -282,14 +282,15 @@ func fault(ctx context.Context, doing string, err error) error {
 	case n == 0:
 		return driver.Down(doing, err)
 	}
-	if meaning := mysqlerr.Of(err); meaning.Reason != "" {
-		down := &driver.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
-		if isSchemaError(err) {
-			return fmt.Errorf("%s: %w", doing, &schemaError{down, err})
-		}
-		return fmt.Errorf("%s: %w: %w", doing, down, err)
+	meaning := mysqlerr.Of(err)
+	if meaning.Reason == "" {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return fmt.Errorf("%s: %w", doing, err)
+	down := &driver.DownError{Server: "mysql", Reason: meaning.Reason, Full: meaning.Full, Denied: meaning.Denied()}
+	if n == mysqlerr.NoSuchTable || n == mysqlerr.BadField {
+		return fmt.Errorf("%s: %w", doing, &schemaError{down, err})
+	}
+	return fmt.Errorf("%s: %w: %w", doing, down, err)
 }
 
 // serverFault is fault for a statement without a waiting caller. If the statement's context ended, the server did not

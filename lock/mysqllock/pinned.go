@@ -28,6 +28,28 @@ const (
 	maxPoll = 100 * time.Millisecond
 )
 
+// ConnOptions are the options of a lock that lives in a connection. A zero field means its default. With a negative one
+// every Acquire returns an error that names it.
+type ConnOptions struct {
+	// Lease is how long the server keeps a silent connection, in whole seconds; default 10 s. A holder asks the server
+	// every second, or five times in a lease, whether it still has the key. If the holder's computer dies, freezes or
+	// is cut off, the next caller gets the key after Lease.
+	Lease   time.Duration
+	MaxHold time.Duration // the lease is lost after this, so that a hung holder does not hold for ever; default 5 min
+	// MaxConns is how many keys can be held at a time, with a connection each. At most half of the connections wait
+	// at the server; other waiters poll. A caller that finds no free connection gets lock.ErrNoCapacity. Default: a
+	// third of the connections that the pool allows (SetMaxOpenConns), or 16 if it has no limit. One connection of the
+	// pool is always left for other statements.
+	MaxConns int
+}
+
+func (o ConnOptions) check() error {
+	if o.MaxConns < 0 {
+		return fmt.Errorf("lock: %w: the option MaxConns is %d, and must be at least 0", lock.ErrInvalid, o.MaxConns)
+	}
+	return cmp.Or(driver.AtLeast("Lease", o.Lease, 0), driver.AtLeast("MaxHold", o.MaxHold, 0))
+}
+
 // A primitive is a lock of the server itself: how a session acquires a key and releases it.
 type primitive interface {
 	// setup returns the statements that prepare a connection. lease is in seconds.
@@ -45,9 +67,9 @@ type primitive interface {
 	holds(ctx context.Context, s *session, key string) (bool, error)
 	// release gives the key back. The error matches ErrExpired or ErrTaken if the session no longer had the key.
 	release(ctx context.Context, s *session, key string) error
-	// threads is for inspect.go. It returns the connections that hold keys, or any key if keys is nil, by the names of
+	// holders is for inspect.go. It returns the connections that hold keys, or any key if keys is nil, by the names of
 	// the keys in the tables.
-	threads(ctx context.Context, conn *sql.Conn, keys []string) (map[string]int64, error)
+	holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error)
 }
 
 // A pinned lock lives in a session, a connection that is kept from before the wait until the release. These are its
@@ -71,15 +93,22 @@ type pinned struct {
 }
 
 func newPinned(db *sql.DB, o ConnOptions, p primitive) *pinned {
-	o.Lease = cmp.Or(o.Lease, 10*time.Second)
+	o.Lease, o.MaxHold = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.MaxHold, 5*time.Minute)
 	if part := o.Lease % time.Second; part > 0 {
 		o.Lease += time.Second - part
 	}
-	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
-	setup := p.setup(int(o.Lease / time.Second))
 	return &pinned{
 		ConnOptions: o, primitive: p, life: driver.NewLife(),
-		sessions: newSessions(db, o.MaxConns, o.Lease/2, setup),
+		sessions: newSessions(db, o.MaxConns, o.Lease/2, p.setup(int(o.Lease/time.Second))),
+	}
+}
+
+// Promise is what both locks promise with the defaults of their options. SignalsLoss is not promised: the server frees
+// the key as soon as it sees the connection end, and the holder learns it a moment later.
+func (*pinned) Promise() driver.Promise {
+	return driver.Promise{
+		Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, Reentrant: true,
+		FreedAfterCrash: 10 * time.Second,
 	}
 }
 
@@ -97,11 +126,8 @@ func (p *pinned) Close() error {
 // Acquire waits for key until ctx ends. The error matches lock.ErrNoCapacity if no connection became free. With
 // TryOnce it does not wait for a connection.
 func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := p.life.MayAcquire(ctx, key); err != nil {
+	if err := cmp.Or(p.check(), p.life.MayAcquire(ctx, key)); err != nil {
 		return nil, err
-	}
-	if err := p.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
 	}
 	ctx, stop := p.life.Wait(ctx)
 	defer stop()
@@ -118,39 +144,47 @@ func (p *pinned) Acquire(ctx context.Context, key string, o lock.Options) (*lock
 // acquire is called by one caller at a time for each key. It asks on one session after the other: a waiter that finds
 // no place in the server's queue polls, and gives its session back in between.
 func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	for pause := minPoll; ; {
+	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
 		s, err := p.sessions.take(ctx, key, o)
 		if err != nil {
 			return nil, err // not joined with the HeldError of an earlier poll, because the holder may have changed
 		}
-		asking, polls := o, false
-		if !o.TryOnce {
-			polls = !p.sessions.enterQueue()
-			asking.TryOnce = polls
-		}
-		lease, err := p.acquireOn(ctx, s, key, asking)
-		if !asking.TryOnce {
-			p.sessions.leaveQueue()
-		}
+		lease, polls, err := p.askOrQueue(ctx, s, key, o)
 		if err == nil {
 			return lease, nil
 		}
 		// The connection of a session that was idle may have ended meanwhile, which is no error of the server.
-		stale, gaveUp := s.reused && s.broken && !s.timedOut && ctx.Err() == nil, s.gaveUp
+		stale, gaveUp := s.broken && !s.timedOut && !s.idleSince.IsZero() && ctx.Err() == nil, s.gaveUp
 		ended := p.sessions.put(context.WithoutCancel(ctx), s)
 		switch {
 		case stale:
 		case gaveUp && ended == nil: // the server was up, and had not granted the key
 			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
-		case polls && errors.Is(err, lock.ErrHeld) && ctx.Err() == nil:
+		case !polls || !errors.Is(err, lock.ErrHeld) || ctx.Err() != nil:
+			return nil, err
+		default:
 			if ended := driver.Sleep(ctx, jitter(pause)); ended != nil {
 				return nil, errors.Join(err, ended)
 			}
-			pause = min(2*pause, maxPoll)
-		default:
-			return nil, err
 		}
 	}
+}
+
+// askOrQueue acquires the key on s. If it only polls, because too many sessions wait in the server's queue, polls is
+// true.
+func (p *pinned) askOrQueue(
+	ctx context.Context, s *session, key string, o lock.Options,
+) (lease *lock.Lease, polls bool, err error) {
+	if !o.TryOnce {
+		select {
+		case p.sessions.queue <- struct{}{}:
+			defer func() { <-p.sessions.queue }()
+		default:
+			polls, o.TryOnce = true, true
+		}
+	}
+	lease, err = p.acquireOn(ctx, s, key, o)
+	return lease, polls, err
 }
 
 // acquireOn acquires the key on s. A waiter asks again for as long as ctx lasts: the server may end a wait earlier. A
@@ -158,48 +192,46 @@ func (p *pinned) acquire(ctx context.Context, key string, o lock.Options) (*lock
 // broken.
 func (p *pinned) acquireOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
 	for try := 1; ; try++ {
-		err := p.primitive.acquire(ctx, s, key, o)
+		lease, err := p.tryOn(ctx, s, key, o)
 		if err == nil {
-			lease, unleased := p.lease(ctx, s, key, o)
-			if unleased == nil {
-				return lease, nil
-			}
-			s.breakIf(p.primitive.release(ctx, s, key))
-			err = unleased
+			return lease, nil
 		}
 		busy, undone := errors.Is(err, errBusy), errors.Is(err, errUndone)
-		switch {
+		switch last := o.TryOnce && try == maxTries; {
 		case ctx.Err() != nil && (busy || undone) && !s.broken:
 			return nil, errors.Join(&lock.HeldError{Key: key}, context.Cause(ctx))
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%s: no answer: %w", acquiring(key), context.Cause(ctx)) // the server may be up
 		case s.broken:
 			return nil, fault(ctx, acquiring(key), err)
-		case busy && o.TryOnce:
+		case busy && o.TryOnce, collided(err) && last:
 			return nil, &lock.HeldError{Key: key}
-		case collided(err) && o.TryOnce && try == maxTries:
-			return nil, errors.Join(&lock.HeldError{Key: key}, err)
-		case !busy && !undone, o.TryOnce && try == maxTries:
+		case !busy && !undone, last:
 			return nil, fault(ctx, acquiring(key), err)
 		}
 		_ = driver.Sleep(ctx, collisionPause(1)) // not in a tight loop
 	}
 }
 
-// lease makes the lease of a key that s has acquired, with its fence.
-func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
-	if ctx.Err() != nil {
-		return nil, errBusy // the key was granted at the moment at which the wait ended
+// tryOn asks for the key once, and gives it back if it gets no fence.
+func (p *pinned) tryOn(ctx context.Context, s *session, key string, o lock.Options) (*lock.Lease, error) {
+	if err := p.primitive.acquire(ctx, s, key, o); err != nil {
+		return nil, err
 	}
-	fence, sent, err := p.primitive.drawFence(ctx, s, key, o)
+	var sent time.Time
+	var fence lock.Fence
+	err := errBusy // the key was granted at the moment at which the wait ended
+	if ctx.Err() == nil {
+		fence, sent, err = p.primitive.drawFence(ctx, s, key, o)
+	}
 	if err != nil {
+		s.breakIf(p.primitive.release(ctx, s, key))
 		return nil, refusal(err)
 	}
-	if time.Since(sent) >= lock.Valid(p.Lease) {
-		// This process was paused for so long that the server has ended the connection, or will end it.
-		s.broken = true
-		return nil, driver.NewDown("mysql", "connection-silent")
-	}
+	return p.lease(s, key, fence, sent), nil
+}
+
+func (p *pinned) lease(s *session, key string, fence lock.Fence, sent time.Time) *lock.Lease {
 	next := sync.OnceFunc(func() { p.queue.Leave(key) })
 	lease, lost := lock.NewLease(key, fence, func(ctx context.Context) error {
 		defer next()
@@ -213,12 +245,12 @@ func (p *pinned) lease(ctx context.Context, s *session, key string, o lock.Optio
 		Renew: func(context.Context) error { return p.renew(renewing, s, key) },
 	})
 	go s.watch(lease, lost, next)
-	return lease, nil
+	return lease
 }
 
-// renew asks the server whether s still has the key, which also keeps the server from ending the session. It heeds no
-// time limit of a renewal, because the driver can give up a statement only by breaking the connection, and with it the
-// lock. Whatever the server does, the lease ends in time by its own clock; ctx ends with the release.
+// renew asks the server whether s still has the key, which also keeps the server from ending the session. ctx ends with
+// the release and not with the renewal's time limit, because the driver can give up a statement only by breaking the
+// connection, and with it the lock. The lease ends in time by its own clock.
 func (p *pinned) renew(ctx context.Context, s *session, key string) error {
 	s.using.Lock()
 	defer s.using.Unlock()

@@ -44,6 +44,32 @@ func TestMoreKeysThanConnections(t *testing.T) {
 	})
 }
 
+// A pool without a limit does not grow with the callers: however many wait for keys of their own, 16 connections are
+// kept by default.
+func TestAPoolWithoutALimit(t *testing.T) {
+	each(t, pins, func(t *testing.T, k kind) {
+		db := pool(t, database(t), 0)
+		l := k.make(db, ConnOptions{})
+		for i := range 16 {
+			acquire(t, l, fmt.Sprint("held-", i))
+		}
+		var came []<-chan error
+		for i := range 100 {
+			came = append(came, come(t.Context(), l, fmt.Sprint("key-", i), ""))
+		}
+		noCapacity(t, try(t, l, "free"), nil)
+		if n := db.Stats().OpenConnections; n > 2*16 {
+			t.Errorf("%d connections are open", n)
+		}
+		_ = l.Close()
+		for _, one := range came {
+			if err := <-one; !errors.Is(err, lock.ErrClosed) {
+				t.Errorf("%v, want ErrClosed", err)
+			}
+		}
+	})
+}
+
 // Those who wait for keys that others do not let go of leave room to those who ask for another key: however many they
 // are, that one is had. With a single connection nobody waits at the server. When the keys are free, each of those who
 // wait gets its own.

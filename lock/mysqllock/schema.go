@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/driver/mysqlerr"
 )
 
 // Schema returns the statements that create the tables of the locks of this package, unless they exist. In this project
@@ -57,8 +56,3 @@ func (e *schemaError) Error() string {
 }
 
 func (e *schemaError) Unwrap() []error { return []error{e.down, e.err} }
-
-func isSchemaError(err error) bool {
-	n := mysqlerr.Number(err)
-	return n == mysqlerr.NoSuchTable || n == mysqlerr.BadField
-}

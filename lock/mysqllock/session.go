@@ -1,6 +1,7 @@
 package mysqllock
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -31,11 +32,10 @@ type session struct {
 	database string
 
 	born      time.Time
-	idleSince time.Time
-	reused    bool
-	broken    bool // the state of the connection at the server is not known: it must be ended
-	timedOut  bool // because the server did not answer in time
-	gaveUp    bool // because its caller no longer waits for a lock
+	idleSince time.Time // zero: it is new
+	broken    bool      // the state of the connection at the server is not known: it must be ended
+	timedOut  bool      // because the server did not answer in time
+	gaveUp    bool      // because its caller no longer waits for a lock
 
 	using        sync.Mutex         // held by who uses the session, from the grant of a key to its release
 	stopRenewing context.CancelFunc // of the last lease: it breaks the connection if a renewal is under way
@@ -49,12 +49,11 @@ func dial(ctx context.Context, db *sql.DB, setup []string) (*session, error) {
 		return nil, err
 	}
 	s := &session{db: db, conn: conn, born: time.Now()}
-	var database sql.NullString
 	err = s.ask(ctx, func(ctx context.Context) error {
-		const self = "SELECT ID, HOST, DATABASE() FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()"
-		return conn.QueryRowContext(ctx, self).Scan(&s.id, &s.host, &database)
+		const self = "SELECT ID, HOST, COALESCE(DATABASE(), '') FROM information_schema.PROCESSLIST" +
+			" WHERE ID = CONNECTION_ID()"
+		return conn.QueryRowContext(ctx, self).Scan(&s.id, &s.host, &s.database)
 	})
-	s.database = database.String
 	for _, statement := range setup {
 		if err == nil {
 			err = s.exec(ctx, statement)
@@ -82,9 +81,13 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) err
 	return s.check(send(late))
 }
 
-// wait calls send, which waits for a lock. When ctx ends, the driver breaks the connection. The server does not check
-// the network while a statement waits in its queue, so put makes it end the connection.
-func (s *session) wait(ctx context.Context, send func(context.Context) error) error {
+// request calls send, whose statement waits for a lock unless o.TryOnce is set. When ctx ends, the driver breaks the
+// connection of a waiter. The server does not check the network while a statement waits in its queue, so put makes it
+// end the connection.
+func (s *session) request(ctx context.Context, o lock.Options, send func(context.Context) error) error {
+	if o.TryOnce {
+		return s.ask(ctx, send)
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // nothing was sent
 	}
@@ -123,24 +126,20 @@ func (s *session) watch(lease *lock.Lease, lost context.CancelCauseFunc, next fu
 			}
 			return
 		case <-ticker.C:
-			if err := s.checkBetween(lease); err != nil {
-				lost(connectionEnded(err))
-			}
+		}
+		// A renewal that is under way notices the end itself, and its answer would look like one.
+		if free := s.using.TryLock(); !free {
+			continue
+		}
+		var err error
+		if lease.Err() == nil { // afterwards the session may be another's
+			err = s.checkSocket()
+		}
+		s.using.Unlock()
+		if err != nil {
+			lost(connectionEnded(err))
 		}
 	}
-}
-
-// checkBetween checks the socket unless a renewal is under way, which notices the end itself, and whose answer would
-// look like one, or the session is no longer the lease's.
-func (s *session) checkBetween(lease *lock.Lease) error {
-	if !s.using.TryLock() {
-		return nil
-	}
-	defer s.using.Unlock()
-	if lease.Err() != nil {
-		return nil
-	}
-	return s.checkSocket()
 }
 
 // checkSocket returns an error if the connection has ended. The driver checks whether the socket has something to
@@ -209,17 +208,12 @@ type sessions struct {
 	closed bool
 }
 
-// newSessions allows up to most sessions; if most is 0, a third of db's connections. At least one connection of db is
+// newSessions allows up to most sessions; see ConnOptions.MaxConns for its default. At least one connection of db is
 // left for statements that must not use the holder's connection. At most half of the sessions wait in the server's
 // queue, so that some sessions are left for other keys if a key is not released.
 func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *sessions {
 	pool := db.Stats().MaxOpenConnections
-	switch {
-	case most == 0 && pool == 0:
-		most = 16
-	case most == 0:
-		most = pool / 3
-	}
+	most = cmp.Or(most, pool/3, 16)
 	if pool > 0 {
 		most = min(most, pool-1)
 	}
@@ -228,18 +222,6 @@ func newSessions(db *sql.DB, most int, fresh time.Duration, setup []string) *ses
 		db: db, setup: setup, fresh: fresh, inUse: make(chan struct{}, most), queue: make(chan struct{}, most/2),
 	}
 }
-
-// enterQueue takes a place in the server's queue, or reports that all places are taken.
-func (p *sessions) enterQueue() bool {
-	select {
-	case p.queue <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (p *sessions) leaveQueue() { <-p.queue }
 
 // take returns a session. It waits, in order of arrival, until a session is free; with TryOnce it does not wait. The
 // error matches lock.ErrNoCapacity if no session was free.
@@ -278,7 +260,6 @@ func (p *sessions) takeIdle() *session {
 		s := p.idle[last]
 		p.idle = p.idle[:last]
 		if time.Since(s.idleSince) < p.fresh && s.checkSocket() == nil {
-			s.reused = true
 			return s
 		}
 		s.close()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +13,17 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 )
+
+// TableOptions are the options of a Table. A zero field means its default. With a negative one every Acquire returns an
+// error that names it.
+type TableOptions struct {
+	Lease   time.Duration // time limit of the key after a renewal; default 10 s, renewed after each third of it
+	MaxHold time.Duration // longest hold, after which the lease is lost; default 5 min
+}
+
+func (o TableOptions) check() error {
+	return cmp.Or(driver.AtLeast("Lease", o.Lease, 0), driver.AtLeast("MaxHold", o.MaxHold, 0))
+}
 
 // Table is a lock table: a row per key, with the token of its owner and a time limit by the server's clock. The
 // clients' clocks are not used, because a client whose clock is ahead would take the key from its holder too early.
@@ -42,8 +52,9 @@ type Table struct {
 	life *driver.Life
 }
 
-// NewTable returns a Table on db. Each statement uses a connection only while it runs. Close the Table when all
-// leases have ended.
+// NewTable returns a Table on db. Each statement uses a connection only while it runs. But each waiter sends statements,
+// and nothing here bounds the connections: limit them with db.SetMaxOpenConns, or 1,000 waiters open hundreds. With a
+// limit of 10 they take turns. Close the Table when all leases have ended.
 func NewTable(db *sql.DB, o TableOptions) *Table {
 	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)
@@ -97,11 +108,8 @@ type attempt struct {
 
 // Acquire tries to get key, and retries until ctx ends, or tries once with TryOnce.
 func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := t.life.MayAcquire(ctx, key); err != nil {
+	if err := cmp.Or(t.o.check(), t.life.MayAcquire(ctx, key)); err != nil {
 		return nil, err
-	}
-	if err := t.o.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", acquiring(key), err)
 	}
 	ctx, stop := t.life.Wait(ctx)
 	defer stop()
@@ -113,11 +121,8 @@ func (t *Table) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 		sent := time.Now()
 		fence, err := a.try(ctx, sent.Sub(lastRead) >= readEvery)
 		switch {
-		case err == nil && time.Since(sent) < lock.Valid(t.o.Lease):
-			return a.lease(sent, fence), nil
 		case err == nil:
-			a.undo(ctx) // the answer took so long that the lease has run out
-			seen = &lock.HeldError{Key: key}
+			return a.lease(sent, fence), nil
 		case errors.Is(err, lock.ErrHeld):
 			seen, lastRead = err, sent
 		case errors.Is(err, errBusy): // still held, as was read before
@@ -199,12 +204,7 @@ func (a attempt) lease(sent time.Time, f lock.Fence) *lock.Lease {
 // release is step 5. If no reply arrives, the release is repeated in the background, because otherwise the key could
 // stay taken until the lease runs out.
 func (a attempt) release(ctx context.Context) error {
-	err := a.tryRelease(ctx)
-	if !releaseDone(err) {
-		until := time.Now().Add(a.o.Lease)
-		a.life.Repeat(until, func(ctx context.Context) bool { return releaseDone(a.tryRelease(ctx)) })
-	}
-	return err
+	return a.free(ctx, a.o.Lease, releaseDone)
 }
 
 // undo gives back what an attempt of unknown outcome may have got. Its statement may still wait at the server, for
@@ -213,10 +213,16 @@ func (a attempt) release(ctx context.Context) error {
 func (a attempt) undo(ctx context.Context) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
-	if a.tryRelease(detached) != nil {
-		until := time.Now().Add(answerTimeout + a.o.Lease)
-		a.life.Repeat(until, func(ctx context.Context) bool { return a.tryRelease(ctx) == nil })
+	_ = a.free(detached, answerTimeout+a.o.Lease, func(err error) bool { return err == nil })
+}
+
+// free releases. It repeats that in the background for as long as repeat, until the error is one that done accepts.
+func (a attempt) free(ctx context.Context, repeat time.Duration, done func(error) bool) error {
+	err := a.tryRelease(ctx)
+	if !done(err) {
+		a.life.Repeat(time.Now().Add(repeat), func(ctx context.Context) bool { return done(a.tryRelease(ctx)) })
 	}
+	return err
 }
 
 func (a attempt) tryRelease(ctx context.Context) error {
