@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,63 +11,6 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 )
-
-// exclusion records the holds of 24 contenders on three Lockers, and checks that none overlap.
-func exclusion(ctx context.Context, s *Scene) error {
-	type hold struct{ from, to time.Time }
-	const lockers, contenders = 3, 8
-	rounds := 12
-	if cluster(s.Harness) {
-		rounds = 4 // each round goes over pipes; the clause contention is faster
-	}
-	var mu sync.Mutex
-	var history []hold
-	var failed error
-	var all sync.WaitGroup
-	for range lockers {
-		l := s.Locker(ctx)
-		for range contenders {
-			all.Go(func() {
-				for range rounds {
-					lease, err := insist(ctx, l, s.Key)
-					if err != nil {
-						mu.Lock()
-						failed = errors.Join(failed, err)
-						mu.Unlock()
-						return
-					}
-					from := time.Now()
-					time.Sleep(100 * time.Microsecond) // makes an overlap more likely
-					to := time.Now()
-					if err := lease.Release(); err != nil &&
-						!errors.Is(err, lock.ErrDown) { // a server that is too busy frees it later
-						mu.Lock()
-						failed = errors.Join(failed, fmt.Errorf("release: %w", err))
-						mu.Unlock()
-					}
-					mu.Lock()
-					history = append(history, hold{from, to})
-					mu.Unlock()
-				}
-			})
-		}
-	}
-	all.Wait()
-	if failed != nil {
-		return failed
-	}
-	slices.SortFunc(history, func(a, b hold) int { return a.from.Compare(b.from) })
-	overlaps := 0
-	for i := 1; i < len(history); i++ {
-		if history[i].from.Before(history[i-1].to) {
-			overlaps++
-		}
-	}
-	if overlaps > 0 {
-		return fmt.Errorf("%d of %d holds overlap with the one before", overlaps, len(history))
-	}
-	return nil
-}
 
 func keys(ctx context.Context, s *Scene) error {
 	l := s.Locker(ctx)
@@ -104,9 +46,7 @@ func boundedWait(ctx context.Context, s *Scene) error {
 		return err
 	}
 	other := s.Locker(ctx)
-	warm, err := once(
-		ctx, other, FreshKey(),
-	) // a wait may end before there is a connection, and then the holder is not known
+	warm, err := once(ctx, other, FreshKey()) // without a connection a wait may end before the holder is known
 	if err != nil {
 		return err
 	}

@@ -95,9 +95,7 @@ func (c *contender) end() {
 		_ = lease.Release()
 	}
 	c.watches.Wait()
-	for _, l := range c.lockers {
-		_ = l.close()
-	}
+	_ = c.close(0)
 }
 
 func (c *contender) say(r reply) {
@@ -201,15 +199,21 @@ func (c *contender) open(r request) reply {
 	return reply{}
 }
 
-func (c *contender) close(id int) error {
+// close closes a Locker; 0: all of them.
+func (c *contender) close(id int) (failed error) {
 	c.mu.Lock()
-	l, found := c.lockers[id]
-	delete(c.lockers, id)
-	c.mu.Unlock()
-	if !found {
-		return nil
+	var list []*opened
+	for at, l := range c.lockers {
+		if id == 0 || id == at {
+			list = append(list, l)
+			delete(c.lockers, at)
+		}
 	}
-	return l.close()
+	c.mu.Unlock()
+	for _, l := range list {
+		failed = errors.Join(failed, l.close())
+	}
+	return failed
 }
 
 func (c *contender) acquire(ctx context.Context, l lock.Locker, r request) reply {

@@ -1,18 +1,71 @@
 package locktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest/wire"
 )
 
+// A distant Locker is in a process behind proxies, which only it uses.
+type distant struct {
+	*remote
+	wires  []*wire.Proxy
+	snares []*wire.Snare // one for each proxy and trap
+}
+
+// distant opens a Locker with a process of its own.
+func (s *Scene) distant(ctx context.Context) (*distant, error) {
+	p, err := s.process()
+	if err != nil {
+		return nil, err
+	}
+	return s.behind(ctx, p, 0)
+}
+
+// behind opens a Locker in p, see process.open. The traps are set before.
+func (s *Scene) behind(ctx context.Context, p *process, plain int, traps ...wire.Trap) (*distant, error) {
+	d := new(distant)
+	var at []string
+	for _, server := range s.Servers {
+		w, err := wire.Listen(server.Addr, s.Wire)
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		s.wires = append(s.wires, w)
+		s.mu.Unlock()
+		d.wires, at = append(d.wires, w), append(at, w.Addr())
+	}
+	for _, trap := range traps {
+		d.set(trap)
+	}
+	var err error
+	d.remote, err = p.open(ctx, s.Harness, at, s.Lease, plain)
+	return d, err
+}
+
+func (d *distant) set(trap wire.Trap) {
+	for _, w := range d.wires {
+		d.snares = append(d.snares, w.Set(trap))
+	}
+}
+
+// requests returns how many requests a server has received.
+func (d *distant) requests() (n int) {
+	for _, w := range d.wires {
+		n = max(n, w.Count(wire.ToServer))
+	}
+	return n
+}
+
+// crash kills holders that have a waiter. The process of every holder is a new one.
 func crash(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 2, s.Lease)
+	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
 		return err
 	}
@@ -20,61 +73,26 @@ func crash(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	wait, _, err := list[1].begin(attempt{Key: s.Key, Wait: s.Lease + s.timeout, Insist: true})
-	if err != nil {
-		return err
+	for _, r := range list[1:] {
+		wait, _, err := r.begin(attempt{Key: s.Key, Wait: s.Lease + s.timeout, Insist: true})
+		if err != nil {
+			return err
+		}
+		if err := h.kill(); err != nil {
+			return err
+		}
+		next, err := wait(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("a holder was killed, and with a lease of %v nobody had the key for %v: %w",
+				s.Lease, s.Lease+s.timeout, err)
+		case s.Promise.Fenced && next.Fence <= h.Fence:
+			return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)
+		}
+		h = next
 	}
-	if err := list[0].kill(); err != nil {
-		return err
-	}
-	next, err := wait(ctx)
-	if err != nil {
-		return fmt.Errorf(
-			"a holder was killed, and with a lease of %v nobody had the key for %v: %w", s.Lease,
-			s.Lease+s.timeout, err,
-		)
-	}
-	if s.Promise.Fenced && next.Fence <= h.Fence {
-		return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)
-	}
-	_, err = next.release(ctx)
+	_, err = h.release(ctx)
 	return err
-}
-
-// pings puts a holder behind a proxy whose pings prove nothing about the server.
-func pings(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 1, s.Lease)
-	if err != nil {
-		return err
-	}
-	sound := list[0]
-	return s.retry(ctx, func() error {
-		wires, at, err := s.wired()
-		if err != nil {
-			return err
-		}
-		for _, w := range wires {
-			w.AnswerPings()
-		}
-		far, err := s.process(ctx, at, s.Lease)
-		if err != nil {
-			return err
-		}
-		h, err := far.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
-		if err != nil {
-			return err
-		}
-		rival, err := sound.acquire(ctx, attempt{Key: h.Key, Wait: 5 * s.Lease / 2})
-		if err == nil {
-			return errors.Join(fmt.Errorf("another had the key after %v of a lease of %v", rival.From-h.From, s.Lease),
-				s.noRival(ctx, h, rival, nil))
-		}
-		for _, w := range wires {
-			w.EndSessions()
-		}
-		rival, err = sound.acquire(ctx, attempt{Key: h.Key, Wait: 5 * s.Lease / 2})
-		return s.noRival(ctx, h, rival, err)
-	})
 }
 
 // StatementLimit is the time limit of Harness.Limit.
@@ -160,34 +178,6 @@ func deadWaiter(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// generations kills the process of each holder in turn, some of them while they hold.
-func generations(ctx context.Context, s *Scene) error {
-	var last lock.Fence
-	for i := range 3 {
-		p, err := s.process(ctx, addrs(s.Servers), s.Lease)
-		if err != nil {
-			return err
-		}
-		h, err := p.acquire(ctx, attempt{Key: s.Key, Wait: s.Lease + s.timeout, Insist: true})
-		if err != nil {
-			return err
-		}
-		if h.Fence <= last {
-			return fmt.Errorf("fence %d after %d", h.Fence, last)
-		}
-		last = h.Fence
-		if i == 0 {
-			if _, err := h.release(ctx); err != nil {
-				return err
-			}
-		}
-		if err := p.kill(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // crashPoints kills a process before each request of its acquisition, and after the last one.
 func crashPoints(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
@@ -198,7 +188,7 @@ func crashPoints(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	return fourAtATime(n, func(k int) error {
+	return parallel(n, 4, func(k int) error {
 		if err := s.crashPoint(ctx, list[1], k); err != nil {
 			return fmt.Errorf("killed before request %d of %d: %w", k+1, n, err)
 		}
@@ -207,18 +197,11 @@ func crashPoints(ctx context.Context, s *Scene) error {
 }
 
 func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
-	wires, at, err := s.wired()
+	doomed, err := s.distant(ctx)
 	if err != nil {
 		return err
 	}
-	doomed, err := s.process(ctx, at, s.Lease)
-	if err != nil {
-		return err
-	}
-	var snares []*wire.Snare
-	for _, w := range wires {
-		snares = append(snares, w.Set(wire.Trap{Skip: k, Do: wire.Hold}))
-	}
+	doomed.set(wire.Trap{Skip: k, Do: wire.Hold})
 	key := FreshKey()
 	wait, _, err := doomed.begin(attempt{Key: key, Wait: s.timeout})
 	if err != nil {
@@ -231,7 +214,7 @@ func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
 		_, _ = wait(soon)
 		close(got)
 	})
-	for _, snare := range snares {
+	for _, snare := range doomed.snares {
 		select {
 		case <-snare.Sprung():
 		case <-got: // the acquisition took fewer requests
@@ -240,7 +223,7 @@ func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
 	if err := doomed.kill(); err != nil {
 		return err
 	}
-	for _, w := range wires {
+	for _, w := range doomed.wires {
 		w.Cut() // what was held back is lost, and the server sees the end of the connection
 	}
 	next, err := sound.acquire(ctx, attempt{Key: key, Wait: s.Lease + s.timeout, Insist: true})
@@ -253,23 +236,9 @@ func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
 	return nil
 }
 
-func fourAtATime(n int, do func(i int) error) error {
-	failed := make([]error, n)
-	turns := make(chan struct{}, 4)
-	var all sync.WaitGroup
-	for i := range n {
-		all.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			failed[i] = do(i)
-		})
-	}
-	all.Wait()
-	return errors.Join(failed...)
-}
-
 // cuts counts the requests of an acquisition and its release, once for a free key and once for a held one. Then it
-// repeats both for each request, once without the request and once without the reply.
+// repeats both for each request, once without the request and once without the reply. Last, each connection breaks at
+// its first request.
 func cuts(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 2, s.Lease)
 	if err != nil {
@@ -277,6 +246,17 @@ func cuts(ctx context.Context, s *Scene) error {
 	}
 	far, sound := list[0], list[1]
 	var tries []func() error
+	try := func(do func() error, what string, args ...any) {
+		tries = append(tries, func() error {
+			return s.retry(ctx, func() error {
+				if err := do(); err != nil {
+					return fmt.Errorf(what+": %w", append(args, err)...)
+				}
+				return nil
+			})
+		})
+	}
+	parts := map[wire.Action]string{wire.Cut: "all", wire.CutReply: "the reply"}
 	for _, contended := range []bool{false, true} {
 		n, err := s.requests(ctx, far, sound, contended)
 		if err != nil {
@@ -284,62 +264,36 @@ func cuts(ctx context.Context, s *Scene) error {
 		}
 		s.seen += fmt.Sprintf("%d requests, contended %v; ", n, contended)
 		for k := range min(n, 16) { // a lock that polls sends more
-			for _, do := range []wire.Action{wire.Cut, wire.CutReply} {
-				tries = append(tries, func() error {
-					return s.retry(ctx, func() error {
-						if err := s.cut(ctx, far, sound, wire.Trap{Skip: k, Do: do}, contended); err != nil {
-							return fmt.Errorf(
-								"%s of request %d of %d, contended %v, is lost: %w", part(do), k+1, n,
-								contended, err,
-							)
-						}
-						return nil
-					})
-				})
+			for do, part := range parts {
+				try(func() error { return s.cut(ctx, far, sound, wire.Trap{Skip: k, Do: do}, contended) },
+					"%s of request %d of %d, contended %v, is lost", part, k+1, n, contended)
 			}
 		}
 	}
-	for _, do := range []wire.Action{wire.Cut, wire.CutReply} {
-		if s.Renews {
-			tries = append(tries, func() error {
-				return s.retry(ctx, func() error {
-					if err := s.cutRenewal(ctx, far, sound, do); err != nil {
-						return fmt.Errorf("%s of a renewal is lost: %w", part(do), err)
-					}
-					return nil
-				})
-			})
+	if s.Renews {
+		for do, part := range parts {
+			try(func() error { return s.cutRenewal(ctx, far, sound, do) }, "%s of a renewal is lost", part)
 		}
 	}
-	return fourAtATime(len(tries), func(i int) error { return tries[i]() })
-}
-
-func part(do wire.Action) string {
-	if do == wire.Cut {
-		return "all"
-	}
-	return "the reply"
+	try(func() error {
+		_, err := s.trapped(ctx, far, sound, wire.Trap{Do: wire.Cut, Every: true})
+		return err
+	}, "every connection breaks")
+	return parallel(len(tries), 4, func(i int) error { return tries[i]() })
 }
 
 // requests counts the requests of a new locker with a new key.
 func (s *Scene) requests(ctx context.Context, far, sound *remote, contended bool) (int, error) {
-	wires, at, err := s.wired()
+	r, err := s.behind(ctx, far.process, 0)
 	if err != nil {
 		return 0, err
 	}
-	r, err := far.open(ctx, s.Harness, at, s.Lease)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _, _, _ = r.call(ctx, request{Do: "close", Locker: r.locker}) }()
-	h, err := s.approach(ctx, r, sound, contended, nil)
+	defer r.close(ctx)
+	h, err := s.approach(ctx, r, sound, contended)
 	if err == nil {
 		_, err = h.release(ctx)
 	}
-	n := 0
-	for _, w := range wires {
-		n = max(n, w.Count(toServer))
-	}
+	n := r.requests()
 	if n == 0 && err == nil {
 		err = errors.New("no request was seen")
 	}
@@ -350,106 +304,81 @@ func (s *Scene) requests(ctx context.Context, far, sound *remote, contended bool
 }
 
 // approach acquires a fresh key with r. If contended, sound holds the key until the traps have acted, or for a short
-// time.
-func (s *Scene) approach(
-	ctx context.Context,
-	r, sound *remote,
-	contended bool,
-	snares []*wire.Snare,
-) (*remoteLease, error) {
-	key := FreshKey()
+// time. After an error the lease has only the key.
+func (s *Scene) approach(ctx context.Context, r *distant, sound *remote, contended bool) (*remoteLease, error) {
+	none := &remoteLease{Key: FreshKey()}
 	if !contended {
-		h, err := r.acquire(ctx, attempt{Key: key, Wait: s.timeout})
-		return orKey(h, key), err
+		h, err := r.acquire(ctx, attempt{Key: none.Key, Wait: s.timeout})
+		return cmp.Or(h, none), err
 	}
-	before, err := sound.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
+	before, err := sound.acquire(ctx, attempt{Key: none.Key, Wait: s.timeout, Insist: true})
 	if err != nil {
-		return orKey(nil, key), err
+		return none, err
 	}
-	wait, _, err := r.begin(attempt{Key: key, Wait: s.Lease + s.timeout})
+	wait, _, err := r.begin(attempt{Key: none.Key, Wait: s.Lease + s.timeout})
 	if err != nil {
-		return orKey(nil, key), err
+		return none, err
 	}
 	// The acquisition should begin to wait in this time; if it has not, the check is only weaker.
 	moment, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
-	for _, snare := range snares {
+	for _, snare := range r.snares {
 		select {
 		case <-snare.Sprung():
 		case <-moment.Done():
 		}
 	}
-	if snares == nil {
+	if r.snares == nil {
 		<-moment.Done()
 	}
 	if _, err := before.release(ctx); err != nil && !isLost(err) {
-		return orKey(nil, key), err
+		return none, err
 	}
 	h, err := wait(ctx)
-	return orKey(h, key), err
-}
-
-// orKey returns h. If h is nil, it returns a lease that has only the key.
-func orKey(h *remoteLease, key string) *remoteLease {
-	if h == nil {
-		return &remoteLease{Key: key}
-	}
-	return h
+	return cmp.Or(h, none), err
 }
 
 // cut sets the trap on every connection, acquires, and releases if the acquisition succeeded.
 func (s *Scene) cut(ctx context.Context, far, sound *remote, trap wire.Trap, contended bool) error {
-	wires, at, err := s.wired()
+	r, err := s.behind(ctx, far.process, 0, trap)
 	if err != nil {
 		return err
 	}
-	var snares []*wire.Snare
-	for _, w := range wires {
-		snares = append(snares, w.Set(trap))
-	}
-	r, err := far.open(ctx, s.Harness, at, s.Lease)
-	if err != nil {
-		return err
-	}
-	defer func() { _, _, _ = r.call(ctx, request{Do: "close", Locker: r.locker}) }()
-	h, err := s.approach(ctx, r, sound, contended, snares)
+	defer r.close(ctx)
+	h, err := s.approach(ctx, r, sound, contended)
 	if err != nil {
 		if !errors.Is(err, lock.ErrDown) {
 			return fmt.Errorf("acquire: %w, want ErrDown", err)
 		}
-		return s.freeAgain(ctx, r, sound, h, snares)
+		return s.freeAgain(ctx, r, sound, h)
 	}
 	rival, err := sound.acquire(ctx, attempt{Key: h.Key, Wait: s.timeout, Try: true})
 	if err := s.noRival(ctx, h, rival, err); err != nil {
 		return err
 	}
-	return s.giveBack(ctx, r, sound, h, snares)
+	return s.giveBack(ctx, r, sound, h)
 }
 
 // giveBack releases a lease that may have been cut meanwhile, and checks that the key becomes free.
-func (s *Scene) giveBack(ctx context.Context, r, sound *remote, h *remoteLease, snares []*wire.Snare) error {
+func (s *Scene) giveBack(ctx context.Context, r *distant, sound *remote, h *remoteLease) error {
 	if _, err := h.release(ctx); err != nil && !errors.Is(err, lock.ErrDown) && !isLost(err) {
 		return fmt.Errorf("release: %w, want none, ErrDown or ErrLost", err)
 	}
-	return s.freeAgain(ctx, r, sound, h, snares)
+	return s.freeAgain(ctx, r, sound, h)
 }
 
 // cutRenewal drops the first request after an acquisition, or breaks the connection if no request follows.
 func (s *Scene) cutRenewal(ctx context.Context, far, sound *remote, action wire.Action) error {
-	wires, at, err := s.wired()
+	r, err := s.behind(ctx, far.process, 0)
 	if err != nil {
 		return err
 	}
-	r, err := far.open(ctx, s.Harness, at, s.Lease)
-	if err != nil {
-		return err
-	}
-	defer func() { _, _, _ = r.call(ctx, request{Do: "close", Locker: r.locker}) }()
+	defer r.close(ctx)
 	h, err := r.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
 	if err != nil {
 		return err
 	}
-	for _, w := range wires {
+	for _, w := range r.wires {
 		snare := w.Set(wire.Trap{Do: action})
 		select {
 		case <-snare.Sprung():
@@ -462,7 +391,7 @@ func (s *Scene) cutRenewal(ctx context.Context, far, sound *remote, action wire.
 	if err := s.noRival(ctx, h, rival, err); err != nil {
 		return err
 	}
-	return s.giveBack(ctx, r, sound, h, nil)
+	return s.giveBack(ctx, r, sound, h)
 }
 
 // noRival checks that a rival got no lease, unless the holder had lost the key. If the lock promises it, the
@@ -491,11 +420,11 @@ func (s *Scene) noRival(ctx context.Context, h, rival *remoteLease, err error) e
 
 // freeAgain checks that both the process that was cut off and an unharmed one can acquire the key within the lease. It
 // first removes the remaining traps.
-func (s *Scene) freeAgain(ctx context.Context, r, sound *remote, h *remoteLease, snares []*wire.Snare) error {
-	for _, snare := range snares {
+func (s *Scene) freeAgain(ctx context.Context, r *distant, sound *remote, h *remoteLease) error {
+	for _, snare := range r.snares {
 		snare.Release()
 	}
-	for _, who := range []*remote{r, sound} {
+	for _, who := range []*remote{r.remote, sound} {
 		next, err := who.acquire(ctx, attempt{Key: h.Key, Wait: s.Lease + s.timeout, Insist: true})
 		if err != nil {
 			return fmt.Errorf("something was left behind: %w", err)
@@ -503,10 +432,8 @@ func (s *Scene) freeAgain(ctx context.Context, r, sound *remote, h *remoteLease,
 		if s.Promise.Fenced && next.Fence <= h.Fence {
 			return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)
 		}
-		if _, err := next.release(
-			ctx,
-		); err != nil && !isLost(err) &&
-			!errors.Is(err, lock.ErrDown) { // a trap may spring late
+		_, err = next.release(ctx)
+		if err != nil && !isLost(err) && !errors.Is(err, lock.ErrDown) { // a trap may spring late
 			return fmt.Errorf("release afterwards: %w", err)
 		}
 	}
@@ -525,7 +452,7 @@ func refusals(ctx context.Context, s *Scene) error {
 		return err
 	}
 	s.seen = fmt.Sprintf("%d requests", n)
-	return fourAtATime(n+1, func(k int) error {
+	return parallel(n+1, 4, func(k int) error {
 		trap := wire.Trap{Skip: k, Do: wire.Answer, Rewrite: s.Refuse}
 		if k == n {
 			trap.Skip, trap.Every = 0, true
@@ -543,46 +470,26 @@ func refusals(ctx context.Context, s *Scene) error {
 	})
 }
 
-// closes breaks each connection at its first request.
-func closes(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 2, s.Lease)
-	if err != nil {
-		return err
-	}
-	_, err = s.trapped(ctx, list[0], list[1], wire.Trap{Do: wire.Cut, Every: true})
-	return err
-}
-
 // trapped sets the trap on every connection, acquires, and releases if the acquisition succeeded, which is an error if
 // the trap acts on every request. It returns the number of requests until the acquisition failed.
 func (s *Scene) trapped(ctx context.Context, far, sound *remote, trap wire.Trap) (sent int, err error) {
-	wires, at, err := s.wired()
+	r, err := s.behind(ctx, far.process, 0, trap)
 	if err != nil {
 		return 0, err
 	}
-	var snares []*wire.Snare
-	for _, w := range wires {
-		snares = append(snares, w.Set(trap))
-	}
-	r, err := far.open(ctx, s.Harness, at, s.Lease)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _, _, _ = r.call(ctx, request{Do: "close", Locker: r.locker}) }()
+	defer r.close(ctx)
 	key := FreshKey()
 	h, err := r.acquire(ctx, attempt{Key: key, Wait: s.timeout})
-	for _, w := range wires {
-		sent = max(sent, w.Count(toServer))
-	}
+	sent = r.requests()
 	switch {
 	case err == nil && trap.Every:
 		return sent, errors.New("a lease without a server")
 	case err == nil:
-		return sent, s.giveBack(ctx, r, sound, h, snares)
+		return sent, s.giveBack(ctx, r, sound, h)
 	case !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrHeld):
 		return sent, fmt.Errorf("acquire: %w, want ErrDown", err)
 	}
-	return sent, s.freeAgain(ctx, r, sound, orKey(nil, key), snares)
+	return sent, s.freeAgain(ctx, r, sound, &remoteLease{Key: key})
 }
 
 // restart kills the servers, or as many as may fail, while there are a holder and a waiter.
@@ -659,14 +566,14 @@ const few = 10
 func traces(ctx context.Context, s *Scene) error {
 	list, before := make([]*remote, 2), make([]int, 2)
 	for i := range list {
-		p, err := s.emptyProcess()
+		p, err := s.process()
 		if err != nil {
 			return err
 		}
 		if before[i], err = p.goroutines(ctx); err != nil {
 			return err
 		}
-		if list[i], err = p.open(ctx, s.Harness, addrs(s.Servers), calm); err != nil {
+		if list[i], err = p.open(ctx, s.Harness, addrs(s.Servers), calm, 0); err != nil {
 			return err
 		}
 	}
@@ -685,7 +592,7 @@ func traces(ctx context.Context, s *Scene) error {
 		return err
 	}
 	for _, r := range list {
-		if _, _, err := r.call(ctx, request{Do: "close", Locker: r.locker}); err != nil {
+		if err := r.close(ctx); err != nil {
 			return fmt.Errorf("close: %w", err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,20 +12,27 @@ import (
 	"example.com/stock/lock/locktest/wire"
 )
 
-const (
-	toServer = wire.ToServer
-	toClient = wire.ToClient
-)
-
-// contention lets three processes contend, and checks what they recorded.
-func contention(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 3, calm)
-	if err != nil {
-		return err
+// exclusion lets several processes contend for a key, or several Lockers of this process, and checks what they recorded.
+func exclusion(ctx context.Context, s *Scene) error {
+	const lockers = 3
+	what := storm{
+		Keys: []string{s.Key}, Workers: 6, Rounds: 20, Hold: 200 * time.Microsecond, Limit: 5 * time.Second,
 	}
-	history, err := runStorms(ctx, list, storm{
-		Keys: []string{s.Key}, Workers: 4, Rounds: 25, Hold: 200 * time.Microsecond, Limit: 5 * time.Second,
-	})
+	var history []Hold
+	var err error
+	if cluster(s.Harness) {
+		var list []*remote
+		if list, err = s.processes(ctx, lockers, calm); err == nil {
+			history, err = runStorms(ctx, list, what)
+		}
+	} else {
+		var storms [lockers][]Hold
+		err = parallel(lockers, lockers, func(i int) (err error) {
+			storms[i], err = what.run(ctx, s.Locker(ctx))
+			return err
+		})
+		history = slices.Concat(storms[:]...)
+	}
 	if err != nil {
 		return err
 	}
@@ -33,42 +41,65 @@ func contention(ctx context.Context, s *Scene) error {
 
 // runStorms lets every process run the storm, and returns all holds.
 func runStorms(ctx context.Context, list []*remote, what storm) ([]Hold, error) {
-	var mu sync.Mutex
-	var history []Hold
-	var failed []error
+	histories := make([][]Hold, len(list))
+	err := parallel(len(list), len(list), func(i int) error {
+		_, answer, err := list[i].call(ctx, request{Do: "storm", Locker: list[i].locker, Storm: what})
+		histories[i] = answer.Holds
+		return err
+	})
+	return slices.Concat(histories...), err
+}
+
+// parallel calls do for 0 to n-1, at most atOnce at a time.
+func parallel(n, atOnce int, do func(i int) error) error {
+	failed := make([]error, n)
+	turns := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
-	for _, r := range list {
+	for i := range n {
 		all.Go(func() {
-			_, answer, err := r.call(ctx, request{Do: "storm", Locker: r.locker, Storm: what})
-			mu.Lock()
-			defer mu.Unlock()
-			history, failed = append(history, answer.Holds...), append(failed, err)
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			failed[i] = do(i)
 		})
 	}
 	all.Wait()
-	return history, errors.Join(failed...)
+	return errors.Join(failed...)
 }
 
-// renewal holds a key for two and a half leases, while another process waits for it in vain.
+// renewal holds a key for two and a half leases, while another process waits for it in vain. The proxies answer pings,
+// if the protocol has them: those prove nothing about the server. Then the proxies lose the holder's session.
 func renewal(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 2, s.Lease)
+	list, err := s.processes(ctx, 1, s.Lease)
 	if err != nil {
 		return err
 	}
+	sound := list[0]
 	return s.retry(ctx, func() error {
-		key := FreshKey()
-		h, err := list[0].acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
+		far, err := s.distant(ctx)
 		if err != nil {
 			return err
 		}
-		next, err := list[1].acquire(ctx, attempt{Key: key, Wait: 5 * s.Lease / 2})
+		for _, w := range far.wires {
+			w.AnswerPings()
+		}
+		h, err := far.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
+		if err != nil {
+			return err
+		}
+		rival, err := sound.acquire(ctx, attempt{Key: h.Key, Wait: 5 * s.Lease / 2})
 		if err == nil {
-			_, _ = next.release(ctx)
-			_, _ = h.release(ctx)
-			return fmt.Errorf("another had the key after %v of a lease of %v", next.From-h.From, s.Lease)
+			return errors.Join(fmt.Errorf("another had the key after %v of a lease of %v", rival.From-h.From, s.Lease),
+				s.noRival(ctx, h, rival, nil))
 		}
 		if !errors.Is(err, lock.ErrHeld) {
 			return fmt.Errorf("a waiter was told %w, want ErrHeld", err)
+		}
+		if s.Wire.Pong != nil {
+			for _, w := range far.wires {
+				w.EndSessions()
+			}
+			rival, err = sound.acquire(ctx, attempt{Key: h.Key, Wait: 5 * s.Lease / 2})
+			return s.noRival(ctx, h, rival, err)
 		}
 		if _, err := h.release(ctx); err != nil {
 			return fmt.Errorf("the lease was lost: %w", err)
@@ -77,54 +108,29 @@ func renewal(ctx context.Context, s *Scene) error {
 	})
 }
 
-// expiry holds for longer than a lease that is not renewed.
+// expiry lets a lease run out. If it is renewed, the network swallows the renewals.
 func expiry(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 2, s.Lease)
-	if err != nil {
-		return err
-	}
-	return s.retry(ctx, func() error { return s.holdUntilLost(ctx, list[0], list[1], FreshKey()) })
-}
-
-// cutOff is like expiry, with a renewed lease whose process is cut off from the servers.
-func cutOff(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 1, s.Lease)
 	if err != nil {
 		return err
 	}
 	return s.retry(ctx, func() error {
-		wires, at, err := s.wired()
+		far, err := s.distant(ctx)
 		if err != nil {
 			return err
 		}
-		far, err := s.process(ctx, at, s.Lease)
+		h, err := far.acquire(ctx, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
 		if err != nil {
 			return err
 		}
-		key := FreshKey()
-		h, err := far.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
-		if err != nil {
-			return err
-		}
-		for _, w := range wires {
-			w.Silence(toServer, toClient)
-		}
-		defer func() {
-			for _, w := range wires {
-				w.Silence()
+		if s.Renews {
+			for _, w := range far.wires {
+				w.Silence(wire.ToServer, wire.ToClient)
+				defer w.Silence()
 			}
-		}()
+		}
 		return s.follow(ctx, h, list[0])
 	})
-}
-
-// holdUntilLost lets the process one hold a key until the process other has it.
-func (s *Scene) holdUntilLost(ctx context.Context, one, other *remote, key string) error {
-	h, err := one.acquire(ctx, attempt{Key: key, Wait: s.timeout, Insist: true})
-	if err != nil {
-		return err
-	}
-	return s.follow(ctx, h, other)
 }
 
 // follow waits until other has the key of h. If the lock promises it, the holder of h must have noticed its loss
@@ -261,17 +267,17 @@ func pausedWaiter(ctx context.Context, s *Scene) error {
 		for i := range waits {
 			waits[i] = &wait{s: s, key: FreshKey(), away: list[0], one: list[1], other: list[2]}
 		}
-		if err := all(waits, func(w *wait) error { return w.begin(ctx) }); err != nil {
+		if err := parallel(keys, keys, func(i int) error { return waits[i].begin(ctx) }); err != nil {
 			return err
 		}
 		if err := list[0].pause(); err != nil {
 			return err
 		}
-		err := all(waits, func(w *wait) error { return w.pass(ctx) })
+		err := parallel(keys, keys, func(i int) error { return waits[i].pass(ctx) })
 		if err := errors.Join(err, list[0].resume()); err != nil {
 			return fmt.Errorf("a waiter is paused: %w", err)
 		}
-		if err := all(waits, func(w *wait) error { return w.end(ctx) }); err != nil {
+		if err := parallel(keys, keys, func(i int) error { return waits[i].end(ctx) }); err != nil {
 			return err
 		}
 		var history []Hold
@@ -291,17 +297,6 @@ type wait struct {
 	first, last      *remoteLease
 	come             func(context.Context) (*remoteLease, error)
 	history          []Hold
-}
-
-// all calls do for all waits concurrently.
-func all(waits []*wait, do func(*wait) error) error {
-	failed := make([]error, len(waits))
-	var all sync.WaitGroup
-	for i, w := range waits {
-		all.Go(func() { failed[i] = do(w) })
-	}
-	all.Wait()
-	return errors.Join(failed...)
 }
 
 // begin lets one process hold the key, and lets the process that will be paused wait for it.

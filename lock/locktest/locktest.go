@@ -1,8 +1,20 @@
-// Package locktest is the conformance suite of the lock contract: a table of clauses that every lock has to keep.
+// Package locktest is the conformance suite of the lock contract: a table of clauses that every lock has to keep. To run
+// it on a driver, describe the driver and its servers in a [Harness], and write two tests:
+//
+//	var harness = locktest.Harness{
+//		Name: "my-lock", Promise: promise, Lease: 2 * time.Second, Renews: true,
+//		Start: startServers, Open: openLocker, Wire: wire.Redis(),
+//	}
+//
+//	func TestConform(t *testing.T)   { locktest.Conform(t, harness) }
+//	func TestContender(t *testing.T) { locktest.Contend(t, harness) }
+//
+// Conform checks each clause that applies to the Promise. Its contenders are separate processes, which run TestContender
+// of the same binary, and which the suite kills, pauses and cuts off. With -short a run takes half a minute. A lock that
+// excludes only callers in its own process needs neither servers nor a harness: see [Run].
 //
 // A clause returns an error instead of failing a test, so that tests can check that the clause rejects locks which are
-// broken on purpose. [Run] checks the clauses that need only one process. [Conform] checks all of them, for a strategy
-// with its servers. Its contenders are separate processes, which the suite kills, pauses and cuts off.
+// broken on purpose.
 package locktest
 
 import (
@@ -33,14 +45,12 @@ func Clauses() []Clause {
 	return []Clause{
 		{
 			Name: "Exclusion", Applies: exclusive, Check: exclusion,
-			Rule: "Two leases of one key are never held at the same time.",
+			Rule: "Two leases of one key are never held at the same time, whichever processes contend for it.",
 		},
 		{
-			Name:    "Keys",
-			Applies: exclusive,
-			Check:   keys,
-			Rule: "A lease of one key does not keep anybody from another, " +
-				"as long as the process has a connection left for it.",
+			Name: "Keys", Applies: exclusive, Check: keys,
+			Rule: "A lease of one key does not keep anybody from another, as long as the process has a " +
+				"connection left for it.",
 		},
 		{
 			Name: "TryOnce", Applies: exclusive, Check: tryOnce,
@@ -56,8 +66,8 @@ func Clauses() []Clause {
 		},
 		{
 			Name: "DeadContext", Applies: exclusive, Check: deadContext,
-			Rule: "A context that has ended gets no lease and its own cause, whether the caller would wait or not, " +
-				"and leaves nothing behind.",
+			Rule: "A context that has ended gets no lease and its own cause, whether the caller would wait or " +
+				"not, and leaves nothing behind.",
 		},
 		{
 			Name: "Invalid", Applies: exclusive, Check: invalid,
@@ -104,37 +114,26 @@ func Clauses() []Clause {
 			Name: "Reentry", Applies: reentrant, Check: reentry,
 			Rule: "Work that holds a key may ask for it again under its own context, and under no other.",
 		},
-
-		{
-			Name: "Processes", Applies: cluster, Check: contention,
-			Rule: "Of several processes that contend for a key never two hold it at the same time.",
-		},
 		{
 			Name: "Renewal", Applies: renewed, Check: renewal,
-			Rule: "A holder that works on keeps the key for longer than its lease.",
+			Rule: "A holder that works on keeps the key for longer than its lease, also behind a proxy that " +
+				"answers pings itself. It is told when that proxy has lost its session at the server and " +
+				"another has the key.",
 		},
 		{
-			Name: "Expiry", Applies: notRenewed, Check: expiry,
-			Rule: "A lease that is not renewed ends by itself, and its holder is told in time.",
-		},
-		{
-			Name: "CutOff", Applies: told, Check: cutOff,
-			Rule: "A holder that the network cuts off without a word knows of its loss before another has the key.",
+			Name: "Expiry", Applies: expires, Check: expiry,
+			Rule: "A lease that is not renewed, or whose holder the network cuts off without a word, ends by " +
+				"itself. Its holder knows before another has the key.",
 		},
 		{
 			Name: "Standstill", Applies: plain, Check: standstill, Restarts: true,
-			Rule: "With a client as its library makes it, too, and while no server answers: " +
-				"a holder knows of its loss before another has the key, " +
-				"and a release and a bounded acquisition return.",
-		},
-		{
-			Name: "Pings", Applies: pinged, Check: pings,
-			Rule: "A holder behind a proxy that answers pings itself keeps the key for longer than its lease, " +
-				"and is told when the proxy has lost its session at the server and another has the key.",
+			Rule: "With a client as its library makes it, too, and while no server answers: a holder knows of " +
+				"its loss before another has the key, and a release and a bounded acquisition return.",
 		},
 		{
 			Name: "Crash", Applies: cluster, Check: crash,
-			Rule: "The key of a holder that is killed goes to who waits within the lease.",
+			Rule: "The key of a holder that is killed goes to who waits within the lease. Fences grow although " +
+				"the process of every holder is a new one.",
 		},
 		{
 			Name: "CrashPoints", Applies: cluster, Check: crashPoints,
@@ -145,19 +144,15 @@ func Clauses() []Clause {
 			Rule: "A waiter that is killed keeps nobody behind it from the key.",
 		},
 		{
-			Name:    "Paused",
-			Applies: cluster,
-			Check:   paused,
-			Rule: "A holder that is paused past its lease is followed, " +
-				"learns of its loss when it wakes, and has the smaller fence.",
+			Name: "Paused", Applies: cluster, Check: paused,
+			Rule: "A holder that is paused past its lease is followed, learns of its loss when it wakes, and has " +
+				"the smaller fence.",
 		},
 		{
-			Name:    "PausedWaiter",
-			Applies: freed,
-			Check:   pausedWaiter,
-			Rule: "A waiter that is paused for longer than anything that was granted to it, while others " +
-				"come and go, does not hold the key beside another when it wakes, " +
-				"and has the larger fence when its turn has come.",
+			Name: "PausedWaiter", Applies: freed, Check: pausedWaiter,
+			Rule: "A waiter that is paused for longer than anything that was granted to it, while others come " +
+				"and go, does not hold the key beside another when it wakes, and has the larger fence when its " +
+				"turn has come.",
 		},
 		{
 			Name: "Owner", Applies: cluster, Check: owner,
@@ -165,49 +160,34 @@ func Clauses() []Clause {
 		},
 		{
 			Name: "Evicted", Applies: generational, Check: evicted,
-			Rule: "If only the answer to the release shows that the key was lost, " +
-				"the caller and the observer are told all the same.",
-		},
-		{
-			Name: "Generations", Applies: generational, Check: generations,
-			Rule: "Fences grow although the process of every holder is a new one and the one before was killed.",
+			Rule: "If only the answer to the release shows that the key was lost, the caller and the observer " +
+				"are told all the same.",
 		},
 		{
 			Name: "StatementLimit", Applies: limited, Check: statementLimit, Restarts: true,
 			Rule: "A waiter waits on although the server ends every statement that takes longer than a moment.",
 		},
 		{
-			Name:    "Cuts",
-			Applies: cluster,
-			Check:   cuts,
-			Rule: "Whatever request of an acquisition, a renewal or a release is lost, or its reply: " +
-				"no two hold the key, the error is precise, and nothing is left.",
+			Name: "Cuts", Applies: cluster, Check: cuts,
+			Rule: "Whatever request of an acquisition, a renewal or a release is lost, or its reply, or every " +
+				"connection at its first request: no two hold the key, the error is precise, nothing is left, " +
+				"and the lock serves again.",
 		},
 		{
 			Name: "Refusals", Applies: refusing, Check: refusals,
-			Rule: "A server that refuses a request for a reason that no client knows is down. " +
-				"The request was not executed, so it is not repeated for long, and nothing is left.",
+			Rule: "A server that refuses a request for a reason that no client knows is down. The request was " +
+				"not executed, so it is not repeated for long, and nothing is left.",
 		},
 		{
-			Name: "Closes", Applies: cluster, Check: closes,
-			Rule: "A server that greets and closes each connection at its first request is down, " +
-				"and serves again when it stops.",
-		},
-		{
-			Name:    "Traces",
-			Applies: cluster,
-			Check:   traces,
+			Name: "Traces", Applies: cluster, Check: traces,
 			Rule: "Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server " +
-				"nothing that holds a key or waits for it. What is meant to stay, such as the last fence, " +
-				"is counted by the keys and not by the acquisitions.",
+				"nothing that holds a key or waits for it. What is meant to stay, such as the last fence, is " +
+				"counted by the keys and not by the acquisitions.",
 		},
 		{
-			Name:     "Restart",
-			Applies:  cluster,
-			Check:    restart,
-			Restarts: true,
-			Rule: "A server that is killed under a holder and a waiter " +
-				"and comes back lets no two hold the key, and serves again.",
+			Name: "Restart", Applies: cluster, Check: restart, Restarts: true,
+			Rule: "A server that is killed under a holder and a waiter and comes back lets no two hold the key, " +
+				"and serves again.",
 		},
 	}
 }
@@ -220,10 +200,8 @@ func fenced(h Harness) bool       { return h.Promise.Exclusive && h.Promise.Fenc
 func fair(h Harness) bool         { return h.Promise.Fair }
 func reentrant(h Harness) bool    { return h.Promise.Exclusive && h.Promise.Reentrant }
 func renewed(h Harness) bool      { return cluster(h) && h.Renews }
-func notRenewed(h Harness) bool   { return cluster(h) && !h.Renews }
-func told(h Harness) bool         { return cluster(h) && h.Renews && h.Promise.SignalsLoss }
+func expires(h Harness) bool      { return cluster(h) && (!h.Renews || h.Promise.SignalsLoss) }
 func plain(h Harness) bool        { return cluster(h) && len(h.Plain) > 0 }
-func pinged(h Harness) bool       { return renewed(h) && h.Wire.Pong != nil }
 func limited(h Harness) bool      { return cluster(h) && blocking(h) && h.Limit != nil }
 func generational(h Harness) bool { return cluster(h) && h.Promise.Fenced }
 func refusing(h Harness) bool     { return cluster(h) && h.Refuse != nil }
@@ -263,7 +241,7 @@ type Harness struct {
 	// clauses about processes do not apply.
 	Start   func(testing.TB) []Server
 	Failing int      // how many of them may be killed at a time; 0: all
-	Servers []Server // already started, for the clauses that do not kill servers
+	Servers []Server // already started, for the clauses that do not kill servers; nil: Conform starts them
 
 	// Left lists the entries that remain on the servers for a key without holder and waiters, except those that are
 	// meant to stay. nil: unknown.
@@ -314,12 +292,13 @@ func Run(t *testing.T, promise driver.Promise, open func(testing.TB) lock.Locker
 			if !clause.Applies(h) {
 				t.Skip("not promised, or needs processes")
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), clauseTimeout)
-			defer cancel()
-			scene := newScene(h, nil)
-			scene.inside = func() lock.Locker { return open(t) }
-			if err := clause.Check(ctx, scene); err != nil {
-				t.Errorf("%s: %v", clause.Rule, err)
+			got := check(clause, func() *Scene {
+				scene := newScene(h, nil)
+				scene.inside = func() lock.Locker { return open(t) }
+				return scene
+			})
+			if got.err != nil {
+				t.Errorf("%s: %v", clause.Rule, got.err)
 			}
 		})
 	}
@@ -339,6 +318,9 @@ func Conform(t *testing.T, harnesses ...Harness) {
 		}
 	})
 	for _, h := range harnesses {
+		if h.Start != nil && h.Servers == nil {
+			h.Servers = h.Start(t)
+		}
 		var apart []Clause
 		for _, clause := range Clauses() {
 			if clause.Restarts && clause.Applies(h) {
@@ -350,11 +332,8 @@ func Conform(t *testing.T, harnesses ...Harness) {
 					s.record(h, clause, notPromised, "")
 					t.Skip("not promised")
 				}
-				var tune []func(*Scene)
-				if _, breaks := h.Breaks[clause.Name]; breaks {
-					tune = append(tune, hurry)
-				}
-				done := s.begin(h, clause, tune...)
+				_, breaks := h.Breaks[clause.Name]
+				done := s.begin(h, clause, breaks)
 				t.Parallel()
 				s.report(t, h, clause, <-done)
 			})
@@ -367,7 +346,7 @@ func Conform(t *testing.T, harnesses ...Harness) {
 			own := h
 			own.Servers = h.Start(t)
 			for _, clause := range apart {
-				t.Run(clause.Name, func(t *testing.T) { s.report(t, h, clause, <-s.begin(own, clause)) })
+				t.Run(clause.Name, func(t *testing.T) { s.report(t, h, clause, <-s.begin(own, clause, false)) })
 			}
 		})
 	}
@@ -392,9 +371,6 @@ func (s *suite) report(t *testing.T, h Harness, clause Clause, got result) {
 	}
 }
 
-// hurry shortens the time limits. It is for clauses that are expected to fail.
-func hurry(s *Scene) { s.timeout, s.storm, s.hurry = 3*time.Second, time.Second/2, true }
-
 // FreshKey returns a key that no other call returns, in this process or another.
 func FreshKey() string {
 	return fmt.Sprintf("key-%d-%d-%d", time.Now().UnixNano(), os.Getpid(), serial.Add(1))
@@ -405,17 +381,9 @@ var serial atomic.Int64
 // timeout limits the wait for an event that must happen, even on a busy computer.
 const timeout = time.Minute
 
-// once tries once, but repeats the try while the server is too busy to answer.
+// once tries once.
 func once(ctx context.Context, l lock.Locker, key string) (*lock.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for {
-		lease, err := l.Acquire(ctx, key, lock.Options{TryOnce: true})
-		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
-			return lease, err
-		}
-		time.Sleep(10 * time.Millisecond) // a server that is gone says so at once
-	}
+	return l.Acquire(ctx, key, lock.Options{TryOnce: true})
 }
 
 // insist acquires key, and retries if the lock is busy or the server is too busy to answer.

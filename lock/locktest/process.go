@@ -185,12 +185,8 @@ type remote struct {
 	locker int
 }
 
-func (p *process) open(ctx context.Context, h Harness, addrs []string, lease time.Duration) (*remote, error) {
-	return p.openPlain(ctx, h, addrs, lease, 0)
-}
-
-// openPlain opens the Locker of the plain-th of h.Plain; 0: that of h.Open.
-func (p *process) openPlain(
+// open opens the Locker of the plain-th of h.Plain; 0: that of h.Open.
+func (p *process) open(
 	ctx context.Context, h Harness, addrs []string, lease time.Duration, plain int,
 ) (*remote, error) {
 	id, _, err := p.call(ctx, request{Do: "open", Key: h.Name, Addrs: addrs, Term: lease, Plain: plain})
@@ -198,6 +194,12 @@ func (p *process) openPlain(
 		return nil, fmt.Errorf("open %s in a process of its own: %w", h.Name, err)
 	}
 	return &remote{p, id}, nil
+}
+
+// close closes the Locker. The zero one stands for all of the process.
+func (r *remote) close(ctx context.Context) error {
+	_, _, err := r.call(ctx, request{Do: "close", Locker: r.locker})
+	return err
 }
 
 type remoteLease struct {

@@ -61,7 +61,7 @@ func (s *Scene) swallow(wires []*wire.Proxy) stillness {
 			return nil
 		}
 	}
-	return stillness{each(toServer, toClient), func(time.Duration) error { return nil }, each()}
+	return stillness{each(wire.ToServer, wire.ToClient), func(time.Duration) error { return nil }, each()}
 }
 
 // stop makes the servers stand still.
@@ -90,15 +90,11 @@ func (s *Scene) stop([]*wire.Proxy) stillness {
 func (s *Scene) standStill(
 	ctx context.Context, p *process, sound *remote, plain int, still func([]*wire.Proxy) stillness,
 ) error {
-	wires, at, err := s.wired()
+	far, err := s.behind(ctx, p, plain)
 	if err != nil {
 		return err
 	}
-	far, err := p.openPlain(ctx, s.Harness, at, s.Lease, plain)
-	if err != nil {
-		return err
-	}
-	defer func() { _, _, _ = far.call(ctx, request{Do: "close", Locker: far.locker}) }()
+	defer far.close(ctx)
 	brief, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	lost, err := far.acquire(brief, attempt{Key: FreshKey(), Wait: s.timeout, Insist: true})
@@ -110,7 +106,7 @@ func (s *Scene) standStill(
 		return err
 	}
 	time.Sleep(s.Lease / 2) // a lease that is renewed has been renewed, and the next renewal gets no answer
-	quiet := still(wires)
+	quiet := still(far.wires)
 	if err := quiet.begin(); err != nil {
 		return err
 	}
@@ -118,7 +114,7 @@ func (s *Scene) standStill(
 	followed := make(chan error, 1)
 	s.suite.tries.Go(func() { followed <- s.follow(ctx, lost, sound) })
 	free := FreshKey()
-	err = s.inStillness(ctx, far, released, free)
+	err = s.inStillness(ctx, far.remote, released, free)
 	err = errors.Join(err, quiet.grant(last), <-followed, quiet.end())
 	if err != nil {
 		return err

@@ -47,13 +47,19 @@ type result struct {
 	took time.Duration
 }
 
-// begin checks a clause as soon as a slot is free.
-func (s *suite) begin(h Harness, clause Clause, tune ...func(*Scene)) <-chan result {
+// begin checks a clause as soon as a slot is free. hurry shortens the time limits of a clause that is expected to fail.
+func (s *suite) begin(h Harness, clause Clause, hurry bool) <-chan result {
 	done := make(chan result, 1)
 	s.tries.Go(func() {
 		s.slots <- struct{}{}
 		defer func() { <-s.slots }()
-		done <- s.check(h, clause, tune)
+		done <- check(clause, func() *Scene {
+			scene := newScene(h, s)
+			if hurry {
+				scene.timeout, scene.storm, scene.hurry = 3*time.Second, time.Second/2, true
+			}
+			return scene
+		})
 	})
 	return done
 }
@@ -61,17 +67,15 @@ func (s *suite) begin(h Harness, clause Clause, tune ...func(*Scene)) <-chan res
 // clauseTimeout is how long a clause may take. Each wait in a clause has its own limit.
 const clauseTimeout = 3 * time.Minute
 
-func (s *suite) check(h Harness, clause Clause, tune []func(*Scene)) result {
+// check checks a clause on a new scene, and repeats that while a server is too busy to answer, which proves nothing
+// about the lock.
+func check(clause Clause, newScene func() *Scene) result {
 	ctx, cancel := context.WithTimeout(context.Background(), clauseTimeout)
 	defer cancel()
 	for began := time.Now(); ; {
-		scene := newScene(h, s)
-		for _, f := range tune {
-			f(scene)
-		}
+		scene := newScene()
 		err := errors.Join(clause.Check(ctx, scene), scene.end())
 		took := time.Since(began)
-		// A server that is too busy to answer proves nothing about the lock.
 		if !errors.Is(err, lock.ErrDown) || scene.hurry || took > retryFor {
 			return result{err, scene.seen, took}
 		}
@@ -158,7 +162,6 @@ type Scene struct {
 	mu      sync.Mutex
 	opened  int
 	taken   []*process
-	remotes []*remote
 	wires   []*wire.Proxy
 	closers []func() error
 }
@@ -198,11 +201,10 @@ func (s *Scene) Locker(ctx context.Context) lock.Locker {
 		}
 		s.taken = append(s.taken, p)
 	}
-	r, err := s.taken[s.opened%len(s.taken)].open(ctx, s.Harness, addrs(s.Servers), calm)
+	r, err := s.taken[s.opened%len(s.taken)].open(ctx, s.Harness, addrs(s.Servers), calm, 0)
 	if err != nil {
 		return failing{err}
 	}
-	s.remotes = append(s.remotes, r)
 	return r
 }
 
@@ -213,8 +215,8 @@ func (f failing) Acquire(context.Context, string, lock.Options) (*lock.Lease, er
 	return nil, f.err
 }
 
-// emptyProcess returns a process that only this scene uses, with no Locker in it yet.
-func (s *Scene) emptyProcess() (*process, error) {
+// process returns a process that only this scene uses, with no Locker in it yet.
+func (s *Scene) process() (*process, error) {
 	p, err := s.suite.process()
 	if err != nil {
 		return nil, err
@@ -225,49 +227,19 @@ func (s *Scene) emptyProcess() (*process, error) {
 	return p, nil
 }
 
-// process returns a Locker in a process that only this scene uses.
-func (s *Scene) process(ctx context.Context, addrs []string, lease time.Duration) (*remote, error) {
-	p, err := s.emptyProcess()
-	if err != nil {
-		return nil, err
-	}
-	r, err := p.open(ctx, s.Harness, addrs, lease)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.remotes = append(s.remotes, r)
-	return r, nil
-}
-
 // processes returns n Lockers in separate processes. They connect to the servers without a proxy.
 func (s *Scene) processes(ctx context.Context, n int, lease time.Duration) ([]*remote, error) {
 	list := make([]*remote, n)
 	for i := range list {
-		var err error
-		if list[i], err = s.process(ctx, addrs(s.Servers), lease); err != nil {
+		p, err := s.process()
+		if err != nil {
+			return nil, err
+		}
+		if list[i], err = p.open(ctx, s.Harness, addrs(s.Servers), lease, 0); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
-}
-
-// wired puts a proxy in front of each server. It returns the proxies and their addresses.
-func (s *Scene) wired() ([]*wire.Proxy, []string, error) {
-	var list []*wire.Proxy
-	var at []string
-	for _, server := range s.Servers {
-		p, err := wire.Listen(server.Addr, s.Wire)
-		if err != nil {
-			return nil, nil, err
-		}
-		list, at = append(list, p), append(at, p.Addr())
-		s.mu.Lock()
-		s.wires = append(s.wires, p)
-		s.mu.Unlock()
-	}
-	return list, at, nil
 }
 
 // end closes what the scene opened. Processes that still run are returned to the suite.
@@ -278,11 +250,11 @@ func (s *Scene) end() error {
 	for _, w := range s.wires {
 		w.Silence() // what is closed now would otherwise wait for its server
 	}
-	for _, r := range s.remotes {
-		if !r.usable() {
+	for _, p := range s.taken {
+		if !p.usable() {
 			continue
 		}
-		if _, _, err := r.call(ctx, request{Do: "close", Locker: r.locker}); errors.Is(err, errGone) {
+		if err := (&remote{process: p}).close(ctx); errors.Is(err, errGone) {
 			failed = append(failed, fmt.Errorf("close: %w", err))
 		}
 	}
