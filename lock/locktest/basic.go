@@ -77,12 +77,8 @@ func cancelledWait(ctx context.Context, s *Scene) error {
 	for i := range 8 {
 		wait, cancel := context.WithTimeout(ctx, time.Duration(5+10*i)*time.Millisecond)
 		defer cancel()
-		l := s.Locker(ctx)
-		all.Go(func() {
-			if late, err := l.Acquire(wait, s.Key, lock.Options{}); err == nil {
-				_ = late.Release()
-			}
-		})
+		came := come(wait, s.Locker(ctx), s.Key)
+		all.Go(func() { <-came })
 	}
 	all.Wait()
 	if err := lease.Release(); err != nil {
@@ -138,18 +134,9 @@ func closed(ctx context.Context, s *Scene) error {
 	}
 	wait, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	waited := make(chan error, 1)
-	go func() {
-		late, err := l.Acquire(wait, s.Key, lock.Options{})
-		if err == nil {
-			err = late.Release()
-		}
-		waited <- err
-	}()
-	select {
-	case err := <-waited:
-		return errors.Join(fmt.Errorf("the wait ended before the lock was closed: %w", err), closeAll())
-	case <-time.After(50 * time.Millisecond): // lets it begin to wait; otherwise the check is only weaker
+	waited := come(wait, l, s.Key)
+	if err := waits(waited, 50*time.Millisecond); err != nil {
+		return errors.Join(err, closeAll())
 	}
 	if err := closeAll(); err != nil {
 		return err
@@ -201,26 +188,40 @@ func handover(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	got := make(chan error, 1)
 	wait, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	l := s.Locker(ctx)
-	go func() {
-		next, err := l.Acquire(wait, s.Key, lock.Options{})
-		if err == nil {
-			err = next.Release()
-		}
-		got <- err
-	}()
-	select {
-	case err := <-got:
-		return fmt.Errorf("got a held key (err = %v)", err)
-	case <-time.After(50 * time.Millisecond): // lets it begin to wait; otherwise the check is only weaker
+	got := come(wait, s.Locker(ctx), s.Key)
+	if err := waits(got, 50*time.Millisecond); err != nil {
+		return err
 	}
 	if err := lease.Release(); err != nil {
 		return err
 	}
 	return <-got
+}
+
+// come acquires key in the background, and releases it at once.
+func come(ctx context.Context, l lock.Locker, key string) <-chan error {
+	came := make(chan error, 1)
+	go func() {
+		lease, err := l.Acquire(ctx, key, lock.Options{})
+		if err == nil {
+			err = lease.Release()
+		}
+		came <- err
+	}()
+	return came
+}
+
+// waits fails if who has come does not wait for a held key for so long. If he has not even begun, the check is only
+// weaker.
+func waits(came <-chan error, long time.Duration) error {
+	select {
+	case err := <-came:
+		return fmt.Errorf("the wait for a held key ended (err = %w)", err)
+	case <-time.After(long):
+		return nil
+	}
 }
 
 func release(ctx context.Context, s *Scene) error {

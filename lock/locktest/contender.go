@@ -127,10 +127,6 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 	case "release":
 		to := now()
 		return reply{Err: fail(lease.Release()), To: to}
-	case "unknown":
-		return c.unknown(ctx, l, r)
-	case "evicted":
-		return c.evicted(ctx, l.Locker, r)
 	case "storm":
 		holds, err := r.Storm.run(ctx, l)
 		return reply{Holds: holds, Err: fail(err)}
@@ -144,46 +140,10 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 	}
 }
 
-// unknown does work of unknown outcome under the key.
-func (c *contender) unknown(ctx context.Context, l lock.Locker, r request) reply {
-	ctx, cancel := context.WithTimeout(ctx, r.Wait)
-	defer cancel()
-	for {
-		var from time.Duration
-		err := lock.Do(ctx, l, r.Key, lock.Options{}, func(ctx context.Context, f lock.Fence) error {
-			from = now()
-			return unanswered(ctx, f)
-		})
-		if from != 0 || ctx.Err() != nil {
-			return reply{From: from, Err: fail(err)}
-		}
-		time.Sleep(10 * time.Millisecond) // a server that is too busy answers at once
-	}
-}
-
-// evicted does work that takes its own key away.
-func (c *contender) evicted(ctx context.Context, l lock.Locker, r request) reply {
-	ctx, cancel := context.WithTimeout(ctx, r.Wait)
-	defer cancel()
-	var ended error
-	observed := lock.Observe(l, lock.Events{
-		Ended: func(_ context.Context, _ time.Duration, err error) { ended = err },
-	})
-	evict := func(ctx context.Context, _ lock.Fence) error {
-		_, err := lock.Evict(context.WithoutCancel(ctx), l, r.Key)
-		return err
-	}
-	err := lock.Do(ctx, observed, r.Key, lock.Options{}, evict)
-	for errors.Is(err, lock.ErrDown) && ctx.Err() == nil {
-		err = lock.Do(ctx, observed, r.Key, lock.Options{}, evict)
-	}
-	return reply{Err: fail(err), Ended: fail(ended)}
-}
-
 func (c *contender) open(r request) reply {
-	b, known := c.harnesses[r.Key]
+	b, known := c.harnesses[r.Name]
 	if !known {
-		return reply{Err: fail(fmt.Errorf("no harness %q", r.Key))}
+		return reply{Err: fail(fmt.Errorf("no harness %q", r.Name))}
 	}
 	open := b.Open
 	if r.Plain > 0 {

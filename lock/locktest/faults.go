@@ -63,7 +63,7 @@ func (d *distant) requests() (n int) {
 	return n
 }
 
-// crash kills holders that have a waiter. The process of every holder is a new one.
+// crash kills a holder, and a waiter that has another waiter behind it.
 func crash(ctx context.Context, s *Scene) error {
 	list, err := s.processes(ctx, 3, s.Lease)
 	if err != nil {
@@ -73,25 +73,28 @@ func crash(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range list[1:] {
-		wait, _, err := r.begin(attempt{Key: s.Key, Wait: s.Lease + s.timeout, Insist: true})
-		if err != nil {
-			return err
-		}
-		if err := h.kill(); err != nil {
-			return err
-		}
-		next, err := wait(ctx)
-		switch {
-		case err != nil:
-			return fmt.Errorf("a holder was killed, and with a lease of %v nobody had the key for %v: %w",
-				s.Lease, s.Lease+s.timeout, err)
-		case s.Promise.Fenced && next.Fence <= h.Fence:
-			return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)
-		}
-		h = next
+	if _, _, err := list[1].begin(attempt{Key: s.Key, Wait: time.Hour}); err != nil {
+		return err
 	}
-	_, err = h.release(ctx)
+	if err := s.queued(ctx, list[2], s.Key, 1); err != nil {
+		return err
+	}
+	wait, _, err := list[2].begin(attempt{Key: s.Key, Wait: s.Lease + s.timeout, Insist: true})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(list[1].kill(), list[0].kill()); err != nil {
+		return err
+	}
+	next, err := wait(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("a holder and the first waiter were killed, and with a lease of %v nobody had the key for %v: %w",
+			s.Lease, s.Lease+s.timeout, err)
+	case s.Promise.Fenced && next.Fence <= h.Fence:
+		return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)
+	}
+	_, err = next.release(ctx)
 	return err
 }
 
@@ -111,71 +114,16 @@ func statementLimit(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	wait, _, err := list[1].begin(attempt{Key: s.Key, Wait: s.timeout})
-	if err != nil {
+	patient, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	got := come(patient, list[1], s.Key)
+	if err := waits(got, 12*StatementLimit); err != nil {
 		return err
-	}
-	got := make(chan error, 1)
-	s.suite.tries.Go(func() {
-		next, err := wait(ctx)
-		if err == nil {
-			_, err = next.release(ctx)
-		}
-		got <- err
-	})
-	select {
-	case err := <-got:
-		return fmt.Errorf("a waiter did not wait on while the key was held: %w", err)
-	case <-time.After(12 * StatementLimit):
 	}
 	if _, err := h.release(ctx); err != nil {
 		return err
 	}
-	if err := <-got; err != nil {
-		return fmt.Errorf("a waiter whose key was released: %w", err)
-	}
-	return nil
-}
-
-// deadWaiter kills a waiter that has another waiter behind it.
-func deadWaiter(ctx context.Context, s *Scene) error {
-	list, err := s.processes(ctx, 3, s.Lease)
-	if err != nil {
-		return err
-	}
-	h, err := list[0].acquire(ctx, attempt{Key: s.Key, Wait: s.timeout, Insist: true})
-	if err != nil {
-		return err
-	}
-	if _, _, err := list[1].begin(attempt{Key: s.Key, Wait: time.Hour}); err != nil {
-		return err
-	}
-	if s.Promise.Fair {
-		err = queued(ctx, list[0], s.Key, 1)
-	} else {
-		time.Sleep(100 * time.Millisecond) // lets it begin to wait; if it has not begun, the check is only weaker
-	}
-	if err != nil {
-		return err
-	}
-	wait, _, err := list[2].begin(attempt{Key: s.Key, Wait: 2 * s.timeout, Insist: true})
-	if err != nil {
-		return err
-	}
-	if err := list[1].kill(); err != nil {
-		return err
-	}
-	if _, err := h.release(ctx); err != nil && !isLost(err) { // a lease that is not renewed may have expired
-		return err
-	}
-	next, err := wait(ctx)
-	if err != nil {
-		return fmt.Errorf("behind a waiter that was killed: %w", err)
-	}
-	if _, err = next.release(ctx); err != nil && !isLost(err) {
-		return err
-	}
-	return nil
+	return <-got
 }
 
 // crashPoints kills a process before each request of its acquisition, and after the last one.

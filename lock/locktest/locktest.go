@@ -33,162 +33,104 @@ import (
 
 // A Clause is one clause of the contract.
 type Clause struct {
-	Name     string
-	Rule     string // what must be true; the failure message and the documentation
-	Applies  func(Harness) bool
-	Check    func(context.Context, *Scene) error
-	Restarts bool // it kills servers or changes their settings, and needs its own
+	Name    string
+	Applies func(Harness) bool
+	Check   func(context.Context, *Scene) error
+	Apart   bool   // it kills servers or changes their settings, and needs its own
+	Rule    string // what must be true; the failure message and the documentation
+}
+
+// shared returns a clause that other clauses may be checked beside, on the same servers.
+func shared(name string, applies func(Harness) bool, check func(context.Context, *Scene) error, rule string) Clause {
+	return Clause{name, applies, check, false, rule}
+}
+
+// apart returns a clause that needs servers of its own.
+func apart(name string, applies func(Harness) bool, check func(context.Context, *Scene) error, rule string) Clause {
+	return Clause{name, applies, check, true, rule}
 }
 
 // Clauses returns the suite.
 func Clauses() []Clause {
 	return []Clause{
-		{
-			Name: "Exclusion", Applies: exclusive, Check: exclusion,
-			Rule: "Two leases of one key are never held at the same time, whichever processes contend for it.",
-		},
-		{
-			Name: "Keys", Applies: exclusive, Check: keys,
-			Rule: "A lease of one key does not keep anybody from another, as long as the process has a " +
-				"connection left for it.",
-		},
-		{
-			Name: "TryOnce", Applies: exclusive, Check: tryOnce,
-			Rule: "Who tries once is told at once that the key is held, and gets it when it is free.",
-		},
-		{
-			Name: "BoundedWait", Applies: exclusive, Check: boundedWait,
-			Rule: "A wait ends with its context, with ErrHeld and the context's cause.",
-		},
-		{
-			Name: "CancelledWait", Applies: exclusive, Check: cancelledWait,
-			Rule: "Who stops waiting leaves nothing behind: the next one does not wait for him.",
-		},
-		{
-			Name: "DeadContext", Applies: exclusive, Check: deadContext,
-			Rule: "A context that has ended gets no lease and its own cause, whether the caller would wait or " +
-				"not, and leaves nothing behind.",
-		},
-		{
-			Name: "Invalid", Applies: exclusive, Check: invalid,
-			Rule: "An empty key and one that is too long are refused with ErrInvalid, and nobody is asked.",
-		},
-		{
-			Name: "Panic", Applies: exclusive, Check: panics,
-			Rule: "Work that panics after a write of unknown outcome frees no key, other work that panics does.",
-		},
-		{
-			Name: "Handover", Applies: blocking, Check: handover,
-			Rule: "Who waits gets the key when it is released.",
-		},
-		{
-			Name: "Release", Applies: exclusive, Check: release,
-			Rule: "Release is idempotent: the second one does not free the next holder's key.",
-		},
-		{
-			Name: "Done", Applies: always, Check: done,
-			Rule: "Done closes on release, and Err then says ErrReleased.",
-		},
-		{
-			Name: "Closed", Applies: cluster, Check: closed,
-			Rule: "Who waits for a key when his lock is closed, or asks afterwards, is told ErrClosed.",
-		},
-		{
-			Name: "Denied", Applies: deprivable, Check: denied,
-			Rule: "Who lacks a right at the server gets the key and gives it back, or is told that he lacks one. " +
-				"He waits for no lease to run out, and leaves nothing behind.",
-		},
-		{
-			Name: "Fences", Applies: fenced, Check: fences,
-			Rule: "Of two holders the later one has the larger fence, whoever they are.",
-		},
-		{
-			Name: "FIFO", Applies: fair, Check: fifo,
-			Rule: "Who came first is served first, across processes.",
-		},
-		{
-			Name: "Unknown", Applies: exclusive, Check: unknown,
-			Rule: "Work of unknown outcome frees no key: the next one has it when the lease has run out.",
-		},
-		{
-			Name: "Reentry", Applies: reentrant, Check: reentry,
-			Rule: "Work that holds a key may ask for it again under its own context, and under no other.",
-		},
-		{
-			Name: "Renewal", Applies: renewed, Check: renewal,
-			Rule: "A holder that works on keeps the key for longer than its lease, also behind a proxy that " +
-				"answers pings itself. It is told when that proxy has lost its session at the server and " +
-				"another has the key.",
-		},
-		{
-			Name: "Expiry", Applies: expires, Check: expiry,
-			Rule: "A lease that is not renewed, or whose holder the network cuts off without a word, ends by " +
-				"itself. Its holder knows before another has the key.",
-		},
-		{
-			Name: "Standstill", Applies: plain, Check: standstill, Restarts: true,
-			Rule: "With a client as its library makes it, too, and while no server answers: a holder knows of " +
-				"its loss before another has the key, and a release and a bounded acquisition return.",
-		},
-		{
-			Name: "Crash", Applies: cluster, Check: crash,
-			Rule: "The key of a holder that is killed goes to who waits within the lease. Fences grow although " +
-				"the process of every holder is a new one.",
-		},
-		{
-			Name: "CrashPoints", Applies: cluster, Check: crashPoints,
-			Rule: "So does that of a process that is killed between any two requests of an acquisition.",
-		},
-		{
-			Name: "DeadWaiter", Applies: cluster, Check: deadWaiter,
-			Rule: "A waiter that is killed keeps nobody behind it from the key.",
-		},
-		{
-			Name: "Paused", Applies: cluster, Check: paused,
-			Rule: "A holder that is paused past its lease is followed, learns of its loss when it wakes, and has " +
-				"the smaller fence.",
-		},
-		{
-			Name: "PausedWaiter", Applies: freed, Check: pausedWaiter,
-			Rule: "A waiter that is paused for longer than anything that was granted to it, while others come " +
-				"and go, does not hold the key beside another when it wakes, and has the larger fence when its " +
-				"turn has come.",
-		},
-		{
-			Name: "Owner", Applies: cluster, Check: owner,
-			Rule: "Who lost the key cannot give it away: its release says so, and the next holder keeps it.",
-		},
-		{
-			Name: "Evicted", Applies: generational, Check: evicted,
-			Rule: "If only the answer to the release shows that the key was lost, the caller and the observer " +
-				"are told all the same.",
-		},
-		{
-			Name: "StatementLimit", Applies: limited, Check: statementLimit, Restarts: true,
-			Rule: "A waiter waits on although the server ends every statement that takes longer than a moment.",
-		},
-		{
-			Name: "Cuts", Applies: cluster, Check: cuts,
-			Rule: "Whatever request of an acquisition, a renewal or a release is lost, or its reply, or every " +
-				"connection at its first request: no two hold the key, the error is precise, nothing is left, " +
-				"and the lock serves again.",
-		},
-		{
-			Name: "Refusals", Applies: refusing, Check: refusals,
-			Rule: "A server that refuses a request for a reason that no client knows is down. The request was " +
-				"not executed, so it is not repeated for long, and nothing is left.",
-		},
-		{
-			Name: "Traces", Applies: cluster, Check: traces,
-			Rule: "Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server " +
-				"nothing that holds a key or waits for it. What is meant to stay, such as the last fence, is " +
-				"counted by the keys and not by the acquisitions.",
-		},
-		{
-			Name: "Restart", Applies: cluster, Check: restart, Restarts: true,
-			Rule: "A server that is killed under a holder and a waiter and comes back lets no two hold the key, " +
-				"and serves again.",
-		},
+		shared("Exclusion", exclusive, exclusion,
+			"Two leases of one key are never held at the same time, whichever processes contend for it."),
+		shared("Keys", exclusive, keys,
+			"A lease of one key does not keep anybody from another, as long as the process has a connection left "+
+				"for it."),
+		shared("TryOnce", exclusive, tryOnce,
+			"Who tries once is told at once that the key is held, and gets it when it is free."),
+		shared("BoundedWait", exclusive, boundedWait,
+			"A wait ends with its context, with ErrHeld and the context's cause."),
+		shared("CancelledWait", exclusive, cancelledWait,
+			"Who stops waiting leaves nothing behind: the next one does not wait for him."),
+		shared("DeadContext", exclusive, deadContext,
+			"A context that has ended gets no lease and its own cause, whether the caller would wait or not, and "+
+				"leaves nothing behind."),
+		shared("Invalid", exclusive, invalid,
+			"An empty key and one that is too long are refused with ErrInvalid, and nobody is asked."),
+		shared("Panic", exclusive, panics,
+			"Work that panics after a write of unknown outcome frees no key, other work that panics does."),
+		shared("Handover", blocking, handover,
+			"Who waits gets the key when it is released."),
+		shared("Release", exclusive, release,
+			"Release is idempotent: the second one does not free the next holder's key."),
+		shared("Done", always, done,
+			"Done closes on release, and Err then says ErrReleased."),
+		shared("Closed", cluster, closed,
+			"Who waits for a key when his lock is closed, or asks afterwards, is told ErrClosed."),
+		shared("Denied", deprivable, denied,
+			"Who lacks a right at the server gets the key and gives it back, or is told that he lacks one. He "+
+				"waits for no lease to run out, and leaves nothing behind."),
+		shared("Fences", fenced, fences,
+			"Of two holders the later one has the larger fence, whoever they are."),
+		shared("FIFO", fair, fifo,
+			"Who came first is served first, across processes."),
+		shared("Unknown", exclusive, unknown,
+			"Work of unknown outcome frees no key: the next one has it when the lease has run out."),
+		shared("Reentry", reentrant, reentry,
+			"Work that holds a key may ask for it again under its own context, and under no other."),
+		shared("Renewal", renewed, renewal,
+			"A holder that works on keeps the key for longer than its lease, also behind a proxy that answers "+
+				"pings itself. It is told when that proxy has lost its session at the server and another has the key."),
+		shared("Expiry", expires, expiry,
+			"A lease that is not renewed, or whose holder the network cuts off without a word, ends by itself. Its "+
+				"holder knows before another has the key."),
+		apart("Standstill", plain, standstill,
+			"With a client as its library makes it, too, and while no server answers: a holder knows of its loss "+
+				"before another has the key, and a release and a bounded acquisition return."),
+		shared("Crash", cluster, crash,
+			"The key of a holder that is killed goes to who waits within the lease, with a larger fence, although "+
+				"a waiter before him is killed, too."),
+		shared("CrashPoints", cluster, crashPoints,
+			"So does that of a process that is killed between any two requests of an acquisition."),
+		shared("Paused", cluster, paused,
+			"A holder that is paused past its lease is followed, learns of its loss when it wakes, and has the "+
+				"smaller fence."),
+		shared("PausedWaiter", freed, pausedWaiter,
+			"A waiter that is paused for longer than anything that was granted to it, while others come and go, "+
+				"does not hold the key beside another when it wakes, and has the larger fence when its turn has come."),
+		shared("Owner", cluster, owner,
+			"Who lost the key cannot give it away: its release says so, and the next holder keeps it."),
+		shared("Evicted", generational, evicted,
+			"If only the answer to the release shows that the key was lost, the caller and the observer are told "+
+				"all the same."),
+		apart("StatementLimit", limited, statementLimit,
+			"A waiter waits on although the server ends every statement that takes longer than a moment."),
+		shared("Cuts", cluster, cuts,
+			"Whatever request of an acquisition, a renewal or a release is lost, or its reply, or every connection "+
+				"at its first request: no two hold the key, the error is precise, nothing is left, and the lock serves "+
+				"again."),
+		shared("Refusals", refusing, refusals,
+			"A server that refuses a request for a reason that no client knows is down. The request was not "+
+				"executed, so it is not repeated for long, and nothing is left."),
+		shared("Traces", cluster, traces,
+			"Ten thousand acquisitions, some of them given up, leave no goroutine, and on the server nothing that "+
+				"holds a key or waits for it. What is meant to stay, such as the last fence, is counted by the keys "+
+				"and not by the acquisitions."),
+		apart("Restart", cluster, restart,
+			"A server that is killed under a holder and a waiter and comes back lets no two hold the key, and "+
+				"serves again."),
 	}
 }
 
@@ -321,10 +263,10 @@ func Conform(t *testing.T, harnesses ...Harness) {
 		if h.Start != nil && h.Servers == nil {
 			h.Servers = h.Start(t)
 		}
-		var apart []Clause
+		var restarting []Clause
 		for _, clause := range Clauses() {
-			if clause.Restarts && clause.Applies(h) {
-				apart = append(apart, clause)
+			if clause.Apart && clause.Applies(h) {
+				restarting = append(restarting, clause)
 				continue
 			}
 			t.Run(h.Name+"/"+clause.Name, func(t *testing.T) {
@@ -339,13 +281,13 @@ func Conform(t *testing.T, harnesses ...Harness) {
 			})
 		}
 		t.Run(h.Name+"/apart", func(t *testing.T) { // one after the other, on servers of their own
-			if len(apart) == 0 {
+			if len(restarting) == 0 {
 				t.Skip("not promised")
 			}
 			t.Parallel()
 			own := h
 			own.Servers = h.Start(t)
-			for _, clause := range apart {
+			for _, clause := range restarting {
 				t.Run(clause.Name, func(t *testing.T) { s.report(t, h, clause, <-s.begin(own, clause, false)) })
 			}
 		})

@@ -64,7 +64,7 @@ func fifo(ctx context.Context, s *Scene) error {
 				_ = next.Release()
 			}
 		})
-		if err := queued(ctx, first, s.Key, i+1); err != nil {
+		if err := s.queued(ctx, first, s.Key, i+1); err != nil {
 			failed = errors.Join(failed, err, lease.Release())
 			all.Wait()
 			return failed
@@ -83,12 +83,13 @@ func fifo(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// queued waits until n contenders wait for key. If the lock cannot report waiters, it waits a moment.
-func queued(ctx context.Context, l lock.Locker, key string, n int) error {
+// queued waits until n contenders wait for key. If the lock is not fair or cannot report waiters, it waits a moment: if
+// they have not begun to wait by then, the check is only weaker.
+func (s *Scene) queued(ctx context.Context, l lock.Locker, key string, n int) error {
 	for deadline := time.Now().Add(timeout); ; {
 		state, err := lock.Inspect(ctx, l, key)
 		switch {
-		case errors.Is(err, errors.ErrUnsupported):
+		case !s.Promise.Fair, errors.Is(err, errors.ErrUnsupported):
 			time.Sleep(150 * time.Millisecond) // arrivals must be apart, or their order is undefined
 			return nil
 		case err == nil && len(state.Waiters) >= n:

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -189,7 +190,7 @@ type remote struct {
 func (p *process) open(
 	ctx context.Context, h Harness, addrs []string, lease time.Duration, plain int,
 ) (*remote, error) {
-	id, _, err := p.call(ctx, request{Do: "open", Key: h.Name, Addrs: addrs, Term: lease, Plain: plain})
+	id, _, err := p.call(ctx, request{Do: "open", Name: h.Name, Addrs: addrs, Term: lease, Plain: plain})
 	if err != nil {
 		return nil, fmt.Errorf("open %s in a process of its own: %w", h.Name, err)
 	}
@@ -211,19 +212,9 @@ type remoteLease struct {
 	lost  <-chan reply
 }
 
-// An attempt is one try to get a lease.
-type attempt struct {
-	Key    string
-	Wait   time.Duration
-	Try    bool
-	Insist bool
-}
-
 // begin begins to acquire and returns at once. wait returns the lease; cancel ends the wait of the contender.
 func (r *remote) begin(a attempt) (wait func(context.Context) (*remoteLease, error), cancel func(), err error) {
-	sent, err := r.send(
-		request{Do: "acquire", Locker: r.locker, Key: a.Key, Wait: a.Wait, Try: a.Try, Insist: a.Insist},
-	)
+	sent, err := r.send(request{Do: "acquire", Locker: r.locker, attempt: a})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -324,24 +315,30 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 
 // Inspect implements driver.Inspector, but returns only the number of the waiters.
 func (r *remote) Inspect(ctx context.Context, key string) (lock.State, error) {
-	_, answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, Key: key})
+	_, answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, attempt: attempt{Key: key}})
 	return lock.State{Waiters: make([]lock.Contender, answer.N)}, err
 }
 
 // A request is sent to a contender as one line of JSON.
 type request struct {
 	ID     int
-	Do     string        // open, close, acquire, cancel, release, unknown, storm, waiters, count
+	Do     string        // open, close, acquire, cancel, release, storm, waiters, count
 	Addrs  []string      `json:",omitempty"` // open: of the servers, or of proxies before them
 	Locker int           `json:",omitempty"` // ID of the request that opened it
 	Lease  int           `json:",omitempty"` // ID of the request that acquired it; cancel: of the request to cancel
 	Term   time.Duration `json:",omitempty"` // open: the lease
+	Name   string        `json:",omitempty"` // open: of the harness
 	Plain  int           `json:",omitempty"` // open: the number of the client, see Harness.Plain; 0: that of Open
-	Key    string        `json:",omitempty"` // open: the name of the harness
+	Storm  storm         `json:",omitzero"`
+	attempt
+}
+
+// An attempt is one try to get a lease.
+type attempt struct {
+	Key    string        `json:",omitempty"`
 	Wait   time.Duration `json:",omitempty"`
 	Try    bool          `json:",omitempty"`
 	Insist bool          `json:",omitempty"` // try again after every error, until the wait ends
-	Storm  storm         `json:",omitzero"`
 }
 
 // A reply is sent by a contender as one line of JSON.
@@ -349,7 +346,6 @@ type reply struct {
 	ID    int           // of the request; with Lost: of the one that acquired the lease
 	Lost  bool          `json:",omitempty"` // not a reply: a lease has ended
 	Err   *failure      `json:",omitempty"`
-	Ended *failure      `json:",omitempty"` // evicted: what the observer was told
 	Fence lock.Fence    `json:",omitempty"`
 	From  time.Duration `json:",omitempty"` // acquire: after the answer
 	To    time.Duration `json:",omitempty"` // release: before the request; Lost: when it was known
@@ -357,9 +353,10 @@ type reply struct {
 	Holds []Hold        `json:",omitempty"`
 }
 
+// A failure is an error of the contender.
 type failure struct {
-	Text string
-	Is   []int // indexes of the sentinels that it matches
+	Text    string
+	Matches []int // indexes of the sentinels that it matches
 }
 
 // sentinels returns the errors of the contract. Their order is the protocol.
@@ -378,29 +375,23 @@ func fail(err error) *failure {
 	f := &failure{Text: err.Error()}
 	for i, sentinel := range sentinels() {
 		if errors.Is(err, sentinel) {
-			f.Is = append(f.Is, i)
+			f.Matches = append(f.Matches, i)
 		}
 	}
 	return f
 }
 
-// error converts f to an error. It returns nil for a nil f, because a nil *failure in an error is not nil.
+func (f *failure) Error() string { return f.Text }
+
+func (f *failure) Is(target error) bool {
+	all := sentinels()
+	return slices.ContainsFunc(f.Matches, func(i int) bool { return i < len(all) && all[i] == target })
+}
+
+// error returns f, or nil for a nil f: a nil *failure in an error is not nil.
 func (f *failure) error() error {
 	if f == nil {
 		return nil
 	}
-	return &remoteError{f}
-}
-
-type remoteError struct{ *failure }
-
-func (e *remoteError) Error() string { return e.Text }
-
-func (e *remoteError) Is(target error) bool {
-	for _, i := range e.failure.Is {
-		if all := sentinels(); i < len(all) && all[i] == target {
-			return true
-		}
-	}
-	return false
+	return f
 }

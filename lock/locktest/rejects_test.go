@@ -53,7 +53,7 @@ func brokenTrials() []brokenTrial {
 		{"deletes the key whoever has it", flaws{blindDelete: true}, nil, []string{"Owner"}},
 		{"one fence for all", flaws{sameFence: true}, nil, []string{"Exclusion", "Paused", "Crash"}},
 		{"fences are counted in the process", flaws{ownFence: true}, nil, []string{"Crash"}},
-		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"DeadWaiter"}},
+		{"a queue that nobody leaves", flaws{tickets: true}, nil, []string{"Crash"}},
 		{"believes whatever it was told", flaws{mail: true}, nil, []string{"PausedWaiter"}},
 		{"what failed is not taken back", flaws{noCleanup: true}, nil, []string{"Cuts", "CrashPoints"}},
 		{
@@ -183,7 +183,7 @@ func TestTheSuiteRejectsBrokenProcesses(t *testing.T) {
 			t.Run(b.name+"/"+name, func(t *testing.T) {
 				harness := b.harness(false)
 				harness.Servers = shared
-				if clauses[name].Restarts {
+				if clauses[name].Apart {
 					harness.Servers = harness.Start(t)
 				}
 				come := s.begin(harness, clauses[name], true)

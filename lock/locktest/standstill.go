@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,76 +19,26 @@ func standstill(ctx context.Context, s *Scene) error {
 		return err
 	}
 	// A network that swallows everything concerns one client, and servers that stand still concern all.
-	in := func(plain int, still func([]*wire.Proxy) stillness) error {
-		err := s.retry(ctx, func() error { return s.standStill(ctx, list[0].process, list[1], plain+1, still) })
+	in := func(plain int, swallow bool) error {
+		err := s.retry(ctx, func() error { return s.standStill(ctx, list[0].process, list[1], plain+1, swallow) })
 		if err != nil {
 			return fmt.Errorf("client %d: %w", plain+1, err)
 		}
 		return nil
 	}
-	swallowed := make([]error, len(s.Plain))
-	var all sync.WaitGroup
-	for plain := range s.Plain {
-		all.Go(func() { swallowed[plain] = in(plain, s.swallow) })
-	}
-	all.Wait()
-	failed := errors.Join(swallowed...)
+	failed := parallel(len(s.Plain), len(s.Plain), func(plain int) error { return in(plain, true) })
 	for plain := range s.Plain {
 		if testing.Short() && plain < len(s.Plain)-1 {
 			continue // the last one is the most patient
 		}
-		failed = errors.Join(failed, in(plain, s.stop))
+		failed = errors.Join(failed, in(plain, false))
 	}
 	return failed
 }
 
-// A stillness is a time without answers.
-type stillness struct {
-	begin func() error
-	// grant lets the servers grant keys to others again, but only when a lease that was renewed at last has run out.
-	grant func(last time.Duration) error
-	end   func() error
-}
-
-// swallow makes the network of the proxies swallow everything. The servers serve others meanwhile.
-func (s *Scene) swallow(wires []*wire.Proxy) stillness {
-	each := func(directions ...wire.Direction) func() error {
-		return func() error {
-			for _, w := range wires {
-				w.Silence(directions...)
-			}
-			return nil
-		}
-	}
-	return stillness{each(wire.ToServer, wire.ToClient), func(time.Duration) error { return nil }, each()}
-}
-
-// stop makes the servers stand still.
-func (s *Scene) stop([]*wire.Proxy) stillness {
-	resume := func() (failed error) {
-		for _, server := range s.Servers {
-			failed = errors.Join(failed, server.Resume())
-		}
-		return failed
-	}
-	return stillness{
-		begin: func() (failed error) {
-			for _, server := range s.Servers {
-				failed = errors.Join(failed, server.Pause())
-			}
-			return failed
-		},
-		grant: func(last time.Duration) error {
-			time.Sleep(last + s.Lease - now())
-			return resume()
-		},
-		end: resume,
-	}
-}
-
-func (s *Scene) standStill(
-	ctx context.Context, p *process, sound *remote, plain int, still func([]*wire.Proxy) stillness,
-) error {
+// standStill makes the network of one client swallow everything, or the servers stand still. In the second case the
+// servers grant keys to others again only when the lease that is to be lost has run out.
+func (s *Scene) standStill(ctx context.Context, p *process, sound *remote, plain int, swallow bool) error {
 	far, err := s.behind(ctx, p, plain)
 	if err != nil {
 		return err
@@ -106,18 +55,35 @@ func (s *Scene) standStill(
 		return err
 	}
 	time.Sleep(s.Lease / 2) // a lease that is renewed has been renewed, and the next renewal gets no answer
-	quiet := still(far.wires)
-	if err := quiet.begin(); err != nil {
+	still := func(begin bool) (failed error) {
+		for i, server := range s.Servers {
+			switch {
+			case swallow && begin:
+				far.wires[i].Silence(wire.ToServer, wire.ToClient)
+			case swallow:
+				far.wires[i].Silence()
+			case begin:
+				failed = errors.Join(failed, server.Pause())
+			default:
+				failed = errors.Join(failed, server.Resume())
+			}
+		}
+		return failed
+	}
+	if err := still(true); err != nil {
 		return err
 	}
 	last := now()
 	followed := make(chan error, 1)
 	s.suite.tries.Go(func() { followed <- s.follow(ctx, lost, sound) })
 	free := FreshKey()
-	err = s.inStillness(ctx, far.remote, released, free)
-	err = errors.Join(err, quiet.grant(last), <-followed, quiet.end())
-	if err != nil {
-		return err
+	failed := s.inStillness(ctx, far.remote, released, free)
+	if !swallow {
+		time.Sleep(last + s.Lease - now())
+		failed = errors.Join(failed, still(false))
+	}
+	if failed = errors.Join(failed, <-followed, still(false)); failed != nil {
+		return failed
 	}
 	for _, key := range []string{released.Key, free} {
 		next, err := sound.acquire(ctx, attempt{Key: key, Wait: s.Lease + s.timeout, Insist: true})

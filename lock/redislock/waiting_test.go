@@ -27,12 +27,6 @@ func queued(t *testing.T, c redis.UniversalClient, key string, n int64) func() b
 	return func() bool { return c.LLen(t.Context(), "watchdog:{"+key+"}:queue").Val() == n }
 }
 
-func TestAllOfWatchdog(t *testing.T) {
-	t.Parallel()
-	c := client(t, servers.Redis(t).Addr)
-	locktest.Carts(t, true, [2]lock.Locker{open(t, "watchdog", c, 0), open(t, "watchdog", c, 0)})
-}
-
 // The key is a hash with the holder and how often it has entered, as Redisson's is.
 func TestRLockIsAHash(t *testing.T) {
 	t.Parallel()
