@@ -42,7 +42,6 @@ func Contend(t *testing.T, harnesses ...Harness) {
 // A contender serves the suite's requests in this process.
 type contender struct {
 	harnesses map[string]Harness
-	life      context.Context
 	calls     sync.WaitGroup // requests that are being served
 	watches   sync.WaitGroup // of leases
 
@@ -50,7 +49,6 @@ type contender struct {
 	to      io.Writer
 	lockers map[int]*opened
 	leases  map[int]*lock.Lease
-	cancels map[int]context.CancelFunc
 }
 
 type opened struct {
@@ -62,8 +60,8 @@ type opened struct {
 func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 	life, end := context.WithCancel(context.Background())
 	c := &contender{
-		harnesses: harnesses, life: life, to: out,
-		lockers: map[int]*opened{}, leases: map[int]*lock.Lease{}, cancels: map[int]context.CancelFunc{},
+		harnesses: harnesses, to: out,
+		lockers: map[int]*opened{}, leases: map[int]*lock.Lease{},
 	}
 	defer c.end()
 	defer end()
@@ -74,13 +72,8 @@ func contend(in io.Reader, out io.Writer, harnesses map[string]Harness) error {
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			return fmt.Errorf("request %q: %w", lines.Text(), err)
 		}
-		ctx, cancel := context.WithCancel(life)
-		c.mu.Lock()
-		c.cancels[r.ID] = cancel
-		c.mu.Unlock()
 		c.calls.Go(func() {
-			defer cancel()
-			answer := c.serve(ctx, r)
+			answer := c.serve(life, r)
 			answer.ID = r.ID
 			c.say(answer)
 		})
@@ -110,7 +103,7 @@ func (c *contender) say(r reply) {
 
 func (c *contender) serve(ctx context.Context, r request) reply {
 	c.mu.Lock()
-	l, lease, cancel := c.lockers[r.Locker], c.leases[r.Lease], c.cancels[r.Lease]
+	l, lease := c.lockers[r.Locker], c.leases[r.Lease]
 	c.mu.Unlock()
 	switch r.Do {
 	case "open":
@@ -119,11 +112,6 @@ func (c *contender) serve(ctx context.Context, r request) reply {
 		return reply{Err: fail(c.close(r.Locker))}
 	case "acquire":
 		return c.acquire(ctx, l, r)
-	case "cancel":
-		if cancel != nil {
-			cancel()
-		}
-		return reply{}
 	case "release":
 		to := now()
 		return reply{Err: fail(lease.Release()), To: to}

@@ -73,13 +73,13 @@ func crash(ctx context.Context, s *Scene) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := list[1].begin(attempt{Key: s.Key, Wait: time.Hour}); err != nil {
+	if _, err := list[1].begin(attempt{Key: s.Key, Wait: time.Hour}); err != nil {
 		return err
 	}
 	if err := s.queued(ctx, list[2], s.Key, 1); err != nil {
 		return err
 	}
-	wait, _, err := list[2].begin(attempt{Key: s.Key, Wait: s.Lease + s.timeout, Insist: true})
+	wait, err := list[2].begin(attempt{Key: s.Key, Wait: s.Lease + s.timeout, Insist: true})
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Scene) crashPoint(ctx context.Context, sound *remote, k int) error {
 	}
 	doomed.set(wire.Trap{Skip: k, Do: wire.Hold})
 	key := FreshKey()
-	wait, _, err := doomed.begin(attempt{Key: key, Wait: s.timeout})
+	wait, err := doomed.begin(attempt{Key: key, Wait: s.timeout})
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (s *Scene) approach(ctx context.Context, r *distant, sound *remote, contend
 	if err != nil {
 		return none, err
 	}
-	wait, _, err := r.begin(attempt{Key: none.Key, Wait: s.Lease + s.timeout})
+	wait, err := r.begin(attempt{Key: none.Key, Wait: s.Lease + s.timeout})
 	if err != nil {
 		return none, err
 	}
@@ -467,7 +467,7 @@ func (s *Scene) outage(ctx context.Context, one, other *remote) error {
 	if err != nil {
 		return err
 	}
-	wait, _, err := other.begin(attempt{Key: key, Wait: s.Lease + 4*s.timeout, Insist: true})
+	wait, err := other.begin(attempt{Key: key, Wait: s.Lease + 4*s.timeout, Insist: true})
 	if err != nil {
 		return err
 	}

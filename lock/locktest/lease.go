@@ -310,7 +310,7 @@ func (w *wait) begin(ctx context.Context) (err error) {
 	if w.first, err = w.one.acquire(ctx, attempt{Key: w.key, Wait: w.s.timeout, Insist: true}); err != nil {
 		return err
 	}
-	w.come, _, err = w.away.begin(attempt{Key: w.key, Wait: w.s.Lease + 4*w.s.timeout, Insist: true})
+	w.come, err = w.away.begin(attempt{Key: w.key, Wait: w.s.Lease + 4*w.s.timeout, Insist: true})
 	if err != nil {
 		return err
 	}

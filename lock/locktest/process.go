@@ -212,13 +212,13 @@ type remoteLease struct {
 	lost  <-chan reply
 }
 
-// begin begins to acquire and returns at once. wait returns the lease; cancel ends the wait of the contender.
-func (r *remote) begin(a attempt) (wait func(context.Context) (*remoteLease, error), cancel func(), err error) {
+// begin begins to acquire and returns at once. wait returns the lease.
+func (r *remote) begin(a attempt) (wait func(context.Context) (*remoteLease, error), err error) {
 	sent, err := r.send(request{Do: "acquire", Locker: r.locker, attempt: a})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	wait = func(ctx context.Context) (*remoteLease, error) {
+	return func(ctx context.Context) (*remoteLease, error) {
 		answer, err := r.await(ctx, sent.reply)
 		if err == nil {
 			err = answer.Err.error()
@@ -227,13 +227,11 @@ func (r *remote) begin(a attempt) (wait func(context.Context) (*remoteLease, err
 			return nil, err
 		}
 		return &remoteLease{r.process, sent.id, a.Key, answer.Fence, answer.From, sent.lost}, nil
-	}
-	cancel = func() { _, _ = r.send(request{Do: "cancel", Lease: sent.id}) }
-	return wait, cancel, nil
+	}, nil
 }
 
 func (r *remote) acquire(ctx context.Context, a attempt) (*remoteLease, error) {
-	wait, _, err := r.begin(a)
+	wait, err := r.begin(a)
 	if err != nil {
 		return nil, err
 	}
@@ -259,8 +257,9 @@ func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, er
 	return answer.To, answer.Err.error(), nil
 }
 
-// Acquire implements lock.Locker. This process limits the wait; the error is the contender's. If a server does not
-// answer in time, Acquire tries again, as a client would. Clauses that stop a server use acquire instead.
+// Acquire implements lock.Locker. It waits until the deadline of ctx; only a ctx that has been cancelled before ends it
+// earlier. The error is the contender's. If a server does not answer in time, Acquire tries again, as a client would.
+// Clauses that stop a server use acquire instead.
 func (r *remote) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	for began := time.Now(); ; {
 		lease, err := r.once(ctx, key, o)
@@ -277,20 +276,16 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 		wait = time.Until(deadline)
 	}
 	if ctx.Err() != nil {
-		wait = -1 // the contender's context has ended, too; a cancel would come when it has begun
+		wait = -1 // the contender's context has ended, too
 	}
-	await, cancel, err := r.begin(attempt{Key: key, Wait: wait, Try: o.TryOnce})
+	await, err := r.begin(attempt{Key: key, Wait: wait, Try: o.TryOnce})
 	if err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, cancel)()
 	bound, stop := context.WithTimeout(context.WithoutCancel(ctx), max(wait, 0)+2*timeout)
 	defer stop()
 	far, err := await(bound)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
-			err = errors.Join(err, cause)
-		}
 		return nil, err
 	}
 	lease, lost := lock.NewLease(key, far.Fence, func(ctx context.Context) error {
@@ -322,10 +317,10 @@ func (r *remote) Inspect(ctx context.Context, key string) (lock.State, error) {
 // A request is sent to a contender as one line of JSON.
 type request struct {
 	ID     int
-	Do     string        // open, close, acquire, cancel, release, storm, waiters, count
+	Do     string        // open, close, acquire, release, storm, waiters, count
 	Addrs  []string      `json:",omitempty"` // open: of the servers, or of proxies before them
 	Locker int           `json:",omitempty"` // ID of the request that opened it
-	Lease  int           `json:",omitempty"` // ID of the request that acquired it; cancel: of the request to cancel
+	Lease  int           `json:",omitempty"` // ID of the request that acquired it
 	Term   time.Duration `json:",omitempty"` // open: the lease
 	Name   string        `json:",omitempty"` // open: of the harness
 	Plain  int           `json:",omitempty"` // open: the number of the client, see Harness.Plain; 0: that of Open

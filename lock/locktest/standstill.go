@@ -99,11 +99,11 @@ func (s *Scene) standStill(ctx context.Context, p *process, sound *remote, plain
 func (s *Scene) inStillness(ctx context.Context, far *remote, released *remoteLease, free string) error {
 	soon, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	waits, _, err := far.begin(attempt{Key: free, Wait: s.Lease / 4})
+	waits, err := far.begin(attempt{Key: free, Wait: s.Lease / 4})
 	if err != nil {
 		return err
 	}
-	tries, _, err := far.begin(attempt{Key: free, Wait: s.Lease / 4, Try: true})
+	tries, err := far.begin(attempt{Key: free, Wait: s.Lease / 4, Try: true})
 	if err != nil {
 		return err
 	}
