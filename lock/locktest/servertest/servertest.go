@@ -30,13 +30,6 @@ func MariaDB(t testing.TB) string {
 	return Server(t, server.MySQL).URL
 }
 
-// ZooKeeper starts a ZooKeeper for this test alone (some 2 s) and returns its host:port.
-// [Shared] is quicker for more than one test.
-func ZooKeeper(t testing.TB) string {
-	t.Helper()
-	return Server(t, server.ZooKeeper).URL
-}
-
 // Server starts a backend of any kind for this test alone.
 func Server(t testing.TB, kind server.Kind) *server.Server {
 	t.Helper()

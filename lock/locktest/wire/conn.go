@@ -9,7 +9,6 @@ import (
 // A conn is one connection of a client, and the connection to the server that belongs to it.
 type conn struct {
 	proxy  *Proxy
-	target string
 	client net.Conn
 	done   chan struct{} // closed by cut
 	once   sync.Once
@@ -35,7 +34,7 @@ func (c *conn) serve() {
 		delete(c.proxy.conns, c)
 		c.proxy.mu.Unlock()
 	}()
-	server, err := net.DialTimeout("tcp", c.target, 5*time.Second)
+	server, err := net.DialTimeout("tcp", c.proxy.target, 5*time.Second)
 	if err != nil {
 		reset(c.client)
 		return

@@ -101,14 +101,6 @@ func (p *Proxy) EndSessions() {
 	}
 }
 
-// Retarget makes new connections go to another server, and breaks the open ones.
-func (p *Proxy) Retarget(target string) {
-	p.mu.Lock()
-	p.target = target
-	p.mu.Unlock()
-	p.Cut()
-}
-
 // Refuse sets whether new connections are reset at once, as if the server's port were closed. Open connections stay.
 func (p *Proxy) Refuse(on bool) {
 	p.mu.Lock()
@@ -175,7 +167,7 @@ func (p *Proxy) accept() {
 		case p.refuse, p.closed:
 			reset(client)
 		default:
-			c := &conn{proxy: p, target: p.target, client: client, done: make(chan struct{})}
+			c := &conn{proxy: p, client: client, done: make(chan struct{})}
 			p.conns[c] = true
 			p.owned.Go(c.serve)
 		}

@@ -193,20 +193,6 @@ func TestCutRefuseAndServeAgain(t *testing.T) {
 	expect(t, "served again", c.hear(limit), "B")
 }
 
-func TestAnotherServer(t *testing.T) {
-	first, second := serve(t), serve(t)
-	p := open(t, first.listener.Addr().String(), lines())
-	before := dial(t, p)
-	before.say("a")
-	expect(t, "to begin with", before.hear(limit), "A")
-	p.Retarget(second.listener.Addr().String())
-	expect(t, "the open connection", before.hear(limit), "cut")
-	after := dial(t, p)
-	after.say("b")
-	expect(t, "a new connection", after.hear(limit), "B")
-	expect(t, "seen by both", first.saw()+second.saw(), "ab")
-}
-
 func TestDelayAddsToARoundTrip(t *testing.T) {
 	s := serve(t)
 	p := open(t, s.listener.Addr().String(), lines())
