@@ -30,30 +30,26 @@ func deniedOne(ctx context.Context, s *Scene, right string) error {
 	if err != nil {
 		return err
 	}
-	type answer struct {
-		lease *lock.Lease
-		err   error
-	}
-	came := make(chan answer, 1)
 	waiting, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	var lease *lock.Lease
+	came := make(chan error, 1)
 	go func() {
-		lease, err := deprived.Acquire(waiting, key, lock.Options{})
-		came <- answer{lease, err}
+		got, err := deprived.Acquire(waiting, key, lock.Options{})
+		lease = got
+		came <- err
 	}()
 	if err := held.Release(); err != nil {
-		return errors.Join(err, (<-came).err)
+		return errors.Join(err, <-came)
 	}
-	got := <-came
-	switch {
-	case errors.Is(got.err, lock.ErrDenied):
-	case got.err != nil:
-		return fmt.Errorf("a waiter: %w, want ErrDenied", got.err)
-	default:
-		if err := got.lease.Release(); err != nil && !errors.Is(err, lock.ErrDenied) {
-			return fmt.Errorf("release: %w, want ErrDenied", err)
-		} else if err != nil {
+	if err := <-came; err != nil && !errors.Is(err, lock.ErrDenied) {
+		return fmt.Errorf("a waiter: %w, want ErrDenied", err)
+	} else if err == nil {
+		switch err := lease.Release(); {
+		case errors.Is(err, lock.ErrDenied):
 			return nil // the key stays until its lease has run out
+		case err != nil:
+			return fmt.Errorf("release: %w, want ErrDenied", err)
 		}
 	}
 	next, err := once(ctx, s.Locker(ctx), key)

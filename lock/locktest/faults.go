@@ -450,11 +450,9 @@ func restart(ctx context.Context, s *Scene) error {
 		return err
 	}
 	for _, r := range list {
-		h, err := r.acquire(ctx, attempt{Key: s.Key, Wait: s.Lease + 2*s.timeout, Insist: true})
-		if err == nil {
-			_, err = h.release(ctx)
-		}
-		if err != nil {
+		soon, cancel := context.WithTimeout(ctx, s.Lease+2*s.timeout)
+		defer cancel()
+		if err := <-come(soon, r, s.Key); err != nil {
 			return fmt.Errorf("after the restart: %w", err)
 		}
 	}
@@ -586,6 +584,6 @@ func (s *Scene) left(ctx context.Context, list []*remote, before []int) (string,
 }
 
 func (p *process) goroutines(ctx context.Context) (int, error) {
-	_, answer, err := p.call(ctx, request{Do: "count"})
+	answer, err := p.call(ctx, request{Do: "count"})
 	return answer.N, err
 }

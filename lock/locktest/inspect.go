@@ -3,8 +3,6 @@ package locktest
 import (
 	"context"
 	"fmt"
-	"reflect"
-	"time"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
@@ -25,27 +23,22 @@ func SameStates(ctx context.Context, l lock.Locker, keys []string) error {
 		if err != nil {
 			return err
 		}
-		if got, want := timeless(all[i]), timeless(one); !reflect.DeepEqual(got, want) {
-			return fmt.Errorf("key %q: together with others %+v, alone %+v", key, got, want)
+		if got, want := lasting(all[i]), lasting(one); got != want {
+			return fmt.Errorf("key %q: together with others %s, alone %s", key, got, want)
 		}
 	}
 	return nil
 }
 
-// timeless returns s without what differs between two inspections: Remaining, and the fraction of Since that is
-// computed from the local clock.
-func timeless(s lock.State) (all []lock.Contender) {
-	if s.Holder != nil {
-		all = append(all, *s.Holder)
+// lasting returns what two inspections of the same holder and waiters have in common: not the times.
+func lasting(s lock.State) string {
+	text := fmt.Sprintf("local %t", s.Local)
+	if h := s.Holder; h != nil {
+		text += fmt.Sprintf(", held by %q with fence %d since %t, for a time %t, for ever %t",
+			h.Who, h.Fence, !h.Since.IsZero(), h.Remaining > 0, h.Remaining == driver.Forever)
 	}
-	all = append(all, s.Waiters...)
-	for i, c := range all {
-		if c.Remaining > 0 && c.Remaining != driver.Forever {
-			all[i].Remaining = time.Hour
-		}
-		if !c.Since.IsZero() {
-			all[i].Since = time.Unix(0, 0)
-		}
+	for _, w := range s.Waiters {
+		text += fmt.Sprintf(", %q waits since %t", w.Who, !w.Since.IsZero())
 	}
-	return append(all, lock.Contender{Who: fmt.Sprintf("holder %t, local %t", s.Holder != nil, s.Local)})
+	return text
 }

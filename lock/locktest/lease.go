@@ -43,7 +43,7 @@ func exclusion(ctx context.Context, s *Scene) error {
 func runStorms(ctx context.Context, list []*remote, what storm) ([]Hold, error) {
 	histories := make([][]Hold, len(list))
 	err := parallel(len(list), len(list), func(i int) error {
-		_, answer, err := list[i].call(ctx, request{Do: "storm", Locker: list[i].locker, Storm: what})
+		answer, err := list[i].call(ctx, request{Do: "storm", Locker: list[i].locker, Storm: what})
 		histories[i] = answer.Holds
 		return err
 	})
@@ -265,10 +265,7 @@ func pausedWaiter(ctx context.Context, s *Scene) error {
 		return err
 	}
 	return s.retry(ctx, func() error {
-		keys := 10
-		if s.Room > 0 {
-			keys = min(keys, s.Room)
-		}
+		const keys = 4 // a process of every lock has connections for so many
 		waits := make([]*wait, keys)
 		for i := range waits {
 			waits[i] = &wait{s: s, key: FreshKey(), away: list[0], one: list[1], other: list[2]}

@@ -177,7 +177,6 @@ type Harness struct {
 	// Refuse returns the server's reply to a request that it refuses with an error code that does not exist. nil:
 	// unknown.
 	Refuse func(request []byte) (reply []byte)
-	Room   int // how many keys a process may hold, and wait for, at a time; 0: any number
 
 	// Start starts servers. A killed server must restart with its data. nil: the strategy needs no server, and the
 	// clauses about processes do not apply.

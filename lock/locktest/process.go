@@ -90,49 +90,40 @@ func (p *process) listen(out io.Reader) {
 	close(p.exit)
 }
 
-type sentRequest struct {
-	id    int
-	reply <-chan reply
-	lost  <-chan reply // of an acquire: the end of the lease
-}
-
-func (p *process) send(r request) (sentRequest, error) {
-	answer, lost := make(chan reply, 1), make(chan reply, 1)
+// send sends a request. The channels get its reply and, if it acquires a lease, the end of that.
+func (p *process) send(r request) (replies, lost <-chan reply, err error) {
+	answer, end := make(chan reply, 1), make(chan reply, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.serial++
 	r.ID = p.serial
 	line, err := json.Marshal(r)
 	if err != nil {
-		return sentRequest{}, err
+		return nil, nil, err
 	}
-	p.calls[r.ID], p.lost[r.ID] = answer, lost
+	p.calls[r.ID], p.lost[r.ID] = answer, end
 	if _, err := p.in.Write(append(line, '\n')); err != nil {
-		return sentRequest{}, errGone
+		return nil, nil, errGone
 	}
-	return sentRequest{r.ID, answer, lost}, nil
+	return answer, end, nil
 }
 
-func (p *process) call(ctx context.Context, r request) (int, reply, error) {
-	sent, err := p.send(r)
+func (p *process) call(ctx context.Context, r request) (reply, error) {
+	replies, _, err := p.send(r)
 	if err != nil {
-		return 0, reply{}, err
+		return reply{}, err
 	}
-	answer, err := p.await(ctx, sent.reply)
-	if err == nil {
-		err = answer.Err.error()
-	}
-	return sent.id, answer, err
+	return p.await(ctx, replies)
 }
 
 func (p *process) await(ctx context.Context, replies <-chan reply) (reply, error) {
 	select {
 	case r := <-replies:
-		return r, nil
+		return r, r.Err.error()
 	case <-p.exit:
 		select {
 		case r := <-replies: // it came before the end
-			return r, nil
+			return r, r.Err.error()
 		default:
 			return reply{}, errGone
 		}
@@ -190,16 +181,16 @@ type remote struct {
 func (p *process) open(
 	ctx context.Context, h Harness, addrs []string, lease time.Duration, plain int,
 ) (*remote, error) {
-	id, _, err := p.call(ctx, request{Do: "open", Name: h.Name, Addrs: addrs, Term: lease, Plain: plain})
+	answer, err := p.call(ctx, request{Do: "open", Name: h.Name, Addrs: addrs, Term: lease, Plain: plain})
 	if err != nil {
 		return nil, fmt.Errorf("open %s in a process of its own: %w", h.Name, err)
 	}
-	return &remote{p, id}, nil
+	return &remote{p, answer.ID}, nil
 }
 
 // close closes the Locker. The zero one stands for all of the process.
 func (r *remote) close(ctx context.Context) error {
-	_, _, err := r.call(ctx, request{Do: "close", Locker: r.locker})
+	_, err := r.call(ctx, request{Do: "close", Locker: r.locker})
 	return err
 }
 
@@ -214,19 +205,16 @@ type remoteLease struct {
 
 // begin begins to acquire and returns at once. wait returns the lease.
 func (r *remote) begin(a attempt) (wait func(context.Context) (*remoteLease, error), err error) {
-	sent, err := r.send(request{Do: "acquire", Locker: r.locker, attempt: a})
+	replies, lost, err := r.send(request{Do: "acquire", Locker: r.locker, attempt: a})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) (*remoteLease, error) {
-		answer, err := r.await(ctx, sent.reply)
-		if err == nil {
-			err = answer.Err.error()
-		}
+		answer, err := r.await(ctx, replies)
 		if err != nil {
 			return nil, err
 		}
-		return &remoteLease{r.process, sent.id, a.Key, answer.Fence, answer.From, sent.lost}, nil
+		return &remoteLease{r.process, answer.ID, a.Key, answer.Fence, answer.From, lost}, nil
 	}, nil
 }
 
@@ -240,21 +228,21 @@ func (r *remote) acquire(ctx context.Context, a attempt) (*remoteLease, error) {
 
 // release gives the lease back. to is a time before the request.
 func (l *remoteLease) release(ctx context.Context) (to time.Duration, err error) {
-	_, answer, err := l.call(ctx, request{Do: "release", Lease: l.id})
+	answer, err := l.call(ctx, request{Do: "release", Lease: l.id})
 	return answer.To, err
 }
 
 // loss waits until the lease has ended without a release. It returns the time at which its process noticed, and the
 // cause.
 func (l *remoteLease) loss(ctx context.Context) (at time.Duration, why error, err error) {
-	answer, err := l.await(ctx, l.lost)
-	if err != nil {
-		return 0, nil, fmt.Errorf("no loss was signalled: %w", err)
+	answer, why := l.await(ctx, l.lost)
+	if answer.ID == 0 {
+		return 0, nil, fmt.Errorf("no loss was signalled: %w", why)
 	}
 	same := make(chan reply, 1) // for the next call
 	same <- answer
 	l.lost = same
-	return answer.To, answer.Err.error(), nil
+	return answer.To, why, nil
 }
 
 // Acquire implements lock.Locker. It waits until the deadline of ctx; only a ctx that has been cancelled before ends it
@@ -310,7 +298,7 @@ func (r *remote) once(ctx context.Context, key string, o lock.Options) (*lock.Le
 
 // Inspect implements driver.Inspector, but returns only the number of the waiters.
 func (r *remote) Inspect(ctx context.Context, key string) (lock.State, error) {
-	_, answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, attempt: attempt{Key: key}})
+	answer, err := r.call(ctx, request{Do: "waiters", Locker: r.locker, attempt: attempt{Key: key}})
 	return lock.State{Waiters: make([]lock.Contender, answer.N)}, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"example.com/stock/lock"
@@ -24,35 +23,24 @@ type storm struct {
 }
 
 func (s storm) run(ctx context.Context, l lock.Locker) ([]Hold, error) {
-	var mu sync.Mutex
-	var history []Hold
-	var failed error
+	histories := make([][]Hold, s.Workers)
 	began := time.Now()
-	var all sync.WaitGroup
-	for worker := range s.Workers {
-		all.Go(func() {
-			for i := range s.Rounds {
-				if i >= s.Least && s.Limit > 0 && time.Since(began) > s.Limit {
-					return
-				}
-				h, err := s.round(ctx, l, worker, i)
-				mu.Lock()
-				if err == nil && h.To != 0 {
-					history = append(history, h)
-				}
-				if err != nil && failed == nil {
-					failed = err
-				}
-				stop := failed != nil
-				mu.Unlock()
-				if stop {
-					return
-				}
+	err := parallel(s.Workers, s.Workers, func(worker int) error {
+		for i := range s.Rounds {
+			if i >= s.Least && s.Limit > 0 && time.Since(began) > s.Limit {
+				break
 			}
-		})
-	}
-	all.Wait()
-	return history, failed
+			h, err := s.round(ctx, l, worker, i)
+			if err != nil {
+				return err
+			}
+			if h.To != 0 {
+				histories[worker] = append(histories[worker], h)
+			}
+		}
+		return nil
+	})
+	return slices.Concat(histories...), err
 }
 
 // round acquires and releases once. The Hold is empty if the worker gave up before it had the key.

@@ -31,13 +31,7 @@ func newSuite(atOnce int) *suite { return &suite{slots: make(chan struct{}, atOn
 // end waits for all clauses, and for the contenders to end normally.
 func (s *suite) end() error {
 	s.tries.Wait()
-	ends := make([]error, len(s.idle))
-	var all sync.WaitGroup
-	for i, p := range s.idle {
-		all.Go(func() { ends[i] = p.quit() })
-	}
-	all.Wait()
-	s.failed = append(s.failed, ends...)
+	s.failed = append(s.failed, parallel(len(s.idle), clausesAtOnce, func(i int) error { return s.idle[i].quit() }))
 	return errors.Join(append(s.failed, s.write(outcomesDir()))...)
 }
 

@@ -89,7 +89,6 @@ func bench(
 	defaults := func(addr string) (*sql.DB, error) { return sql.Open("mysql", "root@tcp("+addr+")/stock") }
 	return locktest.Harness{
 		Name: name, Promise: promise, Lease: benchLease, Renews: true, Wire: wire.MySQL(), Left: left, Start: start,
-		Room:  4, // of the 12 connections above
 		Limit: limitStatements,
 		Kept:  rows(name), Keeps: keeps,
 		Open: opener(limited), Plain: []locktest.Opener{opener(defaults)},
