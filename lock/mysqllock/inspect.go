@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -50,7 +49,7 @@ func (t *Table) Evict(ctx context.Context, key string) (lock.Fence, error) {
 	const takeOver = "INSERT INTO locks (name, token, who, fence, expires_at)" +
 		" VALUES (?, '', '', LAST_INSERT_ID(" + microseconds + "), '1970-01-01')" +
 		" ON DUPLICATE KEY UPDATE token = '', who = '', expires_at = '1970-01-01', fence = " + nextFence
-	return onConnection(ctx, t.db, evicting(key), func(ctx context.Context, conn *sql.Conn) (lock.Fence, error) {
+	return onConnection(ctx, t.db, evicting, func(ctx context.Context, conn *sql.Conn) (lock.Fence, error) {
 		return draw(ctx, conn, takeOver, columnName(key), fenceDistance)
 	})
 }
@@ -118,7 +117,7 @@ func (p *pinned) Evict(ctx context.Context, key string) (lock.Fence, error) {
 		}
 		return fence, endConnection(ctx, conn, h.thread, "")
 	}
-	return onConnection(ctx, p.sessions.db, evicting(key), evict)
+	return onConnection(ctx, p.sessions.db, evicting, evict)
 }
 
 // Keys returns the keys that are held or waited for at the server. Keys of more than 255 bytes are not listed: the
@@ -140,9 +139,7 @@ type holder struct {
 	thread int64 // the connection that holds the key
 }
 
-const inspecting, listing = "inspect locks", "list locks" // prefixes of errors
-
-func evicting(key string) string { return fmt.Sprintf("evict the holder of lock %q", key) }
+const inspecting, evicting, listing = "inspect locks", "evict a holder", "list locks" // prefixes of errors
 
 // only returns the state of the one key that was inspected.
 func only(states []lock.State, err error) (lock.State, error) {

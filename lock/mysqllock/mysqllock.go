@@ -163,10 +163,7 @@ func drawnFence(result sql.Result) (lock.Fence, error) {
 	if err == nil && fence <= 0 {
 		err = fmt.Errorf("fence %d", fence)
 	}
-	if err != nil {
-		return lock.NoFence, err
-	}
-	return lock.Fence(fence), nil
+	return lock.Fence(fence), err
 }
 
 // Names.

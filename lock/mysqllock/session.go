@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"example.com/stock/lock"
-	lockdriver "example.com/stock/lock/driver"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 )
 
@@ -146,7 +146,7 @@ func (s *session) watch(lease *lock.Lease, lost context.CancelCauseFunc, next fu
 // read, which can only be its end.
 func (s *session) checkSocket() error {
 	return s.conn.Raw(func(conn any) error {
-		if c, ok := conn.(driver.SessionResetter); ok {
+		if c, ok := conn.(sqldriver.SessionResetter); ok {
 			return c.ResetSession(context.Background())
 		}
 		return nil
@@ -160,7 +160,7 @@ func connectionEnded(err error) error {
 
 // close closes the connection instead of giving it back to the pool.
 func (s *session) close() {
-	_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = s.conn.Raw(func(any) error { return sqldriver.ErrBadConn })
 	_ = s.conn.Close()
 }
 
@@ -187,7 +187,7 @@ func endConnection(ctx context.Context, on querier, id int64, host string) error
 			return nil
 		}
 		if err == nil && killed {
-			err = lockdriver.Sleep(ctx, 2*time.Millisecond)
+			err = driver.Sleep(ctx, 2*time.Millisecond)
 		}
 		if err != nil {
 			return err
