@@ -28,8 +28,16 @@ var arrows = map[string]struct {
 	"lock/driver": {[]string{"lock"}, "what drivers share"},
 	"lock/local":  {[]string{"lock", "lock/driver"}, "a driver knows the contract only"},
 	"lock/redislock": {
+		[]string{"lock", "lock/driver", "lock/driver/redisscript", "lock/redislock/internal/request"},
+		"a driver knows the contract, and how its server is asked",
+	},
+	"lock/redislock/teaching": {
+		[]string{"lock", "lock/driver", "lock/driver/redisscript", "lock/redislock/internal/request"},
+		"the flawed locks know as much as the others, and neither knows the other",
+	},
+	"lock/redislock/internal/request": {
 		[]string{"lock", "lock/driver", "lock/driver/rediserr", "lock/driver/redisscript"},
-		"a driver knows the contract, how its server is asked, and what its server's errors mean",
+		"what the locks on Redis share, and what the server's errors mean",
 	},
 	"lock/zklock": {[]string{"lock", "lock/driver"}, "a driver knows the contract only"},
 	"lock/mysqllock": {
@@ -43,7 +51,10 @@ var arrows = map[string]struct {
 	// Selling, and what it is sold by.
 	"service": {[]string{"internal/batching", "lock", "lock/driver"}, "the domain knows no HTTP, no SQL, no Redis"},
 	"service/strategy": {
-		[]string{"lock", "lock/driver", "lock/local", "lock/mysqllock", "lock/redislock", "lock/zklock", "service"},
+		[]string{
+			"lock", "lock/driver", "lock/local", "lock/mysqllock", "lock/redislock", "lock/redislock/teaching",
+			"lock/zklock", "service",
+		},
 		"the catalogue joins locks and ways to write",
 	},
 
@@ -252,8 +263,9 @@ var thirdParty = map[string]struct {
 	"github.com/redis/go-redis": {
 		[]string{
 			"app", "app/traces", "lab", "lab/engine", "lab/failover", "lab/grade", "lab/scenario", "loadtest/checkout",
-			"lock/driver/redisscript", "lock/locktest/server", "lock/locktest/servertest", "lock/redislock", "repo",
-			"repo/repotest", "repo/stock", "service/strategy",
+			"lock/driver/redisscript", "lock/locktest/server", "lock/locktest/servertest", "lock/redislock",
+			"lock/redislock/internal/request", "lock/redislock/teaching", "repo", "repo/repotest", "repo/stock",
+			"service/strategy",
 		},
 		"redisscript sends what repo and lock/redislock ask for, loadtest/checkout consumes streams, strategy, app " +
 			"and server pass the client on, lab shows the code that people write and asks servers for evidence",

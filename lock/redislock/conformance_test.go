@@ -16,6 +16,7 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
+	"example.com/stock/lock/redislock/teaching"
 )
 
 // The leases are long compared with the time for which a busy computer may stop a process.
@@ -53,7 +54,7 @@ func kinds() []kind {
 			return open(c[0], lease), nil
 		}}
 	}
-	setNX := func(lease time.Duration) redislock.SetNXOptions { return redislock.SetNXOptions{Lease: lease} }
+	setNX := func(lease time.Duration) teaching.SetNXOptions { return teaching.SetNXOptions{Lease: lease} }
 	return []kind{ // that which takes longest is the first
 		{
 			"redlock", new(redislock.Redlock).Promise(),
@@ -64,20 +65,22 @@ func kinds() []kind {
 				})
 			},
 		},
-		one("redis-setnx-expire", new(redislock.SetNXExpire).Promise(),
+		one("redis-setnx-expire", new(teaching.SetNXExpire).Promise(),
 			func(c *redis.Client, lease time.Duration) lock.Locker {
-				return redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{SetNXOptions: setNX(lease)})
+				return teaching.NewSetNXExpire(c, teaching.SetNXExpireOptions{Lease: lease})
 			}),
-		one("redis-setnx-del", new(redislock.SetNXDel).Promise(),
-			func(c *redis.Client, lease time.Duration) lock.Locker { return redislock.NewSetNXDel(c, setNX(lease)) }),
-		one("redis-setnx-watch", new(redislock.SetNXWatch).Promise(),
+		one("redis-setnx-del", new(teaching.SetNXDel).Promise(),
+			func(c *redis.Client, lease time.Duration) lock.Locker { return teaching.NewSetNXDel(c, setNX(lease)) }),
+		one("redis-setnx-watch", new(teaching.SetNXWatch).Promise(),
 			func(c *redis.Client, lease time.Duration) lock.Locker {
-				return redislock.NewSetNXWatch(c, setNX(lease))
+				return teaching.NewSetNXWatch(c, setNX(lease))
 			}),
 		one("redis-setnx", new(redislock.SetNX).Promise(),
-			func(c *redis.Client, lease time.Duration) lock.Locker { return redislock.NewSetNX(c, setNX(lease)) }),
-		one("redis-rlock", new(redislock.RLock).Promise(), func(c *redis.Client, lease time.Duration) lock.Locker {
-			return redislock.NewRLock(c, redislock.RLockOptions{Lease: lease})
+			func(c *redis.Client, lease time.Duration) lock.Locker {
+				return redislock.NewSetNX(c, redislock.SetNXOptions{Lease: lease})
+			}),
+		one("redis-rlock", new(teaching.RLock).Promise(), func(c *redis.Client, lease time.Duration) lock.Locker {
+			return teaching.NewRLock(c, teaching.RLockOptions{Lease: lease})
 		}),
 		one("redis-watchdog", new(redislock.Watchdog).Promise(),
 			func(c *redis.Client, lease time.Duration) lock.Locker {

@@ -19,6 +19,7 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
+	"example.com/stock/lock/redislock/teaching"
 )
 
 // servers has one Redis for all tests that leave it as it is.
@@ -62,20 +63,20 @@ var prefixes = []string{"lock", "watchdog", "rlock", "setnx-expire", "setnx-del"
 
 // open opens a lock on one Redis.
 func open(t testing.TB, prefix string, c redis.UniversalClient, lease time.Duration) lock.Locker {
-	o := redislock.SetNXOptions{Lease: lease}
+	o := teaching.SetNXOptions{Lease: lease}
 	switch prefix {
 	case "lock":
-		return closer(t, redislock.NewSetNX(c, o))
+		return closer(t, redislock.NewSetNX(c, redislock.SetNXOptions{Lease: lease}))
 	case "watchdog":
 		return closer(t, redislock.NewWatchdog(c, redislock.WatchdogOptions{Lease: lease}))
 	case "rlock":
-		return closer(t, redislock.NewRLock(c, redislock.RLockOptions{Lease: lease}))
+		return closer(t, teaching.NewRLock(c, teaching.RLockOptions{Lease: lease}))
 	case "setnx-expire":
-		return closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{SetNXOptions: o}))
+		return closer(t, teaching.NewSetNXExpire(c, teaching.SetNXExpireOptions{Lease: lease}))
 	case "setnx-del":
-		return closer(t, redislock.NewSetNXDel(c, o))
+		return closer(t, teaching.NewSetNXDel(c, o))
 	default:
-		return closer(t, redislock.NewSetNXWatch(c, o))
+		return closer(t, teaching.NewSetNXWatch(c, o))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,58 +14,42 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
-// A node is one of the masters of a Redlock, with the identity of the server that it is connected to.
+// A node is one of the masters of a Redlock.
 type node struct {
 	client *redis.Client
-	addr   string
-	dials  atomic.Int64 // connections made so far
-
-	mu    sync.Mutex
-	known int64 // value of dials before id was read; -1: id was never read
-	id    identity
+	dials  atomic.Int64             // connections made so far
+	id     atomic.Pointer[identity] // of the server that was last asked; nil: none was
 
 	// silent: the node has not answered a release for much longer than a round waits. Tries skip it until it answers,
 	// so that they neither wait for the time-out nor leave more unanswered requests.
 	silent atomic.Bool
 }
 
+var errSilent = &ineligibleError{"owes an answer to an earlier request"}
+
 // An identity is what a server reports about itself.
 type identity struct {
+	dials   int64  // of the node, before the identity was read
 	runID   string // new with every start
 	replica bool
 	born    time.Time // a time at or after the start of the server, by our monotonic clock
 }
 
+// An ineligibleError is the reason why a node's reply does not count.
+type ineligibleError struct{ reason string }
+
+func (e *ineligibleError) Error() string { return e.reason }
+
+// newNode returns a node that counts its connections.
 func newNode(c *redis.Client) *node {
-	n := &node{client: c, addr: c.Options().Addr, known: -1}
+	n := &node{client: c}
 	c.AddHook((*dialCounter)(&n.dials))
 	return n
 }
 
-// checkClients checks the clients of a Redlock without a request to a server.
-func checkClients(clients []*redis.Client) error {
-	if len(clients) < 3 {
-		const text = "redlock needs at least 3 independent Redis masters, better 5, and was given %d"
-		return fmt.Errorf(text, len(clients))
-	}
-	seen := make(map[string]bool)
-	for _, c := range clients {
-		addr := c.Options().Addr
-		if seen[addr] {
-			return fmt.Errorf("redlock: %s is listed twice: list %d independent masters", addr, len(clients))
-		}
-		seen[addr] = true
-		if !c.Options().ContextTimeoutEnabled {
-			return fmt.Errorf("redlock: the client of %s ignores deadlines, so that a node that hangs would hold up "+
-				"every round: set ContextTimeoutEnabled", addr)
-		}
-	}
-	return nil
-}
-
-// A dialCounter counts the connections that a client makes.
 type dialCounter atomic.Int64
 
 func (d *dialCounter) DialHook(next redis.DialHook) redis.DialHook {
@@ -85,37 +68,23 @@ func (*dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	return next
 }
 
-// An ineligibleError is the reason why a node's reply does not count.
-type ineligibleError struct{ reason string }
-
-func (e *ineligibleError) Error() string { return e.reason }
-
-var errSilent = &ineligibleError{"owes an answer to an earlier request"}
-
 // eligible returns nil if the reply that n has just given counts, or the reason why not. A restarted server can only
 // be reached over a new connection. So the node's identity is read after each new connection, and otherwise the last
 // one is used.
 func (n *node) eligible(ctx context.Context, quarantine time.Duration) error {
-	dials := n.dials.Load()
-	n.mu.Lock()
-	known, id := n.known, n.id
-	n.mu.Unlock()
-	if known != dials {
+	dials, id := n.dials.Load(), n.id.Load()
+	if id == nil || id.dials != dials {
 		fresh, err := identify(ctx, n.client)
 		if err != nil {
 			return err
 		}
-		n.mu.Lock()
-		if n.known < dials {
-			n.known, n.id = dials, fresh
-		}
-		id = n.id
-		n.mu.Unlock()
+		fresh.dials, id = dials, fresh
+		n.id.Store(fresh)
 	}
 	return id.eligible(quarantine)
 }
 
-func (id identity) eligible(quarantine time.Duration) error {
+func (id *identity) eligible(quarantine time.Duration) error {
 	if id.replica {
 		return &ineligibleError{"is a replica; list independent masters"}
 	}
@@ -133,14 +102,14 @@ func (id identity) eligible(quarantine time.Duration) error {
 }
 
 // identify reads the identity of a server, in one round trip.
-func identify(ctx context.Context, c *redis.Client) (identity, error) {
+func identify(ctx context.Context, c *redis.Client) (*identity, error) {
 	var server, replication *redis.StringCmd
 	_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		server, replication = p.Info(ctx, "server"), p.Info(ctx, "replication")
 		return nil
 	})
 	if err != nil {
-		return identity{}, fmt.Errorf("read its identity (INFO): %w", err)
+		return nil, fmt.Errorf("read its identity (INFO): %w", err)
 	}
 	info := make(map[string]string)
 	for line := range strings.Lines(server.Val() + "\r\n" + replication.Val()) {
@@ -148,27 +117,39 @@ func identify(ctx context.Context, c *redis.Client) (identity, error) {
 			info[name] = value
 		}
 	}
-	up, known := age(info)
-	if !known || info["run_id"] == "" {
-		return identity{}, &ineligibleError{"does not report its run_id and uptime (INFO server)"}
+	seconds, err := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
+	if err != nil || info["run_id"] == "" {
+		return nil, &ineligibleError{"does not report its run_id and uptime (INFO server)"}
 	}
-	return identity{runID: info["run_id"], replica: info["role"] != "master", born: time.Now().Add(-up)}, nil
+	// The uptime is the difference of two truncated seconds, so it may be a second too large.
+	up := time.Duration(seconds-1) * time.Second
+	return &identity{runID: info["run_id"], replica: info["role"] != "master", born: time.Now().Add(-up)}, nil
 }
 
-// age returns a lower bound for the uptime of a server. uptime_in_seconds is the difference of two truncated seconds,
-// so it may be a second too large. age therefore subtracts a second, and adds the fraction of the server's clock (since
-// Redis 7.0). So all clients count the uptime from the end of the second in which the server started. Otherwise a node
-// would become eligible for one client a second earlier than for another.
-func age(info map[string]string) (up time.Duration, known bool) {
-	seconds, err := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
-	if err != nil {
-		return 0, false
+// distinct returns an error if two of the nodes are known to be the same server.
+func (r *Redlock) distinct() error {
+	ids := make([]*identity, len(r.nodes))
+	for i, n := range r.nodes {
+		ids[i] = n.id.Load()
 	}
-	up = time.Duration(seconds-1) * time.Second
-	if clock, err := strconv.ParseInt(info["server_time_usec"], 10, 64); err == nil {
-		up += time.Duration(clock%1e6) * time.Microsecond
+	return distinct(r.addrs, ids)
+}
+
+// distinct fails if two of the masters are the same server. Clients see the places of nodes in redlock.addrs, and the
+// log their addresses.
+func distinct(addrs []string, ids []*identity) error {
+	seen := make(map[string]int)
+	for i, id := range ids {
+		if id == nil {
+			continue // not known yet
+		}
+		if first, twice := seen[id.runID]; twice {
+			same := driver.NewDown("redlock", "same-master", "one", nth(first), "two", nth(i), "n", len(ids))
+			return fmt.Errorf("%w: %s and %s have run_id %.8s", same, addrs[first], addrs[i], id.runID)
+		}
+		seen[id.runID] = i
 	}
-	return up, true
+	return nil
 }
 
 // CheckMasters is for a health check. It returns nil if enough of the nodes to grant a lock are distinct masters,
@@ -176,7 +157,7 @@ func age(info map[string]string) (up time.Duration, known bool) {
 // [driver.DownError] that is safe to show, wrapped in an error with addresses for the log. CheckMasters waits for a
 // node that hangs until ctx ends.
 func CheckMasters(ctx context.Context, clients []*redis.Client, quarantine time.Duration) error {
-	addrs, ids := make([]string, len(clients)), make([]identity, len(clients))
+	addrs, ids := make([]string, len(clients)), make([]*identity, len(clients))
 	errs := atOnce(clients, func(i int, c *redis.Client) (err error) {
 		addrs[i] = c.Options().Addr
 		if ids[i], err = identify(ctx, c); err != nil {
@@ -187,53 +168,32 @@ func CheckMasters(ctx context.Context, clients []*redis.Client, quarantine time.
 	return cmp.Or(distinct(addrs, ids), checkQuorum(addrs, errs))
 }
 
-// round calls ask for all nodes at once, and returns their answers when each has answered or NodeTimeout has passed.
-func (r *Redlock) round(ctx context.Context, ask func(ctx context.Context, i int, n *node) error) []error {
-	ctx, cancel := context.WithTimeout(ctx, r.o.NodeTimeout)
-	defer cancel()
-	return atOnce(r.nodes, func(i int, n *node) error { return ask(ctx, i, n) })
-}
-
-// An outcome is the result of the requests that set our key on a node.
-type outcome int8
-
-const (
-	notSet  outcome = iota // the node does not have our key, and will not have it
-	set                    // the node has our key, or had it
-	unknown                // a request got no answer, and may even arrive after the release
-)
-
-// settle repeats a release in the background, until it has deleted the key or has so many answers that the key will not
-// come any more: one, or two after an acquisition without an answer; see cleanup.undo. err is that of the release.
-func (n *node) settle(c *cleanup, free func(context.Context) error, acquired outcome, err error) {
-	answers := 1
+// free calls release. If the node does not answer, it repeats release in the background, until the key has been deleted
+// or the node has given so many answers that the key will not come any more: one, or two after an acquisition without
+// an answer; see request.Cleanup.Undo.
+func (n *node) free(
+	ctx context.Context, c *request.Cleanup, acquired outcome, release func(context.Context) error,
+) error {
+	must := 1
 	if acquired == unknown {
-		answers = 2
+		must = 2
 	}
 	settled := func(err error) bool {
-		if !isAnswer(err) {
-			return false
+		if request.IsAnswer(err) {
+			must--
 		}
-		answers--
-		return err == nil || answers == 0
+		return err == nil || must == 0
 	}
-	if settled(err) {
-		return
+	err := driver.Down("release", errSilent)
+	if !n.silent.Load() {
+		err = release(ctx)
 	}
-	c.Repeat(time.Now().Add(driver.Forever), func(ctx context.Context) bool {
-		err := free(ctx)
-		n.silent.Store(!isAnswer(err))
-		return settled(err)
-	})
-}
-
-// atOnce calls ask for all of list at the same time, and returns what each call returned.
-func atOnce[T any](list []T, ask func(i int, one T) error) []error {
-	answers := make([]error, len(list))
-	var all sync.WaitGroup
-	for i, one := range list {
-		all.Go(func() { answers[i] = ask(i, one) })
+	if !settled(err) {
+		c.Repeat(time.Now().Add(driver.Forever), func(ctx context.Context) bool {
+			err := release(ctx)
+			n.silent.Store(!request.IsAnswer(err))
+			return settled(err)
+		})
 	}
-	all.Wait()
-	return answers
+	return err
 }

@@ -7,96 +7,94 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
-// distinct returns an error if two of the nodes are known to be the same server.
-func (r *Redlock) distinct() error {
-	ids := make([]identity, len(r.nodes))
-	for i, n := range r.nodes {
-		n.mu.Lock()
-		ids[i] = n.id
-		n.mu.Unlock()
-	}
-	return distinct(r.addrs, ids)
+func quorum(nodes int) int { return nodes/2 + 1 }
+
+// round calls ask for all nodes at once, and returns their answers when each has answered or NodeTimeout has passed.
+func (r *Redlock) round(ctx context.Context, ask func(ctx context.Context, i int, n *node) error) []error {
+	ctx, cancel := context.WithTimeout(ctx, r.o.NodeTimeout)
+	defer cancel()
+	return atOnce(r.nodes, func(i int, n *node) error { return ask(ctx, i, n) })
 }
 
-// distinct fails if two of the masters are the same server. Clients see the places of nodes in redlock.addrs, and the
-// log their addresses.
-func distinct(addrs []string, ids []identity) error {
-	seen := make(map[string]int)
-	for i, id := range ids {
-		if id.runID == "" {
-			continue // not known yet
-		}
-		if first, twice := seen[id.runID]; twice {
-			same := driver.NewDown("redlock", "same-master", "one", nth(first), "two", nth(i), "n", len(ids))
-			return fmt.Errorf("%w: %s and %s have run_id %.8s", same, addrs[first], addrs[i], id.runID)
-		}
-		seen[id.runID] = i
+// atOnce calls ask for all of list at the same time, and returns what each call returned.
+func atOnce[T any](list []T, ask func(i int, one T) error) []error {
+	answers := make([]error, len(list))
+	var all sync.WaitGroup
+	for i, one := range list {
+		all.Go(func() { answers[i] = ask(i, one) })
 	}
-	return nil
+	all.Wait()
+	return answers
+}
+
+// A count is the number of nodes that have our key, that have no key, and that have another caller's key.
+type count struct{ ours, gone, taken int }
+
+func tally(answers []error) (c count) {
+	for _, err := range answers {
+		switch {
+		case err == nil:
+			c.ours++
+		case errors.Is(err, lock.ErrExpired):
+			c.gone++
+		case errors.Is(err, lock.ErrTaken):
+			c.taken++
+		}
+	}
+	return c
 }
 
 // refused returns the error of a try without a majority, given the answers of the nodes. If another caller has the key,
 // it names the holder if a majority of the nodes that answered report the same one.
 func (r *Redlock) refused(key string, answers []error) error {
-	counts := make([]error, len(answers)) // why the answer does not count; nil: it counts
-	votes, answered := make(map[string]int), 0
+	failures := slices.Clone(answers) // without the answers that count
+	votes, answered := make(map[string][]*lock.HeldError), 0
 	for i, err := range answers {
-		if held, is := errors.AsType[*lock.HeldError](err); is {
-			votes[held.Holder]++
-		} else {
-			counts[i] = err
+		held, is := errors.AsType[*lock.HeldError](err)
+		if is {
+			votes[held.Holder] = append(votes[held.Holder], held)
+			failures[i] = nil
 		}
-		if counts[i] == nil {
+		if failures[i] == nil {
 			answered++
 		}
 	}
-	if err := checkQuorum(r.addrs, counts); err != nil {
+	if err := checkQuorum(r.addrs, failures); err != nil {
 		return err
 	}
-	for _, err := range answers {
-		if held, is := errors.AsType[*lock.HeldError](err); is && votes[held.Holder] >= quorum(answered) {
-			return held
+	for _, same := range votes {
+		if len(same) >= quorum(answered) {
+			return same[0]
 		}
 	}
 	return &lock.HeldError{Key: key}
 }
 
-// standing returns nil if a majority has our key by errs, the answers of the nodes to a request about it. The error is
+// standing returns nil if a majority has our key by answers, those of the nodes to a request about it. The error is
 // final, ErrExpired or ErrTaken, if no majority can have it, and ErrDown if too few nodes answered.
-func (r *Redlock) standing(errs []error) error {
-	ours, gone, taken := tally(errs)
+func (r *Redlock) standing(answers []error) error {
+	c := tally(answers)
+	why := lock.ErrExpired
+	if c.taken > 0 {
+		why = lock.ErrTaken
+	}
 	switch {
-	case ours >= r.quorum:
+	case c.ours >= r.quorum:
 		return nil
-	case len(errs)-gone-taken >= r.quorum:
-		return checkQuorum(r.addrs, errs)
-	case taken > 0:
-		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrTaken, ours, len(errs))
+	case len(answers)-c.gone-c.taken >= r.quorum:
+		return checkQuorum(r.addrs, answers)
 	default:
-		return fmt.Errorf("%w: %d of %d nodes still have our key", lock.ErrExpired, ours, len(errs))
+		return fmt.Errorf("%w: %d of %d nodes still have our key", why, c.ours, len(answers))
 	}
-}
-
-// tally counts the nodes that have our key, that have no key, and that have another caller's key.
-func tally(errs []error) (ours, gone, taken int) {
-	for _, err := range errs {
-		switch {
-		case err == nil:
-			ours++
-		case errors.Is(err, lock.ErrExpired):
-			gone++
-		case errors.Is(err, lock.ErrTaken):
-			taken++
-		}
-	}
-	return ours, gone, taken
 }
 
 // checkQuorum returns nil if a majority of errs is nil. Otherwise its error has the replies that do not count, with the
@@ -116,11 +114,9 @@ func checkQuorum(addrs []string, errs []error) error {
 	}
 	down := driver.NewDown("redlock", "quorum", "good", good, "all", len(errs), "must", must,
 		"which", strings.Join(shown, "; "))
-	down.Denied = slices.ContainsFunc(errs, func(err error) bool { return deniedOf(err) != nil })
+	down.Denied = slices.ContainsFunc(errs, func(err error) bool { return request.Denied(err) != nil })
 	return fmt.Errorf("%w: %s", down, strings.Join(logged, "; "))
 }
-
-func quorum(nodes int) int { return nodes/2 + 1 }
 
 // nth returns the name of a node where its address must not be shown: its place in redlock.addrs.
 func nth(i int) string { return fmt.Sprint("node ", i+1) }
@@ -131,7 +127,6 @@ func reasonOf(err error) string {
 		ineligible *ineligibleError
 		answer     redis.Error
 		network    net.Error
-		op         *net.OpError
 	)
 	switch {
 	case errors.As(err, &ineligible):
@@ -143,7 +138,7 @@ func reasonOf(err error) string {
 		return "says " + code
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "did not answer in time"
-	case errors.As(err, &op):
+	case errors.As(err, new(*net.OpError)):
 		return "is not reached"
 	default:
 		return "gave no answer"

@@ -1,7 +1,6 @@
 package redislock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -9,6 +8,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
 // This file is the algorithm of Redlock, from acquire to release:
@@ -20,7 +20,7 @@ import (
 //     the key again on nodes where it was missing.
 //  4. To release, delete the key on every node that may have it.
 //
-// masters.go has which nodes count, and repeats a release without an answer; quorum.go counts answers.
+// quorum.go counts answers; masters.go has which nodes count, and repeats a release without an answer.
 
 // maxPause is the longest pause between two tries. With equal pauses, contenders could split the nodes among themselves
 // again in every try, so it must be long compared to a round trip.
@@ -32,7 +32,7 @@ func (r *Redlock) Acquire(ctx context.Context, key string, o lock.Options) (*loc
 		return nil, err
 	}
 	pause := func() time.Duration { return rand.N(maxPause) }
-	return poll(ctx, r.cleanup, o, pause, func(ctx context.Context) (*lock.Lease, error) {
+	return r.cleanup.Poll(ctx, o, pause, func(ctx context.Context) (*lock.Lease, error) {
 		return r.try(ctx, key, o)
 	})
 }
@@ -45,16 +45,25 @@ type redlockAttempt struct {
 	outcomes         []outcome // by node
 }
 
+// An outcome is the result of the requests that set our key on a node.
+type outcome int8
+
+const (
+	notSet  outcome = iota // the node does not have our key, and will not have it
+	set                    // the node has our key, or had it
+	unknown                // a request got no answer, and may even arrive after the release
+)
+
 // try is steps 1 and 2.
 func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	a := &redlockAttempt{r, key, "redlock:" + tag(key), newValue(o), make([]outcome, len(r.nodes))}
+	a := &redlockAttempt{r, key, redlockName(key), request.NewValue(o), make([]outcome, len(r.nodes))}
 	sent := time.Now()
 	answers := r.round(ctx, func(ctx context.Context, i int, n *node) error {
 		return a.acquireAt(ctx, i, n, r.o.Lease)
 	})
 	took, same := time.Since(sent), r.distinct()
-	granted, _, _ := tally(answers)
-	if granted >= r.quorum && !spent(took, r.o.Lease) && same == nil {
+	granted := tally(answers).ours
+	if granted >= r.quorum && !request.Spent(took, r.o.Lease) && same == nil {
 		return a.hold(sent), nil
 	}
 	a.release(context.WithoutCancel(ctx))
@@ -66,7 +75,7 @@ func (r *Redlock) try(ctx context.Context, key string, o lock.Options) (*lock.Le
 			"took", took.Round(time.Millisecond), "lease", r.o.Lease.String())
 	}
 	err := r.refused(key, answers)
-	if !errors.Is(err, lock.ErrHeld) && waitOver(ctx) {
+	if !errors.Is(err, lock.ErrHeld) && request.WaitOver(ctx) {
 		return nil, context.Cause(ctx) // the nodes may be up
 	}
 	return nil, err
@@ -77,18 +86,20 @@ func (a *redlockAttempt) acquireAt(ctx context.Context, i int, n *node, lease ti
 	if n.silent.Load() {
 		return errSilent
 	}
-	taken, found, err := setNX(ctx, nil, n.client, a.name, a.value, lease)
+	taken, found, err := request.SetNX(ctx, nil, n.client, a.name, a.value, lease)
 	switch {
-	case err != nil && (refused(err) || unsent(err)):
+	case err != nil && (request.Refused(err) || request.Unsent(err)):
 		return err
 	case err != nil:
 		a.outcomes[i] = unknown
 		return err
-	case taken || found.value == a.value: // if taken is false, an earlier request without a reply had set the key
+	case taken || found.Value == a.value: // if taken is false, an earlier request without a reply had set the key
 		a.outcomes[i] = set
-		return n.eligible(ctx, a.o.Quarantine)
 	}
-	return cmp.Or(n.eligible(ctx, a.o.Quarantine), error(found.held(a.key)))
+	if err := n.eligible(ctx, a.o.Quarantine); err != nil || a.outcomes[i] == set {
+		return err
+	}
+	return found.Held(a.key)
 }
 
 // hold returns the lease of an attempt that has a majority.
@@ -98,53 +109,40 @@ func (a *redlockAttempt) hold(sent time.Time) *lock.Lease {
 	return l
 }
 
-// renew is step 3.
+// renew is step 3. A node where the key is set again counts from the next renewal on. The key ends there when it ends
+// on the other nodes, so that after a crash the next holder need not wait longer. The end of the lease does not
+// interrupt this, because the release must know all nodes that may have the key.
 func (a *redlockAttempt) renew(ctx context.Context) error {
 	sent := time.Now()
+	extend := request.Call{Script: a.renewal, Keys: []string{a.name}, Args: []any{a.value, a.o.Lease.Milliseconds()}}
 	answers := a.round(ctx, func(ctx context.Context, _ int, n *node) error {
-		reply := run(ctx, n.client, a.renewScript, []string{a.name}, a.value, a.o.Lease.Milliseconds())
-		if err := ownership(reply.Int()); err != nil {
+		if err := request.Ownership(extend.Run(ctx, n.client).Int()); err != nil {
 			return err
 		}
 		return n.eligible(ctx, a.o.Quarantine)
 	})
-	err := a.standing(answers)
-	if err == nil {
-		a.topUp(ctx, sent, answers)
-	}
-	return err
-}
-
-// topUp sets the key again on nodes where the renewal found it missing. They count from the next renewal on. The key
-// ends there when it ends on the other nodes, so that after a crash the next holder need not wait longer. The end of
-// the lease does not interrupt topUp, because the release must know all nodes that may have the key.
-func (a *redlockAttempt) topUp(ctx context.Context, sent time.Time, renewed []error) {
 	lease := a.o.Lease - time.Since(sent)
-	if _, gone, _ := tally(renewed); gone == 0 || lease <= time.Millisecond {
-		return
+	if err := a.standing(answers); err != nil || tally(answers).gone == 0 || lease <= time.Millisecond {
+		return err
 	}
 	a.round(context.WithoutCancel(ctx), func(ctx context.Context, i int, n *node) error {
-		if errors.Is(renewed[i], lock.ErrExpired) {
+		if errors.Is(answers[i], lock.ErrExpired) {
 			return a.acquireAt(ctx, i, n, lease)
 		}
 		return nil
 	})
+	return nil
 }
 
 // release is step 4.
 func (a *redlockAttempt) release(ctx context.Context) []error {
+	deletion := request.Call{Script: a.deletion, Keys: []string{a.name}, Args: []any{a.value}}
 	return a.round(ctx, func(ctx context.Context, i int, n *node) error {
 		if a.outcomes[i] == notSet {
 			return lock.ErrExpired
 		}
-		free := func(ctx context.Context) error {
-			return ownership(run(ctx, n.client, a.releaseScript, []string{a.name}, a.value).Int())
-		}
-		err := driver.Down("release", errSilent)
-		if !n.silent.Load() {
-			err = free(ctx)
-		}
-		n.settle(a.cleanup, free, a.outcomes[i], err)
-		return err
+		return n.free(ctx, a.cleanup, a.outcomes[i], func(ctx context.Context) error {
+			return request.Ownership(deletion.Run(ctx, n.client).Int())
+		})
 	})
 }

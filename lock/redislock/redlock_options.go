@@ -2,12 +2,19 @@ package redislock
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
 // RedlockOptions are the options of a Redlock. A zero field means its default.
@@ -27,18 +34,16 @@ type RedlockOptions struct {
 }
 
 // Redlock is a lock on N independent Redis masters. A caller holds it if it has the key on a majority of them:
-// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
+// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/. The algorithm is in redlock.go.
 //
-// A try sends SET NX PX with one random value to all nodes at once. It has the lock if N/2+1 nodes granted it within
-// the lease, which counts from before the first request and is shortened by 1 % and 2 ms for clocks of different rates.
-// Otherwise it deletes the key on every node that granted it or did not answer, with its own context and until the node
-// answers. It retries after a random pause.
+// A try has the lock if N/2+1 nodes granted it within the lease, which counts from before the first request and is
+// shortened by 1 % and 2 ms for clocks of different rates. Otherwise the key is deleted on every node that granted it
+// or did not answer, until the node answers.
 //
-// After each third of the lease, a renewal is sent to all nodes. It succeeds if a majority *still* has the key: then no
-// other caller can have had a majority in between. Only after such a success is the key set again on nodes where it was
-// missing, with the same expiry as on the other nodes. These nodes count from the next round on. So a lease that began
-// on 3 of 5 nodes grows to 5 when the other nodes return. A renewal without a majority changes nothing and is retried.
-// If a majority has answered that it does not have the key, the lease is lost at once.
+// A renewal succeeds if a majority *still* has the key: then no other caller can have had a majority in between. Only
+// after such a success is the key set again on nodes where it was missing, with the same expiry as on the other nodes.
+// So a lease that began on 3 of 5 nodes grows to 5 when the other nodes return. A renewal without a majority changes
+// nothing and is retried. If a majority has answered that it does not have the key, the lease is lost at once.
 //
 // For Quarantine after its start a node does not count: it may have been part of a majority, and have restarted empty.
 // A replica does not count either. If two of the nodes are the same server (by run_id), nothing is granted at all.
@@ -66,19 +71,22 @@ type Redlock struct {
 	addrs   []string
 	o       RedlockOptions
 	quorum  int
-	cleanup *cleanup
+	cleanup *request.Cleanup
 
-	releaseScript, renewScript *redisscript.Script
+	deletion, renewal, reader *redisscript.Script
 }
 
 // NewRedlock returns a Redlock on clients, one for each node: at least three, better five. It sends nothing. Each
 // client must have ContextTimeoutEnabled. NewRedlock adds a permanent hook to each client, so make few Redlocks. Close
 // it when all leases have ended.
+//
+// Each round of a key needs a goroutine and a connection for each node. So 1,000 keys that are acquired or renewed at
+// the same moment need up to 1,000 connections to each node. The clients' PoolSize limits that (by default to 10 for
+// each CPU). A request that waits for a connection for longer than NodeTimeout does not count, so with many keys raise
+// PoolSize or NodeTimeout.
 func NewRedlock(clients []*redis.Client, o RedlockOptions) (*Redlock, error) {
-	def(&o.Lease, 10*time.Second)
-	def(&o.NodeTimeout, 50*time.Millisecond)
-	def(&o.MaxHold, 5*time.Minute)
-	def(&o.Quarantine, o.Lease)
+	o.Lease, o.NodeTimeout = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.NodeTimeout, 50*time.Millisecond)
+	o.MaxHold, o.Quarantine = cmp.Or(o.MaxHold, 5*time.Minute), cmp.Or(o.Quarantine, o.Lease)
 	err := cmp.Or(
 		driver.AtLeast("Lease", o.Lease, driver.MinLease), driver.AtLeast("NodeTimeout", o.NodeTimeout, 0),
 		driver.AtLeast("MaxHold", o.MaxHold, 0), checkClients(clients),
@@ -87,14 +95,34 @@ func NewRedlock(clients []*redis.Client, o RedlockOptions) (*Redlock, error) {
 		return nil, err
 	}
 	r := &Redlock{
-		o: o, quorum: quorum(len(clients)), cleanup: newCleanup(),
-		releaseScript: redisscript.New(releaseSource), renewScript: redisscript.New(renewSource),
+		o: o, quorum: quorum(len(clients)), cleanup: request.NewCleanup(), deletion: request.ReleaseScript(),
+		renewal: redisscript.New(renewSource), reader: request.HolderReader(),
 	}
 	for _, c := range clients {
-		n := newNode(c)
-		r.nodes, r.addrs = append(r.nodes, n), append(r.addrs, n.addr)
+		r.nodes, r.addrs = append(r.nodes, newNode(c)), append(r.addrs, c.Options().Addr)
 	}
 	return r, nil
+}
+
+// checkClients checks the clients of a Redlock without a request to a server.
+func checkClients(clients []*redis.Client) error {
+	if len(clients) < 3 {
+		const text = "redlock needs at least 3 independent Redis masters, better 5, and was given %d"
+		return fmt.Errorf(text, len(clients))
+	}
+	seen := make(map[string]bool)
+	for _, c := range clients {
+		addr := c.Options().Addr
+		if seen[addr] {
+			return fmt.Errorf("redlock: %s is listed twice: list %d independent masters", addr, len(clients))
+		}
+		seen[addr] = true
+		if !c.Options().ContextTimeoutEnabled {
+			return fmt.Errorf("redlock: the client of %s ignores deadlines, so that a node that hangs would hold up "+
+				"every round: set ContextTimeoutEnabled", addr)
+		}
+	}
+	return nil
 }
 
 // Promise is what it promises with the defaults of its options.
@@ -110,4 +138,93 @@ func (*Redlock) Promise() driver.Promise {
 func (r *Redlock) Close() error {
 	r.cleanup.Close()
 	return nil
+}
+
+// redlockName returns the name of a lock on each node.
+func redlockName(key string) string { return "redlock:" + request.Tag(key) }
+
+// Inspect returns the contender that has the key on a majority of the nodes, and the time for which it will have this
+// majority without renewal. It makes one round trip to all nodes. The start of the hold is not known, nor are the
+// waiters, which poll. A key without a contender that has a majority has no holder.
+//
+// The error is an ErrDown if too few nodes answered to decide whether a contender has a majority.
+func (r *Redlock) Inspect(ctx context.Context, key string) (lock.State, error) {
+	return request.Only(r.InspectAll(ctx, []string{key}))
+}
+
+// InspectAll is Inspect for each of keys, in a round trip to all nodes for every 500.
+func (r *Redlock) InspectAll(ctx context.Context, keys []string) ([]lock.State, error) {
+	return request.InBatches(keys, func(part []string) ([]lock.State, error) {
+		names := make([][]string, len(part))
+		for k, key := range part {
+			names[k] = []string{redlockName(key)}
+		}
+		nodes := make([][]request.Found, len(r.nodes))
+		r.round(ctx, func(ctx context.Context, i int, n *node) error {
+			nodes[i] = request.Read(ctx, n.client, r.reader, names)
+			return nil
+		})
+		states := make([]lock.State, 0, len(part))
+		for k := range part {
+			found := make([]request.Found, len(nodes))
+			for i := range nodes {
+				found[i] = nodes[i][k]
+			}
+			state, err := r.majority(found)
+			if err != nil {
+				return states, err
+			}
+			states = append(states, state)
+		}
+		return states, nil
+	})
+}
+
+// majority returns the state of a key. found has the answers of the nodes.
+func (r *Redlock) majority(found []request.Found) (lock.State, error) {
+	errs, ttls, silent := make([]error, len(found)), make(map[string][]time.Duration), 0
+	for i, f := range found {
+		errs[i] = f.Err
+		switch {
+		case f.Err != nil:
+			silent++
+		case f.Value != "":
+			ttls[f.Value] = append(ttls[f.Value], max(f.TTL, 0))
+		}
+	}
+	if err := checkQuorum(r.addrs, errs); err != nil {
+		return lock.State{}, err
+	}
+	for value, list := range ttls {
+		who := request.OwnerOf(value)
+		switch n := len(list); {
+		case n >= r.quorum:
+			slices.Sort(list)
+			return lock.State{Holder: &lock.Contender{Who: who, Remaining: list[n-r.quorum]}}, nil
+		case n+silent >= r.quorum: // then no other value has a majority
+			return lock.State{}, driver.NewDown("redlock", "majority-not-known", "who", strconv.Quote(who),
+				"n", n, "all", len(r.nodes), "silent", silent)
+		}
+	}
+	return lock.State{}, nil
+}
+
+// Keys scans all nodes, and lists the keys that exist on a majority of them, even if for different contenders: Inspect
+// reports whether one contender has the lock. A key that exists only on a minority is an orphan. If nodes do not
+// answer, some keys may be missing, or the error is an ErrDown as for Inspect. Keys ends with ctx at the latest.
+func (r *Redlock) Keys(ctx context.Context) ([]string, error) {
+	listed := make([][]string, len(r.nodes))
+	errs := atOnce(r.nodes, func(i int, n *node) (err error) {
+		listed[i], err = request.Scan(ctx, n.client, "redlock")
+		return err
+	})
+	if err := checkQuorum(r.addrs, errs); err != nil {
+		return nil, err
+	}
+	nodes := make(map[string]int) // number of nodes that have a key
+	for _, key := range slices.Concat(listed...) {
+		nodes[key]++
+	}
+	maps.DeleteFunc(nodes, func(_ string, n int) bool { return n < r.quorum })
+	return slices.Sorted(maps.Keys(nodes)), nil
 }

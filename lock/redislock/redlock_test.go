@@ -1,7 +1,6 @@
 package redislock_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
-	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
 )
 
@@ -164,63 +162,6 @@ func TestRedlockWantsDistinctMasters(t *testing.T) {
 	}
 	wants("is a replica", try(t, m.redlock(t, redislock.RedlockOptions{}), "k"),
 		redislock.CheckMasters(t.Context(), m.observers, 0))
-}
-
-// Replies of an earlier round do not count for a later one: each has a value of its own. Three of five nodes grant
-// the first round, and the replies come when another has had a majority for long.
-func TestRedlockLateVotesDoNotCount(t *testing.T) {
-	t.Parallel()
-	m := startMasters(t)
-	var proxies []*wire.Proxy
-	var clients []*redis.Client
-	for _, s := range m.servers {
-		p, c := wired(t, s.Addr)
-		proxies, clients = append(proxies, p), append(clients, c)
-	}
-	late := m.redlock(t, redislock.RedlockOptions{Lease: time.Second, NodeTimeout: 200 * time.Millisecond}, clients...)
-	for try(t, late, "warm-up") != nil { // it connects, which may take longer than a round has
-	}
-	var held []*wire.Snare
-	for _, p := range proxies[2:] {
-		held = append(held, p.Set(wire.Trap{Match: wire.Contains("redlock:{k}"), Do: wire.HoldReply}))
-	}
-	got := make(chan *lock.Lease, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	taken := make(chan struct{})
-	go func() {
-		for ctx.Err() == nil { // a round without a majority is ErrDown
-			if lease, err := late.Acquire(ctx, "k", lock.Options{}); err == nil {
-				got <- lease
-				return
-			}
-			<-taken // the next round would get the lock before the rival does
-		}
-	}()
-	for _, s := range held {
-		<-s.Sprung()
-	}
-	rival := acquire(t, m.redlock(t, redislock.RedlockOptions{Lease: time.Minute}), "k")
-	close(taken)
-	for _, s := range held {
-		s.Release()
-	}
-	for range 5 { // rounds in vain, in each of which a majority of the nodes is asked
-		before := proxies[4].Count(wire.ToServer)
-		eventually(t, "the late one asks again", func() bool { return proxies[4].Count(wire.ToServer) > before })
-	}
-	select {
-	case <-got:
-		t.Error("two have the lock")
-	default:
-	}
-	release(t, rival)
-	select {
-	case lease := <-got:
-		_ = lease.Release()
-	case <-ctx.Done():
-		t.Error("the late one was never served")
-	}
 }
 
 // A renewal sets keys again that are gone on a minority of the nodes. On a majority they are a loss.

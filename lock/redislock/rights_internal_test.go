@@ -1,16 +1,18 @@
 package redislock
 
 import (
-	"context"
 	"errors"
-	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/lock/locktest/servertest"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
 // A script that lacks a right writes nothing, whichever right it is.
@@ -24,81 +26,60 @@ func TestAScriptThatIsRefusedHasWrittenNothing(t *testing.T) {
 	rights := servertest.NewRights(t, addr)
 	c.AddHook(rights)
 	const life = 10 * time.Minute
-	setNX := NewSetNX(c, SetNXOptions{Lease: life})
-	watchdog := NewWatchdog(c, WatchdogOptions{Lease: life})
-	rlock := NewRLock(c, RLockOptions{Lease: life})
-	for _, l := range []interface {
-		lock.Locker
-		Close() error
-	}{setNX, watchdog, rlock} {
-		t.Cleanup(func() { _ = l.Close() })
-		lease, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); err == nil {
-			t.Fatal("two holders")
-		}
-		if _, err := lock.Inspect(t.Context(), l, "k"); err != nil {
-			t.Error(err)
-		}
-		// All that Rights tries may take longer than a release waits, which is then repeated.
-		if err := lease.Release(); err != nil && !errors.Is(err, lock.ErrDown) {
-			t.Error(err)
-		}
-		servertest.Eventually(t, time.Minute, "it is free", func() (bool, string) {
-			state, err := lock.Inspect(t.Context(), l, "k")
-			return err == nil && state.Holder == nil, fmt.Sprint(err)
-		})
-	}
-	// What the drivers send in other states of the key. What the server answers depends on how long the trials take: a
-	// waiter that has not asked for five seconds is dead.
+	setNX, watchdog := NewSetNX(c, SetNXOptions{Lease: life}), NewWatchdog(c, WatchdogOptions{Lease: life})
+	t.Cleanup(func() { _ = errors.Join(setNX.Close(), watchdog.Close()) })
 	ctx := t.Context()
-	send := func(what string, c call) {
+	send := func(script request.Call) {
 		t.Helper()
-		if err := c.run(ctx, watchdog.client).Err(); err != nil {
-			t.Errorf("%s: %v", what, err)
+		if err := script.Run(ctx, c).Err(); err != nil {
+			t.Error(err)
 		}
 	}
-	evict := func(evict func(context.Context, string) (lock.Fence, error), key string) {
+	for _, l := range []lock.Locker{setNX, watchdog} {
+		if _, err := lock.Inspect(ctx, l, "k"); err != nil {
+			t.Error(err)
+		}
+	}
+	evict := func(l lock.Locker, key string) {
 		t.Helper()
-		if _, err := evict(ctx, key); err != nil {
+		if _, err := lock.Evict(ctx, l, key); err != nil {
 			t.Errorf("evict: %v", err)
 		}
 	}
+	// What the server answers depends on how long the trials take: a waiter that has not asked for 5 s is dead.
 	a := setNX.attempt("k", lock.Options{})
-	send("acquire", a.acquire)
-	send("acquire again", a.acquire)
-	evict(setNX.Evict, "k")
-	send("release a free lock", a.release)
-
-	one, two, three := watchdog.attempt("q", lock.Options{}), watchdog.attempt("q", lock.Options{}),
-		watchdog.attempt("q", lock.Options{})
-	enter := func(a *attempt, number uint64) { _, _ = watchdog.request(ctx, a, number) }
-	enter(one, 0)
+	send(a.Acquire)
+	send(a.Acquire)
+	send(setNX.attempt("k", lock.Options{}).Acquire)
+	send(a.Release)
+	evict(setNX, "k")
+	one, two := watchdog.attempt("k", lock.Options{}), watchdog.attempt("k", lock.Options{})
+	enter := func(a *request.Attempt, number uint64) { _, _ = watchdog.request(ctx, a, number) }
 	enter(one, 0)
 	enter(two, 1)
-	enter(three, 1)
-	renew := call{watchdog.renew, one.acquire.keys[:1], []any{one.value, life.Milliseconds()}}
-	send("renew", renew)
-	send("leave for the next", one.release)
-	send("renew what another has", renew)
-	evict(watchdog.Evict, "q")
+	send(watchdog.renewal(one))
+	send(one.Release) // for the next
 	enter(one, 1)
-	send("leave the queue", one.release)
-	enter(one, 1)
-	c.Del(ctx, one.acquire.keys[0])
-	enter(two, 1) // the lock is free, and goes to the first in the queue
-	send("leave", one.release)
+	evict(watchdog, "k")
+	enter(two, 1)
+	send(two.Release) // leaves the queue
+	enter(two, 1)
+	c.Del(ctx, one.Acquire.Keys[0])
+	enter(one, 1) // the lock is free, and goes to the first in the queue
+	send(two.Release)
 
-	r := rlock.attempt("k", lock.Options{})
-	again := call{rlock.renew, r.acquire.keys, r.acquire.args}
-	send("leave a free lock", r.release)
-	send("enter", r.acquire)
-	send("renew", again)
-	send("leave", r.release)
-	send("renew a free lock", again)
-
-	rights.Check(acquireSource, releaseSource, renewSource, enterSource, leaveSource, queueSource,
-		evictSource, rlockEnterSource, rlockLeaveSource, rlockRenewSource)
+	sources := []string{acquireSource, renewSource, enterSource, leaveSource, queueSource, evictSource}
+	for _, step := range []string{"leave 1", "enter 1", "enter 2", "renew 1", "leave 1", "renew 1"} {
+		verb, value, _ := strings.Cut(step, " ")
+		source, err := os.ReadFile("teaching/rlock_" + verb + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(request.Call{
+			Script: redisscript.New(string(source)), Keys: []string{"rlock:{k}"},
+			Args: []any{value, life.Milliseconds()},
+		})
+		sources = append(sources, string(source))
+	}
+	rights.Check(append(sources, a.Release.Script.Source)...)
 }

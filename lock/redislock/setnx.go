@@ -1,10 +1,9 @@
 package redislock
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the scripts
-	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,24 +11,32 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
 // This file has the whole algorithm. The other files add:
 //
-//	acquire.lua, release.lua  steps 1 and 4 at the server; acquire.lua also issues the fence
-//	redislock.go      attempt.request takes back a request without a reply, which the server may still execute
-//	cleanup.go        repeats a release without a reply in the background, so that no orphaned key stays
-//	../keepalive.go   reports the loss of the lease by the holder's own clock before the server frees the key
-//	replicas.go       can make an acquisition count only after some replicas have acknowledged it
-//	inspect.go        Inspect, Evict and Keys
-//	setnx_variant.go  the options, and what the handwritten variants share
+//	acquire.lua                  step 1 at the server, with the fence
+//	redislock.go                 Replicas, and Evict
+//	internal/request/setnx.go    the loop of step 2, and release.lua, which is step 4 at the server
+//	internal/request/request.go  takes back a request without a reply, which the server may still execute
+//	internal/request/cleanup.go  repeats a release without a reply in the background, so that no orphaned key stays
+//	../keepalive.go              reports a loss by the holder's own clock before the server frees the key
 
-var (
-	//go:embed acquire.lua
-	acquireSource string
-	//go:embed release.lua
-	releaseSource string
-)
+//go:embed acquire.lua
+var acquireSource string
+
+// SetNXOptions are the options of a SetNX. A zero field means its default.
+type SetNXOptions struct {
+	Lease    time.Duration // the server frees the key after this; default 10 s
+	Replicas Replicas      // must acknowledge; default none
+}
+
+// fenceLife is how long the server keeps the last fence of a key after its clock has passed that fence. After that
+// the next fence, which is derived from the clock, is larger anyway. A fence could repeat only if the clock were set
+// back by more than fenceLife. So the server keeps one key, of about 120 bytes and the name, for each lock that was
+// held in the last day.
+const fenceLife = 24 * time.Hour
 
 // SetNX is SET NX PX with a random value, released by compare-and-delete: https://redis.io/docs/latest/commands/set/
 // ("Patterns").
@@ -48,23 +55,21 @@ var (
 // [Replicas] make such a loss less likely. After such a fail-over the fence still grows, because it is derived from the
 // clock.
 type SetNX struct {
-	server
-	o                            SetNXOptions
-	acquireScript, releaseScript *redisscript.Script
+	handle
+	server           *request.Server
+	acquire, release *redisscript.Script
 }
 
 // NewSetNX returns a SetNX on c. Close it when all leases have ended. If an option is invalid, Acquire returns an error
 // that names it.
 func NewSetNX(c redis.UniversalClient, o SetNXOptions) *SetNX {
-	o.fill()
-	return &SetNX{
-		server: server{
-			c, "lock", []string{"", ":fence"}, readByScript, o.Lease, o.Replicas, newCleanup(), o.check(),
-		},
-		o:             o,
-		acquireScript: redisscript.New(acquireSource),
-		releaseScript: redisscript.New(releaseSource),
+	lease := cmp.Or(o.Lease, 10*time.Second)
+	s := &request.Server{
+		Client: c, Prefix: "lock", Parts: []string{"", ":fence"}, Reader: fenceReader(), Lease: lease,
+		Cleanup: request.NewCleanup(), Invalid: driver.AtLeast("Lease", lease, driver.MinLease),
+		Replicas: o.Replicas.Number, ReplicaTimeout: o.Replicas.Timeout,
 	}
+	return &SetNX{s.Handle(), s, redisscript.New(acquireSource), request.ReleaseScript()}
 }
 
 // Promise is what it promises with the defaults of its options.
@@ -77,12 +82,8 @@ func (*SetNX) Promise() driver.Promise {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := s.mayAcquire(ctx, key); err != nil {
-		return nil, err
-	}
-	return poll(ctx, s.cleanup, o, backoff(), func(ctx context.Context) (*lock.Lease, error) {
-		return s.try(ctx, key, o)
-	})
+	// Poll is step 2.
+	return s.server.Poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 // try is steps 1 and 3. Every try has a new value, so that a late release of this one cannot delete the key of the
@@ -90,71 +91,24 @@ func (s *SetNX) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 func (s *SetNX) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	a := s.attempt(key, o)
 	sent := time.Now()
-	fence, err := a.request(ctx)
+	fence, err := a.Request(ctx)
 	switch {
 	case err != nil:
 		return nil, err
-	case leaseOver(sent, s.o.Lease):
-		detached(ctx, a.free)
+	case request.LeaseOver(sent, a.Lease):
+		request.Detached(ctx, a.Free)
 		return nil, &lock.HeldError{Key: key}
 	}
-	return hold(key, fence, sent, s.o.Lease, a.free), nil
+	return request.Hold(key, fence, sent, a.Lease, a.Free), nil
 }
 
 // attempt prepares the scripts of steps 1 and 4 with their keys and arguments.
-func (s *SetNX) attempt(key string, o lock.Options) *attempt {
-	names, value := s.names(key), newValue(o)
-	lease, life := s.o.Lease.Milliseconds(), fenceLife.Milliseconds()
-	return &attempt{
-		server: &s.server, options: o, key: key, value: value,
-		acquire: call{s.acquireScript, names, []any{value, lease, life}},
-		release: call{s.releaseScript, names[:1], []any{value}},
-	}
-}
-
-// hold returns the lease of a granted key. It is not renewed. Its Release calls free.
-func hold(
-	key string, f lock.Fence, sent time.Time, lease time.Duration, free func(context.Context) error,
-) *lock.Lease {
-	l, _ := lock.NewLease(key, f, free)
-	l.KeepAlive(sent, lock.Renewal{TTL: lease})
-	return l
-}
-
-// poll is step 2. It tries until there is a lease, ctx ends, or a try fails for another reason than a held key. With
-// TryOnce it tries once.
-func poll(
-	ctx context.Context, c *cleanup, o lock.Options, pause func() time.Duration,
-	try func(context.Context) (*lock.Lease, error),
-) (*lock.Lease, error) {
-	ctx, stop := c.Wait(ctx)
-	defer stop()
-	var held error // the last answer
-	for {
-		lease, err := try(ctx)
-		if err == nil {
-			return lease, nil
-		}
-		if !errors.Is(err, lock.ErrHeld) {
-			return nil, errors.Join(held, err)
-		}
-		held = err
-		if o.TryOnce {
-			return nil, held
-		}
-		if err := driver.Sleep(ctx, pause()); err != nil {
-			return nil, errors.Join(held, err)
-		}
-	}
-}
-
-// backoff returns pauses that double from 2 to 50 ms. The actual pause is random, from half of that on, so that the
-// waiters do not all try at the same time.
-func backoff() func() time.Duration {
-	next := 2 * time.Millisecond
-	return func() time.Duration {
-		pause := next
-		next = min(2*next, 50*time.Millisecond)
-		return pause/2 + rand.N(pause/2+1)
+func (s *SetNX) attempt(key string, o lock.Options) *request.Attempt {
+	names, value := s.server.Names(key), request.NewValue(o)
+	lease, life := s.server.Lease.Milliseconds(), fenceLife.Milliseconds()
+	return &request.Attempt{
+		Server: s.server, Options: o, Key: key, Value: value,
+		Acquire: request.Call{Script: s.acquire, Keys: names, Args: []any{value, lease, life}},
+		Release: request.Call{Script: s.release, Keys: names[:1], Args: []any{value}},
 	}
 }

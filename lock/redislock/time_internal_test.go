@@ -15,6 +15,8 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver/redisscript"
+	"example.com/stock/lock/redislock/internal/request"
+	"example.com/stock/lock/redislock/teaching"
 )
 
 // A slow server grants the first request, and answers when its time has passed on the clock of the test. It answers
@@ -56,7 +58,6 @@ func (s *slow) answer(cmd redis.Cmder) error {
 func timed(t *testing.T, takes time.Duration) map[string]lock.Locker {
 	t.Helper()
 	const lease = 10 * time.Second
-	o := SetNXOptions{Lease: lease}
 	client := func(port int) *redis.Client {
 		c := redis.NewClient(&redis.Options{
 			Addr: fmt.Sprint("127.0.0.1:", port), ContextTimeoutEnabled: true, MaxRetries: -1,
@@ -72,12 +73,13 @@ func timed(t *testing.T, takes time.Duration) map[string]lock.Locker {
 		t.Fatal(err)
 	}
 	for i, n := range r.nodes { // as if each had told who it is, long after its start
-		n.known, n.id = 0, identity{runID: strconv.Itoa(i), born: time.Now().Add(-time.Hour)}
+		n.id.Store(&identity{runID: strconv.Itoa(i), born: time.Now().Add(-time.Hour)})
 	}
 	return map[string]lock.Locker{
-		"setnx": NewSetNX(client(1), o), "setnx-watch": NewSetNXWatch(client(1), o),
-		"setnx-expire": NewSetNXExpire(client(1), SetNXExpireOptions{SetNXOptions: o}),
-		"rlock":        NewRLock(client(1), RLockOptions{Lease: lease}),
+		"setnx":        NewSetNX(client(1), SetNXOptions{Lease: lease}),
+		"setnx-watch":  teaching.NewSetNXWatch(client(1), teaching.SetNXOptions{Lease: lease}),
+		"setnx-expire": teaching.NewSetNXExpire(client(1), teaching.SetNXExpireOptions{Lease: lease}),
+		"rlock":        teaching.NewRLock(client(1), teaching.RLockOptions{Lease: lease}),
 		"watchdog":     NewWatchdog(client(1), WatchdogOptions{Lease: lease}), "redlock": r,
 	}
 }
@@ -109,71 +111,6 @@ func TestALeaseCountsFromTheRequest(t *testing.T) {
 	}
 }
 
-// An answer to a release that finds nothing does not prove that the request of before cannot come any more. A second
-// one does, but only when the client has given up the request: one that ignores its ctx may send it later.
-func TestOneAnswerProvesNothing(t *testing.T) {
-	for name, row := range map[string]struct {
-		underWay time.Duration
-		answers  []error // the last one is repeated
-		looks    int     // at the end of the request
-	}{
-		"found at once":            {0, []error{nil}, 1},
-		"found late":               {0, []error{lock.ErrExpired, nil}, 2},
-		"never found":              {0, []error{lock.ErrExpired}, 2},
-		"another has it":           {0, []error{lock.ErrTaken}, 2},
-		"silent, then found":       {0, []error{lock.ErrDown, lock.ErrDown, nil}, 3},
-		"silent in between":        {0, []error{lock.ErrExpired, lock.ErrDown, lock.ErrExpired}, 3},
-		"found, and may come":      {time.Minute, []error{nil}, 1},
-		"not found, and may come":  {time.Minute, []error{lock.ErrExpired}, 2},
-		"silent, and may yet come": {time.Minute, []error{lock.ErrDown}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCleanup()
-				defer c.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				var underWay atomic.Int32
-				if row.underWay > 0 {
-					_, _ = ask(ctx, &underWay, func() int { time.Sleep(row.underWay); return 0 })
-				}
-				var all, looks int
-				c.undo(ctx, &underWay, func(context.Context) error {
-					all++
-					if underWay.Load() == 0 {
-						looks++
-					}
-					return row.answers[min(all, len(row.answers))-1]
-				})
-				time.Sleep(50 * time.Minute)
-				synctest.Wait()
-				if row.looks > 0 && looks != row.looks || row.looks == 0 && looks < 1000 {
-					t.Errorf("it looked %d times, %d when nothing could come, want %d", all, looks, row.looks)
-				}
-			})
-		})
-	}
-}
-
-// No server counts as older than it must be by what it tells, and with its clock everybody means the same moment: its
-// age counts from the end of the second in which it started.
-func TestWhenANodeCounts(t *testing.T) {
-	for _, row := range []struct {
-		uptime, clock string // as INFO tells them
-		want          time.Duration
-	}{
-		{"7", "", 6 * time.Second},
-		{"7", "none", 6 * time.Second},
-		{"0", "1795295012000000", -time.Second},
-		{"7", "1795295012764162", 6764162 * time.Microsecond},
-	} {
-		info := map[string]string{"uptime_in_seconds": row.uptime, "server_time_usec": row.clock}
-		if up, known := age(info); up != row.want || !known {
-			t.Errorf("%v: %v, %t, want %v", info, up, known, row.want)
-		}
-	}
-}
-
 // A contender holds a key of a Redlock if it has it on three of five nodes, for as long as it will have that majority.
 // Rows say what each node has, with the seconds for which it lasts.
 func TestTheMajorityHolds(t *testing.T) {
@@ -183,16 +120,16 @@ func TestTheMajorityHolds(t *testing.T) {
 		"b90 a90 b90 a90 -": "", "a90 a90 - - -": "", "a90 a80 a70 - down": "a 1m10s", "a90 - - - down": "",
 		"a90 a90 - - down": "majority-not-known", "a90 a90 down down down": "quorum (good=2, all=5, must=3",
 	} {
-		var found []foundKey
+		var found []request.Found
 		for _, text := range strings.Fields(nodes) {
-			var f foundKey
+			var f request.Found
 			switch text {
 			case "-":
 			case "down":
-				f.err = context.DeadlineExceeded
+				f.Err = context.DeadlineExceeded
 			default:
 				seconds, _ := strconv.Atoi(text[1:])
-				f.keyState = keyState{"1 " + text[:1], time.Duration(seconds) * time.Second}
+				f.Value, f.TTL = "1 "+text[:1], time.Duration(seconds)*time.Second
 			}
 			found = append(found, f)
 		}

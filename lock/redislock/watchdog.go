@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
 // This file is the algorithm of Watchdog, from acquire to release:
@@ -21,24 +22,24 @@ import (
 // The other files add:
 //
 //	enter.lua, leave.lua, renew.lua, queue.lua  the steps at the server, with the queue and the fence
-//	notifier.go      receives the messages of step 5, on one subscription for the whole process (subscription.go)
-//	redislock.go     attempt.request takes back a request without a reply, which the server may still execute
-//	cleanup.go       repeats a release without a reply in the background, so that no orphaned key stays
-//	../keepalive.go  renews, and reports a loss by the holder's own clock before the server frees the key
-//	../handover.go   lets one process hand one lease from caller to caller (lock.HandOver)
-//	replicas.go      makes a grant count only after some replicas have acknowledged it
-//	inspect.go       lists the holder and the waiters, and evicts
+//	notifier.go                  delivers the messages of step 5 to the waiters of this process
+//	watchdog_options.go          the scripts with their keys and arguments
+//	redislock.go                 Replicas, Inspect and Evict
+//	internal/request/request.go  takes back a request without a reply, which the server may still execute
+//	internal/request/cleanup.go  repeats a release without a reply in the background, so that no orphaned key stays
+//	../keepalive.go              renews, and reports a loss by the holder's own clock before the server frees the key
+//	../handover.go               lets one process hand one lease from caller to caller (lock.HandOver)
 
 // Acquire waits in the queue until it is granted the lock or ctx ends. With TryOnce it does not queue up.
 func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if err := w.mayAcquire(ctx, key); err != nil {
+	if err := w.server.MayAcquire(ctx, key); err != nil {
 		return nil, err
 	}
-	ctx, stop := w.cleanup.Wait(ctx)
+	ctx, stop := w.server.Cleanup.Wait(ctx)
 	defer stop()
 	a := w.attempt(key, o)
-	c := &candidate{w: w, attempt: a, me: w.notifier.add(a.value)}
-	defer w.notifier.remove(a.value)
+	c := &candidate{w: w, Attempt: a, me: w.notifier.add(a.Value)}
+	defer w.notifier.remove(a.Value)
 	l, over, err := c.ask(ctx) // step 1, in one round trip
 	if over {
 		return l, err
@@ -48,33 +49,33 @@ func (w *Watchdog) Acquire(ctx context.Context, key string, o lock.Options) (*lo
 
 type candidate struct {
 	w *Watchdog
-	*attempt
+	*request.Attempt
 	me         *waiter
-	sent       time.Time // time before the last request was sent
-	hearing    *hearing  // the subscription before the last request
-	subscribed bool      // the subscription existed before the last request; otherwise that request did not queue up
-	held       error     // the last reply, if another caller holds the lock
+	sent       time.Time        // time before the last request was sent
+	hearing    *request.Hearing // the subscription before the last request
+	subscribed bool             // it was confirmed before the last request
+	held       error            // the last reply, if another caller holds the lock
 }
 
 // ask makes a request. If over is true, it returns a lease or an error. Otherwise the caller must wait for another
-// holder.
+// holder. Without a subscription, a request does not queue up: a grant would not be received. But it keeps a place.
 func (c *candidate) ask(ctx context.Context) (l *lock.Lease, over bool, err error) {
-	w, queue := c.w, !c.options.TryOnce
+	w, queue := c.w, !c.Options.TryOnce
 	for {
-		c.hearing = w.notifier.current()
-		c.subscribed = c.hearing.subscribed()
+		c.hearing = w.notifier.Current()
+		c.subscribed = c.hearing.Confirmed()
 		number := w.notifier.next(c.me)
-		if !queue || !c.subscribed {
+		if !queue || !c.subscribed && !c.Queued {
 			number = 0
 		}
 		c.sent = time.Now()
-		fence, err := w.request(ctx, c.attempt, number)
+		fence, err := w.request(ctx, c.Attempt, number)
 		switch {
-		case err == nil && leaseOver(c.sent, w.o.Lease) && queue:
+		case err == nil && request.LeaseOver(c.sent, w.o.Lease) && queue:
 			continue // the reply took too long: only the server knows who has the key now
-		case err == nil && leaseOver(c.sent, w.o.Lease):
-			detached(ctx, c.free)
-			return nil, true, &lock.HeldError{Key: c.key}
+		case err == nil && request.LeaseOver(c.sent, w.o.Lease):
+			request.Detached(ctx, c.Free)
+			return nil, true, &lock.HeldError{Key: c.Key}
 		case err == nil:
 			return c.hold(fence, 0), true, nil
 		case !errors.Is(err, lock.ErrHeld), !queue:
@@ -90,6 +91,9 @@ func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 	for {
 		fence, err := c.await(ctx)
 		if err != nil {
+			if c.Queued {
+				request.Detached(ctx, c.Free) // leave the queue, and release a lock that may have been granted
+			}
 			return nil, errors.Join(c.held, err)
 		}
 		if fence != lock.NoFence && c.w.o.takes(time.Since(c.sent)) {
@@ -103,47 +107,35 @@ func (c *candidate) wait(ctx context.Context) (*lock.Lease, error) {
 	}
 }
 
-// await waits for a grant, and returns NoFence when it is time to repeat the request. When ctx ends, or the server
-// refuses the subscription, it leaves the queue.
+// await waits for a grant, and returns NoFence when it is time to repeat the request. The error is the cause of ctx, or
+// that the server refuses the subscription.
 func (c *candidate) await(ctx context.Context) (lock.Fence, error) {
 	if !c.subscribed {
-		err := c.w.notifier.subscribe(ctx, c.hearing)
-		if err != nil && c.queued {
-			detached(ctx, c.free) // an earlier subscription was confirmed
-		}
-		return lock.NoFence, err
+		return lock.NoFence, c.w.notifier.Await(ctx, c.hearing)
 	}
-	timer := time.NewTimer(recheck - rand.N(recheck/4))
+	timer := time.NewTimer(request.Recheck - rand.N(request.Recheck/4))
 	defer timer.Stop()
 	select {
 	case fence := <-c.me.granted:
-		if fence != lock.NoFence {
-			c.options.Woken()
-		}
+		c.Options.Woken()
 		return fence, nil
 	case <-timer.C:
 		return lock.NoFence, nil
-	case <-c.hearing.denied:
-		detached(ctx, c.free)
-		return lock.NoFence, c.hearing.why
+	case <-c.hearing.Over():
+		return lock.NoFence, c.hearing.Err()
 	case <-ctx.Done():
-		detached(ctx, c.free) // leave the queue, and release a lock that may have been granted
 		return lock.NoFence, context.Cause(ctx)
 	}
 }
 
 // hold returns the lease of a granted lock; see keep for first. It is step 4, and its Release is step 5.
 func (c *candidate) hold(f lock.Fence, first time.Duration) *lock.Lease {
-	w, a := c.w, c.attempt
-	l, _ := lock.NewLease(a.key, f, a.free)
+	w, a := c.w, c.Attempt
+	l, _ := lock.NewLease(a.Key, f, a.Free)
 	k := w.o.keep(first)
 	k.Renew = func(ctx context.Context) error {
-		renew := call{w.renew, a.acquire.keys[:1], []any{a.value, w.o.Lease.Milliseconds()}}
-		got, err := ask(ctx, nil, func() granted { return w.grant(ctx, renew) })
-		if err == nil {
-			err = cmp.Or(ownership(got.reply.Int()), got.short)
-		}
-		return err
+		reply, short := a.Grant(ctx, nil, w.renewal(a))
+		return cmp.Or(request.Ownership(reply.Int()), short)
 	}
 	l.KeepAlive(c.sent, k)
 	return l

@@ -15,6 +15,7 @@ import (
 	"example.com/stock/lock/explore"
 	"example.com/stock/lock/explore/pureredis"
 	"example.com/stock/lock/locktest/servertest"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
 // This file holds a model of Watchdog: every order in which the requests of three clients can arrive, be answered, be
@@ -59,7 +60,7 @@ func realWatchdog() watchdogRules {
 			}
 		},
 		takes: o.takes,
-		spent: spent,
+		spent: request.Spent,
 		keep:  o.keep,
 		sent:  func(left, _ time.Duration) time.Duration { return left },
 		valid: func(k lock.Renewal, t lock.Term, now time.Time) bool { return k.Over(t, now) == nil },
@@ -174,7 +175,7 @@ func (m *watchdogModel) model() explore.Model[wdState] {
 		// A crashed holder's lease, a grant to a waiter that crashed, and a second until the next one asks, each twice
 		// over: the second crash may come when the first is over.
 		MaxStates: 200_000,
-		Patience:  time.Duration(1+m.bounds.crashes) * (modelLease + recheck),
+		Patience:  time.Duration(1+m.bounds.crashes) * (modelLease + request.Recheck),
 	}
 }
 
@@ -321,7 +322,7 @@ func (m *watchdogModel) send(s wdState, begin func() (*wdStep, wdMessage), urgen
 func (m *watchdogModel) idle(s wdState) bool {
 	for _, c := range s.clients {
 		switch {
-		case c.phase == wdWaiting && (c.mail != 0 || c.waited >= recheck-recheck/4),
+		case c.phase == wdWaiting && (c.mail != 0 || c.waited >= request.Recheck-request.Recheck/4),
 			c.phase == wdHolding && m.keepOf(c).Over(c.term, m.now()) != nil,
 			c.phase == wdHolding && c.asked < 0 && !m.now().Before(c.term.Next):
 			return false
@@ -375,7 +376,7 @@ func (m *watchdogModel) act(s wdState, i int, add func(*wdStep, bool)) {
 			add(w, true)
 		case c.mail != 0:
 			ask("heard of the grant too late, asks again", true)
-		case c.waited >= recheck-recheck/4:
+		case c.waited >= request.Recheck-request.Recheck/4:
 			ask("heard nothing, asks again", true)
 		}
 		if s.leaves > 0 {
@@ -471,7 +472,7 @@ func (m *watchdogModel) deliver(w *wdStep, message wdMessage) (answer, grants []
 		reply, grants = m.run(s, m.rules.enter, value,
 			modelLease.Milliseconds(), grantLease.Milliseconds(), message.number)
 		w.fail(m.passedOver(before, s.server, value))
-		fence, err := parseGranted("k", reply)
+		fence, err := request.ParseGranted("k", reply)
 		got := wdMessage{client: i, turn: message.turn, kind: "granted", fence: fence}
 		if errors.Is(err, lock.ErrHeld) {
 			got.kind = "held"
@@ -551,7 +552,7 @@ func (m *watchdogModel) hear(w *wdStep, message wdMessage) (text string) {
 			break
 		}
 		k := m.keepOf(*c)
-		switch err := ownership(message.number-2, nil); {
+		switch err := request.Ownership(message.number-2, nil); {
 		case err != nil:
 			s.mail = append(s.mail, m.leave(s, i, 0))
 			return "its lease is lost"
@@ -721,7 +722,7 @@ func (m *watchdogModel) pass(s *wdState) {
 		case wdAsking:
 			c.sent = min(c.sent+local, modelOld)
 		case wdWaiting:
-			c.sent, c.waited = min(c.sent+local, modelOld), min(c.waited+local, recheck-recheck/4)
+			c.sent, c.waited = min(c.sent+local, modelOld), min(c.waited+local, request.Recheck-request.Recheck/4)
 		case wdHolding:
 			c.term.Sent = later(c.term.Sent.Add(-local), now.Add(-modelOld))
 			c.term.Until = later(c.term.Until.Add(-local), now)

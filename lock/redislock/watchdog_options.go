@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed" // the scripts
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync/atomic"
@@ -15,11 +16,10 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
 var (
-	//go:embed queue.lua
-	queueSource string
 	//go:embed enter.lua
 	enterSource string
 	//go:embed leave.lua
@@ -46,22 +46,18 @@ type WatchdogOptions struct {
 	Replicas Replicas // must acknowledge; default none
 }
 
-const (
-	// recheck is the longest time between two requests of a waiter.
-	recheck = time.Second
-	// grantLease is the lease of a grant. The waiter counts it from the time of the request that the grant answers,
-	// because it only knows that the grant was made after the request. If the message arrives in the second half of
-	// that time, the waiter does not take the grant but repeats its request.
-	//
-	// The waiter uses the monotonic clock, which runs while a process is stopped. On Linux it stands still while the
-	// whole computer is suspended (Go reads CLOCK_MONOTONIC, not CLOCK_BOOTTIME). A waiter or holder on such a computer
-	// relies on its lease until the next renewal after the suspension, and until then only the fence stops its writes.
-	grantLease = 4 * time.Second
-)
+// grantLease is the lease of a grant. The waiter counts it from the time of the request that the grant answers, because
+// it only knows that the grant was made after the request. If the message arrives in the second half of that time, the
+// waiter does not take the grant but repeats its request.
+//
+// The waiter uses the monotonic clock, which runs while a process is stopped. On Linux it stands still while the whole
+// computer is suspended (Go reads CLOCK_MONOTONIC, not CLOCK_BOOTTIME). A waiter or holder on such a computer relies on
+// its lease until the next renewal after the suspension, and until then only the fence stops its writes.
+const grantLease = 4 * time.Second
 
 // Watchdog is a lock with a queue of waiters in Redis. Its lease is renewed while the holder works: by default a
-// lease of 30 s, renewed every 10 s. [RLock] works as Redisson's lock does; ADR 0003 explains why this one differs.
-// The algorithm is in watchdog.go.
+// lease of 30 s, renewed every 10 s. It is compared with Redisson's lock in package teaching; ADR 0003 explains the
+// differences. The algorithm is in watchdog.go.
 //
 // Round trips: 2 uncontended (enter 1, leave 1); contended also 2, and one message, whose delivery delays no caller;
 // one per renewal, and one a second for each waiter. With Replicas each round trip takes as long as the replicas need,
@@ -74,7 +70,8 @@ const (
 // lock (because of the fence, the store refuses its write); nor survival of a fail-over to a replica that did not have
 // the lock yet; nor the order of the queue after a restart without persistence.
 type Watchdog struct {
-	server
+	handle
+	server   *request.Server
 	o        WatchdogOptions
 	process  string
 	serial   atomic.Uint64
@@ -86,27 +83,21 @@ type Watchdog struct {
 // NewWatchdog returns a Watchdog on c. Close it when all leases have ended. If an option is invalid, Acquire returns an
 // error that names it.
 func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
-	def(&o.Lease, 30*time.Second)
-	def(&o.MaxHold, 5*time.Minute)
+	o.Lease, o.MaxHold = cmp.Or(o.Lease, 30*time.Second), cmp.Or(o.MaxHold, 5*time.Minute)
 	invalid := cmp.Or(
-		driver.AtLeast("Lease", o.Lease, driver.MinLease), leaseTime(o.LeaseTime),
+		driver.AtLeast("Lease", o.Lease, driver.MinLease),
+		driver.AtLeast("LeaseTime", cmp.Or(o.LeaseTime, driver.MinLease), driver.MinLease),
 		driver.AtLeast("MaxHold", o.MaxHold, 0),
 	)
-	if o.LeaseTime > 0 {
-		o.Lease = o.LeaseTime
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	o.Lease = cmp.Or(o.LeaseTime, o.Lease)
+	s := &request.Server{
+		Client: c, Prefix: "watchdog", Parts: []string{"", ":fence", ":queue", ":seen"}, Reader: fenceReader(),
+		Lease: o.Lease, Cleanup: request.NewCleanup(), Invalid: invalid,
+		Replicas: o.Replicas.Number, ReplicaTimeout: o.Replicas.Timeout,
 	}
 	process := uuid.NewString()
 	return &Watchdog{
-		server: server{
-			c, "watchdog",
-			[]string{"", ":fence", ":queue", ":seen"},
-			readByScript, o.Lease, o.Replicas, newCleanup(),
-			invalid,
-		},
-		o: o, process: process, notifier: newNotifier(c, process, o.Logger),
+		handle: s.Handle(), server: s, o: o, process: process, notifier: newNotifier(c, process, o.Logger),
 		enter: redisscript.New(queueSource + enterSource),
 		leave: redisscript.New(queueSource + leaveSource),
 		renew: redisscript.New(renewSource),
@@ -116,30 +107,15 @@ func NewWatchdog(c redis.UniversalClient, o WatchdogOptions) *Watchdog {
 // Promise is what it promises with the defaults of its options.
 func (*Watchdog) Promise() driver.Promise {
 	return driver.Promise{
-		Exclusive:       true,
-		Scope:           driver.Cluster,
-		Fenced:          true,
-		Fair:            true,
-		Blocking:        true,
-		Reentrant:       true,
-		SignalsLoss:     true,
-		FreedAfterCrash: 30 * time.Second,
+		Exclusive: true, Scope: driver.Cluster, Fenced: true, Fair: true, Blocking: true, Reentrant: true,
+		SignalsLoss: true, FreedAfterCrash: 30 * time.Second,
 	}
 }
 
-// leaseTime returns an error if a LeaseTime is invalid.
-func leaseTime(d time.Duration) error {
-	if d == 0 {
-		return nil // the lease is renewed
-	}
-	return driver.AtLeast("LeaseTime", d, driver.MinLease)
-}
-
-// Close ends the subscription, and drops the releases that have not reached the server yet; their keys expire with
-// the lease. Leases are not affected.
+// Close ends the waits, with lock.ErrClosed, and the subscription. It drops the releases that have not reached the
+// server yet; their keys expire with the lease. Leases are not affected.
 func (w *Watchdog) Close() error {
-	w.cleanup.Close()
-	return w.notifier.close()
+	return errors.Join(w.handle.Close(), w.notifier.Close())
 }
 
 // takes reports whether a waiter takes a grant whose message arrived this long after its request. With Replicas or a
@@ -149,7 +125,7 @@ func (o WatchdogOptions) takes(waited time.Duration) bool {
 	return o.Replicas.Number == 0 && o.LeaseTime == 0 && waited < lock.Valid(min(grantLease, o.Lease))/2
 }
 
-// keep returns the Keep of a lease. first is the TTL up to the first renewal; 0 means Lease.
+// keep returns the Renewal of a lease. first is the TTL up to the first renewal; 0 means Lease.
 func (o WatchdogOptions) keep(first time.Duration) lock.Renewal {
 	if o.LeaseTime > 0 {
 		return lock.Renewal{TTL: o.LeaseTime}
@@ -163,20 +139,45 @@ const span = 64 // as SPAN in queue.lua
 func (w *Watchdog) FenceRange() uint64 { return span }
 
 // attempt begins an acquisition. Its value also stands for the caller in the queue.
-func (w *Watchdog) attempt(key string, o lock.Options) *attempt {
-	names := w.names(key)
+func (w *Watchdog) attempt(key string, o lock.Options) *request.Attempt {
+	names := w.server.Names(key)
 	value := w.process + ":" + strconv.FormatUint(w.serial.Add(1), 10) + " " + o.Owner
-	return &attempt{
-		server: &w.server, options: o, key: key, value: value,
-		acquire: call{script: w.enter, keys: names},
-		release: call{w.leave, names, []any{value, grantLease.Milliseconds()}},
+	return &request.Attempt{
+		Server: w.server, Options: o, Key: key, Value: value,
+		Acquire: request.Call{Script: w.enter, Keys: names},
+		Release: request.Call{Script: w.leave, Keys: names, Args: []any{value, grantLease.Milliseconds()}},
 	}
 }
 
 // request takes the lock if it is free. Otherwise it queues up, unless number is 0. After any error but ErrHeld
 // nothing is left behind.
-func (w *Watchdog) request(ctx context.Context, a *attempt, number uint64) (lock.Fence, error) {
-	a.queued = a.queued || number != 0
-	a.acquire.args = []any{a.value, w.o.Lease.Milliseconds(), grantLease.Milliseconds(), number}
-	return a.request(ctx)
+func (w *Watchdog) request(ctx context.Context, a *request.Attempt, number uint64) (lock.Fence, error) {
+	a.Queued = a.Queued || number != 0
+	a.Acquire.Args = []any{a.Value, w.o.Lease.Milliseconds(), grantLease.Milliseconds(), number}
+	return a.Request(ctx)
+}
+
+func (w *Watchdog) renewal(a *request.Attempt) request.Call {
+	return request.Call{Script: w.renew, Keys: a.Acquire.Keys[:1], Args: []any{a.Value, w.o.Lease.Milliseconds()}}
+}
+
+// Check takes the key, queues up behind it, and passes the lock on.
+func (w *Watchdog) Check(ctx context.Context, key string) error {
+	one, two := w.attempt(key, lock.Options{Owner: "check"}), w.attempt(key, lock.Options{Owner: "check"})
+	if _, err := w.request(ctx, one, 0); err != nil {
+		return err
+	}
+	err := w.notifier.Await(ctx, w.notifier.Current())
+	if err == nil {
+		err = request.Ownership(w.renewal(one).Run(ctx, w.server.Client).Int())
+	}
+	if err == nil {
+		_, err = w.request(ctx, two, 1)
+	}
+	if errors.Is(err, lock.ErrHeld) {
+		err = nil // it is in the queue
+	}
+	err = errors.Join(err, one.Free(ctx))
+	request.Detached(ctx, two.Free)
+	return err
 }

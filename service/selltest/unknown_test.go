@@ -16,6 +16,7 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/lock/redislock"
+	"example.com/stock/lock/redislock/teaching"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
@@ -52,15 +53,17 @@ const unknownLease = 4 * time.Second
 // twoInstances are a lock as two instances of the service have it.
 func twoInstances(t *testing.T, name string) (here, there lock.Locker) {
 	t.Helper()
-	options := redislock.SetNXOptions{Lease: unknownLease}
+	options := teaching.SetNXOptions{Lease: unknownLease}
 	client := dial(t, servers.Redis(t).Addr)
 	open := map[string]func() lock.Locker{
-		"redis-setnx-del":   func() lock.Locker { return redislock.NewSetNXDel(client, options) },
-		"redis-setnx-watch": func() lock.Locker { return redislock.NewSetNXWatch(client, options) },
+		"redis-setnx-del":   func() lock.Locker { return teaching.NewSetNXDel(client, options) },
+		"redis-setnx-watch": func() lock.Locker { return teaching.NewSetNXWatch(client, options) },
 		"redis-setnx-expire": func() lock.Locker {
-			return redislock.NewSetNXExpire(client, redislock.SetNXExpireOptions{SetNXOptions: options})
+			return teaching.NewSetNXExpire(client, teaching.SetNXExpireOptions{Lease: unknownLease})
 		},
-		"redis-setnx": func() lock.Locker { return redislock.NewSetNX(client, options) },
+		"redis-setnx": func() lock.Locker {
+			return redislock.NewSetNX(client, redislock.SetNXOptions{Lease: unknownLease})
+		},
 		"redis-watchdog": func() lock.Locker {
 			w := redislock.NewWatchdog(client, redislock.WatchdogOptions{Lease: unknownLease})
 			return lock.HandOver(w, lock.Bound{})

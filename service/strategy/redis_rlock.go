@@ -2,7 +2,7 @@ package strategy
 
 import (
 	"example.com/stock/lock"
-	"example.com/stock/lock/redislock"
+	"example.com/stock/lock/redislock/teaching"
 )
 
 func redisRLock() Strategy {
@@ -23,10 +23,10 @@ func redisRLock() Strategy {
 				"设置 lock.lease_time（即 Redisson 的 leaseTime）后完全不续期。与 Redisson 自己的客户端也不互斥，因为键不同。",
 		},
 		Needs:      []string{Redis},
-		Promise:    new(redislock.RLock).Promise(),
+		Promise:    new(teaching.RLock).Promise(),
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
-			return redislock.NewRLock(s.Redis, redislock.RLockOptions{
+			return teaching.NewRLock(s.Redis, teaching.RLockOptions{
 				Lease: s.WatchdogLease, LeaseTime: s.LeaseTime, Logger: s.Log,
 			})
 		},

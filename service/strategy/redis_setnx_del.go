@@ -2,7 +2,7 @@ package strategy
 
 import (
 	"example.com/stock/lock"
-	"example.com/stock/lock/redislock"
+	"example.com/stock/lock/redislock/teaching"
 )
 
 func redisSetNXDel() Strategy {
@@ -21,10 +21,10 @@ func redisSetNXDel() Strategy {
 			ZH: "只要有人的业务超过租约（10 秒，不续期），互斥就没有了：它的 DEL 会删掉下一个持有者的锁，后者毫不知情，第三个人又进来。没有栅栏令牌阻止写入，也不公平。",
 		},
 		Needs:      []string{Redis},
-		Promise:    new(redislock.SetNXDel).Promise(),
+		Promise:    new(teaching.SetNXDel).Promise(),
 		RoundTrips: 2,
 		Lock: func(s Servers) lock.Locker {
-			return redislock.NewSetNXDel(s.Redis, redislock.SetNXOptions{Lease: s.SetNXLease})
+			return teaching.NewSetNXDel(s.Redis, teaching.SetNXOptions{Lease: s.SetNXLease})
 		},
 	}
 }

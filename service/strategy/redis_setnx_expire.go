@@ -2,7 +2,7 @@ package strategy
 
 import (
 	"example.com/stock/lock"
-	"example.com/stock/lock/redislock"
+	"example.com/stock/lock/redislock/teaching"
 )
 
 func redisSetNXExpire() Strategy {
@@ -20,11 +20,11 @@ func redisSetNXExpire() Strategy {
 			ZH: "持有者若在两条命令之间崩溃，后来者永远拿不到锁，除非开启对“无过期时间”键的修复；没有栅栏令牌：暂停超过租约（10 秒，不续期）的持有者仍会写入；不公平。",
 		},
 		Needs:      []string{Redis},
-		Promise:    new(redislock.SetNXExpire).Promise(),
+		Promise:    new(teaching.SetNXExpire).Promise(),
 		RoundTrips: 3,
 		Lock: func(s Servers) lock.Locker {
-			return redislock.NewSetNXExpire(s.Redis, redislock.SetNXExpireOptions{
-				SetNXOptions: redislock.SetNXOptions{Lease: s.SetNXLease}, Repair: s.RepairSetNX,
+			return teaching.NewSetNXExpire(s.Redis, teaching.SetNXExpireOptions{
+				Lease: s.SetNXLease, Repair: s.RepairSetNX,
 			})
 		},
 	}

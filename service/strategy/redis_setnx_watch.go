@@ -2,7 +2,7 @@ package strategy
 
 import (
 	"example.com/stock/lock"
-	"example.com/stock/lock/redislock"
+	"example.com/stock/lock/redislock/teaching"
 )
 
 func redisSetNXWatch() Strategy {
@@ -20,10 +20,10 @@ func redisSetNXWatch() Strategy {
 			ZH: "没有栅栏令牌：暂停超过租约（10 秒，不续期）的持有者仍会写入。不公平；也不如 Lua 脚本快：释放一次要在同一连接上往返三次。",
 		},
 		Needs:      []string{Redis},
-		Promise:    new(redislock.SetNXWatch).Promise(),
+		Promise:    new(teaching.SetNXWatch).Promise(),
 		RoundTrips: 5,
 		Lock: func(s Servers) lock.Locker {
-			return redislock.NewSetNXWatch(s.Redis, redislock.SetNXOptions{Lease: s.SetNXLease})
+			return teaching.NewSetNXWatch(s.Redis, teaching.SetNXOptions{Lease: s.SetNXLease})
 		},
 	}
 }

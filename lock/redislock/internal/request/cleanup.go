@@ -1,4 +1,4 @@
-package redislock
+package request
 
 import (
 	"context"
@@ -16,24 +16,25 @@ const unknownLife = time.Hour
 
 var errLookAgain = driver.Down("look for a late request", errors.New("not found yet"))
 
-// A cleanup repeats releases in the background until the server answers. It ends with its lock.
-type cleanup struct{ *driver.Life }
+// A Cleanup repeats releases in the background until the server answers. It ends with its lock.
+type Cleanup struct{ *driver.Life }
 
-func newCleanup() *cleanup { return &cleanup{driver.NewLife()} }
+// NewCleanup begins a Cleanup. Close it.
+func NewCleanup() *Cleanup { return &Cleanup{driver.NewLife()} }
 
 // repeat calls release in the background until the server answers, or until the time until.
-func (c *cleanup) repeat(release func(context.Context) error, until time.Time) {
-	c.Repeat(until, func(ctx context.Context) bool { return isAnswer(release(ctx)) })
+func (c *Cleanup) repeat(release func(context.Context) error, until time.Time) {
+	c.Repeat(until, func(ctx context.Context) bool { return IsAnswer(release(ctx)) })
 }
 
-// isAnswer reports whether the server answered a release that returned err. That the user lacks a right is an answer:
+// IsAnswer reports whether the server answered a release that returned err. That the user lacks a right is an answer:
 // another try would not change it.
-func isAnswer(err error) bool { return !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrDenied) }
+func IsAnswer(err error) bool { return !errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrDenied) }
 
-// persist returns a function that calls release. If the server does not answer, the function repeats release in the
+// Persist returns a function that calls release. If the server does not answer, the function repeats release in the
 // background until the server answers or the lease has run out. release must compare the owner, because another caller
 // may have the key by then.
-func (c *cleanup) persist(release func(context.Context) error, lease time.Duration) func(context.Context) error {
+func (c *Cleanup) Persist(release func(context.Context) error, lease time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := release(ctx)
 		if errors.Is(err, lock.ErrDown) {
@@ -43,15 +44,15 @@ func (c *cleanup) persist(release func(context.Context) error, lease time.Durati
 	}
 }
 
-// undo takes back a request without a reply, which the server may have executed or may still execute. release must
+// Undo takes back a request without a reply, which the server may have executed or may still execute. release must
 // delete the key if it is ours, and return nil only then.
 //
-// undo releases once before it returns, with its own context. If the key is not found, the request may still arrive
+// Undo releases once before it returns, with its own context. If the key is not found, the request may still arrive
 // later, because Redis reads its connections in no defined order. But a server that has answered once has read
 // everything that arrived before that answer, so a second answer proves that the request will not come. Therefore
-// undo releases again in the background until it has found the key or has had two answers. Until the client has given
-// up the request it may still send it, so only later answers count; see ask for underWay.
-func (c *cleanup) undo(ctx context.Context, underWay *atomic.Int32, release func(context.Context) error) {
+// Undo releases again in the background until it has found the key or has had two answers. Until the client has given
+// up the request it may still send it, so only later answers count; see Ask for underWay.
+func (c *Cleanup) Undo(ctx context.Context, underWay *atomic.Int32, release func(context.Context) error) {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	answers := 0

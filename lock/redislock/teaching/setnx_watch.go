@@ -1,4 +1,4 @@
-package redislock
+package teaching
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
 // SetNXWatch is SET NX PX with a random value, released by WATCH, GET, and MULTI, DEL, EXEC if the value is ours.
@@ -24,16 +25,21 @@ import (
 // between. It costs more round trips, on one connection that is reserved for them.
 //
 // Round trips: 5 uncontended (acquire 1, release 4: WATCH; GET and MULTI; DEL and EXEC; and UNWATCH, which go-redis
-// sends); contended 1 for every try. It waits as [SetNX] does.
+// sends); contended 1 for every try. It waits as redislock.SetNX does.
 //
 // Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock; a release never deletes
 // another holder's key. It does not promise a fence, so a holder that was paused past its lease still writes; nor
 // renewal, fairness, or survival of a fail-over.
-type SetNXWatch struct{ variant }
+type SetNXWatch struct {
+	handle
+	server *request.Server
+}
 
-// NewSetNXWatch returns a SetNXWatch on c. Close it when all leases have ended.
+// NewSetNXWatch returns a SetNXWatch on c. Close it when all leases have ended. If an option is invalid, Acquire
+// returns an error that names it.
 func NewSetNXWatch(c redis.UniversalClient, o SetNXOptions) *SetNXWatch {
-	return &SetNXWatch{newVariant(c, "setnx-watch", o)}
+	s := newServer(c, "setnx-watch", o.Lease)
+	return &SetNXWatch{s.Handle(), s}
 }
 
 // Promise is what it promises with the defaults of its options.
@@ -45,34 +51,26 @@ func (*SetNXWatch) Promise() driver.Promise {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXWatch) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.server.Poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	// Every try has a new value, so that a late release of this one cannot delete the key of the next.
-	name, value := s.name(key), newValue(o)
+	name, value, length, cleanup := s.server.Names(key)[0], request.NewValue(o), s.server.Lease, s.server.Cleanup
 	release := func(ctx context.Context) error { return s.free(ctx, name, value) }
 	sent := time.Now()
 	var underWay atomic.Int32
-	taken, found, err := setNX(ctx, &underWay, s.client, name, value, s.lease)
+	taken, found, err := request.SetNX(ctx, &underWay, s.server.Client, name, value, length)
 	switch {
 	case err != nil:
-		return nil, s.failed(ctx, &underWay, name, err, release)
+		return nil, cleanup.Failed(ctx, &underWay, name, err, release)
 	case !taken:
-		return nil, found.held(key)
-	case leaseOver(sent, s.lease):
-		detached(ctx, s.persist(release))
+		return nil, found.Held(key)
+	case request.LeaseOver(sent, length):
+		request.Detached(ctx, cleanup.Persist(release, length))
 		return nil, &lock.HeldError{Key: key}
 	}
-	return s.hold(key, sent, s.persist(release)), nil
-}
-
-// absent returns err, unless it only says that a key does not exist.
-func absent(err error) error {
-	if errors.Is(err, redis.Nil) {
-		return nil
-	}
-	return err
+	return request.Hold(key, lock.NoFence, sent, length, cleanup.Persist(release, length)), nil
 }
 
 // free deletes the key if its value is ours. If the key changes meanwhile, free reads it again, until ctx ends.
@@ -85,7 +83,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 			return nil
 		})
 		// MULTI must be answered before DEL is sent: without the right to MULTI, Redis runs a DEL behind it at once.
-		if err := cmp.Or(multi.Err(), absent(holder.Err())); err != nil {
+		if err := cmp.Or(multi.Err(), request.Absent(holder.Err())); err != nil {
 			return err
 		}
 		if holder.Val() != value {
@@ -106,7 +104,9 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 		return cmp.Or(del.Err(), exec.Err())
 	}
 	for {
-		err, unanswered := ask(ctx, nil, func() error { return s.client.Watch(ctx, compareAndDelete, name) })
+		err, unanswered := request.Ask(ctx, nil, func() error {
+			return s.server.Client.Watch(ctx, compareAndDelete, name)
+		})
 		if unanswered != nil {
 			return driver.Down("ask redis", unanswered)
 		}
@@ -115,7 +115,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 		case err == nil, errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken), errors.Is(err, lock.ErrDown):
 			return err
 		default:
-			return requestError("release", name, err)
+			return request.Failure("release", name, err)
 		}
 	}
 }

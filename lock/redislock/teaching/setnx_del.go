@@ -1,4 +1,4 @@
-package redislock
+package teaching
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
+	"example.com/stock/lock/redislock/internal/request"
 )
 
 // SetNXDel is SET NX PX with the same value for all callers, released by a plain DEL: the lock of most tutorials.
@@ -16,22 +17,27 @@ import (
 // The failure that it teaches: A works for longer than its lease, the key expires, and B takes it. When A has finished,
 // it deletes B's key. Now C gets the lock while B holds it, B deletes C's key, and so on: one slow holder breaks the
 // lock for all later holders. The remedy is a separate value for each acquisition, compared and deleted in one step
-// ([SetNX], [SetNXWatch]).
+// (redislock.SetNX, [SetNXWatch]).
 //
 // Without such a value a caller cannot clean up either. If the reply to the SET is lost, the caller does not know
 // whether the key is its own, and leaves it. The key then stays for a Lease at most. To lose fewer replies, the caller
 // waits for a reply for up to a second even if ctx ends. For the same reason a DEL that fails is not repeated later.
 //
-// Round trips: 2 uncontended (acquire 1, release 1); contended 1 for every try. It waits as [SetNX] does.
+// Round trips: 2 uncontended (acquire 1, release 1); contended 1 for every try. It waits as redislock.SetNX does.
 //
 // Promises: exclusion until the first lease expires during work. It does not promise that a holder notices when
 // another caller deletes its key; nor a fence, so nothing stops the write; nor renewal, fairness, or survival of a
 // fail-over.
-type SetNXDel struct{ variant }
+type SetNXDel struct {
+	handle
+	server *request.Server
+}
 
-// NewSetNXDel returns a SetNXDel on c.
+// NewSetNXDel returns a SetNXDel on c. Close it when all leases have ended. If an option is invalid, Acquire returns an
+// error that names it.
 func NewSetNXDel(c redis.UniversalClient, o SetNXOptions) *SetNXDel {
-	return &SetNXDel{newVariant(c, "setnx-del", o)}
+	s := newServer(c, "setnx-del", o.Lease)
+	return &SetNXDel{s.Handle(), s}
 }
 
 // Promise is what it promises with the defaults of its options.
@@ -44,24 +50,26 @@ func (*SetNXDel) Promise() driver.Promise {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXDel) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.server.Poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	name := s.name(key)
+	name, length := s.server.Names(key)[0], s.server.Lease
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), lock.ReleaseTimeout)
 	defer cancel()
 	sent := time.Now()
-	taken, found, err := setNX(asking, nil, s.client, name, "locked "+o.Owner, s.lease)
+	taken, found, err := request.SetNX(asking, nil, s.server.Client, name, "locked "+o.Owner, length)
 	switch {
 	case err != nil:
-		return nil, acquireError(ctx, name, err)
+		return nil, request.AcquireError(ctx, name, err)
 	case !taken:
-		return nil, found.held(key)
-	case leaseOver(sent, s.lease): // the key has expired, and another caller may have it
+		return nil, found.Held(key)
+	case request.LeaseOver(sent, length): // the key has expired, and another caller may have it
 		return nil, &lock.HeldError{Key: key}
 	}
-	lease := s.hold(key, sent, func(ctx context.Context) error { return s.free(ctx, name) })
+	lease := request.Hold(key, lock.NoFence, sent, length, func(ctx context.Context) error {
+		return s.free(ctx, name)
+	})
 	if ctx.Err() != nil {
 		_ = lease.Release()
 		return nil, context.Cause(ctx)
@@ -71,9 +79,11 @@ func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.L
 
 // free deletes the key, even if another caller has it.
 func (s *SetNXDel) free(ctx context.Context, name string) error {
-	reply, err := ask(ctx, nil, func() *redis.Cmd { return redisscript.Send(ctx, s.client, "del", name) })
+	reply, err := request.Ask(ctx, nil, func() *redis.Cmd {
+		return redisscript.Send(ctx, s.server.Client, "del", name)
+	})
 	if err != nil {
-		return ownership(0, err)
+		return request.Ownership(0, err)
 	}
-	return ownership(reply.Int())
+	return request.Ownership(reply.Int())
 }

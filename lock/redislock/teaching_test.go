@@ -10,34 +10,10 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
-	"example.com/stock/lock/redislock"
+	"example.com/stock/lock/redislock/teaching"
 )
-
-func repairing(t *testing.T, c redis.UniversalClient, lease time.Duration) lock.Locker {
-	return closer(t, redislock.NewSetNXExpire(c, redislock.SetNXExpireOptions{
-		SetNXOptions: redislock.SetNXOptions{Lease: lease}, Repair: true,
-	}))
-}
-
-// What a holder that crashed between SETNX and PEXPIRE leaves is repaired, but only when the same holder has been seen
-// without an expiry for a second: several holders that are seen so one after the other have not crashed.
-func TestOnlyTheSameHolderIsSuspect(t *testing.T) {
-	t.Parallel()
-	c, key := client(t, servers.Redis(t).Addr), locktest.FreshKey()
-	l, name := repairing(t, c, 0), "setnx-expire:{"+key+"}"
-	for _, holder := range []string{"one", "two", "three", "three"} {
-		c.Set(t.Context(), name, holder, 0)
-		_ = try(t, l, key)
-		if holder != "three" && c.PTTL(t.Context(), name).Val() != -1 {
-			t.Errorf("%s was repaired when it was seen for the first time", holder)
-		}
-		time.Sleep(1100 * time.Millisecond) // the time that must pass is what is tested
-	}
-	if c.PTTL(t.Context(), name).Val() < 0 {
-		t.Error("a holder that was seen twice was not repaired")
-	}
-}
 
 // A holder that was paused between its commands, until a repair let another in, does not hold beside it.
 func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
@@ -50,7 +26,10 @@ func TestAHolderPausedBetweenTheTwoCommands(t *testing.T) {
 	got := make(chan error, 1)
 	go func() { got <- try(t, slow, key) }()
 	<-expire.Sprung()
-	next := acquire(t, repairing(t, client(t, s.Addr), lease), key)
+	repairing := closer(t, teaching.NewSetNXExpire(client(t, s.Addr), teaching.SetNXExpireOptions{
+		Lease: lease, Repair: true,
+	}))
+	next := acquire(t, repairing, key)
 	expire.Release()
 	if err := <-got; !errors.Is(err, lock.ErrHeld) {
 		t.Errorf("the paused holder: %v, want ErrHeld", err)
@@ -107,4 +86,58 @@ func TestWatchNoticesWhatComesBetween(t *testing.T) {
 			}
 		})
 	}
+}
+
+// subscribed reports whether n connections wait for the releases of an RLock.
+func subscribed(t *testing.T, c redis.UniversalClient, n int64) func() bool {
+	return func() bool { return c.PubSubNumSub(t.Context(), "rlock:free").Val()["rlock:free"] == n }
+}
+
+// The key is a hash with the holder and how often it has entered, as Redisson's is.
+func TestRLockIsAHash(t *testing.T) {
+	t.Parallel()
+	c, key := client(t, servers.Redis(t).Addr), locktest.FreshKey()
+	acquire(t, open(t, "rlock", c, 0), key)
+	if found := c.HVals(t.Context(), "rlock:{"+key+"}").Val(); len(found) != 1 || found[0] != "1" {
+		t.Errorf("the hash has %q, want one field with 1", found)
+	}
+}
+
+// A waiter asks nothing while nothing happens, even if other keys are released. It asks once more when it listens, and
+// a busy computer may let it do so late. A watchdog would ask every time.
+func TestRLockSleeps(t *testing.T) {
+	t.Parallel()
+	addr, count := servertest.Redis(t).Addr, new(tripCounter)
+	c, through := client(t, addr), client(t, addr)
+	l := open(t, "rlock", c, 0)
+	held := acquire(t, l, "k")
+	through.AddHook(count)
+	got := acquireLater(t, open(t, "rlock", through, 0), "k")
+	eventually(t, "it waits", subscribed(t, c, 1))
+	eventually(t, "it asks nothing", func() bool {
+		before := count.n.Load()
+		release(t, acquire(t, l, "other"))
+		time.Sleep(1200 * time.Millisecond)
+		return count.n.Load() == before
+	})
+	release(t, held)
+	release(t, <-got)
+}
+
+// A subscription that breaks costs no waiter the rest of the holder's lease: a release before it stands again is not
+// received, so all waiters ask when it does.
+func TestRLockSubscribesAnew(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	c := client(t, s.Addr)
+	p, through := wired(t, s.Addr)
+	held := acquire(t, open(t, "rlock", c, time.Hour), "k")
+	got := acquireLater(t, open(t, "rlock", through, time.Hour), "k")
+	eventually(t, "one waits", subscribed(t, c, 1))
+	anew := p.Set(wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: wire.Contains("subscribe")})
+	c.ClientKillByFilter(t.Context(), "TYPE", "pubsub")
+	<-anew.Sprung()
+	release(t, held)
+	anew.Release()
+	release(t, <-got)
 }

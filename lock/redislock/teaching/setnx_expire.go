@@ -1,4 +1,4 @@
-package redislock
+package teaching
 
 import (
 	"context"
@@ -11,13 +11,8 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/redisscript"
+	"example.com/stock/lock/redislock/internal/request"
 )
-
-// SetNXExpireOptions are the options of a SetNXExpire. A zero field means its default.
-type SetNXExpireOptions struct {
-	SetNXOptions
-	Repair bool // set an expiry on a key that was left without one; default false: such a key blocks for ever
-}
 
 // repairAfter is how long a key must have been without expiry, with the same holder, to be repaired.
 const repairAfter = time.Second
@@ -35,16 +30,17 @@ const repairAfter = time.Second
 // All users of a key must have the same Lease.
 //
 // Round trips: 3 uncontended (acquire 2, release 1); contended 1 for every try, and 1 for a repair. It waits as
-// [SetNX] does.
+// redislock.SetNX does.
 //
 // Promises: exclusion while no lease runs out; a lease that ends by the holder's own clock. It does not promise that
 // the key becomes free after a crash between the two commands, unless Repair is set (then within Lease + 1 s, if
 // another caller tries meanwhile); nor a fence, so a holder that was paused past its lease still writes; nor
 // renewal, fairness, or survival of a fail-over.
 type SetNXExpire struct {
-	variant
-	repair        bool
-	releaseScript *redisscript.Script
+	handle
+	server  *request.Server
+	repair  bool
+	release *redisscript.Script
 
 	mu       sync.Mutex
 	suspects map[string]suspect // by key; removed when the key has an expiry or another holder
@@ -56,11 +52,13 @@ type suspect struct {
 	since time.Time
 }
 
-// NewSetNXExpire returns a SetNXExpire on c. Close it when all leases have ended.
+// NewSetNXExpire returns a SetNXExpire on c. Close it when all leases have ended. If an option is invalid, Acquire
+// returns an error that names it.
 func NewSetNXExpire(c redis.UniversalClient, o SetNXExpireOptions) *SetNXExpire {
+	s := newServer(c, "setnx-expire", o.Lease)
 	return &SetNXExpire{
-		variant: newVariant(c, "setnx-expire", o.SetNXOptions), repair: o.Repair,
-		releaseScript: redisscript.New(releaseSource), suspects: make(map[string]suspect),
+		handle: s.Handle(), server: s, repair: o.Repair, release: request.ReleaseScript(),
+		suspects: make(map[string]suspect),
 	}
 }
 
@@ -75,41 +73,45 @@ func (*SetNXExpire) Promise() driver.Promise {
 
 // Acquire tries until ctx ends, or once with TryOnce.
 func (s *SetNXExpire) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	return s.poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
+	return s.server.Poll(ctx, key, o, func(ctx context.Context) (*lock.Lease, error) { return s.try(ctx, key, o) })
 }
 
 func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	// Every try has a new value, so that a late release of this one cannot delete the key of the next.
-	name, value := s.name(key), newValue(o)
+	name, value, cleanup := s.server.Names(key)[0], request.NewValue(o), s.server.Cleanup
+	deletion := request.Call{Script: s.release, Keys: []string{name}, Args: []any{value}}
 	release := func(ctx context.Context) error {
-		return ownership(run(ctx, s.client, s.releaseScript, []string{name}, value).Int())
+		return request.Ownership(deletion.Run(ctx, s.server.Client).Int())
 	}
 	sent := time.Now()
 	var underWay atomic.Int32
-	taken, found, err := setNX(ctx, &underWay, s.client, name, value, 0)
+	taken, found, err := request.SetNX(ctx, &underWay, s.server.Client, name, value, 0)
 	switch {
 	case err != nil:
-		return nil, s.failed(ctx, &underWay, name, err, release)
+		return nil, cleanup.Failed(ctx, &underWay, name, err, release)
 	case !taken:
 		return nil, s.heldBy(ctx, key, found)
 	}
 	limited, err := s.limit(ctx, &underWay, name)
 	switch {
 	case err != nil:
-		s.cleanup.undo(ctx, &underWay, release)
-		return nil, acquireError(ctx, name, err)
-	case !limited || leaseOver(sent, s.lease):
+		cleanup.Undo(ctx, &underWay, release)
+		return nil, request.AcquireError(ctx, name, err)
+	case !limited || request.LeaseOver(sent, s.server.Lease):
 		// The key was deleted, or this process was paused so long that another caller may have the key after a
 		// repair.
-		s.cleanup.undo(ctx, &underWay, release)
+		cleanup.Undo(ctx, &underWay, release)
 		return nil, &lock.HeldError{Key: key}
 	}
-	return s.hold(key, sent, s.persist(release)), nil
+	lease := s.server.Lease
+	return request.Hold(key, lock.NoFence, sent, lease, cleanup.Persist(release, lease)), nil
 }
 
-// limit sets the expiry of a key, and reports whether the key exists. See ask for underWay.
+// limit sets the expiry of a key, and reports whether the key exists. See request.Ask for underWay.
 func (s *SetNXExpire) limit(ctx context.Context, underWay *atomic.Int32, name string) (bool, error) {
-	reply, err := ask(ctx, underWay, func() *redis.BoolCmd { return s.client.PExpire(ctx, name, s.lease) })
+	reply, err := request.Ask(ctx, underWay, func() *redis.BoolCmd {
+		return s.server.Client.PExpire(ctx, name, s.server.Lease)
+	})
 	if err != nil {
 		return false, err
 	}
@@ -117,31 +119,31 @@ func (s *SetNXExpire) limit(ctx context.Context, underWay *atomic.Int32, name st
 }
 
 // heldBy returns a HeldError for key. It repairs the key first if Repair is set and the key is stuck.
-func (s *SetNXExpire) heldBy(ctx context.Context, key string, found keyState) error {
-	held := found.held(key)
+func (s *SetNXExpire) heldBy(ctx context.Context, key string, found request.Found) error {
+	held := found.Held(key)
 	if !s.repair || !s.isStuck(key, found) {
 		return held
 	}
 	// This command is not atomic with the earlier reads. If the key has another holder by now, the key lives longer, by
 	// one Lease at most.
-	if _, err := s.limit(ctx, nil, s.name(key)); err != nil {
-		return acquireError(ctx, s.name(key), err)
+	if _, err := s.limit(ctx, nil, s.server.Names(key)[0]); err != nil {
+		return request.AcquireError(ctx, s.server.Names(key)[0], err)
 	}
-	held.Remaining = s.lease
+	held.Remaining = s.server.Lease
 	return held
 }
 
 // isStuck reports whether key has been without expiry, with the same holder, for repairAfter.
-func (s *SetNXExpire) isStuck(key string, found keyState) bool {
+func (s *SetNXExpire) isStuck(key string, found request.Found) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if found.value == "" || found.ttl >= 0 {
+	if found.Value == "" || found.TTL >= 0 {
 		delete(s.suspects, key)
 		return false
 	}
-	if seen, ok := s.suspects[key]; ok && seen.value == found.value {
+	if seen, ok := s.suspects[key]; ok && seen.value == found.Value {
 		return time.Since(seen.since) >= repairAfter
 	}
-	s.suspects[key] = suspect{found.value, time.Now()}
+	s.suspects[key] = suspect{found.Value, time.Now()}
 	return false
 }
