@@ -124,8 +124,6 @@ func (t *trial) Acquire(ctx context.Context, key string, o lock.Options) (*lock.
 			<-ctx.Done() // the socket's deadline passes a moment earlier
 		}
 		switch {
-		case err != nil && t.life.Err() != nil && !t.deaf:
-			return nil, lock.ErrClosed
 		case err != nil && ctx.Err() != nil && held:
 			return nil, errors.Join(lock.ErrHeld, context.Cause(ctx))
 		case err != nil && errors.Is(context.Cause(ctx), lock.ErrClosed):

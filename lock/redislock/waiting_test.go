@@ -6,19 +6,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/lock"
-	"example.com/stock/lock/locktest"
 )
 
 // queued reports whether n contenders wait for a key of a Watchdog.
 func queued(t *testing.T, c redis.UniversalClient, key string, n int64) func() bool {
 	return func() bool { return c.LLen(t.Context(), "watchdog:{"+key+"}:queue").Val() == n }
-}
-
-func TestAllOfWatchdog(t *testing.T) {
-	t.Parallel()
-	c := client(t, servers.Redis(t).Addr)
-	locktest.Carts(t, true, [2]lock.Locker{open(t, "watchdog", c, 0), open(t, "watchdog", c, 0)})
 }
 
 // A release whose message is refused is a release.
