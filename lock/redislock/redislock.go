@@ -63,10 +63,9 @@ type inspectable interface {
 }
 
 var (
-	_ inspectable    = (*SetNX)(nil)
-	_ inspectable    = (*Watchdog)(nil)
-	_ inspectable    = (*Redlock)(nil)
-	_ driver.Evictor = (*SetNX)(nil) // a lock without a fence has no Evict: an evicted holder could still write
+	_ inspectable    = handle{}
+	_ inspectable    = (*Redlock)(nil) // without a fence it has no Evict: an evicted holder could still write
+	_ driver.Evictor = (*SetNX)(nil)
 	_ driver.Evictor = (*Watchdog)(nil)
 )
 

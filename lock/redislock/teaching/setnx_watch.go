@@ -83,12 +83,14 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 			return nil
 		})
 		// MULTI must be answered before DEL is sent: without the right to MULTI, Redis runs a DEL behind it at once.
-		if err := cmp.Or(multi.Err(), request.Absent(holder.Err())); err != nil {
-			return err
+		if multi.Err() != nil {
+			return multi.Err()
 		}
 		if holder.Val() != value {
-			// The transaction ends, and is empty. Redis also ends it if the user may not send EXEC.
-			if err := redisscript.Send(ctx, tx, "exec").Err(); err != nil && !errors.Is(err, redis.Nil) {
+			// The transaction ends, and is empty: the connection must not stay in it. Redis also ends it if the user may
+			// not send EXEC.
+			ended := request.Absent(redisscript.Send(ctx, tx, "exec").Err())
+			if err := cmp.Or(ended, request.Absent(holder.Err())); err != nil {
 				return err
 			}
 			if holder.Err() != nil {

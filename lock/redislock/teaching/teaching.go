@@ -29,23 +29,9 @@ type SetNXExpireOptions struct {
 	Repair bool          // set an expiry on a key that was left without one; default: such a key blocks for ever
 }
 
-// handle has Inspect, InspectAll, Keys and Close.
+// handle has Inspect, InspectAll, Keys and Close. There is no Evict: without a fence, an evicted holder could still
+// write.
 type handle = request.Handle
-
-// An inspectable lock names its holders and lists its keys. It has no Evict: without a fence, an evicted holder could
-// still write.
-type inspectable interface {
-	driver.Inspector
-	driver.BatchInspector
-	driver.Lister
-}
-
-var (
-	_ inspectable = (*SetNXDel)(nil)
-	_ inspectable = (*SetNXExpire)(nil)
-	_ inspectable = (*SetNXWatch)(nil)
-	_ inspectable = (*RLock)(nil)
-)
 
 // newServer returns the server of a lock whose only key has the holder's value.
 func newServer(c redis.UniversalClient, prefix string, lease time.Duration) *request.Server {
