@@ -73,6 +73,8 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 	return request.Hold(key, lock.NoFence, sent, length, cleanup.Persist(release, length)), nil
 }
 
+const movingPause = 50 * time.Millisecond
+
 // free deletes the key if its value is ours. If the key changes meanwhile, free reads it again, until ctx ends.
 func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 	compareAndDelete := func(tx *redis.Tx) error {
@@ -106,13 +108,22 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 		return cmp.Or(del.Err(), exec.Err())
 	}
 	for {
+		ran := false
 		err, unanswered := request.Ask(ctx, nil, func() error {
-			return s.server.Client.Watch(ctx, compareAndDelete, name)
+			return s.server.Client.Watch(ctx, func(tx *redis.Tx) error {
+				ran = true
+				return compareAndDelete(tx)
+			}, name)
 		})
 		if unanswered != nil {
 			return driver.Down("ask redis", unanswered)
 		}
 		switch {
+		case err == nil && !ran:
+			// While a cluster moves the key, go-redis follows it a few times between the nodes, and returns nil in the end.
+			if err := driver.Sleep(ctx, movingPause); err != nil {
+				return driver.Down("release "+name, err)
+			}
 		case errors.Is(err, redis.Nil): // EXEC did nothing: the key has changed
 		case err == nil, errors.Is(err, lock.ErrExpired), errors.Is(err, lock.ErrTaken), errors.Is(err, lock.ErrDown):
 			return err
