@@ -89,8 +89,8 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 			return multi.Err()
 		}
 		if holder.Val() != value {
-			// The transaction ends, and is empty: the connection must not stay in it. Redis also ends it if the user may
-			// not send EXEC.
+			// The transaction ends, and is empty: the connection must not stay in it. Redis also ends it if the user
+			// may not send EXEC.
 			ended := request.Absent(redisscript.Send(ctx, tx, "exec").Err())
 			if err := cmp.Or(ended, request.Absent(holder.Err())); err != nil {
 				return err
