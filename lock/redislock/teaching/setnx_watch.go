@@ -120,7 +120,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 		}
 		switch {
 		case err == nil && !ran:
-			// While a cluster moves the key, go-redis follows it a few times between the nodes, and returns nil in the end.
+			// go-redis follows a key that is being moved a few times between the nodes, and then returns nil.
 			if err := driver.Sleep(ctx, movingPause); err != nil {
 				return driver.Down("release "+name, err)
 			}
