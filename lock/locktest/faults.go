@@ -89,7 +89,7 @@ func crash(ctx context.Context, s *Scene) error {
 	next, err := wait(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("a holder and the first waiter were killed, and with a lease of %v nobody had the key for %v: %w",
+		return fmt.Errorf("a holder and the first waiter were killed; with a lease of %v nobody had the key for %v: %w",
 			s.Lease, s.Lease+s.timeout, err)
 	case s.Promise.Fenced && next.Fence <= h.Fence:
 		return fmt.Errorf("fence %d after %d", next.Fence, h.Fence)

@@ -12,7 +12,8 @@ import (
 	"example.com/stock/lock/locktest/wire"
 )
 
-// exclusion lets several processes contend for a key, or several Lockers of this process, and checks what they recorded.
+// exclusion lets several processes contend for a key, or several Lockers of this process, and checks what they
+// recorded.
 func exclusion(ctx context.Context, s *Scene) error {
 	const lockers = 3
 	what := storm{
@@ -393,7 +394,7 @@ func (s *Scene) unknown(ctx context.Context, l, other lock.Locker, slow time.Dur
 	if !errors.Is(err, lock.ErrOutcomeUnknown) || errors.Is(err, lock.ErrLost) {
 		return fmt.Errorf("work of unknown outcome: %w, want ErrOutcomeUnknown and no loss", err)
 	}
-	for applied := time.Now().Add(slow); time.Now().Before(applied); time.Sleep(time.Millisecond) { // a polling interval
+	for applied := time.Now().Add(slow); time.Now().Before(applied); time.Sleep(time.Millisecond) { // polling
 		lease, err := once(ctx, other, key)
 		if err == nil && time.Now().Before(applied) {
 			_ = lease.Release()

@@ -1,5 +1,5 @@
-// Package locktest is the conformance suite of the lock contract: a table of clauses that every lock has to keep. To run
-// it on a driver, describe the driver and its servers in a [Harness], and write two tests:
+// Package locktest is the conformance suite of the lock contract: a table of clauses that every lock has to keep. To
+// run it on a driver, describe the driver and its servers in a [Harness], and write two tests:
 //
 //	var harness = locktest.Harness{
 //		Name: "my-lock", Promise: promise, Lease: 2 * time.Second, Renews: true,
@@ -9,9 +9,9 @@
 //	func TestConform(t *testing.T)   { locktest.Conform(t, harness) }
 //	func TestContender(t *testing.T) { locktest.Contend(t, harness) }
 //
-// Conform checks each clause that applies to the Promise. Its contenders are separate processes, which run TestContender
-// of the same binary, and which the suite kills, pauses and cuts off. With -short a run takes half a minute. A lock that
-// excludes only callers in its own process needs neither servers nor a harness: see [Run].
+// Conform checks each clause that applies to the Promise. Its contenders are separate processes, which run
+// TestContender of the same binary, and which the suite kills, pauses and cuts off. With -short a run takes half a
+// minute. A lock that excludes only callers in its own process needs neither servers nor a harness: see [Run].
 //
 // A clause returns an error instead of failing a test, so that tests can check that the clause rejects locks which are
 // broken on purpose.
@@ -119,8 +119,8 @@ func Clauses() []Clause {
 			"A waiter waits on although the server ends every statement that takes longer than a moment."),
 		shared("Cuts", cluster, cuts,
 			"Whatever request of an acquisition, a renewal or a release is lost, or its reply, or every connection "+
-				"at its first request: no two hold the key, the error is precise, nothing is left, and the lock serves "+
-				"again."),
+				"at its first request: no two hold the key, the error is precise, nothing is left, "+
+				"and the lock serves again."),
 		shared("Refusals", refusing, refusals,
 			"A server that refuses a request for a reason that no client knows is down. The request was not "+
 				"executed, so it is not repeated for long, and nothing is left."),

@@ -17,10 +17,10 @@ import (
 // wait for itself until innodb_lock_wait_timeout.
 //
 // Algorithm: select the row. If there is none yet, insert it, commit, and select again. Then issue the fence on another
-// connection (see drawFence), and mark the row with the number of the connection that holds it. The mark also shows that
-// this connection, and so the lock, still existed when the fence was issued. Release is ROLLBACK, which removes the mark. Waiters are in the server's queue, one connection per
-// key and process. A waiter that gives up ends its connection with KILL, because the server does not notice that the
-// client no longer waits.
+// connection (see drawFence), and mark the row with the number of the connection that holds it. The mark also shows
+// that this connection, and so the lock, still existed when the fence was issued. Release is ROLLBACK, which removes
+// the mark. Waiters are in the server's queue, one connection per key and process. A waiter that gives up ends its
+// connection with KILL, because the server does not notice that the client no longer waits.
 //
 // Round trips: 4 uncontended (lock, fence, mark, release), and one every second. The first use of a key costs 3 more, a
 // new connection 3. A failed try (lock.Options.TryOnce) costs 2. Waiting costs 2 every 30 s, giving up 3 and a

@@ -28,8 +28,8 @@ import (
 // ROLLBACK does not end it. So the next user of such a connection would hold the lock without knowing it.
 type GetLock struct{ *pinned }
 
-// NewGetLock returns a GetLock on db. It keeps connections of db as [NewForUpdate] does, and draws fences on them. Close
-// it when all leases have ended.
+// NewGetLock returns a GetLock on db. It keeps connections of db as [NewForUpdate] does, and draws fences on them.
+// Close it when all leases have ended.
 func NewGetLock(db *sql.DB, o ConnOptions) *GetLock {
 	return &GetLock{newPinned(db, o, namedLock{})}
 }

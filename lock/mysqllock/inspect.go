@@ -218,9 +218,9 @@ func among(keys []string) (condition string, args []any) {
 	return "name IN (?" + strings.Repeat(", ?", len(keys)-1) + ")", args
 }
 
-// holders returns the holders of those keys that are held, by the names of the keys in the tables. The server says which
-// connection has the key. The table says which owner and connection drew the last fence; if that is another connection,
-// the holder's owner and fence are not known. A holder without a fence yet may be missing.
+// holders returns the holders of those keys that are held, by the names of the keys in the tables. The server says
+// which connection has the key. The table says which owner and connection drew the last fence; if that is another
+// connection, the holder's owner and fence are not known. A holder without a fence yet may be missing.
 func (p *pinned) holders(ctx context.Context, conn *sql.Conn, keys []string) (map[string]holder, error) {
 	held, err := p.primitive.holders(ctx, conn, keys)
 	if err != nil {

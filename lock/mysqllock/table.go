@@ -52,9 +52,9 @@ type Table struct {
 	life *driver.Life
 }
 
-// NewTable returns a Table on db. Each statement uses a connection only while it runs. But each waiter sends statements,
-// and nothing here bounds the connections: limit them with db.SetMaxOpenConns, or 1,000 waiters open hundreds. With a
-// limit of 10 they take turns. Close the Table when all leases have ended.
+// NewTable returns a Table on db. Each statement uses a connection only while it runs. But each waiter sends
+// statements, and nothing here bounds the connections: limit them with db.SetMaxOpenConns, or 1,000 waiters open
+// hundreds. With a limit of 10 they take turns. Close the Table when all leases have ended.
 func NewTable(db *sql.DB, o TableOptions) *Table {
 	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	o.MaxHold = cmp.Or(o.MaxHold, 5*time.Minute)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
 )
 
 // queued reports whether n contenders wait for a key of a Watchdog.

@@ -22,10 +22,10 @@ import (
 //  3. To release, delete the node. If the holder crashes, the node is removed with the session.
 //
 // Round trips, uncontended: 1 to acquire and 1 to release, each one transaction. Contended: 2 to begin to wait (create,
-// watch), 1 to release. Then each of the W waiters tries to create the node. One create succeeds. Each failed create is a
-// transaction of the whole ensemble, too, and these W-1 waiters watch again. Serving n waiters takes n(n+1)/2 wake-ups
-// and as many creates, where Sequential has n wake-ups; Options.OnWake counts them. The waiters of one process share a
-// watch. The first use of a key or in a session, and a successful try (Options.TryOnce), cost the same as with
+// watch), 1 to release. Then each of the W waiters tries to create the node. One create succeeds. Each failed create is
+// a transaction of the whole ensemble, too, and these W-1 waiters watch again. Serving n waiters takes n(n+1)/2
+// wake-ups and as many creates, where Sequential has n wake-ups; Options.OnWake counts them. The waiters of one process
+// share a watch. The first use of a key or in a session, and a successful try (Options.TryOnce), cost the same as with
 // Sequential; a failed try costs one read.
 //
 // It promises the same as Sequential, except the order of arrival. Any number of other callers may overtake a waiter,
@@ -151,9 +151,9 @@ func (ephemeral) find(ctx context.Context, g *generation, dir, guid string) (nod
 	return n, nil
 }
 
-// delete is step 3, in one round trip. If the version of the folder is not known, or from an earlier session, find first
-// reads it, in two more round trips. If the folder has another version now, find and a second deletion follow, in three
-// more each time.
+// delete is step 3, in one round trip. If the version of the folder is not known, or from an earlier session, find
+// first reads it, in two more round trips. If the folder has another version now, find and a second deletion follow, in
+// three more each time.
 func (r ephemeral) delete(ctx context.Context, g *generation, n node) error {
 	known := n.version != 0 && n.session == g.now().id
 	var err error

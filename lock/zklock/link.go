@@ -30,7 +30,7 @@ type link struct {
 	greeted bool
 	timeout time.Duration
 
-	served  bool              // the server has answered a request; guarded by g.mu, and only monitor's goroutine writes it
+	served  bool              // the server has answered a request; only monitor writes it, under g.mu
 	watches map[string]*watch // by path, set on this link; guarded by g.mu
 }
 

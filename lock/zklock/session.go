@@ -31,7 +31,8 @@ type Session struct {
 	failures occasional // to connect
 
 	current atomic.Pointer[generation]
-	changed broadcast // signals that current is another generation, has another connection or none, or that ctx has ended
+	// changed signals that current is another generation, has another connection or none, or that ctx has ended.
+	changed broadcast
 }
 
 // Dial makes a Session. It does not wait for a server. A server that returns is used within 2 s. In rare cases a

@@ -15,10 +15,10 @@ import (
 // a waiter gives up, its watch stays until the node changes. With a watch per waiter, watches would pile up when many
 // short waits follow each other during one long hold.
 //
-// A watch counts on one link. The library sets its watches again on the next one, but the locks do not rely on that: the
-// library may then ask for changes since a transaction that it has not seen all of (go-zookeeper/zk#35). So a caller
-// first gets the channel of Session.changed, then reads the nodes and sets a watch, and when the channel is closed it
-// does so again.
+// A watch counts on one link. The library sets its watches again on the next one, but the locks do not rely on that:
+// the library may then ask for changes since a transaction that it has not seen all of (go-zookeeper/zk#35). So a
+// caller first gets the channel of Session.changed, then reads the nodes and sets a watch, and when the channel is
+// closed it does so again.
 type watch struct {
 	content               // of the node, when the watch was set
 	changed chan struct{} // closed when the node has changed; then deleted is valid
@@ -39,8 +39,8 @@ func (g *generation) watch(ctx context.Context, path string) (*watch, error) {
 	return g.setWatch(ctx, path)
 }
 
-// setWatch sets a watch on a node, in one round trip. It uses getData, because exists would leave a permanent watch on a
-// node that does not exist. The error is zk.ErrNoNode if the node does not exist.
+// setWatch sets a watch on a node, in one round trip. It uses getData, because exists would leave a permanent watch on
+// a node that does not exist. The error is zk.ErrNoNode if the node does not exist.
 func (g *generation) setWatch(ctx context.Context, path string) (*watch, error) {
 	return retry(ctx, g, path, "read", func() (*watch, error) {
 		l := g.now().link
