@@ -218,15 +218,14 @@ func (a attempt) undo(ctx context.Context) {
 
 // free releases. It repeats that in the background for as long as repeat, until the error is one that done accepts.
 func (a attempt) free(ctx context.Context, repeat time.Duration, done func(error) bool) error {
-	err := a.tryRelease(ctx)
+	try := func(ctx context.Context) error {
+		return a.change(ctx, "release "+a.name, releaseRow, a.name, a.token)
+	}
+	err := try(ctx)
 	if !done(err) {
-		a.life.Repeat(time.Now().Add(repeat), func(ctx context.Context) bool { return done(a.tryRelease(ctx)) })
+		a.life.Repeat(time.Now().Add(repeat), func(ctx context.Context) bool { return done(try(ctx)) })
 	}
 	return err
-}
-
-func (a attempt) tryRelease(ctx context.Context) error {
-	return a.change(ctx, "release "+a.name, releaseRow, a.name, a.token)
 }
 
 // change changes our row. If the row is no longer ours, the error says why.
