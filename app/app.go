@@ -37,8 +37,6 @@ type App struct {
 
 	secure, secureOperators *tls.Config // of the listeners; nil: without TLS
 
-	connections *connections // connections to the listener for clients
-
 	admins func() handler.Tokens
 
 	traces     *traces.Traces // nil: off

@@ -15,6 +15,10 @@ import (
 	"example.com/stock/service"
 )
 
+// firstRequest is how long a connection that was accepted just before the listener closed has to send its request.
+// http.Server.Shutdown gives it no time: it drops a request that it reads after the call (net/http, conn.serve).
+const firstRequest = 100 * time.Millisecond
+
 // Run serves until ctx ends. Then it stops the instance in order: /readyz fails, the listener closes, running
 // requests finish, everything is closed. It can be called once.
 func (a *App) Run(ctx context.Context) error {
@@ -29,7 +33,6 @@ func (a *App) Run(ctx context.Context) error {
 	config := a.http(draining.Load)
 	server := a.newServer(background, handler.New(config), a.secure)
 	operators := a.newServer(background, handler.NewAdmin(config), a.secureOperators)
-	server.ConnState = a.connections.track
 	served, attended := make(chan error, 1), make(chan error, 1)
 	go func() { served <- serve(server, a.listener) }()
 	a.log.Info("serving", "addr", a.Addr().String(), "version", a.version)
@@ -56,11 +59,10 @@ func (a *App) Run(ctx context.Context) error {
 	a.log.Info("stopping: no longer ready", "drain", a.cfg.Drain, "stop", a.cfg.Stop)
 	draining.Store(true)
 	time.Sleep(a.cfg.Drain) // load balancers notice the drain, and connections close after their next reply
-	a.connections.serveBacklog(server)
-	end := time.Now().Add(a.cfg.Stop)
-	a.connections.drain(a.cfg.Drain, a.cfg.Stop)
-	err := shutdown(server, time.Until(end), cancel, a.log)
+	_ = a.listener.Close()  // a connection that the kernel accepts at this moment is reset
 	<-served
+	time.Sleep(firstRequest)
+	err := shutdown(server, a.cfg.Stop, cancel, a.log)
 	// The server for operators stops last, so that the metrics show the draining.
 	err = errors.Join(err, shutdownOperators(operators, a.cfg.Work+time.Second))
 	<-attended

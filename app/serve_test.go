@@ -33,6 +33,7 @@ type instance struct {
 	client *http.Client
 	log    *journal
 
+	arrived  *arrivals     // at the listener for clients
 	patience time.Duration // how long a probe may take; 0: as ever
 }
 
@@ -92,6 +93,8 @@ func (i *instance) run(t *testing.T, cfg Config, log *slog.Logger) {
 	for _, b := range i.app.backends {
 		b.Patience = i.patience
 	}
+	i.arrived = &arrivals{Listener: i.app.listener}
+	i.app.listener = i.arrived
 	i.url, i.admin = "http://"+i.app.Addr().String(), "http://"+i.app.AdminAddr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	i.cancel = cancel
@@ -349,8 +352,9 @@ func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 
 // A listener that breaks ends Run with the reason, and with everything closed.
 func TestRunWithoutAListener(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	cfg := mustConfigure(t, append(everything(t), "--addr=127.0.0.1:0", "--admin-addr=")...)
+	args := append(everything(t), "--addr=127.0.0.1:0", "--admin-addr=")
+	before := goleak.IgnoreCurrent() // the connection that fills databases outlives the test
+	cfg := mustConfigure(t, args...)
 	a, err := New(cfg, "test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -3,8 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,24 +117,56 @@ func (i *instance) goOn(t *testing.T) {
 // inFlight waits until that many requests are in flight, besides its own. It calls more before each look.
 func inFlight(t *testing.T, i *instance, n int, more ...func()) {
 	t.Helper()
-	before := 0 // two looks: a request that has had its reply may still be counted by the first
+	before := int64(0) // two looks: a request that has had its reply may still be counted by the first
 	servertest.Eventually(t, 10*time.Second, "the requests have arrived", func() (bool, string) {
 		for _, send := range more {
 			send()
 		}
-		c := i.app.connections
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		active := 0
-		for _, state := range c.states {
-			if state == http.StateActive {
-				active++
-			}
-		}
-		enough := min(active, before) >= n
+		active := i.arrived.active.Load()
+		enough := min(active, before) >= int64(n)
 		before = active
 		return enough, fmt.Sprint(active, " are being served")
 	})
+}
+
+// arrivals is a listener that counts the open connections that have sent something. A client of these tests has a
+// connection for each request.
+type arrivals struct {
+	net.Listener
+	active atomic.Int64
+}
+
+func (a *arrivals) Accept() (net.Conn, error) {
+	conn, err := a.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &arrival{TCPConn: conn.(*net.TCPConn), active: &a.active}, nil
+}
+
+type arrival struct {
+	*net.TCPConn
+	active      *atomic.Int64
+	sent, ended sync.Once
+}
+
+func (a *arrival) Read(b []byte) (int, error) {
+	n, err := a.TCPConn.Read(b)
+	if n > 0 {
+		a.sent.Do(func() { a.active.Add(1) })
+	}
+	return n, err
+}
+
+func (a *arrival) Close() error {
+	a.ended.Do(func() {
+		sent := true
+		a.sent.Do(func() { sent = false }) // no later Read counts it
+		if sent {
+			a.active.Add(-1)
+		}
+	})
+	return a.TCPConn.Close()
 }
 
 // A request that waits longer than Stop is ended with an answer, not a broken connection. The answer says that trying
