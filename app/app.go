@@ -10,7 +10,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -34,8 +33,6 @@ type App struct {
 
 	listener  net.Listener // for clients
 	operators net.Listener // nil: none
-
-	secure, secureOperators *tls.Config // of the listeners; nil: without TLS
 
 	admins func() handler.Tokens
 

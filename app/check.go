@@ -157,7 +157,7 @@ func (c *Config) checkTLS() (bad []error) {
 			"value", quote(c.TLSMinVersion), "list", tls12+", "+tls13))
 	}
 	return slices.Concat(bad, c.Redis.TLS.check("redis.tls."), c.ZooKeeper.TLS.check("zookeeper.tls."),
-		c.MySQL.TLS.check("mysql.tls."), c.TLS.check("tls."), c.Admin.TLS.check("admin.tls."))
+		c.MySQL.TLS.check("mysql.tls."))
 }
 
 // doubts returns a warning for each value that is valid but gives weaker guarantees than users may expect.

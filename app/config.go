@@ -92,7 +92,7 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 		}
 		// A section whose lines are all commented out also appears as a key. It means the defaults.
 		if _, section := v.Get(key).(map[string]any); !section {
-			bad = append(bad, unknown(key, "key", nearest(key, known, "")))
+			bad = append(bad, unknown(key, "key", nearest(key, known, ""), func(s setting) string { return s.key }))
 		}
 	}
 	bad = append(bad, unknownEnv(os.Environ(), settings)...)
@@ -126,7 +126,7 @@ func unknownEnv(environ []string, settings []setting) (bad []error) {
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) && !kubernetes.MatchString(pair) {
-			bad = append(bad, unknown(name, "variable", nearest(name, known, envPrefix)))
+			bad = append(bad, unknown(name, "variable", nearest(name, known, envPrefix), setting.env))
 		}
 	}
 	return bad
@@ -148,8 +148,35 @@ func nearest(key string, known []string, prefix string) string {
 	return best
 }
 
-// unknown returns the error for an unknown key or variable. meant is the suggestion, or "".
-func unknown(name, what, meant string) error {
+// instead lists the settings that are gone, with the text that says what to use instead of each.
+func instead() map[string]string {
+	const tls = "gone-listener-tls"
+	return map[string]string{
+		"tls.cert": tls, "tls.key": tls, "tls.client_ca": tls,
+		"admin.tls.cert": tls, "admin.tls.key": tls, "admin.tls.client_ca": tls,
+	}
+}
+
+// FlagError returns an error of flags with what to use instead, if it is about the flag of a setting that is gone.
+func FlagError(err error) error {
+	if absent, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		for key, why := range instead() {
+			if (setting{key: key}).flag() == absent.GetSpecifiedName() {
+				return wrong("--"+absent.GetSpecifiedName(), why)
+			}
+		}
+	}
+	return err
+}
+
+// unknown returns the error for an unknown key or variable. meant is the suggestion, or "". written returns the name of
+// a setting as it is written there.
+func unknown(name, what, meant string, written func(setting) string) error {
+	for key, why := range instead() {
+		if written(setting{key: key}) == name {
+			return wrong(name, why)
+		}
+	}
 	if meant == "" {
 		return wrong(name, "unknown-"+what)
 	}

@@ -436,6 +436,25 @@ store: "oracle" 不在其中：redis, mysql
 	says(t, err, "configuration:\n", "xyzzy: unknown key\n", "seed.sku: must consist of")
 }
 
+// A setting that is gone is answered with what to use instead, wherever it is set.
+func TestSettingsThatAreGone(t *testing.T) {
+	bare(t)
+	for key := range instead() {
+		gone := setting{key: key}
+		const use = ": is gone: end the TLS of clients at an ingress"
+		t.Run(key, func(t *testing.T) {
+			_, err := configure(t, "--config", file(t, "stock.json", asFile(t, "json", map[string]any{key: "a.pem"})))
+			says(t, err, key+use)
+			flags := pflag.NewFlagSet("stock", pflag.ContinueOnError)
+			AddFlags(flags)
+			says(t, FlagError(flags.Parse([]string{"--" + gone.flag() + "=a.pem"})), "--"+gone.flag()+use)
+			t.Setenv(gone.env(), "a.pem")
+			_, err = configure(t)
+			says(t, err, gone.env()+use, "!did you mean")
+		})
+	}
+}
+
 // Suggestions are for nearly correct keys.
 func TestSuggestions(t *testing.T) {
 	bare(t)

@@ -3,24 +3,9 @@ package app
 import (
 	"errors"
 	"net"
-	"net/http"
 )
 
-// serve serves connections of a listener, with TLS if the server has a configuration for it.
-func serve(server *http.Server, l net.Listener) error {
-	if server.TLSConfig != nil {
-		return server.ServeTLS(l, "", "")
-	}
-	return server.Serve(l)
-}
-
 func (a *App) listen() (err error) {
-	if a.secure, err = a.serverTLS("tls.", a.cfg.TLS); err != nil {
-		return err
-	}
-	if a.secureOperators, err = a.serverTLS("admin.tls.", a.cfg.Admin.TLS); err != nil {
-		return err
-	}
 	if a.listener, err = net.Listen("tcp", a.cfg.Addr); err != nil {
 		return failure("listen", "why", err)
 	}

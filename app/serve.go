@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,14 +30,14 @@ func (a *App) Run(ctx context.Context) error {
 
 	var draining atomic.Bool
 	config := a.http(draining.Load)
-	server := a.newServer(background, handler.New(config), a.secure)
-	operators := a.newServer(background, handler.NewAdmin(config), a.secureOperators)
+	server := a.newServer(background, handler.New(config))
+	operators := a.newServer(background, handler.NewAdmin(config))
 	served, attended := make(chan error, 1), make(chan error, 1)
-	go func() { served <- serve(server, a.listener) }()
+	go func() { served <- server.Serve(a.listener) }()
 	a.log.Info("serving", "addr", a.Addr().String(), "version", a.version)
 	if a.operators != nil {
 		go func() {
-			err := serve(operators, a.operators)
+			err := operators.Serve(a.operators)
 			if !errors.Is(err, http.ErrServerClosed) {
 				a.log.Error("the admin listener has failed", "err", err) // sales continue
 			}
@@ -71,12 +70,8 @@ func (a *App) Run(ctx context.Context) error {
 	return err
 }
 
-func (a *App) newServer(background context.Context, h http.Handler, secure *tls.Config) *http.Server {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
+func (a *App) newServer(background context.Context, h http.Handler) *http.Server {
 	return &http.Server{
-		TLSConfig:   secure,
-		Protocols:   protocols, // with TLS as without: what is said here of connections is said of HTTP/1.1
 		Handler:     h,
 		BaseContext: func(net.Listener) context.Context { return background },
 		// There is no ReadTimeout: its deadline would pass while the handler waits for a lock, as if the client had

@@ -510,7 +510,7 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 func TestAReplyMayTakeTheLongestWait(t *testing.T) {
 	t.Parallel()
 	a := &App{log: slog.New(slog.DiscardHandler)}
-	if got := a.newServer(t.Context(), nil, nil).WriteTimeout; got <= 2*service.MaxWait {
+	if got := a.newServer(t.Context(), nil).WriteTimeout; got <= 2*service.MaxWait {
 		t.Errorf("replies may take %v", got)
 	}
 }

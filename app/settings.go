@@ -10,12 +10,8 @@ import (
 // A Config is the configuration of one instance. [Load] makes it from the defaults, a file, the environment and the
 // flags; a later source overrides the earlier ones. The texts of the settings document the fields.
 type Config struct {
-	Addr  string
-	TLS   ListenerTLS
-	Admin struct {
-		Addr string
-		TLS  ListenerTLS
-	}
+	Addr          string
+	Admin         struct{ Addr string }
 	TLSMinVersion string
 	Instance      string // empty: host name and port
 	AdminToken    string // several with commas
@@ -100,10 +96,8 @@ func (c *Config) settings() []setting {
 	const secret = true
 	return c.withFiles(slices.Concat([]setting{
 		{&c.Addr, "addr", ":8088", !secret},
-	}, c.TLS.settings("tls."), []setting{
 		{&c.TLSMinVersion, "tls_min_version", tls12, !secret},
 		{&c.Admin.Addr, "admin.addr", "127.0.0.1:9090", !secret},
-	}, c.Admin.TLS.settings("admin.tls."), []setting{
 		{&c.Instance, "instance", "", !secret},
 		{&c.AdminToken, "admin_token", "", secret},
 		{&c.Lab, "lab", false, !secret},

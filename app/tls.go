@@ -31,35 +31,13 @@ func (c *TLSConfig) check(prefix string) (bad []error) {
 	if !c.Enabled && *c != (TLSConfig{}) {
 		bad = append(bad, wrong(prefix+"enabled", "tls-off"))
 	}
-	return append(bad, checkPair(prefix, c.Cert, c.Key)...)
-}
-
-func checkPair(prefix, cert, key string) (bad []error) {
-	if cert == "" && key != "" {
+	if c.Cert == "" && c.Key != "" {
 		bad = append(bad, wrong(prefix+"cert", "pair"))
 	}
-	if cert != "" && key == "" {
+	if c.Cert != "" && c.Key == "" {
 		bad = append(bad, wrong(prefix+"key", "pair"))
 	}
 	return bad
-}
-
-// A ListenerTLS says how a listener serves over TLS. Without a certificate it serves without TLS.
-type ListenerTLS struct{ Cert, Key, ClientCA string }
-
-func (c *ListenerTLS) check(prefix string) []error {
-	if c.ClientCA != "" && c.Cert == "" && c.Key == "" {
-		return []error{wrong(prefix+"cert", "pair")}
-	}
-	return checkPair(prefix, c.Cert, c.Key)
-}
-
-func (c *ListenerTLS) settings(prefix string) []setting {
-	return []setting{
-		{&c.Cert, prefix + "cert", "", false},
-		{&c.Key, prefix + "key", "", false},
-		{&c.ClientCA, prefix + "client_ca", "", false},
-	}
 }
 
 // Values of the setting tls_min_version.
@@ -90,20 +68,6 @@ func (a *App) dialer(prefix string, c TLSConfig, limit time.Duration) (*credenti
 	return w, unusable(err)
 }
 
-// serverTLS returns the configuration of a listener, or nil if it serves without TLS.
-func (a *App) serverTLS(prefix string, c ListenerTLS) (*tls.Config, error) {
-	if c == (ListenerTLS{}) {
-		return nil, nil
-	}
-	config, err := credentials.Server(credentials.Files{
-		Setting: prefix, CA: c.ClientCA, Cert: c.Cert, Key: c.Key, MinVersion: a.cfg.minTLS(),
-	}, a.log)
-	if err == nil {
-		a.metrics.Certificate(prefix+"cert", func() time.Time { return credentials.End(config) })
-	}
-	return config, unusable(err)
-}
-
 // unusable returns the error of package credentials as a text of the catalogue.
 func unusable(err error) error {
 	file, ok := errors.AsType[*credentials.FileError](err)
@@ -122,12 +86,8 @@ func (s setting) textKey() string {
 		}
 		return "secret_file"
 	}
-	server, field, ok := strings.Cut(s.key, "tls.")
-	switch {
-	case !ok:
-		return s.key
-	case server == "" || server == "admin.":
-		return "listener_tls." + field
+	if _, field, ok := strings.Cut(s.key, ".tls."); ok {
+		return "server_tls." + field
 	}
-	return "server_tls." + field
+	return s.key
 }

@@ -18,7 +18,7 @@ func TestEverySettingHasItsTexts(t *testing.T) {
 		"Say": {}, "failure": {Under: under},
 		"no": {At: 1, Under: under}, "wrong": {At: 1, Under: under},
 	}, append(keys, "evicts", "wrong.unknown-key", "wrong.unknown-variable", "wrong.meant-key",
-		"wrong.meant-variable")...)
+		"wrong.meant-variable", "wrong.gone-listener-tls")...)
 	for flag, want := range map[string]string{
 		"stores-enabled": "使用的存储；空：两个都用 (STOCK_STORES_ENABLED)",
 		"config":         "配置文件：YAML、TOML 或 JSON (STOCK_CONFIG)",
