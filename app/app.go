@@ -34,8 +34,6 @@ type App struct {
 	listener  net.Listener // for clients
 	operators net.Listener // nil: none
 
-	admins func() handler.Tokens
-
 	traces     *traces.Traces // nil: off
 	metrics    *metrics.Metrics
 	servers    strategy.Servers
@@ -59,10 +57,6 @@ type App struct {
 // closes everything.
 func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	a := newApp(cfg, version, log)
-	var err error
-	if a.admins, err = reread(a, "admin_token", a.cfg.AdminToken, parseTokens); err != nil {
-		return nil, err
-	}
 	if err := a.openTraces(); err != nil {
 		return nil, err
 	}
@@ -115,12 +109,6 @@ func (a *App) AdminAddr() net.Addr {
 		return nil
 	}
 	return a.operators.Addr()
-}
-
-// parseTokens reads the admin tokens, with commas between them. Several are for their rotation.
-func parseTokens(text string) (handler.Tokens, error) {
-	tokens, _ := list(text)
-	return handler.NewTokens(tokens), nil
 }
 
 // buildStrategies builds every strategy that works on an enabled store, on the open clients.

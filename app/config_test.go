@@ -631,7 +631,7 @@ func together() []setting {
 	return slices.DeleteFunc(allSettings(), isSecretFile)
 }
 
-func isSecretFile(s setting) bool { return strings.HasPrefix(s.textKey(), "secret_file") }
+func isSecretFile(s setting) bool { return s.textKey() == "secret_file" }
 
 // field returns the value of a key in c.
 func field(t *testing.T, c Config, key string) any {

@@ -23,12 +23,12 @@ func OpenMigrator(ctx context.Context, cfg Config) (*Migrator, error) {
 	if cfg.MySQL.DSN == "" {
 		return nil, isEmpty("mysql.dsn", "mysql-dsn", "STOCK_MYSQL_DSN")
 	}
-	a := App{cfg: cfg, log: slog.New(slog.DiscardHandler)}
-	before, err := a.beforeMySQL()
+	a := newApp(cfg, "", slog.New(slog.DiscardHandler))
+	secure, err := a.client("mysql.tls.", cfg.MySQL.TLS)
 	if err != nil {
 		return nil, err
 	}
-	db, connections, err := pool(repo.OpenMySQL(cfg.MySQL.DSN, repo.Pool{Open: 2, Before: before}))
+	db, connections, err := pool(repo.OpenMySQL(cfg.MySQL.DSN, repo.Pool{Open: 2, TLS: secure}))
 	if err != nil {
 		return nil, err
 	}

@@ -24,19 +24,19 @@ func (a *App) openMySQL() error {
 		}
 		return nil
 	}
-	before, err := a.beforeMySQL()
+	secure, err := a.client("mysql.tls.", c.TLS)
 	if err != nil {
 		return err
 	}
 	traced := a.traces.SQL()
-	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize, Before: before, New: traced}))
+	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize, TLS: secure, New: traced}))
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, salesPool.Close)
 	// Locks that keep a connection need a separate pool: in a shared one, waiters could take the connections that the
 	// holder needs to write.
-	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize, Before: before, New: traced}))
+	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize, TLS: secure, New: traced}))
 	if err != nil {
 		return err
 	}
@@ -44,13 +44,13 @@ func (a *App) openMySQL() error {
 	a.servers.MySQL = lockPool
 	// The health probe has a separate pool, so that it works even if the other pools are busy. Unlike redisProbe, it
 	// need not test whether the other pools can connect, because database/sql connects whenever it needs a connection.
-	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1, Before: before}))
+	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1, TLS: secure}))
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, probePool.Close)
 	// Migrations may take longer than the timeouts of a probe.
-	migrations, migrationPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 2, Idle: 1, Before: before}))
+	migrations, migrationPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 2, Idle: 1, TLS: secure}))
 	if err != nil {
 		return err
 	}

@@ -5,34 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
-
-// beforeMySQL returns what prepares each connection to MySQL: it gives it the user, the password and the certificates
-// that the files have then.
-func (a *App) beforeMySQL() (func(context.Context, *mysql.Config) error, error) {
-	c := a.cfg.MySQL
-	secure, err := a.dialer("mysql.tls.", c.TLS, 0)
-	if err != nil {
-		return nil, err
-	}
-	dsn, err := reread(a, "mysql.dsn", c.DSN, func(text string) (*mysql.Config, error) {
-		dsn, err := mysql.ParseDSN(text)
-		if err != nil {
-			err = failure("dsn") // the driver's error may quote the password
-		}
-		return dsn, err
-	})
-	return func(_ context.Context, next *mysql.Config) error {
-		now := dsn()
-		next.User, next.Passwd = now.User, now.Passwd
-		if secure != nil {
-			next.TLS = secure.Client(next.Addr)
-		}
-		return nil
-	}, err
-}
 
 // pool returns db together with its connection pool. It is generic because only repo imports gorm.
 func pool[DB interface{ DB() (*sql.DB, error) }](db DB, err error) (DB, *sql.DB, error) {

@@ -25,6 +25,7 @@ import (
 func (a *App) redisOptions() (redis.UniversalOptions, error) {
 	c := a.cfg.Redis
 	options := redis.UniversalOptions{
+		Username: c.Username, Password: c.Password,
 		PoolSize: c.PoolSize,
 		// Without this option a command ignores the deadline of its context, and waits for a silent server for
 		// ReadTimeout.
@@ -37,16 +38,9 @@ func (a *App) redisOptions() (redis.UniversalOptions, error) {
 		DialTimeout: c.Timeout / 2, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
 	}
-	w, err := a.dialer("redis.tls.", c.TLS, options.DialTimeout)
-	if err != nil {
-		return options, err
-	}
-	if w != nil {
-		options.Dialer = w.DialContext
-	}
-	password, err := reread(a, "redis.password", c.Password, credentials.Text)
-	options.CredentialsProviderContext = func(context.Context) (string, string, error) {
-		return c.Username, password(), nil
+	secure, err := a.client("redis.tls.", c.TLS)
+	if secure != nil {
+		options.Dialer = credentials.Dialer{Config: secure, Timeout: options.DialTimeout}.DialContext
 	}
 	return options, err
 }

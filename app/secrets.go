@@ -1,23 +1,9 @@
 package app
 
-import (
-	"fmt"
-	"log/slog"
-
-	"example.com/stock/app/credentials"
-)
+import "example.com/stock/app/credentials"
 
 // fileSuffix makes the key of a secret the key of the file that contains it.
 const fileSuffix = "_file"
-
-// Secrets that are read again when their file changes. The others are read once, at the start.
-func readAgain(key string) bool {
-	switch key {
-	case "admin_token", "redis.password", "mysql.dsn":
-		return true
-	}
-	return false
-}
 
 // withFiles adds a setting for the file of each secret, behind it.
 func (c *Config) withFiles(list []setting) (all []setting) {
@@ -57,26 +43,12 @@ func (c *Config) readSecrets(settings []setting) (bad []error) {
 			bad = append(bad, wrong(s.key, "twice", "file", file.Setting))
 			continue
 		}
-		read, err := credentials.Secret(file, credentials.Text, slog.New(slog.DiscardHandler))
+		secret, err := credentials.Secret(file)
 		if err != nil {
 			bad = append(bad, unusable(err))
 			continue
 		}
-		*value = read()
+		*value = secret
 	}
 	return bad
-}
-
-// reread returns a function that returns what parse makes of a secret. If the secret is in a file, it is read again
-// when the file changes.
-func reread[T any](a *App, key, value string, parse func(text string) (T, error)) (func() T, error) {
-	if file := a.cfg.file(key); file.Path != "" {
-		read, err := credentials.Secret(file, parse, a.log)
-		return read, unusable(err)
-	}
-	fixed, err := parse(value)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", key, err)
-	}
-	return func() T { return fixed }, err
 }

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/handler"
 	"example.com/stock/internal/words"
 	"example.com/stock/lock/locktest/servertest"
 )
@@ -50,74 +46,6 @@ func TestSecretsInFiles(t *testing.T) {
 			_, err = configure(t)
 			says(t, err, s.key+"_file: ", path+".no", "no such file")
 		})
-	}
-}
-
-// A secret that is renewed in its file is used for the next connection, the next request of an operator, the next
-// event. A file that goes away changes nothing.
-func TestSecretsAreReadAgain(t *testing.T) {
-	t.Parallel()
-	server, root := servertest.Redis(t), migrated(t)
-	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer admin.Close()
-	db := openRoot(t, root)
-	user := "u" + filepath.Base(root) // the server is shared
-	dsn := func(password string) string { return servertest.AsUser(t, root, user, password) }
-	dir := t.TempDir()
-	put := func(name, text string) string {
-		servertest.WriteFile(t, filepath.Join(dir, name), []byte(text+"\n"))
-		return filepath.Join(dir, name)
-	}
-	rotate := func(password string) {
-		if err := admin.Do(t.Context(), "ACL", "SETUSER", "shop", "reset", "on", ">"+password, "~*", "&*",
-			"+@all").Err(); err != nil {
-			t.Fatal(err)
-		}
-		exec(t, db, fmt.Sprintf("CREATE OR REPLACE USER %s@'127.0.0.1' IDENTIFIED BY '%s'", user, password),
-			fmt.Sprintf("GRANT ALL ON *.* TO %s@'127.0.0.1'", user))
-	}
-	rotate("first")
-	i := begin(t, backends("--redis-addrs="+server.Addr, "--redis-username=shop",
-		"--redis-password-file="+put("redis", "first"), "--mysql-dsn-file="+put("mysql", dsn("first")))...)
-	i.ready(t, "redis", "mysql")
-	rotate("second")
-	cut := func() {
-		if err := admin.Do(t.Context(), "CLIENT", "KILL", "SKIPME", "yes").Err(); err != nil {
-			t.Fatal(err)
-		}
-		exec(t, db, fmt.Sprintf("KILL HARD USER %s@'127.0.0.1'", user))
-	}
-	cut()
-	i.becomes(t, http.StatusServiceUnavailable, `"redis"`)
-	put("redis", "second")
-	put("mysql", dsn("second"))
-	i.ready(t, "redis", "mysql")
-	if err := os.Remove(filepath.Join(dir, "redis")); err != nil {
-		t.Fatal(err)
-	}
-	cut()
-	servertest.Eventually(t, time.Minute, "the file is missed", func() (bool, string) {
-		return strings.Contains(i.log.String(), "a file cannot be used"), ""
-	})
-	i.ready(t, "redis", "mysql")
-	i.must(t, http.MethodPut, "/v1/stock/renewed?quantity=1", 200)
-}
-
-func TestTheOperatorsTokenIsReadAgain(t *testing.T) {
-	t.Parallel()
-	path := file(t, "token", "old,older\n")
-	cfg := mustConfigure(t, backends("--addr=127.0.0.1:0", "--admin-addr=", "--admin-token-file="+path)...)
-	a := newApp(cfg, "test", slog.New(slog.DiscardHandler))
-	admins, err := reread(a, "admin_token", cfg.AdminToken, parseTokens)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := admins(); !reflect.DeepEqual(got, handler.NewTokens([]string{"old", "older"})) {
-		t.Errorf("before the rotation: %x", got)
-	}
-	servertest.WriteFile(t, path, []byte("new"))
-	if got := admins(); !reflect.DeepEqual(got, handler.NewTokens([]string{"new"})) {
-		t.Errorf("after the rotation: %x", got)
 	}
 }
 

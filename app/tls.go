@@ -2,6 +2,7 @@ package app
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"strings"
 	"time"
@@ -53,19 +54,30 @@ func (c *Config) minTLS() uint16 {
 	return tls.VersionTLS12
 }
 
-// dialer returns what makes the connections to a server, or nil if they need no TLS.
-func (a *App) dialer(prefix string, c TLSConfig, limit time.Duration) (*credentials.Dialer, error) {
+// client returns the configuration of connections to a server, or nil if they need no TLS.
+func (a *App) client(prefix string, c TLSConfig) (*tls.Config, error) {
 	if !c.Enabled {
 		return nil, nil
 	}
-	w, err := credentials.New(credentials.Files{
-		Setting: prefix, CA: c.CA, Cert: c.Cert, Key: c.Key, ServerName: c.ServerName,
-		MinVersion: a.cfg.minTLS(), Timeout: limit,
-	}, a.log)
-	if err == nil && c.Cert != "" {
-		a.metrics.Certificate(prefix+"cert", func() time.Time { return credentials.End(w.Client("")) })
+	config := &tls.Config{MinVersion: a.cfg.minTLS(), ServerName: c.ServerName}
+	file := func(name, path string) credentials.File { return credentials.File{Setting: prefix + name, Path: path} }
+	err := credentials.Files{
+		CA: file("ca", c.CA), Cert: file("cert", c.Cert), Key: file("key", c.Key),
+	}.AddTo(config)
+	for _, certificate := range config.Certificates {
+		a.metrics.Certificate(prefix+"cert", firstEnd(certificate))
 	}
-	return w, unusable(err)
+	return config, unusable(err)
+}
+
+// firstEnd returns the earliest end in the chain of a certificate.
+func firstEnd(c tls.Certificate) (first time.Time) {
+	for _, der := range c.Certificate {
+		if x, err := x509.ParseCertificate(der); err == nil && (first.IsZero() || x.NotAfter.Before(first)) {
+			first = x.NotAfter
+		}
+	}
+	return first
 }
 
 // unusable returns the error of package credentials as a text of the catalogue.
@@ -80,10 +92,7 @@ func unusable(err error) error {
 // textKey returns the key of the text that says what a setting means. The settings of TLS share theirs, and so do the
 // files of secrets.
 func (s setting) textKey() string {
-	if secret, ok := strings.CutSuffix(s.key, fileSuffix); ok {
-		if readAgain(secret) {
-			return "secret_file_followed"
-		}
+	if strings.HasSuffix(s.key, fileSuffix) {
 		return "secret_file"
 	}
 	if _, field, ok := strings.Cut(s.key, ".tls."); ok {

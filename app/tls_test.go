@@ -148,6 +148,14 @@ func TestMySQLOverTLS(t *testing.T) {
 			})
 		}
 	})
+	cfg := mustConfigure(t, with(closed, "ca", ours.File, "cert", member.Cert, "key", member.Key)...)
+	m, err := OpenMigrator(t.Context(), cfg)
+	if err != nil {
+		t.Fatalf("stock migrate, with a certificate: %v", err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
 
 	// A server whose certificate expires is down, and is up again by itself when the certificate is renewed.
 	i := tlsRow{args: with(secure, "ca", ours.File)}.run(t, "--stores-enabled=mysql", "--store=mysql")

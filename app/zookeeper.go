@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/stock/app/credentials"
 	"example.com/stock/app/health"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/service/strategy"
@@ -16,7 +17,7 @@ func (a *App) openZooKeeper() error {
 		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper, "zookeeper-not-configured")
 		return nil
 	}
-	secure, err := a.dialer("zookeeper.tls.", c.TLS, c.ConnectTimeout)
+	secure, err := a.client("zookeeper.tls.", c.TLS)
 	if err != nil {
 		return err
 	}
@@ -25,7 +26,7 @@ func (a *App) openZooKeeper() error {
 		Credentials: a.cfg.zookeeperUsers(), CreatorOnly: a.cfg.ownNodes(), Called: a.traces.ZooKeeper(),
 	}
 	if secure != nil {
-		config.Dialer = secure.DialContext
+		config.Dialer = credentials.Dialer{Config: secure, Timeout: c.ConnectTimeout}.DialContext
 	}
 	session, err := zklock.Dial(config)
 	if err != nil {

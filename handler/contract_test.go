@@ -131,9 +131,7 @@ func config(d *fakeService, change func(*handler.Config)) handler.Config {
 	return c
 }
 
-func admins(tokens ...string) func() handler.Tokens {
-	return func() handler.Tokens { return handler.NewTokens(tokens) }
-}
+func admins(tokens ...string) handler.Tokens { return handler.NewTokens(tokens) }
 
 // A reply, read to its end.
 type reply struct {

@@ -82,11 +82,11 @@ type Config struct {
 	ReadyStore string      // the instance is ready only while this store can be sold from; empty: any store
 	Backends   []Backend
 
-	Admins func() Tokens // the admin tokens, as they are now
-	Lab    bool          // the admin may send the lab's parameters
-	Pauses Pauses        // of lab mode
-	Holds  Holds         // of lab mode
-	Steps  Steps         // of lab mode
+	Admins Tokens
+	Lab    bool   // the admin may send the lab's parameters
+	Pauses Pauses // of lab mode
+	Holds  Holds  // of lab mode
+	Steps  Steps  // of lab mode
 
 	Instance string
 	Version  Version

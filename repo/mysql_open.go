@@ -2,7 +2,7 @@ package repo
 
 import (
 	"cmp"
-	"context"
+	"crypto/tls"
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
@@ -32,8 +32,8 @@ type Pool struct {
 	// Lifetime is how long a connection is used; 0: 3 minutes. It must be shorter than the server's wait_timeout and
 	// the limit of any proxy in between. It also limits how long we use a server that is no longer the master.
 	Lifetime time.Duration
-	// Before is called before each connection, and may change its user, password and TLS. It may be nil.
-	Before func(context.Context, *mysql.Config) error
+	// TLS is for connections over TLS; nil: as dsn says.
+	TLS *tls.Config
 	// New makes the pool of connections, around each of which it may put something; nil: sql.OpenDB.
 	New func(driver.Connector) *sql.DB
 }
@@ -79,10 +79,8 @@ func OpenMySQL(dsn string, p Pool) (*gorm.DB, error) {
 	c.Timeout = cmp.Or(c.Timeout, time.Second)
 	setSessionVariables(c)
 	c.Logger = &mysql.NopLogger{}
-	if p.Before != nil {
-		if err := c.Apply(mysql.BeforeConnect(p.Before)); err != nil {
-			return nil, err
-		}
+	if p.TLS != nil {
+		c.TLS = p.TLS
 	}
 	connector, err := mysqlconn.NewConnector(c)
 	if err != nil {

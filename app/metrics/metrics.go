@@ -36,6 +36,8 @@ type Metrics struct {
 	sales     *prometheus.CounterVec
 	stale     *prometheus.CounterVec
 	dataLost  *prometheus.GaugeVec
+
+	certificates *prometheus.GaugeVec
 }
 
 // seconds covers the range from a Redis round trip on loopback to the longest wait.
@@ -88,11 +90,13 @@ func New(version, instance string) *Metrics {
 			"Writes refused because a later lock holder had written.", "strategy"),
 		dataLost: gauge("store_data_lost",
 			"1 if the store has lost its data, and waits for a person who sets the stock.", "store"),
+		certificates: gauge("certificate_end_timestamp_seconds",
+			"Unix time at which the certificate that the instance presents ends, or one of its chain.", "setting"),
 	}
 	info := gauge("build_info", "Always 1.", "version", "instance")
 	info.WithLabelValues(version, instance).Set(1)
 	m.registry.MustRegister(m.requests, m.problems, m.ready, m.wait, m.hold, m.outcomes, m.lost, m.stranded,
-		m.abandoned, m.wakeups, m.up, m.full, m.impaired, m.sales, m.stale, m.dataLost, info,
+		m.abandoned, m.wakeups, m.up, m.full, m.impaired, m.sales, m.stale, m.dataLost, m.certificates, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -178,17 +182,9 @@ func (m *Metrics) Queue(store string, load func() (in, waiting int)) {
 	}
 }
 
-// Certificate adds the end of a certificate that the instance presents, by the setting that names its file. end is
-// called for every scrape. Several clients of one server share a setting, and its series.
-func (m *Metrics) Certificate(setting string, end func() time.Time) {
-	err := m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "stock", Name: "certificate_end_timestamp_seconds",
-		Help:        "Unix time at which the certificate that the instance presents ends, or one of its chain.",
-		ConstLabels: prometheus.Labels{"setting": setting},
-	}, func() float64 { return float64(end().Unix()) }))
-	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !again {
-		panic(err) // another metric has this name
-	}
+// Certificate records the end of a certificate that the instance presents, by the setting that names its file.
+func (m *Metrics) Certificate(setting string, end time.Time) {
+	m.certificates.WithLabelValues(setting).Set(float64(end.Unix()))
 }
 
 // Log adds the series of dropped log lines. dropped is called for every scrape.
