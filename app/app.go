@@ -103,14 +103,6 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 	}
 }
 
-// AdminAddr returns the address of the listener for operators, or nil if there is none.
-func (a *App) AdminAddr() net.Addr {
-	if a.operators == nil {
-		return nil
-	}
-	return a.operators.Addr()
-}
-
 // buildStrategies builds every strategy that works on an enabled store, on the open clients.
 func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	configs := make(map[string]service.StrategyConfig)

@@ -52,8 +52,7 @@ func startQuietly(b *testing.B, args ...string) (url string) {
 	b.Helper()
 	args = append(args, "--addr=127.0.0.1:0", "--instance=app-1", "--admin-token="+token)
 	cfg := mustConfigure(b, backends(args...)...)
-	lines := NewLogWriter(io.Discard)
-	a, err := New(cfg, "test", NewLogger(lines, cfg))
+	a, err := New(cfg, "test", NewLogger(io.Discard, cfg))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -63,7 +62,6 @@ func startQuietly(b *testing.B, args ...string) (url string) {
 	b.Cleanup(func() {
 		cancel()
 		<-ended
-		_ = lines.Close()
 	})
 	url = "http://" + a.Addr().String()
 	servertest.Eventually(b, 20*time.Second, "the instance is ready", func() (bool, string) {

@@ -27,8 +27,13 @@ func (a *App) closeListeners() error {
 	return err
 }
 
-// MeasureLog adds the number of lines that w has dropped to the metrics. Call it once, before Run.
-func (a *App) MeasureLog(w *LogWriter) { a.metrics.Log(w.Dropped) }
-
 // Addr returns the address of the listener for clients.
 func (a *App) Addr() net.Addr { return a.listener.Addr() }
+
+// AdminAddr returns the address of the listener for operators, or nil if there is none.
+func (a *App) AdminAddr() net.Addr {
+	if a.operators == nil {
+		return nil
+	}
+	return a.operators.Addr()
+}

@@ -187,14 +187,6 @@ func (m *Metrics) Certificate(setting string, end time.Time) {
 	m.certificates.WithLabelValues(setting).Set(float64(end.Unix()))
 }
 
-// Log adds the series of dropped log lines. dropped is called for every scrape.
-func (m *Metrics) Log(dropped func() uint64) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "stock", Name: "log_dropped_total",
-		Help: "Lines of the log that were dropped because what takes them was too slow.",
-	}, func() float64 { return float64(dropped()) }))
-}
-
 // Lock returns the callbacks for lock.Observe that count the locks of strategy. It creates the series at once, because
 // a rate needs a first value.
 func (m *Metrics) Lock(strategy string) lock.Events {

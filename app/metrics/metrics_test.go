@@ -195,12 +195,6 @@ func TestLockSeriesExistFromTheStart(t *testing.T) {
 	})
 }
 
-func TestDroppedLines(t *testing.T) {
-	m := metrics.New("dev", "app-1")
-	m.Log(func() uint64 { return 7 })
-	are(t, m, map[string]float64{`stock_log_dropped_total`: 7})
-}
-
 func TestLockOutcomes(t *testing.T) {
 	m := metrics.New("dev", "app-1")
 	e := m.Lock("redis-watchdog")

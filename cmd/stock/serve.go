@@ -22,15 +22,12 @@ func serveCommand() *cobra.Command {
 				// What lives is a few MB, so the collector would run many times a second. GOMEMLIMIT still holds.
 				debug.SetGCPercent(400)
 			}
-			lines := app.NewLogWriter(cmd.ErrOrStderr())
-			defer lines.Close()
-			log := app.NewLogger(lines, cfg)
+			log := app.NewLogger(cmd.ErrOrStderr(), cfg)
 			app.LogRedis(log)
 			a, err := app.New(cfg, version, log)
 			if err != nil {
 				return err
 			}
-			a.MeasureLog(lines)
 			return a.Run(cmd.Context())
 		},
 	}
