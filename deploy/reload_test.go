@@ -223,8 +223,8 @@ func TestReloadLosesNoRequest(t *testing.T) {
 }
 
 // Part of deploy/compose-test, which restarts every instance of the composition while this sells through it:
-// STOCK_COMPOSED is the address, and the load ends when the file STOCK_COMPOSED_UNTIL is there. What was answered is what
-// was sold. At most one request in a thousand is lost, and not sold: nginx sent it at the moment when a listener closed.
+// STOCK_COMPOSED is the address, and the load ends when the file STOCK_COMPOSED_UNTIL is there. What was answered is
+// what was sold. At most one request in a thousand is lost, and not sold: nginx sent it when a listener closed.
 func TestCompositionSellsWhatItAnswers(t *testing.T) {
 	t.Parallel()
 	addr, until := os.Getenv("STOCK_COMPOSED"), os.Getenv("STOCK_COMPOSED_UNTIL")
