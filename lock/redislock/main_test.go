@@ -107,15 +107,21 @@ func closer[L interface{ Close() error }](t testing.TB, l L) L {
 // patience is how long a test waits for what must come, on a computer that has other work.
 const patience = time.Minute
 
-// acquire asks again where a busy computer keeps a server from answering in time, as a client would.
+// insist asks again where a busy computer keeps a server from answering in time, as a client would.
+func insist(ctx context.Context, l lock.Locker, key, owner string) (*lock.Lease, error) {
+	for {
+		lease, err := l.Acquire(ctx, key, lock.Options{Owner: owner})
+		if !errors.Is(err, lock.ErrDown) || ctx.Err() != nil {
+			return lease, err
+		}
+	}
+}
+
 func acquire(t testing.TB, l lock.Locker, key string) *lock.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	lease, err := l.Acquire(ctx, key, lock.Options{Owner: "holder"})
-	for errors.Is(err, lock.ErrDown) && ctx.Err() == nil {
-		lease, err = l.Acquire(ctx, key, lock.Options{Owner: "holder"})
-	}
+	lease, err := insist(ctx, l, key, "holder")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +136,7 @@ func acquireLater(t *testing.T, l lock.Locker, key string) <-chan *lock.Lease {
 		defer close(got)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		lease, err := l.Acquire(ctx, key, lock.Options{Owner: "waiter"})
+		lease, err := insist(ctx, l, key, "waiter")
 		if err != nil {
 			t.Errorf("the waiter: %v", err)
 			lease, _ = lock.NewLease(key, lock.NoFence, func(context.Context) error { return nil })

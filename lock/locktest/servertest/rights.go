@@ -179,7 +179,11 @@ type content struct {
 func (r *Rights) keyspace(ctx context.Context) map[string]content {
 	found := make(map[string]content)
 	for _, key := range r.admin.Keys(ctx, "*").Val() {
-		found[key] = content{r.admin.Dump(ctx, key).Val(), r.admin.PExpireTime(ctx, key).Val()}
+		value, err := r.admin.Dump(ctx, key).Result()
+		if err == redis.Nil {
+			continue // it has just run out
+		}
+		found[key] = content{value, r.admin.PExpireTime(ctx, key).Val()}
 	}
 	return found
 }
