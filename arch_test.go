@@ -194,7 +194,7 @@ var arrows = map[string]struct {
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
 	"internal/stack":             {[]string{"deploy", "lock/locktest/server"}, "it starts a demonstration"},
-	"internal/stack/stacktest":   {[]string{"internal/stack"}, "stack for tests"},
+	"internal/stack/stacktest":   {[]string{"internal/stack", "lock/locktest/servertest"}, "stack for tests"},
 	"internal/stack/browsertest": {nil, "a browser for tests, which knows no page"},
 	"internal/starter":           {[]string{"internal/words", "lock"}, "it writes code, and runs none"},
 	"deploy":                     {nil, "files, and what rewrites them"},

@@ -122,16 +122,10 @@ func orphan() {
 func start(t *testing.T, o stack.Options) *stack.Stack {
 	t.Helper()
 	s, err := stack.Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		t.Cleanup(func() { servertest.Gone(t, s.Dir) }) // after the stop
 	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-		servertest.Gone(t, s.Dir)
-	})
-	return s
+	return servertest.StopAtEnd(t, s, err)
 }
 
 // need returns the server of that name. It ends the test if the server is missing.

@@ -80,3 +80,14 @@ func (l *Life) Close() {
 	l.mu.Unlock()
 	l.busy.Wait()
 }
+
+// Sleep pauses for d, or until ctx ends. If ctx has ended, even at the same moment as d, it returns the cause.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return context.Cause(ctx)
+}

@@ -5,19 +5,12 @@ import (
 	"testing"
 
 	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/servertest"
 )
 
 // Start starts a stack for this test alone. The end of the test stops it.
 func Start(t testing.TB, o stack.Options) *stack.Stack {
 	t.Helper()
 	s, err := stack.Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return servertest.StopAtEnd(t, s, err)
 }

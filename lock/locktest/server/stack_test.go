@@ -23,16 +23,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func start(t *testing.T, o server.Options) *server.Stack {
 	t.Helper()
 	s, err := server.Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		t.Cleanup(func() { servertest.Gone(t, s.Dir) }) // after the stop
 	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-		servertest.Gone(t, s.Dir)
-	})
-	return s
+	return servertest.StopAtEnd(t, s, err)
 }
 
 var everything = []server.Kind{server.Redis, server.ZooKeeper, server.MySQL}

@@ -65,6 +65,12 @@ func Needs(t testing.TB, kind server.Kind) {
 func Start(t testing.TB, o server.Options) *server.Stack {
 	t.Helper()
 	s, err := server.Start(t.Context(), o)
+	return StopAtEnd(t, s, err)
+}
+
+// StopAtEnd returns s, which the end of the test stops. It ends the test now if s did not start: err is not nil.
+func StopAtEnd[S interface{ Stop() error }](t testing.TB, s S, err error) S {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,8 +73,6 @@ func (s *SetNXWatch) try(ctx context.Context, key string, o lock.Options) (*lock
 	return request.Hold(key, lock.NoFence, sent, length, cleanup.Persist(release, length)), nil
 }
 
-const movingPause = 50 * time.Millisecond
-
 // free deletes the key if its value is ours. If the key changes meanwhile, free reads it again, until ctx ends.
 func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 	compareAndDelete := func(tx *redis.Tx) error {
@@ -121,7 +119,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 		switch {
 		case err == nil && !ran:
 			// go-redis follows a key that is being moved a few times between the nodes, and then returns nil.
-			if err := driver.Sleep(ctx, movingPause); err != nil {
+			if err := driver.Sleep(ctx, request.MovingPause); err != nil {
 				return driver.Down("release "+name, err)
 			}
 		case errors.Is(err, redis.Nil): // EXEC did nothing: the key has changed

@@ -198,9 +198,10 @@ func Ask[T any](ctx context.Context, underWay *atomic.Int32, do func() T) (T, er
 	}
 }
 
+// MovingPause is the pause between two tries of a request whose keys are being moved, and movingTime limits them.
 // MIGRATE moves ten keys at a time, so the keys of one lock are on different nodes only for milliseconds.
 const (
-	movingPause = 50 * time.Millisecond
+	MovingPause = 50 * time.Millisecond
 	movingTime  = time.Second
 )
 
@@ -215,7 +216,7 @@ func retryUnstarted(ctx context.Context, c redis.UniversalClient, ask func() *re
 			return reply
 		}
 		cluster.ReloadState(ctx)
-		if driver.Sleep(ctx, movingPause) != nil {
+		if driver.Sleep(ctx, MovingPause) != nil {
 			return reply
 		}
 	}
