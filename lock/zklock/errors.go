@@ -69,7 +69,6 @@ func replied(path, right string, err error) error {
 		return nil
 	}
 	for _, silence := range []error{
-		errOutage, // of link.Write
 		zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionExpired, zk.ErrSessionMoved,
 		zk.ErrShortBuffer, zk.ErrAPIError, // a reply that the library cannot parse
 	} {

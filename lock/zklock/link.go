@@ -18,7 +18,7 @@ import (
 //   - It reads the granted session timeout in the server's reply to the greeting. The library does not report it.
 //   - It limits the wait for that reply. If a server accepts connections but does not answer (a stopped or overloaded
 //     process), the library waits ten times two thirds of the session timeout.
-//   - It marks the errors of Write, which the library returns to the caller of a request as they are.
+//   - It hides the errors of Write, because the library answers such a request twice.
 type link struct {
 	net.Conn
 	reader *bufio.Reader
@@ -90,13 +90,14 @@ func (l *link) SetReadDeadline(t time.Time) error {
 	return l.Conn.SetReadDeadline(t)
 }
 
-// Write sends a request. The error matches errOutage: see replied.
+// Write sends a request. After an error it closes the connection and returns none: the library then answers the request
+// when the connection ends. With an error it would answer it at once as well, and hang for ever at the second answer if
+// the request is one of those with which it repeats the credentials.
 func (l *link) Write(p []byte) (int, error) {
-	n, err := l.Conn.Write(p)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", errOutage, err)
+	if _, err := l.Conn.Write(p); err != nil {
+		l.Close()
 	}
-	return n, err
+	return len(p), nil
 }
 
 // Close closes the TCP connection. TLS would first tell the server, and may wait for seconds to do so.
