@@ -61,13 +61,7 @@ func TestDeletedWaiterQueuesAgain(t *testing.T) {
 	holder := acquire(t, q)
 	var woken atomic.Int32
 	first := make(chan *lock.Lease, 1)
-	go func() {
-		lease, err := q.Acquire(t.Context(), key, lock.Options{OnWake: func() { woken.Add(1) }})
-		if err != nil {
-			t.Error(err)
-		}
-		first <- lease
-	}()
+	go func() { first <- acquireWith(t, q, lock.Options{OnWake: func() { woken.Add(1) }}) }()
 	eventually(t, "one waits", func() bool { return len(queue()) == 2 && q.session.watchCount() == 1 })
 	second := acquireLater(t, q)
 	eventually(t, "two wait", func() bool { return len(queue()) == 3 && q.session.watchCount() == 2 })
