@@ -114,10 +114,10 @@ func (r rowLock) drawFence(
 	if err != nil {
 		return 0, sent, err
 	}
-	defer conn.Close()
 	late, cancel := withGrace(ctx)
 	defer cancel()
 	fence, err = drawFenceAs(late, conn, columnName(key), ownerColumn(o.Owner), s.id)
+	giveBack(conn, err)
 	if err != nil {
 		return 0, sent, err
 	}

@@ -22,6 +22,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -76,6 +77,15 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	return nil, err
 }
 
+// giveBack returns a connection to the pool after a statement that returned err. It closes one whose server accepts no
+// writes: after a fail-over behind a proxy, only a new connection leads to the new master.
+func giveBack(conn *sql.Conn, err error) {
+	if mysqlerr.Of(err).ReadOnly() {
+		_ = conn.Raw(func(any) error { return sqldriver.ErrBadConn })
+	}
+	_ = conn.Close()
+}
+
 // onConnection calls do, which must not wait for a lock, with a connection of the pool. Its errors begin with doing.
 func onConnection[T any](
 	ctx context.Context, db *sql.DB, doing string, do func(context.Context, *sql.Conn) (T, error),
@@ -86,8 +96,8 @@ func onConnection[T any](
 	if err != nil {
 		return result, fault(ctx, doing, err)
 	}
-	defer conn.Close()
 	done, err := do(bounded, conn)
+	giveBack(conn, err)
 	if err != nil {
 		return result, fault(ctx, doing, err)
 	}

@@ -51,8 +51,8 @@ type schemaError struct {
 }
 
 func (e *schemaError) Error() string {
-	return fmt.Sprintf("the tables of the lock are missing or too old: run \"stock migrate up\", or execute the"+
-		" statements of mysqllock.Schema: %v", e.err)
+	return fmt.Sprintf("the tables of the lock are missing or too old: execute the statements of mysqllock.Schema"+
+		" (\"stock migrate up\" does it): %v", e.err)
 }
 
 func (e *schemaError) Unwrap() []error { return []error{e.down, e.err} }

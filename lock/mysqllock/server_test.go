@@ -84,6 +84,31 @@ func TestAnInterruptedGetLockWasGranted(t *testing.T) {
 	release(t, acquire(t, getLock.open(t, dsn, ConnOptions{}), "k"))
 }
 
+// After a fail-over behind a proxy the old connections still lead to the old master, which is read-only now. A lock
+// leaves a connection that tells so: the next one may lead to the new master.
+func TestAReadOnlyServerIsLeft(t *testing.T) {
+	each(t, all, func(t *testing.T, k kind) {
+		dsn := database(t)
+		p, watcher := newProxy(t, dsn), pool(t, dsn, 1)
+		l := k.open(t, p.dsn, ConnOptions{})
+		release(t, acquire(t, l, "k"))
+		const connections = "FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()"
+		var latest int64
+		if err := watcher.QueryRow("SELECT MAX(ID) " + connections).Scan(&latest); err != nil {
+			t.Fatal(err)
+		}
+		for _, write := range []string{"LAST_INSERT_ID", "lock_rows SET thread"} {
+			p.fail(write, mysqlerr.OptionPrevents, 1)
+			release(t, acquire(t, l, "k"))
+		}
+		eventually(t, "only new connections", func() bool {
+			var old int
+			err := watcher.QueryRow("SELECT COUNT(*) "+connections+" AND ID <= ?", latest).Scan(&old)
+			return err == nil && old == 0
+		})
+	})
+}
+
 // A server that writes its binary log by statement refuses to write in READ COMMITTED. An operator must mend that; no
 // caller need try again.
 func TestAStatementBinlog(t *testing.T) {

@@ -96,11 +96,14 @@ func (s *session) request(ctx context.Context, o lock.Options, send func(context
 	return err
 }
 
-// check marks the session as broken unless the server has answered. It returns err.
+// check marks the session as broken if the server has not answered, or accepts no writes. It returns err.
 func (s *session) check(err error) error {
 	if err != nil && mysqlerr.Number(err) == 0 && !errors.Is(err, sql.ErrNoRows) {
 		s.broken = true
 		s.timedOut = errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	}
+	if mysqlerr.Of(err).ReadOnly() {
+		s.broken = true // see giveBack
 	}
 	return err
 }

@@ -149,10 +149,10 @@ func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 	if err != nil {
 		return 0, fault(ctx, acquiring(a.key), err)
 	}
-	defer conn.Close()
 	late, cancel := withGrace(ctx)
 	defer cancel()
 	fence, err := a.take(late, conn, read)
+	giveBack(conn, err)
 	switch {
 	case err == nil, errors.Is(err, errBusy), errors.Is(err, lock.ErrHeld):
 		return fence, err
@@ -230,7 +230,12 @@ func (a attempt) free(ctx context.Context, repeat time.Duration, done func(error
 
 // change changes our row. If the row is no longer ours, the error says why.
 func (a attempt) change(ctx context.Context, doing, query string, args ...any) error {
-	result, err := execute(ctx, a.db, query, args...)
+	conn, err := connect(ctx, a.db)
+	if err != nil {
+		return serverFault(doing, err)
+	}
+	result, err := execute(ctx, conn, query, args...)
+	giveBack(conn, err)
 	if err != nil {
 		return serverFault(doing, err)
 	}

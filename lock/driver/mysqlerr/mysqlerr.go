@@ -195,6 +195,9 @@ func Meanings() []Meaning {
 // OfStatement if the class of its SQLSTATE is that of statements, or else Unknown.
 func Of(err error) Meaning {
 	n := Number(err)
+	if n == 0 {
+		return Meaning{} // after most statements: the table would cost more than the question
+	}
 	for _, m := range Meanings() {
 		if m.Number == n {
 			return m

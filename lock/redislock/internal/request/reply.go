@@ -15,6 +15,9 @@ import (
 	"example.com/stock/lock/driver/rediserr"
 )
 
+// errGone says no more than the server tells: the key expired there, or was evicted or deleted.
+var errGone = fmt.Errorf("%w: the key is gone from the server", lock.ErrExpired)
+
 // Ownership converts the reply of a script that compares the owner before it acts. It returns nil if the key was
 // ours, ErrExpired if the key is gone, and ErrTaken if another caller has it.
 func Ownership(reply int, err error) error {
@@ -24,7 +27,7 @@ func Ownership(reply int, err error) error {
 	case err != nil:
 		return Failure("ask", "redis", err)
 	case reply == 0:
-		return lock.ErrExpired
+		return errGone
 	case reply < 0:
 		return lock.ErrTaken
 	}
