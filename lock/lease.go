@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ReleaseTimeout is the time limit of every release. After it Release returns, and the key becomes free when the
-// server's own time limit or the session ends.
+// ReleaseTimeout is the time limit of every release. After it Release returns. The driver repeats the release in the
+// background; the key becomes free at the latest when the server's own time limit or the session ends.
 const ReleaseTimeout = time.Second
 
 // A Lease is one holding of a key, from Acquire to Release or loss. It is safe for concurrent use and is never
@@ -38,7 +38,7 @@ type Lease struct {
 
 	given    func(loss error) // called by Release when the key is given back; loss: the key had been lost; nil: none
 	leave    func()           // called by Abandon in place of free; nil: the server frees the key by itself
-	unsure   atomic.Bool      // work in a nested Do sent a write whose outcome is not known
+	unsure   atomic.Bool      // work sent a write whose outcome is not known; see Do
 	stranded func(error)      // called if the server did not answer a release; nil: none
 }
 
@@ -173,8 +173,8 @@ func (l *Lease) KeepAlive(sent time.Time, r Renewal) {
 	})
 }
 
-// stopRenewing lets the lease run out: it is still held until its time limit passes or it is released. It has no
-// effect on a lease that is not renewed or has no time limit.
+// stopRenewing lets the lease run out: it is still held until its time limit passes or it is released. Do calls it
+// when its ctx ends. It has no effect on a lease that is not renewed or has no time limit.
 func (l *Lease) stopRenewing() {
 	if l.of != nil {
 		l.of.retire()
@@ -189,7 +189,8 @@ func (l *Lease) stopRenewing() {
 // Release gives the key back. It is idempotent, takes at most ReleaseTimeout, and does not depend on any caller's
 // context. After a loss it still removes this lease's data from the server, and returns the loss. If the server's
 // answer shows that the key had been lost before, the error matches ErrLost, although Err then returns ErrReleased. Any
-// other error means that the server did not answer: the key stays taken until its time limit.
+// other error means that the server did not answer: the driver repeats the release, and the key is free at the latest
+// when its time limit passes.
 //
 // After Abandon it does nothing, and returns ErrAbandoned or the loss.
 func (l *Lease) Release() error {

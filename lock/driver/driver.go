@@ -12,6 +12,9 @@ import (
 	"example.com/stock/lock"
 )
 
+// FenceRange is the distance between two fences of a key, in every driver that is a FenceRanger.
+const FenceRange = 64
+
 // A FenceRanger is a locker whose fences have gaps: the FenceRange()-1 numbers after each fence are used for no other
 // fence, nor by Evict. [lock.HandOver] gives them to the local holders of one lease.
 type FenceRanger interface {

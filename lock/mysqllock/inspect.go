@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Inspect returns the holder, its fence, the start of the hold, which is derived from the fence, and the remaining time
@@ -50,7 +51,7 @@ func (t *Table) Evict(ctx context.Context, key string) (lock.Fence, error) {
 		" VALUES (?, '', '', LAST_INSERT_ID(" + microseconds + "), '1970-01-01')" +
 		" ON DUPLICATE KEY UPDATE token = '', who = '', expires_at = '1970-01-01', fence = " + nextFence
 	return onConnection(ctx, t.db, evicting, func(ctx context.Context, conn *sql.Conn) (lock.Fence, error) {
-		return draw(ctx, conn, takeOver, columnName(key), fenceDistance)
+		return draw(ctx, conn, takeOver, columnName(key), driver.FenceRange)
 	})
 }
 

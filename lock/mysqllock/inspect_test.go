@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest"
 )
 
@@ -125,7 +126,7 @@ func TestEvict(t *testing.T) {
 		first := insist(t, evict)
 		held := acquire(t, l, "k")
 		fence := insist(t, evict)
-		if held.Fence() < first || fence < held.Fence()+fenceDistance {
+		if held.Fence() < first || fence < held.Fence()+driver.FenceRange {
 			t.Errorf("fences %d, then %d to %d of a holder, then %d", first, held.Fence(), held.Fence()+63, fence)
 		}
 		next := acquire(t, other, "k")

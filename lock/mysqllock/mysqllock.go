@@ -131,12 +131,10 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 // Fences.
 
 const (
-	// fenceDistance is the distance between two fences of a key. See [driver.FenceRanger].
-	fenceDistance = 64
 	// microseconds is the server's clock as a number. It is UTC, because local time goes back once a year.
 	microseconds = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 	// nextFence is the fence after the one in the row: the server's clock in microseconds, or the last fence plus
-	// fenceDistance if that is larger. So fences grow even if the clock is set back or the row is deleted.
+	// driver.FenceRange if that is larger. So fences grow even if the clock is set back or the row is deleted.
 	nextFence = "LAST_INSERT_ID(GREATEST(fence + ?, " + microseconds + "))"
 )
 
@@ -146,7 +144,7 @@ const (
 // connection breaks, and the next holder would get the same number.
 func drawFence(ctx context.Context, on querier, name string) (lock.Fence, error) {
 	return draw(ctx, on, "INSERT INTO lock_fences (name, fence) VALUES (?, LAST_INSERT_ID("+microseconds+"))"+
-		" ON DUPLICATE KEY UPDATE fence = "+nextFence, name, fenceDistance)
+		" ON DUPLICATE KEY UPDATE fence = "+nextFence, name, driver.FenceRange)
 }
 
 // drawFenceAs issues a fence like drawFence, and stores for Inspect the owner and the connection that it was issued to.
@@ -155,7 +153,7 @@ func drawFenceAs(ctx context.Context, on querier, name, owner string, thread int
 	return draw(ctx, on, "INSERT INTO lock_fences (name, who, thread, fence, held)"+
 		" VALUES (?, ?, ?, LAST_INSERT_ID("+microseconds+"), "+microseconds+")"+
 		" ON DUPLICATE KEY UPDATE who = ?, thread = ?, fence = "+nextFence+", held = fence",
-		name, owner, thread, owner, thread, fenceDistance)
+		name, owner, thread, owner, thread, driver.FenceRange)
 }
 
 // draw executes a statement that issues a fence.

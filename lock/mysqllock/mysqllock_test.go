@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // Fences grow when the rows that remember them are gone, and when the clock is behind what was handed out.
@@ -24,7 +25,7 @@ func TestFencesGrow(t *testing.T) {
 		} {
 			execSQL(t, db, statement)
 			lease := acquire(t, l, "k")
-			if lease.Fence() < last+fenceDistance {
+			if lease.Fence() < last+driver.FenceRange {
 				t.Errorf("after %s: fence %d after %d", statement, lease.Fence(), last)
 			}
 			last = lease.Fence()

@@ -113,7 +113,7 @@ func (*pinned) Promise() driver.Promise {
 }
 
 // FenceRange returns the distance between two fences.
-func (p *pinned) FenceRange() uint64 { return fenceDistance }
+func (p *pinned) FenceRange() uint64 { return driver.FenceRange }
 
 // Close ends the waits, with lock.ErrClosed, and closes idle connections. The connection of a lease is closed when the
 // lease is released or, if it was abandoned, after Lease.
@@ -239,7 +239,7 @@ func (p *pinned) lease(s *session, key string, fence lock.Fence, sent time.Time)
 	})
 	lease.Linger(p.Lease)
 	renewing, stop := context.WithCancel(context.Background())
-	s.stopRenewing = stop
+	s.breakRenewal = stop
 	lease.KeepAlive(sent, lock.Renewal{
 		TTL: p.Lease, Every: min(renewEvery, p.Lease/5), Max: p.MaxHold,
 		Renew: func(context.Context) error { return p.renew(renewing, s, key) },
@@ -278,7 +278,7 @@ func (p *pinned) release(ctx context.Context, s *session, key string) error {
 	defer cancel()
 	// The lease has waited for a renewal that was under way. If it still is, the server does not answer, and this
 	// breaks the connection.
-	s.stopRenewing()
+	s.breakRenewal()
 	s.using.Lock()
 	defer s.using.Unlock()
 	if s.timedOut {

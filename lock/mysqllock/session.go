@@ -38,7 +38,7 @@ type session struct {
 	gaveUp    bool      // because its caller no longer waits for a lock
 
 	using        sync.Mutex         // held by who uses the session, from the grant of a key to its release
-	stopRenewing context.CancelFunc // of the last lease: it breaks the connection if a renewal is under way
+	breakRenewal context.CancelFunc // of the last lease: it breaks the connection if a renewal is under way
 }
 
 // dial takes a connection from db. The connection is never returned to db, because its settings must not leak into the

@@ -70,7 +70,7 @@ func (*Table) Promise() driver.Promise {
 }
 
 // FenceRange returns the distance between two fences.
-func (t *Table) FenceRange() uint64 { return fenceDistance }
+func (t *Table) FenceRange() uint64 { return driver.FenceRange }
 
 // Close ends the waits, with lock.ErrClosed. It drops the releases that have not reached the server yet. Their keys
 // become free when the lease runs out.
@@ -166,7 +166,7 @@ func (a attempt) try(ctx context.Context, read bool) (lock.Fence, error) {
 
 // take sends steps 1 and, if read is set, 2.
 func (a attempt) take(ctx context.Context, conn *sql.Conn, read bool) (lock.Fence, error) {
-	result, err := execute(ctx, conn, acquireRow, a.token, a.owner, fenceDistance, a.o.Lease.Microseconds(), a.name)
+	result, err := execute(ctx, conn, acquireRow, a.token, a.owner, driver.FenceRange, a.o.Lease.Microseconds(), a.name)
 	if err != nil {
 		return 0, err
 	}

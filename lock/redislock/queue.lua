@@ -4,7 +4,7 @@
 -- A value is PROCESS:NUMBER, a blank, and the owner's name. It belongs to one acquisition, which may make many
 -- requests.
 
--- Fences have room for 64 local holders between them; see lock.HandOver.
+-- driver.FenceRange: fences have room for local holders between them; see lock.HandOver.
 local SPAN = 64
 -- How long a fence is kept after the server's clock has passed it: a day; see mint.
 local IDLE = 86400000

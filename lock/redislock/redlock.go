@@ -20,7 +20,8 @@ import (
 //     the key again on nodes where it was missing.
 //  4. To release, delete the key on every node that may have it.
 //
-// quorum.go counts answers; masters.go has which nodes count, and repeats a release without an answer.
+// redlock_options.go has the type and its promises; redlock_inspect.go says who holds a key; quorum.go counts answers;
+// masters.go has which nodes count, and repeats a release without an answer.
 
 // maxPause is the longest pause between two tries. With equal pauses, contenders could split the nodes among themselves
 // again in every try, so it must be long compared to a round trip.

@@ -23,7 +23,7 @@ import (
 //
 //	enter.lua, leave.lua, renew.lua, queue.lua  the steps at the server, with the queue and the fence
 //	notifier.go                  delivers the messages of step 5 to the waiters of this process
-//	watchdog_options.go          the scripts with their keys and arguments
+//	watchdog_options.go          the type, its promises and options; the scripts with their keys and arguments
 //	redislock.go                 Replicas, Inspect and Evict
 //	internal/request/request.go  takes back a request without a reply, which the server may still execute
 //	internal/request/cleanup.go  repeats a release without a reply in the background, so that no orphaned key stays

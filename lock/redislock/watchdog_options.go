@@ -133,10 +133,8 @@ func (o WatchdogOptions) keep(first time.Duration) lock.Renewal {
 	return lock.Renewal{TTL: o.Lease, Every: o.Lease / 3, First: min(first, o.Lease), Max: o.MaxHold}
 }
 
-const span = 64 // as SPAN in queue.lua
-
 // FenceRange returns the distance between fences; see [driver.FenceRanger].
-func (w *Watchdog) FenceRange() uint64 { return span }
+func (w *Watchdog) FenceRange() uint64 { return driver.FenceRange }
 
 // attempt begins an acquisition. Its value also stands for the caller in the queue.
 func (w *Watchdog) attempt(key string, o lock.Options) *request.Attempt {

@@ -121,7 +121,7 @@ func (a *attempt) hold(ctx context.Context) (*lock.Lease, error) {
 		ended(err)
 		if err != nil {
 			if place.name != "" && !errors.Is(err, errAgain) {
-				a.abandon(place)
+				a.withdraw(place)
 			}
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (a *attempt) claim(ctx context.Context) (node, error) {
 		return n, err
 	}
 	if n.fence, err = a.g.fence(ctx, n.czxid, n.clock); err != nil {
-		a.abandon(n)
+		a.withdraw(n)
 		return node{}, err
 	}
 	return n, nil
@@ -192,7 +192,7 @@ func (a *attempt) makeNode(ctx context.Context) (node, error) {
 			return node{}, err
 		}
 		// There was no reply. If the node exists, a second node would wait behind it for ever.
-		n, findErr := a.recover(ctx, guid)
+		n, findErr := a.findUnanswered(ctx, guid)
 		if findErr == nil || !errors.Is(findErr, zk.ErrNoNode) {
 			return n, findErr
 		}
@@ -200,11 +200,11 @@ func (a *attempt) makeNode(ctx context.Context) (node, error) {
 	return node{}, err
 }
 
-// recover searches for the node of a create without a reply. The node is ours only if this session owns it. The node of
-// an earlier session would be removed while we rely on it (CURATOR-604). A generation is one session, so there should
-// be no such node, but recover checks it. If there is no node, the request may still be on its way, so the search
-// continues in the background.
-func (a *attempt) recover(ctx context.Context, guid string) (node, error) {
+// findUnanswered searches for the node of a create without a reply. The node is ours only if this session owns it. The
+// node of an earlier session would be removed while we rely on it (CURATOR-604). A generation is one session, so there
+// should be no such node, but findUnanswered checks it. If there is no node, the request may still be on its way, so
+// the search continues in the background.
+func (a *attempt) findUnanswered(ctx context.Context, guid string) (node, error) {
 	err := a.g.waitForLink(ctx)
 	var n node
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A fenceRecord maps czxids to fences. It is kept in ZooKeeper, below Root.
@@ -51,8 +52,6 @@ const (
 	// only child, the record. Every record has a new name: after a deletion the versions of a node with the same name
 	// would begin at 0 again.
 	originName = "%origin"
-	// fenceRange is the distance between fences, for the holders of lock.HandOver.
-	fenceRange = 64
 	// markLead is how far the mark is raised above the fence that needs it. So the record is written once for 78,000
 	// transactions of the ensemble. After an election the fences are ahead of the clock by at most markLead.
 	markLead = 5_000_000
@@ -67,8 +66,8 @@ func split(czxid int64) (epoch, count int64) { return czxid >> 32, czxid & (1<<3
 // number is not below the mark.
 func (r *fenceRecord) fence(czxid int64) (f lock.Fence, ok bool) {
 	epoch, count := split(czxid)
-	number := r.Base + uint64(count)*fenceRange
-	if r.Base == 0 || r.Epoch != epoch || number+fenceRange > r.Mark {
+	number := r.Base + uint64(count)*driver.FenceRange
+	if r.Base == 0 || r.Epoch != epoch || number+driver.FenceRange > r.Mark {
 		return lock.NoFence, false
 	}
 	return lock.Fence(number), true
@@ -80,9 +79,9 @@ func (r *fenceRecord) extended(czxid, clock int64) (next *fenceRecord, ok bool) 
 	epoch, count := split(czxid)
 	extended := *r
 	if r.Base == 0 || r.Epoch < epoch {
-		extended.Epoch, extended.Base = epoch, max(r.Mark, uint64(max(1, clock*1000-count*fenceRange)))
+		extended.Epoch, extended.Base = epoch, max(r.Mark, uint64(max(1, clock*1000-count*driver.FenceRange)))
 	}
-	extended.Mark = max(r.Mark, extended.Base+uint64(count+1)*fenceRange+markLead)
+	extended.Mark = max(r.Mark, extended.Base+uint64(count+1)*driver.FenceRange+markLead)
 	return &extended, extended.Epoch == epoch
 }
 
@@ -167,7 +166,7 @@ func (g *generation) readRecord(ctx context.Context) (*fenceRecord, error) {
 	}
 	r.version = record.stat.Version
 	if len(record.data) == 0 {
-		return r, nil // a record from makeRecord has no terms yet
+		return r, nil // a record from makeRecord has no epoch yet
 	}
 	if err := json.Unmarshal(record.data, r); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errNoLock, r.path, err)
@@ -215,7 +214,7 @@ func (g *generation) fence(ctx context.Context, czxid, clock int64) (lock.Fence,
 func (g *generation) fenceAfter(ctx context.Context, n node) (lock.Fence, error) {
 	fence, err := g.fence(ctx, n.czxid, n.clock)
 	if err == nil {
-		return fence + fenceRange, nil
+		return fence + driver.FenceRange, nil
 	}
 	r, failed := g.fenceRecord(ctx)
 	if epoch, _ := split(n.czxid); errors.Is(err, errAgain) && failed == nil && epoch < r.Epoch {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/servertest"
 )
 
@@ -71,7 +72,7 @@ func TestFencesGrowInAnEnsemble(t *testing.T) {
 					t.Fatalf("seed %d: czxid %#x is %d by an older record, and %d", seed, czxid, other, fence)
 				}
 			}
-			if fence < last+fenceRange && count < 1<<32-1 || fence > 1<<53 {
+			if fence < last+driver.FenceRange && count < 1<<32-1 || fence > 1<<53 {
 				t.Fatalf("seed %d: czxid %#x has fence %d after %d", seed, czxid, fence, last)
 			}
 			if last = fence; len(known) == 0 || known[len(known)-1] != s {

@@ -49,8 +49,8 @@ func (s *Session) release(ctx context.Context, r recipe, own node) error {
 	return s.noConnection()
 }
 
-// abandon deletes the node of an attempt that gave up, at once if the server answers, otherwise in the background.
-func (a *attempt) abandon(own node) {
+// withdraw deletes the node of an attempt that gave up, at once if the server answers, otherwise in the background.
+func (a *attempt) withdraw(own node) {
 	ctx, cancel := context.WithTimeout(context.Background(), lock.ReleaseTimeout)
 	defer cancel()
 	_ = a.g.s.release(ctx, a.recipe, own) // after an error the node is an orphan

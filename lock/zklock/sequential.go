@@ -61,7 +61,7 @@ func (q *Sequential) Acquire(ctx context.Context, key string, o lock.Options) (*
 }
 
 // FenceRange returns the distance between fences; see driver.FenceRanger.
-func (q *Sequential) FenceRange() uint64 { return fenceRange }
+func (q *Sequential) FenceRange() uint64 { return driver.FenceRange }
 
 // sequential is the recipe of Sequential. The numbers in the code refer to the steps in the comment of Sequential.
 type sequential struct{}
