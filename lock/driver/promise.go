@@ -24,7 +24,7 @@ type Promise struct {
 	// holder's if that comes second
 	Fenced    bool
 	Fair      bool // first come, first served, across processes
-	Blocking  bool // a request waits for its turn; otherwise it fails at once if the key is held
+	Blocking  bool // a request of the service waits by default; otherwise it tries once, unless it asks to wait
 	Reentrant bool // work that holds a key may acquire it again
 
 	FreedAfterCrash time.Duration // longest time from a holder's crash to the next holder; 0: at once
