@@ -10,7 +10,7 @@ SECONDS_FUZZ ?= 15
 
 ##@ See it
 .PHONY: demo
-demo: deps build ## Start everything here, show the race and its fixes, stop it (ARGS=--ha: fail-overs; DEPS=no installs nothing)
+demo: deps build ## Start everything here, show the race and its fixes, stop it (DEPS=no installs nothing)
 	bin/stock demo $(ARGS)
 
 .PHONY: class
@@ -93,7 +93,7 @@ test: ## Run the tests on real servers, each once, without the long ones (REQUIR
 verify: ## Run the rest, before an issue is called resolved: long tests, the whole lab, lessons, fail-over, soak, compositions (an hour)
 	$(RACE_TEST) $(ALL)
 	$(MAKE) client-test new-test
-	$(MAKE) demo ARGS='--ha --short'
+	$(MAKE) failover ARGS=--short
 	$(MAKE) lab lessons
 	$(MAKE) soak FOR=45s SEED=5
 	$(MAKE) compose-test ARGS=--ha
@@ -120,6 +120,10 @@ race: ## Show that "none" loses updates in ten runs of ten, and that strategies 
 .PHONY: soak
 soak: deps build ## Sell while servers and links fail at random, and judge the sales (FOR=10m SEED=7 to choose)
 	bin/stock lab soak --for $(or $(FOR),10m) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+.PHONY: failover
+failover: build ## Sell while every server fails over, and measure for how long nothing is sold (5 minutes; ARGS=--short)
+	bin/stock lab failover $(ARGS)
 
 bench-peers: ## Compare our locks with those of other libraries, in one run (about 25 minutes; see tools/bench/README.md)
 	cd tools && $(GO) run ./bench $(ARGS)

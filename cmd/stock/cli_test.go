@@ -114,6 +114,8 @@ func TestExitStatus(t *testing.T) {
 		{"migrate", 0, "Usage:", ""},
 		{"bogus", 1, "", `stock: unknown command "bogus" for "stock"`},
 		{"relay dead", 1, "", `stock: "stock relay" has moved with the order service: use "stock orders outbox"`},
+		{"demo --ha", 1, "", `stock: --ha is a command now: use "stock lab failover"`},
+		{"lab failover --json /no/x", 1, "", "stock: --json: "},
 		{"token --sub ann", 1, "", `use "stock orders token"`},
 		{"config --wait=1h", 1, "", "wait: 1h0m0s is not from 0s to 1m0s"},
 		{"serve --addr=x", 1, "", `stock: configuration:`},

@@ -28,7 +28,6 @@ type demo struct {
 	store, json, html, histories     string
 	strategies                       []string
 	keep, noColor, withCheckout      bool
-	ha, short                        bool
 
 	out, err  io.Writer
 	results   []*loadtest.Result
@@ -46,14 +45,10 @@ func demoCommand(v voice) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
 			d.out, d.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			check, run := d.check, d.run
-			if d.ha {
-				check, run = func() error { return nil }, d.highAvailability
-			}
-			if err := errors.Join(d.checkHA(cmd), check()); err != nil {
+			if err := d.check(); err != nil {
 				return err
 			}
-			err := run(cmd.Context())
+			err := d.run(cmd.Context())
 			switch interrupted := cmd.Context().Err() != nil && !d.lingering; {
 			case interrupted && d.stuck != nil:
 				return exitError{exitInterrupted, failure("interrupted.stuck", "why", d.stuck)}
@@ -71,8 +66,6 @@ func demoCommand(v voice) *cobra.Command {
 	flags.IntVar(&d.requests, "requests", 1000, "")
 	flags.BoolVar(&d.withCheckout, "checkout", true, "")
 	flags.BoolVar(&d.keep, "keep", false, "")
-	flags.BoolVar(&d.ha, "ha", false, "")
-	flags.BoolVar(&d.short, "short", false, "")
 	flags.StringVar(&d.json, "json", "", "")
 	flags.StringVar(&d.html, "html", demoPage, "")
 	flags.StringVar(&d.histories, "histories", "", "")

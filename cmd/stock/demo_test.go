@@ -284,19 +284,3 @@ func TestDemoRefuses(t *testing.T) {
 	_, _, err = run(t.Context(), "demo", "--html", "", "--strategies", "")
 	says(t, err, "--strategies: must name one")
 }
-
-// A flag that would have no effect is refused, before anything starts.
-func TestFlagsOfFailOver(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"demo --short":            "--short: has an effect only with --ha",
-		"demo --ha --store redis": "--store: has no effect with --ha",
-		"demo --ha --html x":      "--html: has no effect with --ha",
-		"demo --ha --json /no/x":  "--json: ",
-	} {
-		_, _, err := run(t.Context(), strings.Fields(args)...)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", args, err, want)
-		}
-	}
-}

@@ -27,8 +27,13 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// moved has the new names of commands that belong to the order service.
-var moved = map[string]string{"audit": "orders audit", "relay": "orders outbox", "token": "orders token"}
+// moved returns the new name of a command that belongs to the order service now, or "".
+func moved(command string) string {
+	return map[string]string{"audit": "orders audit", "relay": "orders outbox", "token": "orders token"}[command]
+}
+
+// movedFlag returns the command that does now what a flag did, or "".
+func movedFlag(flag string) string { return map[string]string{"ha": "lab failover"}[flag] }
 
 func unknownCommand(root *cobra.Command, args []string) error {
 	name := ""
@@ -39,7 +44,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 			name = args[i]
 		}
 	}
-	if command, ok := moved[name]; ok {
+	if command := moved(name); command != "" {
 		return failure("foreign.command-moved", "name", name, "command", command)
 	}
 	root.SuggestionsMinimumDistance = 2
@@ -82,7 +87,11 @@ func told(err error) (text words.Text, ok bool) {
 			letter := strconv.QuoteRune(rune(err.GetSpecifiedName()[0]))
 			return phrases.Say("foreign.letter", "letter", letter, "given", "-"+given), true
 		}
-		return phrases.Say("foreign.flag", "name", "--"+err.GetSpecifiedName()), true
+		name := err.GetSpecifiedName()
+		if command := movedFlag(name); command != "" {
+			return phrases.Say("foreign.flag-moved", "name", name, "command", command), true
+		}
+		return phrases.Say("foreign.flag", "name", "--"+name), true
 	case *pflag.ValueRequiredError:
 		flag := "--" + err.GetSpecifiedName()
 		if given := err.GetSpecifiedShortnames(); given != "" {

@@ -27,7 +27,10 @@ func labCommand(v voice) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "lab",
 	}
-	cmd.AddCommand(labListCommand(v), labRunCommand(v), labMatrixCommand(v), labGradeCommand(v), labSoakCommand(v))
+	cmd.AddCommand(
+		labListCommand(v), labRunCommand(v), labMatrixCommand(v), labGradeCommand(v), labSoakCommand(v),
+		labFailoverCommand(v),
+	)
 	return cmd
 }
 

@@ -30,10 +30,13 @@ func TestTheCommandsHaveTheirTexts(t *testing.T) {
 func TestTheCommandsSayNothingElse(t *testing.T) {
 	t.Parallel()
 	wordstest.Literals(t, wordstest.Allowed{Names: map[string]string{
-		"Use":   "the form of a command line",
-		"moved": "names of commands",
+		"Use": "the form of a command line",
 	}, Literals: map[string]string{
 		"stock lab soak --for %v --seed %d --instances %d": "a command",
+		"orders audit":       "a command",
+		"orders outbox":      "a command",
+		"orders token":       "a command",
+		"lab failover":       "a command",
 		"exit status %d: %v": "main prints the error in it",
 		playCommands:         "commands",
 		"go: downloading ":   "what the go command says",
