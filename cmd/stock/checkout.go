@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"example.com/stock/internal/words"
@@ -19,93 +20,99 @@ import (
 	"example.com/stock/loadtest/report"
 )
 
-// The scenarios of load.
-const (
-	deductions       = "deductions"
-	checkoutScenario = "checkout"
-)
-
-// checkoutFlags are the flags of load that only a checkout has.
-type checkoutFlags struct {
-	lines       int
-	perCustomer int64
-	lost        float64
-	events      string
-	tokens      string // a command
+// A checkoutRun holds the flags of "stock checkout".
+type checkoutRun struct {
+	voice
+	plan           checkout.Plan
+	url, token     string
+	tokens         string // a command
+	skew, quantity string
+	at             []string
+	events         string
+	history, json  string
+	noColor        bool
+	out            reportFlags
 }
 
-func (f *checkoutFlags) add(flags *pflag.FlagSet) {
-	flags.IntVar(&f.lines, "lines", 4, "")
-	flags.Int64Var(&f.perCustomer, "per-customer", 4, "")
-	flags.Float64Var(&f.lost, "lost-replies", 0.1, "")
-	flags.StringVar(&f.events, "events", "", "")
-	flags.StringVar(&f.tokens, "token-command", "", "")
-}
-
-// ofCheckout are the flags that a checkout has; ofCheckoutAlone those that deductions do not have.
-func ofCheckout() []string {
-	return append(
-		ofCheckoutAlone(), "scenario", "url", "admin-token", "requests", "duration", "concurrency", "stock", "sku",
-		"skus", "skew", "quantity", "seed", "timeout", "at", "history", "json", "html", "svg", "png", "no-color",
-		"lang",
-	)
-}
-
-func ofCheckoutAlone() []string {
-	return []string{"lines", "per-customer", "lost-replies", "events", "token-command"}
-}
-
-// checkScenario refuses flags that the scenario does not have.
-func (f *loadFlags) checkScenario(flags *pflag.FlagSet) error {
-	if f.scenario != deductions && f.scenario != checkoutScenario {
-		return &loadtest.PlanError{Field: "scenario", Reason: phrases.Say("wrong.scenario")}
+func checkoutCommand(v voice) *cobra.Command {
+	c := checkoutRun{voice: v, out: reportFlags{voice: v}}
+	cmd := &cobra.Command{
+		Use:  "checkout",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := c.read(cmd.Flags())
+			if err == nil {
+				err = c.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
+			return explainLoad(err, c.token != "")
+		},
 	}
-	var err error
-	flags.Visit(func(flag *pflag.Flag) {
-		ours := f.scenario == checkoutScenario
-		if ours && !slices.Contains(ofCheckout(), flag.Name) || !ours && slices.Contains(ofCheckoutAlone(), flag.Name) {
-			err = &loadtest.PlanError{Field: flag.Name, Reason: phrases.Say("wrong.not-of", "scenario", f.scenario)}
-		}
-	})
-	return err
+	c.add(cmd.Flags())
+	noColorFlag(cmd, &c.noColor)
+	return cmd
 }
 
-// checkoutPlan returns the plan of the flags, whose defaults are others than those of deductions.
-func (f *loadFlags) checkoutPlan(flags *pflag.FlagSet) (checkout.Plan, error) {
-	p := checkout.Plan{
-		SKU: f.plan.SKU, Skew: loadtest.Skew(f.skew), Duration: f.plan.Duration, Concurrency: f.concurrency,
-		Timeout: f.plan.Timeout, Seed: f.plan.Seed, Stock: f.plan.Stock, Lines: f.checkout.lines,
-		PerCustomer: f.checkout.perCustomer, Lost: f.checkout.lost, At: f.plan.At,
+func (c *checkoutRun) add(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	flags.StringVar(&c.url, "url", "http://localhost:8080", "")
+	flags.StringVar(&c.token, "admin-token", "", "")
+	flags.StringVar(&c.tokens, "token-command", "", "")
+
+	flags.IntVarP(&c.plan.Visits, "visits", "n", 0, "")
+	flags.DurationVar(&c.plan.Duration, "duration", 0, "")
+	flags.IntVarP(&c.plan.Concurrency, "concurrency", "c", 30, "")
+	flags.IntVar(&c.plan.Lines, "lines", 4, "")
+	flags.StringVar(&c.quantity, "quantity", "1,2", "")
+	flags.Int64Var(&c.plan.PerCustomer, "per-customer", 4, "")
+	flags.Float64Var(&c.plan.Lost, "lost-replies", 0.1, "")
+
+	flags.StringVar(&c.plan.SKU, "sku", "load-checkout", "")
+	flags.IntVar(&c.plan.SKUs, "skus", 20, "")
+	flags.StringVar(&c.skew, "skew", "zipf:1.1", "")
+	flags.Int64Var(&c.plan.Stock, "stock", 100, "")
+	flags.Uint64Var(&c.plan.Seed, "seed", 0, "")
+	flags.DurationVar(&c.plan.Timeout, "timeout", 15*time.Second, "")
+
+	flags.StringArrayVar(&c.at, "at", nil, "")
+	flags.StringVar(&c.events, "events", "", "")
+	flags.StringVar(&c.history, "history", "", "")
+	flags.StringVar(&c.json, "json", "", "")
+	flags.StringVar(&c.out.html, "html", "", "")
+	flags.StringVar(&c.out.svg, "svg", "", "")
+}
+
+// checkoutVisits is how many visits there are if nothing is said: some ten seconds.
+const checkoutVisits = 1000
+
+// read makes the plan of the flags. Its errors are PlanErrors that name the flag.
+func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
+	c.token = cmp.Or(c.token, os.Getenv("STOCK_ADMIN_TOKEN"))
+	p := &c.plan
+	if c.plan.Quantities, err = loadtest.ParseQuantities(c.quantity); err != nil {
+		return &loadtest.PlanError{Field: "quantity", Reason: words.Of(err)}
 	}
-	if flags.Changed("skus") {
-		p.SKUs = f.plan.SKUs
+	if c.plan.At, err = parseCommands(c.at); err != nil {
+		return &loadtest.PlanError{Field: "at", Reason: words.Of(err)}
 	}
-	if flags.Changed("quantity") {
-		p.Quantities = f.plan.Quantities
-		if len(p.Quantities) == 0 {
-			p.Quantities = []int64{f.plan.Quantity}
-		}
-	}
-	switch {
-	case flags.Changed("requests"):
-		p.Visits = f.requests
-	case p.Duration == 0:
+	p.Skew = loadtest.Skew(c.skew)
+	if !flags.Changed("visits") && !flags.Changed("duration") {
 		p.Visits = checkoutVisits
 	}
 	for _, n := range []struct {
 		flag  string
 		value int64
+		given bool
 	}{
-		{"requests", int64(f.requests)},
-		{"concurrency", int64(f.concurrency)},
-		{"lines", int64(f.checkout.lines)},
-		{"stock", f.plan.Stock},
-		{"skus", int64(f.plan.SKUs)},
+		{"visits", int64(p.Visits), !flags.Changed("duration")},
+		{"duration", int64(p.Duration), flags.Changed("duration")},
+		{"concurrency", int64(p.Concurrency), true},
+		{"lines", int64(p.Lines), true},
+		{"stock", p.Stock, true},
+		{"skus", int64(p.SKUs), true},
 	} {
-		if n.value < 1 { // in a Plan it would mean the default
-			return p, &loadtest.PlanError{
-				Field: n.flag, Reason: phrases.Say("wrong.least", "least", 1, "given", n.value),
-			}
+		if n.given && n.value < 1 { // in a Plan it would mean the default
+			reason := phrases.Say("wrong.least", "least", 1, "given", n.value)
+			return &loadtest.PlanError{Field: n.flag, Reason: reason}
 		}
 	}
 	if p.PerCustomer == 0 {
@@ -114,11 +121,15 @@ func (f *loadFlags) checkoutPlan(flags *pflag.FlagSet) (checkout.Plan, error) {
 	if p.Lost == 0 {
 		p.Lost = -1
 	}
-	return p.Filled()
+	if err := checkFile(c.json); err != nil { // "-" is in this folder, which exists
+		return &loadtest.PlanError{Field: "json", Reason: words.Of(err)}
+	}
+	if err := c.out.check(); err != nil {
+		return err
+	}
+	c.plan, err = c.plan.Filled()
+	return err
 }
-
-// checkoutVisits is how many visits there are if nothing is said: some ten seconds.
-const checkoutVisits = 1000
 
 // openFeed opens what --events names; nil: nothing.
 func openFeed(where string) (checkout.Feed, func(), error) {
@@ -141,82 +152,74 @@ func openFeed(where string) (checkout.Feed, func(), error) {
 	return stream, func() { _ = stream.Close() }, nil
 }
 
-// runCheckout is load --scenario checkout.
-func (f *loadFlags) runCheckout(ctx context.Context, flags *pflag.FlagSet, stdout, stderr io.Writer) error {
-	plan, err := f.checkoutPlan(flags)
-	if err != nil {
-		return err
-	}
-	feed, closeFeed, err := openFeed(f.checkout.events)
+func (c *checkoutRun) run(ctx context.Context, stdout, stderr io.Writer) error {
+	feed, closeFeed, err := openFeed(c.events)
 	if err != nil {
 		return err
 	}
 	defer closeFeed()
-	client, err := loadtest.NewClient(f.url, f.token, plan.Concurrency)
+	client, err := loadtest.NewClient(c.url, c.token, c.plan.Concurrency)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if f.checkout.tokens != "" {
-		client.Carry(loadtest.NewWallet(f.checkout.tokens))
+	if c.tokens != "" {
+		client.Carry(loadtest.NewWallet(c.tokens))
 	}
+	plan := c.plan
 	var file *historyFile
-	if f.history != "" {
-		if file, err = openHistory(f.history, checkoutScenario, false); err != nil {
+	if c.history != "" {
+		if file, err = openHistory(c.history, "", false); err != nil {
 			return err
 		}
 		plan.History = file
 	}
 	plan.Log = commandLog(stderr)
-	progress := report.ShowCheckoutProgress(stderr, string(f.voice), width(stderr))
+	progress := report.ShowCheckoutProgress(stderr, string(c.voice), width(stderr))
 	result, err := checkout.Run(ctx, []*loadtest.Client{client}, plan, feed, progress)
 	if file != nil {
 		err = errors.Join(err, file.Close())
-		f.kept = append(f.kept, f.history)
 	}
 	if result == nil {
 		return err
 	}
-	if err = errors.Join(err, f.showCheckout(result, stdout, stderr)); err != nil {
+	if file != nil {
+		fmt.Fprintln(stderr, c.say("wrote", "path", c.history))
+	}
+	shown := c.out.showCheckout(result, c.json, c.noColor, stdout, stderr)
+	if err = errors.Join(err, shown); err != nil {
 		return err
 	}
 	return checkoutStatus(result)
 }
 
-// showCheckout writes the result as text, or as JSON, and the files.
-func (f *loadFlags) showCheckout(r *checkout.Result, stdout, stderr io.Writer) error {
+// showCheckout writes the result as text, or as JSON to where json says, and the files.
+func (f *reportFlags) showCheckout(r *checkout.Result, json string, noColor bool, stdout, stderr io.Writer) error {
 	asJSON := func(w io.Writer) error { return checkout.WriteJSON(w, r) }
 	var failed []error
-	switch f.json {
-	case "-":
-		failed = append(failed, asJSON(stdout))
-	default:
-		if f.json != "" {
-			failed = append(failed, writeJSON(f.json, asJSON))
-			f.kept = append(f.kept, f.json)
+	file := func(flag, path string, write func(io.Writer) error) {
+		if path == "" {
+			return
 		}
-		failed = append(failed, report.WriteCheckout(stdout, r, f.style(stdout, f.noColor)))
-	}
-	if f.out.html != "" {
-		write := func(w io.Writer) error { return report.WriteCheckoutHTML(w, r, commit(), string(f.voice)) }
-		if err := writeFile(f.out.html, write); err != nil {
-			failed = append(failed, fmt.Errorf("--html: %w", err))
-		} else {
-			f.kept = append(f.kept, f.out.html)
+		if err := writeFile(path, write); err != nil {
+			failed = append(failed, fmt.Errorf("--%s: %w", flag, err))
+			return
 		}
-	}
-	for format, dir := range map[string]string{report.SVG: f.out.svg, report.PNG: f.out.png} {
-		if dir == "" {
-			continue
-		}
-		names, err := report.WriteCheckoutPictures(dir, format, string(f.voice), r)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("--%s: %w", format, err))
-		}
-		fmt.Fprintln(stderr, f.say("wrote-pictures", "n", len(names), "path", dir))
-	}
-	for _, path := range f.kept {
 		fmt.Fprintln(stderr, f.say("wrote", "path", path))
+	}
+	if json == "-" {
+		failed = append(failed, asJSON(stdout))
+	} else {
+		file("json", json, asJSON)
+		failed = append(failed, report.WriteCheckout(stdout, r, f.style(stdout, noColor)))
+	}
+	file("html", f.html, func(w io.Writer) error { return report.WriteCheckoutHTML(w, r, commit(), string(f.voice)) })
+	if f.svg != "" {
+		names, err := report.WriteCheckoutPictures(f.svg, report.SVG, string(f.voice), r)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("--svg: %w", err))
+		}
+		fmt.Fprintln(stderr, f.say("wrote-pictures", "n", len(names), "path", f.svg))
 	}
 	return errors.Join(failed...)
 }
@@ -234,12 +237,6 @@ func readCheckout(path string) (*checkout.Result, error) {
 		return nil, nil
 	}
 	return checkout.ReadHistory(in)
-}
-
-// showCheckout shows a checkout as load does.
-func (a *reportAsk) showCheckout(r *checkout.Result, stdout, stderr io.Writer) error {
-	load := loadFlags{voice: a.voice, json: a.json, noColor: a.noColor, out: a.reportFlags}
-	return load.showCheckout(r, stdout, stderr)
 }
 
 // checkoutStatus returns the exit status of a checkout.

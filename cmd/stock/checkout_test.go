@@ -29,7 +29,7 @@ func TestCheckoutWithTokens(t *testing.T) {
 	}
 	load := func(command string) (string, error) {
 		args := []string{
-			"load", "--scenario", "checkout", "--url", shops[0].URL, "--admin-token", staff, "-n", "60", "-c", "8",
+			"checkout", "--url", shops[0].URL, "--admin-token", staff, "-n", "60", "-c", "8",
 		}
 		if command != "" {
 			args = append(args, "--token-command", command)

@@ -33,7 +33,9 @@ func moved(command string) string {
 }
 
 // movedFlag returns the command that does now what a flag did, or "".
-func movedFlag(flag string) string { return map[string]string{"ha": "lab failover"}[flag] }
+func movedFlag(flag string) string {
+	return map[string]string{"ha": "lab failover", "scenario": "checkout"}[flag]
+}
 
 func unknownCommand(root *cobra.Command, args []string) error {
 	name := ""

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/internal/words"
-	"example.com/stock/lab/class"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
@@ -30,9 +29,7 @@ func loadCommand(v voice) *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := f.read(cmd.Flags())
-			if err == nil && f.scenario == checkoutScenario {
-				err = f.runCheckout(cmd.Context(), cmd.Flags(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-			} else if err == nil {
+			if err == nil {
 				err = f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 			}
 			return explainLoad(err, f.token != "")
@@ -50,8 +47,6 @@ type loadFlags struct {
 	strategies []string
 	url, token string
 	mapping    *mapping.File // nil: the target is a service of ours
-	scenario   string
-	checkout   checkoutFlags
 
 	// read makes these a part of the plan.
 	concurrency, requests, maxInFlight int
@@ -63,8 +58,6 @@ type loadFlags struct {
 	history, json     string
 	out               reportFlags
 	mustRace, noColor bool
-	live              bool        // the flag
-	wall              *class.Live // of --live; nil: there is none
 
 	kept []string // files written besides those of out
 }
@@ -80,7 +73,6 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "url", "http://localhost:8080", "")
 	flags.StringVar(&f.token, "admin-token", "", "")
 	flags.StringSliceVarP(&f.strategies, "strategy", "s", nil, "")
-	flags.StringVar(&f.scenario, "scenario", deductions, "")
 	flags.StringVar(&f.plan.Mapping, "mapping", "", "")
 	flags.StringVar(&f.plan.Store, "store", "", "")
 
@@ -112,17 +104,12 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.mustRace, "must-race", false, "")
 	flags.StringVar(&f.history, "history", "", "")
 	flags.StringVar(&f.json, "json", "", "")
-	flags.BoolVar(&f.live, "live", false, "")
-	f.checkout.add(flags)
 	f.out.add(flags)
 }
 
 // read returns the plan of the flags. Its errors are PlanErrors that name the flag.
 func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
-	if err := f.checkScenario(flags); err != nil {
-		return err
-	}
 	bad := func(flag string, err error) error {
 		return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
 	}
@@ -184,9 +171,6 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	}
 	if err := f.out.check(); err != nil {
 		return err
-	}
-	if f.scenario == checkoutScenario {
-		return nil // its plan is checked when it is run
 	}
 	if err := f.readTarget(flags); err != nil {
 		return err
@@ -273,12 +257,6 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	for _, sentence := range leftOut {
 		fmt.Fprintln(stderr, f.in(sentence))
 	}
-	if f.live {
-		if err := f.openWall(ctx, stderr); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.wall.Close()) }()
-	}
 	var results []*loadtest.Result
 	for _, s := range chosen {
 		result, failed := f.one(ctx, client, s.Name, len(chosen) > 1, stderr)
@@ -303,20 +281,6 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	return f.status(results)
 }
 
-// openWall opens the page of --live, and waits until somebody looks: a load may be over before a browser has started.
-func (f *loadFlags) openWall(ctx context.Context, stderr io.Writer) (err error) {
-	if f.wall, err = class.ShowLive("127.0.0.1:0", string(f.voice)); err != nil {
-		return err
-	}
-	fmt.Fprintf(stderr, "%s\n  %s\n", f.say("class.live"), f.wall.URL())
-	select {
-	case <-f.wall.Opened():
-		return nil
-	case <-ctx.Done():
-		return errors.Join(context.Cause(ctx), f.wall.Close())
-	}
-}
-
 // one runs one strategy, with its progress on stderr.
 func (f *loadFlags) one(
 	ctx context.Context,
@@ -336,22 +300,12 @@ func (f *loadFlags) one(
 		plan.History = file
 	}
 	progress := report.ShowProgress(stderr, name, string(f.voice), width(stderr))
-	if f.wall != nil {
-		said := progress
-		progress = func(p loadtest.Progress) { said(p); f.wall.Progress(p) }
-		if plan.History = f.wall; file != nil {
-			plan.History = io.MultiWriter(file, f.wall)
-		}
-	}
 	result, err := loadtest.Run(ctx, client, plan, progress)
 	if file != nil {
 		err = errors.Join(err, file.Close())
 		f.kept = append(f.kept, file.file.Name())
 	}
 	if result != nil {
-		if f.wall != nil {
-			f.wall.Judged(result)
-		}
 		for _, threshold := range f.thresholds {
 			result.Expected = append(result.Expected, threshold.Check(result))
 		}

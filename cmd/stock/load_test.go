@@ -124,10 +124,7 @@ func load(ctx context.Context, args ...string) (status int, stdout string, err e
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(new(bytes.Buffer))
-	if !slices.Contains(args, checkoutScenario) {
-		args = append([]string{"--recheck", "0s"}, args...) // a test may say otherwise
-	}
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{"--recheck", "0s"}, args...)) // a test may say otherwise
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err = cmd.ExecuteContext(ctx)
 	var e exitError

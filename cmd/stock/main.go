@@ -66,7 +66,9 @@ func rootCommand(v voice) *cobra.Command {
 		commands []*cobra.Command
 	}{
 		{"see", []*cobra.Command{demoCommand(v), classCommand(v), strategiesCommand(v), labCommand(v)}},
-		{"load", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v), engineCommand(v)}},
+		{"load", []*cobra.Command{
+			loadCommand(v), checkoutCommand(v), verdictCommand(v), reportCommand(v), engineCommand(v),
+		}},
 		{"locks", []*cobra.Command{lockCommand(v)}},
 		{"serve", []*cobra.Command{
 			serveCommand(), configCommand(v), migrateCommand(v), healthcheckCommand(),

@@ -68,7 +68,7 @@ func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
 	}
 	if len(args) == 1 {
 		if result, err := readCheckout(args[0]); result != nil {
-			return errors.Join(err, a.showCheckout(result, stdout, stderr))
+			return errors.Join(err, a.reportFlags.showCheckout(result, a.json, a.noColor, stdout, stderr))
 		}
 	}
 	page := report.Page{Lang: string(a.voice), Commit: commit(), Groups: []report.Group{{}}}

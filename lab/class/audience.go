@@ -37,13 +37,7 @@ func (a *audience) see(v View) {
 	a.tellAll(v.Diff(a.shown))
 }
 
-// change sends changed values to the pages. null removes a key.
-func (a *audience) change(set map[string]json.RawMessage) {
-	a.seats.Lock()
-	defer a.seats.Unlock()
-	a.tellAll(set)
-}
-
+// tellAll sends changed values to the pages. null removes a key.
 func (a *audience) tellAll(set map[string]json.RawMessage) {
 	if len(set) == 0 {
 		return
@@ -97,22 +91,6 @@ func (a *audience) leave(r *reader) {
 	a.seats.Lock()
 	defer a.seats.Unlock()
 	delete(a.readers, r)
-}
-
-// rest waits until every page has got its frames, but at most a second.
-func (a *audience) rest() {
-	for range 100 {
-		a.seats.Lock()
-		busy := false
-		for r := range a.readers {
-			busy = busy || len(r.queue) > 0
-		}
-		a.seats.Unlock()
-		if !busy {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // serveFrames streams frames to a page.

@@ -29,6 +29,9 @@ func ReadLoad(r io.Reader) (*Recording, error) {
 	return recordLoad(h), nil
 }
 
+// drawn reports whether the page draws a request of a history.
+func drawn(id string) bool { return numberOf(id) <= maxDrawn }
+
 // A cue is a moment of a request, with its time.
 type cue struct {
 	at     int64
@@ -38,7 +41,7 @@ type cue struct {
 
 func recordLoad(h *loadtest.History) *Recording {
 	result := h.Result()
-	f := newLoadFrames(1, h.Header, func(id string) bool { return numberOf(id) <= maxDrawn })
+	f := newLoadFrames(1, h.Header)
 	f.base = result.Records[0].Seq - 1
 	if n := len(h.Warm); n > 0 {
 		f.base = h.Warm[n-1].Seq

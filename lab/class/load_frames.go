@@ -15,7 +15,6 @@ type loadFrames struct {
 	state *State
 	run   int
 	base  int // the number of the last request of the warm-up
-	drawn func(id string) bool
 
 	set     map[string]json.RawMessage // changes for the next frame
 	initial int64
@@ -43,10 +42,10 @@ type lockOf struct {
 	segment int
 }
 
-// newLoadFrames begins a run. drawn reports whether the page draws a request.
-func newLoadFrames(run int, h loadtest.Header, drawn func(id string) bool) *loadFrames {
+// newLoadFrames begins a run.
+func newLoadFrames(run int, h loadtest.Header) *loadFrames {
 	f := &loadFrames{
-		state: NewState(), run: run, drawn: drawn, set: map[string]json.RawMessage{},
+		state: NewState(), run: run, set: map[string]json.RawMessage{},
 		left: map[string]leftover{}, locks: map[lockOf]int{},
 	}
 	for _, b := range h.Before {
@@ -175,13 +174,13 @@ func (f *loadFrames) play(rec *loadtest.Record, m moment) {
 		f.sell(rec, at)
 	}
 	for _, id := range f.state.changes() {
-		if f.drawn(id) {
+		if drawn(id) {
 			f.put("t:"+id, f.state.token(id))
 		}
 	}
 	if m == comes {
 		f.put("verdict", f.state.shownVerdict())
-		if !f.drawn(id) {
+		if !drawn(id) {
 			f.state.drop(id)
 		}
 	}
@@ -236,7 +235,6 @@ func (f *loadFrames) app(rec *loadtest.Record) string {
 	if name != "" && !slices.Contains(f.apps, name) {
 		f.apps = append(f.apps, name)
 		slices.Sort(f.apps)
-		f.put("apps", f.apps)
 	}
 	return name
 }

@@ -500,7 +500,7 @@ func (s *State) View() View {
 		put("leases", leases)
 	}
 	points := s.stocks[s.run]
-	for i := max(0, len(points)-livePoints); i < len(points); i++ {
+	for i := max(0, len(points)-shownPoints); i < len(points); i++ {
 		e := points[i]
 		put("p:"+strconv.Itoa(i), []any{e.at, e.Written, e.Initial - e.Sold, e.Known})
 	}
@@ -548,8 +548,9 @@ func (s *State) bands(list []RunEvent) []band {
 
 // Limits of what is drawn of a run with many requests, so that a page keeps up.
 const (
-	drawnLatest = liveDrawn
+	drawnLatest = 240
 	drawnOpen   = 120
+	shownPoints = 600 // of the line of the stock
 )
 
 // drawn returns the requests that a page draws: all, or, if there are many, the latest and the longest in progress.

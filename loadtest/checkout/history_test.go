@@ -27,7 +27,7 @@ func TestReadHistoryNamesTheLine(t *testing.T) {
 			"too many SKUs", strings.Replace(header, `"visits"`, `"skus":4611686018427387904,"visits"`, 1),
 			"line 1: plan: skus: must be from 1 to 200, not 4611686018427387904",
 		},
-		{"no end", strings.Replace(header, `"visits":1,`, "", 1), "line 1: plan: requests: "},
+		{"no end", strings.Replace(header, `"visits":1,`, "", 1), "line 1: plan: visits: "},
 		{"a time", strings.Replace(header, `"ttl":"1s"`, `"ttl":"1"`, 1), "line 1: ttl: time: missing unit"},
 		{"unknown key", header + `{"movment":{}}` + "\n", `line 2: json: unknown field "movment"`},
 		{"two in a line", header + strings.TrimSpace(event) + event, "line 2: there is something after"},

@@ -140,7 +140,7 @@ func (p Plan) Filled() (Plan, error) {
 		return nil
 	}
 	if (p.Visits > 0) == (p.Duration > 0) {
-		return p, wrong("requests", "ends")
+		return p, wrong("visits", "ends")
 	}
 	if p.Lost > 0.9 {
 		return p, wrong("lost-replies", "lost", "given", p.Lost)
@@ -184,7 +184,7 @@ func (p *Plan) limit() int64 { return max(0, p.PerCustomer) }
 func (p *Plan) Command(target string) string {
 	quantities := strings.Fields(strings.Trim(fmt.Sprint(p.Quantities), "[]"))
 	parts := []string{
-		"stock", "load", "--scenario", "checkout", "--url", target, "--sku", p.SKU, "--skus", strconv.Itoa(p.SKUs),
+		"stock", "checkout", "--url", target, "--sku", p.SKU, "--skus", strconv.Itoa(p.SKUs),
 		"--skew", string(p.Skew), "--stock", strconv.FormatInt(p.Stock, 10), "--quantity",
 		strings.Join(quantities, ","), "--lines", strconv.Itoa(p.Lines), "--per-customer",
 		strconv.FormatInt(p.limit(), 10), "--lost-replies", strconv.FormatFloat(max(0, p.Lost), 'g', 4, 64),
@@ -196,5 +196,5 @@ func (p *Plan) Command(target string) string {
 	if p.Duration > 0 {
 		return strings.Join(append(parts, "--duration", p.Duration.String()), " ")
 	}
-	return strings.Join(append(parts, "--requests", strconv.Itoa(p.Visits)), " ")
+	return strings.Join(append(parts, "--visits", strconv.Itoa(p.Visits)), " ")
 }

@@ -98,7 +98,7 @@ func TestSchemaIsUpToDate(t *testing.T) {
 	deductions := document(reflect.TypeFor[loadtest.Report](), loadtest.ReportFormat, loadtest.ReportVersion)
 	deductions["title"] = "Deductions"
 	orders := document(reflect.TypeFor[checkout.Result](), checkout.ReportFormat, checkout.ReportVersion)
-	orders["title"] = "Orders: --scenario checkout"
+	orders["title"] = "Orders: stock checkout"
 	s := object{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
 		"title":   "Results of stock load",

@@ -88,7 +88,7 @@ function stripes(g, colour, paper) {
 /** The time that both charts show: from the start of the run to now, or to its end. */
 export function span(store, now) {
   const run = store.get('run')
-  const from = Math.max(run?.at || now, store.get('window') ?? 0) // a long load shows its last part
+  const from = run?.at || now
   let last = from
   let open = false
   for (const [, token] of store.under('t')) {

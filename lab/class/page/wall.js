@@ -21,7 +21,7 @@ async function post(path, body) {
 }
 
 async function act(body) {
-  if (player || about.live) return
+  if (player) return
   const r = await post('api/do', body)
   alarm(r.ok ? '' : t('refused', { why: reason(r.body) }))
 }
@@ -90,7 +90,6 @@ addEventListener('keydown', (e) => {
     e.preventDefault()
     return
   }
-  if (about.live && !'et.'.includes(key)) return
   if (document.querySelector('dialog[open]') && key.startsWith('arrow')) return
   const scene = about.scenes.find((s) => s.key === key)
   const app = about.apps[Number(key) - 1]
@@ -414,7 +413,7 @@ function place(app, list) {
 }
 
 function menu(id) {
-  if (player || about.live) return
+  if (player) return
   const token = store.get(`t:${id}`)
   if (!token) return
   opened = id
@@ -457,12 +456,11 @@ function put(e, text) { // a live region must change only with its text, and a l
 /** The caption of the run, and the counts that are not in the figures. */
 function story() {
   const c = store.get('caption')
-  const load = store.get('load')
   const scene = at('scene')
-  scene.hidden = !c && !load
+  scene.hidden = !c
   scene.className = c?.phase ?? ''
   scene.dataset.caption = c?.key ?? ''
-  const text = c ? t(c.key, c.values) : load ? t('load', load) : ''
+  const text = c ? t(c.key, c.values) : ''
   const label = c ? t(`phase_${c.phase}`) : ''
   if (at('cap').textContent !== label + text) at('cap').replaceChildren(element('b', { textContent: label }), text)
   at('why').hidden = !c?.why
@@ -521,7 +519,7 @@ let controlled = 0
 function controls() {
   const run = store.get('run')
   const plan = run?.plan
-  if (!plan || about.replay || about.live) return
+  if (!plan || about.replay) return
   const values = { strategy: plan.strategy, stock: plan.stock, think: plan.think_ms }
   if (!plan.rate) values.requests = plan.requests
   else {
@@ -626,14 +624,6 @@ function standing() {
   }
 }
 
-/** The instances of a load become known by their replies. */
-function columns() {
-  const apps = store.get('apps')
-  if (!about.live || !apps || apps.join() === about.apps.join()) return
-  about.apps = apps
-  build()
-}
-
 // Figures that change more often are unreadable, and each change causes a layout of the whole page.
 const wordsEvery = 200 // ms
 let spoken = -wordsEvery // when the words were last updated
@@ -645,7 +635,6 @@ function render() {
   waiting = true
   requestAnimationFrame(() => {
     waiting = false
-    columns()
     standing()
     const byApp = Map.groupBy(store.under('t'), ([, token]) => token.app)
     for (const app of about.apps) place(app, byApp.get(app) ?? [])
@@ -694,12 +683,12 @@ let arrived = () => {} // the first frame is shown
 function listen() {
   source?.close()
   source = null
-  if (document.hidden || store.get('over')) return // when visible again, the page gets a snapshot first
+  if (document.hidden) return // when visible again, the page gets a snapshot first
   source = new EventSource('api/stream')
   source.onopen = () => alarm('')
   source.onerror = () => {
     arrived()
-    store.get('over') ? source.close() : alarm(t('connection'))
+    alarm(t('connection'))
   }
   source.onmessage = (e) => {
     const frame = JSON.parse(e.data)
@@ -710,13 +699,9 @@ function listen() {
 }
 
 /** Hides the controls of servers: there are no servers, or they are not ours. */
-function lookOnly() {
+function replay() {
   document.body.classList.add('replay')
   at('controls').hidden = at('b-scenes').hidden = at('b-keys').hidden = at('b-next').hidden = true
-}
-
-function replay() {
-  lookOnly()
   at('player').hidden = false
   at('p-save').hidden = at('p-live').hidden = !about.back
   at('p-live').addEventListener('click', keys.i)
@@ -758,9 +743,6 @@ async function enter() {
   build()
   if (about.replay) {
     replay()
-  } else if (about.live) {
-    lookOnly()
-    listen()
   } else {
     at('strategy').value = 'none'
     stores()
