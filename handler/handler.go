@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/trace"
 
 	"example.com/stock/lock/driver"
 	"example.com/stock/service"
@@ -56,18 +57,10 @@ type Backend interface {
 
 // A Meter counts requests and deductions.
 type Meter interface {
-	Request(ctx context.Context, route, method string, status int, took time.Duration)
+	Request(route, method string, status int, took time.Duration)
 	Problem(route, method, problem string) // problem: the type in the reply
 	Ready(bool)                            // called before every reply with metrics
 	Deduction(strategy, outcome string)    // outcome: accepted, replayed, or the type of the problem
-}
-
-// A Tracer follows requests to what they cause.
-type Tracer interface {
-	// Request returns the ctx of a request, and a func to call at its end. problem is the type in the reply, or "".
-	Request(r *http.Request, route string) (ctx context.Context, end func(status int, problem string))
-	// ID returns the id of the trace of ctx, or "".
-	ID(ctx context.Context) string
 }
 
 // Config holds what New and NewAdmin need.
@@ -91,10 +84,12 @@ type Config struct {
 	Instance string
 	Version  Version
 	Meter    Meter
-	Tracer   Tracer // nil: requests are not traced
 	Metrics  http.Handler
 	Log      *slog.Logger
 	Draining func() bool // readiness fails while it is true
+
+	Traces     trace.TracerProvider // nil: requests are not traced
+	TracePaths bool                 // paths may leave the process: they have SKUs and orders
 }
 
 // A handler handles the requests of one listener.
@@ -139,8 +134,8 @@ func (h *handler) engine(routes []route) http.Handler {
 	e.RedirectTrailingSlash = false // many clients follow a redirect of a POST with a GET
 	_ = e.SetTrustedProxies(nil)
 	e.Use(h.identify)
-	if h.Tracer != nil {
-		e.Use(h.trace)
+	if h.Traces != nil {
+		e.Use(h.trace())
 	}
 	e.Use(h.measure, h.recoverPanic)
 	e.NoRoute(func(c *gin.Context) { h.fail(c, errNotFound) })

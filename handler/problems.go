@@ -201,10 +201,7 @@ func (h *handler) answer(c *gin.Context, row row, err error) {
 	}
 	lang := negotiate(c)
 	p.Type, p.Title, p.Status, p.Detail = "/problems/"+k.name, k.title().In(lang), k.status, p.detail.In(lang)
-	p.Instance, p.RequestID = shownPath(c), requestID(c)
-	if h.Tracer != nil {
-		p.TraceID = h.Tracer.ID(c.Request.Context())
-	}
+	p.Instance, p.RequestID, p.TraceID = shownPath(c), requestID(c), traceID(c.Request.Context())
 	if k.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(k.retry))
 	}
