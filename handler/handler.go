@@ -96,9 +96,9 @@ type Config struct {
 type handler struct {
 	Config
 	problems []row
-	instance []string       // name of the instance, a header of every reply
-	began    time.Time      // the steps of lab mode are numbered from then on
-	document map[string]any // see describe
+	instance []string  // name of the instance, a header of every reply
+	began    time.Time // the steps of lab mode are numbered from then on
+	document []byte    // what GET /openapi.json replies
 }
 
 // MaxBody is the largest body that is read, in bytes.
@@ -119,9 +119,13 @@ func NewAdmin(c Config) http.Handler {
 }
 
 func newHandler(c Config) *handler {
-	h := &handler{Config: c, problems: table(), instance: []string{c.Instance}, began: time.Now()}
-	h.document = h.describe()
-	return h
+	document, err := describe(c.Strategies)
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return &handler{
+		Config: c, problems: table(), instance: []string{c.Instance}, began: time.Now(), document: document,
+	}
 }
 
 // engine makes the handler of a listener.
