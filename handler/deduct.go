@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -21,70 +22,83 @@ var (
 	resourceFields = slices.Concat([]string{"quantity", "wait", "strategy", "store"}, labFields)
 )
 
-func (h *handler) deduct(c *gin.Context, strategy string) {
+// deduct sells by the strategy whose endpoint was asked.
+func (h *handler) deduct(c *gin.Context, strategy string) error {
+	c.Set(strategyKey, strategy)
 	f, err := decode(c, deductFields...)
-	sku := h.DefaultSKU
-	if err == nil && f.has("sku") {
-		sku, err = service.ParseSKU(f["sku"])
+	if err != nil {
+		return err
 	}
-	h.sell(c, f, strategy, sku, err)
+	sku := h.DefaultSKU
+	if f.has("sku") {
+		if sku, err = service.ParseSKU(f["sku"]); err != nil {
+			return err
+		}
+	}
+	return h.sell(c, f, strategy, sku)
 }
 
 // deductResource is deduct in resource form: POST /v1/stock/{sku}/deduct with "strategy".
-func (h *handler) deductResource(c *gin.Context) {
+func (h *handler) deductResource(c *gin.Context) error {
 	f, err := decode(c, resourceFields...)
-	var sku service.SKU
-	if err == nil {
-		sku, err = service.ParseSKU(c.Param("sku"))
+	if err != nil {
+		return err
 	}
 	strategy := f["strategy"]
-	switch {
-	case err == nil && strategy == "":
-		err = service.Invalid("strategy", "strategy")
-	case err == nil && !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.Name == strategy }):
-		err = fmt.Errorf("%w %q", service.ErrUnknownStrategy, shorten(strategy))
+	c.Set(strategyKey, shorten(strategy))
+	sku, err := service.ParseSKU(c.Param("sku"))
+	if err != nil {
+		return err
 	}
-	h.sell(c, f, strategy, sku, err)
+	if strategy == "" {
+		return service.Invalid("strategy", "strategy")
+	}
+	if !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.Name == strategy }) {
+		return fmt.Errorf("%w %q", service.ErrUnknownStrategy, shorten(strategy))
+	}
+	return h.sell(c, f, strategy, sku)
 }
 
-func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU, err error) {
-	c.Set(strategyKey, shorten(strategy))
+// sell sells and replies with the receipt.
+func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU) error {
 	req := service.Request{Strategy: strategy, SKU: sku, Store: f["store"], RequestID: requestID(c)}
-	if err == nil {
-		err = fill(f, &req)
+	if err := fill(f, &req); err != nil {
+		return err
 	}
+	if err := h.checkLab(c, f); err != nil {
+		return err
+	}
+	key, err := deductionKey(c, req)
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
-	if f.has(labFields...) {
-		if !h.Lab {
-			h.fail(c, service.Invalid(strings.Join(labFields, ", "), "lab"))
-			return
-		}
-		if !h.admin(c) {
-			return
-		}
-	}
-	if req.Key, err = deductionKey(c, req); err != nil {
-		h.fail(c, err)
-		return
-	}
+	req.Key = key
 	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
-	if err != nil {
-		if name := h.problemOf(err); name != "unknown_strategy" { // a name from outside must not become a metric label
-			h.Meter.Deduction(strategy, name)
-		}
-		h.fail(c, err)
-		return
-	}
-	if receipt.Replayed {
+	switch {
+	case errors.Is(err, service.ErrUnknownStrategy): // a name from outside must not become a metric label
+		return err
+	case err != nil:
+		h.Meter.Deduction(strategy, h.problemOf(err))
+		return err
+	case receipt.Replayed: // the reply was stored with the idempotency key, and is sent again
 		h.Meter.Deduction(strategy, "replayed")
-	} else {
+		c.Header("Idempotent-Replayed", "true")
+	default:
 		h.Meter.Deduction(strategy, "accepted")
 	}
-	markReplay(c, receipt.Replayed)
 	c.JSON(http.StatusOK, receiptReply(receipt))
+	return nil
+}
+
+// checkLab refuses the lab's fields, unless the admin sends them in lab mode.
+func (h *handler) checkLab(c *gin.Context, f fields) error {
+	if !f.has(labFields...) {
+		return nil
+	}
+	if !h.Lab {
+		return service.Invalid(strings.Join(labFields, ", "), "lab")
+	}
+	return h.checkAdmin(c.Request.Header)
 }
 
 // deductionKey returns the idempotency key of a deduction. All clients share one space of keys, and must choose random

@@ -14,10 +14,12 @@ import (
 //go:embed openapi.yaml
 var openAPIFile []byte
 
-func (h *handler) openAPI(c *gin.Context) {
-	if h.noFields(c) {
-		c.Data(http.StatusOK, "application/json; charset=utf-8", h.document)
+func (h *handler) openAPI(c *gin.Context) error {
+	if err := noFields(c); err != nil {
+		return err
 	}
+	c.Data(http.StatusOK, "application/json; charset=utf-8", h.document)
+	return nil
 }
 
 // describe returns the OpenAPI document of both listeners: openapi.yaml, with a path for every strategy.
