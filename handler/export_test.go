@@ -15,4 +15,4 @@ func ProblemNames() (names []string) {
 }
 
 // Engine returns the gin engine that New and NewAdmin wrap.
-func Engine(h http.Handler) *gin.Engine { return h.(limits).next.(connectionCloser).next.(*gin.Engine) }
+func Engine(h http.Handler) *gin.Engine { return h.(limits).next.(*gin.Engine) }

@@ -78,7 +78,6 @@ type Config struct {
 	Admins Tokens
 	Lab    bool   // the admin may send the lab's parameters
 	Pauses Pauses // of lab mode
-	Holds  Holds  // of lab mode
 	Steps  Steps  // of lab mode
 
 	Instance string
@@ -145,5 +144,5 @@ func (h *handler) engine(routes []route) http.Handler {
 	e.NoRoute(func(c *gin.Context) { h.fail(c, errNotFound) })
 	e.NoMethod(func(c *gin.Context) { h.fail(c, &methodError{c.Writer.Header().Get("Allow")}) })
 	h.add(e, routes)
-	return limits{connectionCloser{e, h.Draining}}
+	return limits{e, h.Draining}
 }

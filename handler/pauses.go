@@ -9,17 +9,13 @@ import (
 	"example.com/stock/service"
 )
 
-// Pauses lists the sales that wait at a pause point of the lab, and resumes them.
+// Pauses are the sales that wait at a pause point of the lab.
 type Pauses interface {
 	List() []service.Pause
 	Release(requestID string) (service.Pause, error)
-}
-
-// Holds sets the pause points of one sale in progress, or of all sales.
-type Holds interface {
-	Hold(requestID string, points service.Points) error
-	HoldAll(points service.Points)
-	Step() int
+	Hold(requestID string, points service.Points) error // sets the points of a sale in progress
+	HoldAll(points service.Points)                      // sets the points of all sales
+	Step() int                                          // resumes all, each to its next point
 }
 
 type pauseReply struct {
@@ -65,7 +61,7 @@ func (h *handler) putPause(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Holds.Hold(c.Param("request"), points); err != nil {
+	if err := h.Pauses.Hold(c.Param("request"), points); err != nil {
 		return err
 	}
 	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
@@ -84,7 +80,7 @@ func (h *handler) putPauses(c *gin.Context) error {
 			return err
 		}
 	}
-	h.Holds.HoldAll(points)
+	h.Pauses.HoldAll(points)
 	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
 	return nil
 }
@@ -94,7 +90,7 @@ func (h *handler) deletePauses(c *gin.Context) error {
 	if err := noFields(c); err != nil {
 		return err
 	}
-	c.JSON(http.StatusOK, gin.H{"released": h.Holds.Step()})
+	c.JSON(http.StatusOK, gin.H{"released": h.Pauses.Step()})
 	return nil
 }
 

@@ -12,7 +12,11 @@ import (
 )
 
 // A pausedSale is the only sale that waits, until it is let go.
-type pausedSale struct{ gone bool }
+type pausedSale struct {
+	gone        bool
+	points, all service.Points
+	steps       int
+}
 
 func (s *pausedSale) List() []service.Pause {
 	if s.gone {
@@ -32,6 +36,16 @@ func (s *pausedSale) Release(id string) (service.Pause, error) {
 	s.gone = true
 	return p, nil
 }
+
+func (s *pausedSale) Hold(id string, points service.Points) error {
+	if id != "r:1" {
+		return service.ErrNotPaused
+	}
+	s.points = points
+	return nil
+}
+func (s *pausedSale) HoldAll(points service.Points) { s.all = points }
+func (s *pausedSale) Step() int                     { s.steps++; return 3 }
 
 func TestPausesAreListedAndReleased(t *testing.T) {
 	s := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
