@@ -68,19 +68,6 @@ func TestPausesAreListedAndReleased(t *testing.T) {
 	}
 }
 
-func TestPausesAreForTheAdminInTheLab(t *testing.T) {
-	lab := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
-	outside := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Pauses = &pausedSale{} })
-	for method, path := range map[string]string{
-		http.MethodGet: "/v1/lab/pauses", http.MethodDelete: "/v1/lab/pauses/r:1",
-	} {
-		wantProblem(t, ask(t, method, lab.URL+path, ""), 401, "unauthorized")
-		wantProblem(t, ask(t, method, lab.URL+path, "", "Authorization", "Bearer wrong"), 401, "unauthorized")
-		wantProblem(t, ask(t, method, lab.URL+path+"?all=1", "", "Authorization", "Bearer "+token), 400, "invalid")
-		wantProblem(t, ask(t, method, outside.URL+path, "", "Authorization", "Bearer "+token), 404, "not_found")
-	}
-}
-
 func TestWhatTheLabAsksOfTheCourseOfASale(t *testing.T) {
 	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil }}
 	s := serve(t, d, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })
