@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -81,6 +82,20 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 		i.sells(t, "mysql", "read-only", "backend_down",
 			run("SET GLOBAL read_only = 1"), run("SET GLOBAL read_only = 0"))
 	})
+}
+
+// follow makes a Redis a replica of master, or with "" a master.
+func follow(t *testing.T, addr, master string) {
+	t.Helper()
+	host, port := "NO", "ONE"
+	if master != "" {
+		host, port, _ = net.SplitHostPort(master)
+	}
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	if err := c.ReplicaOf(t.Context(), host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // failSave makes Redis fail to save: the name of its file is that of a folder.
@@ -325,31 +340,6 @@ func TestAPoolThatIsRefusedIsToldWhy(t *testing.T) {
 	if down, ok := errors.AsType[*driver.DownError](err); !ok || down.Reason != "cannot-save" {
 		t.Errorf("%v, want a reason", err)
 	}
-}
-
-// Ready means that something can be sold from the default store. The reply says what can be sold
-// from each. What is sold from the other is not refused.
-func TestReadyIsTheDefaultStores(t *testing.T) {
-	t.Parallel()
-	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
-	i := begin(t, backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL,
-		"--store=mysql")...)
-	i.ready(t, "redis", "mysql")
-	if err := database.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	i.becomes(t, http.StatusServiceUnavailable, "nothing can be sold from mysql, the default store",
-		`"redis":{"sells":true`)
-	i.must(t, http.MethodPut, "/v1/stock/stock?quantity=3&store=redis", 200)
-	i.must(t, http.MethodPost, "/deduct_stock_atomic?store=redis", 200)
-	if err := database.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	i.becomes(t, http.StatusOK, `"ready"`)
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	i.becomes(t, http.StatusOK, `"redis":{"sells":false`, `"mysql":{"sells":true`)
 }
 
 // buy asks for one unit.
