@@ -101,9 +101,7 @@ var arrows = map[string]struct {
 	},
 	"app/health":  {[]string{"lock", "lock/driver"}, "it speaks of backends in the errors of the contract"},
 	"app/metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
-	"app/traces": {
-		[]string{"service"}, "it makes spans of what the others' hooks tell it: they know no OpenTelemetry",
-	},
+	"app/traces":      {nil, "it puts spans around clients and locks, whichever: what they do is not its business"},
 	"app/credentials": {nil, "files and TLS: it knows no server"},
 
 	// The proof: clients over HTTP, which judge by replies and by what servers hold, never by our code.
@@ -285,8 +283,11 @@ var thirdParty = map[string]struct {
 	"rsc.io/qr":                           {[]string{"lab/class"}, "only students scan an address"},
 	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},
 	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
-	"go.opentelemetry.io/":                {[]string{"app/traces"}, "everybody else has hooks"},
 	"github.com/XSAM/otelsql":             {[]string{"app/traces"}, "it makes spans"},
+	"go.opentelemetry.io/": {
+		[]string{"app/traces", "handler"},
+		"handler begins the spans of requests by otelgin, which needs gin; everybody else has hooks",
+	},
 	"github.com/prometheus/client_golang": {[]string{"app/metrics"}, "one place names the series"},
 	"github.com/alicebob/miniredis": {
 		[]string{"lock/locktest/server", "lock/explore/pureredis", "repo/repotest"},

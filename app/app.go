@@ -34,7 +34,7 @@ type App struct {
 	listener  net.Listener // for clients
 	operators net.Listener // nil: none
 
-	traces     *traces.Traces // nil: off
+	traces     traces.Traces
 	metrics    *metrics.Metrics
 	servers    strategy.Servers
 	backends   map[string]*health.Backend     // by name
@@ -60,7 +60,6 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 	if err := a.openTraces(); err != nil {
 		return nil, err
 	}
-	a.servers.Merge.Trace = a.traces.Batch()
 	if err := a.listen(); err != nil {
 		return nil, errors.Join(err, a.close())
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -133,59 +132,6 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 				t.Errorf("%s: after the reply %q, %v; want the end of the connection", row.name, rest, err)
 			}
 		})
-	}
-}
-
-// A connection that does not send its header in time is closed, both a new one and one that has served a request.
-func TestAHeaderThatDoesNotCome(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	i := begin(t, backends()...)
-	var all sync.WaitGroup
-	defer all.Wait()
-	for name, sent := range map[string]string{
-		"nothing":        "",
-		"a part":         "POST /deduct_stock HTTP/1.1\r\nHost: st",
-		"the next":       "GET /livez HTTP/1.1\r\nHost: stock\r\n\r\nGET /livez HTTP/1.1\r\nHo",
-		"header by line": "GET /livez HTTP/1.1\r\nHost: stock\r\n",
-	} {
-		c := i.dial(t, sent)
-		all.Go(func() {
-			if name == "header by line" {
-				defer trickle(c, "X-More: and more\r\n", 500*time.Millisecond)()
-			}
-			_ = c.SetReadDeadline(time.Now().Add(cutOff))
-			if _, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
-				t.Errorf("%s: %v, want that it is closed after 5 s", name, err)
-			}
-		})
-	}
-}
-
-// A body that comes in time has no cost: the connection is kept.
-func TestABodyThatComesKeepsItsConnection(t *testing.T) {
-	t.Parallel()
-	i := begin(t, backends()...)
-	c := i.dial(t, "")
-	in := bufio.NewReader(c)
-	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
-	for range 3 {
-		fmt.Fprint(
-			c,
-			"POST /deduct_stock HTTP/1.1\r\nHost: stock\r\nContent-Type: application/json\r\n"+
-				"Content-Length: 12\r\n\r\n{\"qua",
-		)
-		time.Sleep(50 * time.Millisecond) // so that it comes in two parts
-		fmt.Fprint(c, "ntity\":")
-		r, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, r.Body); err != nil || r.Close || r.StatusCode != http.StatusBadRequest {
-			t.Errorf("%d, %v, closed: %v", r.StatusCode, err, r.Close)
-		}
 	}
 }
 

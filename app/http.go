@@ -16,17 +16,17 @@ func (a *App) http(draining func() bool) handler.Config {
 	}
 	tokens, _ := list(a.cfg.AdminToken)
 	c := handler.Config{
-		Seller: a.traces.Seller(a.service), Inventory: a.service, Locks: a.service,
+		Seller: a.service, Inventory: a.service, Locks: a.service,
 		Strategies: a.strategies, DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)),
 		Store: a.cfg.Store, ReadyStore: readyStore,
-		Admins: handler.NewTokens(tokens), Lab: a.cfg.Lab, Pauses: &a.pauses, Holds: &a.pauses, Steps: a.steps,
+		Admins: handler.NewTokens(tokens), Lab: a.cfg.Lab, Pauses: &a.pauses, Steps: a.steps,
 		Instance: a.cfg.Instance, Meter: a.metrics, Metrics: a.metrics.Handler(), Log: a.log, Draining: draining,
 		Version: handler.Version{
 			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,
 		},
 	}
-	if a.traces != nil { // a nil *Traces would not be a nil Tracer
-		c.Tracer = a.traces
+	if a.traces.On {
+		c.Traces, c.TracePaths = a.traces.Provider, a.traces.SKU
 	}
 	for name := range a.backends {
 		c.Backends = append(c.Backends, a.backend(name))

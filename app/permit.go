@@ -75,7 +75,10 @@ func (a *App) checkPermits() {
 	all.Wait()
 	for _, p := range a.permits {
 		a.probes.Go(func() {
-			for driver.Sleep(a.probing, permitEvery) == nil {
+			for {
+				if err := driver.Sleep(a.probing, permitEvery); err != nil {
+					return
+				}
 				a.lookAt(p)
 			}
 		})

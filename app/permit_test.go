@@ -15,18 +15,18 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// deniedTo starts an instance whose user of Redis has these rights.
+// deniedTo starts an instance whose user of the shared Redis, who has the name of the test, has these rights.
 func deniedTo(t *testing.T, rules ...any) (i *instance, admin *redis.Client) {
 	t.Helper()
-	addr := servertest.Redis(t).Addr
+	addr := servers.Redis(t).Addr
 	admin = redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { _ = admin.Close() })
-	user := append([]any{"ACL", "SETUSER", "u", "on", ">pw", "~*"}, rules...)
+	user := append([]any{"ACL", "SETUSER", own(t), "on", ">pw", "~*"}, rules...)
 	if err := admin.Do(t.Context(), user...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	return begin(t, backends("--redis-addrs="+addr, "--redis-username=u", "--redis-password=pw", "--redis-timeout=5s",
-		"--stores-enabled=redis", "--store=redis")...), admin
+	return begin(t, backends("--redis-addrs="+addr, "--redis-username="+own(t), "--redis-password=pw",
+		"--redis-timeout=5s", "--stores-enabled=redis", "--store=redis", "--seed-sku="+own(t))...), admin
 }
 
 // What the user of Redis may not do is said for each strategy that needs it, before anybody asks for it.
@@ -74,8 +74,8 @@ func TestAStrategyThatTheServerDenies(t *testing.T) {
 					t.Errorf("%s: available %v, reason %s; want it denied: %t", name, s["available"], reason, is)
 				}
 			}
-			i.must(t, http.MethodPut, "/v1/stock/a?quantity=9", 200)
-			i.must(t, http.MethodPost, "/deduct_stock_atomic?sku=a", 200)
+			i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"-a?quantity=9", 200)
+			i.must(t, http.MethodPost, "/deduct_stock_atomic?sku="+own(t)+"-a", 200)
 			path := map[string]string{
 				"redis-rlock": "/deduct_stock_rlock", "redis-setnx-watch": "/deduct_stock_setnx_watch",
 			}[row.denied[0]]
@@ -83,7 +83,7 @@ func TestAStrategyThatTheServerDenies(t *testing.T) {
 				!strings.Contains(r.body, row.right) {
 				t.Errorf("%d %s, want backend_down that names %s", r.status, r.body, row.right)
 			}
-			grant := append([]any{"ACL", "SETUSER", "u"}, row.grant...)
+			grant := append([]any{"ACL", "SETUSER", own(t)}, row.grant...)
 			if err := admin.Do(t.Context(), grant...).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -104,30 +104,12 @@ func TestReadyNeedsTheRightsOfASale(t *testing.T) {
 			t.Parallel()
 			i, admin := deniedTo(t, "&*", "+@all", "-"+right)
 			i.becomes(t, http.StatusServiceUnavailable, "+"+right)
-			if err := admin.Do(t.Context(), "ACL", "SETUSER", "u", "+"+right).Err(); err != nil {
+			if err := admin.Do(t.Context(), "ACL", "SETUSER", own(t), "+"+right).Err(); err != nil {
 				t.Fatal(err)
 			}
 			i.becomes(t, http.StatusOK, `"ready"`)
 		})
 	}
-}
-
-// A Redis that evicts is used, and named.
-func TestARedisThatEvicts(t *testing.T) {
-	t.Parallel()
-	i, admin := deniedTo(t, "&*", "+@all")
-	i.becomes(t, http.StatusOK, `"ready"`)
-	if r := i.ask(http.MethodGet, "/readyz"); strings.Contains(r.body, "evicts") {
-		t.Errorf("noeviction: %s", r.body)
-	}
-	if err := admin.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err(); err != nil {
-		t.Fatal(err)
-	}
-	i.becomes(t, http.StatusOK, `"ready"`, "evicts", "volatile-lru")
-	if r := i.must(t, http.MethodGet, "/v1/strategies", 200); !strings.Contains(r.body, "volatile-lru") {
-		t.Errorf("%s, want the warning", r.body)
-	}
-	i.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
 }
 
 // A MySQL that writes its binary log by statements refuses what a lock writes at READ COMMITTED. That is said for this

@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +20,6 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
-	"example.com/stock/repo"
 )
 
 // becomes waits until /readyz answers with that status and words.
@@ -44,6 +45,8 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 	following := func(master string) func(*testing.T, string) {
 		return func(t *testing.T, addr string) { follow(t, addr, master) }
 	}
+	addr := servertest.Redis(t).Addr
+	i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s", "--stores-enabled=redis", "--store=redis")...)
 	for _, row := range []struct {
 		name, problem, reason string
 		begin, end            func(t *testing.T, addr string)
@@ -58,29 +61,54 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 		{"scriptless", "backend_down", "lacks a permission", acl("-eval", "-evalsha"), acl("+eval", "+evalsha")},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			addr := servertest.Redis(t).Addr
-			i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s",
-				"--stores-enabled=redis", "--store=redis")...)
-			i.sells(t, row.name, row.reason, row.problem,
-				func() { row.begin(t, addr) }, func() { row.end(t, addr) })
+			i.sells(t, row.name, row.reason, row.problem, func() { row.begin(t, addr) }, func() { row.end(t, addr) })
 		})
 	}
-	t.Run("mysql read-only", func(t *testing.T) {
-		t.Parallel()
-		db, clerk := clerkOf(t, servertest.MariaDB(t))
-		run := func(statement string) func() {
-			return func() {
-				if _, err := db.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
+	// One that evicts is used, and named.
+	if r := i.ask(http.MethodGet, "/readyz"); strings.Contains(r.body, "evicts") {
+		t.Errorf("noeviction: %s", r.body)
+	}
+	setRedis(t, addr, "maxmemory-policy", "volatile-lru")
+	i.becomes(t, http.StatusOK, `"ready"`, "evicts", "volatile-lru")
+	if r := i.must(t, http.MethodGet, "/v1/strategies", 200); !strings.Contains(r.body, "volatile-lru") {
+		t.Errorf("%s, want the warning", r.body)
+	}
+	i.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
+}
+
+// The same of MySQL. A right that only the update of the stock needs is missed by the probe, also while nobody buys.
+func TestReadyIsWhatASaleInMySQLNeeds(t *testing.T) {
+	t.Parallel()
+	db, clerk := clerkOf(t, servertest.MariaDB(t))
+	run := func(statements ...string) {
+		for _, statement := range statements {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
 			}
 		}
-		i := begin(t, backends(
-			"--mysql-dsn="+clerk, "--stores-enabled=mysql", "--store=mysql")...)
-		i.sells(t, "mysql", "read-only", "backend_down",
-			run("SET GLOBAL read_only = 1"), run("SET GLOBAL read_only = 0"))
-	})
+	}
+	i := begin(t, backends("--mysql-dsn="+clerk, "--stores-enabled=mysql", "--store=mysql")...)
+	i.sells(t, "mysql", "read-only", "backend_down",
+		func() { run("SET GLOBAL read_only = 1") }, func() { run("SET GLOBAL read_only = 0") })
+	const anew = "KILL USER clerk@'127.0.0.1'" // a connection keeps its rights
+	run("REVOKE UPDATE ON stock.* FROM clerk@'127.0.0.1'", anew)
+	i.becomes(t, http.StatusServiceUnavailable, "access denied")
+	run("GRANT UPDATE ON stock.* TO clerk@'127.0.0.1'", anew)
+	i.becomes(t, http.StatusOK, `"ready"`)
+}
+
+// follow makes a Redis a replica of master, or with "" a master.
+func follow(t *testing.T, addr, master string) {
+	t.Helper()
+	host, port := "NO", "ONE"
+	if master != "" {
+		host, port, _ = net.SplitHostPort(master)
+	}
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	if err := c.ReplicaOf(t.Context(), host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // failSave makes Redis fail to save: the name of its file is that of a folder.
@@ -126,27 +154,6 @@ func acl(rules ...any) func(*testing.T, string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// A right that only the update of the stock needs is missed by the probe, also while nobody buys.
-func TestReadyNeedsTheRightToUpdate(t *testing.T) {
-	t.Parallel()
-	db, clerk := clerkOf(t, servertest.MariaDB(t))
-	i := begin(t, backends(
-		"--mysql-dsn="+clerk, "--stores-enabled=mysql", "--store=mysql")...)
-	i.becomes(t, http.StatusOK, `"ready"`)
-	run := func(statements ...string) {
-		// A connection keeps its rights.
-		for _, statement := range append(statements, "KILL USER clerk@'127.0.0.1'") {
-			if _, err := db.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	run("REVOKE UPDATE ON stock.* FROM clerk@'127.0.0.1'")
-	i.becomes(t, http.StatusServiceUnavailable, "access denied")
-	run("GRANT UPDATE ON stock.* TO clerk@'127.0.0.1'")
-	i.becomes(t, http.StatusOK, `"ready"`)
 }
 
 // clerkOf makes a user whom read_only binds.
@@ -233,51 +240,10 @@ func TestAnInstanceOnAFullDisk(t *testing.T) {
 	}
 }
 
-// When the probe says that Redis is back, the pools of the requests are, too. go-redis lets a pool that could not
-// connect refuse for a second without a try.
-func TestReadyIsNotAheadOfThePools(t *testing.T) {
-	t.Parallel()
-	server := servertest.Redis(t)
-	open := func() redis.UniversalClient {
-		c := redis.NewUniversalClient(&redis.UniversalOptions{
-			Addrs: []string{server.Addr}, PoolSize: 2, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
-		})
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	pool := open()
-	check := through(repo.NewRedis(open()).CanWrite, []redis.UniversalClient{pool})
-	await := func() {
-		t.Helper()
-		servertest.Eventually(t, 30*time.Second, "the probe has its answer", func() (bool, string) {
-			err := check(t.Context())
-			return err == nil, fmt.Sprint(err)
-		})
-	}
-	await()
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for range 4 {
-		_ = pool.Ping(t.Context())
-	}
-	if err := check(t.Context()); !errors.Is(err, lock.ErrDown) {
-		t.Errorf("a Redis that is gone: %v", err)
-	}
-	if err := server.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	await()
-	if err := pool.Ping(t.Context()).Err(); err != nil {
-		t.Errorf("the probe says that Redis is back, and the pool: %v", err)
-	}
-}
-
 // A pool of which all connections are in use says nothing, and does not keep the probe for long.
 func TestABusyPoolIsNoOutage(t *testing.T) {
 	t.Parallel()
-	server := servertest.Redis(t)
-	pool := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, ContextTimeoutEnabled: true})
+	pool := redis.NewClient(&redis.Options{Addr: servers.Redis(t).Addr, PoolSize: 1, ContextTimeoutEnabled: true})
 	defer pool.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -295,6 +261,22 @@ func TestABusyPoolIsNoOutage(t *testing.T) {
 	}
 }
 
+// A refusing is the hook of a client whose requests all fail with err.
+type refusing struct{ err error }
+
+func (refusing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (refusing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (r refusing) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, c redis.Cmder) error {
+		c.SetErr(r.err)
+		return r.err
+	}
+}
+
 // A cannotSave is what Redis replies to everything, PING too, while it cannot save.
 type cannotSave struct{}
 
@@ -303,53 +285,22 @@ func (cannotSave) Error() string {
 }
 func (cannotSave) RedisError() {}
 
-func (cannotSave) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (cannotSave) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (e cannotSave) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, c redis.Cmder) error {
-		c.SetErr(e)
-		return e
-	}
-}
-
-// A server that begins to refuse between the probe's write and the pools' PING has answered: it is not unreachable.
+// Redis is not ready before the pools of the requests are: go-redis lets a pool that could not connect refuse for a
+// second without a try. A server that begins to refuse between the probe's write and the pools' PING has answered: it
+// is not unreachable.
 func TestAPoolThatIsRefusedIsToldWhy(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer client.Close()
-	client.AddHook(cannotSave{})
-	err := through(func(context.Context) error { return nil }, []redis.UniversalClient{client, client})(t.Context())
-	if down, ok := errors.AsType[*driver.DownError](err); !ok || down.Reason != "cannot-save" {
-		t.Errorf("%v, want a reason", err)
+	for reason, err := range map[string]error{
+		"cannot-save": cannotSave{}, "": &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED},
+	} {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		defer client.Close()
+		client.AddHook(refusing{err})
+		err := through(func(context.Context) error { return nil }, []redis.UniversalClient{client, client})(t.Context())
+		down, _ := errors.AsType[*driver.DownError](err)
+		if !errors.Is(err, lock.ErrDown) || reason != "" && down.Reason != reason {
+			t.Errorf("%v, want reason %q", err, reason)
+		}
 	}
-}
-
-// Ready means that something can be sold from the default store. The reply says what can be sold
-// from each. What is sold from the other is not refused.
-func TestReadyIsTheDefaultStores(t *testing.T) {
-	t.Parallel()
-	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
-	i := begin(t, backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL,
-		"--store=mysql")...)
-	i.ready(t, "redis", "mysql")
-	if err := database.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	i.becomes(t, http.StatusServiceUnavailable, "nothing can be sold from mysql, the default store",
-		`"redis":{"sells":true`)
-	i.must(t, http.MethodPut, "/v1/stock/stock?quantity=3&store=redis", 200)
-	i.must(t, http.MethodPost, "/deduct_stock_atomic?store=redis", 200)
-	if err := database.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	i.becomes(t, http.StatusOK, `"ready"`)
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	i.becomes(t, http.StatusOK, `"redis":{"sells":false`, `"mysql":{"sells":true`)
 }
 
 // buy asks for one unit.

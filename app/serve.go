@@ -104,8 +104,9 @@ func shutdown(server *http.Server, limit time.Duration, cancel context.CancelCau
 func shutdownOperators(operators *http.Server, limit time.Duration) error {
 	ctx, done := context.WithTimeout(context.Background(), limit)
 	defer done()
-	if operators.Shutdown(ctx) == nil {
-		return nil
+	err := operators.Shutdown(ctx)
+	if err != nil {
+		return operators.Close()
 	}
-	return operators.Close()
+	return nil
 }

@@ -305,7 +305,7 @@ func TestNewOnATakenPort(t *testing.T) {
 // share the stock, and each has its own name, listeners, metrics and end.
 func TestTwoInstancesInOneProcess(t *testing.T) {
 	t.Parallel()
-	args := backends("--redis-addrs="+servertest.Redis(t).Addr, "--seed-quantity=6")
+	args := backends("--redis-addrs="+servers.Redis(t).Addr, "--seed-sku="+own(t), "--seed-quantity=6")
 	one, two := begin(t, args...), begin(t, append(args, "--instance=app-2")...)
 	for _, i := range []*instance{one, two} {
 		i.ready(t, "redis")

@@ -23,14 +23,14 @@ import (
 // and finishes those in flight: the holder of the lock, and the waiter. When the instance is gone, so is its lock.
 func TestShutdownFinishesWhatItHas(t *testing.T) {
 	t.Parallel()
-	addr := servertest.Redis(t).Addr
+	addr := servers.Redis(t).Addr
 	// The drain only has to be long enough to be seen.
-	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--drain=4s", "--stop=2m")...)
+	i := begin(t, backends("--redis-addrs="+addr, "--seed-sku="+own(t), "--lab", "--drain=4s", "--stop=2m")...)
 	i.ready(t, "redis")
 	holder := i.later(http.MethodPost, "/deduct_stock_redisson?pause=before_write")
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-	locked := func() bool { return client.Exists(context.Background(), "watchdog:{stock}").Val() == 1 }
+	locked := func() bool { return client.Exists(context.Background(), "watchdog:{"+own(t)+"}").Val() == 1 }
 	i.paused(t, 1)
 	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=60s")
 	inFlight(t, i, 2)
@@ -65,13 +65,13 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 // An instance that stops while a batch is under way sells that one, and those who wait for the next.
 func TestShutdownSellsWhatWaitsForItsBatch(t *testing.T) {
 	t.Parallel()
-	proxy, err := wire.Listen(servertest.Redis(t).Addr, wire.Redis())
+	proxy, err := wire.Listen(servers.Redis(t).Addr, wire.Redis())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer proxy.Close()
 	i := begin(t, backends("--redis-addrs="+proxy.Addr(), "--redis-timeout=30s", "--work=30s", "--drain=100ms",
-		"--stop=40s")...)
+		"--stop=40s", "--seed-sku="+own(t))...)
 	i.ready(t, "redis")
 	i.must(t, http.MethodPost, "/deduct_stock_merged", http.StatusOK) // loads the script
 	snare := proxy.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("order_id"), Do: wire.Hold})
@@ -214,20 +214,20 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 // A lock of another process does not keep an instance from stopping, and is left alone.
 func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 	t.Parallel()
-	addr := servertest.Redis(t).Addr
-	i := begin(t, backends("--redis-addrs="+addr, "--stop=100ms")...)
+	addr := servers.Redis(t).Addr
+	i := begin(t, backends("--redis-addrs="+addr, "--stop=100ms", "--seed-sku="+own(t))...)
 	i.ready(t, "redis")
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	another := redislock.NewWatchdog(client, redislock.WatchdogOptions{})
 	defer another.Close()
-	lease, err := another.Acquire(t.Context(), "stock", lock.Options{})
+	lease, err := another.Acquire(t.Context(), own(t), lock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=60s")
 	servertest.Eventually(t, 20*time.Second, "the request waits for the lock", func() (bool, string) {
-		r := i.send(http.MethodGet, i.admin+"/v1/locks/redis-watchdog/stock")
+		r := i.send(http.MethodGet, i.admin+"/v1/locks/redis-watchdog/"+own(t))
 		waiters, _ := r.field("waiters").([]any)
 		return len(waiters) == 1, r.body
 	})
@@ -241,7 +241,7 @@ func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 	if err := lease.Release(); err != nil {
 		t.Error(err)
 	}
-	next, err := another.Acquire(t.Context(), "stock", lock.Options{TryOnce: true})
+	next, err := another.Acquire(t.Context(), own(t), lock.Options{TryOnce: true})
 	if err != nil {
 		t.Fatalf("the waiter left something behind: %v", err)
 	}

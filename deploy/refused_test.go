@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // raw sends bytes as they are and reads the reply; ok is false if nginx closed the connection without one.
@@ -341,11 +343,11 @@ func TestProblemIsAsPublished(t *testing.T) {
 				Problem struct {
 					Properties map[string]struct{ Type string }
 					Required   []string
-				}
+				} `yaml:"Problem"`
 			}
 		}
 	}
-	if err := json.Unmarshal(read(t, "../handler/openapi.json"), &published); err != nil {
+	if err := yaml.Unmarshal(read(t, "../handler/openapi.yaml"), &published); err != nil {
 		t.Fatal(err)
 	}
 	schema := published.Components.Schemas.Problem

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-
-	"github.com/gin-gonic/gin"
 )
 
 var (
@@ -51,13 +49,4 @@ func (h *handler) checkAdmin(header http.Header) error {
 		return errUnauthorized
 	}
 	return nil
-}
-
-// Admin reports whether the request has an admin token. If not, it replies with a problem.
-func (h *handler) admin(c *gin.Context) bool {
-	err := h.checkAdmin(c.Request.Header)
-	if err != nil {
-		h.fail(c, err)
-	}
-	return err == nil
 }

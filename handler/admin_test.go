@@ -1,83 +1,83 @@
 package handler_test
 
 import (
-	"encoding/json"
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/stock/handler"
 	"example.com/stock/service"
 )
 
-// Of every operation the document says whether it needs the admin token, and it does.
-func TestTheDocumentSaysWhatNeedsTheToken(t *testing.T) {
-	url, _ := everyRoute(t)
-	d, found := operations(t, url)
-	in := strings.NewReplacer("{sku}", "stock", "{strategy}", "redis-watchdog", "{key}", "stock", "{request}", "r:2",
-		"{name}", "sold_out", "{order_id}", "x")
-	guarded := 0
-	for name, o := range found {
-		method, path, _ := strings.Cut(name, " ")
-		var said struct{ Security []map[string][]string }
-		if err := json.Unmarshal(d.Paths[path][strings.ToLower(method)], &said); err != nil {
-			t.Fatal(err)
-		}
-		needs := len(said.Security) == 1 && said.Security[0]["admin"] != nil
-		if needs {
-			guarded++
-		}
-		// Lab fields of a deduction need the token, too, so 401 is among its answers.
-		if _, answers := o.Responses["401"]; needs && !answers {
-			t.Errorf("%s needs the token, and its answers lack 401", name)
-		}
-		for _, authorization := range []string{"", "Bearer wrong"} {
-			r := ask(t, method, url+in.Replace(path)+"?odd=1", "", "Authorization", authorization)
-			if needs {
-				wantProblem(t, r, http.StatusUnauthorized, "unauthorized")
-			} else if r.StatusCode == http.StatusUnauthorized {
-				t.Errorf("%s wants the token, and the document does not say so", name)
-			}
-		}
+// Only who sends a token sets the stock and uses the lab. Every token counts while they are rotated, and it is right or
+// wrong as a whole. The scheme is case-insensitive (RFC 9110, 11.1). A token in the query is not read, and two headers
+// are refused, because a proxy may have looked at the other one.
+func TestTheTokenOfTheAdmin(t *testing.T) {
+	d := &fakeService{
+		deduct: func(context.Context, service.Request) (service.Receipt, error) { return receipt(), nil },
+		stock:  func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil },
 	}
-	if guarded < 8 {
-		t.Errorf("%d operations need the token", guarded)
-	}
-}
-
-// Every token counts while they are rotated. One in the query is not read, and two headers are refused, because a proxy
-// may have looked at the other one.
-func TestWhereTheTokenIs(t *testing.T) {
-	d := &fakeService{stock: func(sku service.SKU) (service.Stock, error) { return service.Stock{SKU: sku}, nil }}
-	url := serve(t, d, func(c *handler.Config) {
-		c.Admins = admins("old", "new")
-	}).URL + "/v1/stock/a?quantity=1"
-	put := func(url string, header ...string) int {
+	url := serve(t, d, func(c *handler.Config) { c.Lab, c.Admins = true, admins("secret", "new") }).URL
+	none := serve(t, d, func(c *handler.Config) { c.Admins = admins() }).URL
+	send := func(method, url string, authorization []string) *http.Response {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header["Authorization"] = header
+		req.Header["Authorization"] = authorization
 		reply, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		reply.Body.Close()
-		return reply.StatusCode
+		return reply
 	}
-	for _, header := range []string{"Bearer old", "Bearer new", "bearer  new"} {
-		if got := put(url, header); got != http.StatusOK {
-			t.Errorf("%s: %d", header, got)
+	const stock, lab = "/v1/stock/a?quantity=1", "/deduct_stock_zk?hold=10ms&fencing=off&heed_loss=off"
+	for _, good := range []string{"Bearer secret", "Bearer new", "bearer secret", "BEARER   secret"} {
+		d.asked = nil
+		put, sold := send(http.MethodPut, url+stock, []string{good}), send(http.MethodPost, url+lab, []string{good})
+		want := service.Lab{Hold: 10 * time.Millisecond, Unfenced: true, IgnoreLoss: true}
+		if put.StatusCode != http.StatusOK || sold.StatusCode != http.StatusOK || d.asked[0].Lab != want {
+			t.Errorf("%s: %s, %s, asked %+v", good, put.Status, sold.Status, d.asked)
 		}
 	}
-	if got := put(url, "Bearer old", "Bearer old"); got != http.StatusUnauthorized {
-		t.Errorf("two headers: %d", got)
+	d.asked = nil
+	for _, bad := range [][]string{
+		nil,
+		{""},
+		{"Bearer"},
+		{"Bearer "},
+		{"Bearer secre"},
+		{"Bearer ecret"},
+		{"Bearer secretx"},
+		{"Bearer xsecret"},
+		{"Bearer SECRET"},
+		{"Bearer secret x"},
+		{"Bearer secretnew"},
+		{"secret"},
+		{"Bearersecret"},
+		{"Basic secret"},
+		{"Bearer secret", "Bearer secret"},
+	} {
+		for _, r := range []*http.Response{
+			send(http.MethodPut, url+stock+"&access_token=secret", bad), send(http.MethodPost, url+lab, bad),
+			send(http.MethodPut, none+stock, bad),
+		} {
+			challenge := r.Header.Get("WWW-Authenticate")
+			if r.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(challenge, "Bearer ") {
+				t.Errorf("%q, %s: %s, WWW-Authenticate %q", bad, r.Request.URL, r.Status, challenge)
+			}
+		}
 	}
-	if got := put(url + "&access_token=old"); got != http.StatusUnauthorized {
-		t.Errorf("in the query: %d", got)
+	if len(d.asked) > 0 {
+		t.Errorf("sold: %+v", d.asked)
 	}
-	if got := put(url, "Bearer older"); got != http.StatusUnauthorized {
-		t.Errorf("a token that is none: %d", got)
+	r := ask(t, http.MethodPut, none+stock, "")
+	wantProblem(t, r, http.StatusUnauthorized, "unauthorized")
+	if !strings.Contains(r.problem.Detail, "STOCK_ADMIN_TOKEN") {
+		t.Errorf("detail %q does not say what to set", r.problem.Detail)
 	}
 }

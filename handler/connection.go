@@ -25,10 +25,16 @@ const (
 // when it passes, the client seems to have disconnected. A limit around the handler's reads is not enough either,
 // because net/http itself reads the rest of a body, before the reply and after the handler. So the deadline stays until
 // the body has been read to its end. If the reply begins earlier, it is the last one on its connection.
-type limits struct{ next http.Handler }
+//
+// limits also closes connections while the instance drains: every reply is the last one on its connection. So when the
+// instance stops, a proxy has no open connection to send a request on.
+type limits struct {
+	next     http.Handler
+	draining func() bool
+}
 
 func (l limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	limited := &limitedWriter{ResponseWriter: w, connection: *http.NewResponseController(w)}
+	limited := &limitedWriter{ResponseWriter: w, connection: *http.NewResponseController(w), draining: l.draining}
 	if r.ContentLength != 0 {
 		limited.until = time.Now().Add(bodyTimeout)
 		_ = limited.connection.SetReadDeadline(limited.until)
@@ -61,9 +67,16 @@ type limitedWriter struct {
 	connection http.ResponseController
 	unread     bool      // the body has not been read to its end
 	until      time.Time // the deadline of the body
+	draining   func() bool
 }
 
+// WriteHeader asks whether the instance drains when the reply begins. At the start of the request it would be too
+// early: a request that arrived before the drain and waited for a lock would leave its connection open, and the stop
+// could then close the connection during the next request.
 func (w *limitedWriter) WriteHeader(status int) {
+	if w.draining() {
+		w.Header().Set("Connection", "close")
+	}
 	if w.unread {
 		w.Header().Set("Connection", "close") // so that net/http does not wait for the body before it sends the reply
 		if soon := time.Now().Add(linger); soon.Before(w.until) {
@@ -76,33 +89,3 @@ func (w *limitedWriter) WriteHeader(status int) {
 
 // Unwrap is for http.ResponseController.
 func (w *limitedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// connectionCloser closes connections while the instance drains: every reply is the last one on its connection. So when
-// the instance stops, a proxy has no open connection to send a request on.
-//
-// It calls draining when the reply begins. A call at the start of the request would be too early: a request that
-// arrived before the drain and waited for a lock would leave its connection open, and the stop could then close the
-// connection during the next request.
-type connectionCloser struct {
-	next     http.Handler
-	draining func() bool
-}
-
-func (p connectionCloser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.next.ServeHTTP(&closingWriter{w, p.draining}, r)
-}
-
-type closingWriter struct {
-	http.ResponseWriter
-	draining func() bool
-}
-
-func (w *closingWriter) WriteHeader(status int) {
-	if w.draining() {
-		w.Header().Set("Connection", "close")
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (w *closingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

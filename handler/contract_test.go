@@ -360,17 +360,6 @@ func TestRepliesConformToTheirSchema(t *testing.T) {
 	conform(t, "Order", orders.Orders[0])
 }
 
-// What only the gateway in front answers is explained, too.
-func TestProblemsOfTheGatewayAreExplained(t *testing.T) {
-	s := serve(t, &fakeService{}, nil)
-	for name, status := range map[string]string{"rate_limited": "429", "bad_gateway": "502", "gateway_timeout": "504"} {
-		r := ask(t, http.MethodGet, s.URL+"/problems/"+name, "")
-		if r.StatusCode != http.StatusOK || !strings.Contains(string(r.body), `"status":`+status) {
-			t.Errorf("%s: %d %s", name, r.StatusCode, r.body)
-		}
-	}
-}
-
 // wantFields compares members of a JSON object, as they are written.
 func wantFields(t *testing.T, body []byte, want map[string]string) {
 	t.Helper()

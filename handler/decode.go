@@ -69,13 +69,10 @@ func decode(c *gin.Context, allowed ...string) (fields, error) {
 	return f, nil
 }
 
-// noFields reports whether the request has no fields. If it has, noFields replies with a problem.
-func (h *handler) noFields(c *gin.Context) bool {
+// noFields returns an error for a request that has fields.
+func noFields(c *gin.Context) error {
 	_, err := decode(c)
-	if err != nil {
-		h.fail(c, err)
-	}
-	return err == nil
+	return err
 }
 
 func checkName(name string, allowed []string) error {

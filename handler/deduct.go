@@ -1,11 +1,10 @@
 package handler
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,76 +22,84 @@ var (
 	resourceFields = slices.Concat([]string{"quantity", "wait", "strategy", "store"}, labFields)
 )
 
-func (h *handler) deduct(c *gin.Context, strategy string) {
+// deduct sells by the strategy whose endpoint was asked.
+func (h *handler) deduct(c *gin.Context, strategy string) error {
+	c.Set(strategyKey, strategy)
 	f, err := decode(c, deductFields...)
-	sku := h.DefaultSKU
-	if err == nil && f.has("sku") {
-		sku, err = service.ParseSKU(f["sku"])
+	if err != nil {
+		return err
 	}
-	h.sell(c, f, strategy, sku, err)
+	sku := h.DefaultSKU
+	if f.has("sku") {
+		if sku, err = service.ParseSKU(f["sku"]); err != nil {
+			return err
+		}
+	}
+	return h.sell(c, f, strategy, sku)
 }
 
 // deductResource is deduct in resource form: POST /v1/stock/{sku}/deduct with "strategy".
-func (h *handler) deductResource(c *gin.Context) {
+func (h *handler) deductResource(c *gin.Context) error {
 	f, err := decode(c, resourceFields...)
-	var sku service.SKU
-	if err == nil {
-		sku, err = service.ParseSKU(c.Param("sku"))
+	if err != nil {
+		return err
 	}
 	strategy := f["strategy"]
-	switch {
-	case err == nil && strategy == "":
-		err = service.Invalid("strategy", "strategy")
-	case err == nil && !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.Name == strategy }):
-		err = fmt.Errorf("%w %q", service.ErrUnknownStrategy, shorten(strategy))
+	c.Set(strategyKey, shorten(strategy))
+	sku, err := service.ParseSKU(c.Param("sku"))
+	if err != nil {
+		return err
 	}
-	h.sell(c, f, strategy, sku, err)
+	if strategy == "" {
+		return service.Invalid("strategy", "strategy")
+	}
+	if !slices.ContainsFunc(h.Strategies, func(s Strategy) bool { return s.Name == strategy }) {
+		return fmt.Errorf("%w %q", service.ErrUnknownStrategy, shorten(strategy))
+	}
+	return h.sell(c, f, strategy, sku)
 }
 
-func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU, err error) {
-	c.Set(strategyKey, shorten(strategy))
+// sell sells and replies with the receipt.
+func (h *handler) sell(c *gin.Context, f fields, strategy string, sku service.SKU) error {
 	req := service.Request{Strategy: strategy, SKU: sku, Store: f["store"], RequestID: requestID(c)}
-	if err == nil {
-		err = fill(f, &req)
+	if err := fill(f, &req); err != nil {
+		return err
 	}
+	if err := h.checkLab(c, f); err != nil {
+		return err
+	}
+	key, err := deductionKey(c, req)
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
-	if f.has(labFields...) {
-		if !h.Lab {
-			h.fail(c, service.Invalid(strings.Join(labFields, ", "), "lab"))
-			return
-		}
-		if !h.admin(c) {
-			return
-		}
-	}
-	if req.Key, err = deductionKey(c, req); err != nil {
-		h.fail(c, err)
-		return
-	}
+	req.Key = key
 	receipt, err := h.Seller.Deduct(c.Request.Context(), req)
-	if err != nil {
-		if name := h.problemOf(err); name != "unknown_strategy" { // a name from outside must not become a metric label
-			h.Meter.Deduction(strategy, name)
-		}
-		h.fail(c, err)
-		return
-	}
-	if receipt.Replayed {
+	switch {
+	case errors.Is(err, service.ErrUnknownStrategy): // a name from outside must not become a metric label
+		return err
+	case err != nil:
+		h.Meter.Deduction(strategy, h.problemOf(err))
+		return err
+	case receipt.Replayed: // the reply was stored with the idempotency key, and is sent again
 		h.Meter.Deduction(strategy, "replayed")
-	} else {
+		c.Header("Idempotent-Replayed", "true")
+	default:
 		h.Meter.Deduction(strategy, "accepted")
 	}
-	markReplay(c, receipt.Replayed)
-	c.Writer.Header()["Content-Type"] = jsonContent
-	c.Status(http.StatusOK)
-	_, _ = c.Writer.Write(receiptReply(receipt).append(make([]byte, 0, 768))) // on error the client has disconnected
+	c.JSON(http.StatusOK, receiptReply(receipt))
+	return nil
 }
 
-// jsonContent is shared by all replies, because net/http does not change header values.
-var jsonContent = []string{"application/json; charset=utf-8"}
+// checkLab refuses the lab's fields, unless the admin sends them in lab mode.
+func (h *handler) checkLab(c *gin.Context, f fields) error {
+	if !f.has(labFields...) {
+		return nil
+	}
+	if !h.Lab {
+		return service.Invalid(strings.Join(labFields, ", "), "lab")
+	}
+	return h.checkAdmin(c.Request.Header)
+}
 
 // deductionKey returns the idempotency key of a deduction. All clients share one space of keys, and must choose random
 // keys. Two requests that differ only in the wait or in the lab's fields count as
@@ -180,65 +187,6 @@ type batchReply struct {
 	ID    string `json:"id"`
 	Place int    `json:"place"`
 	Size  int    `json:"size"`
-}
-
-// append writes exactly the bytes that encoding/json would write. encoding/json takes five times as long
-// (BenchmarkReply).
-func (r deductReply) append(b []byte) []byte {
-	word := func(name, value string) { b = appendText(append(b, name...), value) }
-	number := func(name string, value int64) { b = strconv.AppendInt(append(b, name...), value, 10) }
-	natural := func(name string, value uint64) { b = strconv.AppendUint(append(b, name...), value, 10) }
-	some := func(name string, value int) {
-		if value != 0 {
-			number(name, int64(value))
-		}
-	}
-	// encoding/json uses an exponent only below 1e-6 and from 1e21, which Milliseconds never returns.
-	ms := func(name string, value float64) { b = strconv.AppendFloat(append(b, name...), value, 'f', -1, 64) }
-	at := func(name string, value time.Time) {
-		b = append(value.AppendFormat(append(append(b, name...), '"'), time.RFC3339Nano), '"')
-	}
-	word(`{"order_id":`, r.OrderID)
-	word(`,"sku":`, string(r.SKU))
-	number(`,"quantity":`, r.Quantity)
-	number(`,"read":`, r.Read)
-	number(`,"remaining":`, r.Remaining)
-	natural(`,"version":`, r.Version)
-	natural(`,"epoch":`, r.Epoch)
-	word(`,"strategy":`, r.Strategy)
-	word(`,"store":`, r.Store)
-	word(`,"instance":`, r.Instance)
-	natural(`,"fence":`, r.Fence)
-	some(`,"segment":`, r.Segment)
-	some(`,"tries":`, r.Tries)
-	some(`,"wakeups":`, r.Wakeups)
-	ms(`,"waited_ms":`, r.WaitedMS)
-	ms(`,"held_ms":`, r.HeldMS)
-	at(`,"acquired_at":`, r.AcquiredAt)
-	at(`,"read_at":`, r.ReadAt)
-	at(`,"written_at":`, r.WrittenAt)
-	at(`,"released_at":`, r.ReleasedAt)
-	if r.LeaseLost {
-		b = append(b, `,"lease_lost":true`...)
-	}
-	if r.Batch != nil {
-		word(`,"batch":{"id":`, r.Batch.ID)
-		number(`,"place":`, int64(r.Batch.Place))
-		number(`,"size":`, int64(r.Batch.Size))
-		b = append(b, '}')
-	}
-	return append(b, '}')
-}
-
-func appendText(b []byte, text string) []byte {
-	for i := range len(text) {
-		// encoding/json would escape these characters, or decode them as UTF-8.
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(text) // cannot fail
-			return append(b, quoted...)
-		}
-	}
-	return append(append(append(b, '"'), text...), '"')
 }
 
 func receiptReply(r service.Receipt) deductReply {

@@ -2,7 +2,6 @@ package handler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,28 +13,6 @@ import (
 	"example.com/stock/handler"
 	"example.com/stock/service"
 )
-
-// A token is right or wrong as a whole: neither a part of it nor more than it will do.
-func TestTheWholeTokenIsCompared(t *testing.T) {
-	url, d := everyRoute(t)
-	last := len(token) - 1
-	wrong := []string{
-		token[:last], token[1:], token[:1], token + "x", "x" + token, token + token, token[:last] + "x",
-		"x" + token[1:], token + " x",
-	}
-	for _, w := range wrong {
-		wantProblem(t, ask(t, http.MethodPut, url+"/v1/stock/a?quantity=1", "", "Authorization", "Bearer "+w), 401,
-			"unauthorized")
-		r := ask(t, http.MethodPost, url+"/deduct_stock_zk?fencing=off", "", "Authorization", "Bearer "+w)
-		wantProblem(t, r, 401, "unauthorized")
-		if !strings.HasPrefix(r.Header.Get("WWW-Authenticate"), "Bearer ") {
-			t.Errorf("WWW-Authenticate %q", r.Header.Get("WWW-Authenticate"))
-		}
-	}
-	if len(d.asked) > 0 {
-		t.Errorf("sold: %+v", d.asked)
-	}
-}
 
 // Request ids from outside are taken over if they are harmless, and replaced otherwise: they end up in logs and orders.
 func TestRequestIDsAreChecked(t *testing.T) {
@@ -195,22 +172,6 @@ func TestPanics(t *testing.T) {
 		}
 		if (err == nil) != answered || answered && resp.StatusCode != http.StatusInternalServerError {
 			t.Errorf("%v: %v, %v", what, resp, err)
-		}
-	}
-}
-
-// How long to wait before another try is said in seconds, and only where another try helps.
-func TestRetryAfter(t *testing.T) {
-	for _, row := range []struct {
-		err  error
-		want string
-	}{{service.ErrSoldOut, ""}, {service.ErrStaleFence, "1"}, {errors.New("x"), ""}} {
-		d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
-			return service.Receipt{}, row.err
-		}}
-		r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
-		if r.Header.Get("Retry-After") != row.want {
-			t.Errorf("%v: Retry-After %q, want %q", row.err, r.Header.Get("Retry-After"), row.want)
 		}
 	}
 }

@@ -146,14 +146,6 @@ func TestConditionsOnSeveralLines(t *testing.T) {
 	}
 }
 
-func TestPreconditionFailed(t *testing.T) {
-	d := &fakeService{stock: func(service.SKU) (service.Stock, error) {
-		return service.Stock{}, service.ErrPrecondition
-	}}
-	wantProblem(t, put(t, serve(t, d, nil).URL, "If-Match", `"1-1"`), http.StatusPreconditionFailed,
-		"precondition_failed")
-}
-
 // Whatever the header says, it is understood or refused, and what is understood is a tag of ours.
 func FuzzCondition(f *testing.F) {
 	for _, text := range []string{`*`, `"2-17"`, `W/"1-1", "x"`, `,,"1-1"`, `"`, `W/`, "\"\x00\""} {

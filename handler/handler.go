@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/trace"
 
 	"example.com/stock/lock/driver"
 	"example.com/stock/service"
@@ -56,18 +57,10 @@ type Backend interface {
 
 // A Meter counts requests and deductions.
 type Meter interface {
-	Request(ctx context.Context, route, method string, status int, took time.Duration)
+	Request(route, method string, status int, took time.Duration)
 	Problem(route, method, problem string) // problem: the type in the reply
 	Ready(bool)                            // called before every reply with metrics
 	Deduction(strategy, outcome string)    // outcome: accepted, replayed, or the type of the problem
-}
-
-// A Tracer follows requests to what they cause.
-type Tracer interface {
-	// Request returns the ctx of a request, and a func to call at its end. problem is the type in the reply, or "".
-	Request(r *http.Request, route string) (ctx context.Context, end func(status int, problem string))
-	// ID returns the id of the trace of ctx, or "".
-	ID(ctx context.Context) string
 }
 
 // Config holds what New and NewAdmin need.
@@ -85,25 +78,26 @@ type Config struct {
 	Admins Tokens
 	Lab    bool   // the admin may send the lab's parameters
 	Pauses Pauses // of lab mode
-	Holds  Holds  // of lab mode
 	Steps  Steps  // of lab mode
 
 	Instance string
 	Version  Version
 	Meter    Meter
-	Tracer   Tracer // nil: requests are not traced
 	Metrics  http.Handler
 	Log      *slog.Logger
 	Draining func() bool // readiness fails while it is true
+
+	Traces     trace.TracerProvider // nil: requests are not traced
+	TracePaths bool                 // paths may leave the process: they have SKUs and orders
 }
 
 // A handler handles the requests of one listener.
 type handler struct {
 	Config
 	problems []row
-	instance []string       // name of the instance, a header of every reply
-	began    time.Time      // the steps of lab mode are numbered from then on
-	document map[string]any // see describe
+	instance []string  // name of the instance, a header of every reply
+	began    time.Time // the steps of lab mode are numbered from then on
+	document []byte    // what GET /openapi.json replies
 }
 
 // MaxBody is the largest body that is read, in bytes.
@@ -124,9 +118,13 @@ func NewAdmin(c Config) http.Handler {
 }
 
 func newHandler(c Config) *handler {
-	h := &handler{Config: c, problems: table(), instance: []string{c.Instance}, began: time.Now()}
-	h.document = h.describe()
-	return h
+	document, err := describe(c.Strategies)
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return &handler{
+		Config: c, problems: table(), instance: []string{c.Instance}, began: time.Now(), document: document,
+	}
 }
 
 // engine makes the handler of a listener.
@@ -139,12 +137,12 @@ func (h *handler) engine(routes []route) http.Handler {
 	e.RedirectTrailingSlash = false // many clients follow a redirect of a POST with a GET
 	_ = e.SetTrustedProxies(nil)
 	e.Use(h.identify)
-	if h.Tracer != nil {
-		e.Use(h.trace)
+	if h.Traces != nil {
+		e.Use(h.trace())
 	}
 	e.Use(h.measure, h.recoverPanic)
 	e.NoRoute(func(c *gin.Context) { h.fail(c, errNotFound) })
 	e.NoMethod(func(c *gin.Context) { h.fail(c, &methodError{c.Writer.Header().Get("Allow")}) })
 	h.add(e, routes)
-	return limits{connectionCloser{e, h.Draining}}
+	return limits{e, h.Draining}
 }

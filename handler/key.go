@@ -3,8 +3,6 @@ package handler
 import (
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"example.com/stock/service"
 )
 
@@ -17,12 +15,5 @@ func idempotencyKey(header http.Header) (string, error) {
 		return service.ParseKey(values[0])
 	default:
 		return "", service.Invalid(service.KeyHeader, "twice")
-	}
-}
-
-// markReplay marks a reply that was stored with the idempotency key and is sent again.
-func markReplay(c *gin.Context, replayed bool) {
-	if replayed {
-		c.Header("Idempotent-Replayed", "true")
 	}
 }

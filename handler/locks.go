@@ -57,15 +57,14 @@ type evictionReply struct {
 	Stores   map[string]string `json:"stores"` // "raised", or the type of the problem
 }
 
-func (h *handler) getLock(c *gin.Context) {
-	strategy, key, ok := h.lockAsked(c)
-	if !ok {
-		return
+func (h *handler) getLock(c *gin.Context) error {
+	if err := noFields(c); err != nil {
+		return err
 	}
+	strategy, key := c.Param("strategy"), c.Param("key")
 	s, err := h.Locks.Lock(c.Request.Context(), strategy, key)
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
 	scope := driver.Cluster
 	if s.Local {
@@ -76,6 +75,7 @@ func (h *handler) getLock(c *gin.Context) {
 		reply.Segments = append(reply.Segments, segmentReply{part.Segment, part.Key, stateOf(part.State)})
 	}
 	c.JSON(http.StatusOK, reply)
+	return nil
 }
 
 func stateOf(s lock.State) stateReply {
@@ -89,15 +89,14 @@ func stateOf(s lock.State) stateReply {
 	return reply
 }
 
-func (h *handler) deleteLock(c *gin.Context) {
-	strategy, key, ok := h.lockAsked(c)
-	if !ok {
-		return
+func (h *handler) deleteLock(c *gin.Context) error {
+	if err := noFields(c); err != nil {
+		return err
 	}
+	strategy, key := c.Param("strategy"), c.Param("key")
 	e, err := h.Locks.Evict(c.Request.Context(), strategy, key)
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
 	reply := evictionReply{Strategy: strategy, Key: key, Fence: e.Fence, Stores: make(map[string]string)}
 	who := ""
@@ -113,15 +112,7 @@ func (h *handler) deleteLock(c *gin.Context) {
 	h.Log.WarnContext(c, "lock holder evicted", "strategy", strategy, "key", key, "who", who, "fence", e.Fence,
 		"stores", reply.Stores, "request_id", requestID(c))
 	c.JSON(http.StatusOK, reply)
-}
-
-// lockAsked returns the strategy and the key in the path of a request.
-func (h *handler) lockAsked(c *gin.Context) (strategy, key string, ok bool) {
-	if _, err := decode(c); err != nil {
-		h.fail(c, err)
-		return "", "", false
-	}
-	return c.Param("strategy"), c.Param("key"), true
+	return nil
 }
 
 // longestWho is how many bytes of a holder's name are shown, because any client of the lock server may have written

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -10,6 +11,11 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Keys of values in the gin context.
@@ -47,16 +53,25 @@ func (h *handler) identify(c *gin.Context) {
 	c.Writer.Header()["X-Instance"] = h.instance
 }
 
-// trace follows every request but those of probes and of Prometheus.
-func (h *handler) trace(c *gin.Context) {
-	route := routeOf(c)
-	if routine(route) {
-		return
+// trace begins the span of every request but those of probes and of Prometheus, in the trace of its traceparent.
+func (h *handler) trace() gin.HandlerFunc {
+	options := []otelgin.Option{
+		otelgin.WithTracerProvider(h.Traces), otelgin.WithPropagators(propagation.TraceContext{}),
+		otelgin.WithGinFilter(func(c *gin.Context) bool { return !routine(routeOf(c)) }),
 	}
-	ctx, end := h.Tracer.Request(c.Request, route)
-	c.Request = c.Request.WithContext(ctx)
-	c.Next()
-	end(c.Writer.Status(), c.GetString(problemKey))
+	if !h.TracePaths { // otelgin sets the path, and a later value of an attribute replaces an earlier one
+		options = append(options, otelgin.WithSpanStartOptions(trace.WithAttributes(semconv.URLPath("not shown"))))
+	}
+	return otelgin.Middleware("", options...)
+}
+
+// traceID returns the id of the trace of ctx, sampled or not, or "" if the request is not traced.
+func traceID(ctx context.Context) string {
+	span := trace.SpanContextFromContext(ctx)
+	if !span.IsValid() {
+		return ""
+	}
+	return span.TraceID().String()
 }
 
 // routeOf returns the template of the request's route.
@@ -76,18 +91,19 @@ func (h *handler) measure(c *gin.Context) {
 	took := time.Since(began)
 	route, ctx := routeOf(c), c.Request.Context()
 	if !c.GetBool(streamKey) { // a stream lasts as long as its client, so its duration is not a latency
-		h.Meter.Request(ctx, route, c.Request.Method, c.Writer.Status(), took)
+		h.Meter.Request(route, c.Request.Method, c.Writer.Status(), took)
 	}
 	if problem := c.GetString(problemKey); problem != "" {
 		h.Meter.Problem(route, c.Request.Method, problem)
+		trace.SpanFromContext(ctx).SetAttributes(attribute.String("stock.problem", problem))
 	}
 	level := slog.LevelInfo
 	if routine(route) {
 		level = slog.LevelDebug
 	}
-	var trace slog.Attr // empty, it is left out
-	if h.Tracer != nil {
-		trace = slog.String("trace_id", h.Tracer.ID(ctx)) // here, because a handler would copy all attributes to add it
+	var traced slog.Attr // empty, it is left out
+	if id := traceID(ctx); id != "" {
+		traced = slog.String("trace_id", id)
 	}
 	h.Log.LogAttrs(ctx, level, "request",
 		slog.String("request_id", requestID(c)),
@@ -97,7 +113,7 @@ func (h *handler) measure(c *gin.Context) {
 		slog.String("strategy", c.GetString(strategyKey)),
 		slog.String("problem", c.GetString(problemKey)),
 		slog.Duration("took", took),
-		trace,
+		traced,
 	)
 }
 

@@ -9,17 +9,13 @@ import (
 	"example.com/stock/service"
 )
 
-// Pauses lists the sales that wait at a pause point of the lab, and resumes them.
+// Pauses are the sales that wait at a pause point of the lab.
 type Pauses interface {
 	List() []service.Pause
 	Release(requestID string) (service.Pause, error)
-}
-
-// Holds sets the pause points of one sale in progress, or of all sales.
-type Holds interface {
-	Hold(requestID string, points service.Points) error
-	HoldAll(points service.Points)
-	Step() int
+	Hold(requestID string, points service.Points) error // sets the points of a sale in progress
+	HoldAll(points service.Points)                      // sets the points of all sales
+	Step() int                                          // resumes all, each to its next point
 }
 
 type pauseReply struct {
@@ -32,68 +28,70 @@ type pauseReply struct {
 }
 
 // getPauses lists the sales that wait at this instance, oldest first.
-func (h *handler) getPauses(c *gin.Context) {
-	if !h.noFields(c) {
-		return
+func (h *handler) getPauses(c *gin.Context) error {
+	if err := noFields(c); err != nil {
+		return err
 	}
 	list := []pauseReply{}
 	for _, p := range h.Pauses.List() {
 		list = append(list, pauseOf(p))
 	}
 	c.JSON(http.StatusOK, gin.H{"pauses": list})
+	return nil
 }
 
-func (h *handler) deletePause(c *gin.Context) {
-	if !h.noFields(c) {
-		return
+func (h *handler) deletePause(c *gin.Context) error {
+	if err := noFields(c); err != nil {
+		return err
 	}
 	p, err := h.Pauses.Release(c.Param("request"))
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
 	c.JSON(http.StatusOK, pauseOf(p))
+	return nil
 }
 
-func (h *handler) putPause(c *gin.Context) {
-	points, ok := h.points(c, false)
-	if !ok {
-		return
+func (h *handler) putPause(c *gin.Context) error {
+	f, err := decode(c, "pause")
+	if err != nil {
+		return err
 	}
-	if err := h.Holds.Hold(c.Param("request"), points); err != nil {
-		h.fail(c, err)
-		return
+	points, err := service.ParsePoints(f["pause"])
+	if err != nil {
+		return err
+	}
+	if err := h.Pauses.Hold(c.Param("request"), points); err != nil {
+		return err
 	}
 	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
+	return nil
 }
 
 // putPauses sets the pause points of all sales. An empty list resumes those that wait.
-func (h *handler) putPauses(c *gin.Context) {
-	points, ok := h.points(c, true)
-	if !ok {
-		return
+func (h *handler) putPauses(c *gin.Context) error {
+	f, err := decode(c, "pause")
+	if err != nil {
+		return err
 	}
-	h.Holds.HoldAll(points)
+	var points service.Points
+	if f["pause"] != "" {
+		if points, err = service.ParsePoints(f["pause"]); err != nil {
+			return err
+		}
+	}
+	h.Pauses.HoldAll(points)
 	c.JSON(http.StatusOK, gin.H{"pause": points.String()})
+	return nil
 }
 
 // deletePauses resumes all sales that wait, each to its next pause point.
-func (h *handler) deletePauses(c *gin.Context) {
-	if h.noFields(c) {
-		c.JSON(http.StatusOK, gin.H{"released": h.Holds.Step()})
+func (h *handler) deletePauses(c *gin.Context) error {
+	if err := noFields(c); err != nil {
+		return err
 	}
-}
-
-// points reads the field pause, and replies with a problem if it is invalid.
-func (h *handler) points(c *gin.Context, none bool) (points service.Points, ok bool) {
-	f, err := decode(c, "pause")
-	if text := f["pause"]; err == nil && (text != "" || !none) {
-		points, err = service.ParsePoints(text)
-	}
-	if err != nil {
-		h.fail(c, err)
-	}
-	return points, err == nil
+	c.JSON(http.StatusOK, gin.H{"released": h.Pauses.Step()})
+	return nil
 }
 
 func pauseOf(p service.Pause) pauseReply {

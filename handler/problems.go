@@ -162,10 +162,10 @@ func (h *handler) rowOf(err error) row {
 	return h.problems[len(h.problems)-1]
 }
 
-// Problem returns the name of the problem for err.
+// problemOf returns the name of the problem for err.
 func (h *handler) problemOf(err error) string { return h.rowOf(err).kind.name }
 
-// Fail replies with the problem for err, and logs errors that an operator should see.
+// fail replies with the problem for err, and logs errors that an operator should see.
 func (h *handler) fail(c *gin.Context, err error) {
 	row, ctx := h.rowOf(err), c.Request.Context()
 	switch name := row.kind.name; {
@@ -201,10 +201,7 @@ func (h *handler) answer(c *gin.Context, row row, err error) {
 	}
 	lang := negotiate(c)
 	p.Type, p.Title, p.Status, p.Detail = "/problems/"+k.name, k.title().In(lang), k.status, p.detail.In(lang)
-	p.Instance, p.RequestID = shownPath(c), requestID(c)
-	if h.Tracer != nil {
-		p.TraceID = h.Tracer.ID(c.Request.Context())
-	}
+	p.Instance, p.RequestID, p.TraceID = shownPath(c), requestID(c), traceID(c.Request.Context())
 	if k.retry > 0 {
 		c.Header("Retry-After", strconv.Itoa(k.retry))
 	}
@@ -227,9 +224,9 @@ func negotiate(c *gin.Context) (lang string) {
 // shownPath returns the path of a request, cut for logs and replies.
 func shownPath(c *gin.Context) string { return truncate(c.Request.URL.Path, 200) }
 
-func (h *handler) explainProblem(c *gin.Context) {
-	if !h.noFields(c) {
-		return
+func (h *handler) explainProblem(c *gin.Context) error {
+	if err := noFields(c); err != nil {
+		return err
 	}
 	for _, row := range h.problems {
 		if row.kind.name == c.Param("name") {
@@ -237,8 +234,8 @@ func (h *handler) explainProblem(c *gin.Context) {
 				"type": "/problems/" + row.kind.name, "title": row.kind.title().In(negotiate(c)),
 				"status": row.kind.status, "retry_helps": row.kind.retry > 0,
 			})
-			return
+			return nil
 		}
 	}
-	h.fail(c, errNoSuchProblem)
+	return errNoSuchProblem
 }

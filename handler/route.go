@@ -11,8 +11,11 @@ type route struct {
 	method string // GET means HEAD, too
 	path   string
 	admin  bool // the request must have an admin token
-	handle gin.HandlerFunc
+	handle action
 }
+
+// An action replies to a request. The reply to an error is its problem.
+type action func(*gin.Context) error
 
 // public returns the routes of the public listener.
 func (h *handler) public() []route {
@@ -26,7 +29,8 @@ func (h *handler) public() []route {
 		{post, "/v1/stock/:sku/deduct", false, h.deductResource},
 	}...)
 	for _, s := range h.Strategies {
-		routes = append(routes, route{post, s.Endpoint, false, func(c *gin.Context) { h.deduct(c, s.Name) }})
+		sell := func(c *gin.Context) error { return h.deduct(c, s.Name) }
+		routes = append(routes, route{post, s.Endpoint, false, sell})
 	}
 	return routes
 }
@@ -67,13 +71,23 @@ func (h *handler) about() []route {
 // add adds routes to an engine. For HEAD net/http omits the body.
 func (h *handler) add(e *gin.Engine, routes []route) {
 	for _, r := range routes {
-		chain := []gin.HandlerFunc{r.handle}
-		if r.admin {
-			chain = []gin.HandlerFunc{func(c *gin.Context) { h.admin(c) }, r.handle}
+		handle := func(c *gin.Context) {
+			if err := h.serve(r, c); err != nil {
+				h.fail(c, err)
+			}
 		}
-		e.Handle(r.method, r.path, chain...)
+		e.Handle(r.method, r.path, handle)
 		if r.method == http.MethodGet {
-			e.HEAD(r.path, chain...)
+			e.HEAD(r.path, handle)
 		}
 	}
+}
+
+func (h *handler) serve(r route, c *gin.Context) error {
+	if r.admin {
+		if err := h.checkAdmin(c.Request.Header); err != nil {
+			return err
+		}
+	}
+	return r.handle(c)
 }

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 
-	"example.com/stock/handler"
-	"example.com/stock/lock"
 	"example.com/stock/service"
 )
 
@@ -57,40 +54,5 @@ func TestSalesTellTheirBatch(t *testing.T) {
 		sale := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
 		conform(t, "Sale", sale.body)
 		wantFields(t, sale.body, map[string]string{"batch": want})
-	}
-}
-
-// A segmentedService is a fakeService whose orders are of a segment.
-type segmentedService struct{ *fakeService }
-
-func (segmentedService) Orders(context.Context, string, service.SKU, string, int) (service.Page, error) {
-	o := order()
-	o.Segment = 3
-	return service.Page{Orders: []service.Order{o}}, nil
-}
-
-func TestOrdersTellTheirSegment(t *testing.T) {
-	d := &fakeService{}
-	s := serve(t, d, func(c *handler.Config) { c.Inventory = segmentedService{d} })
-	var orders struct{ Orders []json.RawMessage }
-	reply := ask(t, http.MethodGet, s.URL+"/v1/stock/stock/orders", "")
-	if err := json.Unmarshal(reply.body, &orders); err != nil || len(orders.Orders) != 1 {
-		t.Fatal(err, orders)
-	}
-	conform(t, "Order", orders.Orders[0])
-	if !strings.Contains(string(reply.body), `"segment":3`) {
-		t.Errorf("reply %s", reply.body)
-	}
-}
-
-// Busy without a lock is told in words of its own.
-func TestConflictIsBusy(t *testing.T) {
-	d := &fakeService{deduct: func(context.Context, service.Request) (service.Receipt, error) {
-		return service.Receipt{}, fmt.Errorf("100 tries: %w: %w", lock.ErrHeld, service.ErrConflict)
-	}}
-	r := ask(t, http.MethodPost, serve(t, d, nil).URL+"/deduct_stock_zk", "")
-	wantProblem(t, r, http.StatusServiceUnavailable, "lock_busy")
-	if !strings.Contains(r.problem.Detail, "in every try somebody else wrote") || r.Header.Get("Retry-After") == "" {
-		t.Errorf("detail %q, Retry-After %q", r.problem.Detail, r.Header.Get("Retry-After"))
 	}
 }

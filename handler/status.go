@@ -17,10 +17,12 @@ type Version struct {
 	Instance string `json:"instance"`
 }
 
-func (h *handler) version(c *gin.Context) {
-	if h.noFields(c) {
-		c.JSON(http.StatusOK, h.Version)
+func (h *handler) version(c *gin.Context) error {
+	if err := noFields(c); err != nil {
+		return err
 	}
+	c.JSON(http.StatusOK, h.Version)
+	return nil
 }
 
 type backendReply struct {
@@ -43,12 +45,15 @@ type storeReply struct {
 
 // livez reports that the process runs. It checks no backend, because a restart does not repair a database. The probes
 // and the metrics ignore unknown parameters, which load balancers may add.
-func (h *handler) livez(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "alive"}) }
+func (h *handler) livez(c *gin.Context) error {
+	c.JSON(http.StatusOK, gin.H{"status": "alive"})
+	return nil
+}
 
 // readyz reports whether a load balancer should send requests here. It fails while the instance drains, and while it
 // cannot sell to a request that names no store. A backend that is down makes its strategies unusable, not the whole
 // instance.
-func (h *handler) readyz(c *gin.Context) {
+func (h *handler) readyz(c *gin.Context) error {
 	backends := make(map[string]backendReply)
 	for _, server := range h.Backends {
 		reply := backendReply{Up: true, LatencyMS: milliseconds(server.Latency())}
@@ -66,6 +71,7 @@ func (h *handler) readyz(c *gin.Context) {
 		status, text = http.StatusServiceUnavailable, reason
 	}
 	c.JSON(status, gin.H{"status": text, "instance": h.Instance, "backends": backends, "stores": stores})
+	return nil
 }
 
 // unready returns what can be sold from each store, and why the instance is not ready, or "".
@@ -79,10 +85,11 @@ func (h *handler) unready() (stores map[string]storeReply, why string) {
 
 // metrics replies with the metrics. Prometheus asks here and not at /readyz, so the reply also says whether the
 // instance is ready.
-func (h *handler) metrics(c *gin.Context) {
+func (h *handler) metrics(c *gin.Context) error {
 	_, why := h.unready()
 	h.Meter.Ready(why == "")
 	h.Metrics.ServeHTTP(c.Writer, c.Request)
+	return nil
 }
 
 // servers returns what servers report about themselves, by name of the server, without those that report nothing.

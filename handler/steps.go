@@ -53,15 +53,14 @@ type stepReply struct {
 // getSteps streams the steps of sales as server-sent events, after the number in "after" or from now on, until the
 // client disconnects or the instance stops. Each message has all steps since the previous one. A slow reader misses
 // steps; Dropped counts them.
-func (h *handler) getSteps(c *gin.Context) {
+func (h *handler) getSteps(c *gin.Context) error {
 	f, err := decode(c, "after")
-	var after int64
-	if err == nil {
-		after, err = f.number("after", int64(min(h.Steps.Last(), math.MaxInt64)), 0, math.MaxInt64)
-	}
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
+	}
+	after, err := f.number("after", int64(min(h.Steps.Last(), math.MaxInt64)), 0, math.MaxInt64)
+	if err != nil {
+		return err
 	}
 	c.Set(streamKey, true)
 	c.Header("Content-Type", "text/event-stream")
@@ -72,6 +71,7 @@ func (h *handler) getSteps(c *gin.Context) {
 	if c.Request.Method != http.MethodHead {
 		h.streamSteps(c, uint64(after))
 	}
+	return nil
 }
 
 func (h *handler) streamSteps(c *gin.Context, after uint64) {
@@ -84,22 +84,24 @@ func (h *handler) streamSteps(c *gin.Context, after uint64) {
 	_ = control.SetWriteDeadline(time.Time{})
 	look := time.NewTicker(stepsLook)
 	defer look.Stop()
-	send := func(text string) bool {
-		_, err := c.Writer.WriteString(text)
-		return err == nil && control.Flush() == nil
+	var spoke time.Time
+	send := func(text string) error {
+		spoke = time.Now()
+		if _, err := c.Writer.WriteString(text); err != nil {
+			return err
+		}
+		return control.Flush()
 	}
-	spoke := time.Now()
-	if !send(": steps of " + h.Instance + "\n\n") {
+	if err := send(": steps of " + h.Instance + "\n\n"); err != nil {
 		return
 	}
 	for !h.Draining() && c.Request.Context().Err() == nil {
 		steps, dropped, more := h.Steps.After(after)
 		if len(steps) > 0 {
 			after = steps[len(steps)-1].Number
-			if !send(h.stepsMessage(steps, dropped)) {
+			if err := send(h.stepsMessage(steps, dropped)); err != nil {
 				return
 			}
-			spoke = time.Now()
 			continue
 		}
 		select {
@@ -107,10 +109,9 @@ func (h *handler) streamSteps(c *gin.Context, after uint64) {
 		case <-c.Request.Context().Done():
 		case <-look.C:
 			if time.Since(spoke) > stepsAlive {
-				if !send(": alive\n\n") {
+				if err := send(": alive\n\n"); err != nil {
 					return
 				}
-				spoke = time.Now()
 			}
 		}
 	}

@@ -138,27 +138,9 @@ func TestAStreamEndsWithTheInstance(t *testing.T) {
 	}
 }
 
-// A heldSale knows one request id.
-type heldSale struct {
-	points, all service.Points
-	steps       int
-}
-
-func (h *heldSale) Hold(id string, points service.Points) error {
-	if id != "r:1" {
-		return service.ErrNotPaused
-	}
-	h.points = points
-	return nil
-}
-func (h *heldSale) HoldAll(points service.Points) { h.all = points }
-func (h *heldSale) Step() int                     { h.steps++; return 3 }
-
 func TestSalesUnderWayAreHeld(t *testing.T) {
-	held := &heldSale{}
-	s := serveAdmin(t, &fakeService{}, func(c *handler.Config) {
-		c.Lab, c.Pauses, c.Holds = true, &pausedSale{}, held
-	})
+	held := &pausedSale{}
+	s := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, held })
 	admin := []string{"Authorization", "Bearer " + token}
 	for _, row := range []struct {
 		method, path string

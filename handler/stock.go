@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -38,101 +39,94 @@ type orderReply struct {
 	CreatedAt time.Time   `json:"created_at"`
 }
 
-func (h *handler) decodeStock(
-	c *gin.Context, allowed ...string,
-) (f fields, sku service.SKU, store string, ok bool) {
+// decodeStock returns the fields of a request, with the SKU in its path.
+func decodeStock(c *gin.Context, allowed ...string) (fields, service.SKU, error) {
 	f, err := decode(c, append(allowed, "store")...)
-	if err == nil {
-		sku, err = service.ParseSKU(c.Param("sku"))
-	}
 	if err != nil {
-		h.fail(c, err)
-		return nil, "", "", false
+		return nil, "", err
 	}
-	return f, sku, f["store"], true
+	sku, err := service.ParseSKU(c.Param("sku"))
+	return f, sku, err
 }
 
-func (h *handler) getStock(c *gin.Context) {
-	_, sku, store, ok := h.decodeStock(c)
-	if !ok {
-		return
+func (h *handler) getStock(c *gin.Context) error {
+	f, sku, err := decodeStock(c)
+	if err != nil {
+		return err
 	}
 	only, err := condition(c.Request.Header)
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
-	stock, err := h.Inventory.Stock(c.Request.Context(), store, sku)
-	if err == nil && !(service.Condition{Match: only.Match}).Holds(stock.Tag()) {
-		err = service.ErrPrecondition
+	stock, err := h.Inventory.Stock(c.Request.Context(), f["store"], sku)
+	if err != nil {
+		return err
 	}
-	if err == nil && !only.Holds(stock.Tag()) {
+	matches := service.Condition{Match: only.Match}
+	switch {
+	case !matches.Holds(stock.Tag()):
+		return service.ErrPrecondition
+	case !only.Holds(stock.Tag()):
 		setETag(c, stock)
 		c.Status(http.StatusNotModified)
-		return
+	default:
+		h.replyStock(c, f["store"], stock)
 	}
-	h.replyStock(c, store, stock, err)
+	return nil
 }
 
 // putStock sets the stock. Conditions in If-Match and If-None-Match must hold.
-func (h *handler) putStock(c *gin.Context) {
-	f, sku, store, ok := h.decodeStock(c, "quantity")
-	if !ok {
-		return
+func (h *handler) putStock(c *gin.Context) error {
+	f, sku, err := decodeStock(c, "quantity")
+	if err != nil {
+		return err
 	}
 	if !f.has("quantity") {
-		h.fail(c, service.Invalid("quantity", "missing"))
-		return
+		return service.Invalid("quantity", "missing")
 	}
 	quantity, err := f.number("quantity", 0, 0, service.MaxStock)
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
 	only, err := condition(c.Request.Header)
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
-	stock, err := h.Inventory.SetStockIf(c.Request.Context(), store, sku, quantity, only)
-	h.replyStock(c, store, stock, err)
+	stock, err := h.Inventory.SetStockIf(c.Request.Context(), f["store"], sku, quantity, only)
+	if err != nil {
+		return err
+	}
+	h.replyStock(c, f["store"], stock)
+	return nil
 }
 
-func (h *handler) replyStock(c *gin.Context, store string, s service.Stock, err error) {
-	if err != nil {
-		h.fail(c, err)
-		return
-	}
-	if store == "" {
-		store = h.Store
-	}
+func (h *handler) replyStock(c *gin.Context, store string, s service.Stock) {
 	setETag(c, s)
 	c.JSON(http.StatusOK, stockReply{
-		SKU: s.SKU, Store: store, Quantity: s.Quantity, Initial: s.Initial, Sold: s.Sold,
+		SKU: s.SKU, Store: cmp.Or(store, h.Store), Quantity: s.Quantity, Initial: s.Initial, Sold: s.Sold,
 		Version: s.Version, Epoch: s.Epoch, Fence: s.Fence, Guard: s.Guard,
 	})
 }
 
-func (h *handler) getOrders(c *gin.Context) {
-	f, sku, store, ok := h.decodeStock(c, "cursor", "limit")
-	if !ok {
-		return
+func (h *handler) getOrders(c *gin.Context) error {
+	f, sku, err := decodeStock(c, "cursor", "limit")
+	if err != nil {
+		return err
 	}
 	limit, err := f.number("limit", 100, 1, service.MaxPage)
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
-	page, err := h.Inventory.Orders(c.Request.Context(), store, sku, f["cursor"], int(limit))
+	page, err := h.Inventory.Orders(c.Request.Context(), f["store"], sku, f["cursor"], int(limit))
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
 	orders := make([]orderReply, len(page.Orders))
 	for i, o := range page.Orders {
 		orders[i] = orderOf(o)
 	}
 	c.JSON(http.StatusOK, gin.H{"orders": orders, "next": page.Next})
+	return nil
 }
 
 func orderOf(o service.Order) orderReply {
@@ -155,16 +149,15 @@ type settlementReply struct {
 }
 
 // settleOrder needs no admin token, because only the client of the order and the admin know its id.
-func (h *handler) settleOrder(c *gin.Context) {
-	_, sku, store, ok := h.decodeStock(c)
-	if !ok {
-		return
+func (h *handler) settleOrder(c *gin.Context) error {
+	f, sku, err := decodeStock(c)
+	if err != nil {
+		return err
 	}
-	id := c.Param("order_id")
+	id, store := c.Param("order_id"), f["store"]
 	s, err := h.Inventory.Settle(c.Request.Context(), store, sku, id)
 	if err != nil {
-		h.fail(c, err)
-		return
+		return err
 	}
 	reply := settlementReply{OrderID: id, SKU: sku, Store: store, State: "absent", Final: true}
 	if s.Written {
@@ -172,6 +165,7 @@ func (h *handler) settleOrder(c *gin.Context) {
 		reply.State, reply.Order = "written", &order
 	}
 	c.JSON(http.StatusOK, reply)
+	return nil
 }
 
 // setETag sets the header ETag to the version of the stock in the reply.

@@ -44,9 +44,9 @@ type promiseReply struct {
 
 // strategies lists the catalogue, weakest first, with the reason for each strategy that cannot be used now. It also
 // returns what the servers report about themselves, because the reason may depend on this.
-func (h *handler) strategies(c *gin.Context) {
-	if !h.noFields(c) {
-		return
+func (h *handler) strategies(c *gin.Context) error {
+	if err := noFields(c); err != nil {
+		return err
 	}
 	lang := negotiate(c)
 	list := make([]strategyReply, len(h.Strategies))
@@ -73,6 +73,7 @@ func (h *handler) strategies(c *gin.Context) {
 		}
 	}
 	c.JSON(http.StatusOK, gin.H{"strategies": list, "servers": h.servers()})
+	return nil
 }
 
 func (r *strategyReply) warn(server Backend, lang string) {
@@ -121,7 +122,7 @@ func (s Strategy) errOn(store Store) error {
 // is ready if a strategy can sell from ReadyStore. If ReadyStore is empty or no strategy uses it, any store is enough.
 func (h *handler) sells() (stores map[string]storeReply, why string) {
 	stores = make(map[string]storeReply)
-	any := false
+	some := false
 	for _, s := range h.Strategies {
 		for _, store := range s.Stores {
 			reply := stores[store.Name]
@@ -129,7 +130,7 @@ func (h *handler) sells() (stores map[string]storeReply, why string) {
 			if err := s.errOn(store); err == nil {
 				reply.Sells, reply.Reason = true, ""
 				reply.Strategies++
-				any = true
+				some = true
 			} else {
 				if !reply.Sells {
 					reply.Reason = reasonOf(err).EN
@@ -147,7 +148,7 @@ func (h *handler) sells() (stores map[string]storeReply, why string) {
 	if byDefault, used := stores[h.ReadyStore]; used && !byDefault.Sells {
 		return stores, "nothing can be sold from " + h.ReadyStore + ", the default store"
 	}
-	if !any {
+	if !some {
 		return stores, "no strategy is available"
 	}
 	return stores, ""

@@ -137,24 +137,6 @@ func TestUnknownParameters(t *testing.T) {
 	}
 }
 
-// The scheme of Authorization is case-insensitive (RFC 9110, 11.1), the token is not.
-func TestTheSchemeOfTheTokenIsInAnyCase(t *testing.T) {
-	url, _ := everyRoute(t)
-	put := func(authorization string) reply {
-		return ask(t, http.MethodPut, url+"/v1/stock/a?quantity=1", "", "Authorization", authorization)
-	}
-	for _, good := range []string{"bearer " + token, "BEARER " + token, "Bearer   " + token} {
-		if r := put(good); r.StatusCode != http.StatusOK {
-			t.Errorf("%q: %d %s", good, r.StatusCode, r.body)
-		}
-	}
-	for _, bad := range []string{
-		"bearer" + token, "bearer " + strings.ToUpper(token), "bear " + token, "bearer", "bearer ",
-	} {
-		wantProblem(t, put(bad), http.StatusUnauthorized, "unauthorized")
-	}
-}
-
 func TestContentEncoding(t *testing.T) {
 	url, d := everyRoute(t)
 	var packed bytes.Buffer

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"example.com/stock/lock"
 	"example.com/stock/service"
@@ -14,17 +15,14 @@ import (
 // because one error may have several causes. For example, a wait for a held lock may end because the server went down.
 //
 // Clients see only these texts and errors that are safe to show. All other text stays in the log.
-func table() []row {
+func table() []row { return slices.Concat(saleProblems(), requestProblems()) }
+
+// saleProblems are the errors of the service, its stores and its locks.
+func saleProblems() []row {
 	const (
 		gone        = http.StatusNotFound
 		conflict    = http.StatusConflict
 		unavailable = http.StatusServiceUnavailable
-	)
-	var (
-		notFound     = kind{"not_found", gone, 0}
-		unauthorized = kind{"unauthorized", http.StatusUnauthorized, 0}
-		media        = kind{"unsupported_media_type", http.StatusUnsupportedMediaType, 0}
-		lockBusy     = kind{"lock_busy", unavailable, 1}
 	)
 	return []row{
 		{errInvalid, kind{"invalid", http.StatusBadRequest, 0}, explainInvalid},
@@ -58,7 +56,7 @@ func table() []row {
 		{lock.ErrNoCapacity, kind{"no_capacity", unavailable, 1}, text("no_capacity.detail")},
 		{context.DeadlineExceeded, kind{"lock_timeout", unavailable, 1}, nil},
 		{context.Canceled, kind{"client_gone", 499, 0}, nil},
-		{lock.ErrHeld, lockBusy, explainHeld},
+		{lock.ErrHeld, kind{"lock_busy", unavailable, 1}, explainHeld},
 		{service.ErrStopping, kind{"stopping", unavailable, 1}, text("stopping.detail")},
 		{service.ErrNotInspectable, kind{"not_inspectable", gone, 0}, text("not_inspectable.detail")},
 		{
@@ -67,6 +65,17 @@ func table() []row {
 			textWith("Allow", http.MethodGet+", "+http.MethodHead, "not_evictable.detail"),
 		},
 		{service.ErrNotPaused, kind{"not_paused", gone, 0}, text("not_paused.detail")},
+	}
+}
+
+// requestProblems are the errors of HTTP itself, and last that of what no other row matches.
+func requestProblems() []row {
+	var (
+		notFound     = kind{"not_found", http.StatusNotFound, 0}
+		unauthorized = kind{"unauthorized", http.StatusUnauthorized, 0}
+		media        = kind{"unsupported_media_type", http.StatusUnsupportedMediaType, 0}
+	)
+	return []row{
 		{errNoSuchProblem, notFound, text("not_found.problem")},
 		{errNotFound, notFound, text("not_found.detail")},
 		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, 0}, explainMethod},

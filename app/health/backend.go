@@ -161,27 +161,37 @@ func (b *Backend) Probe(ctx context.Context) (now error, changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.latency = time.Since(asked)
-	before := b.down
-	impaired, some := errors.AsType[*ImpairedError](err)
-	if err == nil || some {
-		warned := b.warning
-		b.failed, b.down, b.cause, b.warning = 0, nil, nil, nil
-		if some {
-			b.warning = impaired
-		}
-		if before != nil {
-			b.up, b.end = context.WithCancelCause(context.Background())
-		}
-		return b.warning, before != nil || differ(warned, b.warning)
+	impaired, partly := errors.AsType[*ImpairedError](err)
+	switch {
+	case err == nil:
+		return b.isUp(nil)
+	case partly:
+		return b.isUp(impaired)
+	default:
+		return b.hasFailed(err, late)
 	}
+}
+
+// isUp records a check that has succeeded, with a warning or nil.
+func (b *Backend) isUp(warning error) (now error, changed bool) {
+	changed = b.down != nil || differ(b.warning, warning)
+	if b.down != nil {
+		b.up, b.end = context.WithCancelCause(context.Background())
+	}
+	b.failed, b.down, b.cause, b.warning = 0, nil, nil, warning
+	return warning, changed
+}
+
+// hasFailed records a check that has failed. late: it had no answer in time.
+func (b *Backend) hasFailed(err error, late bool) (now error, changed bool) {
 	b.failed++
 	down, told := errors.AsType[*driver.DownError](err)
 	// After the timeout, err is ignored: the driver may have closed the connection itself, and then report it as bad.
 	late = !told && (late || slow(err))
-	reason := b.reason(err, late)
-	if before == nil && b.failed < Failures && late {
+	if late && b.down == nil && b.failed < Failures {
 		return nil, false
 	}
+	before, reason := b.down, b.reason(err, late)
 	b.down, b.warning, b.cause = reason, nil, err
 	if told && err == error(down) {
 		b.cause = nil // the reason says everything

@@ -18,7 +18,6 @@ import (
 	"example.com/stock/app/health"
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/service"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -117,10 +116,6 @@ func down(t *testing.T, b *health.Backend, reason string) {
 		driver.Coded(told.Reason, told.Values) != reason {
 		t.Errorf("Err() = %v, want a DownError of %s: %s", err, b.Name(), reason)
 	}
-}
-
-func TestDownUntilAsked(t *testing.T) {
-	down(t, health.New("redis", nil), "not-asked-yet")
 }
 
 func TestUpAfterTheFirstSuccess(t *testing.T) {
@@ -237,17 +232,6 @@ func TestSlowness(t *testing.T) {
 	})
 }
 
-// The promise in words: a server that hangs is known within 2.4 s.
-func TestAHangIsKnownWithinFailuresChecks(t *testing.T) {
-	s := &server{}
-	watch(t, s, func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration)) {
-		l.is(t, isUp)
-		s.set(nil, true)
-		pass(2400 * time.Millisecond)
-		l.is(t, isSilent)
-	})
-}
-
 // Clients put a slow reply in words of their own: of package context, of os, of net.
 func TestEveryWordForSlow(t *testing.T) {
 	for _, slow := range []error{
@@ -287,64 +271,35 @@ func TestReasons(t *testing.T) {
 	})
 }
 
-// While ends with the reason when the backend goes down, and is as good as new when it is up again.
-func TestWhile(t *testing.T) {
+// The context of Up ends with the reason when the backend goes down, and there is another one when it is up again.
+func TestUp(t *testing.T) {
 	s := &server{}
 	watch(t, s, func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration)) {
-		before, cancelBefore := service.While(t.Context(), b)
-		defer cancelBefore()
-		left, cancelLeft := service.While(t.Context(), b)
-		cancelLeft()
-		if before.Err() != nil || !errors.Is(left.Err(), context.Canceled) {
-			t.Fatalf("up: %v; given up: %v", before.Err(), left.Err())
-		}
-		s.set(errRefused, false)
-		pass(health.Interval)
-		if cause := context.Cause(before); before.Err() == nil || cause != b.Err() {
-			t.Errorf("ended because of %v, want Err(), which is %v", cause, b.Err())
-		}
-		if cause := context.Cause(left); errors.Is(cause, lock.ErrDown) {
-			t.Errorf("one that was given up before ended because of %v", cause)
+		before := b.Up()
+		if before.Err() != nil {
+			t.Fatalf("up: %v", before.Err())
 		}
 		for _, why := range []error{errRefused, driver.NewDown("redis", "disk-full")} {
 			s.set(why, false)
 			pass(health.Interval)
-			during, cancelDuring := service.While(t.Context(), b)
-			if cause := context.Cause(during); cause == nil || cause != b.Err() {
-				t.Errorf("made while it is down: ended because of %v, want Err(), which is %v", cause, b.Err())
+			if cause := context.Cause(b.Up()); cause == nil || errors.Is(cause, context.Canceled) {
+				t.Errorf("down: ended because of %v, want %v", cause, b.Err())
 			}
-			cancelDuring()
+		}
+		down(t, b, "disk-full")
+		if cause := context.Cause(before); !errors.Is(cause, lock.ErrDown) {
+			t.Errorf("what began before: ended because of %v", cause)
 		}
 		s.set(nil, false)
 		pass(health.Interval)
-		after, cancelAfter := service.While(t.Context(), b)
-		defer cancelAfter()
-		if after.Err() != nil {
-			t.Errorf("up again: ended because of %v", context.Cause(after))
-		}
-		if before.Err() == nil {
-			t.Error("what had ended lives again")
+		after := b.Up()
+		if after.Err() != nil || before.Err() == nil {
+			t.Errorf("up again: %v; what had ended: %v", after.Err(), before.Err())
 		}
 		s.set(errRefused, false)
 		pass(health.Interval)
 		if cause := context.Cause(after); cause != b.Err() {
 			t.Errorf("the second outage: ended because of %v, want %v", cause, b.Err())
-		}
-	})
-}
-
-// While keeps what its parent has: values, and an end with a cause.
-func TestWhileIsOfItsParent(t *testing.T) {
-	s := &server{}
-	watch(t, s, func(t *testing.T, b *health.Backend, _ *log, _ func(time.Duration)) {
-		type key struct{}
-		reason := errors.New("the client closed the connection")
-		parent, leave := context.WithCancelCause(context.WithValue(t.Context(), key{}, 7))
-		ctx, cancel := service.While(parent, b)
-		defer cancel()
-		leave(reason)
-		if cause := context.Cause(ctx); cause != reason || ctx.Value(key{}) != 7 {
-			t.Errorf("cause %v, value %v", cause, ctx.Value(key{}))
 		}
 	})
 }
@@ -361,10 +316,8 @@ func TestAbsent(t *testing.T) {
 		}
 		l.is(t)
 		down(t, b, "redis-not-configured")
-		ctx, cancel := service.While(t.Context(), b)
-		defer cancel()
-		if cause := context.Cause(ctx); cause != b.Err() {
-			t.Errorf("While ended because of %v, want Err(), which is %v", cause, b.Err())
+		if b.Up().Err() == nil {
+			t.Error("it is up")
 		}
 	})
 }
@@ -416,8 +369,7 @@ func TestImpaired(t *testing.T) {
 	s := &server{}
 	watch(t, s, func(t *testing.T, b *health.Backend, l *log, pass func(time.Duration)) {
 		l.is(t, isUp)
-		ctx, cancel := service.While(t.Context(), b)
-		defer cancel()
+		ctx := b.Up()
 		s.set(&health.ImpairedError{Reason: "half of it is gone"}, false)
 		pass(health.Interval)
 		l.is(t, "redis: half of it is gone")

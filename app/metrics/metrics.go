@@ -18,7 +18,6 @@ import (
 // Metrics are the series of one instance. Their labels come from the catalogue and the routes, never from a request.
 type Metrics struct {
 	registry *prometheus.Registry
-	traceID  func(context.Context) string // see Exemplars; nil: there are none
 
 	requests  *prometheus.HistogramVec
 	problems  *prometheus.CounterVec
@@ -103,30 +102,12 @@ func New(version, instance string) *Metrics {
 
 // Handler serves the series.
 func (m *Metrics) Handler() http.Handler {
-	// Only OpenMetrics has exemplars. It is a format with other rules, so it is off if there are none.
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		Registry: m.registry, EnableOpenMetrics: m.traceID != nil,
-	})
-}
-
-// Exemplars makes the histograms keep a trace id for each bucket, and the handler offer OpenMetrics. id returns the
-// trace id of a sampled request, and "" for any other. Call it before anything is counted.
-func (m *Metrics) Exemplars(id func(context.Context) string) { m.traceID = id }
-
-// observe adds a value to a histogram, with the trace id of ctx as its exemplar.
-func (m *Metrics) observe(ctx context.Context, to prometheus.Observer, value time.Duration) {
-	if m.traceID != nil {
-		if id := m.traceID(ctx); id != "" {
-			to.(prometheus.ExemplarObserver).ObserveWithExemplar(value.Seconds(), prometheus.Labels{"trace_id": id})
-			return
-		}
-	}
-	to.Observe(value.Seconds())
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
 // Request counts an HTTP request.
-func (m *Metrics) Request(ctx context.Context, route, method string, status int, took time.Duration) {
-	m.observe(ctx, m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)), took)
+func (m *Metrics) Request(route, method string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, known(method), strconv.Itoa(status)).Observe(took.Seconds())
 }
 
 // Problem counts a request that was refused or failed. problem is the type in the reply.
@@ -195,12 +176,12 @@ func (m *Metrics) Lock(strategy string) lock.Events {
 	wakeups, abandoned := m.wakeups.WithLabelValues(strategy), m.abandoned.WithLabelValues(strategy)
 	m.stale.WithLabelValues(strategy)
 	return lock.Events{
-		Waited: func(ctx context.Context, d time.Duration, err error) {
-			m.observe(ctx, wait, d)
+		Waited: func(_ context.Context, d time.Duration, err error) {
+			wait.Observe(d.Seconds())
 			m.outcomes.WithLabelValues(strategy, outcome(err)).Inc()
 		},
-		Ended: func(ctx context.Context, d time.Duration, err error) {
-			m.observe(ctx, hold, d)
+		Ended: func(_ context.Context, d time.Duration, err error) {
+			hold.Observe(d.Seconds())
 			if err != nil {
 				lost.Inc()
 			}

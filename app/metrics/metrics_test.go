@@ -16,7 +16,6 @@ import (
 	"example.com/stock/app/metrics"
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/local"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,93 +54,55 @@ func are(t *testing.T, m *metrics.Metrics, want map[string]float64) {
 	}
 }
 
-func TestWhoWeAre(t *testing.T) {
+// What is told is counted, under the labels that it is told with.
+func TestSeries(t *testing.T) {
 	m := metrics.New("v1.2.3", "app-1")
-	are(t, m, map[string]float64{`stock_build_info{instance="app-1",version="v1.2.3"}`: 1})
-	got := scrape(t, m)
-	for _, name := range []string{"go_goroutines", "process_open_fds"} {
-		if _, ok := got[name]; !ok {
-			t.Errorf("%s is missing", name)
-		}
-	}
-}
-
-func TestDeductionsByOutcome(t *testing.T) {
-	m := metrics.New("dev", "app-1")
-	for outcome, n := range map[string]int{"accepted": 3, "sold_out": 2, "lock_busy": 1, "stale_fence": 2} {
+	are(t, m, map[string]float64{
+		`stock_build_info{instance="app-1",version="v1.2.3"}`: 1, "stock_ready": 0,
+	})
+	for outcome, n := range map[string]int{"accepted": 3, "lock_busy": 1, "stale_fence": 2} {
 		for range n {
 			m.Deduction("redis-setnx", outcome)
 		}
 	}
 	m.Deduction("none", "accepted")
-	are(t, m, map[string]float64{
-		`stock_deductions_total{outcome="accepted",strategy="redis-setnx"}`:    3,
-		`stock_deductions_total{outcome="sold_out",strategy="redis-setnx"}`:    2,
-		`stock_deductions_total{outcome="lock_busy",strategy="redis-setnx"}`:   1,
-		`stock_deductions_total{outcome="stale_fence",strategy="redis-setnx"}`: 2,
-		`stock_deductions_total{outcome="accepted",strategy="none"}`:           1,
-		`stock_stale_fence_total{strategy="redis-setnx"}`:                      2,
-	})
-	if _, ok := scrape(t, m)[`stock_stale_fence_total{strategy="none"}`]; ok {
-		t.Error("a stale fence was counted for none")
-	}
-}
-
-func TestBackends(t *testing.T) {
-	m := metrics.New("dev", "app-1")
-	m.Backend("redis", nil)
-	m.Backend("mysql", &driver.DownError{Server: "mysql"})
-	are(t, m, map[string]float64{`stock_backend_up{backend="redis"}`: 1, `stock_backend_up{backend="mysql"}`: 0})
-	m.Backend("redis", &driver.DownError{Server: "redis"})
-	m.Backend("mysql", &driver.DownError{Server: "mysql", Full: true})
-	are(t, m, map[string]float64{`stock_backend_full{backend="redis"}`: 0, `stock_backend_full{backend="mysql"}`: 1})
-	m.Backend("mysql", nil)
-	are(t, m, map[string]float64{`stock_backend_full{backend="mysql"}`: 0})
-	are(t, m, map[string]float64{`stock_backend_up{backend="redis"}`: 0, `stock_backend_up{backend="mysql"}`: 1})
-}
-
-func TestCertificates(t *testing.T) {
-	m := metrics.New("", "")
-	m.Certificate("redis.tls.cert", time.Unix(1800000000, 0))
-	are(t, m, map[string]float64{
-		`stock_certificate_end_timestamp_seconds{setting="redis.tls.cert"}`: 1800000000,
-	})
-}
-
-func TestReady(t *testing.T) {
-	m := metrics.New("dev", "app-1")
-	are(t, m, map[string]float64{"stock_ready": 0})
-	m.Ready(true)
-	are(t, m, map[string]float64{"stock_ready": 1})
-	m.Ready(false)
-	are(t, m, map[string]float64{"stock_ready": 0})
-}
-
-func TestProblems(t *testing.T) {
-	m := metrics.New("dev", "app-1")
-	m.Problem("/v1/stock/:sku", http.MethodPost, "sold_out")
 	m.Problem("/v1/stock/:sku", http.MethodPost, "sold_out")
 	m.Problem("none", "M", "not_found")
-	are(t, m, map[string]float64{
-		`stock_problems_total{method="POST",problem="sold_out",route="/v1/stock/:sku"}`: 2,
-		`stock_problems_total{method="other",problem="not_found",route="none"}`:         1,
-	})
-}
-
-func TestDataLost(t *testing.T) {
-	m := metrics.New("dev", "app-1")
+	m.Backend("redis", &driver.DownError{Server: "redis"})
+	m.Backend("mysql", &driver.DownError{Server: "mysql", Full: true})
 	m.DataLost("redis", true)
-	m.DataLost("mysql", false)
-	are(t, m, map[string]float64{`stock_store_data_lost{store="redis"}`: 1, `stock_store_data_lost{store="mysql"}`: 0})
+	m.Certificate("redis.tls.cert", time.Unix(1800000000, 0))
+	m.Ready(true)
+	are(t, m, map[string]float64{
+		`stock_deductions_total{outcome="accepted",strategy="redis-setnx"}`:             3,
+		`stock_deductions_total{outcome="lock_busy",strategy="redis-setnx"}`:            1,
+		`stock_deductions_total{outcome="stale_fence",strategy="redis-setnx"}`:          2,
+		`stock_deductions_total{outcome="accepted",strategy="none"}`:                    1,
+		`stock_stale_fence_total{strategy="redis-setnx"}`:                               2,
+		`stock_problems_total{method="POST",problem="sold_out",route="/v1/stock/:sku"}`: 1,
+		`stock_problems_total{method="other",problem="not_found",route="none"}`:         1,
+		`stock_backend_up{backend="redis"}`:                                             0,
+		`stock_backend_full{backend="redis"}`:                                           0,
+		`stock_backend_full{backend="mysql"}`:                                           1,
+		`stock_store_data_lost{store="redis"}`:                                          1,
+		`stock_certificate_end_timestamp_seconds{setting="redis.tls.cert"}`:             1800000000,
+		"stock_ready": 1,
+	})
+	m.Backend("redis", nil)
+	m.Backend("mysql", nil)
 	m.DataLost("redis", false)
-	are(t, m, map[string]float64{`stock_store_data_lost{store="redis"}`: 0})
+	m.Ready(false)
+	are(t, m, map[string]float64{
+		`stock_backend_up{backend="redis"}`: 1, `stock_backend_full{backend="mysql"}`: 0,
+		`stock_store_data_lost{store="redis"}`: 0, "stock_ready": 0,
+	})
 }
 
 func TestRequests(t *testing.T) {
 	m := metrics.New("dev", "app-1")
-	m.Request(t.Context(), "/deduct_stock", http.MethodPost, 200, 3*time.Millisecond)
-	m.Request(t.Context(), "/deduct_stock", http.MethodPost, 200, 300*time.Millisecond)
-	m.Request(t.Context(), "/deduct_stock", http.MethodPost, 409, 2*time.Minute)
+	m.Request("/deduct_stock", http.MethodPost, 200, 3*time.Millisecond)
+	m.Request("/deduct_stock", http.MethodPost, 200, 300*time.Millisecond)
+	m.Request("/deduct_stock", http.MethodPost, 409, 2*time.Minute)
 	are(t, m, map[string]float64{
 		`stock_http_request_seconds_count{method="POST",route="/deduct_stock",status="200"}`:               2,
 		`stock_http_request_seconds_sum{method="POST",route="/deduct_stock",status="200"}`:                 .303,
@@ -159,7 +120,7 @@ func TestRequests(t *testing.T) {
 func TestNoSeriesExplosion(t *testing.T) {
 	m := metrics.New("dev", "app-1")
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"} {
-		m.Request(t.Context(), "none", method, 404, time.Millisecond)
+		m.Request("none", method, 404, time.Millisecond)
 		are(
 			t,
 			m,
@@ -168,11 +129,11 @@ func TestNoSeriesExplosion(t *testing.T) {
 			},
 		)
 	}
-	m.Request(t.Context(), "none", "M", 405, time.Millisecond)
+	m.Request("none", "M", 405, time.Millisecond)
 	before := len(scrape(t, m))
 	for i := range 100 {
-		m.Request(t.Context(), "none", fmt.Sprint("M", i), 405, time.Millisecond)
-		m.Request(t.Context(), "none", strings.Repeat("get", i+1), 405, time.Millisecond)
+		m.Request("none", fmt.Sprint("M", i), 405, time.Millisecond)
+		m.Request("none", strings.Repeat("get", i+1), 405, time.Millisecond)
 	}
 	if after := len(scrape(t, m)); after != before {
 		t.Errorf("%d series became %d by methods that nobody knows", before, after)
@@ -234,32 +195,4 @@ func TestLockOutcomes(t *testing.T) {
 		`stock_lock_abandoned_total{strategy="redis-watchdog"}`:                1,
 		`stock_lock_wakeups_total{strategy="redis-watchdog"}`:                  3,
 	})
-}
-
-// A real lock under observation.
-func TestAnObservedLock(t *testing.T) {
-	m := metrics.New("dev", "app-1")
-	l := lock.Observe(&local.Mutex{}, m.Lock("local-mutex"))
-	err := lock.Do(t.Context(), l, "k", lock.Options{}, func(ctx context.Context, _ lock.Fence) error {
-		if _, err := l.Acquire(t.Context(), "k", lock.Options{TryOnce: true}); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("a second holder: %v", err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	are(t, m, map[string]float64{
-		`stock_lock_acquire_total{outcome="acquired",strategy="local-mutex"}`: 1,
-		`stock_lock_acquire_total{outcome="held",strategy="local-mutex"}`:     1,
-		`stock_lock_lost_total{strategy="local-mutex"}`:                       0,
-	})
-	for began := time.Now(); ; { // the end of a lease is told from a goroutine of its own
-		if scrape(t, m)[`stock_lock_hold_seconds_count{strategy="local-mutex"}`] == 1 {
-			break
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatal("the end of the hold was never counted")
-		}
-	}
 }
