@@ -91,7 +91,7 @@ var arrows = map[string]struct {
 	},
 	"app": {
 		[]string{
-			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "internal/mysqlconn",
+			"app/health", "app/metrics", "app/traces", "handler", "internal/mysqlconn", "internal/redisurl",
 			"lock/driver/rediserr", "internal/words", "lock", "lock/driver", "lock/redislock", "lock/zklock", "repo",
 			"repo/gate",
 			"repo/stock", "service", "service/strategy",
@@ -104,7 +104,6 @@ var arrows = map[string]struct {
 	"app/traces": {
 		[]string{"service"}, "it makes spans of what the others' hooks tell it: they know no OpenTelemetry",
 	},
-	"app/credentials": {nil, "files and TLS: it knows no server"},
 
 	// The proof: clients over HTTP, which judge by replies and by what servers hold, never by our code.
 	"loadtest": {
@@ -150,8 +149,8 @@ var arrows = map[string]struct {
 	},
 	"lab/engine": {
 		[]string{
-			"internal/mysqlconn", "internal/stack", "internal/words", "loadtest", "loadtest/checkout",
-			"lock/locktest/server",
+			"internal/mysqlconn", "internal/redisurl", "internal/stack", "internal/words", "loadtest",
+			"loadtest/checkout", "lock/locktest/server",
 		},
 		"a client over HTTP, as lab is, with hands on somebody's servers to make room for a test and to clean up",
 	},
@@ -190,6 +189,7 @@ var arrows = map[string]struct {
 
 	// What several need. Nothing here imports from a room, files aside.
 	"internal/batching":          {nil, "what waits is served in batches: it knows no sales"},
+	"internal/redisurl":          {nil, "a URL: app and lab must not import each other"},
 	"internal/mysqlconn":         {nil, "verified connections: repo and lab must not import each other"},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
@@ -262,7 +262,8 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "app/traces", "lab", "lab/engine", "lab/failover", "lab/grade", "lab/scenario", "loadtest/checkout",
+			"app", "app/traces", "internal/redisurl", "lab", "lab/engine", "lab/failover", "lab/grade", "lab/scenario",
+			"loadtest/checkout",
 			"lock/driver/redisscript", "lock/locktest/server", "lock/locktest/servertest", "lock/redislock",
 			"lock/redislock/internal/request", "lock/redislock/teaching", "repo", "repo/repotest", "repo/stock",
 			"service/strategy",

@@ -58,42 +58,9 @@ type clusterView struct {
 }
 
 func (c *clusterCheck) check(ctx context.Context) error {
-	// A node that hangs or is cut off must not delay the check of the others.
-	each := health.Timeout / 2
-	if deadline, ok := ctx.Deadline(); ok {
-		each = time.Until(deadline) / 2
-	}
-	each = max(each, time.Millisecond)
-	ctx, cancel := context.WithTimeout(ctx, each)
-	defer cancel()
-	c.mu.Lock()
-	nodes := c.nodes
-	c.mu.Unlock()
-	var (
-		all    sync.WaitGroup
-		mu     sync.Mutex
-		views  []clusterView
-		silent []error
-	)
-	for addr, node := range nodes {
-		all.Go(func() {
-			view, err := viewOf(ctx, addr, node)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				silent = append(silent, err)
-				return
-			}
-			views = append(views, view)
-		})
-	}
-	all.Wait()
-	if len(views) == 0 {
-		// Timeouts are sorted first: if any node is merely slow, the check counts as slow, which is not yet an outage.
-		slices.SortFunc(silent, func(a, b error) int {
-			return strings.Compare(strconv.FormatBool(isSlow(b)), strconv.FormatBool(isSlow(a)))
-		})
-		return silent[0]
+	views, err := c.views(ctx)
+	if err != nil {
+		return err
 	}
 	best := views[0]
 	for _, view := range views {
@@ -129,6 +96,42 @@ func (c *clusterCheck) check(ctx context.Context) error {
 		}
 	}
 	return evicts(policy)
+}
+
+// views returns what the nodes report that answer. If none does, it returns an error of one of them.
+func (c *clusterCheck) views(ctx context.Context) (views []clusterView, err error) {
+	// A node that hangs or is cut off must not delay the check of the others.
+	each := health.Timeout / 2
+	if deadline, ok := ctx.Deadline(); ok {
+		each = time.Until(deadline) / 2
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(each, time.Millisecond))
+	defer cancel()
+	c.mu.Lock()
+	nodes := c.nodes
+	c.mu.Unlock()
+	var (
+		all sync.WaitGroup
+		mu  sync.Mutex
+	)
+	for addr, node := range nodes {
+		all.Go(func() {
+			view, silent := viewOf(ctx, addr, node)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case silent == nil:
+				views = append(views, view)
+			case err == nil || isSlow(silent):
+				err = silent // if any node is merely slow, the check counts as slow, which is not yet an outage
+			}
+		})
+	}
+	all.Wait()
+	if len(views) > 0 {
+		return views, nil
+	}
+	return nil, err
 }
 
 func (v clusterView) unserved() string {
@@ -188,7 +191,7 @@ func keyIn(slot int) string {
 // https://redis.io/docs/latest/commands/cluster-nodes/.
 func parseCluster(addr, info, nodes string) clusterView {
 	v := clusterView{ok: strings.Contains(info, "cluster_state:ok")}
-	var served [slots]bool
+	served := make([]bool, slots)
 	for line := range strings.Lines(nodes) {
 		fields := strings.Fields(line) // id, address, flags, master, ping, pong, epoch, link, slot...
 		if len(fields) < 8 {
@@ -208,14 +211,9 @@ func parseCluster(addr, info, nodes string) clusterView {
 			continue
 		}
 		for _, slot := range fields[8:] {
-			from, to, isRange := strings.Cut(slot, "-")
-			first, err := strconv.Atoi(from)
-			last := first
-			if isRange && err == nil {
-				last, err = strconv.Atoi(to)
-			}
-			if err != nil || first < 0 || last >= slots {
-				continue // such as [93-<-id]: a migrating slot, which its owner still serves
+			first, last, ok := parseSlots(slot)
+			if !ok {
+				continue
 			}
 			if slices.Contains(flags, "myself") {
 				v.own, v.first = v.own+last-first+1, first
@@ -225,6 +223,24 @@ func parseCluster(addr, info, nodes string) clusterView {
 			}
 		}
 	}
+	v.failed, v.missing = failedSlots(served)
+	return v
+}
+
+// parseSlots parses a slot or a range, such as 93 or 0-5460. ok is false for a migrating slot, such as [93-<-id], which
+// its owner still serves.
+func parseSlots(text string) (first, last int, ok bool) {
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		to = from
+	}
+	first, bad := strconv.Atoi(from)
+	last, worse := strconv.Atoi(to)
+	return first, last, bad == nil && worse == nil && first >= 0 && last < slots
+}
+
+// failedSlots returns the ranges of slots that nobody serves, the first four at most, and the number of these slots.
+func failedSlots(served []bool) (which string, missing int) {
 	var ranges []string
 	for s := 0; s < slots; s++ {
 		if served[s] {
@@ -234,7 +250,7 @@ func parseCluster(addr, info, nodes string) clusterView {
 		for s+1 < slots && !served[s+1] {
 			s++
 		}
-		v.missing += s - first + 1
+		missing += s - first + 1
 		if first == s {
 			ranges = append(ranges, strconv.Itoa(s))
 		} else {
@@ -245,8 +261,7 @@ func parseCluster(addr, info, nodes string) clusterView {
 	if len(ranges) > most {
 		ranges = append(ranges[:most], "...")
 	}
-	v.failed = strings.Join(ranges, ", ")
-	return v
+	return strings.Join(ranges, ", "), missing
 }
 
 // learn sets the known nodes to those of the configuration and addrs.

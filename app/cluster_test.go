@@ -27,7 +27,8 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
 				setRedis(t, node.Addr, "cluster-node-timeout", "1000")
 			}
-			i := begin(t, backends("--redis-addrs="+strings.Join(c.Addrs(), ","), "--redis-timeout=5s")...)
+			url := "redis://" + c.Addrs()[0] + "?addr=" + strings.Join(c.Addrs(), "&addr=")
+			i := begin(t, backends("--redis-url="+url, "--redis-timeout=5s")...)
 			i.ready(t, "redis")
 			lost := c.Nodes[1]
 			skus := map[bool]string{} // of the node that is lost, and of another

@@ -87,7 +87,7 @@ func TestWaitersForOneRowDisturbNobody(t *testing.T) {
 	}
 	t.Parallel()
 	dsn := migrated(t)
-	i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--mysql-dsn="+dsn)...)
+	i := begin(t, backends("--redis-url=redis://"+servers.Redis(t).Addr, "--mysql-dsn="+dsn)...)
 	i.ready(t, "redis", "mysql")
 	for _, sku := range []string{"held", "a", "b", "c"} {
 		i.must(t, http.MethodPut, "/v1/stock/"+sku+"?store=mysql&quantity=1000", 200)
@@ -148,7 +148,7 @@ func TestFloodIsNoOutage(t *testing.T) {
 		t.Run(store, func(t *testing.T) {
 			// Clients, service and servers share a computer that may be short of processors: limits that mean another's
 			// fault are long.
-			i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--mysql-dsn="+migrated(t),
+			i := begin(t, backends("--redis-url=redis://"+servers.Redis(t).Addr, "--mysql-dsn="+migrated(t),
 				"--log-level=warn", "--redis-timeout=10s", "--work=10s")...)
 			i.ready(t, "redis", "mysql")
 			// A probe of the store, or a connection whose request is not read for 5 s, may be the victim of another
@@ -244,7 +244,7 @@ func TestStandstillUnderPressure(t *testing.T) {
 		flag     string
 		endpoint string
 	}{
-		{server.Redis, "--redis-addrs=", "/deduct_stock_atomic?store=redis&sku=stock"},
+		{server.Redis, "--redis-url=redis://", "/deduct_stock_atomic?store=redis&sku=stock"},
 		{server.MySQL, "--mysql-dsn=", "/deduct_stock_atomic?store=mysql&sku=stock"},
 	} {
 		t.Run(string(row.kind), func(t *testing.T) {

@@ -60,8 +60,7 @@ func TestAnOldMasterBehindAProxyIsLeft(t *testing.T) {
 		old, next := servertest.Redis(t).Addr, servertest.Redis(t).Addr
 		follow(t, next, old)
 		proxy := newSwitchboard(t, old)
-		i := begin(t, backends("--redis-addrs="+proxy.addr, "--redis-timeout=5s",
-			"--stores-enabled=redis", "--store=redis")...)
+		i := begin(t, backends("--redis-url=redis://"+proxy.addr, "--redis-timeout=5s", "--store=redis")...)
 		i.findsBack(t, func() {
 			servertest.Eventually(t, time.Minute, "the other has the stock", func() (bool, string) {
 				c := redis.NewClient(&redis.Options{Addr: next})
@@ -83,7 +82,7 @@ func TestAnOldMasterBehindAProxyIsLeft(t *testing.T) {
 		old, clerk := clerkOf(t, g.Nodes[0].URL)
 		proxy := newSwitchboard(t, g.Nodes[0].Addr)
 		i := begin(t, backends("--mysql-dsn="+strings.Replace(clerk, g.Nodes[0].Addr, proxy.addr, 1),
-			"--mysql-single-writer", "--stores-enabled=mysql", "--store=mysql")...)
+			"--mysql-single-writer", "--store=mysql")...)
 		i.findsBack(t, func() {
 			if _, err := old.ExecContext(t.Context(), "SET GLOBAL read_only = 1"); err != nil {
 				t.Fatal(err)

@@ -60,8 +60,7 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			addr := servertest.Redis(t).Addr
-			i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s",
-				"--stores-enabled=redis", "--store=redis")...)
+			i := begin(t, backends("--redis-url=redis://"+addr, "--redis-timeout=5s", "--store=redis")...)
 			i.sells(t, row.name, row.reason, row.problem,
 				func() { row.begin(t, addr) }, func() { row.end(t, addr) })
 		})
@@ -77,7 +76,7 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 			}
 		}
 		i := begin(t, backends(
-			"--mysql-dsn="+clerk, "--stores-enabled=mysql", "--store=mysql")...)
+			"--mysql-dsn="+clerk, "--store=mysql")...)
 		i.sells(t, "mysql", "read-only", "backend_down",
 			run("SET GLOBAL read_only = 1"), run("SET GLOBAL read_only = 0"))
 	})
@@ -133,7 +132,7 @@ func TestReadyNeedsTheRightToUpdate(t *testing.T) {
 	t.Parallel()
 	db, clerk := clerkOf(t, servertest.MariaDB(t))
 	i := begin(t, backends(
-		"--mysql-dsn="+clerk, "--stores-enabled=mysql", "--store=mysql")...)
+		"--mysql-dsn="+clerk, "--store=mysql")...)
 	i.becomes(t, http.StatusOK, `"ready"`)
 	run := func(statements ...string) {
 		// A connection keeps its rights.
@@ -203,7 +202,7 @@ func TestAnInstanceOnAFullDisk(t *testing.T) {
 	}
 	t.Parallel()
 	disk := servertest.OnDisk(t, server.MySQL, "220m")
-	i := begin(t, backends("--mysql-dsn="+disk.Server.URL, "--store=mysql", "--stores-enabled=mysql", "--wait=2s")...)
+	i := begin(t, backends("--mysql-dsn="+disk.Server.URL, "--store=mysql", "--wait=2s")...)
 	i.becomes(t, http.StatusOK, `"ready"`)
 	const sku = "full"
 	i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100000", 200)
@@ -332,7 +331,7 @@ func TestAPoolThatIsRefusedIsToldWhy(t *testing.T) {
 func TestReadyIsTheDefaultStores(t *testing.T) {
 	t.Parallel()
 	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
-	i := begin(t, backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL,
+	i := begin(t, backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL,
 		"--store=mysql")...)
 	i.ready(t, "redis", "mysql")
 	if err := database.Stop(); err != nil {

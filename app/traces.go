@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"example.com/stock/app/traces"
@@ -15,9 +16,9 @@ func (a *App) openTraces() (err error) {
 	})
 	if bad, ok := errors.AsType[*traces.EnvError](err); ok {
 		if len(bad.Known) == 0 {
-			return wrong(bad.Name, "unusable", "value", quote(bad.Value))
+			return fmt.Errorf("%s: %q cannot be used", bad.Name, bad.Value)
 		}
-		return wrong(bad.Name, "none-of", "value", quote(bad.Value), "list", bad.Known)
+		return fmt.Errorf("%s: %w", bad.Name, oneOf(bad.Known...)(bad.Value))
 	}
 	if err != nil || a.traces == nil {
 		return err

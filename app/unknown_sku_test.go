@@ -46,8 +46,9 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 	zookeeper, dsn := servers.ZooKeeper(t), migrated(t)
 	i := begin(
 		t,
-		backends("--redis-addrs="+redises[0], "--zookeeper-hosts="+zookeeper, "--mysql-dsn="+dsn, "--seed-sku="+own(t),
-			"--redlock-addrs="+strings.Join(nodes, ","), "--redlock-quarantine=-1s", "--redlock-node-timeout=5s")...)
+		backends("--redis-url=redis://"+redises[0], "--redlock-urls=redis://"+strings.Join(nodes, ",redis://"),
+			"--zookeeper-hosts="+zookeeper, "--mysql-dsn="+dsn, "--seed-sku="+own(t),
+			"--redlock-quarantine=-1s", "--redlock-node-timeout=5s")...)
 	i.ready(t, "redis", "redlock", "zookeeper", "mysql")
 	i.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 	defer i.client.CloseIdleConnections()

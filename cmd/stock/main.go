@@ -69,7 +69,7 @@ func rootCommand(v voice) *cobra.Command {
 		{"load", []*cobra.Command{loadCommand(v), verdictCommand(v), reportCommand(v), engineCommand(v)}},
 		{"locks", []*cobra.Command{lockCommand(v)}},
 		{"serve", []*cobra.Command{
-			serveCommand(), configCommand(v), migrateCommand(v), healthcheckCommand(),
+			serveCommand(), configCommand(), migrateCommand(v), healthcheckCommand(),
 			ordersCommand(), newCommand(v),
 		}},
 	} {
