@@ -103,10 +103,8 @@ func (a *App) redisProbe(
 ) (redis.UniversalClient, func(context.Context) error) {
 	probe := redis.NewUniversalClient(options)
 	a.closers = append(a.closers, probe.Close)
-	if options.IsClusterMode {
-		c := newClusterCheck(options.Addrs, *options.Simple())
-		a.closers = append(a.closers, c.close)
-		return probe, c.check
+	if cluster, is := probe.(*redis.ClusterClient); is {
+		return probe, clusterCheck(cluster)
 	}
 	asked := repo.NewRedis(probe)
 	check := through(asked.CanWrite, pools)
