@@ -68,7 +68,8 @@ func writable(ctx context.Context, probe *redis.ClusterClient, keys []string) er
 		case err == nil:
 		case known && m.Outcome == rediserr.Refused:
 			refused = append(refused, &driver.DownError{
-				Server: strategy.Redis, Reason: m.Reason, Values: rediserr.Values(err), Full: m.Full, Denied: m.Denied(),
+				Server: strategy.Redis, Reason: m.Reason, Values: rediserr.Values(err),
+				Full: m.Full, Denied: m.Denied(),
 			})
 		case isSlow(err):
 			silent = append([]error{err}, silent...) // one that is merely slow is not yet an outage, so it goes first
