@@ -91,7 +91,7 @@ var arrows = map[string]struct {
 	},
 	"app": {
 		[]string{
-			"app/credentials", "app/health", "app/metrics", "app/traces", "handler", "internal/mysqlconn",
+			"app/health", "app/metrics", "app/traces", "handler", "internal/mysqlconn", "internal/redisurl",
 			"lock/driver/rediserr", "internal/words", "lock", "lock/driver", "lock/redislock", "lock/zklock", "repo",
 			"repo/gate",
 			"repo/stock", "service", "service/strategy",
@@ -102,7 +102,6 @@ var arrows = map[string]struct {
 	"app/health":  {[]string{"lock", "lock/driver"}, "it speaks of backends in the errors of the contract"},
 	"app/metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
 	"app/traces":      {nil, "it puts spans around clients and locks, whichever: what they do is not its business"},
-	"app/credentials": {nil, "files and TLS: it knows no server"},
 
 	// The proof: clients over HTTP, which judge by replies and by what servers hold, never by our code.
 	"loadtest": {
@@ -148,8 +147,8 @@ var arrows = map[string]struct {
 	},
 	"lab/engine": {
 		[]string{
-			"internal/mysqlconn", "internal/stack", "internal/words", "loadtest", "loadtest/checkout",
-			"lock/locktest/server",
+			"internal/mysqlconn", "internal/redisurl", "internal/stack", "internal/words", "loadtest",
+			"loadtest/checkout", "lock/locktest/server",
 		},
 		"a client over HTTP, as lab is, with hands on somebody's servers to make room for a test and to clean up",
 	},
@@ -188,6 +187,7 @@ var arrows = map[string]struct {
 
 	// What several need. Nothing here imports from a room, files aside.
 	"internal/batching":          {nil, "what waits is served in batches: it knows no sales"},
+	"internal/redisurl":          {nil, "a URL: app and lab must not import each other"},
 	"internal/mysqlconn":         {nil, "verified connections: repo and lab must not import each other"},
 	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
@@ -260,7 +260,8 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "app/traces", "lab", "lab/engine", "lab/failover", "lab/grade", "lab/scenario", "loadtest/checkout",
+			"app", "app/traces", "internal/redisurl", "lab", "lab/engine", "lab/failover", "lab/grade", "lab/scenario",
+			"loadtest/checkout",
 			"lock/driver/redisscript", "lock/locktest/server", "lock/locktest/servertest", "lock/redislock",
 			"lock/redislock/internal/request", "lock/redislock/teaching", "repo", "repo/repotest", "repo/stock",
 			"service/strategy",

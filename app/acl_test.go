@@ -45,7 +45,7 @@ func TestTheDocumentedUserOfRedis(t *testing.T) {
 	t.Parallel()
 	acl := aclOfTheDocs(t)
 	password := fmt.Sprint(acl[5])[1:] // ACL SETUSER stock reset on >password
-	var addrs []string
+	var addrs, urls []string
 	var nodes []*redis.Client
 	for range 4 {
 		addr := servertest.Redis(t).Addr
@@ -55,6 +55,7 @@ func TestTheDocumentedUserOfRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 		addrs, nodes = append(addrs, addr), append(nodes, client)
+		urls = append(urls, "redis://stock:"+password+"@"+addr)
 	}
 	logDenied := func() {
 		for n, node := range nodes {
@@ -66,9 +67,9 @@ func TestTheDocumentedUserOfRedis(t *testing.T) {
 	}
 	defer func() { logDenied() }()
 	i := begin(t, backends(
-		"--redis-addrs="+addrs[0], "--redlock-addrs="+strings.Join(addrs[1:], ","), "--redis-username=stock",
-		"--redis-password="+password, "--redlock-node-timeout=5s", "--redlock-quarantine=-1s",
-		"--store=redis", "--stores-enabled=redis", "--lock-setnx-repair", "--seed-quantity=100000")...)
+		"--redis-url="+urls[0], "--redlock-urls="+strings.Join(urls[1:], ","), "--redlock-node-timeout=5s",
+		"--redlock-quarantine=-1s",
+		"--store=redis", "--lock-setnx-repair", "--seed-quantity=100000")...)
 	i.ready(t, "redis", "redlock")
 	for _, s := range strategy.All() {
 		needs := slices.DeleteFunc(slices.Clone(s.Needs), func(n string) bool { return strings.HasPrefix(n, "red") })

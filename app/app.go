@@ -64,9 +64,6 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.close())
 	}
 	for _, s := range a.openers() {
-		if !a.cfg.needs(s.name) {
-			continue
-		}
 		if err := s.open(); err != nil {
 			return nil, errors.Join(err, a.closeListeners(), a.close())
 		}
@@ -89,10 +86,10 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		cfg: cfg, version: version, log: log, metrics: metrics.New(version, cfg.Instance),
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
-			LeaseTime: cfg.Lock.LeaseTime,
-			Replicas:  cfg.Lock.Replicas, ReplicaTimeout: cfg.Lock.ReplicaTimeout, MySQLKeys: cfg.MySQL.LockKeys,
-			RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments,
-			Merge:      service.MergeOptions{Limit: cfg.Merge.Limit, Queue: cfg.Merge.Queue},
+			LeaseTime: cfg.Lock.LeaseTime, RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments,
+			// A lock whose replicas do not acknowledge must be refused before its command times out.
+			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Redis.Timeout / 2,
+			Merge:      service.MergeOptions{Queue: cfg.Merge.Queue},
 			PlainLocks: !cfg.Lock.HandOver, Log: log,
 		},
 		backends: make(map[string]*health.Backend),
@@ -102,10 +99,10 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 	}
 }
 
-// buildStrategies builds every strategy that works on an enabled store, on the open clients.
+// buildStrategies builds every strategy on the open clients.
 func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	configs := make(map[string]service.StrategyConfig)
-	for _, s := range a.cfg.strategies() {
+	for _, s := range strategy.All() {
 		config := a.build(s)
 		shown := handler.Strategy{
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
@@ -122,10 +119,14 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 	return configs
 }
 
+// waiting is the number of sales that wait for a lock or are under way before further ones get 503 overloaded. Each
+// takes some 50 kB.
+const waiting = 10_000
+
 func (a *App) buildService() (err error) {
 	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: a.buildStrategies(), Stores: a.stores, DefaultStore: a.cfg.Store,
-		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: a.cfg.Limits.Waiting,
+		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: waiting,
 		GuardIdle: service.GuardIdle,
 	}
 	if a.cfg.Lab {

@@ -25,7 +25,7 @@ import (
 //
 //	go test ./app -run '^$' -bench Sell -benchmem -count 5
 func BenchmarkSell(b *testing.B) {
-	url := startQuietly(b, "--redis-addrs="+servers.Redis(b).Addr, "--mysql-dsn="+servers.MariaDB(b))
+	url := startQuietly(b, "--redis-url=redis://"+servers.Redis(b).Addr, "--mysql-dsn="+servers.MariaDB(b))
 	for _, strategy := range []string{"merged", "atomic"} {
 		for _, store := range []string{"redis", "mysql"} {
 			for _, stock := range []string{"sold", "sold_out"} {

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,146 +21,99 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-// slots is the number of slots of every Redis Cluster.
-const slots = 16384
+const (
+	// slots is the number of slots of every Redis Cluster.
+	slots = 16384
+	// tries is the number of slots, evenly spread, that a check tries. It misses a master that has few slots.
+	tries = 16
+)
 
-// A clusterCheck reads the view that every known node of a Redis Cluster has of the cluster, on its own connections.
-// A PING would not be enough, because it succeeds while the cluster refuses keys.
-//
-// The cluster is up while at least one node reports cluster_state:ok, because a node that is cut off reports fail. If
-// cluster-require-full-coverage is off, nodes report ok even while some slots are not served. Then SKUs in those
-// slots cannot be sold, and the backend is up with a warning.
-type clusterCheck struct {
-	options redis.Options
-	mu      sync.Mutex // close may run during a check
-	seeds   []string
-	nodes   map[string]*redis.Client // by address
+// clusterCheck returns a check that tries a write that changes nothing, all over the cluster. A PING would not be
+// enough, because it succeeds while the cluster refuses keys. While a part of the cluster takes writes, it is up with a
+// warning: SKUs in the other slots cannot be sold.
+func clusterCheck(probe *redis.ClusterClient) func(context.Context) error {
+	var keys []string
+	for i := range tries {
+		keys = append(keys, keyIn(i*slots/tries))
+	}
+	return func(ctx context.Context) error {
+		// A node that hangs must leave time to report the others.
+		limit := health.Timeout / 2
+		if deadline, ok := ctx.Deadline(); ok {
+			limit = time.Until(deadline) / 2
+		}
+		ctx, cancel := context.WithTimeout(ctx, max(limit, time.Millisecond))
+		defer cancel()
+		if err := writable(ctx, probe, keys); err != nil {
+			return err
+		}
+		return evicts(policyOf(ctx, probe))
+	}
 }
 
-func newClusterCheck(addrs []string, o redis.Options) *clusterCheck {
-	c := &clusterCheck{options: o, seeds: addrs, nodes: make(map[string]*redis.Client)}
-	c.learn(nil)
-	return c
-}
-
-// A clusterView is what one node reports about the cluster.
-type clusterView struct {
-	ok      bool
-	failed  string   // slots that no master serves, such as "0-5460"
-	missing int      // number of failed slots
-	addrs   []string // of all nodes
-	own     int      // number of slots that this node serves
-	first   int      // the first of them
-	evicts  string   // its policy of eviction; "": none
-	refuses error    // a driver.DownError: why the node refuses writes; nil: it accepts writes, or has no slots
-}
-
-func (c *clusterCheck) check(ctx context.Context) error {
-	// A node that hangs or is cut off must not delay the check of the others.
-	each := health.Timeout / 2
-	if deadline, ok := ctx.Deadline(); ok {
-		each = time.Until(deadline) / 2
-	}
-	each = max(each, time.Millisecond)
-	ctx, cancel := context.WithTimeout(ctx, each)
-	defer cancel()
-	c.mu.Lock()
-	nodes := c.nodes
-	c.mu.Unlock()
-	var (
-		all    sync.WaitGroup
-		mu     sync.Mutex
-		views  []clusterView
-		silent []error
-	)
-	for addr, node := range nodes {
-		all.Go(func() {
-			view, err := viewOf(ctx, addr, node)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				silent = append(silent, err)
-				return
-			}
-			views = append(views, view)
-		})
-	}
-	all.Wait()
-	if len(views) == 0 {
-		// Timeouts are sorted first: if any node is merely slow, the check counts as slow, which is not yet an outage.
-		slices.SortFunc(silent, func(a, b error) int {
-			return strings.Compare(strconv.FormatBool(isSlow(b)), strconv.FormatBool(isSlow(a)))
-		})
-		return silent[0]
-	}
-	best := views[0]
-	for _, view := range views {
-		if view.ok && !best.ok || view.ok == best.ok && view.missing < best.missing {
-			best = view
+// writable returns an error unless all keys can be written. If some can, the error is an ImpairedError.
+func writable(ctx context.Context, probe *redis.ClusterClient, keys []string) error {
+	var written []*redis.BoolCmd
+	_, _ = probe.Pipelined(ctx, func(p redis.Pipeliner) error { // each command has the error of its own node
+		for _, key := range keys {
+			written = append(written, p.SetXX(ctx, key, "", 0))
+		}
+		return nil
+	})
+	var refused, silent []error
+	for _, one := range written {
+		err := one.Err()
+		m, known := rediserr.Of(err)
+		switch {
+		case err == nil:
+		case known && m.Outcome == rediserr.Refused:
+			refused = append(refused, &driver.DownError{
+				Server: strategy.Redis, Reason: m.Reason, Values: rediserr.Values(err),
+				Full: m.Full, Denied: m.Denied(),
+			})
+		case isSlow(err):
+			silent = append([]error{err}, silent...) // one that is merely slow is not yet an outage, so it goes first
+		default:
+			silent = append(silent, err)
 		}
 	}
-	c.learn(best.addrs)
-	refused, reason, policy := 0, error(nil), ""
-	for _, view := range views {
-		policy = cmp.Or(policy, view.evicts)
-		if view.refuses != nil {
-			refused += view.own
-			reason = view.refuses
-		}
-	}
+	some := len(refused)+len(silent) < len(written)
 	switch {
-	case !best.ok && best.missing > 0:
-		return driver.NewDown(strategy.Redis, "cluster-slots",
-			"missing", best.missing, "all", slots, "which", best.failed)
-	case !best.ok:
-		return driver.NewDown(strategy.Redis, "cluster-down")
-	case refused > 0 && refused >= slots-best.missing:
-		return reason
-	case refused > 0:
+	case some && len(refused) > 0:
 		return &health.ImpairedError{
-			Reason: fmt.Sprintf("%d of %d slots take no writes: %v", refused, slots, words.Of(reason, handler.Said)),
+			Reason: fmt.Sprintf("%s no writes: %v", part(refused, "take"), words.Of(refused[0], handler.Said)),
 		}
-	case best.missing > 0:
+	case some && len(silent) > 0:
 		return &health.ImpairedError{
-			Reason: best.unserved() + ": SKUs in them cannot be sold (CLUSTER KEYSLOT stock:{sku} tells the slot " +
-				"of one)",
+			Reason: part(silent, "give") + " no answer: SKUs there cannot be sold (CLUSTER KEYSLOT stock:{sku} tells" +
+				" the slot of one)",
 		}
+	case len(refused) > 0:
+		return refused[0]
 	}
-	return evicts(policy)
+	return errors.Join(silent...)
 }
 
-func (v clusterView) unserved() string {
-	return fmt.Sprintf("%d of %d slots are not served (%s)", v.missing, slots, v.failed)
+func part(bad []error, verb string) string {
+	return fmt.Sprintf("about %d/%d of the slots %s", len(bad), tries, verb)
+}
+
+// policyOf returns a policy of eviction of a master that has one, or "" if none has, or does not say.
+func policyOf(ctx context.Context, probe *redis.ClusterClient) (policy string) {
+	var mu sync.Mutex
+	_ = probe.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		memory := node.Info(ctx, "memory").Val() // "" if the user may not ask
+		mu.Lock()
+		defer mu.Unlock()
+		policy = cmp.Or(policy, repo.EvictionPolicy(memory))
+		return nil
+	})
+	return policy
 }
 
 func isSlow(err error) bool {
 	var late net.Error
 	return errors.As(err, &late) && late.Timeout()
-}
-
-// viewOf reads the view of one node, in one round trip. If the node serves slots, a second round trip tries a write
-// that changes nothing.
-func viewOf(ctx context.Context, addr string, node *redis.Client) (clusterView, error) {
-	var info, nodes, memory *redis.StringCmd
-	_, _ = node.Pipelined(ctx, func(p redis.Pipeliner) error {
-		info, nodes, memory = p.ClusterInfo(ctx), p.ClusterNodes(ctx), p.Info(ctx, "memory")
-		return nil
-	})
-	if err := cmp.Or(info.Err(), nodes.Err()); err != nil {
-		return clusterView{}, err
-	}
-	view := parseCluster(addr, info.Val(), nodes.Val())
-	view.evicts = repo.EvictionPolicy(memory.Val()) // "" if the user may not ask
-	if view.ok && view.own > 0 {
-		err := node.SetXX(ctx, keyIn(view.first), "", 0).Err()
-		if m, known := rediserr.Of(err); known && m.Outcome == rediserr.Refused {
-			view.refuses = &driver.DownError{
-				Server: strategy.Redis, Reason: m.Reason, Values: rediserr.Values(err), Full: m.Full,
-				Denied: m.Denied(),
-			}
-		}
-	}
-	return view, nil
 }
 
 // keyIn returns an unused key in a slot. The slot of a key is the CRC16 of the text in its braces.
@@ -182,106 +133,4 @@ func keyIn(slot int) string {
 			return "stock:probe:{" + tag + "}"
 		}
 	}
-}
-
-// parseCluster parses CLUSTER INFO and CLUSTER NODES of the node at addr. See
-// https://redis.io/docs/latest/commands/cluster-nodes/.
-func parseCluster(addr, info, nodes string) clusterView {
-	v := clusterView{ok: strings.Contains(info, "cluster_state:ok")}
-	var served [slots]bool
-	for line := range strings.Lines(nodes) {
-		fields := strings.Fields(line) // id, address, flags, master, ping, pong, epoch, link, slot...
-		if len(fields) < 8 {
-			continue
-		}
-		flags := strings.Split(fields[2], ",")
-		if slices.Contains(flags, "noaddr") || slices.Contains(flags, "handshake") {
-			continue
-		}
-		at, _, _ := strings.Cut(fields[1], "@")
-		if host, port, err := net.SplitHostPort(at); err == nil && host == "" { // this node itself
-			host, _, _ = net.SplitHostPort(addr)
-			at = net.JoinHostPort(host, port)
-		}
-		v.addrs = append(v.addrs, at)
-		if slices.Contains(flags, "fail") {
-			continue
-		}
-		for _, slot := range fields[8:] {
-			from, to, isRange := strings.Cut(slot, "-")
-			first, err := strconv.Atoi(from)
-			last := first
-			if isRange && err == nil {
-				last, err = strconv.Atoi(to)
-			}
-			if err != nil || first < 0 || last >= slots {
-				continue // such as [93-<-id]: a migrating slot, which its owner still serves
-			}
-			if slices.Contains(flags, "myself") {
-				v.own, v.first = v.own+last-first+1, first
-			}
-			for s := first; s <= last; s++ {
-				served[s] = true
-			}
-		}
-	}
-	var ranges []string
-	for s := 0; s < slots; s++ {
-		if served[s] {
-			continue
-		}
-		first := s
-		for s+1 < slots && !served[s+1] {
-			s++
-		}
-		v.missing += s - first + 1
-		if first == s {
-			ranges = append(ranges, strconv.Itoa(s))
-		} else {
-			ranges = append(ranges, fmt.Sprint(first, "-", s))
-		}
-	}
-	const most = 4
-	if len(ranges) > most {
-		ranges = append(ranges[:most], "...")
-	}
-	v.failed = strings.Join(ranges, ", ")
-	return v
-}
-
-// learn sets the known nodes to those of the configuration and addrs.
-func (c *clusterCheck) learn(addrs []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.nodes == nil {
-		return // closed
-	}
-	nodes := make(map[string]*redis.Client)
-	for _, addr := range slices.Concat(c.seeds, addrs) {
-		if nodes[addr] != nil {
-			continue
-		}
-		if nodes[addr] = c.nodes[addr]; nodes[addr] == nil {
-			o := c.options
-			o.Addr = addr
-			nodes[addr] = redis.NewClient(&o)
-		}
-	}
-	for addr, node := range c.nodes {
-		if nodes[addr] == nil {
-			_ = node.Close()
-		}
-	}
-	c.nodes = nodes
-}
-
-func (c *clusterCheck) close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var errs []error
-	for _, node := range c.nodes {
-		errs = append(errs, node.Close())
-	}
-	c.nodes = nil
-	return errors.Join(errs...)
 }

@@ -1,10 +1,8 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +25,8 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
 				setRedis(t, node.Addr, "cluster-node-timeout", "1000")
 			}
-			i := begin(t, backends("--redis-addrs="+strings.Join(c.Addrs(), ","), "--redis-timeout=5s")...)
+			url := "redis://" + c.Addrs()[0] + "?addr=" + strings.Join(c.Addrs(), "&addr=")
+			i := begin(t, backends("--redis-url="+url, "--redis-timeout=5s")...)
 			i.ready(t, "redis")
 			lost := c.Nodes[1]
 			skus := map[bool]string{} // of the node that is lost, and of another
@@ -44,7 +43,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=1000", 200)
 				i.must(t, http.MethodPost, "/deduct_stock_atomic?sku="+sku, 200)
 			}
-			const loss = "5461 of 16384 slots are not served (5461-10921)"
+			const loss = "of the slots give no answer"
 			if err := lost.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +55,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 					func() (bool, string) {
 						r := i.ask(http.MethodGet, "/readyz")
 						told := backendOf(r, "redis")
-						return !told.Up && strings.Contains(told.Reason, "its cluster is down: "+loss), r.body
+						return !told.Up && strings.Contains(told.Reason, "its cluster is down"), r.body
 					},
 				)
 				for _, ofLost := range []bool{false, true} {
@@ -129,64 +128,5 @@ func setRedis(t *testing.T, addr, key, value string) {
 	defer client.Close()
 	if err := client.ConfigSet(t.Context(), key, value).Err(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Replies of nodes of Redis 7.0 and 7.4: the owner serves a slot that is migrating, a replica serves none, and a node
-// may not know its own address.
-func TestParseCluster(t *testing.T) {
-	t.Parallel()
-	const nodes = `a1 127.0.0.1:7001@17001 myself,master - 0 0 1 connected 0-5460 [93->-b2]
-b2 127.0.0.1:7002@17002,name.example master - 0 1 2 connected 5461-10920 10922
-c3 :7003@17003 master,fail - 1 1 3 disconnected 10921 10923-16383
-d4 127.0.0.1:7004@17004 slave c3 0 1 3 connected
-e5 :0@0 master,noaddr,fail - 1 1 0 disconnected
-`
-	got := parseCluster("10.0.0.9:7003", "cluster_enabled:1\r\ncluster_state:ok\r\n", nodes)
-	if want := "5462 of 16384 slots are not served (10921, 10923-16383)"; !got.ok || got.unserved() != want {
-		t.Errorf("ok %t, %q; want %q", got.ok, got.unserved(), want)
-	}
-	want := []string{"127.0.0.1:7001", "127.0.0.1:7002", "10.0.0.9:7003", "127.0.0.1:7004"}
-	if !slices.Equal(got.addrs, want) {
-		t.Errorf("nodes %q, want %q", got.addrs, want)
-	}
-	for lost, want := range map[int]string{
-		4: "4 of 16384 slots are not served (1, 3, 5, 7)", 5: "5 of 16384 slots are not served (1, 3, 5, 7, ...)",
-	} {
-		served := "a1 127.0.0.1:7001@17001 myself,master - 0 0 1 connected "
-		for n := range lost {
-			served += fmt.Sprint(2*n, " ")
-		}
-		got := parseCluster("x:1", "cluster_state:ok\r\n", fmt.Sprint(served, 2*lost, "-16383\n"))
-		if got.unserved() != want {
-			t.Errorf("%q, want %q", got.unserved(), want)
-		}
-	}
-	if parseCluster("x:1", "cluster_state:fail\r\n", nodes).ok {
-		t.Error("fail is ok")
-	}
-}
-
-// A check learns more nodes than it was given, forgets those that have left, and stays closed.
-func TestClusterCheckLearns(t *testing.T) {
-	t.Parallel()
-	c := newClusterCheck([]string{"127.0.0.1:1"}, redis.Options{DialerRetries: 1, MaxRetries: -1})
-	c.learn([]string{"127.0.0.1:2", "127.0.0.1:1"})
-	if len(c.nodes) != 2 {
-		t.Errorf("%d nodes, want 2", len(c.nodes))
-	}
-	c.learn([]string{"127.0.0.1:3"})
-	if c.nodes["127.0.0.1:3"] == nil || c.nodes["127.0.0.1:2"] != nil || c.nodes["127.0.0.1:1"] == nil {
-		t.Errorf("nodes %v", c.nodes)
-	}
-	if err := c.check(context.Background()); err == nil {
-		t.Error("nobody answers, and it is up")
-	}
-	if err := c.close(); err != nil {
-		t.Error(err)
-	}
-	c.learn([]string{"127.0.0.1:4"})
-	if c.nodes != nil {
-		t.Error("it opens what nobody closes")
 	}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,51 +15,45 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
-
-	"example.com/stock/internal/words"
 )
 
-// A setting is one key of the configuration: a flag, an environment variable, a line of a file and a line of "stock
-// config". The catalogue of texts describes it, by its key.
-type setting struct {
-	field  any // a pointer to the field of a Config; the field's type is the setting's
-	key    string
-	value  any // the default
-	secret bool
-}
+const (
+	envPrefix  = "STOCK_"
+	configFlag = "config"
+	// fileSuffix makes the key of a secret the key of the file that contains it.
+	fileSuffix = "_file"
+)
 
-// flag returns the name of the setting on the command line: redis.pool_size is --redis-pool-size.
-func (s setting) flag() string {
-	return strings.ReplaceAll(strings.ReplaceAll(s.key, ".", "-"), "_", "-")
-}
+// flagOf returns the name of a key on the command line: redis.url is --redis-url.
+func flagOf(key string) string { return strings.NewReplacer(".", "-", "_", "-").Replace(key) }
 
-// env returns the name of the setting in the environment: redis.pool_size is STOCK_REDIS_POOL_SIZE.
-func (s setting) env() string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
-}
+// envOf returns the name of a key in the environment: redis.url is STOCK_REDIS_URL.
+func envOf(key string) string { return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
 
-// AddFlags adds a flag for every setting, and --config, to flags. Their usage is in English; [Usage] returns it in both
-// languages.
+// AddFlags adds a flag for every setting, and --config, to flags. The flags of files that contain secrets are hidden,
+// because they all mean the same.
 func AddFlags(flags *pflag.FlagSet) {
-	flags.String(configFlag, "", configUsage().EN)
+	flags.String(configFlag, "", "configuration file: YAML, TOML or JSON")
 	for _, s := range new(Config).settings() {
-		usage := s.usage().EN
-		switch v := s.value.(type) {
+		name := flagOf(s.key)
+		switch value := s.value.(type) {
 		case string:
-			flags.String(s.flag(), v, usage)
+			flags.String(name, value, s.about)
 		case bool:
-			flags.Bool(s.flag(), v, usage)
+			flags.Bool(name, value, s.about)
 		case int:
-			flags.Int(s.flag(), v, usage)
-		case int64:
-			flags.Int64(s.flag(), v, usage)
+			flags.Int(name, value, s.about)
 		case time.Duration:
-			flags.Duration(s.flag(), v, usage)
+			flags.Duration(name, value, s.about)
 		case []string:
-			flags.StringSlice(s.flag(), v, usage)
+			flags.StringSlice(name, value, s.about)
+		}
+		if s.secret {
+			file := flagOf(s.key + fileSuffix)
+			flags.String(file, "", "file that contains "+s.key)
+			flags.Lookup(file).Hidden = true
 		}
 	}
 }
@@ -68,49 +63,187 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 	var c Config
 	settings := c.settings()
 	v := viper.New()
-	v.AllowEmptyEnv(true) // STOCK_REDIS_ADDRS= means no Redis, not the default one
-	var known []string
+	v.AllowEmptyEnv(true) // STOCK_REDIS_URL= means no Redis, not the default one
 	var bad []error
 	for _, s := range settings {
 		v.SetDefault(s.key, s.value)
-		bad = append(bad, v.BindEnv(s.key, s.env()), v.BindPFlag(s.key, flags.Lookup(s.flag())))
-		known = append(known, s.key)
+	}
+	keys := allKeys(settings)
+	for _, key := range keys {
+		bad = append(bad, v.BindEnv(key, envOf(key)), v.BindPFlag(key, flags.Lookup(flagOf(key))))
 	}
 	file, _ := flags.GetString(configFlag)
 	if file == "" {
-		file = os.Getenv(envPrefix + "CONFIG")
+		file = os.Getenv(envOf(configFlag))
 	}
 	if file != "" {
 		v.SetConfigFile(file)
 		if err := v.ReadInConfig(); err != nil {
-			return Config{}, failure("read", "file", filepath.Base(file), "why", err)
+			return Config{}, fmt.Errorf("read %s: %w", filepath.Base(file), err)
 		}
 	}
+	bad = append(bad, unknownKeys(v, keys)...)
+	bad = append(bad, unknownVariables(os.Environ(), keys)...)
+	for _, s := range settings {
+		bad = append(bad, s.load(v))
+	}
+	bad = append(bad, c.check()...)
+	if err := errors.Join(bad...); err != nil {
+		return Config{}, fmt.Errorf("configuration:\n%w", err)
+	}
+	return c, nil
+}
+
+// allKeys returns the keys of settings, with those of the files of secrets.
+func allKeys(settings []setting) (keys []string) {
+	for _, s := range settings {
+		keys = append(keys, s.key)
+		if s.secret {
+			keys = append(keys, s.key+fileSuffix)
+		}
+	}
+	return keys
+}
+
+// load sets the field of the setting from v. The error names the key.
+func (s setting) load(v *viper.Viper) error {
+	if s.secret {
+		if err := s.readFile(v); err != nil {
+			return err
+		}
+	}
+	if err := v.UnmarshalKey(s.key, s.field, viper.DecodeHook(strictly)); err != nil {
+		return fmt.Errorf("%s: is not %s", s.key, s.kind()) // err may quote a secret
+	}
+	if err := s.check(); err != nil {
+		return fmt.Errorf("%s: %w", s.key, err)
+	}
+	return nil
+}
+
+// readFile sets the secret in v to the content of its file, if v names one. The last line break is no part of it.
+func (s setting) readFile(v *viper.Viper) error {
+	path := v.GetString(s.key + fileSuffix)
+	if path == "" {
+		return nil
+	}
+	if text := fmt.Sprint(v.Get(s.key)); text != "" && text != fmt.Sprint(s.value) {
+		return fmt.Errorf("%s: is set, and so is %s%s: set one of them", s.key, s.key, fileSuffix)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%s%s: %w", s.key, fileSuffix, err)
+	}
+	v.Set(s.key, strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r"))
+	return nil
+}
+
+var errKind = errors.New("another kind of value")
+
+// strictly converts a value from a file, a variable or a flag to the type of a field. It is stricter than viper: a
+// number is not a duration (nobody means nanoseconds), 1.5 is not 1, and a number is not a text, because YAML reads
+// 0123 as 83.
+func strictly(_, to reflect.Type, value any) (any, error) {
+	text, isText := value.(string)
+	switch to {
+	case reflect.TypeFor[string]():
+		if !isText {
+			return nil, errKind
+		}
+	case reflect.TypeFor[bool]():
+		if isText {
+			return strconv.ParseBool(cmp.Or(text, "false"))
+		}
+		if _, isBool := value.(bool); !isBool {
+			return nil, errKind
+		}
+	case reflect.TypeFor[int]():
+		return whole(value)
+	case reflect.TypeFor[time.Duration]():
+		if isText {
+			return time.ParseDuration(text)
+		}
+		if _, isDuration := value.(time.Duration); !isDuration {
+			return nil, errKind
+		}
+	case reflect.TypeFor[[]string]():
+		return list(value)
+	}
+	return value, nil
+}
+
+// kind describes what strictly accepts.
+func (s setting) kind() string {
+	switch s.value.(type) {
+	case bool:
+		return "true or false"
+	case int:
+		return "a whole number"
+	case time.Duration:
+		return "a duration with its unit, such as 500ms or 10s"
+	case []string:
+		return "a list, or text with commas"
+	default:
+		return "text (in quotes, if it looks like something else)"
+	}
+}
+
+func whole(value any) (int, error) {
+	switch n := value.(type) {
+	case int:
+		return n, nil
+	case int64: // TOML
+		return int(n), nil
+	case float64: // JSON has no other numbers
+		if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+			return int(n), nil
+		}
+	case string:
+		return strconv.Atoi(n)
+	}
+	return 0, errKind
+}
+
+// list splits at commas, and removes blanks and empty items: "" is the empty list.
+func list(value any) ([]string, error) {
+	var items []string
+	switch l := value.(type) {
+	case string:
+		items = strings.Split(l, ",")
+	case []string:
+		items = l
+	case []any:
+		for _, item := range l {
+			text, isText := item.(string)
+			if !isText {
+				return nil, errKind
+			}
+			items = append(items, text)
+		}
+	default:
+		return nil, errKind
+	}
+	kept := []string{}
+	for _, item := range items {
+		if item = strings.TrimSpace(item); item != "" {
+			kept = append(kept, item)
+		}
+	}
+	return kept, nil
+}
+
+func unknownKeys(v *viper.Viper, known []string) (bad []error) {
 	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
 		if slices.Contains(known, key) {
 			continue
 		}
 		// A section whose lines are all commented out also appears as a key. It means the defaults.
 		if _, section := v.Get(key).(map[string]any); !section {
-			bad = append(bad, unknown(key, "key", nearest(key, known, ""), func(s setting) string { return s.key }))
+			same := func(key string) string { return key }
+			bad = append(bad, unknown(key, "key", nearest(key, known, ""), same))
 		}
 	}
-	bad = append(bad, unknownEnv(os.Environ(), settings)...)
-	for _, s := range settings {
-		value, ok := s.parse(v.Get(s.key))
-		if !ok {
-			// The error does not quote the value, which may be a secret.
-			bad = append(bad, wrong(s.key, "kind", "kind", s.kind()))
-			value = s.value
-		}
-		reflect.ValueOf(s.field).Elem().Set(reflect.ValueOf(value))
-	}
-	bad = append(bad, c.readSecrets(settings)...)
-	bad = append(bad, c.check()...)
-	if err := errors.Join(bad...); err != nil {
-		return Config{}, failure("configuration", "what", err)
-	}
-	return c, nil
+	return bad
 }
 
 // kubernetes matches the variables that Kubernetes sets in every pod for each Service of the namespace whose name
@@ -118,15 +251,15 @@ func Load(flags *pflag.FlagSet) (Config, error) {
 var kubernetes = regexp.MustCompile(`^STOCK_([A-Z0-9_]+_)?(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|` +
 	`PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://|PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)`)
 
-func unknownEnv(environ []string, settings []setting) (bad []error) {
-	known := []string{envPrefix + "CONFIG", envPrefix + "LANG"} // LANG: language of the commands' texts
-	for _, s := range settings {
-		known = append(known, s.env())
+func unknownVariables(environ, keys []string) (bad []error) {
+	known := []string{envOf(configFlag), envOf("lang")} // LANG: language of the commands' texts
+	for _, key := range keys {
+		known = append(known, envOf(key))
 	}
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
 		if strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) && !kubernetes.MatchString(pair) {
-			bad = append(bad, unknown(name, "variable", nearest(name, known, envPrefix), setting.env))
+			bad = append(bad, unknown(name, "variable", nearest(name, known, envPrefix), envOf))
 		}
 	}
 	return bad
@@ -148,170 +281,32 @@ func nearest(key string, known []string, prefix string) string {
 	return best
 }
 
-// instead lists the settings that are gone, with the text that says what to use instead of each.
-func instead() map[string]string {
-	const tls = "gone-listener-tls"
-	return map[string]string{
-		"tls.cert": tls, "tls.key": tls, "tls.client_ca": tls,
-		"admin.tls.cert": tls, "admin.tls.key": tls, "admin.tls.client_ca": tls,
-	}
-}
-
-// FlagError returns an error of flags with what to use instead, if it is about the flag of a setting that is gone.
-func FlagError(err error) error {
-	if absent, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		for key, why := range instead() {
-			if (setting{key: key}).flag() == absent.GetSpecifiedName() {
-				return wrong("--"+absent.GetSpecifiedName(), why)
-			}
-		}
-	}
-	return err
-}
-
-// unknown returns the error for an unknown key or variable. meant is the suggestion, or "". written returns the name of
-// a setting as it is written there.
-func unknown(name, what, meant string, written func(setting) string) error {
-	for key, why := range instead() {
-		if written(setting{key: key}) == name {
-			return wrong(name, why)
-		}
-	}
-	if meant == "" {
-		return wrong(name, "unknown-"+what)
-	}
-	return wrong(name, "meant-"+what, "meant", meant)
-}
-
-// wrong returns the error for a setting: its key and a text of the catalogue.
-func wrong(key, why string, pairs ...any) error {
-	return fmt.Errorf("%s: %w", key, failure(why, pairs...))
-}
-
-// failure returns a text of the catalogue as an error.
-func failure(why string, pairs ...any) error { return phrases.Error("wrong."+why, pairs...) }
-
-// isEmpty returns the error for an empty setting that a command needs.
-func isEmpty(key, flag, env string) error {
-	return failure("empty", "key", key, "flag", flag, "env", env)
-}
-
-// parse converts a value from a file, a variable or a flag to the type of the setting. It is stricter than viper: a
-// number is not a duration (nobody means nanoseconds), 1.5 is not 1, and a number is not a text, because YAML reads
-// 0123 as 83.
-func (s setting) parse(raw any) (value any, ok bool) {
-	text, isText := raw.(string)
-	switch s.value.(type) {
-	case string:
-		return text, isText
-	case bool:
-		if isText && text != "" {
-			b, err := strconv.ParseBool(text)
-			return b, err == nil
-		}
-		b, isBool := raw.(bool)
-		return b, isBool || isText // empty: false
-	case int:
-		n, ok := whole(raw)
-		return int(n), ok
-	case int64:
-		return whole(raw)
-	case time.Duration:
-		if isText {
-			d, err := time.ParseDuration(text)
-			return d, err == nil
-		}
-		d, isDuration := raw.(time.Duration)
-		return d, isDuration
-	case []string:
-		return list(raw)
-	}
-	return nil, false
-}
-
-// kind describes what parse accepts.
-func (s setting) kind() words.Text {
-	switch s.value.(type) {
-	case bool:
-		return phrases.Say("kind.bool")
-	case int, int64:
-		return phrases.Say("kind.number")
-	case time.Duration:
-		return phrases.Say("kind.duration")
-	case []string:
-		return phrases.Say("kind.list")
-	default:
-		return phrases.Say("kind.text")
-	}
-}
-
-func whole(raw any) (int64, bool) {
-	switch n := raw.(type) {
-	case int:
-		return int64(n), true
-	case int64:
-		return n, true
-	case float64: // JSON has no other numbers
-		return int64(n), n == math.Trunc(n) && math.Abs(n) < 1<<53
-	case string:
-		i, err := strconv.ParseInt(n, 10, 64)
-		return i, err == nil
-	}
-	return 0, false
-}
-
-// list splits at commas, and removes blanks and empty items: "" is the empty list.
-func list(raw any) ([]string, bool) {
-	var items []string
-	switch l := raw.(type) {
-	case string:
-		items = strings.Split(l, ",")
-	case []string:
-		items = l
-	case []any:
-		for _, item := range l {
-			text, isText := item.(string)
-			if !isText {
-				return nil, false
-			}
-			items = append(items, text)
-		}
-	default:
-		return nil, false
-	}
-	kept := []string{}
-	for _, item := range items {
-		if item = strings.TrimSpace(item); item != "" {
-			kept = append(kept, item)
-		}
-	}
-	return kept, true
-}
-
-// WriteYAML writes every setting, with its usage in a language and with secrets masked, as a configuration file.
-func (c Config) WriteYAML(w io.Writer, lang string) {
-	var groups []string
+// WriteYAML writes every setting, with what it means, as a configuration file. Of a secret it shows only whether it is
+// set.
+func (c Config) WriteYAML(w io.Writer) {
+	section := ""
 	for _, s := range c.settings() {
-		path := strings.Split(s.key, ".")
-		for i, group := range path[:len(path)-1] {
-			if i < len(groups) && groups[i] == group {
-				continue
+		group, name, nested := strings.Cut(s.key, ".")
+		indent := ""
+		if !nested {
+			name = s.key
+		} else {
+			indent = "  "
+			if group != section {
+				fmt.Fprintf(w, "%s:\n", group)
 			}
-			groups = append(groups[:i], group)
-			fmt.Fprintf(w, "%s%s:\n", strings.Repeat("  ", i), group)
+			section = group
 		}
-		groups = groups[:len(path)-1]
-		value := s.yaml()
-		if c.file(s.key).Path != "" {
-			value = `""` // the file has it, and the key must not be set, too
-		}
-		indent := strings.Repeat("  ", len(groups))
-		fmt.Fprintf(w, "%s# %s\n%s%s: %s\n", indent, s.meaning().In(lang), indent, path[len(groups)], value)
+		fmt.Fprintf(w, "%s# %s\n%s%s: %s\n", indent, s.about, indent, name, s.yaml())
 	}
 }
 
 // yaml formats the value of the setting for a file.
 func (s setting) yaml() string {
+	value := reflect.ValueOf(s.field).Elem()
+	if s.secret && value.Len() > 0 && !reflect.DeepEqual(value.Interface(), s.value) {
+		return `"***"`
+	}
 	switch field := s.field.(type) {
 	case *[]string:
 		quoted := make([]string, len(*field))
@@ -320,41 +315,8 @@ func (s setting) yaml() string {
 		}
 		return "[" + strings.Join(quoted, ", ") + "]"
 	case *string:
-		if s.secret {
-			return strconv.Quote(masked(s.key, *field))
-		}
 		return strconv.Quote(*field)
 	default:
-		return fmt.Sprint(reflect.ValueOf(s.field).Elem())
+		return fmt.Sprint(value)
 	}
-}
-
-// hidden stands for a secret.
-const hidden = "***"
-
-// masked hides a secret but shows whether it is set. In the DSN, and in the users of ZooKeeper, it hides only the
-// password. Other secrets are hidden completely, even if they look like a DSN.
-func masked(key, secret string) string {
-	if secret == "" {
-		return ""
-	}
-	switch key {
-	case "mysql.dsn":
-		dsn, err := mysql.ParseDSN(secret)
-		if err != nil {
-			return hidden
-		}
-		if dsn.Passwd != "" {
-			dsn.Passwd = hidden
-		}
-		return dsn.FormatDSN()
-	case "zookeeper.credentials":
-		users, _ := list(secret)
-		for i := range users {
-			name, _, _ := strings.Cut(users[i], ":")
-			users[i] = name + ":" + hidden
-		}
-		return strings.Join(users, ",")
-	}
-	return hidden
 }

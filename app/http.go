@@ -14,12 +14,11 @@ func (a *App) http(draining func() bool) handler.Config {
 	if b := a.backends[readyStore]; b == nil || b.IsAbsent() {
 		readyStore = "" // readiness does not wait for a store that is not configured
 	}
-	tokens, _ := list(a.cfg.AdminToken)
 	c := handler.Config{
 		Seller: a.service, Inventory: a.service, Locks: a.service,
 		Strategies: a.strategies, DefaultSKU: service.SKU(cmp.Or(a.cfg.Seed.SKU, defaultSKU)),
 		Store: a.cfg.Store, ReadyStore: readyStore,
-		Admins: handler.NewTokens(tokens), Lab: a.cfg.Lab, Pauses: &a.pauses, Steps: a.steps,
+		Admins: handler.NewTokens(a.cfg.AdminToken), Lab: a.cfg.Lab, Pauses: &a.pauses, Steps: a.steps,
 		Instance: a.cfg.Instance, Meter: a.metrics, Metrics: a.metrics.Handler(), Log: a.log, Draining: draining,
 		Version: handler.Version{
 			Version: a.version, Commit: Commit(), Go: runtime.Version(), Instance: a.cfg.Instance,

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,11 +23,11 @@ func AddLockFlags(flags *pflag.FlagSet) *pflag.FlagSet {
 	all := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	AddFlags(all)
 	about := []string{
-		"config", "instance", "log-level", "redis-", "redlock-", "zookeeper-", "mysql-", "lock-", "tls-min-version",
+		"config", "instance", "log-level", "redis-", "redlock-", "zookeeper-", "mysql-", "lock-", "server-tls-",
 	}
 	all.VisitAll(func(f *pflag.Flag) {
 		switch f.Name {
-		case "mysql-migrate", "mysql-single-writer", "lock-handover", "lock-segments", "lock-max-hold":
+		case "mysql-single-writer", "lock-handover", "lock-segments", "lock-max-hold":
 			return // settings of a serving instance
 		}
 		if slices.ContainsFunc(about, func(prefix string) bool { return strings.HasPrefix(f.Name, prefix) }) {
@@ -56,7 +57,7 @@ func FindLock(name string) (strategy.Strategy, error) {
 	if _, err := strategy.Lookup(name); err == nil {
 		return strategy.Strategy{}, failure("no-lock", "name", name, "list", list)
 	}
-	return strategy.Strategy{}, failure("unknown-lock", "name", quote(name), "list", list)
+	return strategy.Strategy{}, failure("unknown-lock", "name", strconv.Quote(name), "list", list)
 }
 
 // CheckKey returns an error if key cannot be the key of a lock.

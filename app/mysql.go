@@ -2,98 +2,114 @@ package app
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"github.com/go-sql-driver/mysql"
 
-	"example.com/stock/app/health"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
 	"example.com/stock/repo/stock"
-	"example.com/stock/service"
 	"example.com/stock/service/strategy"
 )
+
+// mysqlQueue is the number of operations that wait for a connection before further ones get 503 overloaded.
+const mysqlQueue = 512
 
 func (a *App) openMySQL() error {
 	c := a.cfg.MySQL
 	if c.DSN == "" {
-		absent := health.Absent(strategy.MySQL, "mysql-not-configured")
-		a.backends[strategy.MySQL] = absent
-		if a.cfg.storeEnabled(strategy.MySQL) {
-			a.stores[strategy.MySQL] = service.StoreConfig{Needs: absent}
-		}
+		a.withoutStore(strategy.MySQL, "mysql-not-configured")
 		return nil
 	}
-	secure, err := a.client("mysql.tls.", c.TLS)
-	if err != nil {
-		return err
-	}
 	traced := a.traces.SQL()
-	sales, salesPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.PoolSize, TLS: secure, New: traced}))
+	shop, _, err := a.openPool(repo.Pool{Open: c.PoolSize, New: traced})
 	if err != nil {
 		return err
 	}
-	a.closers = append(a.closers, salesPool.Close)
 	// Locks that keep a connection need a separate pool: in a shared one, waiters could take the connections that the
 	// holder needs to write.
-	_, lockPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: c.LockPoolSize, TLS: secure, New: traced}))
+	_, locks, err := a.openPool(repo.Pool{Open: c.PoolSize, New: traced})
 	if err != nil {
 		return err
 	}
-	a.closers = append(a.closers, lockPool.Close)
-	a.servers.MySQL = lockPool
+	a.servers.MySQL = locks
 	// The health probe has a separate pool, so that it works even if the other pools are busy. Unlike redisProbe, it
 	// need not test whether the other pools can connect, because database/sql connects whenever it needs a connection.
-	probe, probePool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 3, Idle: 1, TLS: secure}))
+	probed, probe, err := a.openPool(repo.Pool{Open: 3, Idle: 1})
 	if err != nil {
 		return err
 	}
-	a.closers = append(a.closers, probePool.Close)
-	// Migrations may take longer than the timeouts of a probe.
-	migrations, migrationPool, err := pool(repo.OpenMySQL(c.DSN, repo.Pool{Open: 2, Idle: 1, TLS: secure}))
+	migrator, _, err := a.migrator(context.Background())
 	if err != nil {
 		return err
-	}
-	a.closers = append(a.closers, migrationPool.Close)
-	migrator, err := repo.NewMigrator(migrations)
-	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
-	}
-	ready := migrator.Check
-	if c.Migrate {
-		ready = func(ctx context.Context) error {
-			applied, err := migrator.Up(ctx)
-			if len(applied) > 0 {
-				a.log.Info("schema brought up", "migrations", len(applied))
-			}
-			return err
-		}
 	}
 	dsn, err := mysql.ParseDSN(c.DSN)
 	if err != nil {
 		return fmt.Errorf("open mysql: %w", err)
 	}
-	probed := repo.NewMySQL(probe)
-	oneWriter := func(next func(context.Context) error) func(context.Context) error {
-		return probed.OneWriter(c.SingleWriter, a.mysqlIs, next)
-	}
-	ping := oneWriter(probePool.PingContext)
-	if !a.cfg.storeEnabled(strategy.MySQL) { // only locks use MySQL; the migrations make the tables of the locks, too
-		a.backends[strategy.MySQL] = health.New(strategy.MySQL,
-			a.readyOnce(ping, ready, oneWriter(stock.NewMySQL(probed).CanWrite)))
-		return nil
-	}
-	gates := mysqlGates(c.PoolSize, c.Queue)
+	gates := mysqlGates(c.PoolSize, mysqlQueue)
 	a.metrics.Queue(strategy.MySQL, gates.All.Load)
-	shop := repo.NewMySQL(sales).Behind(gates)
+	shop.Behind(gates)
 	probed.ProbeOf(shop)
 	watched := stock.NewMySQL(probed)
 	a.addStore(store{
 		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
 		sales: stock.NewMySQL(shop), memory: watched,
-		ping: ping, ready: ready, canWrite: oneWriter(watched.CanWrite),
+		ping:     probed.OneWriter(c.SingleWriter, a.mysqlIs, probe.PingContext),
+		ready:    a.migrated(migrator),
+		canWrite: probed.OneWriter(c.SingleWriter, a.mysqlIs, watched.CanWrite),
 	})
 	return nil
+}
+
+// openPool opens connections to MySQL, over TLS if the DSN says so, until the instance is closed.
+func (a *App) openPool(p repo.Pool) (*repo.MySQL, *sql.DB, error) {
+	if a.cfg.mysqlTLS() == verifiedTLS {
+		secure, err := a.serverTLS()
+		if err != nil {
+			return nil, nil, err
+		}
+		p.TLS = secure
+	}
+	db, err := repo.OpenMySQL(a.cfg.MySQL.DSN, p)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open mysql: %w", err)
+	}
+	connections, err := db.DB()
+	if err != nil {
+		return nil, nil, fmt.Errorf("open mysql: %w", err)
+	}
+	a.closers = append(a.closers, connections.Close)
+	return repo.NewMySQL(db), connections, nil
+}
+
+// migrator returns what brings the schema up and down. Its connections are its own, because a migration may take longer
+// than the timeouts of a probe.
+func (a *App) migrator(ctx context.Context) (*repo.Migrator, *sql.DB, error) {
+	db, connections, err := a.openPool(repo.Pool{Open: 2, Idle: 1})
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := repo.NewMigrator(db.On(ctx))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	return m, connections, nil
+}
+
+// migrated brings the schema up to date. A user who may not change tables can use one that is.
+func (a *App) migrated(m *repo.Migrator) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if m.Check(ctx) == nil {
+			return nil
+		}
+		applied, err := m.Up(ctx)
+		if len(applied) > 0 {
+			a.log.Info("schema brought up", "migrations", len(applied))
+		}
+		return err
+	}
 }
 
 // mysqlIs shows and logs what MySQL reports about itself.

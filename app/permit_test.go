@@ -25,8 +25,7 @@ func deniedTo(t *testing.T, rules ...any) (i *instance, admin *redis.Client) {
 	if err := admin.Do(t.Context(), user...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	return begin(t, backends("--redis-addrs="+addr, "--redis-username="+own(t), "--redis-password=pw",
-		"--redis-timeout=5s", "--stores-enabled=redis", "--store=redis", "--seed-sku="+own(t))...), admin
+	return begin(t, backends("--redis-url=redis://"+own(t)+":pw@"+addr, "--redis-timeout=5s", "--seed-sku="+own(t))...), admin
 }
 
 // What the user of Redis may not do is said for each strategy that needs it, before anybody asks for it.
@@ -125,7 +124,7 @@ func TestAMySQLThatLogsStatements(t *testing.T) {
 	if mysql == nil || mysql.StandIn != "" {
 		servertest.Needs(t, server.MySQL)
 	}
-	i := begin(t, backends("--mysql-dsn="+mysql.URL, "--store=mysql", "--stores-enabled=mysql")...)
+	i := begin(t, backends("--mysql-dsn="+mysql.URL, "--store=mysql")...)
 	i.becomes(t, http.StatusOK, `"ready"`, "mysql-for-update", "binlog_format")
 	for _, s := range strategy.All() {
 		if slices.ContainsFunc(s.Needs, func(n string) bool { return n != strategy.MySQL }) {

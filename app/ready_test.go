@@ -46,7 +46,7 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 		return func(t *testing.T, addr string) { follow(t, addr, master) }
 	}
 	addr := servertest.Redis(t).Addr
-	i := begin(t, backends("--redis-addrs="+addr, "--redis-timeout=5s", "--stores-enabled=redis", "--store=redis")...)
+	i := begin(t, backends("--redis-url=redis://"+addr, "--redis-timeout=5s", "--store=redis")...)
 	for _, row := range []struct {
 		name, problem, reason string
 		begin, end            func(t *testing.T, addr string)
@@ -87,7 +87,7 @@ func TestReadyIsWhatASaleInMySQLNeeds(t *testing.T) {
 			}
 		}
 	}
-	i := begin(t, backends("--mysql-dsn="+clerk, "--stores-enabled=mysql", "--store=mysql")...)
+	i := begin(t, backends("--mysql-dsn="+clerk, "--store=mysql")...)
 	i.sells(t, "mysql", "read-only", "backend_down",
 		func() { run("SET GLOBAL read_only = 1") }, func() { run("SET GLOBAL read_only = 0") })
 	const anew = "KILL USER clerk@'127.0.0.1'" // a connection keeps its rights
@@ -95,20 +95,6 @@ func TestReadyIsWhatASaleInMySQLNeeds(t *testing.T) {
 	i.becomes(t, http.StatusServiceUnavailable, "access denied")
 	run("GRANT UPDATE ON stock.* TO clerk@'127.0.0.1'", anew)
 	i.becomes(t, http.StatusOK, `"ready"`)
-}
-
-// follow makes a Redis a replica of master, or with "" a master.
-func follow(t *testing.T, addr, master string) {
-	t.Helper()
-	host, port := "NO", "ONE"
-	if master != "" {
-		host, port, _ = net.SplitHostPort(master)
-	}
-	c := redis.NewClient(&redis.Options{Addr: addr})
-	defer c.Close()
-	if err := c.ReplicaOf(t.Context(), host, port).Err(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // failSave makes Redis fail to save: the name of its file is that of a folder.
@@ -210,7 +196,7 @@ func TestAnInstanceOnAFullDisk(t *testing.T) {
 	}
 	t.Parallel()
 	disk := servertest.OnDisk(t, server.MySQL, "220m")
-	i := begin(t, backends("--mysql-dsn="+disk.Server.URL, "--store=mysql", "--stores-enabled=mysql", "--wait=2s")...)
+	i := begin(t, backends("--mysql-dsn="+disk.Server.URL, "--store=mysql", "--wait=2s")...)
 	i.becomes(t, http.StatusOK, `"ready"`)
 	const sku = "full"
 	i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100000", 200)

@@ -3,89 +3,88 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/app/credentials"
 	"example.com/stock/app/health"
+	"example.com/stock/internal/redisurl"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
 	"example.com/stock/repo/gate"
 	"example.com/stock/repo/stock"
-	"example.com/stock/service"
 	"example.com/stock/service/strategy"
 )
 
-// redisOptions returns the options that all Redis clients of an instance share.
-func (a *App) redisOptions() (redis.UniversalOptions, error) {
-	c := a.cfg.Redis
-	options := redis.UniversalOptions{
-		Username: c.Username, Password: c.Password,
-		PoolSize: c.PoolSize,
-		// Without this option a command ignores the deadline of its context, and waits for a silent server for
-		// ReadTimeout.
-		ContextTimeoutEnabled: true,
-		// With RESP3 the client checks for push messages before each command, which takes 6 % of a sale's time. This
-		// service uses no push messages.
-		Protocol: 2,
-		// A retry after a lost reply would run a script twice. Callers retry where a retry is safe.
-		MaxRetries:  -1,
-		DialTimeout: c.Timeout / 2, DialerRetries: 1,
-		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, PoolTimeout: c.Timeout,
+// Connections of a pool, and operations that wait for one before further ones get 503 overloaded.
+const (
+	redisPool  = 64
+	redisQueue = 2048
+)
+
+// redisOptions returns the options of the clients of a Redis.
+func (a *App) redisOptions(url string) (*redis.UniversalOptions, error) {
+	o, err := redisurl.Parse(url)
+	if err != nil {
+		return nil, err
 	}
-	secure, err := a.client("redis.tls.", c.TLS)
-	if secure != nil {
-		options.Dialer = credentials.Dialer{Config: secure, Timeout: options.DialTimeout}.DialContext
+	o.PoolSize = cmp.Or(o.PoolSize, redisPool)
+	// Without this option a command ignores the deadline of its context, and waits for a silent server for ReadTimeout.
+	o.ContextTimeoutEnabled = true
+	// With RESP3 the client checks for push messages before each command, which takes 6 % of a sale's time. This
+	// service uses no push messages.
+	o.Protocol = 2
+	// A retry after a lost reply would run a script twice. Callers retry where a retry is safe.
+	o.MaxRetries = -1
+	limit := a.cfg.Redis.Timeout
+	o.DialTimeout, o.DialerRetries = limit/2, 1
+	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = limit, limit, limit
+	if o.TLSConfig != nil {
+		secure, err := a.serverTLS()
+		if err != nil {
+			return nil, err
+		}
+		// The client's own dialer would check each node against the host of the URL.
+		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: o.DialTimeout}, Config: secure}
+		o.TLSConfig, o.Dialer = nil, dialer.DialContext
 	}
-	return options, err
+	return &o, nil
 }
 
 func (a *App) openRedis() error {
-	c := a.cfg.Redis
-	options, err := a.redisOptions()
-	if err != nil {
-		return err
+	if a.cfg.Redis.URL == "" {
+		a.withoutStore(strategy.Redis, "redis-not-configured")
+		return nil
 	}
-	options.Addrs, options.MasterName, options.IsClusterMode = c.Addrs, c.MasterName, c.Cluster
-	options.DB, options.SentinelPassword = c.DB, c.SentinelPassword
+	options, err := a.redisOptions(a.cfg.Redis.URL)
+	if err != nil {
+		return fmt.Errorf("redis.url: %w", err)
+	}
 	// Locks, store and health probe have separate pools. So a wait for a connection of the locks does not make the
 	// store look slow, and each request that the queue in front of the store admits gets a connection.
-	locks, sales := redis.NewUniversalClient(&options), redis.NewUniversalClient(&options)
+	locks, sales := redis.NewUniversalClient(options), redis.NewUniversalClient(options)
 	a.traces.Redis(locks)
 	a.traces.Redis(sales)
 	a.servers.Redis = locks
 	a.closers = append(a.closers, locks.Close, sales.Close)
-	if len(c.Addrs) == 0 {
-		absent := health.Absent(strategy.Redis, "redis-not-configured")
-		a.backends[strategy.Redis] = absent
-		if a.cfg.storeEnabled(strategy.Redis) {
-			a.stores[strategy.Redis] = service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(sales)), Needs: absent}
-		}
-		return nil
-	}
 	probe, ping := a.redisProbe(options, locks, sales)
-	if !a.cfg.storeEnabled(strategy.Redis) { // only locks use Redis
-		a.backends[strategy.Redis] = health.New(strategy.Redis, ping)
-		return nil
+	connections := options.PoolSize
+	if options.IsClusterMode {
+		connections *= max(3, len(options.Addrs)) // each node has a pool, and a hung node must not fill the queue
 	}
-	connections := c.PoolSize
-	_, cluster := sales.(*redis.ClusterClient)
-	if cluster {
-		connections *= max(3, len(c.Addrs)) // each node has a pool, and a hung node must not fill the queue
-	}
-	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
+	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: redisQueue})
 	a.metrics.Queue(strategy.Redis, queue.Load)
 	a.addStore(store{
 		name: strategy.Redis,
-		place: fmt.Sprintf(
-			"redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB,
-		),
-		parts:  cluster,
+		place: fmt.Sprintf("redis %s %s/%d", options.MasterName,
+			strings.Join(slices.Sorted(slices.Values(options.Addrs)), ","), options.DB),
+		parts:  options.IsClusterMode,
 		sales:  stock.NewRedis(repo.NewRedis(sales).Behind(queue)),
 		memory: stock.NewRedis(repo.NewRedis(probe)),
 		ping:   ping,
@@ -100,14 +99,12 @@ func (a *App) openRedis() error {
 // For the same reason, one of pools may still refuse requests when the probe already succeeds. So the check also sends
 // a request through each of pools; see through.
 func (a *App) redisProbe(
-	options redis.UniversalOptions, pools ...redis.UniversalClient,
+	options *redis.UniversalOptions, pools ...redis.UniversalClient,
 ) (redis.UniversalClient, func(context.Context) error) {
-	probe := redis.NewUniversalClient(&options)
+	probe := redis.NewUniversalClient(options)
 	a.closers = append(a.closers, probe.Close)
-	if _, cluster := probe.(*redis.ClusterClient); cluster {
-		c := newClusterCheck(options.Addrs, *options.Simple())
-		a.closers = append(a.closers, c.close)
-		return probe, c.check
+	if cluster, is := probe.(*redis.ClusterClient); is {
+		return probe, clusterCheck(cluster)
 	}
 	asked := repo.NewRedis(probe)
 	check := through(asked.CanWrite, pools)
@@ -161,19 +158,17 @@ func through(check func(context.Context) error, clients []redis.UniversalClient)
 // openRedlock opens the independent masters of redlock. The backend is up while a majority of distinct masters answers.
 func (a *App) openRedlock() error {
 	c := a.cfg.Redlock
-	if len(c.Addrs) == 0 {
+	if len(c.URLs) == 0 {
 		a.backends[strategy.Redlock] = health.Absent(strategy.Redlock, "redlock-not-configured")
 		return nil
 	}
-	shared, err := a.redisOptions()
-	if err != nil {
-		return err
-	}
 	var probes []*redis.Client // separate connections, as in redisProbe
-	for _, addr := range c.Addrs {
-		options := shared.Simple()
-		options.Addr = addr
-		node, probe := redis.NewClient(options), redis.NewClient(options)
+	for _, url := range c.URLs {
+		options, err := a.redisOptions(url)
+		if err != nil {
+			return fmt.Errorf("redlock.urls: %w", err)
+		}
+		node, probe := redis.NewClient(options.Simple()), redis.NewClient(options.Simple())
 		a.traces.Redis(node)
 		probes = append(probes, probe)
 		a.servers.Redlock = append(a.servers.Redlock, node)

@@ -59,8 +59,8 @@ func (j *journal) String() string {
 // has by default: they may be slow because the computer is busy.
 func backends(more ...string) []string {
 	return append([]string{
-		"--redis-addrs=", "--zookeeper-hosts=", "--mysql-dsn=", "--drain=0s", "--redis-timeout=10s", "--work=10s",
-		"--zookeeper-session-timeout=1m", "--zookeeper-connect-timeout=10s",
+		"--redis-url=", "--zookeeper-hosts=", "--mysql-dsn=", "--drain=0s", "--redis-timeout=10s", "--work=10s",
+		"--zookeeper-session-timeout=1m",
 	}, more...)
 }
 
@@ -224,7 +224,7 @@ func migrated(t *testing.T) string {
 // all the shared servers, as flags of an instance with a database of its own.
 func everything(t *testing.T) []string {
 	return backends(
-		"--redis-addrs="+servers.Redis(t).Addr, "--zookeeper-hosts="+servers.ZooKeeper(t),
+		"--redis-url=redis://"+servers.Redis(t).Addr, "--zookeeper-hosts="+servers.ZooKeeper(t),
 		"--mysql-dsn="+migrated(t),
 	)
 }
@@ -305,7 +305,7 @@ func TestNewOnATakenPort(t *testing.T) {
 // share the stock, and each has its own name, listeners, metrics and end.
 func TestTwoInstancesInOneProcess(t *testing.T) {
 	t.Parallel()
-	args := backends("--redis-addrs="+servers.Redis(t).Addr, "--seed-sku="+own(t), "--seed-quantity=6")
+	args := backends("--redis-url=redis://"+servers.Redis(t).Addr, "--seed-sku="+own(t), "--seed-quantity=6")
 	one, two := begin(t, args...), begin(t, append(args, "--instance=app-2")...)
 	for _, i := range []*instance{one, two} {
 		i.ready(t, "redis")
@@ -335,7 +335,7 @@ func TestTwoInstancesInOneProcess(t *testing.T) {
 func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	addr := servers.Redis(t).Addr
-	i := begin(t, backends("--redis-addrs="+addr, "--lab", "--seed-sku="+own(t))...)
+	i := begin(t, backends("--redis-url=redis://"+addr, "--lab", "--seed-sku="+own(t))...)
 	i.ready(t, "redis")
 	for _, path := range []string{
 		"/metrics", "/v1/locks/segmented/" + own(t), "/v1/locks/redis-watchdog/" + own(t),
@@ -378,7 +378,7 @@ func TestAbsentBackends(t *testing.T) {
 		ready   int
 	}{
 		{
-			"redis only", func(t *testing.T) string { return "--redis-addrs=" + servers.Redis(t).Addr },
+			"redis only", func(t *testing.T) string { return "--redis-url=redis://" + servers.Redis(t).Addr },
 			map[string]string{
 				"/deduct_stock_redisson": "redis", "/deduct_stock_atomic": "redis",
 				"/deduct_stock_sync": "redis",
@@ -394,8 +394,8 @@ func TestAbsentBackends(t *testing.T) {
 			"mysql only", func(t *testing.T) string { return "--mysql-dsn=" + migrated(t) },
 			map[string]string{"/deduct_stock_pessimistic": "mysql", "/deduct_stock_sync": "mysql"},
 			map[string]string{
-				"/deduct_stock_redisson": "redis is down: it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
-				"/deduct_stock_lock":     "redis is down: it is not configured: set redis.addrs (STOCK_REDIS_ADDRS)",
+				"/deduct_stock_redisson": "redis is down: it is not configured: set redis.url (STOCK_REDIS_URL)",
+				"/deduct_stock_lock":     "redis is down: it is not configured: set redis.url (STOCK_REDIS_URL)",
 				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
 					"(STOCK_ZOOKEEPER_HOSTS)",
 			},
@@ -479,7 +479,7 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 		got != 1 {
 		t.Fatalf("%d, %v", got, err)
 	}
-	i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--mysql-dsn="+dsn, "--seed-sku="+own(t))...)
+	i := begin(t, backends("--redis-url=redis://"+servers.Redis(t).Addr, "--mysql-dsn="+dsn, "--seed-sku="+own(t))...)
 	alive := i.later(http.MethodGet, "/livez")
 	select {
 	case r := <-alive:

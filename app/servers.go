@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"example.com/stock/service/strategy"
 )
 
@@ -17,4 +19,19 @@ func (a *App) openers() []opener {
 		{strategy.ZooKeeper, a.openZooKeeper},
 		{strategy.MySQL, a.openMySQL},
 	}
+}
+
+// stores returns the names of the stores, the default one first.
+func stores() []string { return []string{strategy.Redis, strategy.MySQL} }
+
+// storesOf returns the stores that s works on, that of requests that name none first.
+func (c *Config) storesOf(s strategy.Strategy) []string {
+	list := slices.Clone(s.Stores)
+	if len(list) == 0 {
+		list = stores()
+	}
+	if i := slices.Index(list, c.Store); i > 0 {
+		list[0], list[i] = list[i], list[0]
+	}
+	return list
 }

@@ -98,12 +98,11 @@ func TestALostReplyOfRedisIsNotAskedForAgain(t *testing.T) {
 	defer listener.Close()
 	a := &App{cfg: Config{}}
 	a.cfg.Redis.Timeout = 10 * time.Second
-	options, err := a.redisOptions()
+	options, err := a.redisOptions("redis://" + listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	options.Addrs = []string{listener.Addr().String()}
-	client := redis.NewUniversalClient(&options)
+	client := redis.NewUniversalClient(options)
 	defer client.Close()
 	if err := client.Get(t.Context(), "key").Err(); err == nil {
 		t.Error("a request without a reply has none")

@@ -24,8 +24,8 @@ func TestSeveralWriters(t *testing.T) {
 	}
 	const reason, sale = "mysql.single_writer", "/deduct_stock_atomic?sku=widget&store=mysql"
 	demo := at(g.Nodes[0], "--store=mysql")
-	other := at(g.Nodes[1], "--store=mysql", "--stores-enabled=mysql")
-	locks := at(g.Nodes[0], "--redis-addrs="+servers.Redis(t).Addr, "--stores-enabled=redis")
+	other := at(g.Nodes[1], "--store=mysql")
+	locks := at(g.Nodes[0], "--redis-url=redis://"+servers.Redis(t).Addr)
 	refused := func() {
 		t.Helper()
 		for _, i := range []*instance{demo, other} {

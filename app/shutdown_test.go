@@ -25,7 +25,7 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 	t.Parallel()
 	addr := servers.Redis(t).Addr
 	// The drain only has to be long enough to be seen.
-	i := begin(t, backends("--redis-addrs="+addr, "--seed-sku="+own(t), "--lab", "--drain=4s", "--stop=2m")...)
+	i := begin(t, backends("--redis-url=redis://"+addr, "--seed-sku="+own(t), "--lab", "--drain=4s", "--stop=2m")...)
 	i.ready(t, "redis")
 	holder := i.later(http.MethodPost, "/deduct_stock_redisson?pause=before_write")
 	client := redis.NewClient(&redis.Options{Addr: addr})
@@ -70,7 +70,7 @@ func TestShutdownSellsWhatWaitsForItsBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer proxy.Close()
-	i := begin(t, backends("--redis-addrs="+proxy.Addr(), "--redis-timeout=30s", "--work=30s", "--drain=100ms",
+	i := begin(t, backends("--redis-url=redis://"+proxy.Addr(), "--redis-timeout=30s", "--work=30s", "--drain=100ms",
 		"--stop=40s", "--seed-sku="+own(t))...)
 	i.ready(t, "redis")
 	i.must(t, http.MethodPost, "/deduct_stock_merged", http.StatusOK) // loads the script
@@ -215,7 +215,7 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
 	t.Parallel()
 	addr := servers.Redis(t).Addr
-	i := begin(t, backends("--redis-addrs="+addr, "--stop=100ms", "--seed-sku="+own(t))...)
+	i := begin(t, backends("--redis-url=redis://"+addr, "--stop=100ms", "--seed-sku="+own(t))...)
 	i.ready(t, "redis")
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()

@@ -40,63 +40,89 @@ type memory interface {
 	service.Memory
 }
 
+// withoutStore registers a store whose server no setting names.
+func (a *App) withoutStore(name, why string) {
+	a.backends[name] = health.Absent(name, why)
+	a.stores[name] = service.StoreConfig{Needs: a.backends[name]}
+}
+
 // addStore registers a store and its backend. Every probe checks that the store accepts writes and still has its
 // data. The first check of a new store also seeds it.
 func (a *App) addStore(s store) {
 	data := service.NewDataCheck(service.DataCheckConfig{
 		Name: s.name, Place: s.place, Origins: s.memory,
-		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity},
+		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: int64(a.cfg.Seed.Quantity)},
 		Changed: func(bad error) { a.dataChanged(s.name, bad) },
 	})
-	fresh, known := true, false // fresh: the server has just come up; known: the data were found once
-	ask := health.Heard(func(ctx context.Context) error {
-		if fresh || s.canWrite == nil {
-			return s.ping(ctx)
-		}
-		return s.canWrite(ctx)
-	}, s.sales.Answers)
-	check := func(ctx context.Context) error {
-		err := ask(ctx)
-		if _, partly := errors.AsType[*health.ImpairedError](err); err != nil && !partly {
-			fresh = true
-			return err
-		}
-		if fresh {
-			// A migration takes longer than a probe, and may wait for another instance's migration.
-			long, cancel := context.WithTimeout(a.probing, time.Minute)
-			defer cancel()
-			ctx = long
-		}
-		if fresh && s.ready != nil {
-			if bad := s.ready(ctx); bad != nil {
-				// backendChanged logs a bare DownError, once.
-				if _, bare := bad.(*driver.DownError); !bare && a.probing.Err() == nil {
-					a.log.Error("prepare "+s.name, "err", bad)
-				}
-				return bad
-			}
-		}
-		if fresh && s.canWrite != nil {
-			if bad := s.canWrite(ctx); bad != nil {
-				return bad
-			}
-		}
-		if bad := data.Check(ctx); bad != nil {
-			fresh = true // an empty database lacks its tables, too
-			switch {
-			case err != nil:
-				return err // the origin may be in a slot that is not served
-			case s.parts && known:
-				return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
-			}
-			return bad
-		}
-		fresh, known = false, true
-		return err
-	}
-	a.backends[s.name] = health.New(s.name, check)
+	c := &storeCheck{app: a, store: s, data: data, fresh: true}
+	c.ask = health.Heard(c.asked, s.sales.Answers)
+	a.backends[s.name] = health.New(s.name, c.check)
 	a.stores[s.name] = service.StoreConfig{Store: s.sales, Needs: a.backends[s.name], Data: data}
 	a.memories[s.name] = s.memory
+}
+
+// A storeCheck is the probe of a store.
+type storeCheck struct {
+	store
+	app   *App
+	data  *service.DataCheck
+	ask   func(context.Context) error
+	fresh bool // the server has just come up
+	known bool // the data were found once
+}
+
+// asked is what a probe asks the server, unless a sale has just had an answer.
+func (c *storeCheck) asked(ctx context.Context) error {
+	if c.fresh || c.canWrite == nil {
+		return c.ping(ctx)
+	}
+	return c.canWrite(ctx)
+}
+
+func (c *storeCheck) check(ctx context.Context) error {
+	err := c.ask(ctx)
+	if _, partly := errors.AsType[*health.ImpairedError](err); err != nil && !partly {
+		c.fresh = true
+		return err
+	}
+	if c.fresh {
+		// A migration takes longer than a probe, and may wait for another instance's migration.
+		long, cancel := context.WithTimeout(c.app.probing, time.Minute)
+		defer cancel()
+		ctx = long
+		if bad := c.prepare(ctx); bad != nil {
+			return bad
+		}
+	}
+	if bad := c.data.Check(ctx); bad != nil {
+		c.fresh = true // an empty database lacks its tables, too
+		switch {
+		case err != nil:
+			return err // the origin may be in a slot that is not served
+		case c.parts && c.known:
+			return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
+		}
+		return bad
+	}
+	c.fresh, c.known = false, true
+	return err
+}
+
+// prepare makes a server usable that has just come up.
+func (c *storeCheck) prepare(ctx context.Context) error {
+	if c.ready != nil {
+		if err := c.ready(ctx); err != nil {
+			// backendChanged logs a bare DownError, once.
+			if _, bare := err.(*driver.DownError); !bare && c.app.probing.Err() == nil {
+				c.app.log.Error("prepare "+c.name, "err", err)
+			}
+			return err
+		}
+	}
+	if c.canWrite != nil {
+		return c.canWrite(ctx)
+	}
+	return nil
 }
 
 // linkStores makes each store record the origin of the other.

@@ -115,7 +115,7 @@ func TestRedisComesBackEmpty(t *testing.T) {
 		t.Run(map[bool]string{true: "alone", false: "with mysql"}[alone], func(t *testing.T) {
 			t.Parallel()
 			server := servertest.Redis(t)
-			args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+			args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
 			if !alone {
 				args = append(args, "--mysql-dsn="+migrated(t))
 			}
@@ -161,7 +161,7 @@ func TestMySQLComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	server := servertest.Server(t, server.MySQL)
 	empties := emptyData(t, server)
-	args := backends("--redis-addrs="+servertest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+server.URL)
+	args := backends("--redis-url=redis://"+servertest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+server.URL)
 	a, b := begin(t, args...), begin(t, args...)
 	a.ready(t, "redis", "mysql")
 	b.ready(t, "redis", "mysql")
@@ -233,7 +233,7 @@ func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
 	}
 	t.Parallel()
 	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
-	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
+	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
 	a := begin(t, args...)
 	a.ready(t, "redis", "mysql")
 	x := &till{sku: "stock", store: "redis"}
@@ -270,7 +270,7 @@ func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
 	}
 	t.Parallel()
 	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
-	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
+	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
 	a := begin(t, args...)
 	a.ready(t, "redis", "mysql")
 	a.end(t)
@@ -300,7 +300,7 @@ func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
 func TestFirstStartSeedsOnce(t *testing.T) {
 	t.Parallel()
 	empty := servers.MariaDB(t) // without a schema
-	args := backends("--redis-addrs="+servertest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+empty)
+	args := backends("--redis-url=redis://"+servertest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+empty)
 	var all []*instance
 	for range 3 {
 		all = append(all, begin(t, args...))
@@ -322,7 +322,7 @@ func TestFirstStartSeedsOnce(t *testing.T) {
 func TestSeedOff(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)
-	i := begin(t, backends("--redis-addrs="+server.Addr, "--redis-timeout=5s", "--seed-sku=")...)
+	i := begin(t, backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s", "--seed-sku=")...)
 	i.ready(t, "redis")
 	if r := i.must(t, http.MethodPost, "/deduct_stock_atomic", 404); r.field("type") != "/problems/unknown_sku" {
 		t.Errorf("%s, want unknown_sku", r.body)
@@ -335,7 +335,7 @@ func TestSeedOff(t *testing.T) {
 func TestSeedIsOnceForEachSKU(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)
-	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
 	i := begin(t, args...)
 	i.ready(t, "redis")
 	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
@@ -356,7 +356,7 @@ func TestSeedIsOnceForEachSKU(t *testing.T) {
 func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)
-	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
 	a, b := begin(t, args...), begin(t, args...)
 	a.ready(t, "redis")
 	b.ready(t, "redis")
@@ -383,7 +383,7 @@ func TestRedisComesBackWithOldData(t *testing.T) {
 	t.Parallel()
 	server := servertest.Redis(t)
 	c := redisAt(t, server)
-	args := backends("--redis-addrs="+server.Addr, "--redis-timeout=5s")
+	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
 	i := begin(t, args...)
 	i.ready(t, "redis")
 	copies := make(map[string]string)

@@ -52,48 +52,44 @@ func (row tlsRow) run(t *testing.T, common ...string) *instance {
 
 const refusedTLS = "over TLS"
 
-// tlsArgs returns flags of the settings below a prefix, such as redis-tls.
-func tlsArgs(prefix string, pairs ...string) []string {
-	args := []string{"--" + prefix + "-enabled"}
+// tlsArgs returns flags of the settings below server_tls.
+func tlsArgs(pairs ...string) (args []string) {
 	for i := 0; i < len(pairs); i += 2 {
-		args = append(args, "--"+prefix+"-"+pairs[i]+"="+pairs[i+1])
+		args = append(args, "--server-tls-"+pairs[i]+"="+pairs[i+1])
 	}
 	return args
 }
 
+// The server asks for the certificate of a client, and is itself "127.0.0.1", but not "localhost".
 func TestRedisOverTLS(t *testing.T) {
 	t.Parallel()
 	ours, theirs := servertest.NewCA(t, "ours"), servertest.NewCA(t, "theirs")
 	member := ours.Issue(t, "member")
-	server := func(hosts ...string) *servertest.TLSRedis {
-		return servertest.RedisTLS(t, ours.Issue(t, hosts...), ours.File)
-	}
-	good, misnamed, closed := server("127.0.0.1"), server("redis.example"), server("127.0.0.1")
-	late := servertest.RedisTLS(t, ours.IssueExpired(t, "127.0.0.1"), ours.File)
-	closed.Set(t, "tls-auth-clients", "yes")
+	redis := servertest.RedisTLS(t, ours.Issue(t, "127.0.0.1"), ours.File)
+	redis.Set(t, "tls-auth-clients", "yes")
+	misnamed := strings.Replace(redis.Secure, "127.0.0.1", "localhost", 1)
 	with := func(addr string, pairs ...string) []string {
-		return append(tlsArgs("redis-tls", pairs...), "--redis-addrs="+addr)
+		return append(tlsArgs(pairs...), "--redis-url=rediss://"+addr, "--redis-timeout=500ms")
 	}
-	plain := []string{"--redis-addrs=" + good.Secure}
 	for _, row := range []tlsRow{
-		{"right", with(good.Secure, "ca", ours.File), "", ""},
-		{"another name that is right", with(misnamed.Secure, "ca", ours.File, "server-name", "redis.example"), "", ""},
-		{"a member", with(closed.Secure, "ca", ours.File, "cert", member.Cert, "key", member.Key), "", ""},
-		{"TLS 1.3", append(with(good.Secure, "ca", ours.File), "--tls-min-version=1.3"), "", ""},
-		{"another CA", with(good.Secure, "ca", theirs.File), refusedTLS, "unknown authority"},
-		{"expired", with(late.Secure, "ca", ours.File), refusedTLS, "expired"},
-		{"another name", with(misnamed.Secure, "ca", ours.File), refusedTLS, "IP SANs"},
-		{"no member", with(closed.Secure, "ca", ours.File), refusedTLS, "certificate required"},
-		// Which time-out comes first is chance on a busy computer. Package credentials tests what a handshake says.
 		{
-			"TLS to a port without it", append(with(good.Addr, "ca", ours.File), "--redis-timeout=500ms"),
-			"no answer", "cause=",
+			"a member",
+			append(with(redis.Secure, "ca", ours.File, "cert", member.Cert, "key", member.Key), "--redis-timeout=10s"),
+			"", "",
 		},
-		{"without TLS to a port with it", plain, "reached", "cause="},
+		{"another CA", with(redis.Secure, "ca", theirs.File), refusedTLS, "unknown authority"},
+		{"another name", with(misnamed, "ca", ours.File), refusedTLS, "match localhost"},
+		{
+			"no member", append(with(redis.Secure, "ca", ours.File), "--redis-timeout=10s"), refusedTLS,
+			"certificate required",
+		},
+		// Which time-out comes first is chance on a busy computer.
+		{"TLS to a port without it", with(redis.Addr, "ca", ours.File), "no answer", "cause="},
+		{"without TLS to a port with it", []string{"--redis-url=redis://" + redis.Secure}, "reached", "cause="},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			row.run(t, "--stores-enabled=redis", "--store=redis")
+			row.run(t)
 		})
 	}
 }
@@ -125,31 +121,35 @@ func TestMySQLOverTLS(t *testing.T) {
 	member, pair := ours.Issue(t, "member"), ours.Issue(t, "127.0.0.1")
 	root := servertest.MariaDBTLS(t, pair, ours.File)
 	db := openRoot(t, root,
-		"CREATE USER secure@'127.0.0.1' REQUIRE SSL", "GRANT ALL ON *.* TO secure@'127.0.0.1'",
 		"CREATE USER member@'127.0.0.1' REQUIRE X509", "GRANT ALL ON *.* TO member@'127.0.0.1'")
-	secure, closed := servertest.AsUser(t, root, "secure", ""), servertest.AsUser(t, root, "member", "")
-	with := func(dsn string, pairs ...string) []string {
-		return append(tlsArgs("mysql-tls", pairs...), "--mysql-dsn="+dsn)
+	plain := servertest.AsUser(t, root, "member", "")
+	secure := plain + "?tls=true"
+	if strings.Contains(plain, "?") {
+		secure = plain + "&tls=true"
 	}
-	noTLS := servertest.MariaDB(t)
+	with := func(ca *servertest.CA, dsn string) []string {
+		return append(tlsArgs("ca", ca.File, "cert", member.Cert, "key", member.Key),
+			"--mysql-dsn="+dsn, "--store=mysql")
+	}
+	misnamed := strings.Replace(secure, "127.0.0.1", "localhost", 1)
 	t.Run("rows", func(t *testing.T) {
 		for _, row := range []tlsRow{
-			{"right", with(secure, "ca", ours.File), "", ""},
-			{"a member", with(closed, "ca", ours.File, "cert", member.Cert, "key", member.Key), "", ""},
-			{"another CA", with(secure, "ca", theirs.File), refusedTLS, "unknown authority"},
-			{"another name", with(secure, "ca", ours.File, "server-name", "db.example"), refusedTLS, "match db"},
-			{"no member", with(closed, "ca", ours.File), "access denied", "Access denied"},
-			{"without TLS for a user with it", []string{"--mysql-dsn=" + secure}, "access denied", "Access denied"},
-			{"TLS to a server without it", with(noTLS, "ca", ours.File), "reached", "does not support TLS"},
+			{"a member", with(ours, secure), "", ""},
+			{"another CA", with(theirs, secure), refusedTLS, "unknown authority"},
+			{"another name", with(ours, misnamed), refusedTLS, "match localhost"},
+			{
+				"no member", append(tlsArgs("ca", ours.File), "--mysql-dsn="+secure, "--store=mysql"), "access denied",
+				"Access denied",
+			},
+			{"without TLS", []string{"--mysql-dsn=" + plain, "--store=mysql"}, "access denied", "Access denied"},
 		} {
 			t.Run(row.name, func(t *testing.T) {
 				t.Parallel()
-				row.run(t, "--stores-enabled=mysql", "--store=mysql")
+				row.run(t)
 			})
 		}
 	})
-	cfg := mustConfigure(t, with(closed, "ca", ours.File, "cert", member.Cert, "key", member.Key)...)
-	m, err := OpenMigrator(t.Context(), cfg)
+	m, err := OpenMigrator(t.Context(), mustConfigure(t, with(ours, secure)...))
 	if err != nil {
 		t.Fatalf("stock migrate, with a certificate: %v", err)
 	}
@@ -158,7 +158,7 @@ func TestMySQLOverTLS(t *testing.T) {
 	}
 
 	// A server whose certificate expires is down, and is up again by itself when the certificate is renewed.
-	i := tlsRow{args: with(secure, "ca", ours.File)}.run(t, "--stores-enabled=mysql", "--store=mysql")
+	i := tlsRow{args: with(ours, secure)}.run(t)
 	present := func(p servertest.Pair) {
 		servertest.CopyFiles(t, pair.Cert, p.Cert)
 		servertest.CopyFiles(t, pair.Key, p.Key)
@@ -196,24 +196,6 @@ func killOthers(t *testing.T, db *sql.DB) {
 	}
 }
 
-// Every node of redlock is reached over TLS.
-func TestRedlockOverTLS(t *testing.T) {
-	t.Parallel()
-	ca := servertest.NewCA(t, "ca")
-	pair := ca.Issue(t, "127.0.0.1")
-	var addrs []string
-	for range 3 {
-		addrs = append(addrs, servertest.RedisTLS(t, pair, ca.File).Secure)
-	}
-	i := begin(t, backends(append(tlsArgs("redis-tls", "ca", ca.File),
-		"--redis-addrs="+addrs[0], "--stores-enabled=redis", "--redlock-addrs="+strings.Join(addrs, ","),
-		"--redlock-node-timeout=5s", "--redlock-quarantine=-1s")...)...)
-	i.ready(t, "redis", "redlock")
-	if r := i.ask(http.MethodPost, "/deduct_stock_redlock?quantity=1"); r.status != http.StatusOK {
-		t.Errorf("a sale: %d %s", r.status, r.body)
-	}
-}
-
 // Every node of a Redis Cluster is reached over TLS, also those that the first one names.
 func TestRedisClusterOverTLS(t *testing.T) {
 	t.Parallel()
@@ -221,8 +203,8 @@ func TestRedisClusterOverTLS(t *testing.T) {
 	c, err := servertest.Start(t, server.Options{RedisTLS: presented(t, ca)}).StartRedisCluster(t.Context(), 3)
 	servertest.Started(t, err)
 	of := func(roots *servertest.CA) []string {
-		return append(tlsArgs("redis-tls", "ca", roots.File), "--stores-enabled=redis", "--store=redis",
-			"--redis-addrs="+c.Nodes[0].Secure, "--redis-cluster", "--redis-timeout=5s")
+		node := c.Nodes[0].Secure
+		return append(tlsArgs("ca", roots.File), "--redis-url=rediss://"+node+"?addr="+node, "--redis-timeout=5s")
 	}
 	i := tlsRow{args: of(ca)}.run(t)
 	sold := make(map[*server.Server]bool)
@@ -252,8 +234,8 @@ func TestSentinelsOverTLS(t *testing.T) {
 		sentinels = append(sentinels, sentinel.Secure)
 	}
 	of := func(roots *servertest.CA) []string {
-		return append(tlsArgs("redis-tls", "ca", roots.File), "--stores-enabled=redis", "--store=redis",
-			"--redis-addrs="+strings.Join(sentinels, ","), "--redis-master-name="+x.Name, "--redis-timeout=5s")
+		url := "rediss://" + sentinels[0] + "?master_name=" + x.Name + "&addr=" + strings.Join(sentinels, "&addr=")
+		return append(tlsArgs("ca", roots.File), "--redis-url="+url, "--redis-timeout=5s")
 	}
 	i := tlsRow{args: of(ca)}.run(t)
 	tlsRow{args: of(other), reason: refusedTLS, cause: "unknown authority"}.run(t)

@@ -129,7 +129,7 @@ func TestASaleIsATrace(t *testing.T) {
 // Without OTEL_TRACES_EXPORTER, nothing is traced, whatever the client sends.
 func TestTracesAreOffByDefault(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "")
-	i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--store=redis")...)
+	i := begin(t, backends("--redis-url=redis://"+servers.Redis(t).Addr, "--store=redis")...)
 	i.ready(t, "redis")
 	refused := i.sendTraced(t, "/deduct_stock_atomic?sku="+own(t), "00-"+clientTrace+"-00f067aa0ba902b7-01")
 	logged := strings.Contains(i.log.String(), "trace_id")
@@ -150,7 +150,7 @@ func TestACollectorThatIsDownCostsNoSale(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	i := begin(t, backends("--redis-addrs="+servers.Redis(t).Addr, "--store=redis")...)
+	i := begin(t, backends("--redis-url=redis://"+servers.Redis(t).Addr, "--store=redis")...)
 	i.ready(t, "redis")
 	i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?quantity=1000", http.StatusOK)
 	sell := func() { i.must(t, http.MethodPost, "/deduct_stock_atomic?sku="+own(t), http.StatusOK) }

@@ -32,7 +32,7 @@ func TestUnknownSKUsLeaveNothing(t *testing.T) {
 	}
 	zookeeper, dsn := servers.ZooKeeper(t), migrated(t)
 	addr := servers.Redis(t).Addr
-	i := begin(t, backends("--redis-addrs="+addr, "--zookeeper-hosts="+zookeeper, "--mysql-dsn="+dsn,
+	i := begin(t, backends("--redis-url=redis://"+addr, "--zookeeper-hosts="+zookeeper, "--mysql-dsn="+dsn,
 		"--seed-sku="+own(t))...)
 	i.ready(t, "redis", "zookeeper", "mysql")
 	i.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}

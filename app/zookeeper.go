@@ -1,11 +1,13 @@
 package app
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
-	"slices"
+	"net"
 	"strings"
+	"time"
 
-	"example.com/stock/app/credentials"
 	"example.com/stock/app/health"
 	"example.com/stock/lock/zklock"
 	"example.com/stock/service/strategy"
@@ -17,16 +19,22 @@ func (a *App) openZooKeeper() error {
 		a.backends[strategy.ZooKeeper] = health.Absent(strategy.ZooKeeper, "zookeeper-not-configured")
 		return nil
 	}
-	secure, err := a.client("zookeeper.tls.", c.TLS)
+	ensemble, err := parseEnsemble(c.Hosts)
 	if err != nil {
-		return err
+		return fmt.Errorf("zookeeper.hosts: %w", err)
 	}
 	config := zklock.Config{
-		Hosts: c.Hosts, SessionTimeout: c.SessionTimeout, ConnectTimeout: c.ConnectTimeout, Root: c.Root, Logger: a.log,
-		Credentials: a.cfg.zookeeperUsers(), CreatorOnly: a.cfg.ownNodes(), Called: a.traces.ZooKeeper(),
+		Hosts: ensemble.hosts, Credentials: ensemble.users, Root: c.Root, SessionTimeout: c.SessionTimeout,
+		ConnectTimeout: max(c.SessionTimeout/10, time.Second), Logger: a.log, Called: a.traces.ZooKeeper(),
+		CreatorOnly: c.ACL == creatorACL || c.ACL == "" && len(ensemble.users) > 0,
 	}
-	if secure != nil {
-		config.Dialer = credentials.Dialer{Config: secure, Timeout: c.ConnectTimeout}.DialContext
+	if ensemble.secure {
+		secure, err := a.serverTLS()
+		if err != nil {
+			return err
+		}
+		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: config.ConnectTimeout}, Config: secure}
+		config.Dialer = dialer.DialContext
 	}
 	session, err := zklock.Dial(config)
 	if err != nil {
@@ -44,31 +52,31 @@ const (
 	creatorACL = "creator"
 )
 
-// ownNodes reports whether the nodes that we create belong to us alone.
-func (c *Config) ownNodes() bool {
-	return c.ZooKeeper.ACL == creatorACL || c.ZooKeeper.ACL == "" && c.ZooKeeper.Credentials != ""
+// An ensemble is what zookeeper.hosts says.
+type ensemble struct {
+	hosts  []string // host:port
+	users  []string // user:password, of the scheme digest; several while they are rotated
+	secure bool     // reached over TLS
 }
 
-func (c *Config) zookeeperUsers() []string {
-	users, _ := list(c.ZooKeeper.Credentials)
-	return users
-}
-
-// checkNodes returns an error for every key that says who our nodes in ZooKeeper belong to.
-func (c *Config) checkNodes() (bad []error) {
-	z := &c.ZooKeeper
-	if !slices.Contains([]string{"", worldACL, creatorACL}, z.ACL) {
-		list := worldACL + ", " + creatorACL
-		bad = append(bad, wrong("zookeeper.acl", "none-of", "value", quote(z.ACL), "list", list))
-	}
-	if z.ACL == creatorACL && z.Credentials == "" && z.TLS.Cert == "" {
-		bad = append(bad, wrong("zookeeper.acl", "no-creator"))
-	}
-	for _, one := range c.zookeeperUsers() {
-		if user, _, found := strings.Cut(one, ":"); !found || user == "" {
-			bad = append(bad, wrong("zookeeper.credentials", "digest")) // not quoted: it is secret
-			break
+// parseEnsemble splits items such as "tls://user:password@host:port". tls:// before one is for all, and so are users,
+// which may stand before any. The error does not quote an item, which may have a password.
+func parseEnsemble(items []string) (e ensemble, err error) {
+	for _, item := range items {
+		rest, secure := strings.CutPrefix(item, "tls://")
+		e.secure = e.secure || secure
+		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+			user, _, _ := strings.Cut(rest[:at], ":")
+			if user == "" || user == rest[:at] {
+				return ensemble{}, errors.New("has something before an @ that is not user:password")
+			}
+			e.users = append(e.users, rest[:at])
+			rest = rest[at+1:]
 		}
+		if isAddress(rest) != nil {
+			return ensemble{}, errors.New("has an item that is not [tls://][user:password@]host:port")
+		}
+		e.hosts = append(e.hosts, rest)
 	}
-	return bad
+	return e, nil
 }

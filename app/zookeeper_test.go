@@ -10,16 +10,17 @@ import (
 // not told which node it is; the log is.
 func TestNodesOfAnotherInstance(t *testing.T) {
 	t.Parallel()
-	args := backends("--zookeeper-hosts="+servers.ZooKeeper(t), "--redis-addrs="+servers.Redis(t).Addr,
-		"--zookeeper-root=/"+t.Name(), "--seed-sku="+t.Name(), "--zookeeper-connect-timeout=10s")
-	one := begin(t, append(args, "--zookeeper-credentials=stock:s3cret")...)
+	ensemble := servers.ZooKeeper(t)
+	args := backends("--zookeeper-hosts="+ensemble, "--redis-url=redis://"+servers.Redis(t).Addr,
+		"--zookeeper-root=/"+t.Name(), "--seed-sku="+t.Name())
+	one := begin(t, append(args, "--zookeeper-hosts=stock:s3cret@"+ensemble)...)
 	other := begin(t, args...)
 	one.ready(t, "redis", "zookeeper")
 	other.ready(t, "redis", "zookeeper")
 	const sale = "/deduct_stock_zk?quantity=1&store=redis"
 	one.must(t, http.MethodPost, sale, http.StatusOK)
 	r := other.must(t, http.MethodPost, sale, http.StatusServiceUnavailable)
-	if !strings.Contains(r.body, "zookeeper.credentials") || strings.Contains(r.body, "/"+t.Name()+"/") {
+	if !strings.Contains(r.body, "zookeeper.hosts") || strings.Contains(r.body, "/"+t.Name()+"/") {
 		t.Errorf("the customer gets %s", r.body)
 	}
 	if log := other.log.String(); !strings.Contains(log, "/"+t.Name()+"/") || strings.Contains(log, "s3cret") {

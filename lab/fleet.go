@@ -259,7 +259,7 @@ func (f *fleet) proxy(need Need) (*wire.Proxy, error) {
 // via returns the environment variable that makes an instance connect to addr, the proxy's address, for a need.
 func via(need Need, addr string) string {
 	return map[Need]string{
-		NeedRedis:     "STOCK_REDIS_ADDRS=" + addr,
+		NeedRedis:     "STOCK_REDIS_URL=redis://" + addr,
 		NeedZooKeeper: "STOCK_ZOOKEEPER_HOSTS=" + addr,
 		NeedMySQL:     "STOCK_MYSQL_DSN=root@tcp(" + addr + ")/stock",
 	}[need]

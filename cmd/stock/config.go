@@ -6,14 +6,14 @@ import (
 	"example.com/stock/app"
 )
 
-func configCommand(v voice) *cobra.Command {
+func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "config",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := app.Load(cmd.Flags())
 			if err == nil {
-				cfg.WriteYAML(cmd.OutOrStdout(), string(v))
+				cfg.WriteYAML(cmd.OutOrStdout())
 			}
 			return err
 		},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type engineRun struct {
 func engineCommand(v voice) *cobra.Command {
 	r := engineRun{voice: v}
 	cmd := &cobra.Command{
-		Use:  "engine [--mysql DSN ...] [--redis HOST:PORT[,...]] [--zookeeper HOST:PORT[,...]]",
+		Use:  "engine [--mysql DSN ...] [--redis URL] [--zookeeper HOST:PORT[,...]]",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defer untilUnread(cmd)()
@@ -52,7 +53,7 @@ func engineCommand(v voice) *cobra.Command {
 	flags, o := cmd.Flags(), &r.options
 	flags.SortFlags = false
 	flags.StringArrayVar(&o.MySQL, "mysql", nil, "")
-	flags.StringSliceVar(&o.Redis.Addrs, "redis", nil, "")
+	flags.StringVar(&o.Redis, "redis", "", "")
 	flags.StringSliceVar(&o.ZooKeeper, "zookeeper", nil, "")
 	flags.StringSliceVarP(&r.strategies, "strategy", "s", []string{"all"}, "")
 	flags.IntVarP(&o.Plan.Requests, "requests", "n", 1200, "")
@@ -69,7 +70,8 @@ func engineCommand(v voice) *cobra.Command {
 // check reads the settings of the instances from the environment, and reports what is wrong before anything starts.
 func (r *engineRun) check() error {
 	o := &r.options
-	if len(o.MySQL)+len(o.Redis.Addrs) == 0 {
+	o.Redis = cmp.Or(o.Redis, os.Getenv("STOCK_REDIS_URL")) // its password would be in the list of processes
+	if len(o.MySQL) == 0 && o.Redis == "" {
 		return failure("engine.no-server")
 	}
 	o.Lang, o.Strategies = string(r.voice), r.strategies
@@ -110,14 +112,8 @@ func (r *engineRun) check() error {
 	o.Plan.Recheck = new(time.Duration) // a second for each run; nothing here takes an order back
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	app.AddFlags(settings)
-	cfg, err := app.Load(settings)
-	if err != nil {
+	if _, err := app.Load(settings); err != nil {
 		return err
-	}
-	c := cfg.Redis
-	o.Redis = engine.Redis{
-		Addrs: o.Redis.Addrs, MasterName: c.MasterName, Cluster: c.Cluster, Username: c.Username, Password: c.Password,
-		SentinelPassword: c.SentinelPassword, DB: c.DB,
 	}
 	o.Env = serverEnv(os.Environ())
 	for flag, path := range map[string]string{"json": r.json, "html": r.html} {
@@ -131,8 +127,8 @@ func (r *engineRun) check() error {
 // serverEnv returns the settings about servers and locks from an environment: passwords, pools, time limits.
 func serverEnv(environ []string) (list []string) {
 	for _, pair := range environ {
-		for _, about := range []string{"STOCK_MYSQL_", "STOCK_REDIS_", "STOCK_ZOOKEEPER_", "STOCK_LOCK_"} {
-			if strings.HasPrefix(pair, about) {
+		for _, about := range []string{"MYSQL_", "REDIS_", "ZOOKEEPER_", "SERVER_TLS_", "LOCK_"} {
+			if strings.HasPrefix(pair, "STOCK_"+about) {
 				list = append(list, pair)
 			}
 		}
@@ -291,7 +287,7 @@ func (r *engineRun) refused(p *engine.Part) (lines []string) {
 // absent returns the strategies that need a server that was not given. Redlock needs five, which no flag names.
 func (r *engineRun) absent() (names []string) {
 	given := map[string]bool{
-		strategy.MySQL: len(r.options.MySQL) > 0, strategy.Redis: len(r.options.Redis.Addrs) > 0,
+		strategy.MySQL: len(r.options.MySQL) > 0, strategy.Redis: r.options.Redis != "",
 		strategy.ZooKeeper: len(r.options.ZooKeeper) > 0,
 	}
 	for _, s := range strategy.All() {

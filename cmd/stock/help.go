@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/stock/app"
 	"example.com/stock/internal/words"
 )
 
@@ -42,7 +41,11 @@ func (v voice) explainWith(texts words.Texts, cmd *cobra.Command) {
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()
 	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
-		flags.VisitAll(func(f *pflag.Flag) { f.Usage = v.in(flagText(texts, path, f.Name)) })
+		flags.VisitAll(func(f *pflag.Flag) {
+			if text := flagText(texts, path, f.Name); text != (words.Text{}) { // a setting has its own, in English
+				f.Usage = v.in(text)
+			}
+		})
 	}
 	for _, sub := range cmd.Commands() {
 		v.explainWith(texts, sub)
@@ -52,13 +55,9 @@ func (v voice) explainWith(texts words.Texts, cmd *cobra.Command) {
 // helpPath returns what the keys of a command's texts begin with.
 func helpPath(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.CommandPath(), "stock ") }
 
-// flagText returns what a flag means: in this command, in every command, or as a setting.
+// flagText returns what a flag means: in this command, or in every command.
 func flagText(texts words.Texts, path, name string) words.Text {
-	text := cmp.Or(texts[path+".flags."+name], texts[everyCommand+"."+name])
-	if text == (words.Text{}) {
-		text, _ = app.Usage(name)
-	}
-	return text
+	return cmp.Or(texts[path+".flags."+name], texts[everyCommand+"."+name])
 }
 
 // usage returns what follows the long text of --help. It is cobra's, whose headings are in English only.

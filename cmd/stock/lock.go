@@ -86,7 +86,7 @@ func lockCommand(v voice) *cobra.Command {
 			return r.run(cmd.Context())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, err} })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, app.FlagError(err)} })
 	flags := cmd.Flags()
 	flags.DurationVar(&r.wait, "wait", 0, "")
 	flags.BoolVar(&r.noWait, "no-wait", false, "")

@@ -154,8 +154,8 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 		{"two ways to wait", []string{"--wait", "1s", "--no-wait", "--", "true"}, 64},
 		{"a negative time", []string{"--wait", "-1s", "--", "true"}, 64},
 		{"a wrong setting", []string{"--lock-watchdog-lease", "1ms", "--", "true"}, 64},
-		{"no server", []string{"--redis-addrs", "127.0.0.1:1", "--", "true"}, 69},
-		{"server not configured", []string{"--redis-addrs", "", "--", "true"}, 69},
+		{"no server", []string{"--redis-url", "redis://127.0.0.1:1", "--", "true"}, 69},
+		{"server not configured", []string{"--redis-url", "", "--", "true"}, 69},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -279,7 +279,7 @@ func ownServer(t *testing.T, strategy string) (kindOfLock, *server.Server) {
 		return kindOfLock{strategy, []string{"--zookeeper-hosts", s.URL, "--zookeeper-session-timeout", "3s"}}, s
 	}
 	s := servertest.Redis(t)
-	return kindOfLock{strategy, append([]string{"--redis-addrs", s.Addr}, shortLeases()...)}, s
+	return kindOfLock{strategy, append([]string{"--redis-url", "redis://" + s.Addr}, shortLeases()...)}, s
 }
 
 func shortLeases() []string {
@@ -492,12 +492,12 @@ func TestRedlockIsSeen(t *testing.T) {
 	url, admin := apps[0].URL, apps[0].Admin
 	var masters []string
 	for i := 2; i <= len(redis); i++ {
-		masters = append(masters, s.Server(fmt.Sprint("redis-", i)).Addr)
+		masters = append(masters, "redis://"+s.Server(fmt.Sprint("redis-", i)).Addr)
 	}
 	k := kindOfLock{
 		"redlock",
 		[]string{
-			"--redlock-addrs",
+			"--redlock-urls",
 			strings.Join(masters, ","),
 			"--redlock-quarantine=-1s",
 			"--redlock-node-timeout=5s",
@@ -662,7 +662,7 @@ type kindOfLock struct {
 func redisLocks(t *testing.T, strategies ...string) (list []kindOfLock) {
 	addr := servers.Redis(t).Addr
 	for _, s := range strategies {
-		list = append(list, kindOfLock{s, []string{"--redis-addrs", addr}})
+		list = append(list, kindOfLock{s, []string{"--redis-url", "redis://" + addr}})
 	}
 	return list
 }

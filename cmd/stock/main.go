@@ -71,7 +71,7 @@ func rootCommand(v voice) *cobra.Command {
 		}},
 		{"locks", []*cobra.Command{lockCommand(v)}},
 		{"serve", []*cobra.Command{
-			serveCommand(), configCommand(v), migrateCommand(v), healthcheckCommand(),
+			serveCommand(), configCommand(), migrateCommand(v), healthcheckCommand(),
 			ordersCommand(), newCommand(v),
 		}},
 	} {

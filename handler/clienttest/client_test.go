@@ -34,7 +34,7 @@ func TestTheGeneratedClient(t *testing.T) {
 	start(t, stock, []string{"serve"}, []string{
 		"STOCK_ADDR=" + public, "STOCK_ADMIN_ADDR=" + operators, "STOCK_ADMIN_TOKEN=" + token, "STOCK_LAB=true",
 		"STOCK_INSTANCE=app-1",
-		"STOCK_REDIS_ADDRS=" + redis, "STOCK_ZOOKEEPER_HOSTS=", "STOCK_MYSQL_DSN=", "STOCK_DRAIN=0s",
+		"STOCK_REDIS_URL=redis://" + redis, "STOCK_ZOOKEEPER_HOSTS=", "STOCK_MYSQL_DSN=", "STOCK_DRAIN=0s",
 	})
 	document := fetch(t, "http://"+public)
 

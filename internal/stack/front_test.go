@@ -27,7 +27,7 @@ func TestInstances(t *testing.T) {
 	for i, app := range servers {
 		name := "app-" + strconv.Itoa(i+1)
 		for key, want := range map[string]string{
-			"STOCK_INSTANCE": name, "STOCK_ADDR": app.Addr, "STOCK_REDIS_ADDRS": s.Server("redis").Addr,
+			"STOCK_INSTANCE": name, "STOCK_ADDR": app.Addr, "STOCK_REDIS_URL": "redis://" + s.Server("redis").Addr,
 			"STOCK_MYSQL_DSN": "", "STOCK_DRAIN": "0s", "STOCK_WHO": "me", "STOCK_LOG_LEVEL": "",
 		} {
 			if got := body(t, app.URL+"/env?key="+key); got != want {

@@ -195,25 +195,26 @@ func get(ctx context.Context, url, name string) ([]byte, error) {
 	return body, nil
 }
 
-// Env returns the addresses of the backends for an instance, as KEY=value. It has the first of each kind, because
-// several addresses of Redis would mean a cluster. A backend that the stack does not have is empty, so that no
+// Env returns the addresses of the backends for an instance, as KEY=value. It has the first of each kind; the other
+// Redis servers are the masters of redlock. A backend that the stack does not have is empty, so that no
 // instance uses the default address, where another server may listen.
 func (s *Stack) Env() []string {
-	url := func(kind server.Kind) string {
+	url := func(kind server.Kind, scheme string) string {
 		if backend := s.Server(string(kind)); backend != nil {
-			return backend.URL
+			return scheme + backend.URL
 		}
 		return ""
 	}
+	const redis = "redis://"
 	var masters []string
 	for i := 2; s.Server(fmt.Sprintf("%s-%d", server.Redis, i)) != nil; i++ {
-		masters = append(masters, s.Server(fmt.Sprintf("%s-%d", server.Redis, i)).URL)
+		masters = append(masters, redis+s.Server(fmt.Sprintf("%s-%d", server.Redis, i)).URL)
 	}
 	return []string{
-		"STOCK_REDIS_ADDRS=" + url(server.Redis),
-		"STOCK_REDLOCK_ADDRS=" + strings.Join(masters, ","),
-		"STOCK_ZOOKEEPER_HOSTS=" + url(server.ZooKeeper),
-		"STOCK_MYSQL_DSN=" + url(server.MySQL),
+		"STOCK_REDIS_URL=" + url(server.Redis, redis),
+		"STOCK_REDLOCK_URLS=" + strings.Join(masters, ","),
+		"STOCK_ZOOKEEPER_HOSTS=" + url(server.ZooKeeper, ""),
+		"STOCK_MYSQL_DSN=" + url(server.MySQL, ""),
 	}
 }
 

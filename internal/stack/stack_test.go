@@ -28,7 +28,7 @@ func TestTwoOfASortHaveNamesOfTheirOwn(t *testing.T) {
 	if third.Name != "redis-3" {
 		t.Errorf("third redis: %s", third.Name)
 	}
-	want := "STOCK_REDIS_ADDRS=" + s.Server("redis").Addr // several would mean a cluster
+	want := "STOCK_REDIS_URL=redis://" + s.Server("redis").Addr // the others are for redlock
 	if !slices.Contains(s.Env(), want) {
 		t.Errorf("Env() = %q, want %q", s.Env(), want)
 	}

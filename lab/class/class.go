@@ -166,9 +166,9 @@ func (c *Class) wires() (via []string, err error) {
 		protocol wire.Protocol
 		variable string
 	}{
-		{string(server.Redis), wire.Redis(), "STOCK_REDIS_ADDRS"},
-		{string(server.ZooKeeper), wire.ZooKeeper(), "STOCK_ZOOKEEPER_HOSTS"},
-		{string(server.MySQL), wire.MySQL(), "STOCK_MYSQL_DSN"},
+		{string(server.Redis), wire.Redis(), "STOCK_REDIS_URL=redis://"},
+		{string(server.ZooKeeper), wire.ZooKeeper(), "STOCK_ZOOKEEPER_HOSTS="},
+		{string(server.MySQL), wire.MySQL(), "STOCK_MYSQL_DSN="},
 	} {
 		server := c.stack.Server(w.name)
 		if server == nil {
@@ -179,7 +179,7 @@ func (c *Class) wires() (via []string, err error) {
 			return nil, err
 		}
 		c.proxies[w.name] = proxy
-		via = append(via, w.variable+"="+strings.Replace(server.URL, server.Addr, proxy.Addr(), 1))
+		via = append(via, w.variable+strings.Replace(server.URL, server.Addr, proxy.Addr(), 1))
 		c.stand(w.name, "up")
 	}
 	return via, nil

@@ -37,7 +37,7 @@ const (
 // Options say what is tested, and how.
 type Options struct {
 	MySQL      []string // DSNs of one schema: an instance for each
-	Redis      Redis
+	Redis      string   // URL; empty: none
 	ZooKeeper  []string // host:port
 	Strategies []string
 	Env        []string // more settings of the instances, KEY=value
@@ -179,7 +179,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		remove = append(remove, t.schema.remove)
 		t.say("in-schema", "name", t.schema.configs[0].DBName)
 	}
-	if len(o.Redis.Addrs) > 0 {
+	if o.Redis != "" {
 		if t.keys, err = openKeys(ctx, o.Redis, t.name); err != nil {
 			return t.report, err
 		}
@@ -224,10 +224,8 @@ func (t *test) env() []string {
 	return append(slices.Clone(t.Env),
 		"STOCK_ADMIN_TOKEN="+token, "STOCK_LOG_LEVEL=warn", "STOCK_DRAIN=0s", "STOCK_STOP=3s", "STOCK_WAIT=30s",
 		"STOCK_WORK=20s", "STOCK_SEED_SKU="+t.name+"-seed", "STOCK_STORE="+t.stores()[0],
-		"STOCK_STORES_ENABLED="+strings.Join(t.stores(), ","),
-		"STOCK_REDIS_ADDRS="+strings.Join(t.Redis.Addrs, ","), "STOCK_REDLOCK_ADDRS=",
+		"STOCK_REDIS_URL="+t.Redis, "STOCK_REDLOCK_URLS=",
 		"STOCK_ZOOKEEPER_HOSTS="+strings.Join(t.ZooKeeper, ","), "STOCK_ZOOKEEPER_ROOT=/"+t.name, "STOCK_MYSQL_DSN=",
-		"STOCK_MYSQL_MIGRATE=true",
 	)
 }
 

@@ -108,7 +108,7 @@ func TestServersOnWhichAllHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := engine.Options{
-		MySQL: []string{"root@tcp(" + mysql.Addr + ")/"}, Redis: engine.Redis{Addrs: []string{cache.Addr}},
+		MySQL: []string{"root@tcp(" + mysql.Addr + ")/"}, Redis: "redis://" + cache.Addr,
 		ZooKeeper:  []string{s.Server("zookeeper").URL},
 		Strategies: []string{"none", "redis-watchdog", "zk-sequential", "mysql-get-lock", "atomic", "merged"},
 	}
@@ -195,7 +195,8 @@ func TestRedisCluster(t *testing.T) {
 	c, err := servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
 	servertest.Started(t, err)
 	report, err := run(t, t.Context(), engine.Options{
-		Redis: engine.Redis{Addrs: c.Addrs()}, Strategies: []string{"atomic", "redis-watchdog", "segmented"},
+		Redis:      "redis://" + c.Addrs()[0] + "?addr=" + c.Addrs()[0],
+		Strategies: []string{"atomic", "redis-watchdog", "segmented"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -248,13 +249,13 @@ func TestRefusedServers(t *testing.T) {
 		{"may only read", engine.Options{MySQL: []string{"reader" + at + "shared"}}, "needs all rights on the schema"},
 		{
 			"an instance's Redis",
-			engine.Options{Redis: engine.Redis{Addrs: []string{cache.Addr}}},
+			engine.Options{Redis: "redis://" + cache.Addr},
 			"has the key stock:origin of an instance of this service",
 		},
-		{"no Redis", engine.Options{Redis: engine.Redis{Addrs: []string{"127.0.0.1:1"}}}, "cannot read Redis"},
+		{"no Redis", engine.Options{Redis: "redis://127.0.0.1:1"}, "cannot read Redis"},
 		{
 			"MySQL is made ready, and Redis is not",
-			engine.Options{MySQL: []string{"root" + at}, Redis: engine.Redis{Addrs: []string{cache.Addr}}},
+			engine.Options{MySQL: []string{"root" + at}, Redis: "redis://" + cache.Addr},
 			"has the key stock:origin",
 		},
 	} {

@@ -8,21 +8,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"example.com/stock/internal/redisurl"
 )
 
 // dialBound is how long a server may take to accept a connection.
 const dialBound = 10 * time.Second
-
-// A Redis is the address of a Redis, as instances have it in their settings. No address: there is none.
-type Redis struct {
-	Addrs            []string // several: a Redis Cluster, or with MasterName the Sentinels
-	MasterName       string
-	Cluster          bool
-	Username         string
-	Password         string
-	SentinelPassword string
-	DB               int
-}
 
 // Keys are the keys of a test on Redis. Names of the service's keys cannot be changed, so no other instance of it may
 // use the same database. Keys of other programs stay as they are: all others of the test contain its name.
@@ -36,11 +27,16 @@ type keys struct {
 func ownKeys() []string { return []string{"stock:*"} }
 
 // openKeys connects to Redis, and returns an error if an instance of the service uses it.
-func openKeys(ctx context.Context, o Redis, run string) (*keys, error) {
-	k := &keys{run: run, addrs: strings.Join(o.Addrs, ","), client: redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: o.Addrs, MasterName: o.MasterName, IsClusterMode: o.Cluster, Username: o.Username, Password: o.Password,
-		SentinelPassword: o.SentinelPassword, DB: o.DB, Protocol: 2, DialTimeout: dialBound,
-	})}
+func openKeys(ctx context.Context, url, run string) (*keys, error) {
+	o, err := redisurl.Parse(url)
+	if err != nil {
+		return nil, failure("redis.url", "why", err)
+	}
+	o.Protocol, o.DialTimeout = 2, dialBound
+	if o.TLSConfig != nil {
+		o.TLSConfig.ServerName = "" // each node has the host of its address
+	}
+	k := &keys{run: run, addrs: strings.Join(o.Addrs, ","), client: redis.NewUniversalClient(&o)}
 	for _, pattern := range ownKeys() {
 		found := ""
 		err := k.each(ctx, pattern, func(_ *redis.Client, page []string) error {

@@ -81,7 +81,8 @@ func openSite(ctx context.Context, o Options) (s *site, err error) {
 	}
 	env := []string{
 		"STOCK_MYSQL_DSN=" + s.haproxy.URL, "STOCK_MYSQL_SINGLE_WRITER=true",
-		"STOCK_REDIS_ADDRS=" + strings.Join(s.redis.Addrs(), ","), "STOCK_REDIS_MASTER_NAME=" + s.redis.Name,
+		"STOCK_REDIS_URL=redis://" + s.redis.Addrs()[0] + "?master_name=" + s.redis.Name +
+			"&addr=" + strings.Join(s.redis.Addrs(), "&addr="),
 		"STOCK_ZOOKEEPER_HOSTS=" + strings.Join(hosts, ","),
 	}
 	if err = s.serveDemo(ctx, append(env, "STOCK_SEED_SKU=")); err != nil {

@@ -77,7 +77,8 @@ func startSentinels(b *lab.Testbed, replicas int) *server.Sentinels {
 
 // through returns env with the settings by which an instance finds Redis through the Sentinels.
 func through(x *server.Sentinels, env ...string) []string {
-	return append(env, "STOCK_REDIS_ADDRS="+strings.Join(x.Addrs(), ","), "STOCK_REDIS_MASTER_NAME="+x.Name)
+	return append(env, "STOCK_REDIS_URL=redis://"+x.Addrs()[0]+"?master_name="+x.Name+
+		"&addr="+strings.Join(x.Addrs(), "&addr="))
 }
 
 // sentinels starts a master with a replica, Sentinels that watch them, and two instances that find Redis through the
@@ -102,7 +103,6 @@ func killMaster(beds []*lab.Testbed, lost bool) []lab.Observation {
 			"STOCK_LOCK_SETNX_LEASE=120s",
 			"STOCK_LOCK_WATCHDOG_LEASE=120s",
 			"STOCK_LOCK_REPLICAS=1",
-			"STOCK_LOCK_REPLICA_TIMEOUT=5s",
 		}
 	}
 	x, apps := sentinels(beds, env...)
@@ -160,7 +160,7 @@ func keysAbout(b *lab.Testbed, server *server.Server) {
 
 // unacknowledged makes each A try a lock that no replica acknowledges.
 func unacknowledged(beds []*lab.Testbed) []lab.Observation {
-	x, apps := sentinels(beds, "STOCK_LOCK_REPLICAS=1")
+	x, apps := sentinels(beds, "STOCK_LOCK_REPLICAS=1", "STOCK_REDIS_TIMEOUT=1s")
 	beds[0].Must("sever the replica", x.Sever(beds[0].Ctx))
 	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 		reply := b.Sell(apps[0], "A", lab.Request{})

@@ -31,7 +31,7 @@ func fenceCounterLost() lab.Scenario {
 			if b.Case.Code != "" {
 				sell = newFencedShop(b, nodes.clients[0], 2*sales).sell
 			} else {
-				app := b.Apps(1, "STOCK_REDIS_ADDRS="+nodes.servers[0].Addr)[0]
+				app := b.Apps(1, "STOCK_REDIS_URL=redis://"+nodes.servers[0].Addr)[0]
 				b.Stock(2 * sales)
 				sell = func(who string) bool { return b.Sell(app, who, lab.Request{}).Outcome == loadtest.Accepted }
 			}

@@ -49,7 +49,7 @@ func locksFlushed() lab.Scenario {
 			if b.Case.Code != "" {
 				return flushedNaively(b, nodes.clients[0])
 			}
-			apps := b.Apps(2, "STOCK_REDIS_ADDRS="+nodes.servers[0].Addr, "STOCK_LOCK_SETNX_LEASE=60s",
+			apps := b.Apps(2, "STOCK_REDIS_URL=redis://"+nodes.servers[0].Addr, "STOCK_LOCK_SETNX_LEASE=60s",
 				"STOCK_LOCK_WATCHDOG_LEASE=9s", "STOCK_REDLOCK_LEASE=9s")
 			b.Stock(1)
 			r := lateRequest(b.Case.Variant)

@@ -109,14 +109,14 @@ func (n *nodes) holders(key string) {
 
 // proxies opens a proxy before each of the five nodes, for this case. env makes an instance use them.
 func (n *nodes) proxies() (list []*wire.Proxy, env string) {
-	var addrs []string
+	var urls []string
 	for i, server := range n.servers {
 		p, err := wire.Listen(server.Addr, wire.Redis())
 		n.b.Must("a proxy before "+n.name(i), err)
 		n.b.Defer(func() { _ = p.Close() })
-		list, addrs = append(list, p), append(addrs, p.Addr())
+		list, urls = append(list, p), append(urls, "redis://"+p.Addr())
 	}
-	return list, "STOCK_REDLOCK_ADDRS=" + strings.Join(addrs, ",")
+	return list, "STOCK_REDLOCK_URLS=" + strings.Join(urls, ",")
 }
 
 // A naiveRedlock is Redlock as it is often written: it counts the nodes that granted the key, and does not check how

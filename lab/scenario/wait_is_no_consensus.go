@@ -57,10 +57,9 @@ func acknowledgedInVain(beds []*lab.Testbed) []lab.Observation {
 	for _, b := range beds {
 		env := []string{
 			"STOCK_LOCK_SETNX_LEASE=60s", "STOCK_LOCK_WATCHDOG_LEASE=15s", "STOCK_LOCK_REPLICAS=1",
-			"STOCK_LOCK_REPLICA_TIMEOUT=2s",
 		}
 		if b.Case.Variant == bothOfTwo {
-			env = []string{"STOCK_LOCK_REPLICAS=2", "STOCK_LOCK_REPLICA_TIMEOUT=500ms"}
+			env = []string{"STOCK_LOCK_REPLICAS=2", "STOCK_REDIS_TIMEOUT=1s"}
 		}
 		if b.Case.Strategy != "" {
 			apps[b] = b.Apps(2, through(x, env...)...)

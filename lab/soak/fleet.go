@@ -125,7 +125,7 @@ func (f *fleet) serve(ctx context.Context, name string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	started, err := f.stack.Serve(ctx, 1, "STOCK_REDIS_ADDRS="+via[server.Redis],
+	started, err := f.stack.Serve(ctx, 1, "STOCK_REDIS_URL=redis://"+via[server.Redis],
 		"STOCK_ZOOKEEPER_HOSTS="+via[server.ZooKeeper], "STOCK_MYSQL_DSN=root@tcp("+via[server.MySQL]+")/stock")
 	if err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func TestAServerWithoutDigest(t *testing.T) {
 	s := begin(t, Config{
 		Hosts: []string{host}, Credentials: []string{ours}, CreatorOnly: true, Logger: log.logger(),
 	})
-	const why = "does not accept zookeeper.credentials"
+	const why = "does not accept credentials"
 	eventually(t, why, func() bool { return strings.Contains(log.String(), why) })
 	saysDown(t, "acquire", refused(t, NewSequential(s), lock.Options{}), "wants-authentication")
 	if text := log.String(); strings.Contains(text, "secret") {

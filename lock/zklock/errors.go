@@ -165,7 +165,7 @@ func (s *Session) noConnection() *driver.DownError {
 // logDenial logs a request that the server does not allow, with its path. With wrong credentials every request is one.
 func (s *Session) logDenial(err error) {
 	if s.denials.due() {
-		const why = "zookeeper does not allow a request: the node belongs to other zookeeper.credentials or another " +
+		const why = "zookeeper does not allow a request: the node belongs to other credentials or another " +
 			"client certificate"
 		s.log.Error(why, "error", err, "credentials", len(s.config.Credentials) > 0, "creator", s.config.CreatorOnly)
 	}
@@ -179,12 +179,12 @@ func (g *generation) logFailure(addr string, greeted bool, err error) {
 	why := "zookeeper cannot be reached" // with TLS 1.3, also a client certificate that the server does not accept
 	switch {
 	case code(err) == authenticationRequired:
-		why = "zookeeper demands authentication: zookeeper.credentials or a client certificate is missing"
+		why = "zookeeper demands authentication: credentials or a client certificate is missing"
 	case errors.Is(err, zk.ErrAuthFailed):
-		why = "zookeeper does not accept zookeeper.credentials: its scheme digest may be switched off"
+		why = "zookeeper does not accept credentials: its scheme digest may be switched off"
 	case greeted:
 		why = "zookeeper greets us and closes the connection before it answers a request: " +
-			"zookeeper.credentials or a client certificate may be missing, or not accepted"
+			"credentials or a client certificate may be missing, or not accepted"
 	}
 	g.s.log.Warn(why, "server", addr, "error", err, "credentials", len(g.s.config.Credentials) > 0)
 }

@@ -144,8 +144,8 @@ func onceAMinute(t *testing.T, began time.Time, log string) {
 		if strings.Contains(line, "session suspended") {
 			continue
 		}
-		if warned++; !strings.Contains(line, "zookeeper.credentials") {
-			t.Errorf("the log does not name zookeeper.credentials: %s", line)
+		if warned++; !strings.Contains(line, "credentials") {
+			t.Errorf("the log does not name credentials: %s", line)
 		}
 	}
 	if warned < 1 || warned > most {

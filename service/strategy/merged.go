@@ -16,10 +16,10 @@ func merged() Strategy {
 		},
 		Caveat: Text{
 			EN: "The limits of `atomic` apply. Without contention it is not faster: a batch consists of the sales " +
-				"that arrived during the previous batch (at most merge.limit, 128). A batch has one outcome: if " +
+				"that arrived during the previous batch (at most 128). A batch has one outcome: if " +
 				"the reply to its COMMIT is lost, the outcome of each sale is unknown. Sales are made in order of " +
 				"arrival only within an instance.",
-			ZH: "`atomic` 不保证的它也不保证；没有等待者时并不更快：一批就是上一批进行期间到达的销售（最多 merge.limit，默认 128 个）。一批只有一个结果：COMMIT " +
+			ZH: "`atomic` 不保证的它也不保证；没有等待者时并不更快：一批就是上一批进行期间到达的销售（最多 128 个）。一批只有一个结果：COMMIT " +
 				"的响应丢失时，其中每个销售都结果未知。先来先得只在同一实例内成立。",
 		},
 		// As for atomic: a batch is one step of the store, like a single sale there.

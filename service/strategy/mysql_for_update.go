@@ -17,10 +17,10 @@ func mysqlForUpdate() Strategy {
 		Caveat: Text{
 			EN: "The next holder may enter before the previous one is notified: the database rolls back as soon as " +
 				"it sees the connection end, and the holder learns it a moment later (the fence refuses its " +
-				"write). Each held key occupies a connection: an instance holds at most 8 keys (mysql.lock_keys), " +
+				"write). Each held key occupies a connection: an instance holds at most 8 keys, " +
 				"and answers no_capacity to the ninth. A fail-over ends all locks.",
 			ZH: "不能保证在放行下一个之前通知持有者：数据库一发现连接断开就立即回滚，持有者稍后才知道（其写入由栅栏令牌拒绝）。每个被持有的键占用一个连接：每个实例最多同时持有 8 " +
-				"个键（mysql.lock_keys），对第 9 个回答 no_capacity。主从切换会使所有锁失效。",
+				"个键，对第 9 个回答 no_capacity。主从切换会使所有锁失效。",
 		},
 		Needs:      []string{MySQL},
 		Promise:    new(mysqllock.ForUpdate).Promise(),
