@@ -46,8 +46,7 @@ func (f *checkoutFlags) add(flags *pflag.FlagSet) {
 func ofCheckout() []string {
 	return append(
 		ofCheckoutAlone(), "scenario", "url", "admin-token", "requests", "duration", "concurrency", "stock", "sku",
-		"skus", "skew", "quantity", "seed", "timeout", "at", "history", "json", "html", "svg", "png", "no-color",
-		"lang",
+		"skus", "skew", "quantity", "seed", "timeout", "at", "history", "json", "html", "svg", "no-color", "lang",
 	)
 }
 
@@ -205,15 +204,12 @@ func (f *loadFlags) showCheckout(r *checkout.Result, stdout, stderr io.Writer) e
 			f.kept = append(f.kept, f.out.html)
 		}
 	}
-	for format, dir := range map[string]string{report.SVG: f.out.svg, report.PNG: f.out.png} {
-		if dir == "" {
-			continue
-		}
-		names, err := report.WriteCheckoutPictures(dir, format, string(f.voice), r)
+	if f.out.svg != "" {
+		names, err := report.WriteCheckoutPictures(f.out.svg, string(f.voice), r)
 		if err != nil {
-			failed = append(failed, fmt.Errorf("--%s: %w", format, err))
+			failed = append(failed, fmt.Errorf("--svg: %w", err))
 		}
-		fmt.Fprintln(stderr, f.say("wrote-pictures", "n", len(names), "path", dir))
+		fmt.Fprintln(stderr, f.say("wrote-pictures", "n", len(names), "path", f.out.svg))
 	}
 	for _, path := range f.kept {
 		fmt.Fprintln(stderr, f.say("wrote", "path", path))
