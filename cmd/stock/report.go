@@ -44,7 +44,11 @@ func reportCommand(v voice) *cobra.Command {
 
 func (a *reportAsk) run(args []string, stdout, stderr io.Writer) error {
 	if a.schema {
-		_, err := stdout.Write(report.Schema())
+		text, err := report.Schema()
+		if err != nil {
+			return err
+		}
+		_, err = stdout.Write(text)
 		return err
 	}
 	if err := a.check(); err != nil {

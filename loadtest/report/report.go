@@ -501,9 +501,3 @@ func (v voice) promised(p *loadtest.Promise) string {
 	}
 	return text
 }
-
-//go:embed schema.json
-var schema []byte
-
-// Schema returns the JSON schema (draft 2020-12) of what loadtest.WriteJSON and checkout.WriteJSON write.
-func Schema() []byte { return schema }
