@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"example.com/stock/lab/report"
 )
 
 // numberOfClaims is how many claims, samples, figures and exercises the five notes have.
@@ -20,10 +18,10 @@ const numberOfClaims = 91
 // A claim is one of the notes. It is a card with the number of the claim as its id, in one clause, and it may also be
 // shown elsewhere than in the lab.
 type claim struct {
-	report.Card `yaml:",inline"`
-	From        string   `yaml:"from"` // letters of the notes
-	See         []string `yaml:"see"`  // links into the English documents, from this folder, or to pages elsewhere
-	Run         []string `yaml:"run"`  // commands other than "stock lab run"
+	card `yaml:",inline"`
+	From string   `yaml:"from"` // letters of the notes
+	See  []string `yaml:"see"`  // links into the English documents, from this folder, or to pages elsewhere
+	Run  []string `yaml:"run"`  // commands other than "stock lab run"
 }
 
 // A subject groups claims.
@@ -255,7 +253,7 @@ func TestNotes(t *testing.T) {
 			if len(c.Evidence)+len(c.See)+len(c.Run) == 0 || strings.Trim(c.From, "ABCDE") != "" || c.From == "" {
 				t.Errorf("claim %s: it has no link, or is from %q", c.ID, c.From)
 			}
-			restsOn(t, c.Card, seen)
+			restsOn(t, c.card, seen)
 			for _, command := range c.Run {
 				if err := runnable(t, command); err != nil {
 					t.Errorf("claim %s: %v", c.ID, err)

@@ -215,7 +215,7 @@ func (f *reportFlags) showCheckout(r *checkout.Result, json string, noColor bool
 	}
 	file("html", f.html, func(w io.Writer) error { return report.WriteCheckoutHTML(w, r, commit(), string(f.voice)) })
 	if f.svg != "" {
-		names, err := report.WriteCheckoutPictures(f.svg, report.SVG, string(f.voice), r)
+		names, err := report.WriteCheckoutPictures(f.svg, string(f.voice), r)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("--svg: %w", err))
 		}

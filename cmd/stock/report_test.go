@@ -46,20 +46,18 @@ func TestReportShowsAHistory(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, told, err := run(
-		t.Context(), "report", one, two, "--html", filepath.Join(dir, "page.html"), "--csv",
-		filepath.Join(dir, "runs.csv"), "--jtl", filepath.Join(dir, "runs.jtl"), "--json",
+		t.Context(), "report", one, two, "--html", filepath.Join(dir, "page.html"), "--json",
 		filepath.Join(dir, "runs.json"), "--svg", filepath.Join(dir, "svg"),
 	)
 	if err != nil || !strings.Contains(out, "right") ||
 		!strings.Contains(out, "As expected, since no exclusion is promised") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if strings.Count(told, "wrote ") != 4 {
+	if strings.Count(told, "wrote ") != 2 {
 		t.Errorf("told %s", told)
 	}
 	for file, word := range map[string]string{
-		"page.html": "2 runs side by side", "runs.csv": "request_id", "runs.jtl": "timeStamp,elapsed,label",
-		"runs.json":              `"version": 2`,
+		"page.html": "2 runs side by side", "runs.json": `"version": 2`,
 		"svg/01-right-stock.svg": "<svg", "svg/comparison.svg": "<svg",
 	} {
 		if !strings.Contains(content(t, dir, file), word) {
@@ -83,46 +81,14 @@ func TestLoadWritesReports(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "page.html")
 	status, _, err := load(
-		t.Context(), "--url", standIn(t, "", nil), "-s", "none", "-n", "30", "--html", page, "--jtl",
-		filepath.Join(dir, "run.jtl"),
+		t.Context(), "--url", standIn(t, "", nil), "-s", "none", "-n", "30", "--html", page,
 	)
 	if status != 0 || !strings.Contains(content(t, page), "Broken, as expected") {
 		t.Errorf("status %d, %v", status, err)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 2 {
+	if err != nil || len(entries) != 1 {
 		t.Errorf("%v, %v: files left over", entries, err)
-	}
-}
-
-func TestReportCompares(t *testing.T) {
-	t.Parallel()
-	dir := histories(t)
-	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-	right := filepath.Join(a, "run.right.jsonl") + "," + filepath.Join(b, "run.right.jsonl")
-	none := filepath.Join(a, "run.none.jsonl") + "," + filepath.Join(b, "run.none.jsonl")
-	out, _, err := run(t.Context(), "report", "--compare", right, none, "--html", filepath.Join(dir, "page.html"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, word := range []string{"(2 runs)", "throughput", "lost updates", "the runs are too few to rule out chance"} {
-		if !strings.Contains(out, word) {
-			t.Errorf("no %q in\n%s", word, out)
-		}
-	}
-	if !strings.Contains(content(t, dir, "page.html"), "A against B") {
-		t.Error("the page does not compare")
-	}
-	out, _, err = run(t.Context(), "report", "--compare", a, b)
-	if err != nil || !strings.Contains(out, "Not the same: one side mixes") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	out, _, err = run(
-		t.Context(), "report", "--compare", filepath.Join(a, "run.none.jsonl"),
-		filepath.Join(b, "run.none.jsonl"),
-	)
-	if err != nil || !strings.Contains(out, "how much of a difference is noise is not known") {
-		t.Errorf("%v\n%s", err, out)
 	}
 }
 
@@ -154,7 +120,7 @@ func TestReportOfBadHistories(t *testing.T) {
 		page := filepath.Join(t.TempDir(), "page.html")
 		args := []string{"report", file(row.text), "--html", page}
 		if row.name == "the start only" {
-			args = append(args, "--png", filepath.Join(filepath.Dir(page), "slides"))
+			args = append(args, "--svg", filepath.Join(filepath.Dir(page), "pictures"))
 		}
 		out, told, err := run(t.Context(), args...)
 		if err != nil || !strings.Contains(told, row.told) || !strings.Contains(out, "verdict") ||
@@ -194,14 +160,12 @@ func TestReportRefuses(t *testing.T) {
 		{"/nowhere.jsonl", "/nowhere.jsonl: no such file"},
 		{dir, "is a directory"},
 		{good + " --html /nowhere/at/all.html", "--html: "},
-		{good + " --csv " + dir, "--csv: " + dir + " is a folder: give a file"},
-		{good + " --png " + good, "--png: " + good + " is a file: give a folder"},
+		{good + " --html " + dir, "--html: " + dir + " is a folder: give a file"},
+		{good + " --svg " + good, "--svg: " + good + " is a file: give a folder"},
 		{
 			good + " " + good + " --porcupine-html " + dir + "/x.html",
 			"--porcupine-html: is about a single run, not about 2",
 		},
-		{"--compare " + good, "--compare: takes two sides, A and B, not 1"},
-		{"--compare " + good + " " + t.TempDir(), "holds no .jsonl file"},
 	} {
 		_, _, err := run(t.Context(), append([]string{"report"}, strings.Fields(row.args)...)...)
 		if err == nil || !strings.Contains(err.Error(), row.says) {
@@ -211,29 +175,5 @@ func TestReportRefuses(t *testing.T) {
 	before := content(t, good)
 	if _, _, err := run(t.Context(), "report", good, "--html", good+"/x"); err == nil || content(t, good) != before {
 		t.Errorf("%v: the history changed", err)
-	}
-}
-
-// The course in slides needs no history, speaks the language that is asked for, and does not hide a wrong path.
-func TestReportWritesSlides(t *testing.T) {
-	t.Parallel()
-	for lang, words := range map[string][]string{
-		"en": {"Said and measured", "half right", "bin/stock lab run ", "naive, reads its follower"},
-		"zh": {"博客说／实测", "对一半", "bin/stock lab run ", "错误写法，读自己的 follower"},
-	} {
-		path := filepath.Join(t.TempDir(), "slides.html")
-		if _, told, err := run(t.Context(), "report", "--slides", path, "--lang", lang); err != nil ||
-			!strings.Contains(told, path) {
-			t.Fatalf("%v, told %q", err, told)
-		}
-		page := content(t, path)
-		for _, word := range words {
-			if !strings.Contains(page, word) {
-				t.Errorf("%s: no %q", lang, word)
-			}
-		}
-	}
-	if _, _, err := run(t.Context(), "report", "--slides", filepath.Join(t.TempDir(), "none", "s.html")); err == nil {
-		t.Error("slides in a folder that is not there: no error")
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
-	"time"
 
 	"example.com/stock/internal/stack/browsertest"
 	"example.com/stock/lab"
-	"example.com/stock/lab/report"
 )
 
 // sent is a small run of the lab, in which much is drawn.
@@ -71,22 +69,4 @@ func TestAFileRunsNothing(t *testing.T) {
 		browsertest.NothingRan(t, tab, field, page, ready)
 	})
 	browsertest.PolicyHolds(t, browser.Open(t), page(t, sent(), "en"), ready)
-}
-
-// The slides turn, and run nothing that somebody has added.
-func TestSlidesRunNothingElse(t *testing.T) {
-	tab := browser.Open(t)
-	cards, err := report.Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var page bytes.Buffer
-	if err := report.WriteSlides(&page, cards, all(), "en"); err != nil {
-		t.Fatal(err)
-	}
-	browsertest.PolicyHolds(t, tab, page.String(), `document.readyState === "complete"`)
-	evaluate[bool](t, tab, `dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }))`)
-	for evaluate[float64](t, tab, `scrollY`) == 0 { // the tab's time bounds it
-		time.Sleep(10 * time.Millisecond)
-	}
 }

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"html"
 	"strings"
-
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // A batch has the data of one batch of sales from its replies. Times are milliseconds since the start of the run.
@@ -88,16 +85,4 @@ func (t *timeline) block(b *strings.Builder, k *block) {
 	top := t.y(k.top) - 2
 	fmt.Fprintf(b, `<g><title>%s</title><rect class="batch" x="%s" y="%d" width="%s" height="%d"/></g>`,
 		html.EscapeString(k.title(t.voice)), t.x(k.from), top, t.width(k.from, k.to), t.y(k.bottom)+barHeight+2-top)
-}
-
-// frames draws the batches of a picture: a light box with a border, behind the bars.
-func (l lanes) frames(area draw.Canvas, x, y func(float64) vg.Length) {
-	half := (y(1) - y(0)) / 2
-	for _, k := range l.blocks() {
-		left, right := x(k.from), max(x(k.to), x(k.from)+vg.Points(0.8))
-		top, bottom := y(float64(len(l.lanes)-1-k.top))+half, y(float64(len(l.lanes)-1-k.bottom))-half
-		corners := []vg.Point{{X: left, Y: bottom}, {X: left, Y: top}, {X: right, Y: top}, {X: right, Y: bottom}}
-		area.FillPolygon(l.chart.mark(inkGrid), corners)
-		area.StrokeLines(l.chart.line(inkRead, 0.6), append(corners, corners[0]))
-	}
 }

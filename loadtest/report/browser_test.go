@@ -141,8 +141,8 @@ func TestPageInABrowser(t *testing.T) {
 			}
 			shown := ask[int](t, b,
 				`[...document.querySelectorAll("svg.chart")].filter(s => s.getBoundingClientRect().width > 0).length`)
-			if shown != 3 {
-				t.Errorf("%s: %d charts at %d pixels, want stock once, percentiles, histogram", row.name, shown, width)
+			if shown != 2 {
+				t.Errorf("%s: %d charts at %d pixels, want stock once, percentiles", row.name, shown, width)
 			}
 		}
 	}

@@ -41,8 +41,8 @@ func (f *frame) hold(c *course) {
 
 // stockChart draws the stock over time as read, as written and as true, and fills the gap between the last two. The
 // true stock must have a point. axes may be nil.
-func stockChart(v voice, c *course, mark func(ink) color.Color, size float64, axes *frame) *chart {
-	p := newChart(mark, size)
+func stockChart(v voice, c *course, size float64, axes *frame) *chart {
+	p := newChart(size)
 	truth, written, read := thin(c.truth, places), thin(c.written, places), c.read
 	if step := (len(read) + places - 1) / places; step > 1 {
 		var some []moment
@@ -54,9 +54,9 @@ func stockChart(v voice, c *course, mark func(ink) color.Color, size float64, ax
 	if len(written) > 0 && c.gaps() {
 		gap, err := plotter.NewPolygon(append(stairs(written), backwards(stairs(truth))...))
 		if err == nil {
-			gap.Color, gap.LineStyle.Width = mark(inkGap), 0
+			gap.Color, gap.LineStyle.Width = marked(inkGap), 0
 			p.Add(gap)
-			p.explain(v.say("chart.gap"), swatch{mark(inkGap)})
+			p.explain(v.say("chart.gap"), swatch{marked(inkGap)})
 		}
 	}
 	grid := plotter.NewGrid()
@@ -74,7 +74,7 @@ func stockChart(v voice, c *course, mark func(ink) color.Color, size float64, ax
 	step(truth, p.line(inkTruth, 1.8), v.say("chart.true"))
 	if len(read) > 0 {
 		if dots, err := plotter.NewScatter(points(read)); err == nil {
-			dots.GlyphStyle = draw.GlyphStyle{Color: mark(inkRead), Radius: vg.Points(2), Shape: draw.CrossGlyph{}}
+			dots.GlyphStyle = draw.GlyphStyle{Color: marked(inkRead), Radius: vg.Points(2), Shape: draw.CrossGlyph{}}
 			p.Add(dots)
 			p.explain(v.say("chart.read"), dots)
 		}
@@ -164,8 +164,8 @@ func (nineTicks) Ticks(_, to float64) []plot.Tick {
 }
 
 // percentileChart draws latency by percentile, with a line for each outcome.
-func percentileChart(v voice, l latencies, mark func(ink) color.Color, size float64) *chart {
-	p := newChart(mark, size)
+func percentileChart(v voice, l latencies, size float64) *chart {
+	p := newChart(size)
 	grid := plotter.NewGrid()
 	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), p.line(inkGrid, 0.6)
 	p.Add(grid)
@@ -185,7 +185,7 @@ func percentileChart(v voice, l latencies, mark func(ink) color.Color, size floa
 		}
 		look := lookOf(o)
 		line.LineStyle = p.line(look.ink, 1.6, look.dashes...)
-		dots.GlyphStyle = draw.GlyphStyle{Color: mark(look.ink), Radius: vg.Points(2.4), Shape: look.shape}
+		dots.GlyphStyle = draw.GlyphStyle{Color: marked(look.ink), Radius: vg.Points(2.4), Shape: look.shape}
 		p.Add(line, dots)
 		p.explain(fmt.Sprintf("%s (%d)", v.outcome(o), len(sorted)), line, dots)
 	}
@@ -312,95 +312,6 @@ func (l latencies) outcomes() []loadtest.Outcome {
 func at(sorted []float64, percent float64) float64 {
 	rank := int(math.Ceil(percent / 100 * float64(len(sorted))))
 	return sorted[min(max(rank-1, 0), len(sorted)-1)]
-}
-
-// bins is the number of columns of the histogram.
-const bins = 28
-
-// A histogram counts replies by latency, in columns whose edges grow by the same factor, and in each column by outcome.
-type histogram struct {
-	edges  []float64 // one more than columns
-	counts map[loadtest.Outcome]plotter.Values
-}
-
-func (l latencies) histogram() *histogram {
-	low, high := math.Inf(1), 0.0
-	for _, list := range l {
-		low, high = min(low, list[0]), max(high, list[len(list)-1])
-	}
-	if high < low*1.5 {
-		low, high = low/1.3, low*1.5
-	}
-	h := &histogram{counts: make(map[loadtest.Outcome]plotter.Values)}
-	factor := math.Pow(high/low, 1.0/bins)
-	for i := range bins + 1 {
-		h.edges = append(h.edges, low*math.Pow(factor, float64(i)))
-	}
-	for o, list := range l {
-		columns := make(plotter.Values, bins)
-		for _, ms := range list {
-			columns[min(max(int(math.Log(ms/low)/math.Log(factor)), 0), bins-1)]++
-		}
-		h.counts[o] = columns
-	}
-	return h
-}
-
-// edgeTicks labels the edges of columns. A column has the width 1 on the axis.
-type edgeTicks struct{ *histogram }
-
-func (e edgeTicks) Ticks(_, _ float64) []plot.Tick {
-	var list []plot.Tick
-	low, high := e.edges[0], e.edges[bins]
-	for _, tick := range (decades{}).Ticks(low, high) {
-		tick.Value = math.Log(tick.Value/low)/math.Log(high/low)*bins - 0.5
-		list = append(list, tick)
-	}
-	return list
-}
-
-// histogramChart draws h, with the outcomes stacked.
-func histogramChart(v voice, l latencies, h *histogram, mark func(ink) color.Color, size, width float64) *chart {
-	p := newChart(mark, size)
-	grid := plotter.NewGrid()
-	grid.Horizontal, grid.Vertical = p.line(inkGrid, 0.6), draw.LineStyle{}
-	p.Add(grid)
-	var below *plotter.BarChart
-	for _, o := range l.outcomes() {
-		bars, err := plotter.NewBarChart(h.counts[o], vg.Points((width-70)/bins))
-		if err != nil {
-			continue
-		}
-		bars.Color, bars.LineStyle = mark(lookOf(o).ink), p.line(inkText, 0.4)
-		if below != nil {
-			bars.StackOn(below)
-		}
-		below = bars
-		p.Add(bars)
-		p.explain(v.outcome(o), bars)
-	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = edgeTicks{h}, round{4, plainNumber}
-	p.X.Min, p.X.Max, p.Y.Min = -0.6, bins-0.4, 0
-	p.Y.Label.Text = v.say("label.replies")
-	return p
-}
-
-// hints returns the counts of each column as hints.
-func (h *histogram) hints(v voice, l latencies) []hint {
-	var list []hint
-	for i := range bins {
-		text, any := v.say("chart.range", "from", millis(h.edges[i]), "to", millis(h.edges[i+1])), false
-		for _, o := range l.outcomes() {
-			if n := h.counts[o][i]; n > 0 {
-				text += fmt.Sprintf("\n%s: %.0f", v.outcome(o), n)
-				any = true
-			}
-		}
-		if any {
-			list = append(list, hint{float64(i) - 0.5, float64(i) + 0.5, text})
-		}
-	}
-	return list
 }
 
 // An entry is a line of a legend.

@@ -2,8 +2,8 @@ package report
 
 import (
 	"html/template"
-	"image/color"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,16 +75,16 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) err
 	}
 	if s := shelfOf(r); len(s.received) > 1 {
 		label := say.say("checkout.stock-caption")
-		v.StockWide = template.HTML(shelfChart(say, s, marked, 11).toSVG(1120, 320, "wide", label, s.hints(say, 80)))
-		v.StockNarrow = template.HTML(shelfChart(say, s, marked, 10.5).
+		v.StockWide = template.HTML(shelfChart(say, s, 11).toSVG(1120, 320, "wide", label, s.hints(say, 80)))
+		v.StockNarrow = template.HTML(shelfChart(say, s, 10.5).
 			toSVG(420, 300, "narrow", label, s.hints(say, 30)))
 	}
 	if v.Visits > 0 {
-		v.Ways = template.HTML(waysChart(say, r, marked, 10.5).
+		v.Ways = template.HTML(waysChart(say, r, 10.5).
 			toSVG(560, waysHeight, "", say.say("checkout.ways"), nil))
 	}
 	if len(r.Figures.Latency) > 0 {
-		v.Latency = template.HTML(opsChart(say, r, marked, 10.5).
+		v.Latency = template.HTML(opsChart(say, r, 10.5).
 			toSVG(560, compareHeight(len(r.Figures.Latency))+40, "", say.say("caption.percentiles"), nil))
 	}
 	return t.Execute(w, v)
@@ -100,32 +100,24 @@ func classOf(t tone) string {
 	return "odd"
 }
 
-// WriteCheckoutPictures writes the pictures of a checkout, stock, ways and latency, into a folder, which it creates. It
-// returns the names of the files.
-func WriteCheckoutPictures(dir, format, lang string, r *checkout.Result) ([]string, error) {
-	if format == PNG && lang == words.Chinese && chineseFont() == nil {
-		return nil, phrases.Error("slide.no-font")
-	}
+// WriteCheckoutPictures writes the pictures of a checkout, stock, ways and latency, into a folder, which it creates, as
+// SVG. It returns the names of the files.
+func WriteCheckoutPictures(dir, lang string, r *checkout.Result) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	say := voice(lang)
 	word, _ := say.findingWord(r.Verdict.Finding)
-	title := say.say("checkout.slide", "verdict", word, "orders", thousands(int64(r.Figures.Orders)))
-	charts := map[string]*chart{
-		"ways": waysChart(say, r, inked(format), 13), "latency": opsChart(say, r, inked(format), 13),
-	}
+	title := say.say("checkout.picture", "verdict", word, "orders", thousands(int64(r.Figures.Orders)))
+	charts := map[string]*chart{"ways": waysChart(say, r, 13), "latency": opsChart(say, r, 13)}
 	if s := shelfOf(r); len(s.received) > 1 {
-		charts["stock"] = shelfChart(say, s, inked(format), 13)
+		charts["stock"] = shelfChart(say, s, 13)
 	}
 	var names []string
-	for _, kind := range []string{"stock", "ways", "latency"} {
-		c := charts[kind]
-		if c == nil {
-			continue
-		}
-		path := filepath.Join(dir, "checkout-"+kind+"."+format)
-		if err := os.WriteFile(path, c.titled(title).encode(format, slideWidth, slideHeight), 0o644); err != nil {
+	for _, kind := range slices.Sorted(maps.Keys(charts)) {
+		path := filepath.Join(dir, "checkout-"+kind+".svg")
+		picture := charts[kind].titled(title).file(pictureWidth, pictureHeight)
+		if err := os.WriteFile(path, picture, 0o644); err != nil {
 			return names, err
 		}
 		names = append(names, path)
@@ -174,8 +166,8 @@ func shelfOf(r *checkout.Result) (s shelf) {
 }
 
 // shelfChart draws the sold, reserved and available units as stacked areas. Their sum is the received units.
-func shelfChart(v voice, s shelf, mark func(ink) color.Color, size float64) *chart {
-	p := newChart(mark, size)
+func shelfChart(v voice, s shelf, size float64) *chart {
+	p := newChart(size)
 	below := []moment{{s.received[0].ms, 0}, {s.received[len(s.received)-1].ms, 0}}
 	for _, layer := range []struct {
 		line []moment
@@ -191,9 +183,9 @@ func shelfChart(v voice, s shelf, mark func(ink) color.Color, size float64) *cha
 		if err != nil {
 			continue
 		}
-		area.Color, area.LineStyle.Width = mark(layer.ink), 0
+		area.Color, area.LineStyle.Width = marked(layer.ink), 0
 		p.Add(area)
-		p.explain(v.say(layer.name), swatch{mark(layer.ink)})
+		p.explain(v.say(layer.name), swatch{marked(layer.ink)})
 		below = line
 	}
 	if top, err := plotter.NewLine(points(thin(s.received, places))); err == nil {
@@ -223,8 +215,8 @@ func (s shelf) hints(v voice, n int) (list []hint) {
 const waysHeight = 380
 
 // waysChart draws how many visits went each way, and how many of them got all that they asked for.
-func waysChart(v voice, r *checkout.Result, mark func(ink) color.Color, size float64) *chart {
-	c := newChart(mark, size)
+func waysChart(v voice, r *checkout.Result, size float64) *chart {
+	c := newChart(size)
 	grid := plotter.NewGrid()
 	grid.Horizontal, grid.Vertical = draw.LineStyle{}, c.line(inkGrid, 0.6)
 	c.Add(grid)
@@ -251,7 +243,7 @@ func waysChart(v voice, r *checkout.Result, mark func(ink) color.Color, size flo
 		if err != nil {
 			continue
 		}
-		bars.Horizontal, bars.Color, bars.LineStyle = true, mark(layer.ink), c.line(inkText, 0.4)
+		bars.Horizontal, bars.Color, bars.LineStyle = true, marked(layer.ink), c.line(inkText, 0.4)
 		if below != nil {
 			bars.StackOn(below)
 		}
@@ -266,10 +258,10 @@ func waysChart(v voice, r *checkout.Result, mark func(ink) color.Color, size flo
 }
 
 // opsChart draws the range of the latencies of each operation from the median to the 99th percentile.
-func opsChart(v voice, r *checkout.Result, mark func(ink) color.Color, size float64) *chart {
+func opsChart(v voice, r *checkout.Result, size float64) *chart {
 	rows := make([]latencyRow, len(r.Figures.Latency))
 	for i, l := range r.Figures.Latency {
 		rows[i] = latencyRow{v.say("op." + string(l.Op)), true, l.P50, l.P99}
 	}
-	return rangeChart(rows, v.say("checkout.median"), v.say("checkout.tail"), mark, size)
+	return rangeChart(rows, v.say("checkout.median"), v.say("checkout.tail"), size)
 }

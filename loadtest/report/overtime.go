@@ -55,7 +55,7 @@ func (v *runView) overTime() {
 	}
 	width := v.T.story.length / intervals
 	draw := func(caption, unit string, lines ...namedLine) {
-		c := newChart(marked, 10.5)
+		c := newChart(10.5)
 		c.Y.Min, c.X.Min = 0, 0
 		for _, l := range lines {
 			var xy plotter.XYs

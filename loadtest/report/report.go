@@ -1,10 +1,9 @@
-// Package report shows runs of the load test: as an HTML page that needs no network, as pictures for slides, as tables
-// for other programs, and side by side. It computes everything from Results, so it also works from histories.
+// Package report shows runs of the load test: as text, as an HTML page that needs no network, and as pictures. It
+// computes everything from Results, so it also works from histories.
 package report
 
 import (
 	"embed"
-	_ "embed"
 	"fmt"
 	"html"
 	"html/template"
@@ -18,7 +17,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-//go:embed page.html.tmpl run.html.tmpl compare.html.tmpl diff.html.tmpl checkout.html.tmpl page.css patterns.svg
+//go:embed page.html.tmpl run.html.tmpl compare.html.tmpl checkout.html.tmpl page.css patterns.svg
 var files embed.FS
 
 // A Group is a set of runs that can be compared, such as the same load on different strategies.
@@ -34,7 +33,6 @@ type Page struct {
 	Groups []Group
 	Commit string   // of the judging program; empty: unknown
 	Notes  []string // remarks at the top, such as that a history was cut off
-	Diff   *Comparison
 }
 
 // The largest numbers of holds and lanes that are drawn of a run, alone on a page and among others.
@@ -61,7 +59,7 @@ func WriteHTML(w io.Writer, p Page) error {
 			return fmt.Sprintf("%.1f %%",
 				100*float64(part)/float64(max(whole, 1)))
 		},
-	}).ParseFS(files, "page.html.tmpl", "run.html.tmpl", "compare.html.tmpl", "diff.html.tmpl")
+	}).ParseFS(files, "page.html.tmpl", "run.html.tmpl", "compare.html.tmpl")
 	if err != nil {
 		return err
 	}
@@ -76,8 +74,7 @@ type pageView struct {
 	Patterns template.HTML
 	Notes    []string
 	Groups   []groupView
-	Single   *runView // the only run
-	Diff     *diffView
+	Single   *runView   // the only run
 	Summary  *summary   // of several runs
 	Race     []*runView // the run that lost most, and one with the same load that lost nothing
 }
@@ -103,9 +100,6 @@ func (p Page) view() pageView {
 	}
 	if p.Lang == words.Chinese {
 		v.Lang = "zh-CN"
-	}
-	if p.Diff != nil {
-		v.Diff = &diffView{p.Diff, p.Diff.rows(say)}
 	}
 	total := 0
 	for _, g := range p.Groups {
@@ -143,9 +137,7 @@ func (p Page) view() pageView {
 		}
 		v.Groups[n] = gv
 	}
-	if p.Diff == nil {
-		v.Race = race(v.Groups)
-	}
+	v.Race = race(v.Groups)
 	return v
 }
 
@@ -182,7 +174,7 @@ func race(groups []groupView) []*runView {
 	}
 	for _, r := range pair {
 		label := r.say("caption.stock", "sku", r.Course.sku)
-		r.Beside = template.HTML(stockChart(r.voice, r.Course, marked, 10.5, &axes).
+		r.Beside = template.HTML(stockChart(r.voice, r.Course, 10.5, &axes).
 			toSVG(420, 280, "narrow", label, r.Course.hints(r.voice, 30)))
 	}
 	return pair
@@ -212,12 +204,6 @@ func read(name string) string {
 }
 
 func escape(text string) string { return html.EscapeString(text) }
-
-// A diffView is the data of the template of a comparison.
-type diffView struct {
-	*Comparison
-	Rows [][5]string
-}
 
 // load describes the load of a run.
 func load(r *loadtest.Result) words.Text {
@@ -271,14 +257,14 @@ type runView struct {
 	StockWide, StockNarrow    template.HTML
 	Beside                    template.HTML // the stock on the axes of another run
 	Course                    *course
-	Names, Bars, Strip        template.HTML
+	Names, Bars               template.HTML
 	T                         *timeline
 	Pairs                     []string
 	MorePairs                 bool
 	Promise                   string
 	Mapped                    bool // of a foreign API, which reports no versions
 	TimelineNotes, StockNotes []string
-	Percentiles, Histogram    template.HTML
+	Percentiles               template.HTML
 	Outcomes                  []outcomeRow
 	Shares                    []shareRow
 	Fair                      loadtest.Fairness
@@ -435,7 +421,7 @@ func (v *runView) timeline() {
 		return
 	}
 	names, bars := t.gantt()
-	v.Names, v.Bars, v.Strip = template.HTML(names), template.HTML(bars), template.HTML(t.strip())
+	v.Names, v.Bars = template.HTML(names), template.HTML(bars)
 	if t.inWindow < t.total {
 		key := "thinned"
 		if t.pairs > 0 {
@@ -462,10 +448,10 @@ func (v *runView) stock(whole bool) {
 	}
 	label := v.say("caption.stock", "sku", c.sku)
 	if whole {
-		v.StockWide = template.HTML(stockChart(v.voice, c, marked, 11, nil).toSVG(1120, 300, "wide", label,
+		v.StockWide = template.HTML(stockChart(v.voice, c, 11, nil).toSVG(1120, 300, "wide", label,
 			c.hints(v.voice, 80)))
 	}
-	v.StockNarrow = template.HTML(stockChart(v.voice, c, marked, 10.5, nil).toSVG(420, 280, "narrow", label,
+	v.StockNarrow = template.HTML(stockChart(v.voice, c, 10.5, nil).toSVG(420, 280, "narrow", label,
 		c.hints(v.voice, 30)))
 	note := func(key string, pairs ...any) {
 		v.StockNotes = append(v.StockNotes, phrases.Say("note."+key, pairs...).In(string(v.voice)))
@@ -493,11 +479,7 @@ func (v *runView) latency() {
 		return
 	}
 	v.Percentiles = template.HTML(
-		percentileChart(v.voice, l, marked, 10.5).toSVG(420, 280, "", v.say("caption.percentiles"), nil))
-	h := l.histogram()
-	v.Histogram = template.HTML(
-		histogramChart(v.voice, l, h, marked, 10.5, 420).toSVG(420, 280, "", v.say("caption.histogram"),
-			h.hints(v.voice, l)))
+		percentileChart(v.voice, l, 10.5).toSVG(420, 280, "", v.say("caption.percentiles"), nil))
 }
 
 // promised describes the promise of a strategy, as far as a load run can check it.
@@ -519,9 +501,3 @@ func (v voice) promised(p *loadtest.Promise) string {
 	}
 	return text
 }
-
-//go:embed schema.json
-var schema []byte
-
-// Schema returns the JSON schema (draft 2020-12) of what loadtest.WriteJSON and checkout.WriteJSON write.
-func Schema() []byte { return schema }

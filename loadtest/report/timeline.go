@@ -146,45 +146,6 @@ func (t *timeline) short(name string) string {
 	return "…" + string(r[len(r)-9:])
 }
 
-// strip draws the whole run as columns: the holds that began, and how many of them overlapped another. It is empty if
-// the lanes show all of it.
-func (t *timeline) strip() string {
-	most := 0
-	for _, b := range t.overview {
-		most = max(most, b.holds)
-	}
-	if most == 0 {
-		return ""
-	}
-	const height = 44
-	var b strings.Builder
-	fmt.Fprintf(&b,
-		`<svg class="strip" width="100%%" height="%d" role="img" aria-label="%s">`, height,
-		html.EscapeString(t.say("caption.strip")))
-	for i, bucket := range t.overview {
-		if bucket.holds == 0 {
-			continue
-		}
-		h := max(float64(height)*float64(bucket.holds)/float64(most), 1)
-		met := h * float64(bucket.met) / float64(bucket.holds)
-		x, width := 100*float64(i)/buckets, 100.0/buckets
-		title := t.say("caption.bucket", "from", millis(float64(i)*t.length/buckets),
-			"holds", t.count("hold", int64(bucket.holds)), "n", bucket.met)
-		fmt.Fprintf(&b, `<g><title>%s</title><rect class="hold" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`,
-			html.EscapeString(title), x, height-h, width, h)
-		if met > 0 {
-			fmt.Fprintf(&b, `<rect class="met" x="%.2f%%" y="%.1f" width="%.2f%%" height="%.1f"/>`, x, height-met,
-				width, met)
-		}
-		b.WriteString("</g>")
-	}
-	left, right := 100*t.from/t.length, 100*t.to/t.length
-	fmt.Fprintf(&b,
-		`<rect class="window" x="%.2f%%" y="0.5" width="%.2f%%" height="%d"><title>%s</title></rect></svg>`,
-		left, max(right-left, 0.3), height-1, html.EscapeString(t.say("caption.window")))
-	return b.String()
-}
-
 // Overlaps returns the number of pairs that overlapped.
 func (t *timeline) Overlaps() int64 { return int64(t.pairs) }
 
@@ -212,7 +173,6 @@ type timeline struct {
 	lanesLeft int // lanes that have holds in this window and are not drawn
 	total     int // holds of the run
 	inWindow  int // holds in this window
-	overview  []bucket
 	strategy  *loadtest.Strategy
 	HasWaits  bool
 }
@@ -223,13 +183,8 @@ type bar struct {
 	lane int
 }
 
-// A bucket is a range of the run: how many holds began in it, and how many of those overlapped another.
-type bucket struct{ holds, met int }
-
 // limits bounds what is drawn, because more would be indistinguishable and make the page slow.
 type limits struct{ holds, lanes int }
-
-const buckets = 200
 
 // lay chooses what to draw: all of a short run, or a window of a longer one with that many holds, around the first
 // overlap or else from the start.
@@ -245,7 +200,6 @@ func lay(v voice, r *loadtest.Result, most limits) *timeline {
 		for i := range window {
 			t.to = max(t.to, window[i].to)
 		}
-		t.overview = s.overview()
 	}
 	// The clock of an instance may be slightly before the start of the run by our clock.
 	for i := range window {
@@ -302,21 +256,6 @@ func (t *timeline) fill(window []hold, most int) {
 		t.bars = append(t.bars, bar{h, n})
 		t.HasWaits = t.HasWaits || h.from > h.asked
 	}
-}
-
-// overview counts the holds in each range of the run.
-func (s *story) overview() []bucket {
-	list := make([]bucket, buckets)
-	at := func(ms float64) *bucket {
-		return &list[min(max(int(ms/max(s.length, 1e-9)*buckets), 0), buckets-1)]
-	}
-	for i := range s.holds {
-		h := &s.holds[i]
-		b := at(h.from)
-		b.holds++
-		b.met += min(h.together, 1)
-	}
-	return list
 }
 
 // A hold is the stay of one accepted request in the critical section, in milliseconds since the start of the run.
