@@ -63,11 +63,8 @@ type Batcher interface {
 	// Remaining and Version, or its own error. The results are in the order of the orders, which must have the same
 	// SKU. If one order asks for more than is left, later ones may still be written.
 	//
-	// If version is not 0 and the stock has another version before the first order, each order fails with
-	// ErrConflict.
-	//
 	// An error concerns all orders: none was written, or with ErrOutcomeUnknown, all may have been.
-	Batch(ctx context.Context, version uint64, orders []Order) ([]BatchResult, error)
+	Batch(ctx context.Context, orders []Order) ([]BatchResult, error)
 }
 
 // A BatchResult is the order as it was written, or the error that Deduct would return.

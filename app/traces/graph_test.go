@@ -94,48 +94,39 @@ func TestASaleIsOneGraph(t *testing.T) {
 // Requests of several traces that are sold in one step are one graph: the batch has a link to each, and each to it.
 func TestABatchLinksToItsMembers(t *testing.T) {
 	t.Parallel()
-	for _, name := range servertest.Some(1, []string{"merged", "zk_merged"}) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servers := []server.Kind{server.MySQL}
-			if name == "zk_merged" {
-				servers = append(servers, server.ZooKeeper)
-			}
-			d := newDemo(t, servers, "STOCK_TRACES_SKU=false")
-			d.stock("1000000")
-			var batch span
-			d.await("a batch of several", func(all []span) bool {
-				var requests sync.WaitGroup
-				for range 16 {
-					requests.Go(func() { d.do(http.MethodPost, "/deduct_stock_"+name+"?sku=a") })
-				}
-				requests.Wait()
-				i := slices.IndexFunc(all, func(s span) bool { return s.name == "batch" && len(s.links) > 1 })
-				if i < 0 {
-					return false
-				}
-				batch = all[i]
-				return !slices.ContainsFunc(batch.links, func(id string) bool {
-					return !slices.ContainsFunc(all, func(s span) bool { return s.id == id })
-				})
-			})
-			all := d.inbox.all()
-			if batch.parent != batch.links[0] {
-				t.Errorf("the parent of the batch is %s, and its first member %s", batch.parent, batch.links[0])
-			}
-			for _, one := range all {
-				if slices.Contains(batch.links, one.id) && !slices.Contains(one.links, batch.id) {
-					t.Errorf("member %v has no link to its batch %s", one, batch.id)
-				}
-				if one.attributes["stock.sku"] != "" || one.attributes["url.path"] != "" {
-					t.Errorf("%s has %v, but is configured to tell nothing of the sale", one.name, one.attributes)
-				}
-			}
-			below := func(s span) bool { return s.parent == batch.id && strings.HasSuffix(s.name, "COMMIT") }
-			if !slices.ContainsFunc(all, below) {
-				t.Error("the write is not below the batch")
-			}
+	d := newDemo(t, []server.Kind{server.MySQL}, "STOCK_TRACES_SKU=false")
+	d.stock("1000000")
+	var batch span
+	d.await("a batch of several", func(all []span) bool {
+		var requests sync.WaitGroup
+		for range 16 {
+			requests.Go(func() { d.do(http.MethodPost, "/deduct_stock_merged?sku=a") })
+		}
+		requests.Wait()
+		i := slices.IndexFunc(all, func(s span) bool { return s.name == "batch" && len(s.links) > 1 })
+		if i < 0 {
+			return false
+		}
+		batch = all[i]
+		return !slices.ContainsFunc(batch.links, func(id string) bool {
+			return !slices.ContainsFunc(all, func(s span) bool { return s.id == id })
 		})
+	})
+	all := d.inbox.all()
+	if batch.parent != batch.links[0] {
+		t.Errorf("the parent of the batch is %s, and its first member %s", batch.parent, batch.links[0])
+	}
+	for _, one := range all {
+		if slices.Contains(batch.links, one.id) && !slices.Contains(one.links, batch.id) {
+			t.Errorf("member %v has no link to its batch %s", one, batch.id)
+		}
+		if one.attributes["stock.sku"] != "" || one.attributes["url.path"] != "" {
+			t.Errorf("%s has %v, but is configured to tell nothing of the sale", one.name, one.attributes)
+		}
+	}
+	below := func(s span) bool { return s.parent == batch.id && strings.HasSuffix(s.name, "COMMIT") }
+	if !slices.ContainsFunc(all, below) {
+		t.Error("the write is not below the batch")
 	}
 }
 

@@ -59,7 +59,7 @@ func overwrite(t *testing.T, s shop, sku service.SKU, segment int, quantity int6
 }
 
 func batchOf(s shop, ctx context.Context, version uint64, o service.Order) error {
-	results, err := s.Batch(ctx, version, []service.Order{o})
+	results, err := s.Batch(ctx, []service.Order{o})
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 		return o, err
 	}
 	defer leave()
-	results, err := m.batch(ctx, doing, 0, orders)
+	results, err := m.batch(ctx, doing, orders)
 	switch {
 	case err != nil:
 		return o, err

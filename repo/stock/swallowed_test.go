@@ -42,7 +42,7 @@ func operations(r wholeStore) map[string]repotest.Operation {
 			return err
 		}),
 		"Batch": sold(func(ctx context.Context, o service.Order) error {
-			_, err := r.Batch(ctx, 0, []service.Order{o})
+			_, err := r.Batch(ctx, []service.Order{o})
 			return err
 		}),
 		"Set": read(func(ctx context.Context, sku service.SKU) error {

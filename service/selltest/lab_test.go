@@ -101,9 +101,6 @@ func TestASaleStopsAtEveryPointOfItsWay(t *testing.T) {
 			func(testing.TB) service.Seller { return service.Atomically },
 			func(t testing.TB) shop { return redisStore(t) },
 		},
-		{"merged under lock", everyPoint, func(testing.TB) service.Seller {
-			return service.MergedUnderLock(&local.Mutex{}, service.MergeOptions{})
-		}, func(t testing.TB) shop { return redisStore(t) }},
 		{
 			"merged", "before_lock,after_lock,after_write,after_unlock",
 			func(testing.TB) service.Seller { return service.Merged(service.MergeOptions{}) },

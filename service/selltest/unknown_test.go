@@ -199,13 +199,10 @@ func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
 	for name, seller := range map[string]func() service.Seller{
 		"under a lock": func() service.Seller { return service.UnderLock(&local.Mutex{}) },
 		"segmented":    func() service.Seller { return segmented(&local.Mutex{}, 1) },
-		"merged under a lock": func() service.Seller {
-			return service.MergedUnderLock(&local.Mutex{}, service.MergeOptions{})
-		},
-		"optimistic":  func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
-		"atomic":      func() service.Seller { return service.Atomically },
-		"merged":      func() service.Seller { return service.Merged(service.MergeOptions{}) },
-		"pessimistic": func() service.Seller { return service.InTransaction },
+		"optimistic":   func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
+		"atomic":       func() service.Seller { return service.Atomically },
+		"merged":       func() service.Seller { return service.Merged(service.MergeOptions{}) },
+		"pessimistic":  func() service.Seller { return service.InTransaction },
 	} {
 		for _, on := range []string{"mysql", "redis"} {
 			if on == "redis" && name == "pessimistic" {
