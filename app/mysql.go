@@ -8,7 +8,6 @@ import (
 
 	"example.com/stock/app/health"
 	"example.com/stock/repo"
-	"example.com/stock/repo/gate"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 	"example.com/stock/service/strategy"
@@ -83,9 +82,9 @@ func (a *App) openMySQL() error {
 			a.readyOnce(ping, ready, oneWriter(stock.NewMySQL(probed).CanWrite)))
 		return nil
 	}
-	gates := mysqlGates(c.PoolSize, c.Queue)
-	a.metrics.Queue(strategy.MySQL, gates.All.Load)
-	shop := repo.NewMySQL(sales).Behind(gates)
+	queues := mysqlQueues(c.PoolSize, c.Queue)
+	a.metrics.Queue(strategy.MySQL, queues.All.Load)
+	shop := repo.NewMySQL(sales).Behind(queues)
 	probed.ProbeOf(shop)
 	watched := stock.NewMySQL(probed)
 	a.addStore(store{
@@ -103,13 +102,12 @@ func (a *App) mysqlIs(engine repo.Engine) {
 	}
 }
 
-// mysqlGates returns the queues in front of a pool of connections. It reserves one connection for removing waiters from
-// the server's queue. One SKU may use a quarter of the other connections, and transactions, which wait for rows, a
-// half. A gate admits at least one operation.
-func mysqlGates(connections, queue int) repo.Gates {
+// mysqlQueues returns the queues in front of a pool of connections. One connection is reserved for removing waiters
+// from the server's queue. Transactions, which wait for rows, may use half of the others.
+func mysqlQueues(connections, waiting int) repo.Queues {
 	admitted := connections - 1
-	return repo.Gates{
-		All:          gate.New(gate.Limits{In: admitted, PerKey: max(admitted/4, 2), Waiting: queue}),
-		Transactions: gate.New(gate.Limits{In: admitted / 2, PerKey: 2}),
+	return repo.Queues{
+		All:          repo.NewQueue(admitted, waiting),
+		Transactions: repo.NewQueue(admitted/2, repo.NoLimit),
 	}
 }

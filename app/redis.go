@@ -15,7 +15,6 @@ import (
 	"example.com/stock/app/health"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
-	"example.com/stock/repo/gate"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 	"example.com/stock/service/strategy"
@@ -78,7 +77,7 @@ func (a *App) openRedis() error {
 	if cluster {
 		connections *= max(3, len(c.Addrs)) // each node has a pool, and a hung node must not fill the queue
 	}
-	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: c.Queue})
+	queue := repo.NewQueue(connections, c.Queue)
 	a.metrics.Queue(strategy.Redis, queue.Load)
 	a.addStore(store{
 		name: strategy.Redis,

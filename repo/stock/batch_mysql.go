@@ -29,7 +29,7 @@ func (m *MySQL) Batch(ctx context.Context, orders []service.Order) ([]service.Ba
 		return nil, err
 	}
 	const doing = "deduct in a batch"
-	leave, err := m.Enter(ctx, doing, repo.Writing(orders[0].SKU, 0))
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return nil, err
 	}

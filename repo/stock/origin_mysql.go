@@ -55,7 +55,7 @@ func (m *MySQL) Seed(ctx context.Context, o service.Origin, sku service.SKU, qua
 	if err := repo.CheckQuantity("quantity", quantity); err != nil {
 		return err
 	}
-	leave, err := m.Enter(ctx, doing, repo.Writing(sku, 0))
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return err
 	}
