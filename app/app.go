@@ -39,7 +39,6 @@ type App struct {
 	servers    strategy.Servers
 	backends   map[string]*health.Backend     // by name
 	stores     map[string]service.StoreConfig // by name
-	memories   map[string]memory              // by store: its records of its own origin and of the other store's
 	service    *service.Service
 	pauses     service.Pauses // of lab mode
 	steps      *service.Steps // of lab mode; nil outside it
@@ -72,7 +71,6 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 			return nil, errors.Join(err, a.closeListeners(), a.close())
 		}
 	}
-	a.linkStores()
 	a.probed = func() {
 		a.checkStores()
 		a.checkPermits()
@@ -98,7 +96,6 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		},
 		backends: make(map[string]*health.Backend),
 		stores:   make(map[string]service.StoreConfig),
-		memories: make(map[string]memory),
 		permits:  make(map[string]*permit),
 	}
 }

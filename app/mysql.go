@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-sql-driver/mysql"
-
 	"example.com/stock/app/health"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
@@ -68,10 +66,6 @@ func (a *App) openMySQL() error {
 			return err
 		}
 	}
-	dsn, err := mysql.ParseDSN(c.DSN)
-	if err != nil {
-		return fmt.Errorf("open mysql: %w", err)
-	}
 	probed := repo.NewMySQL(probe)
 	oneWriter := func(next func(context.Context) error) func(context.Context) error {
 		return probed.OneWriter(c.SingleWriter, a.mysqlIs, next)
@@ -88,11 +82,24 @@ func (a *App) openMySQL() error {
 	probed.ProbeOf(shop)
 	watched := stock.NewMySQL(probed)
 	a.addStore(store{
-		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
-		sales: stock.NewMySQL(shop), memory: watched,
-		ping: ping, ready: ready, canWrite: oneWriter(watched.CanWrite),
+		name: strategy.MySQL, sales: stock.NewMySQL(shop),
+		ping: ping, ready: a.seeding(ready, watched), canWrite: oneWriter(watched.CanWrite),
 	})
 	return nil
+}
+
+// seeding returns ready, but it also seeds a new database, before the first request could miss the SKU.
+func (a *App) seeding(ready func(context.Context) error, s *stock.MySQL) func(context.Context) error {
+	seed := a.cfg.Seed
+	if seed.SKU == "" {
+		return ready
+	}
+	return func(ctx context.Context) error {
+		if err := ready(ctx); err != nil {
+			return err
+		}
+		return s.Seed(ctx, service.SKU(seed.SKU), seed.Quantity)
+	}
 }
 
 // mysqlIs shows and logs what MySQL reports about itself.

@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -80,14 +77,12 @@ func (a *App) openRedis() error {
 	queue := repo.NewQueue(connections, c.Queue)
 	a.metrics.Queue(strategy.Redis, queue.Load)
 	a.addStore(store{
-		name: strategy.Redis,
-		place: fmt.Sprintf(
-			"redis %s %s/%d", c.MasterName, strings.Join(slices.Sorted(slices.Values(c.Addrs)), ","), c.DB,
-		),
-		parts:  cluster,
-		sales:  stock.NewRedis(repo.NewRedis(sales).Behind(queue)),
-		memory: stock.NewRedis(repo.NewRedis(probe)),
-		ping:   ping,
+		name: strategy.Redis, parts: cluster, sales: stock.NewRedis(repo.NewRedis(sales).Behind(queue)), ping: ping,
+		data: service.NewDataCheck(service.DataCheckConfig{
+			Name: strategy.Redis, Origins: stock.NewRedis(repo.NewRedis(probe)),
+			Seed: service.SKU(a.cfg.Seed.SKU), Quantity: a.cfg.Seed.Quantity,
+			Changed: func(bad error) { a.dataChanged(strategy.Redis, bad) },
+		}),
 	})
 	return nil
 }

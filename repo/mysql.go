@@ -65,19 +65,6 @@ func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) 
 
 func (m *MySQL) Pool() (*sql.DB, error) { return m.db.DB() }
 
-// Now returns the time of the server's clock, in one round trip.
-func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
-	const doing = "read the clock"
-	query := m.On(ctx).Raw("SELECT UTC_TIMESTAMP(6)")
-	if query.Error != nil {
-		return now, m.ReadFault(ctx, doing, query.Error)
-	}
-	if err := query.Row().Scan(&now); err != nil {
-		return now, m.ReadFault(ctx, doing, err)
-	}
-	return now, nil
-}
-
 // Enter waits until the queue of all operations admits this one.
 func (m *MySQL) Enter(ctx context.Context, doing string) (leave func(), err error) {
 	return enterInTime(ctx, m.queues.All, doing)

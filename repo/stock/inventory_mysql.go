@@ -96,6 +96,30 @@ func (m *MySQL) put(
 	return row.stock(), err
 }
 
+// Seed puts quantity units of sku in a database that has no stock yet. It takes three round trips, or four if it
+// creates the SKU.
+func (m *MySQL) Seed(ctx context.Context, sku service.SKU, quantity int64) error {
+	const doing = "seed stock"
+	if err := repo.CheckQuantity("quantity", quantity); err != nil {
+		return err
+	}
+	leave, err := m.Enter(ctx, doing)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return m.Transaction(ctx, doing, func(tx *gorm.DB) error {
+		var there []string
+		err := tx.Model(&stockRow{}).Limit(1).Pluck("sku", &there).Error
+		if err == nil && len(there) == 0 {
+			// Another instance may seed at the same moment.
+			missing := tx.Model(&stockRow{}).Clauses(clause.OnConflict{DoNothing: true})
+			err = missing.Create(freshStock(sku, quantity)).Error
+		}
+		return repo.Explain(ctx, doing, err)
+	})
+}
+
 // freshStock returns the columns of a stock that did not exist. Its epoch is the time of the server in µs, so that no
 // epoch comes again after the row was deleted. setUnguarded does the same, and adds one to the epoch if the clock is
 // behind it.

@@ -14,7 +14,6 @@ import (
 // A wholeStore is all that both stores can do.
 type wholeStore interface {
 	shop
-	recorder
 	Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error)
 	Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error
 	CanWrite(ctx context.Context) error
@@ -76,22 +75,6 @@ func operations(r wholeStore) map[string]repotest.Operation {
 			return err
 		}),
 		"CanWrite": read(func(ctx context.Context, _ service.SKU) error { return r.CanWrite(ctx) }),
-		"Origin": read(func(ctx context.Context, _ service.SKU) error {
-			_, err := r.Origin(ctx)
-			return err
-		}),
-		"Now": read(func(ctx context.Context, _ service.SKU) error { _, err := r.Now(ctx); return err }),
-		"Recall": read(func(ctx context.Context, _ service.SKU) error {
-			_, err := r.Recall(ctx, "mysql")
-			return err
-		}),
-		"Remember": read(func(ctx context.Context, _ service.SKU) error {
-			return r.Remember(ctx, "mysql", service.Origin{ID: uuid.Must(uuid.NewV7()).String(), Generation: 1})
-		}),
-		"Replace": read(func(ctx context.Context, _ service.SKU) error {
-			_, err := r.Replace(ctx, service.Origin{}, service.Origin{})
-			return err
-		}),
 	}
 }
 
