@@ -83,7 +83,7 @@ func (k *DataCheck) Look(ctx context.Context) error {
 // Check finds out whether the store has its data, and seeds a new store. Every health probe calls it. It takes one
 // round trip if nothing has changed. Check returns only errors of the store's server; Err has the result.
 func (k *DataCheck) Check(ctx context.Context) error {
-	return k.settle(ctx, func(now Origin) (Origin, error) {
+	return k.agree(ctx, func(now Origin) (Origin, error) {
 		switch {
 		case now.Lost, now.follows(k.known):
 			return now, nil
@@ -97,7 +97,7 @@ func (k *DataCheck) Check(ctx context.Context) error {
 
 // Renew records that a person has set the stock. After a loss the store gets a new origin, which all instances accept.
 func (k *DataCheck) Renew(ctx context.Context) error {
-	return k.settle(ctx, func(now Origin) (Origin, error) {
+	return k.agree(ctx, func(now Origin) (Origin, error) {
 		if !now.Lost && now.follows(k.known) {
 			return now, nil
 		}
@@ -107,9 +107,9 @@ func (k *DataCheck) Renew(ctx context.Context) error {
 	})
 }
 
-// settle replaces the origin until it is as it should be, and accepts it. If several instances change it at the same
+// agree replaces the origin until it is as it should be, and accepts it. If several instances change it at the same
 // moment, such as at the first start, all read the one that was first.
-func (k *DataCheck) settle(ctx context.Context, should func(now Origin) (Origin, error)) error {
+func (k *DataCheck) agree(ctx context.Context, should func(now Origin) (Origin, error)) error {
 	k.checking.Lock()
 	defer k.checking.Unlock()
 	for range 5 {

@@ -45,14 +45,7 @@ func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 	if err := Fits[Batcher](store); err != nil {
 		return err
 	}
-	// The lab pauses a sale before it joins a batch, so that the other sales are not delayed.
-	if err := sale.stops.at(WaitOf(ctx), AfterLock); err != nil {
-		return waitEnded(err)
-	}
-	err := m.sell(ctx, store, sale)
-	if err == nil {
-		sale.wrote(ctx)
-	}
+	err := aroundBatch(ctx, store, func(store Store) error { return m.sell(ctx, store, sale) })
 	sale.tell(Released)
 	return err
 }
@@ -118,8 +111,11 @@ func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
 		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.Queue, sale.SKU, lock.ErrOverloaded)
 	case err != nil:
 		return waitEnded(err)
+	case w.err != nil:
+		return w.err
 	}
-	return w.err
+	sale.wrote()
+	return nil
 }
 
 // cut removes the next batch from the queue. Its sales cannot leave any more.

@@ -234,7 +234,12 @@ func TestParsePoints(t *testing.T) {
 
 func TestNesting(t *testing.T) {
 	t.Parallel()
-	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t))
+	l := &local.Mutex{}
+	s := stage(t, service.UnderLock(l), redisStore(t), func(c *service.Config) {
+		it := c.Strategies["it"]
+		it.Lock = l
+		c.Strategies["it"] = it
+	})
 	if _, err := s.sell(t.Context(), lab(service.Lab{Nested: service.NestedHolder}), wait(0)); err != nil {
 		t.Errorf("as its holder: %v", err)
 	}

@@ -120,14 +120,10 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 		{"redis-watchdog", service.Lab{}, true},
 		{"redis-watchdog", service.Lab{Unfenced: true}, false},
 		{"redis-watchdog, one instance", service.Lab{Unfenced: true}, false},
-		{"local-mutex", service.Lab{Nested: service.NestedHolder}, false},
 	} {
 		name := row.lock
 		if row.lab.Unfenced {
 			name += ", fencing off"
-		}
-		if row.lab.Nested != "" {
-			name += ", nested"
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
