@@ -63,23 +63,19 @@ var arrows = map[string]struct {
 		[]string{
 			"internal/mysqlconn", "lock", "lock/driver", "lock/driver/mysqlerr", "lock/driver/rediserr",
 			"lock/driver/redisscript",
-			"repo/gate", "service",
+			"service",
 		},
 		"connections, and what their errors mean to the domain: it does not know what is kept",
 	},
 	"repo/stock": {
 		[]string{
-			"lock/driver/mysqlerr", "lock/driver/redisscript", "lock", "lock/driver", "repo", "repo/gate", "service",
+			"lock/driver/mysqlerr", "lock/driver/redisscript", "lock", "lock/driver", "repo", "service",
 		},
 		"the store on these connections",
 	},
 	"repo/repotest": {
 		[]string{"lock", "lock/locktest/servertest", "lock/locktest/wire", "repo", "repo/stock", "service"},
 		"stores for tests",
-	},
-	"repo/gate": {
-		[]string{"lock"},
-		"it bounds what goes to a server, whichever, and speaks in the errors of the contract",
 	},
 	"handler": {
 		[]string{"handler/text", "internal/words", "lock", "lock/driver", "service"},
@@ -93,7 +89,6 @@ var arrows = map[string]struct {
 		[]string{
 			"app/health", "app/metrics", "app/traces", "handler", "internal/mysqlconn", "internal/redisurl",
 			"lock/driver/rediserr", "internal/words", "lock", "lock/driver", "lock/redislock", "lock/zklock", "repo",
-			"repo/gate",
 			"repo/stock", "service", "service/strategy",
 		},
 		"one running instance: the only place that knows everything of which it is made, and nothing of the " +

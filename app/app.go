@@ -39,7 +39,6 @@ type App struct {
 	servers    strategy.Servers
 	backends   map[string]*health.Backend     // by name
 	stores     map[string]service.StoreConfig // by name
-	memories   map[string]memory              // by store: its records of its own origin and of the other store's
 	service    *service.Service
 	pauses     service.Pauses // of lab mode
 	steps      *service.Steps // of lab mode; nil outside it
@@ -68,11 +67,7 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 			return nil, errors.Join(err, a.closeListeners(), a.close())
 		}
 	}
-	a.linkStores()
-	a.probed = func() {
-		a.checkStores()
-		a.checkPermits()
-	}
+	a.probed = a.checkPermits
 	if err := a.buildService(); err != nil {
 		return nil, errors.Join(err, a.closeListeners(), a.close())
 	}
@@ -94,7 +89,6 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		},
 		backends: make(map[string]*health.Backend),
 		stores:   make(map[string]service.StoreConfig),
-		memories: make(map[string]memory),
 		permits:  make(map[string]*permit),
 	}
 }
@@ -177,16 +171,4 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 		a.closers = append(a.closers, closer)
 	}
 	return config
-}
-
-// checkStores checks the stores again after the first probe of every server. A store is seeded only after its record in
-// the other store was read. This second check saves the first requests the wait for the second probe.
-func (a *App) checkStores() {
-	ctx, cancel := context.WithTimeout(a.probing, health.Timeout)
-	defer cancel()
-	for _, store := range a.stores {
-		if store.Data != nil && store.Needs.Err() == nil {
-			_ = store.Data.Check(ctx) // the next probe reports an error
-		}
-	}
 }

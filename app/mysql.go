@@ -5,11 +5,9 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/go-sql-driver/mysql"
-
 	"example.com/stock/repo"
-	"example.com/stock/repo/gate"
 	"example.com/stock/repo/stock"
+	"example.com/stock/service"
 	"example.com/stock/service/strategy"
 )
 
@@ -44,20 +42,15 @@ func (a *App) openMySQL() error {
 	if err != nil {
 		return err
 	}
-	dsn, err := mysql.ParseDSN(c.DSN)
-	if err != nil {
-		return fmt.Errorf("open mysql: %w", err)
-	}
-	gates := mysqlGates(c.PoolSize, mysqlQueue)
-	a.metrics.Queue(strategy.MySQL, gates.All.Load)
-	shop.Behind(gates)
+	queues := mysqlQueues(c.PoolSize, mysqlQueue)
+	a.metrics.Queue(strategy.MySQL, queues.All.Load)
+	shop.Behind(queues)
 	probed.ProbeOf(shop)
 	watched := stock.NewMySQL(probed)
 	a.addStore(store{
-		name: strategy.MySQL, place: "mysql " + dsn.Addr + "/" + dsn.DBName,
-		sales: stock.NewMySQL(shop), memory: watched,
+		name: strategy.MySQL, sales: stock.NewMySQL(shop),
 		ping:     probed.OneWriter(c.SingleWriter, a.mysqlIs, probe.PingContext),
-		ready:    a.migrated(migrator),
+		ready:    a.seeding(a.migrated(migrator), watched),
 		canWrite: probed.OneWriter(c.SingleWriter, a.mysqlIs, watched.CanWrite),
 	})
 	return nil
@@ -112,6 +105,20 @@ func (a *App) migrated(m *repo.Migrator) func(context.Context) error {
 	}
 }
 
+// seeding returns ready, but it also seeds a new database, before the first request could miss the SKU.
+func (a *App) seeding(ready func(context.Context) error, s *stock.MySQL) func(context.Context) error {
+	seed := a.cfg.Seed
+	if seed.SKU == "" {
+		return ready
+	}
+	return func(ctx context.Context) error {
+		if err := ready(ctx); err != nil {
+			return err
+		}
+		return s.Seed(ctx, service.SKU(seed.SKU), int64(seed.Quantity))
+	}
+}
+
 // mysqlIs shows and logs what MySQL reports about itself.
 func (a *App) mysqlIs(engine repo.Engine) {
 	if a.backends[strategy.MySQL].SetServer(engine.About) {
@@ -119,13 +126,12 @@ func (a *App) mysqlIs(engine repo.Engine) {
 	}
 }
 
-// mysqlGates returns the queues in front of a pool of connections. It reserves one connection for removing waiters from
-// the server's queue. One SKU may use a quarter of the other connections, and transactions, which wait for rows, a
-// half. A gate admits at least one operation.
-func mysqlGates(connections, queue int) repo.Gates {
+// mysqlQueues returns the queues in front of a pool of connections. One connection is reserved for removing waiters
+// from the server's queue. Transactions, which wait for rows, may use half of the others.
+func mysqlQueues(connections, waiting int) repo.Queues {
 	admitted := connections - 1
-	return repo.Gates{
-		All:          gate.New(gate.Limits{In: admitted, PerKey: max(admitted/4, 2), Waiting: queue}),
-		Transactions: gate.New(gate.Limits{In: admitted / 2, PerKey: 2}),
+	return repo.Queues{
+		All:          repo.NewQueue(admitted, waiting),
+		Transactions: repo.NewQueue(admitted/2, repo.NoLimit),
 	}
 }

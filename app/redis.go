@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -17,8 +15,8 @@ import (
 	"example.com/stock/internal/redisurl"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/repo"
-	"example.com/stock/repo/gate"
 	"example.com/stock/repo/stock"
+	"example.com/stock/service"
 	"example.com/stock/service/strategy"
 )
 
@@ -78,16 +76,16 @@ func (a *App) openRedis() error {
 	if options.IsClusterMode {
 		connections *= max(3, len(options.Addrs)) // each node has a pool, and a hung node must not fill the queue
 	}
-	queue := gate.New(gate.Limits{In: connections, PerKey: (connections + 1) / 2, Waiting: redisQueue})
+	queue := repo.NewQueue(connections, redisQueue)
 	a.metrics.Queue(strategy.Redis, queue.Load)
 	a.addStore(store{
-		name: strategy.Redis,
-		place: fmt.Sprintf("redis %s %s/%d", options.MasterName,
-			strings.Join(slices.Sorted(slices.Values(options.Addrs)), ","), options.DB),
-		parts:  options.IsClusterMode,
-		sales:  stock.NewRedis(repo.NewRedis(sales).Behind(queue)),
-		memory: stock.NewRedis(repo.NewRedis(probe)),
-		ping:   ping,
+		name: strategy.Redis, parts: options.IsClusterMode, ping: ping,
+		sales: stock.NewRedis(repo.NewRedis(sales).Behind(queue)),
+		data: service.NewDataCheck(service.DataCheckConfig{
+			Name: strategy.Redis, Origins: stock.NewRedis(repo.NewRedis(probe)),
+			Seed: service.SKU(a.cfg.Seed.SKU), Quantity: int64(a.cfg.Seed.Quantity),
+			Changed: func(bad error) { a.dataChanged(strategy.Redis, bad) },
+		}),
 	})
 	return nil
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -11,57 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"example.com/stock/repo/gate"
 )
-
-// room returns how many operations a gate lets in at a time, each with a key of its own, or all with one.
-func room(t *testing.T, g *gate.Gate, oneKey bool) (n int) {
-	t.Helper()
-	over, end := context.WithCancel(t.Context())
-	end()
-	for ; n < 1000; n++ {
-		key := "hot"
-		if !oneKey {
-			key = fmt.Sprint(n)
-		}
-		leave, err := g.Enter(over, gate.Request{Key: key})
-		if err != nil {
-			break
-		}
-		defer leave()
-	}
-	return n
-}
-
-// All but one connection are for sales. A single SKU has a quarter of these, and transactions have a half; each has one
-// at the least.
-func TestHowManyConnectionsAreForWhat(t *testing.T) {
-	for _, row := range []struct{ connections, all, perKey, transactions, perKeyOf int }{
-		{1, 1, 1, 1, 1},
-		{2, 1, 1, 1, 1},
-		{3, 2, 2, 1, 1},
-		{5, 4, 2, 2, 2},
-		{9, 8, 2, 4, 2},
-		{17, 16, 4, 8, 2},
-		{50, 49, 12, 24, 2},
-	} {
-		g := mysqlGates(row.connections, 10)
-		for _, has := range []struct {
-			name      string
-			got, want int
-		}{
-			{"sales", room(t, g.All, false), row.all},
-			{"sales of one SKU", room(t, g.All, true), row.perKey},
-			{"transactions", room(t, g.Transactions, false), row.transactions},
-			{"transactions of one SKU", room(t, g.Transactions, true), row.perKeyOf},
-		} {
-			if has.got != has.want {
-				t.Errorf("%d connections: %d %s at a time, want %d", row.connections, has.got, has.name, has.want)
-			}
-		}
-	}
-}
 
 // A request to Redis whose reply is lost is not sent again by the client: a script would run twice.
 func TestALostReplyOfRedisIsNotAskedForAgain(t *testing.T) {

@@ -13,18 +13,17 @@ import (
 
 // A store has the clients and checks of one store.
 type store struct {
-	name  string
-	place string // the store's address, by which the other store remembers it
+	name string
 	// parts means that the server has several nodes, as a Redis Cluster has. If the node that has the store's origin
 	// does not answer, the store stays up for the SKUs of the other nodes.
-	parts  bool
-	sales  sales
-	memory memory
-	ping   func(context.Context) error
-	ready  func(context.Context) error // runs every time that the server comes up; may be nil
+	parts bool
+	sales sales
+	ping  func(context.Context) error
+	ready func(context.Context) error // runs every time that the server comes up; may be nil
 	// canWrite replaces ping while the server is up, and needs the tables that ready makes; nil: ping tests writes
 	// itself.
 	canWrite func(context.Context) error
+	data     *service.DataCheck // nil: the server is trusted to keep its data
 }
 
 // sales is the store that sellers need.
@@ -34,106 +33,80 @@ type sales interface {
 	Answers() uint64
 }
 
-// memory has the methods by which a store records its own origin and the origin of the other store.
-type memory interface {
-	service.Origins
-	service.Memory
-}
-
 // withoutStore registers a store whose server no setting names.
 func (a *App) withoutStore(name, why string) {
 	a.backends[name] = health.Absent(name, why)
 	a.stores[name] = service.StoreConfig{Needs: a.backends[name]}
 }
 
-// addStore registers a store and its backend. Every probe checks that the store accepts writes and still has its
-// data. The first check of a new store also seeds it.
+// addStore registers a store and its backend. Every probe checks that the store accepts writes and still has its data.
 func (a *App) addStore(s store) {
-	data := service.NewDataCheck(service.DataCheckConfig{
-		Name: s.name, Place: s.place, Origins: s.memory,
-		Seed:    service.Seed{SKU: service.SKU(a.cfg.Seed.SKU), Quantity: int64(a.cfg.Seed.Quantity)},
-		Changed: func(bad error) { a.dataChanged(s.name, bad) },
-	})
-	c := &storeCheck{app: a, store: s, data: data, fresh: true}
-	c.ask = health.Heard(c.asked, s.sales.Answers)
-	a.backends[s.name] = health.New(s.name, c.check)
-	a.stores[s.name] = service.StoreConfig{Store: s.sales, Needs: a.backends[s.name], Data: data}
-	a.memories[s.name] = s.memory
+	p := &storeProbe{store: s, app: a, fresh: true}
+	a.backends[s.name] = health.New(s.name, p.check)
+	a.stores[s.name] = service.StoreConfig{Store: s.sales, Needs: a.backends[s.name], Data: s.data}
 }
 
-// A storeCheck is the probe of a store.
-type storeCheck struct {
+// A storeProbe is the health check of a store.
+type storeProbe struct {
 	store
 	app   *App
-	data  *service.DataCheck
-	ask   func(context.Context) error
 	fresh bool // the server has just come up
 	known bool // the data were found once
 }
 
-// asked is what a probe asks the server, unless a sale has just had an answer.
-func (c *storeCheck) asked(ctx context.Context) error {
-	if c.fresh || c.canWrite == nil {
-		return c.ping(ctx)
-	}
-	return c.canWrite(ctx)
-}
-
-func (c *storeCheck) check(ctx context.Context) error {
-	err := c.ask(ctx)
+func (p *storeProbe) check(ctx context.Context) error {
+	err := health.Heard(p.ask, p.sales.Answers)(ctx)
 	if _, partly := errors.AsType[*health.ImpairedError](err); err != nil && !partly {
-		c.fresh = true
+		p.fresh = true
 		return err
 	}
-	if c.fresh {
+	if p.fresh {
 		// A migration takes longer than a probe, and may wait for another instance's migration.
-		long, cancel := context.WithTimeout(c.app.probing, time.Minute)
+		long, cancel := context.WithTimeout(p.app.probing, time.Minute)
 		defer cancel()
 		ctx = long
-		if bad := c.prepare(ctx); bad != nil {
+		if bad := p.prepare(ctx); bad != nil {
 			return bad
 		}
 	}
-	if bad := c.data.Check(ctx); bad != nil {
-		c.fresh = true // an empty database lacks its tables, too
-		switch {
-		case err != nil:
-			return err // the origin may be in a slot that is not served
-		case c.parts && c.known:
-			return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
+	if p.data != nil {
+		if bad := p.data.Check(ctx); bad != nil {
+			p.fresh = true
+			switch {
+			case err != nil:
+				return err // the origin may be in a slot that is not served
+			case p.parts && p.known:
+				return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
+			}
+			return bad
 		}
-		return bad
 	}
-	c.fresh, c.known = false, true
+	p.fresh, p.known = false, true
 	return err
 }
 
-// prepare makes a server usable that has just come up.
-func (c *storeCheck) prepare(ctx context.Context) error {
-	if c.ready != nil {
-		if err := c.ready(ctx); err != nil {
+func (p *storeProbe) ask(ctx context.Context) error {
+	if p.fresh || p.canWrite == nil {
+		return p.ping(ctx)
+	}
+	return p.canWrite(ctx)
+}
+
+// prepare makes a store ready whose server has just come up.
+func (p *storeProbe) prepare(ctx context.Context) error {
+	if p.ready != nil {
+		if err := p.ready(ctx); err != nil {
 			// backendChanged logs a bare DownError, once.
-			if _, bare := err.(*driver.DownError); !bare && c.app.probing.Err() == nil {
-				c.app.log.Error("prepare "+c.name, "err", err)
+			if _, bare := err.(*driver.DownError); !bare && p.app.probing.Err() == nil {
+				p.app.log.Error("prepare "+p.name, "err", err)
 			}
 			return err
 		}
 	}
-	if c.canWrite != nil {
-		return c.canWrite(ctx)
+	if p.canWrite != nil {
+		return p.canWrite(ctx)
 	}
 	return nil
-}
-
-// linkStores makes each store record the origin of the other.
-func (a *App) linkStores() {
-	for name, store := range a.stores {
-		for other, memory := range a.memories {
-			if store.Data != nil && other != name {
-				store.Data.RememberIn(service.OtherStore{Name: other, Memory: memory, Server: a.backends[other]})
-			}
-		}
-	}
 }
 
 // dataChanged records and logs that a store has, or lacks, its data.
@@ -150,11 +123,6 @@ func (a *App) dataChanged(name string, bad error) {
 		a.log.Warn("store cannot be used yet", "store", name, "reason", bad)
 	default:
 		a.log.Info("store has its data", "store", name)
-	}
-	for other, store := range a.stores {
-		if other != name && store.Data != nil {
-			store.Data.RememberAgain() // the restarted store may have lost its record of the other store
-		}
 	}
 }
 

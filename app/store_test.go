@@ -1,11 +1,8 @@
 package app
 
 import (
-	"database/sql"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,189 +108,39 @@ func (b *till) refused(t *testing.T, instances ...*instance) {
 // 100 of 100 are sold, and Redis comes back empty: nothing is sold until a person sets the stock, and then on all
 // instances at once.
 func TestRedisComesBackEmpty(t *testing.T) {
-	for _, alone := range []bool{true, false} {
-		t.Run(map[bool]string{true: "alone", false: "with mysql"}[alone], func(t *testing.T) {
-			t.Parallel()
-			server := servertest.Redis(t)
-			args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
-			if !alone {
-				args = append(args, "--mysql-dsn="+migrated(t))
-			}
-			a, b := begin(t, args...), begin(t, args...)
-			a.ready(t, "redis")
-			b.ready(t, "redis")
-			x := &till{sku: "stock", store: "redis"}
-			x.sell(60, a, b)
-			x.is(t, a, 100, 0)
-			if err := server.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			if err := server.Restart(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			x.lost(t, a, b)
-			x.refused(t, a, b)
-			// One that starts now remembers nothing of its own.
-			c := begin(t, args...)
-			x.lost(t, c)
-			x.refused(t, c)
-			if got := x.accepted.Load(); got != 100 {
-				t.Fatalf("%d accepted of 100", got)
-			}
-			a.must(t, http.MethodPut, x.path()+"&quantity=5", 200)
-			x.accepted.Store(0)
-			if problems := x.sell(4, b, c); len(problems) != 1 || !problems["/problems/sold_out"] {
-				t.Errorf("problems %v after the stock was set, want sold_out alone", problems)
-			}
-			x.is(t, a, 5, 0)
-			for _, i := range []*instance{a, b, c} {
-				i.ready(t, "redis")
-			}
-		})
-	}
-}
-
-// The same for a database. An instance that started after the loss learns of it from Redis.
-func TestMySQLComesBackEmpty(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
 	t.Parallel()
-	server := servertest.Server(t, server.MySQL)
-	empties := emptyData(t, server)
-	args := backends("--redis-url=redis://"+servertest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+server.URL)
+	server := servertest.Redis(t)
+	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
 	a, b := begin(t, args...), begin(t, args...)
-	a.ready(t, "redis", "mysql")
-	b.ready(t, "redis", "mysql")
-	x := &till{sku: "stock", store: "mysql"}
+	a.ready(t, "redis")
+	b.ready(t, "redis")
+	x := &till{sku: "stock", store: "redis"}
 	x.sell(60, a, b)
 	x.is(t, a, 100, 0)
-	b.end(t)
-	empties()
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	x.lost(t, a, b)
+	x.refused(t, a, b)
+	// One that starts now remembers nothing of its own.
 	c := begin(t, args...)
-	x.lost(t, a, c)
-	x.refused(t, a, c)
+	x.lost(t, c)
+	x.refused(t, c)
 	if got := x.accepted.Load(); got != 100 {
 		t.Fatalf("%d accepted of 100", got)
 	}
-	c.must(t, http.MethodPut, x.path()+"&quantity=5", 200)
+	a.must(t, http.MethodPut, x.path()+"&quantity=5", 200)
 	x.accepted.Store(0)
-	x.sell(4, a, c)
+	if problems := x.sell(4, b, c); len(problems) != 1 || !problems["/problems/sold_out"] {
+		t.Errorf("problems %v after the stock was set, want sold_out alone", problems)
+	}
 	x.is(t, a, 5, 0)
-	// Redis remembers the new data: another loss is noticed, too.
-	for _, i := range []*instance{a, c} { // a probe tells the other store
-		i.ready(t, "redis", "mysql")
-		i.looks(t, "mysql")
+	for _, i := range []*instance{a, b, c} {
+		i.ready(t, "redis")
 	}
-	a.end(t)
-	c.end(t)
-	empties()
-	d := begin(t, args...)
-	x.lost(t, d)
-	x.refused(t, d)
-}
-
-// emptyData returns what makes the server come back as it is now: before its first use, it is empty.
-func emptyData(t *testing.T, server *server.Server) func() {
-	t.Helper()
-	db, err := sql.Open("mysql", server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dir string
-	if err := db.QueryRowContext(t.Context(), "SELECT @@datadir").Scan(&dir); err != nil {
-		t.Fatal(err)
-	}
-	_ = db.Close()
-	dir = filepath.Clean(dir)
-	clean := filepath.Join(t.TempDir(), "clean")
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(server.Stop())
-	must(os.CopyFS(clean, os.DirFS(dir)))
-	must(server.Restart(t.Context()))
-	return func() {
-		t.Helper()
-		must(server.Kill())
-		must(os.RemoveAll(dir))
-		must(os.CopyFS(dir, os.DirFS(clean)))
-		must(server.Restart(t.Context()))
-	}
-}
-
-// All instances were stopped, and Redis is empty: MySQL remembers. While MySQL is down, nothing is seeded either, until
-// MySQL can be asked or a person sets the stock.
-func TestAnInstanceStartsOnAnEmptyRedis(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
-	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
-	a := begin(t, args...)
-	a.ready(t, "redis", "mysql")
-	x := &till{sku: "stock", store: "redis"}
-	x.sell(101, a)
-	x.is(t, a, 100, 0)
-	a.end(t)
-	for _, err := range []error{server.Kill(), database.Stop(), server.Restart(t.Context())} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	b := begin(t, args...)
-	servertest.Eventually(t, 20*time.Second, "/readyz says what Redis waits for", func() (bool, string) {
-		if r := b.ask(http.MethodPost, x.deduct()); r.status == http.StatusOK {
-			t.Errorf("it sells from an empty store: %s", r.body)
-		}
-		r := b.ask(http.MethodGet, "/readyz")
-		return strings.Contains(r.body, "redis is down: it is empty, and mysql"), r.body
-	})
-	if err := database.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	x.lost(t, b)
-	x.refused(t, b)
-	if got := x.accepted.Load(); got != 100 {
-		t.Errorf("%d accepted of 100", got)
-	}
-}
-
-// A person need not wait for MySQL. When MySQL is back, it accepts the setting.
-func TestSetWhileTheOtherStoreCannotBeAsked(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	server, database := servertest.Redis(t), servertest.Server(t, server.MySQL)
-	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s", "--mysql-dsn="+database.URL)
-	a := begin(t, args...)
-	a.ready(t, "redis", "mysql")
-	a.end(t)
-	for _, err := range []error{server.Kill(), database.Stop(), server.Restart(t.Context())} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	b := begin(t, args...)
-	x := &till{sku: "stock", store: "redis"}
-	servertest.Eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
-		r := b.ask(http.MethodPut, x.path()+"&quantity=5")
-		return r.status == 200, r.body
-	})
-	x.sell(3, b)
-	if err := database.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.ready(t, "redis", "mysql")
-	b.looks(t, "redis", "mysql") // MySQL says what it remembers
-	b.ready(t, "redis", "mysql")
-	x.sell(3, b)
-	x.is(t, b, 5, 0)
 }
 
 // Three instances that start at the same moment on empty stores agree on one origin, and seed each store once.

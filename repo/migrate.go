@@ -18,8 +18,8 @@ import (
 	"example.com/stock/lock/driver/mysqlerr"
 )
 
-// migrations are the steps of the schema. The numbers 11 to 18 and 20 to 22 are taken: earlier versions had a ledger of
-// orders there, and a database that has its tables keeps them. A step with such a number would not be applied there.
+// migrations are the steps of the schema. The numbers 10 to 18 and 20 to 22 are taken: earlier versions had other
+// tables there, and a database that has them keeps them. A step with such a number would not be applied there.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS

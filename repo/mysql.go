@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,44 +19,41 @@ import (
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
-	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 
 // MySQL is a pool of connections to MySQL or MariaDB, with the queues in front of it. It is safe for concurrent use.
 type MySQL struct {
-	db    *gorm.DB
-	gates Gates
-	sales *MySQL      // the MySQL that WriteProbe probes; nil: this one
-	apart atomic.Bool // see Apart
+	db     *gorm.DB
+	queues Queues
+	sales  *MySQL      // the MySQL that WriteProbe probes; nil: this one
+	apart  atomic.Bool // see Apart
 	answerCounter
 }
 
-// Gates are the bounded queues in front of a MySQL. A nil gate has no limit.
-type Gates struct {
-	// All is the gate of all operations. It should admit one operation less than the pool has connections, because
+// Queues are the bounded queues in front of a MySQL.
+type Queues struct {
+	// All is the queue of all operations. It should admit one operation less than the pool has connections, because
 	// Transact needs one more to remove waiters from the server's queue.
-	All *gate.Gate
-	// Transactions is the gate of Transact, which waits here first, until its ctx ends. A transaction waits for its row
-	// on a connection, and holds the row until its caller has finished, so without a limit the waiters for one row
-	// would take every connection. Limits.PerKey is the number of transactions of this process that hold one row or
-	// wait for it at the server. With two, the next one already waits at the server when the row is released.
-	Transactions *gate.Gate
+	All *Queue
+	// Transactions is the queue of Transact, which waits here first, until its ctx ends. A transaction waits for its
+	// row on a connection, and holds the row until its caller has finished, so without a limit the waiters for one row
+	// would take every connection.
+	Transactions *Queue
 }
 
-// NewMySQL returns a MySQL that uses db, which [OpenMySQL] opened.
-func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db: db} }
+// NewMySQL returns a MySQL that uses db, which [OpenMySQL] opened. Its queues have no limit; see Behind.
+func NewMySQL(db *gorm.DB) *MySQL {
+	return &MySQL{db: db, queues: Queues{NewQueue(NoLimit, NoLimit), NewQueue(NoLimit, NoLimit)}}
+}
 
-// Behind puts bounded queues in front of every operation. If g refuses an operation, or does not admit it within half
-// of its time, the operation fails with lock.ErrOverloaded and does nothing; the other half of the time is for MySQL.
-// Operations that may wait for the same row, of a SKU or of a segment, share a queue. The reads of a SKU have their own
-// queue. Behind returns m.
-func (m *MySQL) Behind(g Gates) *MySQL {
-	m.gates = g
+// Behind puts bounded queues in front of every operation. If a queue refuses an operation, or does not admit it within
+// half of its time, the operation fails with lock.ErrOverloaded and does nothing; the other half of the time is for
+// MySQL. Behind returns m.
+func (m *MySQL) Behind(q Queues) *MySQL {
+	m.queues = q
 	return m
 }
-
-func (m *MySQL) Gates() Gates { return m.gates }
 
 // Apart reports whether each statement of a transaction must be a packet of its own, which adds round trips. It is so
 // on a node of a Galera cluster: if such a node aborts a transaction between two statements of a packet, it says
@@ -69,37 +65,27 @@ func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) 
 
 func (m *MySQL) Pool() (*sql.DB, error) { return m.db.DB() }
 
-// Now returns the time of the server's clock, in one round trip.
-func (m *MySQL) Now(ctx context.Context) (now time.Time, err error) {
-	const doing = "read the clock"
-	query := m.On(ctx).Raw("SELECT UTC_TIMESTAMP(6)")
-	if query.Error != nil {
-		return now, m.ReadFault(ctx, doing, query.Error)
-	}
-	if err := query.Row().Scan(&now); err != nil {
-		return now, m.ReadFault(ctx, doing, err)
-	}
-	return now, nil
+// Enter waits until the queue of all operations admits this one.
+func (m *MySQL) Enter(ctx context.Context, doing string) (leave func(), err error) {
+	return enterInTime(ctx, m.queues.All, doing)
 }
 
-// Reading returns the gate's key for operations that lock nothing. It differs from the key for writes, because reads
-// and writes do not wait for each other at the server.
-func Reading(sku service.SKU) string { return "read " + string(sku) }
-
-// Writing returns the gate's key for operations that may wait for the row of a SKU, or of a segment.
-func Writing(sku service.SKU, segment int) string {
-	if segment == 0 {
-		return string(sku)
-	}
-	return string(sku) + "#" + strconv.Itoa(segment)
-}
-
-// Enter waits until the gate of all operations admits this one.
-func (m *MySQL) Enter(ctx context.Context, doing, key string) (leave func(), err error) {
+// EnterTransaction waits until the queue of transactions and the queue of all operations admit a transaction. The
+// first wait, like a wait for the row at the server, lasts until ctx ends.
+func (m *MySQL) EnterTransaction(ctx context.Context, doing string) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, CtxEnded(ctx, doing)
 	}
-	return EnterGate(ctx, m.gates.All, doing, key)
+	leaveTransactions, err := m.queues.Transactions.Enter(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	leaveAll, err := m.Enter(service.Begin(ctx), doing)
+	if err != nil {
+		leaveTransactions()
+		return nil, err
+	}
+	return func() { leaveAll(); leaveTransactions() }, nil
 }
 
 // ErrChanged reports that an UPDATE matched no row although the row, read afterwards, meets its conditions: it was
@@ -339,7 +325,7 @@ func Deadlocked(err error) bool {
 
 // ReadFault is [Explain] for a statement that reads, or that was not sent for lack of a connection. If ctx ended while
 // the pool had no free connection, the error blames our load, not the server. This case occurs only if the pool has no
-// gate in front of it, or has other users.
+// bounded queue in front of it, or has other users.
 func (m *MySQL) ReadFault(ctx context.Context, doing string, err error) error {
 	if mysqlerr.Number(err) == 0 && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		if pool, bad := m.db.DB(); bad == nil {

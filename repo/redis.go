@@ -16,7 +16,6 @@ import (
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/rediserr"
 	"example.com/stock/lock/driver/redisscript"
-	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 
@@ -24,7 +23,7 @@ import (
 // scripts until ctx ends. For that a script must name all keys that it uses.
 type Redis struct {
 	client redis.UniversalClient
-	gate   *gate.Gate // nil: none
+	queue  *Queue
 	answerCounter
 }
 
@@ -34,14 +33,18 @@ type Redis struct {
 //
 // If ctx is canceled (not timed out) after a request was sent, the operation still waits for the reply: returning early
 // would not undo the write, and would make its outcome unknown.
-func NewRedis(c redis.UniversalClient) *Redis { return &Redis{client: c} }
+//
+// The queue in front of it has no limit; see Behind.
+func NewRedis(c redis.UniversalClient) *Redis {
+	return &Redis{client: c, queue: NewQueue(NoLimit, NoLimit)}
+}
 
-// Behind puts a bounded queue in front of every operation. If g refuses an operation, or does not admit it within half
+// Behind puts a bounded queue in front of every operation. If q refuses an operation, or does not admit it within half
 // of its time, the operation fails with lock.ErrOverloaded and does nothing; the other half of the time is for Redis.
-// If g admits no more operations than the client has connections, and nothing else uses the client, an admitted
+// If q admits no more operations than the client has connections, and nothing else uses the client, an admitted
 // operation always finds a connection. Behind returns r.
-func (r *Redis) Behind(g *gate.Gate) *Redis {
-	r.gate = g
+func (r *Redis) Behind(q *Queue) *Redis {
+	r.queue = q
 	return r
 }
 
@@ -56,13 +59,9 @@ func (r *Redis) Now(ctx context.Context) (time.Time, error) {
 	return now.UTC(), nil
 }
 
-// Enter waits until the gate admits an operation. key is the key of the stock: operations on the same SKU share a
-// queue.
-func (r *Redis) Enter(ctx context.Context, doing, key string) (leave func(), err error) {
-	if ctx.Err() != nil {
-		return nil, CtxEnded(ctx, doing)
-	}
-	return EnterGate(ctx, r.gate, doing, key)
+// Enter waits until the queue admits an operation.
+func (r *Redis) Enter(ctx context.Context, doing string) (leave func(), err error) {
+	return enterInTime(ctx, r.queue, doing)
 }
 
 // The keys of a SKU's stock, of its orders, and of the ids that were settled as absent.
@@ -91,7 +90,7 @@ const (
 func (r *Redis) Run(
 	ctx context.Context, doing string, s *redisscript.Script, keys []string, args ...any,
 ) ([]any, error) {
-	leave, err := r.Enter(ctx, doing, keys[0])
+	leave, err := r.Enter(ctx, doing)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/repo/gate"
 )
 
 // lateContext has a deadline, and never notices that it has passed.
@@ -31,25 +30,6 @@ func TestTheSocketMayNoticeTheDeadlineFirst(t *testing.T) {
 			if !errors.Is(err, lock.ErrDown) || errors.Is(err, context.DeadlineExceeded) != late {
 				t.Errorf("%v before the deadline: %v, want it to be the end of ctx: %t", left, err, late)
 			}
-		}
-	})
-}
-
-// Half of the time is for the queue in front of a server, so that the other half is left for the server.
-func TestTheGateLeavesTimeForTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gate.New(gate.Limits{In: 1})
-		leave, err := g.Enter(t.Context(), gate.Request{Key: "pen"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer leave()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		began := time.Now()
-		_, err = EnterGate(ctx, g, "read stock", "pen")
-		if !errors.Is(err, lock.ErrOverloaded) || time.Since(began) != 5*time.Second {
-			t.Errorf("refused after %v of 10 s: %v", time.Since(began), err)
 		}
 	})
 }

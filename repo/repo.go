@@ -10,11 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 
@@ -65,20 +63,6 @@ func WaitEnded(ctx context.Context, doing string) error {
 }
 
 func UnknownSKU(sku service.SKU) error { return fmt.Errorf("%w %q", service.ErrUnknownSKU, sku) }
-
-// EnterGate waits until g admits the operation, for at most half of the time that ctx has left. The other half is for
-// the server.
-func EnterGate(ctx context.Context, g *gate.Gate, doing, key string) (leave func(), err error) {
-	request := gate.Request{Key: key, Begun: service.Begun(ctx), Wait: service.WaitOf(ctx)}
-	if deadline, ok := ctx.Deadline(); ok {
-		request.Until = time.Now().Add(time.Until(deadline) / 2)
-	}
-	leave, err = g.Enter(ctx, request)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	return leave, nil
-}
 
 // Encode returns v as JSON. It cannot fail for the types of this project, except for times after the year 9999.
 func Encode(v any) string {

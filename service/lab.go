@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"example.com/stock/lock"
 )
 
 // Lab has the lab settings of one sale. The zero value is normal service.
@@ -263,27 +261,4 @@ func (s *stops) longest() time.Duration {
 	s.pauses.mu.Lock()
 	defer s.pauses.mu.Unlock()
 	return time.Duration(bits.OnesCount8(uint8(s.points))) * MaxPause
-}
-
-// A Nesting selects how a sale in the lab acquires the lock that it already holds. Empty means that the sale does not
-// acquire it again.
-type Nesting string
-
-// The nestings.
-const (
-	NestedHolder   Nesting = "holder"   // with the holder's ctx: it re-enters, if the lock promises that
-	NestedStranger Nesting = "stranger" // with a new ctx, like code that does not pass its ctx on: it waits for itself
-)
-
-// nest calls work. If the sale has a Nesting, nest first acquires the lock again.
-func (s *Sale) nest(ctx context.Context, l lock.Locker, work func(context.Context) error) error {
-	if s.lab.Nested == "" {
-		return work(ctx)
-	}
-	asking := ctx
-	if s.lab.Nested == NestedStranger {
-		asking = context.Background()
-	}
-	again := func(context.Context, lock.Fence) error { return work(ctx) }
-	return lock.Do(asking, l, string(s.SKU), s.locking(ctx), again)
 }

@@ -11,7 +11,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// MergeOptions limit the batches of [Merged] and [MergedUnderLock]. The zero value means the defaults.
+// MergeOptions limit the batches of [Merged]. The zero value means the defaults.
 type MergeOptions struct {
 	// Limit is the largest number of sales in a batch; 0: 128. Redis serves nothing else while it executes a batch.
 	Limit int
@@ -39,34 +39,19 @@ type MergeOptions struct {
 // retried. A batch may take twice Config.Work, like a single sale.
 //
 // Round trips for each batch: those of Batch.
-func Merged(o MergeOptions) Seller { return newMerged(o).merged }
-
-func newMerged(o MergeOptions) *merger {
-	return newMerger(o, (*merger).inOneStep, func(_ *Sale, cause error) error {
-		if errors.Is(cause, context.DeadlineExceeded) {
-			return fmt.Errorf("the turn of its batch did not come in time: %w", lock.ErrOverloaded)
-		}
-		return fmt.Errorf("wait for a batch: %w", cause)
-	})
-}
+func Merged(o MergeOptions) Seller { return newMerger(o).merged }
 
 func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
 	if err := Fits[Batcher](store); err != nil {
 		return err
 	}
-	// The lab pauses a sale before it joins a batch, so that the other sales are not delayed.
-	if err := sale.stops.at(WaitOf(ctx), AfterLock); err != nil {
-		return m.gone(sale, err)
-	}
-	err := m.sell(ctx, store, sale)
-	if err == nil {
-		sale.wrote(ctx)
-	}
+	err := aroundBatch(ctx, store, func(store Store) error { return m.sell(ctx, store, sale) })
 	sale.tell(Released)
 	return err
 }
 
-func (m *merger) inOneStep(q *mergeQueue) {
+// sellBatch takes a batch from a queue and makes its sales in one step of the store.
+func (m *merger) sellBatch(q *mergeQueue) {
 	batch := m.cut(q)
 	if len(batch) == 0 {
 		return
@@ -79,18 +64,16 @@ func (m *merger) inOneStep(q *mergeQueue) {
 		w.sale.entered = began
 		w.sale.tell(Acquired)
 	}
-	batch.write(ctx, q.Key.store, 0)
+	batch.write(ctx, q.Key.store)
 	for _, w := range batch {
 		w.err = overdue(w.err)
 	}
 }
 
-// A merger makes the sales of one strategy in batches, with a queue for each SKU and store.
+// A merger makes sales in batches, with a queue for each SKU and store.
 type merger struct {
 	MergeOptions
 	queues *batching.Queues[stockKey, merging]
-	// gone returns the error of a sale whose wait ended before its batch began.
-	gone func(sale *Sale, cause error) error
 }
 
 // A mergeQueue holds the sales that wait for one key.
@@ -105,14 +88,19 @@ type merging struct {
 	err  error
 }
 
-// newMerger makes a merger. turn takes a batch from a queue and makes its sales.
-func newMerger(
-	o MergeOptions, turn func(*merger, *mergeQueue), gone func(sale *Sale, cause error) error,
-) *merger {
+func newMerger(o MergeOptions) *merger {
 	o.Limit, o.Queue = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096)
-	m := &merger{MergeOptions: o, gone: gone}
-	m.queues = batching.New(o.Queue, func(q *mergeQueue) { turn(m, q) }, o.Trace)
+	m := &merger{MergeOptions: o}
+	m.queues = batching.New(o.Queue, m.sellBatch, o.Trace)
 	return m
+}
+
+// waitEnded returns the error of a sale whose wait ended before its batch began.
+func waitEnded(cause error) error {
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("the turn of its batch did not come in time: %w", lock.ErrOverloaded)
+	}
+	return fmt.Errorf("wait for a batch: %w", cause)
 }
 
 // sell returns when the batch of the sale is finished, or when the sale has left the queue.
@@ -122,9 +110,12 @@ func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
 	case errors.Is(err, batching.ErrFull):
 		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.Queue, sale.SKU, lock.ErrOverloaded)
 	case err != nil:
-		return m.gone(sale, err)
+		return waitEnded(err)
+	case w.err != nil:
+		return w.err
 	}
-	return w.err
+	sale.wrote()
+	return nil
 }
 
 // cut removes the next batch from the queue. Its sales cannot leave any more.
@@ -142,9 +133,8 @@ func (stockKey) step(ctx context.Context, most time.Duration) (context.Context, 
 	return context.WithTimeout(ctx, 2*most)
 }
 
-// write writes the orders of a batch in one step of the store, if the stock has this version (0: any version). It
-// returns an error only if it concerns the whole batch.
-func (b mergeBatch) write(ctx context.Context, store Store, version uint64) error {
+// write writes the orders of a batch in one step of the store. Each sale gets its order or its error.
+func (b mergeBatch) write(ctx context.Context, store Store) {
 	batcher, err := Capability[Batcher](store)
 	var results []BatchResult
 	if err == nil {
@@ -153,7 +143,7 @@ func (b mergeBatch) write(ctx context.Context, store Store, version uint64) erro
 			orders[i] = w.sale.Order
 			w.sale.tell(Writes)
 		}
-		results, err = batcher.Batch(ctx, version, orders)
+		results, err = batcher.Batch(ctx, orders)
 	}
 	left := time.Now()
 	for i, w := range b {
@@ -167,5 +157,4 @@ func (b mergeBatch) write(ctx context.Context, store Store, version uint64) erro
 			w.sale.Order, w.sale.wroteAt = results[i].Order, left
 		}
 	}
-	return err
 }

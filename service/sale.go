@@ -11,10 +11,9 @@ import (
 // A Sale is one deduction under way: its order, and the times of its steps.
 type Sale struct {
 	Order
-	Options lock.Options // without Wait: see locking
-	lab     Lab
-	stops   *stops        // nil: it does not pause
+	Options lock.Options  // without Wait: see locking
 	most    time.Duration // longest time in the critical section
+	paused  time.Duration // how much longer the lab may make it
 
 	// left is set before the lock is released, so that the times of two holders of a correct lock do not overlap
 	asked, entered, left time.Time
@@ -35,7 +34,7 @@ func (s *Service) sale(id string, req Request, stops *stops) *Sale {
 			ID: id, SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy, Instance: s.Instance,
 			RequestID: req.RequestID, CreatedAt: now, Key: req.Key,
 		},
-		lab: req.Lab, stops: stops, most: s.Work, asked: now,
+		most: s.Work, paused: req.Lab.Hold + stops.longest(), asked: now,
 		watch: both(s.Watch, req.Watch),
 	}
 	sale.Options = lock.Options{Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }}
@@ -58,18 +57,9 @@ func (s *Sale) enterFor(
 	ctx context.Context, fence lock.Fence, bound time.Duration,
 ) (context.Context, context.CancelFunc) {
 	s.entered = time.Now()
-	s.fence = fence
-	if !s.lab.Unfenced {
-		s.Fence = uint64(fence)
-	}
-	if s.lab.IgnoreLoss {
-		ctx = context.WithoutCancel(ctx)
-	}
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	s.fence, s.Fence = fence, uint64(fence)
 	s.tell(Acquired)
-	// An error means that ctx has ended, so the read fails.
-	_ = s.stops.at(ctx, AfterLock)
-	return ctx, cancel
+	return context.WithTimeout(ctx, bound)
 }
 
 // enterQueue is enter for a seller without a lock. Its sales wait in the store's queue, so it allows twice most: once
@@ -79,7 +69,7 @@ func (s *Sale) enterQueue(ctx context.Context) (context.Context, context.CancelF
 }
 
 // bound returns the time limit of the critical section, including the pauses of the lab.
-func (s *Sale) bound() time.Duration { return s.most + s.lab.Hold + s.stops.longest() }
+func (s *Sale) bound() time.Duration { return s.most + s.paused }
 
 // leave records the end of the critical section.
 func (s *Sale) leave() {
@@ -94,46 +84,20 @@ func (s *Sale) saw(stock Stock) {
 		s.tell(Acquired)
 	}
 	s.Read, s.Version, s.Epoch = stock.Quantity, stock.Version, stock.Epoch
-	s.readAt, s.wroteAt = time.Now(), time.Time{} // a transaction may run again
+	s.readAt, s.wroteAt, s.written = time.Now(), time.Time{}, false // a transaction may run again
 	s.tell(ReadIt)
 }
 
-// think stands for the work of an order service between read and write: prices, limits, credit. In the lab it takes
-// as long as the request says.
-func (s *Sale) think(ctx context.Context) error {
-	if err := s.stops.at(ctx, AfterRead); err != nil {
-		return err
+// wrote records that the order is in the store. To call it again has no effect.
+func (s *Sale) wrote() {
+	if s.written {
+		return
 	}
-	s.tell(Thinks)
-	if err := s.hold(ctx); err != nil {
-		return err
-	}
-	return s.stops.at(ctx, BeforeWrite)
-}
-
-func (s *Sale) hold(ctx context.Context) error {
-	if s.lab.Hold <= 0 {
-		return context.Cause(ctx)
-	}
-	timer := time.NewTimer(s.lab.Hold)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}
-
-// wrote records that the order is in the store.
-func (s *Sale) wrote(ctx context.Context) {
 	s.written = true
 	if s.wroteAt.IsZero() { // else a batch has set it
 		s.wroteAt = time.Now()
 	}
 	s.tell(Wrote)
-	// The order is written even if ctx ends during the pause. If the lease is lost, the lock reports it.
-	_ = s.stops.at(ctx, AfterWrite)
 }
 
 func (s *Sale) receipt(store string, lost bool) Receipt {

@@ -51,7 +51,7 @@ func Segmented(l lock.Locker, o SegmentedOptions) Seller {
 		if err != nil {
 			return err
 		}
-		s := segmentedSale{Sale: sale, lock: l, k: k, store: store, parts: parts}
+		s := segmentedSale{Sale: sale, lock: l, k: k, parts: parts}
 		return s.sell(ctx, 1+int(next.Add(1)%uint32(k)))
 	}
 }
@@ -61,8 +61,7 @@ type segmentedSale struct {
 	*Sale
 	lock  lock.Locker
 	k     int
-	store Store
-	parts Segmenter // the same store
+	parts Segmenter
 }
 
 // done is returned instead of the number of the next segment when a sale has ended.
@@ -130,21 +129,13 @@ func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) 
 	}
 	s.Segment = at
 	s.saw(Stock{Quantity: own.Quantity, Version: own.Version, Epoch: view.Epoch})
-	if err := s.think(ctx); err != nil {
-		return done, Segments{}, err
-	}
 	s.Remaining = own.Quantity - s.Quantity
-	s.tell(Writes)
-	write := func(ctx context.Context, o Order) error { return conditional(s.parts.Swap(ctx, o)) }
-	if s.lab.Unfenced {
-		write = s.store.Write
-	}
-	err = write(ctx, s.Order)
+	err = conditional(s.parts.Swap(ctx, s.Order))
 	if errors.Is(err, ErrConflict) {
 		return at, Segments{}, nil
 	}
 	if err == nil {
-		s.wrote(ctx)
+		s.wrote()
 	}
 	return done, Segments{}, err
 }

@@ -18,8 +18,7 @@ type parted struct {
 	swaps   []error // its answers, one after the other; the last one from then on
 	refills []Refill
 	ordered []Order
-	begun   bool   // every call was of a sale that has begun
-	read    func() // is called when it was read; nil: nothing
+	begun   bool // every call was of a sale that has begun
 }
 
 func (p *parted) Segments(ctx context.Context, _ SKU) (Segments, error) {
@@ -28,9 +27,6 @@ func (p *parted) Segments(ctx context.Context, _ SKU) (Segments, error) {
 	v.SKU, v.Quantity = "a", v.Reserve
 	for _, row := range v.Rows {
 		v.Quantity += row.Quantity
-	}
-	if p.read != nil {
-		p.read()
 	}
 	return v, nil
 }
@@ -164,17 +160,6 @@ func TestASegmentedSaleBeginsAgain(t *testing.T) {
 		if !errors.Is(err, row.want) || sale.tries != row.tries || sale.written != (row.want == nil) {
 			t.Errorf("%s: %d tries, want %d; %v", row.name, sale.tries, row.tries, err)
 		}
-	}
-}
-
-// A sale whose time ends while it thinks writes nothing.
-func TestASegmentedSaleThatIsCutShortWritesNothing(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	p := &parted{view: Segments{Rows: rows(0, 5)}, read: cancel}
-	sale := &Sale{Order: Order{SKU: "a", Quantity: 1}, most: time.Minute}
-	s := segmentedSale{Sale: sale, lock: new(asked), k: 3, parts: p}
-	if err := s.sell(ctx, 2); !errors.Is(err, context.Canceled) || len(p.ordered) > 0 || sale.written {
-		t.Errorf("%v, wrote %+v", err, p.ordered)
 	}
 }
 

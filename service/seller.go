@@ -24,8 +24,7 @@ func UnderLock(l lock.Locker) Seller {
 			ctx, cancel := sale.enter(ctx, fence)
 			defer cancel()
 			defer sale.leave()
-			ctx = Begin(ctx)
-			return sale.nest(ctx, l, func(ctx context.Context) error { return readThinkWrite(ctx, store, sale) })
+			return readThinkWrite(Begin(ctx), store, sale)
 		})
 	}
 }
@@ -48,7 +47,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
 		}
 	}
-	err = transactor.Transact(ctx, sale.SKU, sale.Options.TryOnce, func(ctx context.Context, tx Store) error {
+	err = transactor.Transact(ctx, sale.Options.TryOnce, func(ctx context.Context, tx Store) error {
 		defer sale.leave()
 		return readThinkWrite(ctx, readHook{tx, enter}, sale)
 	})
@@ -91,16 +90,16 @@ func Atomically(ctx context.Context, store Store, sale *Sale) error {
 	ctx, cancel := sale.enterQueue(ctx)
 	defer cancel()
 	defer sale.leave()
-	sale.tell(Writes)
 	order, err := deductor.Deduct(ctx, sale.Order)
 	if err == nil {
 		sale.Order = order
-		sale.wrote(ctx)
+		sale.wrote()
 	}
 	return overdue(err)
 }
 
-// readThinkWrite is the critical section. Without a lock, another instance may be in it at the same time.
+// readThinkWrite is the critical section. Without a lock, another instance may be in it at the same time. If ctx has
+// ended, because the lease was lost or the time is over, the store refuses the call.
 func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 	stock, err := store.Read(ctx, sale.SKU)
 	if err != nil {
@@ -110,15 +109,12 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 	if stock.Quantity < sale.Quantity {
 		return &SoldOutError{stock.Quantity}
 	}
-	if err := sale.think(ctx); err != nil {
-		return err
-	}
+	// A service with more rules decides here, by prices, limits or credit.
 	sale.Remaining = stock.Quantity - sale.Quantity
-	sale.tell(Writes)
 	if err := writeFenced(Begin(ctx), store, sale.Order); err != nil {
 		return err
 	}
-	sale.wrote(ctx)
+	sale.wrote()
 	return nil
 }
 

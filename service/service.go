@@ -241,7 +241,7 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	sale.Options.TryOnce = tryOnce
 	sale.tell(Waits)
 	// If the client disconnects, ctx and the wait end, but the work goes on.
-	err = d.strategy.Seller(WithWait(context.WithoutCancel(ctx), wait), d.store.Store, sale)
+	err = d.strategy.Seller(WithWait(context.WithoutCancel(ctx), wait), s.inLab(d, sale, stops), sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
 		known.forget(d.SKU, err)

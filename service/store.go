@@ -63,11 +63,8 @@ type Batcher interface {
 	// Remaining and Version, or its own error. The results are in the order of the orders, which must have the same
 	// SKU. If one order asks for more than is left, later ones may still be written.
 	//
-	// If version is not 0 and the stock has another version before the first order, each order fails with
-	// ErrConflict.
-	//
 	// An error concerns all orders: none was written, or with ErrOutcomeUnknown, all may have been.
-	Batch(ctx context.Context, version uint64, orders []Order) ([]BatchResult, error)
+	Batch(ctx context.Context, orders []Order) ([]BatchResult, error)
 }
 
 // A BatchResult is the order as it was written, or the error that Deduct would return.
@@ -80,9 +77,8 @@ type BatchResult struct {
 type Transactor interface {
 	// Transact calls do in a transaction, and commits if do returns nil. Read locks the stock row until the end of
 	// the transaction (SELECT ... FOR UPDATE). If another transaction holds the row, Read waits, or with tryOnce
-	// fails with lock.ErrHeld at once. about is the SKU that do reads first, because transactions for the same SKU
-	// may have to take turns.
-	Transact(ctx context.Context, about SKU, tryOnce bool, do func(ctx context.Context, tx Store) error) error
+	// fails with lock.ErrHeld at once.
+	Transact(ctx context.Context, tryOnce bool, do func(ctx context.Context, tx Store) error) error
 }
 
 // Capability returns store as T, such as a [Deductor], or an error if it does not implement T.
@@ -122,4 +118,36 @@ type Inventory interface {
 	// Orders returns up to limit orders of the current epoch in the order in which they were written, from cursor on
 	// ("": from the first), and the cursor of the next page ("" after the last).
 	Orders(ctx context.Context, sku SKU, cursor string, limit int) (page []Order, next string, err error)
+}
+
+// An Origin identifies the data of a store. It is recorded in the store itself, before the first stock, and is lost
+// with the data. See docs/adr/0007-a-store-that-lost-its-data.md.
+type Origin struct {
+	ID string // random; empty: this service has put no data into the store
+	// Generation orders the origins of one store. The first is 1. When a person sets the stock of a store that has
+	// lost its data, the next one is the time of the store's server in seconds, or the last one plus 1 if that is
+	// larger. The clock of an instance is not used, because the clock of another instance may be ahead.
+	Generation uint64
+	Lost       bool // the data were lost: nothing is sold until a person sets the stock
+}
+
+// follows reports whether a store with the origin known may have the origin o later: the data are the same, or a person
+// has set stock in between.
+func (o Origin) follows(known Origin) bool {
+	return o.ID != "" && (known.ID == "" || o.ID == known.ID || o.Generation > known.Generation)
+}
+
+// Origins is a store's record of its own origin. Errors match lock.ErrDown or ErrOutcomeUnknown. Every method is
+// idempotent.
+type Origins interface {
+	// Origin returns the recorded origin, or the zero Origin if there is none.
+	Origin(ctx context.Context) (Origin, error)
+	// Now returns the time of the store's server.
+	Now(ctx context.Context) (time.Time, error)
+	// Replace replaces the recorded origin by is, if it equals was, in one step. Otherwise it changes nothing.
+	Replace(ctx context.Context, was, is Origin) error
+	// Seed puts quantity units of sku in stock, once for each SKU and origin, if o is recorded and not lost. It does
+	// nothing if the SKU exists or has existed. After an error the outcome is unknown: call Seed again until it
+	// returns nil.
+	Seed(ctx context.Context, o Origin, sku SKU, quantity int64) error
 }

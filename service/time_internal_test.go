@@ -13,7 +13,7 @@ var errLeaseGone = errors.New("the lease is gone")
 // The thinking of the lab takes as long as it was told to, and no longer than the lease.
 func TestALostLeaseEndsAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Sale{lab: Lab{Hold: time.Hour}}
+		s := &labStore{sale: &Sale{}, lab: Lab{Hold: time.Hour}}
 		began := time.Now()
 		if err := s.think(t.Context()); err != nil || time.Since(began) != time.Hour {
 			t.Errorf("it thought for %v: %v", time.Since(began), err)

@@ -40,7 +40,6 @@ type Queue[K comparable, V any] struct {
 	waiting []*waiter[V]
 	batch   []*waiter[V] // the batch of the present turn
 	traced  func()       // ends the span of the batch; nil: there is none
-	empty   func()       // called when the last waiter leaves; may be nil
 }
 
 // A waiter is a value in a queue. Its caller reads value and panicked after done is closed.
@@ -129,9 +128,6 @@ func (q *Queue[K, V]) leave(w *waiter[V]) bool {
 		return false
 	}
 	q.waiting = slices.Delete(q.waiting, i, i+1)
-	if len(q.waiting) == 0 && q.empty != nil {
-		q.empty()
-	}
 	return true
 }
 
@@ -146,7 +142,6 @@ func (q *Queue[K, V]) run() {
 func (q *Queue[K, V]) wanted() bool {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
-	q.empty = nil // it was for the last turn
 	if len(q.waiting) == 0 {
 		delete(q.of.open, q.Key)
 		if len(q.of.open) == 0 && q.of.peak > maxIdleKeys {
@@ -175,19 +170,6 @@ func (q *Queue[K, V]) serve() {
 		q.batch = nil
 	}()
 	q.of.turn(q)
-}
-
-// First is for a turn that must wait before it cuts its batch, for example for a lock. It returns the first waiting
-// value and its wait, or false if none waits. Until the end of the turn, empty is called whenever the last waiter
-// leaves.
-func (q *Queue[K, V]) First(empty func()) (first V, wait context.Context, ok bool) {
-	q.of.mu.Lock()
-	defer q.of.mu.Unlock()
-	if len(q.waiting) == 0 {
-		return first, nil, false
-	}
-	q.empty = empty
-	return q.waiting[0].value, q.waiting[0].wait, true
 }
 
 // Traced returns ctx with the span of the batch that was cut. The span ends with the turn.

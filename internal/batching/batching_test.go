@@ -203,42 +203,6 @@ func TestAPanicIsEverybodysInTheBatch(t *testing.T) {
 	})
 }
 
-// A turn that waits for something before it cuts knows who is first, and when nobody waits any more. Whoever comes then
-// is served by the next turn, which has not heard that the one before was left alone.
-func TestNobodyWaitsAnyMore(t *testing.T) {
-	var firsts []string
-	waits := func(_ *desk, q *queue) []*note {
-		empty, end := context.WithCancel(context.Background())
-		defer end()
-		first, _, ok := q.First(end)
-		firsts = append(firsts, fmt.Sprint(first.name, ok))
-		select {
-		case <-empty.Done():
-			return nil
-		case <-time.After(time.Minute):
-			return q.Cut(100)
-		}
-	}
-	in(t, 100, waits, func(d *desk) {
-		d.letGo()
-		d.come("a", "k")
-		d.come("b", "k")
-		d.leave["a"](nil)
-		synctest.Wait()
-		d.wants() // b waits
-		d.leave["b"](nil)
-		synctest.Wait()
-		d.wants("k:")
-		d.come("c", "k")
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		d.wants("k:", "k: c")
-		if want := []string{"atrue", "ctrue"}; !slices.Equal(firsts, want) {
-			t.Errorf("firsts %q, want %q", firsts, want)
-		}
-	})
-}
-
 // Many come, leave and are refused at once: whoever is answered without an error was in exactly one batch.
 func TestStorm(t *testing.T) {
 	var mu sync.Mutex

@@ -60,7 +60,7 @@ func under(page map[string]string, prefix string) (n int) {
 
 // The player ends with the verdict of the load's own judge, whatever the strategy, and every request is there.
 func TestALoadIsPlayed(t *testing.T) {
-	for _, name := range []string{"none", "redis-watchdog", "segmented", "merged", "zk-merged"} {
+	for _, name := range []string{"none", "redis-watchdog", "segmented", "merged"} {
 		h, text := loaded(t, name)
 		r, err := ReadLoad(strings.NewReader(text))
 		if err != nil {

@@ -11,13 +11,13 @@ import (
 func batchDeadlock() lab.Scenario {
 	return lab.Scenario{
 		Name: "batch-in-a-deadlock", Group: lab.MySQL,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "tells-the-error", Want: lab.Forecast{Outcome: lab.Aborts}},
 				{Code: "fixed", Variant: "makes-the-batch-again", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
-			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
+			on("mysql", lab.Stated(lab.Safe, "", "merged")),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {

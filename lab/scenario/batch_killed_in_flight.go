@@ -12,13 +12,12 @@ import (
 const (
 	beforeCommit = "killed-before-the-write-is-final"
 	afterCommit  = "killed-after-the-write-is-final"
-	inHand       = "killed-with-the-batch-in-hand"
 )
 
 func batchKilled() lab.Scenario {
 	return lab.Scenario{
 		Name: "batch-killed-in-flight", Group: lab.MySQL,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "answers-before-it-writes", Want: lab.Forecast{Outcome: lab.Oversells}},
@@ -26,9 +25,7 @@ func batchKilled() lab.Scenario {
 			on("mysql", lab.Stated(lab.Safe, beforeCommit, "merged")),
 			on("mysql", lab.Stated(lab.Safe, afterCommit, "merged")),
 			on("redis", lab.Stated(lab.Safe, afterCommit, "merged")),
-			on("mysql", lab.Cases(inHand, "zk-merged")),
 		),
-		Predict: freed,
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {
 				return answerFirst(b)
@@ -41,7 +38,7 @@ func batchKilled() lab.Scenario {
 			snare := b.Trap(h.proxy, wire.Trap{On: wire.ToServer, Do: do, Match: h.lastMessage()})
 			h.letGo()
 			b.Sprung(snare, "batch-is-in-flight")
-			killed := b.Kill(h.apps[0])
+			b.Kill(h.apps[0])
 			h.proxy.Cut() // as the kernel does with the connections of a dead process
 			next := b.Begin(h.apps[1], "B", lab.Request{Wait: lab.For(lab.Patience)})
 			b.Require(h.crowd.Count()[string(loadtest.Unknown)] == crowd, "none of the batch has a reply")
@@ -54,10 +51,6 @@ func batchKilled() lab.Scenario {
 				return lab.Oversells.Seen()
 			case of != 0 && of != crowd:
 				return lab.HalfDone.Seen()
-			case b.Case.Variant == inHand:
-				after := next.Record().AcquiredAt.Sub(killed)
-				b.Evidence(lab.Waited, after, "next-holder", "after", after)
-				return lab.Delayed(after)
 			}
 			return lab.Safe.Seen()
 		},

@@ -13,16 +13,16 @@ import (
 func batchUnknown() lab.Scenario {
 	return lab.Scenario{
 		Name: "batch-outcome-unknown", Group: lab.MySQL,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "sends-the-batch-again", Want: lab.Forecast{Outcome: lab.Duplicates}},
 				{Code: "fixed", Variant: "asks-again-by-id", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
-			on("redis", lab.Stated(lab.Safe, replyLost, "zk-merged", "merged")),
-			on("mysql", lab.Stated(lab.Safe, replyLost, "zk-merged", "merged")),
+			on("redis", lab.Stated(lab.Safe, replyLost, "merged")),
+			on("mysql", lab.Stated(lab.Safe, replyLost, "merged")),
 			on("redis", lab.Stated(lab.Safe, requestLost, "merged")),
-			on("mysql", lab.Stated(lab.Safe, requestLost, "zk-merged", "merged")),
+			on("mysql", lab.Stated(lab.Safe, requestLost, "merged")),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {

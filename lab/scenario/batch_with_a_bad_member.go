@@ -10,13 +10,13 @@ import (
 func batchBadMember() lab.Scenario {
 	return lab.Scenario{
 		Name: "batch-with-a-bad-member", Group: lab.MySQL,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "one-error-for-all", Want: lab.Forecast{Outcome: lab.Aborts}},
 				{Code: "fixed", Variant: "then-one-by-one", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
-			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
+			on("mysql", lab.Stated(lab.Safe, "", "merged")),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {

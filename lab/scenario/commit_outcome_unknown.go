@@ -28,9 +28,9 @@ func commitUnknown() lab.Scenario {
 			on("mysql", lab.Stated(
 				lab.Safe, replyLost, "none", "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table",
 				"mysql-for-update", "mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic",
-				"zk-merged", "merged",
+				"merged",
 			)),
-			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic", "zk-merged",
+			on("mysql", lab.Stated(lab.Safe, requestLost, "redis-watchdog", "pessimistic", "atomic",
 				"merged")),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {

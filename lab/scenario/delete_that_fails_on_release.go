@@ -21,7 +21,7 @@ func deleteFails() lab.Scenario {
 				{Code: "naive", Variant: "deletes-once", Want: lab.Forecast{Outcome: lab.Blocks}},
 				{Code: "fixed", Variant: "deletes-until-it-is-gone", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
-			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {

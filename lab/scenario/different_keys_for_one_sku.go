@@ -30,9 +30,9 @@ func differentKeys() lab.Scenario {
 				{Code: "fixed", Variant: fromTheRow, Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("mysql", lab.Stated(lab.Refuses, inCapitals, "redis-setnx", "redis-watchdog", "zk-sequential",
-				"zk-merged", "mysql-table", "mysql-get-lock")),
+				"mysql-table", "mysql-get-lock")),
 			lab.Stated(lab.Refuses, anotherOnesKey, "none", "local-mutex", "redis-setnx", "redis-watchdog",
-				"zk-sequential", "zk-merged", "mysql-table", "mysql-get-lock"),
+				"zk-sequential", "mysql-table", "mysql-get-lock"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			switch b.Case.Variant {

@@ -11,7 +11,7 @@ const withAKey = "with-a-key"
 
 // askTwice has the strategies that are tested without a key and with one.
 var askTwice = []string{
-	"none", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "optimistic", "atomic", "zk-merged",
+	"none", "redis-setnx", "redis-watchdog", "zk-sequential", "pessimistic", "optimistic", "atomic",
 	"merged",
 }
 

@@ -28,7 +28,7 @@ func existsWatch() lab.Scenario {
 				{Code: "naive", Variant: "watches-with-exists", Want: lab.Forecast{Outcome: lab.Leaks}},
 				{Code: "fixed", Variant: "watches-with-getdata", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
-			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged"), // not zk-ephemeral: its holders share one node name
+			lab.Stated(lab.Safe, "", "zk-sequential"), // not zk-ephemeral: its holders share one node name
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			times := lateWaits

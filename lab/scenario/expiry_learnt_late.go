@@ -18,7 +18,7 @@ func expiryLearntLate() lab.Scenario {
 				{Code: "naive", Variant: "waits-to-be-told", Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "fixed", Variant: "counts-the-time-itself", Want: lab.Forecast{Outcome: lab.Refuses}},
 			},
-			lab.Cases(heedsLoss, "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Cases(heedsLoss, "zk-sequential", "zk-ephemeral"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

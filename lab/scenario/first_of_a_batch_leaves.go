@@ -14,14 +14,14 @@ import (
 func firstLeaves() lab.Scenario {
 	return lab.Scenario{
 		Name: "first-of-a-batch-leaves", Group: lab.MySQL,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "the-first-ones-context", Want: lab.Forecast{Outcome: lab.Aborts}},
 				{Code: "fixed", Variant: "a-context-of-the-batch", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("redis", lab.Stated(lab.Safe, "", "merged")),
-			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
+			on("mysql", lab.Stated(lab.Safe, "", "merged")),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {

@@ -23,7 +23,7 @@ func herd() lab.Scenario {
 			{Code: "naive", Variant: "one-node-for-all", Want: lab.Forecast{Outcome: lab.Herds}},
 			{Code: "fixed", Variant: "a-queue-of-nodes", Want: lab.Forecast{Outcome: lab.Safe}},
 		}, lab.Stated(lab.Herds, "", "zk-ephemeral"),
-			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged", "redis-rlock", "redis-watchdog")),
+			lab.Stated(lab.Safe, "", "zk-sequential", "redis-rlock", "redis-watchdog")),
 		Run: func(b *lab.Testbed) lab.Observation {
 			var woken int
 			var turns []int

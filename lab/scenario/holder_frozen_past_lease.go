@@ -12,13 +12,13 @@ func holderFrozen() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL, lab.NeedRedlock},
 		Cases: slices.Concat(
 			lab.Cases(
-				heedsLoss, "redis-setnx", "redis-rlock", "redis-watchdog", "zk-sequential", "zk-merged", "redlock",
+				heedsLoss, "redis-setnx", "redis-rlock", "redis-watchdog", "zk-sequential", "redlock",
 			),
 			lab.Cases(
 				ignoresLoss, "redis-setnx", "redis-setnx-expire", "redis-rlock", "redis-watchdog", "zk-sequential",
-				"zk-merged", "redlock", "mysql-table", "mysql-for-update", "mysql-get-lock",
+				"redlock", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
-			lab.Cases(noFence, "redis-setnx", "redis-watchdog", "zk-sequential", "zk-merged", "mysql-table"),
+			lab.Cases(noFence, "redis-setnx", "redis-watchdog", "zk-sequential", "mysql-table"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

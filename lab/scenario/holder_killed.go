@@ -13,7 +13,7 @@ func holderKilled() lab.Scenario {
 		Slow:  true,
 		Cases: lab.Cases(
 			"", "redis-setnx-del", "redis-setnx-watch", "redis-setnx", "redis-rlock", "redis-watchdog",
-			"redlock", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table", "mysql-for-update",
+			"redlock", "zk-ephemeral", "zk-sequential", "mysql-table", "mysql-for-update",
 			"mysql-get-lock", "pessimistic",
 		),
 		Predict: freed,

@@ -57,7 +57,6 @@ func leaseShorterThanWork() lab.Scenario {
 				{Strategy: "redis-rlock", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
 				{Strategy: "redis-watchdog", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
 				{Strategy: "zk-sequential", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
-				{Strategy: "zk-merged", Variant: renews, Want: lab.Forecast{Outcome: lab.Safe}},
 			}),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

@@ -14,7 +14,7 @@ func noLock() lab.Scenario {
 		Cases: append(lab.Cases(
 			"", "none", "local-mutex", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
 			"redis-rlock", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "mysql-table",
-			"mysql-for-update", "mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic", "zk-merged",
+			"mysql-for-update", "mysql-get-lock", "segmented", "pessimistic", "optimistic", "atomic",
 			"merged",
 		),
 			lab.Case{Strategy: "none", Store: "mysql"}, lab.Case{Strategy: "redis-watchdog", Store: "mysql"},

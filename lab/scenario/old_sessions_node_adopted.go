@@ -21,7 +21,7 @@ func oldNodeAdopted() lab.Scenario {
 				{Code: "naive", Variant: "knows-it-by-its-guid", Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "fixed", Variant: "compares-the-session", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
-			lab.Cases("", "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Cases("", "zk-sequential", "zk-ephemeral"),
 		),
 		Predict: freed,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

@@ -19,7 +19,7 @@ func pausedWaiter() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{{Code: "naive", Variant: "takes-any-grant", Want: lab.Forecast{Outcome: lab.Oversells}}},
-			lab.Stated(lab.Safe, "", "redis-watchdog", "zk-sequential", "zk-merged"),
+			lab.Stated(lab.Safe, "", "redis-watchdog", "zk-sequential"),
 			lab.Stated(lab.Aborts, "", "mysql-get-lock")),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code == "naive" {

@@ -6,7 +6,7 @@ func redlockPauseAfterCheck() lab.Scenario {
 	return lab.Scenario{
 		Name: "redlock-pause-after-validity-check", Group: lab.Redlock,
 		Needs:   []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedRedlock},
-		Cases:   lab.Cases(ignoresLoss, "redlock", "redis-setnx", "redis-watchdog", "zk-sequential", "zk-merged"),
+		Cases:   lab.Cases(ignoresLoss, "redlock", "redis-setnx", "redis-watchdog", "zk-sequential"),
 		Predict: fenced,
 		Together: func(beds []*lab.Testbed) []lab.Observation {
 			var apps []*lab.App

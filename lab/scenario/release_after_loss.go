@@ -22,7 +22,7 @@ func releaseAfterLoss() lab.Scenario {
 				{Code: "fixed", Variant: "deletes-its-own-node", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Cases(
-				"", "redis-setnx", "redis-watchdog", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table",
+				"", "redis-setnx", "redis-watchdog", "zk-ephemeral", "zk-sequential", "mysql-table",
 				"mysql-for-update", "mysql-get-lock",
 			),
 		),

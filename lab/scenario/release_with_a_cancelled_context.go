@@ -26,7 +26,7 @@ func releaseCancelled() lab.Scenario {
 				{Code: "fixed", Variant: "with-a-context-of-its-own", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			lab.Stated(lab.Safe, "", "redis-setnx-expire", "redis-setnx-del", "redis-setnx-watch", "redis-setnx",
-				"redis-rlock", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "zk-merged", "mysql-table",
+				"redis-rlock", "redis-watchdog", "redlock", "zk-ephemeral", "zk-sequential", "mysql-table",
 				"mysql-for-update", "mysql-get-lock", "pessimistic")),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {

@@ -15,11 +15,11 @@ func selfDeadlock() lab.Scenario {
 		Cases: slices.Concat(
 			lab.Cases(
 				"as-its-holder", "local-mutex", "redis-setnx", "redis-rlock", "redis-watchdog", "redlock",
-				"zk-sequential", "zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock",
+				"zk-sequential", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 			lab.Cases(
 				"as-a-stranger", "none", "local-mutex", "redis-setnx", "redis-rlock", "redis-watchdog", "redlock",
-				"zk-sequential", "zk-merged", "mysql-table", "mysql-for-update", "mysql-get-lock",
+				"zk-sequential", "mysql-table", "mysql-for-update", "mysql-get-lock",
 			),
 		),
 		Predict: func(c lab.Case, p lab.StrategyPromise) lab.Forecast {

@@ -20,7 +20,7 @@ func severalWritersSell() lab.Scenario {
 	// of a lock after the sale.
 	sound := []string{"segmented", "optimistic", "pessimistic", "mysql-table"}
 	everyone := slices.Concat(outside, sound,
-		[]string{"mysql-for-update", "mysql-get-lock", "atomic", "zk-merged", "merged"})
+		[]string{"mysql-for-update", "mysql-get-lock", "atomic", "merged"})
 	slices.Sort(everyone)
 	return lab.Scenario{
 		Name: "several-writers-sell", Group: lab.Writers,

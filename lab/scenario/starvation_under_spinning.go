@@ -18,7 +18,7 @@ func starvation() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{{Code: "naive", Variant: "spins", Want: lab.Forecast{Outcome: lab.Starves}}},
-			lab.Cases("", "redis-rlock", "redis-watchdog", "zk-sequential", "zk-merged"),
+			lab.Cases("", "redis-rlock", "redis-watchdog", "zk-sequential"),
 		),
 		Predict: func(_ lab.Case, p lab.StrategyPromise) lab.Forecast {
 			if p.Fair {

@@ -13,14 +13,14 @@ const fewer = 10
 func setBetweenBatches() lab.Scenario {
 	return lab.Scenario{
 		Name: "stock-set-anew-between-batches", Group: lab.MySQL,
-		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper, lab.NeedMySQL},
+		Needs: []lab.Need{lab.NeedRedis, lab.NeedMySQL},
 		Cases: slices.Concat(
 			[]lab.Case{
 				{Code: "naive", Variant: "remembers-what-is-left", Want: lab.Forecast{Outcome: lab.Oversells}},
 				{Code: "fixed", Variant: "reads-in-each-batch", Want: lab.Forecast{Outcome: lab.Safe}},
 			},
 			on("redis", lab.Stated(lab.Safe, "", "merged")),
-			on("mysql", lab.Stated(lab.Safe, "", "zk-merged", "merged")),
+			on("mysql", lab.Stated(lab.Safe, "", "merged")),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code != "" {

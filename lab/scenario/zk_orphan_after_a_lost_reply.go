@@ -15,7 +15,7 @@ func zkOrphan() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{{Code: "naive", Variant: "tries-again", Want: lab.Forecast{Outcome: lab.Blocks}}},
-			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged"),
+			lab.Stated(lab.Safe, "", "zk-sequential"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedZooKeeper)

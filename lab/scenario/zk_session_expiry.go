@@ -14,9 +14,9 @@ func zkSessionExpiry() lab.Scenario {
 		Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
-			lab.Cases(heedsLoss, "zk-sequential", "zk-merged", "zk-ephemeral"),
-			lab.Cases(ignoresLoss, "zk-sequential", "zk-merged", "zk-ephemeral"),
-			lab.Cases(noFence, "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Cases(heedsLoss, "zk-sequential", "zk-ephemeral"),
+			lab.Cases(ignoresLoss, "zk-sequential", "zk-ephemeral"),
+			lab.Cases(noFence, "zk-sequential", "zk-ephemeral"),
 		),
 		Predict: lateWriter,
 		Together: func(beds []*lab.Testbed) []lab.Observation {

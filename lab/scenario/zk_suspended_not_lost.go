@@ -9,7 +9,7 @@ func zkSuspended() lab.Scenario {
 	return lab.Scenario{
 		Name: "zk-suspended-not-lost", Group: lab.ZooKeeper,
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
-		Cases: lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged", "zk-ephemeral"),
+		Cases: lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral"),
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedZooKeeper)
 			first, second := b.Apps(1, b.Via(lab.NeedZooKeeper), "STOCK_ZOOKEEPER_SESSION_TIMEOUT=30s")[0], b.Apps(1)[0]

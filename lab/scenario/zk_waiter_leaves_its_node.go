@@ -15,7 +15,7 @@ func zkTimedOutWaiter() lab.Scenario {
 		Needs: []lab.Need{lab.NeedRedis, lab.NeedZooKeeper},
 		Cases: slices.Concat(
 			[]lab.Case{{Code: "naive", Variant: "does-not-delete", Want: lab.Forecast{Outcome: lab.Blocks}}},
-			lab.Stated(lab.Safe, "", "zk-sequential", "zk-merged", "zk-ephemeral"),
+			lab.Stated(lab.Safe, "", "zk-sequential", "zk-ephemeral"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
 			if b.Case.Code == "naive" {

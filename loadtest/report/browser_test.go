@@ -205,7 +205,7 @@ func TestDarkPageOfManyRuns(t *testing.T) {
 		const style = getComputedStyle(td);
 		return style.backgroundOrigin === "content-box" && parseFloat(style.backgroundSize) <= 100 &&
 			style.backgroundPosition === "100% 100%" }).length`)
-	if bars := ask[int](t, b, `document.querySelectorAll("td.bar").length`); under != bars || bars != 10 {
+	if bars := ask[int](t, b, `document.querySelectorAll("td.bar").length`); under != bars || bars != 8 {
 		t.Errorf("%d of %d bars stand under the number of their column", under, bars)
 	}
 	if err := chromedp.Do(b, chromedp.EmulateViewport(1280, 900)); err != nil {

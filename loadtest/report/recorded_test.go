@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // recordings are histories of runs of 30 workers on three instances with a real Redis, and with a real MariaDB where
 // sales are merged, as docs/refresh recordings made them.
 func recordings() []string {
-	return []string{"none", "redis-watchdog", "segmented", "zk-merged", "merged"}
+	return []string{"none", "redis-watchdog", "segmented", "merged"}
 }
 
 func recorded(t testing.TB, name string) *loadtest.Result {
@@ -57,27 +57,25 @@ func mustHave(t *testing.T, text string, words ...string) {
 // porcupine has checked. It is noticed if two sales of a batch change places, and if one was answered before it was
 // made.
 func TestRecordedBatches(t *testing.T) {
-	for _, name := range []string{"zk-merged", "merged"} {
-		r := recorded(t, name)
-		v := r.Verdict
-		if v.Finding != loadtest.Holds || v.Linear.Result != loadtest.InOrder || v.Overlaps != 0 || r.PerBatch() < 2 {
-			t.Errorf("%s: %s, %+v, %d overlaps, %.1f sales in a batch", name, v.Finding, v.Linear, v.Overlaps,
-				r.PerBatch())
-		}
-		first, second := neighbours(t, history(t, name))
-		h := history(t, name)
-		a, b := &h.Records[first], &h.Records[second]
-		a.Batch.Place, b.Batch.Place = b.Batch.Place, a.Batch.Place
-		if v := h.Judge(); v.Finding != loadtest.Broken || v.Misplaced == 0 {
-			t.Errorf("%s: two sales change places: %s, %d misplaced", name, v.Finding, v.Misplaced)
-		}
-		h = history(t, name)
-		b = &h.Records[second]
-		b.SentAt = h.Header.StartedAt.Add(-time.Second)
-		b.DoneAt = b.SentAt.Add(time.Millisecond)
-		if v := h.Judge(); v.Linear.Result != loadtest.Illegal {
-			t.Errorf("%s: a sale is answered before the run began: %+v", name, v.Linear)
-		}
+	r := recorded(t, "merged")
+	v := r.Verdict
+	if v.Finding != loadtest.Holds || v.Linear.Result != loadtest.InOrder || v.Overlaps != 0 || r.PerBatch() < 2 {
+		t.Errorf("%s, %+v, %d overlaps, %.1f sales in a batch", v.Finding, v.Linear, v.Overlaps,
+			r.PerBatch())
+	}
+	first, second := neighbours(t, history(t, "merged"))
+	h := history(t, "merged")
+	a, b := &h.Records[first], &h.Records[second]
+	a.Batch.Place, b.Batch.Place = b.Batch.Place, a.Batch.Place
+	if v := h.Judge(); v.Finding != loadtest.Broken || v.Misplaced == 0 {
+		t.Errorf("two sales change places: %s, %d misplaced", v.Finding, v.Misplaced)
+	}
+	h = history(t, "merged")
+	b = &h.Records[second]
+	b.SentAt = h.Header.StartedAt.Add(-time.Second)
+	b.DoneAt = b.SentAt.Add(time.Millisecond)
+	if v := h.Judge(); v.Linear.Result != loadtest.Illegal {
+		t.Errorf("a sale is answered before the run began: %+v", v.Linear)
 	}
 }
 

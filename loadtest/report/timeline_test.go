@@ -152,7 +152,7 @@ func merged(batches, size int) *loadtest.Result {
 			version++
 		}
 	}
-	return ran("zk-merged", loadtest.Cluster, true, stays...)
+	return ran("merged", loadtest.Cluster, true, stays...)
 }
 
 // A batch is one block with its sales in it. That they are in the critical section together is no overlap.
@@ -175,7 +175,7 @@ func TestBatchesAreBlocks(t *testing.T) {
 		t.Errorf("blocks %q", block)
 	}
 	// Two batches at once are a fault like any other where one at a time is promised.
-	both := ran("zk-merged", loadtest.Cluster, true,
+	both := ran("merged", loadtest.Cluster, true,
 		stay{worker: 1, from: 1, to: 5, version: 1, batch: &loadtest.Batch{ID: "a", Place: 1, Size: 1}},
 		stay{worker: 2, from: 4, to: 8, version: 2, batch: &loadtest.Batch{ID: "b", Place: 1, Size: 1}})
 	if both.Verdict.Overlaps != 1 || drawn(page(t, both), "overlap") != 2 {

@@ -73,27 +73,6 @@ func Want(t *testing.T, s Shop, stock service.Stock) {
 	}
 }
 
-// A Recorder is the store that a service.DataCheck needs. Both stores implement it.
-type Recorder interface {
-	service.Origins
-	service.Memory
-}
-
-// Recorded returns the origin of a store, and records one if it has none.
-func Recorded(t testing.TB, s any) service.Origin {
-	t.Helper()
-	r := s.(Recorder)
-	o, err := r.Origin(Short(t))
-	if err == nil && o.None() {
-		o = service.Origin{ID: "one", Generation: 1}
-		_, err = r.Replace(Short(t), service.Origin{}, o)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
-}
-
 // ErrInvalid stands for an InvalidError, which has no sentinel.
 var ErrInvalid = errors.New("InvalidError")
 

@@ -1,6 +1,6 @@
 -- Deduct a batch of orders, one after the other, each as deduct.lua does.
 -- KEYS[1] stock:{sku}   [2] its orders   [3] ids that are settled   [4] and more: idempotency keys of the orders
--- ARGV[1] version that the stock must have, "" for any   [2] how long to keep idempotency keys, in ms
+-- ARGV[1] how long to keep idempotency keys, in ms
 -- then nine for each order: epoch, "" for any; strategy; fence, "0" for none; quantity; id; deadline of the write, in
 -- ms by the clock of this server; the order as JSON without its opening brace; index of its idempotency key in KEYS,
 -- "0" for none; fingerprint of its request
@@ -27,14 +27,13 @@ if not epoch then
   return {'unknown sku'}
 end
 local had, left = tonumber(s[4]), tonumber(s[4])
-local changed = ARGV[1] ~= '' and ARGV[1] ~= version
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local settled = redis.call('ZCARD', KEYS[3]) > 1 -- set.lua has put in an entry that is not an id
 local listed = redis.call('LINDEX', KEYS[2], 0) == epoch
 
 local replies, orders, keyed = {}, {}, {}
-for i = 3, #ARGV, 9 do
+for i = 2, #ARGV, 9 do
   local key = KEYS[tonumber(ARGV[i + 7])]
   local after = left - tonumber(ARGV[i + 3])
   local reply
@@ -44,8 +43,6 @@ for i = 3, #ARGV, 9 do
     reply = {'guarded', guard}
   elseif stale(ARGV[i + 2], fence) then
     reply = {'stale fence', fence}
-  elseif changed then
-    reply = {'changed'}
   elseif after < 0 then
     reply = {'sold out', string.format('%.0f', left)}
   elseif now > tonumber(ARGV[i + 5]) or (settled and redis.call('ZSCORE', KEYS[3], ARGV[i + 4])) then
@@ -75,7 +72,7 @@ if #orders > 0 then
   may('HSET', KEYS[1], '', '')
   may('HINCRBY', KEYS[1], '', 0)
   for key, kept in pairs(keyed) do
-    redis.call('SET', key, kept, 'PX', ARGV[2])
+    redis.call('SET', key, kept, 'PX', ARGV[1])
   end
   for i = 1, #orders, 1000 do -- unpack has a limit
     redis.call('RPUSH', KEYS[2], unpack(orders, i, math.min(i + 999, #orders)))

@@ -21,7 +21,7 @@ import (
 //
 // If the server refuses the INSERT because of one order, for example because its id exists, Batch writes each order
 // in its own transaction, in the same sequence.
-func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.BatchResult, error) {
+func (m *MySQL) Batch(ctx context.Context, orders []service.Order) ([]service.BatchResult, error) {
 	if len(orders) == 0 {
 		return nil, nil
 	}
@@ -29,12 +29,12 @@ func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Orde
 		return nil, err
 	}
 	const doing = "deduct in a batch"
-	leave, err := m.Enter(ctx, doing, repo.Writing(orders[0].SKU, 0))
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	results, err := m.batch(ctx, doing, version, orders)
+	results, err := m.batch(ctx, doing, orders)
 	if !repo.OfOneOrder(err) {
 		return results, err
 	}
@@ -43,11 +43,9 @@ func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Orde
 	}
 	results = make([]service.BatchResult, 0, len(orders))
 	for i := range orders {
-		one, err := m.batch(ctx, doing, version, orders[i:i+1])
+		one, err := m.batch(ctx, doing, orders[i:i+1])
 		if err != nil {
 			one = []service.BatchResult{{Order: orders[i], Err: err}}
-		} else if version != 0 && one[0].Err == nil {
-			version++
 		}
 		results = append(results, one[0])
 	}
@@ -56,7 +54,7 @@ func (m *MySQL) Batch(ctx context.Context, version uint64, orders []service.Orde
 
 // batch is the transaction of Batch.
 func (m *MySQL) batch(
-	ctx context.Context, doing string, version uint64, orders []service.Order,
+	ctx context.Context, doing string, orders []service.Order,
 ) (results []service.BatchResult, err error) {
 	err = m.InTwo(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
 		row, now, err := lockRow(tx, orders[0].SKU)
@@ -64,7 +62,7 @@ func (m *MySQL) batch(
 			return nil, err
 		}
 		var sold []service.Order
-		results, sold = plan(row, now, version, orders)
+		results, sold = plan(row, now, orders)
 		if len(sold) == 0 {
 			return nil, repo.ErrNothing
 		}
@@ -101,9 +99,8 @@ func lockRow(tx *gorm.DB, sku service.SKU) (r stockRow, now time.Time, err error
 // plan decides which orders are sold, one after the other, and computes the quantities that they read and leave. It
 // checks the conditions in the same sequence as batch.lua.
 func plan(
-	row stockRow, now time.Time, version uint64, orders []service.Order,
+	row stockRow, now time.Time, orders []service.Order,
 ) (results []service.BatchResult, sold []service.Order) {
-	changed := version != 0 && version != row.Version
 	results, sold = make([]service.BatchResult, len(orders)), make([]service.Order, 0, len(orders))
 	for i, o := range orders {
 		o.Remaining = 0
@@ -117,8 +114,6 @@ func plan(
 			err = &service.GuardError{Guard: row.Guard}
 		case repo.CheckFence(o.Fence, row.Fence) != nil:
 			err = repo.CheckFence(o.Fence, row.Fence)
-		case changed:
-			err = service.ErrConflict
 		case o.Quantity > row.Quantity:
 			err = &service.SoldOutError{Remaining: row.Quantity}
 		case !now.Before(writtenBy(o)):

@@ -28,7 +28,7 @@ func keepFence(s *repo.Statement, fence uint64) {
 // enough. It is idempotent, so it may be called again after an ErrOutcomeUnknown.
 func (m *MySQL) Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error {
 	const doing = "raise fence"
-	leave, err := m.Enter(ctx, doing, repo.Writing(sku, 0))
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (r *Redis) SetIf(
 
 // epoch returns the current epoch, 0 if there is none.
 func (r *Redis) epoch(ctx context.Context, doing string, sku service.SKU) (uint64, error) {
-	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
+	leave, err := r.Enter(ctx, doing)
 	if err != nil {
 		return 0, err
 	}

@@ -121,7 +121,7 @@ func keyMany(t *testing.T, s shop, sku service.SKU) {
 			case 1:
 				results <- s.Write(short(t), reads(t, s, o))
 			case 2:
-				results <- mustBatch(t, s, 0, o)[0].Err
+				results <- mustBatch(t, s, o)[0].Err
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func keyBatch(t *testing.T, s shop, sku service.SKU) {
 			orders[i].Key = key
 		}
 	}
-	for i, r := range mustBatch(t, s, 0, orders...) {
+	for i, r := range mustBatch(t, s, orders...) {
 		if want := i == 4; errors.Is(r.Err, service.ErrKeyTaken) != want || !want && r.Err != nil {
 			t.Errorf("order %d: %v", i, r.Err)
 		}
@@ -188,7 +188,7 @@ func keyRefused(t *testing.T, s shop, sku service.SKU) {
 		_, err := s.Deduct(short(t), o)
 		return err
 	})
-	refused(t, s, sku, service.ErrSoldOut, func() error { return mustBatch(t, s, 0, o)[0].Err })
+	refused(t, s, sku, service.ErrSoldOut, func() error { return mustBatch(t, s, o)[0].Err })
 	o.Quantity = 1
 	if _, err := s.Deduct(short(t), o); err != nil {
 		t.Errorf("the key is taken by a refusal: %v", err)

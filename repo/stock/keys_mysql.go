@@ -10,7 +10,7 @@ import (
 // for another SKU, with another fingerprint.
 func (m *MySQL) Replay(ctx context.Context, _ service.SKU, key service.Key) (o service.Order, found bool, err error) {
 	const doing = "look for the order of a key"
-	leave, err := m.Enter(ctx, doing, "key "+key.ID)
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return o, false, err
 	}

@@ -19,7 +19,7 @@ func orderKeyed(sku service.SKU, key service.Key) string {
 // for another SKU.
 func (r *Redis) Replay(ctx context.Context, sku service.SKU, key service.Key) (o service.Order, found bool, err error) {
 	const doing = "look for the order of a key"
-	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
+	leave, err := r.Enter(ctx, doing)
 	if err != nil {
 		return o, false, err
 	}

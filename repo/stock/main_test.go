@@ -32,16 +32,14 @@ var (
 	numbered     = repotest.Numbered
 	openMySQL    = repotest.OpenMySQL
 	order        = repotest.Order
-	recorded     = repotest.Recorded
 	short        = repotest.Short
 	trips        = repotest.TripsOf
 	want         = repotest.Want
 )
 
 type (
-	proxy    = repotest.Proxy
-	recorder = repotest.Recorder
-	shop     = repotest.Shop
+	proxy = repotest.Proxy
+	shop  = repotest.Shop
 )
 
 func realRedis(t testing.TB) shop {

@@ -5,21 +5,14 @@ import (
 	_ "embed" // the scripts
 	"errors"
 	"fmt"
-	"strings"
-
-	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )
 
-// originKey is the key of the hash of the store's own origin, and rememberedKey the key of the hash of the remembered
-// origins of other stores. In Redis Cluster they are not in the slots of the stock.
-const (
-	originKey     = "stock:origin"
-	rememberedKey = "stock:remembered"
-)
+// originKey is the key of the hash of the store's origin. In Redis Cluster it is not in the slots of the stock.
+const originKey = "stock:origin"
 
 //go:embed origin.lua
 var originLua string
@@ -27,13 +20,9 @@ var originLua string
 //go:embed origin_seeded.lua
 var originSeededLua string
 
-//go:embed origin_remember.lua
-var originRememberLua string
-
 var (
-	replaceOrigin  = redisscript.New(originLua)
-	noteSeeded     = redisscript.New(originSeededLua)
-	rememberOrigin = redisscript.New(originRememberLua)
+	replaceOrigin = redisscript.New(originLua)
+	noteSeeded    = redisscript.New(originSeededLua)
 )
 
 // Origin takes one round trip.
@@ -52,8 +41,8 @@ func (r *Redis) Origin(ctx context.Context) (service.Origin, error) {
 }
 
 // Replace takes one round trip.
-func (r *Redis) Replace(ctx context.Context, was, is service.Origin) (bool, error) {
-	return r.note(ctx, "record the origin", replaceOrigin, originKey,
+func (r *Redis) Replace(ctx context.Context, was, is service.Origin) error {
+	return r.note(ctx, "record the origin", replaceOrigin,
 		was.ID, repo.Decimal(was.Generation), digit(was.Lost), is.ID, repo.Decimal(is.Generation), digit(is.Lost))
 }
 
@@ -77,39 +66,15 @@ func (r *Redis) Seed(ctx context.Context, o service.Origin, sku service.SKU, qua
 	if err != nil && !errors.Is(err, service.ErrStockReset) { // ErrStockReset: it exists, or has existed
 		return err
 	}
-	_, err = r.note(ctx, doing, noteSeeded, originKey, o.ID, string(sku))
-	return err
+	return r.note(ctx, doing, noteSeeded, o.ID, string(sku))
 }
 
-// Recall takes one round trip.
-func (r *Redis) Recall(ctx context.Context, store string) (service.Origin, error) {
-	const doing = "recall an origin"
-	text, err := r.Client().HGet(ctx, rememberedKey, store).Result()
-	switch {
-	case errors.Is(err, redis.Nil):
-		return service.Origin{}, nil
-	case err != nil:
-		return service.Origin{}, repo.RedisFault(ctx, doing, "", err)
+// note runs an idempotent script on the origin. A lost reply is reported as a server that is down.
+func (r *Redis) note(ctx context.Context, doing string, s *redisscript.Script, args ...any) error {
+	if err := s.Run(ctx, r.Client(), []string{originKey}, args...).Err(); err != nil {
+		return fmt.Errorf("%s: %w", originKey, repo.RedisFault(ctx, doing, "", err))
 	}
-	generation, id, _ := strings.Cut(text, " ")
-	f := repo.Fields{Key: rememberedKey, Values: []any{generation}}
-	return service.Origin{ID: id, Generation: f.Natural(0)}, f.Err
-}
-
-// Remember takes one round trip.
-func (r *Redis) Remember(ctx context.Context, store string, o service.Origin) error {
-	_, err := r.note(ctx, "remember an origin", rememberOrigin, rememberedKey, store, repo.Decimal(o.Generation), o.ID)
-	return err
-}
-
-// note runs an idempotent script that returns 1 if it has changed anything. A lost reply is reported as a server that
-// is down.
-func (r *Redis) note(ctx context.Context, doing string, s *redisscript.Script, key string, args ...any) (bool, error) {
-	n, err := s.Run(ctx, r.Client(), []string{key}, args...).Int()
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", key, repo.RedisFault(ctx, doing, "", err))
-	}
-	return n == 1, nil
+	return nil
 }
 
 func digit(b bool) string {

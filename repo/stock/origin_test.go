@@ -3,7 +3,6 @@ package stock_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,128 +11,70 @@ import (
 
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
+	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
+	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
-// A bareStore is a store behind a proxy, and what a person can do to it by hand.
-type bareStore struct {
+// A bareRedis is an empty Redis behind a proxy, and what a person can do to it by hand.
+type bareRedis struct {
 	p             proxy
-	broken, sound shop
-	remove        func(t testing.TB, sku service.SKU) // the row or key of the stock alone
-	clear         func(t testing.TB)
+	broken, sound *stock.Redis
+	direct        redis.UniversalClient
 }
 
-// bare opens an empty store on a server or database of its own.
-func bare(t testing.TB, name string) (s bareStore) {
+func bare(t testing.TB, addr string) (s bareRedis) {
 	t.Helper()
-	if name != "mysql" {
-		addr := miniAddr(t)
-		if name == "redis" {
-			addr = servertest.Redis(t).Addr
-		}
-		s.p = newProxy(t, addr, wire.Redis())
-		direct := dialRedis(t, addr)
-		through := redis.NewClient(&redis.Options{ // as an instance has it
-			Addr: s.p.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
-		})
-		t.Cleanup(func() { _ = through.Close() })
-		s.broken, s.sound = onRedis(through), onRedis(direct)
-		s.remove = func(t testing.TB, sku service.SKU) {
-			done(t, direct.Del(short(t), "stock:{"+string(sku)+"}").Err())
-		}
-		s.clear = func(t testing.TB) { done(t, direct.FlushDB(short(t)).Err()) }
-		return s
-	}
-	dsn := database(t)
-	_, rest, _ := strings.Cut(dsn, "(")
-	addr, _, _ := strings.Cut(rest, ")")
-	s.p = newProxy(t, addr, wire.MySQL())
-	db := openMySQL(t, dsn)
-	s.broken, s.sound = onMySQL(openMySQL(t, strings.Replace(dsn, addr, s.p.Addr(), 1))), onMySQL(db)
-	s.remove = func(t testing.TB, sku service.SKU) {
-		done(t, db.Exec("DELETE FROM stock WHERE sku = ?", string(sku)).Error)
-	}
-	s.clear = func(t testing.TB) {
-		for _, table := range []string{"stock", "orders", "origins"} {
-			done(t, db.Exec("DELETE FROM "+table).Error)
-		}
-	}
+	s.p = newProxy(t, addr, wire.Redis())
+	s.direct = dialRedis(t, addr)
+	through := redis.NewClient(&redis.Options{ // as an instance has it
+		Addr: s.p.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+	})
+	t.Cleanup(func() { _ = through.Close() })
+	s.broken, s.sound = stock.NewRedis(repo.NewRedis(through)), stock.NewRedis(repo.NewRedis(s.direct))
 	return s
 }
 
-func done(t testing.TB, err error) {
+// remove deletes the key of the stock alone.
+func (s bareRedis) remove(t testing.TB, sku service.SKU) {
 	t.Helper()
-	if err != nil {
+	if err := s.direct.Del(short(t), "stock:{"+string(sku)+"}").Err(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// recorders runs check on every store.
-func recorders(t *testing.T, check func(t *testing.T, s recorder)) {
-	stores(t, func(t *testing.T, s bareStore) { check(t, s.sound.(recorder)) })
-}
-
-// stores runs check on every store.
-func stores(t *testing.T, check func(t *testing.T, s bareStore)) {
-	for _, name := range []string{"redis", "miniredis", "mysql"} {
-		t.Run(name, func(t *testing.T) { check(t, bare(t, name)) })
-	}
+// onBare runs check on an empty Redis, and on an empty miniredis.
+func onBare(t *testing.T, check func(t *testing.T, s bareRedis)) {
+	t.Run("redis", func(t *testing.T) { check(t, bare(t, servertest.Redis(t).Addr)) })
+	t.Run("miniredis", func(t *testing.T) { check(t, bare(t, miniAddr(t))) })
 }
 
 // An origin is recorded where the expected one is, and not otherwise.
 func TestOriginIsComparedAndSwapped(t *testing.T) {
 	t.Parallel()
-	recorders(t, func(t *testing.T, s recorder) {
+	onBare(t, func(t *testing.T, bare bareRedis) {
+		s := bare.sound
 		none := service.Origin{}
 		one, two := service.Origin{ID: "one", Generation: 1}, service.Origin{ID: "two", Generation: 1_800_000_000}
 		lost := service.Origin{ID: "lost", Generation: 1, Lost: true}
 		for _, step := range []struct {
 			was, is, now service.Origin
-			done         bool
 		}{
-			{one, two, none, false},
-			{none, one, one, true},
-			{none, two, one, false},
-			{service.Origin{ID: "one", Generation: 2}, two, one, false},
-			{service.Origin{ID: "one", Generation: 1, Lost: true}, two, one, false},
-			{one, lost, lost, true},
-			{one, two, lost, false},
-			{lost, two, two, true},
+			{one, two, none},
+			{none, one, one},
+			{none, two, one},
+			{service.Origin{ID: "one", Generation: 2}, two, one},
+			{service.Origin{ID: "one", Generation: 1, Lost: true}, two, one},
+			{one, lost, lost},
+			{one, two, lost},
+			{lost, two, two},
 		} {
-			done, err := s.Replace(short(t), step.was, step.is)
+			err := s.Replace(short(t), step.was, step.is)
 			now, failed := s.Origin(short(t))
-			if err != nil || failed != nil || done != step.done || now != step.now {
-				t.Errorf("Replace(%v, %v): %v, %v; now %v, %v; want %v, %v",
-					step.was, step.is, done, err, now, failed, step.done, step.now)
+			if err != nil || failed != nil || now != step.now {
+				t.Errorf("Replace(%v, %v): %v; now %v, %v; want %v", step.was, step.is, err, now, failed, step.now)
 			}
-		}
-	})
-}
-
-// Of many who find no origin one records his.
-func TestOneOriginOfMany(t *testing.T) {
-	t.Parallel()
-	recorders(t, func(t *testing.T, s recorder) {
-		var done sync.WaitGroup
-		var mu sync.Mutex
-		var winners []string
-		for _, id := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			done.Go(func() {
-				won, err := s.Replace(short(t), service.Origin{}, service.Origin{ID: id, Generation: 1})
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					t.Error(err)
-				}
-				if won {
-					winners = append(winners, id)
-				}
-			})
-		}
-		done.Wait()
-		if now, err := s.Origin(short(t)); err != nil || len(winners) != 1 || now.ID != winners[0] {
-			t.Errorf("winners %v, recorded %v, %v", winners, now, err)
 		}
 	})
 }
@@ -154,8 +95,8 @@ func in(t testing.TB, s shop, sku service.SKU) (quantity *int64) {
 // A SKU is seeded once with an origin, and only with the one that is there.
 func TestSeedIsOnce(t *testing.T) {
 	t.Parallel()
-	stores(t, func(t *testing.T, store bareStore) {
-		s, there := store.sound.(recorder), store.sound
+	onBare(t, func(t *testing.T, store bareRedis) {
+		s, there := store.sound, store.sound
 		seeds := func(want bool, o service.Origin, sku service.SKU) {
 			t.Helper()
 			if err := s.Seed(short(t), o, sku, 10); err != nil || (in(t, there, sku) != nil) != want {
@@ -164,7 +105,7 @@ func TestSeedIsOnce(t *testing.T) {
 		}
 		one := service.Origin{ID: "one", Generation: 1}
 		seeds(false, one, "pen") // there is none
-		if _, err := s.Replace(short(t), service.Origin{}, one); err != nil {
+		if err := s.Replace(short(t), service.Origin{}, one); err != nil {
 			t.Fatal(err)
 		}
 		seeds(false, service.Origin{ID: "two", Generation: 1}, "pen")
@@ -185,7 +126,7 @@ func TestSeedIsOnce(t *testing.T) {
 			}
 		}
 		lost := service.Origin{ID: "one", Generation: 1, Lost: true}
-		if _, err := s.Replace(short(t), one, lost); err != nil {
+		if err := s.Replace(short(t), one, lost); err != nil {
 			t.Fatal(err)
 		}
 		seeds(false, lost, "ink")
@@ -196,32 +137,31 @@ func TestSeedIsOnce(t *testing.T) {
 // removed since, nor what a store has lost.
 func TestALostReplyLeavesNoStoreUnseeded(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"redis", "mysql"} {
-		for _, fault := range []wire.Action{wire.Cut, wire.CutReply} {
-			t.Run(fmt.Sprint(name, "/", fault), func(t *testing.T) {
-				t.Parallel()
-				s := bare(t, name)
-				n := 0
-				for n < 50 && seededAfter(t, s, fault, n) {
-					n++
-				}
-				if n < 5 || n == 50 {
-					t.Errorf("%d requests: the faults were elsewhere", n)
-				}
-			})
-		}
+	for _, fault := range []wire.Action{wire.Cut, wire.CutReply} {
+		t.Run(fmt.Sprint(fault), func(t *testing.T) {
+			t.Parallel()
+			s := bare(t, servertest.Redis(t).Addr)
+			n := 0
+			for n < 50 && seededAfter(t, s, fault, n) {
+				n++
+			}
+			if n < 5 || n == 50 {
+				t.Errorf("%d requests: the faults were elsewhere", n)
+			}
+		})
 	}
 }
 
 // seededAfter makes a first start with that fault at request n, and reports whether there were so many requests. Then
 // the SKU is removed, and must stay away: from the instance that seeded it, and from another.
-func seededAfter(t *testing.T, s bareStore, fault wire.Action, n int) bool {
+func seededAfter(t *testing.T, s bareRedis, fault wire.Action, n int) bool {
 	t.Helper()
-	s.clear(t)
+	if err := s.direct.FlushDB(short(t)).Err(); err != nil {
+		t.Fatal(err)
+	}
 	instance := func() *service.DataCheck {
 		return service.NewDataCheck(service.DataCheckConfig{
-			Name: "store", Place: "here", Origins: s.broken.(recorder), Changed: func(error) {},
-			Seed: service.Seed{SKU: "first", Quantity: 10},
+			Name: "store", Origins: s.broken, Changed: func(error) {}, Seed: "first", Quantity: 10,
 		})
 	}
 	check := func(k *service.DataCheck) {
@@ -260,30 +200,25 @@ func seededAfter(t *testing.T, s bareStore, fault wire.Action, n int) bool {
 	return true
 }
 
-// Of what is remembered the latest is kept, for each store by itself.
-func TestRememberKeepsTheLatest(t *testing.T) {
+// A database is seeded once, while it has no stock.
+func TestADatabaseIsSeededOnce(t *testing.T) {
 	t.Parallel()
-	recorders(t, func(t *testing.T, s recorder) {
-		recalls := func(store string, want service.Origin) {
-			t.Helper()
-			if got, err := s.Recall(short(t), store); err != nil || got != want {
-				t.Errorf("Recall(%s): %v, %v; want %v", store, got, err, want)
+	s := stock.NewMySQL(repo.NewMySQL(openMySQL(t, database(t))))
+	var instances sync.WaitGroup
+	for range 4 {
+		instances.Go(func() {
+			if err := s.Seed(short(t), "first", 10); err != nil {
+				t.Error(err)
 			}
-		}
-		const here, there = "redis  127.0.0.1:6379/0", "redis  127.0.0.1:6380/0"
-		recalls(here, service.Origin{})
-		late := service.Origin{ID: "late", Generation: 1_800_000_000}
-		for _, o := range []service.Origin{
-			{ID: "early", Generation: 5},
-			late,
-			{ID: "before", Generation: 6},
-			{ID: "same", Generation: late.Generation},
-		} {
-			if err := s.Remember(short(t), here, o); err != nil {
-				t.Fatal(err)
-			}
-		}
-		recalls(here, late)
-		recalls(there, service.Origin{})
-	})
+		})
+	}
+	instances.Wait()
+	first := mustRead(t, s, "first")
+	want(t, s, service.Stock{SKU: "first", Quantity: 10, Initial: 10, Version: 1, Epoch: first.Epoch})
+	if err := s.Seed(short(t), "second", 10); err != nil || in(t, s, "second") != nil {
+		t.Errorf("a database with stock is seeded: %v", err)
+	}
+	if err := s.Seed(short(t), "odd", -1); invalid(err) != repotest.ErrInvalid {
+		t.Error(err)
+	}
 }

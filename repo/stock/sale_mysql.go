@@ -16,7 +16,7 @@ import (
 // Read takes one round trip, or two while the stock is in segments.
 func (m *MySQL) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	const doing = "read stock"
-	leave, err := m.Enter(ctx, doing, repo.Reading(sku))
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return service.Stock{}, err
 	}
@@ -49,7 +49,7 @@ func (m *MySQL) Swap(ctx context.Context, o service.Order) error {
 
 func (m *MySQL) write(ctx context.Context, o service.Order, k kind) error {
 	const doing = "write order"
-	leave, err := m.Enter(ctx, doing, repo.Writing(o.SKU, o.Segment))
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return err
 	}
@@ -80,12 +80,12 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 		return o, err
 	}
 	const doing = "deduct"
-	leave, err := m.Enter(ctx, doing, repo.Writing(o.SKU, 0))
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return o, err
 	}
 	defer leave()
-	results, err := m.batch(ctx, doing, 0, orders)
+	results, err := m.batch(ctx, doing, orders)
 	switch {
 	case err != nil:
 		return o, err

@@ -34,7 +34,7 @@ func keyedSaleKeys(o service.Order) []string {
 // Read takes one round trip.
 func (r *Redis) Read(ctx context.Context, sku service.SKU) (service.Stock, error) {
 	const doing = "read stock"
-	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
+	leave, err := r.Enter(ctx, doing)
 	if err != nil {
 		return service.Stock{}, err
 	}

@@ -56,7 +56,7 @@ FROM stock_segments WHERE sku = ? ORDER BY segment`
 // Segments takes one round trip.
 func (m *MySQL) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
 	const doing = "read segments"
-	leave, err := m.Enter(ctx, doing, repo.Reading(sku))
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return service.Segments{}, err
 	}
@@ -103,7 +103,7 @@ func (m *MySQL) Refill(ctx context.Context, g service.Refill) error {
 		return err
 	}
 	const doing = "refill segment"
-	leave, err := m.Enter(ctx, doing, repo.Writing(g.SKU, 0))
+	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return err
 	}

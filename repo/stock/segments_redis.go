@@ -25,7 +25,7 @@ func segmentField(segment int, field string) string {
 // Segments takes one round trip.
 func (r *Redis) Segments(ctx context.Context, sku service.SKU) (service.Segments, error) {
 	const doing = "read segments"
-	leave, err := r.Enter(ctx, doing, repo.StockKey(sku))
+	leave, err := r.Enter(ctx, doing)
 	if err != nil {
 		return service.Segments{}, err
 	}

@@ -103,7 +103,7 @@ func ways(s shop) map[string]func(context.Context, service.Order) error {
 		"Write": s.Write, "Swap": s.Swap,
 		"Deduct": func(ctx context.Context, o service.Order) error { _, err := s.Deduct(ctx, o); return err },
 		"Batch": func(ctx context.Context, o service.Order) error {
-			results, err := s.Batch(ctx, 0, []service.Order{o})
+			results, err := s.Batch(ctx, []service.Order{o})
 			if err == nil {
 				err = results[0].Err
 			}
@@ -112,7 +112,7 @@ func ways(s shop) map[string]func(context.Context, service.Order) error {
 	}
 	if m, is := s.(*stock.MySQL); is {
 		all["Transact"] = func(ctx context.Context, o service.Order) error {
-			return m.Transact(ctx, o.SKU, false, func(ctx context.Context, tx service.Store) error {
+			return m.Transact(ctx, false, func(ctx context.Context, tx service.Store) error {
 				if _, err := tx.Read(ctx, o.SKU); err != nil {
 					return err
 				}
@@ -191,7 +191,7 @@ func settlePages(t *testing.T, s shop, sku service.SKU) {
 		for range min(100, 2105-len(written)) {
 			batch = append(batch, unread(sku, 1))
 		}
-		written = append(written, mustBatch(t, s, 0, batch...)...)
+		written = append(written, mustBatch(t, s, batch...)...)
 	}
 	for _, i := range []int{0, 104, 105, 1104, 1105, 2104} {
 		if err := written[i].Err; err != nil {

@@ -67,8 +67,6 @@ var (
 	_ service.Inventory  = (*MySQL)(nil)
 	_ service.Settler    = (*MySQL)(nil)
 	_ service.Replayer   = (*MySQL)(nil)
-	_ service.Origins    = (*MySQL)(nil)
-	_ service.Memory     = (*MySQL)(nil)
 	_ service.Store      = (*transaction)(nil)
 )
 
@@ -84,5 +82,4 @@ var (
 	_ service.Settler   = (*Redis)(nil)
 	_ service.Replayer  = (*Redis)(nil)
 	_ service.Origins   = (*Redis)(nil)
-	_ service.Memory    = (*Redis)(nil)
 )

@@ -14,7 +14,6 @@ import (
 // A wholeStore is all that both stores can do.
 type wholeStore interface {
 	shop
-	recorder
 	Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error)
 	Raise(ctx context.Context, sku service.SKU, segment int, strategy string, fence uint64) error
 	CanWrite(ctx context.Context) error
@@ -42,7 +41,7 @@ func operations(r wholeStore) map[string]repotest.Operation {
 			return err
 		}),
 		"Batch": sold(func(ctx context.Context, o service.Order) error {
-			_, err := r.Batch(ctx, 0, []service.Order{o})
+			_, err := r.Batch(ctx, []service.Order{o})
 			return err
 		}),
 		"Set": read(func(ctx context.Context, sku service.SKU) error {
@@ -76,22 +75,6 @@ func operations(r wholeStore) map[string]repotest.Operation {
 			return err
 		}),
 		"CanWrite": read(func(ctx context.Context, _ service.SKU) error { return r.CanWrite(ctx) }),
-		"Origin": read(func(ctx context.Context, _ service.SKU) error {
-			_, err := r.Origin(ctx)
-			return err
-		}),
-		"Now": read(func(ctx context.Context, _ service.SKU) error { _, err := r.Now(ctx); return err }),
-		"Recall": read(func(ctx context.Context, _ service.SKU) error {
-			_, err := r.Recall(ctx, "mysql")
-			return err
-		}),
-		"Remember": read(func(ctx context.Context, _ service.SKU) error {
-			return r.Remember(ctx, "mysql", service.Origin{ID: uuid.Must(uuid.NewV7()).String(), Generation: 1})
-		}),
-		"Replace": read(func(ctx context.Context, _ service.SKU) error {
-			_, err := r.Replace(ctx, service.Origin{}, service.Origin{})
-			return err
-		}),
 	}
 }
 
@@ -111,7 +94,7 @@ func TestNoFaultIsSwallowed(t *testing.T) {
 		all["Transact"] = func(t *testing.T, sku service.SKU) func(context.Context) error {
 			o := order(mustSet(t, s, sku, 10))
 			return func(ctx context.Context) error {
-				return s.Transact(ctx, sku, false, func(ctx context.Context, tx service.Store) error {
+				return s.Transact(ctx, false, func(ctx context.Context, tx service.Store) error {
 					if _, err := tx.Read(ctx, sku); err != nil {
 						return err
 					}

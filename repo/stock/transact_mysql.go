@@ -10,11 +10,9 @@ import (
 
 	"gorm.io/gorm"
 
-	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
 	"example.com/stock/lock/driver/mysqlerr"
 	"example.com/stock/repo"
-	"example.com/stock/repo/gate"
 	"example.com/stock/service"
 )
 
@@ -25,14 +23,13 @@ import (
 // ends meanwhile, Transact also removes the waiter from the server's queue, which takes two round trips on another
 // connection: see cancelWait. After innodb_lock_wait_timeout (50 s by default) it fails with lock.ErrHeld.
 //
-// With [repo.Gates], at most Gates.Transactions' Limits.PerKey transactions of this process hold the row of about or
-// wait for it at the server. Other transactions wait in this process, without a connection, or fail with lock.ErrHeld
-// if tryOnce is set.
+// At most as many transactions as the queue of transactions admits hold a row or wait for it at the server. Others wait
+// in this process, without a connection; see [repo.Queues].
 func (m *MySQL) Transact(
-	ctx context.Context, about service.SKU, tryOnce bool, do func(ctx context.Context, tx service.Store) error,
+	ctx context.Context, tryOnce bool, do func(ctx context.Context, tx service.Store) error,
 ) error {
 	const doing = "sell in transaction"
-	leave, err := m.enterTransaction(ctx, doing, about, tryOnce)
+	leave, err := m.EnterTransaction(ctx, doing)
 	if err != nil {
 		return err
 	}
@@ -51,35 +48,6 @@ func (m *MySQL) Transact(
 		m.cancelWait(ctx, waiting) // after leave, because it needs a connection, and ours may be the last of the pool
 	}
 	return err
-}
-
-// enterTransaction waits for the gate of transactions, and then for the gate of all operations. The first wait, like
-// a wait at the server, is for the row, so its failure is lock.ErrHeld, unless the limit of all transactions was
-// reached.
-func (m *MySQL) enterTransaction(
-	ctx context.Context, doing string, about service.SKU, tryOnce bool,
-) (leave func(), err error) {
-	if ctx.Err() != nil {
-		return nil, repo.CtxEnded(ctx, doing)
-	}
-	if tryOnce && m.Gates().Transactions.Busy(string(about)) {
-		return nil, fmt.Errorf("%s: row %w, by another transaction of this process", doing, lock.ErrHeld)
-	}
-	asked := gate.Request{Key: string(about), Wait: service.WaitOf(ctx)}
-	first, err := m.Gates().Transactions.Enter(ctx, asked)
-	if refused, ok := errors.AsType[*gate.RefusedError](err); ok && refused.KeyBusy {
-		return nil, fmt.Errorf("%s: row %w, by another transaction of this process: %w",
-			doing, lock.ErrHeld, context.DeadlineExceeded)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	second, err := repo.EnterGate(service.Begin(ctx), m.Gates().All, doing, repo.Writing(about, 0))
-	if err != nil {
-		first()
-		return nil, err
-	}
-	return func() { second(); first() }, nil
 }
 
 // A transaction is the Store inside Transact.

@@ -3,44 +3,39 @@ package selltest
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 	"example.com/stock/lock/local"
 	"example.com/stock/service"
 )
 
-// A ledger is what a DataCheck records in a store, and its store's memory of another. It can be lost. See
-// origin_test.go in package repo for what the real ones do.
+// A ledger is what a DataCheck records in a store. It can be lost. See origin_test.go in package repo/stock for what a
+// real one does.
 type ledger struct {
-	origin     service.Origin
-	first      map[service.SKU]bool
-	seeded     int
-	remembered service.Origin
-	clock      time.Time
-	written    []service.Origin // every origin that was written
-	lost       string           // what is lost of the next Seed: "request", "reply", or nothing
-	meanwhile  func()           // happens before the next Replace; nil: nothing
+	origin    service.Origin
+	first     map[service.SKU]bool
+	seeded    int
+	clock     time.Time
+	written   []service.Origin // every origin that was written
+	lost      string           // what is lost of the next Seed: "request", "reply", or nothing
+	meanwhile func()           // happens before the next Replace; nil: nothing
 }
 
 func (l *ledger) Origin(context.Context) (service.Origin, error) { return l.origin, nil }
 
 func (l *ledger) Now(context.Context) (time.Time, error) { return l.clock, nil }
 
-func (l *ledger) Replace(_ context.Context, was, is service.Origin) (bool, error) {
+func (l *ledger) Replace(_ context.Context, was, is service.Origin) error {
 	if f := l.meanwhile; f != nil {
 		l.meanwhile = nil
 		f()
 	}
-	if l.origin != was {
-		return false, nil
+	if l.origin == was {
+		l.origin, l.written = is, append(l.written, is)
 	}
-	l.origin, l.written = is, append(l.written, is)
-	return true, nil
+	return nil
 }
 
 func (l *ledger) Seed(_ context.Context, o service.Origin, sku service.SKU, _ int64) error {
@@ -56,28 +51,14 @@ func (l *ledger) Seed(_ context.Context, o service.Origin, sku service.SKU, _ in
 	return nil
 }
 
-func (l *ledger) Recall(context.Context, string) (service.Origin, error) { return l.remembered, nil }
-
-func (l *ledger) Remember(_ context.Context, _ string, o service.Origin) error {
-	if o.Generation > l.remembered.Generation {
-		l.remembered = o
-	}
-	return nil
-}
-
 // lose empties the store.
-func (l *ledger) lose() { *l = ledger{seeded: l.seeded, remembered: l.remembered} }
+func (l *ledger) lose() { *l = ledger{seeded: l.seeded, clock: l.clock} }
 
-// instance is the DataCheck of a new instance, which remembers nothing. other may be nil.
-func instance(l, other *ledger, server service.Dependency) *service.DataCheck {
-	k := service.NewDataCheck(service.DataCheckConfig{
-		Name: "redis", Place: "here", Origins: l, Seed: service.Seed{SKU: "stock", Quantity: 1},
-		Changed: func(error) {},
+// instance is the DataCheck of a new instance, which remembers nothing.
+func instance(l *ledger) *service.DataCheck {
+	return service.NewDataCheck(service.DataCheckConfig{
+		Name: "redis", Origins: l, Seed: "stock", Quantity: 1, Changed: func(error) {},
 	})
-	if other != nil {
-		k.RememberIn(service.OtherStore{Name: "mysql", Memory: other, Server: server})
-	}
-	return k
 }
 
 // finds checks, and wants Err to match; nil: the store has its data.
@@ -93,8 +74,8 @@ func finds(t *testing.T, what string, k *service.DataCheck, want error) {
 
 // Two instances are told at the same moment that a person has set the stock: both end with the one new origin.
 func TestTwoInstancesRenewAtOnce(t *testing.T) {
-	l := &ledger{}
-	k, other := instance(l, nil, nil), instance(l, nil, nil)
+	l := &ledger{clock: time.Now()}
+	k, other := instance(l), instance(l)
 	finds(t, "first start", k, nil)
 	finds(t, "another instance", other, nil)
 	l.lose()
@@ -117,73 +98,35 @@ func TestTwoInstancesRenewAtOnce(t *testing.T) {
 	}
 }
 
-// A slowLedger says what is recorded when it is let: what it is asked waits for next.
-type slowLedger struct {
-	*ledger
-	asked, next chan struct{}
-}
-
-func (l slowLedger) Origin(ctx context.Context) (service.Origin, error) {
-	l.asked <- struct{}{}
-	<-l.next
-	return l.ledger.Origin(ctx)
-}
-
-// When a person has set the stock by another instance, nobody is told afterwards that the data are lost: neither who
-// looks, nor who comes while another looks. One look is for all who came before it.
-func TestDataCheckLooksForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := slowLedger{&ledger{}, make(chan struct{}, 100), make(chan struct{}, 100)}
-		k := service.NewDataCheck(service.DataCheckConfig{
-			Name: "redis", Place: "here", Origins: l, Changed: func(error) {},
-		})
-		for range 10 {
-			l.next <- struct{}{}
-		}
-		finds(t, "first start", k, nil)
-		l.lose()
-		finds(t, "lost", k, service.ErrDataLost)
-		for len(l.next) > 0 {
-			<-l.next
-		}
-		for len(l.asked) > 0 {
-			<-l.asked
-		}
-		var all sync.WaitGroup
-		look := func(want error) {
-			all.Go(func() {
-				if err := k.Look(t.Context()); !errors.Is(err, want) {
-					t.Errorf("%v, want %v", err, want)
-				}
-			})
-		}
-		look(service.ErrDataLost)
-		synctest.Wait()
-		for range 50 {
-			look(nil) // came after the look had begun: it may not know yet
-		}
-		synctest.Wait()
-		l.next <- struct{}{}
-		<-l.asked
-		<-l.asked // by the first of the others
-		l.origin = service.Origin{ID: "set by a person", Generation: 5}
-		l.next <- struct{}{}
-		all.Wait()
-		if len(l.asked) > 0 {
-			t.Errorf("%d looks too many", len(l.asked))
-		}
-	})
+// When a person has set the stock by another instance, nobody is told afterwards that the data are lost.
+func TestDataCheckLooksAgainAfterALoss(t *testing.T) {
+	l := &ledger{clock: time.Now()}
+	k, other := instance(l), instance(l)
+	finds(t, "first start", k, nil)
+	finds(t, "another instance", other, nil)
+	l.lose()
+	finds(t, "after a loss", k, service.ErrDataLost)
+	finds(t, "another instance after a loss", other, service.ErrDataLost)
+	if err := k.Look(t.Context()); !errors.Is(err, service.ErrDataLost) {
+		t.Errorf("nobody has set the stock: %v", err)
+	}
+	if err := other.Renew(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := k.Look(t.Context()); err != nil {
+		t.Errorf("set by another instance: %v", err)
+	}
 }
 
 func TestDataCheckSeedsOnce(t *testing.T) {
-	l := &ledger{}
-	k := instance(l, nil, nil)
+	l := &ledger{clock: time.Now()}
+	k := instance(l)
 	if !errors.Is(k.Err(), lock.ErrDown) {
 		t.Errorf("before it has looked: %v, want down", k.Err())
 	}
 	finds(t, "first start", k, nil)
 	finds(t, "again", k, nil)
-	finds(t, "a second instance", instance(l, nil, nil), nil)
+	finds(t, "a second instance", instance(l), nil)
 	if l.seeded != 1 || l.origin.Generation != 1 || l.origin.Lost {
 		t.Errorf("seeded %d times, origin %+v; want once, of generation 1", l.seeded, l.origin)
 	}
@@ -193,7 +136,7 @@ func TestDataCheckSeedsOnce(t *testing.T) {
 func TestDataCheckSeedsUntilItIsAnswered(t *testing.T) {
 	for _, lost := range []string{"request", "reply"} {
 		l := &ledger{lost: lost}
-		k := instance(l, nil, nil)
+		k := instance(l)
 		if err := k.Check(t.Context()); !errors.Is(err, service.ErrOutcomeUnknown) {
 			t.Errorf("the %s was lost: %v", lost, err)
 		}
@@ -210,7 +153,7 @@ func TestDataCheckSeedsBeforeItOpens(t *testing.T) {
 	l := &ledger{lost: "request"}
 	seededAt := -1
 	k := service.NewDataCheck(service.DataCheckConfig{
-		Name: "redis", Origins: l, Seed: service.Seed{SKU: "stock", Quantity: 1},
+		Name: "redis", Origins: l, Seed: "stock", Quantity: 1,
 		Changed: func(err error) {
 			if err == nil {
 				seededAt = l.seeded
@@ -235,8 +178,8 @@ func TestDataCheckNoticesALoss(t *testing.T) {
 		"exchanged, older":           func(l *ledger) { l.origin = service.Origin{ID: "another", Generation: 4} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &ledger{origin: service.Origin{ID: "ours", Generation: 5}}
-			k := instance(l, nil, nil)
+			l := &ledger{clock: time.Now(), origin: service.Origin{ID: "ours", Generation: 5}}
+			k := instance(l)
 			finds(t, "before", k, nil)
 			sale, end := service.While(t.Context(), k)
 			defer end()
@@ -254,11 +197,11 @@ func TestDataCheckNoticesALoss(t *testing.T) {
 					t.Errorf("%+v was written: an instance that remembers nothing would have sold", o)
 				}
 			}
-			finds(t, "an instance that remembers nothing", instance(l, nil, nil), service.ErrDataLost)
+			finds(t, "an instance that remembers nothing", instance(l), service.ErrDataLost)
 			if err := k.Renew(t.Context()); err != nil || k.Err() != nil {
 				t.Errorf("a person sets the stock: %v, %v", err, k.Err())
 			}
-			finds(t, "an instance afterwards", instance(l, nil, nil), nil)
+			finds(t, "an instance afterwards", instance(l), nil)
 			if l.seeded != 0 || l.origin.Generation <= 5 {
 				t.Errorf("seeded %d times, origin %+v; want a later one and no seed", l.seeded, l.origin)
 			}
@@ -271,7 +214,7 @@ func TestDataCheckNoticesALoss(t *testing.T) {
 func TestDataCheckGoesByTheClockOfTheStore(t *testing.T) {
 	clock := time.Now().Add(2 * time.Hour)
 	l := &ledger{clock: clock, origin: service.Origin{ID: "lost", Generation: 1, Lost: true}}
-	k := instance(l, nil, nil)
+	k := instance(l)
 	finds(t, "lost", k, service.ErrDataLost)
 	if err := k.Renew(t.Context()); err != nil || l.origin.Generation != uint64(clock.Unix()) {
 		t.Errorf("%v; origin %+v, want the generation %d", err, l.origin, clock.Unix())
@@ -286,8 +229,8 @@ func TestDataCheckGoesByTheClockOfTheStore(t *testing.T) {
 
 // A later origin is a person's doing, by another instance.
 func TestDataCheckAcceptsALaterOrigin(t *testing.T) {
-	l := &ledger{origin: service.Origin{ID: "ours", Generation: 5}}
-	k := instance(l, nil, nil)
+	l := &ledger{clock: time.Now(), origin: service.Origin{ID: "ours", Generation: 5}}
+	k := instance(l)
 	finds(t, "before", k, nil)
 	l.origin = service.Origin{ID: "set", Generation: 6}
 	finds(t, "after", k, nil)
@@ -295,46 +238,10 @@ func TestDataCheckAcceptsALaterOrigin(t *testing.T) {
 	finds(t, "and back", k, service.ErrDataLost)
 }
 
-// What an instance cannot remember the other store does, and without that it is not known.
-func TestDataCheckAsksTheOtherStore(t *testing.T) {
-	server := newSwitched(t, "mysql")
-	down := &driver.DownError{Server: "mysql", Reason: "the test says so"}
-	l, other := &ledger{}, &ledger{}
-
-	server.turn(t, down)
-	finds(t, "empty, and the other is down", instance(l, other, server), lock.ErrDown)
-	l.origin = service.Origin{ID: "ours", Generation: 1}
-	k := instance(l, other, server)
-	finds(t, "data, and the other is down", k, nil)
-	if l.seeded != 0 {
-		t.Error("it was seeded before the other store knew of it")
-	}
-	server.turn(t, nil)
-	finds(t, "the other is up", k, nil)
-	if l.seeded != 1 || other.remembered != l.origin {
-		t.Errorf("seeded %d times, remembered %+v; want once, and %+v", l.seeded, other.remembered, l.origin)
-	}
-
-	l.lose()
-	finds(t, "empty, and the other remembers", instance(l, other, server), service.ErrDataLost)
-	l.lose()
-	l.origin = service.Origin{ID: "another", Generation: 1}
-	finds(t, "exchanged, and the other remembers", instance(l, other, server), service.ErrDataLost)
-	server.turn(t, down)
-	l.origin = service.Origin{ID: "a third", Generation: 1}
-	k = instance(l, other, server)
-	finds(t, "exchanged, and the other is down", k, nil)
-	server.turn(t, nil)
-	finds(t, "exchanged, and the other is up", k, service.ErrDataLost)
-	if l.seeded != 1 {
-		t.Errorf("seeded %d times, want once", l.seeded)
-	}
-}
-
 // What has lost its data answers nothing, because "absent" would mean nothing. Setting the stock opens it again.
 func TestAStoreThatLostItsDataSellsNothing(t *testing.T) {
-	l := &ledger{}
-	k := instance(l, nil, nil)
+	l := &ledger{clock: time.Now()}
+	k := instance(l)
 	finds(t, "first start", k, nil)
 	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t), func(c *service.Config) {
 		here := c.Stores["here"]

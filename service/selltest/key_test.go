@@ -34,9 +34,6 @@ func sellers() map[string]func() service.Seller {
 		"optimistic":   func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
 		"atomic":       func() service.Seller { return service.Atomically },
 		"merged":       func() service.Seller { return service.Merged(service.MergeOptions{}) },
-		"merged, locked": func() service.Seller {
-			return service.MergedUnderLock(&local.Mutex{}, service.MergeOptions{})
-		},
 		"segmented": func() service.Seller {
 			return service.Segmented(&local.Mutex{}, service.SegmentedOptions{Segments: 4})
 		},

@@ -101,9 +101,6 @@ func TestASaleStopsAtEveryPointOfItsWay(t *testing.T) {
 			func(testing.TB) service.Seller { return service.Atomically },
 			func(t testing.TB) shop { return redisStore(t) },
 		},
-		{"merged under lock", everyPoint, func(testing.TB) service.Seller {
-			return service.MergedUnderLock(&local.Mutex{}, service.MergeOptions{})
-		}, func(t testing.TB) shop { return redisStore(t) }},
 		{
 			"merged", "before_lock,after_lock,after_write,after_unlock",
 			func(testing.TB) service.Seller { return service.Merged(service.MergeOptions{}) },
@@ -237,7 +234,12 @@ func TestParsePoints(t *testing.T) {
 
 func TestNesting(t *testing.T) {
 	t.Parallel()
-	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t))
+	l := &local.Mutex{}
+	s := stage(t, service.UnderLock(l), redisStore(t), func(c *service.Config) {
+		it := c.Strategies["it"]
+		it.Lock = l
+		c.Strategies["it"] = it
+	})
 	if _, err := s.sell(t.Context(), lab(service.Lab{Nested: service.NestedHolder}), wait(0)); err != nil {
 		t.Errorf("as its holder: %v", err)
 	}

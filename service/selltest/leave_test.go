@@ -51,11 +51,9 @@ func (d leavingStore) Read(ctx context.Context, sku service.SKU) (service.Stock,
 	return stock, err
 }
 
-func (d leavingStore) Batch(
-	ctx context.Context, version uint64, orders []service.Order,
-) ([]service.BatchResult, error) {
+func (d leavingStore) Batch(ctx context.Context, orders []service.Order) ([]service.BatchResult, error) {
 	d.leave()
-	return d.Store.(service.Batcher).Batch(ctx, version, orders)
+	return d.Store.(service.Batcher).Batch(ctx, orders)
 }
 
 func (d leavingStore) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
@@ -69,13 +67,10 @@ type leavingTransactor struct {
 }
 
 func (d leavingTransactor) Transact(
-	ctx context.Context,
-	about service.SKU,
-	once bool,
-	do func(context.Context, service.Store) error,
+	ctx context.Context, once bool, do func(context.Context, service.Store) error,
 ) error {
 	return d.tx.Transact(
-		ctx, about, once,
+		ctx, once,
 		func(ctx context.Context, tx service.Store) error { return do(ctx, lastly{tx, d.leave}) },
 	)
 }

@@ -9,6 +9,7 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/service"
 )
@@ -87,9 +88,9 @@ func TestEvictLetsTheNextOneIn(t *testing.T) {
 	go func() { _, err := s.sell(t.Context(), lab(service.Lab{Hold: time.Minute})); first <- err }()
 	<-reading
 	go func() { _, err := s.sell(t.Context()); second <- err }()
-	for len(standing(t, s).Waiters) == 0 {
-		<-time.After(time.Millisecond)
-	}
+	servertest.Eventually(t, time.Minute, "the second one waits", func() (bool, string) {
+		return len(standing(t, s).Waiters) > 0, ""
+	})
 	if _, err := s.Evict(t.Context(), "it", string(s.sku)); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (c *counter) SetIf(
 	return c.stock, nil
 }
 
-func (c *counter) Batch(_ context.Context, _ uint64, orders []service.Order) ([]service.BatchResult, error) {
+func (c *counter) Batch(_ context.Context, orders []service.Order) ([]service.BatchResult, error) {
 	c.mu.Lock()
 	var ids []string
 	for _, o := range orders {
@@ -343,9 +343,9 @@ type stuck struct {
 	begun, free chan struct{}
 }
 
-func (s *stuck) Batch(ctx context.Context, version uint64, orders []service.Order) ([]service.BatchResult, error) {
+func (s *stuck) Batch(ctx context.Context, orders []service.Order) ([]service.BatchResult, error) {
 	s.once.Do(func() { close(s.begun); <-s.free })
-	return s.shop.Batch(ctx, version, orders)
+	return s.shop.Batch(ctx, orders)
 }
 
 // Thirty sales are in a batch whose outcome is lost: it is unknown for all of them, and for nobody else. Each is found

@@ -43,7 +43,7 @@ func (s *shelf) Deduct(ctx context.Context, o service.Order) (service.Order, err
 	if guard != "" && guard != o.Strategy {
 		return o, &service.GuardError{Guard: guard}
 	}
-	results, err := s.Batch(ctx, 0, []service.Order{o})
+	results, err := s.Batch(ctx, []service.Order{o})
 	if err != nil {
 		return o, err
 	}

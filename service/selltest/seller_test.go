@@ -51,9 +51,6 @@ func settings() []setting {
 		return func(testing.TB) service.Seller { return w }
 	}
 	merged := func(testing.TB) service.Seller { return service.Merged(service.MergeOptions{}) }
-	mergedUnder := func(t testing.TB) service.Seller {
-		return service.MergedUnderLock(watchdog(t, redislock.WatchdogOptions{}), service.MergeOptions{})
-	}
 	return []setting{
 		{"none on redis", none, onRedis, false, true},
 		{"mutex on redis", mutex, onRedis, false, false},
@@ -64,8 +61,6 @@ func settings() []setting {
 		{"atomically on mysql", fixed(service.Atomically), onMySQL, false, false},
 		{"merged on redis", merged, onRedis, false, false},
 		{"merged on mysql", merged, onMySQL, false, false},
-		{"merged under watchdog on redis", mergedUnder, onRedis, true, false},
-		{"merged under watchdog on mysql", mergedUnder, onMySQL, true, false},
 		{"in transaction on mysql", fixed(service.InTransaction), onMySQL, false, false},
 	}
 }

@@ -70,10 +70,6 @@ func TestASaleTellsItsSteps(t *testing.T) {
 		{
 			"merged", service.Merged(service.MergeOptions{}), func(t testing.TB) shop { return redisStore(t) }, atomic,
 		},
-		{
-			"merged under lock", service.MergedUnderLock(&local.Mutex{}, service.MergeOptions{}),
-			func(t testing.TB) shop { return redisStore(t) }, all,
-		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

@@ -120,14 +120,10 @@ func TestUnknownOutcomeKeepsTheNextOneFromReading(t *testing.T) {
 		{"redis-watchdog", service.Lab{}, true},
 		{"redis-watchdog", service.Lab{Unfenced: true}, false},
 		{"redis-watchdog, one instance", service.Lab{Unfenced: true}, false},
-		{"local-mutex", service.Lab{Nested: service.NestedHolder}, false},
 	} {
 		name := row.lock
 		if row.lab.Unfenced {
 			name += ", fencing off"
-		}
-		if row.lab.Nested != "" {
-			name += ", nested"
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,13 +195,10 @@ func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
 	for name, seller := range map[string]func() service.Seller{
 		"under a lock": func() service.Seller { return service.UnderLock(&local.Mutex{}) },
 		"segmented":    func() service.Seller { return segmented(&local.Mutex{}, 1) },
-		"merged under a lock": func() service.Seller {
-			return service.MergedUnderLock(&local.Mutex{}, service.MergeOptions{})
-		},
-		"optimistic":  func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
-		"atomic":      func() service.Seller { return service.Atomically },
-		"merged":      func() service.Seller { return service.Merged(service.MergeOptions{}) },
-		"pessimistic": func() service.Seller { return service.InTransaction },
+		"optimistic":   func() service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
+		"atomic":       func() service.Seller { return service.Atomically },
+		"merged":       func() service.Seller { return service.Merged(service.MergeOptions{}) },
+		"pessimistic":  func() service.Seller { return service.InTransaction },
 	} {
 		for _, on := range []string{"mysql", "redis"} {
 			if on == "redis" && name == "pessimistic" {
@@ -266,7 +259,7 @@ type slowEnd struct {
 	end context.CancelFunc
 }
 
-func (s slowEnd) Transact(context.Context, service.SKU, bool, func(context.Context, service.Store) error) error {
+func (s slowEnd) Transact(context.Context, bool, func(context.Context, service.Store) error) error {
 	s.end()
 	return service.ErrOutcomeUnknown
 }

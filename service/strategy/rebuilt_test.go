@@ -34,7 +34,7 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 		strategy.Redis: {Store: stock.NewRedis(repo.NewRedis(plain(t))), Needs: up{}},
 		strategy.MySQL: {Store: stock.NewMySQL(repo.NewMySQL(orm(t, database(t)))), Needs: up{}},
 	}
-	names := []string{"zk-ephemeral", "zk-sequential", "zk-merged"}
+	names := []string{"zk-ephemeral", "zk-sequential"}
 	instances, lockers := make([]*service.Service, 2), make(map[string]lock.Locker)
 	for i := range instances {
 		session, err := zklock.Dial(zklock.Config{Hosts: []string{server.URL}, SessionTimeout: 4 * time.Second})

@@ -75,7 +75,7 @@ type Servers struct {
 	RedlockNodeTimeout time.Duration // how long one node may take; 0: the default
 	RedlockQuarantine  time.Duration // see redislock.RedlockOptions; 0: the default, negative: none
 
-	Merge service.MergeOptions // of the strategies that merge
+	Merge service.MergeOptions // of merged
 
 	Segments   int  // of each SKU that is sold in segments; 0: the default
 	PlainLocks bool // no lock.HandOver inside the process: every request contends at the server
@@ -103,7 +103,6 @@ func All() []Strategy {
 		pessimistic(),
 		optimistic(),
 		atomic(),
-		zkMerged(),
 		merged(),
 	}
 }

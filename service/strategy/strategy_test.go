@@ -45,7 +45,6 @@ var planned = [][2]string{
 	{"pessimistic", "/deduct_stock_pessimistic"},
 	{"optimistic", "/deduct_stock_optimistic"},
 	{"atomic", "/deduct_stock_atomic"},
-	{"zk-merged", "/deduct_stock_zk_merged"},
 	{"merged", "/deduct_stock_merged"},
 }
 
@@ -70,7 +69,7 @@ func TestCatalogueIsAsDesigned(t *testing.T) {
 	}
 	for _, name := range []string{
 		"none", "local-mutex", "redis-setnx", "redis-rlock", "redis-watchdog", "zk-sequential", "pessimistic", "atomic",
-		"zk-merged", "merged",
+		"merged",
 	} {
 		if !seen[name] {
 			t.Errorf("%s is missing", name)

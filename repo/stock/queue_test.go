@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
-	"example.com/stock/repo/gate"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
@@ -88,57 +88,41 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 	})
 }
 
-// Behind gates the waiters for one row stand at the server with two connections. The others wait for them without one,
-// each until its own time is over, and other rows and reads are served.
-func TestWaitersForARowTakeTwoConnections(t *testing.T) {
+// Transactions that wait for a row stand at the server with half of the connections. The others wait without one, each
+// until its own time is over, and what is no transaction is served.
+func TestWaitersForARowLeaveConnectionsToOthers(t *testing.T) {
 	t.Parallel()
 	db := openMySQL(t, database(t))
 	pool, err := db.DB()
 	if err != nil {
 		t.Fatal(err)
 	}
-	gates := repo.Gates{
-		All:          gate.New(gate.Limits{In: 6, PerKey: 3, Waiting: 100}),
-		Transactions: gate.New(gate.Limits{In: 3, PerKey: 2}),
-	}
-	s := stock.NewMySQL(repo.NewMySQL(db).Behind(gates))
+	queues := repo.Queues{All: repo.NewQueue(6, 100), Transactions: repo.NewQueue(3, repo.NoLimit)}
+	s := stock.NewMySQL(repo.NewMySQL(db).Behind(queues))
 	mustSet(t, s, "held", 100)
 	mustSet(t, s, "free", 100)
 	var all sync.WaitGroup
 	holding(t, s, "held", func() {
 		for i := range 30 {
 			all.Go(func() {
-				if err := s.Transact(short(t), "held", false, sellIn("held", fmt.Sprint("o", i), nil)); err != nil {
+				if err := s.Transact(short(t), false, sellIn("held", fmt.Sprint("o", i), nil)); err != nil {
 					t.Errorf("waiter %d: %v", i, err)
 				}
 			})
 		}
-		began := time.Now()
-		for time.Since(began) < repotest.Patience {
-			if in, waiting := gates.Transactions.Load(); in+waiting == 31 {
-				break
-			}
-			time.Sleep(time.Millisecond)
+		servertest.Eventually(t, repotest.Patience, "30 wait", func() (bool, string) {
+			in, waiting := queues.Transactions.Load()
+			return in+waiting == 31, fmt.Sprint(in, " are in, ", waiting, " wait")
+		})
+		if in, waiting := queues.Transactions.Load(); in != 3 || waiting != 28 {
+			t.Errorf("%d are in and %d wait, want 3 and 28", in, waiting)
 		}
-		if in, waiting := gates.Transactions.Load(); in != 2 || waiting != 29 {
-			t.Errorf("%d are in and %d wait, want 2 and 29", in, waiting)
-		}
-		if open := pool.Stats().InUse; open > 2 {
-			t.Errorf("%d connections are in use, want 2", open)
-		}
-		if err := s.Transact(short(t), "held", true, sellIn("held", "x", nil)); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("one that tries once: %v, want ErrHeld", err)
+		if open := pool.Stats().InUse; open > 3 {
+			t.Errorf("%d connections are in use, want 3", open)
 		}
 		late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		err := s.Transact(late, "held", false, sellIn("held", "y", nil))
-		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) ||
-			errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrOverloaded) {
-			t.Errorf("a wait that is over: %v, want ErrHeld and DeadlineExceeded", err)
-		}
-		if err := s.Transact(short(t), "free", false, sellIn("free", "z", nil)); err != nil {
-			t.Errorf("another row: %v", err)
-		}
+		overloaded(t, "a wait that is over", s.Transact(late, false, sellIn("held", "y", nil)))
 		other := service.Order{ID: "d", SKU: "free", Quantity: 1, Strategy: "none", CreatedAt: time.Now()}
 		if _, err := s.Deduct(short(t), other); err != nil {
 			t.Errorf("another way: %v", err)
@@ -147,24 +131,7 @@ func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 	})
 	all.Wait()
 	balanced(t, s, "held", 31)
-	balanced(t, s, "free", 2)
-}
-
-// The budget of all transactions has no room: that is load, and not a row that is held.
-func TestTransactionsBeyondTheBudget(t *testing.T) {
-	t.Parallel()
-	gates := repo.Gates{Transactions: gate.New(gate.Limits{In: 1})}
-	s := stock.NewMySQL(repo.NewMySQL(openMySQL(t, database(t))).Behind(gates))
-	mustSet(t, s, "a", 10)
-	mustSet(t, s, "b", 10)
-	holding(t, s, "a", func() {
-		late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		if err := s.Transact(late, "b", false, sellIn("b", "x", nil)); !errors.Is(err, lock.ErrOverloaded) {
-			t.Errorf("%v, want overloaded", err)
-		}
-	})
-	balanced(t, s, "b", 0)
+	balanced(t, s, "free", 1)
 }
 
 // A queue that is full refuses at once, except for operations that have begun.
@@ -172,16 +139,17 @@ func TestAFullQueueRefuses(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"redis", "mysql"} {
 		t.Run(kind, func(t *testing.T) {
-			g := gate.New(gate.Limits{In: 1, Waiting: 1})
+			q := repo.NewQueue(1, 1)
 			var s shop
 			if kind == "redis" {
-				s = stock.NewRedis(repo.NewRedis(dialRedis(t, repotest.Servers.Redis(t).Addr)).Behind(g))
+				s = stock.NewRedis(repo.NewRedis(dialRedis(t, repotest.Servers.Redis(t).Addr)).Behind(q))
 			} else {
-				s = stock.NewMySQL(repo.NewMySQL(openMySQL(t, database(t))).Behind(repo.Gates{All: g}))
+				queues := repo.Queues{All: q, Transactions: q}
+				s = stock.NewMySQL(repo.NewMySQL(openMySQL(t, database(t))).Behind(queues))
 			}
 			sku := service.SKU("full-" + kind)
 			stock := mustSet(t, s, sku, 10)
-			leave, err := g.Enter(t.Context(), gate.Request{Key: "other"})
+			leave, err := q.Enter(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,12 +160,10 @@ func TestAFullQueueRefuses(t *testing.T) {
 				}
 			})
 			waiting := func(n int) {
-				for began := time.Now(); time.Since(began) < repotest.Patience; time.Sleep(time.Millisecond) {
-					if _, now := g.Load(); now == n {
-						return
-					}
-				}
-				t.Errorf("there are not %d waiting", n)
+				servertest.Eventually(t, repotest.Patience, fmt.Sprint(n, " wait"), func() (bool, string) {
+					_, now := q.Load()
+					return now == n, fmt.Sprint(now)
+				})
 			}
 			waiting(1)
 			for what, op := range map[string]func() error{

@@ -1,0 +1,110 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"example.com/stock/lock"
+	"example.com/stock/service"
+)
+
+// A Queue is the bounded queue in front of a server. It limits the operations that are in the server at a time, which
+// are admitted first come, first served, and those that wait. Further operations are refused before they have done
+// anything. A Queue is safe for concurrent use.
+//
+// A pool of connections alone is an unbounded queue: under overload every caller waits until its deadline, and then
+// gets an error that does not name the overload. See docs/adr/README.md#back-pressure.
+type Queue struct {
+	places      *semaphore.Weighted
+	mostWaiting int64
+	in, waiting atomic.Int64
+}
+
+// NewQueue returns a Queue that admits in operations at a time, at least one, and lets waiting others wait.
+func NewQueue(in, waiting int) *Queue {
+	return &Queue{places: semaphore.NewWeighted(int64(max(in, 1))), mostWaiting: int64(waiting)}
+}
+
+// NoLimit admits or lets wait any number of operations.
+const NoLimit = math.MaxInt
+
+// Enter waits until the operation is admitted, or until ctx ends. The caller must call leave once.
+//
+// Errors: lock.ErrOverloaded if there was no room to wait, or if the deadline of ctx passed; otherwise the cause of
+// ctx. Work that has begun (see service.Begin) delays others, so it is never refused for lack of room.
+func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
+	if q.tryEnter() {
+		return q.leave, nil
+	}
+	if err := q.wait(ctx); err != nil {
+		return nil, err
+	}
+	q.in.Add(1)
+	return q.leave, nil
+}
+
+// tryEnter admits the operation if it need not wait.
+func (q *Queue) tryEnter() bool {
+	admitted := q.places.TryAcquire(1)
+	if admitted {
+		q.in.Add(1)
+	}
+	return admitted
+}
+
+func (q *Queue) leave() {
+	q.in.Add(-1)
+	q.places.Release(1)
+}
+
+func (q *Queue) wait(ctx context.Context) error {
+	waiting := q.waiting.Add(1)
+	defer q.waiting.Add(-1)
+	if waiting > q.mostWaiting && !service.Begun(ctx) {
+		return fmt.Errorf("%w: the queue is full", lock.ErrOverloaded)
+	}
+	if q.places.Acquire(ctx, 1) == nil {
+		return nil
+	}
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: the turn did not come in time", lock.ErrOverloaded)
+	}
+	return fmt.Errorf("wait for a turn: %w", cause)
+}
+
+// Load returns how many operations are in the server, and how many wait.
+func (q *Queue) Load() (in, waiting int) { return int(q.in.Load()), int(q.waiting.Load()) }
+
+// enterInTime is Enter, but it waits for at most half of the time that ctx has left. The other half is for the server.
+// If the operation has not begun, the end of the sale's wait also ends this one.
+func enterInTime(ctx context.Context, q *Queue, doing string) (leave func(), err error) {
+	if ctx.Err() != nil {
+		return nil, CtxEnded(ctx, doing)
+	}
+	if q.tryEnter() {
+		return q.leave, nil
+	}
+	queued, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if !service.Begun(ctx) {
+		wait := service.WaitOf(ctx)
+		defer context.AfterFunc(wait, func() { cancel(context.Cause(wait)) })()
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		var stop context.CancelFunc
+		queued, stop = context.WithTimeout(queued, time.Until(deadline)/2)
+		defer stop()
+	}
+	leave, err = q.Enter(queued)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return leave, nil
+}
