@@ -96,7 +96,7 @@ var arrows = map[string]struct {
 	},
 	"app/health":  {[]string{"lock", "lock/driver"}, "it speaks of backends in the errors of the contract"},
 	"app/metrics": {[]string{"lock"}, "it counts what locks and handlers tell it"},
-	"app/traces":      {nil, "it puts spans around clients and locks, whichever: what they do is not its business"},
+	"app/traces":  {nil, "it puts spans around clients and locks, whichever: what they do is not its business"},
 
 	// The proof: clients over HTTP, which judge by replies and by what servers hold, never by our code.
 	"loadtest": {
@@ -276,10 +276,10 @@ var thirdParty = map[string]struct {
 		"app checks and masks DSNs, server asks whether a server is up, lab shows the code that people write, " +
 			"repotest has connections that fail at one statement",
 	},
-	"rsc.io/qr":                           {[]string{"lab/class"}, "only students scan an address"},
-	"gonum.org/v1/plot":                   {[]string{"loadtest/report"}, "pictures are the report's business"},
-	"github.com/anishathalye/porcupine":   {[]string{"loadtest"}, "judging is the load test's business"},
-	"github.com/XSAM/otelsql":             {[]string{"app/traces"}, "it makes spans"},
+	"rsc.io/qr":                         {[]string{"lab/class"}, "only students scan an address"},
+	"gonum.org/v1/plot":                 {[]string{"loadtest/report"}, "pictures are the report's business"},
+	"github.com/anishathalye/porcupine": {[]string{"loadtest"}, "judging is the load test's business"},
+	"github.com/XSAM/otelsql":           {[]string{"app/traces"}, "it makes spans"},
 	"go.opentelemetry.io/": {
 		[]string{"app/traces", "handler"},
 		"handler begins the spans of requests by otelgin, which needs gin; everybody else has hooks",
