@@ -25,7 +25,8 @@ func deniedTo(t *testing.T, rules ...any) (i *instance, admin *redis.Client) {
 	if err := admin.Do(t.Context(), user...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	return begin(t, backends("--redis-url=redis://"+own(t)+":pw@"+addr, "--redis-timeout=5s", "--seed-sku="+own(t))...), admin
+	url := "redis://" + own(t) + ":pw@" + addr
+	return begin(t, backends("--redis-url="+url, "--redis-timeout=5s", "--seed-sku="+own(t))...), admin
 }
 
 // What the user of Redis may not do is said for each strategy that needs it, before anybody asks for it.
