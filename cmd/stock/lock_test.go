@@ -567,7 +567,7 @@ func TestRedlockIsSeen(t *testing.T) {
 		return strings.Contains(body, "node 1 is not reached"), body
 	})
 	log, err := os.ReadFile(apps[0].Log)
-	if err != nil || !strings.Contains(string(log), masters[0]+" is not reached") {
+	if err != nil || !strings.Contains(string(log), s.Server("redis-2").Addr+" is not reached") {
 		t.Errorf("%v; the log does not name the masters that are gone:\n%s", err, log)
 	}
 }

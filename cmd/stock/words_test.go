@@ -67,7 +67,7 @@ func TestErrorsOfOthersAreInBothLanguages(t *testing.T) {
 		{"load --timeout=x", `"--timeout"：值 "x" 无效："x" 不是时长`},
 		{"load --timeout=5", `"--timeout"：值 "5" 无效：时长 "5" 缺少单位，如 ms 或 s`},
 		{"load --timeout=5x", `"--timeout"：值 "5x" 无效：时长 "5x" 的单位 "x" 无法识别`},
-		{"load --lost-replies=x", `"--lost-replies"：值 "x" 无效："x" 不是数`},
+		{"checkout --lost-replies=x", `"--lost-replies"：值 "x" 无效："x" 不是数`},
 		{"load --=x", "选项写法有误：--=x"},
 		{"lock bogus key -- true", `没有策略 "bogus"；请用其中之一：redis-setnx-expire, `},
 		{"demo --strategies bogus", `--strategies: 没有策略 "bogus"；有 none, `},
