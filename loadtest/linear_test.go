@@ -132,6 +132,10 @@ func TestOrderInTime(t *testing.T) {
 			at(t.sell(4, 3, 1), 2, 3)
 			t.account.After.Quantity = 1
 		}, loadtest.Illegal},
+		{
+			"a write of nobody between two sales, which leaves the quantity", // only porcupine finds it
+			func(t *tape) { at(t.next(1), 0, 1); t.version++; at(t.next(1), 2, 3) }, loadtest.Illegal,
+		},
 		{"nothing done", func(*tape) {}, loadtest.NotAsked},
 	} {
 		t.Run(row.name, func(t *testing.T) {
