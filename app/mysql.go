@@ -42,9 +42,10 @@ func (a *App) openMySQL() error {
 	if err != nil {
 		return err
 	}
-	queues := mysqlQueues(c.PoolSize, mysqlQueue)
-	a.metrics.Queue(strategy.MySQL, queues.All.Load)
-	shop.Behind(queues)
+	// One connection is reserved for removing waiters from the server's queue.
+	queue := repo.NewQueue(c.PoolSize-1, mysqlQueue)
+	a.metrics.Queue(strategy.MySQL, queue.Load)
+	shop.Behind(queue)
 	probed.ProbeOf(shop)
 	watched := stock.NewMySQL(probed)
 	a.addStore(store{
@@ -123,15 +124,5 @@ func (a *App) seeding(ready func(context.Context) error, s *stock.MySQL) func(co
 func (a *App) mysqlIs(engine repo.Engine) {
 	if a.backends[strategy.MySQL].SetServer(engine.About) {
 		a.log.Info("mysql identified", "engine", engine.About, "several_writers", engine.Several)
-	}
-}
-
-// mysqlQueues returns the queues in front of a pool of connections. One connection is reserved for removing waiters
-// from the server's queue. Transactions, which wait for rows, may use half of the others.
-func mysqlQueues(connections, waiting int) repo.Queues {
-	admitted := connections - 1
-	return repo.Queues{
-		All:          repo.NewQueue(admitted, waiting),
-		Transactions: repo.NewQueue(admitted/2, repo.NoLimit),
 	}
 }

@@ -24,34 +24,23 @@ import (
 
 // MySQL is a pool of connections to MySQL or MariaDB, with the queues in front of it. It is safe for concurrent use.
 type MySQL struct {
-	db     *gorm.DB
-	queues Queues
-	sales  *MySQL      // the MySQL that WriteProbe probes; nil: this one
-	apart  atomic.Bool // see Apart
+	db    *gorm.DB
+	queue *Queue
+	rows  rowQueues   // of Transact
+	sales *MySQL      // the MySQL that WriteProbe probes; nil: this one
+	apart atomic.Bool // see Apart
 	answerCounter
 }
 
-// Queues are the bounded queues in front of a MySQL.
-type Queues struct {
-	// All is the queue of all operations. It should admit one operation less than the pool has connections, because
-	// Transact needs one more to remove waiters from the server's queue.
-	All *Queue
-	// Transactions is the queue of Transact, which waits here first, until its ctx ends. A transaction waits for its
-	// row on a connection, and holds the row until its caller has finished, so without a limit the waiters for one row
-	// would take every connection.
-	Transactions *Queue
-}
+// NewMySQL returns a MySQL that uses db, which [OpenMySQL] opened. Its queue has no limit; see Behind.
+func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db: db, queue: NewQueue(NoLimit, NoLimit)} }
 
-// NewMySQL returns a MySQL that uses db, which [OpenMySQL] opened. Its queues have no limit; see Behind.
-func NewMySQL(db *gorm.DB) *MySQL {
-	return &MySQL{db: db, queues: Queues{NewQueue(NoLimit, NoLimit), NewQueue(NoLimit, NoLimit)}}
-}
-
-// Behind puts bounded queues in front of every operation. If a queue refuses an operation, or does not admit it within
-// half of its time, the operation fails with lock.ErrOverloaded and does nothing; the other half of the time is for
-// MySQL. Behind returns m.
-func (m *MySQL) Behind(q Queues) *MySQL {
-	m.queues = q
+// Behind puts a bounded queue in front of every operation. If q refuses an operation, or does not admit it within half
+// of its time, the operation fails with lock.ErrOverloaded and does nothing; the other half of the time is for MySQL.
+// q should admit one operation less than the pool has connections, because Transact needs one more to remove waiters
+// from the server's queue. Behind returns m.
+func (m *MySQL) Behind(q *Queue) *MySQL {
+	m.queue = q
 	return m
 }
 
@@ -65,27 +54,29 @@ func (m *MySQL) On(ctx context.Context) *gorm.DB { return m.db.WithContext(ctx) 
 
 func (m *MySQL) Pool() (*sql.DB, error) { return m.db.DB() }
 
-// Enter waits until the queue of all operations admits this one.
+// Enter waits until the queue admits an operation.
 func (m *MySQL) Enter(ctx context.Context, doing string) (leave func(), err error) {
-	return enterInTime(ctx, m.queues.All, doing)
+	return enterInTime(ctx, m.queue, doing)
 }
 
-// EnterTransaction waits until the queue of transactions and the queue of all operations admit a transaction. The
-// first wait, like a wait for the row at the server, lasts until ctx ends.
-func (m *MySQL) EnterTransaction(ctx context.Context, doing string) (leave func(), err error) {
+// EnterTransaction waits for a place in front of the row of sku, until ctx ends, and then for the queue. With tryOnce
+// it does not wait for the row. The first wait, like one at the server, is for the row, so its failure is lock.ErrHeld.
+func (m *MySQL) EnterTransaction(
+	ctx context.Context, doing string, sku service.SKU, tryOnce bool,
+) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, CtxEnded(ctx, doing)
 	}
-	leaveTransactions, err := m.queues.Transactions.Enter(ctx)
+	leaveRow, err := m.rows.enter(ctx, sku, tryOnce)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	leaveAll, err := m.Enter(service.Begin(ctx), doing)
+	leaveQueue, err := m.Enter(service.Begin(ctx), doing)
 	if err != nil {
-		leaveTransactions()
+		leaveRow()
 		return nil, err
 	}
-	return func() { leaveAll(); leaveTransactions() }, nil
+	return func() { leaveQueue(); leaveRow() }, nil
 }
 
 // ErrChanged reports that an UPDATE matched no row although the row, read afterwards, meets its conditions: it was

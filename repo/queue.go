@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +82,62 @@ func (q *Queue) wait(ctx context.Context) error {
 
 // Load returns how many operations are in the server, and how many wait.
 func (q *Queue) Load() (in, waiting int) { return int(q.in.Load()), int(q.waiting.Load()) }
+
+// rowQueues has a semaphore for each SKU that a transaction is about. A transaction waits for its row on a connection,
+// and holds the row until its caller has finished, so without a limit the waiters for one row would take every
+// connection. The zero value is ready.
+type rowQueues struct {
+	mu   sync.Mutex
+	rows map[service.SKU]*rowQueue
+}
+
+type rowQueue struct {
+	places *semaphore.Weighted
+	users  int // when there are none, the semaphore is dropped
+}
+
+// perRow is how many transactions hold a row or wait for it at the server. With two, the next one already waits there
+// when the row is released.
+const perRow = 2
+
+// enter waits until ctx ends, or with tryOnce not at all. If the row is not free, it fails with lock.ErrHeld.
+func (r *rowQueues) enter(ctx context.Context, sku service.SKU, tryOnce bool) (leave func(), err error) {
+	q := r.join(sku)
+	held := fmt.Errorf("row %w, by another transaction of this process", lock.ErrHeld)
+	switch {
+	case q.places.TryAcquire(1):
+	case tryOnce:
+		r.leave(sku, q)
+		return nil, held
+	case q.places.Acquire(ctx, 1) != nil:
+		r.leave(sku, q)
+		return nil, fmt.Errorf("%w: %w", held, context.Cause(ctx))
+	}
+	return func() { q.places.Release(1); r.leave(sku, q) }, nil
+}
+
+func (r *rowQueues) join(sku service.SKU) *rowQueue {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rows == nil {
+		r.rows = make(map[service.SKU]*rowQueue)
+	}
+	q, there := r.rows[sku]
+	if !there {
+		q = &rowQueue{places: semaphore.NewWeighted(perRow)}
+		r.rows[sku] = q
+	}
+	q.users++
+	return q
+}
+
+func (r *rowQueues) leave(sku service.SKU, q *rowQueue) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if q.users--; q.users == 0 {
+		delete(r.rows, sku)
+	}
+}
 
 // enterInTime is Enter, but it waits for at most half of the time that ctx has left. The other half is for the server.
 // If the operation has not begun, the end of the sale's wait also ends this one.

@@ -155,3 +155,45 @@ func TestManyInAQueue(t *testing.T) {
 		t.Errorf("%d are in and %d wait, want none", in, waiting)
 	}
 }
+
+// Two transactions for a row are admitted, a third waits or is told that the row is held, and other rows have places of
+// their own. A row that nobody uses is forgotten.
+func TestPlacesInFrontOfARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rows rowQueues
+		var leave []func()
+		for _, sku := range []service.SKU{"hot", "hot", "other"} {
+			out, err := rows.enter(t.Context(), sku, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leave = append(leave, out)
+		}
+		if _, err := rows.enter(t.Context(), "hot", true); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("one that does not wait: %v, want ErrHeld", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := rows.enter(ctx, "hot", false)
+		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one whose time is over: %v, want ErrHeld and DeadlineExceeded", err)
+		}
+		third := make(chan error, 1)
+		go func() {
+			out, err := rows.enter(t.Context(), "hot", false)
+			third <- err
+			out()
+		}()
+		synctest.Wait()
+		for _, out := range leave {
+			out()
+		}
+		if err := <-third; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if len(rows.rows) != 0 {
+			t.Errorf("%d rows are remembered", len(rows.rows))
+		}
+	})
+}

@@ -135,12 +135,14 @@ func aroundBatch(ctx context.Context, store Store, sell func(Store) error) error
 }
 
 // Transact is like Read and Write, in a transaction.
-func (s *labStore) Transact(ctx context.Context, tryOnce bool, do func(context.Context, Store) error) error {
+func (s *labStore) Transact(
+	ctx context.Context, about SKU, tryOnce bool, do func(context.Context, Store) error,
+) error {
 	transactor, err := Capability[Transactor](s.Store)
 	if err != nil {
 		return err
 	}
-	return transactor.Transact(ctx, tryOnce, func(ctx context.Context, tx Store) error {
+	return transactor.Transact(ctx, about, tryOnce, func(ctx context.Context, tx Store) error {
 		return do(ctx, &labStore{Store: tx, sale: s.sale, lab: s.lab, stops: s.stops, readLock: true})
 	})
 }

@@ -77,8 +77,9 @@ type BatchResult struct {
 type Transactor interface {
 	// Transact calls do in a transaction, and commits if do returns nil. Read locks the stock row until the end of
 	// the transaction (SELECT ... FOR UPDATE). If another transaction holds the row, Read waits, or with tryOnce
-	// fails with lock.ErrHeld at once.
-	Transact(ctx context.Context, tryOnce bool, do func(ctx context.Context, tx Store) error) error
+	// fails with lock.ErrHeld at once. about is the SKU that do reads first, because transactions for the same SKU
+	// may have to take turns.
+	Transact(ctx context.Context, about SKU, tryOnce bool, do func(ctx context.Context, tx Store) error) error
 }
 
 // Capability returns store as T, such as a [Deductor], or an error if it does not implement T.

@@ -68,7 +68,7 @@ func batchOf(s shop, ctx context.Context, version uint64, o service.Order) error
 
 // inTransaction writes o in a transaction, in which it reads first, as the strategy pessimistic does.
 func inTransaction(s shop, ctx context.Context, o service.Order) error {
-	return s.(service.Transactor).Transact(ctx, false, func(ctx context.Context, tx service.Store) error {
+	return s.(service.Transactor).Transact(ctx, o.SKU, false, func(ctx context.Context, tx service.Store) error {
 		if _, err := tx.Read(ctx, o.SKU); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func BenchmarkPessimistic(b *testing.B) {
 	b.Run("store", func(b *testing.B) {
 		mustSet(b, s, "sku", service.MaxStock)
 		for b.Loop() {
-			if err := s.Transact(context.Background(), false, sellIn("sku", uuid.NewString(), nil)); err != nil {
+			if err := s.Transact(context.Background(), "sku", false, sellIn("sku", uuid.NewString(), nil)); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -78,7 +78,7 @@ func TestMySQLRoundTrips(t *testing.T) {
 		return err
 	})
 	trips(t, p, true, "Transact", 5, func() error {
-		return s.(*stock.MySQL).Transact(short(t), false, sellIn(sku, "x", nil))
+		return s.(*stock.MySQL).Transact(short(t), sku, false, sellIn(sku, "x", nil))
 	})
 	raise := func(segment int, fence uint64) func() error {
 		return func() error { return s.(service.Fencer).Raise(short(t), sku, segment, "none", fence) }
@@ -202,7 +202,7 @@ func underHostileDefaults(t *testing.T, dsn string) {
 		case 1:
 			_, err = s.Deduct(short(t), o)
 		case 2:
-			err = s.Transact(short(t), false, sellIn(sku, o.ID, nil))
+			err = s.Transact(short(t), sku, false, sellIn(sku, o.ID, nil))
 		}
 		if err != nil {
 			t.Fatal(err)

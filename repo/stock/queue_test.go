@@ -88,41 +88,48 @@ func TestNoFreeConnectionIsOverload(t *testing.T) {
 	})
 }
 
-// Transactions that wait for a row stand at the server with half of the connections. The others wait without one, each
-// until its own time is over, and what is no transaction is served.
-func TestWaitersForARowLeaveConnectionsToOthers(t *testing.T) {
+// The waiters for one row stand at the server with two connections. The others wait without one, each until its own
+// time is over, and other rows and reads are served.
+func TestWaitersForARowTakeTwoConnections(t *testing.T) {
 	t.Parallel()
 	db := openMySQL(t, database(t))
 	pool, err := db.DB()
 	if err != nil {
 		t.Fatal(err)
 	}
-	queues := repo.Queues{All: repo.NewQueue(6, 100), Transactions: repo.NewQueue(3, repo.NoLimit)}
-	s := stock.NewMySQL(repo.NewMySQL(db).Behind(queues))
+	queue := repo.NewQueue(6, 100)
+	s := stock.NewMySQL(repo.NewMySQL(db).Behind(queue))
 	mustSet(t, s, "held", 100)
 	mustSet(t, s, "free", 100)
 	var all sync.WaitGroup
 	holding(t, s, "held", func() {
 		for i := range 30 {
 			all.Go(func() {
-				if err := s.Transact(short(t), false, sellIn("held", fmt.Sprint("o", i), nil)); err != nil {
+				if err := s.Transact(short(t), "held", false, sellIn("held", fmt.Sprint("o", i), nil)); err != nil {
 					t.Errorf("waiter %d: %v", i, err)
 				}
 			})
 		}
-		servertest.Eventually(t, repotest.Patience, "30 wait", func() (bool, string) {
-			in, waiting := queues.Transactions.Load()
-			return in+waiting == 31, fmt.Sprint(in, " are in, ", waiting, " wait")
+		servertest.Eventually(t, repotest.Patience, "two are at the server", func() (bool, string) {
+			in, waiting := queue.Load()
+			return in == 2, fmt.Sprint(in, " are in, ", waiting, " wait")
 		})
-		if in, waiting := queues.Transactions.Load(); in != 3 || waiting != 28 {
-			t.Errorf("%d are in and %d wait, want 3 and 28", in, waiting)
+		if open := pool.Stats().InUse; open > 2 {
+			t.Errorf("%d connections are in use, want 2", open)
 		}
-		if open := pool.Stats().InUse; open > 3 {
-			t.Errorf("%d connections are in use, want 3", open)
+		if err := s.Transact(short(t), "held", true, sellIn("held", "x", nil)); !errors.Is(err, lock.ErrHeld) {
+			t.Errorf("one that tries once: %v, want ErrHeld", err)
 		}
 		late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		overloaded(t, "a wait that is over", s.Transact(late, false, sellIn("held", "y", nil)))
+		err := s.Transact(late, "held", false, sellIn("held", "y", nil))
+		if !errors.Is(err, lock.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, lock.ErrDown) || errors.Is(err, lock.ErrOverloaded) {
+			t.Errorf("a wait that is over: %v, want ErrHeld and DeadlineExceeded", err)
+		}
+		if err := s.Transact(short(t), "free", false, sellIn("free", "z", nil)); err != nil {
+			t.Errorf("another row: %v", err)
+		}
 		other := service.Order{ID: "d", SKU: "free", Quantity: 1, Strategy: "none", CreatedAt: time.Now()}
 		if _, err := s.Deduct(short(t), other); err != nil {
 			t.Errorf("another way: %v", err)
@@ -131,7 +138,7 @@ func TestWaitersForARowLeaveConnectionsToOthers(t *testing.T) {
 	})
 	all.Wait()
 	balanced(t, s, "held", 31)
-	balanced(t, s, "free", 1)
+	balanced(t, s, "free", 2)
 }
 
 // A queue that is full refuses at once, except for operations that have begun.
@@ -144,8 +151,7 @@ func TestAFullQueueRefuses(t *testing.T) {
 			if kind == "redis" {
 				s = stock.NewRedis(repo.NewRedis(dialRedis(t, repotest.Servers.Redis(t).Addr)).Behind(q))
 			} else {
-				queues := repo.Queues{All: q, Transactions: q}
-				s = stock.NewMySQL(repo.NewMySQL(openMySQL(t, database(t))).Behind(queues))
+				s = stock.NewMySQL(repo.NewMySQL(openMySQL(t, database(t))).Behind(q))
 			}
 			sku := service.SKU("full-" + kind)
 			stock := mustSet(t, s, sku, 10)

@@ -112,7 +112,7 @@ func ways(s shop) map[string]func(context.Context, service.Order) error {
 	}
 	if m, is := s.(*stock.MySQL); is {
 		all["Transact"] = func(ctx context.Context, o service.Order) error {
-			return m.Transact(ctx, false, func(ctx context.Context, tx service.Store) error {
+			return m.Transact(ctx, o.SKU, false, func(ctx context.Context, tx service.Store) error {
 				if _, err := tx.Read(ctx, o.SKU); err != nil {
 					return err
 				}

@@ -94,7 +94,7 @@ func TestNoFaultIsSwallowed(t *testing.T) {
 		all["Transact"] = func(t *testing.T, sku service.SKU) func(context.Context) error {
 			o := order(mustSet(t, s, sku, 10))
 			return func(ctx context.Context) error {
-				return s.Transact(ctx, false, func(ctx context.Context, tx service.Store) error {
+				return s.Transact(ctx, sku, false, func(ctx context.Context, tx service.Store) error {
 					if _, err := tx.Read(ctx, sku); err != nil {
 						return err
 					}

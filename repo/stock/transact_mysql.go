@@ -23,13 +23,13 @@ import (
 // ends meanwhile, Transact also removes the waiter from the server's queue, which takes two round trips on another
 // connection: see cancelWait. After innodb_lock_wait_timeout (50 s by default) it fails with lock.ErrHeld.
 //
-// At most as many transactions as the queue of transactions admits hold a row or wait for it at the server. Others wait
-// in this process, without a connection; see [repo.Queues].
+// At most two transactions of this process hold the row of about or wait for it at the server. Others wait in this
+// process, without a connection, or fail with lock.ErrHeld if tryOnce is set.
 func (m *MySQL) Transact(
-	ctx context.Context, tryOnce bool, do func(ctx context.Context, tx service.Store) error,
+	ctx context.Context, about service.SKU, tryOnce bool, do func(ctx context.Context, tx service.Store) error,
 ) error {
 	const doing = "sell in transaction"
-	leave, err := m.EnterTransaction(ctx, doing)
+	leave, err := m.EnterTransaction(ctx, doing, about, tryOnce)
 	if err != nil {
 		return err
 	}

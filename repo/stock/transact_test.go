@@ -47,7 +47,7 @@ func TestTransactExcludes(t *testing.T) {
 	var inside atomic.Int32
 	for i := range 30 {
 		all.Go(func() {
-			err := s.Transact(short(t), false, sellIn("sku", fmt.Sprint("o", i), func() {
+			err := s.Transact(short(t), "sku", false, sellIn("sku", fmt.Sprint("o", i), func() {
 				if inside.Add(1) != 1 {
 					t.Error("two hold the row")
 				}
@@ -71,7 +71,7 @@ func holding(t *testing.T, s *stock.MySQL, sku service.SKU, while func()) {
 	locked, done := make(chan struct{}), make(chan struct{})
 	var holder sync.WaitGroup
 	holder.Go(func() {
-		if err := s.Transact(context.Background(), false,
+		if err := s.Transact(context.Background(), sku, false,
 			sellIn(sku, "holder", func() { close(locked); <-done })); err != nil {
 			t.Errorf("the holder: %v", err)
 		}
@@ -90,10 +90,10 @@ func TestTransactHeld(t *testing.T) {
 	mustSet(t, s, "sku", 100)
 	holding(t, s, "sku", func() {
 		try := sellIn("sku", "second", nil)
-		if err := s.Transact(short(t), true, try); !errors.Is(err, lock.ErrHeld) {
+		if err := s.Transact(short(t), "sku", true, try); !errors.Is(err, lock.ErrHeld) {
 			t.Errorf("no wait: %v, want ErrHeld", err)
 		}
-		if err := hasty.Transact(short(t), false,
+		if err := hasty.Transact(short(t), "sku", false,
 			try); !errors.Is(err, lock.ErrHeld) ||
 			errors.Is(err, lock.ErrDown) {
 			t.Errorf("lock wait timeout in the read: %v, want ErrHeld", err)
@@ -106,19 +106,19 @@ func TestTransactHeld(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
 		defer timer.Stop()
-		if err := s.Transact(ctx, false, try); !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
+		if err := s.Transact(ctx, "sku", false, try); !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
 			t.Errorf("cancelled wait: %v, want its cause", err)
 		}
 		// Long enough to be in the queue for the row by then: before that the wait is for the server.
 		late, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
-		if err := s.Transact(late, false,
+		if err := s.Transact(late, "sku", false,
 			try); !errors.Is(err, context.DeadlineExceeded) ||
 			errors.Is(err, lock.ErrDown) {
 			t.Errorf("wait that is over: %v, want DeadlineExceeded, and nobody is down", err)
 		}
 		// A closure that goes on after a fault must not get anything written.
-		err := s.Transact(short(t), true, func(ctx context.Context, tx service.Store) error {
+		err := s.Transact(short(t), "sku", true, func(ctx context.Context, tx service.Store) error {
 			_, _ = tx.Read(ctx, "sku")
 			_ = tx.Write(ctx, order(stock))
 			return nil
@@ -146,7 +146,7 @@ func TestTransactLeavesNothing(t *testing.T) {
 			return err
 		},
 	} {
-		if err := s.Transact(ctx, false, do); !errors.Is(err, changed) {
+		if err := s.Transact(ctx, "sku", false, do); !errors.Is(err, changed) {
 			t.Errorf("%s: %v, want the cause", name, err)
 		}
 		ctx, cancel = context.WithCancelCause(t.Context())
@@ -154,7 +154,7 @@ func TestTransactLeavesNothing(t *testing.T) {
 	cancel(nil)
 	func() {
 		defer func() { _ = recover() }()
-		_ = s.Transact(t.Context(), false, func(ctx context.Context, tx service.Store) error {
+		_ = s.Transact(t.Context(), "sku", false, func(ctx context.Context, tx service.Store) error {
 			_ = sellIn("sku", "c", nil)(ctx, tx)
 			panic("a bug")
 		})
@@ -169,7 +169,7 @@ func TestTransactLeavesNothing(t *testing.T) {
 	}
 	want(t, s, stock)
 	balanced(t, s, "sku", 0)
-	if err := s.Transact(short(t), false, sellIn("sku", "d", nil)); err != nil {
+	if err := s.Transact(short(t), "sku", false, sellIn("sku", "d", nil)); err != nil {
 		t.Error(err)
 	}
 }
@@ -179,7 +179,7 @@ func TestTransactRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := transactor(t)
 	mustSet(t, s, "sku", 100)
-	err := s.Transact(short(t), false, func(ctx context.Context, tx service.Store) error {
+	err := s.Transact(short(t), "sku", false, func(ctx context.Context, tx service.Store) error {
 		if _, err := tx.Read(ctx, "nothing"); !errors.Is(err, service.ErrUnknownSKU) {
 			t.Errorf("error %v", err)
 		}
@@ -214,7 +214,7 @@ func TestDeadlock(t *testing.T) {
 		for i, cart := range [][2]service.SKU{{"a", "b"}, {"b", "a"}} {
 			all.Go(func() {
 				met := sync.OnceFunc(func() { both.Done(); both.Wait() }) // only the first run waits for the other
-				err := s.Transact(short(t), false, func(ctx context.Context, tx service.Store) error {
+				err := s.Transact(short(t), cart[0], false, func(ctx context.Context, tx service.Store) error {
 					runs.Add(1)
 					if err := sellIn(cart[0], fmt.Sprint(i, cart[0]), met)(ctx, tx); err != nil {
 						return err
@@ -285,7 +285,8 @@ func TestTransactLeavesTheQueue(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range pool {
 				all.Go(func() {
-					err := s.Transact(ctx, false, sellIn("sku", fmt.Sprint("o", i), nil))
+					// Two waiters of one store stand at the server: each has a store of its own.
+					err := onMySQL(db).Transact(ctx, "sku", false, sellIn("sku", fmt.Sprint("o", i), nil))
 					if !errors.Is(err, cause) || errors.Is(err, lock.ErrDown) {
 						t.Errorf("%v, want the cause", err)
 					}
@@ -297,7 +298,7 @@ func TestTransactLeavesTheQueue(t *testing.T) {
 			until("nobody waits", func() bool { return waiting() == 0 })
 		}
 	})
-	if err := s.Transact(short(t), false, sellIn("sku", "after", nil)); err != nil {
+	if err := s.Transact(short(t), "sku", false, sellIn("sku", "after", nil)); err != nil {
 		t.Error(err)
 	}
 	balanced(t, holder, "sku", 2)
@@ -309,10 +310,10 @@ func TestASettledOrderEndsItsTransaction(t *testing.T) {
 	t.Parallel()
 	s, _ := transactor(t)
 	mustSet(t, s, "sku", 100)
-	if err := s.Transact(short(t), false, sellIn("sku", "taken", nil)); err != nil {
+	if err := s.Transact(short(t), "sku", false, sellIn("sku", "taken", nil)); err != nil {
 		t.Fatal(err)
 	}
-	err := s.Transact(short(t), false, func(ctx context.Context, tx service.Store) error {
+	err := s.Transact(short(t), "sku", false, func(ctx context.Context, tx service.Store) error {
 		if err := sellIn("sku", "taken", nil)(ctx, tx); !errors.Is(err, service.ErrSettled) {
 			t.Errorf("%v, want ErrSettled", err)
 		}

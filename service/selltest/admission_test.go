@@ -85,7 +85,7 @@ type unwritten struct{ service.Store }
 func (unwritten) Write(context.Context, service.Order) error { return nil }
 
 func (u undone) Transact(
-	ctx context.Context, _ bool, do func(context.Context, service.Store) error,
+	ctx context.Context, _ service.SKU, _ bool, do func(context.Context, service.Store) error,
 ) error {
 	return errors.Join(do(ctx, unwritten{u.shop}), u.err)
 }

@@ -67,10 +67,13 @@ type leavingTransactor struct {
 }
 
 func (d leavingTransactor) Transact(
-	ctx context.Context, once bool, do func(context.Context, service.Store) error,
+	ctx context.Context,
+	about service.SKU,
+	once bool,
+	do func(context.Context, service.Store) error,
 ) error {
 	return d.tx.Transact(
-		ctx, once,
+		ctx, about, once,
 		func(ctx context.Context, tx service.Store) error { return do(ctx, lastly{tx, d.leave}) },
 	)
 }

@@ -19,7 +19,7 @@ func lockRow(t *testing.T, db *stock.MySQL, s *scene) (free func()) {
 	locked, leave, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		ctx := context.WithoutCancel(t.Context())
-		left <- db.Transact(ctx, false, func(ctx context.Context, tx service.Store) error {
+		left <- db.Transact(ctx, s.sku, false, func(ctx context.Context, tx service.Store) error {
 			if _, err := tx.Read(ctx, s.sku); err != nil {
 				return err
 			}
@@ -61,9 +61,12 @@ type thinkingTx struct {
 }
 
 func (th *thinkingStore) Transact(
-	ctx context.Context, once bool, do func(context.Context, service.Store) error,
+	ctx context.Context,
+	about service.SKU,
+	once bool,
+	do func(context.Context, service.Store) error,
 ) error {
-	return th.MySQL.Transact(ctx, once, func(ctx context.Context, tx service.Store) error {
+	return th.MySQL.Transact(ctx, about, once, func(ctx context.Context, tx service.Store) error {
 		th.attempts++
 		if th.entering != nil {
 			th.entering()
@@ -221,9 +224,12 @@ type rolledBack struct {
 }
 
 func (u rolledBack) Transact(
-	ctx context.Context, once bool, do func(context.Context, service.Store) error,
+	ctx context.Context,
+	about service.SKU,
+	once bool,
+	do func(context.Context, service.Store) error,
 ) error {
-	return u.db.Transact(ctx, once, func(ctx context.Context, tx service.Store) error {
+	return u.db.Transact(ctx, about, once, func(ctx context.Context, tx service.Store) error {
 		return errors.Join(do(ctx, tx), u.err)
 	})
 }

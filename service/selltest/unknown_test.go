@@ -259,7 +259,7 @@ type slowEnd struct {
 	end context.CancelFunc
 }
 
-func (s slowEnd) Transact(context.Context, bool, func(context.Context, service.Store) error) error {
+func (s slowEnd) Transact(context.Context, service.SKU, bool, func(context.Context, service.Store) error) error {
 	s.end()
 	return service.ErrOutcomeUnknown
 }

@@ -30,7 +30,7 @@ func openPessimistic(_ context.Context, t task) ([]turn, error) {
 	}
 	store := stock.NewMySQL(repo.NewMySQL(db))
 	return alike(t.Contenders, func(ctx context.Context, key string) (bool, error) {
-		err := store.Transact(ctx, false, func(ctx context.Context, tx service.Store) error {
+		err := store.Transact(ctx, service.SKU(key), false, func(ctx context.Context, tx service.Store) error {
 			stock, err := tx.Read(ctx, service.SKU(key))
 			if err != nil {
 				return err
