@@ -18,8 +18,6 @@ type MergeOptions struct {
 	// Queue is the largest number of sales of one SKU and store that wait for a batch; 0: 4096. Further sales are
 	// refused with lock.ErrOverloaded.
 	Queue int
-	// Trace joins the span of a batch to those of its sales; nil: batches are not traced.
-	Trace batching.Trace
 }
 
 // Merged sells in batches: all deductions of one SKU that wait in this process are made in one step of the store. The
@@ -57,7 +55,7 @@ func (m *merger) sellBatch(q *mergeQueue) {
 		return
 	}
 	// The ctx of a sale could end while other sales of the batch continue.
-	ctx, cancel := q.Key.step(q.Traced(context.Background()), batch[0].sale.most)
+	ctx, cancel := q.Key.step(context.Background(), batch[0].sale.most)
 	defer cancel()
 	began := time.Now()
 	for _, w := range batch {
@@ -91,7 +89,7 @@ type merging struct {
 func newMerger(o MergeOptions) *merger {
 	o.Limit, o.Queue = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096)
 	m := &merger{MergeOptions: o}
-	m.queues = batching.New(o.Queue, m.sellBatch, o.Trace)
+	m.queues = batching.New(o.Queue, m.sellBatch)
 	return m
 }
 

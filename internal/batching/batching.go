@@ -19,9 +19,8 @@ var ErrFull = errors.New("too many wait for a batch")
 
 // Queues has a queue of V for each key for which a value waits or is under way. It is safe for concurrent use.
 type Queues[K comparable, V any] struct {
-	most  int
-	turn  func(*Queue[K, V])
-	trace Trace
+	most int
+	turn func(*Queue[K, V])
 
 	mu   sync.Mutex
 	open map[K]*Queue[K, V] // the queues that have a goroutine
@@ -39,7 +38,6 @@ type Queue[K comparable, V any] struct {
 	of      *Queues[K, V]
 	waiting []*waiter[V]
 	batch   []*waiter[V] // the batch of the present turn
-	traced  func()       // ends the span of the batch; nil: there is none
 }
 
 // A waiter is a value in a queue. Its caller reads value and panicked after done is closed.
@@ -50,16 +48,11 @@ type waiter[V any] struct {
 	panicked any
 }
 
-// A Trace joins the span of a batch to those of its values, whose waits are given in the order of arrival. It returns
-// ctx with the span, and a func that ends the span. One span for many requests has links, because it can have only one
-// parent.
-type Trace func(ctx context.Context, waits []context.Context) (context.Context, func())
-
 // New makes Queues. In each queue at most most values wait. turn serves the values that it takes with Cut, and runs
 // once at a time for each key. It gets no context, because the end of one caller's context must not end the work for
-// others, so it must bound its own time. trace is for [Queue.Traced]; nil: batches are not traced.
-func New[K comparable, V any](most int, turn func(*Queue[K, V]), trace Trace) *Queues[K, V] {
-	return &Queues[K, V]{most: most, turn: turn, trace: trace, open: make(map[K]*Queue[K, V])}
+// others, so it must bound its own time.
+func New[K comparable, V any](most int, turn func(*Queue[K, V])) *Queues[K, V] {
+	return &Queues[K, V]{most: most, turn: turn, open: make(map[K]*Queue[K, V])}
 }
 
 // Len returns the number of keys for which a value waits or is under way.
@@ -159,10 +152,6 @@ func (q *Queue[K, V]) serve() {
 		if panicked != nil {
 			panicked = fmt.Sprintf("%v\n\n%s", panicked, debug.Stack())
 		}
-		if q.traced != nil {
-			q.traced()
-			q.traced = nil
-		}
 		for _, w := range q.batch {
 			w.panicked = panicked
 			close(w.done)
@@ -170,19 +159,6 @@ func (q *Queue[K, V]) serve() {
 		q.batch = nil
 	}()
 	q.of.turn(q)
-}
-
-// Traced returns ctx with the span of the batch that was cut. The span ends with the turn.
-func (q *Queue[K, V]) Traced(ctx context.Context) context.Context {
-	if q.of.trace == nil || len(q.batch) == 0 {
-		return ctx
-	}
-	waits := make([]context.Context, len(q.batch))
-	for i, w := range q.batch {
-		waits[i] = w.wait
-	}
-	ctx, q.traced = q.of.trace(ctx, waits)
-	return ctx
 }
 
 // Cut removes the batch of a turn from the queue and returns it in the order of arrival. After that its values cannot

@@ -67,7 +67,7 @@ func in(t *testing.T, most int, cut func(d *desk, q *queue) []*note, test func(d
 			if slices.ContainsFunc(batch, func(n *note) bool { return n.name == "panics" }) {
 				panic("oh")
 			}
-		}, nil)
+		})
 		test(d)
 		d.letGo()
 		d.all.Wait()
@@ -215,7 +215,7 @@ func TestStorm(t *testing.T) {
 			served[*n]++
 			*n = -*n
 		}
-	}, nil)
+	})
 	var all sync.WaitGroup
 	const each = 200
 	done := make([]error, 32*each)

@@ -16,7 +16,7 @@ func TestAMapOfManyKeysIsMadeAnew(t *testing.T) {
 			q.Cut(1)
 			here.Done()
 			here.Wait() // all keys are open
-		}, nil)
+		})
 		for key := range row.keys {
 			all.Go(func() {
 				if _, err := qs.Do(t.Context(), key, 0); err != nil {

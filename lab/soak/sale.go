@@ -163,7 +163,7 @@ func (l *subject) all() []*item {
 // instance; otherwise all would soon wait for a paused one.
 const customers = 2
 
-// family is the number of requests that a customer sometimes sends at once, so that merging strategies have requests to
+// family is the number of requests that a customer sometimes sends at once, so that merged has requests to
 // merge.
 const family = 5
 

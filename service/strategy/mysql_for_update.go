@@ -28,7 +28,7 @@ func mysqlForUpdate() Strategy {
 		Lock: func(s Servers) lock.Locker {
 			return s.handOver(
 				mysqllock.NewForUpdate(
-					s.MySQL, mysqllock.ConnOptions{MaxHold: s.WatchdogMaxHold, MaxConns: s.MySQLKeys},
+					s.MySQL, mysqllock.ConnOptions{MaxHold: s.WatchdogMaxHold},
 				),
 			)
 		},

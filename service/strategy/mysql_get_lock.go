@@ -27,7 +27,7 @@ func mysqlGetLock() Strategy {
 		RoundTrips: 3,
 		Lock: func(s Servers) lock.Locker {
 			return s.handOver(
-				mysqllock.NewGetLock(s.MySQL, mysqllock.ConnOptions{MaxHold: s.WatchdogMaxHold, MaxConns: s.MySQLKeys}),
+				mysqllock.NewGetLock(s.MySQL, mysqllock.ConnOptions{MaxHold: s.WatchdogMaxHold}),
 			)
 		},
 	}

@@ -57,9 +57,6 @@ type Servers struct {
 	Redlock   []*redis.Client // one for each independent master
 	ZooKeeper *zklock.Session
 	MySQL     *sql.DB // the locks' own pool, not the store's: see mysqllock
-	// MySQLKeys is how many keys mysql-for-update can hold at a time, and likewise mysql-get-lock; 0: a third of the
-	// pool
-	MySQLKeys int
 
 	SetNXLease      time.Duration // of the SETNX locks; 0: their default
 	RepairSetNX     bool          // redis-setnx-expire sets an expiry on a key that was left without one
