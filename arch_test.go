@@ -273,7 +273,7 @@ var thirdParty = map[string]struct {
 			"app", "internal/mysqlconn", "lab", "lab/engine", "lab/scenario", "lock/driver/mysqlerr",
 			"lock/locktest/server", "lock/locktest/servertest", "repo", "repo/repotest",
 		},
-		"app checks and masks DSNs, server asks whether a server is up, lab shows the code that people write, " +
+		"app checks DSNs, server asks whether a server is up, lab shows the code that people write, " +
 			"repotest has connections that fail at one statement",
 	},
 	"rsc.io/qr":                         {[]string{"lab/class"}, "only students scan an address"},

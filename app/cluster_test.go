@@ -68,7 +68,7 @@ func TestRedisClusterWithSlotsLost(t *testing.T) {
 				servertest.Eventually(
 					t,
 					time.Minute,
-					"/readyz says which slots are lost",
+					"/readyz says about which part of the slots gives no answer",
 					func() (bool, string) {
 						r := i.ask(http.MethodGet, "/readyz")
 						told := backendOf(r, "redis")

@@ -489,7 +489,7 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("/livez does not answer while the schema is not there yet")
 	}
-	// The store is not seeded before MySQL has said what it remembers. A person need not wait for that.
+	// Redis does not wait for MySQL.
 	servertest.Eventually(t, 20*time.Second, "the stock is set", func() (bool, string) {
 		r := i.ask(http.MethodPut, "/v1/stock/"+own(t)+"?quantity=100&store=redis")
 		return r.status == http.StatusOK, r.body

@@ -122,7 +122,7 @@ func (c *Config) instanceSettings() []setting {
 		row("seed.sku", &c.Seed.SKU, defaultSKU, orEmpty(isSKU),
 			"SKU to create on empty stores, and of requests that name none"),
 		row("seed.quantity", &c.Seed.Quantity, 100, between(0, service.MaxStock),
-			"units with which seed.sku is created, once per store"),
+			"units with which seed.sku is created on an empty store"),
 		row("traces.sku", &c.Traces.SKU, false, anything,
 			"spans have the SKU of a sale (OTEL_TRACES_EXPORTER=otlp: docs/traces.md)"),
 	}

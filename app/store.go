@@ -39,7 +39,8 @@ func (a *App) withoutStore(name, why string) {
 	a.stores[name] = service.StoreConfig{Needs: a.backends[name]}
 }
 
-// addStore registers a store and its backend. Every probe checks that the store accepts writes and still has its data.
+// addStore registers a store and its backend. Every probe checks that the store accepts writes and, if
+// data is set, still has its data.
 func (a *App) addStore(s store) {
 	p := &storeProbe{store: s, app: a, fresh: true}
 	a.backends[s.name] = health.New(s.name, p.check)

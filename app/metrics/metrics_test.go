@@ -71,7 +71,7 @@ func TestSeries(t *testing.T) {
 	m.Backend("redis", &driver.DownError{Server: "redis"})
 	m.Backend("mysql", &driver.DownError{Server: "mysql", Full: true})
 	m.DataLost("redis", true)
-	m.Certificate("redis.tls.cert", time.Unix(1800000000, 0))
+	m.Certificate("server_tls.cert", time.Unix(1800000000, 0))
 	m.Ready(true)
 	are(t, m, map[string]float64{
 		`stock_deductions_total{outcome="accepted",strategy="redis-setnx"}`:             3,
@@ -85,7 +85,7 @@ func TestSeries(t *testing.T) {
 		`stock_backend_full{backend="redis"}`:                                           0,
 		`stock_backend_full{backend="mysql"}`:                                           1,
 		`stock_store_data_lost{store="redis"}`:                                          1,
-		`stock_certificate_end_timestamp_seconds{setting="redis.tls.cert"}`:             1800000000,
+		`stock_certificate_end_timestamp_seconds{setting="server_tls.cert"}`:             1800000000,
 		"stock_ready": 1,
 	})
 	m.Backend("redis", nil)

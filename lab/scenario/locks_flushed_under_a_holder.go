@@ -94,7 +94,7 @@ func (n *nodes) flush(number int) {
 // report the server as down, and the next case would wait in vain.
 func flushAll(b *lab.Testbed, c *redis.Client) {
 	known := make(map[string]map[string]string)
-	for _, key := range []string{"stock:origin", "stock:remembered"} {
+	for _, key := range []string{"stock:origin"} {
 		fields, err := c.HGetAll(b.Ctx, key).Result()
 		b.Must("HGETALL", err)
 		known[key] = fields

@@ -135,7 +135,7 @@ func (r *Redlock) distinct() error {
 	return distinct(r.addrs, ids)
 }
 
-// distinct fails if two of the masters are the same server. Clients see the places of nodes in redlock.addrs, and the
+// distinct fails if two of the masters are the same server. Clients see the places of nodes in redlock.urls, and the
 // log their addresses.
 func distinct(addrs []string, ids []*identity) error {
 	seen := make(map[string]int)

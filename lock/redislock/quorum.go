@@ -118,7 +118,7 @@ func checkQuorum(addrs []string, errs []error) error {
 	return fmt.Errorf("%w: %s", down, strings.Join(logged, "; "))
 }
 
-// nth returns the name of a node where its address must not be shown: its place in redlock.addrs.
+// nth returns the name of a node where its address must not be shown: its place in redlock.urls.
 func nth(i int) string { return fmt.Sprint("node ", i+1) }
 
 // reasonOf returns a reason that can follow a node's name and is safe to show.
