@@ -15,6 +15,7 @@ import (
 
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
+	"example.com/stock/lock/locktest/wire"
 )
 
 //go:embed text
@@ -167,6 +168,15 @@ func on(store string, cases []lab.Case) []lab.Case {
 		}
 	}
 	return cases
+}
+
+// seenAsking calls begin, and returns when a request for the lock has passed p.
+func seenAsking(b *lab.Testbed, p *wire.Proxy, begin func()) {
+	key := lockKey(b.Case.Strategy, b.SKU)
+	asked := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: wire.Contains(key)})
+	begin()
+	b.Sprung(asked, "asks-for-the-lock")
+	asked.Release()
 }
 
 // lockKey returns the Redis key of a lock of the service.

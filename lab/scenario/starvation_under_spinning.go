@@ -77,10 +77,9 @@ func overtaken(b *lab.Testbed) lab.Observation {
 	b.Stock(newcomers + 2)
 	b.Watch(first)
 	inside := b.BeginPaused(first, "A", lab.BeforeWrite, lab.Request{})
-	waiting := b.Begin(second, "B", lab.Request{Wait: lab.For(lab.Patience)})
+	var waiting *lab.Call
+	seenAsking(b, p, func() { waiting = b.Begin(second, "B", lab.Request{Wait: lab.For(lab.Patience)}) })
 	key := lockKey(b.Case.Strategy, b.SKU)
-	c, channel := b.Redis(), key+":free"
-	b.Eventually("B listens", func() bool { return c.PubSubNumSub(b.Ctx, channel).Val()[channel] > 0 })
 	served := 0
 	for i := range newcomers {
 		held := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Hold, Match: wire.Contains(key)})
