@@ -85,7 +85,7 @@ func TestSeries(t *testing.T) {
 		`stock_backend_full{backend="redis"}`:                                           0,
 		`stock_backend_full{backend="mysql"}`:                                           1,
 		`stock_store_data_lost{store="redis"}`:                                          1,
-		`stock_certificate_end_timestamp_seconds{setting="server_tls.cert"}`:             1800000000,
+		`stock_certificate_end_timestamp_seconds{setting="server_tls.cert"}`:            1800000000,
 		"stock_ready": 1,
 	})
 	m.Backend("redis", nil)
