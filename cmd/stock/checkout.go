@@ -197,30 +197,19 @@ func (c *checkoutRun) run(ctx context.Context, stdout, stderr io.Writer) error {
 func (f *reportFlags) showCheckout(r *checkout.Result, json string, noColor bool, stdout, stderr io.Writer) error {
 	asJSON := func(w io.Writer) error { return checkout.WriteJSON(w, r) }
 	var failed []error
-	file := func(flag, path string, write func(io.Writer) error) {
-		if path == "" {
-			return
-		}
-		if err := writeFile(path, write); err != nil {
-			failed = append(failed, fmt.Errorf("--%s: %w", flag, err))
-			return
-		}
-		fmt.Fprintln(stderr, f.say("wrote", "path", path))
-	}
 	if json == "-" {
 		failed = append(failed, asJSON(stdout))
 	} else {
-		file("json", json, asJSON)
-		failed = append(failed, report.WriteCheckout(stdout, r, f.style(stdout, noColor)))
+		failed = append(failed, f.writeOne("json", json, stderr, asJSON),
+			report.WriteCheckout(stdout, r, f.style(stdout, noColor)))
 	}
-	file("html", f.html, func(w io.Writer) error { return report.WriteCheckoutHTML(w, r, commit(), string(f.voice)) })
-	if f.svg != "" {
-		names, err := report.WriteCheckoutPictures(f.svg, string(f.voice), r)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("--svg: %w", err))
-		}
-		fmt.Fprintln(stderr, f.say("wrote-pictures", "n", len(names), "path", f.svg))
-	}
+	failed = append(failed,
+		f.writeOne("html", f.html, stderr, func(w io.Writer) error {
+			return report.WriteCheckoutHTML(w, r, commit(), string(f.voice))
+		}),
+		f.writePictures(stderr, func(dir, lang string) ([]string, error) {
+			return report.WriteCheckoutPictures(dir, lang, r)
+		}))
 	return errors.Join(failed...)
 }
 

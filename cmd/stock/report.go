@@ -150,23 +150,12 @@ func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
 	}
 	var failed []error
 	file := func(flag, path string, write func(io.Writer) error) {
-		if path == "" {
-			return
-		}
-		if err := writeFile(path, write); err != nil {
-			failed = append(failed, fmt.Errorf("--%s: %w", flag, err))
-			return
-		}
-		fmt.Fprintln(stderr, f.say("wrote", "path", path))
+		failed = append(failed, f.writeOne(flag, path, stderr, write))
 	}
 	file("html", f.html, func(w io.Writer) error { return report.WriteHTML(w, page) })
-	if f.svg != "" {
-		names, err := report.WritePictures(f.svg, string(f.voice), runs)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("--svg: %w", err))
-		}
-		fmt.Fprintln(stderr, f.say("wrote-pictures", "n", len(names), "path", f.svg))
-	}
+	failed = append(failed, f.writePictures(stderr, func(dir, lang string) ([]string, error) {
+		return report.WritePictures(dir, lang, runs)
+	}))
 	if f.porcupine != "" && len(runs) != 1 {
 		failed = append(
 			failed,
@@ -179,4 +168,29 @@ func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
 		file("porcupine-html", f.porcupine, func(w io.Writer) error { return loadtest.WriteLinear(w, runs[0]) })
 	}
 	return errors.Join(failed...)
+}
+
+// writeOne writes the file of a flag and names it on stderr. If path is empty, there is none.
+func (f *reportFlags) writeOne(flag, path string, stderr io.Writer, write func(io.Writer) error) error {
+	if path == "" {
+		return nil
+	}
+	if err := writeFile(path, write); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	fmt.Fprintln(stderr, f.say("wrote", "path", path))
+	return nil
+}
+
+// writePictures lets write fill the folder of --svg, and says on stderr how many pictures it has written.
+func (f *reportFlags) writePictures(stderr io.Writer, write func(dir, lang string) ([]string, error)) error {
+	if f.svg == "" {
+		return nil
+	}
+	names, err := write(f.svg, string(f.voice))
+	fmt.Fprintln(stderr, f.say("wrote-pictures", "n", len(names), "path", f.svg))
+	if err != nil {
+		return fmt.Errorf("--svg: %w", err)
+	}
+	return nil
 }

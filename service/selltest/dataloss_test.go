@@ -72,15 +72,22 @@ func finds(t *testing.T, what string, k *service.DataCheck, want error) {
 	}
 }
 
-// Two instances are told at the same moment that a person has set the stock: both end with the one new origin.
-func TestTwoInstancesRenewAtOnce(t *testing.T) {
-	l := &ledger{clock: time.Now()}
-	k, other := instance(l), instance(l)
+// lostByTwo returns a store that has lost its data, and two instances that have found that out.
+func lostByTwo(t *testing.T) (l *ledger, k, other *service.DataCheck) {
+	t.Helper()
+	l = &ledger{clock: time.Now()}
+	k, other = instance(l), instance(l)
 	finds(t, "first start", k, nil)
 	finds(t, "another instance", other, nil)
 	l.lose()
 	finds(t, "after a loss", k, service.ErrDataLost)
 	finds(t, "another instance after a loss", other, service.ErrDataLost)
+	return l, k, other
+}
+
+// Two instances are told at the same moment that a person has set the stock: both end with the one new origin.
+func TestTwoInstancesRenewAtOnce(t *testing.T) {
+	l, k, other := lostByTwo(t)
 	written := len(l.written)
 	l.meanwhile = func() {
 		if err := other.Renew(t.Context()); err != nil {
@@ -100,13 +107,7 @@ func TestTwoInstancesRenewAtOnce(t *testing.T) {
 
 // When a person has set the stock by another instance, nobody is told afterwards that the data are lost.
 func TestDataCheckLooksAgainAfterALoss(t *testing.T) {
-	l := &ledger{clock: time.Now()}
-	k, other := instance(l), instance(l)
-	finds(t, "first start", k, nil)
-	finds(t, "another instance", other, nil)
-	l.lose()
-	finds(t, "after a loss", k, service.ErrDataLost)
-	finds(t, "another instance after a loss", other, service.ErrDataLost)
+	_, k, other := lostByTwo(t)
 	if err := k.Look(t.Context()); !errors.Is(err, service.ErrDataLost) {
 		t.Errorf("nobody has set the stock: %v", err)
 	}
