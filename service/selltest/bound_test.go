@@ -4,100 +4,114 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/local"
-	"example.com/stock/lock/redislock"
 	"example.com/stock/service"
 )
 
-// A critical section that hangs, as with a server that does not answer, ends with the bound, and the lock is free
-// again.
-func TestWorkBound(t *testing.T) {
-	t.Parallel()
-	l := &local.Mutex{}
-	m := &hookStore{shop: redisStore(t)}
-	s := stage(t, service.UnderLock(l), m, within(2*time.Second))
-	m.write = func(ctx context.Context, _ bool) error { return hangs(ctx) }
-	_, err := s.sell(t.Context())
-	fails(t, err, all(context.DeadlineExceeded), lock.ErrHeld)
-	m.write = nil
-	if _, err := s.sell(t.Context(), wait(0)); err != nil {
-		t.Errorf("the next: %v", err)
-	}
-	s.sold(t, 1)
+// A desk is a shelf with transactions, whose writes take as long as the test says.
+type desk struct {
+	shelf
+	takes time.Duration
 }
 
-// hangs returns when ctx ends, or with another error when it does not.
-func hangs(ctx context.Context) error {
+func (d *desk) Write(ctx context.Context, o service.Order) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(time.Minute):
-		return errors.New("there is no bound")
+	case <-time.After(d.takes):
+	}
+	_, err := d.Deduct(ctx, o)
+	return err
+}
+
+func (d *desk) Swap(ctx context.Context, o service.Order) error { return d.Write(ctx, o) }
+
+func (d *desk) Transact(
+	ctx context.Context, _ service.SKU, _ bool, do func(context.Context, service.Store) error,
+) error {
+	return do(ctx, d)
+}
+
+// A critical section that hangs ends with the bound, and the next one can sell. What the lab's Hold adds is on top of
+// it, and no wait reaches into it.
+func TestWorkIsBounded(t *testing.T) {
+	for name, seller := range map[string]service.Seller{
+		"lock":        service.UnderLock(&local.Mutex{}),
+		"optimistic":  service.Optimistically(service.OptimisticOptions{}),
+		"transaction": service.InTransaction,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &desk{takes: 24 * time.Hour}
+				s := stage(t, seller, store, func(c *service.Config) { c.Work = 5 * time.Second })
+				_, err := s.sell(t.Context())
+				if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrOverloaded) {
+					t.Errorf("it hangs, and ends with %v", err)
+				}
+				store.takes = 0
+				r, err := s.sell(t.Context(), wait(time.Second), lab(service.Lab{Hold: 6 * time.Second}))
+				if err != nil || r.Held < 6*time.Second {
+					t.Errorf("held %v, %v; want 6s at least", r.Held, err)
+				}
+			})
+		})
 	}
 }
 
-// The same with a real server that stands still. A read that was not answered has done nothing; a write may have.
-func TestWorkBoundOnAServerThatStandsStill(t *testing.T) {
-	t.Parallel()
-	own := loneRedis(t)
-	m := &hookStore{shop: own.store}
-	s := stage(t, service.UnderLock(&local.Mutex{}), m, within(2*time.Second))
-
-	if _, err := s.sell(t.Context()); err != nil { // Redis knows the script from now on
-		t.Fatal(err)
-	}
-	own.pause(t)
-	_, err := s.sell(t.Context())
-	// The probe has not found out yet; see TestSlowIsNotDown.
-	fails(t, err, all(lock.ErrOverloaded), lock.ErrDown, service.ErrOutcomeUnknown)
-	fails(t, second(s.Stock(t.Context(), "", s.sku)), all(lock.ErrOverloaded), lock.ErrDown)
-	own.resume(t)
-	s.sold(t, 1)
-
-	m.read = func(context.Context) { m.read = nil; own.pause(t) }
-	_, err = s.sell(t.Context())
-	fails(t, err, all(service.ErrOutcomeUnknown))
-	var order *service.OrderError
-	if !errors.As(err, &order) {
-		t.Fatalf("err = %v, want an OrderError: the id is what can be looked up", err)
-	}
-	own.resume(t)
-	// Redis reads our order from its socket when it goes on, after the question or before it.
-	var page service.Page
-	for began := time.Now(); len(page.Orders) < 2 && time.Since(began) < time.Minute; {
-		if page, err = s.Orders(t.Context(), "", s.sku, "", 10); err != nil {
-			t.Fatal(err)
+// A transaction that waits for its row is left when the wait ends. What the store says of a transaction that it has
+// sent counts, not the wait: "held" would say that nothing was written.
+func TestTheWaitOfATransaction(t *testing.T) {
+	for _, sent := range []error{nil, service.ErrOutcomeUnknown} {
+		wait, end := context.WithCancel(t.Context())
+		err := service.InTransaction(service.WithWait(t.Context(), wait), endless{end: end, sent: sent}, &service.Sale{})
+		if errors.Is(err, lock.ErrHeld) != (sent == nil) || !errors.Is(err, sent) && sent != nil {
+			t.Errorf("%v, of a transaction that was left as %v", err, sent)
 		}
 	}
-	if len(page.Orders) != 2 || page.Orders[1].ID != order.OrderID {
-		t.Errorf("orders %+v, want %s", page.Orders, order.OrderID)
+}
+
+// An endless store does not get its row before the wait ends.
+type endless struct {
+	shop
+	end  context.CancelFunc
+	sent error
+}
+
+func (e endless) Transact(
+	ctx context.Context, _ service.SKU, _ bool, _ func(context.Context, service.Store) error,
+) error {
+	e.end()
+	<-ctx.Done()
+	if e.sent != nil {
+		return e.sent
+	}
+	return context.Cause(ctx)
+}
+
+// A store that does not finish in time has done nothing: that is load while the health probe says that it is up.
+func TestSlowIsNotDown(t *testing.T) {
+	s := stage(t, service.Atomically, &shelf{})
+	for _, slow := range []error{context.DeadlineExceeded, errors.Join(lock.ErrDown, context.DeadlineExceeded)} {
+		s.Strategies["it"] = service.StrategyConfig{Seller: func(
+			ctx context.Context, store service.Store, sale *service.Sale,
+		) error {
+			return service.Atomically(ctx, late{s.store, slow}, sale)
+		}}
+		_, err := s.sell(t.Context())
+		fails(t, err, all(lock.ErrOverloaded), lock.ErrDown)
 	}
 }
 
-// A try without a wait has a bound too: the lock's server may not answer.
-func TestOneTryOnAServerThatStandsStill(t *testing.T) {
-	t.Parallel()
-	own := loneRedis(t)
-	patient := redis.NewClient(
-		&redis.Options{Addr: own.server.Addr, ContextTimeoutEnabled: true, MaxRetries: -1, ReadTimeout: -1},
-	)
-	t.Cleanup(func() { _ = patient.Close() })
-	l := redislock.NewSetNX(patient, redislock.SetNXOptions{Lease: time.Second})
-	t.Cleanup(func() { _ = l.Close() })
-	s := stage(t, service.UnderLock(l), redisStore(t), within(300*time.Millisecond))
-	own.pause(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	_, err := s.sell(ctx, wait(0))
-	fails(t, err, all(lock.ErrDown), lock.ErrHeld)
-	if ctx.Err() != nil {
-		t.Error("only the test ended the try")
-	}
-	own.resume(t)
-	s.sold(t, 0)
+// A late store was too slow.
+type late struct {
+	shop
+	err error
+}
+
+func (l late) Deduct(context.Context, service.Order) (service.Order, error) {
+	return service.Order{}, l.err
 }

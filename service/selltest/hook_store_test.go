@@ -2,15 +2,8 @@ package selltest
 
 import (
 	"context"
-	"testing"
-
-	"github.com/go-sql-driver/mysql"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/servertest"
-	"example.com/stock/repo"
-	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
@@ -64,35 +57,4 @@ func (l *revocableLock) Acquire(ctx context.Context, key string, o lock.Options)
 	})
 	l.evict = evict
 	return lease, nil
-}
-
-// A lone Redis can be paused without harm to other tests.
-type lone struct {
-	server *server.Server
-	store  *stock.Redis
-}
-
-func loneRedis(t *testing.T) lone {
-	t.Helper()
-	server := servertest.Redis(t)
-	return lone{server, stock.NewRedis(repo.NewRedis(dial(t, server.Addr)))}
-}
-
-func (l lone) pause(t *testing.T) {
-	t.Helper()
-	if err := l.server.Pause(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (l lone) resume(t *testing.T) {
-	t.Helper()
-	if err := l.server.Resume(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// deadlock is how MySQL says that it has rolled a transaction back for another's sake.
-func deadlock() error {
-	return &mysql.MySQLError{Number: 1213, Message: "Deadlock found when trying to get lock"}
 }

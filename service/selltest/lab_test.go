@@ -3,8 +3,6 @@ package selltest
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +13,7 @@ import (
 
 const everyPoint = "before_lock,after_lock,after_read,before_write,after_write,after_unlock"
 
-func points(t testing.TB, names string) service.Points {
+func pausesAt(t testing.TB, names string) service.Points {
 	t.Helper()
 	p, err := service.ParsePoints(names)
 	if err != nil {
@@ -74,64 +72,11 @@ func (l *lingerer) release() {
 	}
 }
 
-func TestASaleStopsAtEveryPointOfItsWay(t *testing.T) {
-	t.Parallel()
-	mutex := func(testing.TB) service.Seller { return service.UnderLock(&local.Mutex{}) }
-	for _, row := range []struct {
-		name, points string
-		seller       func(testing.TB) service.Seller
-		store        func(testing.TB) shop
-	}{
-		{"under lock", everyPoint, mutex, func(t testing.TB) shop { return redisStore(t) }},
-		{
-			"optimistic", everyPoint,
-			func(testing.TB) service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
-			func(t testing.TB) shop { return redisStore(t) },
-		},
-		{"segmented", everyPoint, func(testing.TB) service.Seller {
-			return service.Segmented(&local.Mutex{}, service.SegmentedOptions{})
-		}, func(t testing.TB) shop { return redisStore(t) }},
-		{
-			"in transaction", "before_lock,after_read,before_write,after_write,after_unlock",
-			func(testing.TB) service.Seller { return service.InTransaction },
-			func(t testing.TB) shop { return mysqlStore(t) },
-		},
-		{
-			"atomic", "before_lock,after_lock,after_write,after_unlock",
-			func(testing.TB) service.Seller { return service.Atomically },
-			func(t testing.TB) shop { return redisStore(t) },
-		},
-		{
-			"merged", "before_lock,after_lock,after_write,after_unlock",
-			func(testing.TB) service.Seller { return service.Merged(service.MergeOptions{}) },
-			func(t testing.TB) shop { return redisStore(t) },
-		},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			s := stage(t, row.seller(t), row.store(t))
-			l := linger(t, s, lab(service.Lab{Pause: points(t, everyPoint)}))
-			var seen []string
-			for point := l.next(); point != ""; point = l.next() {
-				seen = append(seen, point)
-				l.release()
-			}
-			if err := <-l.done; err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Join(seen, ","); got != row.points {
-				t.Errorf("it stood at %s, want %s", got, row.points)
-			}
-			s.sold(t, 1)
-		})
-	}
-}
-
 // What a pause in the critical section is for: somebody else comes in meanwhile, or does not.
 func TestAPauseIsInsideTheCriticalSection(t *testing.T) {
 	t.Parallel()
 	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t))
-	l := linger(t, s, lab(service.Lab{Pause: points(t, "after_lock,after_write,after_unlock")}))
+	l := linger(t, s, lab(service.Lab{Pause: pausesAt(t, "after_lock,after_write,after_unlock")}))
 	for _, want := range []struct {
 		point string
 		busy  bool
@@ -151,41 +96,16 @@ func TestAPauseIsInsideTheCriticalSection(t *testing.T) {
 	s.sold(t, 2)
 }
 
-func TestALostLeaseEndsAPause(t *testing.T) {
-	t.Parallel()
-	s := stage(t, service.UnderLock(setnx(t, 2*time.Second)), redisStore(t))
-	l := linger(t, s, lab(service.Lab{Pause: points(t, "before_write")}))
-	fails(t, <-l.done, all(lock.ErrLost))
-	s.sold(t, 0)
-
-	deaf := linger(t, s, lab(service.Lab{Pause: points(t, "before_write"), IgnoreLoss: true, Unfenced: true}))
-	if point := deaf.next(); point != "before_write" {
-		t.Fatalf("it stands at %q", point)
-	}
-	// Another gets in when the lease is over, and not before.
-	if _, err := s.sell(t.Context(), wait(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if point := deaf.next(); point != "before_write" {
-		t.Errorf("it did not ignore the loss, and stands at %q", point)
-	}
-	deaf.release()
-	if err := <-deaf.done; !errors.Is(err, lock.ErrLost) && err != nil {
-		t.Error(err)
-	}
-	s.left(t, initial-1, 2)
-}
-
 // A client that goes away ends a pause outside of the critical section, and none inside.
 func TestAClientThatLeavesAPause(t *testing.T) {
 	t.Parallel()
 	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t))
-	l := linger(t, s, lab(service.Lab{Pause: points(t, "before_lock")}))
+	l := linger(t, s, lab(service.Lab{Pause: pausesAt(t, "before_lock")}))
 	l.next()
 	l.cancel()
 	fails(t, <-l.done, all(context.Canceled))
 
-	l = linger(t, s, lab(service.Lab{Pause: points(t, "after_read,after_unlock")}))
+	l = linger(t, s, lab(service.Lab{Pause: pausesAt(t, "after_read,after_unlock")}))
 	l.next()
 	l.cancel()
 	if point := l.next(); point != "after_read" {
@@ -201,7 +121,7 @@ func TestAClientThatLeavesAPause(t *testing.T) {
 func TestReleaseNamesWhoIsLetGo(t *testing.T) {
 	t.Parallel()
 	s := stage(t, service.UnderLock(&local.None{}), redisStore(t))
-	l := linger(t, s, lab(service.Lab{Pause: points(t, "after_read")}))
+	l := linger(t, s, lab(service.Lab{Pause: pausesAt(t, "after_read")}))
 	l.next()
 	if _, err := l.pauses.Release("another"); !errors.Is(err, service.ErrNotPaused) {
 		t.Errorf("err = %v, want ErrNotPaused", err)
@@ -215,20 +135,6 @@ func TestReleaseNamesWhoIsLetGo(t *testing.T) {
 	}
 	if err := <-l.done; err != nil {
 		t.Error(err)
-	}
-}
-
-func TestParsePoints(t *testing.T) {
-	t.Parallel()
-	if got := points(t, everyPoint).String(); got != everyPoint {
-		t.Errorf("%s, want %s", got, everyPoint)
-	}
-	for _, wrong := range []string{"", "after", "after_read,", ",after_read", "after_read, after_write"} {
-		_, err := service.ParsePoints(wrong)
-		var invalid *service.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != "pause" {
-			t.Errorf("%q: %v, want an InvalidError", wrong, err)
-		}
 	}
 }
 
@@ -248,7 +154,4 @@ func TestNesting(t *testing.T) {
 	_, err = s.sell(t.Context(), lab(service.Lab{Nested: service.NestedStranger}), wait(50*time.Millisecond))
 	fails(t, err, all(context.DeadlineExceeded))
 	s.sold(t, 1)
-	if !slices.Equal((&service.Pauses{}).List(), []service.Pause{}) {
-		t.Error("nobody waits anywhere")
-	}
 }

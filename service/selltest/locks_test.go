@@ -1,7 +1,6 @@
 package selltest
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,10 +8,16 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/service"
 )
+
+func setnx(t testing.TB, lease time.Duration) lock.Locker {
+	t.Helper()
+	l := redislock.NewSetNX(dial(t, servers.Redis(t).Addr), redislock.SetNXOptions{Lease: lease})
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
 
 // locked sets a scene up whose strategy can be inspected.
 func locked(t testing.TB, l lock.Locker, store shop) *scene {
@@ -22,93 +27,6 @@ func locked(t testing.TB, l lock.Locker, store shop) *scene {
 		offer.Lock = l
 		c.Strategies["it"] = offer
 	})
-}
-
-// A notifier is a hookStore that can be told of a fence, too.
-type notifier struct {
-	*hookStore
-	service.Fencer
-}
-
-func stores() map[string]func(testing.TB) shop {
-	return map[string]func(testing.TB) shop{
-		"redis": func(t testing.TB) shop { return redisStore(t) },
-		"mysql": func(t testing.TB) shop { return mysqlStore(t) },
-	}
-}
-
-// A holder that is evicted between read and write, and does not know, cannot write, although nobody else has. The
-// next one can.
-func TestEvictedHolderCannotWrite(t *testing.T) {
-	t.Parallel()
-	for name, open := range stores() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := &hookStore{shop: open(t)}
-			s := locked(t, setnx(t, time.Minute), notifier{m, m.shop.(service.Fencer)})
-			var evicted service.Eviction
-			m.read = func(ctx context.Context) {
-				m.read = nil
-				standing, err := s.Lock(ctx, "it", string(s.sku))
-				if err != nil || standing.Holder == nil || standing.Holder.Who != "app-1/r-1" {
-					t.Errorf("standing %+v, %v; want it held by app-1/r-1", standing, err)
-				}
-				if evicted, err = s.Evict(ctx, "it", string(s.sku)); err != nil {
-					t.Error(err)
-				}
-			}
-			_, err := s.sell(t.Context())
-			fails(t, err, all(service.ErrStaleFence, lock.ErrLost)) // its release finds the loss
-			s.sold(t, 0)
-			if h := evicted.Holder; h == nil || h.Who != "app-1/r-1" || h.Fence >= evicted.Fence {
-				t.Errorf("evicted %+v, with fence %d", h, evicted.Fence)
-			}
-			if told, here := evicted.Stores["here"]; !here || told != nil {
-				t.Errorf("stores %v, want that it was told", evicted.Stores)
-			}
-			r, err := s.sell(t.Context())
-			if err != nil || r.HolderFence < evicted.Fence {
-				t.Errorf("the next one: %v, fence %d after %d", err, r.HolderFence, evicted.Fence)
-			}
-			s.sold(t, 1)
-		})
-	}
-}
-
-// The evicted one gives way to the one that waits, and nothing is lost.
-func TestEvictLetsTheNextOneIn(t *testing.T) {
-	t.Parallel()
-	m := &hookStore{shop: redisStore(t)}
-	w := redislock.NewWatchdog(dial(t, servers.Redis(t).Addr), redislock.WatchdogOptions{Lease: 3 * time.Second})
-	t.Cleanup(func() { w.Close() })
-	s := locked(t, lock.HandOver(w, lock.Bound{}), m)
-	reading := make(chan struct{})
-	m.read = func(context.Context) { m.read = nil; close(reading) }
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := s.sell(t.Context(), lab(service.Lab{Hold: time.Minute})); first <- err }()
-	<-reading
-	go func() { _, err := s.sell(t.Context()); second <- err }()
-	servertest.Eventually(t, time.Minute, "the second one waits", func() (bool, string) {
-		return len(standing(t, s).Waiters) > 0, ""
-	})
-	if _, err := s.Evict(t.Context(), "it", string(s.sku)); err != nil {
-		t.Fatal(err)
-	}
-	// Both are in one process: the second comes in when the first, at its renewal, has learnt of its loss.
-	fails(t, <-first, all(lock.ErrLost))
-	if err := <-second; err != nil {
-		t.Errorf("the next one: %v", err)
-	}
-	s.sold(t, 1)
-}
-
-func standing(t *testing.T, s *scene) service.Locked {
-	t.Helper()
-	standing, err := s.Lock(t.Context(), "it", string(s.sku))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return standing
 }
 
 // A key that is no SKU of the store is evicted from all the same; a stock that another strategy guards is left
@@ -173,6 +91,19 @@ func TestLocksThatCannotBeAsked(t *testing.T) {
 			fails(t, sentinel(inspected), all(row.inspect))
 			fails(t, sentinel(evicted), all(row.evict))
 		})
+	}
+}
+
+// What is no segment has no lock to take away.
+func TestEvictNamesASegment(t *testing.T) {
+	t.Parallel()
+	l := setnx(t, time.Minute)
+	s := stage(t, segmented(l, 2), redisStore(t), func(c *service.Config) {
+		c.Strategies["it"] = service.StrategyConfig{Seller: segmented(l, 2), Lock: l, Segmented: true}
+	})
+	for _, suffix := range []string{"", "#0", "#65"} {
+		_, err := s.Evict(t.Context(), "it", string(s.sku)+suffix)
+		fails(t, sentinel(err), all(errInvalid))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
+	"gorm.io/gorm"
 
 	"example.com/stock/app/health"
 	"example.com/stock/lock"
@@ -60,30 +61,22 @@ type sharedDatabase struct {
 	dsn string
 }
 
-func (d *sharedDatabase) open(t testing.TB) string {
+// mysqlDSN is that of the database that the tests share.
+func mysqlDSN(t testing.TB) string {
 	t.Helper()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.dsn == "" {
-		d.dsn = newDatabase(t)
+	database.mu.Lock()
+	defer database.mu.Unlock()
+	if database.dsn == "" {
+		database.dsn = servers.MariaDB(t)
+		openMySQL(t, database.dsn)
 	}
-	return d.dsn
+	return database.dsn
 }
 
-// newDatabase returns the DSN of a database with the schema, which is the test's own.
-func newDatabase(t testing.TB) string {
+// orm opens a database as the service does.
+func orm(t testing.TB, dsn string) *gorm.DB {
 	t.Helper()
-	return servers.FilledMariaDB(t, func(t testing.TB, dsn string) { openMySQL(t, dsn) })
-}
-
-func mysqlStore(t testing.TB) *stock.MySQL {
-	t.Helper()
-	return openMySQL(t, database.open(t))
-}
-
-func openMySQL(t testing.TB, dsn string) *stock.MySQL {
-	t.Helper()
-	db, err := repo.OpenMySQL(dsn, repo.Pool{Open: 8})
+	db, err := repo.OpenMySQL(dsn, repo.Pool{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,15 +85,24 @@ func openMySQL(t testing.TB, dsn string) *stock.MySQL {
 			_ = pool.Close()
 		}
 	})
+	return db
+}
+
+// openMySQL opens a database and brings its schema up.
+func openMySQL(t testing.TB, dsn string) *stock.MySQL {
+	t.Helper()
+	db := orm(t, dsn)
 	m, err := repo.NewMigrator(db)
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		_, err = m.Up(t.Context())
 	}
-	if _, err := m.Up(t.Context()); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return stock.NewMySQL(repo.NewMySQL(db))
 }
+
+func mysqlStore(t testing.TB) *stock.MySQL { return stock.NewMySQL(repo.NewMySQL(orm(t, mysqlDSN(t)))) }
 
 // switched is a dependency that is up until the test says otherwise.
 type switched struct {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/service"
 )
 
@@ -127,18 +126,6 @@ func (c *crowd) send(id string, change ...func(*service.Request)) {
 
 var errPanicked = errors.New("panicked")
 
-// refused returns how many sales were refused because the queue is full.
-func (c *crowd) refused() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, err := range c.errs {
-		if errors.Is(err, lock.ErrOverloaded) {
-			n++
-		}
-	}
-	return n
-}
-
 // answer returns what became of a sale, and whether it was answered.
 func (c *crowd) answer(id string) (answered bool, err error) {
 	c.mu.Lock()
@@ -203,82 +190,30 @@ func TestMergedInOrderOfArrival(t *testing.T) {
 	})
 }
 
-// A large one that does not fit keeps nobody from what is left.
-func TestMergedLargeOne(t *testing.T) {
-	merging(t, service.MergeOptions{}, func(c *crowd, _ *counter, letGo func()) {
-		c.come("first", quantity(4))
-		c.come("large", quantity(7))
-		c.come("fits", quantity(6))
-		c.come("late")
-		letGo()
-		for id, left := range map[string]int64{"large": 6, "late": 0} {
-			var out *service.SoldOutError
-			if !errors.As(c.errs[id], &out) || out.Remaining != left {
-				t.Errorf("%s: %v, want sold out with %d left", id, c.errs[id], left)
-			}
-		}
-		if c.sold["fits"].Read != 6 {
-			t.Errorf("the one that fits: %v", c.errs["fits"])
-		}
-	})
-}
-
-// Who leaves before its batch begins is not sold to, and nobody behind it waits longer. Who leaves after that is.
-func TestMergedLeaving(t *testing.T) {
-	merging(t, service.MergeOptions{}, func(c *crowd, store *counter, letGo func()) {
-		began := make(chan struct{})
-		first := store.during
-		store.during = func(n int) error {
-			if n == 2 {
-				<-began
-			}
-			return first(n)
-		}
+// A sale that leaves the queue, or whose wait ends there, or that finds it full, was not sold and says why. One whose
+// batch has begun is finished.
+func TestMergedQueue(t *testing.T) {
+	merging(t, service.MergeOptions{Queue: 3}, func(c *crowd, store *counter, letGo func()) {
 		gone := errors.New("the client went away")
-		for _, id := range []string{"0", "a", "b", "c", "d"} {
+		for _, id := range []string{"0", "a", "b"} {
 			c.come(id)
 		}
 		c.come("short", wait(time.Second))
+		c.come("full")
+		fails(c.t, c.errs["full"], all(lock.ErrOverloaded), lock.ErrDown, service.ErrOutcomeUnknown)
 		c.leave["b"](gone)
-		synctest.Wait()
-		_, err := c.answer("b")
-		fails(c.t, err, all(gone), lock.ErrOverloaded, lock.ErrHeld)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		_, err = c.answer("short")
-		fails(c.t, err, all(lock.ErrOverloaded), lock.ErrDown)
+		fails(c.t, c.errs["b"], all(gone), lock.ErrOverloaded, lock.ErrHeld)
+		fails(c.t, c.errs["short"], all(lock.ErrOverloaded), lock.ErrDown)
 		c.leave["0"](gone)
 		synctest.Wait()
 		if answered, err := c.answer("0"); answered {
 			c.t.Errorf("the one whose batch is under way was answered: %v", err)
 		}
 		letGo()
-		c.leave["c"](gone) // in the second batch
-		close(began)
-		synctest.Wait()
-		if want := []string{"0", "a c d"}; !slices.Equal(store.batches, want) || len(c.sold) != 4 {
+		if want := []string{"0", "a"}; !slices.Equal(store.batches, want) || len(c.sold) != 2 {
 			c.t.Errorf("batches %q, want %q; %v", store.batches, want, c.errs)
-		}
-		before := len(store.batches)
-		ctx, cancel := context.WithCancel(c.t.Context())
-		cancel()
-		if _, err := c.sell(ctx); !errors.Is(err, context.Canceled) || len(store.batches) != before {
-			c.t.Errorf("one that had left before it came: %v", err)
-		}
-	})
-}
-
-// The queue is bounded: the next one is refused before anything was done.
-func TestMergedOverload(t *testing.T) {
-	merging(t, service.MergeOptions{Limit: 2, Queue: 3}, func(c *crowd, store *counter, letGo func()) {
-		for _, id := range []string{"0", "a", "b", "c", "d"} {
-			c.come(id)
-		}
-		fails(c.t, c.errs["d"], all(lock.ErrOverloaded), lock.ErrDown, service.ErrOutcomeUnknown)
-		letGo()
-		c.come("e")
-		if want := []string{"0", "a b", "c", "e"}; !slices.Equal(store.batches, want) || len(c.sold) != 5 {
-			c.t.Errorf("batches %q, want %q", store.batches, want)
 		}
 	})
 }
@@ -312,170 +247,4 @@ func TestMergedErrorIsEverybodys(t *testing.T) {
 			c.t.Errorf("batches %q, want %q; ids %v", store.batches, want, ids)
 		}
 	})
-}
-
-// A panic of the store is that of all who wait for it, and of nobody else.
-func TestMergedPanic(t *testing.T) {
-	merging(t, service.MergeOptions{Limit: 2}, func(c *crowd, store *counter, letGo func()) {
-		first := store.during
-		store.during = func(n int) error {
-			if n == 2 {
-				panic("the store is broken")
-			}
-			return first(n)
-		}
-		for _, id := range []string{"0", "a", "b", "c"} {
-			c.come(id)
-		}
-		letGo()
-		for id, panicked := range map[string]bool{"0": false, "a": true, "b": true, "c": false} {
-			if errors.Is(c.errs[id], errPanicked) != panicked {
-				c.t.Errorf("%s: %v, want a panic: %v", id, c.errs[id], panicked)
-			}
-		}
-	})
-}
-
-// stuck is a store whose first batch waits until it is let go.
-type stuck struct {
-	shop
-	once        sync.Once
-	begun, free chan struct{}
-}
-
-func (s *stuck) Batch(ctx context.Context, orders []service.Order) ([]service.BatchResult, error) {
-	s.once.Do(func() { close(s.begun); <-s.free })
-	return s.shop.Batch(ctx, orders)
-}
-
-// Thirty sales are in a batch whose outcome is lost: it is unknown for all of them, and for nobody else. Each is found
-// by its own id then, or finally absent.
-func TestThirtySalesOfUnknownOutcome(t *testing.T) {
-	for _, row := range []struct {
-		store, word string
-		fault       wire.Action
-		written     bool
-	}{
-		{"redis", "evalsha", wire.Cut, false},
-		{"redis", "evalsha", wire.CutReply, true},
-		{"mysql", "COMMIT", wire.Cut, false},
-		{"mysql", "COMMIT", wire.CutReply, true},
-	} {
-		t.Run(fmt.Sprintf("%s/%d", row.store, row.fault), func(t *testing.T) {
-			t.Parallel()
-			p := proxiedMySQL
-			if row.store == "redis" {
-				p = proxiedRedis
-			}
-			proxy, far, near := p(t)
-			const batch = 30
-			seller := service.Merged(service.MergeOptions{Queue: batch})
-			hold := &stuck{shop: far, begun: make(chan struct{}), free: make(chan struct{})}
-			s := stage(t, seller, hold, within(5*time.Second))
-			if _, err := s.SetStock(t.Context(), "", s.sku, 100); err != nil {
-				t.Fatal(err)
-			}
-			c := crowdOf(t, s)
-			c.send("first")
-			<-hold.begun
-			// The first that is refused says that the queue is full.
-			for i := 0; c.refused() == 0; i++ {
-				if i > 100*batch {
-					t.Fatal("nobody is refused")
-				}
-				c.send(fmt.Sprint(i))
-				time.Sleep(time.Millisecond) // only a polling interval
-			}
-			snare := proxy.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains(row.word), Skip: 1, Do: row.fault})
-			defer snare.Release()
-			close(hold.free)
-			c.all.Wait()
-			unknown := 0
-			for id, err := range c.errs {
-				var told *service.OrderError
-				switch {
-				case err == nil || errors.Is(err, lock.ErrOverloaded):
-				case errors.As(err, &told) && errors.Is(err, service.ErrOutcomeUnknown) &&
-					!errors.Is(err, lock.ErrDown):
-					unknown++
-					s.Stores["here"] = service.StoreConfig{Store: settling{near}, Needs: s.keeping}
-					got, err := s.Settle(t.Context(), "here", s.sku, told.OrderID)
-					if err != nil || got.Written != row.written || got.Written && got.Order.ID != told.OrderID {
-						t.Errorf("%s is settled as %+v, %v; want written: %v", id, got, err, row.written)
-					}
-				default:
-					t.Errorf("%s: %v", id, err)
-				}
-			}
-			if unknown != batch || len(c.sold) != 1 {
-				t.Errorf("%d unknown and %d sold, want %d and 1", unknown, len(c.sold), batch)
-			}
-			sold := int64(1)
-			if row.written {
-				sold += batch
-			}
-			s.left(t, 100-sold, sold)
-		})
-	}
-}
-
-type settling struct{ shop }
-
-func (s settling) Settle(ctx context.Context, sku service.SKU, id string) (service.Order, bool, error) {
-	return s.shop.(service.Settler).Settle(ctx, sku, id)
-}
-
-// The stock is set anew while batches are under way: what is sold afterwards is of the new epoch, and the books of it
-// balance.
-func TestMergedWhileTheStockIsSetAnew(t *testing.T) {
-	for name, open := range stores() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := stage(t, service.Merged(service.MergeOptions{Limit: 8}), open(t))
-			var all sync.WaitGroup
-			stop := make(chan struct{})
-			for range 30 {
-				all.Go(func() {
-					for {
-						select {
-						case <-stop:
-							return
-						default:
-						}
-						if _, err := s.sell(t.Context()); err != nil && !errors.Is(err, service.ErrSoldOut) {
-							t.Error(err)
-							return
-						}
-					}
-				})
-			}
-			for range 20 {
-				if _, err := s.SetStock(t.Context(), "", s.sku, 200); err != nil {
-					t.Error(err)
-				}
-			}
-			for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-				stock, err := s.Stock(t.Context(), "", s.sku)
-				if err != nil || time.Now().After(deadline) {
-					t.Errorf("%+v, %v", stock, err)
-					break
-				}
-				if stock.Quantity == 0 {
-					break
-				}
-			}
-			close(stop)
-			all.Wait()
-			s.left(t, 0, 200)
-			page, err := s.Orders(t.Context(), "", s.sku, "", service.MaxPage)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, o := range page.Orders {
-				if i > 0 && (o.Version != page.Orders[i-1].Version+1 || o.Read != page.Orders[i-1].Remaining) {
-					t.Errorf("order %d does not follow the one before: %+v", i, o)
-				}
-			}
-		})
-	}
 }

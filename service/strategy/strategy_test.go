@@ -12,17 +12,14 @@ import (
 	"go.uber.org/goleak"
 
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/redislock"
 	"example.com/stock/service/strategy"
 )
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis prints every connection that is refused
-	goleak.VerifyTestMain(servers.Around(m))
+	goleak.VerifyTestMain(m)
 }
-
-var servers servertest.Shared
 
 // planned is the catalogue as it was designed, weakest first. Clients, dashboards and load plans know these names
 // and endpoints.
