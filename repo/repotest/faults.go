@@ -6,26 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"gorm.io/gorm"
-
 	"example.com/stock/lock"
 	"example.com/stock/service"
 )
-
-// DeadlockWith makes a batch deadlock with the transaction other, so that InnoDB rolls the batch back. It waits until
-// a statement of the batch that begins with statement waits for a row of other, and then makes other wait for the
-// stock's row, which the batch has locked. At the end it rolls other back.
-func DeadlockWith(t *testing.T, dsn string, other *gorm.DB, statement string) {
-	t.Helper()
-	StatementWaits(t, dsn, statement+"%")
-	var quantity int
-	if err := other.Raw("SELECT quantity FROM stock WHERE sku = 'sku' FOR UPDATE").Scan(&quantity).Error; err != nil {
-		t.Fatalf("the other was chosen: %v", err)
-	}
-	if err := other.Rollback().Error; err != nil {
-		t.Fatal(err)
-	}
-}
 
 // StatementWaits waits until exactly one statement that matches the LIKE pattern is running.
 func StatementWaits(t *testing.T, dsn, like string) {

@@ -58,14 +58,6 @@ func overwrite(t *testing.T, s shop, sku service.SKU, segment int, quantity int6
 	}
 }
 
-func batchOf(s shop, ctx context.Context, version uint64, o service.Order) error {
-	results, err := s.Batch(ctx, []service.Order{o})
-	if err != nil {
-		return err
-	}
-	return results[0].Err
-}
-
 // inTransaction writes o in a transaction, in which it reads first, as the strategy pessimistic does.
 func inTransaction(s shop, ctx context.Context, o service.Order) error {
 	return s.(service.Transactor).Transact(ctx, o.SKU, false, func(ctx context.Context, tx service.Store) error {
@@ -84,8 +76,7 @@ func booksAnew(t *testing.T, s shop, sku service.SKU) {
 		"swap":         func(o service.Order) error { return s.Swap(short(t), o) },
 		"fenced swap":  func(o service.Order) error { return s.Swap(short(t), fenced(o)) },
 		"deduct":       func(o service.Order) error { _, err := s.Deduct(short(t), o); return err },
-		"batch":        func(o service.Order) error { return batchOf(s, short(t), 0, o) },
-		"swap a batch": func(o service.Order) error { return batchOf(s, short(t), o.Version, o) },
+		"batch":        func(o service.Order) error { return ways(s)["Batch"](short(t), o) },
 	}
 	if _, is := s.(service.Transactor); is {
 		writes["transaction"] = func(o service.Order) error { return inTransaction(s, short(t), o) }

@@ -12,9 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"example.com/stock/lock"
 	"example.com/stock/lock/locktest/servertest"
-	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
@@ -28,11 +26,6 @@ var batching = []clause{
 	{"batch-poison", "A text that the store cannot hold, or a settled id, is refused alone.", batchPoison},
 	{"batch-many", "Batches and single sales at once never oversell, and share no version.", batchMany},
 	{"batch-long", "Versions and fences beyond 2^53, and batches beyond what Lua can unpack, are exact.", batchLong},
-}
-
-func TestBatch(t *testing.T) {
-	t.Parallel()
-	everywhere(t, batching)
 }
 
 // unread is an order of a sale that has read nothing.
@@ -348,161 +341,6 @@ func TestBatchCountsLongVersions(t *testing.T) {
 		}
 		if got := mustRead(t, s, sku).Version; got != from+4 {
 			t.Errorf("version %d at last, want %d", got, from+4)
-		}
-	}
-}
-
-// A batch whose connection breaks is unknown as a whole only if the server had all it needed, and never half done.
-func TestBatchConnectionBreaks(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		store, word string
-		fault       wire.Action
-		err         error
-		orders      int
-	}{
-		{"redis", "evalsha", wire.Cut, service.ErrOutcomeUnknown, 0},
-		{"redis", "evalsha", wire.CutReply, service.ErrOutcomeUnknown, 30},
-		{"mysql", "FOR UPDATE", wire.Cut, nil, 30}, // nothing was done, so it is done again
-		{"mysql", "FOR UPDATE", wire.CutReply, nil, 30},
-		{"mysql", "FOR UPDATE", wire.HoldReply, lock.ErrDown, 0},
-		{"mysql", "COMMIT", wire.Cut, service.ErrOutcomeUnknown, 0},
-		{"mysql", "COMMIT", wire.CutReply, service.ErrOutcomeUnknown, 30},
-		{"mysql", "COMMIT", wire.HoldReply, service.ErrOutcomeUnknown, 30},
-	} {
-		t.Run(fmt.Sprintf("%s/%s/%d", row.store, row.word, row.fault), func(t *testing.T) {
-			t.Parallel()
-			p, broken, sound := proxied(t, row.store)
-			sku := newSKU("batch")
-			mustSet(t, sound, sku, 100)
-			mustBatch(t, broken, unread(sku, 1)) // opens the connection, loads the script
-			mustSet(t, sound, sku, 100)
-			p.Once(row.fault, row.word)
-			orders := make([]service.Order, 30)
-			for i := range orders {
-				orders[i] = unread(sku, 1)
-			}
-			ctx, cancel := repotest.Meeting(t, row.fault)
-			defer cancel()
-			results, err := broken.Batch(ctx, orders)
-			if !errors.Is(err, row.err) || errors.Is(err, lock.ErrDown) != (row.err == lock.ErrDown) ||
-				row.err != nil && results != nil {
-				t.Errorf("%d results, error %v, want %v", len(results), err, row.err)
-			}
-			await(t, sound, sku, row.orders)
-			balanced(t, sound, sku, row.orders)
-			for _, o := range orders {
-				if _, written := settle(t, sound, sku, o.ID); written != (row.orders > 0) {
-					t.Errorf("order %s is written: %v", o.ID, written)
-				}
-			}
-			mustBatch(t, broken, unread(sku, 1))
-			balanced(t, sound, sku, row.orders+1)
-		})
-	}
-}
-
-// InnoDB may end a batch to resolve a deadlock. Nothing was written, and the batch is made again, as a whole.
-func TestBatchAfterADeadlock(t *testing.T) {
-	t.Parallel()
-	dsn := database(t)
-	s, db := onMySQL(openMySQL(t, dsn)), openMySQL(t, dsn)
-	mustSet(t, s, "sku", 100)
-	orders := make([]service.Order, 30)
-	for i := range orders {
-		orders[i] = unread("sku", 1)
-	}
-	// Another has an order of the batch and wants the row of the stock, which the batch has: it has written more, so
-	// the batch is the one that is rolled back.
-	if err := db.Exec("CREATE TABLE heavy (id VARCHAR(32) PRIMARY KEY) ENGINE=InnoDB").Error; err != nil {
-		t.Fatal(err)
-	}
-	other := db.Begin()
-	defer other.Rollback()
-	heavy := "INSERT INTO heavy VALUES (?)"
-	for i := range 200 {
-		if err := other.Exec(heavy, fmt.Sprint("heavy", i)).Error; err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := other.Exec("INSERT INTO orders (id, sku, epoch, version, quantity, quantity_read, quantity_left,"+
-		" strategy, instance, request_id, fence, segment, created_at)"+
-		" VALUES (?, 'x', 1, 1, 1, 1, 0, '', '', '', 0, 0, UTC_TIMESTAMP())", orders[20].ID).Error; err != nil {
-		t.Fatal(err)
-	}
-	type answer struct {
-		results []service.BatchResult
-		err     error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		results, err := s.Batch(short(t), orders)
-		done <- answer{results, err}
-	}()
-	deadlockWith(t, dsn, other, "INSERT INTO orders")
-	got := <-done
-	if got.err != nil {
-		t.Fatal(got.err)
-	}
-	for i, r := range got.results {
-		if r.Err != nil || r.Order.Version != uint64(1+i) {
-			t.Errorf("order %d: %+v, %v", i, r.Order, r.Err)
-		}
-	}
-	balanced(t, s, "sku", 30)
-}
-
-// The packet that writes is held until the time is over in which its order may be written: it writes nothing, not even
-// the row of the stock.
-func TestABatchThatIsHeldTooLong(t *testing.T) {
-	t.Parallel()
-	p, through, sound := proxied(t, "mysql")
-	sku := newSKU("late")
-	mustSet(t, sound, sku, 100)
-	mustBatch(t, through, unread(sku, 1))
-	late := unread(sku, 1)
-	late.ID = uuid.NewString() // of another version: the order's own time counts
-	late.CreatedAt = time.Now().Add(time.Second - stock.KeepOrders/2)
-	held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
-	done := make(chan []service.BatchResult, 1)
-	go func() {
-		defer close(done)
-		results, err := through.Batch(short(t), []service.Order{unread(sku, 1), late})
-		if err != nil {
-			t.Errorf("the batch: %v", err)
-		}
-		done <- results
-	}()
-	<-held.Sprung()
-	time.Sleep(time.Until(late.CreatedAt.Add(stock.KeepOrders/2 + 10*time.Millisecond)))
-	held.Release()
-	results := <-done
-	if len(results) != 2 || results[0].Err != nil || !errors.Is(results[1].Err, service.ErrSettled) {
-		t.Errorf("%+v, want the first sold, and ErrSettled", results)
-	}
-	balanced(t, sound, sku, 2)
-}
-
-// However many orders there are, a batch is two round trips.
-func TestBatchRoundTrips(t *testing.T) {
-	t.Parallel()
-	for store, row := range map[string][2]int{"redis": {1, 1}, "mysql": {2, 2}} {
-		p, through, sound := proxied(t, store)
-		sku := newSKU("trips")
-		mustSet(t, sound, sku, 60)
-		mustBatch(t, through, unread(sku, 1))
-		orders := make([]service.Order, 40)
-		for i := range orders {
-			orders[i] = unread(sku, 1)
-		}
-		if n := p.Trips(func() { mustBatch(t, through, orders...) }); n != row[0] {
-			t.Errorf("%s: %d round trips, want %d", store, n, row[0])
-		}
-		for i := range orders {
-			orders[i] = unread(sku, 50)
-		}
-		if n := p.Trips(func() { mustBatch(t, through, orders...) }); n != row[1] {
-			t.Errorf("%s: %d round trips for nothing, want %d", store, n, row[1])
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,10 +35,8 @@ var clauses = []clause{
 	{"quantity", "A write that replaces a quantity that was read also compares it.", comparesQuantity},
 	{"deduct", "Deduct tells what it read and wrote, and records it.", deduct},
 	{"sold-out", "Deduct takes all or nothing, and says how many are left.", soldOut},
-	{"deduct-refused", "Deduct is refused as Write is.", deductRefused},
 	{"precedence", "Of several reasons the first counts: unknown SKU, epoch, guard, fence, sold out.", precedence},
 	{"many", "30 at once never oversell by Deduct, and no two of them see the same version.", deductMany},
-	{"audit", "What is sold is the sum of the orders, whatever was lost.", audit},
 	{"swap", "A swap writes what nobody has changed since it was read, and is refused as Write is.", swap},
 	{"swap-many", "Of 30 swaps of one version one succeeds.", swapMany},
 	{"segments", "Units move between parts and none are made or lost; the whole looks as if it were one.", segments},
@@ -59,19 +58,13 @@ var clauses = []clause{
 	{"text", "Text comes back as it went in, whatever is in it.", textIsKept},
 }
 
+// allClauses are those of every subject: see the files of their checks.
+func allClauses() []clause {
+	return slices.Concat(clauses, batching, settling, withKeys, conditions, raising)
+}
+
 func TestClauses(t *testing.T) {
 	t.Parallel()
-	everywhere(t, clauses)
-}
-
-// A clause is one promise of every store, and a check of it.
-type clause struct {
-	name, text string
-	check      func(t *testing.T, s shop, sku service.SKU)
-}
-
-// everywhere checks a list on every store.
-func everywhere(t *testing.T, list []clause) {
 	for _, store := range []struct {
 		name string
 		open func(t testing.TB) shop
@@ -79,7 +72,7 @@ func everywhere(t *testing.T, list []clause) {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
 			s := store.open(t)
-			for _, clause := range list {
+			for _, clause := range allClauses() {
 				t.Run(clause.name, func(t *testing.T) {
 					t.Parallel()
 					clause.check(t, s, service.SKU("sku-"+clause.name))
@@ -90,6 +83,12 @@ func everywhere(t *testing.T, list []clause) {
 			}
 		})
 	}
+}
+
+// A clause is one promise of every store, and a check of it.
+type clause struct {
+	name, text string
+	check      func(t *testing.T, s shop, sku service.SKU)
 }
 
 // refused wants target, and nothing changed by op.
@@ -345,23 +344,6 @@ func soldOut(t *testing.T, s shop, sku service.SKU) {
 	refused(t, s, sku, service.ErrSoldOut, func() error { _, err := s.Deduct(short(t), o); return err })
 }
 
-func deductRefused(t *testing.T, s shop, sku service.SKU) {
-	first := order(mustSet(t, s, sku, 100))
-	first.Fence = 10
-	if _, err := s.Deduct(short(t), first); err != nil {
-		t.Fatal(err)
-	}
-	for target, change := range map[error]func(*service.Order){
-		service.ErrStockReset: func(o *service.Order) { o.Epoch = 7 },
-		service.ErrGuarded:    func(o *service.Order) { o.Strategy = "atomic" },
-		service.ErrStaleFence: func(o *service.Order) { o.Fence = 9 },
-	} {
-		o := order(mustRead(t, s, sku))
-		change(&o)
-		refused(t, s, sku, target, func() error { _, err := s.Deduct(short(t), o); return err })
-	}
-}
-
 func precedence(t *testing.T, s shop, sku service.SKU) {
 	first := order(mustSet(t, s, sku, 1))
 	epoch := first.Epoch
@@ -418,30 +400,6 @@ func deductMany(t *testing.T, s shop, sku service.SKU) {
 	stock := mustRead(t, s, sku)
 	if sold != initial || stock.Quantity != 0 || stock.Sold != initial || len(versions) != initial {
 		t.Errorf("%d accepted, %d versions, %+v; want %d of each and none left", sold, len(versions), stock, initial)
-	}
-}
-
-func audit(t *testing.T, s shop, sku service.SKU) {
-	mustSet(t, s, sku, 1000)
-	var all sync.WaitGroup
-	for i := range int64(8) {
-		all.Go(func() {
-			for range 5 {
-				o := order(mustRead(t, s, sku))
-				o.ID, o.Quantity = uuid.NewString(), i+1
-				if err := s.Write(short(t), o); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	var sum int64
-	for _, o := range allOrders(t, s, sku) {
-		sum += o.Quantity
-	}
-	if got := mustRead(t, s, sku).Sold; got != sum || sum != 5*(1+2+3+4+5+6+7+8) {
-		t.Errorf("sold %d, the orders sum up to %d", got, sum)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os/exec"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -287,36 +286,6 @@ func TestMigrationUnderLoad(t *testing.T) {
 			<-time.After(5 * time.Millisecond) // to let sales in between
 		}
 		m.end(t)
-	}
-	close(end)
-	m.tallied(t, sold())
-}
-
-// The same by redis-cli, which asks for batches of one key here.
-func TestReshardUnderLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	cli, err := exec.LookPath("redis-cli")
-	if err != nil {
-		t.Skip(err)
-	}
-	m := clustered(t)
-	mustSet(t, m.store, m.sku, service.MaxStock)
-	end := make(chan struct{})
-	sold := m.underLoad(t, end)
-	for range 2 {
-		out, err := exec.CommandContext(t.Context(), cli, "--cluster", "reshard", m.addrs[0],
-			"--cluster-from", m.ids[0], "--cluster-to", m.ids[1], "--cluster-slots", fmt.Sprint(m.slot+1),
-			"--cluster-yes", "--cluster-pipeline", "1").CombinedOutput()
-		if err != nil {
-			t.Errorf("reshard: %v\n%s", err, out)
-			break
-		}
-		slices.Reverse(m.nodes[:])
-		slices.Reverse(m.ids[:])
-		slices.Reverse(m.addrs[:])
 	}
 	close(end)
 	m.tallied(t, sold())

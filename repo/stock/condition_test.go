@@ -21,11 +21,6 @@ var conditions = []clause{
 	{"if-none-many", "Of 10 that make the stock at once one succeeds.", ifNoneMany},
 }
 
-func TestConditions(t *testing.T) {
-	t.Parallel()
-	everywhere(t, conditions)
-}
-
 // The same where the server locks no gaps between rows.
 func TestConditionsReadCommitted(t *testing.T) {
 	t.Parallel()

@@ -36,18 +36,12 @@ func TestConnectionBreaks(t *testing.T) {
 		{"mysql", "COMMIT", wire.CutReply, service.ErrOutcomeUnknown, 1},
 		{"mysql", "COMMIT", wire.HoldReply, service.ErrOutcomeUnknown, 1},
 	} {
-		for _, op := range []string{"Write", "Deduct"} {
+		for _, op := range []string{"Write", "Deduct", "Batch"} {
 			t.Run(fmt.Sprintf("%s/%s/%d/%s", row.store, row.word, row.fault, op), func(t *testing.T) {
 				t.Parallel()
 				p, broken, sound := proxied(t, row.store)
 				sku := newSKU("fault")
-				sell := map[string]func(context.Context, service.Order) error{
-					"Write": broken.Write,
-					"Deduct": func(ctx context.Context, o service.Order) error {
-						_, err := broken.Deduct(ctx, o)
-						return err
-					},
-				}[op]
+				sell := ways(broken)[op]
 				// The first sale loads the script and opens the connection.
 				if err := sell(short(t), order(mustSet(t, sound, sku, 100))); err != nil {
 					t.Fatal(err)
@@ -96,68 +90,6 @@ func balanced(t *testing.T, s shop, sku service.SKU, orders int) {
 	stock := mustRead(t, s, sku)
 	if len(all) != orders || stock.Sold != sum || stock.Quantity+sum != stock.Initial {
 		t.Errorf("%d orders of %d units in all, want %d orders; %+v", len(all), sum, orders, stock)
-	}
-}
-
-// Under a storm of broken connections every accepted order is there, every refused one is not, and the stock adds up.
-func TestStorm(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"redis", "mysql"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, broken, sound := proxied(t, name)
-			sku := newSKU("storm")
-			mustSet(t, sound, sku, 10_000)
-			for n := range 25 { // of every fourteen requests one is lost, and the reply to one
-				p.Set(wire.Trap{On: wire.ToServer, Skip: 14 * n, Do: wire.CutReply})
-				p.Set(wire.Trap{On: wire.ToServer, Skip: 14*n + 7, Do: wire.Cut})
-			}
-			var mu sync.Mutex
-			outcome := map[string]error{}
-			var all sync.WaitGroup
-			for i := range 30 {
-				all.Go(func() {
-					for j := range 5 {
-						o := order(service.Stock{SKU: sku})
-						o.ID = fmt.Sprintf("order-%d-%d", i, j)
-						_, err := broken.Deduct(short(t), o)
-						mu.Lock()
-						outcome[o.ID] = err
-						mu.Unlock()
-					}
-				})
-			}
-			all.Wait()
-			written := allOrders(t, sound, sku)
-			balanced(t, sound, sku, len(written))
-			there := map[string]bool{}
-			for _, o := range written {
-				there[o.ID] = true
-			}
-			counts := map[string]int{}
-			for id, err := range outcome {
-				switch {
-				case err == nil:
-					counts["accepted"]++
-					if !there[id] {
-						t.Errorf("%s was accepted and is not there", id)
-					}
-				case errors.Is(err, service.ErrOutcomeUnknown):
-					counts["unknown"]++
-				case errors.Is(err, lock.ErrDown):
-					counts["down"]++
-					if there[id] {
-						t.Errorf("%s is there although nothing was to be written: %v", id, err)
-					}
-				default:
-					t.Errorf("%s: %v", id, err)
-				}
-			}
-			if counts["accepted"] == 0 || counts["unknown"] == 0 {
-				t.Errorf("the storm proves nothing: %v", counts)
-			}
-			t.Log(counts)
-		})
 	}
 }
 

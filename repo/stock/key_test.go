@@ -25,11 +25,6 @@ var withKeys = []clause{
 	{"key-refused", "A refused order leaves its key free.", keyRefused},
 }
 
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	everywhere(t, withKeys)
-}
-
 // newKey makes a key that no other SKU has.
 func newKey(sku service.SKU, name string) service.Key {
 	pad := func(s string) string { return s + strings.Repeat("-", service.KeyLength-len(s)) }

@@ -17,24 +17,22 @@ func TestMain(m *testing.M) { repotest.Main(m) }
 
 // What tests of this package use of repotest.
 var (
-	down         = repotest.Down
-	deadlockWith = repotest.DeadlockWith
-	contextOf    = repotest.ContextOf
-	database     = repotest.Database
-	dialRedis    = repotest.DialRedis
-	invalid      = repotest.Invalid
-	migrated     = repotest.Migrated
-	miniAddr     = repotest.MiniAddr
-	mustRead     = repotest.MustRead
-	mustSet      = repotest.MustSet
-	newProxy     = repotest.NewProxy
-	newSKU       = repotest.NewSKU
-	numbered     = repotest.Numbered
-	openMySQL    = repotest.OpenMySQL
-	order        = repotest.Order
-	short        = repotest.Short
-	trips        = repotest.TripsOf
-	want         = repotest.Want
+	down      = repotest.Down
+	database  = repotest.Database
+	dialRedis = repotest.DialRedis
+	invalid   = repotest.Invalid
+	migrated  = repotest.Migrated
+	miniAddr  = repotest.MiniAddr
+	mustRead  = repotest.MustRead
+	mustSet   = repotest.MustSet
+	newProxy  = repotest.NewProxy
+	newSKU    = repotest.NewSKU
+	numbered  = repotest.Numbered
+	openMySQL = repotest.OpenMySQL
+	order     = repotest.Order
+	short     = repotest.Short
+	trips     = repotest.TripsOf
+	want      = repotest.Want
 )
 
 type (

@@ -63,31 +63,6 @@ func TestMySQLRefuses(t *testing.T) {
 	}
 }
 
-func TestMySQLRoundTrips(t *testing.T) {
-	t.Parallel()
-	p, s, sound := proxied(t, "mysql")
-	sku := newSKU("trips")
-	mustSet(t, s, sku, 100)
-	trips(t, p, true, "Set", 6, func() error { _, err := s.Set(short(t), sku, 10); return err })
-	trips(t, p, true, "Seed", 3, func() error { return s.(*stock.MySQL).Seed(short(t), sku, 10) })
-	trips(t, p, true, "Read", 1, func() error { _, err := s.Read(short(t), sku); return err })
-	trips(t, p, true, "Write", 2, func() error { return s.Write(short(t), order(mustRead(t, sound, sku))) })
-	trips(t, p, true, "Swap", 2, func() error { return s.Swap(short(t), order(mustRead(t, sound, sku))) })
-	trips(t, p, true, "Deduct", 2, func() error {
-		_, err := s.Deduct(short(t), order(service.Stock{SKU: sku}))
-		return err
-	})
-	trips(t, p, true, "Transact", 5, func() error {
-		return s.(*stock.MySQL).Transact(short(t), sku, false, sellIn(sku, "x", nil))
-	})
-	raise := func(segment int, fence uint64) func() error {
-		return func() error { return s.(service.Fencer).Raise(short(t), sku, segment, "none", fence) }
-	}
-	trips(t, p, true, "Raise", 3, raise(0, 1))
-	trips(t, p, true, "Raise of a segment", 5, raise(1, 2))
-	trips(t, p, true, "Orders", 2, func() error { _, _, err := s.Orders(short(t), sku, "", 1); return err })
-}
-
 func TestOpenMySQL(t *testing.T) {
 	if _, err := repo.OpenMySQL("nonsense", repo.Pool{}); err == nil {
 		t.Error("nonsense is no DSN")
@@ -399,66 +374,37 @@ func TestNumbersFollowCommits(t *testing.T) {
 }
 
 // A COMMIT that the server ends by itself proves nothing: it may end when the transaction is in the binary log. Here it
-// is held up by FLUSH TABLES WITH READ LOCK, and its time is over, or an operator ends it. It is that of a Transact,
-// which goes by itself: of a sale in two packets the INSERT would be held up.
+// is held up by FLUSH TABLES WITH READ LOCK until its time is over. It is that of a Transact, which goes by itself: of a
+// sale in two packets the INSERT would be held up.
 func TestCommitEndedByTheServer(t *testing.T) {
-	for _, row := range []struct {
-		how string
-		end func(t *testing.T, admin *sql.DB)
-	}{
-		{"max_statement_time", func(*testing.T, *sql.DB) {}},
-		{"KILL QUERY", func(t *testing.T, admin *sql.DB) {
-			for end := time.Now().Add(repotest.Patience); time.Now().Before(end); {
-				var id int64
-				const busy = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO = 'COMMIT'"
-				if admin.QueryRow(busy).Scan(&id) == nil {
-					if _, err := admin.Exec(fmt.Sprint("KILL QUERY ", id)); err != nil {
-						t.Error(err)
-					}
-					return
-				}
-			}
-			t.Error("no COMMIT is seen")
-		}},
-	} {
-		t.Run(row.how, func(t *testing.T) {
-			dsn := database(t)
-			_, rest, _ := strings.Cut(dsn, "(")
-			addr, _, _ := strings.Cut(rest, ")")
-			p := newProxy(t, addr, wire.MySQL())
-			sound := onMySQL(openMySQL(t, dsn))
-			limit := "?max_statement_time=2"
-			if row.how != "max_statement_time" {
-				limit = ""
-			}
-			broken := onMySQL(openMySQL(t, strings.Replace(dsn, addr, p.Addr(), 1)+limit))
-			stock := mustSet(t, sound, "sku", 100)
-
-			admin, err := sql.Open("mysql", dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer admin.Close()
-			admin.SetMaxOpenConns(1)
-			mustRead(t, broken, "sku") // its connection says "autocommit" first
-			held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
-			ended := make(chan error, 1)
-			go func() { ended <- ways(broken)["Transact"](short(t), order(stock)) }()
-			<-held.Sprung()
-			if _, err := admin.Exec("FLUSH TABLES WITH READ LOCK"); err != nil {
-				t.Fatal(err)
-			}
-			held.Release()
-			row.end(t, admin)
-			err = <-ended
-			if _, free := admin.Exec("UNLOCK TABLES"); free != nil {
-				t.Fatal(free)
-			}
-			if !errors.Is(err, service.ErrOutcomeUnknown) {
-				t.Errorf("error %v, want ErrOutcomeUnknown", err)
-			}
-			t.Log(err)
-			balanced(t, sound, "sku", len(allOrders(t, sound, "sku")))
-		})
+	dsn := database(t)
+	_, rest, _ := strings.Cut(dsn, "(")
+	addr, _, _ := strings.Cut(rest, ")")
+	p := newProxy(t, addr, wire.MySQL())
+	sound := onMySQL(openMySQL(t, dsn))
+	broken := onMySQL(openMySQL(t, strings.Replace(dsn, addr, p.Addr(), 1)+"?max_statement_time=2"))
+	stock := mustSet(t, sound, "sku", 100)
+	admin, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer admin.Close()
+	admin.SetMaxOpenConns(1)
+	mustRead(t, broken, "sku") // its connection says "autocommit" first
+	held := p.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("COMMIT"), Do: wire.Hold})
+	ended := make(chan error, 1)
+	go func() { ended <- ways(broken)["Transact"](short(t), order(stock)) }()
+	<-held.Sprung()
+	if _, err := admin.Exec("FLUSH TABLES WITH READ LOCK"); err != nil {
+		t.Fatal(err)
+	}
+	held.Release()
+	err = <-ended
+	if _, free := admin.Exec("UNLOCK TABLES"); free != nil {
+		t.Fatal(free)
+	}
+	if !errors.Is(err, service.ErrOutcomeUnknown) {
+		t.Errorf("error %v, want ErrOutcomeUnknown", err)
+	}
+	balanced(t, sound, "sku", len(allOrders(t, sound, "sku")))
 }

@@ -2,38 +2,28 @@ package stock_test
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock/locktest/servertest"
-	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
 	"example.com/stock/repo/repotest"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
 
-// A bareRedis is an empty Redis behind a proxy, and what a person can do to it by hand.
+// A bareRedis is an empty Redis, and what a person can do to it by hand.
 type bareRedis struct {
-	p             proxy
-	broken, sound *stock.Redis
-	direct        redis.UniversalClient
+	sound  *stock.Redis
+	direct redis.UniversalClient
 }
 
-func bare(t testing.TB, addr string) (s bareRedis) {
+func bare(t testing.TB, addr string) bareRedis {
 	t.Helper()
-	s.p = newProxy(t, addr, wire.Redis())
-	s.direct = dialRedis(t, addr)
-	through := redis.NewClient(&redis.Options{ // as an instance has it
-		Addr: s.p.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
-	})
-	t.Cleanup(func() { _ = through.Close() })
-	s.broken, s.sound = stock.NewRedis(repo.NewRedis(through)), stock.NewRedis(repo.NewRedis(s.direct))
-	return s
+	c := dialRedis(t, addr)
+	return bareRedis{onRedis(c), c}
 }
 
 // remove deletes the key of the stock alone.
@@ -131,73 +121,6 @@ func TestSeedIsOnce(t *testing.T) {
 		}
 		seeds(false, lost, "ink")
 	})
-}
-
-// A lost request or reply does not keep a store unseeded, and nothing is seeded twice: neither what a person has
-// removed since, nor what a store has lost.
-func TestALostReplyLeavesNoStoreUnseeded(t *testing.T) {
-	t.Parallel()
-	for _, fault := range []wire.Action{wire.Cut, wire.CutReply} {
-		t.Run(fmt.Sprint(fault), func(t *testing.T) {
-			t.Parallel()
-			s := bare(t, servertest.Redis(t).Addr)
-			n := 0
-			for n < 50 && seededAfter(t, s, fault, n) {
-				n++
-			}
-			if n < 5 || n == 50 {
-				t.Errorf("%d requests: the faults were elsewhere", n)
-			}
-		})
-	}
-}
-
-// seededAfter makes a first start with that fault at request n, and reports whether there were so many requests. Then
-// the SKU is removed, and must stay away: from the instance that seeded it, and from another.
-func seededAfter(t *testing.T, s bareRedis, fault wire.Action, n int) bool {
-	t.Helper()
-	if err := s.direct.FlushDB(short(t)).Err(); err != nil {
-		t.Fatal(err)
-	}
-	instance := func() *service.DataCheck {
-		return service.NewDataCheck(service.DataCheckConfig{
-			Name: "store", Origins: s.broken, Changed: func(error) {}, Seed: "first", Quantity: 10,
-		})
-	}
-	check := func(k *service.DataCheck) {
-		t.Helper()
-		servertest.Eventually(t, time.Minute, "the store is up", func() (bool, string) {
-			ctx, cancel := contextOf(t, 20*time.Second)
-			defer cancel()
-			err := k.Check(ctx)
-			return err == nil && k.Err() == nil, fmt.Sprint(err, k.Err())
-		})
-	}
-	k := instance()
-	snare := s.p.Set(wire.Trap{On: wire.ToServer, Skip: n, Do: fault})
-	// If it is there, and the instance does not know that, it is removed at once.
-	early := k.Check(short(t)) != nil && in(t, s.sound, "first") != nil
-	if early {
-		s.remove(t, "first")
-	}
-	check(k)
-	select {
-	case <-snare.Sprung():
-	default:
-		return false
-	}
-	if got := in(t, s.sound, "first"); !early && (got == nil || *got != 10) {
-		t.Errorf("request %d: %v units in a store that is up, want 10", n, got)
-	}
-	if !early {
-		s.remove(t, "first")
-		check(k)
-	}
-	check(instance())
-	if got := in(t, s.sound, "first"); got != nil {
-		t.Errorf("request %d: what was removed is there again, with %d units", n, *got)
-	}
-	return true
 }
 
 // A database is seeded once, while it has no stock.

@@ -34,11 +34,6 @@ var raising = []clause{
 	{"raise-unknown", "It makes no SKU, and does nothing when ctx is over.", raiseUnknown},
 }
 
-func TestRaise(t *testing.T) {
-	t.Parallel()
-	everywhere(t, raising)
-}
-
 func raise(t *testing.T, s shop, sku service.SKU, strategy string, fence uint64) {
 	t.Helper()
 	if err := s.(service.Fencer).Raise(short(t), sku, 0, strategy, fence); err != nil {

@@ -10,38 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo"
 	"example.com/stock/repo/stock"
 	"example.com/stock/service"
 )
-
-// Every operation takes the round trips that it says once its script is known.
-func TestRedisRoundTrips(t *testing.T) {
-	t.Parallel()
-	p, s, sound := proxied(t, "redis")
-	sku := newSKU("trips")
-	origin := service.Origin{ID: "one", Generation: 1}
-	if err := sound.(service.Origins).Replace(short(t), service.Origin{}, origin); err != nil {
-		t.Fatal(err)
-	}
-	for _, warm := range []bool{false, true} {
-		trips(t, p, warm, "Set", 2, func() error { _, err := s.Set(short(t), sku, 10); return err })
-		fresh := newSKU("seed")
-		for _, want := range []int{3, 1} {
-			seed := func() error { return s.(service.Origins).Seed(short(t), origin, fresh, 10) }
-			trips(t, p, warm, "Seed", want, seed)
-		}
-		trips(t, p, warm, "Read", 1, func() error { _, err := s.Read(short(t), sku); return err })
-		trips(t, p, warm, "Write", 1, func() error { return s.Write(short(t), order(mustRead(t, sound, sku))) })
-		trips(t, p, warm, "Deduct", 1, func() error {
-			_, err := s.Deduct(short(t), order(service.Stock{SKU: sku}))
-			return err
-		})
-		trips(t, p, warm, "Orders", 1, func() error { _, _, err := s.Orders(short(t), sku, "", 1); return err })
-	}
-}
 
 func TestRedisKeys(t *testing.T) {
 	t.Parallel()
@@ -162,19 +135,5 @@ func TestRedisOrdersTakeRoom(t *testing.T) {
 	each := c.MemoryUsage(t.Context(), "stock:{room}:orders", 0).Val() / n
 	if each < 250 || each > 400 {
 		t.Errorf("an order takes %d bytes, not some 300", each)
-	}
-}
-
-func TestRedisPassword(t *testing.T) {
-	t.Parallel()
-	server := servertest.Redis(t)
-	if err := dialRedis(t, server.Addr).ConfigSet(t.Context(), "requirepass", "secret").Err(); err != nil {
-		t.Fatal(err)
-	}
-	s := onRedis(dialRedis(t, server.Addr))
-	_, err := s.Read(short(t), "sku")
-	told := new(driver.DownError)
-	if !errors.As(err, &told) || told.Error() != "redis is down: wants-a-password" {
-		t.Errorf("error %v", err)
 	}
 }

@@ -359,16 +359,10 @@ func TestRefillBreaks(t *testing.T) {
 	}{
 		{"redis", "evalsha", wire.Cut, true},
 		{"redis", "evalsha", wire.CutReply, true},
-		{"redis", "evalsha", wire.HoldReply, true},
 		{"mysql", "START TRANSACTION", wire.Cut, false}, // nothing was done, so it is done again
-		{"mysql", "START TRANSACTION", wire.HoldReply, true},
 		{"mysql", "UPDATE `stock`", wire.Cut, true},
-		{"mysql", "UPDATE `stock`", wire.CutReply, true},
-		{"mysql", "UPDATE `stock_segments`", wire.Cut, true},
 		{"mysql", "UPDATE `stock_segments`", wire.CutReply, true},
-		{"mysql", "UPDATE `stock_segments`", wire.HoldReply, true},
 		{"mysql", "INSERT INTO `stock_segments`", wire.Cut, true},
-		{"mysql", "INSERT INTO `stock_segments`", wire.CutReply, true},
 		{"mysql", "COMMIT", wire.Cut, true},
 		{"mysql", "COMMIT", wire.CutReply, true},
 		{"mysql", "COMMIT", wire.HoldReply, true},
@@ -427,41 +421,5 @@ func TestLooksBreak(t *testing.T) {
 			}
 			p.Silence()
 		}
-	}
-}
-
-// Every operation takes the round trips that it says.
-func TestSegmentRoundTrips(t *testing.T) {
-	t.Parallel()
-	for store, n := range map[string]struct{ swap, look, read, share, merge, sale, set int }{
-		"redis": {1, 1, 1, 1, 1, 1, 2}, "mysql": {2, 1, 2, 4, 6, 2, 9},
-	} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			p, s, sound := proxied(t, store)
-			sku := newSKU("trips")
-			for _, warm := range []bool{false, true} {
-				mustSet(t, sound, sku, 100)
-				trips(t, p, warm, "Swap", n.swap, func() error {
-					return s.Swap(short(t), order(mustRead(t, sound, sku)))
-				})
-				refill(t, sound, sku, 2, 1)
-				refill(t, sound, sku, 3, 1)
-				all := parts(t, sound, sku)
-				trips(t, p, warm, "Segments", n.look, func() error { _, err := s.Segments(short(t), sku); return err })
-				trips(t, p, warm, "Read", n.read, func() error { _, err := s.Read(short(t), sku); return err })
-				trips(t, p, warm, "Refill from the reserve", n.share, func() error {
-					return s.Refill(short(t), refillOf(all, 1, 10))
-				})
-				all = parts(t, sound, sku)
-				trips(t, p, warm, "Refill from two", n.merge, func() error {
-					return s.Refill(short(t), refillOf(all, 1, 10, 2, 3))
-				})
-				trips(t, p, warm, "Swap of a segment", n.sale, func() error {
-					return s.Swap(short(t), fromSegment(parts(t, sound, sku), 1))
-				})
-				trips(t, p, warm, "Set", n.set, func() error { _, err := s.Set(short(t), sku, 100); return err })
-			}
-		})
 	}
 }

@@ -2,14 +2,9 @@ package stock_test
 
 import (
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,8 +14,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/lock"
-	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/lock/locktest/wire"
 	"example.com/stock/repo"
@@ -40,11 +33,6 @@ var settling = []clause{
 	{"settle-unknown", "It makes no SKU, and takes ids of the service's form only.", settleUnknown},
 	{"settle-old", "Of an order so old that it may have been removed nothing is said; none can be written.", settleOld},
 	{"settle-race", "Sales and settlements of the same ids agree, whoever comes first.", settleRace},
-}
-
-func TestSettle(t *testing.T) {
-	t.Parallel()
-	everywhere(t, settling)
 }
 
 // settle asks for an answer until there is one: a store may say that it is not decided yet.
@@ -364,83 +352,6 @@ func TestSettleWaitsForTheTransaction(t *testing.T) {
 	}
 }
 
-// A Redis that was stopped with the write in its socket: when it goes on it may serve the latest request first.
-func TestSettledWhileRedisSleeps(t *testing.T) {
-	t.Parallel()
-	server := servertest.Server(t, server.Redis)
-	c := dialRedis(t, server.Addr)
-	const sku = service.SKU("asleep")
-	seller := onRedis(dialRedis(t, server.Addr))
-	mustSet(t, seller, sku, 1000)
-	if _, err := seller.Deduct(short(t), order(service.Stock{SKU: sku})); err != nil {
-		t.Fatal(err)
-	}
-	sold := 1
-	for i := range 20 {
-		if err := server.Pause(); err != nil {
-			t.Fatal(err)
-		}
-		o := numbered(service.Stock{SKU: sku})
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := seller.Deduct(ctx, o)
-		cancel()
-		if !errors.Is(err, service.ErrOutcomeUnknown) && !errors.Is(err, lock.ErrDown) {
-			t.Fatal(err)
-		}
-		if err := server.Resume(); err != nil {
-			t.Fatal(err)
-		}
-		_, written := settle(t, seller, sku, o.ID)
-		if written {
-			sold++
-		}
-		if err := c.Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if _, still := settle(t, seller, sku, o.ID); still != written {
-			t.Fatalf("%d: settled as written %v, then as %v", i, written, still)
-		}
-		balanced(t, seller, sku, sold)
-	}
-}
-
-// CLIENT PAUSE keeps writes back in the server: what was sent before is settled as absent if the settlement is served
-// first.
-func TestSettledWhileRedisHoldsWritesBack(t *testing.T) {
-	t.Parallel()
-	server := servertest.Server(t, server.Redis)
-	c := dialRedis(t, server.Addr)
-	s := onRedis(c)
-	const sku = service.SKU("paused")
-	mustSet(t, s, sku, 100)
-	o := numbered(service.Stock{SKU: sku})
-	if err := c.Do(t.Context(), "CLIENT", "PAUSE", repotest.Patience.Milliseconds(), "WRITE").Err(); err != nil {
-		t.Fatal(err)
-	}
-	for sent := false; !sent; { // a busy computer may not come so far that it sends the write
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		_, err := s.Deduct(ctx, o)
-		cancel()
-		if err == nil {
-			t.Fatal("sold, although all writes are held back")
-		}
-		sent = errors.Is(err, service.ErrOutcomeUnknown)
-	}
-	if err := c.Do(t.Context(), "CLIENT", "UNPAUSE").Err(); err != nil {
-		t.Fatal(err)
-	}
-	_, first := settle(t, s, sku, o.ID)
-	_, second := settle(t, s, sku, o.ID)
-	if first != second {
-		t.Errorf("settled as written %v, then as %v", first, second)
-	}
-	orders := 0
-	if first {
-		orders = 1
-	}
-	balanced(t, s, sku, orders)
-}
-
 // What is settled is forgotten when nothing that was on its way then can be written any more, and not before.
 func TestSettledIsForgotten(t *testing.T) {
 	t.Parallel()
@@ -550,91 +461,4 @@ func TestSettledIsBounded(t *testing.T) {
 		}
 		full(t, s)
 	})
-}
-
-// semisync starts a MariaDB whose commits wait for a replica that is not there, once that is switched on, and returns
-// its DSN.
-func semisync(t *testing.T) string {
-	t.Helper()
-	server, missing := exec.LookPath("mariadbd")
-	install, also := exec.LookPath("mariadb-install-db")
-	if err := errors.Join(missing, also); err != nil {
-		t.Skip(err)
-	}
-	dir := t.TempDir()
-	common := []string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--innodb-log-file-size=16M"}
-	if os.Geteuid() == 0 {
-		common = append(common, "--user=root")
-	}
-	prepare := exec.CommandContext(t.Context(), install,
-		append(common, "--auth-root-authentication-method=normal", "--skip-test-db")...)
-	if out, err := prepare.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	free.Close()
-	cmd := exec.Command(server, append(common, "--bind-address=127.0.0.1", "--port="+port,
-		"--socket="+filepath.Join(dir, "s"),
-		"--pid-file="+filepath.Join(dir, "p"), "--log-bin="+filepath.Join(dir, "bin"), "--server-id=1",
-		"--innodb-flush-log-at-trx-commit=2", "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
-		"--skip-name-resolve", "--innodb-buffer-pool-size=64M")...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	admin, err := sql.Open("mysql", "root@tcp("+addr+")/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close()
-	for deadline := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
-		if _, err = admin.ExecContext(t.Context(), "CREATE DATABASE IF NOT EXISTS stock"); err == nil {
-			return "root@tcp(" + addr + ")/stock"
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
-}
-
-// A COMMIT that is in the binary log and waits for a replica: nobody sees the order, whose client was told that the
-// outcome is unknown, and it will be there. Nobody is told that it is absent.
-func TestSettleWaitsForTheReplica(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	dsn := semisync(t)
-	db := migrated(t, dsn)
-	s := onMySQL(db)
-	const sku = service.SKU("semisync")
-	o := numbered(mustSet(t, s, sku, 100))
-	for _, statement := range []string{
-		"SET GLOBAL rpl_semi_sync_master_timeout = 5000", "SET GLOBAL rpl_semi_sync_master_enabled = 1",
-	} {
-		if err := db.Exec(statement).Error; err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	if err := s.Write(ctx, o); !errors.Is(err, service.ErrOutcomeUnknown) {
-		t.Fatalf("the write: %v, want ErrOutcomeUnknown", err)
-	}
-	if seen := len(allOrders(t, s, sku)); seen != 0 {
-		t.Fatalf("%d orders are seen: this proves nothing", seen)
-	}
-	if _, written, err := s.Settle(short(t), sku, o.ID); !errors.Is(err, service.ErrUndecided) {
-		t.Errorf("while it waits for the replica: written %v, %v; want ErrUndecided", written, err)
-	}
-	wantWritten(t, s, o) // when the server has given up waiting
-	balanced(t, s, sku, 1)
 }

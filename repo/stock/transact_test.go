@@ -39,32 +39,6 @@ func transactor(t *testing.T) (*stock.MySQL, *gorm.DB) {
 	return onMySQL(db), db
 }
 
-func TestTransactExcludes(t *testing.T) {
-	t.Parallel()
-	s, _ := transactor(t)
-	epoch := mustSet(t, s, "sku", 100).Epoch
-	var all sync.WaitGroup
-	var inside atomic.Int32
-	for i := range 30 {
-		all.Go(func() {
-			err := s.Transact(short(t), "sku", false, sellIn("sku", fmt.Sprint("o", i), func() {
-				if inside.Add(1) != 1 {
-					t.Error("two hold the row")
-				}
-				inside.Add(-1)
-			}))
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	want(t, s, service.Stock{
-		SKU: "sku", Quantity: 70, Initial: 100, Sold: 30, Version: 31, Epoch: epoch, Guard: "none",
-	})
-	balanced(t, s, "sku", 30)
-}
-
 // holding runs while, with the row of sku locked by another transaction.
 func holding(t *testing.T, s *stock.MySQL, sku service.SKU, while func()) {
 	t.Helper()
