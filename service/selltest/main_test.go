@@ -165,7 +165,7 @@ func stage(t testing.TB, seller service.Seller, store shop, change ...func(*serv
 		Strategies: map[string]service.StrategyConfig{
 			"it": {Seller: seller, Blocking: true, Needs: []service.Dependency{s.serving}},
 		},
-		Stores: map[string]service.StoreConfig{"here": {Store: store, Needs: s.keeping}},
+		Stores: map[string]service.StoreConfig{"here": {Store: store, Needs: s.keeping, Data: service.Trusted{}}},
 	}
 	for _, f := range change {
 		f(&c)

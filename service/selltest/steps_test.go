@@ -240,7 +240,7 @@ func TestASaleUnderWayIsHeld(t *testing.T) {
 	if err := s.Pauses.Hold("r-1", service.BeforeWrite); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.Pauses.Step(); n != 1 {
+	if n := s.Pauses.ReleaseAll(); n != 1 {
 		t.Errorf("%d sales went on, want 1", n)
 	}
 	stands(service.BeforeWrite)

@@ -226,7 +226,7 @@ func TestUnknownOutcomeIsNotTriedAgain(t *testing.T) {
 					_, err := s.sell(t.Context())
 					fails(t, err, all(service.ErrOutcomeUnknown), lock.ErrHeld)
 					s.store = near
-					s.Stores["here"] = service.StoreConfig{Store: near, Needs: s.keeping}
+					s.Stores["here"] = service.StoreConfig{Store: near, Needs: s.keeping, Data: service.Trusted{}}
 					// The reply to the first statement of a packet is lost before the last one is run.
 					for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 						if stock, err := near.Read(t.Context(), s.sku); err != nil || stock.Sold == 1+written {

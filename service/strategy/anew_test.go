@@ -27,11 +27,11 @@ func removableStores(t *testing.T, on *strategy.Servers) map[string]removable {
 	}
 	return map[string]removable{
 		strategy.Redis: {
-			service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(client)), Needs: up{}},
+			service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(client)), Needs: up{}, Data: service.Trusted{}},
 			func(sku service.SKU) error { return client.Del(t.Context(), repo.StockKey(sku)).Err() },
 		},
 		strategy.MySQL: {
-			service.StoreConfig{Store: stock.NewMySQL(repo.NewMySQL(db)), Needs: up{}},
+			service.StoreConfig{Store: stock.NewMySQL(repo.NewMySQL(db)), Needs: up{}, Data: service.Trusted{}},
 			func(sku service.SKU) error {
 				return db.WithContext(t.Context()).Exec("DELETE FROM stock WHERE sku = ?", string(sku)).Error
 			},
@@ -76,10 +76,12 @@ func TestBooksAreSetAnewUnderASale(t *testing.T) {
 func setAnewUnder(t *testing.T, s strategy.Strategy, on strategy.Servers, name string, store removable) {
 	seller, closer := s.Build(on, nil)
 	defer closer()
+	h := &hook{}
 	shop, err := service.New(service.Config{
 		Instance: "app-1", DefaultStore: name, Wait: time.Minute, Work: time.Minute,
 		Strategies: map[string]service.StrategyConfig{s.Name: {Seller: seller, Blocking: true}},
 		Stores:     map[string]service.StoreConfig{name: store.StoreConfig},
+		Watch:      h,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,10 +98,8 @@ func setAnewUnder(t *testing.T, s strategy.Strategy, on strategy.Servers, name s
 		}
 		set(quantity)
 	}
-	sell := func(h *hook) error {
-		_, err := shop.Deduct(t.Context(), service.Request{
-			Strategy: s.Name, SKU: sku, Quantity: 1, RequestID: "r", Watch: h,
-		})
+	sell := func() error {
+		_, err := shop.Deduct(t.Context(), service.Request{Strategy: s.Name, SKU: sku, Quantity: 1, RequestID: "r"})
 		return err
 	}
 	balanced := func(initial, sold int64) {
@@ -114,7 +114,8 @@ func setAnewUnder(t *testing.T, s strategy.Strategy, on strategy.Servers, name s
 	}
 
 	set(100)
-	h, sold, want := &hook{at: service.Thinks, do: func() { anew(5) }}, int64(0), service.ErrStockReset
+	sold, want := int64(0), service.ErrStockReset
+	h.at, h.do = service.Thinks, func() { anew(5) }
 	var deleting sync.WaitGroup
 	switch s.Name {
 	case "atomic", "merged": // they read and write in one step
@@ -122,7 +123,7 @@ func setAnewUnder(t *testing.T, s strategy.Strategy, on strategy.Servers, name s
 	case "pessimistic": // its row is locked, so whoever deletes it waits for the end of the sale
 		h.do, want = func() { deleting.Go(func() { anew(5) }) }, nil
 	}
-	err = sell(h)
+	err = sell()
 	deleting.Wait()
 	if h.do != nil {
 		t.Fatal("the books were not set anew: this proves nothing")
@@ -135,12 +136,12 @@ func setAnewUnder(t *testing.T, s strategy.Strategy, on strategy.Servers, name s
 	// That a SKU was sold out is no property of its next books.
 	anew(1)
 	for _, want := range []error{nil, service.ErrSoldOut, service.ErrSoldOut} {
-		if err := sell(&hook{}); !errors.Is(err, want) {
+		if err := sell(); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
 	anew(2)
-	if err := sell(&hook{}); err != nil {
+	if err := sell(); err != nil {
 		t.Errorf("from new books: %v", err)
 	}
 	balanced(2, 1)

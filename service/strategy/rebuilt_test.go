@@ -31,8 +31,8 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 	t.Parallel()
 	server := servertest.Server(t, server.ZooKeeper)
 	stores := map[string]service.StoreConfig{
-		strategy.Redis: {Store: stock.NewRedis(repo.NewRedis(plain(t))), Needs: up{}},
-		strategy.MySQL: {Store: stock.NewMySQL(repo.NewMySQL(orm(t, database(t)))), Needs: up{}},
+		strategy.Redis: {Store: stock.NewRedis(repo.NewRedis(plain(t))), Needs: up{}, Data: service.Trusted{}},
+		strategy.MySQL: {Store: stock.NewMySQL(repo.NewMySQL(orm(t, database(t)))), Needs: up{}, Data: service.Trusted{}},
 	}
 	names := []string{"zk-ephemeral", "zk-sequential"}
 	instances, lockers := make([]*service.Service, 2), make(map[string]lock.Locker)

@@ -76,19 +76,25 @@ func heldStores(t *testing.T, on *strategy.Servers) map[string]held {
 		strategy.Redis: {
 			behind: func(t *testing.T) (tap, service.StoreConfig) {
 				r := tapped(t, servers.Redis(t).Addr, wire.Redis())
-				return r, service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(r.redis())), Needs: up}
+				behind := stock.NewRedis(repo.NewRedis(r.redis()))
+				return r, service.StoreConfig{Store: behind, Needs: up, Data: service.Trusted{}}
 			},
-			sound: service.StoreConfig{Store: stock.NewRedis(repo.NewRedis(on.Redis)), Needs: up}, word: "order_id",
+			sound: service.StoreConfig{
+				Store: stock.NewRedis(repo.NewRedis(on.Redis)), Needs: up, Data: service.Trusted{},
+			},
+			word: "order_id",
 		},
 		strategy.MySQL: {
 			behind: func(t *testing.T) (tap, service.StoreConfig) {
 				m, through := tapped(t, dsn.Addr, statements()), dsn.Clone()
 				through.Addr = m.Addr()
 				behind := repo.NewMySQL(orm(t, through.FormatDSN()))
-				return m, service.StoreConfig{Store: stock.NewMySQL(behind), Needs: up}
+				return m, service.StoreConfig{Store: stock.NewMySQL(behind), Needs: up, Data: service.Trusted{}}
 			},
-			sound: service.StoreConfig{Store: stock.NewMySQL(repo.NewMySQL(direct)), Needs: up},
-			word:  "INSERT INTO orders",
+			sound: service.StoreConfig{
+				Store: stock.NewMySQL(repo.NewMySQL(direct)), Needs: up, Data: service.Trusted{},
+			},
+			word: "INSERT INTO orders",
 		},
 	}
 }
