@@ -121,7 +121,6 @@ func (a *App) buildService() (err error) {
 	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: a.buildStrategies(), Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: waiting,
-		GuardIdle: service.GuardIdle,
 	}
 	if a.cfg.Lab {
 		a.steps = service.NewSteps(keptSteps)

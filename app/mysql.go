@@ -53,6 +53,7 @@ func (a *App) openMySQL() error {
 		ping:     probed.OneWriter(c.SingleWriter, a.mysqlIs, probe.PingContext),
 		ready:    a.seeding(a.migrated(migrator), watched),
 		canWrite: probed.OneWriter(c.SingleWriter, a.mysqlIs, watched.CanWrite),
+		data:     service.Trusted{},
 	})
 	return nil
 }
@@ -122,7 +123,8 @@ func (a *App) seeding(ready func(context.Context) error, s *stock.MySQL) func(co
 
 // mysqlIs shows and logs what MySQL reports about itself.
 func (a *App) mysqlIs(engine repo.Engine) {
-	if a.backends[strategy.MySQL].SetServer(engine.About) {
+	changed := a.backends[strategy.MySQL].SetServer(engine.About)
+	if changed {
 		a.log.Info("mysql identified", "engine", engine.About, "several_writers", engine.Several)
 	}
 }

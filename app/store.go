@@ -23,7 +23,7 @@ type store struct {
 	// canWrite replaces ping while the server is up, and needs the tables that ready makes; nil: ping tests writes
 	// itself.
 	canWrite func(context.Context) error
-	data     *service.DataCheck // nil: the server is trusted to keep its data
+	data     service.Data
 }
 
 // sales is the store that sellers need.
@@ -36,11 +36,11 @@ type sales interface {
 // withoutStore registers a store whose server no setting names.
 func (a *App) withoutStore(name, why string) {
 	a.backends[name] = health.Absent(name, why)
-	a.stores[name] = service.StoreConfig{Needs: a.backends[name]}
+	a.stores[name] = service.StoreConfig{Needs: a.backends[name], Data: service.Trusted{}}
 }
 
-// addStore registers a store and its backend. Every probe checks that the store accepts writes and, if
-// data is set, still has its data.
+// addStore registers a store and its backend. Every probe checks that the store accepts writes and
+// still has its data.
 func (a *App) addStore(s store) {
 	p := &storeProbe{store: s, app: a, fresh: true}
 	a.backends[s.name] = health.New(s.name, p.check)
@@ -70,17 +70,15 @@ func (p *storeProbe) check(ctx context.Context) error {
 			return bad
 		}
 	}
-	if p.data != nil {
-		if bad := p.data.Check(ctx); bad != nil {
-			p.fresh = true
-			switch {
-			case err != nil:
-				return err // the origin may be in a slot that is not served
-			case p.parts && p.known:
-				return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
-			}
-			return bad
+	if bad := p.data.Check(ctx); bad != nil {
+		p.fresh = true
+		switch {
+		case err != nil:
+			return err // the origin may be in a slot that is not served
+		case p.parts && p.known:
+			return &health.ImpairedError{Reason: "the part that tells whether the data is there does not answer"}
 		}
+		return bad
 	}
 	p.fresh, p.known = false, true
 	return err
@@ -129,15 +127,15 @@ func (a *App) dataChanged(name string, bad error) {
 
 // backend returns the named backend for the handler. A store also counts as down while its data are lost.
 func (a *App) backend(name string) handler.Backend {
-	if data := a.stores[name].Data; data != nil {
-		return storeBackend{a.backends[name], data}
+	if store, is := a.stores[name]; is {
+		return storeBackend{a.backends[name], store.Data}
 	}
 	return a.backends[name]
 }
 
 type storeBackend struct {
 	*health.Backend
-	data *service.DataCheck
+	data service.Data
 }
 
 // Err returns nil if the server is up and the store has its data.

@@ -72,6 +72,7 @@ func (b backend) Name() string           { return b.name }
 func (b backend) Err() error             { return b.err }
 func (b backend) Warning() error         { return nil }
 func (b backend) Latency() time.Duration { return time.Millisecond }
+func (b backend) Server() string         { return "" }
 
 func order() service.Order {
 	return service.Order{

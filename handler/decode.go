@@ -113,7 +113,8 @@ func readBody(c *gin.Context) ([]byte, error) {
 		return nil, nil
 	}
 	for coding := range strings.SplitSeq(strings.Join(c.Request.Header.Values("Content-Encoding"), ","), ",") {
-		if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {
+		coding = strings.TrimSpace(coding)
+		if coding != "" && !strings.EqualFold(coding, "identity") {
 			return nil, errEncoded
 		}
 	}
@@ -157,7 +158,7 @@ func loneSurrogate(body []byte) int {
 		return 0
 	}
 	for _, match := range escapedUnit.FindAllSubmatchIndex(body, -1) {
-		if half := match[2] >= 0; half {
+		if match[2] >= 0 { // the group of a half matched
 			return match[0] + 1
 		}
 	}

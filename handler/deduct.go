@@ -116,6 +116,18 @@ func deductionKey(c *gin.Context, req service.Request) (service.Key, error) {
 	}{req.Strategy, req.Store, req.SKU, req.Quantity})
 }
 
+// idempotencyKey returns the key of a request, or "".
+func idempotencyKey(header http.Header) (string, error) {
+	switch values := header.Values(service.KeyHeader); len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return service.ParseKey(values[0])
+	default:
+		return "", service.Invalid(service.KeyHeader, "twice")
+	}
+}
+
 // fill copies the fields that both forms of the endpoint share into req.
 func fill(f fields, req *service.Request) (err error) {
 	if req.Quantity, err = f.number("quantity", 1, 1, service.MaxQuantity); err != nil {

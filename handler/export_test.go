@@ -9,7 +9,7 @@ import (
 // ProblemNames returns the names of all problems.
 func ProblemNames() (names []string) {
 	for _, row := range table() {
-		names = append(names, row.kind.name)
+		names = append(names, row.name)
 	}
 	return names
 }

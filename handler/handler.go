@@ -53,6 +53,7 @@ type Backend interface {
 	Err() error             // nil: up; else a driver.DownError
 	Warning() error         // limits the use of a server that is up; nil: no limit
 	Latency() time.Duration // of the last check
+	Server() string         // what the server reports about itself; empty: nothing
 }
 
 // A Meter counts requests and deductions.

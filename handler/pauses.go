@@ -15,7 +15,7 @@ type Pauses interface {
 	Release(requestID string) (service.Pause, error)
 	Hold(requestID string, points service.Points) error // sets the points of a sale in progress
 	HoldAll(points service.Points)                      // sets the points of all sales
-	Step() int                                          // resumes all, each to its next point
+	ReleaseAll() int                                    // resumes all, each to its next point
 }
 
 type pauseReply struct {
@@ -90,7 +90,7 @@ func (h *handler) deletePauses(c *gin.Context) error {
 	if err := noFields(c); err != nil {
 		return err
 	}
-	c.JSON(http.StatusOK, gin.H{"released": h.Pauses.Step()})
+	c.JSON(http.StatusOK, gin.H{"released": h.Pauses.ReleaseAll()})
 	return nil
 }
 

@@ -45,7 +45,7 @@ func (s *pausedSale) Hold(id string, points service.Points) error {
 	return nil
 }
 func (s *pausedSale) HoldAll(points service.Points) { s.all = points }
-func (s *pausedSale) Step() int                     { s.steps++; return 3 }
+func (s *pausedSale) ReleaseAll() int               { s.steps++; return 3 }
 
 func TestPausesAreListedAndReleased(t *testing.T) {
 	s := serveAdmin(t, &fakeService{}, func(c *handler.Config) { c.Lab, c.Pauses = true, &pausedSale{} })

@@ -20,13 +20,6 @@ import (
 // and the fields of a problem.
 var phrases = problemtext.Book()
 
-// A kind is a type of problem. Its name is the last part of the type URI. It is stable, because clients match on it.
-type kind struct {
-	name   string
-	status int
-	retry  int // seconds for Retry-After; 0: repeating the same request does not help
-}
-
 // A problem is a reply as in RFC 9457 (application/problem+json).
 type problem struct {
 	Type      string `json:"type"`
@@ -45,15 +38,17 @@ type problem struct {
 	header map[string]string // further headers of the reply
 }
 
-// title returns a short description of a kind of problem.
-func (k kind) title() words.Text { return phrases.Say(k.name + ".title") }
-
 // A row of the table maps an error to its problem.
 type row struct {
 	is      error
-	kind    kind
+	name    string // the last part of the type URI; it is stable, because clients match on it
+	status  int
+	retry   int                 // seconds for Retry-After; 0: repeating the same request does not help
 	explain func(error) problem // sets the detail and further members; nil: the title is the detail
 }
+
+// title returns a short description of the problem.
+func (r row) title() words.Text { return phrases.Say(r.name + ".title") }
 
 // Errors of the HTTP layer itself.
 var (
@@ -163,16 +158,16 @@ func (h *handler) rowOf(err error) row {
 }
 
 // problemOf returns the name of the problem for err.
-func (h *handler) problemOf(err error) string { return h.rowOf(err).kind.name }
+func (h *handler) problemOf(err error) string { return h.rowOf(err).name }
 
 // fail replies with the problem for err, and logs errors that an operator should see.
 func (h *handler) fail(c *gin.Context, err error) {
 	row, ctx := h.rowOf(err), c.Request.Context()
-	switch name := row.kind.name; {
-	case name == "internal":
+	switch {
+	case row.name == "internal":
 		h.Log.ErrorContext(ctx, "request failed", "err", err, "request_id", requestID(c), "path", shownPath(c))
-	case row.kind.status >= 500 && !common(name) && !logged(err):
-		h.Log.WarnContext(ctx, name, "err", err, "request_id", requestID(c), "path", shownPath(c))
+	case row.status >= 500 && !common(row.name) && !logged(err):
+		h.Log.WarnContext(ctx, row.name, "err", err, "request_id", requestID(c), "path", shownPath(c))
 	}
 	h.answer(c, row, err)
 }
@@ -195,22 +190,22 @@ func (h *handler) answer(c *gin.Context, row row, err error) {
 	if row.explain != nil {
 		p = row.explain(err)
 	}
-	k := row.kind
+	title := row.title()
 	if p.detail == (words.Text{}) {
-		p.detail = words.Text{EN: k.title().EN + ".", ZH: k.title().ZH + "。"}
+		p.detail = words.Text{EN: title.EN + ".", ZH: title.ZH + "。"}
 	}
 	lang := negotiate(c)
-	p.Type, p.Title, p.Status, p.Detail = "/problems/"+k.name, k.title().In(lang), k.status, p.detail.In(lang)
+	p.Type, p.Title, p.Status, p.Detail = "/problems/"+row.name, title.In(lang), row.status, p.detail.In(lang)
 	p.Instance, p.RequestID, p.TraceID = shownPath(c), requestID(c), traceID(c.Request.Context())
-	if k.retry > 0 {
-		c.Header("Retry-After", strconv.Itoa(k.retry))
+	if row.retry > 0 {
+		c.Header("Retry-After", strconv.Itoa(row.retry))
 	}
 	for name, value := range p.header { // also a Retry-After that depends on the error
 		c.Header(name, value)
 	}
-	c.Set(problemKey, k.name)
+	c.Set(problemKey, row.name)
 	c.Header("Content-Type", "application/problem+json")
-	c.AbortWithStatusJSON(k.status, p)
+	c.AbortWithStatusJSON(row.status, p)
 }
 
 // negotiate returns the language of a reply, and sets Content-Language and Vary.
@@ -229,10 +224,10 @@ func (h *handler) explainProblem(c *gin.Context) error {
 		return err
 	}
 	for _, row := range h.problems {
-		if row.kind.name == c.Param("name") {
+		if row.name == c.Param("name") {
 			c.JSON(http.StatusOK, gin.H{
-				"type": "/problems/" + row.kind.name, "title": row.kind.title().In(negotiate(c)),
-				"status": row.kind.status, "retry_helps": row.kind.retry > 0,
+				"type": "/problems/" + row.name, "title": row.title().In(negotiate(c)),
+				"status": row.status, "retry_helps": row.retry > 0,
 			})
 			return nil
 		}

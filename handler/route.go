@@ -20,7 +20,7 @@ type action func(*gin.Context) error
 // public returns the routes of the public listener.
 func (h *handler) public() []route {
 	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
-	routes := append(h.about(), []route{
+	routes := append(h.onBoth(), []route{
 		{get, "/v1/strategies", false, h.strategies},
 		{get, "/v1/stock/:sku", false, h.getStock},
 		{put, "/v1/stock/:sku", true, h.putStock},
@@ -38,7 +38,7 @@ func (h *handler) public() []route {
 // operators returns the routes of the admin listener.
 func (h *handler) operators() []route {
 	const get, put, del = http.MethodGet, http.MethodPut, http.MethodDelete
-	routes := append(h.about(), []route{
+	routes := append(h.onBoth(), []route{
 		{get, "/metrics", false, h.metrics},
 		{get, "/v1/locks/:strategy/:key", false, h.getLock},
 		{del, "/v1/locks/:strategy/:key", true, h.deleteLock},
@@ -56,8 +56,8 @@ func (h *handler) operators() []route {
 	}...)
 }
 
-// about returns the routes of both listeners.
-func (h *handler) about() []route {
+// onBoth returns the routes of both listeners.
+func (h *handler) onBoth() []route {
 	const get = http.MethodGet
 	return []route{
 		{get, "/livez", false, h.livez},

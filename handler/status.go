@@ -56,13 +56,12 @@ func (h *handler) livez(c *gin.Context) error {
 func (h *handler) readyz(c *gin.Context) error {
 	backends := make(map[string]backendReply)
 	for _, server := range h.Backends {
-		reply := backendReply{Up: true, LatencyMS: milliseconds(server.Latency())}
+		reply := backendReply{Up: true, Server: server.Server(), LatencyMS: milliseconds(server.Latency())}
 		if err := server.Err(); err != nil {
 			reply.Up, reply.Reason = false, words.Of(err, Said).EN
 		} else if warning := server.Warning(); warning != nil {
 			reply.Warning = warning.Error()
 		}
-		reply.Server = reported(server)
 		backends[server.Name()] = reply
 	}
 	status, text := http.StatusOK, "ready"
@@ -96,19 +95,11 @@ func (h *handler) metrics(c *gin.Context) error {
 func (h *handler) servers() map[string]string {
 	servers := make(map[string]string)
 	for _, server := range h.Backends {
-		if about := reported(server); about != "" {
+		if about := server.Server(); about != "" {
 			servers[server.Name()] = about
 		}
 	}
 	return servers
-}
-
-// reported returns what a server reports about itself, or "".
-func reported(server Backend) string {
-	if described, ok := server.(interface{ Server() string }); ok {
-		return described.Server()
-	}
-	return ""
 }
 
 // milliseconds returns d in milliseconds, with three decimals.

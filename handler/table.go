@@ -25,79 +25,77 @@ func saleProblems() []row {
 		unavailable = http.StatusServiceUnavailable
 	)
 	return []row{
-		{errInvalid, kind{"invalid", http.StatusBadRequest, 0}, explainInvalid},
-		{service.ErrUnknownSKU, kind{"unknown_sku", gone, 0}, nil},
-		{service.ErrUnknownStrategy, kind{"unknown_strategy", gone, 0}, nil},
+		{errInvalid, "invalid", http.StatusBadRequest, 0, explainInvalid},
+		{service.ErrUnknownSKU, "unknown_sku", gone, 0, nil},
+		{service.ErrUnknownStrategy, "unknown_strategy", gone, 0, nil},
 		{
-			service.ErrKeyReused,
-			kind{"idempotency_key_reused", http.StatusUnprocessableEntity, 0},
+			service.ErrKeyReused, "idempotency_key_reused", http.StatusUnprocessableEntity, 0,
 			text("idempotency_key_reused.detail"),
 		},
-		{service.ErrKeyInFlight, kind{"idempotency_in_flight", conflict, 1}, text("idempotency_in_flight.detail")},
-		{service.ErrSoldOut, kind{"sold_out", conflict, 0}, explainSoldOut},
-		{service.ErrGuarded, kind{"strategy_mismatch", conflict, 0}, explainGuarded},
+		{service.ErrKeyInFlight, "idempotency_in_flight", conflict, 1, text("idempotency_in_flight.detail")},
+		{service.ErrSoldOut, "sold_out", conflict, 0, explainSoldOut},
+		{service.ErrGuarded, "strategy_mismatch", conflict, 0, explainGuarded},
 		{
-			service.ErrPrecondition,
-			kind{"precondition_failed", http.StatusPreconditionFailed, 0},
+			service.ErrPrecondition, "precondition_failed", http.StatusPreconditionFailed, 0,
 			text("precondition_failed.detail", "read", "GET /v1/stock/{sku}"),
 		},
-		{service.ErrStockReset, kind{"stock_reset", conflict, 0}, nil},
-		{service.ErrOutcomeUnknown, kind{"outcome_unknown", unavailable, 0}, explainOutcomeUnknown},
-		{service.ErrSettled, kind{"order_settled", conflict, 0}, text("order_settled.detail")},
-		{service.ErrUndecided, kind{"undecided", unavailable, 1}, text("undecided.detail")},
-		{service.ErrTooOld, kind{"order_too_old", http.StatusGone, 0}, text("order_too_old.detail")},
-		{service.ErrStaleFence, kind{"stale_fence", unavailable, 1}, explainServer},
-		{service.ErrOvertaken, kind{"overtaken", unavailable, 1}, explainServer},
-		{lock.ErrLost, kind{"lock_lost", unavailable, 1}, explainServer},
-		{service.ErrDataLost, kind{"data_lost", unavailable, 0}, explainServer},
-		{lock.ErrOverloaded, kind{"overloaded", unavailable, 1}, text("overloaded.detail")},
-		{lock.ErrFull, kind{"store_full", unavailable, 5}, explainFull},
-		{lock.ErrDown, kind{"backend_down", unavailable, 2}, explainServer},
-		{lock.ErrNoCapacity, kind{"no_capacity", unavailable, 1}, text("no_capacity.detail")},
-		{context.DeadlineExceeded, kind{"lock_timeout", unavailable, 1}, nil},
-		{context.Canceled, kind{"client_gone", 499, 0}, nil},
-		{lock.ErrHeld, kind{"lock_busy", unavailable, 1}, explainHeld},
-		{service.ErrStopping, kind{"stopping", unavailable, 1}, text("stopping.detail")},
-		{service.ErrNotInspectable, kind{"not_inspectable", gone, 0}, text("not_inspectable.detail")},
+		{service.ErrStockReset, "stock_reset", conflict, 0, nil},
+		{service.ErrOutcomeUnknown, "outcome_unknown", unavailable, 0, explainOutcomeUnknown},
+		{service.ErrSettled, "order_settled", conflict, 0, text("order_settled.detail")},
+		{service.ErrUndecided, "undecided", unavailable, 1, text("undecided.detail")},
+		{service.ErrTooOld, "order_too_old", http.StatusGone, 0, text("order_too_old.detail")},
+		{service.ErrStaleFence, "stale_fence", unavailable, 1, explainServer},
+		{service.ErrOvertaken, "overtaken", unavailable, 1, explainServer},
+		{lock.ErrLost, "lock_lost", unavailable, 1, explainServer},
+		{service.ErrDataLost, "data_lost", unavailable, 0, explainServer},
+		{lock.ErrOverloaded, "overloaded", unavailable, 1, text("overloaded.detail")},
+		{lock.ErrFull, "store_full", unavailable, 5, explainFull},
+		{lock.ErrDown, "backend_down", unavailable, 2, explainServer},
+		{lock.ErrNoCapacity, "no_capacity", unavailable, 1, text("no_capacity.detail")},
+		{context.DeadlineExceeded, "lock_timeout", unavailable, 1, nil},
+		{context.Canceled, "client_gone", 499, 0, nil},
+		{lock.ErrHeld, "lock_busy", unavailable, 1, explainHeld},
+		{service.ErrStopping, "stopping", unavailable, 1, text("stopping.detail")},
+		{service.ErrNotInspectable, "not_inspectable", gone, 0, text("not_inspectable.detail")},
 		{
-			service.ErrNotEvictable,
-			kind{"not_evictable", http.StatusMethodNotAllowed, 0},
+			service.ErrNotEvictable, "not_evictable", http.StatusMethodNotAllowed, 0,
 			textWith("Allow", http.MethodGet+", "+http.MethodHead, "not_evictable.detail"),
 		},
-		{service.ErrNotPaused, kind{"not_paused", gone, 0}, text("not_paused.detail")},
+		{service.ErrNotPaused, "not_paused", gone, 0, text("not_paused.detail")},
 	}
 }
 
 // requestProblems are the errors of HTTP itself, and last that of what no other row matches.
 func requestProblems() []row {
-	var (
-		notFound     = kind{"not_found", http.StatusNotFound, 0}
-		unauthorized = kind{"unauthorized", http.StatusUnauthorized, 0}
-		media        = kind{"unsupported_media_type", http.StatusUnsupportedMediaType, 0}
+	const (
+		notFound     = http.StatusNotFound
+		unauthorized = http.StatusUnauthorized
+		media        = http.StatusUnsupportedMediaType
 	)
 	return []row{
-		{errNoSuchProblem, notFound, text("not_found.problem")},
-		{errNotFound, notFound, text("not_found.detail")},
-		{errMethod, kind{"method_not_allowed", http.StatusMethodNotAllowed, 0}, explainMethod},
-		{errNoAdmin, unauthorized, textWith("WWW-Authenticate", bearer, "unauthorized.no-token")},
-		{errUnauthorized, unauthorized, textWith("WWW-Authenticate", bearer, "unauthorized.detail")},
+		{errNoSuchProblem, "not_found", notFound, 0, text("not_found.problem")},
+		{errNotFound, "not_found", notFound, 0, text("not_found.detail")},
+		{errMethod, "method_not_allowed", http.StatusMethodNotAllowed, 0, explainMethod},
+		{errNoAdmin, "unauthorized", unauthorized, 0, textWith("WWW-Authenticate", bearer, "unauthorized.no-token")},
+		{errUnauthorized, "unauthorized", unauthorized, 0, textWith("WWW-Authenticate", bearer, "unauthorized.detail")},
 		{
-			errTooLarge,
-			kind{"too_large", http.StatusRequestEntityTooLarge, 0},
+			errTooLarge, "too_large", http.StatusRequestEntityTooLarge, 0,
 			text("too_large.detail", "most", MaxBody),
 		},
 		{
-			errSlowBody,
-			kind{"request_timeout", http.StatusRequestTimeout, 0},
+			errSlowBody, "request_timeout", http.StatusRequestTimeout, 0,
 			text("request_timeout.detail", "most", bodyTimeout.Seconds()),
 		},
-		{errEncoded, media, textWith("Accept-Encoding", "identity", "unsupported_media_type.encoded")},
-		{errCharset, media, text("unsupported_media_type.charset")},
-		{errMedia, media, text("unsupported_media_type.detail")},
-		{errRate, kind{"rate_limited", http.StatusTooManyRequests, 0}, nil},
-		{errNoReply, kind{"bad_gateway", http.StatusBadGateway, 0}, nil},
-		{errNoReplyInTime, kind{"gateway_timeout", http.StatusGatewayTimeout, 0}, nil},
-		{errInternal, kind{"internal", http.StatusInternalServerError, 0}, nil},
+		{
+			errEncoded, "unsupported_media_type", media, 0,
+			textWith("Accept-Encoding", "identity", "unsupported_media_type.encoded"),
+		},
+		{errCharset, "unsupported_media_type", media, 0, text("unsupported_media_type.charset")},
+		{errMedia, "unsupported_media_type", media, 0, text("unsupported_media_type.detail")},
+		{errRate, "rate_limited", http.StatusTooManyRequests, 0, nil},
+		{errNoReply, "bad_gateway", http.StatusBadGateway, 0, nil},
+		{errNoReplyInTime, "gateway_timeout", http.StatusGatewayTimeout, 0, nil},
+		{errInternal, "internal", http.StatusInternalServerError, 0, nil},
 	}
 }
 

@@ -9,6 +9,28 @@ import (
 	"example.com/stock/lock/driver"
 )
 
+// Data tells whether a store still has its data.
+type Data interface {
+	// Err is a DataLostError if the store has lost its data.
+	Dependency
+	// Check is part of every health probe. It asks the store, and returns only errors of its server: Err has the result.
+	Check(ctx context.Context) error
+	// Look returns Err. After a loss it first asks the store again.
+	Look(ctx context.Context) error
+	// Renew records that a person has set the stock, which ends a loss.
+	Renew(ctx context.Context) error
+}
+
+// Trusted is the Data of a store whose server is trusted to keep them.
+type Trusted struct{}
+
+func (Trusted) Err() error                  { return nil }
+func (Trusted) Up() context.Context         { return context.Background() }
+func (Trusted) Check(context.Context) error { return nil }
+func (Trusted) Look(context.Context) error  { return nil }
+func (Trusted) Renew(context.Context) error { return nil }
+
+// A DataCheckConfig has the settings of a DataCheck.
 type DataCheckConfig struct {
 	Name     string // of the store, such as "redis"
 	Origins  Origins

@@ -23,6 +23,9 @@ func While(ctx context.Context, needs ...Dependency) (context.Context, context.C
 	stops := make([]func() bool, 0, 4)
 	for _, need := range needs {
 		up := need.Up()
+		if up.Done() == nil {
+			continue // it never ends
+		}
 		if up.Err() != nil {
 			// The current error is preferred to the cause of up, because the reason may have changed.
 			cancel(cmp.Or(need.Err(), context.Cause(up)))

@@ -58,20 +58,20 @@ func (i *idle) since(key idleKey, tag string) time.Time {
 // that is still under way under the old guard is refused with ErrStockReset.
 //
 // After a refusal it takes one read, and a write if the guard ends.
-func (s *Service) endGuard(ctx context.Context, store string, sku SKU, refused error) bool {
+func (s *Service) endGuard(ctx context.Context, d *deduction, refused error) bool {
 	guarded, ok := errors.AsType[*GuardError](refused)
 	if !ok || !s.Strategies[guarded.Guard].Weak || errors.Is(refused, lock.ErrLost) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
-	stock, err := s.Stores[store].Store.Read(ctx, sku)
+	stock, err := d.store.Store.Read(ctx, d.SKU)
 	if err != nil || stock.Guard != guarded.Guard {
 		return false
 	}
-	if time.Since(s.idle.since(idleKey{store, sku}, stock.Tag())) < s.GuardIdle {
+	if time.Since(s.idle.since(idleKey{d.Store, d.SKU}, stock.Tag())) < GuardIdle {
 		return false
 	}
-	_, err = s.Stores[store].Store.SetIf(ctx, sku, stock.Quantity, Condition{Match: []string{stock.Tag()}})
+	_, err = d.store.Store.SetIf(ctx, d.SKU, stock.Quantity, Condition{Match: []string{stock.Tag()}})
 	return err == nil
 }

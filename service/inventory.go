@@ -27,21 +27,24 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	if quantity < 0 || quantity > MaxStock {
 		return Stock{}, Invalid("quantity", "from-to", "least", 0, "most", MaxStock)
 	}
-	config, err := s.storeConfig(StrategyConfig{}, &Request{Store: store})
+	config, err := s.storeConfig(store)
 	if err != nil {
 		return Stock{}, err
 	}
-	stock, err := call(ctx, s.Work, config.Needs, nil, func(ctx context.Context) (Stock, error) {
-		stock, err := config.Store.SetIf(ctx, sku, quantity, c)
-		if err == nil && config.Data != nil {
-			err = config.Data.Renew(ctx) // after the stock is set, so that readers of the new origin see it
-		}
-		return stock, err
-	})
-	if err == nil {
-		s.known[cmp.Or(store, s.DefaultStore)].add(sku)
+	if err := config.Needs.Err(); err != nil {
+		return Stock{}, err
 	}
-	return stock, err
+	ctx, cancel := context.WithTimeout(ctx, s.Work)
+	defer cancel()
+	stock, err := config.Store.SetIf(ctx, sku, quantity, c)
+	if err == nil {
+		err = config.Data.Renew(ctx) // after the stock is set, so that readers of the new origin see it
+	}
+	if err != nil {
+		return stock, busy(err, config.Needs)
+	}
+	s.known[cmp.Or(store, s.DefaultStore)].add(sku)
+	return stock, nil
 }
 
 // A Page has some orders, and the cursor of the next page ("" after the last).
@@ -86,16 +89,23 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 	})
 }
 
-// inStore calls do if the store is up and has its data. After a loss of data, a missing order proves nothing.
+// inStore calls do, for at most Work, if the store is up and has its data. After a loss of data, a missing order proves
+// nothing.
 func inStore[T any](
 	ctx context.Context, s *Service, store string, do func(context.Context, StoreConfig) (T, error),
-) (T, error) {
-	config, err := s.storeConfig(StrategyConfig{}, &Request{Store: store})
+) (out T, err error) {
+	config, err := s.storeConfig(store)
 	if err != nil {
-		var none T
-		return none, err
+		return out, err
 	}
-	return call(ctx, s.Work, config.Needs, config.Data, func(ctx context.Context) (T, error) {
-		return do(ctx, config)
-	})
+	if err := config.Needs.Err(); err != nil {
+		return out, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Work)
+	defer cancel()
+	if err := config.Data.Look(ctx); err != nil {
+		return out, err
+	}
+	out, err = do(ctx, config)
+	return out, busy(err, config.Needs)
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -9,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // A Key makes a request idempotent: a client that sends the request again with the same key gets the first reply. The
@@ -77,7 +81,8 @@ func ParseKey(s string) (string, error) {
 		for i := 0; i < len(rest) && !closed; i++ {
 			switch c := rest[i]; {
 			case c == '"':
-				if closed = i == len(rest)-1; !closed {
+				closed = true
+				if i < len(rest)-1 {
 					return bad("after-quote")
 				}
 			case c == '\\':
@@ -102,4 +107,38 @@ func ParseKey(s string) (string, error) {
 		return bad("ascii")
 	}
 	return key, nil
+}
+
+// replay returns the order of an earlier request with the key of d. If there is none, it returns failed, the error of
+// d itself.
+func (s *Service) replay(ctx context.Context, d *deduction, failed error) (Receipt, error) {
+	o, found, err := s.orderOf(ctx, d)
+	switch {
+	case errors.Is(err, ErrKeyReused):
+		return Receipt{}, err
+	case found:
+		return Receipt{
+			Order: o, Store: d.Store, HolderFence: lock.Fence(o.Fence), Replayed: true, AcquiredAt: o.CreatedAt,
+			ReadAt: o.CreatedAt, WrittenAt: o.CreatedAt, ReleasedAt: o.CreatedAt, Tries: 1,
+		}, nil
+	case errors.Is(failed, ErrKeyTaken):
+		// The store refused the sale because the key exists, but the order of the key cannot be read.
+		down := driver.Down("look for the order of the key", errors.New("it cannot be read"))
+		return Receipt{}, errors.Join(down, err)
+	}
+	return Receipt{}, failed
+}
+
+// orderOf looks for the order that was written with the key of d.
+func (s *Service) orderOf(ctx context.Context, d *deduction) (o Order, found bool, err error) {
+	if d.store.Needs.Err() != nil {
+		return Order{}, false, nil
+	}
+	replayer, err := Capability[Replayer](d.store.Store)
+	if err != nil {
+		return Order{}, false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Work)
+	defer cancel()
+	return replayer.Replay(Begin(ctx), d.SKU, d.Key)
 }

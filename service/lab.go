@@ -112,8 +112,8 @@ func (p *Pauses) Release(requestID string) (Pause, error) {
 	return Pause{}, fmt.Errorf("request %s: %w", requestID, ErrNotPaused)
 }
 
-// Step lets every waiting sale continue to its next point, and returns the number of sales that waited.
-func (p *Pauses) Step() int {
+// ReleaseAll lets every waiting sale continue to its next point, and returns the number of sales that waited.
+func (p *Pauses) ReleaseAll() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.waiting)
@@ -156,7 +156,7 @@ func (p *Pauses) HoldAll(points Points) {
 	}
 	p.mu.Unlock()
 	if points == 0 {
-		p.Step()
+		p.ReleaseAll()
 	}
 }
 

@@ -54,8 +54,9 @@ func (m *merger) sellBatch(q *mergeQueue) {
 	if len(batch) == 0 {
 		return
 	}
-	// The ctx of a sale could end while other sales of the batch continue.
-	ctx, cancel := q.Key.step(context.Background(), batch[0].sale.most)
+	// The ctx of a sale could end while other sales of the batch continue. The limit is twice that of a sale under a
+	// lock: once for the queue in front of the store, and once for the store.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*batch[0].sale.most)
 	defer cancel()
 	began := time.Now()
 	for _, w := range batch {
@@ -123,12 +124,6 @@ func (m *merger) cut(q *mergeQueue) mergeBatch {
 		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: len(batch)}
 	}
 	return batch
-}
-
-// step returns a ctx for one step of the store: up to most in the queue in front of the store, and up to most in the
-// store.
-func (stockKey) step(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, 2*most)
 }
 
 // write writes the orders of a batch in one step of the store. Each sale gets its order or its error.

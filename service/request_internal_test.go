@@ -167,8 +167,8 @@ func TestWhoseGuardEnds(t *testing.T) {
 		idle  time.Duration
 		ends  bool
 	}{
-		{"weak and idle", "none", "none", nil, nil, time.Second, true},
-		{"not idle long enough", "none", "none", nil, nil, time.Second - 1, false},
+		{"weak and idle", "none", "none", nil, nil, GuardIdle, true},
+		{"not idle long enough", "none", "none", nil, nil, GuardIdle - 1, false},
 		{"strong", "lock", "lock", nil, nil, time.Hour, false},
 		{"another by now", "none", "lock", nil, nil, time.Hour, false},
 		{"a lease was lost", "none", "none", lock.ErrLost, nil, time.Hour, false},
@@ -177,22 +177,23 @@ func TestWhoseGuardEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := &shelf{stock: Stock{Quantity: 7, Epoch: 2, Version: 5, Guard: row.now}}
 			s := &Service{Config: Config{
-				Work: time.Minute, GuardIdle: time.Second, Stores: map[string]StoreConfig{"x": {Store: store}},
+				Work:       time.Minute,
 				Strategies: map[string]StrategyConfig{"none": {Weak: true}, "lock": {}},
 			}}
 			refused := errors.Join(&GuardError{row.guard}, row.err)
-			if s.endGuard(t.Context(), "x", "a", refused) {
+			d := &deduction{Request: Request{Store: "x", SKU: "a"}, store: StoreConfig{Store: store}}
+			if s.endGuard(t.Context(), d, refused) {
 				t.Errorf("%s: it ends at the first refusal", row.name)
 			}
 			time.Sleep(row.idle)
 			store.err = row.store
-			if got := s.endGuard(t.Context(), "x", "a", refused); got != row.ends || len(store.set) > 0 != row.ends {
+			if got := s.endGuard(t.Context(), d, refused); got != row.ends || len(store.set) > 0 != row.ends {
 				t.Errorf("%s: ends %t, want %t; set %v", row.name, got, row.ends, store.set)
 			}
 			if row.ends && (!slices.Equal(store.set[0].Match, []string{"2-5-7"}) || store.stock.Quantity != 7) {
 				t.Errorf("%s: set on %v to %d", row.name, store.set[0], store.stock.Quantity)
 			}
-			if s.endGuard(t.Context(), "x", "a", ErrConflict) {
+			if s.endGuard(t.Context(), d, ErrConflict) {
 				t.Errorf("%s: it ends without a refusal", row.name)
 			}
 		})
@@ -245,10 +246,10 @@ func TestSalesUnderWayAreHeld(t *testing.T) {
 		if n := len(p.List()); n != 2 || len(let) != 0 || first.points != AfterLock {
 			t.Errorf("%d are listed, want 2; %d went on", n, len(let))
 		}
-		if n := p.Step(); n != 2 || len(p.List()) != 0 {
+		if n := p.ReleaseAll(); n != 2 || len(p.List()) != 0 {
 			t.Errorf("%d went on, %d are listed", n, len(p.List()))
 		}
-		if _, _, n := <-let, <-let, p.Step(); n != 0 {
+		if _, _, n := <-let, <-let, p.ReleaseAll(); n != 0 {
 			t.Errorf("%d went on, of none", n)
 		}
 		p.HoldAll(0)

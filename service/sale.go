@@ -35,7 +35,7 @@ func (s *Service) sale(id string, req Request, stops *stops) *Sale {
 			RequestID: req.RequestID, CreatedAt: now, Key: req.Key,
 		},
 		most: s.Work, paused: req.Lab.Hold + stops.longest(), asked: now,
-		watch: both(s.Watch, req.Watch),
+		watch: s.Watch,
 	}
 	sale.Options = lock.Options{Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }}
 	return sale

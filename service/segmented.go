@@ -93,14 +93,20 @@ func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error)
 	err = lock.Do(ctx, s.lock, s.key(at), s.locking(ctx), func(ctx context.Context, fence lock.Fence) error {
 		ctx = Begin(ctx)
 		for range restarts {
-			var view Segments
-			if next, view, err = s.sellFrom(ctx, fence, at); next == at && view.SKU != "" {
-				next, err = s.refill(ctx, &view, at)
+			view, err := s.sellFrom(ctx, fence, at)
+			switch {
+			case errors.Is(err, ErrConflict): // another sale has written without the lock
+				continue
+			case !errors.Is(err, errTooFew):
+				next = done
+				return err
 			}
+			next, err = s.refill(ctx, &view, at)
 			if err != nil || next != at {
 				return err
 			}
 		}
+		next = at
 		return nil
 	})
 	return next, err
@@ -108,36 +114,34 @@ func (s *segmentedSale) visit(ctx context.Context, at int) (next int, err error)
 
 func (s *segmentedSale) key(segment int) string { return segmentKey(s.SKU, segment) }
 
-// sellFrom is the critical section of one segment. If the segment has too few units, sellFrom returns at as next, and
-// what it has read. If the write conflicts, because another sale has written without the lock, it returns at as next,
-// and nothing read.
-func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) (next int, seen Segments, err error) {
+// errTooFew reports that a segment has too few units, though the whole stock has enough.
+var errTooFew = errors.New("too few units in the segment")
+
+// sellFrom is the critical section of one segment. It returns what it has read.
+func (s *segmentedSale) sellFrom(ctx context.Context, fence lock.Fence, at int) (Segments, error) {
 	ctx, cancel := s.enter(ctx, fence)
 	defer cancel()
 	defer s.leave()
 	s.tries++
 	view, err := s.parts.Segments(ctx, s.SKU)
 	if err != nil {
-		return done, Segments{}, err
+		return view, err
 	}
 	own := view.Row(at)
 	switch {
 	case view.Quantity < s.Quantity:
-		return done, Segments{}, &SoldOutError{view.Quantity}
+		return view, &SoldOutError{view.Quantity}
 	case own.Quantity < s.Quantity:
-		return at, view, nil
+		return view, errTooFew
 	}
 	s.Segment = at
 	s.saw(Stock{Quantity: own.Quantity, Version: own.Version, Epoch: view.Epoch})
 	s.Remaining = own.Quantity - s.Quantity
-	err = conditional(s.parts.Swap(ctx, s.Order))
-	if errors.Is(err, ErrConflict) {
-		return at, Segments{}, nil
+	if err := s.parts.Swap(ctx, s.Order); err != nil {
+		return view, conditional(err)
 	}
-	if err == nil {
-		s.wrote()
-	}
-	return done, Segments{}, err
+	s.wrote()
+	return view, nil
 }
 
 // refill moves units into segment at, whose lock is held, or finds another segment that has enough. It returns the

@@ -40,10 +40,11 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// Once the row is locked, the end of the wait no longer ends the transaction.
-	locked := context.AfterFunc(wait, func() { cancel(context.Cause(wait)) })
+	stopWaiting := context.AfterFunc(wait, func() { cancel(context.Cause(wait)) })
 	var most *time.Timer
 	enter := func() {
-		if locked() {
+		inTime := stopWaiting()
+		if inTime {
 			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
 		}
 	}

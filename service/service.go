@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 )
 
 // A StrategyConfig is a Seller that requests can select by name.
@@ -33,7 +33,7 @@ type StoreConfig struct {
 		Inventory
 	}
 	Needs Dependency
-	Data  *DataCheck // nil: it is not checked whether the store has its data
+	Data  Data // whether the store has its data; of a store that is trusted to keep them: Trusted
 }
 
 // Config has the settings of a Service.
@@ -50,8 +50,7 @@ type Config struct {
 	Watch  Watcher // lab mode: gets the steps of each sale, and lets sales under way be paused; nil: none
 	// Waiting is the largest number of sales that wait or work at a time; 0: no limit. More are refused with
 	// lock.ErrOverloaded.
-	Waiting   int
-	GuardIdle time.Duration // see GuardIdle
+	Waiting int
 }
 
 // A Service sells. It is safe for concurrent use.
@@ -94,7 +93,6 @@ type Request struct {
 	RequestID string
 	Key       Key // zero: none
 	Lab       Lab
-	Watch     Watcher // gets the steps of this sale from Waits to Released, besides Config.Watch; nil: none
 }
 
 // A Receipt describes a deduction: what it read and wrote, and when.
@@ -134,37 +132,10 @@ type Receipt struct {
 // Errors: InvalidError, ErrUnknownStrategy, driver.DownError, DataLostError, lock.ErrOverloaded, ErrKeyReused,
 // ErrKeyInFlight, and the errors of the lock and the store as an OrderError.
 func (s *Service) Deduct(ctx context.Context, req Request) (Receipt, error) {
-	if s.Watch != nil {
-		return s.watched(ctx, req)
-	}
-	return s.keyed(ctx, req)
-}
-
-// keyed is Deduct without the steps for a Watcher.
-func (s *Service) keyed(ctx context.Context, req Request) (Receipt, error) {
-	if req.Key == (Key{}) {
-		return s.deduct(ctx, req)
-	}
-	if !s.keys.enter(req.Key.ID) {
-		return Receipt{}, ErrKeyInFlight
-	}
-	defer s.keys.leave(req.Key.ID)
+	s.tellArrived(req)
 	receipt, err := s.deduct(ctx, req)
-	if err == nil {
-		return receipt, nil
-	}
-	first, found, unseen := s.replay(ctx, req)
-	switch {
-	case errors.Is(unseen, ErrKeyReused):
-		return Receipt{}, unseen
-	case found:
-		return first, nil
-	case errors.Is(err, ErrKeyTaken):
-		// The store refused the sale because the key exists, but the order of the key cannot be read.
-		down := driver.Down("look for the order of the key", errors.New("it cannot be read"))
-		return Receipt{}, errors.Join(down, unseen)
-	}
-	return Receipt{}, err
+	s.tellEnded(req, receipt, err)
+	return receipt, err
 }
 
 // A deduction is a request with the strategy and the store that it names.
@@ -176,34 +147,52 @@ type deduction struct {
 	needs    []Dependency // those, and what the strategy needs
 }
 
-// deduct sells without looking for an earlier request with the key.
 func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
-	if req.Quantity < 1 || req.Quantity > MaxQuantity {
-		return Receipt{}, Invalid("quantity", "from-to", "least", 1, "most", MaxQuantity)
-	}
-	strategy, ok := s.Strategies[req.Strategy]
-	if !ok {
-		return Receipt{}, fmt.Errorf("%w %q", ErrUnknownStrategy, req.Strategy)
-	}
-	store, err := s.storeConfig(strategy, &req)
+	d, err := s.deduction(req)
 	if err != nil {
 		return Receipt{}, err
 	}
-	defer s.underway.leave()
 	if err := s.underway.enter(s.Waiting); err != nil {
 		return Receipt{}, err
 	}
-	d := &deduction{Request: req, strategy: strategy, store: store}
-	d.needs = append(append(make([]Dependency, 0, 8), strategy.Needs...), store.Needs)
-	if store.Data != nil {
-		d.needs = append(d.needs, store.Data)
+	defer s.underway.leave()
+	alone := s.keys.enter(d.Key)
+	if !alone {
+		return Receipt{}, ErrKeyInFlight
 	}
-	d.backing = d.needs[len(strategy.Needs):]
+	defer s.keys.leave(d.Key)
 	receipt, err := s.attempt(ctx, d)
-	if err != nil && s.endGuard(ctx, req.Store, req.SKU, err) {
-		return s.attempt(ctx, d) // nobody guards the stock any more
+	if err != nil && s.endGuard(ctx, d, err) {
+		receipt, err = s.attempt(ctx, d) // nobody guards the stock any more
+	}
+	if err != nil && d.Key != (Key{}) {
+		return s.replay(ctx, d, err)
 	}
 	return receipt, err
+}
+
+// deduction finds the strategy and the store of a request.
+func (s *Service) deduction(req Request) (*deduction, error) {
+	if req.Quantity < 1 || req.Quantity > MaxQuantity {
+		return nil, Invalid("quantity", "from-to", "least", 1, "most", MaxQuantity)
+	}
+	strategy, ok := s.Strategies[req.Strategy]
+	if !ok {
+		return nil, fmt.Errorf("%w %q", ErrUnknownStrategy, req.Strategy)
+	}
+	if req.Store == "" {
+		req.Store = s.defaultStore(strategy)
+	}
+	store, err := s.storeConfig(req.Store)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, req.Store):
+		return nil, Invalid("store", "stores-for", "stores", strategy.Stores, "strategy", req.Strategy)
+	}
+	needs := append(make([]Dependency, 0, 8), strategy.Needs...)
+	needs = append(needs, store.Needs, store.Data)
+	return &deduction{req, strategy, store, needs[len(strategy.Needs):], needs}, nil
 }
 
 // attempt tries the deduction once, under a new order id.
@@ -213,7 +202,7 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("make order id: %w", err)
 	}
 	failed := func(err error) (Receipt, error) { return Receipt{}, &OrderError{id.String(), err, d.SKU, d.Store} }
-	if err := ready(ctx, d.store.Data, d.needs...); err != nil {
+	if err := d.ready(ctx); err != nil {
 		return Receipt{}, err
 	}
 	stock, known := stockKey{d.store.Store, d.SKU}, s.known[d.Store]
@@ -276,26 +265,20 @@ func (d *deduction) wait(byDefault time.Duration) time.Duration {
 	return byDefault
 }
 
-// StoreFor returns the store of a request that names none: the default store, or the first store of the strategy if
+// defaultStore returns the store of a request that names none: the default store, or the first store of the strategy if
 // the strategy does not support the default.
-func (s *Service) StoreFor(strategy StrategyConfig) string {
+func (s *Service) defaultStore(strategy StrategyConfig) string {
 	if len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, s.DefaultStore) {
 		return strategy.Stores[0]
 	}
 	return s.DefaultStore
 }
 
-func (s *Service) storeConfig(strategy StrategyConfig, req *Request) (StoreConfig, error) {
-	if req.Store == "" {
-		req.Store = s.StoreFor(strategy)
-	}
-	name := req.Store
-	config, ok := s.Stores[name]
-	switch {
-	case !ok:
+// storeConfig returns the named store, or the default one if name is empty.
+func (s *Service) storeConfig(name string) (StoreConfig, error) {
+	config, ok := s.Stores[cmp.Or(name, s.DefaultStore)]
+	if !ok {
 		return StoreConfig{}, Invalid("store", "one-of", "list", slices.Sorted(maps.Keys(s.Stores)))
-	case len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, name):
-		return StoreConfig{}, Invalid("store", "stores-for", "stores", strategy.Stores, "strategy", req.Strategy)
 	}
 	return config, nil
 }

@@ -56,8 +56,8 @@ func newSoldOut(work time.Duration) *soldOut {
 func (r *soldOut) refuse(
 	ctx context.Context, key stockKey, needs []Dependency, strategy string, quantity int64,
 ) error {
-	l := r.join(key, needs, quantity)
-	if l == nil {
+	l, short := r.join(key, needs, quantity)
+	if !short {
 		return nil
 	}
 	select {
@@ -76,23 +76,23 @@ func (r *soldOut) refuse(
 	return &SoldOutError{l.stock.Quantity}
 }
 
-// join returns the next read of a stock, or nil if the stock may have enough.
-func (r *soldOut) join(key stockKey, needs []Dependency, quantity int64) *sharedRead {
+// join returns the next read of a stock. short is false if the stock may have enough; then there is no read.
+func (r *soldOut) join(key stockKey, needs []Dependency, quantity int64) (next *sharedRead, short bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.last[key]
-	if l == nil || l.left >= quantity {
-		return nil
+	l, known := r.last[key]
+	if !known || l.left >= quantity {
+		return nil, false
 	}
 	if l.next == nil {
 		l.next = &sharedRead{done: make(chan struct{})}
 	}
-	next := l.next
+	next = l.next
 	if !l.busy {
 		l.busy = true
 		go r.serve(key, l, needs) // it ends when no sale waits; each read has a time limit
 	}
-	return next
+	return next, true
 }
 
 // serve reads as long as sales wait.
@@ -134,7 +134,7 @@ func (l *sharedRead) read(key stockKey, needs []Dependency, most time.Duration) 
 func (r *soldOut) note(key stockKey, left int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l := r.last[key]; l != nil {
+	if l, known := r.last[key]; known {
 		l.left = left
 		return
 	}

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -11,24 +10,6 @@ import (
 // A Watcher gets each step of each sale when it happens, from the goroutine that sells. Tell must be quick and must not
 // wait. It is called in order for the steps of one sale, and concurrently for those of different sales.
 type Watcher interface{ Tell(Step) }
-
-// both returns a Watcher that gets the steps for a and b, each of which may be nil.
-func both(a, b Watcher) Watcher {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return watchers{a, b}
-}
-
-type watchers [2]Watcher
-
-func (w watchers) Tell(s Step) {
-	w[0].Tell(s)
-	w[1].Tell(s)
-}
 
 // A StepKind is what a sale has just done, or is about to do.
 type StepKind string
@@ -135,20 +116,30 @@ func (s *Sale) tell(kind StepKind) {
 	}
 }
 
-// watched is keyed, but also sends the first and the last step to the Watcher.
-func (s *Service) watched(ctx context.Context, req Request) (Receipt, error) {
-	step := Step{
-		At: time.Now(), Kind: Arrived, RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU,
+// tellArrived passes the first step of a request to the Watcher, if there is one.
+func (s *Service) tellArrived(req Request) {
+	if s.Watch != nil {
+		s.Watch.Tell(stepOf(req, Arrived))
+	}
+}
+
+// tellEnded passes the last step of a request to the Watcher, if there is one.
+func (s *Service) tellEnded(req Request, r Receipt, err error) {
+	if s.Watch == nil {
+		return
+	}
+	step := stepOf(req, Ended)
+	step.Err = err
+	if err == nil {
+		step.Read, step.Remaining, step.Version = r.Read, r.Remaining, r.Version
+		step.Epoch, step.Segment, step.Fence, step.Replayed = r.Epoch, r.Segment, r.HolderFence, r.Replayed
+	}
+	s.Watch.Tell(step)
+}
+
+func stepOf(req Request, kind StepKind) Step {
+	return Step{
+		At: time.Now(), Kind: kind, RequestID: req.RequestID, Strategy: req.Strategy, SKU: req.SKU,
 		Quantity: req.Quantity,
 	}
-	s.Watch.Tell(step)
-	receipt, err := s.keyed(ctx, req)
-	step.At, step.Kind, step.Err = time.Now(), Ended, err
-	if err == nil {
-		step.Read, step.Remaining, step.Version = receipt.Read, receipt.Remaining, receipt.Version
-		step.Epoch, step.Segment, step.Fence = receipt.Epoch, receipt.Segment, receipt.HolderFence
-		step.Replayed = receipt.Replayed
-	}
-	s.Watch.Tell(step)
-	return receipt, err
 }

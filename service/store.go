@@ -109,6 +109,16 @@ type Settler interface {
 	Settle(ctx context.Context, sku SKU, id string) (o Order, written bool, err error)
 }
 
+// A Replayer is a store that keeps the Key of each order. It writes the key in the same step as the order, and
+// refuses a second order with the same Key with ErrKeyTaken. So two requests with one key make one order, whatever
+// locks they hold.
+type Replayer interface {
+	// Replay returns the order of sku that was written with the key; found is false if there is none. If the
+	// fingerprint differs, it fails with ErrKeyReused. A store that keeps the keys of each SKU apart may not notice
+	// that the key was used for another SKU.
+	Replay(ctx context.Context, sku SKU, key Key) (o Order, found bool, err error)
+}
+
 // An Inventory sets stock and lists orders.
 type Inventory interface {
 	// Set puts quantity units of sku in stock and starts a new epoch. It creates the SKU if it does not exist.

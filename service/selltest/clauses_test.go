@@ -199,9 +199,9 @@ func (h *hook) Tell(s service.Step) {
 	}
 }
 
-func at(kind service.StepKind, do func(service.Step)) func(*service.Request) {
-	h := &hook{kind: kind, do: do}
-	return func(r *service.Request) { r.Watch = h }
+// at does something once, when a sale of the scene comes to a step from now on.
+func (s *scene) at(kind service.StepKind, do func(service.Step)) func(*service.Request) {
+	return s.told(&hook{kind: kind, do: do})
 }
 
 // An answer is what became of a sale.
@@ -218,7 +218,7 @@ func (s *scene) inside(t *testing.T, kind service.StepKind, change ...func(*serv
 	t.Cleanup(free)
 	go func() {
 		r, err := s.sell(context.WithoutCancel(t.Context()),
-			append(change, at(kind, func(service.Step) { close(there); <-goOn }))...)
+			append(change, s.at(kind, func(service.Step) { close(there); <-goOn }))...)
 		done <- answer{r, err}
 	}()
 	select {

@@ -121,7 +121,7 @@ func keepsTheLease(t *testing.T, w *way) {
 			read, done := make(chan struct{}), make(chan answer, 1)
 			go func() {
 				r, err := b.sell(t.Context(), lab(service.Lab{Unfenced: off}),
-					at(service.ReadIt, func(service.Step) { close(read) }))
+					b.at(service.ReadIt, func(service.Step) { close(read) }))
 				done <- answer{r, err}
 			}()
 			early, patience := false, time.Second

@@ -17,7 +17,6 @@ func TestTheGuardOfAWeakStrategyEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &shelf{}
 				s := stage(t, service.Atomically, store, func(c *service.Config) {
-					c.GuardIdle = service.GuardIdle
 					other := c.Strategies["it"]
 					other.Weak = weak
 					c.Strategies["other"] = other

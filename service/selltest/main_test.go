@@ -5,6 +5,7 @@ package selltest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -133,6 +134,28 @@ type scene struct {
 	sku     service.SKU
 	serving *switched // what the strategy needs
 	keeping *switched // what the store needs
+
+	mu       sync.Mutex
+	watchers []service.Watcher // guarded by mu
+}
+
+// Tell implements service.Watcher.
+func (s *scene) Tell(step service.Step) {
+	s.mu.Lock()
+	watchers := slices.Clone(s.watchers)
+	s.mu.Unlock()
+	for _, w := range watchers {
+		w.Tell(step)
+	}
+}
+
+// told lets a watcher have the steps of all sales of the scene, from the sale of this request on.
+func (s *scene) told(w service.Watcher) func(*service.Request) {
+	return func(*service.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watchers = append(s.watchers, w)
+	}
 }
 
 const initial = 10
@@ -164,10 +187,11 @@ func stage(t testing.TB, seller service.Seller, store shop, change ...func(*serv
 		DefaultStore: "here",
 		Wait:         time.Minute,
 		Work:         20 * time.Second,
+		Watch:        s,
 		Strategies: map[string]service.StrategyConfig{
 			"it": {Seller: seller, Blocking: true, Needs: []service.Dependency{s.serving}},
 		},
-		Stores: map[string]service.StoreConfig{"here": {Store: store, Needs: s.keeping}},
+		Stores: map[string]service.StoreConfig{"here": {Store: store, Needs: s.keeping, Data: service.Trusted{}}},
 	}
 	for _, f := range change {
 		f(&c)

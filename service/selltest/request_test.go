@@ -66,10 +66,9 @@ func TestWhichStore(t *testing.T) {
 	red, my := redisStore(t), mysqlStore(t)
 	s := stage(t, service.Atomically, red, func(c *service.Config) {
 		c.DefaultStore = "redis"
-		c.Stores = map[string]service.StoreConfig{
-			"here":  c.Stores["here"],
-			"redis": {Store: red, Needs: c.Stores["here"].Needs}, "mysql": {Store: my, Needs: c.Stores["here"].Needs},
-		}
+		onRedis, onMySQL := c.Stores["here"], c.Stores["here"]
+		onRedis.Store, onMySQL.Store = red, my
+		c.Stores["redis"], c.Stores["mysql"] = onRedis, onMySQL
 		anywhere := c.Strategies["it"]
 		sqlOnly, both := anywhere, anywhere
 		sqlOnly.Stores, both.Stores = []string{"mysql"}, []string{"mysql", "redis"}

@@ -121,7 +121,7 @@ func clientLeavesInside(t *testing.T, w *way) {
 	s, _ := w.stage(t)
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	if _, err := s.sell(ctx, at(service.Writes, func(service.Step) { leave() })); err != nil || ctx.Err() == nil {
+	if _, err := s.sell(ctx, s.at(service.Writes, func(service.Step) { leave() })); err != nil || ctx.Err() == nil {
 		t.Errorf("%v, want the order written; has left: %v", err, ctx.Err())
 	}
 	s.sold(t, 1)
@@ -147,7 +147,7 @@ func booksSetAnew(t *testing.T, w *way) {
 	case "pessimistic": // its row is locked, so whoever deletes it waits for the end of the sale
 		anew, want = func(service.Step) { setting.Go(func() { set(initial) }) }, nil
 	}
-	_, err := s.sell(t.Context(), at(moment, anew))
+	_, err := s.sell(t.Context(), s.at(moment, anew))
 	setting.Wait()
 	if !errors.Is(err, want) {
 		t.Errorf("the sale: %v, want %v", err, want)
@@ -168,8 +168,8 @@ func booksSetAnew(t *testing.T, w *way) {
 }
 
 // asking lets something happen a moment after a sale has asked for its lock. The sale waits then, or is about to.
-func asking(do func()) func(*service.Request) {
-	return at(service.Waits, func(service.Step) { time.AfterFunc(50*time.Millisecond, do) })
+func (s *scene) asking(do func()) func(*service.Request) {
+	return s.at(service.Waits, func(service.Step) { time.AfterFunc(50*time.Millisecond, do) })
 }
 
 func takesTurns(t *testing.T, w *way) {
@@ -182,15 +182,15 @@ func takesTurns(t *testing.T, w *way) {
 	fails(t, err, all(lock.ErrHeld, context.DeadlineExceeded), lock.ErrDown)
 	gone := errors.New("the client closed the connection")
 	ctx, leave := context.WithCancelCause(t.Context())
-	_, err = other.sell(ctx, asking(func() { leave(gone) }))
+	_, err = other.sell(ctx, other.asking(func() { leave(gone) }))
 	fails(t, err, all(gone), context.DeadlineExceeded, lock.ErrDown)
 	down := &driver.DownError{Server: "store", Reason: "the test says so"}
-	_, err = other.sell(t.Context(), asking(func() { other.keeping.turn(t, down) }))
+	_, err = other.sell(t.Context(), other.asking(func() { other.keeping.turn(t, down) }))
 	fails(t, err, all(lock.ErrDown), context.DeadlineExceeded)
 	other.keeping.turn(t, nil)
 
 	ended := make(chan answer, 1)
-	second, err := other.sell(t.Context(), asking(func() { ended <- letGo() }))
+	second, err := other.sell(t.Context(), other.asking(func() { ended <- letGo() }))
 	first := <-ended
 	if err != nil || first.err != nil || second.AcquiredAt.Before(first.receipt.ReleasedAt) {
 		t.Errorf("first until %v, %v; second from %v, %v",
@@ -216,7 +216,7 @@ func bounded(t *testing.T, w *way) {
 func evictedCannotWrite(t *testing.T, w *way) {
 	s, next := w.stage(t)
 	var evicted service.Eviction
-	_, err := s.sell(t.Context(), lab(service.Lab{IgnoreLoss: true}), at(service.Thinks, func(step service.Step) {
+	_, err := s.sell(t.Context(), lab(service.Lab{IgnoreLoss: true}), s.at(service.Thinks, func(step service.Step) {
 		standing, err := s.Lock(t.Context(), "it", s.key(step))
 		if err != nil || standing.Holder == nil || standing.Holder.Who != "app-1/r-1" {
 			t.Errorf("standing %+v, %v; want it held by app-1/r-1", standing, err)
@@ -249,7 +249,7 @@ func (s *scene) key(step service.Step) string {
 
 func lateLossIsFlagged(t *testing.T, w *way) {
 	s, _ := w.stage(t)
-	r, err := s.sell(t.Context(), at(service.Wrote, func(step service.Step) {
+	r, err := s.sell(t.Context(), s.at(service.Wrote, func(step service.Step) {
 		if _, err := s.Evict(t.Context(), "it", s.key(step)); err != nil {
 			t.Error(err)
 		}
@@ -273,7 +273,7 @@ func tellsItsSteps(t *testing.T, w *way) {
 	s, _ := w.stage(t)
 	var told stepList
 	l := linger(t, s, lab(service.Lab{Pause: pausesAt(t, everyPoint)}),
-		func(r *service.Request) { r.Watch = &told })
+		s.told(&told))
 	var seen []string
 	for point := l.next(); point != ""; point = l.next() {
 		seen = append(seen, point)
@@ -318,7 +318,11 @@ func (l *stepList) kinds() string {
 	defer l.mu.Unlock()
 	var names []string
 	for _, s := range l.steps {
-		names = append(names, string(s.Kind))
+		switch s.Kind {
+		case service.Arrived, service.Ended, service.Paused, service.Resumed:
+		default:
+			names = append(names, string(s.Kind))
+		}
 	}
 	return strings.Join(names, " ")
 }

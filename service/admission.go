@@ -1,0 +1,90 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
+)
+
+// underway counts the requests of one Service that wait or work. The zero value is ready.
+type underway struct{ requests atomic.Int64 }
+
+// enter counts a request. It fails with lock.ErrOverloaded if there are more than most; 0: no limit. The limit exists
+// because a waiting request costs memory for up to MaxWait, and locks do not limit their waiters.
+func (u *underway) enter(most int) error {
+	n := u.requests.Add(1)
+	if most > 0 && n > int64(most) {
+		u.leave()
+		return fmt.Errorf("%d requests wait or work here: %w", most, lock.ErrOverloaded)
+	}
+	return nil
+}
+
+// leave ends the count of a request.
+func (u *underway) leave() { u.requests.Add(-1) }
+
+// underKeys are the idempotency keys of requests under way. The zero value is ready.
+type underKeys struct {
+	mu   sync.Mutex
+	keys map[string]struct{}
+}
+
+// enter returns false if a request with the key is under way. A request without a key excludes no other.
+func (u *underKeys) enter(key Key) bool {
+	if key.ID == "" {
+		return true
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, there := u.keys[key.ID]; there {
+		return false
+	}
+	if u.keys == nil {
+		u.keys = make(map[string]struct{})
+	}
+	u.keys[key.ID] = struct{}{}
+	return true
+}
+
+// leave lets the next request with the key enter.
+func (u *underKeys) leave(key Key) {
+	if key.ID != "" {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.keys, key.ID)
+	}
+}
+
+// ready returns an error if a server that the deduction needs is down, or if the store has lost its data.
+func (d *deduction) ready(ctx context.Context) error {
+	for _, need := range d.needs {
+		err := need.Err()
+		if errors.Is(err, ErrDataLost) {
+			err = d.store.Data.Look(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limitWait returns a ctx that limits a wait. A limit of 0 means to try once; then work limits the try, because the
+// server may not answer.
+func limitWait(
+	ctx context.Context, limit, work time.Duration,
+) (wait context.Context, tryOnce bool, cancel context.CancelFunc) {
+	if limit == 0 {
+		silent := driver.NewDown("lock", "no-answer", "limit", work.String())
+		wait, cancel = context.WithTimeoutCause(ctx, work, silent)
+		return wait, true, cancel
+	}
+	wait, cancel = context.WithTimeout(ctx, limit)
+	return wait, false, cancel
+}
