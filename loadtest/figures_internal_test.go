@@ -140,7 +140,7 @@ func TestTheStockNeverRanOut(t *testing.T) {
 func TestProgressSoFar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Plan{SKU: "pen", SKUs: 2, Stock: 3, Requests: 8, Duration: 0}
-		a := &attack{plan: p, start: time.Now()}
+		a := &attack{plan: p, clock: StartClock()}
 		a.dropped.Store(1)
 		counted := newTally(p)
 		now := time.Now()

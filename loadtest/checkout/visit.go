@@ -20,8 +20,8 @@ type sale struct {
 	shops   []*loadtest.Client
 	run     string
 	weights []float64 // running sum, of the SKUs
-	start   time.Time
-	out     chan Record
+	clock   loadtest.Clock
+	out     chan<- Record
 
 	visits   atomic.Int64 // begun
 	requests atomic.Int64
@@ -71,9 +71,18 @@ func customerOf(run string, visit int) string {
 	return fmt.Sprintf("%s-c%d", run, (visit-1)/visitsEach+1)
 }
 
+// begin starts the workers.
+func (s *sale) begin(ctx, flight context.Context, out chan<- Record, workers *sync.WaitGroup) (start time.Time) {
+	s.out = out
+	for i := range s.plan.Concurrency {
+		workers.Go(func() { s.work(ctx, flight, i+1) })
+	}
+	return time.Now()
+}
+
 // work makes visits until all are made, the time is over, or ctx ends. Requests end with flight.
 func (s *sale) work(ctx, flight context.Context, worker int) {
-	for ctx.Err() == nil && (s.plan.Duration == 0 || time.Since(s.start) < s.plan.Duration) {
+	for ctx.Err() == nil && (s.plan.Duration == 0 || s.clock.Elapsed() < s.plan.Duration) {
 		n := int(s.visits.Add(1))
 		if s.plan.Visits > 0 && n > s.plan.Visits {
 			return
@@ -257,15 +266,12 @@ func (v *visit) attempt(ctx context.Context, a Ask, request, attempt int, cut *t
 	defer cancel()
 	// Attempts of one request go to different instances, if there are several.
 	shop := v.shops[(request+attempt)%len(v.shops)]
-	sent := v.now()
+	sent := v.clock.Now()
 	r, _ := Send(ctx, shop, a, cut, fmt.Sprintf("%s-%d.%d", v.run, request, attempt))
 	r.Request, r.Attempt, r.Worker, r.Visit, r.Way = request, attempt, v.worker, v.number, v.way
-	r.SentAt, r.DoneAt = sent, v.now()
+	r.SentAt, r.DoneAt = sent, v.clock.Now()
 	return r
 }
-
-// now returns the start by the wall clock plus the monotonic time since.
-func (s *sale) now() time.Time { return s.start.Round(0).Add(time.Since(s.start)).UTC() }
 
 // settle repeats the requests without a certain outcome, with the same keys, until all are settled or ctx ends. It
 // returns the number that are still open.
