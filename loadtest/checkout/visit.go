@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,9 +101,8 @@ func (v *visit) cart() []Line {
 	names := v.plan.Names()
 	lines := make([]Line, 1+v.dice.IntN(v.plan.Lines))
 	for i := range lines {
-		at := sort.SearchFloat64s(v.weights, v.dice.Float64())
 		lines[i] = Line{
-			names[min(at, len(names)-1)], v.plan.Quantities[v.dice.IntN(len(v.plan.Quantities))],
+			loadtest.Pick(v.dice, names, v.weights), v.plan.Quantities[v.dice.IntN(len(v.plan.Quantities))],
 		}
 	}
 	return lines
@@ -286,7 +284,7 @@ func (s *sale) settle(ctx context.Context, each func(*Record)) (left int) {
 	for range min(16, len(s.open)) {
 		workers.Go(func() {
 			for p := range list {
-				if !p.settle(ctx, func(r *Record) { mu.Lock(); each(r); mu.Unlock() }) {
+				if !p.repeat(ctx, func(r *Record) { mu.Lock(); each(r); mu.Unlock() }) {
 					mu.Lock()
 					left++
 					mu.Unlock()
@@ -299,7 +297,8 @@ func (s *sale) settle(ctx context.Context, each func(*Record)) (left int) {
 	return left
 }
 
-func (p *pending) settle(ctx context.Context, each func(*Record)) bool {
+// repeat sends the request again until its outcome is certain. It returns false if ctx ends before.
+func (p *pending) repeat(ctx context.Context, each func(*Record)) bool {
 	for {
 		p.attempt++
 		r := p.visit.attempt(context.WithoutCancel(ctx), p.ask, p.request, p.attempt, nil)
