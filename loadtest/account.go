@@ -74,11 +74,11 @@ func accounts(ctx context.Context, inv Inventory, before []Stock, store string, 
 // comeback is how long reads of the final state are retried while a server is down, for all SKUs together.
 const comeback = 5 * time.Second
 
-// account calls look, and retries until the given time while a server is down, because a restarted server is not up for
-// all instances at once. Without the orders, a sale by another client would look like a lost unit.
+// account calls lookOnce, and retries until the given time while a server is down, because a restarted server is not up
+// for all instances at once. Without the orders, a sale by another client would look like a lost unit.
 func account(ctx context.Context, inv Inventory, before Stock, store string, unsure bool, until time.Time) Account {
 	for {
-		a, err := look(ctx, inv, before, store, unsure)
+		a, err := lookOnce(ctx, inv, before, store, unsure)
 		var problem *Problem
 		down := errors.As(err, &problem) && problem.Name() == "backend_down"
 		if !down || time.Now().After(until) || Sleep(ctx, comeback/20) != nil {
@@ -87,10 +87,10 @@ func account(ctx context.Context, inv Inventory, before Stock, store string, uns
 	}
 }
 
-// look reads the final state of before's SKU. It reads stock, orders and stock, until both stocks have the same
+// lookOnce reads the final state of before's SKU. It reads stock, orders and stock, until both stocks have the same
 // quantity and version. If unsure is set, it first waits until the version stays unchanged. It does not see a sale that
 // an instance finishes even later.
-func look(ctx context.Context, inv Inventory, before Stock, store string, unsure bool) (a Account, err error) {
+func lookOnce(ctx context.Context, inv Inventory, before Stock, store string, unsure bool) (a Account, err error) {
 	a = Account{Store: store, Before: before, LookedAt: time.Now().UTC()}
 	now, err := inv.Stock(ctx, store, before.SKU)
 	if unsure {

@@ -149,7 +149,7 @@ func TestOrdersAreReadWhileTheStockRests(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r, began := &restless{stocks: row.stocks, fails: row.fails}, time.Now()
-			a, err := look(t.Context(), r, Stock{SKU: "pen"}, "redis", row.unsure)
+			a, err := lookOnce(t.Context(), r, Stock{SKU: "pen"}, "redis", row.unsure)
 			if r.listed != row.listed || r.read != row.read || time.Since(began) != row.took {
 				t.Errorf("%s: the stock was read %d times, the orders %d times, in %v; want %d, %d, %v",
 					row.name, r.read,
@@ -165,7 +165,7 @@ func TestOrdersAreReadWhileTheStockRests(t *testing.T) {
 // An account without listed orders is incomplete, and says why. That is no error.
 func TestAnAccountWithoutOrders(t *testing.T) {
 	r := &restless{stocks: []Stock{{Quantity: 5}}}
-	a, err := look(t.Context(), r, Stock{SKU: "pen", Unlisted: true}, "", false)
+	a, err := lookOnce(t.Context(), r, Stock{SKU: "pen", Unlisted: true}, "", false)
 	if err != nil || a.Complete || a.Gap.EN != say("gap.unlisted").EN {
 		t.Errorf("complete %t, gap %q, %v", a.Complete, a.Gap.EN, err)
 	}

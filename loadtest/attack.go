@@ -12,9 +12,6 @@ import (
 	"time"
 )
 
-// errInterrupted is the cause of requests that were cut off after Grace.
-var errInterrupted = errors.New("the run was interrupted")
-
 // errTimeout is the cause of requests that were cut off after Plan.Timeout.
 var errTimeout = errors.New("no reply within the timeout")
 
@@ -28,69 +25,23 @@ type attack struct {
 	base   int    // number of requests sent before the attack
 	warm   bool   // whether this is the warm-up
 
-	start    time.Time    // set before the first request
+	clock    Clock        // set before the first request
 	taken    atomic.Int64 // requests taken by workers, or due
 	dropped  atomic.Int64
 	finished atomic.Bool // all planned requests have been sent or dropped
-	out      chan Record
-	ran      []Ran // set when fire returns
+	out      chan<- Record
 }
 
-// fire sends the requests. It calls each for every record, one at a time, in the order of completion, and tick five
-// times a second. It returns when no request is in flight: when all are done or, if ctx ends, after Grace at the
-// latest.
-func (a *attack) fire(ctx context.Context, each func(*Record), tick func()) {
-	// The buffer holds a few rounds of replies, so that workers seldom wait for the goroutine that records them.
-	a.out = make(chan Record, 4*max(a.plan.Concurrency, a.plan.MaxInFlight))
-
-	flight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cut(nil)
-	done := make(chan struct{})
-	var guard, workers sync.WaitGroup
-	guard.Go(func() { cutAfterGrace(ctx, done, cut) })
+// begin starts the workers.
+func (a *attack) begin(ctx, flight context.Context, out chan<- Record, workers *sync.WaitGroup) (start time.Time) {
+	a.out = out
 	if a.plan.Open() {
-		a.start = time.Now()
-		workers.Go(func() { a.arrive(ctx, flight, &workers) })
+		a.clock = StartClock()
+		workers.Go(func() { a.arrive(ctx, flight, workers) })
 	} else {
-		a.release(ctx, flight, &workers)
+		a.release(ctx, flight, workers)
 	}
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	if !a.warm {
-		guard.Go(func() { a.ran = RunCommands(running, a.start, a.plan.At, a.plan.Log) })
-	}
-	guard.Go(func() { workers.Wait(); stop(); close(done); close(a.out) })
-
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
-	for open := true; open; {
-		var record Record
-		select {
-		case record, open = <-a.out:
-			if open {
-				each(&record)
-			}
-		case <-ticker.C:
-			tick()
-		}
-	}
-	guard.Wait()
-}
-
-// cutAfterGrace cuts off the requests in flight if they have not ended within Grace after ctx has.
-func cutAfterGrace(ctx context.Context, done <-chan struct{}, cut context.CancelCauseFunc) {
-	select {
-	case <-done:
-		return
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(Grace)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		cut(errInterrupted)
-	}
+	return a.clock.start
 }
 
 // send sends the n-th request. due is the planned time, or zero if none was planned.
@@ -105,9 +56,9 @@ func (a *attack) send(ctx context.Context, n, worker int, due time.Time) Record 
 		Seq: seq, Worker: worker, RequestID: order.RequestID, Warm: a.warm,
 		Strategy: a.plan.Strategy, Store: order.Store, SKU: order.SKU, Quantity: order.Quantity,
 	}
-	record.PlannedAt, record.SentAt = due, a.now()
+	record.PlannedAt, record.SentAt = due, a.clock.Now()
 	record.Reply = a.client.Deduct(ctx, order)
-	record.DoneAt = a.now()
+	record.DoneAt = a.clock.Now()
 	return record
 }
 
@@ -118,11 +69,6 @@ func requestID(run string, seq int) string {
 	sum[6], sum[8] = sum[6]&0x0f|0x40, sum[8]&0x3f|0x80 // version 4 (random), RFC 9562
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
-
-// now returns the start by the wall clock plus the monotonic time since.
-func (a *attack) now() time.Time { return a.at(time.Since(a.start)) }
-
-func (a *attack) at(elapsed time.Duration) time.Time { return a.start.Round(0).Add(elapsed).UTC() }
 
 // unsentPause is how long a worker of a closed loop waits after a request that could not be sent. Otherwise it would
 // try a target that is down tens of thousands of times a second, and write a line of the history for each.
@@ -144,7 +90,7 @@ func (a *attack) release(ctx, flight context.Context, workers *sync.WaitGroup) {
 		})
 	}
 	ready.Wait()
-	a.start = time.Now()
+	a.clock = StartClock()
 	close(gate)
 }
 
@@ -171,7 +117,7 @@ func (a *attack) over(ctx context.Context) bool {
 	case a.plan.Requests > 0 && a.taken.Load() >= int64(a.plan.Requests):
 	case ctx.Err() != nil:
 		return true
-	case a.plan.Duration == 0 || a.taken.Load() == 0 || time.Since(a.start) < a.plan.Duration:
+	case a.plan.Duration == 0 || a.taken.Load() == 0 || a.clock.Elapsed() < a.plan.Duration:
 		return false // every run sends at least one request
 	}
 	a.finished.Store(true)
@@ -184,7 +130,7 @@ func (a *attack) over(ctx context.Context) bool {
 func (a *attack) arrive(ctx, flight context.Context, workers *sync.WaitGroup) {
 	slots := newSlots(a.plan.MaxInFlight)
 	for due := range a.plan.schedule() {
-		if Sleep(ctx, due-time.Since(a.start)) != nil {
+		if Sleep(ctx, due-a.clock.Elapsed()) != nil {
 			return
 		}
 		n := int(a.taken.Add(1))
@@ -195,7 +141,7 @@ func (a *attack) arrive(ctx, flight context.Context, workers *sync.WaitGroup) {
 		}
 		workers.Go(func() {
 			defer slots.give(slot)
-			a.out <- a.send(flight, n, slot, a.at(due))
+			a.out <- a.send(flight, n, slot, a.clock.At(due))
 		})
 	}
 	a.finished.Store(true)

@@ -53,9 +53,5 @@ func (l *ledger) batches() {
 			}
 		}
 	}
-	v := l.verdict
-	v.Misplaced += misplaced.n
-	if misplaced.n > 0 {
-		l.because(AboutReplies, "misplaced", "n", misplaced.n, "first", misplaced.first)
-	}
+	l.tell(&l.verdict.Misplaced, AboutReplies, "misplaced", misplaced)
 }

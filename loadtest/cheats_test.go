@@ -1,208 +1,20 @@
 package loadtest_test
 
 import (
-	"cmp"
-	"context"
-	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/stock/loadtest"
 )
 
-// A seller is an inventory service in this process that keeps its promises: every request sells exactly what it asks
-// for, or says why not. A cheat changes one thing through its hooks.
-type seller struct {
-	mu    sync.Mutex
-	goods map[string]*good
-	n     int           // requests so far
-	think time.Duration // 0: a millisecond
-	pages time.Duration // to read the list of orders
-	mode  struct{ mapped, blind, unlisted bool }
-
-	deduct func(s *seller, g *good, r loadtest.Request) loadtest.Reply // nil: sell; it is called with mu held
-	stock  func(s *seller, g *good, told *loadtest.Stock)              // changes the reported stock
-	orders func(s *seller, g *good, told []loadtest.Order) []loadtest.Order
-}
-
-// A good is one SKU.
-type good struct {
-	loadtest.Stock
-	list []loadtest.Order
-	set  time.Time
-}
-
-func (s *seller) URL() string { return "in this process" }
-
-func (s *seller) Strategies(context.Context) ([]loadtest.Strategy, error) {
-	return []loadtest.Strategy{
-		{Name: "seller", Available: true, Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true}},
-	}, nil
-}
-
-func (s *seller) SetStock(_ context.Context, _, sku string, quantity int64) (loadtest.Stock, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := &good{set: time.Now(), Stock: loadtest.Stock{
-		SKU:      sku,
-		Quantity: quantity,
-		Initial:  quantity,
-		Version:  1,
-		Epoch:    1,
-		Mapped:   s.mode.mapped,
-		Unlisted: s.mode.unlisted,
-	}}
-	if s.mode.mapped {
-		g.Version, g.Epoch = 0, 0
-	}
-	if s.goods == nil {
-		s.goods = make(map[string]*good)
-	}
-	s.goods[sku] = g
-	return g.Stock, nil
-}
-
-func (s *seller) Stock(_ context.Context, _, sku string) (loadtest.Stock, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g := s.goods[sku]
-	told := g.Stock
-	if s.stock != nil {
-		s.stock(s, g, &told)
-	}
-	return told, nil
-}
-
-// Orders returns the orders that there were at its beginning.
-func (s *seller) Orders(ctx context.Context, _, sku string) ([]loadtest.Order, error) {
-	if s.mode.unlisted {
-		return nil, nil
-	}
-	s.mu.Lock()
-	g := s.goods[sku]
-	told := slices.Clone(g.list)
-	if s.orders != nil {
-		told = s.orders(s, g, told)
-	}
-	s.mu.Unlock()
-	return told, loadtest.Sleep(ctx, s.pages)
-}
-
-func (s *seller) Deduct(_ context.Context, r loadtest.Request) loadtest.Reply {
-	time.Sleep(cmp.Or(s.think, time.Millisecond))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.n++
-	if s.deduct != nil {
-		return s.deduct(s, s.goods[r.SKU], r)
-	}
-	return s.sell(s.goods[r.SKU], r)
-}
-
-// sell is the correct sale.
-func (s *seller) sell(g *good, r loadtest.Request) loadtest.Reply {
-	if g.Quantity < r.Quantity {
-		return loadtest.Reply{Outcome: loadtest.SoldOut, Status: 409, Instance: "one"}
-	}
-	return s.book(g, r)
-}
-
-// book sells without a check of the stock.
-func (s *seller) book(g *good, r loadtest.Request) loadtest.Reply {
-	o := loadtest.Order{
-		OrderID:   fmt.Sprintf("o%d-%d", s.n, len(g.list)),
-		SKU:       g.SKU,
-		Quantity:  r.Quantity,
-		Read:      g.Quantity,
-		Remaining: g.Quantity - r.Quantity,
-		Version:   g.Version,
-		Epoch:     g.Epoch,
-		RequestID: r.RequestID,
-		Instance:  "one",
-		Blind:     s.mode.blind,
-	}
-	if s.mode.mapped {
-		o.Version = uint64(g.Initial - g.Quantity)
-	}
-	g.list = append(g.list, o)
-	g.Quantity -= r.Quantity
-	g.Sold += r.Quantity
-	g.Version++
-	return receiptOf(o)
-}
-
-// receiptOf returns the reply for an order.
-func receiptOf(o loadtest.Order) loadtest.Reply {
-	return loadtest.Reply{
-		Outcome:  loadtest.Accepted,
-		Status:   200,
-		OrderID:  o.OrderID,
-		Instance: o.Instance,
-		Receipt: &loadtest.Receipt{
-			Read: o.Read, Remaining: o.Remaining, Version: o.Version, Epoch: o.Epoch, Fence: o.Fence, Blind: o.Blind,
-		},
-	}
-}
-
-// last returns the order that was written last.
-func (g *good) last() *loadtest.Order { return &g.list[len(g.list)-1] }
-
-// once makes the judge look once.
-func once() *time.Duration { return new(time.Duration) }
-
-// put runs a load on s by a clock that does not wait, and returns the result.
-func put(t *testing.T, s *seller, p loadtest.Plan) *loadtest.Result {
-	t.Helper()
-	p.Strategy, p.Concurrency = "seller", max(p.Concurrency, 4)
-	if p.Stock == 0 {
-		p.Stock = 30
-	}
-	if p.Requests == 0 {
-		p.Requests = 60
-	}
-	if p.Recheck == nil {
-		p.Recheck = new(time.Millisecond)
-	}
-	var r *loadtest.Result
-	synctest.Test(t, func(t *testing.T) {
-		var err error
-		if r, err = loadtest.Run(t.Context(), s, p, nil); err != nil {
-			t.Fatal(err)
-		}
-	})
-	return r
-}
-
-// spoken logs what the judge says, for whoever reads the output of go test -v.
-func spoken(t *testing.T, kind, name string, v *loadtest.Verdict) {
-	t.Helper()
-	var said []string
-	for _, r := range v.Reasons {
-		said = append(said, r.Text.EN)
-	}
-	t.Logf("%s | %s | %s | %s | %s", kind, name, v.Finding, strings.Join(said, "; "), v.Sentence.EN)
-}
-
-// every reports whether the request is one on which a cheat cheats.
-func (s *seller) every(n int) bool { return s.n%n == 0 }
-
-// Services with one cheat each: the finding, and the words that the judge must use.
+// Services with one cheat each: the finding, and what the verdict shows of it (see wrongNumbers).
 func TestCheats(t *testing.T) {
-	type sell = func(*seller, *good, loadtest.Request) loadtest.Reply
 	sells := func(f sell) *seller { return &seller{deduct: f} }
 	refused := loadtest.Reply{Outcome: loadtest.SoldOut, Status: 409}
-	// deniedWith sells and denies it.
 	deniedWith := func(o loadtest.Outcome) *seller {
-		return sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			told := s.sell(g, r)
-			if s.n == 7 {
-				return loadtest.Reply{Outcome: o}
-			}
-			return told
+		return seventh(func(_ *seller, _ *good, _ loadtest.Request, told *loadtest.Reply) {
+			*told = loadtest.Reply{Outcome: o}
 		})
 	}
 	// extra books a second order with every fifth sale, under that request id.
@@ -215,14 +27,13 @@ func TestCheats(t *testing.T) {
 			return told
 		})
 	}
-	// quotes changes the receipt in the reply.
 	quotes := func(change func(*loadtest.Receipt)) *seller {
+		return seventh(func(_ *seller, _ *good, _ loadtest.Request, told *loadtest.Reply) { change(told.Receipt) })
+	}
+	takes := func(quantity int64) *seller {
 		return sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			told := s.sell(g, r)
-			if s.n == 7 {
-				change(told.Receipt)
-			}
-			return told
+			r.Quantity = quantity
+			return s.sell(g, r)
 		})
 	}
 	// tenth answers "sold out" to every tenth request while there is stock.
@@ -232,148 +43,137 @@ func TestCheats(t *testing.T) {
 		}
 		return s.sell(g, r)
 	}
-	blindTenth := sells(tenth)
-	blindTenth.mode.mapped, blindTenth.mode.blind, blindTenth.mode.unlisted = true, true, true
+	blindTenth := mapped(sells(tenth))
+	blindTenth.mode.blind, blindTenth.mode.unlisted = true, true
+	hides := func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order { return slices.Delete(told, 3, 4) }
+	tells := func(change func(*loadtest.Stock)) *seller {
+		return &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) { change(told) }}
+	}
+	takesBackOfNobody := atSecondLook(func(_ *seller, g *good) { g.cancel(len(g.list) - 1) })
+	takesBackOfNobody.deduct = func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+		told := s.sell(g, r)
+		if r.RequestID = "nobody"; s.n == 4 {
+			s.sell(g, r)
+		}
+		return told
+	}
+	twice := func() *seller {
+		return mapped(seventh(func(s *seller, g *good, r loadtest.Request, _ *loadtest.Reply) { s.sell(g, r) }))
+	}
+	refusesAndSells := func() *seller {
+		return mapped(seventh(func(_ *seller, _ *good, _ loadtest.Request, told *loadtest.Reply) {
+			*told = loadtest.Reply{Outcome: loadtest.Failed, Status: 422}
+		}))
+	}
+	unreferenced := func(_ int, o *loadtest.Order) { o.RequestID = "" }
+	none := loadtest.Plan{}
+	four := loadtest.Plan{Stock: 4, Requests: 4, Concurrency: 1}
+	fourOfNine := loadtest.Plan{Stock: 9, Requests: 4, Concurrency: 1}
+	three := loadtest.Plan{Quantity: 3, Stock: 90, Requests: 40}
 	for _, row := range []struct {
-		name string
-		s    *seller
-		plan loadtest.Plan
-		want loadtest.Finding
-		says string
+		name  string
+		s     *seller
+		plan  loadtest.Plan
+		want  loadtest.Finding
+		shows string
 	}{
 		{"sells one more than there is", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if g.Quantity == 0 && g.Sold == g.Initial {
 				return s.book(g, r)
 			}
 			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Broken, "oversold by 1 unit"},
-		{"takes two units for one", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			r.Quantity = 2
-			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Broken, "misserved"},
-		{"delivers one unit of three", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			r.Quantity = 1
-			return s.sell(g, r)
-		}), loadtest.Plan{Quantity: 3}, loadtest.Broken, "misserved"},
+		}), none, broken, "oversold_units=1"},
+		{"takes two units for one", takes(2), none, broken, "misserved"},
+		{"delivers one unit of three", takes(1), loadtest.Plan{Quantity: 3}, broken, "misserved"},
 		{
-			"sells one request twice", extra(func(r loadtest.Request) string { return r.RequestID }),
-			loadtest.Plan{},
-			loadtest.Broken, "beyond the first of one request",
+			"sells one request twice", extra(func(r loadtest.Request) string { return r.RequestID }), none,
+			broken, "duplicates",
 		},
 		{
 			"books an order that nobody asked for", extra(func(r loadtest.Request) string { return "x" + r.RequestID }),
-			loadtest.Plan{},
-			loadtest.Undecided, "foreign",
+			none, undecided, "foreign",
 		},
 		{
-			"books an order of no request", extra(func(loadtest.Request) string { return "" }),
-			loadtest.Plan{},
-			loadtest.Undecided, "of no request",
+			"books an order of no request", extra(func(loadtest.Request) string { return "" }), none,
+			undecided, "foreign",
 		},
-		{"tells every tenth that all is sold", sells(tenth), loadtest.Plan{}, loadtest.Broken, "sold out although"},
-		{"the same, and tells nothing else", blindTenth, loadtest.Plan{}, loadtest.Broken, "sold out although"},
+		{"tells every tenth that all is sold", sells(tenth), none, broken, "false_sold_out"},
+		{"the same, and tells nothing else", blindTenth, none, broken, "false_sold_out"},
 		{
 			"the same, in a run too large to search", sells(tenth),
 			loadtest.Plan{Requests: 12_000, Stock: 11_000},
-			loadtest.Broken, "sold out although",
+			broken,
+			"false_sold_out",
 		},
 		{"keeps the last unit", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if g.Quantity == 1 {
 				return refused
 			}
 			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Broken, "sold out although"},
+		}), none, broken, "false_sold_out"},
 		{"accepts, and does nothing", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
 				return receiptOf(loadtest.Order{
-					OrderID: "none", Read: g.Quantity, Remaining: g.Quantity - 1,
-					Version: g.Version, Epoch: 1,
+					OrderID: "none", Read: g.Quantity, Remaining: g.Quantity - 1, Version: g.Version, Epoch: 1,
 				})
 			}
 			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Broken, "phantoms"},
-		{"takes the unit off and books no order", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			told := s.sell(g, r)
-			if s.n == 7 {
+		}), none, broken, "phantoms=1"},
+		{
+			"takes the unit off and books no order",
+			seventh(func(_ *seller, g *good, _ loadtest.Request, _ *loadtest.Reply) {
 				g.list, g.Sold = g.list[:len(g.list)-1], g.Sold-1
-			}
-			return told
-		}), loadtest.Plan{}, loadtest.Broken, "phantoms"},
-		{"books the order and takes nothing off", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			told := s.sell(g, r)
-			if s.n == 7 {
-				g.Quantity++
-			}
-			return told
-		}), loadtest.Plan{}, loadtest.Broken, "did not read what the order before wrote"},
-		{"says busy, and has sold", deniedWith(loadtest.Busy), loadtest.Plan{}, loadtest.Broken, "denied"},
-		{"says sold out, and has sold", deniedWith(loadtest.SoldOut), loadtest.Plan{}, loadtest.Broken, "denied"},
-		{"fails, and has sold", deniedWith(loadtest.Failed), loadtest.Plan{}, loadtest.Broken, "denied"},
+			}), none, broken, "phantoms=1",
+		},
+		{
+			"books the order and takes nothing off",
+			seventh(func(_ *seller, g *good, _ loadtest.Request, _ *loadtest.Reply) { g.Quantity++ }), none, broken,
+			"stale_reads=1",
+		},
+		{"says busy, and has sold", deniedWith(loadtest.Busy), none, broken, "denied=1 busy=1"},
+		{"says sold out, and has sold", deniedWith(loadtest.SoldOut), none, broken, "denied=1"},
+		{"fails, and has sold", deniedWith(loadtest.Failed), none, broken, "denied=1 failed=1"},
 		{"gives two customers one order", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
 				return receiptOf(*g.last())
 			}
 			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Broken, "the order of another reply"},
+		}), none, broken, "phantoms=1"},
+		{"says that it read 77", quotes(func(r *loadtest.Receipt) { r.Read = 77 }), none, broken, "misquoted=1"},
+		{"says that more remains", quotes(func(r *loadtest.Receipt) { r.Remaining++ }), none, broken, "misquoted=1"},
+		{"says another version", quotes(func(r *loadtest.Receipt) { r.Version += 5 }), none, broken, "misquoted=1"},
 		{
-			"says that it read 77", quotes(func(r *loadtest.Receipt) { r.Read = 77 }),
-			loadtest.Plan{},
-			loadtest.Broken, "misquoted",
-		},
-		{
-			"says that more remains", quotes(func(r *loadtest.Receipt) { r.Remaining++ }),
-			loadtest.Plan{},
-			loadtest.Broken, "misquoted",
-		},
-		{
-			"says another version", quotes(func(r *loadtest.Receipt) { r.Version += 5 }),
-			loadtest.Plan{},
-			loadtest.Broken, "misquoted",
-		},
-		{
-			"says another epoch", quotes(func(r *loadtest.Receipt) { r.Epoch = 9 }),
-			loadtest.Plan{},
-			loadtest.Broken, "set again",
+			"says another epoch", quotes(func(r *loadtest.Receipt) { r.Epoch = 9 }), none, broken,
+			"remaining_known=false",
 		},
 		{
 			"writes another customer's request on the order",
-			sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-				told := s.sell(g, r)
-				if s.n == 7 {
-					g.last().RequestID = g.list[0].RequestID
-				}
-				return told
-			}),
-			loadtest.Plan{},
-			loadtest.Broken, "swapped",
+			seventh(func(_ *seller, g *good, _ loadtest.Request, _ *loadtest.Reply) {
+				g.last().RequestID = g.list[0].RequestID
+			}), none, broken, "swapped=1",
 		},
 		{
-			"has two sales in one place of a batch",
-			sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+			"has two sales in one place of a batch", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 				told := s.sell(g, r)
 				if told.Receipt != nil {
 					told.Batch = &loadtest.Batch{ID: "b", Place: min(s.n, 7), Size: 100}
 				}
 				return told
-			}),
-			loadtest.Plan{},
-			loadtest.Broken, "misplaced",
+			}), none, broken, "misplaced",
 		},
 		{"lets two read the same", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
-				o := g.last()
-				g.Quantity, g.Version = o.Read, o.Version
+				g.Quantity, g.Version = g.last().Read, g.last().Version
 			}
 			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Broken, "read the same version"},
-		{"takes off more than it sells", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
-			told := s.sell(g, r)
-			if s.n == 7 {
+		}), none, broken, "collisions=1 certificates=1"},
+		{
+			"takes off more than it sells",
+			seventh(func(_ *seller, g *good, _ loadtest.Request, told *loadtest.Reply) {
 				g.Quantity--
 				g.last().Remaining, told.Remaining = g.Quantity, g.Quantity
-			}
-			return told
-		}), loadtest.Plan{}, loadtest.Broken, "did not write the quantity read less the quantity sold"},
+			}), none, broken, "lost_units=-1",
+		},
 		{"loses a unit here and finds one there", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			switch s.n {
 			case 7:
@@ -382,25 +182,23 @@ func TestCheats(t *testing.T) {
 				g.Quantity++
 			}
 			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Broken, "did not read what the order before wrote"},
-		{"hides an order", &seller{orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
-			return slices.Delete(told, 3, 4)
-		}}, loadtest.Plan{}, loadtest.Broken, "phantoms"},
-		{"hides an order from a slow list", &seller{
-			pages: 4 * time.Second,
-			orders: func(_ *seller, _ *good, told []loadtest.Order) []loadtest.Order {
-				return slices.Delete(told, 3, 4)
-			},
-		}, loadtest.Plan{}, loadtest.Broken, "phantoms"},
-		{"shows one unit more than there is", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) {
-			told.Quantity++
-		}}, loadtest.Plan{Requests: 20}, loadtest.Broken, "1 unit lost"},
-		{"shows one unit less", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) {
-			told.Quantity--
-		}}, loadtest.Plan{Requests: 20}, loadtest.Broken, "1 unit vanished"},
-		{"counts what it sold wrongly", &seller{stock: func(_ *seller, _ *good, told *loadtest.Stock) {
-			told.Sold += 3
-		}}, loadtest.Plan{}, loadtest.Undecided, "its orders hold"},
+		}), none, broken, "stale_reads=2 lost_units=0"},
+		{"hides an order", &seller{orders: hides}, none, broken, "phantoms=1"},
+		{"hides an order from a slow list", &seller{pages: 4 * time.Second, orders: hides}, none, broken, "phantoms=1"},
+		{
+			"shows one unit more than there is", tells(func(told *loadtest.Stock) { told.Quantity++ }),
+			loadtest.Plan{Requests: 20},
+			broken, "lost_units=1",
+		},
+		{
+			"shows one unit less", tells(func(told *loadtest.Stock) { told.Quantity-- }),
+			loadtest.Plan{Requests: 20},
+			broken, "lost_units=-1",
+		},
+		{
+			"counts what it sold wrongly", tells(func(told *loadtest.Stock) { told.Sold += 3 }), none,
+			undecided, "lost_units=0",
+		},
 		{"lets a fence go back", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			told := s.sell(g, r)
 			if told.Outcome == loadtest.Accepted {
@@ -411,13 +209,13 @@ func TestCheats(t *testing.T) {
 				told.Fence, g.last().Fence = fence, fence
 			}
 			return told
-		}), loadtest.Plan{}, loadtest.Broken, "smaller fence"},
+		}), none, broken, "fence_drops=1"},
 		{"sets the stock again in between", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			if s.n == 7 {
 				g.Quantity, g.Sold, g.list, g.Epoch = g.Initial, 0, nil, 2
 			}
 			return s.sell(g, r)
-		}), loadtest.Plan{}, loadtest.Undecided, "set again"},
+		}), none, undecided, "remaining_known=false"},
 		{"sells from the shelf beside it", sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
 			for sku, other := range s.goods {
 				if s.n == 7 && sku != r.SKU {
@@ -425,7 +223,54 @@ func TestCheats(t *testing.T) {
 				}
 			}
 			return s.sell(g, r)
-		}), loadtest.Plan{SKUs: 2}, loadtest.Broken, "phantoms"},
+		}), loadtest.Plan{SKUs: 2}, broken, "phantoms=1"},
+
+		// What they sold they take back once they were looked at.
+		{
+			"cancels an order that was seen", atSecondLook(func(_ *seller, g *good) { g.cancel(2) }), four,
+			broken, "undone=1",
+		},
+		{
+			"changes an order that was seen", atSecondLook(func(_ *seller, g *good) { g.list[2].Quantity = 2 }), four,
+			broken,
+			"undone=1",
+		},
+		{
+			"gives the order to somebody else", atSecondLook(func(_ *seller, g *good) { g.list[2].RequestID = "x" }),
+			four,
+			broken, "undone=1",
+		},
+		{
+			"puts a unit back that was sold", atSecondLook(func(_ *seller, g *good) { g.Quantity++ }), four, broken,
+			"undone=0 lost_units=1",
+		},
+		{"takes back an order of nobody", takesBackOfNobody, fourOfNine, undecided, "undone=0"},
+		{"sells to nobody once it was looked at", atSecondLook(func(s *seller, g *good) {
+			s.book(g, loadtest.Request{SKU: g.SKU, Quantity: 1, RequestID: "nobody"})
+		}), fourOfNine, undecided, "undone=0 foreign=1"},
+
+		// They serve a request by several orders.
+		{"one order for each unit but one", mapped(sells(splits(-1, 0))), three, broken, "misserved"},
+		{"one order for each unit and one more", mapped(sells(splits(1, 0))), three, broken, "misserved"},
+		{
+			"one order for each unit, and says that more is left",
+			sells(func(s *seller, g *good, r loadtest.Request) loadtest.Reply {
+				told := splits(0, 0)(s, g, r)
+				if s.n == 7 {
+					told.Remaining++
+				}
+				return told
+			}), three, broken, "misquoted=1",
+		},
+
+		// Without references to requests the verdict says what the mapping lacks.
+		{"sells a request twice, with references", twice(), none, broken, "duplicates=1"},
+		{"sells a request twice, without", retold(twice(), unreferenced), none, undecided, "foreign=1 limits=2"},
+		{"answers 422, and has sold, with references", refusesAndSells(), none, broken, "denied=1"},
+		{
+			"answers 422, and has sold, without", retold(refusesAndSells(), unreferenced), none,
+			undecided, "foreign=1 limits=2",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if testing.Short() && row.plan.Requests > loadtest.MaxLinear {
@@ -434,34 +279,13 @@ func TestCheats(t *testing.T) {
 			t.Parallel()
 			v := put(t, row.s, row.plan).Verdict
 			spoken(t, "cheat", row.name, &v)
-			if v.Finding != row.want || v.Kept {
+			if v.Finding != row.want || v.Kept || len(v.Reasons) == 0 {
 				t.Errorf("finding %s, kept %v, want %s: %v", v.Finding, v.Kept, row.want, v.Reasons)
 			}
-			says := func(r loadtest.Reason) bool { return strings.Contains(r.Text.EN, row.says) }
-			if !slices.ContainsFunc(v.Reasons, says) {
-				t.Errorf("no reason says %q: %v", row.says, v.Reasons)
+			for _, wrong := range wrongNumbers(t, v, row.shows) {
+				t.Error(wrong)
 			}
 		})
-	}
-}
-
-// A service that serves the past: its versions are right, but customers who came later are served before customers who
-// were already answered. It keeps the first sale open until three others have been answered.
-func TestCheatOfThePast(t *testing.T) {
-	tape := newTape(10)
-	for range 4 {
-		tape.next(1)
-	}
-	for i := range tape.records {
-		at := noon.Add(time.Duration(i) * time.Second)
-		tape.records[i].SentAt, tape.records[i].DoneAt = at, at.Add(time.Millisecond)
-	}
-	first, last := &tape.records[0], &tape.records[3]
-	first.SentAt, first.DoneAt, last.SentAt, last.DoneAt = last.SentAt, last.DoneAt, first.SentAt, first.DoneAt
-	v := tape.judge(loadtest.Cluster)
-	if v.Finding != loadtest.Broken || len(v.Reasons) != 1 ||
-		!strings.Contains(v.Reasons[0].Text.EN, "was sent after request") {
-		t.Errorf("finding %s: %v", v.Finding, v.Reasons)
 	}
 }
 
@@ -483,7 +307,7 @@ func TestUnseeable(t *testing.T) {
 			return s.sell(g, r)
 		}},
 	} {
-		if v := put(t, s, loadtest.Plan{}).Verdict; v.Finding != loadtest.Holds {
+		if v := put(t, s, loadtest.Plan{}).Verdict; v.Finding != holds {
 			t.Errorf("%s: %s: %v; now that it is seen, say so in docs/verdict.md", name, v.Finding, v.Reasons)
 		}
 	}

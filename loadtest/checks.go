@@ -110,80 +110,101 @@ func (l *ledger) sequence() {
 		sales = slices.DeleteFunc(slices.Clone(sales), func(s sale) bool { return s.blind })
 	}
 	l.whole = l.Complete && len(sales) == len(l.sales)
-	v := l.verdict
-	collisions, stale, drops, wrong := v.Collisions, v.StaleReads, v.FenceDrops, 0
-	var firstStale, firstDrop, firstWrong *sale
+	var found misread
+	collisions := l.verdict.Collisions
+	for _, segment := range split(sales, func(s *sale) uint64 { return uint64(s.segment) }) {
+		l.inSegment(segment, &found)
+	}
+	l.explain(l.verdict.Collisions-collisions, &found)
+}
+
+// A misread lists the sales of a SKU that are wrong in the order of their versions.
+type misread struct {
+	stale  []*sale // did not read what the sale before wrote
+	drops  []*sale // have a smaller fence than an earlier sale
+	unlike []*sale // did not write what they read less what they sold
+}
+
+// split returns the parts of sales with the same key, which must stand together.
+func split(sales []sale, key func(*sale) uint64) (parts [][]sale) {
+	from := 0
+	for i := range sales {
+		if i+1 == len(sales) || key(&sales[i+1]) != key(&sales[i]) {
+			parts = append(parts, sales[from:i+1])
+			from = i + 1
+		}
+	}
+	return parts
+}
+
+// inSegment checks the sales of one segment.
+func (l *ledger) inSegment(sales []sale, found *misread) {
 	var top uint64 // the largest fence of smaller versions
 	var last *sale // the only sale that read the previous version; nil: there were several
-	for from := 0; from < len(sales); {
-		to := from + 1
-		for to < len(sales) && sales[to].version == sales[from].version && sales[to].segment == sales[from].segment {
-			to++
-		}
-		group := sales[from:to]
+	for i, group := range split(sales, func(s *sale) uint64 { return s.version }) {
 		l.collide(group)
-		first := &group[0]
-		if from > 0 && sales[from-1].segment != first.segment {
-			top, last = 0, nil
-		}
-		if len(group) == 1 && l.follows(last, first, from == 0) {
-			v.StaleReads++
-			if l.skips(last, first) {
-				v.skipped++
-				v.late = true
-			}
-			firstStale = cmp.Or(firstStale, first)
-		}
-		for i := range group {
-			s := &group[i]
-			if s.read-s.quantity != s.remaining {
-				wrong++
-				firstWrong = cmp.Or(firstWrong, s)
-			}
-			// Writes of one version have no order among themselves.
-			if s.fence > 0 && s.fence < top {
-				v.FenceDrops++
-				firstDrop = cmp.Or(firstDrop, s)
-			}
-		}
-		for i := range group {
-			top = max(top, group[i].fence)
-		}
-		last = nil
+		var only *sale
 		if len(group) == 1 {
-			last = first
+			only = &group[0]
 		}
-		from = to
+		if only != nil && l.misses(last, only, i == 0) {
+			found.stale = append(found.stale, only)
+			if l.skips(last, only) {
+				l.verdict.skipped++
+				l.verdict.late = true
+			}
+		}
+		next := top
+		for k := range group {
+			s := &group[k]
+			if s.read-s.quantity != s.remaining {
+				found.unlike = append(found.unlike, s)
+			}
+			if s.fence > 0 && s.fence < top { // writes of one version have no order among themselves
+				found.drops = append(found.drops, s)
+			}
+			next = max(next, s.fence)
+		}
+		top, last = next, only
 	}
-	if n := v.Collisions - collisions; n > 0 {
+}
+
+// explain counts what is wrong in the order of the versions, and adds the reasons.
+func (l *ledger) explain(collisions int, found *misread) {
+	v := l.verdict
+	v.StaleReads += len(found.stale)
+	v.FenceDrops += len(found.drops)
+	if collisions > 0 {
 		c := v.example(l.sku)
 		one, other := c.Orders[0].name(), c.Orders[1].name()
 		switch {
 		case l.Before.Mapped:
-			l.because(AboutStock, "same-quantity", "n", n, "read", c.Orders[0].Read, "one", one, "other", other)
+			l.because(AboutStock, "same-quantity", "n", collisions, "read", c.Orders[0].Read, "one", one,
+				"other", other)
 		case c.Segment > 0:
-			l.because(AboutStock, "same-version-of-segment", "n", n, "version", c.Version, "segment", c.Segment,
-				"one", one, "other", other)
+			l.because(AboutStock, "same-version-of-segment", "n", collisions, "version", c.Version,
+				"segment", c.Segment, "one", one, "other", other)
 		default:
-			l.because(AboutStock, "same-version", "n", n, "version", c.Version, "one", one, "other", other)
+			l.because(AboutStock, "same-version", "n", collisions, "version", c.Version, "one", one, "other", other)
 		}
 	}
 	// A collision implies stale reads, so they are reported only without one.
-	if n := v.StaleReads - stale; n > 0 && v.Collisions == collisions {
-		l.because(AboutStock, "stale", "n", n, "first", firstStale.order, "read", firstStale.read)
+	if n := len(found.stale); n > 0 && collisions == 0 {
+		l.because(AboutStock, "stale", "n", n, "first", found.stale[0].order, "read", found.stale[0].read)
 	}
-	if wrong > 0 {
-		l.because(AboutStock, "wrong-write", "n", wrong, "first", firstWrong.order, "read", firstWrong.read,
-			"sold", firstWrong.quantity, "wrote", firstWrong.remaining)
+	if n := len(found.unlike); n > 0 {
+		first := found.unlike[0]
+		l.because(AboutStock, "wrong-write", "n", n, "first", first.order, "read", first.read, "sold", first.quantity,
+			"wrote", first.remaining)
 	}
-	if n := v.FenceDrops - drops; n > 0 {
-		l.because(AboutStock, "fence-drop", "n", n, "first", firstDrop.order, "fence", firstDrop.fence)
+	if n := len(found.drops); n > 0 {
+		l.because(AboutStock, "fence-drop", "n", n, "first", found.drops[0].order, "fence", found.drops[0].fence)
 	}
 }
 
-// follows reports whether s should have read what last wrote, and did not. If orders are missing, it compares only
+// misses reports whether s should have read what last wrote, and did not. If orders are missing, it compares only
 // sales with successive versions.
-func (l *ledger) follows(last, s *sale, first bool) bool {
+func (l *ledger) misses(last, s *sale, first bool) bool {
 	switch {
 	case first:
 		return l.whole && s.segment == 0 && s.read != l.Before.Quantity
@@ -208,7 +229,7 @@ func (l *ledger) skips(last, s *sale) bool {
 func (l *ledger) collide(group []sale) {
 	v := l.verdict
 	v.Collisions += len(group) * (len(group) - 1) / 2
-	for i := 1; i < len(group) && (len(v.Certificates) < keep || v.example(l.sku) == nil); i++ {
+	for i := 1; i < len(group) && (len(v.Certificates) < maxCertificates || v.example(l.sku) == nil); i++ {
 		v.Certificates = append(v.Certificates, Collision{
 			Store: l.Store, SKU: l.sku, Epoch: l.Before.Epoch, Segment: group[i].segment, Version: group[i].version,
 			Orders: [2]Sold{group[i-1].sold(), group[i].sold()},

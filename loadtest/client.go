@@ -352,40 +352,57 @@ func (c *Client) stock(ctx context.Context, method, store, sku string, in any) (
 // written meanwhile may be missing.
 func (c *Client) Orders(ctx context.Context, store, sku string) ([]Order, error) {
 	orders := []Order{}
-	seen := map[string]bool{"": true}
-	for cursor := ""; ; {
-		query := url.Values{"limit": {strconv.Itoa(pageSize)}}
-		if cursor != "" {
-			query.Set("cursor", cursor)
-		}
-		path := stockPath(sku, "/orders", query, store)
+	path := stockPath(sku, "/orders", url.Values{}, store)
+	err := c.Pages(path, pageSize, func(path string) (next string, n int, err error) {
 		var page struct {
 			Orders []Order `json:"orders"`
 			Next   string  `json:"next"`
 		}
 		if err := c.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
-			return nil, err
+			return "", 0, err
 		}
 		for _, o := range page.Orders {
 			if len(o.OrderID) > MaxID {
-				return nil, c.alien(http.MethodGet, path, fmt.Sprintf("an order whose id has %d bytes", len(o.OrderID)))
+				long := fmt.Sprintf("an order whose id has %d bytes", len(o.OrderID))
+				return "", 0, c.alien(http.MethodGet, path, long)
 			}
 			o.SKU, o.Strategy, o.Instance = Clip(o.SKU), c.names.keep(o.Strategy), c.names.keep(o.Instance)
 			o.RequestID = Clip(o.RequestID)
 			orders = append(orders, o)
 		}
+		return page.Next, len(orders), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return orders, nil
+}
+
+// Pages calls read with the path of each page of a list of orders, at most size a page, until there is no next one.
+// read returns the cursor of the next page, and how many orders it has read so far. A list that is too long, or goes
+// round in a circle, is a TargetError.
+func (c *Client) Pages(path string, size int, read func(path string) (next string, n int, err error)) error {
+	list, parameters, _ := strings.Cut(path, "?")
+	query, _ := url.ParseQuery(parameters)
+	query.Set("limit", strconv.Itoa(size))
+	seen := map[string]bool{"": true}
+	for {
+		page := list + "?" + query.Encode()
+		next, n, err := read(page)
 		switch {
-		case len(orders) > c.most:
-			return nil, c.alien(http.MethodGet, path, fmt.Sprintf("more than %d orders, which are not read", c.most))
-		case page.Next == "":
-			return orders, nil
-		case len(page.Next) > MaxCursor:
-			return nil, c.alien(http.MethodGet, path, fmt.Sprintf("a cursor of %d bytes", len(page.Next)))
-		case seen[page.Next]:
-			return nil, c.alien(http.MethodGet, path, "a cursor that it gave before")
+		case err != nil:
+			return err
+		case n > c.most:
+			return c.alien(http.MethodGet, page, fmt.Sprintf("more than %d orders, which are not read", c.most))
+		case next == "":
+			return nil
+		case len(next) > MaxCursor:
+			return c.alien(http.MethodGet, page, fmt.Sprintf("a cursor of %d bytes", len(next)))
+		case seen[next]:
+			return c.alien(http.MethodGet, page, "a cursor that it gave before")
 		}
-		cursor = page.Next
-		seen[cursor] = true
+		seen[next] = true
+		query.Set("cursor", next)
 	}
 }
 

@@ -1,6 +1,7 @@
 package loadtest_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -11,49 +12,58 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// A counter runs one interleaving of the read and write steps of several clients on one stock, and leaves the evidence.
-// lost is the truth, which a judge cannot see.
+// A counter runs one interleaving of the read and write steps of several clients on one stock, one step per
+// millisecond, and leaves the evidence. lost is the truth, which a judge cannot see.
 type counter struct {
 	*tape
 	exclusive bool
 	reading   map[int]pending // by client
-	lost      int             // orders that overwrote another
+	now       time.Time
+	lost      int // orders that overwrote another
 }
 
 type pending struct {
 	version  uint64
 	quantity int64 // read
 	want     int64
+	sent     time.Time
+}
+
+func newCounter(stock int64, exclusive bool) *counter {
+	return &counter{tape: newTape(stock), exclusive: exclusive, reading: make(map[int]pending), now: noon}
 }
 
 // step lets client do its next step: begin a sale of want units, or write what it began.
 func (c *counter) step(client int, want int64) {
+	c.now = c.now.Add(time.Millisecond)
 	p, writing := c.reading[client]
+	var r *loadtest.Record
 	switch {
 	case writing:
 		delete(c.reading, client)
 		if p.version != c.version {
 			c.lost++
 		}
-		c.sell(p.version, p.quantity, p.want)
+		r = c.sell(p.version, p.quantity, p.want)
 	case c.exclusive && len(c.reading) > 0:
-		c.answer(loadtest.Busy, want)
+		r = c.answer(loadtest.Busy, want)
 	case c.account.After.Quantity < want:
-		c.answer(loadtest.SoldOut, want)
+		r = c.answer(loadtest.SoldOut, want)
 	default:
-		c.reading[client] = pending{c.version, c.account.After.Quantity, want}
+		c.reading[client] = pending{c.version, c.account.After.Quantity, want, c.now}
+		return
+	}
+	r.Worker, r.SentAt, r.DoneAt = client, c.now, c.now
+	if writing {
+		r.SentAt = p.sent
 	}
 }
 
-// Random interleavings of a right and a racy counter, with some replies lost: a run that lost an update never passes,
-// and a right run never fails.
+// Random interleavings of a right and a racy counter, some with lost replies, some with unreadable orders: a run that
+// lost an update never passes, and a right run never fails; neither by its versions nor by its order in time.
 func TestJudgeTellsCountersApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &counter{
-			tape:      newTape(rapid.Int64Range(0, 30).Draw(t, "stock")),
-			exclusive: rapid.Bool().Draw(t, "exclusive"),
-			reading:   make(map[int]pending),
-		}
+		c := newCounter(rapid.Int64Range(0, 30).Draw(t, "stock"), rapid.Bool().Draw(t, "exclusive"))
 		clients := rapid.IntRange(1, 5).Draw(t, "clients")
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			c.step(rapid.IntRange(1, clients).Draw(t, "client"), rapid.Int64Range(1, 3).Draw(t, "want"))
@@ -63,11 +73,11 @@ func TestJudgeTellsCountersApart(t *testing.T) {
 				c.step(client+1, 1)
 			}
 		}
+		silent := 0
 		for i := range c.records {
-			// All are sent at once, and answered one after the other.
-			c.records[i].DoneAt = noon.Add(time.Duration(i+1) * time.Millisecond)
 			if rapid.IntRange(0, 9).Draw(t, "reply") == 0 {
 				c.records[i].Reply = loadtest.Reply{Outcome: loadtest.Unknown}
+				silent++
 			}
 		}
 		complete := rapid.IntRange(0, 3).Draw(t, "complete") > 0
@@ -78,25 +88,68 @@ func TestJudgeTellsCountersApart(t *testing.T) {
 		rand.Shuffle(len(c.records), func(i, j int) { c.records[i], c.records[j] = c.records[j], c.records[i] })
 
 		v := c.judge(loadtest.Cluster)
+		known, right := complete && v.AcceptedUnits > 0, c.lost == 0
 		switch {
-		case c.lost > 0 && (v.Finding == loadtest.Holds || v.Kept):
-			t.Fatalf("%d updates were lost, and the finding is %s, kept %v", c.lost, v.Finding, v.Kept)
-		case c.lost > 0 && complete && (v.Finding != loadtest.Broken || v.Collisions == 0):
+		case !right && (v.Finding == holds || v.Kept),
+			!right && v.Linear.Result == loadtest.InOrder && (complete || silent == 0):
+			t.Fatalf("%d updates were lost, and the finding is %s, kept %v, %+v", c.lost, v.Finding, v.Kept, v.Linear)
+		case !right && complete && (v.Finding != broken || v.Collisions == 0):
 			t.Fatalf("%d updates were lost, and the finding is %s with %d collisions", c.lost, v.Finding, v.Collisions)
-		case c.lost == 0 && v.Finding == loadtest.Broken:
-			t.Fatalf("nothing was lost, and the finding is broken: %v", v.Reasons)
-		case c.lost == 0 && complete && v.AcceptedUnits > 0 && v.Finding != loadtest.Holds:
-			t.Fatalf("nothing was lost, all is known, and the finding is %s: %v", v.Finding, v.Reasons)
+		case right && (v.Finding == broken || v.Linear.Result == loadtest.Illegal):
+			t.Fatalf("nothing was lost: %s, %+v: %v", v.Finding, v.Linear, v.Reasons)
+		case right && known && (v.Finding != holds || v.Linear.Result != loadtest.InOrder):
+			t.Fatalf("nothing was lost, and all is known: %s, %+v: %v", v.Finding, v.Linear, v.Reasons)
 		}
 	})
 }
 
-// run100k returns 100,000 sales over 20 SKUs by two clients, one in twenty of which overwrote another.
-func run100k() ([]loadtest.Record, []loadtest.Account) {
-	var records []loadtest.Record
-	var accounts []loadtest.Account
+// A run that is too large for porcupine is judged all the same, since that needs no search. Only its picture is
+// missing.
+func TestTooLargeForPorcupine(t *testing.T) {
+	tape := newTape(1_000_000)
+	for i := range loadtest.MaxLinear + 1 {
+		at(tape.next(1), 2*i, 2*i+1)
+	}
+	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.InOrder || v.Finding != holds {
+		t.Errorf("%+v, finding %s", v.Linear, v.Finding)
+	}
+	r := &loadtest.Result{Records: tape.records, Accounts: []loadtest.Account{tape.account}}
+	if err := loadtest.WriteLinear(new(bytes.Buffer), r); err == nil {
+		t.Error("there is a picture")
+	}
+	// One reply of the past among ten thousand is found.
+	at(&tape.records[5000], -2000, -1000)
+	if v := tape.judge(loadtest.Cluster); v.Linear.Result != loadtest.Illegal || v.Finding != broken {
+		t.Errorf("a reply before its time: %+v, finding %s", v.Linear, v.Finding)
+	}
+}
+
+// The largest run that porcupine checks, also if everything collides, and the picture of a small one.
+func TestPorcupine(t *testing.T) {
+	for _, exclusive := range []bool{true, false} {
+		c := newCounter(1_000_000, exclusive)
+		for i := 0; len(c.records) < loadtest.MaxLinear; i++ {
+			c.step(i%30, 1)
+		}
+		if v := c.judge(loadtest.Cluster); (v.Linear.Result == loadtest.InOrder) != exclusive {
+			t.Errorf("exclusive %v: %+v", exclusive, v.Linear)
+		}
+	}
+	c := newCounter(10, false)
+	for i := range 20 {
+		c.step(i%4, 1)
+	}
+	var page bytes.Buffer
+	r := &loadtest.Result{Records: c.records, Accounts: []loadtest.Account{c.account}}
+	if err := loadtest.WriteLinear(&page, r); err != nil || !bytes.Contains(page.Bytes(), []byte("<html")) {
+		t.Errorf("a picture of %d bytes: %v", page.Len(), err)
+	}
+}
+
+func BenchmarkJudge100k(b *testing.B) {
+	var tapes []*tape
 	for n := range 20 {
-		c := &counter{tape: newTape(1_000_000), reading: make(map[int]pending)}
+		c := newCounter(1_000_000, false)
 		for i := 0; len(c.records) < 5000; i++ {
 			client := 0
 			if i%20 == 18 {
@@ -104,23 +157,11 @@ func run100k() ([]loadtest.Record, []loadtest.Account) {
 			}
 			c.step(client, 1)
 		}
-		sku := fmt.Sprintf("sku-%d", n)
-		c.account.Before.SKU, c.account.After.SKU = sku, sku
-		for i := range c.records {
-			c.records[i].SKU = sku
-		}
-		records, accounts = append(records, c.records...), append(accounts, c.account)
+		tapes = append(tapes, c.of(fmt.Sprintf("sku-%d", n)))
 	}
-	return records, accounts
-}
-
-func BenchmarkJudge100k(b *testing.B) {
-	records, accounts := run100k()
 	b.ResetTimer()
 	for b.Loop() {
-		loadtest.Judge(loadtest.Evidence{
-			Records: records, Accounts: accounts, Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true},
-		})
+		judgeAll(tapes...)
 	}
 }
 

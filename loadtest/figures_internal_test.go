@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,7 +139,7 @@ func TestTheStockNeverRanOut(t *testing.T) {
 func TestProgressSoFar(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Plan{SKU: "pen", SKUs: 2, Stock: 3, Requests: 8, Duration: 0}
-		a := &attack{plan: p, start: time.Now()}
+		a := &attack{plan: p, clock: StartClock()}
 		a.dropped.Store(1)
 		counted := newTally(p)
 		now := time.Now()
@@ -215,71 +214,12 @@ func TestTheLoadOfAWarmUp(t *testing.T) {
 	}
 }
 
-// After several commands, a reply belongs to the latest, and the next sale is that of each.
-func TestWhatCameAfterEachCommand(t *testing.T) {
-	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
-	list := []Ran{{StartedAt: at(200)}, {}, {StartedAt: at(100), NextSaleMS: 1, Then: map[string]int{"old": 1}}}
-	Aftermath(list, slices.Values([]Sent{
-		{at(50), at(60), "accepted", true},
-		{at(100), at(300), "accepted", true},
-		{at(110), at(150), "busy", false},
-		{at(120), at(180), "accepted", true},
-		{at(200), at(260), "accepted", true},
-		{at(210), at(400), "accepted", true},
-	}))
-	for i, want := range []Ran{
-		{NextSaleMS: 60, Then: map[string]int{"accepted": 2}},
-		{},
-		{NextSaleMS: 80, Then: map[string]int{"accepted": 2, "busy": 1}},
-	} {
-		if got := list[i]; got.NextSaleMS != want.NextSaleMS || fmt.Sprint(got.Then) != fmt.Sprint(want.Then) {
-			t.Errorf("command %d: %v %v, want %v %v", i+1, got.NextSaleMS, got.Then, want.NextSaleMS, want.Then)
-		}
-	}
-}
-
-// All records of a run count, not only the first.
-func TestTheRecordsAfterACommand(t *testing.T) {
-	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
-	r := &Result{Ran: []Ran{{StartedAt: at(0)}}}
-	for i := range 3 {
-		r.Records = append(r.Records, Record{SentAt: at(i + 1), DoneAt: at(i + 2), Reply: Reply{Outcome: Accepted}})
-	}
-	if r.aftermath(); r.Ran[0].Then[string(Accepted)] != 3 {
-		t.Errorf("%v, want 3 accepted", r.Ran[0].Then)
-	}
-	(&Result{Records: r.Records}).aftermath() // without a command there is nothing to do
-}
-
-// The longest range has 1,000 quantities, and the last moment of a command is a day after the start.
-func TestLimitsOfWhatIsGiven(t *testing.T) {
-	for text, want := range map[string]bool{"1..1000": true, "5..1004": true, "1..1001": false} {
-		if list, err := ParseQuantities(text); (err == nil) != want || want && len(list) != 1000 {
-			t.Errorf("%s: %d quantities, %v", text, len(list), err)
-		}
-	}
-	for text, want := range map[string]bool{
-		"0s=x": true, "24h=x": true, "24h0m1ns=x": false, "-1ns=x": false, "1s= ": false,
-	} {
-		if c, err := ParseCommand(text); (err == nil) != want {
-			t.Errorf("%s: %v, %v", text, c, err)
-		}
-	}
-}
-
 // A gateway may know that an instance got the request, or that none did. Otherwise its reply says nothing of the sale.
 func TestWhatAGatewayKnows(t *testing.T) {
 	yes, no := true, false
 	for sent, want := range map[*bool]Outcome{nil: Unknown, &yes: Unknown, &no: Failed} {
 		if got := (&Problem{Type: "/problems/bad_gateway", Sent: sent}).Outcome(); got != want {
 			t.Errorf("sent %v: %s, want %s", sent, got, want)
-		}
-	}
-	for field, want := range map[string]string{"": "400 invalid: too long", "sku": "400 invalid: sku: too long"} {
-		p := &Problem{Type: "/problems/invalid", Status: 400, Detail: "too long", Field: field}
-		if p.Error() != want {
-			t.Errorf("%q, want %q", p.Error(), want)
 		}
 	}
 }
@@ -298,47 +238,6 @@ func TestSortsOfFailures(t *testing.T) {
 		}
 		if rest := lines[len(lines)-1] == say("more-failures", "n", 3-most); rest != (most < 3) {
 			t.Errorf("at most %d: the last line is %s", most, lines[len(lines)-1])
-		}
-	}
-}
-
-// The sentence names the units first, and what else is wrong only if no unit is.
-func TestDamageInWords(t *testing.T) {
-	for want, v := range map[string]Verdict{
-		"4 units lost":                       {Known: true, LostUnits: 4, Collisions: 9},
-		"1 unit vanished":                    {Known: true, LostUnits: -1},
-		"1 unit lost and 2 units oversold":   {Known: true, LostUnits: 1, OversoldUnits: 2, StaleReads: 1},
-		"2 units oversold":                   {LostUnits: 4, OversoldUnits: 2},
-		"1 pair of orders collided":          {LostUnits: 4, Collisions: 1},
-		"2 requests wrongly told sold out":   {FalseSoldOut: 2},
-		"1 fence went backwards":             {FenceDrops: 1},
-		"3 orders with a stale read":         {StaleReads: 3},
-		"1 fence went backwards and 1 order": {FenceDrops: 1, StaleReads: 1},
-		"the stock is wrong":                 {},
-	} {
-		if got := v.damage(); !strings.HasPrefix(got.EN, want) || got.ZH == "" {
-			t.Errorf("%+v: %q, want %q", v, got.EN, want)
-		}
-	}
-}
-
-// The answer is of the worst that was seen, and of the verdict if nothing else was.
-func TestWhatHappensThen(t *testing.T) {
-	for _, row := range []struct {
-		finding  Finding
-		oversold int64
-		lost     bool
-		want     string
-	}{
-		{Holds, 0, false, "no unit was oversold"},
-		{Holds, 1, false, "1 unit oversold"},
-		{Broken, 2, false, "2 units oversold"},
-		{Broken, 0, false, "the books are wrong"},
-		{Undecided, 0, false, "it cannot be told"},
-		{Broken, 2, true, "loses sales that it has acknowledged"},
-	} {
-		if got := WhenItHappens(row.finding, row.oversold, row.lost); !strings.Contains(got.EN, row.want) {
-			t.Errorf("%+v: %q", row, got.EN)
 		}
 	}
 }

@@ -275,19 +275,7 @@ func ReadLines(r io.Reader, header, line func(text []byte) error) error {
 }
 
 func (h *History) readHeader(text []byte) error {
-	// Report another format or version as such, and not as an unknown key.
-	var kind struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
-	}
-	if err := json.Unmarshal(text, &kind); err != nil || kind.Format != Format {
-		return fmt.Errorf(`a history begins with {"format":%q,"version":%d`, Format, Version)
-	}
-	if kind.Version != Version {
-		return fmt.Errorf("this is version %d of the format, and only version %d can be read here: use the stock "+
-			"that wrote it, or run the load again", kind.Version, Version)
-	}
-	if err := Strict(text, &h.Header); err != nil {
+	if err := StrictHeader(text, Format, Version, &h.Header); err != nil {
 		return err
 	}
 	if err := h.Header.Plan.Check(); err != nil {
@@ -340,6 +328,23 @@ func (h *History) readLine(text []byte) error {
 		}
 	}
 	return nil
+}
+
+// StrictHeader decodes the first line of a file of that format and version. Another format or version is reported as
+// such, and not as an unknown key.
+func StrictHeader(text []byte, format string, version int, into any) error {
+	var kind struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(text, &kind); err != nil || kind.Format != format {
+		return fmt.Errorf(`a history begins with {"format":%q,"version":%d`, format, version)
+	}
+	if kind.Version != version {
+		return fmt.Errorf("this is version %d of the format, and only version %d can be read here: use the stock "+
+			"that wrote it, or run the load again", kind.Version, version)
+	}
+	return Strict(text, into)
 }
 
 // Strict decodes text, which must be one JSON value without unknown keys.

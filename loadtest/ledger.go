@@ -199,72 +199,78 @@ func (l *ledger) match() {
 	l.bookRest(b, ours)
 }
 
-// agree compares each request and its reply with its own order.
+// agree compares each request and its reply with its own orders.
 func (l *ledger) agree(ours map[string]bool) {
-	var misserved, misquoted, swapped, renamed finding
-	parts := make(map[*Record][]*sale, len(l.sales))
-	for i := range l.sales {
-		if s := &l.sales[i]; s.of != nil && s.booked != nil {
-			parts[s.of] = append(parts[s.of], s)
-		}
-	}
-	for i := range l.sales {
-		s := &l.sales[i]
-		r := s.of
-		if r == nil || s.booked == nil {
-			continue
-		}
-		if parts[r][0] != s {
-			continue // was checked with the first part
-		}
-		switch took := total(parts[r]); {
-		case took == r.Quantity:
-		case took < r.Quantity && l.Before.Mapped && !l.Complete: // another part may not have been read
-		default:
-			l.verdict.late = l.verdict.late || took < r.Quantity && l.Before.Mapped
+	var misserved, misquoted, swapped finding
+	for _, own := range l.ownSales() {
+		s, r := own[0], own[0].of
+		if took := total(own); !l.serves(took, r.Quantity) {
 			misserved.add(phrases.Say("found.misserved", "request", r.RequestID, "asked", r.Quantity, "order", s.order,
 				"took", took))
 		}
-		if o := joined(parts[r]); o != nil && r.Receipt != nil && !r.Blind && !o.Blind {
-			quote := func(what string, said, ordered any) {
-				misquoted.add(phrases.Say("found.misquoted", "request", r.RequestID,
-					"what", phrases.Say("figure."+what), "said", said, "order", s.order, "ordered", ordered))
-			}
-			switch {
-			case r.Read != o.Read:
-				quote("read", r.Read, o.Read)
-			case r.Remaining != o.Remaining:
-				quote("remaining", r.Remaining, o.Remaining)
-			case r.Version != o.Version:
-				quote("version", r.Version, o.Version)
-			case r.Segment != o.Segment:
-				quote("segment", r.Segment, o.Segment)
-			case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may have none
-				quote("fence", r.Fence, o.Fence)
-			}
+		if what, said, ordered := misquote(r, joined(own)); what != "" {
+			misquoted.add(phrases.Say("found.misquoted", "request", r.RequestID, "what", phrases.Say("figure."+what),
+				"said", said, "order", s.order, "ordered", ordered))
 		}
 		switch id := s.request; {
 		case id == "" || id == r.RequestID || r.RequestID == "":
 		case ours[id]:
 			swapped.add(phrases.Say("found.swapped", "order", s.order, "request", r.RequestID, "id", id))
 		default:
-			renamed.add(words.Text{}) // only their existence is reported
+			l.limit(say("limit.renamed"))
 		}
 	}
-	v := l.verdict
-	v.Misserved, v.Misquoted, v.Swapped = v.Misserved+misserved.n, v.Misquoted+misquoted.n, v.Swapped+swapped.n
-	if misserved.n > 0 {
-		l.because(AboutReplies, "misserved", "n", misserved.n, "first", misserved.first)
+	l.tell(&l.verdict.Misserved, AboutReplies, "misserved", misserved)
+	l.tell(&l.verdict.Misquoted, AboutReplies, "misquoted", misquoted)
+	l.tell(&l.verdict.Swapped, AboutReplies, "swapped", swapped)
+}
+
+// ownSales returns the sales with orders of each request: one, or several if the service wrote an order for each unit.
+func (l *ledger) ownSales() (list [][]*sale) {
+	at := make(map[*Record]int, len(l.sales))
+	for i := range l.sales {
+		s := &l.sales[i]
+		if s.of == nil || s.booked == nil {
+			continue
+		}
+		n, known := at[s.of]
+		if !known {
+			n = len(list)
+			at[s.of], list = n, append(list, nil)
+		}
+		list[n] = append(list[n], s)
 	}
-	if misquoted.n > 0 {
-		l.because(AboutReplies, "misquoted", "n", misquoted.n, "first", misquoted.first)
+	return list
+}
+
+// serves reports whether orders of took units may serve a request for that many.
+func (l *ledger) serves(took, asked int64) bool {
+	switch {
+	case took >= asked || !l.Before.Mapped:
+		return took == asked
+	case !l.Complete:
+		return true // another part may not have been read
 	}
-	if swapped.n > 0 {
-		l.because(AboutReplies, "swapped", "n", swapped.n, "first", swapped.first)
+	l.verdict.late = true
+	return false
+}
+
+// misquote returns the first figure that the reply and the order tell differently, with both values; "": there is none.
+func misquote(r *Record, o *Order) (what string, said, ordered any) {
+	switch {
+	case o == nil || r.Receipt == nil || r.Blind || o.Blind:
+	case r.Read != o.Read:
+		return "read", r.Read, o.Read
+	case r.Remaining != o.Remaining:
+		return "remaining", r.Remaining, o.Remaining
+	case r.Version != o.Version:
+		return "version", r.Version, o.Version
+	case r.Segment != o.Segment:
+		return "segment", r.Segment, o.Segment
+	case r.Fence != o.Fence && r.Fence > 0 && o.Fence > 0: // in the lab a write may have none
+		return "fence", r.Fence, o.Fence
 	}
-	if renamed.n > 0 {
-		l.limit(say("limit.renamed"))
-	}
+	return "", nil, nil
 }
 
 func total(parts []*sale) (units int64) {
@@ -300,6 +306,14 @@ type finding struct {
 func (f *finding) add(text words.Text) {
 	if f.n++; f.n == 1 {
 		f.first = text
+	}
+}
+
+// tell adds a finding to a number of the verdict, and a reason if there was any.
+func (l *ledger) tell(number *int, about, key string, f finding) {
+	*number += f.n
+	if f.n > 0 {
+		l.because(about, key, "n", f.n, "first", f.first)
 	}
 }
 
@@ -415,13 +429,8 @@ func (l *ledger) undone() {
 			foreign.add(stranger(o.OrderID, o.RequestID))
 		}
 	}
-	l.verdict.Undone += sold.n
-	if sold.n > 0 {
-		l.because(AboutReplies, "undone", "n", sold.n, "first", sold.first)
-	}
-	if foreign.n > 0 {
-		l.because(AboutEvidence, "undone-foreign", "n", foreign.n, "first", foreign.first)
-	}
+	l.tell(&l.verdict.Undone, AboutReplies, "undone", sold)
+	l.tell(new(int), AboutEvidence, "undone-foreign", foreign)
 }
 
 // unreferenced reports whether no order of a mapped target has a request id.

@@ -49,8 +49,8 @@ func (l Linear) Sentence() words.Text {
 }
 
 // linear looks for a linear order of a run of n records. A counter that only goes down needs no search: see
-// [ledger.place]. Up to MaxLinear records, porcupine also searches, without relying on that argument. If porcupine
-// gives up, the order that place found counts. If porcupine finds that there is no order, that counts.
+// [ledger.order]. Up to MaxLinear records, porcupine also searches, without relying on that argument. If porcupine
+// gives up, the order that it found counts. If porcupine finds that there is no order, that counts.
 func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	ops, why := operations(ledgers)
 	switch {
@@ -65,7 +65,7 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	}
 	why = words.Text{}
 	for _, l := range ledgers {
-		if wrong := l.place(); why == (words.Text{}) {
+		if wrong := l.order(); why == (words.Text{}) {
 			why = wrong
 		}
 	}
@@ -78,7 +78,7 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 	return Linear{Result: InOrder}
 }
 
-// place puts the sales and refusals of one SKU in order, each at an instant between its sending and its reply, or
+// order puts the sales and refusals of one SKU in order, each at an instant between its sending and its reply, or
 // returns why that is impossible.
 //
 // Stock only goes down during a run. So a refusal is best explained by the lowest possible stock before its reply. The
@@ -88,7 +88,7 @@ func linear(v *Verdict, ledgers []*ledger, n int) Linear {
 //
 // The stock at an instant is the final stock plus all units sold after the instant. Counting from the end means that
 // unknown sales can only add to the true stock, so that a missing order never makes a refusal look false.
-func (l *ledger) place() (why words.Text) {
+func (l *ledger) order() (why words.Text) {
 	sales := make([]*sale, len(l.sales))
 	for i := range l.sales {
 		sales[i] = &l.sales[i]

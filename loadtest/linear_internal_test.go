@@ -73,7 +73,7 @@ func TestPlacementAgreesWithPorcupine(t *testing.T) {
 			t.Fatalf("the history is wrong by itself: %+v", v)
 		}
 		searched := porcupine.CheckOperationsTimeout(counterModel(), ops, 10*time.Second)
-		placed := ledgers[0].place()
+		placed := ledgers[0].order()
 		if (placed.EN == "") != (searched == porcupine.Ok) {
 			t.Fatalf("placement says %q, porcupine %s", placed, searched)
 		}
@@ -81,41 +81,5 @@ func TestPlacementAgreesWithPorcupine(t *testing.T) {
 	})
 	if counts[true] == 0 || counts[false] == 0 {
 		t.Errorf("of one sort there was none: %v", counts)
-	}
-}
-
-// A sale is refused only if too little is left.
-func TestSoldOutBesideEnough(t *testing.T) {
-	for quantity, right := range map[int64]bool{1: false, 2: false, 3: true} {
-		if got := (&units{left: 2}).step(call{quantity: quantity}, seen{outcome: SoldOut}); got != right {
-			t.Errorf("2 are left, %d are refused: %v", quantity, got)
-		}
-	}
-}
-
-func TestASaleInWords(t *testing.T) {
-	in := call{quantity: 2}
-	for want, out := range map[string]seen{
-		"final stock: 5": {outcome: lookedAt, remaining: 5},
-		"app-1: sell 2: read 7 (version 3), wrote 5": {
-			who: "app-1", outcome: Accepted, told: true, read: 7, version: 3, remaining: 5,
-		},
-		"app-1: sell 2: accepted": {who: "app-1", outcome: Accepted},
-		"app-1: sell 2: sold_out": {who: "app-1", outcome: SoldOut, told: true},
-	} {
-		if got := describe(in, out); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
-// A state is described for a picture: before the first sale the stock is as it was set.
-func TestAStateInWords(t *testing.T) {
-	describe := counterModel().DescribeState
-	if got := describe((*units)(nil)); got != "as set" {
-		t.Errorf("at the beginning: %q", got)
-	}
-	if got := describe(&units{left: 7}); got != "7 left" {
-		t.Errorf("after three of ten: %q", got)
 	}
 }

@@ -108,8 +108,12 @@ func (m *mix) pick(seq int) (sku string, quantity int64) {
 		return m.skus[0], m.quantities[0]
 	}
 	random := rand.New(rand.NewPCG(m.seed, uint64(seq)+firstRequest))
-	at := sort.SearchFloat64s(m.weights, random.Float64())
-	return m.skus[min(at, len(m.skus)-1)], m.quantities[random.IntN(len(m.quantities))]
+	return Pick(random, m.skus, m.weights), m.quantities[random.IntN(len(m.quantities))]
+}
+
+// Pick chooses one of names, with the running sums of their probabilities that Skew.Weights returns.
+func Pick(random *rand.Rand, names []string, weights []float64) string {
+	return names[min(sort.SearchFloat64s(weights, random.Float64()), len(names)-1)]
 }
 
 func skuNames(sku string, n int) []string {

@@ -375,8 +375,12 @@ func (p *Plan) quantityText() string {
 	if len(p.Quantities) == 0 {
 		return strconv.FormatInt(p.Quantity, 10)
 	}
-	list := strings.Fields(strings.Trim(fmt.Sprint(p.Quantities), "[]"))
-	return strings.Join(list, ",")
+	return JoinQuantities(p.Quantities)
+}
+
+// JoinQuantities returns quantities in the form that ParseQuantities reads.
+func JoinQuantities(list []int64) string {
+	return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(list), "[]")), ",")
 }
 
 // ShellWord quotes text if a shell would not take it literally.

@@ -69,7 +69,7 @@ func (t *tally) progress(ctx context.Context, a *attack) Progress {
 	p := Progress{
 		Done:        t.done,
 		Outcomes:    t.outcomes,
-		Elapsed:     time.Since(a.start),
+		Elapsed:     a.clock.Elapsed(),
 		Late:        t.late,
 		Dropped:     int(a.dropped.Load()),
 		WarmUp:      a.warm,
@@ -100,11 +100,11 @@ func (r *Result) attack(ctx context.Context, c Target, out *historyWriter, progr
 	if p.WarmUp > 0 {
 		w := p.warmUp()
 		a := &attack{client: c, plan: w, order: order, mix: newMix(w), run: r.Run, warm: true}
-		r.Warm = a.collect(ctx, out, progress)
+		r.Warm, _ = a.collect(ctx, nil, out, progress)
 	}
 	a := &attack{client: c, plan: p, order: order, mix: newMix(p), run: r.Run, base: highest(r.Warm)}
-	r.Records = a.collect(ctx, out, progress)
-	r.Dropped, r.Ran = int(a.dropped.Load()), a.ran
+	r.Records, r.Ran = a.collect(ctx, p.At, out, progress)
+	r.Dropped = int(a.dropped.Load())
 	r.Interrupted = !a.finished.Load()
 }
 
@@ -116,10 +116,12 @@ func highest(records []Record) int {
 	return top
 }
 
-// collect runs the attack, and records the replies.
-func (a *attack) collect(ctx context.Context, out *historyWriter, progress func(Progress)) []Record {
+// collect runs the attack with these commands, and records the replies.
+func (a *attack) collect(
+	ctx context.Context, commands []Command, out *historyWriter, progress func(Progress),
+) (records []Record, ran []Ran) {
 	t := newTally(a.plan)
-	records := make([]Record, 0, min(a.plan.Requests, 1<<20))
+	records = make([]Record, 0, min(a.plan.Requests, 1<<20))
 	report := func(last bool) {
 		// From here on, the history is complete whatever happens. A write error is kept and returned at the end.
 		_ = out.Flush()
@@ -129,11 +131,16 @@ func (a *attack) collect(ctx context.Context, out *historyWriter, progress func(
 			progress(p)
 		}
 	}
-	a.fire(ctx, func(r *Record) {
-		records = append(records, *r)
-		t.add(r)
-		out.record(r)
-	}, func() { report(false) })
+	drive := Drive[Record]{
+		Begin: a.begin, Tick: func() { report(false) }, At: commands, Log: a.plan.Log,
+		Buffer: 4 * max(a.plan.Concurrency, a.plan.MaxInFlight), // a few rounds of replies
+		Each: func(r *Record) {
+			records = append(records, *r)
+			t.add(r)
+			out.record(r)
+		},
+	}
+	ran = drive.Run(ctx)
 	report(!a.warm)
-	return records
+	return records, ran
 }

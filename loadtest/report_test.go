@@ -2,7 +2,6 @@ package loadtest_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -141,67 +140,5 @@ func TestColourChangesNoText(t *testing.T) {
 		if trimmed != without.String() {
 			t.Errorf("with colour\n%s\nwithout\n%s", trimmed, without.String())
 		}
-	}
-}
-
-func TestJSONReport(t *testing.T) {
-	var b bytes.Buffer
-	if err := loadtest.WriteJSON(&b, results()); err != nil {
-		t.Fatal(err)
-	}
-	var got loadtest.Report
-	dec := json.NewDecoder(bytes.NewReader(b.Bytes()))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Format != loadtest.ReportFormat || got.Version != loadtest.ReportVersion || len(got.Runs) != 6 {
-		t.Errorf("%+v", got)
-	}
-	if v := got.Runs[0].Verdict; v.Finding != loadtest.Broken || v.LostUnits != 29 || len(v.Certificates) != 10 ||
-		v.Collisions <= 10 {
-		t.Errorf("finding %s, lost %d, %d certificates of %d", v.Finding, v.LostUnits, len(v.Certificates),
-			v.Collisions)
-	}
-}
-
-func TestMeasure(t *testing.T) {
-	tape := newTape(1000)
-	for range 100 {
-		tape.next(1)
-	}
-	for i := range tape.records {
-		tape.records[i].SentAt = noon.Add(time.Duration(i) * 10 * time.Millisecond)
-		tape.records[i].DoneAt = tape.records[i].SentAt.Add(time.Duration(i+1) * time.Millisecond)
-	}
-	tape.answer(loadtest.Failed, 1).Instance = ""
-	l := loadtest.Measure(tape.records)
-	near := func(got, want float64) bool { return got >= want*0.998 && got <= want*1.002 }
-	a := l.ByOutcome[loadtest.Accepted]
-	if a.Count != 100 || !near(a.P50, 50) || !near(a.P90, 90) || !near(a.P95, 95) || !near(a.P99, 99) ||
-		!near(a.Max, 100) || !near(a.Mean, 50.5) {
-		t.Errorf("accepted %+v", a)
-	}
-	if !near(l.Seconds, 1.09) || !near(l.Rate, 101/1.09) || l.All.Count != 101 || len(l.ByOutcome) != 2 {
-		t.Errorf("%+v", l)
-	}
-	if !near(l.Sold, 100/1.09) {
-		t.Errorf("%.2f units sold per second", l.Sold)
-	}
-	if len(l.Instances) != 3 || l.Instances[0].Instance != "" || l.Instances[1].Accepted != 50 {
-		t.Errorf("instances %+v", l.Instances)
-	}
-	// The refusals come after the last sale: they make the run longer, but its sales no slower.
-	for range 900 {
-		tape.answer(loadtest.SoldOut, 1)
-		late := &tape.records[len(tape.records)-1]
-		late.SentAt, late.DoneAt = noon.Add(2*time.Second), noon.Add(3*time.Second)
-	}
-	if late := loadtest.Measure(tape.records); late.Sold != l.Sold || late.Seconds <= 2.9 {
-		t.Errorf("with refusals after the last sale %.2f units/s in %.2f s, want %.2f in 3", late.Sold, late.Seconds,
-			l.Sold)
-	}
-	if empty := loadtest.Measure(nil); empty.Rate != 0 || empty.All.Count != 0 {
-		t.Errorf("of nothing: %+v", empty)
 	}
 }

@@ -42,8 +42,8 @@ type Reason struct {
 	Text  words.Text `json:"text"`
 }
 
-// keep is the number of certificates that a Verdict keeps. All are counted.
-const keep = 10
+// maxCertificates is the number of certificates that a Verdict keeps. All are counted.
+const maxCertificates = 10
 
 // A Sold is one of the two orders of a Collision.
 type Sold struct {

@@ -139,15 +139,8 @@ func (r *Result) rejudge(ended bool) *Result {
 }
 
 func (r *Result) readHeader(text []byte, books map[string]int) error {
-	var kind struct { // decoded first, because another version has other keys
-		Format  string `json:"format"`
-		Version int    `json:"version"`
-	}
-	if err := json.Unmarshal(text, &kind); err != nil || kind.Format != Format || kind.Version != HistoryVersion {
-		return fmt.Errorf(`a history of a checkout begins with {"format":%q,"version":%d`, Format, HistoryVersion)
-	}
 	var h header
-	if err := loadtest.Strict(text, &h); err != nil {
+	if err := loadtest.StrictHeader(text, Format, HistoryVersion, &h); err != nil {
 		return err
 	}
 	if _, err := h.Plan.Filled(); err != nil {

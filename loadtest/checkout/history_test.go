@@ -17,8 +17,8 @@ func TestReadHistoryNamesTheLine(t *testing.T) {
 	const event, end = `{"movement":{"sku":"a"}}` + "\n", `{"end":{"after":[],"interrupted":false}}` + "\n"
 	for _, row := range []struct{ name, text, want string }{
 		{"empty", "", "line 1: the history is empty"},
-		{"another", "{}\n", `line 1: a history of a checkout begins with {"format":"stock-checkout-history"`},
-		{"later version", strings.Replace(header, ":2,", ":9,", 1), "line 1: a history of a checkout begins with"},
+		{"another", "{}\n", `line 1: a history begins with {"format":"stock-checkout-history"`},
+		{"later version", strings.Replace(header, ":2,", ":9,", 1), "line 1: this is version 9"},
 		{
 			"unknown key of the header", strings.Replace(header, `"before"`, `"befor"`, 1),
 			`line 1: json: unknown field "befor"`,

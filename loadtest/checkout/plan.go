@@ -182,11 +182,10 @@ func (p *Plan) limit() int64 { return max(0, p.PerCustomer) }
 
 // Command returns the command that repeats p against target, without the token.
 func (p *Plan) Command(target string) string {
-	quantities := strings.Fields(strings.Trim(fmt.Sprint(p.Quantities), "[]"))
 	parts := []string{
 		"stock", "checkout", "--url", target, "--sku", p.SKU, "--skus", strconv.Itoa(p.SKUs),
 		"--skew", string(p.Skew), "--stock", strconv.FormatInt(p.Stock, 10), "--quantity",
-		strings.Join(quantities, ","), "--lines", strconv.Itoa(p.Lines), "--per-customer",
+		loadtest.JoinQuantities(p.Quantities), "--lines", strconv.Itoa(p.Lines), "--per-customer",
 		strconv.FormatInt(p.limit(), 10), "--lost-replies", strconv.FormatFloat(max(0, p.Lost), 'g', 4, 64),
 		"--concurrency", strconv.Itoa(p.Concurrency), "--seed", strconv.FormatUint(p.Seed, 10),
 	}

@@ -151,10 +151,10 @@ func Open(ctx context.Context, shops []*loadtest.Client, p Plan, feed Feed) (*Sh
 	s := &Shopping{
 		result: r, feed: feed, out: newHistoryWriter(p.History), began: time.Now(), outcomes: make(map[Outcome]int),
 		sale: &sale{
-			plan: p, shops: shops, run: r.Run, weights: weights, start: time.Now(), out: make(chan Record, 64),
+			plan: p, shops: shops, run: r.Run, weights: weights, clock: loadtest.StartClock(),
 		},
 	}
-	r.StartedAt = s.sale.start.Round(0).UTC()
+	r.StartedAt = s.sale.clock.At(0)
 	r.Evidence.StartedAt = r.StartedAt
 	s.out.header(r)
 	return s, nil
@@ -187,45 +187,11 @@ func (s *Shopping) Attempts() (all, done int) {
 // Sell runs the customers until all visits are made, the time is over, or ctx ends. Then requests in flight have
 // loadtest.Grace to end. Sell returns when all workers have ended.
 func (s *Shopping) Sell(ctx context.Context) {
-	flight, cut := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cut(nil)
-	var workers, guard sync.WaitGroup
-	for i := range s.sale.plan.Concurrency {
-		workers.Go(func() { s.sale.work(ctx, flight, i+1) })
+	drive := loadtest.Drive[Record]{
+		Begin: s.sale.begin, Each: s.keep, Tick: func() { s.tell("visits", false) },
+		At: s.sale.plan.At, Log: s.sale.plan.Log, Buffer: 64,
 	}
-	over := make(chan struct{})
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	guard.Go(func() {
-		s.result.Ran = loadtest.RunCommands(running, time.Now(), s.sale.plan.At, s.sale.plan.Log)
-	})
-	guard.Go(func() { workers.Wait(); stop(); close(over); close(s.sale.out) })
-	guard.Go(func() {
-		select {
-		case <-over:
-			return
-		case <-ctx.Done():
-		}
-		select {
-		case <-over:
-		case <-time.After(loadtest.Grace):
-			cut(context.Cause(ctx))
-		}
-	})
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for open := true; open; {
-		var r Record
-		select {
-		case r, open = <-s.sale.out:
-			if open {
-				s.keep(&r)
-			}
-		case <-tick.C:
-			s.tell("visits", false)
-		}
-	}
-	guard.Wait()
+	s.result.Ran = drive.Run(ctx)
 	s.done = ctx.Err() == nil
 	s.result.Interrupted = !s.done
 }
@@ -321,7 +287,7 @@ func (s *Shopping) Judge(ctx context.Context) (*Result, error) {
 // of one moment.
 func (s *Shopping) read(ctx context.Context) (moved string, err error) {
 	e := &s.result.Evidence
-	e.Run, e.Limit, e.ReadAt = s.result.Run, s.sale.plan.limit(), s.sale.now()
+	e.Run, e.Limit, e.ReadAt = s.result.Run, s.sale.plan.limit(), s.sale.clock.Now()
 	if s.feed == nil {
 		e.Unheard = say("unheard.no-feed")
 	}

@@ -39,7 +39,9 @@ func TestWhatIsNotKnownIsAskedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &sale{start: time.Now(), plan: Plan{Timeout: time.Minute}, shops: []*loadtest.Client{client}, run: "run"}
+	s := &sale{
+		clock: loadtest.StartClock(), plan: Plan{Timeout: time.Minute}, shops: []*loadtest.Client{client}, run: "run",
+	}
 	for _, row := range []struct {
 		ref      string
 		attempts int

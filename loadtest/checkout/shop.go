@@ -418,35 +418,24 @@ func ReadMovements(ctx context.Context, c *loadtest.Client, sku string, after, l
 }
 
 // ReadOrders reads all orders of a customer.
-func ReadOrders(ctx context.Context, c *loadtest.Client, customer string) ([]Thing, error) {
-	var list []Thing
-	for cursor := ""; ; {
-		query := url.Values{"limit": {fmt.Sprint(pageSize)}}
-		if cursor != "" {
-			query.Set("cursor", cursor)
-		}
+func ReadOrders(ctx context.Context, c *loadtest.Client, customer string) (list []Thing, err error) {
+	err = c.Pages("/v1/orders", pageSize, func(path string) (next string, n int, err error) {
 		var page struct {
 			Orders []Thing `json:"orders"`
 			Next   string  `json:"next"`
 		}
-		if err := c.CallAs(ctx, customer, http.MethodGet, "/v1/orders?"+query.Encode(), nil, &page); err != nil {
-			return nil, err
+		if err := c.CallAs(ctx, customer, http.MethodGet, path, nil, &page); err != nil {
+			return "", 0, err
 		}
 		for i := range page.Orders {
 			if err := page.Orders[i].bound(); err != nil {
-				return nil, c.Errorf("answers %s with an order that cannot be kept: %w", "/v1/orders", err)
+				return "", 0, c.Errorf("answers %s with an order that cannot be kept: %w", path, err)
 			}
 		}
 		list = append(list, page.Orders...)
-		if len(list) > loadtest.MaxOrders || len(page.Next) > loadtest.MaxCursor {
-			return nil, c.Errorf("answers %s with %d orders and a cursor of %d bytes, which is too much to be read",
-				"/v1/orders", len(list), len(page.Next))
-		}
-		if page.Next == "" || page.Next == cursor {
-			return list, nil
-		}
-		cursor = page.Next
-	}
+		return page.Next, len(list), nil
+	})
+	return list, err
 }
 
 // ReadReservation reads one reservation. If there is none, the Thing has no id.

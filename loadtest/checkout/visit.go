@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,8 +19,8 @@ type sale struct {
 	shops   []*loadtest.Client
 	run     string
 	weights []float64 // running sum, of the SKUs
-	start   time.Time
-	out     chan Record
+	clock   loadtest.Clock
+	out     chan<- Record
 
 	visits   atomic.Int64 // begun
 	requests atomic.Int64
@@ -71,9 +70,18 @@ func customerOf(run string, visit int) string {
 	return fmt.Sprintf("%s-c%d", run, (visit-1)/visitsEach+1)
 }
 
+// begin starts the workers.
+func (s *sale) begin(ctx, flight context.Context, out chan<- Record, workers *sync.WaitGroup) (start time.Time) {
+	s.out = out
+	for i := range s.plan.Concurrency {
+		workers.Go(func() { s.work(ctx, flight, i+1) })
+	}
+	return time.Now()
+}
+
 // work makes visits until all are made, the time is over, or ctx ends. Requests end with flight.
 func (s *sale) work(ctx, flight context.Context, worker int) {
-	for ctx.Err() == nil && (s.plan.Duration == 0 || time.Since(s.start) < s.plan.Duration) {
+	for ctx.Err() == nil && (s.plan.Duration == 0 || s.clock.Elapsed() < s.plan.Duration) {
 		n := int(s.visits.Add(1))
 		if s.plan.Visits > 0 && n > s.plan.Visits {
 			return
@@ -93,9 +101,8 @@ func (v *visit) cart() []Line {
 	names := v.plan.Names()
 	lines := make([]Line, 1+v.dice.IntN(v.plan.Lines))
 	for i := range lines {
-		at := sort.SearchFloat64s(v.weights, v.dice.Float64())
 		lines[i] = Line{
-			names[min(at, len(names)-1)], v.plan.Quantities[v.dice.IntN(len(v.plan.Quantities))],
+			loadtest.Pick(v.dice, names, v.weights), v.plan.Quantities[v.dice.IntN(len(v.plan.Quantities))],
 		}
 	}
 	return lines
@@ -257,15 +264,12 @@ func (v *visit) attempt(ctx context.Context, a Ask, request, attempt int, cut *t
 	defer cancel()
 	// Attempts of one request go to different instances, if there are several.
 	shop := v.shops[(request+attempt)%len(v.shops)]
-	sent := v.now()
+	sent := v.clock.Now()
 	r, _ := Send(ctx, shop, a, cut, fmt.Sprintf("%s-%d.%d", v.run, request, attempt))
 	r.Request, r.Attempt, r.Worker, r.Visit, r.Way = request, attempt, v.worker, v.number, v.way
-	r.SentAt, r.DoneAt = sent, v.now()
+	r.SentAt, r.DoneAt = sent, v.clock.Now()
 	return r
 }
-
-// now returns the start by the wall clock plus the monotonic time since.
-func (s *sale) now() time.Time { return s.start.Round(0).Add(time.Since(s.start)).UTC() }
 
 // settle repeats the requests without a certain outcome, with the same keys, until all are settled or ctx ends. It
 // returns the number that are still open.
@@ -280,7 +284,7 @@ func (s *sale) settle(ctx context.Context, each func(*Record)) (left int) {
 	for range min(16, len(s.open)) {
 		workers.Go(func() {
 			for p := range list {
-				if !p.settle(ctx, func(r *Record) { mu.Lock(); each(r); mu.Unlock() }) {
+				if !p.repeat(ctx, func(r *Record) { mu.Lock(); each(r); mu.Unlock() }) {
 					mu.Lock()
 					left++
 					mu.Unlock()
@@ -293,7 +297,8 @@ func (s *sale) settle(ctx context.Context, each func(*Record)) (left int) {
 	return left
 }
 
-func (p *pending) settle(ctx context.Context, each func(*Record)) bool {
+// repeat sends the request again until its outcome is certain. It returns false if ctx ends before.
+func (p *pending) repeat(ctx context.Context, each func(*Record)) bool {
 	for {
 		p.attempt++
 		r := p.visit.attempt(context.WithoutCancel(ctx), p.ask, p.request, p.attempt, nil)

@@ -42,10 +42,15 @@ deduct:
   accepted: {status: 200, field: code, equals: 0}
   sold_out: {status: 200, field: code, equals: [1, 2]}`, nil},
 		{"empty", "", []string{"is empty; it must have read and deduct"}},
+		{"no table", "- a", []string{"line 1: must be a table"}},
 		{
-			"no table", "- a",
-			[]string{"line 1: must be a table", "line 1: deduct: is missing", "line 1: read: is missing"},
+			"a table that is used twice", "x: &x {status: 200}\n" + strings.Replace(least, "{status: 200}", "{<<: *x}", 1),
+			[]string{"line 1: x: is no key of the file"},
 		},
+		{"a table that contains itself", "read: &r {path: *r, quantity: n}\ndeduct: {<<: *r}", []string{
+			"line 1: deduct.path: must be text", "line 1: deduct.quantity: is no key of deduct",
+			"line 1: read.path: must be text", "line 2: deduct.accepted: is missing",
+		}},
 		{
 			"numbers in place of tables", "set: 1\nread: 2\ndeduct: {path: /d, accepted: 3}\norders: 4\nheaders: 5",
 			[]string{

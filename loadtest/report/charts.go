@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"image/color"
 	"math"
 	"slices"
 	"strings"
@@ -54,9 +53,9 @@ func stockChart(v voice, c *course, size float64, axes *frame) *chart {
 	if len(written) > 0 && c.gaps() {
 		gap, err := plotter.NewPolygon(append(stairs(written), backwards(stairs(truth))...))
 		if err == nil {
-			gap.Color, gap.LineStyle.Width = marked(inkGap), 0
+			gap.Color, gap.LineStyle.Width = inkGap, 0
 			p.Add(gap)
-			p.explain(v.say("chart.gap"), swatch{marked(inkGap)})
+			p.explain(v.say("chart.gap"), swatch{inkGap})
 		}
 	}
 	grid := plotter.NewGrid()
@@ -74,7 +73,7 @@ func stockChart(v voice, c *course, size float64, axes *frame) *chart {
 	step(truth, p.line(inkTruth, 1.8), v.say("chart.true"))
 	if len(read) > 0 {
 		if dots, err := plotter.NewScatter(points(read)); err == nil {
-			dots.GlyphStyle = draw.GlyphStyle{Color: marked(inkRead), Radius: vg.Points(2), Shape: draw.CrossGlyph{}}
+			dots.GlyphStyle = draw.GlyphStyle{Color: inkRead, Radius: vg.Points(2), Shape: draw.CrossGlyph{}}
 			p.Add(dots)
 			p.explain(v.say("chart.read"), dots)
 		}
@@ -115,11 +114,11 @@ func stairs(line []moment) plotter.XYs {
 func backwards(xy plotter.XYs) plotter.XYs { slices.Reverse(xy); return xy }
 
 // A swatch stands for a filled area in a legend.
-type swatch struct{ color.Color }
+type swatch struct{ ink }
 
 // Thumbnail fills the area of the sample.
 func (s swatch) Thumbnail(c *draw.Canvas) {
-	c.FillPolygon(s.Color, []vg.Point{c.Min, {X: c.Min.X, Y: c.Max.Y}, c.Max, {X: c.Max.X, Y: c.Min.Y}})
+	c.FillPolygon(s.ink, []vg.Point{c.Min, {X: c.Min.X, Y: c.Max.Y}, c.Max, {X: c.Max.X, Y: c.Min.Y}})
 }
 
 // A look is how an outcome is drawn: by colour, and by a second feature.
@@ -185,7 +184,7 @@ func percentileChart(v voice, l latencies, size float64) *chart {
 		}
 		look := lookOf(o)
 		line.LineStyle = p.line(look.ink, 1.6, look.dashes...)
-		dots.GlyphStyle = draw.GlyphStyle{Color: marked(look.ink), Radius: vg.Points(2.4), Shape: look.shape}
+		dots.GlyphStyle = draw.GlyphStyle{Color: look.ink, Radius: vg.Points(2.4), Shape: look.shape}
 		p.Add(line, dots)
 		p.explain(fmt.Sprintf("%s (%d)", v.outcome(o), len(sorted)), line, dots)
 	}

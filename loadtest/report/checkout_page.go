@@ -183,9 +183,9 @@ func shelfChart(v voice, s shelf, size float64) *chart {
 		if err != nil {
 			continue
 		}
-		area.Color, area.LineStyle.Width = marked(layer.ink), 0
+		area.Color, area.LineStyle.Width = layer.ink, 0
 		p.Add(area)
-		p.explain(v.say(layer.name), swatch{marked(layer.ink)})
+		p.explain(v.say(layer.name), swatch{layer.ink})
 		below = line
 	}
 	if top, err := plotter.NewLine(points(thin(s.received, places))); err == nil {
@@ -243,7 +243,7 @@ func waysChart(v voice, r *checkout.Result, size float64) *chart {
 		if err != nil {
 			continue
 		}
-		bars.Horizontal, bars.Color, bars.LineStyle = true, marked(layer.ink), c.line(inkText, 0.4)
+		bars.Horizontal, bars.Color, bars.LineStyle = true, layer.ink, c.line(inkText, 0.4)
 		if below != nil {
 			bars.StackOn(below)
 		}

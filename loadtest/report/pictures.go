@@ -1,13 +1,10 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
-	"image/color"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -16,7 +13,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"example.com/stock/loadtest"
 )
@@ -146,7 +142,7 @@ func rangeChart(rows []latencyRow, median, tail string, size float64) *chart {
 		if err != nil {
 			return
 		}
-		s.GlyphStyle = draw.GlyphStyle{Color: marked(i), Radius: vg.Points(3.5), Shape: shape}
+		s.GlyphStyle = draw.GlyphStyle{Color: i, Radius: vg.Points(3.5), Shape: shape}
 		c.Add(s)
 		c.explain(name, s)
 	}
@@ -162,23 +158,6 @@ type namedRows []plot.Tick
 
 func (n namedRows) Ticks(_, _ float64) []plot.Tick { return n }
 
-// An ink is a colour by its use. It is a variable of the style sheet, so that light and dark share one picture.
-type ink uint8
-
-const (
-	inkText ink = iota + 1
-	inkGrid
-	inkTruth
-	inkWritten
-	inkRead
-	inkGap // hatched
-	inkAccepted
-	inkBusy
-	inkSoldOut
-	inkFailed
-	inkUnknown
-)
-
 // A chart is a plot that is drawn with inks.
 type chart struct {
 	*plot.Plot
@@ -187,15 +166,12 @@ type chart struct {
 	title  string // of a picture in a file of its own
 }
 
-// marked returns a unique colour, by which toSVG recognises the ink.
-func marked(i ink) color.Color { return color.NRGBA{B: uint8(i), A: 0xff} }
-
 func newChart(size float64) *chart {
 	p := plot.New()
 	c := &chart{Plot: p, size: size}
-	p.BackgroundColor = color.Transparent
+	p.BackgroundColor = nil
 	style := func(s *text.Style, size float64) {
-		s.Color = marked(inkText)
+		s.Color = inkText
 		s.Font = font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, vg.Points(size))
 	}
 	style(&p.Title.TextStyle, size+1)
@@ -203,7 +179,7 @@ func newChart(size float64) *chart {
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		style(&axis.Label.TextStyle, size)
 		style(&axis.Tick.Label, size)
-		axis.LineStyle.Color, axis.Tick.Color = marked(inkText), marked(inkText)
+		axis.LineStyle.Color, axis.Tick.Color = inkText, inkText
 		axis.LineStyle.Width, axis.Tick.Width = vg.Points(0.7), vg.Points(0.7)
 		axis.Tick.Length = vg.Points(4)
 	}
@@ -211,7 +187,7 @@ func newChart(size float64) *chart {
 }
 
 func (c *chart) line(i ink, width float64, dashes ...float64) draw.LineStyle {
-	style := draw.LineStyle{Color: marked(i), Width: vg.Points(width)}
+	style := draw.LineStyle{Color: i, Width: vg.Points(width)}
 	for _, d := range dashes {
 		style.Dashes = append(style.Dashes, vg.Points(d))
 	}
@@ -224,37 +200,15 @@ type hint struct {
 	text     string
 }
 
-var (
-	prolog    = regexp.MustCompile(`(?s)^.*?<svg[^>]*>`)
-	coloured  = regexp.MustCompile(`(fill|stroke):#0000([0-9A-F]{2})`)
-	typeface  = regexp.MustCompile(`font-family:[^;"]*;font-variant:[^;"]*;font-weight:[^;"]*;font-style:[^;"]*;?`)
-	blankLine = regexp.MustCompile(`\s*\n\s*`)
-)
-
 // toSVG draws c as an element for a page whose style sheet defines the inks.
 func (c *chart) toSVG(width, height float64, class, label string, hints []hint) string {
-	canvas := vgsvg.New(vg.Points(width), vg.Points(height))
-	area := c.drawLegend(draw.New(canvas))
+	canvas := &svg{height: vg.Points(height)}
+	area := c.drawLegend(draw.NewCanvas(canvas, vg.Points(width), vg.Points(height)))
 	c.Draw(area)
-	var b bytes.Buffer
-	_, _ = canvas.WriteTo(&b) // to memory
-	body := prolog.ReplaceAll(b.Bytes(), nil)
-	body = coloured.ReplaceAllFunc(body, func(m []byte) []byte {
-		parts := coloured.FindSubmatch(m)
-		n, _ := strconv.ParseUint(string(parts[2]), 16, 8)
-		// Areas also have a pattern, because not everybody can distinguish the colours.
-		if i := ink(n); i >= inkGap && string(parts[1]) == "fill" {
-			return fmt.Appendf(nil, "fill:url(#f%d)", n)
-		}
-		return fmt.Appendf(nil, "%s:var(--i%d)", parts[1], n)
-	})
-	body = typeface.ReplaceAll(body, nil)
-	body = blankLine.ReplaceAll(body, []byte(" "))
-	body = bytes.TrimSuffix(bytes.TrimSpace(body), []byte("</svg>"))
-	var out bytes.Buffer
+	var out strings.Builder
 	fmt.Fprintf(&out, `<svg class="chart %s" viewBox="0 0 %g %g" role="img" aria-label="%s">`, class, width, height,
 		escape(label))
-	out.Write(body)
+	out.Write(canvas.out.Bytes())
 	inner := c.DataCanvas(area)
 	x, _ := c.Transforms(&inner)
 	for _, h := range hints {

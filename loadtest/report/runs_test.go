@@ -24,19 +24,10 @@ func ran(strategy, scope string, exclusive bool, stays ...stay) *loadtest.Result
 	at := func(ms float64) time.Time { return noon.Add(time.Duration(ms * float64(time.Millisecond))) }
 	before := loadtest.Stock{SKU: "pen", Store: "redis", Quantity: 1000, Initial: 1000, Version: 1, Epoch: 1}
 	h := &loadtest.History{Header: loadtest.Header{
-		Format:    loadtest.Format,
-		Version:   loadtest.Version,
-		Run:       "load-x",
-		Target:    "http://localhost",
-		StartedAt: noon,
-		Before:    []loadtest.Stock{before},
+		Format: loadtest.Format, Version: loadtest.Version, Run: "load-x", Target: "http://localhost", StartedAt: noon,
+		Before: []loadtest.Stock{before},
 		Plan: loadtest.Plan{
-			Strategy:    strategy,
-			Store:       "redis",
-			SKU:         "pen",
-			Stock:       1000,
-			Requests:    len(stays),
-			Concurrency: 30,
+			Strategy: strategy, Store: "redis", SKU: "pen", Stock: 1000, Requests: len(stays), Concurrency: 30,
 		},
 		Strategy: loadtest.Strategy{Name: strategy, Promise: loadtest.Promise{Scope: scope, Exclusive: exclusive}},
 	}}
@@ -47,42 +38,18 @@ func ran(strategy, scope string, exclusive bool, stays ...stay) *loadtest.Result
 		}
 		read := before.Quantity - int64(s.version-1)
 		r := loadtest.Record{
-			Seq:       i + 1,
-			Worker:    s.worker,
-			RequestID: fmt.Sprintf("load-x-%d", i+1),
-			Strategy:  strategy,
-			Store:     "redis",
-			SKU:       "pen",
-			Quantity:  1,
-			SentAt:    at(s.asked),
-			DoneAt:    at(s.to + 0.5),
+			Seq: i + 1, Worker: s.worker, RequestID: fmt.Sprintf("load-x-%d", i+1), Strategy: strategy, Store: "redis",
+			SKU: "pen", Quantity: 1, SentAt: at(s.asked), DoneAt: at(s.to + 0.5),
 		}
 		r.Outcome, r.Status, r.OrderID, r.Instance = loadtest.Accepted, 200, fmt.Sprintf("o%d", i+1), s.instance
 		r.Receipt = &loadtest.Receipt{
-			Read:       read,
-			Remaining:  read - 1,
-			Version:    s.version,
-			Epoch:      1,
-			Segment:    s.segment,
-			WaitedMS:   s.from - s.asked,
-			HeldMS:     s.to - s.from,
-			AcquiredAt: at(s.from),
-			ReleasedAt: at(s.to),
-			Batch:      s.batch,
+			Read: read, Remaining: read - 1, Version: s.version, Epoch: 1, Segment: s.segment, Batch: s.batch,
+			WaitedMS: s.from - s.asked, HeldMS: s.to - s.from, AcquiredAt: at(s.from), ReleasedAt: at(s.to),
 		}
 		h.Records = append(h.Records, r)
 		h.Orders = append(h.Orders, loadtest.Order{
-			OrderID:   r.OrderID,
-			SKU:       "pen",
-			Quantity:  1,
-			Read:      read,
-			Remaining: read - 1,
-			Version:   s.version,
-			Epoch:     1,
-			Instance:  r.Instance,
-			RequestID: r.RequestID,
-			Segment:   s.segment,
-			CreatedAt: r.ReleasedAt,
+			OrderID: r.OrderID, SKU: "pen", Quantity: 1, Read: read, Remaining: read - 1, Version: s.version, Epoch: 1,
+			Instance: r.Instance, RequestID: r.RequestID, Segment: s.segment, CreatedAt: r.ReleasedAt,
 		})
 		after.Quantity, after.Version = read-1, s.version+1
 		after.Sold++

@@ -1,0 +1,711 @@
+package loadtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/stock/internal/words"
+	"example.com/stock/loadtest"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// A tape builds the evidence of a run, sale by sale.
+type tape struct {
+	records []loadtest.Record
+	account loadtest.Account
+	version uint64
+	shared  bool // others may sell too
+}
+
+func newTape(initial int64) *tape {
+	before := loadtest.Stock{SKU: "pen", Store: "redis", Quantity: initial, Initial: initial, Version: 3, Epoch: 2}
+	return &tape{
+		account: loadtest.Account{Store: "redis", Before: before, After: new(before), Complete: true},
+		version: 3,
+	}
+}
+
+// sell writes an order that read the given version and quantity, and the reply to it.
+func (t *tape) sell(version uint64, read, quantity int64) *loadtest.Record {
+	r := t.answer(loadtest.Accepted, quantity)
+	r.OrderID = fmt.Sprintf("o%d", r.Seq)
+	r.Receipt = &loadtest.Receipt{Version: version, Read: read, Remaining: read - quantity, Epoch: 2}
+	t.account.Orders = append(t.account.Orders, loadtest.Order{
+		OrderID: r.OrderID, SKU: "pen", Quantity: quantity, Read: read, Remaining: read - quantity,
+		Version: version, Epoch: 2, Instance: r.Instance, RequestID: r.RequestID,
+	})
+	t.version++
+	t.account.After.Quantity = read - quantity
+	t.account.After.Sold += quantity
+	t.account.After.Version = t.version
+	return r
+}
+
+// next sells from the current stock.
+func (t *tape) next(quantity int64) *loadtest.Record {
+	return t.sell(t.version, t.account.After.Quantity, quantity)
+}
+
+// from sells from a segment that has the given version and quantity.
+func (t *tape) from(segment int, version uint64, read, quantity int64) *loadtest.Record {
+	left := t.account.After.Quantity - quantity
+	r := t.sell(version, read, quantity)
+	r.Segment = segment
+	t.account.Orders[len(t.account.Orders)-1].Segment = segment
+	t.account.After.Quantity = left // of all segments
+	return r
+}
+
+// merged is next for a sale of one unit in a batch. All batches are made by app-1.
+func (t *tape) merged(batch string, place, size int) *loadtest.Record {
+	r := t.next(1)
+	r.Instance, r.Batch = "app-1", &loadtest.Batch{ID: batch, Place: place, Size: size}
+	t.account.Orders[len(t.account.Orders)-1].Instance = "app-1"
+	return r
+}
+
+// answer adds a reply without an order. The result is good until the next one.
+func (t *tape) answer(o loadtest.Outcome, quantity int64) *loadtest.Record {
+	seq := len(t.records) + 1
+	t.records = append(t.records, loadtest.Record{
+		Seq: seq, RequestID: fmt.Sprintf("r%d", seq), Store: "redis", SKU: "pen", Quantity: quantity,
+		SentAt: noon, DoneAt: noon.Add(time.Millisecond),
+		Reply: loadtest.Reply{Outcome: o, Instance: fmt.Sprintf("app-%d", seq%2+1)},
+	})
+	return &t.records[seq-1]
+}
+
+// lost replaces the reply to the request at i: none came.
+func (t *tape) lost(i int) { t.records[i].Reply = loadtest.Reply{Outcome: loadtest.Unknown} }
+
+// unread makes the orders unreadable.
+func (t *tape) unread() { t.account.Orders, t.account.Complete = nil, false }
+
+// unlisted makes the target a foreign one that lists no orders.
+func (t *tape) unlisted() {
+	t.account.Before.Mapped, t.account.Before.Unlisted = true, true
+	t.unread()
+}
+
+// of gives the tape another SKU, and the requests and orders other ids.
+func (t *tape) of(sku string) *tape {
+	t.account.Before.SKU, t.account.After.SKU = sku, sku
+	for i := range t.records {
+		r := &t.records[i]
+		r.SKU, r.RequestID, r.OrderID = sku, sku+r.RequestID, sku+r.OrderID
+	}
+	for i := range t.account.Orders {
+		o := &t.account.Orders[i]
+		o.SKU, o.RequestID, o.OrderID = sku, sku+o.RequestID, sku+o.OrderID
+	}
+	return t
+}
+
+func (t *tape) judge(scope string) loadtest.Verdict {
+	return loadtest.Judge(loadtest.Evidence{
+		Records: t.records, Accounts: []loadtest.Account{t.account},
+		Promise: loadtest.Promise{Scope: scope, Exclusive: true}, Shared: t.shared,
+	})
+}
+
+func judgeAll(tapes ...*tape) loadtest.Verdict {
+	e := loadtest.Evidence{Promise: loadtest.Promise{Scope: loadtest.Cluster, Exclusive: true}}
+	for _, t := range tapes {
+		e.Records, e.Accounts = append(e.Records, t.records...), append(e.Accounts, t.account)
+	}
+	return loadtest.Judge(e)
+}
+
+// at sets the times of a record, in milliseconds after noon.
+func at(r *loadtest.Record, sent, done int) {
+	r.SentAt = noon.Add(time.Duration(sent) * time.Millisecond)
+	r.DoneAt = noon.Add(time.Duration(done) * time.Millisecond)
+}
+
+// wrongNumbers compares fields of v with want, such as "accepted_units=6 linear.result=ok", and returns a text for each
+// that differs. Fields have their names in JSON. A list is compared by its length. A field without a value must not be
+// zero.
+func wrongNumbers(t *testing.T, v loadtest.Verdict, want string) (wrong []string) {
+	t.Helper()
+	text, err := json.Marshal(v)
+	var fields map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range strings.Fields(want) {
+		path, value, exact := strings.Cut(pair, "=")
+		var got any = fields
+		for _, name := range strings.Split(path, ".") {
+			object, _ := got.(map[string]any)
+			got = object[name]
+		}
+		if list, is := got.([]any); is {
+			got = len(list)
+		}
+		if said := fmt.Sprint(got); exact && said != value || !exact && (said == "0" || said == "<nil>") {
+			wrong = append(wrong, fmt.Sprintf("%s is %v, want %s", path, got, pair))
+		}
+	}
+	return wrong
+}
+
+// The smallest possible fault is one unit or one request. The judge sees it in each sum and each count, and accuses
+// nothing that only looks like a fault.
+func TestJudge(t *testing.T) {
+	const busy, soldOut, failed, unknown = loadtest.Busy, loadtest.SoldOut, loadtest.Failed, loadtest.Unknown
+	for _, row := range []struct {
+		name    string
+		stock   int64
+		do      func(*tape)
+		want    loadtest.Finding
+		numbers string // see wrongNumbers
+	}{
+		{
+			"one after the other", 10, func(t *tape) { t.next(1); t.next(2); t.next(3) }, holds,
+			"accepted_units=6 remaining_units=4 instances=2",
+		},
+		{"sold to the last", 2, func(t *tape) { t.next(2); t.answer(soldOut, 1) }, holds, "sold_out=1"},
+		{"too few left for this one", 3, func(t *tape) { t.next(2); t.answer(soldOut, 2) }, holds, ""},
+		{"nothing to sell", 0, func(t *tape) { t.answer(soldOut, 1) }, holds, ""},
+		{"all failed", 10, func(t *tape) { t.answer(failed, 1) }, undecided, ""},
+		{"no requests", 10, func(*tape) {}, undecided, ""},
+
+		// Sums.
+		{
+			"oversold by one", 2, func(t *tape) { t.next(1); t.next(1); t.next(1) }, broken,
+			"oversold_units=1 linear.result=illegal",
+		},
+		{"one lost", 9, func(t *tape) { t.next(1); t.account.After.Quantity++ }, broken, "lost_units=1"},
+		{"one vanished", 9, func(t *tape) { t.next(1); t.account.After.Quantity-- }, broken, "lost_units=-1"},
+		{
+			"one lost, and orders missing", 9, func(t *tape) { t.next(1); t.account.After.Quantity++; t.unread() },
+			broken,
+			"lost_units=1 phantoms=0",
+		},
+		{
+			"one lost, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity++; t.unlisted() }, broken,
+			"lost_units=1",
+		},
+		{
+			"one vanished, by replies", 9, func(t *tape) { t.next(1); t.account.After.Quantity--; t.unlisted() },
+			broken,
+			"lost_units=-1",
+		},
+		{"three gone, and a lost reply of three explains it", 9, func(t *tape) {
+			t.next(1)
+			t.answer(unknown, 3)
+			t.account.After.Quantity -= 3
+			t.unlisted()
+		}, undecided, "reasons=1"},
+		{"two gone, and a lost reply explains one", 9, func(t *tape) {
+			t.next(1)
+			t.answer(unknown, 1)
+			t.account.After.Quantity -= 2
+			t.unlisted()
+		}, broken, ""},
+		{"units lost, not requests", 10, func(t *tape) { t.sell(3, 10, 4); t.sell(3, 10, 3) }, broken, "lost_units=4"},
+		{"a target that does not count what it sold", 9, func(t *tape) {
+			t.next(1)
+			t.account.Before.Mapped, t.account.After.Sold = true, 0
+		}, holds, ""},
+		{"the store miscounts", 10, func(t *tape) { t.next(1); t.account.After.Sold = 7 }, undecided, "reasons=1"},
+
+		// Versions. No fault is a reason twice.
+		{
+			"two read the same version", 10, func(t *tape) { t.sell(3, 10, 1); t.sell(3, 10, 1); t.next(1) }, broken,
+			"collisions=1 lost_units=1 certificates=1 reasons=2 linear.result=illegal",
+		},
+		{"five read the same version: ten pairs", 10, func(t *tape) {
+			for range 5 {
+				t.sell(3, 10, 1)
+			}
+		}, broken, "collisions=10 lost_units=4 certificates=4"},
+		{
+			"a stale read", 10, func(t *tape) { t.next(1); t.sell(4, 10, 1) }, broken,
+			"stale_reads=1 collisions=0 reasons=2 linear.result=illegal",
+		},
+		{"two that read the same, and a stale read later", 10, func(t *tape) {
+			t.sell(3, 10, 1)
+			t.sell(3, 10, 1)
+			t.sell(5, 9, 1)
+			t.sell(6, 9, 1)
+		}, broken, "stale_reads=1 collisions=1 reasons=2"},
+		{"two that read the same, and not what was written", 10, func(t *tape) {
+			t.next(1)
+			t.sell(4, 10, 1)
+			t.sell(4, 10, 1)
+			t.account.After.Quantity = 7
+		}, broken, "stale_reads=0 collisions=1 reasons=1"},
+		{
+			"one lost, another vanished", 10, func(t *tape) { t.next(1); t.sell(4, 10, 1); t.sell(5, 8, 1) }, broken,
+			"lost_units=0 stale_reads=2",
+		},
+		{"the first did not read the initial stock", 10, func(t *tape) { t.sell(3, 9, 1) }, broken, "stale_reads=1"},
+		{"wrong subtraction", 10, func(t *tape) {
+			t.next(1)
+			t.records[0].Remaining, t.account.Orders[0].Remaining = 10, 10
+		}, broken, "lost_units=0"},
+		{"the first sale does not tell what it read", 10, func(t *tape) {
+			t.account.Before.Mapped = true
+			t.next(1).Receipt = &loadtest.Receipt{Epoch: 2, Blind: true}
+			o := &t.account.Orders[0]
+			o.Read, o.Remaining, o.Version, o.Blind = 0, 0, 0, true
+			t.next(1)
+		}, holds, ""},
+		{"orders missing, and yet a proof", 10, func(t *tape) {
+			t.sell(3, 10, 1)
+			t.sell(3, 10, 1)
+			t.unread()
+			t.account.After = nil
+		}, broken, "collisions=1 remaining_known=false"},
+
+		// Fences, holds and batches.
+		{"a fence goes back", 10, func(t *tape) {
+			for _, fence := range []uint64{5, 9, 7, 8} {
+				t.next(1).Fence = fence
+			}
+		}, broken, "fence_drops=2"},
+		{"a fence repeats", 10, func(t *tape) { t.next(1).Fence = 5; t.next(1); t.next(1).Fence = 5 }, holds, ""},
+		{
+			"a fence that the reply does not tell", 9, func(t *tape) { t.next(1); t.account.Orders[0].Fence = 8 },
+			holds, "",
+		},
+		{"a holder whose write carried no fence", 10, func(t *tape) { t.next(1).Fence = 7 }, holds, ""},
+		{"holds overlap, by the clocks of instances", 10, func(t *tape) {
+			for _, span := range [][2]int{{0, 10}, {10, 20}, {15, 30}, {16, 17}, {40, 50}} {
+				r := t.next(1)
+				r.AcquiredAt = noon.Add(time.Duration(span[0]) * time.Millisecond)
+				r.ReleasedAt = noon.Add(time.Duration(span[1]) * time.Millisecond)
+			}
+		}, holds, "overlaps=2 longest_overlap_ms=5"},
+		{"the sales of a batch are one hold", 10, func(t *tape) {
+			for i := range 3 {
+				r := t.merged("a", i+1, 3)
+				r.AcquiredAt, r.ReleasedAt = noon, noon.Add(time.Second)
+			}
+		}, holds, "overlaps=0"},
+		{"batches, and a member that was refused", 10, func(t *tape) {
+			t.merged("a", 1, 3)
+			t.merged("a", 3, 3)
+			t.merged("b", 1, 1)
+		}, holds, "misplaced=0"},
+		{
+			"a batch that was not made in its order", 10, func(t *tape) { t.merged("a", 2, 2); t.merged("a", 1, 2) },
+			broken,
+			"misplaced=1",
+		},
+		{"a batch on two instances", 10, func(t *tape) {
+			t.merged("a", 1, 2)
+			t.merged("a", 2, 2).Instance = "app-9"
+		}, broken, "misplaced=1"},
+		{"a batch of two sizes, and a place beyond it", 10, func(t *tape) {
+			t.merged("a", 1, 3)
+			t.merged("a", 2, 2)
+			t.merged("b", 2, 1)
+		}, broken, "misplaced=2"},
+
+		// Segments: versions, reads and fences of one do not matter for another.
+		{"each segment has its versions and fences", 20, func(t *tape) {
+			t.from(1, 1, 5, 1).Fence = 9
+			t.from(2, 1, 5, 1).Fence = 3
+			t.from(2, 2, 4, 1).Fence = 4
+			t.from(1, 2, 4, 1).Fence = 10
+		}, holds, ""},
+		{
+			"units moved in between", 20, func(t *tape) {
+				t.from(1, 1, 5, 5)
+				t.from(1, 3, 8, 1)
+				t.from(1, 4, 7,
+					1)
+			}, holds, "",
+		},
+		{"the next segment goes on where the last one ends", 20, func(t *tape) {
+			t.from(1, 3, 5, 1)
+			t.from(2, 4, 7, 1)
+		}, holds, ""},
+		{"a collision in one segment", 20, func(t *tape) {
+			t.from(1, 1, 5, 1)
+			t.from(2, 1, 5, 1)
+			t.from(2, 1, 5, 1)
+			t.account.After.Quantity++
+		}, broken, "collisions=1 certificates=1"},
+		{"a stale read in one segment", 20, func(t *tape) {
+			t.from(1, 7, 5, 1)
+			t.from(2, 7, 5, 1)
+			t.from(2, 8, 5, 1)
+		}, broken, "stale_reads=1"},
+		{"a fence that drops in one segment", 20, func(t *tape) {
+			t.from(2, 1, 5, 1).Fence = 4
+			t.from(2, 2, 4, 1).Fence = 3
+		}, broken, "fence_drops=1"},
+		{
+			"lost in one segment", 20, func(t *tape) { t.from(1, 1, 5, 1); t.account.After.Quantity++ },
+			broken, "lost_units=1",
+		},
+		{"sold out in every segment, but not in all of them", 20, func(t *tape) {
+			t.from(1, 1, 1, 1)
+			t.answer(soldOut, 2)
+		}, broken, "false_sold_out=1"},
+
+		// Replies and orders.
+		{
+			"a phantom", 10, func(t *tape) { t.next(1); t.account.Orders, t.account.After.Sold = nil, 0 },
+			broken, "phantoms=1",
+		},
+		{"one order of three told twice", 9, func(t *tape) {
+			t.next(3)
+			again := t.records[0]
+			again.Seq, again.RequestID = 2, "r2"
+			t.records = append(t.records, again)
+		}, broken, "accepted_units=6 phantoms=1"},
+		{
+			"refused and sold", 10, func(t *tape) { t.next(1); t.records[0].Reply = loadtest.Reply{Outcome: busy} },
+			broken,
+			"denied=1 busy=1",
+		},
+		{"one request sold twice", 10, func(t *tape) {
+			t.next(1)
+			t.next(1)
+			t.records, t.account.Orders[1].RequestID = t.records[:1], "r1"
+		}, broken, "duplicates=1"},
+		{"one request sold twice, without a reply: the first order is its own", 10, func(t *tape) {
+			t.next(1)
+			t.next(2)
+			t.records, t.account.Orders[1].RequestID = t.records[:1], "r1"
+			t.lost(0)
+		}, broken, "recovered=1 duplicates=1 misserved=0"},
+		{"others sell too", 10, func(t *tape) {
+			t.shared = true
+			t.next(1)
+			t.next(1)
+			t.next(1)
+			t.records = t.records[:2]
+		}, holds, "foreign=1 accepted_units=3 accepted=2"},
+		{"others sell, though they should not", 10, func(t *tape) {
+			for range 5 {
+				t.next(1)
+			}
+			t.records = t.records[:1]
+		}, undecided, "foreign=4 reasons=1"},
+		{"two units for one", 10, func(t *tape) { t.next(2); t.records[0].Quantity = 1 }, broken, "misserved=1"},
+		{
+			"one unit of three, and no usable reply", 10,
+			func(t *tape) { t.next(1); t.records[0].Quantity = 3; t.lost(0) },
+			broken, "misserved=1",
+		},
+		{"another read in the reply", 10, func(t *tape) { t.next(1).Read = 77 }, broken, "misquoted=1"},
+		{"another version in the reply", 10, func(t *tape) { t.next(1).Version = 77 }, broken, "misquoted=1"},
+		{"another segment in the reply", 10, func(t *tape) { t.next(1).Segment = 7 }, broken, "misquoted=1"},
+		{
+			"another fence in the reply", 10, func(t *tape) { t.next(1).Fence = 7; t.account.Orders[0].Fence = 8 },
+			broken,
+			"misquoted=1",
+		},
+		{"two orders with each other's request", 10, func(t *tape) {
+			t.next(1)
+			t.next(1)
+			t.account.Orders[0].RequestID, t.account.Orders[1].RequestID = "r2", "r1"
+		}, broken, "swapped=2"},
+		{
+			"request ids replaced on the way", 10, func(t *tape) { t.next(1); t.account.Orders[0].RequestID = "x" },
+			holds,
+			"limits=1",
+		},
+		{"an order of another epoch", 9, func(t *tape) {
+			t.next(1)
+			old := t.account.Orders[0]
+			old.OrderID, old.RequestID, old.Epoch = "old", "old", 1
+			t.account.Orders = append(t.account.Orders, old)
+		}, holds, "foreign=0 accepted_units=1"},
+		{"an order on two pages", 9, func(t *tape) {
+			t.next(1)
+			t.account.Orders = append(t.account.Orders, t.account.Orders[0])
+		}, holds, "duplicates=0 foreign=0 accepted_units=1"},
+		{"SKU of no account", 10, func(t *tape) { t.next(1).SKU = "ink" }, undecided, ""},
+
+		// Outcomes that are not known.
+		{
+			"unknown and sold", 10, func(t *tape) { t.next(1); t.next(1); t.lost(1) },
+			holds, "recovered=1 accepted=2 unknown=0",
+		},
+		{"unknown and sold, by order id", 10, func(t *tape) {
+			t.next(1)
+			t.lost(0)
+			t.records[0].OrderID, t.account.Orders[0].RequestID = "o1", "replaced by a proxy"
+		}, holds, "recovered=1 foreign=0"},
+		{"unknown and not sold", 10, func(t *tape) { t.next(1); t.answer(unknown, 1) }, holds, "recovered=0 unknown=1"},
+		{"no request id on either side is no match", 9, func(t *tape) {
+			t.shared = true
+			t.next(1)
+			t.lost(0)
+			t.account.Orders[0].RequestID, t.records[0].RequestID = "", ""
+		}, holds, "foreign=1 recovered=0 duplicates=0 unknown=1"},
+		{"a request sent again, whose second reply was lost", 9, func(t *tape) {
+			t.next(1)
+			t.answer(unknown, 1).RequestID = "r1"
+		}, holds, "recovered=0 unknown=1 accepted_units=1"},
+		{"orders missing", 10, func(t *tape) { t.next(1); t.next(1); t.unread() }, undecided, "phantoms=0 reasons=1"},
+		{
+			"orders missing, unknown may explain", 10, func(t *tape) { t.next(1); t.next(1); t.lost(1); t.unread() },
+			undecided,
+			"reasons=2",
+		},
+		{
+			"final stock missing", 10, func(t *tape) { t.next(1); t.account.After, t.account.Complete = nil, false },
+			undecided,
+			"remaining_known=false",
+		},
+
+		// The stock was set during the run.
+		{
+			"set again meanwhile", 10, func(t *tape) { t.next(1); t.account.After.Epoch, t.account.Orders = 3, nil },
+			undecided,
+			"remaining_known=false phantoms=0",
+		},
+		{"set again before the last", 10, func(t *tape) {
+			t.next(1)
+			t.next(1).Epoch = 3
+			t.account.After.Epoch, t.account.Orders = 3, t.account.Orders[1:]
+			t.account.Orders[0].Epoch = 3
+		}, undecided, "remaining_known=false phantoms=0"},
+		{
+			"one reply of another epoch", 9, func(t *tape) { t.next(1); t.next(1).Epoch = 9 },
+			broken, "remaining_known=false",
+		},
+
+		// The order in time. No other check considers it.
+		{
+			"one after the other in time", 3, func(t *tape) { at(t.next(1), 0, 1); at(t.next(1), 2, 3) }, holds,
+			"linear.result=ok",
+		},
+		{
+			"at the same time, the later one first", 3, func(t *tape) { at(t.next(1), 2, 5); at(t.next(1), 0, 4) },
+			holds,
+			"linear.result=ok",
+		},
+		{
+			"sent after the reply, and served before", 3, func(t *tape) { at(t.next(1), 2, 3); at(t.next(1), 0, 1) },
+			broken,
+			"linear.result=illegal reasons=1",
+		},
+		{
+			"told sold out before it was", 3, func(t *tape) { at(t.answer(soldOut, 1), 0, 1); at(t.next(3), 2, 3) },
+			broken,
+			"false_sold_out=1 linear.result=illegal",
+		},
+		{
+			"told sold out while the last was sold", 3, func(t *tape) {
+				at(t.answer(soldOut, 1), 0, 3)
+				at(t.next(3),
+					2, 4)
+			},
+			holds, "linear.result=ok",
+		},
+		{
+			"busy whatever there is", 3, func(t *tape) { at(t.answer(busy, 1), 0, 1); at(t.next(3), 2, 3) }, holds,
+			"linear.result=ok",
+		},
+		{"no reply, and the order later", 3, func(t *tape) {
+			at(t.next(1), 4, 5)
+			at(t.next(1), 0, 1)
+			t.lost(1)
+		}, holds, "linear.result=ok"},
+		{"somebody else's order", 3, func(t *tape) {
+			t.shared = true
+			t.next(1)
+			at(t.next(1), 2, 3)
+			t.records = t.records[1:]
+		}, holds, "linear.result=ok"},
+		{"the times of one segment do not matter for another", 9, func(t *tape) {
+			at(t.from(1, 1, 5, 1), 10, 11)
+			at(t.from(2, 1, 4, 1), 0, 1)
+		}, holds, "linear.result=ok"},
+		{"sold out too early, in segments", 3, func(t *tape) {
+			at(t.from(1, 1, 1, 1), 0, 1)
+			at(t.answer(soldOut, 1), 2, 3)
+			at(t.from(2, 1, 2, 2), 4, 5)
+		}, broken, "linear.result=illegal"},
+		{
+			"a write of nobody between two sales, which leaves the quantity", // only porcupine finds it
+			3, func(t *tape) { at(t.next(1), 0, 1); t.version++; at(t.next(1), 2, 3) }, broken, "linear.result=illegal",
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			tape := newTape(row.stock)
+			row.do(tape)
+			v := tape.judge(loadtest.Cluster)
+			if v.Finding != row.want || v.Kept != (row.want == holds) || (len(v.Reasons) == 0) != (row.want == holds) {
+				t.Errorf("finding %s, kept %v; want %s; reasons %v", v.Finding, v.Kept, row.want, v.Reasons)
+			}
+			for _, wrong := range wrongNumbers(t, v, row.numbers) {
+				t.Error(wrong)
+			}
+			if v.Accepted+v.Busy+v.SoldOut+v.Failed+v.Unknown != v.Sent {
+				t.Errorf("outcomes do not add up to sent: %+v", v)
+			}
+		})
+	}
+}
+
+// A certificate names both orders. Ten are kept, and one more for each SKU that has none among them.
+func TestCertificates(t *testing.T) {
+	tape := newTape(10)
+	tape.sell(3, 10, 1)
+	tape.sell(3, 10, 1)
+	want := []loadtest.Collision{{
+		Store: "redis", SKU: "pen", Epoch: 2, Version: 3,
+		Orders: [2]loadtest.Sold{
+			{OrderID: "o1", RequestID: "r1", Instance: "app-2", Read: 10, Remaining: 9},
+			{OrderID: "o2", RequestID: "r2", Instance: "app-1", Read: 10, Remaining: 9},
+		},
+	}}
+	if v := tape.judge(loadtest.Cluster); !slices.Equal(v.Certificates, want) {
+		t.Errorf("certificates %+v, want %+v", v.Certificates, want)
+	}
+	many := newTape(100)
+	for i := range uint64(12) {
+		many.sell(3+2*i, 100-int64(i), 1)
+		many.sell(3+2*i, 100-int64(i), 1)
+	}
+	v := judgeAll(many.of("ink"), tape)
+	if v.Collisions != 13 || len(v.Certificates) != 11 || v.Certificates[10].SKU != "pen" {
+		t.Errorf("%d collisions, %d certificates: %+v", v.Collisions, len(v.Certificates), v.Certificates)
+	}
+}
+
+// The findings about several SKUs are added, and each is reported for its own SKU only.
+func TestJudgeSeveralSKUs(t *testing.T) {
+	over := func() *tape {
+		t := newTape(2)
+		t.next(1)
+		t.next(2)
+		t.account.After.Quantity = 1
+		t.answer(loadtest.SoldOut, 1)
+		return t
+	}
+	right := newTape(2)
+	right.next(1)
+	for _, wrong := range wrongNumbers(t, judgeAll(over().of("ink"), over().of("pad"), right),
+		"initial_units=6 oversold_units=2 remaining_units=3 lost_units=4 false_sold_out=0 accepted_units=7") {
+		t.Error(wrong)
+	}
+	lie := newTape(2)
+	lie.next(1)
+	lie.next(1)
+	lie.of("ink")
+	lie.account.Orders[1].OrderID, lie.account.Orders[1].RequestID = "x", "rx" // a phantom and a foreign order
+	lie.records[0].Reply = loadtest.Reply{Outcome: loadtest.Busy}
+	v := judgeAll(lie, right)
+	for _, wrong := range wrongNumbers(t, v, "phantoms=1 denied=1 foreign=1 finding=broken") {
+		t.Error(wrong)
+	}
+	for _, r := range v.Reasons {
+		if !strings.HasPrefix(r.Text.EN, "ink") {
+			t.Errorf("said of no SKU, or of the wrong one: %s", r.Text)
+		}
+	}
+}
+
+// The text about false refusals names the earliest. The text about a sale at the wrong time names the request that was
+// sent too late, and the one that was answered before.
+func TestTheExampleIsTheOneToLookAt(t *testing.T) {
+	refused := newTape(9)
+	at(refused.next(1), 0, 1)
+	at(refused.answer(loadtest.SoldOut, 1), 2, 3)
+	at(refused.answer(loadtest.SoldOut, 2), 4, 5)
+	early := newTape(9)
+	at(early.next(1), 10, 11) // the first by its version, and the last sent
+	at(early.next(1), 5, 12)
+	at(early.next(1), 0, 1)
+	for _, row := range []struct {
+		tape  *tape
+		names []string
+		not   string
+	}{{refused, []string{"r2", "8 units"}, "r3"}, {early, []string{"r1", "r3"}, "r2"}} {
+		why := row.tape.judge(loadtest.Cluster).Linear.Why.EN
+		for _, name := range row.names {
+			if !strings.Contains(why, name) || strings.Contains(why, row.not) {
+				t.Errorf("%q names not %q, or %q", why, name, row.not)
+			}
+		}
+	}
+}
+
+// The same evidence keeps one promise and breaks another, or shows nothing.
+func TestPromises(t *testing.T) {
+	right := func(instances int) *tape {
+		tape := newTape(10)
+		for range instances {
+			tape.next(1)
+		}
+		return tape
+	}
+	lossy := func(instances int) *tape {
+		tape := newTape(10)
+		for i := range 2 {
+			tape.sell(3, 10, 1)
+			tape.account.Orders[i].Instance = fmt.Sprintf("app-%d", i%instances)
+		}
+		return tape
+	}
+	// patient makes each request wait for the reply to the previous one.
+	patient := func(t *tape) *tape {
+		for i := range t.records {
+			at(&t.records[i], 10*i, 10*i+10)
+		}
+		return t
+	}
+	timeless := right(2)
+	for i := range timeless.records {
+		timeless.records[i].SentAt, timeless.records[i].DoneAt = time.Time{}, time.Time{}
+	}
+	lies, idle := newTape(10), newTape(10)
+	lies.next(1)
+	lies.account.Orders, lies.account.After.Sold = nil, 0
+	idle.answer(loadtest.Failed, 1)
+	said := make(map[words.Text]bool)
+	for _, row := range []struct {
+		scope      string
+		tape       *tape
+		kept, luck bool
+	}{
+		{loadtest.Nowhere, lossy(2), true, false},
+		{loadtest.Nowhere, right(2), true, true},
+		{loadtest.Nowhere, timeless, true, true}, // does not show that nothing could race
+		{loadtest.Nowhere, patient(right(2)), true, false},
+		{loadtest.Process, patient(right(2)), true, false},
+		{loadtest.Nowhere, patient(lossy(2)), true, false},
+		{loadtest.Nowhere, lies, false, false},
+		{loadtest.Nowhere, idle, false, false},
+		{loadtest.Process, right(1), true, false},
+		{loadtest.Process, lossy(1), false, false},
+		{loadtest.Process, lossy(2), true, false},
+		{loadtest.Process, right(2), true, true},
+		{loadtest.Process, idle, false, false},
+		{loadtest.Cluster, right(2), true, false},
+		{loadtest.Cluster, lossy(2), false, false},
+		{loadtest.Cluster, idle, false, false},
+		{"galaxy", right(1), false, false},
+	} {
+		v := row.tape.judge(row.scope)
+		if v.Kept != row.kept || v.Luck != row.luck || v.Sentence.EN == "" || v.Sentence.ZH == "" {
+			t.Errorf("%s: kept %v, luck %v, %q; want %v, %v", row.scope, v.Kept, v.Luck, v.Sentence, row.kept, row.luck)
+		}
+		said[v.Sentence] = true
+	}
+	if len(said) < 12 {
+		t.Errorf("only %d sentences", len(said))
+	}
+	e := loadtest.Evidence{Records: timeless.records, Accounts: []loadtest.Account{timeless.account}, Missing: 1}
+	if v := loadtest.Judge(e); v.Finding != undecided || v.Missing != 1 {
+		t.Errorf("one record missing: %s", v.Finding)
+	}
+}

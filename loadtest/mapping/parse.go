@@ -1,0 +1,445 @@
+package mapping
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The variables of templates. The token is the admin token from the command line, so that no file needs to hold it.
+const (
+	varSKU, varQuantity, varRequest, varToken, varCursor = "sku", "quantity", "request_id", "token", "cursor"
+)
+
+// Whether a key must be there.
+const required, optional = true, false
+
+// Parse parses a mapping file: YAML, and so also JSON. The error joins an Error for each mistake, in the order of the
+// lines.
+func Parse(text []byte) (*File, error) {
+	m := new(mistakes)
+	top, err := m.read(text)
+	if err != nil {
+		return nil, err
+	}
+	var f *File
+	if top != nil {
+		f = top.file()
+	}
+	if err := m.err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// An Error is one mistake in a mapping file.
+type Error struct {
+	Line   int    // from 1; 0: of the file as a whole
+	Field  string // such as deduct.path
+	Reason string
+}
+
+func (e *Error) Error() string {
+	text := e.Reason
+	if e.Field != "" {
+		text = e.Field + ": " + text
+	}
+	if e.Line > 0 {
+		text = fmt.Sprintf("line %d: %s", e.Line, text)
+	}
+	return text
+}
+
+// mistakes are those found so far. Parsing goes on after a mistake, so that one reading of the file finds all.
+type mistakes struct{ found []error }
+
+func (m *mistakes) add(line int, field, format string, args ...any) {
+	m.found = append(m.found, &Error{line, field, fmt.Sprintf(format, args...)})
+}
+
+// err joins the mistakes, ordered by line and field.
+func (m *mistakes) err() error {
+	slices.SortStableFunc(m.found, func(a, b error) int {
+		x, y := a.(*Error), b.(*Error)
+		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Field, y.Field))
+	})
+	return errors.Join(m.found...)
+}
+
+// A table is a YAML table. Its keys are asked for one by one; done notes those that nobody has asked for. (The YAML
+// library can refuse unknown keys itself, but its error names a type of this package, and no key that there is.)
+type table struct {
+	*mistakes
+	name   string // such as deduct.accepted; empty: the file
+	line   int
+	values map[string]yaml.Node
+	asked  []string
+}
+
+// read returns the table that text is. It returns nil, and notes that, if it is none.
+func (m *mistakes) read(text []byte) (*table, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		reason := err.Error()
+		if bytes.Contains(text, []byte("{{")) {
+			reason += " (in YAML, text with {{ }} needs quotes inside { })"
+		}
+		return nil, &Error{Reason: reason}
+	}
+	if len(doc.Content) == 0 {
+		return nil, &Error{Reason: "is empty; it must have read and deduct at least"}
+	}
+	return m.table("", doc.Content[0]), nil
+}
+
+// table returns the table that n is. It returns nil, and notes why, if n is none.
+func (m *mistakes) table(name string, n *yaml.Node) *table {
+	line := n.Line
+	if n = target(n); n.Kind != yaml.MappingNode {
+		m.add(line, name, "must be a table of keys and values")
+		return nil
+	}
+	t := &table{mistakes: m, name: name, line: line}
+	before := len(m.found)
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if seen[key.Value] {
+			m.add(key.Line, t.field(key.Value), "is there twice")
+		}
+		seen[key.Value] = true
+	}
+	if len(m.found) > before {
+		return nil
+	}
+	// Decode resolves merge keys (<<).
+	if err := n.Decode(&t.values); err != nil {
+		m.add(line, name, "%v", err)
+		return nil
+	}
+	return t
+}
+
+// target returns the node that an alias stands for.
+func target(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// field returns the name of a key of t, as errors say it.
+func (t *table) field(key string) string { return strings.TrimPrefix(t.name+"."+key, ".") }
+
+// value returns the value of key. It returns nil if there is none, and notes that if it is required.
+func (t *table) value(key string, need bool) *yaml.Node {
+	t.asked = append(t.asked, key)
+	n, there := t.values[key]
+	if there {
+		return &n
+	}
+	if need {
+		t.add(t.line, t.field(key), "is missing")
+	}
+	return nil
+}
+
+// bad notes a mistake in the value of key.
+func (t *table) bad(key, format string, args ...any) {
+	line := t.line
+	if n, there := t.values[key]; there {
+		line = n.Line
+	}
+	t.add(line, t.field(key), format, args...)
+}
+
+// sub returns the table under key, or nil.
+func (t *table) sub(key string, need bool) *table {
+	n := t.value(key, need)
+	if n == nil {
+		return nil
+	}
+	return t.table(t.field(key), n)
+}
+
+// done notes the keys that nobody has asked for.
+func (t *table) done() {
+	for _, key := range slices.Sorted(maps.Keys(t.values)) {
+		if !slices.Contains(t.asked, key) {
+			slices.Sort(t.asked)
+			t.bad(key, "is no key of %s; there is %s", cmp.Or(t.name, "the file"), strings.Join(t.asked, ", "))
+		}
+	}
+}
+
+// text returns a scalar as it is written: a number needs no quotes. It returns "" if there is none.
+func (t *table) text(key string, need bool) string {
+	n := t.value(key, need)
+	if n == nil {
+		return ""
+	}
+	switch n = target(n); {
+	case n.Kind != yaml.ScalarNode:
+		t.bad(key, "must be text")
+		return ""
+	case n.Value == "" || n.ShortTag() == "!!null":
+		t.bad(key, "is empty; leave it out, or give a value")
+		return ""
+	}
+	return n.Value
+}
+
+func (t *table) template(key string, need bool, variables ...string) template {
+	parsed, err := parseTemplate(t.text(key, need), variables)
+	if err != nil {
+		t.bad(key, "%v", err)
+	}
+	return parsed
+}
+
+func (t *table) place(key string, need bool) place {
+	text := t.text(key, need)
+	if text == "" {
+		return place{}
+	}
+	p, err := parsePlace(text)
+	if err != nil {
+		t.bad(key, "%v", err)
+	}
+	return p
+}
+
+// list returns the scalars of a list, or one scalar.
+func (t *table) list(key string) (scalars []*yaml.Node) {
+	n := t.value(key, optional)
+	if n == nil {
+		return nil
+	}
+	nodes := []*yaml.Node{n}
+	if n = target(n); n.Kind == yaml.SequenceNode {
+		nodes = n.Content
+	}
+	if len(nodes) == 0 {
+		t.bad(key, "is an empty list; leave it out, or give a value")
+	}
+	for _, n := range nodes {
+		if n = target(n); n.Kind != yaml.ScalarNode {
+			t.add(n.Line, t.field(key), "must be a value, or a list of values")
+			continue
+		}
+		scalars = append(scalars, n)
+	}
+	return scalars
+}
+
+func (t *table) statuses() (list []statuses) {
+	for _, n := range t.list("status") {
+		class, isClass := strings.CutSuffix(strings.ToLower(n.Value), "xx")
+		status, err := strconv.Atoi(class)
+		switch {
+		case err == nil && isClass && 2 <= status && status <= 5:
+			list = append(list, statuses{status * 100, status*100 + 99})
+		case err == nil && !isClass && 200 <= status && status <= 599:
+			list = append(list, statuses{status, status})
+		default:
+			t.add(n.Line, t.field("status"),
+				"%q is no HTTP status; there is 200 to 599, and 2xx, 3xx, 4xx and 5xx for all that begin so", n.Value)
+		}
+	}
+	return list
+}
+
+// file reads the whole file.
+func (t *table) file() *File {
+	top, f := t, &File{name: cmp.Or(t.text("name", optional), "mapped")}
+	common := top.headers()
+	if t := top.sub("set", optional); t != nil {
+		f.set = new(t.call(http.MethodPut, common, varSKU, varQuantity, varToken))
+		t.done()
+	}
+	if t := top.sub("read", required); t != nil {
+		f.read = reading{t.call(http.MethodGet, common, varSKU, varToken), t.place("quantity", required)}
+		t.done()
+	}
+	if t := top.sub("deduct", required); t != nil {
+		f.deduct = t.deduction(common)
+		t.done()
+	}
+	if t := top.sub("orders", optional); t != nil {
+		f.orders = t.listing(common)
+		t.done()
+		if f.deduct.orderID.empty() {
+			top.add(t.line, "deduct.order_id",
+				"is missing: without it no reply can be found among the orders; or leave orders out")
+		}
+	}
+	top.done()
+	return f
+}
+
+// headers reads the headers that are sent with every request. A Content-Type is the type of the bodies.
+func (t *table) headers() (list []header) {
+	t = t.sub("headers", optional)
+	if t == nil {
+		return nil
+	}
+	for name := range t.values {
+		value := t.template(name, required, varToken)
+		switch {
+		case strings.ContainsFunc(name, noHeaderRune):
+			t.bad(name, "is no name of a header")
+		case strings.ContainsFunc(value.String(), func(r rune) bool { return r < ' ' || r == 0x7f }):
+			t.bad(name, "cannot be sent in a header: it has a control character")
+		}
+		list = append(list, header{textproto.CanonicalMIMEHeaderKey(name), value})
+	}
+	slices.SortFunc(list, func(a, b header) int { return cmp.Compare(a.name, b.name) })
+	return list
+}
+
+// noHeaderRune reports whether r is not allowed in the name of a header.
+func noHeaderRune(r rune) bool {
+	return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+// call reads a request that succeeds or fails by the status of the reply.
+func (t *table) call(method string, headers []header, variables ...string) question {
+	q := t.request(method, headers, variables...)
+	if q.status = t.statuses(); len(q.status) == 0 {
+		q.status = []statuses{{200, 299}}
+	}
+	return q
+}
+
+// request reads the form of a request. method is the default.
+func (t *table) request(method string, headers []header, variables ...string) question {
+	q := question{
+		method: cmp.Or(t.text("method", optional), method), headers: headers,
+		path: t.template("path", required, variables...), body: t.template("body", optional, variables...),
+	}
+	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	if !slices.Contains(methods, q.method) {
+		t.bad("method", "%q is not allowed; there is %s", q.method, strings.Join(methods, ", "))
+	}
+	sample := values{varSKU: "a b/ü\"", varQuantity: "1", varRequest: "load-1", varToken: "t", varCursor: "2"}
+	if path := q.path.path(sample); len(q.path) > 0 {
+		_, err := url.Parse("http://host" + path)
+		if !strings.HasPrefix(path, "/") || err != nil || strings.Contains(path, "#") {
+			t.bad("path", "%q must be a path from the address on, such as /items/{{sku}}, with a query at most", q.path)
+		}
+	}
+	kind := contentType(headers)
+	if strings.Contains(kind, "json") && len(q.body) > 0 && !json.Valid([]byte(q.body.content(kind, sample))) {
+		t.bad("body", `is not JSON once it is filled in; put quotes around text, as in {"item":"{{sku}}"}, `+
+			`or set headers.Content-Type`)
+	}
+	return q
+}
+
+// contentType returns the media type of bodies.
+func contentType(headers []header) string {
+	for _, h := range headers {
+		if h.name == "Content-Type" {
+			return h.value.String()
+		}
+	}
+	return "application/json"
+}
+
+func (t *table) deduction(common []header) deduction {
+	d := deduction{
+		question: t.request(http.MethodPost, common, varSKU, varQuantity, varRequest, varToken),
+		accepted: t.rule("accepted", required),
+		soldOut:  t.rule("sold_out", optional),
+		busy:     t.rule("busy", optional),
+		orderID:  t.place("order_id", optional),
+		instance: t.place("instance", optional),
+		effect:   t.effect(),
+	}
+	for _, pair := range []struct {
+		a, b string
+		x, y *rule
+	}{
+		{"accepted", "sold_out", d.accepted, d.soldOut},
+		{"accepted", "busy", d.accepted, d.busy},
+		{"sold_out", "busy", d.soldOut, d.busy},
+	} {
+		if status, both := pair.x.overlaps(pair.y); both {
+			t.bad(pair.b, "takes status %s, as %s does: give each a field, and other values in equals, to tell them apart",
+				status, pair.a)
+		}
+	}
+	return d
+}
+
+func (t *table) effect() effect {
+	return effect{t.place("read", optional), t.place("remaining", optional)}
+}
+
+// jsonText returns the text that place.scalar returns for the same value in JSON.
+func jsonText(n *yaml.Node) string {
+	switch n.ShortTag() {
+	case "!!int", "!!float":
+		return plain(n.Value)
+	case "!!bool":
+		return strings.ToLower(n.Value)
+	case "!!null":
+		return "null"
+	}
+	return n.Value
+}
+
+// rule returns nil if the rule is missing or invalid, so that nothing overlaps with it.
+func (t *table) rule(key string, need bool) *rule {
+	of := t.sub(key, need)
+	if of == nil {
+		return nil
+	}
+	before := len(t.found)
+	r := &rule{status: of.statuses(), field: of.place("field", optional)}
+	for _, n := range of.list("equals") {
+		r.equals = append(r.equals, jsonText(n))
+	}
+	of.done()
+	switch {
+	case len(t.found) > before:
+	case len(r.status) == 0 && r.field.empty():
+		t.bad(key, "must have status, or field and equals, or all three")
+	case r.field.empty() != (len(r.equals) == 0):
+		t.bad(key, "must have field and equals together")
+	default:
+		return r
+	}
+	return nil
+}
+
+func (t *table) listing(common []header) *listing {
+	l := &listing{
+		question:  t.call(http.MethodGet, common, varSKU, varToken, varCursor),
+		list:      t.place("list", required),
+		next:      t.place("next", optional),
+		orderID:   t.place("order_id", required),
+		quantity:  t.place("quantity", required),
+		requestID: t.place("request_id", optional),
+		effect:    t.effect(),
+	}
+	asks := slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool { return p.variable == varCursor })
+	switch {
+	case asks && l.next.empty():
+		t.bad("next", "is missing: {{%s}} needs the place where a reply tells the cursor of the next page", varCursor)
+	case !asks && !l.next.empty():
+		t.bad("next", "needs {{%s}} in path or body, or the same page would be asked for without end", varCursor)
+	}
+	return l
+}
