@@ -80,7 +80,7 @@ func slowNaive(b *lab.Testbed, n *nodes, proxies []*wire.Proxy) lab.Observation 
 		addrs, direct = append(addrs, p.Addr()), append(direct, n.servers[i].Addr)
 	}
 	const lease = 2 * time.Second
-	first, second := newNaiveRedlock(b, addrs, n.key, lease), newNaiveRedlock(b, direct, n.key, 2*lab.Patience)
+	first, second := newNaiveRedlock(b, addrs, n.key, lease), newNaiveRedlock(b, direct, n.key, longLease)
 	late := n.slow(proxies)
 	type answer struct {
 		ok  bool
