@@ -157,7 +157,7 @@ func unacknowledged(beds []*lab.Testbed) []lab.Observation {
 func minorityDies(b *lab.Testbed) lab.Observation {
 	apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s")
 	b.Stock(1)
-	nodes := newNodes(b).watch()
+	nodes := newNodes(b)
 	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
 	nodes.holders("nodes-with-a")
 	b.Must("kill node 1", nodes.servers[0].Kill())

@@ -33,14 +33,6 @@ func newNodes(b *lab.Testbed) *nodes {
 	return n
 }
 
-// watch records the replies of each node and who has the key on it, until the case ends.
-func (n *nodes) watch() *nodes {
-	for i, server := range n.servers {
-		n.b.WatchKey(n.name(i), server.Addr, n.key)
-	}
-	return n
-}
-
 // name returns the name of a node in the timeline and the evidence.
 func (n *nodes) name(i int) string { return fmt.Sprintf("node %d", i+1) }
 
@@ -78,7 +70,7 @@ func (n *nodes) restart(i int) {
 	n.b.Interval(n.name(i), lab.Fault, "", from, "restarted", "server", n.name(i))
 }
 
-// holders records as evidence whose value the key has on each node.
+// holders records whose value the key has on each node: together as evidence, and each in the lane of its node.
 func (n *nodes) holders(key string) {
 	var seen []string
 	values := make(map[string]string)
@@ -90,6 +82,7 @@ func (n *nodes) holders(key string) {
 		value, err := c.Get(n.b.Ctx, n.key).Result()
 		if errors.Is(err, redis.Nil) {
 			seen = append(seen, "–")
+			n.b.Statement(n.name(i), "GET: nil")
 			continue
 		}
 		n.b.Must("GET", err)
@@ -97,6 +90,7 @@ func (n *nodes) holders(key string) {
 			values[value] = fmt.Sprintf("value %d", len(values)+1)
 		}
 		seen = append(seen, fmt.Sprintf("%d: %s", i+1, values[value]))
+		n.b.Statement(n.name(i), "GET: "+values[value])
 	}
 	n.b.Evidence(lab.Served, seen, key, "values", strings.Join(seen, ", "))
 }

@@ -28,7 +28,7 @@ func redlockMinorityLeft() lab.Scenario {
 			lab.Stated(lab.Safe, "", "redlock"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
-			nodes := newNodes(b).watch()
+			nodes := newNodes(b)
 			proxies, env := nodes.proxies()
 			if b.Case.Code != "" {
 				return nodes.minorityNaively(proxies, lease)

@@ -23,7 +23,7 @@ func redlockSlowQuorum() lab.Scenario {
 			lab.Stated(lab.Refuses, "", "redlock"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
-			nodes := newNodes(b).watch()
+			nodes := newNodes(b)
 			proxies, env := nodes.proxies()
 			if b.Case.Code == "naive" {
 				return slowNaive(b, nodes, proxies)

@@ -58,6 +58,7 @@ var catalogue = sync.OnceValues(func() ([]lab.Scenario, error) {
 		failOver(),
 		waitNoConsensus(),
 		locksFlushed(),
+		userWithoutChannels(),
 		clientClockInExpiry(),
 		holderFrozen(),
 		pausedWaiter(),
