@@ -195,61 +195,93 @@ func (c *Call) lockLane() string {
 
 // drawSteps records the steps of one sale that an instance reported.
 func (c *Call) drawSteps(steps []step) {
-	b, lock := c.b, c.lockLane()
-	held := false
-	var thinks, sent, vain time.Time
-	last := steps[len(steps)-1]
+	d := &saleDrawing{c: c, lock: c.lockLane(), outcome: steps[len(steps)-1].Outcome}
 	for _, s := range steps {
-		fence, _ := strconv.ParseUint(s.Fence, 10, 64)
-		switch s.Kind {
-		case "waits":
-			if lock != "" {
-				c.draw(CaseEvent{At: s.at(), Kind: Asks, To: lock}, say("says.asks-lock", "who", c.Who))
-			}
-		case "acquired":
-			if lock != "" && !held {
-				held = true
-				said := say("says.gets-lock", "who", c.Who)
-				if fence > 0 {
-					said = say("says.gets-lock-with-fence", "who", c.Who, "fence", fence)
-				}
-				c.draw(CaseEvent{At: s.at(), Kind: Gets, To: lock, Fence: fence}, said)
-			}
-		case "read":
-			if !vain.IsZero() {
-				c.draw(CaseEvent{At: vain, Kind: Refused, To: "store"}, say("says.conflict", "who", c.Who))
-				vain = time.Time{}
-			}
-			c.drawRead(s.at(), s.Read, s.Version)
-		case "thinks":
-			thinks = s.at()
-		case "writes":
-			sent = s.at()
-			if !thinks.IsZero() && sent.Sub(thinks) > thoughtful && !b.stood(c.Who, thinks, sent) {
-				c.draw(CaseEvent{At: thinks, Until: sent, Kind: Thinks},
-					say("says.thinks", "who", c.Who, "for", sent.Sub(thinks)))
-			}
-			thinks = time.Time{}
-		case "wrote":
-			sent = time.Time{}
-			c.drawWrite(s.at(), s.Read, s.Remaining, s.Version, fence, s.Segment)
-		case "released":
-			switch {
-			case sent.IsZero():
-			case isRefusal(last.Outcome):
-				c.drawRefusal(s.at(), last.Outcome, fence, "store")
-			default:
-				vain, sent = s.at(), time.Time{} // for the next try
-			}
-			if held {
-				held = false
-				c.draw(CaseEvent{At: s.at(), Kind: Gives, To: lock}, say("says.gives-lock", "who", c.Who))
-			}
-		case "ended":
-			if isRefusal(s.Outcome) && sent.IsZero() {
-				c.drawRefusal(s.at(), s.Outcome, 0, "")
-			}
+		d.step(s)
+	}
+}
+
+// A saleDrawing draws a sale step by step.
+type saleDrawing struct {
+	c       *Call
+	lock    string // the lane of the lock, or "" if there is none
+	outcome string // of the sale
+
+	held     bool
+	thinks   time.Time // when it began to think; zero: it does not
+	sent     time.Time // when it sent a write that has no answer yet
+	conflict time.Time // when a try ended without a sale; drawn once another try begins
+}
+
+func (d *saleDrawing) step(s step) {
+	c := d.c
+	fence, _ := strconv.ParseUint(s.Fence, 10, 64)
+	switch s.Kind {
+	case "waits":
+		if d.lock != "" {
+			c.draw(CaseEvent{At: s.at(), Kind: Asks, To: d.lock}, say("says.asks-lock", "who", c.Who))
 		}
+	case "acquired":
+		d.acquired(s.at(), fence)
+	case "read":
+		if !d.conflict.IsZero() {
+			c.draw(CaseEvent{At: d.conflict, Kind: Refused, To: "store"}, say("says.conflict", "who", c.Who))
+			d.conflict = time.Time{}
+		}
+		c.drawRead(s.at(), s.Read, s.Version)
+	case "thinks":
+		d.thinks = s.at()
+	case "writes":
+		d.sent = s.at()
+		d.thought()
+	case "wrote":
+		d.sent = time.Time{}
+		c.drawWrite(s.at(), s.Read, s.Remaining, s.Version, fence, s.Segment)
+	case "released":
+		d.released(s.at(), fence)
+	case "ended":
+		if isRefusal(s.Outcome) && d.sent.IsZero() { // it was refused before it wrote
+			c.drawRefusal(s.at(), s.Outcome, 0, "")
+		}
+	}
+}
+
+func (d *saleDrawing) acquired(at time.Time, fence uint64) {
+	if d.lock == "" || d.held {
+		return
+	}
+	d.held = true
+	said := say("says.gets-lock", "who", d.c.Who)
+	if fence > 0 {
+		said = say("says.gets-lock-with-fence", "who", d.c.Who, "fence", fence)
+	}
+	d.c.draw(CaseEvent{At: at, Kind: Gets, To: d.lock, Fence: fence}, said)
+}
+
+// thought draws the time from the read to the write, unless it is short or the customer stood at a pause point.
+func (d *saleDrawing) thought() {
+	from := d.thinks
+	d.thinks = time.Time{}
+	if from.IsZero() || d.sent.Sub(from) <= thoughtful || d.c.b.stood(d.c.Who, from, d.sent) {
+		return
+	}
+	d.c.draw(CaseEvent{At: from, Until: d.sent, Kind: Thinks},
+		say("says.thinks", "who", d.c.Who, "for", d.sent.Sub(from)))
+}
+
+// released draws the answer to a write that was refused, and the release of the lock. A write without an answer that is
+// no refusal met a conflict of versions.
+func (d *saleDrawing) released(at time.Time, fence uint64) {
+	switch {
+	case d.sent.IsZero():
+	case isRefusal(d.outcome):
+		d.c.drawRefusal(at, d.outcome, fence, "store")
+	default:
+		d.conflict, d.sent = at, time.Time{}
+	}
+	if d.held {
+		d.held = false
+		d.c.draw(CaseEvent{At: at, Kind: Gives, To: d.lock}, say("says.gives-lock", "who", d.c.Who))
 	}
 }
 

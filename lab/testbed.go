@@ -54,8 +54,6 @@ type Testbed struct {
 
 	mu       sync.Mutex
 	told     map[string][]step // by request
-	answers  []keyAnswer
-	holds    []keyHold
 	evidence []Evidence
 	events   []CaseEvent
 	unsaid   []error // missing texts
@@ -357,7 +355,6 @@ func (b *Testbed) cleanup() (failed string) {
 	b.end(errors.New("the case has ended"))
 	b.owned.Wait()
 	b.drawSales()
-	b.drawKeys()
 	if b.own != nil {
 		if err := b.own.close(); err != nil {
 			wrong = append(wrong, err.Error())

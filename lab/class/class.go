@@ -63,8 +63,6 @@ type Class struct {
 	school   *school // nil: no students
 	recorder *recorder
 
-	lastSession sessionClock // of watchLease
-
 	playing  sync.Mutex // held while a run begins
 	mu       sync.Mutex // guards the fields below
 	scene    course

@@ -39,8 +39,8 @@ var points = map[string][]string{
 		`count("late") === 1`, `seen.over`,
 	},
 	"frozen_unfenced": {`sold === 2 && stock === 9 && lost === 1`, `seen.over`, `tok(1).textContent.includes("10→9")`},
-	"herd":            {`sold === 20 && stock === 80`, `count("wakes") > 100`, sessionSeen},
-	"queue":           {`sold === 20 && stock === 80`, `count("wakes") < 40`, sessionSeen},
+	"herd":            {`sold === 20 && stock === 80`, `count("wakes") > 100`},
+	"queue":           {`sold === 20 && stock === 80`, `count("wakes") < 40`},
 	"redis_dies":      {`lost === 0 && sold > 0`, `seen.dead`, `!$("#cap").textContent.includes("Redis is dead")`},
 	"same_key":        {`sold === 2 && stock === 8`, `tok(2).textContent.includes("↻")`},
 	"atomic":          {`sold === 50 && stock === 0`, `count("writes") === 50`, `count("sold_out") === 50`},
@@ -49,11 +49,6 @@ var points = map[string][]string{
 
 // refuses are the scenes in which requests are refused.
 var refuses = map[string]bool{"killed_holder": true, "frozen_fenced": true, "redis_dies": true}
-
-// sessionSeen is true if the bar of a holder's ZooKeeper session was shown: whose it is, the time left of the time
-// limit, and which server was asked.
-const sessionSeen = `/^Session of #?\w+: [0-4]\.\d s left/.test(seen.session?.text) &&
-	seen.session.width > 0 && seen.session.width <= 1 && seen.session.asked.includes("command cons")`
 
 // watching is a script that notes what is shown for a moment only.
 const watching = `
@@ -68,9 +63,6 @@ const watching = `
 		for (const e of document.querySelectorAll(".lease")) {
 			if (Number(e.dataset.times) > 0) seen.renewals = e.dataset.times
 			if (e.classList.contains("over")) seen.over = true
-			if (e.textContent.startsWith("Session")) seen.session = {
-				text: e.textContent, asked: e.title, width: new DOMMatrix(e.firstChild.style.transform).a,
-			}
 		}
 		if ($(".app.killed")) seen.killed = true
 		if ($("#scene").dataset.caption === "watch_redis_dies_dead") seen.dead = true

@@ -3,12 +3,9 @@ package class
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"example.com/stock/internal/stack/browsertest"
-	"example.com/stock/lab"
 	"example.com/stock/loadtest"
 )
 
@@ -60,24 +57,6 @@ func exported(t *testing.T, show func(field, page string)) {
 		page("load", field, file.Bytes())
 	}
 	atLeast(2, "loads")
-	content, err := os.ReadFile(filepath.Join("..", "diagram", "testdata", "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range browsertest.Fields(lab.Report{}) {
-		var r lab.Report
-		if err := json.Unmarshal(content, &r); err != nil {
-			t.Fatal(err)
-		}
-		r.Cells = r.Cells[:1] // the page draws one at a time
-		browsertest.Inject(&r, field)
-		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		page("lab", field, text)
-	}
-	atLeast(5, "runs of the lab")
 }
 
 // injects puts a script into an event that has what the field is of: a plan does not come with every event.

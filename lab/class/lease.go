@@ -11,12 +11,10 @@ import (
 // leaseEvery is the interval between two questions for the lease of the current run.
 const leaseEvery = 100 * time.Millisecond
 
-// A heldLease is the lease of a holder, as its server reported it.
+// A heldLease is the lease of a holder, as Redis reported it.
 type heldLease struct {
 	req        string // the holder; empty: none
-	by         string // the server
 	left, full time.Duration
-	touched    uint64 // of a session: the messages that the server has received
 }
 
 // watchLease asks who holds the lock of the current run, and for how long without renewal. It records only what the
@@ -32,7 +30,7 @@ func (c *Class) watchLease() {
 		if !known {
 			continue
 		}
-		renewed := held.touched != last.touched || held.left > last.left-now.Sub(seen)+held.full/10
+		renewed := held.left > last.left-now.Sub(seen)+held.full/10
 		switch {
 		case held.req != last.req && last.req != "":
 			c.note(RunEvent{Kind: freed, Run: runOf(last.req), Req: last.req})
@@ -50,7 +48,7 @@ func (c *Class) watchLease() {
 
 func (h heldLease) event(run int, renewed bool) RunEvent {
 	return RunEvent{
-		Kind: leased, Run: run, Req: h.req, Server: h.by, On: renewed, Left: h.left.Milliseconds(),
+		Kind: leased, Run: run, Req: h.req, On: renewed, Left: h.left.Milliseconds(),
 		Full: h.full.Milliseconds(),
 	}
 }
@@ -60,11 +58,8 @@ func (c *Class) askLease() (held heldLease, run int, known bool) {
 	c.mu.Lock()
 	run, left, plan := c.run, c.left, c.plan
 	c.mu.Unlock()
-	switch {
-	case run == 0 || left == 0 || !plan.Exclusive || plan.Scope != loadtest.Cluster:
+	if run == 0 || left == 0 || !plan.Exclusive || plan.Scope != loadtest.Cluster {
 		return held, run, true
-	case plan.Strategy == "zk-ephemeral" || plan.Strategy == "zk-sequential":
-		return c.askSession(run)
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 	defer cancel()
@@ -82,10 +77,10 @@ func (c *Class) askLease() (held heldLease, run int, known bool) {
 		if err != nil {
 			return held, run, false
 		}
-		// Locks without a lease, such as those of MySQL, have no remaining time.
+		// Locks without a lease, such as those of MySQL and ZooKeeper, have no remaining time.
 		if h := reply.Holder; h != nil && h.Remaining > 0 && runOf(h.Request) == run {
 			left := time.Duration(h.Remaining * float64(time.Millisecond))
-			held = heldLease{req: h.Request, by: "redis", left: left, full: max(left, c.o.scaled(lease))}
+			held = heldLease{req: h.Request, left: left, full: max(left, c.o.scaled(lease))}
 		}
 		return held, run, true
 	}
@@ -103,7 +98,6 @@ type leaseView struct {
 	Req  string `json:"req"`
 	N    int    `json:"n"`
 	Who  string `json:"who,omitempty"`
-	By   string `json:"by"`
 	At   int64  `json:"at"`
 	Left int64  `json:"left"` // ms
 	Full int64  `json:"full"` // ms
@@ -114,7 +108,7 @@ type leaseView struct {
 	Times   int     `json:"times"`           // renewals
 }
 
-// ticksShown is the number of renewals that are drawn. A ZooKeeper session is renewed by each message.
+// ticksShown is the number of renewals that are drawn.
 const ticksShown = 40
 
 // leasesByApp returns the latest lease of each instance in this run.
@@ -124,7 +118,7 @@ func (s *State) leasesByApp() map[string]*leaseView {
 	for _, e := range s.leases {
 		switch {
 		case e.Kind == leased && !e.On:
-			v = &leaseView{Req: e.Req, N: numberOf(e.Req), By: e.Server, Full: e.Full, At: e.At, Left: e.Left}
+			v = &leaseView{Req: e.Req, N: numberOf(e.Req), Full: e.Full, At: e.At, Left: e.Left}
 			if r := s.reqs[e.Req]; r != nil {
 				v.Who = r.seen.Who
 				views[r.seen.App] = v

@@ -29,6 +29,8 @@ func wordsJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
+func both(t words.Text) map[string]string { return map[string]string{"en": t.EN, "zh": t.ZH} }
+
 // An InputError is the error of an invalid request to the wall, in both languages.
 type InputError struct {
 	Field string

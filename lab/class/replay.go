@@ -35,33 +35,16 @@ const maxFrames = 8000
 // maxRecording bounds what ReadRecording reads: a run of a class has some hundred kilobytes.
 const maxRecording = 64 << 20
 
-// A Show is a Recording or a LabRun, which the player can show.
-type Show interface {
-	// WriteHTML writes the show as one file that a browser opens without a server.
-	WriteHTML(w io.Writer) error
-
-	site(addr string) (*site, error)
-}
-
-// ReadAny reads the file of a run of a class, a history of stock load, or a JSON report of stock lab run, which it
-// tells apart by the first bytes. lang is the initial language of the page: en or zh.
-func ReadAny(r io.Reader, lang string) (Show, error) {
+// ReadAny reads the file of a run of a class or a history of stock load, which it tells apart by the first bytes. lang is
+// the initial language of the page: en or zh.
+func ReadAny(r io.Reader, lang string) (*Recording, error) {
 	in := bufio.NewReaderSize(r, 1<<12)
 	head, err := in.Peek(1 << 9)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	head = bytes.TrimSpace(head)
-	if isLab(head) {
-		run, err := ReadLab(in)
-		if err != nil {
-			return nil, err
-		}
-		run.Lang = lang
-		return run, nil
-	}
 	read := ReadRecording
-	if bytes.HasPrefix(head, []byte(`{"format":"`+loadtest.Format+`"`)) {
+	if bytes.HasPrefix(bytes.TrimSpace(head), []byte(`{"format":"`+loadtest.Format+`"`)) {
 		read = ReadLoad
 	}
 	recording, err := read(in)
@@ -156,23 +139,19 @@ func record(events []RunEvent) *Recording {
 type Player struct{ at *site }
 
 // Replay serves a run on a loopback address. The caller must close the Player.
-func Replay(s Show, addr string) (*Player, error) {
+func Replay(r *Recording, addr string) (*Player, error) {
 	if err := checkLoopback(addr); err != nil {
 		return nil, err
 	}
-	at, err := s.site(addr)
-	if err != nil {
-		return nil, err
-	}
-	return &Player{at}, nil
-}
-
-func (r *Recording) site(addr string) (*site, error) {
 	page, err := r.page()
 	if err != nil {
 		return nil, err
 	}
-	return openSite(addr, func(context.Context) http.Handler { return pageMux(page) })
+	at, err := openSite(addr, func(context.Context) http.Handler { return pageMux(page) })
+	if err != nil {
+		return nil, err
+	}
+	return &Player{at}, nil
 }
 
 // URL returns the address of the player.
@@ -204,40 +183,21 @@ func (r *Recording) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return oneFile{
-		page: "wall.html", styles: []string{"theme.css", "wall.css"},
-		scripts: []string{"words.js", "view.js", "ties.js", "player.js", "wall.js"}, recording: page,
-	}.write(w)
-}
-
-// A oneFile is a page with all its parts inside.
-type oneFile struct {
-	page      string
-	styles    []string // linked by the page
-	scripts   []string // modules, each after its imports; the last is the page's
-	more      map[string]string
-	recording []byte // JSON
-}
-
-func (o oneFile) write(w io.Writer) error {
 	var failed error
 	read := func(name string) string {
-		if text, ok := o.more[name]; ok {
-			return text
-		}
 		text, err := pageFile(name)
 		failed = errors.Join(failed, err)
 		return string(text)
 	}
 	var script strings.Builder
-	for _, name := range o.scripts {
+	for _, name := range []string{"words.js", "view.js", "ties.js", "player.js", "wall.js"} { // each after its imports
 		script.WriteString(moduleExport.ReplaceAllString(moduleImport.ReplaceAllString(read(name), ""), ""))
 	}
 	// HTMLEscape writes < in JSON strings as \u003c, so that no text of a recording can end the element.
 	var words, told bytes.Buffer
 	json.HTMLEscape(&words, []byte(read("words.json")))
-	json.HTMLEscape(&told, o.recording)
-	html := read(o.page)
+	json.HTMLEscape(&told, page)
+	html := read("wall.html")
 	type part struct{ from, to string }
 	const charset = `<meta charset="utf-8">`
 	parts := []part{
@@ -245,18 +205,12 @@ func (o oneFile) write(w io.Writer) error {
 		{charset, charset + "\n" + `<meta http-equiv="Content-Security-Policy" content="` +
 			template.HTMLEscapeString(diagram.Policy(script.String())) + `">`},
 	}
-	styles := o.styles
-	for name := range o.more {
-		if strings.HasSuffix(name, ".css") {
-			styles = append(styles[:len(styles):len(styles)], name)
-		}
-	}
-	for _, name := range styles {
+	for _, name := range []string{"theme.css", "wall.css"} {
 		parts = append(parts, part{`<link rel="stylesheet" href="` + name + `">`, "<style>" + read(name) + "</style>"})
 	}
 	parts = append(parts,
 		part{
-			`<script type="module" src="` + o.scripts[len(o.scripts)-1] + `"></script>`,
+			`<script type="module" src="wall.js"></script>`,
 			`<script type="application/json" id="words">` + words.String() + `</script>` +
 				`<script type="application/json" id="recording">` + told.String() + `</script>`,
 		},
@@ -270,6 +224,6 @@ func (o oneFile) write(w io.Writer) error {
 		}
 		html = strings.Replace(html, p.from, p.to, 1)
 	}
-	_, err := io.WriteString(w, html)
+	_, err = io.WriteString(w, html)
 	return err
 }

@@ -74,7 +74,7 @@ func FuzzReadRecording(f *testing.F) {
 }
 
 // played opens what can be shown in the player and as one file, and returns a browser with the addresses of both.
-func played(t *testing.T, show Show) (s *screen, addresses []string) {
+func played(t *testing.T, show *Recording) (s *screen, addresses []string) {
 	t.Helper()
 	p, err := Replay(show, "127.0.0.1:0")
 	if err != nil {

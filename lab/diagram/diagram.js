@@ -1,6 +1,6 @@
 // Steps through a sequence diagram: call it once for each figure.steps of the page. At step n it shows steps 1 to n and
 // the sentence of n; at 0, the whole picture. With keys, the arrow keys step the focused figure.
-export function steps(figure, { keys = true, onStep = null } = {}) {
+export function steps(figure, { keys = true } = {}) {
   const of = Number(figure.dataset.steps);
   const parts = [...figure.querySelectorAll("[data-step]")];
   const say = figure.querySelector(".steps-say");
@@ -37,7 +37,6 @@ export function steps(figure, { keys = true, onStep = null } = {}) {
           scroll.scrollTo({ top: scroll.scrollTop + row.top - box.top - box.height / 2, ...move });
         }
       }
-      if (onStep) onStep(self.at);
     },
     next() { self.step(self.at + 1); },
     back() { self.step(self.at - 1); },

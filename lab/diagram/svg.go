@@ -1,9 +1,7 @@
 package diagram
 
 import (
-	"crypto/sha256"
 	_ "embed" // Script and Style
-	"encoding/base64"
 	"fmt"
 	"html"
 	"html/template"
@@ -23,14 +21,6 @@ var Script string
 //
 //go:embed diagram.css
 var Style string
-
-// Policy returns the Content-Security-Policy of a single-file page with figures. Only script runs, and nothing is
-// loaded or sent. Styles are allowed, because a figure sets the width of its picture.
-func Policy(script string) string {
-	digest := sha256.Sum256([]byte(script))
-	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
-		"script-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
-}
 
 // Pixels of the picture.
 const (

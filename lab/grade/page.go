@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
-	"strings"
 
 	"example.com/stock/internal/words"
 	"example.com/stock/lab/diagram"
@@ -27,16 +26,14 @@ func WriteHTML(w io.Writer, r Report, lang string) error {
 	if err := phrases.Check(); err != nil {
 		return err
 	}
-	t, err := template.New("page").Funcs(template.FuncMap{
-		"say": func(key string) template.HTML { return both(say(key)) }, "both": both,
-	}).Parse(pageText)
+	t, err := diagram.ParsePage(pageText, template.FuncMap{
+		"say": func(key string) template.HTML { return diagram.Both(say(key)) },
+	})
 	if err != nil {
 		return err
 	}
-	script := "//<![CDATA[\n" + strings.Replace(diagram.Script, "export ", "", 1) + start + "//]]>\n"
 	page := view{
-		Policy: diagram.Policy(script), Style: template.CSS(pageStyle + diagram.Style), Script: template.JS(script),
-		Chinese: lang == words.Chinese, Lock: r.Lock, Sum: r.summary(),
+		Head: diagram.NewHead(r.Lock, lang, pageStyle, start), Lock: r.Lock, Sum: r.summary(),
 		When: r.StartedAt.Format("2006-01-02 15:04 UTC"),
 	}
 	for _, result := range r.Results {
@@ -53,10 +50,7 @@ func WriteHTML(w io.Writer, r Report, lang string) error {
 }
 
 type view struct {
-	Policy     string
-	Style      template.CSS
-	Script     template.JS // in CDATA, so that the page is also XML
-	Chinese    bool
+	Head       diagram.Head
 	Lock, When string
 	Sum        words.Text
 	Entries    []entry
@@ -67,13 +61,4 @@ type entry struct {
 	Result
 	Title, Forced words.Text
 	Steps         template.HTML // only of a failure
-}
-
-// both writes a text in both languages, of which the page shows one.
-func both(t words.Text) template.HTML {
-	if t.EN == t.ZH {
-		return template.HTML(template.HTMLEscapeString(t.EN))
-	}
-	return template.HTML(`<span lang="en">` + template.HTMLEscapeString(t.EN) + `</span><span lang="zh">` +
-		template.HTMLEscapeString(t.ZH) + `</span>`)
 }

@@ -31,13 +31,16 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	if err := phrases.Check(); err != nil {
 		return err
 	}
-	t, err := template.New("page.html.tmpl").Funcs(template.FuncMap{
-		"both":  both,
+	text, err := files.ReadFile("page.html.tmpl")
+	if err != nil {
+		return err
+	}
+	t, err := diagram.ParsePage(string(text), template.FuncMap{
 		"class": class,
 		"kind":  func(k lab.Kind) lab.Text { return phrases.Say("kind." + string(k)) },
 		"add":   func(i int) int { return i + 1 },
 		"since": since,
-	}).ParseFS(files, "*.tmpl")
+	})
 	if err != nil {
 		return err
 	}
@@ -45,12 +48,7 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 	if err != nil {
 		return err
 	}
-	script := "//<![CDATA[\n" + strings.Replace(diagram.Script, "export ", "", 1) + start + "//]]>\n"
 	v := view{
-		Policy:   diagram.Policy(script),
-		Style:    template.CSS(string(style) + diagram.Style),
-		Script:   template.JS(script),
-		Chinese:  lang == "zh",
 		When:     m.Run.StartedAt.Format("2006-01-02 15:04 UTC"),
 		Took:     m.Run.TookMS / 1000,
 		Wrong:    len(m.Run.Wrong()),
@@ -67,10 +65,11 @@ func (m Matrix) WriteHTML(w io.Writer, lang string) error {
 			}
 		}
 	}
-	v.Title = "The fault lab"
+	title := "The fault lab"
 	if len(v.Articles) == 1 {
-		v.Title = v.Articles[0].Scenario.Name
+		title = v.Articles[0].Scenario.Name
 	}
+	v.Head = diagram.NewHead(title, lang, string(style), start)
 	return t.Execute(w, v)
 }
 
@@ -91,10 +90,7 @@ for (const figure of document.querySelectorAll("figure.steps:not(.live)")) steps
 `
 
 type view struct {
-	Title, Policy                string
-	Style                        template.CSS
-	Script                       template.JS // in CDATA, so that the page is also XML
-	Chinese                      bool
+	Head                         diagram.Head
 	When                         string
 	Took                         float64
 	Cells, Right, Wrong, Skipped int
@@ -217,9 +213,6 @@ func (e exhibit) Ranked(t lab.Text) template.HTML {
 		return `<abbr title="` + number + `">` + rank + `</abbr>`
 	}))
 }
-
-// both writes a text in both languages, of which the page shows one.
-func both(t lab.Text) template.HTML { return template.HTML(spoken("span", t)) }
 
 // spoken writes a text in both languages into elements of that name, or once if they are equal.
 func spoken(element string, t lab.Text) string {

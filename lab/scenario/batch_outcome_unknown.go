@@ -66,7 +66,7 @@ func pipelineWithoutAnswer(b *lab.Testbed) lab.Observation {
 	}
 	c := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: retries, ReadTimeout: lab.Patience})
 	b.Defer(func() { _ = c.Close() })
-	b.Must("SET", b.Redis().Set(b.Ctx, stock, 100, 2*lab.Patience).Err())
+	b.Must("SET", b.Redis().Set(b.Ctx, stock, 100, longLease).Err())
 	sell := func() error {
 		_, err := c.Pipelined(b.Ctx, func(pipe redis.Pipeliner) error {
 			for i := range crowd {

@@ -57,9 +57,7 @@ func takeID(s *session, id string) {
 // insertTogether sells to a crowd in one transaction with one INSERT, in which one id is already taken. The naive code
 // returns the error to every customer; the fixed code then sells to each in a separate transaction.
 func insertTogether(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
-	b.Exec("mysql", db, "CREATE TABLE orders (id VARCHAR(64) PRIMARY KEY) ENGINE=InnoDB")
+	db := newTables(b, stockTable, "orders (id VARCHAR(64) PRIMARY KEY)")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 100)")
 	b.Exec("mysql", db, "INSERT INTO orders VALUES (?)", naiveOrder(20))
 	s := newSession(b, db, "C")

@@ -78,9 +78,7 @@ func (s pair) sellNothing(b *lab.Testbed) lab.Observation {
 
 // sellACart sells two SKUs to A, whose process dies between them.
 func sellACart(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
-	b.Exec("mysql", db, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, sku VARCHAR(64)) ENGINE=InnoDB")
+	db := newTables(b, stockTable, "orders (id INT AUTO_INCREMENT PRIMARY KEY, sku VARCHAR(64))")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES ('a', 5), ('b', 5)")
 	a := newSession(b, db, "A")
 	if b.Case.Code == "fixed" {

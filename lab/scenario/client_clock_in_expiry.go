@@ -81,7 +81,7 @@ func diesWithALongKey(b *lab.Testbed, lease time.Duration) lab.Observation {
 	b.TTL(b.SKU)
 	patient, cancel := context.WithTimeout(b.Ctx, lab.Patience)
 	defer cancel()
-	ok, err := newNaiveLock(b.Redis(), b.SKU, lab.Patience).lock(patient)
+	ok, err := newNaiveLock(b, "B", lab.Patience).lock(patient)
 	b.Must("B waits", err)
 	b.Require(ok, "B gets the lock")
 	after := time.Since(from)

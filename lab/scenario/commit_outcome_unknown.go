@@ -9,12 +9,6 @@ import (
 	"example.com/stock/lock/locktest/wire"
 )
 
-// The variants of a COMMIT without a reply. The client cannot tell them apart.
-const (
-	replyLost   = "the-reply-is-lost"
-	requestLost = "the-request-is-lost"
-)
-
 func commitUnknown() lab.Scenario {
 	return lab.Scenario{
 		Name: "commit-outcome-unknown", Group: lab.MySQL,
@@ -71,10 +65,7 @@ func loseCommit(b *lab.Testbed, p *wire.Proxy) *wire.Snare {
 // repeats the transaction. The fixed code chose the order's id beforehand, and first looks for it with a locking read,
 // which waits for the end of a transaction that is writing it.
 func commitWithoutAnswer(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
-	b.Exec("mysql", db,
-		"CREATE TABLE orders (seq INT AUTO_INCREMENT PRIMARY KEY, id VARCHAR(64) NOT NULL UNIQUE) ENGINE=InnoDB")
+	db := newTables(b, stockTable, "orders (seq INT AUTO_INCREMENT PRIMARY KEY, id VARCHAR(64) NOT NULL UNIQUE)")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 3)")
 	p, via := behindProxy(b, db)
 	id := func(try string) string {

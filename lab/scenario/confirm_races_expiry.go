@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"time"
-
 	"example.com/stock/lab"
 	"example.com/stock/lock/locktest/wire"
 )
@@ -12,9 +10,6 @@ const (
 	confirmFirst = "the-confirmation-is-first"
 	expiryFirst  = "the-expiry-is-first"
 )
-
-// briefly is the shortest time for which the service reserves.
-const briefly = time.Second
 
 func confirmRacesExpiry() lab.Scenario {
 	return lab.Scenario{
@@ -68,9 +63,10 @@ func confirmRacesExpiry() lab.Scenario {
 // endTwice expires a reservation of one unit while its customer pays. The sweeper and the customer both read, then both
 // write. The naive code decides by what it read, the fixed code by the rows that its UPDATE changed.
 func endTwice(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE stock (id INT PRIMARY KEY, available INT, reserved INT, sold INT) ENGINE=InnoDB")
-	b.Exec("mysql", db, "CREATE TABLE reservations (id INT PRIMARY KEY, state VARCHAR(16)) ENGINE=InnoDB")
+	db := newTables(b,
+		"stock (id INT PRIMARY KEY, available INT, reserved INT, sold INT)",
+		"reservations (id INT PRIMARY KEY, state VARCHAR(16))",
+	)
 	b.Exec("mysql", db, "INSERT INTO stock VALUES (1, 0, 1, 0)")
 	b.Exec("mysql", db, "INSERT INTO reservations VALUES (1, 'held')")
 	customer, sweeper := newSession(b, db, "A"), newSession(b, db, "sweeper")

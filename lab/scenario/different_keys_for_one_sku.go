@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -60,11 +59,10 @@ func keyedNaively(b *lab.Testbed) lab.Observation {
 		}
 		return b.SKU + ":" + typed
 	}
-	locked := func(who string, l *naiveLock) bool {
-		ok, err := l.try(b.Ctx)
-		b.Must(who+": lock", err)
-		b.Statement(who, fmt.Sprintf("SET %s NX: %t", l.key, ok))
-		return ok
+	lock := func(who, typed string) *naiveLock {
+		l := newNaiveLock(b, who, longLease)
+		l.key = key(who, typed)
+		return l
 	}
 	sale := func(who, typed string) *naiveSale {
 		s := shop.begin(who, sql.LevelReadCommitted)
@@ -75,19 +73,17 @@ func keyedNaively(b *lab.Testbed) lab.Observation {
 	end := func(s *naiveSale, l *naiveLock) {
 		s.write()
 		s.commit()
-		b.Must("unlock", l.unlock(b.Ctx))
-		b.Event(unlockOf(s.who), "unlock")
+		l.gives()
 	}
-	first := newNaiveLock(b.Redis(), key("A", "sku"), 2*lab.Patience)
-	second := newNaiveLock(b.Redis(), key("B", "SKU"), 2*lab.Patience)
-	b.Require(locked("A", first), "A gets the lock")
+	first, second := lock("A", "sku"), lock("B", "SKU")
+	first.mustTake()
 	a := sale("A", "sku")
-	inside := locked("B", second)
+	inside := second.takes()
 	b.Evidence(lab.Hold, []string{first.key, second.key}, "keys-of-two", "a", first.key, "b", second.key,
 		"inside", inside)
 	if !inside {
 		end(a, first)
-		b.Require(locked("B", second), "B gets the lock after A")
+		second.mustTake()
 		end(sale("B", "SKU"), second)
 		return shop.verdict()
 	}

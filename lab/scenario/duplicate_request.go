@@ -53,10 +53,7 @@ func duplicateRequest() lab.Scenario {
 // sellOnce writes the customer's key with the order. The database refuses a second order with the same key and thereby
 // also its deduction, because both are in one transaction.
 func sellOnce(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
-	b.Exec("mysql", db,
-		"CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, request VARCHAR(64) NOT NULL UNIQUE) ENGINE=InnoDB")
+	db := newTables(b, stockTable, "orders (id INT AUTO_INCREMENT PRIMARY KEY, request VARCHAR(64) NOT NULL UNIQUE)")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 2)")
 	a := newSession(b, db, "A")
 	for _, what := range []string{"asks", "asks-again"} {

@@ -3,7 +3,6 @@ package scenario
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"example.com/stock/lab"
@@ -61,24 +60,6 @@ func failOver() lab.Scenario {
 			return lab.Each(beds, func(b *lab.Testbed) lab.Observation { return seen[b] })
 		},
 	}
-}
-
-// startSentinels starts a master with replicas, and Sentinels that watch them.
-func startSentinels(b *lab.Testbed, replicas int) *server.Sentinels {
-	x, err := b.Stack().StartSentinels(b.Ctx, server.SentinelOptions{Replicas: replicas})
-	b.Must("start the Sentinels", err)
-	b.Defer(func() {
-		for _, server := range append(x.Sentinels, x.Redis...) {
-			_ = server.Kill()
-		}
-	})
-	return x
-}
-
-// through returns env with the settings by which an instance finds Redis through the Sentinels.
-func through(x *server.Sentinels, env ...string) []string {
-	return append(env, "STOCK_REDIS_URL=redis://"+x.Addrs()[0]+"?master_name="+x.Name+
-		"&addr="+strings.Join(x.Addrs(), "&addr="))
 }
 
 // sentinels starts a master with a replica, Sentinels that watch them, and two instances that find Redis through the
@@ -176,7 +157,7 @@ func unacknowledged(beds []*lab.Testbed) []lab.Observation {
 func minorityDies(b *lab.Testbed) lab.Observation {
 	apps := b.Apps(2, "STOCK_REDLOCK_LEASE=60s")
 	b.Stock(1)
-	nodes := newNodes(b).watch()
+	nodes := newNodes(b)
 	a := b.BeginPaused(apps[0], "A", lab.BeforeWrite, lab.Request{})
 	nodes.holders("nodes-with-a")
 	b.Must("kill node 1", nodes.servers[0].Kill())

@@ -11,8 +11,7 @@ func forUpdateFindsNoRow() lab.Scenario {
 			byHand("fixed", lab.Safe, "inserts-the-row-first"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
-			db := b.DB()
-			b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY) ENGINE=InnoDB")
+			db := newTables(b, "locks (name VARCHAR(64) PRIMARY KEY)")
 			const (
 				look   = "SELECT name FROM locks WHERE name = 'stock' FOR UPDATE"
 				insert = "INSERT IGNORE INTO locks VALUES ('stock')"

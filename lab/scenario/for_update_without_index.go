@@ -11,9 +11,9 @@ func forUpdateWithoutIndex() lab.Scenario {
 			{Code: "fixed", Variant: "unique-index", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
-			db := b.DB()
-			b.Exec("mysql", db, "CREATE TABLE stock (id INT AUTO_INCREMENT PRIMARY KEY, "+
-				"sku VARCHAR(64) NOT NULL, quantity INT NOT NULL) ENGINE=InnoDB")
+			db := newTables(b,
+				"stock (id INT AUTO_INCREMENT PRIMARY KEY, sku VARCHAR(64) NOT NULL, quantity INT NOT NULL)",
+			)
 			b.Exec("mysql", db, "INSERT INTO stock (sku, quantity) SELECT CONCAT('sku-', seq), 1 FROM "+
 				"(WITH RECURSIVE n (seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n WHERE seq < 100) "+
 				"SELECT seq FROM n) numbers")

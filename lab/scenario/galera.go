@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"example.com/stock/lab"
-	"example.com/stock/loadtest"
 	"example.com/stock/lock/locktest/server"
 )
 
-// The variants of a cluster with several writers.
+// severalWriters is the variant in which the instances are not told that there is one writer.
+const severalWriters = "several-writers"
+
+// The variants of a lock of the database in a cluster.
 const (
-	severalWriters = "several-writers"
-	declaredAsOne  = "declared-as-one" // mysql.single_writer is set, which is false of two nodes
+	onTwoNodes = "on-two-nodes"
+	onOneNode  = "on-one-node"
 )
 
 // A galera is the Galera cluster, with a database of its own for the lab's code. Nodes have the numbers 1 to 3.
@@ -31,13 +33,10 @@ type galera struct {
 func newGalera(b *lab.Testbed) *galera {
 	db := b.DBAt(lab.Node(1))
 	g := &galera{b: b, database: databaseOf(b, db), pools: make(map[string]*sql.DB)}
-	g.run(db, "CREATE TABLE barrier (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE = InnoDB")
+	g.run(db, "CREATE TABLE barrier (id INT AUTO_INCREMENT PRIMARY KEY)")
 	g.applied(1, 2, 3)
 	return g
 }
-
-// of returns the cluster for another case of Together.
-func (g *galera) of(b *lab.Testbed) *galera { return &galera{b, g.database, g.pools} }
 
 func (g *galera) run(db *sql.DB, statement string) {
 	_, err := db.ExecContext(g.b.Ctx, statement)
@@ -85,14 +84,6 @@ func (g *galera) number(db *sql.DB, query string, args ...any) (n int64) {
 	return n
 }
 
-// status returns a variable of a node's status.
-func (g *galera) status(db *sql.DB, name string) string {
-	var value string
-	err := db.QueryRowContext(g.b.Ctx, "SHOW GLOBAL STATUS WHERE Variable_name = '"+name+"'").Scan(&name, &value)
-	g.b.Must("SHOW GLOBAL STATUS", err)
-	return value
-}
-
 // hold keeps a node from applying the changes of the others, which commit them all the same. Its own clients read and
 // write. It needs no load and no clock: a table that the node has locked is changed on node 1, and the node applies
 // changes in order. FLUSH TABLES is one of the few statements whose lock Galera waits for.
@@ -130,14 +121,6 @@ func (g *galera) apps() (first, second *lab.App) {
 	return at(g.node(1).Addr), at(g.node(2).Addr)
 }
 
-// awaitMySQL waits until an instance reports its MySQL so.
-func (g *galera) awaitMySQL(app *lab.App, what string, so func(loadtest.Backend) bool) {
-	g.b.Eventually(app.Name+" "+what, func() bool {
-		all, err := app.Backends(g.b.Ctx)
-		return err == nil && so(all["mysql"])
-	})
-}
-
 // A clusterShop is a stock in the lab's own tables on every node.
 type clusterShop struct {
 	*galera
@@ -147,8 +130,8 @@ type clusterShop struct {
 func newClusterShop(b *lab.Testbed) *clusterShop {
 	s := &clusterShop{newGalera(b)}
 	db := s.at(1)
-	s.run(db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE = InnoDB")
-	s.run(db, "CREATE TABLE orders (who VARCHAR(64) PRIMARY KEY, seen INT NOT NULL) ENGINE = InnoDB")
+	s.run(db, "CREATE TABLE "+stockTable)
+	s.run(db, "CREATE TABLE orders (who VARCHAR(64) PRIMARY KEY, seen INT NOT NULL)")
 	s.run(db, "INSERT INTO stock VALUES ('sku', 1)")
 	s.replicated()
 	return s

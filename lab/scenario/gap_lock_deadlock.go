@@ -11,8 +11,7 @@ func gapLockDeadlock() lab.Scenario {
 			{Code: "fixed", Variant: "insert-then-lock", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
-			db := b.DB()
-			b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
+			db := newTables(b, stockTable)
 			a, other := newSession(b, db, "A"), newSession(b, db, "B")
 			const (
 				look   = "SELECT quantity FROM stock WHERE sku = 'sku' FOR UPDATE"

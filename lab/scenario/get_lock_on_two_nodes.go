@@ -2,12 +2,6 @@ package scenario
 
 import "example.com/stock/lab"
 
-// The variants of a lock of the database in a cluster.
-const (
-	onTwoNodes = "on-two-nodes"
-	onOneNode  = "on-one-node"
-)
-
 func getLockOnTwoNodes() lab.Scenario {
 	return lab.Scenario{
 		Name: "get-lock-on-two-nodes", Group: lab.Writers,

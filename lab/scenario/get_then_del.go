@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,17 +19,11 @@ func getThenDel() lab.Scenario {
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			c := b.Redis()
-			a := newNaiveLock(c, b.SKU, time.Second)
-			second, third := newNaiveLock(c, b.SKU, 2*lab.Patience), newNaiveLock(c, b.SKU, 2*lab.Patience)
-			enter := func(who string, l *naiveLock) bool {
-				ok, err := l.try(b.Ctx)
-				b.Must(who+": lock", err)
-				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
-				return ok
-			}
+			a := newNaiveLock(b, "A", time.Second)
+			second, third := newNaiveLock(b, "B", longLease), newNaiveLock(b, "C", longLease)
 			b.Eventually("A finds its own value", func() bool { // its lease may end before the GET
 				b.Must("DEL", c.Del(b.Ctx, b.SKU).Err())
-				b.Require(enter("A", a), "A gets the lock")
+				a.mustTake()
 				value, err := c.Get(b.Ctx, b.SKU).Result()
 				if !errors.Is(err, redis.Nil) {
 					b.Must("GET", err)
@@ -38,7 +31,7 @@ func getThenDel() lab.Scenario {
 				return value == a.token
 			})
 			b.Note("A", "get-is-mine")
-			b.Eventually("A's lease ends, and B gets the lock", func() bool { return enter("B", second) })
+			b.Eventually("A's lease ends, and B gets the lock", second.takes)
 			if b.Case.Code == "naive" {
 				b.Must("DEL", c.Del(b.Ctx, b.SKU).Err())
 				b.Statement("A", "DEL")
@@ -47,7 +40,7 @@ func getThenDel() lab.Scenario {
 				b.Note("A", "compare-and-delete")
 			}
 			b.TTL(b.SKU)
-			if enter("C", third) {
+			if third.takes() {
 				b.Evidence(lab.Hold, nil, "third-has-the-lock")
 				return bothSell(b, "B", "C")
 			}

@@ -54,9 +54,10 @@ func limitRaced() lab.Scenario {
 // customer's orders and inserts one if the sum is below the limit; in both tabs the sum is 0. The fixed code keeps the
 // sum in a row, and checks the limit in the statement that raises it.
 func buyInTwoTabs(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(64), units INT)")
-	b.Exec("mysql", db, "CREATE TABLE limits (customer VARCHAR(64) PRIMARY KEY, used INT NOT NULL)")
+	db := newTables(b,
+		"orders (id INT AUTO_INCREMENT PRIMARY KEY, customer VARCHAR(64), units INT)",
+		"limits (customer VARCHAR(64) PRIMARY KEY, used INT NOT NULL)",
+	)
 	first, second := newSession(b, db, "tab 1"), newSession(b, db, "tab 2")
 	insert := "INSERT INTO orders (customer, units) VALUES ('A', 2)"
 	refused := int64(0)

@@ -6,10 +6,7 @@ import (
 	"example.com/stock/lab"
 )
 
-var (
-	errBusyLock  = errors.New("busy: try again later")
-	errNotLocked = errors.New("not locked by current thread")
-)
+var errBusyLock = errors.New("busy: try again later")
 
 // lockInsideTry calls unlock in a finally block that also runs if lock has failed.
 func lockInsideTry() lab.Scenario {
@@ -22,23 +19,16 @@ func lockInsideTry() lab.Scenario {
 			byHand("fixed", lab.Safe, "locks-before-try"),
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
-			c := b.Redis()
-			a := newNaiveLock(c, b.SKU, 2*lab.Patience)
-			second, third := newNaiveLock(c, b.SKU, 2*lab.Patience), newNaiveLock(c, b.SKU, 2*lab.Patience)
-			enter := func(l *naiveLock) bool {
-				ok, err := l.try(b.Ctx)
-				b.Must("SET NX", err)
-				return ok
-			}
-			b.Require(enter(a), "A gets the lock")
+			a := newNaiveLock(b, "A", longLease)
+			second, third := newNaiveLock(b, "B", longLease), newNaiveLock(b, "C", longLease)
+			a.mustTake()
 			err := buyOnce(b, second)
 			b.Evidence(lab.Answer, nil, "was-told", "who", "B", "answer", err)
-			if enter(third) {
+			if third.takes() {
 				b.Evidence(lab.Hold, nil, "third-is-let-in-beside-a")
 				return bothSell(b, "A", "C")
 			}
-			b.Must("unlock", a.unlock(b.Ctx))
-			b.Event(unlockOf("A"), "unlock")
+			a.gives()
 			if !errors.Is(err, errBusyLock) { // a caller comes again only if it is told that the lock was busy
 				b.Note("B", "gives-up")
 				return lab.Refuses.Seen()
@@ -65,9 +55,7 @@ func buyOnce(b *lab.Testbed, l *naiveLock) (err error) {
 		}
 	}
 	lock := func() error {
-		ok, e := l.try(b.Ctx)
-		b.Must("SET NX", e)
-		if !ok {
+		if !l.takes() {
 			return errBusyLock
 		}
 		return nil

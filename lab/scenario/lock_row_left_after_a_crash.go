@@ -32,9 +32,7 @@ func lockRowLeft() lab.Scenario {
 				b.Judge()
 				return lab.Observation{Outcome: lab.Delays, After: after}
 			}
-			db := b.DB()
-			b.Exec("mysql", db,
-				"CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL) ENGINE=InnoDB")
+			db := newTables(b, "locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL)")
 			const insert = "INSERT INTO locks VALUES ('sku', ?)"
 			a, other := newSession(b, db, "A"), newSession(b, db, "B")
 			a.do(insert, "A")

@@ -11,8 +11,7 @@ func lockWaitHalfDone() lab.Scenario {
 			{Code: "fixed", Variant: "rolls-back", Want: lab.Forecast{Outcome: lab.Aborts}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
-			db := b.DB()
-			b.Exec("mysql", db, "CREATE TABLE stock (sku INT PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
+			db := newTables(b, "stock (sku INT PRIMARY KEY, quantity INT NOT NULL)")
 			b.Exec("mysql", db, "INSERT INTO stock VALUES (1, 10), (2, 10)")
 			const take = "UPDATE stock SET quantity = quantity - 1 WHERE sku = ?"
 			a, other := newSession(b, db, "A"), newSession(b, db, "B")

@@ -144,21 +144,15 @@ func evict(b *lab.Testbed, c *redis.Client, key string) {
 
 // flushedNaively deletes A's key while A works under a correct lock.
 func flushedNaively(b *lab.Testbed, c *redis.Client) lab.Observation {
-	a, next := newNaiveLock(c, b.SKU, 2*lab.Patience), newNaiveLock(c, b.SKU, 2*lab.Patience)
-	has := func(who string, l *naiveLock) bool {
-		ok, err := l.try(b.Ctx)
-		b.Must(who+": lock", err)
-		b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
-		return ok
-	}
-	b.Require(has("A", a), "A gets the lock")
+	a, next := newNaiveLockAt(b, "A", c, longLease), newNaiveLockAt(b, "B", c, longLease)
+	a.mustTake()
 	if b.Case.Variant == evicted {
 		evict(b, c, b.SKU)
 	} else {
 		flushAll(b, c)
 		b.Statement("redis", "FLUSHALL")
 	}
-	inside := has("B", next)
+	inside := next.takes()
 	b.Evidence(lab.Hold, []bool{true, inside}, "both-hold", "a", true, "b", inside)
 	b.Must("unlock", next.unlock(b.Ctx))
 	if inside {

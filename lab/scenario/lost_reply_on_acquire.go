@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -27,7 +26,7 @@ func lostReplyOnAcquire() lab.Scenario {
 		Run: func(b *lab.Testbed) lab.Observation {
 			p := b.Proxy(lab.NeedRedis)
 			if b.Case.Code == "naive" {
-				a := newNaiveLock(b.RedisAt(p.Addr()), b.SKU, 3*time.Second)
+				a := newNaiveLockAt(b, "A", b.RedisAt(p.Addr()), 3*time.Second)
 				lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.CutReply, Match: wire.Contains(b.SKU)})
 				from := time.Now()
 				_, err := a.try(b.Ctx)
@@ -35,19 +34,16 @@ func lostReplyOnAcquire() lab.Scenario {
 				b.Require(err != nil, "A is told that it failed")
 				b.Evidence(lab.Answer, err.Error(), "was-told", "who", "A", "answer", err)
 				b.TTL(b.SKU)
-				next := newNaiveLock(b.Redis(), b.SKU, lab.Patience)
-				ok, err := next.try(b.Ctx)
-				b.Must("B asks", err)
-				b.Statement("B", fmt.Sprintf("SET NX: %t", ok))
-				if ok {
+				next := newNaiveLock(b, "B", lab.Patience)
+				if next.takes() {
 					return lab.Safe.Seen()
 				}
 				b.Eventually("B gets the lock", func() bool {
-					ok, err = next.try(b.Ctx)
+					ok, err := next.try(b.Ctx)
 					b.Must("B asks", err)
 					return ok
 				})
-				b.Statement("B", fmt.Sprintf("SET NX: %t", ok))
+				b.Statement("B", "SET NX: true")
 				after := time.Since(from)
 				b.Evidence(lab.Waited, after, "let-in", "after", after)
 				return lab.Observation{Outcome: lab.Delays, After: after}

@@ -20,16 +20,23 @@ type naiveShop struct {
 	initial int64
 }
 
+// stockTable is the stock of most shops: see newTables.
+const stockTable = "stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL)"
+
+// newTables returns a new database with tables. Each is a name with its columns in brackets. The timeline does not show
+// how they were made.
+func newTables(b *lab.Testbed, tables ...string) *sql.DB {
+	db := b.DB()
+	for _, table := range tables {
+		_, err := db.ExecContext(b.Ctx, "CREATE TABLE "+table)
+		b.Must("CREATE TABLE "+table, err)
+	}
+	return db
+}
+
 // newNaiveShop makes a shop with one SKU, "sku", with units in stock.
 func newNaiveShop(b *lab.Testbed, units int) *naiveShop {
-	db := b.DB()
-	for _, s := range []string{
-		"CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB",
-		"CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, who VARCHAR(64), seen INT NOT NULL) ENGINE=InnoDB",
-	} {
-		_, err := db.ExecContext(b.Ctx, s)
-		b.Must(s, err)
-	}
+	db := newTables(b, stockTable, "orders (id INT AUTO_INCREMENT PRIMARY KEY, who VARCHAR(64), seen INT NOT NULL)")
 	_, err := db.ExecContext(b.Ctx, "INSERT INTO stock VALUES ('sku', ?)", units)
 	b.Must("put units in stock", err)
 	return &naiveShop{b, db, int64(units)}

@@ -18,14 +18,11 @@ func oneLockForAll() lab.Scenario {
 			const skus = 20
 			refused := 0
 			for i := range skus { // the first sale is slow: nobody releases
-				key := b.SKU
+				l := newNaiveLock(b, fmt.Sprintf("C%d", i+1), lab.Patience)
 				if b.Case.Code == "fixed" {
-					key += fmt.Sprintf(":%d", i)
+					l.key += fmt.Sprintf(":%d", i)
 				}
-				ok, err := newNaiveLock(b.Redis(), key, lab.Patience).try(b.Ctx)
-				b.Must("SET NX", err)
-				b.Statement(fmt.Sprintf("C%d", i+1), fmt.Sprintf("SET NX: %t", ok))
-				if !ok {
+				if !l.takes() {
 					refused++
 				}
 			}

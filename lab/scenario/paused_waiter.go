@@ -72,7 +72,7 @@ type naiveQueue struct {
 
 // enter takes the lock if it is free, and otherwise joins the queue. It reports whether it took the lock.
 func (q *naiveQueue) enter(who string) bool {
-	ok, err := q.c.SetNX(q.b.Ctx, q.key, who, 2*lab.Patience).Result()
+	ok, err := q.c.SetNX(q.b.Ctx, q.key, who, longLease).Result()
 	q.b.Must("SET NX", err)
 	if !ok {
 		q.b.Must("RPUSH", q.c.RPush(q.b.Ctx, q.key+"-queue", who).Err())

@@ -45,10 +45,11 @@ func paymentAfterExpiry() lab.Scenario {
 
 // payTooLate delivers A's payment after A's reservation has expired and its unit was sold to B.
 func payTooLate(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE stock (id INT PRIMARY KEY, available INT NOT NULL) ENGINE=InnoDB")
-	b.Exec("mysql", db, "CREATE TABLE reservations (id INT PRIMARY KEY, state VARCHAR(16)) ENGINE=InnoDB")
-	b.Exec("mysql", db, "CREATE TABLE orders (customer VARCHAR(8)) ENGINE=InnoDB")
+	db := newTables(b,
+		"stock (id INT PRIMARY KEY, available INT NOT NULL)",
+		"reservations (id INT PRIMARY KEY, state VARCHAR(16))",
+		"orders (customer VARCHAR(8))",
+	)
 	b.Exec("mysql", db, "INSERT INTO stock VALUES (1, 1)")
 	b.Exec("mysql", db, "INSERT INTO reservations VALUES (1, 'expired')")
 	const take = "UPDATE stock SET available = available - 1 WHERE available >= 1"

@@ -63,8 +63,7 @@ func poisonEvent() lab.Scenario {
 // poisonTheQueue relays three events of different SKUs, the first of which the consumer cannot read. One relay sends
 // the first again and again; the other skips it after three tries.
 func poisonTheQueue(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)")
+	db := newTables(b, "outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)")
 	b.Exec("mysql", db, "INSERT INTO outbox VALUES (1, FALSE), (2, FALSE), (3, FALSE)")
 	relay := newSession(b, db, "relay")
 	var told []int64

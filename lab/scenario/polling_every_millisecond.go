@@ -23,17 +23,14 @@ func pollingCosts() lab.Scenario {
 				return waitForMessages(b)
 			}
 			const waiters, enough = 10, 1000
-			c := b.Redis()
-			a := newNaiveLock(c, b.SKU, 2*lab.Patience)
-			ok, err := a.try(b.Ctx)
-			b.Must("SET NX", err)
-			b.Require(ok, "A gets the lock")
+			a := newNaiveLock(b, "A", longLease)
+			a.mustTake()
 			before := calls(b, "set")
 			patient, stop := context.WithCancel(b.Ctx)
 			defer stop()
-			for range waiters {
+			for i := range waiters {
+				l := newNaiveLock(b, fmt.Sprintf("B%d", i+1), longLease)
 				b.Go(func(context.Context) {
-					l := newNaiveLock(c, b.SKU, 2*lab.Patience)
 					for patient.Err() == nil {
 						if ok, err := l.try(patient); ok || err != nil {
 							return
@@ -45,8 +42,7 @@ func pollingCosts() lab.Scenario {
 			b.Eventually("the waiters have asked often", func() bool { return calls(b, "set")-before >= enough })
 			b.Evidence(lab.Served, nil, "asked-in-vain", "waiters", waiters, "commands", enough)
 			stop()
-			b.Must("unlock", a.unlock(b.Ctx))
-			b.Event(unlockOf("A"), "unlock")
+			a.gives()
 			return lab.Repeats.Seen()
 		},
 	}

@@ -16,10 +16,11 @@ func poolExhaustion() lab.Scenario {
 			{Code: "fixed", Variant: "a-pool-for-locks", Want: lab.Forecast{Outcome: lab.Safe}},
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
-			locks := b.DB()
+			locks := newTables(b,
+				"stock (sku INT PRIMARY KEY, quantity INT NOT NULL)",
+				"orders (id INT AUTO_INCREMENT PRIMARY KEY)",
+			)
 			look := b.ServiceDB()
-			b.Exec("mysql", locks, "CREATE TABLE stock (sku INT PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
-			b.Exec("mysql", locks, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB")
 			b.Exec("mysql", locks, "INSERT INTO stock VALUES (1, 10)")
 			work, enough := locks, 2*time.Second
 			if b.Case.Code == "fixed" {

@@ -87,33 +87,3 @@ func (l jsonLock) set(h holder, lease time.Duration) {
 	l.b.Must("SET", l.b.Redis().Set(l.b.Ctx, l.b.SKU, value, lease).Err())
 	l.b.Statement(l.who, "SET "+string(value))
 }
-
-// A hashLock has its holder and the count of its entries in a hash, as Redisson does, and changes them in scripts.
-type hashLock struct {
-	b          *lab.Testbed
-	who, owner string
-}
-
-// enter returns the count of entries, or 0 if another has the lock.
-func (l hashLock) enter(lease time.Duration) int {
-	n, err := l.b.Redis().Eval(l.b.Ctx, `
-		if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
-		local n = redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
-		redis.call('PEXPIRE', KEYS[1], ARGV[2])
-		return n`, []string{l.b.SKU}, l.owner, lease.Milliseconds()).Int()
-	l.b.Must("EVAL", err)
-	l.b.Statement(l.who, fmt.Sprintf("EVAL enter %s: %d", l.owner, n))
-	return n
-}
-
-// leave returns how many entries are left, or -1 if owner does not have the lock.
-func (l hashLock) leave(owner string) int {
-	n, err := l.b.Redis().Eval(l.b.Ctx, `
-		if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return -1 end
-		local n = redis.call('HINCRBY', KEYS[1], ARGV[1], -1)
-		if n == 0 then redis.call('DEL', KEYS[1]) end
-		return n`, []string{l.b.SKU}, owner).Int()
-	l.b.Must("EVAL", err)
-	l.b.Statement(l.who, fmt.Sprintf("EVAL leave %s: %d", owner, n))
-	return n
-}

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"net"
 	"time"
 
@@ -29,11 +28,8 @@ func laggingReplica() lab.Scenario {
 			from := time.Now()
 			link.Silence(wire.ToClient)
 			sell := func(who string) (sold bool) {
-				l := newNaiveLock(master, b.SKU, lab.Patience)
-				ok, err := l.try(b.Ctx)
-				b.Must(who+": lock", err)
-				b.Require(ok, who+" gets the lock")
-				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+				l := newNaiveLock(b, who, lab.Patience)
+				l.mustTake()
 				reader, server := replica, "replica"
 				if b.Case.Code == "fixed" {
 					reader, server = master, "redis"
@@ -46,8 +42,7 @@ func laggingReplica() lab.Scenario {
 					b.Must("RPUSH", master.RPush(b.Ctx, orders, n).Err())
 					b.Event(writeOf(who, "redis", n-1), "writes", "quantity", n-1)
 				}
-				b.Must(who+": unlock", l.unlock(b.Ctx))
-				b.Event(unlockOf(who), "unlock")
+				l.gives()
 				return n > 0
 			}
 			b.Require(sell("A"), "A is served")

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,16 +12,48 @@ import (
 	"example.com/stock/lab"
 )
 
+// longLease outlasts its case.
+const longLease = 2 * lab.Patience
+
 // A naiveLock uses SET NX PX with a token, and a script that compares and deletes. The lock is correct; the scenarios
-// misuse it.
+// misuse it. takes, mustTake and gives record themselves in the timeline; try, lock and unlock do not.
 type naiveLock struct {
+	b          *lab.Testbed
+	who        string // in the timeline
 	redis      *redis.Client
 	key, token string
 	ttl        time.Duration
 }
 
-func newNaiveLock(c *redis.Client, key string, ttl time.Duration) *naiveLock {
-	return &naiveLock{c, key, uuid.NewString(), ttl}
+// newNaiveLock returns a lock of the case's SKU in its Redis.
+func newNaiveLock(b *lab.Testbed, who string, ttl time.Duration) *naiveLock {
+	return newNaiveLockAt(b, who, b.Redis(), ttl)
+}
+
+// newNaiveLockAt is newNaiveLock for another Redis, or a client that reaches it through a proxy.
+func newNaiveLockAt(b *lab.Testbed, who string, c *redis.Client, ttl time.Duration) *naiveLock {
+	return &naiveLock{b, who, c, b.SKU, uuid.NewString(), ttl}
+}
+
+// takes tries once, and reports whether it has the key.
+func (l *naiveLock) takes() bool {
+	ok, err := l.try(l.b.Ctx)
+	l.b.Must(l.who+": SET NX", err)
+	key := ""
+	if l.key != l.b.SKU {
+		key = l.key + " "
+	}
+	l.b.Statement(l.who, fmt.Sprintf("SET %sNX: %t", key, ok))
+	return ok
+}
+
+// mustTake stops the scenario if the key is not free.
+func (l *naiveLock) mustTake() { l.b.Require(l.takes(), l.who+" gets the lock") }
+
+// gives deletes the key if it is its own.
+func (l *naiveLock) gives() {
+	l.b.Must(l.who+": unlock", l.unlock(l.b.Ctx))
+	l.b.Event(unlockOf(l.who), "unlock")
 }
 
 // lock polls until it has the key or ctx ends, and reports whether it has the key.
@@ -104,4 +137,37 @@ func writeOf(who, server string, units int) lab.CaseEvent {
 // unlockOf returns the event of an unlock by the lab's own code, just now.
 func unlockOf(who string) lab.CaseEvent {
 	return lab.CaseEvent{At: time.Now(), Lane: who, Kind: lab.Gives, Who: who, To: "redis"}
+}
+
+// errNotLocked is what Redisson throws at an unlock by another thread than the holder.
+var errNotLocked = errors.New("not locked by current thread")
+
+// A hashLock has its holder and the count of its entries in a hash, as Redisson does, and changes them in scripts.
+type hashLock struct {
+	b          *lab.Testbed
+	who, owner string
+}
+
+// enter returns the count of entries, or 0 if another has the lock.
+func (l hashLock) enter(lease time.Duration) int {
+	n, err := l.b.Redis().Eval(l.b.Ctx, `
+		if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+		local n = redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+		redis.call('PEXPIRE', KEYS[1], ARGV[2])
+		return n`, []string{l.b.SKU}, l.owner, lease.Milliseconds()).Int()
+	l.b.Must("EVAL", err)
+	l.b.Statement(l.who, fmt.Sprintf("EVAL enter %s: %d", l.owner, n))
+	return n
+}
+
+// leave returns how many entries are left, or -1 if owner does not have the lock.
+func (l hashLock) leave(owner string) int {
+	n, err := l.b.Redis().Eval(l.b.Ctx, `
+		if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return -1 end
+		local n = redis.call('HINCRBY', KEYS[1], ARGV[1], -1)
+		if n == 0 then redis.call('DEL', KEYS[1]) end
+		return n`, []string{l.b.SKU}, owner).Int()
+	l.b.Must("EVAL", err)
+	l.b.Statement(l.who, fmt.Sprintf("EVAL leave %s: %d", owner, n))
+	return n
 }

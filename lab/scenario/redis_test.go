@@ -23,7 +23,7 @@ func TestNaiveLockGivesUp(t *testing.T) {
 	defer c.Close()
 	for range 50 {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		ok, err := newNaiveLock(c, "K", time.Second).lock(ctx)
+		ok, err := (&naiveLock{redis: c, key: "K", token: "T", ttl: time.Second}).lock(ctx)
 		cancel()
 		if ok || err != nil {
 			t.Fatalf("lock: %v, %v", ok, err)

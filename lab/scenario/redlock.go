@@ -33,21 +33,13 @@ func newNodes(b *lab.Testbed) *nodes {
 	return n
 }
 
-// watch records the replies of each node and who has the key on it, until the case ends.
-func (n *nodes) watch() *nodes {
-	for i, server := range n.servers {
-		n.b.WatchKey(n.name(i), server.Addr, n.key)
-	}
-	return n
-}
-
 // name returns the name of a node in the timeline and the evidence.
 func (n *nodes) name(i int) string { return fmt.Sprintf("node %d", i+1) }
 
 // block sets another client's key on some nodes, so that they do not grant the lock. unblock removes it.
 func (n *nodes) block(at ...int) (unblock func()) {
 	for _, i := range at {
-		n.b.Must("SET", n.clients[i].Set(n.b.Ctx, n.key, "stranger", 2*lab.Patience).Err())
+		n.b.Must("SET", n.clients[i].Set(n.b.Ctx, n.key, "stranger", longLease).Err())
 		n.b.Note(n.name(i), "stranger-has-the-key")
 	}
 	return func() {
@@ -70,12 +62,6 @@ func jumpClock(b *lab.Testbed, name string, server *server.Server, ahead time.Du
 	b.Note(name, "clock-jumps", "ahead", ahead)
 }
 
-// forget deletes the lock's key on a node, as an eviction, a FLUSHALL or a restart without persistence does.
-func (n *nodes) forget(i int) {
-	n.b.Must("DEL", n.clients[i].Del(n.b.Ctx, n.key).Err())
-	n.b.Note(n.name(i), "node-loses-the-key")
-}
-
 // restart kills a node and starts it again with the data on its disk.
 func (n *nodes) restart(i int) {
 	from := time.Now()
@@ -84,7 +70,7 @@ func (n *nodes) restart(i int) {
 	n.b.Interval(n.name(i), lab.Fault, "", from, "restarted", "server", n.name(i))
 }
 
-// holders records as evidence whose value the key has on each node.
+// holders records whose value the key has on each node: together as evidence, and each in the lane of its node.
 func (n *nodes) holders(key string) {
 	var seen []string
 	values := make(map[string]string)
@@ -96,6 +82,7 @@ func (n *nodes) holders(key string) {
 		value, err := c.Get(n.b.Ctx, n.key).Result()
 		if errors.Is(err, redis.Nil) {
 			seen = append(seen, "–")
+			n.b.Statement(n.name(i), "GET: nil")
 			continue
 		}
 		n.b.Must("GET", err)
@@ -103,6 +90,7 @@ func (n *nodes) holders(key string) {
 			values[value] = fmt.Sprintf("value %d", len(values)+1)
 		}
 		seen = append(seen, fmt.Sprintf("%d: %s", i+1, values[value]))
+		n.b.Statement(n.name(i), "GET: "+values[value])
 	}
 	n.b.Evidence(lab.Served, seen, key, "values", strings.Join(seen, ", "))
 }
@@ -138,16 +126,7 @@ func newNaiveRedlock(b *lab.Testbed, addrs []string, key string, ttl time.Durati
 // try sets the key on all nodes at once, and reports whether a majority granted it.
 func (l *naiveRedlock) try(ctx context.Context) (bool, error) {
 	yes, err := l.all(func(c *redis.Client) (bool, error) { return c.SetNX(ctx, l.key, l.token, l.ttl).Result() })
-	return l.majority(yes), err
-}
-
-// renew extends the key on the nodes that have it with our value, and returns how many those are.
-func (l *naiveRedlock) renew(ctx context.Context) (nodes int, err error) {
-	const compareAndExtend = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-		return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
-	return l.all(func(c *redis.Client) (bool, error) {
-		return c.Eval(ctx, compareAndExtend, []string{l.key}, l.token, l.ttl.Milliseconds()).Bool()
-	})
+	return yes > len(l.clients)/2, err
 }
 
 // release deletes the key on the nodes that have it with our value, and returns how many those were.
@@ -156,8 +135,6 @@ func (l *naiveRedlock) release(ctx context.Context) (nodes int, err error) {
 		return c.Eval(ctx, compareAndDelete, []string{l.key}, l.token).Bool()
 	})
 }
-
-func (l *naiveRedlock) majority(nodes int) bool { return nodes > len(l.clients)/2 }
 
 // all asks all nodes at once. It returns how many granted, and an error if some did not answer.
 func (l *naiveRedlock) all(ask func(*redis.Client) (bool, error)) (yes int, err error) {

@@ -22,7 +22,7 @@ func redlockClockJump() lab.Scenario {
 			r := lab.Request{Pause: []string{lab.BeforeWrite}, IgnoreLoss: true}
 			var a *lab.Call
 			if b.Case.Strategy == "redlock" {
-				nodes := newNodes(b).watch()
+				nodes := newNodes(b)
 				unblock := nodes.block(3, 4)
 				a = b.Begin(apps[0], "A", r).Paused(lab.BeforeWrite)
 				unblock()

@@ -28,7 +28,7 @@ func redlockMinorityLeft() lab.Scenario {
 			lab.Stated(lab.Safe, "", "redlock"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
-			nodes := newNodes(b).watch()
+			nodes := newNodes(b)
 			proxies, env := nodes.proxies()
 			if b.Case.Code != "" {
 				return nodes.minorityNaively(proxies, lease)
@@ -97,7 +97,7 @@ func (n *nodes) minorityNaively(proxies []*wire.Proxy, lease time.Duration) lab.
 	}
 	n.holders("nodes-after-the-failure")
 	n.killTwo()
-	next := newNaiveRedlock(b, direct, n.key, 2*lab.Patience)
+	next := newNaiveRedlock(b, direct, n.key, longLease)
 	tries := 0
 	b.Eventually("B gets the lock", func() bool {
 		ok, _ := next.try(b.Ctx) // two nodes never answer

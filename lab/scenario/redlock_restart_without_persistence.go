@@ -28,7 +28,7 @@ func redlockRestart() lab.Scenario {
 				second = b.Apps(1, lease, "STOCK_REDLOCK_QUARANTINE=20s")[0]
 			}
 			b.Stock(1)
-			nodes := newNodes(b).watch()
+			nodes := newNodes(b)
 			unblock := nodes.block(3, 4)
 			a := b.BeginPaused(first, "A", lab.BeforeWrite, lab.Request{IgnoreLoss: true})
 			unblock()

@@ -23,7 +23,7 @@ func redlockSlowQuorum() lab.Scenario {
 			lab.Stated(lab.Refuses, "", "redlock"),
 		),
 		Run: func(b *lab.Testbed) lab.Observation {
-			nodes := newNodes(b).watch()
+			nodes := newNodes(b)
 			proxies, env := nodes.proxies()
 			if b.Case.Code == "naive" {
 				return slowNaive(b, nodes, proxies)
@@ -80,7 +80,7 @@ func slowNaive(b *lab.Testbed, n *nodes, proxies []*wire.Proxy) lab.Observation 
 		addrs, direct = append(addrs, p.Addr()), append(direct, n.servers[i].Addr)
 	}
 	const lease = 2 * time.Second
-	first, second := newNaiveRedlock(b, addrs, n.key, lease), newNaiveRedlock(b, direct, n.key, 2*lab.Patience)
+	first, second := newNaiveRedlock(b, addrs, n.key, lease), newNaiveRedlock(b, direct, n.key, longLease)
 	late := n.slow(proxies)
 	type answer struct {
 		ok  bool

@@ -7,12 +7,6 @@ import (
 	"example.com/stock/lock/locktest/wire"
 )
 
-// The variants: the sink of the events.
-const (
-	toStreams = "to-redis-streams"
-	toWebhook = "to-a-webhook"
-)
-
 func relayKilled() lab.Scenario {
 	return lab.Scenario{
 		Name: "relay-killed-between-publish-and-mark", Group: lab.Orders,
@@ -48,10 +42,11 @@ func relayKilled() lab.Scenario {
 // emptyTheOutbox sells two units and writes their events to a table in the same transactions. A relay dies between
 // sending the first event and recording that it was sent. The next relay continues.
 func emptyTheOutbox(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)")
-	b.Exec("mysql", db, "CREATE TABLE mails (event INT)")
-	b.Exec("mysql", db, "CREATE TABLE inbox (event INT PRIMARY KEY)")
+	db := newTables(b,
+		"outbox (id INT AUTO_INCREMENT PRIMARY KEY, told BOOL NOT NULL DEFAULT FALSE)",
+		"mails (event INT)",
+		"inbox (event INT PRIMARY KEY)",
+	)
 	b.Exec("mysql", db, "INSERT INTO outbox VALUES (1, FALSE), (2, FALSE)")
 	consumer := newSession(b, db, "consumer")
 	publish := func(event int64) {

@@ -7,6 +7,12 @@ import (
 	"example.com/stock/lock/locktest/wire"
 )
 
+// The variants: the sink of the events.
+const (
+	toStreams = "to-redis-streams"
+	toWebhook = "to-a-webhook"
+)
+
 // relays has an instance that relays events, through proxies. startSecond adds another one, without.
 type relays struct {
 	*lab.Shop

@@ -59,9 +59,9 @@ func releaseAfterLoss() lab.Scenario {
 
 // releaseRow waits until the lease of A, a row in a lock table, has run out. Then B takes the row over, and A releases.
 func releaseRow(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL,"+
-		" expires_at DATETIME(3) NOT NULL) ENGINE=InnoDB")
+	db := newTables(b,
+		"locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL, expires_at DATETIME(3) NOT NULL)",
+	)
 	b.Exec("mysql", db, "INSERT INTO locks VALUES ('sku', '', '2000-01-01')")
 	take := func(s *session, lease time.Duration) bool {
 		const query = "UPDATE locks SET owner = ?, expires_at = UTC_TIMESTAMP(3) + INTERVAL ? MICROSECOND" +
@@ -75,14 +75,14 @@ func releaseRow(b *lab.Testbed) lab.Observation {
 	a, next, third := newSession(b, db, "A"), newSession(b, db, "B"), newSession(b, db, "C")
 	b.Require(take(a, 100*time.Millisecond), "A gets the lock")
 	b.Note("A", "locked", "key", "sku")
-	b.Eventually("B takes the row over", func() bool { return take(next, 2*lab.Patience) })
+	b.Eventually("B takes the row over", func() bool { return take(next, longLease) })
 	b.Note("B", "locked", "key", "sku")
 	if b.Case.Code == "naive" {
 		a.do("UPDATE locks SET owner = '', expires_at = '2000-01-01' WHERE name = 'sku'")
 	} else {
 		a.do("UPDATE locks SET owner = '', expires_at = '2000-01-01' WHERE name = 'sku' AND owner = 'A'")
 	}
-	return thirdComes(b, take(third, 2*lab.Patience))
+	return thirdComes(b, take(third, longLease))
 }
 
 // releaseNode expires A's session. Then B creates the node again, and A releases in a new session.

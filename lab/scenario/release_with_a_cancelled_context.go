@@ -54,10 +54,8 @@ func releaseCancelled() lab.Scenario {
 func releaseNaively(b *lab.Testbed, lease time.Duration) lab.Observation {
 	request, gone := context.WithCancel(b.Ctx)
 	defer gone()
-	a, next := newNaiveLock(b.Redis(), b.SKU, lease), newNaiveLock(b.Redis(), b.SKU, lab.Patience)
-	ok, err := a.try(request)
-	b.Must("A asks", err)
-	b.Require(ok, "A gets the lock")
+	a, next := newNaiveLock(b, "A", lease), newNaiveLock(b, "B", lab.Patience)
+	a.mustTake()
 	b.Note("A", "works-under-the-lock")
 	gone()
 	from := time.Now()
@@ -74,13 +72,11 @@ func releaseNaively(b *lab.Testbed, lease time.Duration) lab.Observation {
 		b.Event(unlockOf("A"), "unlock")
 	}
 	b.TTL(b.SKU)
-	first, err := next.try(b.Ctx)
-	b.Must("B asks", err)
-	if first {
+	if next.takes() {
 		b.Evidence(lab.Hold, nil, "b-is-next")
 		return lab.Safe.Seen()
 	}
-	ok, err = next.lock(b.Ctx)
+	ok, err := next.lock(b.Ctx)
 	b.Must("B waits", err)
 	b.Require(ok, "B gets the lock")
 	after := time.Since(from)

@@ -63,10 +63,11 @@ func retryAfterALostReply() lab.Scenario {
 // and saving the reply, or marking the key and selling. Then A asks again. The fixed code writes the key in the
 // transaction of the sale.
 func keyBesideTheSale(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE stock (sku VARCHAR(64) PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
-	b.Exec("mysql", db, "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB")
-	b.Exec("mysql", db, "CREATE TABLE seen (request VARCHAR(64) PRIMARY KEY, reply INT) ENGINE=InnoDB")
+	db := newTables(b,
+		stockTable,
+		"orders (id INT AUTO_INCREMENT PRIMARY KEY)",
+		"seen (request VARCHAR(64) PRIMARY KEY, reply INT)",
+	)
 	b.Exec("mysql", db, "INSERT INTO stock VALUES ('sku', 3)")
 	blocked := false
 	for _, dies := range []bool{true, false} {

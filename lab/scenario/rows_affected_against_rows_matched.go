@@ -65,9 +65,10 @@ type countedLock struct {
 // second one within a second changes nothing. The statements of the fixed code match only rows that they may change,
 // and change every row that they match.
 func countRows(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL,"+
-		" expires_at DATETIME NOT NULL, beats INT NOT NULL DEFAULT 0) ENGINE=InnoDB")
+	db := newTables(b,
+		"locks (name VARCHAR(64) PRIMARY KEY, owner VARCHAR(64) NOT NULL, expires_at DATETIME NOT NULL,"+
+			" beats INT NOT NULL DEFAULT 0)",
+	)
 	found := "false"
 	if b.Case.Variant == matchedRows {
 		found = "true"

@@ -31,6 +31,9 @@ func openPair(b *lab.Testbed) pair {
 	return pair{s, s.Apps[0], s.Join(1)[0]}
 }
 
+// briefly is the shortest time for which the service reserves.
+const briefly = time.Second
+
 // one is a line of one unit of the SKU of the case.
 func one() checkout.Line { return checkout.Line{Quantity: 1} }
 

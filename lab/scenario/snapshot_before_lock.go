@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"database/sql"
-	"fmt"
 
 	"example.com/stock/lab"
 )
@@ -50,12 +49,8 @@ func snapshotBeforeLock() lab.Scenario {
 
 // under calls work under a correct lock, which must be free.
 func under(b *lab.Testbed, who string, work func()) {
-	l := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
-	ok, err := l.try(b.Ctx)
-	b.Must(who+": lock", err)
-	b.Require(ok, who+" gets the lock")
-	b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
+	l := newNaiveLock(b, who, longLease)
+	l.mustTake()
 	work()
-	b.Must(who+": unlock", l.unlock(b.Ctx))
-	b.Event(unlockOf(who), "unlock")
+	l.gives()
 }

@@ -41,22 +41,15 @@ func starvation() lab.Scenario {
 
 // spin makes each of B's tries come while the lock is held, which a spinning lock allows.
 func spin(b *lab.Testbed, late int) lab.Observation {
-	holder := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
-	first := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
-	try := func(who string, l *naiveLock) bool {
-		ok, err := l.try(b.Ctx)
-		b.Must(who+": lock", err)
-		b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
-		return ok
-	}
-	b.Require(try("A", holder), "A gets the lock")
-	b.Require(!try("B", first), "B is kept out")
+	holder, first := newNaiveLock(b, "A", longLease), newNaiveLock(b, "B", longLease)
+	holder.mustTake()
+	b.Require(!first.takes(), "B is kept out")
 	served := 0
 	for i := range late {
-		b.Must("unlock", holder.unlock(b.Ctx))
-		holder = newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
-		b.Require(try(fmt.Sprintf("C%d", i+1), holder), "the latecomer gets the lock")
-		if try("B", first) {
+		holder.gives()
+		holder = newNaiveLock(b, fmt.Sprintf("C%d", i+1), longLease)
+		holder.mustTake()
+		if first.takes() {
 			break
 		}
 		served++

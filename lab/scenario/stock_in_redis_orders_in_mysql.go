@@ -62,8 +62,8 @@ type flashSale struct {
 }
 
 func newFlashSale(b *lab.Testbed) *flashSale {
-	f := &flashSale{b, b.Redis(), b.DB(), b.SKU + ":stock", b.SKU + ":orders"}
-	b.Exec("mysql", f.db, "CREATE TABLE orders (id CHAR(36) PRIMARY KEY, customer VARCHAR(16))")
+	db := newTables(b, "orders (id CHAR(36) PRIMARY KEY, customer VARCHAR(16))")
+	f := &flashSale{b, b.Redis(), db, b.SKU + ":stock", b.SKU + ":orders"}
 	b.Must("SET", f.redis.Set(b.Ctx, f.stock, 1, lab.Patience).Err())
 	return f
 }

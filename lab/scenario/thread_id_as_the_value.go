@@ -3,6 +3,8 @@ package scenario
 import (
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"example.com/stock/lab"
 )
 
@@ -20,10 +22,10 @@ func threadID() lab.Scenario {
 			const thread = "1"
 			first, second := thread, thread
 			if b.Case.Code == "fixed" {
-				first, second = newNaiveLock(nil, "", 0).token+":"+thread, newNaiveLock(nil, "", 0).token+":"+thread
+				first, second = uuid.NewString()+":"+thread, uuid.NewString()+":"+thread
 			}
 			enters := func(who, id string) bool {
-				ok, err := b.Redis().SetNX(b.Ctx, b.SKU, id, 2*lab.Patience).Result()
+				ok, err := b.Redis().SetNX(b.Ctx, b.SKU, id, longLease).Result()
 				b.Must("SET NX", err)
 				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
 				if ok {

@@ -48,9 +48,10 @@ func (r *relays) sending(b *lab.Testbed) func([]byte) bool {
 // skipLocked has two events of one SKU, and two workers that each take an event that is not locked. The first is slow
 // to publish, so the consumer ends with the older event. In the fixed code a worker locks a SKU with all its events.
 func skipLocked(b *lab.Testbed) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE outbox (id INT AUTO_INCREMENT PRIMARY KEY, available INT NOT NULL)")
-	b.Exec("mysql", db, "CREATE TABLE skus (id INT PRIMARY KEY)")
+	db := newTables(b,
+		"outbox (id INT AUTO_INCREMENT PRIMARY KEY, available INT NOT NULL)",
+		"skus (id INT PRIMARY KEY)",
+	)
 	b.Exec("mysql", db, "INSERT INTO outbox VALUES (1, 4), (2, 3)")
 	b.Exec("mysql", db, "INSERT INTO skus VALUES (1)")
 	believes := int64(5)

@@ -29,8 +29,7 @@ func abba() lab.Scenario {
 }
 
 func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
-	db := b.DB()
-	b.Exec("mysql", db, "CREATE TABLE stock (sku INT PRIMARY KEY, quantity INT NOT NULL) ENGINE=InnoDB")
+	db := newTables(b, "stock (sku INT PRIMARY KEY, quantity INT NOT NULL)")
 	b.Exec("mysql", db, "INSERT INTO stock VALUES (1, 10), (2, 10)")
 	const take = "UPDATE stock SET quantity = quantity - 1 WHERE sku = ?"
 	a, other := newSession(b, db, "A"), newSession(b, db, "B")
@@ -70,14 +69,18 @@ func abbaRows(b *lab.Testbed, sorted bool) lab.Observation {
 
 // abbaKeys uses locks that are not renewed and outlive every wait, so that no wait ends because a lock expires.
 func abbaKeys(b *lab.Testbed, sorted bool) lab.Observation {
-	key := func(n string) string { return b.SKU + "-" + n }
+	lock := func(who, sku string) *naiveLock {
+		l := newNaiveLock(b, who, longLease)
+		l.key = b.SKU + "-" + sku
+		return l
+	}
 	type cart struct {
 		who           string
 		first, second *naiveLock
 	}
 	carts := []*cart{
-		{"A", newNaiveLock(b.Redis(), key("1"), 2*lab.Patience), newNaiveLock(b.Redis(), key("2"), 2*lab.Patience)},
-		{"B", newNaiveLock(b.Redis(), key("2"), 2*lab.Patience), newNaiveLock(b.Redis(), key("1"), 2*lab.Patience)},
+		{"A", lock("A", "1"), lock("A", "2")},
+		{"B", lock("B", "2"), lock("B", "1")},
 	}
 	if sorted {
 		carts[1].first, carts[1].second = carts[1].second, carts[1].first
@@ -88,20 +91,8 @@ func abbaKeys(b *lab.Testbed, sorted bool) lab.Observation {
 	}
 	ctx, stop := context.WithTimeout(b.Ctx, enough)
 	defer stop()
-	got, err := carts[0].first.lock(ctx)
-	b.Must("A locks its first", err)
-	b.Require(got, "A gets its first")
-	b.Note("A", "locked", "key", carts[0].first.key)
-	if sorted {
-		got, err = carts[1].first.try(ctx)
-		b.Must("B tries its first", err)
-		b.Require(!got, "B is kept out at its first key")
-	} else {
-		got, err = carts[1].first.lock(ctx)
-		b.Must("B locks its first", err)
-		b.Require(got, "B gets its first")
-		b.Note("B", "locked", "key", carts[1].first.key)
-	}
+	carts[0].first.mustTake()
+	b.Require(carts[1].first.takes() != sorted, "B gets its first key, unless A has it")
 	inside := make(chan bool, 2)
 	for i, c := range carts {
 		b.Go(func(context.Context) {
@@ -128,7 +119,7 @@ func abbaKeys(b *lab.Testbed, sorted bool) lab.Observation {
 	}
 	b.Evidence(lab.Answer, served, "carts-served", "served", served)
 	if served == 0 {
-		b.Evidence(lab.Served, nil, "both-keys-are-held", "rest", b.TTL(key("1")).Round(time.Second))
+		b.Evidence(lab.Served, nil, "both-keys-are-held", "rest", b.TTL(carts[0].first.key).Round(time.Second))
 		return lab.Blocks.Seen()
 	}
 	b.Require(served == 2, "both carts are served")

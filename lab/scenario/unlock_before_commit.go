@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"database/sql"
-	"fmt"
 
 	"example.com/stock/lab"
 )
@@ -17,29 +16,16 @@ func unlockBeforeCommit() lab.Scenario {
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			shop := newNaiveShop(b, 1)
-			first := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
-			second := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
-			locked := func(who string, l *naiveLock) bool {
-				ok, err := l.try(b.Ctx)
-				b.Must(who+": lock", err)
-				b.Statement(who, fmt.Sprintf("SET NX: %t", ok))
-				return ok
-			}
-			unlocked := func(who string, l *naiveLock) {
-				b.Must(who+": unlock", l.unlock(b.Ctx))
-				b.Event(unlockOf(who), "unlock")
-			}
-			b.Require(locked("A", first), "A gets the lock")
+			first, second := newNaiveLock(b, "A", longLease), newNaiveLock(b, "B", longLease)
+			first.mustTake()
 			a := shop.begin("A", sql.LevelDefault)
 			a.read("")
 			a.write()
 			if b.Case.Code == "fixed" {
 				a.commit()
-				unlocked("A", first)
-			} else {
-				unlocked("A", first)
 			}
-			b.Require(locked("B", second), "B gets the lock")
+			first.gives()
+			second.mustTake()
 			next := shop.begin("B", sql.LevelDefault)
 			next.read("")
 			if b.Case.Code == "naive" {
@@ -47,7 +33,7 @@ func unlockBeforeCommit() lab.Scenario {
 			}
 			next.write()
 			next.commit()
-			unlocked("B", second)
+			second.gives()
 			return shop.verdict()
 		},
 	}

@@ -19,10 +19,8 @@ func waitByTheWallClock() lab.Scenario {
 		},
 		Run: func(b *lab.Testbed) lab.Observation {
 			const wait, poll, jump = 3 * time.Second, 100 * time.Millisecond, time.Minute
-			a, other := newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience), newNaiveLock(b.Redis(), b.SKU, 2*lab.Patience)
-			ok, err := a.try(b.Ctx)
-			b.Must("SET NX", err)
-			b.Require(ok, "A gets the lock")
+			a, other := newNaiveLock(b, "A", longLease), newNaiveLock(b, "B", longLease)
+			a.mustTake()
 			var c clientClock
 			began := c
 			for {
@@ -53,8 +51,7 @@ func waitByTheWallClock() lab.Scenario {
 					c.wall -= jump
 					b.Note("B", "clock-goes-back", "by", jump)
 				case waited == wait/3 && b.Case.Variant == "the-clock-goes-ahead":
-					b.Must("unlock", a.unlock(b.Ctx))
-					b.Event(unlockOf("A"), "unlock")
+					a.gives()
 				}
 			}
 		},

@@ -52,7 +52,6 @@ func acknowledgedInVain(beds []*lab.Testbed) []lab.Observation {
 	first := beds[0]
 	x := startSentinels(first, 2)
 	master, near, far := x.Redis[0], x.Redis[1], x.Redis[2]
-	var naive *naiveLock
 	apps := make(map[*lab.Testbed][]*lab.App)
 	for _, b := range beds {
 		env := []string{
@@ -71,7 +70,7 @@ func acknowledgedInVain(beds []*lab.Testbed) []lab.Observation {
 		b.Note(far.Name, "replica-is-cut-off", "master", master.Name)
 		switch {
 		case b.Case.Code != "":
-			naive = lockAndWait(b, master.Addr)
+			lockAndWait(b, master.Addr)
 		case b.Case.Variant == bothOfTwo:
 			reply := b.Sell(apps[b][0], "A", lab.Request{})
 			b.Evidence(lab.Answer, reply.Problem, "was-told-why", "problem", reply.Problem,
@@ -98,7 +97,7 @@ func acknowledgedInVain(beds []*lab.Testbed) []lab.Observation {
 	return lab.Each(beds, func(b *lab.Testbed) lab.Observation {
 		switch {
 		case b.Case.Code != "":
-			return lockPromoted(b, naive, far.Addr)
+			return lockPromoted(b, far.Addr)
 		case b.Case.Variant == bothOfTwo:
 			b.Judge()
 			b.Require(b.Calls()[0].Reply().Problem == "backend_down", "A is refused")
@@ -146,8 +145,8 @@ func awaitReplica(b *lab.Testbed, master *server.Server) {
 }
 
 // lockAndWait takes the lock of A by SET NX PX, and then WAIT for one replica.
-func lockAndWait(b *lab.Testbed, addr string) *naiveLock {
-	l := newNaiveLock(b.RedisAt(addr), b.SKU, lab.Patience)
+func lockAndWait(b *lab.Testbed, addr string) {
+	l := newNaiveLockAt(b, "A", b.RedisAt(addr), lab.Patience)
 	var set *redis.BoolCmd
 	var wait *redis.Cmd
 	_, err := l.redis.Pipelined(b.Ctx, func(p redis.Pipeliner) error {
@@ -157,13 +156,11 @@ func lockAndWait(b *lab.Testbed, addr string) *naiveLock {
 	b.Must("A: lock", err)
 	b.Statement("A", fmt.Sprintf("SET NX: %t, WAIT 1: %v", set.Val(), wait.Val()))
 	b.Require(set.Val() && wait.Val() == int64(1), "one replica has acknowledged the lock of A")
-	return l
 }
 
 // lockPromoted makes B ask for A's lock on the new master.
-func lockPromoted(b *lab.Testbed, a *naiveLock, addr string) lab.Observation {
-	ok, err := newNaiveLock(b.RedisAt(addr), a.key, lab.Patience).try(b.Ctx)
-	b.Must("B asks", err)
+func lockPromoted(b *lab.Testbed, addr string) lab.Observation {
+	ok := newNaiveLockAt(b, "B", b.RedisAt(addr), lab.Patience).takes()
 	b.Evidence(lab.Hold, []bool{true, ok}, "both-hold", "a", true, "b", ok)
 	if ok {
 		return bothSell(b, "A", "B")

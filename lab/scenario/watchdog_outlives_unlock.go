@@ -68,10 +68,8 @@ func newNaiveWatchdog(b *lab.Testbed, l *naiveLock) *naiveWatchdog {
 // unlockFails cuts the request by which A releases its lock.
 func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
 	p := b.Proxy(lab.NeedRedis)
-	a := newNaiveLock(b.RedisAt(p.Addr()), b.SKU, lease)
-	ok, err := a.try(b.Ctx)
-	b.Must("A asks", err)
-	b.Require(ok, "A gets the lock")
+	a := newNaiveLockAt(b, "A", b.RedisAt(p.Addr()), lease)
+	a.mustTake()
 	dog := newNaiveWatchdog(b, a)
 	b.Eventually("the watchdog renews", func() bool { return dog.renewed.Load() > 0 })
 	lost := b.Trap(p, wire.Trap{On: wire.ToServer, Do: wire.Cut, Match: wire.Contains("'DEL'")})
@@ -81,7 +79,7 @@ func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
 		b.Note("A", "watchdog-stops")
 	}
 	from := time.Now()
-	err = a.unlock(b.Ctx)
+	err := a.unlock(b.Ctx)
 	b.Sprung(lost, "unlock-is-lost")
 	b.Require(err != nil, "the unlock fails")
 	b.Evidence(lab.Answer, err.Error(), "unlock-was-told", "error", err)
@@ -90,16 +88,11 @@ func unlockFails(b *lab.Testbed, lease time.Duration) lab.Observation {
 
 // renewsAnothers makes A unlock while its watchdog goes on. Then B takes the lock and dies.
 func renewsAnothers(b *lab.Testbed, lease time.Duration) lab.Observation {
-	a, dead := newNaiveLock(b.Redis(), b.SKU, lease), newNaiveLock(b.Redis(), b.SKU, lease)
-	ok, err := a.try(b.Ctx)
-	b.Must("A asks", err)
-	b.Require(ok, "A gets the lock")
+	a, dead := newNaiveLock(b, "A", lease), newNaiveLock(b, "B", lease)
+	a.mustTake()
 	dog := newNaiveWatchdog(b, a)
-	b.Must("unlock", a.unlock(b.Ctx))
-	b.Event(unlockOf("A"), "unlock")
-	ok, err = dead.try(b.Ctx)
-	b.Must("B asks", err)
-	b.Require(ok, "B gets the lock")
+	a.gives()
+	dead.mustTake()
 	b.Note("B", "gets-it-and-dies")
 	return waitsForWatchdog(b, dog, time.Now(), lease)
 }
@@ -110,7 +103,7 @@ func waitsForWatchdog(b *lab.Testbed, dog *naiveWatchdog, from time.Time, lease 
 	before := dog.renewed.Load()
 	patient, cancel := context.WithTimeout(b.Ctx, 2*lease)
 	defer cancel()
-	ok, err := newNaiveLock(b.Redis(), b.SKU, lab.Patience).lock(patient)
+	ok, err := newNaiveLock(b, "C", lab.Patience).lock(patient)
 	b.Must("the next one waits", err)
 	after := time.Since(from)
 	if ok {

@@ -3,8 +3,6 @@ import { wide } from './words.js'
 
 const most = 3 // more lines and names would cover the requests
 const apart = 22 // px between two lines that are above each other: the height of a text
-const clear = 8 // px between two lines that are side by side
-const margin = 11 // px beside the text of a request
 
 /** The pairs of orders on the page that read the same version, the latest first. */
 function pairs(store, tokens) {
@@ -19,47 +17,15 @@ function pairs(store, tokens) {
   return found.sort((a, b) => b[1].token.ended - a[1].token.ended)
 }
 
-/** Returns places at which a line can leave a box upwards, each with its cost: it leaves in the middle or, where that
- * would cross the text of a box above, beside the text. It keeps clear of the lines at the xs that are taken. */
-function exits(box, all, taken) {
-  const above = all.filter((o) => o !== box && o.y < box.y)
-  const text = (o, x) => x > o.x + margin && x < o.x + o.width - margin
-  const xs = [box.x + box.width / 2, box.x + box.width - clear]
-  for (let x = box.x + clear; x < box.x + box.width - clear; x += clear) xs.push(x)
-  return xs.filter((x) => taken.every((t) => Math.abs(t - x) >= clear)).map((x) => ({
-    x, y: box.y, cost: above.filter((o) => text(o, x)).length + Math.abs(x - box.x - box.width / 2) / 1000,
+/** Returns the lines for pairs of boxes, the most important pair first. A line goes up from the middle of each box to a
+ * height of its own. Boxes have x, y, width and height, by their ids. */
+function routes(list, boxes) {
+  const lines = list.slice(0, most).map((pair) => ({
+    pair, ends: pair.map((id) => boxes.get(id)).map((box) => ({ x: box.x + box.width / 2, y: box.y })),
   }))
-}
-
-const between = (x, [a, b]) => a < x && x < b
-
-/** Returns the lines for pairs of boxes, the most important pair first. A line goes up from the two ends on its boxes to
- * a height of its own, above all that is joined. No two lines cross: a pair whose line would cross an earlier one has
- * none. Boxes have x, y, width and height, by their ids. */
-export function routes(list, boxes) {
-  const all = [...boxes.values()]
-  const lines = []
-  for (const pair of list) {
-    if (lines.length === most) break
-    const taken = lines.flatMap((l) => l.ends.map((e) => e.x))
-    const [from, to] = pair.map((id) => exits(boxes.get(id), all, taken))
-    let best = null
-    for (const a of from) {
-      for (const b of to) {
-        const over = [Math.min(a.x, b.x), Math.max(a.x, b.x)]
-        const within = over[1] - over[0]
-        const cost = a.cost + b.cost - within / 1e6 // of two that are equal, the one that leaves more room within
-        if (within < clear || best && best.cost <= cost) continue
-        if (lines.every((l) => between(l.over[0], over) === between(l.over[1], over))) best = { pair, ends: [a, b], over, cost }
-      }
-    }
-    if (best) lines.push(best)
-  }
-  const top = () => Math.min(...lines.flatMap((l) => l.ends.map((e) => e.y))) - 10
-  while (lines.length > 1 && top() < apart * lines.length) lines.pop() // there is no room for its text
-  lines.sort((a, b) => a.over[1] - a.over[0] - b.over[1] + b.over[0]) // what is within another is below it
-  const lowest = Math.max(apart, top())
-  return lines.map(({ pair, ends }, i) => ({ pair, ends, y: lowest - apart * i }))
+  const top = Math.min(...lines.flatMap((l) => l.ends.map((e) => e.y))) - 10
+  while (lines.length > 1 && top < apart * lines.length) lines.pop() // there is no room for its text
+  return lines.map((line, i) => ({ ...line, y: Math.max(apart, top) - apart * i }))
 }
 
 /** Draws the lines. Nothing is measured unless svg.drawn is null, and nothing drawn unless a request has moved. */

@@ -506,11 +506,11 @@ function lease() {
     bar.style.width = '100%'
     bar.style.transform = `scaleX(${Math.min(1, left / l.full).toFixed(4)})`
     const who = l.who || `#${l.n}`
-    put(e.lastChild, gone ? t('lease_over', { who, by: t(`by_${l.by}`) })
-      : `${t(l.by === 'zookeeper' ? 'lease_session' : 'lease', { who, n: (left / 1000).toFixed(1) })}${
+    put(e.lastChild, gone ? t('lease_over', { who })
+      : `${t('lease', { who, n: (left / 1000).toFixed(1) })}${
         l.times ? ` ${t('lease_times', { n: l.times })} ${'┃'.repeat(Math.min(6, l.times))}` : ''}`)
     e.dataset.times = l.times
-    e.title = t(`lease_asked_${l.by}`)
+    e.title = t('lease_asked')
   }
 }
 

@@ -1,0 +1,41 @@
+package scenario
+
+import (
+	"slices"
+
+	"example.com/stock/lab"
+	"example.com/stock/loadtest"
+)
+
+// twoBuyers sells the last unit to A, and to B if the lock admits B.
+func twoBuyers(b *lab.Testbed, first, second *lab.App) lab.Observation {
+	b.Stock(1)
+	if b.Promise.Exclusive && b.Promise.Scope == loadtest.Cluster {
+		b.Watch(second)
+	}
+	point := lastPoint(b.Case.Strategy)
+	a := b.BeginPaused(first, "A", point, lab.Request{})
+	other := b.Begin(second, "B", lab.Request{Pause: []string{point}, Wait: lab.Once()})
+	inside := other.PausedOrAnswered(point)
+	a.Go()
+	a.Reply()
+	if inside {
+		other.Go()
+	}
+	if other.Reply().Outcome == loadtest.Busy {
+		if !inside {
+			b.Evidence(lab.Answer, nil, "turned-away")
+		}
+		b.Sell(second, "B2", lab.Request{})
+	}
+	return b.Judge().Seen()
+}
+
+// lastPoint returns the last pause point before the write of a sale. If read and write are one step, it is the point
+// before that step.
+func lastPoint(strategy string) string {
+	if slices.Contains([]string{"atomic", "merged"}, strategy) {
+		return lab.AfterLock
+	}
+	return lab.BeforeWrite
+}
