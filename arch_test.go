@@ -147,13 +147,12 @@ var arrows = map[string]struct {
 		},
 		"a client over HTTP, as lab is, with hands on somebody's servers to make room for a test and to clean up",
 	},
-	"lab/failover": {
-		[]string{"internal/stack", "internal/words", "loadtest", "loadtest/checkout", "lock/locktest/server"},
-		"a client over HTTP, as lab is, and no scenario",
-	},
 	"lab/diagram": {[]string{"internal/words", "lab"}, "it draws what the lab has recorded, and asks nobody else"},
 	"lab/grade": {
-		[]string{"internal/words", "lab", "lab/diagram", "loadtest", "lock/locktest/server", "lock/locktest/wire"},
+		[]string{
+			"internal/stack", "internal/words", "lab", "lab/diagram", "loadtest", "lock/locktest/server",
+			"lock/locktest/wire",
+		},
 		"it grades the locks of others: it knows none of ours, and judges by its own store",
 	},
 	"lab/report": {
@@ -181,12 +180,14 @@ var arrows = map[string]struct {
 	},
 
 	// What several need. Nothing here imports from a room, files aside.
-	"internal/batching":          {nil, "what waits is served in batches: it knows no sales"},
-	"internal/redisurl":          {nil, "a URL: app and lab must not import each other"},
-	"internal/mysqlconn":         {nil, "verified connections: repo and lab must not import each other"},
-	"internal/words":             {nil, "texts in two languages, for all that speak to people"},
-	"internal/words/wordstest":   {[]string{"internal/words"}, "words for tests"},
-	"internal/stack":             {[]string{"deploy", "lock/locktest/server"}, "it starts a demonstration"},
+	"internal/batching":        {nil, "what waits is served in batches: it knows no sales"},
+	"internal/redisurl":        {nil, "a URL: app and lab must not import each other"},
+	"internal/mysqlconn":       {nil, "verified connections: repo and lab must not import each other"},
+	"internal/words":           {nil, "texts in two languages, for all that speak to people"},
+	"internal/words/wordstest": {[]string{"internal/words"}, "words for tests"},
+	"internal/stack": {
+		[]string{"deploy", "lock/locktest/server", "lock/locktest/wire"}, "it starts a demonstration, and breaks its links",
+	},
 	"internal/stack/stacktest":   {[]string{"internal/stack", "lock/locktest/servertest"}, "stack for tests"},
 	"internal/stack/browsertest": {nil, "a browser for tests, which knows no page"},
 	"internal/starter":           {[]string{"internal/words", "lock"}, "it writes code, and runs none"},
@@ -196,8 +197,7 @@ var arrows = map[string]struct {
 	"cmd/stock": {
 		[]string{
 			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/engine",
-			"lab/failover", "lab/grade",
-			"lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "orders/cmd",
+			"lab/grade", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "orders/cmd",
 			"loadtest/report", "loadtest/tally", "lock", "lock/driver", "lock/locktest/server", "service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",
@@ -255,7 +255,7 @@ var thirdParty = map[string]struct {
 	"github.com/pressly/goose": {[]string{"repo"}, "the schema is storage's business"},
 	"github.com/redis/go-redis": {
 		[]string{
-			"app", "app/traces", "internal/redisurl", "lab", "lab/engine", "lab/failover", "lab/grade", "lab/scenario",
+			"app", "app/traces", "internal/redisurl", "lab", "lab/engine", "lab/grade", "lab/scenario", "lab/soak",
 			"loadtest/checkout",
 			"lock/driver/redisscript", "lock/locktest/server", "lock/locktest/servertest", "lock/redislock",
 			"lock/redislock/internal/request", "lock/redislock/teaching", "repo", "repo/repotest", "repo/stock",

@@ -2,10 +2,8 @@ package lab
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,22 +19,19 @@ type App struct {
 	*server.Server
 	client *loadtest.Client // for the listener for customers
 	admin  *loadtest.Client // for the listener for operators
-	ready  func(context.Context) error
 	frozen bool
 
 	mu    sync.Mutex
 	heard heard
 }
 
-func newApp(server *server.Server, from *stack.Stack) (*App, error) {
+func newApp(server *server.Server) (*App, error) {
 	client, err := loadtest.NewClient(server.URL, token, 0)
 	if err != nil {
 		return nil, err
 	}
 	admin, err := loadtest.NewClient(server.Admin, token, 0)
-	a := &App{Server: server, client: client, admin: admin}
-	a.ready = func(ctx context.Context) error { return a.backends(ctx, from) }
-	return a, err
+	return &App{Server: server, client: client, admin: admin}, err
 }
 
 // newShopApp returns an instance of the order service.
@@ -46,7 +41,7 @@ func newShopApp(server *server.Server) (*App, error) {
 		return nil, err
 	}
 	admin, err := loadtest.NewClient(server.Admin, "", 0)
-	return &App{Server: server, client: client, admin: admin, ready: stack.OrdersReady(server)}, err
+	return &App{Server: server, client: client, admin: admin}, err
 }
 
 // Stock reads a stock from the instance.
@@ -56,27 +51,12 @@ func (a *App) Stock(ctx context.Context, store, sku string) (loadtest.Stock, err
 
 // SeveralWriters reports whether an instance refuses to sell because its MySQL is a cluster with several writers.
 func SeveralWriters(mysql loadtest.Backend) bool {
-	return !mysql.Up && strings.Contains(mysql.Reason, "mysql.single_writer")
+	return !mysql.Up && stack.RefusesWriters(mysql.Reason)
 }
 
 // Backends returns the instance's servers, by name.
 func (a *App) Backends(ctx context.Context) (map[string]loadtest.Backend, error) {
 	return a.admin.Backends(ctx)
-}
-
-// backends returns an error unless the instance reports that all servers that were started are up. An instance at a
-// cluster with several writers is as ready as it will be.
-func (a *App) backends(ctx context.Context, from *stack.Stack) error {
-	all, err := a.Backends(ctx)
-	if err != nil {
-		return err
-	}
-	for name, b := range all {
-		if !b.Up && !SeveralWriters(b) && from.Server(name) != nil && from.Server(name).Pid() != 0 {
-			return fmt.Errorf("%s: %s", name, b.Reason)
-		}
-	}
-	return nil
 }
 
 // heal resumes or restarts an instance that a scenario has frozen or killed.

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"time"
 
+	"example.com/stock/internal/stack"
+	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
@@ -64,17 +66,14 @@ func (b *Testbed) Evict(through *App) {
 func (b *Testbed) Proxy(need Need) *wire.Proxy {
 	p, err := b.fleet.proxy(need)
 	b.Must("open a proxy", err)
-	b.Defer(func() {
-		p.Refuse(false)
-		p.Silence()
-		p.Delay(wire.ToServer, 0)
-		p.Delay(wire.ToClient, 0)
-	})
+	b.Defer(p.Mend)
 	return p
 }
 
 // Via returns the environment variable for Apps that makes instances reach the server of that need through the proxy.
-func (b *Testbed) Via(need Need) string { return via(need, b.Proxy(need).Addr()) }
+func (b *Testbed) Via(need Need) string {
+	return stack.Setting(server.Kind(need), stack.Through(b.Proxy(need), b.Server(need)))
+}
 
 // Trap sets a trap on the wire, and removes it at the end of the case.
 func (b *Testbed) Trap(p *wire.Proxy, t wire.Trap) *wire.Snare {

@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"example.com/stock/internal/stack"
-	"example.com/stock/loadtest"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
@@ -121,8 +119,7 @@ func (f *fleet) missing(need Need) string {
 // apps returns n instances of the demonstration with env added to baseEnv. It heals and reuses those of earlier
 // scenarios with the same env.
 func (f *fleet) apps(ctx context.Context, n int, env ...string) ([]*App, error) {
-	open := func(s *server.Server) (*App, error) { return newApp(s, f.stack) }
-	return f.set(ctx, n, strings.Join(env, "\n"), open, func(n int) ([]*server.Server, error) {
+	return f.set(ctx, n, strings.Join(env, "\n"), newApp, func(n int) ([]*server.Server, error) {
 		return f.stack.Serve(ctx, n, env...)
 	})
 }
@@ -164,12 +161,7 @@ func (f *fleet) set(
 			return nil, err
 		}
 	}
-	for _, app := range list {
-		if err := f.ready(ctx, app); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return list, f.ready(ctx, list)
 }
 
 // maxRunning is how many instances are kept for later scenarios. Each checks every server twice a second, so more would
@@ -205,19 +197,17 @@ func (f *fleet) makeRoom(most int) error {
 	return nil
 }
 
-// ready waits until an instance reports that every started server is up. This takes a moment after a freeze of the
+// ready waits until the instances report that every started server is up. This takes a moment after a freeze of an
 // instance or of a server.
-func (f *fleet) ready(ctx context.Context, app *App) error {
-	var last error
-	for began := time.Now(); time.Since(began) < Patience; {
-		if last = app.ready(ctx); last == nil {
-			return nil
-		}
-		if err := loadtest.Sleep(ctx, 20*time.Millisecond); err != nil {
+func (f *fleet) ready(ctx context.Context, apps []*App) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	for _, app := range apps {
+		if err := f.stack.AwaitReady(ctx, app.Server); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("%s is not ready: %w", app.Name, last)
+	return nil
 }
 
 // catalogue returns the strategies of the service, by name.
@@ -241,28 +231,15 @@ func (f *fleet) proxy(need Need) (*wire.Proxy, error) {
 	if p := f.proxies[need]; p != nil {
 		return p, nil
 	}
-	protocol, named := map[Need]wire.Protocol{NeedRedis: wire.Redis(), NeedZooKeeper: wire.ZooKeeper()}[need]
-	if !named {
-		protocol = wire.MySQL() // of MySQL, or of a node of Galera
-	}
-	server := f.stack.Server(string(need))
-	if server == nil {
+	backend := f.stack.Server(string(need))
+	if backend == nil {
 		return nil, fmt.Errorf("a proxy before %s: it was not started", need)
 	}
-	p, err := wire.Listen(server.Addr, protocol)
+	p, err := wire.Listen(backend.Addr, stack.Protocol(server.Kind(need)))
 	if err == nil {
 		f.proxies[need] = p
 	}
 	return p, err
-}
-
-// via returns the environment variable that makes an instance connect to addr, the proxy's address, for a need.
-func via(need Need, addr string) string {
-	return map[Need]string{
-		NeedRedis:     "STOCK_REDIS_URL=redis://" + addr,
-		NeedZooKeeper: "STOCK_ZOOKEEPER_HOSTS=" + addr,
-		NeedMySQL:     "STOCK_MYSQL_DSN=root@tcp(" + addr + ")/stock",
-	}[need]
 }
 
 // union returns every need once, in a fixed order. Redis is always included, because the first Redis server is not a

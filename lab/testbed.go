@@ -106,9 +106,7 @@ func (b *Testbed) Apps(n int, env ...string) []*App {
 
 // AwaitReady waits until the instances report that their servers are up again.
 func (b *Testbed) AwaitReady(apps []*App) {
-	for _, app := range apps {
-		b.Must(app.Name, b.fleet.ready(b.Ctx, app))
-	}
+	b.Must("await the instances", b.fleet.ready(b.Ctx, apps))
 }
 
 // Fresh starts servers for this case alone, which may damage them. They stop with the case. Call it first.

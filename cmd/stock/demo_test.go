@@ -271,12 +271,12 @@ func TestDemoKept(t *testing.T) {
 func TestDemoRefuses(t *testing.T) {
 	t.Parallel()
 	_, _, err := run(
-		t.Context(), "demo", "--strategies", "none,nun,nan", "--store", "oracle", "--instances", "0",
+		t.Context(), "demo", "--strategies", "none,nun,nonsense", "--store", "oracle", "--instances", "0",
 		"--concurrency", "1", "--requests", "100", "--json", "/nowhere/at/all.json", "--html",
 		"/nowhere/at/all.html",
 	)
 	says(
-		t, err, `--strategies: unknown strategy "nun"`, `unknown strategy "nan"`, "redis-watchdog",
+		t, err, `--strategies: unknown strategy "nun"`, `unknown strategy "nonsense"`, "redis-watchdog",
 		"--store: must be redis, mysql or both", "--instances: must be from 1 to 20",
 		"--concurrency: must be from 2 to 1000", "--requests: must be from 101 to 1000000", "--json: ",
 		"--html: ",

@@ -107,8 +107,7 @@ func told(err error) (text words.Text, ok bool) {
 	case *strconv.NumError:
 		return noNumber(err)
 	case *strategy.UnknownError:
-		return phrases.Say("foreign.strategy",
-			"name", strconv.Quote(err.Name), "list", strings.Join(err.Names, ", ")), true
+		return words.Unknown(phrases.Say("foreign.strategy"), err.Name, err.Names).Said(), true
 	case *lock.HeldError:
 		return held(err), true
 	case *lock.LostError:

@@ -285,7 +285,7 @@ func matrixOf(report lab.Report) (labreport.Matrix, error) {
 // A soakRun holds the flags of "stock lab soak".
 type soakRun struct {
 	voice
-	options  soak.Options
+	options  soak.Random
 	plan     bool
 	json     string
 	out, err io.Writer
@@ -344,7 +344,7 @@ func (r *soakRun) run(ctx context.Context) error {
 	r.options.Say = func(at time.Duration, text words.Text) {
 		fmt.Fprintf(r.err, "  %6.1fs  %s\n", at.Seconds(), text.In(string(r.voice)))
 	}
-	report, err := soak.Run(ctx, r.options)
+	report, err := r.options.Run(ctx)
 	var missing *soak.MissingError
 	switch {
 	case errors.As(err, &missing):

@@ -12,7 +12,7 @@ import (
 
 	"example.com/stock/app"
 	"example.com/stock/internal/words"
-	"example.com/stock/lab/failover"
+	"example.com/stock/lab/soak"
 	"example.com/stock/lock/locktest/server"
 )
 
@@ -46,12 +46,14 @@ func labFailoverCommand(v voice) *cobra.Command {
 func (r *failoverRun) run(ctx context.Context) error {
 	// go-redis prints every refused connection, and servers are killed on purpose.
 	app.LogRedis(slog.New(slog.DiscardHandler))
-	report, err := failover.Run(ctx, failover.Options{
-		Short: r.short, Server: r.showServers(r.err, true),
-		Say: func(at time.Duration, text words.Text) {
-			fmt.Fprintf(r.err, "  %6.1fs  %s\n", at.Seconds(), r.in(text))
+	report, err := soak.FailOver{
+		Short: r.short, Options: soak.Options{
+			Server: r.showServers(r.err, true),
+			Say: func(at time.Duration, text words.Text) {
+				fmt.Fprintf(r.err, "  %6.1fs  %s\n", at.Seconds(), r.in(text))
+			},
 		},
-	})
+	}.Run(ctx)
 	var missing *server.MissingError
 	switch {
 	case errors.As(err, &missing):
@@ -61,7 +63,7 @@ func (r *failoverRun) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	failover.Writer{Writer: r.out, Lang: string(r.voice)}.Report(report)
+	soak.Writer{Writer: r.out, Lang: string(r.voice)}.FailOver(report)
 	if r.json != "" {
 		if err := writeJSON(r.json, indented(report)); err != nil {
 			return err

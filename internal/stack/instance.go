@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,8 +48,9 @@ func (s *Stack) Serve(ctx context.Context, n int, env ...string) ([]*server.Serv
 	if s.options.AnyPort {
 		usualPorts, adminPorts = nil, nil
 	}
+	given := given(env)
 	return s.openAll(ctx, n, app, func(ctx context.Context, name string) (*server.Server, error) {
-		return s.Open(ctx, name, s.instance(program, env, adminPorts[name]), usualPorts[name]...)
+		return s.Open(ctx, name, s.instance(program, env, given, adminPorts[name]), usualPorts[name]...)
 	})
 }
 
@@ -99,8 +101,7 @@ func (s *Stack) openAll(
 	return servers, nil
 }
 
-func (s *Stack) instance(program string, env []string, adminPorts []int) server.Builder {
-	given := s.given()
+func (s *Stack) instance(program string, env []string, given []server.Kind, adminPorts []int) server.Builder {
 	return func(_ context.Context, name, dir string, port int) (*server.Server, error) {
 		admin, err := s.Reserve(adminPorts...)
 		if err != nil {
@@ -110,27 +111,29 @@ func (s *Stack) instance(program string, env []string, adminPorts []int) server.
 		// These come last, so that neither Options.Env nor env can make two instances collide.
 		cmd.Env = append(slices.Clip(env),
 			"STOCK_ADDR="+server.Local(port), "STOCK_ADMIN_ADDR="+admin, "STOCK_INSTANCE="+name)
+		url := "http://" + server.Local(port)
+		ready := func(ctx context.Context) error { return s.demoReady(ctx, url, name, given) }
+		s.check(name, ready)
 		var launched time.Time
 		return &server.Server{
-			URL: "http://" + server.Local(port), Admin: "http://" + admin, Log: cmd.Log, Tier: server.Instance,
+			URL: url, Admin: "http://" + admin, Log: cmd.Log, Tier: server.Instance,
 			Launch: func() (server.Run, error) {
 				launched = time.Now()
 				return cmd.Start(syscall.SIGKILL)
 			},
 			Ready: func(ctx context.Context, _ int) error {
-				return instanceReady(ctx, "http://"+server.Local(port), name, given, launched)
+				return readyOrAlive(ctx, ready, url, name, launched)
 			},
 		}, nil
 	}
 }
 
-// instanceReady requires 200 from /readyz, with every given backend up. From aliveBound after the launch, 200 from
-// /livez suffices; from askedBound, if the first check of a backend has not ended.
-func instanceReady(ctx context.Context, url, name string, given []server.Kind, launched time.Time) error {
-	body, err := get(ctx, url+"/readyz", name)
-	if err == nil {
-		err = backendsUp(body, given)
-	}
+// readyOrAlive requires that the instance is ready. From aliveBound after the launch, 200 from /livez suffices; from
+// askedBound, if the first check of a backend has not ended.
+func readyOrAlive(
+	ctx context.Context, ready func(context.Context) error, url, name string, launched time.Time,
+) error {
+	err := ready(ctx)
 	if err == nil {
 		return nil
 	}
@@ -147,29 +150,48 @@ func instanceReady(ctx context.Context, url, name string, given []server.Kind, l
 	return &server.UnreadyError{Reason: err}
 }
 
-// backendsUp checks a reply of /readyz. An instance is ready as soon as it can sell in any way, but a run needs all
-// backends.
-func backendsUp(body []byte, given []server.Kind) error {
+// demoReady requires that /readyz reports each given backend up: an instance is ready as soon as it can sell in any
+// way, but a run needs all. A backend of the stack that does not run cannot be up. An instance that refuses to sell
+// from a cluster with several writers is as ready as it will be, also if it can sell from nothing else.
+func (s *Stack) demoReady(ctx context.Context, url, name string, given []server.Kind) error {
+	body, err := get(ctx, url+"/readyz", name)
+	if body == nil {
+		return err
+	}
 	var reply struct {
 		Backends map[server.Kind]struct {
 			Up     bool
 			Reason string
 		}
 	}
-	if err := json.Unmarshal(body, &reply); err != nil {
-		return fmt.Errorf("decode /readyz: %w", err)
+	if wrong := json.Unmarshal(body, &reply); wrong != nil {
+		return cmp.Or(err, fmt.Errorf("decode /readyz: %w", wrong))
 	}
 	var down []error
 	for _, kind := range given {
-		if b, told := reply.Backends[kind]; told && !b.Up {
+		switch b, told := reply.Backends[kind]; {
+		case !told, b.Up, s.stopped(kind):
+		case RefusesWriters(b.Reason):
+			err = nil
+		default:
 			down = append(down, fmt.Errorf("%s: %s", kind, b.Reason))
 		}
 	}
-	return errors.Join(down...)
+	return cmp.Or(errors.Join(down...), err)
 }
 
-// get returns the body of a reply with status 200. If name is not empty, the reply must come from the instance of that
-// name.
+// RefusesWriters reports whether a reason of /readyz is that MySQL is a cluster with several writers.
+func RefusesWriters(reason string) bool { return strings.Contains(reason, "mysql.single_writer") }
+
+// stopped reports whether the stack's backend of a kind was killed or stopped. A stand-in has no process, and cannot
+// be told from one that was.
+func (s *Stack) stopped(kind server.Kind) bool {
+	backend := s.Server(string(kind))
+	return backend != nil && backend.StandIn == "" && backend.Pid() == 0
+}
+
+// get returns the body of a reply. A status other than 200 is an error; the body comes with it. If name is not empty,
+// the reply must come from the instance of that name.
 func get(ctx context.Context, url, name string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -190,38 +212,65 @@ func get(ctx context.Context, url, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s answered as %q, expected %q", url, got, name)
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %d: %s", url, res.StatusCode, strings.TrimSpace(string(body)))
+		return body, fmt.Errorf("%s answered %d: %s", url, res.StatusCode, strings.TrimSpace(string(body)))
 	}
 	return body, nil
+}
+
+// Kinds returns the kinds of backends that instances use.
+func Kinds() []server.Kind { return []server.Kind{server.Redis, server.ZooKeeper, server.MySQL} }
+
+// Setting returns the environment variable of an instance for the backend of a kind at url, a [server.Server.URL] or
+// "": there is none.
+func Setting(kind server.Kind, url string) string {
+	if kind == server.Redis && url != "" {
+		url = "redis://" + url
+	}
+	return variable(kind) + "=" + url
+}
+
+func variable(kind server.Kind) string {
+	switch kind {
+	case server.Redis:
+		return "STOCK_REDIS_URL"
+	case server.ZooKeeper:
+		return "STOCK_ZOOKEEPER_HOSTS"
+	}
+	return "STOCK_MYSQL_DSN"
 }
 
 // Env returns the addresses of the backends for an instance, as KEY=value. It has the first of each kind; the other
 // Redis servers are the masters of redlock. A backend that the stack does not have is empty, so that no
 // instance uses the default address, where another server may listen.
 func (s *Stack) Env() []string {
-	url := func(kind server.Kind, scheme string) string {
+	var env, masters []string
+	for _, kind := range Kinds() {
+		url := ""
 		if backend := s.Server(string(kind)); backend != nil {
-			return scheme + backend.URL
+			url = backend.URL
 		}
-		return ""
+		env = append(env, Setting(kind, url))
 	}
-	const redis = "redis://"
-	var masters []string
 	for i := 2; s.Server(fmt.Sprintf("%s-%d", server.Redis, i)) != nil; i++ {
-		masters = append(masters, redis+s.Server(fmt.Sprintf("%s-%d", server.Redis, i)).URL)
+		masters = append(masters, "redis://"+s.Server(fmt.Sprintf("%s-%d", server.Redis, i)).URL)
 	}
-	return []string{
-		"STOCK_REDIS_URL=" + url(server.Redis, redis),
-		"STOCK_REDLOCK_URLS=" + strings.Join(masters, ","),
-		"STOCK_ZOOKEEPER_HOSTS=" + url(server.ZooKeeper, ""),
-		"STOCK_MYSQL_DSN=" + url(server.MySQL, ""),
-	}
+	return append(env, "STOCK_REDLOCK_URLS="+strings.Join(masters, ","))
 }
 
-// given returns the backends whose addresses the instances get.
-func (s *Stack) given() []server.Kind {
-	return slices.DeleteFunc([]server.Kind{server.Redis, server.ZooKeeper, server.MySQL},
-		func(kind server.Kind) bool { return s.Server(string(kind)) == nil })
+// given returns the backends whose addresses are in an environment, of which the last value of a variable counts.
+func given(env []string) (kinds []server.Kind) {
+	for _, kind := range Kinds() {
+		url := ""
+		for _, pair := range env {
+			if value, is := strings.CutPrefix(pair, variable(kind)+"="); is {
+				url = value
+			}
+		}
+		if url != "" {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 // foreignEnv returns the environment without the settings of a developer's shell, which are not for these instances.

@@ -54,16 +54,18 @@ func (s *Stack) ordersInstance(program string, env []string) server.Builder {
 		}
 		cmd.Env = append(slices.Clip(env),
 			"ORDERS_HTTP_ADDRESS="+server.Local(port), "ORDERS_HTTP_OPERATORS="+admin, "ORDERS_INSTANCE="+name)
+		ready := func(ctx context.Context) error { return ordersReady(ctx, "http://"+admin, name) }
+		s.check(name, ready)
 		return &server.Server{
 			URL: "http://" + server.Local(port), Admin: "http://" + admin, Log: cmd.Log, Tier: server.Instance,
 			Launch: func() (server.Run, error) { return cmd.Start(syscall.SIGKILL) },
-			Ready:  func(ctx context.Context, _ int) error { return isOrders(ctx, "http://"+admin, name) },
+			Ready:  func(ctx context.Context, _ int) error { return ready(ctx) },
 		}, nil
 	}
 }
 
-// isOrders checks that the instance of that name answers, and is ready.
-func isOrders(ctx context.Context, admin, name string) error {
+// ordersReady checks that the instance of that name answers, and is ready.
+func ordersReady(ctx context.Context, admin, name string) error {
 	body, err := get(ctx, admin+"/version", "")
 	if err != nil {
 		return err
@@ -72,15 +74,6 @@ func isOrders(ctx context.Context, admin, name string) error {
 	if err := json.Unmarshal(body, &about); err != nil || about.Instance != name {
 		return fmt.Errorf("%s answered as %q, expected %q", admin, about.Instance, name)
 	}
-	return ordersReady(ctx, admin)
-}
-
-func ordersReady(ctx context.Context, admin string) error {
-	_, err := get(ctx, admin+"/readyz", "")
+	_, err = get(ctx, admin+"/readyz", "")
 	return err
-}
-
-// OrdersReady returns a function that returns why an instance of the order service is not ready.
-func OrdersReady(s *server.Server) func(context.Context) error {
-	return func(ctx context.Context) error { return ordersReady(ctx, s.Admin) }
 }

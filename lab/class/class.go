@@ -16,7 +16,6 @@ import (
 	"example.com/stock/internal/stack"
 	"example.com/stock/loadtest"
 	"example.com/stock/lock/locktest/server"
-	"example.com/stock/lock/locktest/wire"
 )
 
 // Options configure a class.
@@ -49,8 +48,8 @@ type Class struct {
 	o       Options
 	stack   *stack.Stack
 	apps    []*server.Server
-	proxies map[string]*wire.Proxy // by server
-	admin   string                 // the admin token of the instances
+	link    stack.Link // from the instances to the backends
+	admin   string     // the admin token of the instances
 	clients map[string]*loadtest.Client
 	admins  []*loadtest.Client // the listeners for operators, in the order of apps
 	front   *loadtest.Client
@@ -122,7 +121,7 @@ func env(token string, o *Options) []string {
 // running.
 func Start(ctx context.Context, o Options) (*Class, error) {
 	c := &Class{
-		o: o, proxies: make(map[string]*wire.Proxy), clients: make(map[string]*loadtest.Client), admin: secret(16),
+		o: o, clients: make(map[string]*loadtest.Client), admin: secret(16),
 		states: make(map[string]string), recorder: newRecorder(o.Dir),
 	}
 	c.board = newBoard(c.recorder.write)
@@ -141,11 +140,13 @@ func (c *Class) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	via, err := c.wires()
-	if err != nil {
+	if c.link, err = stack.OpenLink(c.stack.Stack); err != nil {
 		return err
 	}
-	if c.apps, err = c.stack.Serve(ctx, 3, via...); err != nil {
+	for kind := range c.link {
+		c.stand(string(kind), "up")
+	}
+	if c.apps, err = c.stack.Serve(ctx, 3, c.stack.EnvVia(c.link)...); err != nil {
 		return err
 	}
 	if err := c.meet(ctx); err != nil {
@@ -155,32 +156,6 @@ func (c *Class) open(ctx context.Context) (err error) {
 	c.owned.Go(c.watchStock)
 	c.owned.Go(c.watchLease)
 	return c.listen()
-}
-
-// wires opens a proxy in front of each server that the wall can delay and cut off.
-func (c *Class) wires() (via []string, err error) {
-	for _, w := range []struct {
-		name     string
-		protocol wire.Protocol
-		variable string
-	}{
-		{string(server.Redis), wire.Redis(), "STOCK_REDIS_URL=redis://"},
-		{string(server.ZooKeeper), wire.ZooKeeper(), "STOCK_ZOOKEEPER_HOSTS="},
-		{string(server.MySQL), wire.MySQL(), "STOCK_MYSQL_DSN="},
-	} {
-		server := c.stack.Server(w.name)
-		if server == nil {
-			continue
-		}
-		proxy, err := wire.Listen(server.Addr, w.protocol)
-		if err != nil {
-			return nil, err
-		}
-		c.proxies[w.name] = proxy
-		via = append(via, w.variable+strings.Replace(server.URL, server.Addr, proxy.Addr(), 1))
-		c.stand(w.name, "up")
-	}
-	return via, nil
 }
 
 // meet makes clients for the instances and nginx, and begins to read the instances' steps.
@@ -229,9 +204,7 @@ func (c *Class) Close() error {
 	if c.school != nil {
 		failed = append(failed, c.school.close())
 	}
-	for _, proxy := range c.proxies {
-		failed = append(failed, proxy.Close())
-	}
+	failed = append(failed, c.link.Close())
 	for _, app := range c.apps {
 		failed = append(failed, app.Kill()) // a slow shutdown would save nothing
 	}

@@ -13,7 +13,7 @@ const slow = 150 * time.Millisecond
 // Fault applies an act to an instance or a server: freeze (SIGSTOP), wake, kill (SIGKILL), start, delay, cut (the
 // network between the instances and the server), mend. A start continues after Fault has returned.
 func (c *Class) Fault(name, act string) error {
-	server, proxy := c.stack.Server(name), c.proxies[name]
+	server, proxy := c.stack.Server(name), c.link[server.Kind(name)]
 	if server == nil || name == "nginx" {
 		return wrong("server", "server")
 	}
@@ -79,14 +79,12 @@ func (c *Class) pausedAll() (on bool) {
 }
 
 func (c *Class) wire(name string, proxy *wire.Proxy, act string) {
-	delay := time.Duration(0)
-	if act == "delay" {
-		delay = slow / 2
-	}
-	proxy.Delay(wire.ToServer, delay)
-	proxy.Delay(wire.ToClient, delay)
-	if proxy.Refuse(act == "cut"); act == "cut" {
-		proxy.Cut()
+	proxy.Mend()
+	switch act {
+	case "delay":
+		proxy.Slow(slow / 2)
+	case "cut":
+		proxy.Sever()
 	}
 	c.stand(name, map[string]string{"delay": "slow", "cut": "cut", "mend": "up"}[act])
 }

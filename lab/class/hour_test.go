@@ -96,7 +96,7 @@ func TestTheHour(t *testing.T) {
 	}
 	s.until("it sells", `document.querySelector("#scene.watch")`)
 	for _, one := range list {
-		if one.plan.Strategy[:2] == "zk" && c.proxies["zookeeper"] == nil {
+		if one.plan.Strategy[:2] == "zk" && c.link[server.ZooKeeper] == nil {
 			if os.Getenv("REQUIRE_BACKENDS") == "1" {
 				t.Error(c.stack.Missing()["zookeeper"])
 			}

@@ -146,14 +146,6 @@ func (c *Class) tidy(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for name := range c.proxies {
-		switch c.stateOf(name) {
-		case "killed":
-			_ = c.Fault(name, "start")
-		case "slow", "cut":
-			_ = c.Fault(name, "mend")
-		}
-	}
 	c.raise()
 	c.awaitReady(RunPlan{Strategy: "redis-watchdog", Store: "redis"})
 	servertest.Eventually(t, 70*time.Second, "all is up and no request is under way", func() (bool, string) {

@@ -105,8 +105,8 @@ func (c *Class) Play(name string) error {
 
 // raise undoes all faults: a scene that is interrupted leaves a server dead, and the next one needs it.
 func (c *Class) raise() {
-	for name := range c.proxies {
-		switch c.stateOf(name) {
+	for kind := range c.link {
+		switch name := string(kind); c.stateOf(name) {
 		case "killed":
 			_ = c.Fault(name, "start")
 		case "slow", "cut":

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"example.com/stock/internal/stack"
 )
 
 //go:embed page
@@ -236,9 +238,9 @@ func (c *Class) describe(w http.ResponseWriter, _ *http.Request) {
 	for _, app := range c.apps {
 		apps = append(apps, app.Name)
 	}
-	for _, name := range []string{"redis", "zookeeper", "mysql"} {
-		if c.proxies[name] != nil {
-			servers = append(servers, name)
+	for _, kind := range stack.Kinds() {
+		if c.link[kind] != nil {
+			servers = append(servers, string(kind))
 		}
 	}
 	answer(w, http.StatusOK, map[string]any{

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -63,33 +62,22 @@ func (t *test) open(ctx context.Context, stores []string, env ...string) (f *fle
 		}
 		m.client.Speak(t.Lang)
 	}
-	return f, f.settle(ctx, stores, t.Lang)
+	return f, t.settle(ctx, f, stores)
 }
 
-func (f *fleet) settle(ctx context.Context, stores []string, lang string) error {
-	began := time.Now()
-	for {
-		waits := ""
-		for _, m := range f.members {
-			if err := f.look(ctx, m, stores, lang); err != nil {
-				return err
-			}
-			for store, why := range m.refuses {
-				if !strings.Contains(why, "mysql.single_writer") {
-					waits = store + ": " + why
-				}
-			}
+// settle waits until each instance sells from each store, or refuses to.
+func (t *test) settle(ctx context.Context, f *fleet, stores []string) error {
+	within, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	for _, m := range f.members {
+		if err := t.stack.AwaitReady(within, m.Server); err != nil {
+			return failure("not-ready", "why", err)
 		}
-		switch {
-		case waits == "":
-			return nil
-		case time.Since(began) > readyBound:
-			return failure("not-ready", "why", waits)
-		}
-		if err := loadtest.Sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := f.look(ctx, m, stores, t.Lang); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // look asks an instance which stores it sells from.

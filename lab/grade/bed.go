@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 	"example.com/stock/loadtest"
@@ -27,7 +28,7 @@ type bed struct {
 	commands int
 
 	contenders []*contender
-	links      []link
+	links      []stack.Link
 	owned      sync.WaitGroup
 	keys       int
 	remote     *remote // nil without Options.URL
@@ -89,7 +90,7 @@ func (b *bed) cleanup() {
 		_ = b.remote.close()
 	}
 	for _, l := range b.links {
-		_ = l.close()
+		_ = l.Close()
 	}
 	b.owned.Wait()
 }
@@ -109,10 +110,10 @@ func (b *bed) key() string {
 
 // link opens a link of its own.
 func (b *bed) link() link {
-	l, err := newLink(b.servers)
+	l, err := stack.OpenLink(b.servers)
 	b.must(err)
 	b.links = append(b.links, l)
-	return l
+	return link(l)
 }
 
 // A spec says how to start a contender.

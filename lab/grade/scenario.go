@@ -2,9 +2,9 @@ package grade
 
 import (
 	"slices"
-	"strings"
 
 	"example.com/stock/internal/words"
+	"example.com/stock/lab"
 )
 
 // A Scenario is one failure, and how to force it on a lock.
@@ -53,7 +53,7 @@ func Find(names ...string) ([]Scenario, error) {
 			for _, s := range Scenarios() {
 				known = append(known, s.Name)
 			}
-			return nil, phrases.Error("fault.no-scenario", "name", quote(name), "list", strings.Join(known, ", "))
+			return nil, words.Unknown(lab.ScenarioWord(), name, known)
 		}
 		found = append(found, Scenarios()[i])
 	}

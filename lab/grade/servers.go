@@ -3,7 +3,6 @@ package grade
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,44 +13,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/wire"
 )
 
-// protocols are the servers that the grader offers to a lock.
-var protocols = map[server.Kind]func() wire.Protocol{
-	server.Redis: wire.Redis, server.ZooKeeper: wire.ZooKeeper, server.MySQL: wire.MySQL,
-}
-
 // Servers returns the names of the servers that Options.Servers may have.
-func Servers() []server.Kind { return []server.Kind{server.Redis, server.ZooKeeper, server.MySQL} }
+func Servers() []server.Kind { return stack.Kinds() }
 
-// A link is the way from one contender, or from a crowd, to the servers: a proxy before each.
-type link map[server.Kind]*wire.Proxy
-
-// newLink opens a link to all servers of the stack.
-func newLink(s *server.Stack) (link, error) {
-	l := make(link)
-	for _, kind := range Servers() {
-		server := s.Server(string(kind))
-		if server == nil {
-			continue
-		}
-		proxy, err := wire.Listen(server.Addr, protocols[kind]())
-		if err != nil {
-			return nil, errors.Join(err, l.close())
-		}
-		l[kind] = proxy
-	}
-	return l, nil
-}
-
-func (l link) close() (err error) {
-	for _, proxy := range l {
-		err = errors.Join(err, proxy.Close())
-	}
-	return err
-}
+// A link is the way from one contender, or from a crowd, to the servers.
+type link stack.Link
 
 // cut breaks all connections.
 func (l link) cut() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 	"example.com/stock/lab"
 	"example.com/stock/lock/locktest/server"
@@ -28,7 +29,7 @@ type tripwire struct {
 func (c *contender) trip(k int, do wire.Action) *tripwire {
 	kind, _ := c.link.busiest()
 	t := &tripwire{kind: kind}
-	protocol := protocols[kind]()
+	protocol := stack.Protocol(kind)
 	seen := 0
 	t.Snare = c.link[kind].Set(wire.Trap{Do: do, Match: func(m []byte) bool {
 		if protocol.Chatter != nil && protocol.Chatter(m, false) {

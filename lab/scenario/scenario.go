@@ -8,9 +8,7 @@ package scenario
 import (
 	"embed"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"example.com/stock/internal/words"
@@ -141,7 +139,7 @@ func Find(names ...string) ([]lab.Scenario, error) {
 			for _, s := range all {
 				known = append(known, s.Name)
 			}
-			return nil, fmt.Errorf("unknown scenario %q; there are %s", name, strings.Join(known, ", "))
+			return nil, words.Unknown(lab.ScenarioWord(), name, known)
 		}
 		found = append(found, all[i])
 	}

@@ -51,8 +51,8 @@ func newWatched(b *lab.Testbed) *watched {
 	w := &watched{b: b, a: newQueuerFor(b, "A", p.Addr(), 2*time.Second)}
 	w.other = newQueuer(b, "B", b.Server(lab.NeedZooKeeper).Addr)
 	w.node = w.a.dir + "/node"
-	w.sever = func() { p.Refuse(true); p.Cut() }
-	w.mend = func() { p.Refuse(false) }
+	w.sever = p.Sever
+	w.mend = p.Mend
 	_, err := w.other.conn.Create(w.node, []byte("0"), 0, zk.WorldACL(zk.PermAll))
 	b.Must("create", err)
 	return w

@@ -1,10 +1,12 @@
 package soak
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"example.com/stock/internal/stack"
 	"example.com/stock/internal/words"
 )
 
@@ -74,12 +76,39 @@ func (s Step) Said() words.Text {
 	return say("step.plan", "time", s.Quiet, "faults", words.Join(parts, say("step.between")))
 }
 
-// link returns the name of the connection between an instance and a server.
-func link(instance, server string) string { return instance + "~" + server }
+// between joins the name of an instance and that of a server to the name of their link.
+const between = "~"
 
-// lease is the lease of locks in Redis. ZooKeeper sessions last a second longer. A process that is paused for longer
+func link(instance, server string) string { return instance + between + server }
+
+// shops is the number of instances of the order service. A retry goes to the other one.
+const shops = 2
+
+// serverNames returns the servers that get faults, in a fixed order.
+func serverNames() (names []string) {
+	for _, kind := range stack.Kinds() {
+		names = append(names, string(kind))
+	}
+	return names
+}
+
+// instanceNames returns the names that package stack gives to n instances of the demonstration, and to the shops.
+func instanceNames(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("app-%d", i+1))
+	}
+	for i := range shops {
+		names = append(names, fmt.Sprintf("orders-%d", i+1))
+	}
+	return names
+}
+
+// lease is the lease of locks in Redis. ZooKeeper sessions last sessionMore longer. A process that is paused for longer
 // has lost its locks.
-const lease = 3 * time.Second
+const (
+	lease       = 3 * time.Second
+	sessionMore = time.Second
+)
 
 // redisTimeout is how long an instance waits for a reply of Redis.
 const redisTimeout = time.Second

@@ -2,7 +2,6 @@ package soak
 
 import (
 	"cmp"
-	"embed"
 	"fmt"
 	"io"
 	"maps"
@@ -12,14 +11,8 @@ import (
 
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/checkout"
 )
-
-//go:embed text
-var textFiles embed.FS
-
-var phrases = words.NewPhrasebook(textFiles, "text")
-
-func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
 
 // Version increases when readers of the previous version would misread a report.
 const Version = 1
@@ -94,20 +87,21 @@ type Result struct {
 	Broken        []words.Text `json:"broken"`             // what is wrong, in words
 }
 
-func newResult(l *subject) Result {
+func newResult(strategy, store string) Result {
 	return Result{
-		Strategy: l.Name,
-		Store:    l.store,
+		Strategy: strategy,
+		Store:    store,
 		Outcomes: make(map[loadtest.Outcome]int),
 		Problems: make(map[string]int),
 		Broken:   []words.Text{},
 	}
 }
 
-// add adds package loadtest's verdict on one SKU.
-func (l *Result) add(s *item, v loadtest.Verdict) {
-	l.SKUs++
-	for _, r := range s.records {
+// add adds the sale of one SKU, and returns what is wrong with it.
+func (l *Result) add(turn *loadtest.Result) (wrong []words.Text) {
+	v := &turn.Verdict
+	for i := range turn.Records {
+		r := &turn.Records[i]
 		l.Outcomes[r.Outcome]++
 		if r.Outcome == loadtest.Failed || r.Outcome == loadtest.Unknown {
 			l.Problems[why(r.Reply)]++
@@ -116,6 +110,10 @@ func (l *Result) add(s *item, v loadtest.Verdict) {
 			l.Merged++
 		}
 	}
+	if untouched(turn) {
+		return nil
+	}
+	l.SKUs++
 	l.Found += v.Recovered
 	l.InitialUnits += v.InitialUnits
 	l.SoldUnits += v.AcceptedUnits
@@ -126,11 +124,29 @@ func (l *Result) add(s *item, v loadtest.Verdict) {
 	l.NotOrdered += max(0, -v.LostUnits)
 	l.Breaks += v.Collisions + v.StaleReads
 	for _, reason := range v.Reasons {
-		l.Broken = append(l.Broken, say("violation.item", "sku", s.before.SKU, "why", reason.Text))
+		wrong = append(wrong, say("violation.item", "sku", turn.Plan.SKU, "why", reason.Text))
 	}
 	if v.Finding != loadtest.Holds && len(v.Reasons) == 0 {
-		l.Broken = append(l.Broken, say("violation.item", "sku", s.before.SKU, "why", v.Sentence))
+		wrong = append(wrong, say("violation.item", "sku", turn.Plan.SKU, "why", v.Sentence))
 	}
+	l.Broken = append(l.Broken, wrong...)
+	return wrong
+}
+
+// untouched reports whether no unit of a SKU was sold and its stock is unchanged. Then there is nothing to judge.
+func untouched(turn *loadtest.Result) bool {
+	for i := range turn.Records {
+		if o := turn.Records[i].Outcome; o == loadtest.Accepted || o == loadtest.SoldOut {
+			return false
+		}
+	}
+	for _, a := range turn.Accounts {
+		if a.After == nil || len(a.Orders) > 0 || a.After.Quantity != a.Before.Quantity ||
+			a.After.Version != a.Before.Version || a.After.Epoch != a.Before.Epoch {
+			return false
+		}
+	}
+	return true
 }
 
 // Violations describes each violation of the invariant. If there are none, the soak has passed.
@@ -154,10 +170,6 @@ func (r *Report) Violations() []words.Text {
 		list = append(list, say("violation.late", "time", duration(r.Health.AfterMS)))
 	}
 	return list
-}
-
-func duration(ms float64) time.Duration {
-	return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond)
 }
 
 // A Writer writes for people, in one language: "en" or "zh".
@@ -313,4 +325,39 @@ func (w Writer) health(r *Report) {
 		w.line("report.healthy-last", "time", after, "limit", limit, "last", h.Last, "n", r.Recovered,
 			"longest", longest)
 	}
+}
+
+// A Checkout is the verdict on the order service.
+type Checkout struct {
+	Verdict checkout.Verdict `json:"verdict"`
+	Figures checkout.Figures `json:"figures"`
+}
+
+// violations describes what is wrong and what is unknown.
+func (c *Checkout) violations() (list []words.Text) {
+	for _, check := range c.Verdict.Checks {
+		for _, example := range check.Examples {
+			list = append(list, say("violation.check", "check", check.Name, "why", example))
+		}
+		if more := check.Failed - len(check.Examples); more > 0 {
+			list = append(list, say("violation.more", "check", check.Name, "n", more))
+		}
+	}
+	if c.Verdict.Finding != loadtest.Holds && len(list) == 0 {
+		list = append(list, say("violation.checkout", "why", c.Verdict.Sentence))
+	}
+	return list
+}
+
+// said returns the summary for a report.
+func (c *Checkout) said() words.Text {
+	f := &c.Figures
+	var parts []string
+	for _, o := range checkout.Outcomes() {
+		parts = append(parts, fmt.Sprintf("%s %d", o, f.Outcomes[o]))
+	}
+	return say("report.checkout", "requests", f.Requests, "attempts", f.Attempts,
+		"outcomes", strings.Join(parts, ", "), "cut", f.Cut, "replayed", f.Replayed, "orders", f.Orders, "late", f.Late,
+		"movements", f.Movements, "events", f.Events, "again", f.Repeats, "back", duration(f.SweptMS.MaxMS),
+		"finding", c.Verdict.Finding)
 }

@@ -99,34 +99,21 @@ func TestTheInvariant(t *testing.T) {
 		for _, o := range row.orders {
 			sold += o.Quantity
 		}
-		item := &item{
-			before:  loadtest.Stock{SKU: "s", Store: "redis", Quantity: 10, Initial: 10, Epoch: 1},
-			records: row.records,
-		}
-		after := loadtest.Stock{
-			SKU:      "s",
-			Store:    "redis",
-			Quantity: row.left,
-			Initial:  10,
-			Sold:     sold,
-			Version:  uint64(len(row.orders)),
-			Epoch:    1,
-		}
 		account := loadtest.Account{
-			Store:    "redis",
-			Before:   item.before,
-			After:    &after,
-			Orders:   row.orders,
-			Complete: true,
+			Store: "redis", Orders: row.orders, Complete: true,
+			Before: loadtest.Stock{SKU: "s", Store: "redis", Quantity: 10, Initial: 10, Epoch: 1},
+			After: &loadtest.Stock{
+				SKU: "s", Store: "redis", Quantity: row.left, Initial: 10, Sold: sold, Version: uint64(len(row.orders)),
+				Epoch: 1,
+			},
 		}
-		if untouched(item, account) {
-			t.Errorf("%s: counts as untouched", row.name)
-		}
-		l := newResult(&subject{Strategy: loadtest.Strategy{Name: "redis-watchdog"}, store: "redis"})
-		l.add(item, loadtest.Judge(loadtest.Evidence{
-			Records: item.records, Accounts: []loadtest.Account{account},
+		turn := &loadtest.Result{Records: row.records, Accounts: []loadtest.Account{account}}
+		turn.Verdict = loadtest.Judge(loadtest.Evidence{
+			Records: turn.Records, Accounts: turn.Accounts,
 			Promise: loadtest.Promise{Exclusive: true, Scope: loadtest.Cluster, Fenced: true},
-		}))
+		})
+		l := newResult("redis-watchdog", "redis")
+		l.add(turn)
 		got := Result{
 			SoldUnits:   l.SoldUnits,
 			Found:       l.Found,
@@ -149,14 +136,20 @@ func TestTheInvariant(t *testing.T) {
 func TestUntouched(t *testing.T) {
 	before := loadtest.Stock{SKU: "s", Quantity: 10, Epoch: 1}
 	after := before
-	failed := loadtest.Record{Quantity: 1, Reply: loadtest.Reply{Outcome: loadtest.Failed}}
-	failedOnly := &item{before: before, records: []loadtest.Record{failed}}
-	if !untouched(failedOnly, loadtest.Account{After: &after}) {
-		t.Error("an item from which nobody bought is not untouched")
+	turn := &loadtest.Result{
+		Records:  []loadtest.Record{{Quantity: 1, Reply: loadtest.Reply{Outcome: loadtest.Failed}}},
+		Accounts: []loadtest.Account{{Before: before, After: &after}},
+	}
+	if !untouched(turn) {
+		t.Error("a SKU from which nobody bought is not untouched")
 	}
 	after.Quantity = 9
-	if untouched(&item{before: before}, loadtest.Account{After: &after}) {
-		t.Error("an item from which a unit is gone is untouched")
+	if untouched(turn) {
+		t.Error("a SKU from which a unit is gone is untouched")
+	}
+	turn.Accounts[0].After = nil
+	if untouched(turn) {
+		t.Error("a SKU whose stock is unknown is untouched")
 	}
 }
 
@@ -216,7 +209,7 @@ func TestUnsuited(t *testing.T) {
 
 // A report is whole in both languages, and its columns stand below their heads.
 func TestAReportInBothLanguages(t *testing.T) {
-	l := newResult(&subject{Strategy: loadtest.Strategy{Name: "redis-watchdog"}, store: "redis"})
+	l := newResult("redis-watchdog", "redis")
 	fault := Fault{Kind: Silence, Target: "app-1~redis", For: time.Second, Way: toServer}
 	report := Report{
 		LeftOut:  []LeftOut{{"none", unsuited(loadtest.Strategy{Promise: loadtest.Promise{Scope: loadtest.Nowhere}})}},

@@ -1,17 +1,18 @@
-// Package soak loads every strategy that promises safety while it kills and pauses processes and breaks links, at
-// random from a seed, and judges whether a single unit of stock was sold wrongly. It also runs the
-// order service, and judges its books. Scenarios of package lab force known failures; a
-// soak searches for unknown ones.
+// Package soak sells while servers fail, and judges whether a single unit of stock was sold wrongly. It has two plans.
 //
-// A soak does not promise to find every error, or to find the same error twice with the same seed. A seed fixes the
-// faults, not the interleaving.
+// [Random] searches for unknown failures: it loads every strategy that promises safety, and the order service, while it
+// kills and pauses processes and breaks links, at random from a seed. It does not promise to find every error, or to
+// find the same error twice with the same seed: a seed fixes the faults, not the interleaving.
+//
+// [FailOver] makes the servers of an installation in which each can fail over fail one after the other, and measures
+// for how long nothing is sold.
+//
+// Scenarios of package lab force known failures.
 package soak
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
+	"embed"
 	"sync"
 	"time"
 
@@ -21,228 +22,103 @@ import (
 	"example.com/stock/lock/locktest/server"
 )
 
-// Options say what to do.
-type Options struct {
-	For       time.Duration // duration, without the last fault, the recovery and the verdict
-	Seed      uint64
-	Instances int           // 0: 3
-	Within    time.Duration // time for recovery after the last fault; 0: 15 s
+//go:embed text
+var textFiles embed.FS
 
+var phrases = words.NewPhrasebook(textFiles, "text")
+
+func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
+
+// Options are those of both plans.
+type Options struct {
 	Binary string // the stock program; empty: this executable
 	Parent string // parent of the temporary folder; empty: os.TempDir()
 
 	Server func(server.Event)                   // called when a server starts or stops; may be nil
-	Say    func(at time.Duration, _ words.Text) // called for every event; may be nil
+	Say    func(at time.Duration, _ words.Text) // called for every event, one at a time; may be nil
 }
 
-// Defaults of Options.
-const (
-	Instances = 3
-	Within    = 15 * time.Second
-)
-
-func (o Options) complete() Options {
-	if o.Instances == 0 {
-		o.Instances = Instances
-	}
-	if o.Within == 0 {
-		o.Within = Within
-	}
-	return o
-}
-
-// Plan returns the faults of Run: see NewPlan.
-func (o Options) Plan() []Step {
-	return NewPlan(o.Seed, o.For, instanceNames(o.complete().Instances), serverNames())
-}
-
-// Run does a soak. When ctx ends, Run ends the faults and judges the sales so far. An error, such as a MissingError or
-// a server that does not start, means that there is no verdict. Lost stock is not an error; see Report.Violations.
-func Run(ctx context.Context, o Options) (report Report, err error) {
-	o = o.complete()
-	fleet, err := openFleet(ctx, o)
-	if err != nil {
-		return report, err
-	}
-	defer func() { err = errors.Join(err, fleet.close()) }()
-	r := &run{Options: o, fleet: fleet, began: time.Now()}
-	r.report = Report{
-		Version:   Version,
-		Seed:      o.Seed,
-		ForMS:     ms(o.For),
-		Instances: o.Instances,
-		StartedAt: r.began.UTC(),
-	}
-	if err := r.open(ctx); err != nil {
-		return report, err
-	}
-	// The feed reads Redis directly, so that faults of the instances' links do not affect the evidence.
-	feed := checkout.NewStream(fleet.stack.Server(string(server.Redis)).Addr, "orders")
-	defer func() { err = errors.Join(err, feed.Close()) }()
-	if err := r.openShop(ctx, feed); err != nil {
-		return report, err
-	}
-	load, stopLoad := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopLoad()
-	var sellers sync.WaitGroup
-	r.sellAll(load, &sellers)
-	sellers.Go(func() { r.shopping.Sell(load) })
-	sellers.Go(func() { r.tick(load) })
-	r.disturb(ctx)
-	stopLoad()
-	sellers.Wait()
-	r.report.Interrupted = ctx.Err() != nil
-	r.report.SoldMS = ms(time.Since(r.began))
-
-	// The verdict comes even after ctx has ended.
-	judging, cancel := context.WithTimeout(context.WithoutCancel(ctx), judgeLimit)
-	defer cancel()
-	r.say(say("progress.judging"))
-	if err := errors.Join(r.judge(judging), r.judgeShop(judging)); err != nil {
-		return r.report, fmt.Errorf("judge: %w", err)
-	}
-	r.report.TookMS = ms(time.Since(r.began))
-	return r.report, nil
-}
-
-// A run is one soak.
-type run struct {
+// A sale is the load on a site: lanes, and customers of the order service.
+type sale struct {
 	Options
-	fleet    *fleet
-	began    time.Time
-	subjects []*subject
-
+	site     *site
+	lanes    []*lane
 	shopping *checkout.Shopping
+	began    time.Time
 
-	mu     sync.Mutex
-	report Report
+	telling sync.Mutex // held while Options.Say runs
+	sellers sync.WaitGroup
+	stop    context.CancelFunc // of load
+	load    context.Context    // ends when no more is to be bought
 }
 
-func (r *run) say(text words.Text) {
-	if r.Say == nil {
+func newSale(ctx context.Context, o Options, s *site) *sale {
+	sale := &sale{Options: o, site: s, began: time.Now()}
+	sale.load, sale.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return sale
+}
+
+func (s *sale) say(text words.Text) {
+	if s.Say == nil {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.Say(time.Since(r.began), text)
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.Say(time.Since(s.began), text)
 }
 
-// disturb carries out the plan, and returns when everything is healthy again or patience is over.
-func (r *run) disturb(ctx context.Context) {
-	timed, cancel := context.WithTimeout(ctx, r.For)
-	defer cancel()
-	since := time.Now()
-	for _, step := range r.Plan() {
-		if !r.quiet(timed, since, step.Quiet) {
-			break
-		}
-		var all sync.WaitGroup
-		for _, f := range step.Faults {
-			all.Go(func() { r.inject(timed, f) })
-		}
-		all.Wait()
-		since = time.Now()
+// endless is the duration of runs that the end of the faults ends.
+const endless = 48 * time.Hour
+
+// openShop puts stock into the order service. plan lacks what both plans have in common.
+func (s *sale) openShop(ctx context.Context, plan checkout.Plan, feed checkout.Feed) (err error) {
+	plan.SKUs, plan.Duration, plan.Timeout = 12, endless, replyLimit
+	plan.Patience, plan.SettleLimit = patience, patience
+	s.shopping, err = checkout.Open(ctx, s.site.shop, plan, feed)
+	return err
+}
+
+// start begins the load: each lane sells by sell, and more runs beside them, until end.
+func (s *sale) start(sell func(context.Context, *lane), more ...func(context.Context)) {
+	for _, l := range s.lanes {
+		s.sellers.Go(func() { sell(s.load, l) })
 	}
-	<-timed.Done()
-	within, stop := context.WithTimeout(context.WithoutCancel(ctx), patience+r.Within)
-	defer stop()
-	r.report.Health = r.healthy(within, since)
-}
-
-// quiet waits for d, and records how soon after since everything is healthy. It reports whether to continue.
-func (r *run) quiet(ctx context.Context, since time.Time, d time.Duration) bool {
-	within, stop := context.WithTimeout(ctx, d)
-	defer stop()
-	if h := r.healthy(within, since); len(h.Missing) == 0 {
-		r.report.Recovered++
-		r.report.LongestMS = max(r.report.LongestMS, h.AfterMS)
-		<-within.Done()
-	}
-	return ctx.Err() == nil
-}
-
-// tick reports the number of requests and sales every 10 seconds.
-func (r *run) tick(ctx context.Context) {
-	for loadtest.Sleep(ctx, 10*time.Second) == nil {
-		sold, asked := 0, 0
-		for _, l := range r.subjects {
-			s, a := l.progress()
-			sold, asked = sold+s, asked+a
-		}
-		a, s := r.shopping.Attempts()
-		sold, asked = sold+s, asked+a
-		r.say(say("progress.sold", "asked", asked, "sold", sold))
+	for _, run := range append(more, s.shopping.Sell) {
+		s.sellers.Go(func() { run(s.load) })
 	}
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// patience is how long the soak waits for health beyond the limit, so that the report can give the time.
-const patience = 45 * time.Second
-
-// healthy waits until every instance reports every server up, and every strategy has accepted, on every store, a
-// request that was sent after since. It returns the time from since and what recovered last, or what had not recovered
-// when ctx ended.
-func (r *run) healthy(ctx context.Context, since time.Time) (h Health) {
-	h.LimitMS = ms(r.Within)
-	for {
-		h.Missing = r.unwell(ctx, since)
-		if h.AfterMS = ms(time.Since(since)); len(h.Missing) == 0 {
-			return h
-		}
-		h.Last = h.Missing[0]
-		if loadtest.Sleep(ctx, 50*time.Millisecond) != nil {
-			return h
-		}
-	}
+// end ends the load, and returns when the lanes are judged.
+func (s *sale) end() {
+	s.stop()
+	s.sellers.Wait()
 }
 
-func (r *run) unwell(ctx context.Context, since time.Time) (missing []words.Text) {
-	for _, l := range r.subjects {
+// silent returns what has not sold anything that was asked for after since.
+func (s *sale) silent(since time.Time) (missing []words.Text) {
+	for _, l := range s.lanes {
 		if !l.soldSince(since) {
-			missing = append(missing, say("missing.strategy", "strategy", l.Name, "store", l.store))
+			missing = append(missing, say("missing.strategy", "strategy", l.strategy, "store", l.store))
 		}
 	}
-	if !r.shopping.DoneSince(since) {
+	if !s.shopping.DoneSince(since) {
 		missing = append(missing, say("missing.shops"))
-	}
-	if len(missing) > 0 {
-		return missing // check the instances only when the sales have recovered: each check is load
-	}
-	for _, i := range slices.Concat(r.fleet.instances, r.fleet.shops) {
-		if err := i.ready(ctx); err != nil {
-			missing = append(missing, say("missing.instance", "instance", i.Name, "why", err))
-		}
 	}
 	return missing
 }
 
-// inject carries out f for f.For, or until ctx ends, and always undoes it.
-func (r *run) inject(ctx context.Context, f Fault) {
-	if loadtest.Sleep(ctx, f.Later) != nil {
-		return
-	}
-	began := time.Now()
-	r.say(f.Said())
-	heal, err := r.fleet.begin(f)
-	if err == nil {
-		_ = loadtest.Sleep(ctx, f.For) // it ends early with ctx, which the caller looks at
-		// The fault is undone even if ctx has ended.
-		err = heal(context.WithoutCancel(ctx))
-	}
-	done := Injected{
-		Kind:      f.Kind,
-		Target:    f.Target,
-		Text:      f.Said(),
-		PastLease: f.Past(),
-		AtMS:      ms(began.Sub(r.began)),
-		TookMS:    ms(time.Since(began)),
-	}
-	if err != nil {
-		done.Error = err.Error()
-		r.say(say("progress.failed", "fault", f.Said(), "why", err))
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.report.Injected = append(r.report.Injected, done)
+// patience is how long servers, sales and the reading of what was sold may take to recover after a fault.
+const patience = 2 * time.Minute
+
+// replyLimit is how long a customer waits for a reply. It exceeds the wait and work limits of the instances and most
+// pauses.
+const replyLimit = 12 * time.Second
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func duration(ms float64) time.Duration {
+	return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond)
 }
+
+// sleep waits for d, and reports whether ctx has not ended.
+func sleep(ctx context.Context, d time.Duration) bool { return loadtest.Sleep(ctx, d) == nil }

@@ -14,7 +14,7 @@ import (
 
 // soakOnce runs a soak, and checks what must hold on any computer: nothing is sold wrongly and nothing is left behind.
 // How soon it is healthy depends on the load of the computer.
-func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
+func soakOnce(ctx context.Context, t *testing.T, o Random) Report {
 	t.Helper()
 	path, err := program.Path()
 	if err != nil {
@@ -29,7 +29,7 @@ func soakOnce(ctx context.Context, t *testing.T, o Options) Report {
 			tell(at, text)
 		}
 	}
-	report, err := Run(ctx, o)
+	report, err := o.Run(ctx)
 	var missing *MissingError
 	if errors.As(err, &missing) && os.Getenv("REQUIRE_BACKENDS") != "1" {
 		t.Skip(err)
@@ -61,7 +61,7 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
 	}
-	report := soakOnce(t.Context(), t, Options{For: 18 * time.Second, Seed: 6})
+	report := soakOnce(t.Context(), t, Random{For: 18 * time.Second, Seed: 6})
 	if report.Interrupted {
 		t.Error("it says that it was interrupted")
 	}
@@ -84,7 +84,7 @@ func TestAnInterruptEndsWithTheVerdict(t *testing.T) {
 			interrupt()
 		}
 	}
-	report := soakOnce(ctx, t, Options{For: time.Hour, Seed: 2, Instances: 2, Say: fault})
+	report := soakOnce(ctx, t, Random{Options: Options{Say: fault}, For: time.Hour, Seed: 2, Instances: 2})
 	if !report.Interrupted || report.SoldMS > ms(10*time.Minute) {
 		t.Errorf("interrupted: %v, after %v", report.Interrupted, duration(report.SoldMS))
 	}

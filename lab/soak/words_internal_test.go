@@ -8,5 +8,5 @@ import (
 
 // Every text is there in both languages, is given its values, and is said.
 func TestTheSoakHasItsTexts(t *testing.T) {
-	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"say": {}, "line": {}}, "kind.", "fault.")
+	wordstest.Catalogue(t, phrases, map[string]wordstest.Speaker{"say": {}, "line": {}}, "kind.", "fault.", "outage.")
 }

@@ -130,6 +130,25 @@ func (p *Proxy) Delay(d Direction, by time.Duration) {
 	p.delay[d] = by
 }
 
+// Slow is Delay in both directions.
+func (p *Proxy) Slow(by time.Duration) {
+	p.Delay(ToServer, by)
+	p.Delay(ToClient, by)
+}
+
+// Sever breaks every open connection and resets new ones, until Mend.
+func (p *Proxy) Sever() {
+	p.Refuse(true)
+	p.Cut()
+}
+
+// Mend ends what Refuse, Sever, Silence and Slow have begun.
+func (p *Proxy) Mend() {
+	p.Refuse(false)
+	p.Silence()
+	p.Slow(0)
+}
+
 // DelayExactly is Delay with an error of some ten microseconds, for measurements. It costs a thread for each direction,
 // which sleeps in the kernel and occupies a processor of the Go runtime, so raise GOMAXPROCS by one for each.
 func (p *Proxy) DelayExactly(d Direction, by time.Duration) {

@@ -1,11 +1,9 @@
-package failover
+package soak
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -14,28 +12,18 @@ import (
 	"example.com/stock/loadtest/checkout"
 )
 
-//go:embed text
-var textFiles embed.FS
-
-var phrases = words.NewPhrasebook(textFiles, "text")
-
-func say(key string, pairs ...any) words.Text { return phrases.Say(key, pairs...) }
-
-// Version increases when readers of the previous version would misread a report.
-const Version = 1
-
-// A Report has the faults and the findings of a run.
-type Report struct {
+// A FailOverReport has the faults and the findings of FailOver.
+type FailOverReport struct {
 	Version   int       `json:"version"`
 	Short     bool      `json:"short"`
 	Rate      int       `json:"rate"` // requests for each strategy in a second
 	StartedAt time.Time `json:"started_at"`
-	Faults    []Fault   `json:"faults"`
-	Lanes     []Lane    `json:"lanes"` // the last one is the shop
+	Faults    []Outage  `json:"faults"`
+	Lanes     []Sold    `json:"lanes"` // the last one is the shop
 }
 
-// A Fault is one thing that failed, from its begin until everything sold again and was fixed.
-type Fault struct {
+// An Outage is one thing that failed, from its begin until everything sold again and was fixed.
+type Outage struct {
 	Name   string     `json:"name"`
 	Server string     `json:"server"` // mariadb, redis, zookeeper, instances, all
 	Text   words.Text `json:"text"`
@@ -64,8 +52,8 @@ type Loss struct {
 	Lost         int  `json:"lost"`
 }
 
-// A Lane is the verdict on one strategy on one store, or on the shop.
-type Lane struct {
+// A Sold is the verdict on one strategy on one store, or on the shop.
+type Sold struct {
 	Name     string           `json:"name"`
 	Accepted int              `json:"accepted"` // sales, or orders of the shop
 	Found    int              `json:"found"`    // sales without a usable reply whose orders are in the store
@@ -76,20 +64,25 @@ type Lane struct {
 	Wrong    []words.Text     `json:"wrong,omitempty"` // what must not be
 }
 
+// checkoutLane is the name of the shop in reports. Its store is MySQL.
+const checkoutLane = "checkout"
+
 // judge completes the report when the sale is over.
-func (r *run) judge(ctx context.Context) error {
+func (r *failOver) judge(ctx context.Context) error {
 	result, err := r.shopping.Judge(ctx)
 	if err != nil {
 		return err
 	}
 	attempts := make([][]attempt, 0, len(r.lanes)+1)
-	for _, l := range r.lanes {
-		if l.err != nil {
-			return fmt.Errorf("%s: %w", l.name(), l.err)
-		}
-		list := l.attempts()
+	select {
+	case err := <-r.failed:
+		return err
+	default:
+	}
+	for i, l := range r.lanes {
+		list := attemptsOf(r.results[i])
 		attempts = append(attempts, list)
-		r.report.Lanes = append(r.report.Lanes, r.laneOf(l, list))
+		r.report.Lanes = append(r.report.Lanes, r.laneOf(l, &r.results[i].Verdict, list))
 	}
 	attempts = append(attempts, visits(result.Evidence.Records))
 	r.report.Lanes = append(r.report.Lanes, shopOf(result))
@@ -104,7 +97,7 @@ func (r *run) judge(ctx context.Context) error {
 }
 
 // redisLosses counts what Redis lost in each fault of it.
-func (r *run) redisLosses(ctx context.Context) error {
+func (r *failOver) redisLosses(ctx context.Context) error {
 	var failed []error
 	for _, w := range r.probe.writers {
 		lost, err := r.probe.lost(ctx, w)
@@ -132,16 +125,15 @@ func (r *run) redisLosses(ctx context.Context) error {
 }
 
 // ofRedis reports whether the fault may cost Redis what it has acknowledged.
-func (f *Fault) ofRedis() bool { return f.Server == redis || f.Server == everything }
+func (f *Outage) ofRedis() bool { return f.Server == redis || f.Server == everything }
 
 // during reports whether t is in the time of the fault.
-func (f *Fault) during(t time.Time) bool { return !t.Before(f.began) && t.Before(f.ended) }
+func (f *Outage) during(t time.Time) bool { return !t.Before(f.began) && t.Before(f.ended) }
 
 // laneOf returns the verdict on a lane. A fail-over of Redis may lose acknowledged sales, and then the stock has their
 // units again: that is said, and is not wrong. All else is.
-func (r *run) laneOf(l *lane, list []attempt) Lane {
-	v := &l.result.Verdict
-	out := Lane{
+func (r *failOver) laneOf(l *lane, v *loadtest.Verdict, list []attempt) Sold {
+	out := Sold{
 		Name: l.name(), Accepted: v.Accepted, Found: v.Recovered, Oversold: v.OversoldUnits, Finding: v.Finding,
 		Sentence: v.Sentence,
 	}
@@ -165,7 +157,7 @@ func (r *run) laneOf(l *lane, list []attempt) Lane {
 		v.Duplicates == 0 && v.OversoldUnits == 0
 	switch {
 	case lostOnly:
-		out.Sentence = say("report.lost-only", "n", out.Lost)
+		out.Sentence = say("outage-report.lost-only", "n", out.Lost)
 	case v.Finding != loadtest.Holds:
 		for _, reason := range v.Reasons {
 			out.Wrong = append(out.Wrong, reason.Text)
@@ -177,9 +169,9 @@ func (r *run) laneOf(l *lane, list []attempt) Lane {
 	return out
 }
 
-func shopOf(result *checkout.Result) Lane {
+func shopOf(result *checkout.Result) Sold {
 	v := &result.Verdict
-	out := Lane{Name: checkoutLane, Accepted: result.Figures.Orders, Finding: v.Finding, Sentence: v.Sentence}
+	out := Sold{Name: checkoutLane, Accepted: result.Figures.Orders, Finding: v.Finding, Sentence: v.Sentence}
 	for _, c := range v.Checks {
 		out.Wrong = append(out.Wrong, c.Examples...)
 	}
@@ -191,7 +183,7 @@ func shopOf(result *checkout.Result) Lane {
 
 // Violations describes what must not be: a sale that was lost or made twice, except what Redis may lose, and a request
 // that failed while the instances were restarted.
-func (r *Report) Violations() (list []words.Text) {
+func (r *FailOverReport) Violations() (list []words.Text) {
 	for _, l := range r.Lanes {
 		for _, text := range l.Wrong {
 			list = append(list, say("violation.lane", "lane", l.Name, "why", text))
@@ -209,35 +201,25 @@ func (r *Report) Violations() (list []words.Text) {
 	return list
 }
 
-func (f *Fault) said() words.Text { return say("fault." + f.Name) }
+func (f *Outage) said() words.Text { return say("outage." + f.Name) }
 
-func (f *Fault) sums() (failed, unknown int) {
+func (f *Outage) sums() (failed, unknown int) {
 	for _, g := range f.Gaps {
 		failed, unknown = failed+g.Failed, unknown+g.Unknown
 	}
 	return failed, unknown
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 func seconds(ms float64) string { return fmt.Sprintf("%.1f", ms/1000) }
 
-// A Writer writes for people, in one language: "en" or "zh".
-type Writer struct {
-	io.Writer
-	Lang string
-}
-
-func (w Writer) line(key string, pairs ...any) { fmt.Fprintln(w, say(key, pairs...).In(w.Lang)) }
-
-// Report writes a report: a table of the faults, the verdicts, and what Redis lost. The tables are Markdown.
-func (w Writer) Report(r *Report) {
-	w.line("report.faults", "rate", r.Rate)
-	heads := []string{say("report.fault").In(w.Lang)}
+// FailOver writes a report: a table of the faults, the verdicts, and what Redis lost. The tables are Markdown.
+func (w Writer) FailOver(r *FailOverReport) {
+	w.line("outage-report.faults", "rate", r.Rate)
+	heads := []string{say("outage-report.fault").In(w.Lang)}
 	for _, l := range r.Lanes {
 		heads = append(heads, l.Name)
 	}
-	rows := [][]string{append(heads, say("report.failed").In(w.Lang), say("report.unknown").In(w.Lang))}
+	rows := [][]string{append(heads, say("outage-report.failed").In(w.Lang), say("outage-report.unknown").In(w.Lang))}
 	for i := range r.Faults {
 		f := &r.Faults[i]
 		row := []string{f.said().In(w.Lang)}
@@ -249,8 +231,8 @@ func (w Writer) Report(r *Report) {
 	}
 	w.table(rows)
 
-	w.line("report.redis")
-	rows = [][]string{strings.Split(say("report.redis-heads").In(w.Lang), "|")}
+	w.line("outage-report.redis")
+	rows = [][]string{strings.Split(say("outage-report.redis-heads").In(w.Lang), "|")}
 	for i := range r.Faults {
 		f := &r.Faults[i]
 		if len(f.Redis) == 0 {
@@ -262,14 +244,14 @@ func (w Writer) Report(r *Report) {
 		}
 		row := []string{f.said().In(w.Lang), fmt.Sprint(sales)}
 		for _, loss := range f.Redis {
-			row = append(row, say("report.of", "lost", loss.Lost, "all", loss.Acknowledged).In(w.Lang))
+			row = append(row, say("outage-report.of", "lost", loss.Lost, "all", loss.Acknowledged).In(w.Lang))
 		}
 		rows = append(rows, row)
 	}
 	w.table(rows)
 
-	w.line("report.verdicts")
-	rows = [][]string{strings.Split(say("report.heads").In(w.Lang), "|")}
+	w.line("outage-report.verdicts")
+	rows = [][]string{strings.Split(say("outage-report.heads").In(w.Lang), "|")}
 	for _, l := range r.Lanes {
 		rows = append(rows, []string{
 			l.Name, fmt.Sprint(l.Accepted), fmt.Sprint(l.Found), fmt.Sprint(l.Lost), fmt.Sprint(l.Oversold),
@@ -280,10 +262,10 @@ func (w Writer) Report(r *Report) {
 
 	violations := r.Violations()
 	if len(violations) == 0 {
-		w.line("report.holds")
+		w.line("outage-report.holds")
 		return
 	}
-	w.line("report.violated")
+	w.line("outage-report.violated")
 	for _, text := range violations {
 		fmt.Fprintf(w, "  %s\n", text.In(w.Lang))
 	}

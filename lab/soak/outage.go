@@ -1,4 +1,4 @@
-package failover
+package soak
 
 import (
 	"context"
@@ -12,7 +12,8 @@ import (
 // The servers that fail.
 const (
 	mariadb   = "mariadb"
-	redis     = "redis"
+	mysql     = string(server.MySQL) // as the stock in MariaDB is called
+	redis     = string(server.Redis)
 	zookeeper = "zookeeper"
 	instances = "instances"
 
@@ -26,10 +27,10 @@ type fault struct {
 	begin  begin
 }
 
-func (f fault) said() words.Text { return say("fault." + f.name) }
+func (f fault) said() words.Text { return say("outage." + f.name) }
 
 // faults returns the faults in their order.
-func (s *site) faults(short bool) []fault {
+func (s *cluster) faults(short bool) []fault {
 	list := []fault{
 		{"kill-mariadb", mariadb, s.killing(s.writer)},
 		{"kill-redis", redis, s.killing(s.redis.Master)},
@@ -50,7 +51,7 @@ func (s *site) faults(short bool) []fault {
 }
 
 // writer returns the node to which HAProxy leads.
-func (s *site) writer(ctx context.Context) (*server.Server, error) {
+func (s *cluster) writer(ctx context.Context) (*server.Server, error) {
 	return s.galera.Behind(ctx, s.haproxy)
 }
 
@@ -61,20 +62,20 @@ type begin func(context.Context) (heal func(context.Context) error, err error)
 type finder func(context.Context) (*server.Server, error)
 
 // killing kills (SIGKILL) a server, and starts it again when everything sells without it.
-func (s *site) killing(find finder) begin {
+func (s *cluster) killing(find finder) begin {
 	return s.breaking(find, (*server.Server).Kill, (*server.Server).Restart)
 }
 
 // freezing suspends (SIGSTOP) a server until everything sells without it. To all others that is a partition: its
 // connections are open, and nothing comes. Then it goes on, and believes for a moment that it leads.
-func (s *site) freezing(find finder) begin {
+func (s *cluster) freezing(find finder) begin {
 	return s.breaking(find, (*server.Server).Pause, func(server *server.Server, _ context.Context) error {
 		return server.Resume()
 	})
 }
 
 // breaking fails a server by down and mends it by up. The next fault must find all replicas of Redis in step.
-func (s *site) breaking(
+func (s *cluster) breaking(
 	find finder, down func(*server.Server) error, up func(*server.Server, context.Context) error,
 ) begin {
 	return func(ctx context.Context) (func(context.Context) error, error) {
@@ -87,7 +88,7 @@ func (s *site) breaking(
 }
 
 // isolateWriter cuts the node off from the other nodes. The instances still reach it.
-func (s *site) isolateWriter(ctx context.Context) (func(context.Context) error, error) {
+func (s *cluster) isolateWriter(ctx context.Context) (func(context.Context) error, error) {
 	node, err := s.writer(ctx)
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (s *site) isolateWriter(ctx context.Context) (func(context.Context) error, 
 
 // isolateMaster cuts the master off from its replicas, and lets the Sentinels replace it after the time after which
 // they replace one that is silent. Until its clients learn of that it accepts their writes, and all of these are lost.
-func (s *site) isolateMaster(ctx context.Context) (func(context.Context) error, error) {
+func (s *cluster) isolateMaster(ctx context.Context) (func(context.Context) error, error) {
 	old, err := s.redis.Master(ctx)
 	if err != nil {
 		return nil, err
@@ -111,9 +112,9 @@ func (s *site) isolateMaster(ctx context.Context) (func(context.Context) error, 
 }
 
 // rolling restarts one instance after the other (SIGTERM).
-func (s *site) rolling(ctx context.Context) (func(context.Context) error, error) {
+func (s *cluster) rolling(ctx context.Context) (func(context.Context) error, error) {
 	for _, i := range s.instances {
-		if err := s.restart(ctx, i.Server); err != nil {
+		if err := s.restart(ctx, i); err != nil {
 			return nil, err
 		}
 	}
@@ -121,7 +122,7 @@ func (s *site) rolling(ctx context.Context) (func(context.Context) error, error)
 }
 
 // restartServers restarts one server after the other (SIGTERM), those that lead last.
-func (s *site) restartServers(ctx context.Context) (func(context.Context) error, error) {
+func (s *cluster) restartServers(ctx context.Context) (func(context.Context) error, error) {
 	writer, err := s.writer(ctx)
 	master, failed := s.redis.Master(ctx)
 	leader, none := s.zookeeper.Leader(ctx)
@@ -149,6 +150,6 @@ func (s *site) restartServers(ctx context.Context) (func(context.Context) error,
 }
 
 // restart restarts a server, and waits until every instance reports every server up.
-func (s *site) restart(ctx context.Context, server *server.Server) error {
+func (s *cluster) restart(ctx context.Context, server *server.Server) error {
 	return errors.Join(server.Restart(ctx), s.redis.Join(ctx), s.ready(ctx))
 }

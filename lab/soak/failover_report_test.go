@@ -1,4 +1,4 @@
-package failover
+package soak
 
 import (
 	"testing"
@@ -48,10 +48,10 @@ func TestDuring(t *testing.T) {
 // Only a fail-over of Redis excuses a lost sale, and only of the stock in Redis.
 func TestWhatIsExcused(t *testing.T) {
 	t.Parallel()
-	fault := func(server string) Fault { return Fault{Server: server, began: at(10), ended: at(20)} }
+	fault := func(server string) Outage { return Outage{Server: server, began: at(10), ended: at(20)} }
 	for _, row := range []struct {
 		name, store string
-		fault       Fault
+		fault       Outage
 		done        float64
 		duplicates  int
 		excused     bool
@@ -63,15 +63,16 @@ func TestWhatIsExcused(t *testing.T) {
 		{"in MySQL", "mysql", fault(redis), 15, 0, false},
 		{"and another was sold twice", "redis", fault(redis), 15, 1, false},
 	} {
-		l := &lane{strategy: "atomic", store: row.store, result: &loadtest.Result{Verdict: loadtest.Verdict{
+		l := newLane("atomic", row.store, nil)
+		verdict := &loadtest.Verdict{
 			Finding: loadtest.Broken, Accepted: 2, Phantoms: 1, LostUnits: 1, Duplicates: row.duplicates,
 			Reasons: []loadtest.Reason{{About: loadtest.AboutReplies}},
-		}}}
-		r := &run{report: &Report{Faults: []Fault{row.fault}}}
+		}
+		r := &failOver{report: &FailOverReport{Faults: []Outage{row.fault}}}
 		list := []attempt{
 			{sent: at(row.done), done: at(row.done), sold: true, lost: true}, {sent: at(15), done: at(15), sold: true},
 		}
-		r.report.Lanes = []Lane{r.laneOf(l, list)}
+		r.report.Lanes = []Sold{r.laneOf(l, verdict, list)}
 		if got := len(r.report.Violations()) == 0; got != row.excused || r.report.Lanes[0].Lost != 1 {
 			t.Errorf("%s: excused %t, want %t; lost %d", row.name, got, row.excused, r.report.Lanes[0].Lost)
 		}
@@ -82,7 +83,7 @@ func TestWhatIsExcused(t *testing.T) {
 func TestNoRequestFailsInARestart(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]int{instances: 1, mariadb: 0} {
-		r := &Report{Lanes: []Lane{{Name: "a"}}, Faults: []Fault{{Server: server, Gaps: []Gap{{Failed: 1}}}}}
+		r := &FailOverReport{Lanes: []Sold{{Name: "a"}}, Faults: []Outage{{Server: server, Gaps: []Gap{{Failed: 1}}}}}
 		if got := len(r.Violations()); got != want {
 			t.Errorf("%s: %d violations, want %d", server, got, want)
 		}
