@@ -48,7 +48,8 @@ var claimsPages = []claimsPage{
 			"exercises of the five notes with which this project began. Do not believe a row: a name such as " +
 			"[get-then-del](failure-modes.md#get-then-del) is a scenario, and `bin/stock lab run get-then-del` makes " +
 			"it happen.\n",
-		"| # | said | verdict | here | see |\n|---:|---|---|---|---|\n", "| asked | answer | see |\n|---|---|---|\n", "page %d",
+		"| # | said | verdict | here | see |\n|---:|---|---|---|---|\n",
+		"| asked | answer | see |\n|---|---|---|\n", "page %d",
 		map[string]string{
 			"confirmed": "confirmed", "half": "half right", "refuted": "refuted", "untestable": "cannot be tested here",
 		},
@@ -99,7 +100,8 @@ func (p claimsPage) render(t *testing.T, subjects []subject) string {
 
 var lessonNumber = regexp.MustCompile(`^lessons/(\d+)`)
 
-// link links to a section of a document; the Chinese page, to the same section of the Chinese document, if there is one.
+// link links to a section of a document. The Chinese page links to the same section of the Chinese document, if there
+// is one.
 func (p claimsPage) link(t *testing.T, to string) string {
 	t.Helper()
 	if page, ok := strings.CutPrefix(to, "https://"); ok {
@@ -147,7 +149,7 @@ func TestClaims(t *testing.T) {
 			ids[c.ID] = true
 			for _, e := range c.Evidence {
 				if got := seen[[2]string{e[0], e[1]}]; got != e[2] {
-					t.Errorf("claim %d: %s, %s: the lab sees %q, not %q: is its verdict right?", c.ID, e[0], e[1], got, e[2])
+					t.Errorf("claim %d: %v: the lab sees %q: is its verdict still right?", c.ID, e, got)
 				}
 			}
 		}
