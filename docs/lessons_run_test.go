@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,15 +74,17 @@ func firstMissing(shown, output string) string {
 	for line := range strings.Lines(differs.ReplaceAllString(shown, "$1")) {
 		want, cut := strings.CutSuffix(strings.TrimSpace(line), "…")
 		want = strings.TrimSpace(want)
-		for ; len(lines) > 0; lines = lines[1:] {
-			got := strings.TrimSpace(lines[0])
-			if got == want || cut && strings.HasPrefix(got, want) {
-				break
-			}
+		if want == "" {
+			continue
 		}
-		if want != "" && len(lines) == 0 {
-			return strings.TrimSpace(line)
+		at := slices.IndexFunc(lines, func(got string) bool {
+			got = strings.TrimSpace(got)
+			return got == want || cut && strings.HasPrefix(got, want)
+		})
+		if at < 0 {
+			return want
 		}
+		lines = lines[at+1:]
 	}
 	return ""
 }

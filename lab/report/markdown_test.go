@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"example.com/stock/lab"
-	"example.com/stock/lab/report"
 )
 
 func markdown(t *testing.T, r lab.Report) string {
