@@ -50,7 +50,7 @@ func places(c claim, language, lesson string) string {
 	}
 	for _, to := range c.See {
 		file, anchor, _ := strings.Cut(to, "#")
-		label := strings.TrimSuffix(file, ".md")
+		label := strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(file, "../"), ".md"), "/README")
 		if page, ok := strings.CutPrefix(file, "https://"); ok {
 			label, _, _ = strings.Cut(page, "/")
 		} else if m := lessonNumber.FindStringSubmatch(file); m != nil {
