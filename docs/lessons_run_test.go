@@ -18,8 +18,8 @@ import (
 var typed = flag.Bool("type-lessons", false,
 	"TestLessonsAsTyped gives every command of the lessons to the program: minutes")
 
-// A command in a lesson: a line of a block, or in a sentence. Below one at a prompt are lines of its output.
-var commands = regexp.MustCompile("(?m)^(?:\\$ )?(bin/stock [^\n]+)\n([^`]*)|`(bin/stock [^`]+)`")
+// A command in a lesson: at a prompt, with lines of its output below it; a line of a block; or in a sentence.
+var commands = regexp.MustCompile("(?m)^\\$ (bin/stock [^\n]+)\n([^`]*)|^(bin/stock [^\n]+)$|`(bin/stock [^`]+)`")
 
 // Every command of every lesson prints what the lesson shows of it: make lessons. For one lesson, add
 // -run TestLessonsAsTyped/05-fencing.md
@@ -37,7 +37,7 @@ func TestLessonsAsTyped(t *testing.T) {
 	}
 	for _, file := range pages(t, "docs/lessons/*.md") {
 		for _, m := range commands.FindAllStringSubmatch(document(t, file), -1) {
-			command, shown := m[1]+m[3], m[2]
+			command, shown := m[1]+m[3]+m[4], m[2]
 			t.Run(filepath.Base(file)+"/"+command, func(t *testing.T) {
 				t.Parallel()
 				output := typeIn(t, path, command)
