@@ -90,7 +90,7 @@ var (
 	makes   = regexp.MustCompile("[`\n]make ([a-z][a-z-]*)")
 	targets = regexp.MustCompile(`(?m)^([a-z][a-z -]*):(?: |$)`)
 	stocks  = regexp.MustCompile("bin/stock ([a-z]+)")
-	tests   = regexp.MustCompile("(?:`|\\./|example\\.com/stock/)([a-z/]+)(?:\\.| -run '\\^)((?:Test|Fuzz)[A-Za-z0-9]+)")
+	tests   = regexp.MustCompile("(?:`|\\./|com/stock/)([a-z/]+)(?:\\.| -run '\\^)((?:Test|Fuzz)[A-Za-z0-9]+)")
 	kebabs  = regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+){2,})`")
 )
 
