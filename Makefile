@@ -32,7 +32,7 @@ lab-quick: build ## Reproduce one case of each failure that takes less than 10 s
 	bin/stock lab run --quick --json out/lab-quick.json
 	bin/stock lab matrix out/lab-quick.json --check docs/failure-modes.json
 
-lab-matrix: build ## Make docs/failure-modes.* and the outputs in docs/lessons anew from a run of the whole lab
+lab-matrix: build ## Make docs/failure-modes.* anew from a run of the whole lab
 	@mkdir -p out
 	REQUIRE_BACKENDS=1 bin/stock lab run --all --json out/lab.json --html out/lab.html
 	docs/refresh lab out/lab.json

@@ -4,17 +4,35 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"example.com/stock/lab/grade"
+	"example.com/stock/lab/scenario"
+	"example.com/stock/service/strategy"
 )
 
-// translated are the documents, from the root, that exist in both languages. The lessons have a test of their own.
-func translated() []string {
-	return []string{
-		"README", "docs/architecture", "docs/strategies", "docs/operations", "docs/orders", "docs/which",
-		"docs/bench-http", "docs/class", "docs/new", "docs/engine", "docs/notes",
-		"docs/security", "docs/grade", "docs/traces", "loadtest/README",
+// pages returns the files of these patterns, from the root of the repository.
+func pages(t *testing.T, patterns ...string) (files []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join("..", pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
+		}
+		for _, file := range found {
+			files = append(files, strings.TrimPrefix(filepath.ToSlash(file), "../"))
+		}
 	}
+	return files
+}
+
+// everyPage returns all documents that lead a reader somewhere.
+func everyPage(t *testing.T) []string {
+	t.Helper()
+	return pages(t, "*.md", "docs/*.md", "docs/lessons/*.md", "docs/adr/*.md", "loadtest/*.md", "lock/*.md",
+		"lock/explore/*.md", "tools/bench/*.md")
 }
 
 func document(t *testing.T, file string) string {
@@ -32,66 +50,105 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
 )
 
-// anchors are the names that a page gives to the headings of text, and those that the text gives itself.
-func anchors(text string) map[string]bool {
-	names := make(map[string]bool)
+// anchors returns the names that a page gives to its headings, and those that it gives itself, in order.
+func anchors(text string) (names []string) {
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
-		names[m[2]+anchorOf(m[1])] = true
+		name := dropped.ReplaceAllString(strings.ToLower(m[1]), "")
+		names = append(names, m[2]+strings.ReplaceAll(name, " ", "-"))
 	}
 	return names
 }
 
-// anchorOf is the name that a page gives to a heading.
-func anchorOf(heading string) string {
-	return strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
-}
-
-// Links from these documents lead to files and headings, and a Chinese document links to Chinese ones where there are
-// any.
+// Links lead to files and headings, and a Chinese page links to Chinese ones where there are any.
 func TestLinksLeadSomewhere(t *testing.T) {
-	known := make(map[string]map[string]bool) // anchors by document, because some are linked to a hundred times
-	for _, name := range translated() {
-		for _, file := range []string{name + ".md", name + ".zh-CN.md"} {
-			text := document(t, file)
-			for _, m := range target.FindAllStringSubmatch(text, -1) {
-				to := file
-				if m[1] != "" {
-					to = filepath.Join(filepath.Dir(file), m[1])
-				}
-				if info, err := os.Stat(filepath.Join("..", to)); err != nil {
-					t.Errorf("%s links to %s: %v", file, m[1], err)
-				} else if !info.IsDir() && m[2] != "" {
-					if known[to] == nil {
-						known[to] = anchors(document(t, to))
-					}
-					if !known[to][m[2]] {
-						t.Errorf("%s links to %s#%s, but there is no such heading", file, m[1], m[2])
-					}
-				}
-				twin := strings.TrimSuffix(to, ".md") + ".zh-CN.md"
-				if !strings.HasSuffix(file, ".zh-CN.md") || to == name+".md" {
-					continue
-				}
-				if _, err := os.Stat(filepath.Join("..", twin)); err == nil {
-					t.Errorf("%s links to the English %s", file, m[1])
-				}
+	known := make(map[string][]string) // anchors by document, because some are linked to a hundred times
+	for _, file := range everyPage(t) {
+		for _, m := range target.FindAllStringSubmatch(document(t, file), -1) {
+			to := file
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(file), m[1])
+			}
+			if info, err := os.Stat(filepath.Join("..", to)); err != nil {
+				t.Errorf("%s links to %s: %v", file, m[1], err)
+				continue
+			} else if !info.IsDir() && m[2] != "" && known[to] == nil {
+				known[to] = anchors(document(t, to))
+			}
+			if m[2] != "" && !slices.Contains(known[to], m[2]) {
+				t.Errorf("%s links to %s#%s, but there is no such heading", file, m[1], m[2])
+			}
+			name, chinese := strings.CutSuffix(file, ".zh-CN.md")
+			twin := filepath.Join("..", strings.TrimSuffix(to, ".md")+".zh-CN.md")
+			if _, err := os.Stat(twin); err == nil && chinese && to != name+".md" {
+				t.Errorf("%s links to the English %s", file, m[1])
 			}
 		}
 	}
 }
 
-// A stranger reads the first minute in a minute: a picture, the two commands by line 20, and links to the rest.
-func TestREADMEsAreShort(t *testing.T) {
-	for _, file := range []string{"README.md", "README.zh-CN.md"} {
-		lines := strings.Split(strings.TrimRight(document(t, file), "\n"), "\n")
-		_, rest, _ := strings.Cut(document(t, file), "<!-- strategies -->")
-		table, _, _ := strings.Cut(rest, "<!-- /strategies -->")
-		if n := len(lines) - strings.Count(table, "\n"); n > 134 {
-			t.Errorf("%s has %d lines beside the table of strategies, want 134 at most", file, n)
+var (
+	makes   = regexp.MustCompile("[`\n]make ([a-z][a-z-]*)")
+	targets = regexp.MustCompile(`(?m)^([a-z][a-z -]*):(?: |$)`)
+	stocks  = regexp.MustCompile("bin/stock ([a-z]+)")
+	tests   = regexp.MustCompile("(?:`|\\./|com/stock/)([a-z/]+)(?:\\.| -run '\\^)((?:Test|Fuzz)[A-Za-z0-9]+)")
+	kebabs  = regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+){2,})`")
+)
+
+// The targets of make, the commands and the tests that pages name exist; in lessons, so do the scenarios.
+func TestWhatIsNamedExists(t *testing.T) {
+	var goals []string
+	for _, m := range targets.FindAllStringSubmatch(document(t, "Makefile"), -1) {
+		goals = append(goals, strings.Fields(m[1])...)
+	}
+	names := namesOfTheLab(t)
+	for _, file := range everyPage(t) {
+		text := document(t, file)
+		for _, m := range makes.FindAllStringSubmatch(text, -1) {
+			elsewhere := file == "CHANGELOG.md" || strings.HasPrefix(file, "docs/orders") // past, or of orders/Makefile
+			if !elsewhere && !slices.Contains(goals, m[1]) {
+				t.Errorf("%s says make %s, which is no target", file, m[1])
+			}
 		}
-		first := strings.Join(lines[:20], "\n")
-		if !strings.Contains(first, "git clone") || !strings.Contains(first, "\nmake demo\n") {
-			t.Errorf("%s does not show the two commands by line 20", file)
+		for _, m := range stocks.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join("..", "cmd", "stock", m[1]+".go")); err != nil {
+				t.Errorf("%s says bin/stock %s, which is no command", file, m[1])
+			}
+		}
+		for _, m := range tests.FindAllStringSubmatch(text, -1) {
+			if len(pages(t, m[1]+"/*_test.go")) == 0 || !hasTest(t, m[1], m[2]) {
+				t.Errorf("%s names %s.%s, which is no test", file, m[1], m[2])
+			}
+		}
+		for _, m := range kebabs.FindAllStringSubmatch(text, -1) {
+			if strings.HasPrefix(file, "docs/lessons/") && !slices.Contains(names, m[1]) {
+				t.Errorf("%s names %s, which is no scenario and no strategy", file, m[1])
+			}
 		}
 	}
+}
+
+func namesOfTheLab(t *testing.T) (names []string) {
+	t.Helper()
+	all, err := scenario.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	for _, s := range strategy.All() {
+		names = append(names, s.Name)
+	}
+	for _, s := range grade.Scenarios() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// hasTest reports whether a package has a test of this name.
+func hasTest(t *testing.T, folder, name string) bool {
+	t.Helper()
+	return slices.ContainsFunc(pages(t, folder+"/*_test.go"), func(file string) bool {
+		return strings.Contains(document(t, file), "\nfunc "+name+"(")
+	})
 }

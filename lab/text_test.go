@@ -28,17 +28,17 @@ func TestTheLabHasItsTexts(t *testing.T) {
 // A case has a name in both languages. The English one must stay: files that are kept have it.
 func TestACaseIsCalledInBothLanguages(t *testing.T) {
 	t.Parallel()
-	label := Text{EN: "heeds the loss", ZH: "丢锁即停"}
+	label := Text{EN: "heeds the loss", ZH: "锁丢失即停"}
 	for _, row := range []struct {
 		of   Case
 		want Text
 	}{
 		{
 			Case{Strategy: "redis-setnx", Store: "mysql", Label: label},
-			Text{EN: "redis-setnx on mysql, heeds the loss", ZH: "redis-setnx（mysql），丢锁即停"},
+			Text{EN: "redis-setnx on mysql, heeds the loss", ZH: "redis-setnx（mysql），锁丢失即停"},
 		},
 		{Case{Strategy: "none"}, Text{EN: "none", ZH: "none"}},
-		{Case{Code: "naive", Label: label}, Text{EN: "naive, heeds the loss", ZH: "错误写法，丢锁即停"}},
+		{Case{Code: "naive", Label: label}, Text{EN: "naive, heeds the loss", ZH: "错误写法，锁丢失即停"}},
 		{Case{Code: "probe"}, Text{EN: "probe", ZH: "probe"}},
 	} {
 		if got := row.of.Said(); got != row.want || row.of.String() != row.want.EN {
@@ -49,7 +49,7 @@ func TestACaseIsCalledInBothLanguages(t *testing.T) {
 
 // A report that was written and read says its cases in both languages, as the run did.
 func TestACellReadBackIsInBothLanguages(t *testing.T) {
-	written, err := json.Marshal(Cell{Strategy: "redis-setnx", Variant: "heeds the loss", ZH: "丢锁即停"})
+	written, err := json.Marshal(Cell{Strategy: "redis-setnx", Variant: "heeds the loss", ZH: "锁丢失即停"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestACellReadBackIsInBothLanguages(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := read.Case().Said()
-	if !strings.Contains(said.EN, "heeds the loss") || !strings.Contains(said.ZH, "丢锁即停") {
+	if !strings.Contains(said.EN, "heeds the loss") || !strings.Contains(said.ZH, "锁丢失即停") {
 		t.Errorf("%+v", said)
 	}
 }

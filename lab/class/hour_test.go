@@ -224,6 +224,7 @@ func TestScenesFollowTheHour(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s has no %s", file, head)
 		}
+		hour, _, _ = strings.Cut(hour, "\n## ")
 		played := ""
 		for _, line := range strings.Split(hour, "\n") {
 			cells := strings.Split(line, "|")

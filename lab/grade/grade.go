@@ -1,9 +1,9 @@
 // Package grade grades a lock that somebody else wrote, in any language. It starts the lock as a process for each
 // contender, forces the failures of the fault lab on it, and says for each whether the lock holds.
 //
-// A lock speaks a protocol of two requests (see docs/grade.md). The critical section is not the lock's: the grader
-// reads the stock, thinks, and writes, in a store of its own. So it judges overselling from the history of that store,
-// and believes neither the lock nor a clock.
+// A lock speaks a protocol of two requests (see docs/lessons/12-grade-your-own-lock.md). The critical section is not
+// the lock's: the grader reads the stock, thinks, and writes, in a store of its own. So it judges overselling from the
+// history of that store, and believes neither the lock nor a clock.
 package grade
 
 import (

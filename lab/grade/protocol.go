@@ -10,7 +10,8 @@ import (
 	"example.com/stock/internal/words"
 )
 
-// The protocol: one line for each request, one for each reply. docs/grade.md describes it for those who write a lock.
+// The protocol: one line for each request, one for each reply. docs/lessons/12-grade-your-own-lock.md describes it for
+// those who write a lock.
 const (
 	maxLine  = 1024 // bytes of a reply, without its newline
 	maxToken = 256

@@ -20,7 +20,7 @@ const lessons = "docs/lessons/"
 // Scenarios returns all scenarios, in the order in which to understand them.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{"thirty-at-once", lessons + "01-the-race.md", false, thirtyAtOnce},
+		{"thirty-at-once", lessons + "02-race-and-mutex.md", false, thirtyAtOnce},
 		{"holder-killed", lessons + "03-setnx-and-its-traps.md", true, holderKilled},
 		{"crash-between-commands", lessons + "03-setnx-and-its-traps.md", true, crashBetweenCommands},
 		{"late-release", lessons + "03-setnx-and-its-traps.md", true, lateRelease},
@@ -29,8 +29,8 @@ func Scenarios() []Scenario {
 		{"holder-frozen", lessons + "05-fencing.md", true, holderFrozen},
 		{"server-restarted", lessons + "06-fail-over-and-redlock.md", true, serverRestarted},
 		{"lost-reply", lessons + "07-zookeeper.md", true, lostReply},
-		{"two-keys", lessons + "11-waiting-and-fairness.md", false, twoKeys},
-		{"hundred-waiters", lessons + "11-waiting-and-fairness.md", false, hundredWaiters},
+		{"two-keys", lessons + "10-waiting-and-fairness.md", false, twoKeys},
+		{"hundred-waiters", lessons + "10-waiting-and-fairness.md", false, hundredWaiters},
 	}
 }
 

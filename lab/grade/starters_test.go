@@ -213,14 +213,15 @@ func skip(t *testing.T, reason string) {
 	t.Skip(reason)
 }
 
-// docs/grade.md has the starter in bash as it is, and lists each broken one with its scenario.
+// The lesson has the starter in bash as it is, and lists each broken one with its scenario.
 func TestThePageAboutStarters(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile(leaseRedis)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range []string{"../../docs/grade.md", "../../docs/grade.zh-CN.md"} {
+	const lesson = "../../docs/lessons/12-grade-your-own-lock"
+	for _, page := range []string{lesson + ".md", lesson + ".zh-CN.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -235,13 +236,13 @@ func TestThePageAboutStarters(t *testing.T) {
 			}
 		}
 		for _, s := range grade.Scenarios() {
-			lesson := strings.TrimPrefix(s.Read, "docs/")
+			read := strings.TrimPrefix(s.Read, "docs/lessons/")
 			if strings.Contains(page, "zh-CN") {
-				lesson = strings.Replace(lesson, ".md", ".zh-CN.md", 1)
+				read = strings.Replace(read, ".md", ".zh-CN.md", 1)
 			}
-			row := regexp.MustCompile("(?m)^\\| `" + s.Name + "` .*" + regexp.QuoteMeta(lesson))
+			row := regexp.MustCompile("(?m)^\\| `" + s.Name + "` .*" + regexp.QuoteMeta(read))
 			if !row.Match(text) {
-				t.Errorf("%s has no row of %s with %s", page, s.Name, lesson)
+				t.Errorf("%s has no row of %s with %s", page, s.Name, read)
 			}
 			if _, err := os.Stat("../../" + s.Read); err != nil {
 				t.Error(err)

@@ -113,7 +113,7 @@ const (
 	wrong       = "failed"
 )
 
-// outcomesEnv names a folder for the outcomes, from which docs/promises.md is made.
+// outcomesEnv names a folder for the outcomes, from which the table of promises in docs/strategies.md is made.
 const outcomesEnv = "LOCKTEST_OUTCOMES"
 
 func outcomesDir() string { return os.Getenv(outcomesEnv) }

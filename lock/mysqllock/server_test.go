@@ -166,7 +166,7 @@ func TestAMissingTable(t *testing.T) {
 	})
 }
 
-// One of the notes with which this project began has a table of locks with a blank inside a name: docs/notes.md, 18.
+// One of the notes with which this project began has a table of locks with a blank inside a name: docs/claims.md, 18.
 func TestABlankInsideAName(t *testing.T) {
 	t.Parallel()
 	db := pool(t, database(t), 1)

@@ -19,7 +19,7 @@ import (
 )
 
 // This file holds a model of Watchdog: every order in which the requests of three clients can arrive, be answered, be
-// late and be lost, while time passes and clients crash. See docs/exploration.md.
+// late and be lost, while time passes and clients crash. See lock/explore/README.md.
 //
 // The server is the scripts themselves. The clients' decisions are the functions that Acquire and KeepAlive call. What
 // the model tells again is the loop of Acquire: ask, wait for a grant or a second, ask again.

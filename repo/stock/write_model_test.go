@@ -16,7 +16,7 @@ import (
 
 // This file holds a model of sales that write with a fence, by the script of the store itself. Every holder may lose
 // its lease at any moment, and the next one may begin: the lock is not modelled, only that its fences grow. So each
-// write may come at any time after its read, behind and ahead of those of others. See docs/exploration.md.
+// write may come at any time after its read, behind and ahead of those of others. See lock/explore/README.md.
 
 type writeModel struct {
 	redis   *pureredis.Redis

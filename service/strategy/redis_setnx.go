@@ -17,7 +17,7 @@ func redisSetNX() Strategy {
 			EN: "Work that is longer than the lease (10 s, not renewed) loses the lock; the fence refuses the late " +
 				"write. It is not fair. The lock is lost in a fail-over to a replica that had not received the key " +
 				"(lock.replicas makes that unlikely).",
-			ZH: "不续期：业务超过 10 秒租约就失锁；不公平；主从切换时副本若还没有该键，锁会丢失（lock.replicas 使之少见）。迟到的写入由栅栏令牌拒绝。",
+			ZH: "不续期：业务超过 10 秒租约，锁就丢了；不公平；主从切换时副本若还没有该键，锁会丢失（lock.replicas 使之少见）。迟到的写入由栅栏令牌拒绝。",
 		},
 		Needs:      []string{Redis},
 		Promise:    new(redislock.SetNX).Promise(),
