@@ -35,8 +35,8 @@ const maxFrames = 8000
 // maxRecording bounds what ReadRecording reads: a run of a class has some hundred kilobytes.
 const maxRecording = 64 << 20
 
-// ReadAny reads the file of a run of a class or a history of stock load, which it tells apart by the first bytes. lang is
-// the initial language of the page: en or zh.
+// ReadAny reads the file of a run of a class or a history of stock load, which it tells apart by the first bytes. lang
+// is the initial language of the page: en or zh.
 func ReadAny(r io.Reader, lang string) (*Recording, error) {
 	in := bufio.NewReaderSize(r, 1<<12)
 	head, err := in.Peek(1 << 9)

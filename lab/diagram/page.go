@@ -14,8 +14,8 @@ import (
 //go:embed head.html.tmpl
 var headText string
 
-// A Head is what the templates "head" and "end" need to begin and end a page with figures. The page is one file, needs no
-// network, and is in both languages, between which the reader switches.
+// A Head is what the templates "head" and "end" need to begin and end a page with figures. The page is one file, needs
+// no network, and is in both languages, between which the reader switches.
 type Head struct {
 	Title, Policy string
 	Style         template.CSS

@@ -8,8 +8,8 @@ import (
 	"example.com/stock/loadtest"
 )
 
-// userWithoutChannels has the rights that a new user of Redis 7 gets: all keys and commands may be granted, and still no
-// channel is (acl-pubsub-default resetchannels): https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/.
+// userWithoutChannels makes a user with all keys and commands. Since Redis 7 such a user still has no channel, because
+// acl-pubsub-default is resetchannels: https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/.
 func userWithoutChannels() lab.Scenario {
 	const lease = 3 * time.Second
 	return lab.Scenario{
@@ -49,8 +49,8 @@ func userWithoutChannels() lab.Scenario {
 	}
 }
 
-// waitsUnheard makes B wait for the message of A's unlock, which B's user may not hear. The naive code drops that error,
-// and looks again when A's lease would have ended.
+// waitsUnheard makes B wait for the message of A's unlock, which B's user may not hear. The naive code drops that
+// error, and looks again when A's lease would have ended.
 func waitsUnheard(b *lab.Testbed, user string, lease time.Duration) lab.Observation {
 	a, next := newNaiveLock(b, "A", lease), newNaiveLock(b, "B", lease)
 	a.mustTake()
