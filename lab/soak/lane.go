@@ -74,8 +74,8 @@ func (l *lane) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
 	return reply
 }
 
-// least returns the number of the client with the fewest requests under way, and counts one more. So an instance that is
-// paused has its share of the customers waiting, and not soon all of them.
+// least returns the number of the client with the fewest requests under way, and counts one more. So an instance that
+// is paused has its share of the customers waiting, and not soon all of them.
 func (l *lane) least() (i int) {
 	first := int(l.next.Add(1)) // the next one of equals
 	l.mu.Lock()
