@@ -186,7 +186,8 @@ var arrows = map[string]struct {
 	"internal/words":           {nil, "texts in two languages, for all that speak to people"},
 	"internal/words/wordstest": {[]string{"internal/words"}, "words for tests"},
 	"internal/stack": {
-		[]string{"deploy", "lock/locktest/server", "lock/locktest/wire"}, "it starts a demonstration, and breaks its links",
+		[]string{"deploy", "lock/locktest/server", "lock/locktest/wire"},
+		"it starts a demonstration, and breaks its links",
 	},
 	"internal/stack/stacktest":   {[]string{"internal/stack", "lock/locktest/servertest"}, "stack for tests"},
 	"internal/stack/browsertest": {nil, "a browser for tests, which knows no page"},
@@ -197,7 +198,8 @@ var arrows = map[string]struct {
 	"cmd/stock": {
 		[]string{
 			"app", "internal/stack", "internal/starter", "internal/words", "lab", "lab/class", "lab/engine",
-			"lab/grade", "lab/report", "lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "orders/cmd",
+			"lab/grade", "lab/report",
+			"lab/scenario", "lab/soak", "loadtest", "loadtest/checkout", "loadtest/mapping", "orders/cmd",
 			"loadtest/report", "loadtest/tally", "lock", "lock/driver", "lock/locktest/server", "service/strategy",
 		},
 		"commands are thin: the service is app's; lock and strategy are for stock lock and stock strategies",

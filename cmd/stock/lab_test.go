@@ -48,7 +48,7 @@ func TestLabRefusesWhatIsImpossible(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ args, want string }{
 		{"run", "name a scenario"},
-		{"run no-lock nonsense", `unknown scenario "nonsense"; there are no-lock, `},
+		{"run no-lock nonsense", `unknown scenario "nonsense"; did you mean `},
 		{"run no-lokc", `unknown scenario "no-lokc"; did you mean no-lock?`},
 		{"run no-lock --strategy redlok", "redlok is no case of these scenarios"},
 		{"run no-lock --repeat 0", "--repeat: must be from 1 to 1000"},

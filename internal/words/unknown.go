@@ -8,7 +8,7 @@ import (
 )
 
 // Unknown returns the error for a name that is none of known, which must be lower-case. It has the names that somebody
-// may have meant, or all if there are none. kind is what the names are of, such as a strategy.
+// may have meant, or all if none is near and they are few. kind is what the names are of, such as a strategy.
 func Unknown(kind Text, name string, known []string) *Error {
 	quoted := strconv.Quote(name)
 	if near := nearest(strings.ToLower(name), known); len(near) > 0 {
@@ -23,7 +23,11 @@ func Unknown(kind Text, name string, known []string) *Error {
 	}}
 }
 
-// nearest returns at most five names that contain name or differ from it in two letters or a third of them, nearest first.
+// fewNames is how many names are listed if none of them is near.
+const fewNames = 20
+
+// nearest returns at most five names that contain name or differ from it in two letters or a third of them, nearest
+// first. If there is none, and known is too long to be listed, these are the nearest three.
 func nearest(name string, known []string) []string {
 	distance := make(map[string]int)
 	var near []string
@@ -33,8 +37,12 @@ func nearest(name string, known []string) []string {
 			near = append(near, k)
 		}
 	}
+	most := 5
+	if len(near) == 0 && len(known) > fewNames {
+		near, most = slices.Clone(known), 3
+	}
 	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(distance[a], distance[b]) })
-	return near[:min(5, len(near))]
+	return near[:min(most, len(near))]
 }
 
 // edits returns how many bytes must be added, removed or changed to make b of a (Levenshtein).

@@ -13,7 +13,8 @@ func TestUnknown(t *testing.T) {
 	known := []string{"no-lock", "holder-killed", "holder-frozen-past-lease", "herd"}
 	for name, want := range map[string]string{
 		"holder-kiled": "holder-killed", "HOLDER-KILLED": "holder-killed", "frozen": "holder-frozen-past-lease",
-		"holder": "holder-killed or holder-frozen-past-lease", "hred": "did you mean herd?", "qq": "there are no-lock, holder-killed", "": "herd",
+		"holder": "holder-killed or holder-frozen-past-lease", "hred": "did you mean herd?",
+		"qq": "there are no-lock, holder-killed", "": "herd",
 	} {
 		got := words.Unknown(words.Text{EN: "scenario", ZH: "场景"}, name, known)
 		if !strings.Contains(got.EN, want) {

@@ -74,8 +74,8 @@ func (l *lane) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
 	return reply
 }
 
-// least returns the number of the client with the fewest requests under way, and counts one more. So an instance that is
-// paused has its share of the customers waiting, and not soon all of them.
+// least returns the number of the client with the fewest requests under way, and counts one more. So an instance that
+// is paused has its share of the customers waiting, and not soon all of them.
 func (l *lane) least() (i int) {
 	first := int(l.next.Add(1)) // the next one of equals
 	l.mu.Lock()
@@ -164,13 +164,13 @@ func (l *lane) read(ctx context.Context, ask func(context.Context, *loadtest.Cli
 	}
 }
 
-// The load of a lane in turns. A turn has a SKU of its own, whose stock lasts for about as long as the turn: the end of
-// a stock is tested often, a lost update is searched for among few orders, and it is known soon. Customers come several
+// The load of a lane in turns. A turn has a SKU of its own with few units, and ends when they are sold: the end of a
+// stock is tested often, a lost update is searched for among few orders, and it is known soon. Customers come several
 // at once to each instance, so that they compete, and merged has requests to merge. The next request of a customer
 // follows the reply to the last one: requests at a fixed rate would bury a computer that is busy otherwise.
 const (
 	turn          = 10 * time.Second
-	unitsInTurn   = 240
+	unitsInTurn   = 120
 	burst         = 500 * time.Millisecond
 	customersEach = 3 // for each instance
 )
@@ -179,26 +179,38 @@ const (
 // each. A SKU is judged while the next one is sold.
 func (l *lane) sellInTurns(ctx context.Context, seed uint64, judged func(*loadtest.Result)) {
 	var turns sync.WaitGroup
-	var names atomic.Int64
-	for more := true; more; more = sleep(ctx, turn) {
+	for n := 1; ctx.Err() == nil; n++ {
+		current, soldOut := context.WithTimeout(ctx, turn)
 		turns.Go(func() {
-			for ctx.Err() == nil {
-				name := names.Add(1)
-				result, err := loadtest.Run(ctx, l, loadtest.Plan{
-					Strategy: l.strategy, Store: l.store, SKU: fmt.Sprintf("soak-%s-%s-%d", l.strategy, l.store, name),
-					Stock: unitsInTurn, Quantities: []int64{1, 2, 3}, Seed: seed + uint64(name),
-					Duration: turn, Concurrency: customersEach * len(l.clients), Timeout: replyLimit + burst,
-					Recheck: new(time.Duration), // nothing here takes an order back
-				}, nil)
-				if err == nil {
+			for try := 1; ctx.Err() == nil; try++ {
+				sku := fmt.Sprintf("soak-%s-%s-%d-%d", l.strategy, l.store, n, try)
+				if result, err := l.sellOne(ctx, sku, seed+uint64(n), soldOut); err == nil {
 					judged(result)
 					return
 				}
 				_ = sleep(ctx, 200*time.Millisecond) // the stock could not be set: no server was up
 			}
 		})
+		<-current.Done()
+		soldOut()
 	}
 	turns.Wait()
+}
+
+// sellOne sells one SKU for a turn, or until it is sold out, and judges it.
+func (l *lane) sellOne(ctx context.Context, sku string, seed uint64, soldOut func()) (*loadtest.Result, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	return loadtest.Run(ctx, l, loadtest.Plan{
+		Strategy: l.strategy, Store: l.store, SKU: sku, Stock: unitsInTurn, Quantities: []int64{1, 2, 3}, Seed: seed,
+		Duration: turn, Concurrency: customersEach * len(l.clients), Timeout: replyLimit + burst,
+		Recheck: new(time.Duration), // nothing here takes an order back
+	}, func(p loadtest.Progress) {
+		if p.Outcomes[loadtest.SoldOut] > 0 {
+			stop()
+			soldOut()
+		}
+	})
 }
 
 // rest is how long a stock must stay unchanged before it is judged again: a request that its customer gave up may still

@@ -11,8 +11,8 @@ import (
 	"example.com/stock/loadtest/checkout"
 )
 
-// sale returns a record and its order: of quantity units, which read read units and version v.
-func sale(id string, quantity, read int64, v uint64, outcome loadtest.Outcome) (loadtest.Record, loadtest.Order) {
+// bought returns a record and its order: of quantity units, which read read units and version v.
+func bought(id string, quantity, read int64, v uint64, outcome loadtest.Outcome) (loadtest.Record, loadtest.Order) {
 	r := loadtest.Record{
 		RequestID: id, Strategy: "redis-watchdog", Store: "redis", SKU: "s", Quantity: quantity,
 		SentAt: time.Unix(int64(v), 0), DoneAt: time.Unix(int64(v), 1), Reply: loadtest.Reply{Outcome: outcome},
@@ -34,10 +34,10 @@ func sale(id string, quantity, read int64, v uint64, outcome loadtest.Outcome) (
 
 // Each way in which the invariant can be broken shows in its own column and breaks the soak; what is whole does not.
 func TestTheInvariant(t *testing.T) {
-	a, oa := sale("a", 2, 10, 0, loadtest.Accepted)
-	b, ob := sale("b", 3, 8, 1, loadtest.Accepted)
-	unknown, _ := sale("b", 3, 8, 1, loadtest.Unknown)
-	stale, os := sale("b", 3, 10, 0, loadtest.Accepted)
+	a, oa := bought("a", 2, 10, 0, loadtest.Accepted)
+	b, ob := bought("b", 3, 8, 1, loadtest.Accepted)
+	unknown, _ := bought("b", 3, 8, 1, loadtest.Unknown)
+	stale, os := bought("b", 3, 10, 0, loadtest.Accepted)
 	for _, row := range []struct {
 		name    string
 		records []loadtest.Record
