@@ -3,7 +3,6 @@ package loadtest
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"io"
 	"slices"
 	"time"
@@ -246,9 +245,4 @@ func (look *Look) replies(a *Account) (records []Record) {
 }
 
 // WriteInspectionJSON writes i as JSON.
-func WriteInspectionJSON(w io.Writer, i *Inspection) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(i)
-}
+func WriteInspectionJSON(w io.Writer, i *Inspection) error { return EncodeJSON(w, i) }

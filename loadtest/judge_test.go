@@ -259,7 +259,7 @@ func TestJudge(t *testing.T) {
 			o := &t.account.Orders[0]
 			o.Read, o.Remaining, o.Version, o.Blind = 0, 0, 0, true
 			t.next(1)
-		}, holds, ""},
+		}, holds, "limits=2"},
 		{"orders missing, and yet a proof", 10, func(t *tape) {
 			t.sell(3, 10, 1)
 			t.sell(3, 10, 1)

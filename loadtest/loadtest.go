@@ -296,8 +296,13 @@ type Report struct {
 
 // WriteJSON writes the runs as JSON.
 func WriteJSON(w io.Writer, results []*Result) error {
+	return EncodeJSON(w, Report{ReportFormat, ReportVersion, results})
+}
+
+// EncodeJSON writes v as JSON that people can read.
+func EncodeJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(Report{ReportFormat, ReportVersion, results})
+	return enc.Encode(v)
 }

@@ -145,57 +145,46 @@ func (j *judge) inTime(t *timeline) {
 // A span bounds how far the store's clock is ahead of ours.
 type span struct{ least, most time.Duration }
 
-// agreed returns the span that is contained in most of the list, because most times are right.
+// agreed returns the span that is contained in most of the list, because most times are right. It passes the starts and
+// the ends in order, a start before an end of the same time: the spans agree where most have begun and not ended.
 func agreed(list []span) (best span, ok bool) {
-	least, most := make([]time.Duration, len(list)), make([]time.Duration, len(list))
+	starts, ends := make([]time.Duration, len(list)), make([]time.Duration, len(list))
 	for i, s := range list {
-		least[i], most[i] = s.least, s.most
+		starts[i], ends[i] = s.least, s.most
 	}
-	slices.Sort(least)
-	slices.Sort(most)
-	open, deepest := 0, 0
-	for i, k := 0, 0; i < len(least); {
-		if least[i] > most[k] {
-			open--
-			k++
-			continue
+	slices.Sort(starts)
+	slices.Sort(ends)
+	ended, most := 0, 0
+	for begun, start := range starts {
+		for ends[ended] < start {
+			ended++
 		}
-		if open++; open > deepest {
-			deepest, best = open, span{least[i], most[k]}
+		if open := begun + 1 - ended; open > most {
+			most, best = open, span{start, ends[ended]}
 		}
-		i++
 	}
-	return best, deepest > 0
+	return best, most > 0
 }
 
 // clocks compares the clock of the store with that of the records.
 func (j *judge) clocks() {
 	spans := make(map[*Movement]span)
-	var list []span
+	var bounded []span // from both sides
 	for i := range j.e.Books {
 		t := j.timelines[j.e.Books[i].Before.SKU]
 		for k, m := range t.moves {
 			if m.At.After(j.latest) {
 				j.latest = m.At
 			}
-			s := span{math.MinInt64, math.MaxInt64}
-			switch until := t.until[k]; {
-			case !until.IsZero():
-				s.least = m.At.Sub(until)
-			case !j.e.ReadAt.IsZero():
-				s.least = m.At.Sub(j.e.ReadAt.Add(lookLimit)) // the movement was read before that
-			}
-			for n, q := range j.makers(m) {
-				if most := m.At.Sub(q.sent); n == 0 || most > s.most {
-					s.most = most
-				}
-			}
-			if spans[m] = s; s.most < math.MaxInt64 && !t.until[k].IsZero() && s.least <= s.most {
-				list = append(list, s)
+			s := j.ahead(t, k)
+			spans[m] = s
+			if s.most < math.MaxInt64 && !t.until[k].IsZero() && s.least <= s.most {
+				bounded = append(bounded, s)
 			}
 		}
 	}
-	if j.skew, j.measured = agreed(list); !j.measured {
+	j.skew, j.measured = agreed(bounded)
+	if !j.measured {
 		return
 	}
 	for i := range j.e.Books {
@@ -209,6 +198,24 @@ func (j *judge) clocks() {
 	if now := j.e.ReadAt.Add(j.skew.least); j.measured && !j.e.ReadAt.IsZero() && now.After(j.latest) {
 		j.latest = now
 	}
+}
+
+// ahead returns how far the store's clock was ahead at the k-th movement: at most as far as its time is after the first
+// request that may have caused it, and at least as far as it is after the first proof that it was made.
+func (j *judge) ahead(t *timeline, k int) span {
+	s, m := span{math.MinInt64, math.MaxInt64}, t.moves[k]
+	switch until := t.until[k]; {
+	case !until.IsZero():
+		s.least = m.At.Sub(until)
+	case !j.e.ReadAt.IsZero():
+		s.least = m.At.Sub(j.e.ReadAt.Add(lookLimit)) // the movement was read before that
+	}
+	for i, q := range j.makers(m) {
+		if most := m.At.Sub(q.sent); i == 0 || most > s.most {
+			s.most = most
+		}
+	}
+	return s
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000000") }

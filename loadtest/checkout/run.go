@@ -3,7 +3,6 @@ package checkout
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -66,12 +65,7 @@ const (
 )
 
 // WriteJSON writes a result as JSON.
-func WriteJSON(w io.Writer, r *Result) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(r)
-}
+func WriteJSON(w io.Writer, r *Result) error { return loadtest.EncodeJSON(w, r) }
 
 // Progress describes how far a run is.
 type Progress struct {

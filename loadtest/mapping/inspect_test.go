@@ -2,6 +2,7 @@ package mapping_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -114,18 +115,18 @@ func TestInspectWithoutOrders(t *testing.T) {
 		{"as many at least", loadtest.Look{AtLeast: n(92)}, loadtest.Undecided, "at least 92 were accepted"},
 		{"too many at least", loadtest.Look{AtLeast: n(93)}, loadtest.Broken, "1 unit lost"},
 	} {
-		target, _ := (&foreign{left: 8}).open(t, least)
-		row.look.SKU, row.look.Initial, row.look.Recheck = "x", n(100), once
-		i, err := loadtest.Inspect(t.Context(), target, row.look)
-		if err != nil {
-			t.Fatalf("%s: %v", row.name, err)
-		}
-		said := ""
-		for _, r := range i.Reasons {
-			said += r.Text.EN + "\n"
-		}
-		if i.Finding != row.want || !strings.Contains(said, row.says) {
-			t.Errorf("%s: %s: %s; want %s: %s", row.name, i.Finding, said, row.want, row.says)
-		}
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel() // each waits for the stock to be at rest
+			target, _ := (&foreign{left: 8}).open(t, least)
+			row.look.SKU, row.look.Initial, row.look.Recheck = "x", n(100), once
+			i, err := loadtest.Inspect(t.Context(), target, row.look)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := fmt.Sprint(i.Reasons)
+			if i.Finding != row.want || !strings.Contains(said, row.says) {
+				t.Errorf("%s: %s; want %s: %s", i.Finding, said, row.want, row.says)
+			}
+		})
 	}
 }

@@ -44,7 +44,8 @@ deduct:
 		{"empty", "", []string{"is empty; it must have read and deduct"}},
 		{"no table", "- a", []string{"line 1: must be a table"}},
 		{
-			"a table that is used twice", "x: &x {status: 200}\n" + strings.Replace(least, "{status: 200}", "{<<: *x}", 1),
+			"a table that is used twice", "x: &x {status: 200}\n" + strings.Replace(least, "{status: 200}",
+				"{<<: *x}", 1),
 			[]string{"line 1: x: is no key of the file"},
 		},
 		{"a table that contains itself", "read: &r {path: *r, quantity: n}\ndeduct: {<<: *r}", []string{

@@ -376,7 +376,8 @@ func (t *table) deduction(common []header) deduction {
 		{"sold_out", "busy", d.soldOut, d.busy},
 	} {
 		if status, both := pair.x.overlaps(pair.y); both {
-			t.bad(pair.b, "takes status %s, as %s does: give each a field, and other values in equals, to tell them apart",
+			t.bad(pair.b,
+				"takes status %s, as %s does: give each a field, and other values in equals, to tell them apart",
 				status, pair.a)
 		}
 	}

@@ -176,6 +176,7 @@ func TestMappedVerdicts(t *testing.T) {
 		}, loadtest.Broken, "vanished: the stock went down by"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			f := &foreign{orders: []string{`{"id":"old","n":3}`}}
 			row.fault(f)
 			target, m := f.open(t, row.mapping)
@@ -292,6 +293,7 @@ func TestMappedSaysWhatIsStrange(t *testing.T) {
 		{"no order id", "order_id: id", "order_id: di", 0, "has an order that has nothing at di (orders.order_id)"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			f := &foreign{lie: row.lie, orders: []string{`{"id":"old","n":3}`, `{"id":2,"n":1}`, `{"id":3,"n":1}`}}
 			target, _ := f.open(t, strings.Replace(foreignMapping, row.old, row.new, 1))
 			_, err := target.SetStock(t.Context(), "", "x", 9)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
@@ -141,30 +140,16 @@ func total(books []checkout.Book) (sum checkout.Counts) {
 
 // ShowCheckoutProgress returns a progress function for checkout.Run that writes to w, as ShowProgress does.
 func ShowCheckoutProgress(w io.Writer, lang string, columns int) func(checkout.Progress) {
-	v := voice(lang)
-	var shown time.Duration
+	line := &progressLine{voice: voice(lang), to: w, columns: columns}
 	return func(p checkout.Progress) {
-		live := columns > 0
-		if !live && !p.Last && p.Elapsed-shown < plainEvery {
-			return
-		}
-		shown = p.Elapsed
 		made := fmt.Sprint(p.Visits)
 		if p.Total > 0 {
-			made = v.say("progress.of", "done", p.Visits, "total", p.Total)
+			made = line.say("progress.of", "done", p.Visits, "total", p.Total)
 		}
-		list := []string{
-			v.say("progress.run", "run", v.in(p.Phase), "progress", made),
-			v.say("checkout.so-far", "attempts", p.Requests, "done", p.Outcomes[checkout.Done],
+		line.show(p.Elapsed, p.Last, []string{
+			line.say("progress.run", "run", line.in(p.Phase), "progress", made),
+			line.say("checkout.so-far", "attempts", p.Requests, "done", p.Outcomes[checkout.Done],
 				"refused", p.Outcomes[checkout.Refused], "unknown", p.Outcomes[checkout.Unknown]),
-		}
-		switch {
-		case !live:
-			fmt.Fprintln(w, strings.Join(list, v.say("comma")))
-		case p.Last:
-			fmt.Fprint(w, "\r\x1b[K")
-		default:
-			fmt.Fprint(w, "\r\x1b[K"+fit(list, v.say("comma"), columns-1))
-		}
+		})
 	}
 }

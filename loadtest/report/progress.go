@@ -15,30 +15,40 @@ import (
 // plainEvery is the time between two lines of progress if lines cannot be overwritten.
 const plainEvery = 2 * time.Second
 
-// ShowProgress returns a progress function for Run that writes to w. On a terminal with that many columns it overwrites
-// one line. If columns is 0 it writes a plain line every 2 s and at the end. It uses no colours.
+// A progressLine shows the progress of a run. On a terminal with that many columns it overwrites one line. If columns is
+// 0 it writes a plain line every 2 s and at the end. It uses no colours.
+type progressLine struct {
+	voice
+	to      io.Writer
+	columns int
+	shown   time.Duration // since the start, when a plain line was written
+}
+
+func (l *progressLine) show(elapsed time.Duration, last bool, parts []string) {
+	switch comma := l.say("comma"); {
+	case l.columns == 0 && !last && elapsed-l.shown < plainEvery:
+	case l.columns == 0:
+		l.shown = elapsed
+		fmt.Fprintln(l.to, strings.Join(parts, comma))
+	case last:
+		fmt.Fprint(l.to, "\r\x1b[K") // the result follows
+	default:
+		fmt.Fprint(l.to, "\r\x1b[K"+fit(parts, comma, l.columns-1))
+	}
+}
+
+// ShowProgress returns a progress function for loadtest.Run that writes to w, on a terminal with that many columns, or
+// plain lines if columns is 0.
 func ShowProgress(w io.Writer, name, lang string, columns int) func(loadtest.Progress) {
-	var shown time.Duration
+	line := &progressLine{voice: voice(lang), to: w, columns: columns}
 	var warm bool
 	return func(p loadtest.Progress) {
-		live := columns > 0
 		if p.WarmUp != warm {
-			shown, warm = 0, p.WarmUp
+			line.shown, warm = 0, p.WarmUp
 		}
-		if !live && !p.Last && p.Elapsed-shown < plainEvery {
-			return
-		}
-		shown = p.Elapsed
-		list := voice(lang).progress(&p)
-		list[0] = voice(lang).say("progress.run", "run", name, "progress", list[0])
-		switch {
-		case !live:
-			fmt.Fprintln(w, strings.Join(list, voice(lang).say("comma")))
-		case p.Last:
-			fmt.Fprint(w, "\r\x1b[K") // the result follows
-		default:
-			fmt.Fprint(w, "\r\x1b[K"+fit(list, voice(lang).say("comma"), columns-1))
-		}
+		parts := line.progress(&p)
+		parts[0] = line.say("progress.run", "run", name, "progress", parts[0])
+		line.show(p.Elapsed, p.Last, parts)
 	}
 }
 
