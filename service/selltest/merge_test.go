@@ -398,7 +398,9 @@ func TestThirtySalesOfUnknownOutcome(t *testing.T) {
 				case errors.As(err, &told) && errors.Is(err, service.ErrOutcomeUnknown) &&
 					!errors.Is(err, lock.ErrDown):
 					unknown++
-					s.Stores["here"] = service.StoreConfig{Store: settling{near}, Needs: s.keeping, Data: service.Trusted{}}
+					s.Stores["here"] = service.StoreConfig{
+						Store: settling{near}, Needs: s.keeping, Data: service.Trusted{},
+					}
 					got, err := s.Settle(t.Context(), "here", s.sku, told.OrderID)
 					if err != nil || got.Written != row.written || got.Written && got.Order.ID != told.OrderID {
 						t.Errorf("%s is settled as %+v, %v; want written: %v", id, got, err, row.written)

@@ -66,7 +66,9 @@ func TestMySQLStrategiesUnderHostileDefaults(t *testing.T) {
 					Work:         20 * time.Second,
 					Strategies:   map[string]service.StrategyConfig{name: {Seller: seller, Blocking: true}},
 					Stores: map[string]service.StoreConfig{
-						strategy.MySQL: {Store: stock.NewMySQL(repo.NewMySQL(stocks)), Needs: up, Data: service.Trusted{}},
+						strategy.MySQL: {
+							Store: stock.NewMySQL(repo.NewMySQL(stocks)), Needs: up, Data: service.Trusted{},
+						},
 					},
 				})
 				if err != nil {

@@ -32,7 +32,9 @@ func TestZooKeeperIsBuiltAnew(t *testing.T) {
 	server := servertest.Server(t, server.ZooKeeper)
 	stores := map[string]service.StoreConfig{
 		strategy.Redis: {Store: stock.NewRedis(repo.NewRedis(plain(t))), Needs: up{}, Data: service.Trusted{}},
-		strategy.MySQL: {Store: stock.NewMySQL(repo.NewMySQL(orm(t, database(t)))), Needs: up{}, Data: service.Trusted{}},
+		strategy.MySQL: {
+			Store: stock.NewMySQL(repo.NewMySQL(orm(t, database(t)))), Needs: up{}, Data: service.Trusted{},
+		},
 	}
 	names := []string{"zk-ephemeral", "zk-sequential"}
 	instances, lockers := make([]*service.Service, 2), make(map[string]lock.Locker)
