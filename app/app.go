@@ -10,6 +10,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -34,6 +35,7 @@ type App struct {
 	listener  net.Listener // for clients
 	operators net.Listener // nil: none
 
+	serverTLS  func() (*tls.Config, error) // the first call reads the files
 	traces     traces.Traces
 	metrics    *metrics.Metrics
 	servers    strategy.Servers
@@ -77,7 +79,7 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 // newApp returns an App without listeners and clients.
 func newApp(cfg Config, version string, log *slog.Logger) *App {
 	cfg.complete()
-	return &App{
+	a := &App{
 		cfg: cfg, version: version, log: log, metrics: metrics.New(version, cfg.Instance),
 		servers: strategy.Servers{
 			SetNXLease: cfg.Lock.SetNXLease, WatchdogLease: cfg.Lock.WatchdogLease, WatchdogMaxHold: cfg.Lock.MaxHold,
@@ -91,6 +93,18 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		stores:   make(map[string]service.StoreConfig),
 		permits:  make(map[string]*permit),
 	}
+	a.serverTLS = sync.OnceValues(a.readServerTLS)
+	return a
+}
+
+// openTraces switches traces on if the environment says so. It comes before the servers are opened, and so ends after
+// they were closed.
+func (a *App) openTraces() (err error) {
+	a.traces, err = traces.Open(traces.Config{
+		Version: a.version, Instance: a.cfg.Instance, SKU: a.cfg.Traces.SKU, Log: a.log,
+	})
+	a.closers = append(a.closers, a.traces.Close)
+	return err
 }
 
 // buildStrategies builds every strategy on the open clients.

@@ -113,7 +113,7 @@ func (s setting) load(v *viper.Viper) error {
 		}
 	}
 	if err := v.UnmarshalKey(s.key, s.field, viper.DecodeHook(strictly)); err != nil {
-		return fmt.Errorf("%s: is not %s", s.key, s.kind()) // err may quote a secret
+		return fmt.Errorf("%s: is not %s", s.key, s.accepted()) // err may quote a secret
 	}
 	if err := s.check(); err != nil {
 		return fmt.Errorf("%s: %w", s.key, err)
@@ -138,7 +138,7 @@ func (s setting) readFile(v *viper.Viper) error {
 	return nil
 }
 
-var errKind = errors.New("another kind of value")
+var errType = errors.New("another kind of value")
 
 // strictly converts a value from a file, a variable or a flag to the type of a field. It is stricter than viper: a
 // number is not a duration (nobody means nanoseconds), 1.5 is not 1, and a number is not a text, because YAML reads
@@ -148,14 +148,14 @@ func strictly(_, to reflect.Type, value any) (any, error) {
 	switch to {
 	case reflect.TypeFor[string]():
 		if !isText {
-			return nil, errKind
+			return nil, errType
 		}
 	case reflect.TypeFor[bool]():
 		if isText {
 			return strconv.ParseBool(cmp.Or(text, "false"))
 		}
 		if _, isBool := value.(bool); !isBool {
-			return nil, errKind
+			return nil, errType
 		}
 	case reflect.TypeFor[int]():
 		return whole(value)
@@ -164,7 +164,7 @@ func strictly(_, to reflect.Type, value any) (any, error) {
 			return time.ParseDuration(text)
 		}
 		if _, isDuration := value.(time.Duration); !isDuration {
-			return nil, errKind
+			return nil, errType
 		}
 	case reflect.TypeFor[[]string]():
 		return list(value)
@@ -172,8 +172,8 @@ func strictly(_, to reflect.Type, value any) (any, error) {
 	return value, nil
 }
 
-// kind describes what strictly accepts.
-func (s setting) kind() string {
+// accepted describes what strictly accepts.
+func (s setting) accepted() string {
 	switch s.value.(type) {
 	case bool:
 		return "true or false"
@@ -201,7 +201,7 @@ func whole(value any) (int, error) {
 	case string:
 		return strconv.Atoi(n)
 	}
-	return 0, errKind
+	return 0, errType
 }
 
 // list splits at commas, and removes blanks and empty items: "" is the empty list.
@@ -216,12 +216,12 @@ func list(value any) ([]string, error) {
 		for _, item := range l {
 			text, isText := item.(string)
 			if !isText {
-				return nil, errKind
+				return nil, errType
 			}
 			items = append(items, text)
 		}
 	default:
-		return nil, errKind
+		return nil, errType
 	}
 	kept := []string{}
 	for _, item := range items {

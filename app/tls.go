@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// serverTLS returns the configuration of connections to servers over TLS. The files are read once, at the start: who
-// replaces them restarts the instance. A client always checks the certificate and the host of the address, and never
-// falls back to a connection without TLS.
-func (a *App) serverTLS() (*tls.Config, error) {
+// readServerTLS returns the configuration of connections to servers over TLS. An instance reads the files once, so a
+// replaced file takes effect after a restart. A client always checks the certificate and the host of the address, and
+// never falls back to a connection without TLS.
+func (a *App) readServerTLS() (*tls.Config, error) {
 	files := a.cfg.ServerTLS
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if files.CA != "" {

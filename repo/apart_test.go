@@ -56,7 +56,7 @@ func TestAGaleraNodeGetsStatementsApart(t *testing.T) {
 		pause := "DO SLEEP(120); " // the abort ends it
 		ended := make(chan error, 1)
 		go func() {
-			ended <- m.InTwo(t.Context(), "sell", func(tx *gorm.DB) (*repo.Statement, error) {
+			ended <- m.InTwoPackets(t.Context(), "sell", func(tx *gorm.DB) (*repo.Statement, error) {
 				s := &repo.Statement{}
 				s.Add("UPDATE item SET units = units - ?; "+pause+"INSERT INTO sale VALUES (?)", 1, 7)
 				pause = ""

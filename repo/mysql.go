@@ -27,13 +27,17 @@ type MySQL struct {
 	db    *gorm.DB
 	queue *Queue
 	rows  rowQueues   // of Transact
-	sales *MySQL      // the MySQL that WriteProbe probes; nil: this one
+	sales *MySQL      // the MySQL that WriteProbe probes: this one, or see ProbeOf
 	apart atomic.Bool // see Apart
 	answerCounter
 }
 
 // NewMySQL returns a MySQL that uses db, which [OpenMySQL] opened. Its queue has no limit; see Behind.
-func NewMySQL(db *gorm.DB) *MySQL { return &MySQL{db: db, queue: NewQueue(NoLimit, NoLimit)} }
+func NewMySQL(db *gorm.DB) *MySQL {
+	m := &MySQL{db: db, queue: NewQueue(NoLimit, NoLimit)}
+	m.sales = m
+	return m
+}
 
 // Behind puts a bounded queue in front of every operation. If q refuses an operation, or does not admit it within half
 // of its time, the operation fails with lock.ErrOverloaded and does nothing; the other half of the time is for MySQL.
@@ -82,33 +86,6 @@ func (m *MySQL) EnterTransaction(
 // ErrChanged reports that an UPDATE matched no row although the row, read afterwards, meets its conditions: it was
 // changed in between. The whole transaction must run again, because all its reads see the same snapshot.
 var ErrChanged = fmt.Errorf("stock keeps changing: row %w", lock.ErrHeld)
-
-// A Statement is SQL and its parameters. It is for statements between the lock of a row and COMMIT, because all other
-// sales of the row wait meanwhile, and gorm, which makes statements from maps and structs, is slower.
-type Statement struct {
-	Text strings.Builder
-	Args []any
-}
-
-// Add appends text and its parameters.
-func (s *Statement) Add(text string, args ...any) {
-	s.Text.WriteString(text)
-	s.Args = append(s.Args, args...)
-}
-
-// Apart calls do with each statement of s in turn, until do returns an error. No text has a "; " or a question mark
-// within a statement, because values are parameters.
-func (s *Statement) Apart(do func(text string, args []any) error) error {
-	args := s.Args
-	for text := range strings.SplitSeq(s.Text.String(), "; ") {
-		n := strings.Count(text, "?")
-		if err := do(text, args[:n]); err != nil {
-			return err
-		}
-		args = args[n:]
-	}
-	return nil
-}
 
 // SettledIfTaken converts the error of the INSERT of an order. If the order's id exists, the result matches
 // service.ErrSettled; if its idempotency key exists, service.ErrKeyTaken. If it was too late to write the order, the
@@ -199,27 +176,17 @@ func (m *MySQL) finish(ctx context.Context, tx *gorm.DB, doing string, do func()
 		return WaitEnded(ctx, doing)
 	}
 	if m.Apart() && last.Text.Len() > 0 {
-		if err := last.Apart(func(text string, args []any) error {
+		err := last.Apart(func(text string, args []any) error {
 			_, err := Send(tx, text, args...)
 			return err
-		}); err != nil {
+		})
+		if err != nil {
 			rollback(tx)
 			return Explain(ctx, doing, SettledIfTaken(err))
 		}
 		last = &Statement{}
 	}
 	return commit(ctx, tx, doing, last)
-}
-
-// Send executes a statement on the connection of tx. It avoids gorm's Exec, which copies the text character by
-// character and runs callbacks, because other sales may wait for a row that tx has locked. BenchmarkPessimistic
-// compares the store with bare database/sql.
-func Send(tx *gorm.DB, text string, args ...any) (rows int64, err error) {
-	done, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, text, args...)
-	if err != nil {
-		return 0, err
-	}
-	return done.RowsAffected()
 }
 
 // commit sends last and COMMIT in one packet.

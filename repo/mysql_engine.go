@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -36,7 +35,7 @@ func (m *MySQL) OneWriter(
 			return MySQLFault(ctx, doing, err)
 		}
 		told(engine)
-		cmp.Or(m.sales, m).apart.Store(engine.Galera)
+		m.sales.apart.Store(engine.Galera)
 		if engine.Several && !declared {
 			return driver.NewDown("mysql", "several-writers")
 		}

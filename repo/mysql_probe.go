@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -33,16 +32,16 @@ const UpdateNothing = "UPDATE stock SET version = version WHERE 1 = 0"
 // another server.
 func (m *MySQL) WriteProbe(ctx context.Context, insert func(s *Statement, id string)) error {
 	const doing = "write a probe"
-	sales := cmp.Or(m.sales, m)
+	sales := m.sales
 	rows, refused := 1, sales.full.Load()
 	if refused {
 		rows = pageful
 	}
 	var s Statement
 	s.Add("SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1; " + Begin)
-	place := rand.Uint64()
+	number := rand.Uint64()
 	for row := range rows {
-		insert(&s, fmt.Sprintf("probe-%016x-%d", place, row))
+		insert(&s, fmt.Sprintf("probe-%016x-%d", number, row))
 		s.Add("; ")
 	}
 	s.Add("ROLLBACK")

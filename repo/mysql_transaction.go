@@ -23,9 +23,9 @@ import (
 // Begin is the text before the first statement of a sale.
 const Begin = "START TRANSACTION; "
 
-// InTwo runs a transaction of two packets. first sends the packet that locks the row, and returns the statements of
-// the second packet. If first returns an error, nothing is written. After a deadlock InTwo calls first again.
-func (m *MySQL) InTwo(ctx context.Context, doing string, first func(tx *gorm.DB) (*Statement, error)) error {
+// InTwoPackets runs a transaction of two packets. first sends the packet that locks the row, and returns the statements
+// of the second packet. If first returns an error, nothing is written. After a deadlock first is called again.
+func (m *MySQL) InTwoPackets(ctx context.Context, doing string, first func(tx *gorm.DB) (*Statement, error)) error {
 	return m.repeat(ctx, func() error {
 		return m.OnConnection(ctx, doing, func(tx *gorm.DB) error {
 			return m.finish(ctx, tx, doing, func() (*Statement, error) {

@@ -40,7 +40,8 @@ const NoLimit = math.MaxInt
 // Errors: lock.ErrOverloaded if there was no room to wait, or if the deadline of ctx passed; otherwise the cause of
 // ctx. Work that has begun (see service.Begin) delays others, so it is never refused for lack of room.
 func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
-	if q.tryEnter() {
+	admitted := q.tryEnter()
+	if admitted {
 		return q.leave, nil
 	}
 	if err := q.wait(ctx); err != nil {
@@ -70,7 +71,7 @@ func (q *Queue) wait(ctx context.Context) error {
 	if waiting > q.mostWaiting && !service.Begun(ctx) {
 		return fmt.Errorf("%w: the queue is full", lock.ErrOverloaded)
 	}
-	if q.places.Acquire(ctx, 1) == nil {
+	if err := q.places.Acquire(ctx, 1); err == nil {
 		return nil
 	}
 	cause := context.Cause(ctx)
@@ -103,17 +104,21 @@ const perRow = 2
 // enter waits until ctx ends, or with tryOnce not at all. If the row is not free, it fails with lock.ErrHeld.
 func (r *rowQueues) enter(ctx context.Context, sku service.SKU, tryOnce bool) (leave func(), err error) {
 	q := r.join(sku)
+	leave = func() { q.places.Release(1); r.leave(sku, q) }
+	admitted := q.places.TryAcquire(1)
+	if admitted {
+		return leave, nil
+	}
 	held := fmt.Errorf("row %w, by another transaction of this process", lock.ErrHeld)
-	switch {
-	case q.places.TryAcquire(1):
-	case tryOnce:
+	if tryOnce {
 		r.leave(sku, q)
 		return nil, held
-	case q.places.Acquire(ctx, 1) != nil:
+	}
+	if err := q.places.Acquire(ctx, 1); err != nil {
 		r.leave(sku, q)
 		return nil, fmt.Errorf("%w: %w", held, context.Cause(ctx))
 	}
-	return func() { q.places.Release(1); r.leave(sku, q) }, nil
+	return leave, nil
 }
 
 func (r *rowQueues) join(sku service.SKU) *rowQueue {
@@ -134,7 +139,8 @@ func (r *rowQueues) join(sku service.SKU) *rowQueue {
 func (r *rowQueues) leave(sku service.SKU, q *rowQueue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if q.users--; q.users == 0 {
+	q.users--
+	if q.users == 0 {
 		delete(r.rows, sku)
 	}
 }
@@ -145,7 +151,8 @@ func enterInTime(ctx context.Context, q *Queue, doing string) (leave func(), err
 	if ctx.Err() != nil {
 		return nil, CtxEnded(ctx, doing)
 	}
-	if q.tryEnter() {
+	admitted := q.tryEnter()
+	if admitted {
 		return q.leave, nil
 	}
 	queued, cancel := context.WithCancelCause(ctx)

@@ -98,14 +98,18 @@ func (r *Redis) Run(
 	var moving error
 	for most := movingPause; ; most = min(2*most, movingMost) {
 		reply, err := s.Run(ctx, r.client, keys, args...).Slice()
-		if slotMoving(err) {
-			moving = err
-		}
-		switch {
-		case err == nil:
+		if err == nil {
 			r.CountAnswer(nil)
 			return reply, Refusal(doing, keys[0], reply)
-		case slotMoving(err) && driver.Sleep(ctx, most/2+rand.N(most)) == nil:
+		}
+		if slotMoving(err) {
+			moving = err
+			slept := driver.Sleep(ctx, most/2+rand.N(most))
+			if slept == nil {
+				continue
+			}
+		}
+		switch {
 		case sent(err):
 			return nil, OutcomeUnknown(doing, err)
 		case moving != nil && errors.Is(err, ctx.Err()):

@@ -156,7 +156,7 @@ func TestWhatAFailedPacketMeans(t *testing.T) {
 				}
 				return nil
 			}}
-			err := server.store(t).InTwo(t.Context(), "test", func(*gorm.DB) (*Statement, error) {
+			err := server.store(t).InTwoPackets(t.Context(), "test", func(*gorm.DB) (*Statement, error) {
 				s := &Statement{}
 				s.Add("INSERT")
 				return s, nil
@@ -289,7 +289,7 @@ func TestAProbeAfterARefusal(t *testing.T) {
 		}
 	}
 	try(1)
-	err := sales.InTwo(t.Context(), "test", func(*gorm.DB) (*Statement, error) {
+	err := sales.InTwoPackets(t.Context(), "test", func(*gorm.DB) (*Statement, error) {
 		s := &Statement{}
 		s.Add("INSERT")
 		return s, nil

@@ -13,7 +13,8 @@ import (
 type Data interface {
 	// Err is a DataLostError if the store has lost its data.
 	Dependency
-	// Check is part of every health probe. It asks the store, and returns only errors of its server: Err has the result.
+	// Check is part of every health probe. It asks the store, and returns only errors of its server. Err has the
+	// result.
 	Check(ctx context.Context) error
 	// Look returns Err. After a loss it first asks the store again.
 	Look(ctx context.Context) error

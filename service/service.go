@@ -161,24 +161,24 @@ func (s *Service) deduct(ctx context.Context, req Request) (Receipt, error) {
 		return Receipt{}, ErrKeyInFlight
 	}
 	defer s.keys.leave(d.Key)
-	receipt, err := s.attempt(ctx, d)
-	if err != nil && s.endGuard(ctx, d, err) {
-		receipt, err = s.attempt(ctx, d) // nobody guards the stock any more
+	receipt, err := s.attempt(ctx, &d)
+	if err != nil && s.endGuard(ctx, &d, err) {
+		receipt, err = s.attempt(ctx, &d) // nobody guards the stock any more
 	}
 	if err != nil && d.Key != (Key{}) {
-		return s.replay(ctx, d, err)
+		return s.replay(ctx, &d, err)
 	}
 	return receipt, err
 }
 
 // deduction finds the strategy and the store of a request.
-func (s *Service) deduction(req Request) (*deduction, error) {
+func (s *Service) deduction(req Request) (deduction, error) {
 	if req.Quantity < 1 || req.Quantity > MaxQuantity {
-		return nil, Invalid("quantity", "from-to", "least", 1, "most", MaxQuantity)
+		return deduction{}, Invalid("quantity", "from-to", "least", 1, "most", MaxQuantity)
 	}
 	strategy, ok := s.Strategies[req.Strategy]
 	if !ok {
-		return nil, fmt.Errorf("%w %q", ErrUnknownStrategy, req.Strategy)
+		return deduction{}, fmt.Errorf("%w %q", ErrUnknownStrategy, req.Strategy)
 	}
 	if req.Store == "" {
 		req.Store = s.defaultStore(strategy)
@@ -186,13 +186,13 @@ func (s *Service) deduction(req Request) (*deduction, error) {
 	store, err := s.storeConfig(req.Store)
 	switch {
 	case err != nil:
-		return nil, err
+		return deduction{}, err
 	case len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, req.Store):
-		return nil, Invalid("store", "stores-for", "stores", strategy.Stores, "strategy", req.Strategy)
+		return deduction{}, Invalid("store", "stores-for", "stores", strategy.Stores, "strategy", req.Strategy)
 	}
 	needs := append(make([]Dependency, 0, 8), strategy.Needs...)
 	needs = append(needs, store.Needs, store.Data)
-	return &deduction{req, strategy, store, needs[len(strategy.Needs):], needs}, nil
+	return deduction{req, strategy, store, needs[len(strategy.Needs):], needs}, nil
 }
 
 // attempt tries the deduction once, under a new order id.

@@ -56,7 +56,7 @@ func (m *MySQL) Batch(ctx context.Context, orders []service.Order) ([]service.Ba
 func (m *MySQL) batch(
 	ctx context.Context, doing string, orders []service.Order,
 ) (results []service.BatchResult, err error) {
-	err = m.InTwo(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
+	err = m.InTwoPackets(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
 		row, now, err := lockRow(tx, orders[0].SKU)
 		if err != nil {
 			return nil, err

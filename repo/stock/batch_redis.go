@@ -34,17 +34,18 @@ func (r *Redis) Batch(ctx context.Context, orders []service.Order) ([]service.Ba
 	for i, o := range orders {
 		results[i].Order = o
 		o.Remaining = 0
-		if results[i].Err = checkOrder(o); results[i].Err != nil {
+		if err := checkOrder(o); err != nil {
+			results[i].Err = err
 			continue
 		}
 		sent = append(sent, i)
-		place := 0 // index in KEYS, from 1; 0: no key
+		keyAt := 0 // index in KEYS, from 1; 0: no key
 		if o.Key.ID != "" {
 			keys = append(keys, orderKeyed(o.SKU, o.Key))
-			place = len(keys)
+			keyAt = len(keys)
 		}
 		args = append(args, decimalOrAny(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity,
-			o.ID, writtenBy(o).UnixMilli(), encodeOrderTail(o), place, o.Key.Fingerprint)
+			o.ID, writtenBy(o).UnixMilli(), encodeOrderTail(o), keyAt, o.Key.Fingerprint)
 	}
 	if len(sent) == 0 {
 		return results, nil
@@ -64,7 +65,8 @@ func (r *Redis) Batch(ctx context.Context, orders []service.Order) ([]service.Ba
 	}
 	for n, i := range sent {
 		values, _ := replies[n].([]any)
-		if results[i].Err = repo.Refusal(doing, f.Key, values); results[i].Err != nil {
+		if err := repo.Refusal(doing, f.Key, values); err != nil {
+			results[i].Err = err
 			continue
 		}
 		one, o := repo.Fields{Key: f.Key, Values: values}, &results[i].Order

@@ -11,23 +11,20 @@ import (
 // The writes of this file are blind: they set the quantity that the caller has computed, even if units were sold since
 // the caller read it. Without a lock this loses updates, which the demonstration shows.
 
-// A kind is the condition of a write, in addition to epoch, guard and fence.
-type kind int
+// A check says which version of the stock a write accepts. Epoch, guard and fence are always checked.
+type check int
 
 const (
-	blind    kind = iota // none
-	swapping             // the stock still has the version and the quantity that were read
+	anyVersion  check = iota // a blind write
+	sameVersion              // the version and the quantity that were read
 )
-
-// anyVersion is the version for a blind write to Redis.
-const anyVersion = ""
 
 // Write takes two round trips. It is blind.
 func (m *MySQL) Write(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
 	}
-	return m.write(ctx, o, blind)
+	return m.write(ctx, o, anyVersion)
 }
 
 // Write takes two round trips. It is blind, but loses no update if the caller has read in the same transaction.
@@ -35,7 +32,7 @@ func (t *transaction) Write(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
 	}
-	return t.do(ctx, "write order", func(tx *gorm.DB) error { return write(tx, o, blind) })
+	return t.do(ctx, "write order", func(tx *gorm.DB) error { return write(tx, o, anyVersion) })
 }
 
 // Write takes one round trip. It is blind.

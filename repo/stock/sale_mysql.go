@@ -44,23 +44,23 @@ func (m *MySQL) Swap(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
 	}
-	return m.write(ctx, o, swapping)
+	return m.write(ctx, o, sameVersion)
 }
 
-func (m *MySQL) write(ctx context.Context, o service.Order, k kind) error {
+func (m *MySQL) write(ctx context.Context, o service.Order, version check) error {
 	const doing = "write order"
 	leave, err := m.Enter(ctx, doing)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return m.InTwo(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
-		sold, err := sell(tx, o, k, repo.Begin)
+	return m.InTwoPackets(ctx, doing, func(tx *gorm.DB) (*repo.Statement, error) {
+		sold, err := sell(tx, o, version, repo.Begin)
 		switch {
 		case err != nil:
 			return nil, err
 		case !sold:
-			return nil, saleRefusal(tx, o, k)
+			return nil, saleRefusal(tx, o, version)
 		}
 		return inserting(o), nil
 	})
@@ -97,13 +97,13 @@ func (m *MySQL) Deduct(ctx context.Context, o service.Order) (service.Order, err
 
 // write writes a sale in a transaction that has begun. The caller has computed the remaining quantity. It takes two
 // round trips.
-func write(tx *gorm.DB, o service.Order, k kind) error {
-	sold, err := sell(tx, o, k, "")
+func write(tx *gorm.DB, o service.Order, version check) error {
+	sold, err := sell(tx, o, version, "")
 	switch {
 	case err != nil:
 		return err
 	case !sold:
-		return saleRefusal(tx, o, k)
+		return saleRefusal(tx, o, version)
 	}
 	insert := inserting(o)
 	_, err = repo.Send(tx, insert.Text.String(), insert.Args...)
@@ -112,7 +112,7 @@ func write(tx *gorm.DB, o service.Order, k kind) error {
 
 // sell sends first and the UPDATE of Write and Swap. It reports whether a row met the conditions. The row of a segment
 // always has a guard.
-func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
+func sell(tx *gorm.DB, o service.Order, version check, first string) (bool, error) {
 	s := repo.Statement{Args: make([]any, 0, 14)}
 	s.Add(first)
 	if o.Segment == 0 {
@@ -133,7 +133,7 @@ func sell(tx *gorm.DB, o service.Order, k kind, first string) (bool, error) {
 	compareFence(&s, o.Fence)
 	// Settle relies on this condition. In a Batch the INSERT has it: see [idUntil].
 	s.Add(" AND ? > UTC_TIMESTAMP(6)", writtenBy(o).UTC())
-	if k == swapping {
+	if version == sameVersion {
 		// A replica that has missed writes may have the same version with another quantity.
 		s.Add(" AND version = ? AND quantity = ?", o.Version, o.Read)
 	}
@@ -183,7 +183,7 @@ func orNull(s string) any {
 
 // saleRefusal returns the reason why the UPDATE matched no row. It checks the conditions in the same sequence as
 // refuse.lua.
-func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
+func saleRefusal(tx *gorm.DB, o service.Order, wanted check) error {
 	row, err := selectRow(tx, o.SKU, unlocked)
 	version, quantity, fence := row.Version, row.Quantity, row.Fence
 	if err == nil && o.Segment != 0 {
@@ -202,7 +202,7 @@ func saleRefusal(tx *gorm.DB, o service.Order, k kind) error {
 		return service.ErrConflict
 	case repo.CheckFence(o.Fence, fence) != nil:
 		return repo.CheckFence(o.Fence, fence)
-	case k == swapping && (version != o.Version || quantity != o.Read):
+	case wanted == sameVersion && (version != o.Version || quantity != o.Read):
 		return service.ErrConflict
 	}
 	var late bool

@@ -60,17 +60,20 @@ func (r *Redis) Swap(ctx context.Context, o service.Order) error {
 	if err := checkOrder(o); err != nil {
 		return err
 	}
-	return r.write(ctx, o, repo.Decimal(o.Version))
+	return r.write(ctx, o, sameVersion)
 }
 
-// write writes o if the stock has this version; "" matches any version.
-func (r *Redis) write(ctx context.Context, o service.Order, version string) error {
-	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), r.writeArgs(o, version)...)
+func (r *Redis) write(ctx context.Context, o service.Order, version check) error {
+	_, err := r.Run(ctx, "write order", writeScript, keyedSaleKeys(o), writeArgs(o, version)...)
 	return err
 }
 
 // writeArgs returns the arguments of write.lua.
-func (r *Redis) writeArgs(o service.Order, version string) []any {
+func writeArgs(o service.Order, wanted check) []any {
+	version := "" // any
+	if wanted == sameVersion {
+		version = repo.Decimal(o.Version)
+	}
 	return []any{
 		repo.Decimal(o.Epoch), o.Strategy, repo.Decimal(o.Fence), o.Quantity, o.ID, writtenBy(o).UnixMilli(),
 		o.Remaining, encodeOrder(o), segmentField(o.Segment, ""), version, o.Key.Fingerprint,
@@ -105,29 +108,9 @@ var writeLua string
 //go:embed deduct.lua
 var deductLua string
 
-//go:embed refill.lua
-var refillLua string
-
-//go:embed set.lua
-var setLua string
-
-//go:embed orders.lua
-var ordersLua string
-
-//go:embed settle.lua
-var settleLua string
-
-//go:embed find.lua
-var findLua string
-
 var (
 	writeScript  = redisscript.New(fenceLua + refuseLua + writeLua)
 	deductScript = redisscript.New(fenceLua + refuseLua + deductLua)
-	refillScript = redisscript.New(refillLua)
-	setScript    = redisscript.New(fenceLua + setLua)
-	ordersScript = redisscript.New(ordersLua)
-	settleScript = redisscript.New(settleLua)
-	findScript   = redisscript.New(findLua)
 )
 
 // An order in Redis is JSON. The fields that the script of Deduct computes come first, so that the script can prepend

@@ -3,14 +3,21 @@ package stock
 import (
 	"cmp"
 	"context"
+	_ "embed" // the script
 	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
+	"example.com/stock/lock/driver/redisscript"
 	"example.com/stock/repo"
 	"example.com/stock/service"
 )
+
+//go:embed refill.lua
+var refillLua string
+
+var refillScript = redisscript.New(refillLua)
 
 // segmentField returns the name of a segment's field in the hash of its SKU. Segments are in the same hash as the
 // whole stock, so that one command reads all of them at the same moment. For segment 0, which stands for the whole

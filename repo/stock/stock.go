@@ -6,7 +6,8 @@
 // + sold, never a crash, a broken connection or a retry.
 //
 // There is one file for each subject and store: to follow a sale, read sale_redis.go or sale_mysql.go from top to
-// bottom. Package repo sends scripts and transactions and converts their errors.
+// bottom. The blind writes are in blind.go. Only Redis has an origin, and only MySQL has transactions. Package repo
+// sends scripts and transactions and converts their errors.
 package stock
 
 import (
@@ -49,9 +50,9 @@ func NewRedis(r *repo.Redis) *Redis { return &Redis{r} }
 // MySQL keeps stock and orders in MySQL or MariaDB, in the tables of repo/migrations. A deduction and its order are
 // one transaction. MySQL is safe for concurrent use.
 //
-// Read takes one round trip. Write, Swap, Deduct and Batch, for any number of sales, take two (see repo.MySQL.InTwo).
-// A sale in Transact takes five: BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT. A refused Write or Swap takes
-// more, to find the reason.
+// Read takes one round trip. Write, Swap, Deduct and Batch, for any number of sales, take two (see
+// [repo.MySQL.InTwoPackets]). A sale in Transact takes five: BEGIN, SELECT ... FOR UPDATE, UPDATE, INSERT, COMMIT. A
+// refused Write or Swap takes more, to find the reason.
 type MySQL struct{ *repo.MySQL }
 
 func NewMySQL(m *repo.MySQL) *MySQL { return &MySQL{m} }

@@ -127,12 +127,12 @@ func (m *writeModel) write(s *writeState, o service.Order) (text string, wrong e
 		m.failed = err
 		return "", err
 	}
-	version := ""
+	version := anyVersion
 	if m.swap {
-		version = repo.Decimal(o.Version)
+		version = sameVersion
 	}
 	var words []string
-	for _, arg := range NewRedis(repo.NewRedis(nil)).writeArgs(o, version) {
+	for _, arg := range writeArgs(o, version) {
 		words = append(words, fmt.Sprint(arg))
 	}
 	answer := m.redis.Eval(s.keys, m.script, saleKeys(o.SKU), words...)
