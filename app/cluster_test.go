@@ -16,11 +16,11 @@ import (
 // A cluster that has lost slots answers PING. With full coverage required (the default) it refuses all keys, and is
 // down. Without, the SKUs of other masters are sold as usual, the cluster is up, and /readyz names the lost slots.
 func TestRedisClusterWithSlotsLost(t *testing.T) {
+	t.Parallel()
+	c, err := servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
+	servertest.Started(t, err)
 	for _, full := range []string{"yes", "no"} {
 		t.Run("full coverage "+full, func(t *testing.T) {
-			t.Parallel()
-			c, err := servertest.Start(t, server.Options{}).StartRedisCluster(t.Context(), 3)
-			servertest.Started(t, err)
 			for _, node := range c.Nodes {
 				setRedis(t, node.Addr, "cluster-require-full-coverage", full)
 				setRedis(t, node.Addr, "cluster-node-timeout", "1000")

@@ -18,7 +18,6 @@ import (
 
 	"example.com/stock/lock"
 	"example.com/stock/lock/driver"
-	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 )
 
@@ -37,15 +36,14 @@ func (i *instance) becomes(t *testing.T, status int, words ...string) {
 }
 
 // A store that refuses what a sale writes is not ready, for the reason that the sale is told.
-func TestReadyIsWhatASaleNeeds(t *testing.T) {
-	t.Parallel()
+func readyIsWhatASaleNeeds(t *testing.T, lone *breakable) {
 	config := func(pairs ...string) func(*testing.T, string) {
 		return func(t *testing.T, addr string) { setRedis(t, addr, pairs[0], pairs[1]) }
 	}
 	following := func(master string) func(*testing.T, string) {
 		return func(t *testing.T, addr string) { follow(t, addr, master) }
 	}
-	addr := servertest.Redis(t).Addr
+	addr := lone.redis.Addr
 	i := begin(t, backends("--redis-url=redis://"+addr, "--redis-timeout=5s", "--store=redis")...)
 	for _, row := range []struct {
 		name, problem, reason string
@@ -74,12 +72,12 @@ func TestReadyIsWhatASaleNeeds(t *testing.T) {
 		t.Errorf("%s, want the warning", r.body)
 	}
 	i.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
+	setRedis(t, addr, "maxmemory-policy", "noeviction")
 }
 
 // The same of MySQL. A right that only the update of the stock needs is missed by the probe, also while nobody buys.
-func TestReadyIsWhatASaleInMySQLNeeds(t *testing.T) {
-	t.Parallel()
-	db, clerk := clerkOf(t, servertest.MariaDB(t))
+func readyIsWhatASaleInMySQLNeeds(t *testing.T, lone *breakable) {
+	db, clerk := clerkOf(t, lone.dsn)
 	run := func(statements ...string) {
 		for _, statement := range statements {
 			if _, err := db.ExecContext(t.Context(), statement); err != nil {
@@ -95,6 +93,39 @@ func TestReadyIsWhatASaleInMySQLNeeds(t *testing.T) {
 	i.becomes(t, http.StatusServiceUnavailable, "access denied")
 	run("GRANT UPDATE ON stock.* TO clerk@'127.0.0.1'", anew)
 	i.becomes(t, http.StatusOK, `"ready"`)
+}
+
+// With a user of MySQL who has no rights on the schema, an instance serves where the schema is there. Where it is
+// missing, the instance is not ready, and its log says which right the user lacks.
+func TestAMySQLUserWhoMayNotChangeTables(t *testing.T) {
+	t.Parallel()
+	const rights = "SELECT, INSERT, UPDATE, DELETE"
+	for name, row := range map[string]struct {
+		dsn   func(*testing.T) string
+		ready int
+		says  string
+	}{
+		"schema":    {migrated, http.StatusOK, `"ready"`},
+		"no schema": {func(t *testing.T) string { return servers.MariaDB(t) }, 503, "access denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := row.dsn(t)
+			database, user := dsn[strings.LastIndex(dsn, "/")+1:], "u"+fmt.Sprint(row.ready)
+			openRoot(t, dsn, "CREATE USER "+user+"@'127.0.0.1'",
+				"GRANT "+rights+" ON "+database+".* TO "+user+"@'127.0.0.1'")
+			i := begin(t, backends("--mysql-dsn="+servertest.AsUser(t, dsn, user, ""), "--store=mysql")...)
+			i.becomes(t, row.ready, row.says)
+			if row.ready == http.StatusOK {
+				for _, sku := range []string{"atomic", "pessimistic"} {
+					i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=1", 200)
+					i.must(t, http.MethodPost, "/deduct_stock_"+sku+"?sku="+sku, 200)
+				}
+			} else if !strings.Contains(i.log.String(), "CREATE command denied") {
+				t.Errorf("the log does not say which right is missing:\n%s", i.log)
+			}
+		})
+	}
 }
 
 // failSave makes Redis fail to save: the name of its file is that of a folder.
@@ -185,44 +216,6 @@ func (i *instance) sells(t *testing.T, sku, reason, problem string, begin, end f
 	i.becomes(t, http.StatusOK, `"ready"`)
 	if r := sell(); r.status/100 != 2 {
 		t.Errorf("it is ready, and a sale is %d %s", r.status, r.body)
-	}
-}
-
-// On a full disk every sale is refused as one that was not written, and a lock of the process is free as soon as its
-// sale was refused: with room, the next sale does not wait.
-func TestAnInstanceOnAFullDisk(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	disk := servertest.OnDisk(t, server.MySQL, "220m")
-	i := begin(t, backends("--mysql-dsn="+disk.Server.URL, "--store=mysql", "--wait=2s")...)
-	i.becomes(t, http.StatusOK, `"ready"`)
-	const sku = "full"
-	i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=100000", 200)
-	disk.Fill(t)
-	accepted := 0
-	var r reply
-	for r = i.ask(http.MethodPost, "/deduct_stock_sync?sku="+sku); r.status == 200 && accepted < 10_000; accepted++ {
-		r = i.ask(http.MethodPost, "/deduct_stock_sync?sku="+sku)
-	}
-	if name(r) != "store_full" || !strings.Contains(r.body, "its disk is full") {
-		t.Errorf("the first that was refused, after %d: %s", accepted, r.body)
-	}
-	if r := i.ask(http.MethodPost, "/deduct_stock_sync?sku="+sku); r.status != 200 && name(r) != "store_full" {
-		t.Errorf("the next: %s, want store_full", r.body)
-	} else if r.status == 200 {
-		accepted++
-	}
-	i.becomes(t, http.StatusServiceUnavailable, "its disk is full")
-	if got := i.metric(`stock_backend_full{backend="mysql"}`); got != "1" {
-		t.Errorf("stock_backend_full is %s, want 1", got)
-	}
-	disk.Free(t)
-	i.becomes(t, http.StatusOK, `"ready"`)
-	i.must(t, http.MethodPost, "/deduct_stock_sync?sku="+sku, 200)
-	if r := i.must(t, http.MethodGet, "/v1/stock/"+sku, 200); r.field("sold") != float64(accepted+1) {
-		t.Errorf("%s, want %d sold", r.body, accepted+1)
 	}
 }
 

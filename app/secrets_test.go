@@ -18,7 +18,7 @@ import (
 func TestNothingSecretIsShown(t *testing.T) {
 	t.Parallel()
 	const mark = "XkEy7"
-	server, root := servertest.Redis(t), migrated(t)
+	server, root := servers.Redis(t), migrated(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
 	user := []any{"ACL", "SETUSER", "shop", "on", ">right-" + mark, "~*", "&*", "+@all"}

@@ -13,10 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/lock"
 	"example.com/stock/lock/locktest/servertest"
-	"example.com/stock/lock/locktest/wire"
-	"example.com/stock/lock/redislock"
 )
 
 // On SIGTERM an instance first reports that it is not ready, while it still serves. Then it accepts no more requests,
@@ -60,40 +57,6 @@ func TestShutdownFinishesWhatItHas(t *testing.T) {
 	if locked() {
 		t.Error("the lock is still there")
 	}
-}
-
-// An instance that stops while a batch is under way sells that one, and those who wait for the next.
-func TestShutdownSellsWhatWaitsForItsBatch(t *testing.T) {
-	t.Parallel()
-	proxy, err := wire.Listen(servers.Redis(t).Addr, wire.Redis())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer proxy.Close()
-	i := begin(t, backends("--redis-url=redis://"+proxy.Addr(), "--redis-timeout=30s", "--work=30s", "--drain=100ms",
-		"--stop=40s", "--seed-sku="+own(t))...)
-	i.ready(t, "redis")
-	i.must(t, http.MethodPost, "/deduct_stock_merged", http.StatusOK) // loads the script
-	snare := proxy.Set(wire.Trap{On: wire.ToServer, Match: wire.Contains("order_id"), Do: wire.Hold})
-	defer snare.Release()
-	answers := []<-chan reply{i.later(http.MethodPost, "/deduct_stock_merged")}
-	inFlight(t, i, 1)
-	for range 20 {
-		answers = append(answers, i.later(http.MethodPost, "/deduct_stock_merged?wait=30s"))
-	}
-	inFlight(t, i, 21)
-	i.cancel()
-	servertest.Eventually(t, 10*time.Second, "the listener is closed", func() (bool, string) {
-		r := i.ask(http.MethodGet, "/livez")
-		return r.err != nil, r.body
-	})
-	snare.Release()
-	for _, answer := range answers {
-		if r := <-answer; r.err != nil || r.status != http.StatusOK {
-			t.Errorf("%d %s %v, want its order", r.status, r.body, r.err)
-		}
-	}
-	i.end(t)
 }
 
 // paused waits until that many sales stand at a pause point.
@@ -208,44 +171,5 @@ func TestShutdownTellsWaitersToLeave(t *testing.T) {
 	_, log, _ := strings.Cut(i.log.String(), "stopping: no longer ready")
 	if !strings.Contains(log, "cancelling the waits of running requests") || strings.Contains(log, "level=ERROR") {
 		t.Errorf("its log:\n%s", log)
-	}
-}
-
-// A lock of another process does not keep an instance from stopping, and is left alone.
-func TestShutdownLeavesTheLockOfAnother(t *testing.T) {
-	t.Parallel()
-	addr := servers.Redis(t).Addr
-	i := begin(t, backends("--redis-url=redis://"+addr, "--stop=100ms", "--seed-sku="+own(t))...)
-	i.ready(t, "redis")
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	another := redislock.NewWatchdog(client, redislock.WatchdogOptions{})
-	defer another.Close()
-	lease, err := another.Acquire(t.Context(), own(t), lock.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiter := i.later(http.MethodPost, "/deduct_stock_redisson?wait=60s")
-	servertest.Eventually(t, 20*time.Second, "the request waits for the lock", func() (bool, string) {
-		r := i.send(http.MethodGet, i.admin+"/v1/locks/redis-watchdog/"+own(t))
-		waiters, _ := r.field("waiters").([]any)
-		return len(waiters) == 1, r.body
-	})
-	i.end(t)
-	if r := <-waiter; r.status != http.StatusServiceUnavailable || r.field("type") != "/problems/lock_busy" {
-		t.Errorf("the waiter got %d %s %v, want lock_busy", r.status, r.body, r.err)
-	}
-	if err := lease.Err(); err != nil {
-		t.Errorf("the other's lease: %v", err)
-	}
-	if err := lease.Release(); err != nil {
-		t.Error(err)
-	}
-	next, err := another.Acquire(t.Context(), own(t), lock.Options{TryOnce: true})
-	if err != nil {
-		t.Fatalf("the waiter left something behind: %v", err)
-	}
-	if err := next.Release(); err != nil {
-		t.Error(err)
 	}
 }

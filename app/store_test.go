@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 )
 
@@ -109,18 +108,15 @@ func (b *till) refused(t *testing.T, instances ...*instance) {
 // instances at once.
 func TestRedisComesBackEmpty(t *testing.T) {
 	t.Parallel()
-	server := servertest.Redis(t)
-	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
+	url, db := emptyRedis(t, 1)
+	args := backends(url, "--redis-timeout=5s")
 	a, b := begin(t, args...), begin(t, args...)
 	a.ready(t, "redis")
 	b.ready(t, "redis")
 	x := &till{sku: "stock", store: "redis"}
 	x.sell(60, a, b)
 	x.is(t, a, 100, 0)
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Restart(t.Context()); err != nil {
+	if err := db.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	x.lost(t, a, b)
@@ -147,7 +143,8 @@ func TestRedisComesBackEmpty(t *testing.T) {
 func TestFirstStartSeedsOnce(t *testing.T) {
 	t.Parallel()
 	empty := servers.MariaDB(t) // without a schema
-	args := backends("--redis-url=redis://"+servertest.Redis(t).Addr, "--redis-timeout=5s", "--mysql-dsn="+empty)
+	url, _ := emptyRedis(t, 2)
+	args := backends(url, "--redis-timeout=5s", "--mysql-dsn="+empty)
 	var all []*instance
 	for range 3 {
 		all = append(all, begin(t, args...))
@@ -168,8 +165,8 @@ func TestFirstStartSeedsOnce(t *testing.T) {
 // Without a seed the instance creates no stock, and requests that name no SKU mean the default one.
 func TestSeedOff(t *testing.T) {
 	t.Parallel()
-	server := servertest.Redis(t)
-	i := begin(t, backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s", "--seed-sku=")...)
+	url, _ := emptyRedis(t, 3)
+	i := begin(t, backends(url, "--redis-timeout=5s", "--seed-sku=")...)
 	i.ready(t, "redis")
 	if r := i.must(t, http.MethodPost, "/deduct_stock_atomic", 404); r.field("type") != "/problems/unknown_sku" {
 		t.Errorf("%s, want unknown_sku", r.body)
@@ -178,38 +175,17 @@ func TestSeedOff(t *testing.T) {
 	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
 }
 
-// A SKU that was seeded and is gone was lost, or removed by a person; another one may still be seeded.
-func TestSeedIsOnceForEachSKU(t *testing.T) {
-	t.Parallel()
-	server := servertest.Redis(t)
-	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
-	i := begin(t, args...)
-	i.ready(t, "redis")
-	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
-	i.end(t)
-	if err := redisAt(t, server).Del(t.Context(), "stock:{stock}").Err(); err != nil {
-		t.Fatal(err)
-	}
-	i = begin(t, args...)
-	i.ready(t, "redis")
-	i.must(t, http.MethodPost, "/deduct_stock_atomic", 404)
-	i.end(t)
-	i = begin(t, append(args, "--seed-sku=pen")...)
-	i.ready(t, "redis")
-	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
-}
-
 // A person sets the stock of an empty Redis before any probe has noticed the loss: that is as good as after.
 func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 	t.Parallel()
-	server := servertest.Redis(t)
-	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
+	url, db := emptyRedis(t, 5)
+	args := backends(url, "--redis-timeout=5s")
 	a, b := begin(t, args...), begin(t, args...)
 	a.ready(t, "redis")
 	b.ready(t, "redis")
 	x := &till{sku: "stock", store: "redis"}
 	for range 2 {
-		if err := redisAt(t, server).FlushAll(t.Context()).Err(); err != nil {
+		if err := db.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		a.must(t, http.MethodPut, x.path()+"&quantity=5", 200)
@@ -225,101 +201,11 @@ func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 	}
 }
 
-// An old copy of the data counts as a loss, and a person may go on with it.
-func TestRedisComesBackWithOldData(t *testing.T) {
-	t.Parallel()
-	server := servertest.Redis(t)
-	c := redisAt(t, server)
-	args := backends("--redis-url=redis://"+server.Addr, "--redis-timeout=5s")
-	i := begin(t, args...)
-	i.ready(t, "redis")
-	copies := make(map[string]string)
-	keys := []string{"stock:{stock}", "stock:origin"}
-	for _, key := range keys {
-		copies[key] = c.Dump(t.Context(), key).Val()
-	}
-	x := &till{sku: "stock", store: "redis"}
-	if err := c.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	x.lost(t, i)
-	i.must(t, http.MethodPut, x.path()+"&quantity=7", 200)
-	i.ready(t, "redis")
-	for _, key := range keys {
-		if err := c.RestoreReplace(t.Context(), key, 0, copies[key]).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// Until the next probe the instance sells from the old data: there is no promise against that.
-	servertest.Eventually(t, 20*time.Second, "/readyz says that redis has lost its data", func() (bool, string) {
-		r := i.ask(http.MethodGet, "/readyz")
-		return strings.Contains(r.body, "redis has lost its data"), r.body
-	})
-	if problems := x.sell(5, i); len(problems) != 1 || !problems["/problems/data_lost"] {
-		t.Errorf("problems %v, want data_lost alone", problems)
-	}
-}
-
-func redisAt(t *testing.T, server *server.Server) *redis.Client {
+// emptyRedis is the flag of an empty database of the shared Redis, for this test alone, and a client of it.
+func emptyRedis(t *testing.T, n int) (flag string, db *redis.Client) {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: server.Addr})
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-// Two people set the stock that both have read: one is told that it has changed.
-func TestTwoSetTheStockTheyHaveRead(t *testing.T) {
-	t.Parallel()
-	i := begin(t, append(everything(t), "--seed-sku="+own(t))...)
-	i.ready(t, "redis", "mysql")
-	for _, store := range []string{"redis", "mysql"} {
-		path := "/v1/stock/" + own(t) + "?store=" + store
-		var tag string
-		servertest.Eventually(t, 30*time.Second, "the stock is seeded", func() (bool, string) {
-			tag = i.set(t, http.MethodGet, path, "").Header.Get("ETag")
-			return tag != "", "no ETag"
-		})
-		statuses := make(map[int]int)
-		var mu sync.Mutex
-		var done sync.WaitGroup
-		read := tag
-		for n := range 2 {
-			done.Go(func() {
-				r := i.set(t, http.MethodPut, fmt.Sprintf("%s&quantity=%d", path, n+1), read)
-				mu.Lock()
-				defer mu.Unlock()
-				statuses[r.StatusCode]++
-				if r.StatusCode == http.StatusOK {
-					tag = r.Header.Get("ETag")
-				}
-			})
-		}
-		done.Wait()
-		if statuses[http.StatusOK] != 1 || statuses[http.StatusPreconditionFailed] != 1 {
-			t.Errorf("%s: statuses %v, want one 200 and one 412", store, statuses)
-		}
-		if now := i.set(t, http.MethodGet, path, "").Header.Get("ETag"); now != tag {
-			t.Errorf("%s: the ETag is %s, the one who set it was told %s", store, now, tag)
-		}
-	}
-}
-
-// set sets the stock as the admin, with If-Match if given, and returns the reply without its body.
-func (i *instance) set(t *testing.T, method, path, match string) *http.Response {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, i.url+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	if match != "" {
-		req.Header.Set("If-Match", match)
-	}
-	resp, err := i.client.Do(req)
-	if err != nil {
-		t.Error(err)
-		return new(http.Response)
-	}
-	resp.Body.Close()
-	return resp
+	addr := servers.Redis(t).Addr
+	db = redis.NewClient(&redis.Options{Addr: addr, DB: n})
+	t.Cleanup(func() { _ = db.Close() })
+	return fmt.Sprintf("--redis-url=redis://%s?db=%d", addr, n), db
 }

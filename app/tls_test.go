@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"net/http"
@@ -9,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"example.com/stock/lock/locktest/server"
 	"example.com/stock/lock/locktest/servertest"
 )
 
@@ -61,12 +57,11 @@ func tlsArgs(pairs ...string) (args []string) {
 }
 
 // The server asks for the certificate of a client, and is itself "127.0.0.1", but not "localhost".
-func TestRedisOverTLS(t *testing.T) {
-	t.Parallel()
-	ours, theirs := servertest.NewCA(t, "ours"), servertest.NewCA(t, "theirs")
+func redisOverTLS(t *testing.T, lone *breakable) {
+	ours, theirs := lone.ca, servertest.NewCA(t, "theirs")
 	member := ours.Issue(t, "member")
-	redis := servertest.RedisTLS(t, ours.Issue(t, "127.0.0.1"), ours.File)
-	redis.Set(t, "tls-auth-clients", "yes")
+	redis := lone.redis
+	setRedis(t, redis.Addr, "tls-auth-clients", "yes")
 	misnamed := strings.Replace(redis.Secure, "127.0.0.1", "localhost", 1)
 	with := func(addr string, pairs ...string) []string {
 		return append(tlsArgs(pairs...), "--redis-url=rediss://"+addr, "--redis-timeout=500ms")
@@ -87,10 +82,21 @@ func TestRedisOverTLS(t *testing.T) {
 		{"TLS to a port without it", with(redis.Addr, "ca", ours.File), "no answer", "cause="},
 		{"without TLS to a port with it", []string{"--redis-url=redis://" + redis.Secure}, "reached", "cause="},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			row.run(t)
-		})
+		t.Run(row.name, func(t *testing.T) { row.run(t) })
+	}
+}
+
+// The nodes of a cluster, sentinels, and the master that they name, are reached as the first server is.
+func TestEveryServerOfRedisIsReachedOverTLS(t *testing.T) {
+	for url, secure := range map[string]bool{
+		"rediss://a:1": true, "rediss://a:1?addr=b:1": true, "rediss://a:1?master_name=m&addr=b:1": true,
+		"redis://a:1?addr=b:1": false,
+	} {
+		a := &App{cfg: mustConfigure(t)}
+		o, err := a.redisOptions(url)
+		if err != nil || (o.Dialer != nil) != secure {
+			t.Errorf("%s: over TLS %t, %v", url, err == nil && o.Dialer != nil, err)
+		}
 	}
 }
 
@@ -115,11 +121,10 @@ func exec(t *testing.T, db *sql.DB, statements ...string) {
 	}
 }
 
-func TestMySQLOverTLS(t *testing.T) {
-	t.Parallel()
-	ours, theirs := servertest.NewCA(t, "ours"), servertest.NewCA(t, "theirs")
-	member, pair := ours.Issue(t, "member"), ours.Issue(t, "127.0.0.1")
-	root := servertest.MariaDBTLS(t, pair, ours.File)
+func mysqlOverTLS(t *testing.T, lone *breakable) {
+	ours, theirs := lone.ca, servertest.NewCA(t, "theirs")
+	member, pair := ours.Issue(t, "member"), lone.pair
+	root := lone.dsn
 	db := openRoot(t, root,
 		"CREATE USER member@'127.0.0.1' REQUIRE X509", "GRANT ALL ON *.* TO member@'127.0.0.1'")
 	plain := servertest.AsUser(t, root, "member", "")
@@ -193,90 +198,5 @@ func killOthers(t *testing.T, db *sql.DB) {
 	}
 	for _, id := range ids {
 		_, _ = db.ExecContext(t.Context(), fmt.Sprint("KILL ", id)) // it may be gone
-	}
-}
-
-// Every node of a Redis Cluster is reached over TLS, also those that the first one names.
-func TestRedisClusterOverTLS(t *testing.T) {
-	t.Parallel()
-	ca, other := servertest.NewCA(t, "ca"), servertest.NewCA(t, "other")
-	c, err := servertest.Start(t, server.Options{RedisTLS: presented(t, ca)}).StartRedisCluster(t.Context(), 3)
-	servertest.Started(t, err)
-	of := func(roots *servertest.CA) []string {
-		node := c.Nodes[0].Secure
-		return append(tlsArgs("ca", roots.File), "--redis-url=rediss://"+node+"?addr="+node, "--redis-timeout=5s")
-	}
-	i := tlsRow{args: of(ca)}.run(t)
-	sold := make(map[*server.Server]bool)
-	for n := 0; len(sold) < len(c.Nodes); n++ {
-		sku := fmt.Sprint("sku-", n)
-		owner, err := c.Owner(t.Context(), "stock:{"+sku+"}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		i.must(t, http.MethodPut, "/v1/stock/"+sku+"?quantity=10", http.StatusOK)
-		i.must(t, http.MethodPost, "/deduct_stock_atomic?sku="+sku, http.StatusOK)
-		sold[owner] = true
-	}
-	onlyOverTLS(t, c.Nodes)
-	tlsRow{args: of(other), reason: refusedTLS, cause: "unknown authority"}.run(t)
-}
-
-// Sentinels, and the master that they name, are reached over TLS, also after a fail-over.
-func TestSentinelsOverTLS(t *testing.T) {
-	t.Parallel()
-	ca, other := servertest.NewCA(t, "ca"), servertest.NewCA(t, "other")
-	s := servertest.Start(t, server.Options{RedisTLS: presented(t, ca)})
-	x, err := s.StartSentinels(t.Context(), server.SentinelOptions{})
-	servertest.Started(t, err)
-	var sentinels []string
-	for _, sentinel := range x.Sentinels {
-		sentinels = append(sentinels, sentinel.Secure)
-	}
-	of := func(roots *servertest.CA) []string {
-		url := "rediss://" + sentinels[0] + "?master_name=" + x.Name + "&addr=" + strings.Join(sentinels, "&addr=")
-		return append(tlsArgs("ca", roots.File), "--redis-url="+url, "--redis-timeout=5s")
-	}
-	i := tlsRow{args: of(ca)}.run(t)
-	tlsRow{args: of(other), reason: refusedTLS, cause: "unknown authority"}.run(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	old, err := x.Master(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	onlyOverTLS(t, append(x.Redis, x.Sentinels...))
-	if err := old.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := x.AwaitMaster(ctx, old); err != nil {
-		t.Fatal(err)
-	}
-	servertest.Eventually(t, time.Minute, "it sells on the new master", func() (bool, string) {
-		r := i.ask(http.MethodPost, "/deduct_stock_atomic?quantity=1")
-		return r.status == http.StatusOK, r.body
-	})
-}
-
-// presented returns what the servers of a cluster present, to each other, too.
-func presented(t *testing.T, ca *servertest.CA) *server.TLS {
-	t.Helper()
-	pair := ca.Issue(t, "127.0.0.1")
-	return &server.TLS{Cert: pair.Cert, Key: pair.Key, CA: ca.File}
-}
-
-// onlyOverTLS checks that the port without TLS of each server has no client but the one that asks.
-func onlyOverTLS(t *testing.T, servers []*server.Server) {
-	t.Helper()
-	for _, server := range servers {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1})
-		list, err := client.ClientList(t.Context()).Result()
-		_ = client.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if plain := strings.Count(list, "laddr="+server.Addr); plain != 1 || strings.Count(list, "\n") < 2 {
-			t.Errorf("%s: %d clients without TLS:\n%s", server.Name, plain-1, list)
-		}
 	}
 }

@@ -126,18 +126,6 @@ func TestASaleIsATrace(t *testing.T) {
 	}
 }
 
-// Without OTEL_TRACES_EXPORTER, nothing is traced, whatever the client sends.
-func TestTracesAreOffByDefault(t *testing.T) {
-	t.Setenv("OTEL_TRACES_EXPORTER", "")
-	i := begin(t, backends("--redis-url=redis://"+servers.Redis(t).Addr, "--store=redis")...)
-	i.ready(t, "redis")
-	refused := i.sendTraced(t, "/deduct_stock_atomic?sku="+own(t), "00-"+clientTrace+"-00f067aa0ba902b7-01")
-	logged := strings.Contains(i.log.String(), "trace_id")
-	if refused.field("type") == nil || refused.field("trace_id") != nil || logged {
-		t.Errorf("%s\n%s", refused.body, i.log)
-	}
-}
-
 // A collector that does not answer costs no sale and no clean end, and is logged once.
 func TestACollectorThatIsDownCostsNoSale(t *testing.T) {
 	gone := make(chan struct{})

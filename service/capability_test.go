@@ -49,6 +49,7 @@ func TestSellersRefuseAStoreThatCannot(t *testing.T) {
 		"atomic":      service.Atomically,
 		"optimistic":  service.Optimistically(service.OptimisticOptions{}),
 		"segmented":   service.Segmented(nil, service.SegmentedOptions{}),
+		"merged":      service.Merged(service.MergeOptions{}),
 	} {
 		if err := sell(context.Background(), plainStore{}, &service.Sale{}); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v, want ErrUnsupported", name, err)

@@ -94,26 +94,6 @@ func TestWhatABusyServerMeans(t *testing.T) {
 	}
 }
 
-// At most so many requests are under way, and each that left makes room.
-func TestHowManyAreUnderway(t *testing.T) {
-	var u underway
-	for n, want := range []error{nil, nil, lock.ErrOverloaded} {
-		if err := u.enter(2); !errors.Is(err, want) || (err == nil) != (want == nil) {
-			t.Errorf("request %d: %v, want %v", n+1, err, want)
-		}
-	}
-	u.leave()
-	u.leave()
-	if err := u.enter(2); err != nil {
-		t.Errorf("two have left: %v", err)
-	}
-	for range 1000 {
-		if err := u.enter(0); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A wait of 0 is one try, as long as work takes.
 func TestHowLongARequestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

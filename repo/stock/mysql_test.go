@@ -374,8 +374,8 @@ func TestNumbersFollowCommits(t *testing.T) {
 }
 
 // A COMMIT that the server ends by itself proves nothing: it may end when the transaction is in the binary log. Here it
-// is held up by FLUSH TABLES WITH READ LOCK until its time is over. It is that of a Transact, which goes by itself: of a
-// sale in two packets the INSERT would be held up.
+// is held up by FLUSH TABLES WITH READ LOCK until its time is over. It is that of a Transact, which goes by itself: in
+// the two packets of a sale the INSERT would be held up.
 func TestCommitEndedByTheServer(t *testing.T) {
 	dsn := database(t)
 	_, rest, _ := strings.Cut(dsn, "(")

@@ -67,7 +67,8 @@ func TestWorkIsBounded(t *testing.T) {
 func TestTheWaitOfATransaction(t *testing.T) {
 	for _, sent := range []error{nil, service.ErrOutcomeUnknown} {
 		wait, end := context.WithCancel(t.Context())
-		err := service.InTransaction(service.WithWait(t.Context(), wait), endless{end: end, sent: sent}, &service.Sale{})
+		ctx := service.WithWait(t.Context(), wait)
+		err := service.InTransaction(ctx, endless{end: end, sent: sent}, &service.Sale{})
 		if errors.Is(err, lock.ErrHeld) != (sent == nil) || !errors.Is(err, sent) && sent != nil {
 			t.Errorf("%v, of a transaction that was left as %v", err, sent)
 		}

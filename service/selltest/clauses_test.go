@@ -24,19 +24,19 @@ type clause struct {
 }
 
 var clauses = []clause{
-	{"receipt", "The receipt says what was read and written, and so does the order in the store.", every, receiptIsTrue},
+	{"receipt", "The receipt and the order in the store say what was read and written.", every, receiptIsTrue},
 	{"sold-out", "What is not there is refused, with what is left; the last unit is sold.", every, soldOutIsTrue},
 	{"exact", "More buyers than units: each unit is sold once, and every refusal is true.", excluding, sellsExactly},
 	{"guard", "Stock that another strategy has sold from is refused, and that one refuses ours.", every, guards},
 	{"leave", "A client that leaves when the write begins changes nothing.", every, clientLeavesInside},
 	{"anew", "Books that are deleted and set anew under a sale are not written to by it.", every, booksSetAnew},
-	{"turn", "While one is inside, others wait as long as they want to, and leave nothing behind.", exclusive, takesTurns},
-	{"overload", "One too many is refused before anything is done; when one has left, another may come.", every, bounded},
-	{"key", "A request that comes again with its key gets the first receipt, also when all is sold.", every, keyReplays},
+	{"turn", "While one is inside, others wait as long as asked, and leave nothing behind.", exclusive, takesTurns},
+	{"overload", "One too many is refused at once; when one has left, another may come.", every, bounded},
+	{"key", "A request that comes again with its key gets the first receipt again.", every, keyReplays},
 	{"key-once", "Of many requests with one key on two instances one sells.", every, keySellsOnce},
 	{"doubt", "An order in doubt is not tried again, and its id settles whether it was written.", every, settlesDoubt},
 	{"lease", "Until a write in doubt can no longer happen, no other sale overwrites it.", leased, keepsTheLease},
-	{"evicted", "A holder that was evicted and does not know cannot write; the next one can.", evictable, evictedCannotWrite},
+	{"evicted", "A holder that was evicted cannot write; the next one can.", evictable, evictedCannotWrite},
 	{"flagged", "A lease that is lost after the write is flagged, and the order stands.", evictable, lateLossIsFlagged},
 	{"steps", "A sale tells its steps and can be stopped at every point that it has.", every, tellsItsSteps},
 }
@@ -104,7 +104,8 @@ func openRig(t *testing.T, dsn string) *rig {
 		}
 		r.servers[i] = strategy.Servers{
 			Redis: dial(t, servers.Redis(t).Addr), ZooKeeper: session(t, servers.ZooKeeper(t)), MySQL: pool,
-			SetNXLease: time.Minute, RedlockLease: time.Minute, RedlockNodeTimeout: 10 * time.Second, RedlockQuarantine: -1,
+			SetNXLease: time.Minute, RedlockLease: time.Minute, RedlockNodeTimeout: 10 * time.Second,
+			RedlockQuarantine: -1,
 		}
 		for _, addr := range masters {
 			r.servers[i].Redlock = append(r.servers[i].Redlock, dial(t, addr))
@@ -239,8 +240,9 @@ func TestStrategiesUnderHostileDefaults(t *testing.T) {
 	dsn := servertest.MariaDB(t)
 	admin := orm(t, dsn)
 	for _, isolation := range []string{"SERIALIZABLE", "READ-UNCOMMITTED"} {
-		if err := admin.Exec("SET GLOBAL autocommit = 0, GLOBAL tx_isolation = '" + isolation +
-			"', GLOBAL sql_mode = 'ANSI_QUOTES', GLOBAL time_zone = '+05:45', GLOBAL completion_type = 1").Error; err != nil {
+		err := admin.Exec("SET GLOBAL autocommit = 0, GLOBAL tx_isolation = '" + isolation +
+			"', GLOBAL sql_mode = 'ANSI_QUOTES', GLOBAL time_zone = '+05:45', GLOBAL completion_type = 1").Error
+		if err != nil {
 			t.Fatal(err)
 		}
 		openMySQL(t, dsn)

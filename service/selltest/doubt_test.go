@@ -79,7 +79,8 @@ func settlesDoubt(t *testing.T, w *way) {
 			}
 			for range 2 {
 				got, err := direct.Settle(t.Context(), "here", s.sku, told.OrderID)
-				for end := time.Now().Add(time.Minute); errors.Is(err, service.ErrUndecided) && time.Now().Before(end); {
+				end := time.Now().Add(time.Minute)
+				for errors.Is(err, service.ErrUndecided) && time.Now().Before(end) {
 					got, err = direct.Settle(t.Context(), "here", s.sku, told.OrderID)
 				}
 				if err != nil || got.Written != (row.written > 0) || got.Written && got.Order.ID != told.OrderID {
@@ -100,7 +101,7 @@ const shortLease = 4 * time.Second
 // must not be by what A had read.
 func keepsTheLease(t *testing.T, w *way) {
 	for name, off := range map[string]bool{"fenced": false, "fencing off": true} {
-		timed := w.Name == "redis-setnx" || w.Name == "redis-watchdog" // the others' leases are not for a test to shorten
+		timed := w.Name == "redis-setnx" || w.Name == "redis-watchdog" // of these a test may shorten the lease
 		if off && !timed {
 			continue
 		}

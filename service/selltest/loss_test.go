@@ -22,8 +22,10 @@ func TestALeaseIsLost(t *testing.T) {
 		lab                 service.Lab
 		errs                []error // none: sold, and flagged
 	}{
-		"after the read":   {read: true, errs: all(lock.ErrLost, errTaken)},
-		"with the write":   {before: true, write: service.ErrOutcomeUnknown, errs: all(lock.ErrLost, service.ErrOutcomeUnknown)},
+		"after the read": {read: true, errs: all(lock.ErrLost, errTaken)},
+		"with the write": {
+			before: true, write: service.ErrOutcomeUnknown, errs: all(lock.ErrLost, service.ErrOutcomeUnknown),
+		},
 		"after the write":  {after: true},
 		"and it is no use": {read: true, lab: service.Lab{IgnoreLoss: true}},
 	} {
