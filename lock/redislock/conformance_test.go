@@ -160,7 +160,8 @@ func bench(k kind) locktest.Harness {
 	return locktest.Harness{
 		Name: k.name, Promise: k.promise, Lease: benchLease, Wire: wire.Redis(), Left: left, Rights: rights(),
 		Start: func(t testing.TB) []locktest.Server { return start(t, 1) },
-		Open:  open(dial), Plain: []locktest.Opener{open(defaults), open(patient)},
+		// The requests of the first of these have no goroutine, see request.Ask.
+		Open: open(dial), Plain: []locktest.Opener{open(dial), open(defaults), open(patient)},
 		Deprive: func(ctx context.Context, addrs []string, right string) (lock.Locker, func() error, error) {
 			user := "without-" + right
 			rule := map[bool]string{true: "resetchannels", false: "-" + right}[right == "channels"]

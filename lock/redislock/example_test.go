@@ -48,8 +48,8 @@ func hold(locker lock.Locker, closers ...func() error) {
 	}
 }
 
-// ContextTimeoutEnabled lets a request end with its ctx. Without it the lock keeps its promises, too, but a goroutine
-// waits as long as the client does.
+// ContextTimeoutEnabled lets a request end with the deadline of its ctx. Without it, or without a ReadTimeout, the lock
+// makes a goroutine for each request, which waits as long as the client does.
 func ExampleNewWatchdog() {
 	addrs, stop := redisServers(1)
 	client := redis.NewClient(&redis.Options{

@@ -37,7 +37,7 @@ type Sender interface {
 // nothing, so the second repeats nothing. An error of the script itself must not begin with NOSCRIPT.
 func (s *Script) Run(ctx context.Context, c Sender, keys []string, args ...any) *redis.Cmd {
 	reply := s.EvalSHA(ctx, c, keys, args)
-	if redis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
+	if err := reply.Err(); err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		return s.Eval(ctx, c, keys, args)
 	}
 	return reply

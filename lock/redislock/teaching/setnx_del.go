@@ -79,7 +79,7 @@ func (s *SetNXDel) try(ctx context.Context, key string, o lock.Options) (*lock.L
 
 // free deletes the key, even if another caller has it.
 func (s *SetNXDel) free(ctx context.Context, name string) error {
-	reply, err := request.Ask(ctx, nil, func() *redis.Cmd {
+	reply, err := request.Ask(ctx, s.server.Client, nil, func() *redis.Cmd {
 		return redisscript.Send(ctx, s.server.Client, "del", name)
 	})
 	if err != nil {

@@ -109,7 +109,7 @@ func (s *SetNXExpire) try(ctx context.Context, key string, o lock.Options) (*loc
 
 // limit sets the expiry of a key, and reports whether the key exists. See request.Ask for underWay.
 func (s *SetNXExpire) limit(ctx context.Context, underWay *atomic.Int32, name string) (bool, error) {
-	reply, err := request.Ask(ctx, underWay, func() *redis.BoolCmd {
+	reply, err := request.Ask(ctx, s.server.Client, underWay, func() *redis.BoolCmd {
 		return s.server.Client.PExpire(ctx, name, s.server.Lease)
 	})
 	if err != nil {

@@ -107,7 +107,7 @@ func (s *SetNXWatch) free(ctx context.Context, name, value string) error {
 	}
 	for {
 		ran := false
-		err, unanswered := request.Ask(ctx, nil, func() error {
+		err, unanswered := request.Ask(ctx, s.server.Client, nil, func() error {
 			return s.server.Client.Watch(ctx, func(tx *redis.Tx) error {
 				ran = true
 				return compareAndDelete(tx)

@@ -36,7 +36,7 @@ func TestOneAnswerProvesNothing(t *testing.T) {
 				defer cancel()
 				var underWay atomic.Int32
 				if row.underWay > 0 {
-					_, _ = Ask(ctx, &underWay, func() int { time.Sleep(row.underWay); return 0 })
+					_, _ = Ask(ctx, nil, &underWay, func() int { time.Sleep(row.underWay); return 0 })
 				}
 				var all, looks int
 				c.Undo(ctx, &underWay, func(context.Context) error {

@@ -122,7 +122,7 @@ type sendScript func(ctx context.Context, c redisscript.Sender, keys []string, a
 // {holder's value or ”, its remaining ms (-1: no limit)}, and of a lock with a fence also {last fence, now in us,
 // {waiters' values}}. If the server does not know the digest of the script, a second pipeline sends the source.
 func Read(ctx context.Context, c redis.UniversalClient, reader *redisscript.Script, names [][]string) []Found {
-	replies, err := Ask(ctx, nil, func() []*redis.Cmd {
+	replies, err := Ask(ctx, c, nil, func() []*redis.Cmd {
 		list := make([]*redis.Cmd, len(names))
 		for _, send := range []sendScript{reader.EvalSHA, reader.Eval} {
 			_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {

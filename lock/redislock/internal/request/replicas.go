@@ -19,7 +19,7 @@ func (s *Server) Grant(ctx context.Context, underWay *atomic.Int32, c Call) (rep
 		reply *redis.Cmd
 		short error
 	}
-	got, err := Ask(ctx, underWay, func() (got granted) {
+	got, err := Ask(ctx, s.Client, underWay, func() (got granted) {
 		if s.Replicas == 0 {
 			got.reply = c.send(ctx, s.Client)
 			return got

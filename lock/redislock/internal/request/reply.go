@@ -122,6 +122,9 @@ func Absent(err error) error {
 	return err
 }
 
+// unstarted reports whether no node has begun the request.
+func unstarted(err error) bool { return err != nil && (moving(err) || Unsent(err)) }
+
 // moving reports whether a node did nothing because it lacks some of the keys.
 func moving(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") ||

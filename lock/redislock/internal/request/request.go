@@ -81,7 +81,7 @@ type Call struct {
 // Run runs the script once, and returns when ctx ends at the latest. It repeats a request only if the server cannot
 // have begun it; see retryUnstarted.
 func (c Call) Run(ctx context.Context, client redis.UniversalClient) *redis.Cmd {
-	reply, err := Ask(ctx, nil, func() *redis.Cmd { return c.send(ctx, client) })
+	reply, err := Ask(ctx, client, nil, func() *redis.Cmd { return c.send(ctx, client) })
 	if err != nil {
 		return failed(ctx, err)
 	}
@@ -172,12 +172,16 @@ func ParseGranted(key string, reply any) (lock.Fence, error) {
 	return 0, Found{Value: value, TTL: time.Duration(ms) * time.Millisecond}.Held(key)
 }
 
-// Ask calls do, and returns its result, or the cause of ctx if ctx ends first. do is a request of a client, which may
-// ignore ctx and wait for as long as its own settings say: those of go-redis ignore a deadline by default, and the end
-// of a ctx without one always. Such a request goes on until the client gives it up or is closed, and counts in underWay
-// until then; nil: no caller needs the count.
-func Ask[T any](ctx context.Context, underWay *atomic.Int32, do func() T) (T, error) {
-	if ctx.Done() == nil {
+// Ask calls do, a request of c, and returns its result, or the cause of ctx if ctx ends first. By default a client of
+// go-redis ignores ctx and waits for as long as its own settings say. Such a request needs a goroutine. It goes on until
+// the client gives it up or is closed, and counts in underWay until then; nil: no caller needs the count.
+//
+// The goroutine is a third of the CPU time of an acquisition, so a bounded client has none. Its request ends with the
+// deadline of ctx. If ctx is canceled before, the request ends with the reply or the client's own time limit.
+func Ask[T any](
+	ctx context.Context, c redis.UniversalClient, underWay *atomic.Int32, do func() T,
+) (T, error) {
+	if ctx.Done() == nil || bounded(c) {
 		return do(), nil
 	}
 	if underWay == nil {
@@ -198,6 +202,17 @@ func Ask[T any](ctx context.Context, underWay *atomic.Int32, do func() T) (T, er
 	}
 }
 
+// bounded reports whether each request of c ends with the deadline of its ctx, and has a time limit without one. A
+// ReadTimeout that is not positive means none, or that a deadline is ignored, too.
+func bounded(c redis.UniversalClient) bool {
+	client, single := c.(*redis.Client)
+	if !single {
+		return false
+	}
+	o := client.Options()
+	return o.ContextTimeoutEnabled && o.ReadTimeout > 0 && o.WriteTimeout > 0
+}
+
 // MovingPause is the pause between two tries of a request whose keys are being moved, and movingTime limits them.
 // MIGRATE moves ten keys at a time, so the keys of one lock are on different nodes only for milliseconds.
 const (
@@ -211,8 +226,7 @@ func retryUnstarted(ctx context.Context, c redis.UniversalClient, ask func() *re
 	cluster, isCluster := c.(*redis.ClusterClient)
 	for began := time.Now(); ; {
 		reply := ask()
-		unstarted := moving(reply.Err()) || Unsent(reply.Err())
-		if !isCluster || !unstarted || time.Since(began) > movingTime {
+		if !isCluster || !unstarted(reply.Err()) || time.Since(began) > movingTime {
 			return reply
 		}
 		cluster.ReloadState(ctx)

@@ -38,7 +38,7 @@ func SetNX(
 	var set *redis.Cmd
 	var get *redis.StringCmd
 	var pttl *redis.DurationCmd
-	_, err = Ask(ctx, underWay, func() error {
+	_, err = Ask(ctx, c, underWay, func() error {
 		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			set = redisscript.Send(ctx, p, args...)
 			get, pttl = p.Get(ctx, name), p.PTTL(ctx, name)
