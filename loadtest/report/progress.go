@@ -15,8 +15,8 @@ import (
 // plainEvery is the time between two lines of progress if lines cannot be overwritten.
 const plainEvery = 2 * time.Second
 
-// A progressLine shows the progress of a run. On a terminal with that many columns it overwrites one line. If columns is
-// 0 it writes a plain line every 2 s and at the end. It uses no colours.
+// A progressLine shows the progress of a run. On a terminal with that many columns it overwrites one line. If columns
+// is 0 it writes a plain line every 2 s and at the end. It uses no colours.
 type progressLine struct {
 	voice
 	to      io.Writer
