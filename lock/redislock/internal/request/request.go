@@ -173,8 +173,8 @@ func ParseGranted(key string, reply any) (lock.Fence, error) {
 }
 
 // Ask calls do, a request of c, and returns its result, or the cause of ctx if ctx ends first. By default a client of
-// go-redis ignores ctx and waits for as long as its own settings say. Such a request needs a goroutine. It goes on until
-// the client gives it up or is closed, and counts in underWay until then; nil: no caller needs the count.
+// go-redis ignores ctx and waits for as long as its own settings say. Such a request needs a goroutine. It goes on
+// until the client gives it up or is closed, and counts in underWay until then; nil: no caller needs the count.
 //
 // The goroutine is a third of the CPU time of an acquisition, so a bounded client has none. Its request ends with the
 // deadline of ctx. If ctx is canceled before, the request ends with the reply or the client's own time limit.
