@@ -93,6 +93,7 @@ func TestEveryServerOfRedisIsReachedOverTLS(t *testing.T) {
 		"redis://a:1?addr=b:1": false,
 	} {
 		a := &App{cfg: mustConfigure(t)}
+		a.serverTLS = a.readServerTLS
 		o, err := a.redisOptions(url)
 		if err != nil || (o.Dialer != nil) != secure {
 			t.Errorf("%s: over TLS %t, %v", url, err == nil && o.Dialer != nil, err)

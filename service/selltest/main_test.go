@@ -229,10 +229,6 @@ func digest(name string) string {
 	return string(out)
 }
 
-func within(limit time.Duration) func(*service.Config) {
-	return func(c *service.Config) { c.Work = limit }
-}
-
 // sell is a deduction of one unit.
 func (s *scene) sell(ctx context.Context, change ...func(*service.Request)) (service.Receipt, error) {
 	req := service.Request{Strategy: "it", SKU: s.sku, Quantity: 1, RequestID: "r-1"}
