@@ -42,7 +42,7 @@ func TestGradeExitStatus(t *testing.T) {
 		{"", exitUngraded, "name the lock"},
 		{"--http http://x -- true", exitUngraded, "only one of them"},
 		{"--http ftp://x", exitUngraded, "--http must be"},
-		{"--only nonsense -- true", exitUngraded, `there is no scenario "nonsense"; there are thirty-at-once, `},
+		{"--only nonsense -- true", exitUngraded, `unknown scenario "nonsense"; there are thirty-at-once, `},
 		{"--servers etcd -- true", exitUngraded, "--servers: etcd is none of [redis zookeeper mysql]"},
 		{"--lease 1ms -- true", exitUngraded, "lease"},
 		{"--wait 1ms -- true", exitUngraded, "wait"},

@@ -70,7 +70,7 @@ func TestErrorsOfOthersAreInBothLanguages(t *testing.T) {
 		{"checkout --lost-replies=x", `"--lost-replies"：值 "x" 无效："x" 不是数`},
 		{"load --=x", "选项写法有误：--=x"},
 		{"lock bogus key -- true", `没有策略 "bogus"；请用其中之一：redis-setnx-expire, `},
-		{"demo --strategies bogus", `--strategies: 没有策略 "bogus"；有 none, `},
+		{"demo --strategies bogus", `--strategies: 没有叫 "bogus" 的策略；有 none、`},
 	} {
 		_, _, err := run(t.Context(), strings.Fields(row.args)...)
 		if err == nil {
