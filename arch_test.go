@@ -173,8 +173,8 @@ var arrows = map[string]struct {
 		[]string{
 			"internal/stack", "internal/words", "lab/diagram", "loadtest", "lock/locktest/server", "lock/locktest/wire",
 		},
-		"a client over HTTP, which also plays what loads have recorded: what the wall shows comes from what instances " +
-			"tell, not from their code",
+		"a client over HTTP, which also plays what loads have recorded: what the wall shows comes from what " +
+			"instances tell, not from their code",
 	},
 
 	// What several need. Nothing here imports from a room, files aside.
