@@ -128,8 +128,7 @@ var arrows = map[string]struct {
 	},
 	"lab/scenario": {
 		[]string{
-			"internal/stack", "internal/words", "lab", "loadtest", "loadtest/checkout", "lock/locktest/server",
-			"lock/locktest/wire",
+			"internal/words", "lab", "loadtest", "loadtest/checkout", "lock/locktest/server", "lock/locktest/wire",
 		},
 		"a client over HTTP, as lab is: what it says of our locks must not come from our locks",
 	},
@@ -172,11 +171,10 @@ var arrows = map[string]struct {
 	// The class.
 	"lab/class": {
 		[]string{
-			"internal/stack", "internal/words", "lab", "lab/diagram", "loadtest", "lock/locktest/server",
-			"lock/locktest/wire",
+			"internal/stack", "internal/words", "lab/diagram", "loadtest", "lock/locktest/server", "lock/locktest/wire",
 		},
-		"a client over HTTP, which also plays what loads and the lab have recorded: what the wall shows comes from " +
-			"what instances tell, not from their code",
+		"a client over HTTP, which also plays what loads have recorded: what the wall shows comes from what " +
+			"instances tell, not from their code",
 	},
 
 	// What several need. Nothing here imports from a room, files aside.

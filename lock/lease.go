@@ -27,7 +27,7 @@ type Lease struct {
 	kept    chan struct{} // closed when the keeper has ended
 	mu      sync.Mutex    // guards until, retired, stop and told
 	until   time.Time     // when the lease ends unless it is renewed; zero: it has no end
-	retired bool          // StopRenewing has been called
+	retired bool          // stopRenewing has been called
 	stop    func()        // ends the renewals; nil: the keeper has not begun
 
 	// told is what ends calls; nil: nothing. [context.AfterFunc] would need a goroutine and five allocations for it.

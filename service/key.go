@@ -15,8 +15,9 @@ import (
 	"example.com/stock/lock/driver"
 )
 
-// A Key makes a request idempotent: a client that sends the request again with the same key gets the first reply. The
-// key is written in one step with the order. The zero Key means that the request has no key.
+// A Key makes a request idempotent: a client that sends the request again with the same key gets the first reply,
+// unless the Service is overloaded. The key is written in one step with the order. The zero Key means that the request
+// has no key.
 type Key struct {
 	// ID is a digest of the operation and the client's key.
 	ID string

@@ -126,6 +126,7 @@ type Receipt struct {
 //
 // If an earlier request with the same Key has sold, Deduct returns its order, with Replayed set. The store refuses to
 // write a key twice, so Deduct looks for the first order only after a sale has failed: a new key costs no round trip.
+// It does not look for it if the request is refused before it is tried, as invalid or with lock.ErrOverloaded.
 // A refusal changes nothing and is not stored with the key, so the key may be sent again. The same is true after
 // ErrOutcomeUnknown.
 //

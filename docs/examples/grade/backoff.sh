@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Broken: each pause is ten times as long as the one before it, so it waits while the lock is free (lesson 11).
+# Broken: each pause is ten times as long as the one before it, so it waits while the lock is free (lesson 10).
 # Fix it, and grade it: stock lab grade --only hundred-waiters -- ./backoff.sh
 set -u
 redis() { redis-cli -h "$REDIS_HOST" -p "$REDIS_PORT" "$@"; }

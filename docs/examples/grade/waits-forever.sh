@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Broken: it does not look at WAIT_MS (lesson 11).
+# Broken: it does not look at WAIT_MS (lesson 10).
 # Fix it, and grade it: stock lab grade --only two-keys -- ./waits-forever.sh
 set -u
 redis() { redis-cli -h "$REDIS_HOST" -p "$REDIS_PORT" "$@"; }

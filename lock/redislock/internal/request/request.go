@@ -78,8 +78,8 @@ type Call struct {
 	Args   []any
 }
 
-// Run runs the script once, and returns when ctx ends at the latest. It repeats a request only if the server cannot
-// have begun it; see retryUnstarted.
+// Run runs the script once; see Ask for how ctx ends it. It repeats a request only if the server cannot have begun it;
+// see retryUnstarted.
 func (c Call) Run(ctx context.Context, client redis.UniversalClient) *redis.Cmd {
 	reply, err := Ask(ctx, client, nil, func() *redis.Cmd { return c.send(ctx, client) })
 	if err != nil {
