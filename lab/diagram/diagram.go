@@ -1,5 +1,5 @@
 // Package diagram makes a sequence diagram of one case of the fault lab from its recorded events. Readers can step
-// through it. Of, a pure function, returns the model; Figure and Mermaid draw it.
+// through it. Of, a pure function, returns the model; Figure draws it.
 package diagram
 
 import (
@@ -395,8 +395,6 @@ func (m *maker) sentence(e lab.CaseEvent, end bool) lab.Text {
 	switch {
 	case end && e.Kind == lab.Paused:
 		return say("says.goes-on", "who", e.Who, "point", pointSaid(e))
-	case end && e.Kind == lab.Standing && roleOf(e.Lane) == Server:
-		return say("says.key-ends", "server", e.Lane, "who", short(e.Who))
 	case end && e.Kind == lab.Standing:
 		return say("says.hold-ends", "who", short(e.Who))
 	case end:
@@ -596,15 +594,4 @@ func Brief(d time.Duration) string {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}
 	return fmt.Sprintf("%.2f s", d.Seconds())
-}
-
-// roughly formats a time so coarsely that most runs of the lab agree.
-func roughly(d time.Duration) string {
-	switch {
-	case d < time.Second/2:
-		return "< 0.5 s"
-	case d < 5*time.Second:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	}
-	return fmt.Sprintf("%.0f s", (d/5).Round(time.Second).Seconds()*5)
 }
