@@ -6,6 +6,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// parent returns a command that does nothing but show its help. With a RunE of its own it refuses an unknown verb:
+// without, it would show its help and exit with 0.
+func parent(use string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
 // noArgs checks arguments as that of cobra does, in both languages.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -74,6 +74,8 @@ func TestUnknownCommands(t *testing.T) {
 		{"config", "show"},
 		{"healthcheck", "x"},
 		{"demo", "x"},
+		{"lab", "x"},
+		{"lock", "x"},
 	} {
 		_, _, err := run(t.Context(), args...)
 		says(t, err, "unknown command", args[len(args)-1])
@@ -105,6 +107,7 @@ func TestExitStatus(t *testing.T) {
 		{"relay dead", 1, "", `stock: "stock relay" has moved with the order service: use "stock orders outbox"`},
 		{"demo --ha", 1, "", `stock: --ha is a command now: use "stock lab failover"`},
 		{"lab failover --json /no/x", 1, "", "stock: --json: "},
+		{"lock zk-sequential k --no-wait -- true", 64, "", `is "stock lock run <strategy> <key> -- command" now`},
 		{"token --sub ann", 1, "", `use "stock orders token"`},
 		{"config --wait=1h", 1, "", "wait: 1h0m0s is not from 0s to 1m0s"},
 		{"serve --addr=x", 1, "", `stock: configuration:`},

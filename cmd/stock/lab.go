@@ -24,14 +24,11 @@ import (
 )
 
 func labCommand(v voice) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "lab",
-	}
-	cmd.AddCommand(
+	return parent(
+		"lab",
 		labListCommand(v), labRunCommand(v), labMatrixCommand(v), labGradeCommand(v), labSoakCommand(v),
 		labFailoverCommand(v),
 	)
-	return cmd
 }
 
 func labListCommand(v voice) *cobra.Command {

@@ -171,7 +171,7 @@ func TestLoadExitStatus(t *testing.T) {
 		{"--url " + url + " -s right --expect p99<1h --json -", 0, `"text": "p99<1h"`},
 		{"--url " + url + " -s right --json -", 0, `"format": "stock-load-report"`},
 		{"--url " + url, 1, "--strategy: is missing"},
-		{"--url " + url + " -s nun", 1, `"nun" is not known`},
+		{"--url " + url + " -s nun", 1, `unknown strategy "nun"; did you mean none?`},
 		{"--url " + url + " -s right --must-race", 1, "--must-race: needs a strategy that may lose updates"},
 		{"--url " + url + " -s right -n 0", 1, "--requests: must be 1 or more"},
 		{"--url " + url + " -s right -c 0", 1, "--concurrency: must be 1 or more"},

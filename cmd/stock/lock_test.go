@@ -171,7 +171,7 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 		guard := func(key string, command ...string) []string {
 			return k.args(key, append([]string{"--"}, command...)...)
 		}
-		stock := []string{pathOf(t, &program), "lock"}
+		stock := []string{pathOf(t, &program), "lock", "run"}
 		inner := append(slices.Clone(stock), guard("outer", "true")...)
 		middle := append(slices.Clone(stock), guard("middle", inner...)...)
 		startLocking(t, "m", guard("outer", middle...)...).ends(t, 64)
@@ -572,7 +572,7 @@ func TestRedlockIsSeen(t *testing.T) {
 	}
 }
 
-// A locking is a "stock lock" process.
+// A locking is a "stock lock run" process.
 type locking struct {
 	*exec.Cmd
 	stdin  io.WriteCloser
@@ -599,10 +599,10 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// startLocking starts "stock lock" with args. Its name for others is name.
+// startLocking starts "stock lock run" with args. Its name for others is name.
 func startLocking(t *testing.T, name string, args ...string) *locking {
 	t.Helper()
-	args = append([]string{"lock", "--instance", name}, args...)
+	args = append([]string{"lock", "run", "--instance", name}, args...)
 	return startLockingOf(t, exec.Command(pathOf(t, &program), args...))
 }
 
