@@ -22,7 +22,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"example.com/stock/app"
-	"example.com/stock/internal/stack"
 	"example.com/stock/internal/stack/stacktest"
 	"example.com/stock/lock"
 	"example.com/stock/lock/locktest/server"
@@ -441,8 +440,6 @@ func TestSegmentsOf(t *testing.T) {
 	}
 }
 
-// The command shows the holder of a lock of redlock, with and without an instance, and so does HTTP. The holder cannot
-// be evicted, because the lock has no fence. If there is no majority, clients are told so, without addresses.
 // How long a lock is held is what the instance says: its clock may be hours away from this computer's.
 func TestLockIsListedByTheClockOfTheInstance(t *testing.T) {
 	t.Parallel()
@@ -462,113 +459,6 @@ func TestLockIsListedByTheClockOfTheInstance(t *testing.T) {
 		if err != nil || !strings.Contains(out, "1m30s") {
 			t.Errorf("%s: %v, %q; want it held for 1m30s", command, err, out)
 		}
-	}
-}
-
-func TestRedlockIsSeen(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	redis := make([]server.Kind, 6) // one for the stock, and five masters
-	for i := range redis {
-		redis[i] = server.Redis
-	}
-	s := stacktest.Start(t, stack.Options{
-		Options: server.Options{Want: redis}, Binary: pathOf(t, &plain), Env: []string{
-			"STOCK_ADMIN_TOKEN=" + demoToken, "STOCK_REDLOCK_QUARANTINE=-1s", "STOCK_REDLOCK_NODE_TIMEOUT=5s",
-		},
-	})
-	if len(s.Missing()) > 0 {
-		if os.Getenv("REQUIRE_BACKENDS") == "1" {
-			t.Fatal(s.Missing())
-		}
-		t.Skip(s.Missing())
-	}
-	apps, err := s.Serve(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	url, admin := apps[0].URL, apps[0].Admin
-	var masters []string
-	for i := 2; i <= len(redis); i++ {
-		masters = append(masters, "redis://"+s.Server(fmt.Sprint("redis-", i)).Addr)
-	}
-	k := kindOfLock{
-		"redlock",
-		[]string{
-			"--redlock-urls",
-			strings.Join(masters, ","),
-			"--redlock-quarantine=-1s",
-			"--redlock-node-timeout=5s",
-		},
-	}
-	holder := startLocking(t, "machine-1", k.args("seen", "--", "cat")...)
-	fmt.Fprintln(holder.stdin, "up")
-	holder.says(t, "up")
-
-	listed(t, k, "seen", "machine-1")
-	for _, args := range [][]string{append([]string{"ls", "redlock"}, k.server...), {
-		"ls", "redlock", "seen", "--url",
-		admin,
-	}} {
-		if out, errs, err := run(
-			t.Context(),
-			append([]string{"lock"}, args...)...); err != nil || !strings.Contains(out, "seen") ||
-			!strings.Contains(out, "machine-1/pid-") {
-			t.Errorf("%q: %v\n%s%s", args, err, out, errs)
-		}
-	}
-	if status, body := get(
-		t, admin+"/v1/locks/redlock/seen",
-	); status != http.StatusOK || !strings.Contains(body, `"instance":"machine-1"`) ||
-		!strings.Contains(body, `"remaining_ms":`) {
-		t.Errorf("GET: %d %s", status, body)
-	}
-	if _, _, err := run(
-		t.Context(), "lock", "evict", "redlock", "seen", "--url", admin, "--admin-token", demoToken,
-	); err == nil ||
-		!strings.Contains(err.Error(), "no fence") {
-		t.Errorf("evict: %v, want that there is no fence", err)
-	}
-	holder.stdin.Close()
-	holder.ends(t, 0)
-	if out, _, err := run(
-		t.Context(),
-		append([]string{"lock", "ls", "redlock"}, k.server...)...); err != nil ||
-		out != "" {
-		t.Errorf("after the release: %v\n%s", err, out)
-	}
-
-	for i := 2; i <= 4; i++ {
-		if err := s.Server(fmt.Sprint("redis-", i)).Kill(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	servertest.Eventually(t, 20*time.Second, "the instance says that there is no majority", func() (bool, string) {
-		status, body := get(t, admin+"/v1/locks/redlock/seen")
-		if strings.Contains(body, "127.0.0.1") {
-			t.Errorf("an address is shown: %s", body)
-		}
-		return status == http.StatusServiceUnavailable && strings.Contains(body, "2 of 5 nodes count") &&
-			strings.Contains(body, "node 3 is not reached"), body
-	})
-	if reply := deduct(
-		t, url, "stock", "r", map[string]any{"strategy": "redlock"},
-	); !strings.Contains(reply, "/problems/backend_down") ||
-		strings.Contains(reply, "127.0.0.1") {
-		t.Errorf("a sale: %s, want backend_down and no address", reply)
-	}
-	servertest.Eventually(t, 20*time.Second, "readyz says so", func() (bool, string) {
-		_, body := get(t, url+"/readyz")
-		if strings.Contains(body, "127.0.0.1") {
-			t.Errorf("an address is shown: %s", body)
-		}
-		return strings.Contains(body, "node 1 is not reached"), body
-	})
-	log, err := os.ReadFile(apps[0].Log)
-	if err != nil || !strings.Contains(string(log), s.Server("redis-2").Addr+" is not reached") {
-		t.Errorf("%v; the log does not name the masters that are gone:\n%s", err, log)
 	}
 }
 
