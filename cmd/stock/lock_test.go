@@ -28,71 +28,15 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 )
 
-// Processes that lock the same key enter one after the other, each with a larger fence than the previous one.
-func TestLockExcludes(t *testing.T) {
-	t.Parallel()
-	for _, k := range append(redisLocks(t, "redis-setnx", "redis-watchdog"), zkLock(t)) {
-		t.Run(k.strategy, func(t *testing.T) {
-			t.Parallel()
-			history := filepath.Join(t.TempDir(), "history")
-			var all []*locking
-			for i := range 5 {
-				// Without the lock, others would enter during the sleep.
-				all = append(
-					all,
-					startLocking(
-						t,
-						fmt.Sprint("m", i),
-						k.args(
-							"excl",
-							sh(
-								`echo "in $$ $LOCK_FENCE $LOCK_STRATEGY $LOCK_KEY" >>"$1"; `+
-									`sleep 0.1; echo "out $$" >>"$1"`,
-								history,
-							)...)...),
-				)
-			}
-			for _, l := range all {
-				l.ends(t, 0)
-			}
-			text, err := os.ReadFile(history)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-			if len(lines) != 10 {
-				t.Fatalf("history:\n%s", text)
-			}
-			var before uint64
-			for i := 0; i < len(lines); i += 2 {
-				var pid, out int
-				var fence uint64
-				var strategy, key string
-				if _, err := fmt.Sscanf(
-					lines[i]+" "+lines[i+1], "in %d %d %s %s out %d", &pid, &fence, &strategy, &key, &out,
-				); err != nil ||
-					pid != out {
-					t.Fatalf("not one after the other (%v):\n%s", err, text)
-				}
-				if fence <= before || strategy != k.strategy || key != "excl" {
-					t.Errorf("fence %d after %d, strategy %s, key %s", fence, before, strategy, key)
-				}
-				before = fence
-			}
-		})
-	}
-}
-
-// While one process holds the lock, another is told so at once, or after its wait; or it waits until it gets the lock.
+// The command finds its lock in its environment. While one process holds the lock, another is told so at once, or after
+// its wait; or it waits until it gets the lock, with a larger fence.
 func TestLockNotObtained(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
 	t.Parallel()
-	for _, k := range append(redisLocks(t, "redis-setnx", "redis-watchdog"), zkLock(t)) {
+	for _, k := range append(redisLocks(t, "redis-watchdog"), zkLock(t)) {
 		t.Run(k.strategy, func(t *testing.T) {
 			t.Parallel()
-			holder := startLocking(t, "machine-1", k.args("busy", "--lock-setnx-lease", "1m", "--", "cat")...)
+			const show = `echo "$LOCK_STRATEGY $LOCK_KEY $LOCK_FENCE."; `
+			holder := startLocking(t, "machine-1", k.args("busy", sh(show+"cat")...)...)
 			fmt.Fprintln(holder.stdin, "up")
 			holder.says(t, "up") // standard input and output are the command's
 
@@ -107,22 +51,29 @@ func TestLockNotObtained(t *testing.T) {
 			if said := quiet.out.String() + quiet.errs.String(); said != "" {
 				t.Errorf("--quiet says %q", said)
 			}
-			bounded := startLocking(t, "m", k.args("busy", "--wait", "2s", "--", "echo", "in")...)
+			bounded := startLocking(t, "m", k.args("busy", "--wait", "1s", "--", "echo", "in")...)
 			bounded.ends(t, 75)
-			if said := bounded.errs.String(); !strings.Contains(said, "not free within 2s") {
+			if said := bounded.errs.String(); !strings.Contains(said, "not free within 1s") {
 				t.Errorf("it says %q", said)
 			}
-			endless := startLocking(t, "m", k.args("busy", "--", "echo", "in")...)
-			other := startLocking(t, "m", k.args("other", "--no-wait", "--", "echo", "in")...)
-			other.ends(t, 0)
-			select {
-			case <-endless.exited:
-				t.Errorf("came in while the lock was held: %s", endless.out)
-			default:
+			endless := startLocking(t, "m", k.args("busy", sh(show)...)...)
+			startLocking(t, "m", k.args("other", "--no-wait", "--", "echo", "in")...).ends(t, 0)
+			listed(t, k, "busy", "machine-1", "m")
+			if said := endless.out.String(); said != "" {
+				t.Errorf("came in while the lock was held: %s", said)
 			}
 			holder.stdin.Close()
 			holder.ends(t, 0)
 			endless.ends(t, 0)
+			var fences [2]uint64
+			for i, l := range []*locking{holder, endless} {
+				if _, err := fmt.Sscanf(l.out.String(), k.strategy+" busy %d.", &fences[i]); err != nil {
+					t.Errorf("its environment is %q: %v", l.out, err)
+				}
+			}
+			if fences[1] <= fences[0] {
+				t.Errorf("fence %d after %d", fences[1], fences[0])
+			}
 		})
 	}
 }
@@ -175,17 +126,14 @@ func TestLockPassesTheStatusOn(t *testing.T) {
 		middle := append(slices.Clone(stock), guard("middle", inner...)...)
 		startLocking(t, "m", guard("outer", middle...)...).ends(t, 64)
 	})
-	for _, strategy := range []string{"none", "local-mutex", "atomic", "segmented", "redis-sentx"} {
-		t.Run(strategy, func(t *testing.T) {
-			t.Parallel()
-			l := startLocking(t, "m", strategy, "k", "--", "true")
-			l.ends(t, 64)
-			if said := l.errs.String(); !strings.Contains(said, "redis-watchdog") ||
-				!strings.Contains(said, "zk-sequential") {
-				t.Errorf("it says %q, want which there are", said)
-			}
-		})
-	}
+	t.Run("no lock between machines", func(t *testing.T) {
+		t.Parallel()
+		l := startLocking(t, "m", "local-mutex", "k", "--", "true")
+		l.ends(t, 64)
+		if said := l.errs.String(); !strings.Contains(said, "redis-watchdog") {
+			t.Errorf("it says %q, want which there are", said)
+		}
+	})
 }
 
 // Signals reach the command. A signal makes a waiter leave the queue.
@@ -244,41 +192,29 @@ func TestLockFreeAfterAKill(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	ended := zkLock(t)
-	ended.server = append(ended.server, "--zookeeper-session-timeout", "3s")
-	for _, k := range []kindOfLock{
-		{"redis-watchdog", append(redisLocks(t, "")[0].server, "--lock-watchdog-lease", "3s")},
-		ended,
-	} {
-		t.Run(k.strategy, func(t *testing.T) {
-			t.Parallel()
-			holder := startLocking(t, "holder", k.args("killed", sh(`echo up $$ end; exec sleep 600`)...)...)
-			holder.says(t, "end")
-			var pid int
-			if _, err := fmt.Sscanf(holder.out.String(), "up %d", &pid); err != nil {
-				t.Fatal(err)
-			}
-			next := startLocking(t, "next", k.args("killed", "--", "true")...)
-			listed(t, k, "killed", "holder", "next")
-			if err := holder.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			servertest.Eventually(t, time.Minute, "the command is killed, too", func() (bool, string) {
-				return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
-			})
-			next.ends(t, 0)
-		})
+	k := redisLocks(t, "redis-watchdog")[0]
+	k.server = append(k.server, shortLeases()...)
+	holder := startLocking(t, "holder", k.args("killed", sh(`echo up $$ end; exec sleep 600`)...)...)
+	holder.says(t, "end")
+	var pid int
+	if _, err := fmt.Sscanf(holder.out.String(), "up %d", &pid); err != nil {
+		t.Fatal(err)
 	}
+	next := startLocking(t, "next", k.args("killed", "--", "true")...)
+	listed(t, k, "killed", "holder", "next")
+	if err := holder.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	servertest.Eventually(t, time.Minute, "the command is killed, too", func() (bool, string) {
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
+	})
+	next.ends(t, 0)
 }
 
 // ownServer is a lock on a server of its own, with short leases.
-func ownServer(t *testing.T, strategy string) (kindOfLock, *server.Server) {
-	if strategy == "zk-sequential" {
-		s := servertest.Server(t, server.ZooKeeper)
-		return kindOfLock{strategy, []string{"--zookeeper-hosts", s.URL, "--zookeeper-session-timeout", "3s"}}, s
-	}
+func ownServer(t *testing.T) (kindOfLock, *server.Server) {
 	s := servertest.Redis(t)
-	return kindOfLock{strategy, append([]string{"--redis-url", "redis://" + s.Addr}, shortLeases()...)}, s
+	return kindOfLock{"redis-watchdog", append([]string{"--redis-url", "redis://" + s.Addr}, shortLeases()...)}, s
 }
 
 func shortLeases() []string {
@@ -313,84 +249,43 @@ func (k kindOfLock) open(t *testing.T) lock.Locker {
 	return l
 }
 
-// However the lock is lost, the command is told. A command that ignores that is killed with all its processes.
+// However the lock is lost, the command gets SIGTERM, and its status does not count. TestLockLostWhileItsOutputIsStuck
+// shows what becomes of commands that ignore the signal.
 func TestLockLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	evict := func(t *testing.T, k kindOfLock, key string, _ *server.Server) {
-		if _, err := lock.Evict(t.Context(), k.open(t), key); err != nil {
-			t.Fatal(err)
-		}
-	}
-	hang := func(t *testing.T, _ kindOfLock, _ string, s *server.Server) {
-		if err := s.Pause(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Resume() })
-	}
 	nothing := func(*testing.T, kindOfLock, string, *server.Server) {}
 	for _, row := range []struct {
 		name, strategy string
 		more           []string
-		lose           func(t *testing.T, k kindOfLock, key string, own *server.Server)
+		lose           func(t *testing.T, k kindOfLock, key string, s *server.Server)
 	}{
-		{"evicted", "redis-watchdog", nil, evict},
-		{"evicted", "zk-sequential", nil, evict},
-		{"server hangs", "redis-watchdog", nil, hang},
-		{"server hangs", "zk-sequential", nil, hang},
+		{"evicted", "redis-watchdog", nil, func(t *testing.T, k kindOfLock, key string, _ *server.Server) {
+			if _, err := lock.Evict(t.Context(), k.open(t), key); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"server hangs", "redis-watchdog", nil, func(t *testing.T, _ kindOfLock, _ string, s *server.Server) {
+			if err := s.Pause(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Resume() })
+		}},
 		{"lease is over", "redis-setnx", nil, nothing},
 		{"held too long", "redis-watchdog", []string{"--max-hold", "3s"}, nothing},
 	} {
-		t.Run(row.name+"/"+row.strategy, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			var k kindOfLock
-			var server *server.Server
-			switch {
-			case row.name == "server hangs":
-				k, server = ownServer(t, row.strategy)
-			case row.strategy == "zk-sequential":
-				k = zkLock(t)
-			default:
-				k = redisLocks(t, row.strategy)[0]
-				k.server = append(k.server, shortLeases()...)
-			}
-			for _, command := range []struct{ name, script, says, grace string }{
-				{
-					"obedient", `trap 'echo told; exit 0' TERM; echo up $$ end; while :; do sleep 0.02; done`, "told",
-					"30s",
-				},
-				{
-					"with a deaf child",
-					`trap 'exit 0' TERM; (trap '' TERM; exec sleep 600) & echo up $! end; wait; wait`, "up", "300ms",
-				},
-				{"deaf", `trap '' TERM; sleep 600 & echo up $! end; while :; do sleep 0.02; done`, "up", "300ms"},
-			} {
-				t.Run(command.name, func(t *testing.T) {
-					key := row.name + ", " + command.name
-					l := startLocking(
-						t,
-						"m",
-						k.args(
-							key,
-							append(append(row.more, "--kill-after", command.grace), sh(command.script)...)...)...)
-					l.says(t, "end")
-					var pid int
-					if _, err := fmt.Sscanf(l.out.String(), "up %d", &pid); err != nil {
-						t.Fatal(err)
-					}
-					row.lose(t, k, key, server)
-					l.ends(t, 76)
-					l.says(t, command.says)
-					if said := l.errs.String(); !strings.Contains(said, "SIGTERM to the command") {
-						t.Errorf("it says %q", said)
-					}
-					servertest.Eventually(t, 20*time.Second, "nothing of it is left", func() (bool, string) {
-						return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid), fmt.Sprint("pid ", pid)
-					})
-				})
-			}
+			k, server := ownServer(t)
+			k.strategy = row.strategy
+			script := `trap 'echo told; exit 0' TERM; echo up; while :; do sleep 0.02; done`
+			l := startLocking(t, "m", k.args(row.name, append(row.more, sh(script)...)...)...)
+			l.says(t, "up")
+			row.lose(t, k, row.name, server)
+			l.ends(t, 76)
+			l.says(t, "told")
 		})
 	}
 }
@@ -411,7 +306,7 @@ func TestLockLostIsToldLate(t *testing.T) {
 // A release that does not reach the server is reported, and is not a failure of the command.
 func TestLockThatCannotBeGivenBack(t *testing.T) {
 	t.Parallel()
-	k, server := ownServer(t, "redis-watchdog")
+	k, server := ownServer(t)
 	l := startLocking(t, "m", k.args("stranded", "--lock-watchdog-lease", "1m", "--", "cat")...)
 	listed(t, k, "stranded", "m")
 	if err := server.Stop(); err != nil {
