@@ -197,13 +197,6 @@ func TestDemoInterrupted(t *testing.T) {
 		moment func(*show) bool
 	}{
 		{"while the first server starts", syscall.SIGINT, nil, func(s *show) bool { return len(s.started(t)) > 0 }},
-		{"while the instances start", syscall.SIGINT, []string{"--keep"}, func(s *show) bool {
-			return strings.Count(s.errs.String(), " ready ") >= 3
-		}},
-		{
-			"in the middle of the load", syscall.SIGINT, nil,
-			func(s *show) bool { return strings.Contains(s.out.String(), "3. More requests") },
-		},
 		{"in the middle of the load, to be left running", syscall.SIGTERM, []string{"--keep"}, func(s *show) bool {
 			return strings.Contains(s.out.String(), "3. More requests")
 		}},
