@@ -13,9 +13,9 @@ import (
 	"example.com/stock/lock/locktest/servertest"
 )
 
-// A request that holds a lock is evicted by "stock lock evict" while it thinks, through an instance that is not its own.
-// Its write is refused, although nobody else has written and it ignores its loss. The next one
-// sells, and no unit is lost. The clauses of service/selltest show it for every lock and store.
+// A request that holds a lock is evicted by "stock lock evict" while it thinks, through an instance that is not its
+// own. Its write is refused, although nobody else has written and it ignores its loss. The next one sells, and no unit
+// is lost. The clauses of service/selltest show it for every lock and store.
 func TestEvictedRequestCannotWrite(t *testing.T) {
 	t.Parallel()
 	// No lease may end by itself before it is evicted.

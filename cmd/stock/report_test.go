@@ -58,12 +58,6 @@ func TestReportShowsAHistory(t *testing.T) {
 			t.Errorf("%s: no %q", file, word)
 		}
 	}
-	if _, _, err := run(
-		t.Context(), "report", one, "--porcupine-html", filepath.Join(dir, "search.html"),
-	); err != nil ||
-		!strings.Contains(content(t, dir, "search.html"), "final stock") {
-		t.Errorf("porcupine: %v", err)
-	}
 	if out, _, err := run(t.Context(), "report", "--schema"); err != nil || !strings.Contains(out, "json-schema.org") {
 		t.Errorf("schema: %v %s", err, out)
 	}
@@ -118,10 +112,6 @@ func TestReportRefuses(t *testing.T) {
 		{good + " --html /nowhere/at/all.html", "--html: "},
 		{good + " --html " + dir, "--html: " + dir + " is a folder: give a file"},
 		{good + " --svg " + good, "--svg: " + good + " is a file: give a folder"},
-		{
-			good + " " + good + " --porcupine-html " + dir + "/x.html",
-			"--porcupine-html: is about a single run, not about 2",
-		},
 	} {
 		_, _, err := run(t.Context(), append([]string{"report"}, strings.Fields(row.args)...)...)
 		if err == nil || !strings.Contains(err.Error(), row.says) {
