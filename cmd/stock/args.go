@@ -4,6 +4,9 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"example.com/stock/internal/words"
+	"example.com/stock/loadtest"
 )
 
 // parent returns a command that does nothing but show its help. With a RunE of its own it refuses an unknown verb:
@@ -14,6 +17,11 @@ func parent(use string, verbs ...*cobra.Command) *cobra.Command {
 	}
 	cmd.AddCommand(verbs...)
 	return cmd
+}
+
+// wrong returns err as the PlanError of a flag.
+func wrong(flag string, err error) error {
+	return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
 }
 
 // noArgs checks arguments as that of cobra does, in both languages.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
 )
@@ -129,12 +128,12 @@ func (f *reportFlags) check() error {
 		folder := flag == "svg"
 		switch {
 		case err == nil && info.IsDir() != folder && folder:
-			return &loadtest.PlanError{Field: flag, Reason: phrases.Say("wrong.no-folder", "path", path)}
+			return wrong(flag, failure("wrong.no-folder", "path", path))
 		case err == nil && info.IsDir() != folder:
-			return &loadtest.PlanError{Field: flag, Reason: phrases.Say("wrong.no-file", "path", path)}
+			return wrong(flag, failure("wrong.no-file", "path", path))
 		case err != nil:
 			if err := checkFile(filepath.Clean(path)); err != nil {
-				return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
+				return wrong(flag, err)
 			}
 		}
 	}
