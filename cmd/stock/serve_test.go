@@ -15,7 +15,14 @@ func TestStartWithoutBackends(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	c := startCluster(t, 1, demoServers()...)
+	s := startServers(t, t.Context(), demoServers()) // of its own: it stops them
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	skipIfMissing(t, s)
+	c := serve(t, s, 1)
 	app := c.apps[0]
 	for _, name := range []string{"redis", "mysql", "zookeeper"} {
 		if err := c.Server(name).Stop(); err != nil {
