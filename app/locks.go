@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -44,7 +43,8 @@ func AllLocks() []strategy.Strategy {
 	})
 }
 
-// FindLock returns the strategy with that name. If it is not in AllLocks, the error lists the names of AllLocks.
+// FindLock returns the strategy with that name. If it is not in AllLocks, the error has the names of AllLocks; it is an
+// UnknownError if there is no such strategy at all.
 func FindLock(name string) (strategy.Strategy, error) {
 	var names []string
 	for _, s := range AllLocks() {
@@ -53,11 +53,10 @@ func FindLock(name string) (strategy.Strategy, error) {
 		}
 		names = append(names, s.Name)
 	}
-	list := strings.Join(names, ", ")
 	if _, err := strategy.Lookup(name); err == nil {
-		return strategy.Strategy{}, failure("no-lock", "name", name, "list", list)
+		return strategy.Strategy{}, failure("no-lock", "name", name, "list", strings.Join(names, ", "))
 	}
-	return strategy.Strategy{}, failure("unknown-lock", "name", strconv.Quote(name), "list", list)
+	return strategy.Strategy{}, &strategy.UnknownError{Name: name, Names: names}
 }
 
 // CheckKey returns an error if key cannot be the key of a lock.

@@ -30,7 +30,7 @@ func TestChoose(t *testing.T) {
 		{given: "all,none", err: "all stands alone"},
 		{given: "none,all", err: "all stands alone"},
 		{given: "none,none", err: "none is named twice"},
-		{given: "nun", err: `"nun" is not known to the target; it has none, zk, pessimistic`},
+		{given: "nun", err: `unknown strategy "nun"; did you mean none?`},
 	} {
 		var given []string
 		if row.given != "" {

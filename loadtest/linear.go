@@ -2,8 +2,6 @@ package loadtest
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"math"
 	"slices"
 	"time"
@@ -164,22 +162,6 @@ func (l *ledger) falseSoldOut(sales []*sale) (why words.Text) {
 	return why
 }
 
-// WriteLinear writes porcupine's picture of the search as an HTML page that needs no other file. If there was no
-// search, the error gives the reason.
-func WriteLinear(w io.Writer, r *Result) error {
-	_, ledgers := examine(r.evidence())
-	ops, why := operations(ledgers)
-	if len(r.Records) > MaxLinear {
-		why = say("linear.too-many", "n", MaxLinear)
-	}
-	if why != (words.Text{}) {
-		return phrases.Error("linear.nothing-to-draw", "why", why)
-	}
-	model := counterModel()
-	_, info := porcupine.CheckOperationsVerbose(model, ops, linearLimit)
-	return porcupine.Visualize(model, info, w)
-}
-
 // operations returns the requests as input for porcupine, or why there are none. Times are the load generator's. A sale
 // of unknown time may have happened at any time before the orders were last read.
 func operations(ledgers []*ledger) (ops []porcupine.Operation, why words.Text) {
@@ -220,7 +202,6 @@ func (l *ledger) operations(number int) []porcupine.Operation {
 			read:      s.read,
 			remaining: s.remaining,
 			version:   s.version,
-			who:       s.instance,
 		}
 		switch r := s.of; {
 		case r == nil:
@@ -238,9 +219,9 @@ func (l *ledger) operations(number int) []porcupine.Operation {
 		case sold[r]:
 		case r.Outcome == SoldOut:
 			// Stock only goes down, so only the latest possible instant needs to be tried.
-			add(in, seen{outcome: r.Outcome, who: r.Instance}, r.DoneAt.UnixNano(), r.DoneAt.UnixNano())
+			add(in, seen{outcome: r.Outcome}, r.DoneAt.UnixNano(), r.DoneAt.UnixNano())
 		case r.Outcome == Unknown && !l.Complete:
-			add(in, seen{outcome: Unknown, who: r.Instance}, from, math.MaxInt64)
+			add(in, seen{outcome: Unknown}, from, math.MaxInt64)
 		}
 	}
 	if l.After != nil && l.Complete && len(ops) > 0 {
@@ -264,11 +245,10 @@ type seen struct {
 	read, remaining int64
 	version         uint64
 	counted         bool // version counts the writes
-	who             string
 }
 
 // lookedAt is the pseudo-outcome of reading the final stock.
-const lookedAt Outcome = "final stock"
+const lookedAt Outcome = "final-stock"
 
 // units is the state of the counter.
 type units struct {
@@ -305,13 +285,6 @@ func counterModel() porcupine.Model {
 			x, y := a.(*units), b.(*units)
 			return x == y || x != nil && y != nil && *x == *y
 		},
-		DescribeOperation: func(input, output any) string { return describe(input.(call), output.(seen)) },
-		DescribeState: func(state any) string {
-			if s := state.(*units); s != nil {
-				return fmt.Sprintf("%d left", s.left)
-			}
-			return "as set"
-		},
 	}
 }
 
@@ -341,15 +314,4 @@ func (u *units) step(in call, out seen) bool {
 		return u.left == out.remaining
 	}
 	return true
-}
-
-func describe(in call, out seen) string {
-	switch {
-	case out.outcome == lookedAt:
-		return fmt.Sprintf("final stock: %d", out.remaining)
-	case out.outcome == Accepted && out.told:
-		return fmt.Sprintf("%s: sell %d: read %d (version %d), wrote %d", out.who, in.quantity, out.read, out.version,
-			out.remaining)
-	}
-	return fmt.Sprintf("%s: sell %d: %s", out.who, in.quantity, out.outcome)
 }

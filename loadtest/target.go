@@ -3,7 +3,6 @@ package loadtest
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -109,13 +108,18 @@ type Strategy struct {
 	RoundTrips int `json:"round_trips,omitempty"`
 }
 
-// Find returns the strategy with that name. The error is a PlanError that lists the known names.
+// Find returns the strategy with that name. The error is a PlanError that has the names near it.
 func Find(catalogue []Strategy, name string) (Strategy, error) {
 	i := slices.IndexFunc(catalogue, func(s Strategy) bool { return s.Name == name })
 	if i < 0 {
-		return Strategy{}, wrong("strategy", "unknown-strategy", "name", strconv.Quote(name), "names", names(catalogue))
+		return Strategy{}, &PlanError{"strategy", UnknownStrategy(name, names(catalogue)).Said()}
 	}
 	return catalogue[i], nil
+}
+
+// UnknownStrategy returns the error for a name that is none of known, which are the names of strategies.
+func UnknownStrategy(name string, known []string) *words.Error {
+	return words.Unknown(say("strategy"), name, known)
 }
 
 // Choose returns the strategies with the given names, in that order. The single name "all" means all that can run now
@@ -126,7 +130,7 @@ func Choose(catalogue []Strategy, given []string, store string) (chosen []Strate
 	}
 	switch {
 	case len(given) == 0:
-		return bad("no-strategy", "names", names(catalogue))
+		return bad("no-strategy", "names", strings.Join(names(catalogue), ", "))
 	case slices.Equal(given, []string{"all"}):
 		for _, s := range catalogue {
 			switch {
@@ -169,10 +173,10 @@ func either(list []string) words.Text {
 	return words.Join(texts, say("and"))
 }
 
-func names(catalogue []Strategy) string {
+func names(catalogue []Strategy) []string {
 	list := make([]string, len(catalogue))
 	for i, s := range catalogue {
 		list[i] = s.Name
 	}
-	return strings.Join(list, ", ")
+	return list
 }

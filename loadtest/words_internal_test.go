@@ -76,7 +76,6 @@ func TestTheJudgeSaysNothingElse(t *testing.T) {
 			"kept.go":    recorded,
 			"history.go": "the errors of a file that a program wrote and another spoilt",
 			"reply.go":   "the errors of a file that a program wrote and another spoilt",
-			"linear.go":  "porcupine's picture has English words of its own",
 		},
 		Literals: map[string]string{"wait for the stock to be at rest: %w": recorded},
 	})

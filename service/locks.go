@@ -175,7 +175,7 @@ type target struct {
 	segment int // 0: the whole stock
 }
 
-// targetOf returns the target of key. ok is false for a key without a stock, such as one of "stock lock".
+// targetOf returns the target of key. ok is false for a key without a stock, such as one of "stock lock run".
 func targetOf(config StrategyConfig, key string) (t target, ok bool) {
 	if config.Segmented {
 		t.sku, t.segment, ok = parseSegmentKey(key)

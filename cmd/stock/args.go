@@ -4,7 +4,25 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"example.com/stock/internal/words"
+	"example.com/stock/loadtest"
 )
+
+// parent returns a command that does nothing but show its help. With a RunE of its own it refuses an unknown verb:
+// without, it would show its help and exit with 0.
+func parent(use string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
+// wrong returns err as the PlanError of a flag.
+func wrong(flag string, err error) error {
+	return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
+}
 
 // noArgs checks arguments as that of cobra does, in both languages.
 func noArgs(cmd *cobra.Command, args []string) error {

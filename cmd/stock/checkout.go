@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/checkout"
 	"example.com/stock/loadtest/report"
@@ -89,10 +88,10 @@ func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
 	c.token = cmp.Or(c.token, os.Getenv("STOCK_ADMIN_TOKEN"))
 	p := &c.plan
 	if c.plan.Quantities, err = loadtest.ParseQuantities(c.quantity); err != nil {
-		return &loadtest.PlanError{Field: "quantity", Reason: words.Of(err)}
+		return wrong("quantity", err)
 	}
 	if c.plan.At, err = parseCommands(c.at); err != nil {
-		return &loadtest.PlanError{Field: "at", Reason: words.Of(err)}
+		return wrong("at", err)
 	}
 	p.Skew = loadtest.Skew(c.skew)
 	if !flags.Changed("visits") && !flags.Changed("duration") {
@@ -111,8 +110,7 @@ func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
 		{"skus", int64(p.SKUs), true},
 	} {
 		if n.given && n.value < 1 { // in a Plan it would mean the default
-			reason := phrases.Say("wrong.least", "least", 1, "given", n.value)
-			return &loadtest.PlanError{Field: n.flag, Reason: reason}
+			return wrong(n.flag, failure("wrong.least", "least", 1, "given", n.value))
 		}
 	}
 	if p.PerCustomer == 0 {
@@ -122,7 +120,7 @@ func (c *checkoutRun) read(flags *pflag.FlagSet) (err error) {
 		p.Lost = -1
 	}
 	if err := checkFile(c.json); err != nil { // "-" is in this folder, which exists
-		return &loadtest.PlanError{Field: "json", Reason: words.Of(err)}
+		return wrong("json", err)
 	}
 	if err := c.out.check(); err != nil {
 		return err
@@ -139,14 +137,14 @@ func openFeed(where string) (checkout.Feed, func(), error) {
 	if addr, is := strings.CutPrefix(where, "http://"); is {
 		receiver, err := checkout.NewReceiver(strings.TrimSuffix(addr, "/"), nil)
 		if err != nil {
-			return nil, nil, &loadtest.PlanError{Field: "events", Reason: words.Of(err)}
+			return nil, nil, wrong("events", err)
 		}
 		return receiver, func() { _ = receiver.Close() }, nil
 	}
 	at, is := strings.CutPrefix(where, "redis://")
 	addr, name, _ := strings.Cut(at, "/")
 	if !is || addr == "" {
-		return nil, nil, &loadtest.PlanError{Field: "events", Reason: phrases.Say("wrong.events")}
+		return nil, nil, wrong("events", failure("wrong.events"))
 	}
 	stream := checkout.NewStream(addr, cmp.Or(name, "orders"))
 	return stream, func() { _ = stream.Close() }, nil

@@ -59,7 +59,6 @@ func TestClass(t *testing.T) {
 func TestClassRefuses(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ args, want string }{
-		{"--lang fr", "--lang: must be en or zh"},
 		{"--export x.html", "--export: is for --replay FILE"},
 		{"--replay x --bind 127.0.0.1:0", "--bind: nobody can buy"},
 		{"--replay /nowhere/run.jsonl", "--replay: open"},

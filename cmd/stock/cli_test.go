@@ -74,6 +74,8 @@ func TestUnknownCommands(t *testing.T) {
 		{"config", "show"},
 		{"healthcheck", "x"},
 		{"demo", "x"},
+		{"lab", "x"},
+		{"lock", "x"},
 	} {
 		_, _, err := run(t.Context(), args...)
 		says(t, err, "unknown command", args[len(args)-1])
@@ -105,6 +107,7 @@ func TestExitStatus(t *testing.T) {
 		{"relay dead", 1, "", `stock: "stock relay" has moved with the order service: use "stock orders outbox"`},
 		{"demo --ha", 1, "", `stock: --ha is a command now: use "stock lab failover"`},
 		{"lab failover --json /no/x", 1, "", "stock: --json: "},
+		{"lock zk-sequential k --no-wait -- true", 64, "", `is "stock lock run <strategy> <key> -- command" now`},
 		{"token --sub ann", 1, "", `use "stock orders token"`},
 		{"config --wait=1h", 1, "", "wait: 1h0m0s is not from 0s to 1m0s"},
 		{"serve --addr=x", 1, "", `stock: configuration:`},
@@ -262,47 +265,32 @@ func TestNobodyReadsOn(t *testing.T) {
 		t.Skip("long: make verify")
 	}
 	t.Parallel()
-	path, err := program.Path()
+	temporary, err := os.MkdirTemp("", "unread-") // short: the name of a socket has 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	for args, first := range map[string]bool{
-		"demo --strategies none --store redis": true, // it writes as long as it runs
-		// It writes everything at its end, so that it may be too late to stop reading after the first byte.
-		"lab run local-mutex unlock-before-commit -v": false,
-	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			temporary, err := os.MkdirTemp("", "unread-") // short: the name of a socket has 107 bytes
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(temporary)
-			cmd := exec.CommandContext(t.Context(), path, strings.Fields(args)...)
-			cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
-			var stderr bytes.Buffer
-			cmd.Stderr = &stderr
-			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			if first {
-				if _, err := stdout.Read(make([]byte, 1)); err != nil {
-					t.Errorf("nothing was written: %v", err)
-				}
-			}
-			stdout.Close()
-			var exit *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-				t.Errorf("%v, want exit status %d\n%s", err, exitInterrupted, &stderr)
-			}
-			left, err := os.ReadDir(temporary)
-			if err != nil || len(left) != 0 {
-				t.Errorf("left behind: %v, %v", left, err)
-			}
-		})
+	defer os.RemoveAll(temporary)
+	cmd := exec.CommandContext(t.Context(), pathOf(t, &program), "demo", "--strategies", "none", "--store", "redis")
+	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil {
+		t.Errorf("nothing was written: %v", err)
+	}
+	stdout.Close()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+		t.Errorf("%v, want exit status %d\n%s", err, exitInterrupted, &stderr)
+	}
+	left, err := os.ReadDir(temporary)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -118,18 +118,13 @@ func TestDemo(t *testing.T) {
 		}
 		break
 	}
-	acts := strings.Split(s.out.String(), "\n\n")
 	tables := 0
-	for _, part := range acts {
+	for part := range strings.SplitSeq(s.out.String(), "\n\n") {
 		if strings.Contains(part, "redis-watchdog") && strings.Contains(part, "none") {
 			tables++
 		}
 	}
-	for _, word := range []string{
-		"1. One request at a time", "2. The same 30 requests, all at once",
-		"3. More requests than stock: 200 requests", "6 runs in ", "showed the race",
-		"4. A checkout under faults", "is killed (SIGKILL), and serves again", "orders are as the customers were told",
-	} {
+	for _, word := range []string{"6 runs in ", "is killed (SIGKILL), and serves again", "file://" + s.page} {
 		if !strings.Contains(s.out.String(), word) {
 			t.Errorf("no %q", word)
 		}
@@ -140,24 +135,11 @@ func TestDemo(t *testing.T) {
 			s.out.String(),
 		)
 	}
-	page := content(t, s.page)
-	for _, word := range []string{
-		"Who sells the last unit twice?",
-		"as was to be expected of what promises no exclusion: none on redis", `class="overlap"`,
-	} {
-		if !strings.Contains(page, word) {
-			t.Errorf("the page has no %q", word)
-		}
-	}
-	if !strings.Contains(s.out.String(), "file://"+s.page) {
-		t.Error("it does not say where the page is")
-	}
-	text, err := os.ReadFile(results)
-	if err != nil {
-		t.Fatal(err)
+	if !strings.Contains(content(t, s.page), `class="overlap"`) {
+		t.Error("the page shows no race")
 	}
 	var report loadtest.Report
-	if err := json.Unmarshal(text, &report); err != nil || len(report.Runs) != 6 {
+	if err := json.Unmarshal([]byte(content(t, results)), &report); err != nil || len(report.Runs) != 6 {
 		t.Fatalf("%d runs in the file, %v; want 6", len(report.Runs), err)
 	}
 	raced := 0
@@ -197,13 +179,6 @@ func TestDemoInterrupted(t *testing.T) {
 		moment func(*show) bool
 	}{
 		{"while the first server starts", syscall.SIGINT, nil, func(s *show) bool { return len(s.started(t)) > 0 }},
-		{"while the instances start", syscall.SIGINT, []string{"--keep"}, func(s *show) bool {
-			return strings.Count(s.errs.String(), " ready ") >= 3
-		}},
-		{
-			"in the middle of the load", syscall.SIGINT, nil,
-			func(s *show) bool { return strings.Contains(s.out.String(), "3. More requests") },
-		},
 		{"in the middle of the load, to be left running", syscall.SIGTERM, []string{"--keep"}, func(s *show) bool {
 			return strings.Contains(s.out.String(), "3. More requests")
 		}},

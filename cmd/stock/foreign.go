@@ -12,6 +12,7 @@ import (
 
 	"example.com/stock/app"
 	"example.com/stock/internal/words"
+	"example.com/stock/loadtest"
 	"example.com/stock/lock"
 	"example.com/stock/service/strategy"
 )
@@ -107,7 +108,7 @@ func told(err error) (text words.Text, ok bool) {
 	case *strconv.NumError:
 		return noNumber(err)
 	case *strategy.UnknownError:
-		return words.Unknown(phrases.Say("foreign.strategy"), err.Name, err.Names).Said(), true
+		return loadtest.UnknownStrategy(err.Name, err.Names).Said(), true
 	case *lock.HeldError:
 		return held(err), true
 	case *lock.LostError:

@@ -104,7 +104,7 @@ func TestLockLostWhileItsOutputIsStuck(t *testing.T) {
 			k.server = append(k.server, shortLeases()...)
 			key, file := "stuck "+row.name, filepath.Join(t.TempDir(), "pids")
 			out := row.output(t)
-			cmd := exec.Command(pathOf(t, &program), append([]string{"lock"},
+			cmd := exec.Command(pathOf(t, &program), append([]string{"lock", "run"},
 				k.args(key, append([]string{"--kill-after", "300ms"}, sh(deafFamily, file)...)...)...)...)
 			cmd.Stdout, cmd.Stderr = out, out
 			l := startGuard(t, cmd)
@@ -181,7 +181,7 @@ func (s *shellOnTerminal) shows(t *testing.T, text string) {
 func (s *shellOnTerminal) command(t *testing.T, args ...string) string {
 	t.Helper()
 	var line strings.Builder
-	for _, arg := range append([]string{pathOf(t, &program), "lock"}, args...) {
+	for _, arg := range append([]string{pathOf(t, &program), "lock", "run"}, args...) {
 		line.WriteString("'" + strings.ReplaceAll(arg, "'", `'\''`) + "' ")
 	}
 	return line.String()
@@ -317,7 +317,7 @@ func TestLockOfACommandOfAnotherUser(t *testing.T) {
 	k := redisLocks(t, "redis-watchdog")[0]
 	k.server = append(k.server, shortLeases()...)
 	start := func(key string) *locking {
-		args := append([]string{"--reuid=65534", "--clear-groups", guard, "lock", "--instance", "m"},
+		args := append([]string{"--reuid=65534", "--clear-groups", guard, "lock", "run", "--instance", "m"},
 			k.args(key, "--kill-after", "100ms", "--", become, "--reuid=0", "sh", "-c", "echo up; cat")...)
 		l := startLockingOf(t, exec.Command(setpriv, args...))
 		l.says(t, "up")

@@ -89,31 +89,3 @@ func commandsOf(example string) []string {
 	}
 	return lines
 }
-
-// With --lang zh, no heading is left in English; with --lang en, no Chinese.
-func TestHelpSpeaksOneLanguage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	english := []string{"Usage:", "Examples:", "Flags:", "Commands:", "(default ", "Use \"", "help for "}
-	every(t, func(t *testing.T, path []string, cmd *cobra.Command) {
-		if cmd.Name() == "orders" {
-			return // it explains itself, in English
-		}
-		args := append(path[:len(path):len(path)], "--help", "--lang")
-		zh, _, err := run(t.Context(), append(args[:len(args):len(args)], "zh")...)
-		if err != nil || !strings.Contains(zh, "用法：") {
-			t.Fatalf("%v\n%s", err, zh)
-		}
-		for _, part := range english {
-			if strings.Contains(zh, part) {
-				t.Errorf("%q in\n%s", part, zh)
-			}
-		}
-		en, _, err := run(t.Context(), append(args, "en")...)
-		if err != nil || strings.ContainsFunc(en, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
-			t.Errorf("%v\n%s", err, en)
-		}
-	})
-}

@@ -24,14 +24,11 @@ import (
 )
 
 func labCommand(v voice) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "lab",
-	}
-	cmd.AddCommand(
+	return parent(
+		"lab",
 		labListCommand(v), labRunCommand(v), labMatrixCommand(v), labGradeCommand(v), labSoakCommand(v),
 		labFailoverCommand(v),
 	)
-	return cmd
 }
 
 func labListCommand(v voice) *cobra.Command {
@@ -310,7 +307,6 @@ func labSoakCommand(v voice) *cobra.Command {
 	flags.DurationVar(&r.options.For, "for", 10*time.Minute, "")
 	flags.Uint64Var(&r.options.Seed, "seed", 0, "")
 	flags.IntVar(&r.options.Instances, "instances", soak.Instances, "")
-	flags.DurationVar(&r.options.Within, "healthy-within", soak.Within, "")
 	flags.BoolVar(&r.plan, "plan", false, "")
 	flags.StringVar(&r.json, "json", "", "")
 	return cmd
@@ -322,8 +318,6 @@ func (r *soakRun) check() error {
 		return failure("wrong.from-to-is", "flag", "for", "least", "1s", "most", "24h", "given", o.For)
 	case o.Instances < 2 || o.Instances > 8:
 		return failure("wrong.from-to-is", "flag", "instances", "least", 2, "most", 8, "given", o.Instances)
-	case o.Within <= 0:
-		return failure("wrong.healthy-within", "given", o.Within)
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
@@ -110,17 +109,14 @@ func (f *loadFlags) add(flags *pflag.FlagSet) {
 // read returns the plan of the flags. Its errors are PlanErrors that name the flag.
 func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	f.token = cmp.Or(f.token, os.Getenv("STOCK_ADMIN_TOKEN"))
-	bad := func(flag string, err error) error {
-		return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
-	}
 	var err error
 	if f.rate != "" {
 		if f.plan.Rate, err = loadtest.ParseRate(f.rate); err != nil {
-			return bad("rate", err)
+			return wrong("rate", err)
 		}
 	}
 	if f.plan.Quantities, err = loadtest.ParseQuantities(f.quantity); err != nil {
-		return bad("quantity", err)
+		return wrong("quantity", err)
 	}
 	if len(f.plan.Quantities) == 1 {
 		f.plan.Quantity, f.plan.Quantities = f.plan.Quantities[0], nil
@@ -128,12 +124,12 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 	for _, text := range f.expect {
 		threshold, err := loadtest.ParseThreshold(text)
 		if err != nil {
-			return bad("expect", err)
+			return wrong("expect", err)
 		}
 		f.thresholds = append(f.thresholds, threshold)
 	}
 	if f.plan.At, err = parseCommands(f.at); err != nil {
-		return bad("at", err)
+		return wrong("at", err)
 	}
 	// All strategies share one seed, so that each gets the same requests.
 	f.plan.Seed = cmp.Or(f.plan.Seed, loadtest.NewSeed())
@@ -158,16 +154,16 @@ func (f *loadFlags) read(flags *pflag.FlagSet) error {
 		switch {
 		case !n.given && !flags.Changed(n.flag):
 		case n.value < 1:
-			return bad(n.flag, failure("wrong.least", "least", 1, "given", n.value))
+			return wrong(n.flag, failure("wrong.least", "least", 1, "given", n.value))
 		default:
 			*n.plan = n.value
 		}
 	}
 	if flags.Changed("duration") && f.plan.Duration == 0 {
-		return bad("duration", failure("wrong.no-duration"))
+		return wrong("duration", failure("wrong.no-duration"))
 	}
 	if err := checkFile(f.json); err != nil { // "-" is in this folder, which exists
-		return bad("json", err)
+		return wrong("json", err)
 	}
 	if err := f.out.check(); err != nil {
 		return err
@@ -201,12 +197,11 @@ func (v voice) openTarget(url, token string, file *mapping.File, connections int
 func readMapping(path string) (*mapping.File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &loadtest.PlanError{Field: "mapping", Reason: words.Of(err)}
+		return nil, wrong("mapping", err)
 	}
 	m, err := mapping.Parse(text)
 	if err != nil {
-		reason := phrases.Say("wrong.no-mapping", "path", path, "why", err)
-		return nil, &loadtest.PlanError{Field: "mapping", Reason: reason}
+		return nil, wrong("mapping", failure("wrong.no-mapping", "path", path, "why", err))
 	}
 	return m, nil
 }
@@ -219,11 +214,11 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	}
 	for _, flag := range []string{"strategy", "store", "wait", "must-race"} {
 		if flags.Changed(flag) {
-			return &loadtest.PlanError{Field: flag, Reason: phrases.Say("wrong.with-mapping")}
+			return wrong(flag, failure("wrong.with-mapping"))
 		}
 	}
 	if f.plan.SKU == "" {
-		return &loadtest.PlanError{Field: "sku", Reason: phrases.Say("wrong.sku-with-mapping")}
+		return wrong("sku", failure("wrong.sku-with-mapping"))
 	}
 	m, err := readMapping(f.plan.Mapping)
 	if err != nil {
@@ -249,10 +244,7 @@ func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) (err erro
 	}
 	if f.mustRace &&
 		!slices.ContainsFunc(chosen, func(s loadtest.Strategy) bool { return s.Promise.Scope != loadtest.Cluster }) {
-		return &loadtest.PlanError{
-			Field:  "must-race",
-			Reason: phrases.Say("wrong.must-race"),
-		}
+		return wrong("must-race", failure("wrong.must-race"))
 	}
 	for _, sentence := range leftOut {
 		fmt.Fprintln(stderr, f.in(sentence))
@@ -423,15 +415,9 @@ func explainLoad(err error, token bool) error {
 	case errors.Is(err, context.Canceled):
 		return exitError{exitInterrupted, failure("interrupted.not-begun")}
 	case errors.As(err, &problem) && problem.Status == 401 && token:
-		return exitError{
-			exitTarget,
-			failure("token.wrong", "why", err),
-		}
+		return exitError{exitTarget, failure("token.wrong", "why", err)}
 	case errors.As(err, &problem) && problem.Status == 401:
-		return exitError{
-			exitTarget,
-			failure("token.missing", "why", err),
-		}
+		return exitError{exitTarget, failure("token.missing", "why", err)}
 	case errors.As(err, &target):
 		return exitError{exitTarget, err}
 	}

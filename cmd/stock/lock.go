@@ -23,7 +23,7 @@ import (
 	"example.com/stock/lock"
 )
 
-// The exit statuses of "stock lock" itself, as in sysexits.h if that has one. All others are those of the command.
+// The exit statuses of "stock lock run" itself, as in sysexits.h if that has one. All others are those of the command.
 const (
 	exitUsage    = 64
 	exitDown     = 69
@@ -45,22 +45,30 @@ const (
 )
 
 func lockCommand(v voice) *cobra.Command {
+	cmd := parent("lock", lockRunCommand(v), lockListCommand(v), lockEvictCommand(v))
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, app.FlagError(err)} })
+	// What "stock lock run" is now was "stock lock", with the same flags.
+	cmd.FParseErrWhitelist.UnknownFlags = true
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if cmd.ArgsLenAtDash() >= 0 {
+			return exitError{exitUsage, failure("lock.moved")}
+		}
+		return noArgs(cmd, args)
+	}
+	return cmd
+}
+
+func lockRunCommand(v voice) *cobra.Command {
 	r := lockRun{voice: v}
 	var config *pflag.FlagSet
 	cmd := &cobra.Command{
-		Use: "lock <strategy> <key> [--wait 10s | --no-wait] -- command [argument ...]",
+		Use: "run <strategy> <key> [--wait 10s | --no-wait] -- command [argument ...]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0 && len(args) > 2:
-				return exitError{
-					exitUsage,
-					failure("lock.no-dashes"),
-				}
+				return exitError{exitUsage, failure("lock.no-dashes")}
 			case dash != 2 || len(args) == 2:
-				return exitError{
-					exitUsage,
-					failure("lock.usage"),
-				}
+				return exitError{exitUsage, failure("lock.usage")}
 			}
 			return nil
 		},
@@ -86,7 +94,6 @@ func lockCommand(v voice) *cobra.Command {
 			return r.run(cmd.Context())
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, app.FlagError(err)} })
 	flags := cmd.Flags()
 	flags.DurationVar(&r.wait, "wait", 0, "")
 	flags.BoolVar(&r.noWait, "no-wait", false, "")
@@ -95,7 +102,6 @@ func lockCommand(v voice) *cobra.Command {
 	flags.DurationVar(&r.maxHold, "max-hold", 0, "")
 	flags.BoolVarP(&r.quiet, "quiet", "q", false, "")
 	config = app.AddLockFlags(flags)
-	cmd.AddCommand(lockListCommand(v), lockEvictCommand(v))
 	return cmd
 }
 
@@ -126,7 +132,7 @@ func lockLogger(w io.Writer, cfg app.Config) *slog.Logger {
 	return log
 }
 
-// A lockRun is one "stock lock": a command under a lock.
+// A lockRun is one "stock lock run": a command under a lock.
 type lockRun struct {
 	voice
 	cfg           app.Config

@@ -176,19 +176,6 @@ func serve(t *testing.T, s *stack.Stack, instances int, env ...string) *group {
 	return c
 }
 
-// startCluster starts instances on servers of the test's own, which it may harm.
-func startCluster(t *testing.T, instances int, want ...server.Kind) *group {
-	t.Helper()
-	s := startServers(t, t.Context(), want)
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	skipIfMissing(t, s)
-	return serve(t, s, instances)
-}
-
 func (c *group) showLogs(t *testing.T) {
 	words, _ := os.ReadFile(filepath.Join(strings.TrimSuffix(c.front.Log, ".log"), "error.log"))
 	t.Logf("nginx: %s", words)

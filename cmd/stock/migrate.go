@@ -12,18 +12,12 @@ import (
 )
 
 func migrateCommand(v voice) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "migrate",
-		// With a RunE of its own, the command refuses an unknown verb. Without, it would show its help and exit with 0.
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	return parent(
+		"migrate",
 		migrateVerb("up", v.migrateUp),
 		migrateVerb("down", v.migrateDown),
 		migrateVerb("status", v.migrateStatus),
 	)
-	return cmd
 }
 
 // migrateVerb returns a subcommand that prints the result of do.

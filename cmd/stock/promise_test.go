@@ -81,41 +81,6 @@ func firstError(r *loadtest.Result) string {
 	return ""
 }
 
-// The documents' own demonstration: 100 units and 30 requests, one at a time and all at once.
-func TestTheClassic(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	c := cluster.serve(t, 2)
-	client := c.client(t, 30)
-	for _, row := range []struct {
-		strategy    string
-		concurrency int
-		left        func(accepted int64) int64
-	}{
-		{"none", 1, func(int64) int64 { return 70 }},
-		{"local-mutex", 1, func(int64) int64 { return 70 }},
-		{"redis-setnx", 30, func(accepted int64) int64 { return 100 - accepted }},
-		{"redis-watchdog", 30, func(int64) int64 { return 70 }},
-		{"zk-sequential", 30, func(int64) int64 { return 70 }},
-	} {
-		result, err := loadtest.Run(t.Context(), client, loadtest.Plan{
-			Recheck:  new(time.Duration),
-			Strategy: row.strategy, Stock: 100, Requests: 30, Concurrency: row.concurrency,
-		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := &result.Verdict
-		if want := row.left(int64(v.Accepted)); v.RemainingUnits != want {
-			t.Errorf("%s, %d at a time: %d left, want %d", row.strategy, row.concurrency, v.RemainingUnits, want)
-		}
-		if row.strategy == "redis-setnx" && v.Busy == 0 {
-			t.Error("redis-setnx: nobody was told busy")
-		}
-	}
-}
-
 var often = flag.Bool("often", false, "run TestRaceOften: ten runs of what races, a hundred of what excludes")
 
 // Without a lock, updates are lost in every run of ten. With a promise of exclusion, they are lost in no run of a

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/report"
 )
@@ -111,18 +110,17 @@ func (a *reportAsk) readRun(path string) (r *loadtest.Result, note string, err e
 // reportFlags holds the files that a command may write about runs, besides its output.
 type reportFlags struct {
 	voice
-	html, svg, porcupine string
+	html, svg string
 }
 
 func (f *reportFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.html, "html", "", "")
 	flags.StringVar(&f.svg, "svg", "", "")
-	flags.StringVar(&f.porcupine, "porcupine-html", "", "")
 }
 
 // check reports the files that cannot be written, before anything starts.
 func (f *reportFlags) check() error {
-	for flag, path := range map[string]string{"html": f.html, "porcupine-html": f.porcupine, "svg": f.svg} {
+	for flag, path := range map[string]string{"html": f.html, "svg": f.svg} {
 		if path == "" {
 			continue
 		}
@@ -130,12 +128,12 @@ func (f *reportFlags) check() error {
 		folder := flag == "svg"
 		switch {
 		case err == nil && info.IsDir() != folder && folder:
-			return &loadtest.PlanError{Field: flag, Reason: phrases.Say("wrong.no-folder", "path", path)}
+			return wrong(flag, failure("wrong.no-folder", "path", path))
 		case err == nil && info.IsDir() != folder:
-			return &loadtest.PlanError{Field: flag, Reason: phrases.Say("wrong.no-file", "path", path)}
+			return wrong(flag, failure("wrong.no-file", "path", path))
 		case err != nil:
 			if err := checkFile(filepath.Clean(path)); err != nil {
-				return &loadtest.PlanError{Field: flag, Reason: words.Of(err)}
+				return wrong(flag, err)
 			}
 		}
 	}
@@ -148,26 +146,12 @@ func (f *reportFlags) write(page report.Page, stderr io.Writer) error {
 	for _, g := range page.Groups {
 		runs = append(runs, g.Runs...)
 	}
-	var failed []error
-	file := func(flag, path string, write func(io.Writer) error) {
-		failed = append(failed, f.writeOne(flag, path, stderr, write))
-	}
-	file("html", f.html, func(w io.Writer) error { return report.WriteHTML(w, page) })
-	failed = append(failed, f.writePictures(stderr, func(dir, lang string) ([]string, error) {
-		return report.WritePictures(dir, lang, runs)
-	}))
-	if f.porcupine != "" && len(runs) != 1 {
-		failed = append(
-			failed,
-			&loadtest.PlanError{
-				Field:  "porcupine-html",
-				Reason: phrases.Say("wrong.not-single", "n", len(runs)),
-			},
-		)
-	} else if len(runs) == 1 {
-		file("porcupine-html", f.porcupine, func(w io.Writer) error { return loadtest.WriteLinear(w, runs[0]) })
-	}
-	return errors.Join(failed...)
+	return errors.Join(
+		f.writeOne("html", f.html, stderr, func(w io.Writer) error { return report.WriteHTML(w, page) }),
+		f.writePictures(stderr, func(dir, lang string) ([]string, error) {
+			return report.WritePictures(dir, lang, runs)
+		}),
+	)
 }
 
 // writeOne writes the file of a flag and names it on stderr. If path is empty, there is none.

@@ -7,22 +7,16 @@ import (
 	"testing"
 )
 
-// histories returns those of two strategies against a stand-in, twice each.
+// histories writes those of two strategies against a stand-in, and returns their folder.
 func histories(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	url := standIn(t, "", nil)
-	for _, side := range []string{"a", "b"} {
-		if err := os.Mkdir(filepath.Join(folder, side), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		status, _, err := load(
-			t.Context(), "--url", url, "-s", "right,none", "-n", "30", "--stock", "40", "--history",
-			filepath.Join(folder, side, "run.jsonl"),
-		)
-		if status != 0 {
-			t.Fatal(err)
-		}
+	status, _, err := load(
+		t.Context(), "--url", standIn(t, "", nil), "-s", "right,none", "-n", "30", "--stock", "40", "--history",
+		filepath.Join(folder, "run.jsonl"),
+	)
+	if status != 0 {
+		t.Fatal(err)
 	}
 	return folder
 }
@@ -40,7 +34,7 @@ func content(t *testing.T, path ...string) string {
 func TestReportShowsAHistory(t *testing.T) {
 	t.Parallel()
 	dir := histories(t)
-	one, two := filepath.Join(dir, "a", "run.right.jsonl"), filepath.Join(dir, "a", "run.none.jsonl")
+	one, two := filepath.Join(dir, "run.right.jsonl"), filepath.Join(dir, "run.none.jsonl")
 	out, _, err := run(t.Context(), "report", one)
 	if err != nil || !strings.Contains(out, "HOLDS: 40 = 10 remaining + 30 sold") {
 		t.Errorf("%v\n%s", err, out)
@@ -63,12 +57,6 @@ func TestReportShowsAHistory(t *testing.T) {
 		if !strings.Contains(content(t, dir, file), word) {
 			t.Errorf("%s: no %q", file, word)
 		}
-	}
-	if _, _, err := run(
-		t.Context(), "report", one, "--porcupine-html", filepath.Join(dir, "search.html"),
-	); err != nil ||
-		!strings.Contains(content(t, dir, "search.html"), "final stock") {
-		t.Errorf("porcupine: %v", err)
 	}
 	if out, _, err := run(t.Context(), "report", "--schema"); err != nil || !strings.Contains(out, "json-schema.org") {
 		t.Errorf("schema: %v %s", err, out)
@@ -96,65 +84,27 @@ func TestLoadWritesReports(t *testing.T) {
 // its name and the line.
 func TestReportOfBadHistories(t *testing.T) {
 	t.Parallel()
-	dir := histories(t)
-	whole := content(t, dir, "a", "run.none.jsonl")
-	lines := strings.SplitAfter(whole, "\n")
-	file := func(text string) string {
-		path := filepath.Join(t.TempDir(), "bad.jsonl")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
+	lines := strings.SplitAfter(content(t, histories(t), "run.none.jsonl"), "\n")
+	cut := file(t, "cut.jsonl", strings.Join(lines[:11], "")+lines[11][:50])
+	page := filepath.Join(t.TempDir(), "page.html")
+	out, told, err := run(t.Context(), "report", cut, "--html", page)
+	if err != nil || !strings.Contains(told, "line 12: the last line is cut off after 50 bytes") ||
+		!strings.Contains(out, "verdict") || !strings.Contains(content(t, page), `class="notice"`) {
+		t.Errorf("%v\n%s%s", err, told, out)
 	}
-	for _, row := range []struct{ name, text, told string }{
-		{
-			"cut off in a line", strings.Join(lines[:11], "") + lines[11][:50],
-			"line 12: the last line is cut off after 50 bytes",
-		},
-		{
-			"cut off between lines", strings.Join(lines[:11], ""),
-			"the run was killed, or still goes on: what is there is judged, 10 requests",
-		},
-		{"the start only", lines[0], "0 requests"},
-	} {
-		page := filepath.Join(t.TempDir(), "page.html")
-		args := []string{"report", file(row.text), "--html", page}
-		if row.name == "the start only" {
-			args = append(args, "--svg", filepath.Join(filepath.Dir(page), "pictures"))
-		}
-		out, told, err := run(t.Context(), args...)
-		if err != nil || !strings.Contains(told, row.told) || !strings.Contains(out, "verdict") ||
-			!strings.Contains(content(t, page), `class="notice"`) {
-			t.Errorf("%s: %v\n%s%s", row.name, err, told, out)
-		}
+	killed := file(t, "killed.jsonl", strings.Join(lines[:11], ""))
+	_, told, err = run(t.Context(), "report", killed)
+	if err != nil || !strings.Contains(told, "what is there is judged, 10 requests") {
+		t.Errorf("%v\n%s", err, told)
 	}
-	for _, row := range []struct{ name, text, says string }{
-		{"empty", "", "bad.jsonl: line 1: the history is empty"},
-		{
-			"a report", `{"format":"stock-load-report","version":2,"runs":[]}` + "\n",
-			`bad.jsonl: line 1: a history begins with`,
-		},
-		{"a picture", "\x89PNG\r\n\x1a\n\x00\x00", "bad.jsonl: line 1: a history begins with"},
-		{
-			"of another version", strings.Replace(whole, `"version":2`, `"version":1`, 1),
-			"this is version 1 of the format, and only version 2 can be read here",
-		},
-		{
-			"spoilt in the middle", strings.Join(lines[:5], "") + "{\n" + strings.Join(lines[5:], ""),
-			"bad.jsonl: line 6: ",
-		},
-	} {
-		_, _, err := run(t.Context(), "report", file(row.text))
-		if err == nil || !strings.Contains(err.Error(), row.says) {
-			t.Errorf("%s: %v, want %q", row.name, err, row.says)
-		}
-	}
+	_, _, err = run(t.Context(), "report", file(t, "bad.jsonl", lines[0]+"{\n"+lines[1]))
+	says(t, err, "bad.jsonl: line 2: ")
 }
 
 func TestReportRefuses(t *testing.T) {
 	t.Parallel()
 	dir := histories(t)
-	good := filepath.Join(dir, "a", "run.none.jsonl")
+	good := filepath.Join(dir, "run.none.jsonl")
 	for _, row := range []struct{ args, says string }{
 		{"", "give a history"},
 		{"/nowhere.jsonl", "/nowhere.jsonl: no such file"},
@@ -162,10 +112,6 @@ func TestReportRefuses(t *testing.T) {
 		{good + " --html /nowhere/at/all.html", "--html: "},
 		{good + " --html " + dir, "--html: " + dir + " is a folder: give a file"},
 		{good + " --svg " + good, "--svg: " + good + " is a file: give a folder"},
-		{
-			good + " " + good + " --porcupine-html " + dir + "/x.html",
-			"--porcupine-html: is about a single run, not about 2",
-		},
 	} {
 		_, _, err := run(t.Context(), append([]string{"report"}, strings.Fields(row.args)...)...)
 		if err == nil || !strings.Contains(err.Error(), row.says) {

@@ -3,55 +3,11 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"example.com/stock/internal/words"
 )
-
-// The heads of every table are in the reader's language, one for each column.
-func TestTablesFollowTheLanguage(t *testing.T) {
-	t.Parallel()
-	texts, err := phrases.Texts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	heads := 0
-	for key, text := range texts {
-		if !strings.HasSuffix(key, ".columns") {
-			continue
-		}
-		heads++
-		english, chinese := strings.Split(text.EN, "|"), strings.Split(text.ZH, "|")
-		if len(english) < 3 || len(english) != len(chinese) {
-			t.Errorf("%s: %q and %q", key, english, chinese)
-		}
-		for _, head := range chinese {
-			if !regexp.MustCompile(`\p{Han}`).MatchString(head) {
-				t.Errorf("%s: %q is not Chinese", key, head)
-			}
-		}
-	}
-	if heads < 2 {
-		t.Errorf("%d tables have heads", heads)
-	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(content), `"text/`+`tabwriter"`) {
-			t.Errorf("%s: a Chinese character counts as one column there: use a table", file)
-		}
-	}
-}
 
 // Columns begin below each other on a terminal in both languages.
 func TestTableColumnsAreAligned(t *testing.T) {

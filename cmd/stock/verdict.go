@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"example.com/stock/internal/words"
 	"example.com/stock/loadtest"
 	"example.com/stock/loadtest/mapping"
 	"example.com/stock/loadtest/report"
@@ -86,36 +85,27 @@ func (f *verdictFlags) look(flags *pflag.FlagSet) (loadtest.Look, error) {
 	} {
 		switch given := flags.Changed(n.flag); {
 		case *n.value < n.least:
-			return look, &loadtest.PlanError{
-				Field:  n.flag,
-				Reason: phrases.Say("wrong.least", "least", n.least, "given", *n.value),
-			}
+			return look, wrong(n.flag, failure("wrong.least", "least", n.least, "given", *n.value))
 		case given && n.flag != "set" && flags.Changed("set"):
-			return look, &loadtest.PlanError{
-				Field:  "set",
-				Reason: phrases.Say("wrong.set-and-judge", "flag", n.flag),
-			}
+			return look, wrong("set", failure("wrong.set-and-judge", "flag", n.flag))
 		case given && n.into != nil:
 			*n.into = n.value
 		}
 	}
 	for _, flag := range []string{"set", "accepted"} {
 		if f.from != "" && flags.Changed(flag) {
-			return look, &loadtest.PlanError{Field: "from", Reason: phrases.Say("wrong.from-and", "flag", flag)}
+			return look, wrong("from", failure("wrong.from-and", "flag", flag))
 		}
 	}
 	switch {
 	case f.format != "" && f.from == "":
-		return look, &loadtest.PlanError{Field: "format", Reason: phrases.Say("wrong.format-alone")}
+		return look, wrong("format", failure("wrong.format-alone"))
 	case f.sku == "":
-		return look, &loadtest.PlanError{Field: "sku", Reason: phrases.Say("wrong.empty")}
+		return look, wrong("sku", failure("wrong.empty"))
 	case f.mapping != "" && f.store != "":
-		return look, &loadtest.PlanError{
-			Field:  "store",
-			Reason: phrases.Say("wrong.with-mapping"),
-		}
+		return look, wrong("store", failure("wrong.with-mapping"))
 	case f.mapping != "" && !flags.Changed("sku"):
-		return look, &loadtest.PlanError{Field: "sku", Reason: phrases.Say("wrong.sku-with-mapping")}
+		return look, wrong("sku", failure("wrong.sku-with-mapping"))
 	}
 	return look, nil
 }
@@ -184,19 +174,18 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdin io.R
 func (f *verdictFlags) read(
 	look *loadtest.Look, flags *pflag.FlagSet, described *mapping.File, stdin io.Reader,
 ) error {
-	bad := func(err error) error { return &loadtest.PlanError{Field: "from", Reason: words.Of(err)} }
 	in := stdin
 	if f.from != "-" {
 		file, err := os.Open(f.from)
 		if err != nil {
-			return bad(err)
+			return wrong("from", err)
 		}
 		defer file.Close()
 		in = file
 	}
 	s, err := tally.Read(in, tally.Format(f.format))
 	if err != nil {
-		return bad(failure("wrong.from", "path", f.from, "why", err))
+		return wrong("from", failure("wrong.from", "path", f.from, "why", err))
 	}
 	if !flags.Changed("cut-off") {
 		look.CutOff = s.Open

@@ -69,7 +69,7 @@ func TestErrorsOfOthersAreInBothLanguages(t *testing.T) {
 		{"load --timeout=5x", `"--timeout"：值 "5x" 无效：时长 "5x" 的单位 "x" 无法识别`},
 		{"checkout --lost-replies=x", `"--lost-replies"：值 "x" 无效："x" 不是数`},
 		{"load --=x", "选项写法有误：--=x"},
-		{"lock bogus key -- true", `没有策略 "bogus"；请用其中之一：redis-setnx-expire, `},
+		{"lock run bogus key -- true", `没有叫 "bogus" 的策略；有 redis-setnx-expire、`},
 		{"demo --strategies bogus", `--strategies: 没有叫 "bogus" 的策略；有 none、`},
 	} {
 		_, _, err := run(t.Context(), strings.Fields(row.args)...)

@@ -20,22 +20,18 @@ type Random struct {
 	Options
 	For       time.Duration // duration, without the last fault, the recovery and the verdict
 	Seed      uint64
-	Instances int           // 0: 3
-	Within    time.Duration // time for recovery after the last fault; 0: 15 s
+	Instances int // 0: 3
 }
 
-// Defaults of Random.
-const (
-	Instances = 3
-	Within    = 15 * time.Second
-)
+// Instances is the default of Random.
+const Instances = 3
+
+// within is the time for recovery after the last fault.
+const within = 15 * time.Second
 
 func (o Random) complete() Random {
 	if o.Instances == 0 {
 		o.Instances = Instances
-	}
-	if o.Within == 0 {
-		o.Within = Within
 	}
 	return o
 }
@@ -226,7 +222,7 @@ func (r *soak) tick(ctx context.Context) {
 // request that was sent after since. It returns the time from since and what recovered last, or what had not recovered
 // when ctx ended.
 func (r *soak) healthy(ctx context.Context, since time.Time) (h Health) {
-	h.LimitMS = ms(r.plan.Within)
+	h.LimitMS = ms(within)
 	for {
 		h.Missing = r.unwell(ctx, since)
 		if h.AfterMS = ms(time.Since(since)); len(h.Missing) == 0 {
