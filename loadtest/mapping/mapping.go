@@ -3,7 +3,6 @@ package mapping
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 )
@@ -24,17 +23,11 @@ func (f *File) Name() string { return f.name }
 
 // Accepts reports whether a reply with that status is always accepted, or only sometimes, depending on its body.
 func (f *File) Accepts(status int) (always, sometimes bool) {
-	r := f.deduct.accepted
-	if r == nil || len(r.status) > 0 && !within(r.status, status) {
+	if !f.deduct.accepted.covers(status) {
 		return false, false
 	}
-	alone := r.field.empty() && !f.deduct.soldOut.covers(status) && !f.deduct.busy.covers(status)
+	alone := f.deduct.accepted.always(status) && !f.deduct.soldOut.covers(status) && !f.deduct.busy.covers(status)
 	return alone, !alone
-}
-
-// covers reports whether a reply with that status may match.
-func (r *rule) covers(status int) bool {
-	return r != nil && (len(r.status) == 0 || within(r.status, status))
 }
 
 // A question is the form of one request.
@@ -54,13 +47,13 @@ type header struct {
 // A reading says how to read the units left.
 type reading struct {
 	question
-	quantity place
+	quantity, less place // less may be empty
 }
 
 // A deduction says how to request a deduction, and what the replies mean.
 type deduction struct {
 	question
-	accepted, soldOut, busy *rule // nil: the API has no such reply
+	accepted, soldOut, busy rules // empty: the API has no such reply
 
 	orderID, instance place // may be empty
 	effect
@@ -73,15 +66,9 @@ type effect struct{ read, remaining place }
 type listing struct {
 	question
 	list, next                   place // next may be empty: a single page
+	where                        rules // which entries count; empty: all
 	orderID, quantity, requestID place // requestID may be empty
 	effect
-}
-
-// A rule says which replies have one meaning.
-type rule struct {
-	status []statuses // empty: any
-	field  place      // empty: the status alone decides
-	equals []string   // JSON scalars as text
 }
 
 // statuses is a range of HTTP statuses: 409 to 409, or 200 to 299 for 2xx.
@@ -96,45 +83,4 @@ func (s statuses) String() string {
 
 func within(list []statuses, status int) bool {
 	return slices.ContainsFunc(list, func(s statuses) bool { return s.from <= status && status <= s.to })
-}
-
-func (r *rule) matches(status int, doc any) bool {
-	if r == nil || len(r.status) > 0 && !within(r.status, status) {
-		return false
-	}
-	if r.field.empty() {
-		return true
-	}
-	if at, there := r.field.of(doc); there && at == nil {
-		return slices.Contains(r.equals, "null")
-	}
-	got, ok := r.field.scalar(doc)
-	return ok && slices.Contains(r.equals, got)
-}
-
-// overlaps reports whether one reply could match both rules: they share a status, and no field distinguishes them.
-func (r *rule) overlaps(other *rule) (statuses, bool) {
-	if r == nil || other == nil || r.toldApart(other) {
-		return statuses{}, false
-	}
-	if len(r.status) == 0 || len(other.status) == 0 {
-		return statuses{http.StatusOK, http.StatusOK}, true
-	}
-	for _, a := range r.status {
-		for _, b := range other.status {
-			if a.from <= b.to && b.from <= a.to {
-				return statuses{max(a.from, b.from), min(a.to, b.to)}, true
-			}
-		}
-	}
-	return statuses{}, false
-}
-
-// toldApart reports whether a field distinguishes the rules, whatever the status.
-func (r *rule) toldApart(other *rule) bool {
-	if r.field.empty() || other.field.empty() {
-		return false
-	}
-	shared := slices.ContainsFunc(r.equals, func(text string) bool { return slices.Contains(other.equals, text) })
-	return r.field.text != other.field.text || !shared
 }

@@ -77,7 +77,7 @@ order: {}
 `, []string{
 			`line 3: read.path: "items" must be a path from the address on`,
 			`line 4: read.quantity: "a..b" is no place in JSON`,
-			"line 5: read.methot: is no key of read; there is body, method, path, quantity, status",
+			"line 5: read.methot: is no key of read; there is body, less, method, path, quantity, status",
 			"line 7: deduct.path: {{skus}} is not known here; there is {{sku}}, {{quantity}}, {{request_id}}, " +
 				"{{token}}",
 			`line 8: deduct.method: "FETCH" is not allowed; there is GET, POST, PUT, PATCH, DELETE`,

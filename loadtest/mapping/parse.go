@@ -85,6 +85,7 @@ type table struct {
 	line   int
 	values map[string]yaml.Node
 	asked  []string
+	known  []string // variables of templates and places
 }
 
 // read returns the table that text is. It returns nil, and notes that, if it is none.
@@ -170,7 +171,11 @@ func (t *table) sub(key string, need bool) *table {
 	if n == nil {
 		return nil
 	}
-	return t.table(t.field(key), n)
+	of := t.table(t.field(key), n)
+	if of != nil {
+		of.known = t.known
+	}
+	return of
 }
 
 // done notes the keys that nobody has asked for.
@@ -200,8 +205,8 @@ func (t *table) text(key string, need bool) string {
 	return n.Value
 }
 
-func (t *table) template(key string, need bool, variables ...string) template {
-	parsed, err := parseTemplate(t.text(key, need), variables)
+func (t *table) template(key string, need bool) template {
+	parsed, err := parseTemplate(t.text(key, need), t.known)
 	if err != nil {
 		t.bad(key, "%v", err)
 	}
@@ -213,9 +218,18 @@ func (t *table) place(key string, need bool) place {
 	if text == "" {
 		return place{}
 	}
-	p, err := parsePlace(text)
+	p, err := parsePlace(text, t.known)
 	if err != nil {
 		t.bad(key, "%v", err)
+	}
+	return p
+}
+
+// entryPlace returns a place in an entry of the list.
+func (t *table) entryPlace(key string, need bool) place {
+	p := t.place(key, need)
+	if p.header != "" {
+		t.bad(key, "is a header of the reply, which no entry of the list has: name a place in the entry")
 	}
 	return p
 }
@@ -263,20 +277,21 @@ func (t *table) statuses() (list []statuses) {
 // file reads the whole file.
 func (t *table) file() *File {
 	top, f := t, &File{name: cmp.Or(t.text("name", optional), "mapped")}
+	top.known = []string{varToken}
 	common := top.headers()
-	if t := top.sub("set", optional); t != nil {
-		f.set = new(t.call(http.MethodPut, common, varSKU, varQuantity, varToken))
+	if t := top.section("set", optional, varSKU, varQuantity, varToken); t != nil {
+		f.set = new(t.call(http.MethodPut, common))
 		t.done()
 	}
-	if t := top.sub("read", required); t != nil {
-		f.read = reading{t.call(http.MethodGet, common, varSKU, varToken), t.place("quantity", required)}
+	if t := top.section("read", required, varSKU, varToken); t != nil {
+		f.read = reading{t.call(http.MethodGet, common), t.place("quantity", required), t.place("less", optional)}
 		t.done()
 	}
-	if t := top.sub("deduct", required); t != nil {
+	if t := top.section("deduct", required, varSKU, varQuantity, varRequest, varToken); t != nil {
 		f.deduct = t.deduction(common)
 		t.done()
 	}
-	if t := top.sub("orders", optional); t != nil {
+	if t := top.section("orders", optional, varSKU, varToken, varCursor); t != nil {
 		f.orders = t.listing(common)
 		t.done()
 		if f.deduct.orderID.empty() {
@@ -288,6 +303,15 @@ func (t *table) file() *File {
 	return f
 }
 
+// section returns the table under key, in which the given variables are known, or nil.
+func (t *table) section(key string, need bool, variables ...string) *table {
+	of := t.sub(key, need)
+	if of != nil {
+		of.known = variables
+	}
+	return of
+}
+
 // headers reads the headers that are sent with every request. A Content-Type is the type of the bodies.
 func (t *table) headers() (list []header) {
 	t = t.sub("headers", optional)
@@ -295,7 +319,7 @@ func (t *table) headers() (list []header) {
 		return nil
 	}
 	for name := range t.values {
-		value := t.template(name, required, varToken)
+		value := t.template(name, required)
 		switch {
 		case strings.ContainsFunc(name, noHeaderRune):
 			t.bad(name, "is no name of a header")
@@ -314,8 +338,8 @@ func noHeaderRune(r rune) bool {
 }
 
 // call reads a request that succeeds or fails by the status of the reply.
-func (t *table) call(method string, headers []header, variables ...string) question {
-	q := t.request(method, headers, variables...)
+func (t *table) call(method string, headers []header) question {
+	q := t.request(method, headers)
 	if q.status = t.statuses(); len(q.status) == 0 {
 		q.status = []statuses{{200, 299}}
 	}
@@ -323,10 +347,10 @@ func (t *table) call(method string, headers []header, variables ...string) quest
 }
 
 // request reads the form of a request. method is the default.
-func (t *table) request(method string, headers []header, variables ...string) question {
+func (t *table) request(method string, headers []header) question {
 	q := question{
 		method: cmp.Or(t.text("method", optional), method), headers: headers,
-		path: t.template("path", required, variables...), body: t.template("body", optional, variables...),
+		path: t.template("path", required), body: t.template("body", optional),
 	}
 	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	if !slices.Contains(methods, q.method) {
@@ -359,17 +383,17 @@ func contentType(headers []header) string {
 
 func (t *table) deduction(common []header) deduction {
 	d := deduction{
-		question: t.request(http.MethodPost, common, varSKU, varQuantity, varRequest, varToken),
-		accepted: t.rule("accepted", required),
-		soldOut:  t.rule("sold_out", optional),
-		busy:     t.rule("busy", optional),
+		question: t.request(http.MethodPost, common),
+		accepted: t.rules("accepted", required),
+		soldOut:  t.rules("sold_out", optional),
+		busy:     t.rules("busy", optional),
 		orderID:  t.place("order_id", optional),
 		instance: t.place("instance", optional),
-		effect:   t.effect(),
+		effect:   effect{t.place("read", optional), t.place("remaining", optional)},
 	}
 	for _, pair := range []struct {
 		a, b string
-		x, y *rule
+		x, y rules
 	}{
 		{"accepted", "sold_out", d.accepted, d.soldOut},
 		{"accepted", "busy", d.accepted, d.busy},
@@ -382,10 +406,6 @@ func (t *table) deduction(common []header) deduction {
 		}
 	}
 	return d
-}
-
-func (t *table) effect() effect {
-	return effect{t.place("read", optional), t.place("remaining", optional)}
 }
 
 // jsonText returns the text that place.scalar returns for the same value in JSON.
@@ -401,39 +421,88 @@ func jsonText(n *yaml.Node) string {
 	return n.Value
 }
 
-// rule returns nil if the rule is missing or invalid, so that nothing overlaps with it.
-func (t *table) rule(key string, need bool) *rule {
-	of := t.sub(key, need)
-	if of == nil {
+// rules returns a rule, or a list of them. It is empty if any is missing or invalid, so that nothing overlaps with it.
+func (t *table) rules(key string, need bool) (list rules) {
+	n := t.value(key, need)
+	if n == nil {
 		return nil
 	}
-	before := len(t.found)
-	r := &rule{status: of.statuses(), field: of.place("field", optional)}
-	for _, n := range of.list("equals") {
-		r.equals = append(r.equals, jsonText(n))
+	nodes := []*yaml.Node{n}
+	if at := target(n); at.Kind == yaml.SequenceNode {
+		nodes = at.Content
 	}
-	of.done()
+	if len(nodes) == 0 {
+		t.bad(key, "is an empty list; leave it out, or give a rule")
+	}
+	before := len(t.found)
+	for _, n := range nodes {
+		if of := t.table(t.field(key), n); of != nil {
+			of.known = t.known
+			list = append(list, of.rule())
+		}
+	}
+	if len(t.found) > before {
+		return nil
+	}
+	return list
+}
+
+// rule reads the rule that t is.
+func (t *table) rule() rule {
+	before := len(t.found)
+	r := rule{status: t.statuses(), field: t.place("field", optional)}
+	var given []string
+	for _, p := range []predicate{equals, not, contains, exists} {
+		values := t.list(string(p))
+		if _, there := t.values[string(p)]; !there {
+			continue
+		}
+		given, r.predicate = append(given, string(p)), p
+		for _, n := range values {
+			r.values = append(r.values, jsonText(n))
+		}
+	}
+	t.done()
 	switch {
 	case len(t.found) > before:
-	case len(r.status) == 0 && r.field.empty():
-		t.bad(key, "must have status, or field and equals, or all three")
-	case r.field.empty() != (len(r.equals) == 0):
-		t.bad(key, "must have field and equals together")
-	default:
-		return r
+	case len(r.status) == 0 && r.field.empty() && len(given) == 0:
+		t.add(t.line, t.name, "must have status, or field with equals, not, contains or exists, or both")
+	case len(given) > 1:
+		t.add(t.line, t.name, "must have one of %s; for any of several conditions give a list of rules",
+			strings.Join(given, " and "))
+	case len(given) == 0 && !r.field.empty():
+		t.add(t.line, t.name, "must have field and equals together, or not, contains or exists in place of equals")
+	case len(given) > 0 && r.field.empty():
+		t.add(t.line, t.name, "must have field and %s together", given[0])
+	case r.predicate == exists && (len(r.values) != 1 || r.values[0] != "true" && r.values[0] != "false"):
+		t.bad(string(exists), "must be true or false")
+	case slices.Contains(r.values, "") && r.predicate == contains:
+		t.bad(string(contains), "is empty, and every text contains that; give a part of the text")
 	}
-	return nil
+	return r
+}
+
+// where reads the rules for entries of the list, which have neither status nor headers.
+func (t *table) where() rules {
+	list := t.rules("where", optional)
+	for i := range list {
+		if len(list[i].status) > 0 || list[i].field.header != "" {
+			t.bad("where", "is about entries of the list, which have no status and no headers; name a field of theirs")
+		}
+	}
+	return list
 }
 
 func (t *table) listing(common []header) *listing {
 	l := &listing{
-		question:  t.call(http.MethodGet, common, varSKU, varToken, varCursor),
+		question:  t.call(http.MethodGet, common),
 		list:      t.place("list", required),
 		next:      t.place("next", optional),
-		orderID:   t.place("order_id", required),
-		quantity:  t.place("quantity", required),
-		requestID: t.place("request_id", optional),
-		effect:    t.effect(),
+		where:     t.where(),
+		orderID:   t.entryPlace("order_id", required),
+		quantity:  t.entryPlace("quantity", required),
+		requestID: t.entryPlace("request_id", optional),
+		effect:    effect{t.entryPlace("read", optional), t.entryPlace("remaining", optional)},
 	}
 	asks := slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool { return p.variable == varCursor })
 	switch {

@@ -123,9 +123,9 @@ func (t *Target) Stock(ctx context.Context, _, sku string) (loadtest.Stock, erro
 	if err != nil {
 		return loadtest.Stock{}, err
 	}
-	n, err := t.read.quantity.whole(got.doc)
+	n, err := t.read.units(got.source)
 	if err != nil {
-		return loadtest.Stock{}, t.strange(got, fmt.Errorf("%w (read.quantity)", err))
+		return loadtest.Stock{}, t.strange(got, err)
 	}
 	s := loadtest.Stock{SKU: sku, Quantity: n, Initial: n, Mapped: true, Unlisted: t.orders == nil}
 	if before := t.past(sku); before != nil {
@@ -133,6 +133,25 @@ func (t *Target) Stock(ctx context.Context, _, sku string) (loadtest.Stock, erro
 		s.Version = uint64(max(before.initial-n, 0))
 	}
 	return s, nil
+}
+
+// units returns the units left: the quantity, less what is taken off it.
+func (r *reading) units(s source) (int64, error) {
+	n, err := r.quantity.whole(s)
+	if err != nil {
+		return 0, fmt.Errorf("%w (read.quantity)", err)
+	}
+	if r.less.empty() {
+		return n, nil
+	}
+	less, err := r.less.whole(s)
+	if err != nil {
+		return 0, fmt.Errorf("%w (read.less)", err)
+	}
+	if left := n - less; (left < n) == (less > 0) {
+		return left, nil
+	}
+	return 0, fmt.Errorf("has %d less %d, which is too much for a number (read.less)", n, less)
 }
 
 // Orders returns the orders made since the stock was set. A list that is only a part is an error.
@@ -182,23 +201,25 @@ func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order,
 		if err != nil {
 			return nil, "", err
 		}
-		at, ok := t.orders.list.of(got.doc)
-		page, isList := at.([]any)
-		if !ok || !isList && at != nil { // null is Go's empty list
-			return nil, "", t.strange(got, fmt.Errorf("has no list at %s (orders.list)", t.orders.list.text))
+		page, err := t.orders.entries(got.source)
+		if err != nil {
+			return nil, "", t.strange(got, err)
 		}
 		for _, entry := range page {
-			o, err := t.order(sku, entry)
+			o, ours, err := t.order(sku, source{doc: entry, values: v})
 			if err != nil {
 				return nil, "", t.strange(got, fmt.Errorf("has an order that %w", err))
 			}
-			orders, ids[o.OrderID] = append(orders, o), true
+			if ours {
+				orders = append(orders, o)
+			}
+			ids[o.OrderID] = true
 		}
 		if len(orders) > t.most {
 			return nil, "", t.client.Errorf("answers %s %s with more than %d orders, which are not read",
 				t.orders.method, t.orders.path, t.most)
 		}
-		next, _ := t.orders.next.scalar(got.doc)
+		next, _ := t.orders.next.scalar(got.source)
 		switch {
 		case t.orders.next.empty(), next == "", next == "false", next == "0": // or absent, or null: the last page
 			return orders, furtherPages(got.Header, len(seen), len(ids)), nil
@@ -237,22 +258,41 @@ func furtherPages(h http.Header, pages, orders int) string {
 	return ""
 }
 
-func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
-	o := loadtest.Order{SKU: sku}
+// entries returns the list in a reply.
+func (l *listing) entries(s source) ([]any, error) {
+	if l.list.filtered() {
+		return l.list.all(s), nil
+	}
+	at, ok := l.list.of(s)
+	page, isList := at.([]any)
+	if !ok || !isList && at != nil { // null is Go's empty list
+		return nil, fmt.Errorf("has no list at %s (orders.list)", l.list.text)
+	}
+	return page, nil
+}
+
+// order reads an entry of the list. ours is false if it does not count, or is an order of another SKU.
+func (t *Target) order(sku string, entry source) (o loadtest.Order, ours bool, err error) {
+	o = loadtest.Order{SKU: sku}
 	var ok bool
 	if o.OrderID, ok = t.orders.orderID.scalar(entry); !ok || o.OrderID == "" {
-		return o, fmt.Errorf("has nothing at %s (orders.order_id)", t.orders.orderID.text)
+		return o, false, fmt.Errorf("has nothing at %s (orders.order_id)", t.orders.orderID.text)
 	}
 	if len(o.OrderID) > loadtest.MaxID {
-		return o, fmt.Errorf("has an order id of %d bytes at %s, of which no more than %d are kept (orders.order_id)",
+		return o, false, fmt.Errorf(
+			"has an order id of %d bytes at %s, of which no more than %d are kept (orders.order_id)",
 			len(o.OrderID), t.orders.orderID.text, loadtest.MaxID)
 	}
-	var err error
-	if o.Quantity, err = t.orders.quantity.whole(entry); err == nil && o.Quantity < 1 {
+	found := t.orders.quantity.all(entry)
+	if len(t.orders.where) > 0 && !t.orders.where.matches(0, entry) ||
+		len(found) == 0 && t.orders.quantity.filtered() {
+		return o, false, nil
+	}
+	if o.Quantity, err = t.orders.quantity.sum(found); err == nil && o.Quantity < 1 {
 		err = fmt.Errorf("has %d at %s", o.Quantity, t.orders.quantity.text)
 	}
 	if err != nil {
-		return o, fmt.Errorf("%w (orders.quantity)", err)
+		return o, false, fmt.Errorf("%w (orders.quantity)", err)
 	}
 	if !t.orders.requestID.empty() {
 		ref, _ := t.orders.requestID.scalar(entry) // orders of other clients may have none
@@ -260,14 +300,14 @@ func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
 	}
 	saw, err := t.orders.saw(entry, o.Quantity, t.past(sku))
 	o.Read, o.Remaining, o.Version, o.Blind = saw.Read, saw.Remaining, saw.Version, saw.Blind
-	return o, err
+	return o, true, err
 }
 
 // An answer is the reply to a request that had to succeed.
 type answer struct {
 	what string // the request
 	loadtest.Answer
-	doc any
+	source
 }
 
 // ask sends a request that must succeed.
@@ -288,7 +328,7 @@ func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error)
 		return answer{}, t.client.Errorf("answers %s with status %d, not %v as the mapping says: %s",
 			what, ans.Status, c.status, beginning(&ans))
 	}
-	return answer{what, ans, document(ans.Body)}, nil
+	return answer{what, ans, source{document(ans.Body), ans.Header, v}}, nil
 }
 
 func (t *Target) strange(got answer, err error) error {
@@ -336,18 +376,18 @@ func quoted(text string) string {
 
 // saw returns what a sale of quantity units read and wrote. If the reply reports one of the two, saw computes the
 // other.
-func (e effect) saw(doc any, quantity int64, before *past) (r loadtest.Receipt, err error) {
+func (e effect) saw(s source, quantity int64, before *past) (r loadtest.Receipt, err error) {
 	if e.read.empty() && e.remaining.empty() || before == nil {
 		return loadtest.Receipt{Blind: true}, nil
 	}
 	if !e.read.empty() {
-		if r.Read, err = e.read.whole(doc); err != nil {
+		if r.Read, err = e.read.whole(s); err != nil {
 			return loadtest.Receipt{Blind: true}, fmt.Errorf("%w (read)", err)
 		}
 		r.Remaining = r.Read - quantity
 	}
 	if !e.remaining.empty() {
-		if r.Remaining, err = e.remaining.whole(doc); err != nil {
+		if r.Remaining, err = e.remaining.whole(s); err != nil {
 			return loadtest.Receipt{Blind: true}, fmt.Errorf("%w (remaining)", err)
 		}
 		if e.read.empty() {
@@ -362,10 +402,16 @@ func (e effect) saw(doc any, quantity int64, before *past) (r loadtest.Receipt, 
 	return r, nil
 }
 
-// Deduct requests one deduction, once.
-func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
+// sale returns the values of the variables in a request for a deduction.
+func (t *Target) sale(r loadtest.Request) values {
 	v := t.values(r.SKU)
 	v[varQuantity], v[varRequest] = strconv.FormatInt(r.Quantity, 10), r.RequestID
+	return v
+}
+
+// Deduct requests one deduction, once.
+func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
+	v := t.sale(r)
 	req, err := t.request(ctx, &t.deduct.question, v)
 	if err != nil {
 		return loadtest.Reply{Outcome: loadtest.Failed, Error: err.Error()}
@@ -375,23 +421,23 @@ func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply 
 		// net/http repeats a GET without a body by itself when the server closes the connection. That would sell twice.
 		req.Body = io.NopCloser(strings.NewReader(""))
 	}
-	return t.client.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply { return t.classify(r, ans) })
+	return t.client.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply { return t.classify(r, v, ans) })
 }
 
 // classify interprets a reply to r. A reply that the mapping does not know is a failure only if its status says that
 // the request was refused (4xx). After any other status, units may have been sold.
-func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Reply {
-	doc := document(ans.Body)
+func (t *Target) classify(r loadtest.Request, v values, ans *loadtest.Answer) loadtest.Reply {
+	got := source{document(ans.Body), ans.Header, v}
 	reply := loadtest.Reply{Status: ans.Status, Instance: ans.Header.Get("X-Instance")}
-	if name, ok := t.deduct.instance.scalar(doc); ok && !t.deduct.instance.empty() {
+	if name, ok := t.deduct.instance.scalar(got); ok && !t.deduct.instance.empty() {
 		reply.Instance = name
 	}
 	var meant []loadtest.Outcome
 	for _, o := range []struct {
 		loadtest.Outcome
-		*rule
+		rules
 	}{{loadtest.Accepted, t.deduct.accepted}, {loadtest.SoldOut, t.deduct.soldOut}, {loadtest.Busy, t.deduct.busy}} {
-		if o.matches(ans.Status, doc) {
+		if o.matches(ans.Status, got) {
 			meant = append(meant, o.Outcome)
 		}
 	}
@@ -413,7 +459,7 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 			reply.Outcome = loadtest.Failed // the request must be sent elsewhere, so it had no effect here
 		}
 	case meant[0] == loadtest.Accepted:
-		if err := t.accept(&reply, r, doc); err != nil {
+		if err := t.accept(&reply, r, got); err != nil {
 			return loadtest.Reply{
 				Outcome: loadtest.Unknown, Status: ans.Status, Instance: reply.Instance,
 				Error: fmt.Sprintf("accepted, but the reply %v: %s", err, beginning(ans)),
@@ -426,16 +472,16 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 }
 
 // accept fills in what the reply reports about the sale.
-func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, doc any) error {
+func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, s source) error {
 	reply.OrderID = r.RequestID // stands in for the order id if the API has none
 	if !t.deduct.orderID.empty() {
-		id, ok := t.deduct.orderID.scalar(doc)
+		id, ok := t.deduct.orderID.scalar(s)
 		if !ok || id == "" {
 			return fmt.Errorf("has nothing at %s (deduct.order_id)", t.deduct.orderID.text)
 		}
 		reply.OrderID = id
 	}
-	saw, err := t.deduct.saw(doc, r.Quantity, t.past(r.SKU))
+	saw, err := t.deduct.saw(s, r.Quantity, t.past(r.SKU))
 	if err != nil {
 		return err
 	}
