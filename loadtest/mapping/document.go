@@ -8,6 +8,7 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,8 +65,16 @@ func document(body []byte) any {
 // A template is text with places for variables: /items/{{sku}}. The empty template is the empty text.
 type template []part
 
-// A part is a piece of text or a variable.
+// A part is a piece of text or a variable. The text of a variable of the environment is its value.
 type part struct{ text, variable string }
+
+// value returns the value of a variable.
+func (p *part) value(v values) string {
+	if strings.HasPrefix(p.variable, environment) {
+		return p.text
+	}
+	return v[p.variable]
+}
 
 // values are the values of the variables in one request.
 type values map[string]string
@@ -85,13 +94,31 @@ func parseTemplate(text string, variables []string) (template, error) {
 		if !closed {
 			return nil, fmt.Errorf("{{ without }}")
 		}
-		if name = strings.TrimSpace(name); !slices.Contains(variables, name) {
-			return nil, fmt.Errorf("{{%s}} is not known here; there is {{%s}}", name, strings.Join(variables, "}}, {{"))
+		p, err := variable(strings.TrimSpace(name), variables)
+		if err != nil {
+			return nil, err
 		}
-		t = append(t, part{variable: name})
+		t = append(t, p)
 		text = rest
 	}
 	return t, nil
+}
+
+// variable returns the part that a variable is.
+func variable(name string, variables []string) (part, error) {
+	ofEnvironment, isEnvironment := strings.CutPrefix(name, environment)
+	switch {
+	case isEnvironment && slices.Contains(variables, varEnv):
+		value := os.Getenv(ofEnvironment)
+		if value == "" {
+			return part{}, fmt.Errorf("{{%s}} is not set: give the environment variable %s a value", name,
+				ofEnvironment)
+		}
+		return part{text: value, variable: name}, nil
+	case !slices.Contains(variables, name):
+		return part{}, fmt.Errorf("{{%s}} is not known here; there is {{%s}}", name, strings.Join(variables, "}}, {{"))
+	}
+	return part{variable: name}, nil
 }
 
 // fill inserts the values as they are.
@@ -109,9 +136,9 @@ func (t template) path(v values) string {
 			b.WriteString(p.text)
 			query = query || strings.Contains(p.text, "?")
 		case query:
-			b.WriteString(url.QueryEscape(v[p.variable]))
+			b.WriteString(url.QueryEscape(p.value(v)))
 		default:
-			b.WriteString(url.PathEscape(v[p.variable]))
+			b.WriteString(url.PathEscape(p.value(v)))
 		}
 	}
 	return b.String()
@@ -139,7 +166,7 @@ func (t template) escaped(v values, escape func(string) string) string {
 		if p.variable == "" {
 			b.WriteString(p.text)
 		} else {
-			b.WriteString(escape(v[p.variable]))
+			b.WriteString(escape(p.value(v)))
 		}
 	}
 	return b.String()

@@ -2,6 +2,7 @@
 package mapping
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,6 +17,8 @@ type File struct {
 	read   reading
 	deduct deduction
 	orders *listing // nil: the API lists none
+
+	secrets map[string]string // from the environment: what is shown in place of each
 }
 
 // Name returns the name of the strategy in reports.
@@ -42,6 +45,15 @@ type question struct {
 type header struct {
 	name  string
 	value template
+	basic bool // the value is user:password of HTTP's basic scheme
+}
+
+// sent returns the value as it is sent.
+func (h *header) sent(v values) string {
+	if h.basic {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(h.value.fill(v)))
+	}
+	return h.value.fill(v)
 }
 
 // A reading says how to read the units left.

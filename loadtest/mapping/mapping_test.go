@@ -77,14 +77,15 @@ order: {}
 `, []string{
 			`line 3: read.path: "items" must be a path from the address on`,
 			`line 4: read.quantity: "a..b" is no place in JSON`,
-			"line 5: read.methot: is no key of read; there is body, less, method, path, quantity, status",
+			"line 5: read.methot: is no key of read; there is auth, body, headers, less, method, path, quantity, " +
+				"status",
 			"line 7: deduct.path: {{skus}} is not known here; there is {{sku}}, {{quantity}}, {{request_id}}, " +
 				"{{token}}",
 			`line 8: deduct.method: "FETCH" is not allowed; there is GET, POST, PUT, PATCH, DELETE`,
 			"line 9: deduct.body: {{ without }}",
 			`line 10: deduct.accepted.status: "99" is no HTTP status; there is 200 to 599`,
 			"line 11: deduct.busy: must have field and equals together",
-			"line 12: order: is no key of the file; there is deduct, headers, name, orders, read, set",
+			"line 12: order: is no key of the file; there is auth, deduct, headers, name, orders, read, set",
 		}},
 		{"not to be told apart", `
 read: {path: /a, quantity: n}

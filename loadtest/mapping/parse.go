@@ -22,13 +22,19 @@ const (
 	varSKU, varQuantity, varRequest, varToken, varCursor = "sku", "quantity", "request_id", "token", "cursor"
 )
 
+// Variables of the environment are for what no file should hold, and so are never shown.
+const (
+	environment = "env."
+	varEnv      = environment + "NAME"
+)
+
 // Whether a key must be there.
 const required, optional = true, false
 
-// Parse parses a mapping file: YAML, and so also JSON. The error joins an Error for each mistake, in the order of the
-// lines.
+// Parse parses a mapping file: YAML, and so also JSON. The values of {{env.NAME}} are taken from the environment. The
+// error joins an Error for each mistake, in the order of the lines.
 func Parse(text []byte) (*File, error) {
-	m := new(mistakes)
+	m := &mistakes{secrets: make(map[string]string)}
 	top, err := m.read(text)
 	if err != nil {
 		return nil, err
@@ -62,7 +68,10 @@ func (e *Error) Error() string {
 }
 
 // mistakes are those found so far. Parsing goes on after a mistake, so that one reading of the file finds all.
-type mistakes struct{ found []error }
+type mistakes struct {
+	found   []error
+	secrets map[string]string // as in File
+}
 
 func (m *mistakes) add(line int, field, format string, args ...any) {
 	m.found = append(m.found, &Error{line, field, fmt.Sprintf(format, args...)})
@@ -210,6 +219,11 @@ func (t *table) template(key string, need bool) template {
 	if err != nil {
 		t.bad(key, "%v", err)
 	}
+	for _, p := range parsed {
+		if strings.HasPrefix(p.variable, environment) {
+			t.secrets[p.text] = "{{" + p.variable + "}}"
+		}
+	}
 	return parsed
 }
 
@@ -218,7 +232,8 @@ func (t *table) place(key string, need bool) place {
 	if text == "" {
 		return place{}
 	}
-	p, err := parsePlace(text, t.known)
+	known := slices.DeleteFunc(slices.Clone(t.known), func(name string) bool { return name == varEnv })
+	p, err := parsePlace(text, known)
 	if err != nil {
 		t.bad(key, "%v", err)
 	}
@@ -276,9 +291,9 @@ func (t *table) statuses() (list []statuses) {
 
 // file reads the whole file.
 func (t *table) file() *File {
-	top, f := t, &File{name: cmp.Or(t.text("name", optional), "mapped")}
-	top.known = []string{varToken}
-	common := top.headers()
+	top, f := t, &File{name: cmp.Or(t.text("name", optional), "mapped"), secrets: t.secrets}
+	top.known = []string{varToken, varEnv}
+	common := top.headers(nil)
 	if t := top.section("set", optional, varSKU, varQuantity, varToken); t != nil {
 		f.set = new(t.call(http.MethodPut, common))
 		t.done()
@@ -307,29 +322,98 @@ func (t *table) file() *File {
 func (t *table) section(key string, need bool, variables ...string) *table {
 	of := t.sub(key, need)
 	if of != nil {
-		of.known = variables
+		of.known = append(variables, varEnv)
 	}
 	return of
 }
 
-// headers reads the headers that are sent with every request. A Content-Type is the type of the bodies.
-func (t *table) headers() (list []header) {
-	t = t.sub("headers", optional)
-	if t == nil {
-		return nil
-	}
-	for name := range t.values {
-		value := t.template(name, required)
-		switch {
-		case strings.ContainsFunc(name, noHeaderRune):
-			t.bad(name, "is no name of a header")
-		case strings.ContainsFunc(value.String(), func(r rune) bool { return r < ' ' || r == 0x7f }):
-			t.bad(name, "cannot be sent in a header: it has a control character")
+// headers reads the headers and the authentication of a request, which take the place of outer ones with the same name.
+// A Content-Type is the type of the bodies.
+func (t *table) headers(outer []header) []header {
+	own := t.ownHeaders()
+	auth, given := t.auth()
+	if given {
+		if slices.ContainsFunc(own, isAuthorization) {
+			t.bad("auth", "and headers.Authorization are two forms of the same; leave one out")
 		}
-		list = append(list, header{textproto.CanonicalMIMEHeaderKey(name), value})
+		outer = slices.DeleteFunc(slices.Clone(outer), isAuthorization)
 	}
+	own = append(own, auth...)
+	list := slices.DeleteFunc(slices.Clone(outer), func(h header) bool {
+		return slices.ContainsFunc(own, func(inner header) bool { return inner.name == h.name })
+	})
+	list = append(list, own...)
 	slices.SortFunc(list, func(a, b header) int { return cmp.Compare(a.name, b.name) })
 	return list
+}
+
+func isAuthorization(h header) bool { return h.name == "Authorization" }
+
+func (t *table) ownHeaders() (list []header) {
+	of := t.sub("headers", optional)
+	if of == nil {
+		return nil
+	}
+	for name := range of.values {
+		value := of.template(name, required)
+		of.sendable(name, value)
+		if strings.ContainsFunc(name, noHeaderRune) {
+			of.bad(name, "is no name of a header")
+		}
+		list = append(list, header{name: textproto.CanonicalMIMEHeaderKey(name), value: value})
+	}
+	return list
+}
+
+// sendable notes it if a value cannot be sent in a header.
+func (t *table) sendable(key string, value template) {
+	if strings.ContainsFunc(value.fill(nil), func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		t.bad(key, "cannot be sent in a header: it has a control character")
+	}
+}
+
+// auth reads how requests say who sends them. given is false if nothing is said, and what is outside decides. If nobody
+// is to be named, list is empty.
+func (t *table) auth() (list []header, given bool) {
+	n := t.value("auth", optional)
+	if n == nil {
+		return nil, false
+	}
+	if at := target(n); at.Kind == yaml.ScalarNode {
+		if at.Value != "none" {
+			t.bad("auth", "%q is not known; there is none, {bearer: TEXT} and {basic: {user: TEXT, password: TEXT}}",
+				at.Value)
+		}
+		return nil, true
+	}
+	of := t.table(t.field("auth"), n)
+	if of == nil {
+		return nil, true
+	}
+	of.known = t.known
+	if bearer := of.template("bearer", optional); len(bearer) > 0 {
+		of.sendable("bearer", bearer)
+		list = append(list, header{name: "Authorization", value: append(template{{text: "Bearer "}}, bearer...)})
+	}
+	if basic := of.sub("basic", optional); basic != nil {
+		user, password := basic.template("user", required), basic.template("password", required)
+		basic.done()
+		if strings.Contains(user.fill(nil), ":") {
+			basic.bad("user", "must have no colon: it ends where the first one is")
+		}
+		value := slices.Concat(user, template{{text: ":"}}, password)
+		list = append(list, header{name: "Authorization", value: value, basic: true})
+	}
+	before := len(t.found)
+	of.done()
+	switch _, both := of.values["bearer"]; {
+	case len(t.found) > before:
+	case len(list) == 0 && len(of.values) == 0:
+		t.bad("auth", "must have bearer or basic, or be none")
+	case len(list) > 1 && both:
+		t.bad("auth", "has two forms, bearer and basic; leave one out")
+	}
+	return list, true
 }
 
 // noHeaderRune reports whether r is not allowed in the name of a header.
@@ -347,7 +431,9 @@ func (t *table) call(method string, headers []header) question {
 }
 
 // request reads the form of a request. method is the default.
+// headers are those of all requests.
 func (t *table) request(method string, headers []header) question {
+	headers = t.headers(headers)
 	q := question{
 		method: cmp.Or(t.text("method", optional), method), headers: headers,
 		path: t.template("path", required), body: t.template("body", optional),

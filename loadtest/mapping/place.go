@@ -15,6 +15,7 @@ type source struct {
 	doc    any
 	header http.Header // nil: of an entry, which has none
 	values values      // of the request, for the variables of filters
+	veil   veil        // over what errors show
 }
 
 // A place is the location of a value in a reply: keys with dots (order.id, items.0.id), a JSON pointer (/order/id,
@@ -217,11 +218,11 @@ func (p place) whole(s source) (int64, error) {
 	if len(found) > 1 {
 		return 0, fmt.Errorf("has %d values at %s, and only one can be meant", len(found), p.text)
 	}
-	return p.sum(found)
+	return p.sum(found, s)
 }
 
-// sum returns the sum of the values that were found at p, which must be whole numbers, and at least one.
-func (p place) sum(found []any) (total int64, err error) {
+// sum returns the sum of the values that were found at p in s, which must be whole numbers, and at least one.
+func (p place) sum(found []any, s source) (total int64, err error) {
 	if len(found) == 0 {
 		return 0, fmt.Errorf("has no number at %s", p.text)
 	}
@@ -233,7 +234,7 @@ func (p place) sum(found []any) (total int64, err error) {
 		n, err := integer(strings.TrimSpace(text))
 		switch {
 		case err != nil:
-			return 0, fmt.Errorf("has %s at %s, which is no whole number", quoted(text), p.text)
+			return 0, fmt.Errorf("has %s at %s, which is no whole number", quoted(s.veil.over(text)), p.text)
 		case n > 0 && total > total+n || n < 0 && total < total+n:
 			return 0, fmt.Errorf("has numbers at %s whose sum is too large", p.text)
 		}

@@ -5,8 +5,10 @@ import (
 	"embed"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +35,7 @@ type Target struct {
 	*File
 	client *loadtest.Client
 	most   int // loadtest.MaxOrders, or fewer in tests
+	veil   veil
 
 	mu   sync.Mutex
 	skus map[string]*past // by SKU
@@ -51,7 +54,25 @@ func NewTarget(address, token string, concurrency int, f *File) (*Target, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Target{File: f, client: client, most: loadtest.MaxOrders, skus: make(map[string]*past)}, nil
+	t := &Target{File: f, client: client, most: loadtest.MaxOrders, skus: make(map[string]*past)}
+	secrets := maps.Clone(f.secrets)
+	if token != "" {
+		secrets[token] = "{{token}}"
+	}
+	headers := slices.Concat(f.read.headers, f.deduct.headers)
+	if f.set != nil {
+		headers = append(headers, f.set.headers...)
+	}
+	if f.orders != nil {
+		headers = append(headers, f.orders.headers...)
+	}
+	t.veil = newVeil(secrets, headers, values{varToken: token})
+	return t, nil
+}
+
+// errorf returns a TargetError without secrets.
+func (t *Target) errorf(format string, args ...any) error {
+	return t.veil.overError(t.client.Errorf(format, args...))
 }
 
 // URL returns the address of the service.
@@ -91,10 +112,10 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 	case err != nil:
 		return loadtest.Stock{}, err
 	case now.Quantity != quantity && t.set == nil:
-		return loadtest.Stock{}, t.client.Errorf("has %d units of %s, not %d: set the stock first, since the mapping "+
+		return loadtest.Stock{}, t.errorf("has %d units of %s, not %d: set the stock first, since the mapping "+
 			"does not say how (set)", now.Quantity, sku, quantity)
 	case now.Quantity != quantity:
-		return loadtest.Stock{}, t.client.Errorf("was asked for a stock of %d units of %s, and then said that there "+
+		return loadtest.Stock{}, t.errorf("was asked for a stock of %d units of %s, and then said that there "+
 			"are %d: does somebody else sell it, or is read.quantity wrong?", quantity, sku, now.Quantity)
 	}
 	orders, _, err := t.list(ctx, sku) // if it is only a part, Orders says so after the run
@@ -161,7 +182,8 @@ func (t *Target) Orders(ctx context.Context, _, sku string) ([]loadtest.Order, e
 	case err != nil:
 		return nil, err
 	case hint != "":
-		return nil, &loadtest.TargetError{URL: t.URL(), Err: phrases.Error("list-in-part", "n", len(all), "hint", hint)}
+		why := phrases.Error("list-in-part", "n", len(all), "hint", t.veil.over(hint))
+		return nil, &loadtest.TargetError{URL: t.URL(), Err: why}
 	}
 	before := t.past(sku)
 	if before == nil {
@@ -206,7 +228,7 @@ func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order,
 			return nil, "", t.strange(got, err)
 		}
 		for _, entry := range page {
-			o, ours, err := t.order(sku, source{doc: entry, values: v})
+			o, ours, err := t.order(sku, source{doc: entry, values: v, veil: t.veil})
 			if err != nil {
 				return nil, "", t.strange(got, fmt.Errorf("has an order that %w", err))
 			}
@@ -216,7 +238,7 @@ func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order,
 			ids[o.OrderID] = true
 		}
 		if len(orders) > t.most {
-			return nil, "", t.client.Errorf("answers %s %s with more than %d orders, which are not read",
+			return nil, "", t.errorf("answers %s %s with more than %d orders, which are not read",
 				t.orders.method, t.orders.path, t.most)
 		}
 		next, _ := t.orders.next.scalar(got.source)
@@ -230,7 +252,7 @@ func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order,
 			return nil, "", t.strange(got, fmt.Errorf("has a cursor of %d bytes at %s (orders.next)", len(next),
 				t.orders.next.text))
 		case seen[next]:
-			return nil, "", t.client.Errorf("answers %s %s with a cursor that it gave before: "+
+			return nil, "", t.errorf("answers %s %s with a cursor that it gave before: "+
 				"after %d pages the list goes round in a circle "+
 				"(orders.next)", t.orders.method, t.orders.path, len(seen))
 		}
@@ -278,6 +300,7 @@ func (t *Target) order(sku string, entry source) (o loadtest.Order, ours bool, e
 	if o.OrderID, ok = t.orders.orderID.scalar(entry); !ok || o.OrderID == "" {
 		return o, false, fmt.Errorf("has nothing at %s (orders.order_id)", t.orders.orderID.text)
 	}
+	o.OrderID = t.veil.over(o.OrderID)
 	if len(o.OrderID) > loadtest.MaxID {
 		return o, false, fmt.Errorf(
 			"has an order id of %d bytes at %s, of which no more than %d are kept (orders.order_id)",
@@ -288,7 +311,7 @@ func (t *Target) order(sku string, entry source) (o loadtest.Order, ours bool, e
 		len(found) == 0 && t.orders.quantity.filtered() {
 		return o, false, nil
 	}
-	if o.Quantity, err = t.orders.quantity.sum(found); err == nil && o.Quantity < 1 {
+	if o.Quantity, err = t.orders.quantity.sum(found, entry); err == nil && o.Quantity < 1 {
 		err = fmt.Errorf("has %d at %s", o.Quantity, t.orders.quantity.text)
 	}
 	if err != nil {
@@ -296,7 +319,7 @@ func (t *Target) order(sku string, entry source) (o loadtest.Order, ours bool, e
 	}
 	if !t.orders.requestID.empty() {
 		ref, _ := t.orders.requestID.scalar(entry) // orders of other clients may have none
-		o.RequestID = loadtest.Clip(ref)
+		o.RequestID = loadtest.Clip(t.veil.over(ref))
 	}
 	saw, err := t.orders.saw(entry, o.Quantity, t.past(sku))
 	o.Read, o.Remaining, o.Version, o.Blind = saw.Read, saw.Remaining, saw.Version, saw.Blind
@@ -320,20 +343,20 @@ func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error)
 	ans, err := t.client.Ask(req, words.Text{})
 	switch {
 	case err != nil:
-		return answer{}, err
-	case !within(c.status, ans.Status) && ans.Redirect() != "":
-		return answer{}, t.client.Errorf("redirects %s to %s, which is not followed: give that address instead", what,
-			ans.Redirect())
+		return answer{}, t.veil.overError(err)
+	case !within(c.status, ans.Status) && t.veil.redirect(&ans) != "":
+		return answer{}, t.errorf("redirects %s to %s, which is not followed: give that address instead", what,
+			t.veil.redirect(&ans))
 	case !within(c.status, ans.Status):
-		return answer{}, t.client.Errorf("answers %s with status %d, not %v as the mapping says: %s",
-			what, ans.Status, c.status, beginning(&ans))
+		return answer{}, t.errorf("answers %s with status %d, not %v as the mapping says: %s",
+			what, ans.Status, c.status, t.veil.beginning(&ans))
 	}
-	return answer{what, ans, source{document(ans.Body), ans.Header, v}}, nil
+	return answer{what, ans, source{document(ans.Body), ans.Header, v, t.veil}}, nil
 }
 
 func (t *Target) strange(got answer, err error) error {
-	return t.client.Errorf("answers in another form than the mapping says: the reply to %s %w: %s", got.what, err,
-		beginning(&got.Answer))
+	return t.errorf("answers in another form than the mapping says: the reply to %s %w: %s", got.what, err,
+		t.veil.beginning(&got.Answer))
 }
 
 func (t *Target) request(ctx context.Context, c *question, v values) (*http.Request, error) {
@@ -341,21 +364,18 @@ func (t *Target) request(ctx context.Context, c *question, v values) (*http.Requ
 	req, err := http.NewRequestWithContext(ctx, c.method, t.client.URL()+c.path.path(v),
 		strings.NewReader(c.body.content(kind, v)))
 	if err != nil {
-		return nil, t.client.Errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
+		return nil, t.errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
 	}
 	if len(c.body) > 0 {
 		req.Header.Set("Content-Type", kind)
 	}
 	for _, h := range c.headers {
 		if h.name != "Content-Type" {
-			req.Header.Set(h.name, h.value.fill(v))
+			req.Header.Set(h.name, h.sent(v))
 		}
 	}
 	return req, nil
 }
-
-// beginning returns the beginning of a reply, for an error message.
-func beginning(a *loadtest.Answer) string { return quoted(string(a.Body)) }
 
 // quoted quotes the beginning of a text, for an error message.
 func quoted(text string) string {
@@ -421,16 +441,18 @@ func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply 
 		// net/http repeats a GET without a body by itself when the server closes the connection. That would sell twice.
 		req.Body = io.NopCloser(strings.NewReader(""))
 	}
-	return t.client.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply { return t.classify(r, v, ans) })
+	reply := t.client.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply { return t.classify(r, v, ans) })
+	reply.Error = t.veil.over(reply.Error) // of the connection
+	return reply
 }
 
 // classify interprets a reply to r. A reply that the mapping does not know is a failure only if its status says that
 // the request was refused (4xx). After any other status, units may have been sold.
 func (t *Target) classify(r loadtest.Request, v values, ans *loadtest.Answer) loadtest.Reply {
-	got := source{document(ans.Body), ans.Header, v}
-	reply := loadtest.Reply{Status: ans.Status, Instance: ans.Header.Get("X-Instance")}
+	got := source{document(ans.Body), ans.Header, v, t.veil}
+	reply := loadtest.Reply{Status: ans.Status, Instance: t.veil.over(ans.Header.Get("X-Instance"))}
 	if name, ok := t.deduct.instance.scalar(got); ok && !t.deduct.instance.empty() {
-		reply.Instance = name
+		reply.Instance = t.veil.over(name)
 	}
 	var meant []loadtest.Outcome
 	for _, o := range []struct {
@@ -448,11 +470,11 @@ func (t *Target) classify(r loadtest.Request, v values, ans *loadtest.Answer) lo
 	case len(meant) == 0:
 		reply.Outcome = loadtest.Unknown
 		reply.Error = fmt.Sprintf("status %d with %s, which the mapping does not know: %s", ans.Status, ans.Kind(),
-			beginning(ans))
+			t.veil.beginning(ans))
 		if ans.Status >= 400 && ans.Status < 500 && ans.Status != http.StatusRequestTimeout {
 			reply.Outcome = loadtest.Failed
 		}
-		if reply.Location = ans.Redirect(); reply.Location != "" {
+		if reply.Location = t.veil.redirect(ans); reply.Location != "" {
 			reply.Error = fmt.Sprintf("status %d redirects to %s, which is not followed", ans.Status, reply.Location)
 		}
 		if ans.Status == http.StatusTemporaryRedirect || ans.Status == http.StatusPermanentRedirect {
@@ -462,7 +484,7 @@ func (t *Target) classify(r loadtest.Request, v values, ans *loadtest.Answer) lo
 		if err := t.accept(&reply, r, got); err != nil {
 			return loadtest.Reply{
 				Outcome: loadtest.Unknown, Status: ans.Status, Instance: reply.Instance,
-				Error: fmt.Sprintf("accepted, but the reply %v: %s", err, beginning(ans)),
+				Error: fmt.Sprintf("accepted, but the reply %v: %s", err, t.veil.beginning(ans)),
 			}
 		}
 	default:
@@ -479,7 +501,7 @@ func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, s source) err
 		if !ok || id == "" {
 			return fmt.Errorf("has nothing at %s (deduct.order_id)", t.deduct.orderID.text)
 		}
-		reply.OrderID = id
+		reply.OrderID = t.veil.over(id)
 	}
 	saw, err := t.deduct.saw(s, r.Quantity, t.past(r.SKU))
 	if err != nil {
