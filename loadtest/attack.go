@@ -103,11 +103,12 @@ func (a *attack) work(ctx, flight context.Context, worker int) {
 			return // another worker took the last one
 		}
 		record := a.send(flight, n, worker, time.Time{})
-		unsent := record.Status == 0 && record.Outcome == Failed
-		a.out <- record
-		if unsent {
-			_ = Sleep(ctx, unsentPause) // over checks ctx
+		pause := record.Wait
+		if record.Status == 0 && record.Outcome == Failed {
+			pause = unsentPause
 		}
+		a.out <- record
+		_ = Sleep(ctx, pause) // over checks ctx
 	}
 }
 

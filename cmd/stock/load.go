@@ -229,7 +229,7 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	if err != nil {
 		return err
 	}
-	f.mapping, f.strategies = m, []string{m.Name()}
+	f.mapping, f.strategies, f.plan.Late = m, []string{m.Name()}, m.Late()
 	return nil
 }
 

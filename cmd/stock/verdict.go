@@ -138,6 +138,7 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdin io.R
 		if described, err = readMapping(f.mapping); err != nil {
 			return err
 		}
+		look.Late = described.Late()
 	}
 	if f.from != "" {
 		if err := f.read(&look, flags, described, stdin); err != nil {

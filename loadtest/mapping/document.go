@@ -65,15 +65,55 @@ func document(body []byte) any {
 // A template is text with places for variables: /items/{{sku}}. The empty template is the empty text.
 type template []part
 
-// A part is a piece of text or a variable. The text of a variable of the environment is its value.
-type part struct{ text, variable string }
+// A part is a piece of text, or a variable, or a sum of variables (quantity+held). The text of a variable of the
+// environment is its value.
+type part struct {
+	text, variable string
+	number         bool // a whole number, not text, in a body that is a table
+}
 
-// value returns the value of a variable.
+// value returns the value of a variable. It is empty if a sum or a number cannot be had, which check tells.
 func (p *part) value(v values) string {
 	if strings.HasPrefix(p.variable, environment) {
 		return p.text
 	}
-	return v[p.variable]
+	if !p.counts() {
+		return v[p.variable]
+	}
+	n, err := p.sum(v)
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// counts reports whether the value must be a whole number.
+func (p *part) counts() bool { return p.number || strings.Contains(p.variable, "+") }
+
+func (p *part) sum(v values) (total int64, err error) {
+	for name := range strings.SplitSeq(p.variable, "+") {
+		n, err := integer(strings.TrimSpace(v[name]))
+		if err != nil {
+			return 0, fmt.Errorf("{{%s}}: %s is %s, which is no whole number", p.variable, name, quoted(v[name]))
+		}
+		if n > 0 && total > total+n || n < 0 && total < total+n {
+			return 0, fmt.Errorf("{{%s}} is too large", p.variable)
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// check returns an error if a value that must be a whole number is none.
+func (t template) check(v values) error {
+	for _, p := range t {
+		if p.counts() && !strings.HasPrefix(p.variable, environment) {
+			if _, err := p.sum(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // values are the values of the variables in one request.
@@ -115,10 +155,17 @@ func variable(name string, variables []string) (part, error) {
 				ofEnvironment)
 		}
 		return part{text: value, variable: name}, nil
-	case !slices.Contains(variables, name):
-		return part{}, fmt.Errorf("{{%s}} is not known here; there is {{%s}}", name, strings.Join(variables, "}}, {{"))
 	}
-	return part{variable: name}, nil
+	sum, number := strings.CutSuffix(name, ":number")
+	var names []string
+	for name := range strings.SplitSeq(sum, "+") {
+		names = append(names, strings.TrimSpace(name))
+		if !slices.Contains(variables, names[len(names)-1]) {
+			return part{}, fmt.Errorf("{{%s}} is not known here; there is {{%s}}", names[len(names)-1],
+				strings.Join(variables, "}}, {{"))
+		}
+	}
+	return part{variable: strings.Join(names, "+"), number: number}, nil
 }
 
 // fill inserts the values as they are.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // A File says how to use an inventory API: how to set stock, read it, deduct from it and list its orders, and what the
@@ -18,11 +19,15 @@ type File struct {
 	deduct deduction
 	orders *listing // nil: the API lists none
 
+	late    time.Duration     // until orders and stock must show a sale; 0: loadtest.LateLimit
 	secrets map[string]string // from the environment: what is shown in place of each
 }
 
 // Name returns the name of the strategy in reports.
 func (f *File) Name() string { return f.name }
+
+// Late returns how late the API may show a sale in its orders and stock. 0 means loadtest.LateLimit.
+func (f *File) Late() time.Duration { return f.late }
 
 // Accepts reports whether a reply with that status is always accepted, or only sometimes, depending on its body.
 func (f *File) Accepts(status int) (always, sometimes bool) {
@@ -38,9 +43,14 @@ type question struct {
 	method  string
 	path    template
 	body    template // empty: none
+	isJSON  bool     // whether the body is a table, in which the values are escaped for JSON
 	headers []header
 	status  []statuses // statuses of success
+	busy    rules      // replies after which it is sent again
 }
+
+// kind returns the media type of the body.
+func (q *question) kind() string { return contentType(q.headers) }
 
 type header struct {
 	name  string
@@ -65,7 +75,7 @@ type reading struct {
 // A deduction says how to request a deduction, and what the replies mean.
 type deduction struct {
 	question
-	accepted, soldOut, busy rules // empty: the API has no such reply
+	accepted, soldOut rules // soldOut may be empty, as busy: the API has no such reply
 
 	orderID, instance place // may be empty
 	effect

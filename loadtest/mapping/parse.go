@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -154,7 +155,9 @@ func (t *table) field(key string) string { return strings.TrimPrefix(t.name+"."+
 
 // value returns the value of key. It returns nil if there is none, and notes that if it is required.
 func (t *table) value(key string, need bool) *yaml.Node {
-	t.asked = append(t.asked, key)
+	if !slices.Contains(t.asked, key) {
+		t.asked = append(t.asked, key)
+	}
 	n, there := t.values[key]
 	if there {
 		return &n
@@ -220,11 +223,35 @@ func (t *table) template(key string, need bool) template {
 		t.bad(key, "%v", err)
 	}
 	for _, p := range parsed {
+		if p.number {
+			t.bad(key, "{{%s:number}} is for a body that is a table: write {{%s}}", p.variable, p.variable)
+		}
+	}
+	t.keep(parsed)
+	return parsed
+}
+
+// keep notes the secrets in a template.
+func (t *table) keep(parsed template) {
+	for _, p := range parsed {
 		if strings.HasPrefix(p.variable, environment) {
 			t.secrets[p.text] = "{{" + p.variable + "}}"
 		}
 	}
-	return parsed
+}
+
+// duration returns a duration of at least least and at most most, or 0 if there is none.
+func (t *table) duration(key string, least, most time.Duration) time.Duration {
+	text := t.text(key, optional)
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least || d > most {
+		t.bad(key, "%q is no duration from %v to %v, such as 2s or 500ms", text, least, most)
+		return 0
+	}
+	return d
 }
 
 func (t *table) place(key string, need bool) place {
@@ -293,7 +320,8 @@ func (t *table) statuses() (list []statuses) {
 func (t *table) file() *File {
 	top, f := t, &File{name: cmp.Or(t.text("name", optional), "mapped"), secrets: t.secrets}
 	top.known = []string{varToken, varEnv}
-	common := top.headers(nil)
+	f.late = top.duration("late", time.Millisecond, 10*time.Minute)
+	common := question{headers: top.headers(nil), busy: top.rules("busy", optional)}
 	if t := top.section("set", optional, varSKU, varQuantity, varToken); t != nil {
 		f.set = new(t.call(http.MethodPut, common))
 		t.done()
@@ -422,8 +450,8 @@ func noHeaderRune(r rune) bool {
 }
 
 // call reads a request that succeeds or fails by the status of the reply.
-func (t *table) call(method string, headers []header) question {
-	q := t.request(method, headers)
+func (t *table) call(method string, common question) question {
+	q := t.request(method, common)
 	if q.status = t.statuses(); len(q.status) == 0 {
 		q.status = []statuses{{200, 299}}
 	}
@@ -431,13 +459,13 @@ func (t *table) call(method string, headers []header) question {
 }
 
 // request reads the form of a request. method is the default.
-// headers are those of all requests.
-func (t *table) request(method string, headers []header) question {
-	headers = t.headers(headers)
+// common has what all requests have.
+func (t *table) request(method string, common question) question {
 	q := question{
-		method: cmp.Or(t.text("method", optional), method), headers: headers,
-		path: t.template("path", required), body: t.template("body", optional),
+		method: cmp.Or(t.text("method", optional), method), path: t.template("path", required),
+		headers: t.headers(common.headers), busy: common.busy,
 	}
+	q.body, q.isJSON = t.body()
 	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	if !slices.Contains(methods, q.method) {
 		t.bad("method", "%q is not allowed; there is %s", q.method, strings.Join(methods, ", "))
@@ -449,8 +477,13 @@ func (t *table) request(method string, headers []header) question {
 			t.bad("path", "%q must be a path from the address on, such as /items/{{sku}}, with a query at most", q.path)
 		}
 	}
-	kind := contentType(headers)
-	if strings.Contains(kind, "json") && len(q.body) > 0 && !json.Valid([]byte(q.body.content(kind, sample))) {
+	kind := q.kind()
+	ofJSON := strings.Contains(kind, "json")
+	switch {
+	case q.isJSON && !ofJSON:
+		t.bad("body", "is a table, which is sent as JSON, and headers.Content-Type is %q: write the body as text",
+			kind)
+	case ofJSON && !q.isJSON && len(q.body) > 0 && !json.Valid([]byte(q.body.content(kind, sample))):
 		t.bad("body", `is not JSON once it is filled in; put quotes around text, as in {"item":"{{sku}}"}, `+
 			`or set headers.Content-Type`)
 	}
@@ -467,15 +500,17 @@ func contentType(headers []header) string {
 	return "application/json"
 }
 
-func (t *table) deduction(common []header) deduction {
+func (t *table) deduction(common question) deduction {
 	d := deduction{
 		question: t.request(http.MethodPost, common),
 		accepted: t.rules("accepted", required),
 		soldOut:  t.rules("sold_out", optional),
-		busy:     t.rules("busy", optional),
 		orderID:  t.place("order_id", optional),
 		instance: t.place("instance", optional),
 		effect:   effect{t.place("read", optional), t.place("remaining", optional)},
+	}
+	if busy := t.rules("busy", optional); len(busy) > 0 {
+		d.busy = busy
 	}
 	for _, pair := range []struct {
 		a, b string
@@ -524,7 +559,7 @@ func (t *table) rules(key string, need bool) (list rules) {
 	for _, n := range nodes {
 		if of := t.table(t.field(key), n); of != nil {
 			of.known = t.known
-			list = append(list, of.rule())
+			list = append(list, of.rule(key == "busy"))
 		}
 	}
 	if len(t.found) > before {
@@ -533,10 +568,13 @@ func (t *table) rules(key string, need bool) (list rules) {
 	return list
 }
 
-// rule reads the rule that t is.
-func (t *table) rule() rule {
+// rule reads the rule that t is. One for busy replies may say how long to wait.
+func (t *table) rule(busy bool) rule {
 	before := len(t.found)
 	r := rule{status: t.statuses(), field: t.place("field", optional)}
+	if busy {
+		r.wait, r.waitAt = t.wait()
+	}
 	var given []string
 	for _, p := range []predicate{equals, not, contains, exists} {
 		values := t.list(string(p))
@@ -568,6 +606,14 @@ func (t *table) rule() rule {
 	return r
 }
 
+// wait reads how long to wait after a busy reply: a duration, or the header that tells it.
+func (t *table) wait() (time.Duration, place) {
+	if n := t.values["wait"]; strings.HasPrefix(n.Value, "header:") {
+		return 0, t.place("wait", optional)
+	}
+	return t.duration("wait", time.Millisecond, longestWait), place{}
+}
+
 // where reads the rules for entries of the list, which have neither status nor headers.
 func (t *table) where() rules {
 	list := t.rules("where", optional)
@@ -579,7 +625,7 @@ func (t *table) where() rules {
 	return list
 }
 
-func (t *table) listing(common []header) *listing {
+func (t *table) listing(common question) *listing {
 	l := &listing{
 		question:  t.call(http.MethodGet, common),
 		list:      t.place("list", required),

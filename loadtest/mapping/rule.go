@@ -3,7 +3,9 @@ package mapping
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Rules say which replies, or which entries of a list, have one meaning: those that any of the rules matches.
@@ -15,6 +17,39 @@ type rule struct {
 	field  place      // empty: the status alone decides
 	predicate
 	values []string // JSON scalars as text; "true" or "false" of exists
+
+	// of a busy reply: how long to wait, or the header that tells it. Both may be empty.
+	wait   time.Duration
+	waitAt place
+}
+
+const (
+	busyWait    = time.Second // if a rule, or the header that it names, does not tell another
+	longestWait = time.Minute
+)
+
+// pause returns how long to wait after a reply that one of the rules matches. told is false if the mapping says nothing
+// of it, and pause is busyWait. busy is false if no rule matches.
+func (r rules) pause(status int, s source) (pause time.Duration, told, busy bool) {
+	i := slices.IndexFunc(r, func(r rule) bool { return r.matches(status, s) })
+	if i < 0 {
+		return 0, false, false
+	}
+	if r[i].wait > 0 {
+		return r[i].wait, true, true
+	}
+	return retryAfter(s.header.Get(r[i].waitAt.header)), !r[i].waitAt.empty(), true
+}
+
+// retryAfter returns the time of a header such as Retry-After: seconds, or a date.
+func retryAfter(text string) time.Duration {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds >= 0 {
+		return time.Duration(min(seconds, longestWait.Seconds()) * float64(time.Second))
+	}
+	if date, err := http.ParseTime(text); err == nil {
+		return min(max(time.Until(date), 0), longestWait)
+	}
+	return busyWait
 }
 
 // A predicate is a condition on the values at a place.

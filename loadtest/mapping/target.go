@@ -128,10 +128,10 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 	return now, nil
 }
 
-// readBack reads the stock that was set. While the stock is different, readBack repeats that for loadtest.LateLimit:
-// the API may read from a cache or a replica.
+// readBack reads the stock that was set. While the stock is different, readBack repeats that for as long as the API may
+// be late: the API may read from a cache or a replica.
 func (t *Target) readBack(ctx context.Context, sku string, quantity int64) (now loadtest.Stock, err error) {
-	loadtest.LookAgain(ctx, loadtest.LateLimit, func() bool {
+	loadtest.LookAgain(ctx, t.late, func() bool {
 		now, err = t.Stock(ctx, "", sku)
 		return err == nil && now.Quantity != quantity && t.set != nil
 	})
@@ -244,7 +244,7 @@ func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order,
 		next, _ := t.orders.next.scalar(got.source)
 		switch {
 		case t.orders.next.empty(), next == "", next == "false", next == "0": // or absent, or null: the last page
-			return orders, furtherPages(got.Header, len(seen), len(ids)), nil
+			return orders, furtherPages(got.Answer.Header, len(seen), len(ids)), nil
 		case next == "true":
 			return nil, "", t.strange(got, fmt.Errorf("has true at %s, which is no cursor (orders.next)",
 				t.orders.next.text))
@@ -333,25 +333,48 @@ type answer struct {
 	source
 }
 
-// ask sends a request that must succeed.
+// busyLimit limits how long a request that does not sell is repeated while the API is busy.
+const busyLimit = 30 * time.Second
+
+// ask sends a request that must succeed. While the API is busy, it sends the request again.
 func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error) {
+	for began := time.Now(); ; {
+		got, pause, busy, err := t.askOnce(ctx, c, v)
+		switch {
+		case err != nil || !busy:
+			return got, err
+		case time.Since(began)+pause > busyLimit:
+			return answer{}, t.errorf("is too busy for %s, and says so for %v", got.what,
+				time.Since(began).Round(time.Second))
+		}
+		if err := loadtest.Sleep(ctx, pause); err != nil {
+			return answer{}, t.errorf("is busy for %s: %w", got.what, err)
+		}
+	}
+}
+
+func (t *Target) askOnce(ctx context.Context, c *question, v values) (
+	got answer, pause time.Duration, busy bool, err error,
+) {
 	req, err := t.request(ctx, c, v)
 	if err != nil {
-		return answer{}, err
+		return got, 0, false, err
 	}
-	what := c.method + " " + req.URL.RequestURI()
-	ans, err := t.client.Ask(req, words.Text{})
-	switch {
-	case err != nil:
-		return answer{}, t.veil.overError(err)
-	case !within(c.status, ans.Status) && t.veil.redirect(&ans) != "":
-		return answer{}, t.errorf("redirects %s to %s, which is not followed: give that address instead", what,
-			t.veil.redirect(&ans))
-	case !within(c.status, ans.Status):
-		return answer{}, t.errorf("answers %s with status %d, not %v as the mapping says: %s",
-			what, ans.Status, c.status, t.veil.beginning(&ans))
+	got.what = c.method + " " + req.URL.RequestURI()
+	if got.Answer, err = t.client.Ask(req, words.Text{}); err != nil {
+		return got, 0, false, t.veil.overError(err)
 	}
-	return answer{what, ans, source{document(ans.Body), ans.Header, v, t.veil}}, nil
+	got.source = source{document(got.Body), got.Answer.Header, v, t.veil}
+	if pause, _, busy = c.busy.pause(got.Status, got.source); busy {
+		return got, pause, true, nil
+	}
+	if to := t.veil.redirect(&got.Answer); !within(c.status, got.Status) && to != "" {
+		err = t.errorf("redirects %s to %s, which is not followed: give that address instead", got.what, to)
+	} else if !within(c.status, got.Status) {
+		err = t.errorf("answers %s with status %d, not %v as the mapping says: %s",
+			got.what, got.Status, c.status, t.veil.beginning(&got.Answer))
+	}
+	return got, 0, false, err
 }
 
 func (t *Target) strange(got answer, err error) error {
@@ -360,7 +383,12 @@ func (t *Target) strange(got answer, err error) error {
 }
 
 func (t *Target) request(ctx context.Context, c *question, v values) (*http.Request, error) {
-	kind := contentType(c.headers)
+	for _, part := range []template{c.path, c.body} {
+		if err := part.check(v); err != nil {
+			return nil, t.errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
+		}
+	}
+	kind := c.kind()
 	req, err := http.NewRequestWithContext(ctx, c.method, t.client.URL()+c.path.path(v),
 		strings.NewReader(c.body.content(kind, v)))
 	if err != nil {
@@ -489,6 +517,9 @@ func (t *Target) classify(r loadtest.Request, v values, ans *loadtest.Answer) lo
 		}
 	default:
 		reply.Outcome = meant[0]
+		if pause, told, busy := t.deduct.busy.pause(ans.Status, got); busy && told {
+			reply.Wait = pause
+		}
 	}
 	return reply
 }
