@@ -4,6 +4,7 @@ package mapping
 import (
 	"encoding/base64"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -47,6 +48,7 @@ type question struct {
 	headers []header
 	status  []statuses // statuses of success
 	busy    rules      // replies after which it is sent again
+	link    *url.URL   // in place of path, if an earlier reply has led to it; nil: it has not
 }
 
 // kind returns the media type of the body.
@@ -87,7 +89,8 @@ type effect struct{ read, remaining place }
 // A listing says how to list the orders.
 type listing struct {
 	question
-	list, next                   place // next may be empty: a single page
+	list                         place
+	next                         paging
 	where                        rules // which entries count; empty: all
 	orderID, quantity, requestID place // requestID may be empty
 	effect

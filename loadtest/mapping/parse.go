@@ -21,6 +21,8 @@ import (
 // The variables of templates. The token is the admin token from the command line, so that no file needs to hold it.
 const (
 	varSKU, varQuantity, varRequest, varToken, varCursor = "sku", "quantity", "request_id", "token", "cursor"
+
+	varPage, varOffset = "page", "offset" // of a page of orders: its number, from 1, and the entries before it
 )
 
 // Variables of the environment are for what no file should hold, and so are never shown.
@@ -334,7 +336,7 @@ func (t *table) file() *File {
 		f.deduct = t.deduction(common)
 		t.done()
 	}
-	if t := top.section("orders", optional, varSKU, varToken, varCursor); t != nil {
+	if t := top.section("orders", optional, varSKU, varToken, varCursor, varPage, varOffset); t != nil {
 		f.orders = t.listing(common)
 		t.done()
 		if f.deduct.orderID.empty() {
@@ -470,7 +472,10 @@ func (t *table) request(method string, common question) question {
 	if !slices.Contains(methods, q.method) {
 		t.bad("method", "%q is not allowed; there is %s", q.method, strings.Join(methods, ", "))
 	}
-	sample := values{varSKU: "a b/ü\"", varQuantity: "1", varRequest: "load-1", varToken: "t", varCursor: "2"}
+	sample := values{
+		varSKU: "a b/ü\"", varQuantity: "1", varRequest: "load-1", varToken: "t", varCursor: "2",
+		varPage: "1", varOffset: "0",
+	}
 	if path := q.path.path(sample); len(q.path) > 0 {
 		_, err := url.Parse("http://host" + path)
 		if !strings.HasPrefix(path, "/") || err != nil || strings.Contains(path, "#") {
@@ -629,19 +634,71 @@ func (t *table) listing(common question) *listing {
 	l := &listing{
 		question:  t.call(http.MethodGet, common),
 		list:      t.place("list", required),
-		next:      t.place("next", optional),
 		where:     t.where(),
 		orderID:   t.entryPlace("order_id", required),
 		quantity:  t.entryPlace("quantity", required),
 		requestID: t.entryPlace("request_id", optional),
 		effect:    effect{t.entryPlace("read", optional), t.entryPlace("remaining", optional)},
 	}
-	asks := slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool { return p.variable == varCursor })
-	switch {
-	case asks && l.next.empty():
+	l.next = t.paging()
+	asks := func(names ...string) bool {
+		return slices.ContainsFunc(slices.Concat(l.path, l.body), func(p part) bool {
+			return slices.Contains(names, p.variable)
+		})
+	}
+	switch counts := l.next.form == byPages || l.next.form == byTotal; {
+	case asks(varCursor) && l.next.form != byCursor:
 		t.bad("next", "is missing: {{%s}} needs the place where a reply tells the cursor of the next page", varCursor)
-	case !asks && !l.next.empty():
+	case l.next.form == byCursor && !asks(varCursor):
 		t.bad("next", "needs {{%s}} in path or body, or the same page would be asked for without end", varCursor)
+	case asks(varPage, varOffset) && !counts:
+		t.bad("next", "is missing: {{%s}} and {{%s}} need pages or total, the place where a reply tells how many "+
+			"there are", varPage, varOffset)
+	case counts && !asks(varPage, varOffset):
+		t.bad("next", "needs {{%s}} or {{%s}} in path or body, or the same page would be asked for without end",
+			varPage, varOffset)
 	}
 	return l
+}
+
+// paging reads how the list goes on: the place of a cursor, or a table with one of the forms.
+func (t *table) paging() (p paging) {
+	n := t.value("next", optional)
+	if n == nil {
+		return p
+	}
+	if target(n).Kind == yaml.ScalarNode {
+		if p.at = t.place("next", optional); !p.at.empty() {
+			p.form = byCursor
+		}
+		return p
+	}
+	of := t.table(t.field("next"), n)
+	if of == nil {
+		return p
+	}
+	of.known = t.known
+	var given []string
+	for _, form := range []pagingForm{byCursor, byLink, byPages, byTotal} {
+		text := of.text(string(form), optional)
+		if text == "" {
+			continue
+		}
+		given, p.form = append(given, string(form)), form
+		switch {
+		case form != byLink:
+			p.at = of.place(string(form), optional)
+		case text != "next":
+			of.bad(string(form), "%q is not known; there is next, the link with rel=\"next\" in the Link header", text)
+		}
+	}
+	if p.form == byCursor {
+		p.more = of.place("more", optional)
+	}
+	before := len(t.found)
+	of.done()
+	if len(given) != 1 && len(t.found) == before {
+		t.bad("next", "must have one of cursor, link, pages and total, and has %d of them", len(given))
+	}
+	return p
 }

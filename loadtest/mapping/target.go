@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,80 +205,6 @@ func (t *Target) past(sku string) *past {
 
 func (t *Target) values(sku string) values { return values{varSKU: sku, varToken: t.client.Token()} }
 
-// list reads page after page. If the list is only a part of all orders, hint is the header of the reply that says so.
-func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order, hint string, err error) {
-	if t.orders == nil {
-		return nil, "", nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, listLimit,
-		fmt.Errorf("the list of orders had no end within %v", listLimit))
-	defer cancel()
-	orders = []loadtest.Order{}
-	ids := make(map[string]bool)
-	v := t.values(sku)
-	seen := map[string]bool{"": true}
-	for {
-		got, err := t.ask(ctx, &t.orders.question, v)
-		if err != nil {
-			return nil, "", err
-		}
-		page, err := t.orders.entries(got.source)
-		if err != nil {
-			return nil, "", t.strange(got, err)
-		}
-		for _, entry := range page {
-			o, ours, err := t.order(sku, source{doc: entry, values: v, veil: t.veil})
-			if err != nil {
-				return nil, "", t.strange(got, fmt.Errorf("has an order that %w", err))
-			}
-			if ours {
-				orders = append(orders, o)
-			}
-			ids[o.OrderID] = true
-		}
-		if len(orders) > t.most {
-			return nil, "", t.errorf("answers %s %s with more than %d orders, which are not read",
-				t.orders.method, t.orders.path, t.most)
-		}
-		next, _ := t.orders.next.scalar(got.source)
-		switch {
-		case t.orders.next.empty(), next == "", next == "false", next == "0": // or absent, or null: the last page
-			return orders, furtherPages(got.Answer.Header, len(seen), len(ids)), nil
-		case next == "true":
-			return nil, "", t.strange(got, fmt.Errorf("has true at %s, which is no cursor (orders.next)",
-				t.orders.next.text))
-		case len(next) > loadtest.MaxCursor:
-			return nil, "", t.strange(got, fmt.Errorf("has a cursor of %d bytes at %s (orders.next)", len(next),
-				t.orders.next.text))
-		case seen[next]:
-			return nil, "", t.errorf("answers %s %s with a cursor that it gave before: "+
-				"after %d pages the list goes round in a circle "+
-				"(orders.next)", t.orders.method, t.orders.path, len(seen))
-		}
-		seen[next] = true
-		v[varCursor] = next
-	}
-}
-
-// furtherPages returns the header of a list's last page that announces more pages or orders than were read, or "".
-func furtherPages(h http.Header, pages, orders int) string {
-	next := regexp.MustCompile(`(?i)>[^<]*;\s*rel\s*=\s*(next\b|"([^"]*\s)?next[\s"])`)
-	for _, link := range h.Values("Link") {
-		if next.MatchString(link) {
-			return "Link: " + link
-		}
-	}
-	for _, count := range []struct {
-		header string
-		read   int
-	}{{"X-WP-TotalPages", pages}, {"X-WP-Total", orders}} {
-		if all, err := strconv.Atoi(h.Get(count.header)); err == nil && all > count.read {
-			return fmt.Sprintf("%s: %d", count.header, all)
-		}
-	}
-	return ""
-}
-
 // entries returns the list in a reply.
 func (l *listing) entries(s source) ([]any, error) {
 	if l.list.filtered() {
@@ -393,6 +318,9 @@ func (t *Target) request(ctx context.Context, c *question, v values) (*http.Requ
 		strings.NewReader(c.body.content(kind, v)))
 	if err != nil {
 		return nil, t.errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
+	}
+	if c.link != nil {
+		req.URL = c.link
 	}
 	if len(c.body) > 0 {
 		req.Header.Set("Content-Type", kind)
