@@ -139,6 +139,9 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdin io.R
 			return err
 		}
 		look.Late = described.Late()
+		if err := hasIDs(described, "sku", f.sku); err != nil {
+			return err
+		}
 	}
 	if f.from != "" {
 		if err := f.read(&look, flags, described, stdin); err != nil {

@@ -20,12 +20,17 @@ type File struct {
 	deduct deduction
 	orders *listing // nil: the API lists none
 
+	ids     map[string]values // by SKU: its other names
+	skus    []string          // of ids, in the order of the file
 	late    time.Duration     // until orders and stock must show a sale; 0: loadtest.LateLimit
 	secrets map[string]string // from the environment: what is shown in place of each
 }
 
 // Name returns the name of the strategy in reports.
 func (f *File) Name() string { return f.name }
+
+// SKUs returns the SKUs of which the file tells other names, in its order. Without any, every SKU can be sold.
+func (f *File) SKUs() []string { return f.skus }
 
 // Late returns how late the API may show a sale in its orders and stock. 0 means loadtest.LateLimit.
 func (f *File) Late() time.Duration { return f.late }

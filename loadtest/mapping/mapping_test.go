@@ -85,7 +85,7 @@ order: {}
 			"line 9: deduct.body: {{ without }}",
 			`line 10: deduct.accepted.status: "99" is no HTTP status; there is 200 to 599`,
 			"line 11: deduct.busy: must have field and equals together",
-			"line 12: order: is no key of the file; there is auth, busy, deduct, headers, late, name, " +
+			"line 12: order: is no key of the file; there is auth, busy, deduct, headers, ids, late, name, " +
 				"orders, read, set",
 		}},
 		{"not to be told apart", `

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -74,6 +75,7 @@ func (e *Error) Error() string {
 type mistakes struct {
 	found   []error
 	secrets map[string]string // as in File
+	names   []string          // of the variables that ids has for every SKU
 }
 
 func (m *mistakes) add(line int, field, format string, args ...any) {
@@ -322,6 +324,7 @@ func (t *table) statuses() (list []statuses) {
 func (t *table) file() *File {
 	top, f := t, &File{name: cmp.Or(t.text("name", optional), "mapped"), secrets: t.secrets}
 	top.known = []string{varToken, varEnv}
+	f.ids, f.skus = top.ids()
 	f.late = top.duration("late", time.Millisecond, 10*time.Minute)
 	common := question{headers: top.headers(nil), busy: top.rules("busy", optional)}
 	if t := top.section("set", optional, varSKU, varQuantity, varToken); t != nil {
@@ -348,11 +351,53 @@ func (t *table) file() *File {
 	return f
 }
 
+// ids reads the other names of SKUs. Each SKU must have all of them.
+func (t *table) ids() (ids map[string]values, skus []string) {
+	n, of := t.values["ids"], t.sub("ids", optional)
+	if of == nil {
+		return nil, nil
+	}
+	ids = make(map[string]values)
+	for i := 0; i+1 < len(target(&n).Content); i += 2 {
+		sku := target(&n).Content[i].Value
+		names := of.sub(sku, required)
+		if names == nil {
+			continue
+		}
+		ids[sku], skus = make(values), append(skus, sku)
+		for _, name := range slices.Sorted(maps.Keys(names.values)) {
+			if !isVariable(name) {
+				names.bad(name, "cannot be the name of a variable: take letters, digits and _, and no name that is "+
+					"taken")
+			}
+			ids[sku][name] = names.text(name, required)
+		}
+		all := slices.Sorted(maps.Keys(names.values))
+		if len(skus) == 1 {
+			t.names = all
+		} else if !slices.Equal(all, t.names) {
+			of.bad(sku, "has other names than %s: give each SKU the same", skus[0])
+		}
+	}
+	if len(skus) == 0 {
+		t.bad("ids", "has no SKU; leave it out, or give each SKU its names, as in {shirt: {variant: v_17}}")
+	}
+	return ids, skus
+}
+
+// isVariable reports whether name can be the name of another variable.
+func isVariable(name string) bool {
+	known := []string{varSKU, varQuantity, varRequest, varToken, varCursor, varPage, varOffset}
+	return name != "" && !slices.Contains(known, name) && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+}
+
 // section returns the table under key, in which the given variables are known, or nil.
 func (t *table) section(key string, need bool, variables ...string) *table {
 	of := t.sub(key, need)
 	if of != nil {
-		of.known = append(variables, varEnv)
+		of.known = slices.Concat(variables, t.names, []string{varEnv})
 	}
 	return of
 }
@@ -475,6 +520,9 @@ func (t *table) request(method string, common question) question {
 	sample := values{
 		varSKU: "a b/ü\"", varQuantity: "1", varRequest: "load-1", varToken: "t", varCursor: "2",
 		varPage: "1", varOffset: "0",
+	}
+	for _, name := range t.names {
+		sample[name] = "1"
 	}
 	if path := q.path.path(sample); len(q.path) > 0 {
 		_, err := url.Parse("http://host" + path)

@@ -203,7 +203,11 @@ func (t *Target) past(sku string) *past {
 	return t.skus[sku]
 }
 
-func (t *Target) values(sku string) values { return values{varSKU: sku, varToken: t.client.Token()} }
+func (t *Target) values(sku string) values {
+	v := values{varSKU: sku, varToken: t.client.Token()}
+	maps.Copy(v, t.ids[sku])
+	return v
+}
 
 // entries returns the list in a reply.
 func (l *listing) entries(s source) ([]any, error) {
