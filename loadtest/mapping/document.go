@@ -8,94 +8,11 @@ import (
 	"html"
 	"io"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// A place is the location of a value in a JSON document: keys with dots (order.id, items.0.id), a JSON pointer
-// (/order/id, RFC 6901), or a single dot for the whole document.
-type place struct {
-	text string
-	keys []string
-}
-
-func parsePlace(text string) (place, error) {
-	p := place{text: text}
-	switch {
-	case text == ".":
-		p.keys = []string{}
-	case strings.HasPrefix(text, "/"):
-		for key := range strings.SplitSeq(text[1:], "/") {
-			p.keys = append(p.keys, strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
-		}
-	default:
-		p.keys = strings.Split(text, ".")
-		for _, key := range p.keys {
-			if key == "" {
-				return place{}, fmt.Errorf("%q is no place in JSON: write keys with dots (order.id), "+
-					"a JSON pointer (/order/id), or . for the whole document", text)
-			}
-		}
-	}
-	return p, nil
-}
-
-func (p place) empty() bool { return p.text == "" }
-
-// of returns the value at p in a document. ok is false if there is none.
-func (p place) of(doc any) (value any, ok bool) {
-	for _, key := range p.keys {
-		switch at := doc.(type) {
-		case map[string]any:
-			next, ok := at[key]
-			if !ok {
-				return nil, false
-			}
-			doc = next
-		case []any:
-			i, err := strconv.Atoi(key)
-			if err != nil || i < 0 || i >= len(at) {
-				return nil, false
-			}
-			doc = at[i]
-		default:
-			return nil, false
-		}
-	}
-	return doc, true
-}
-
-// scalar returns the text of a string, number or boolean. A whole number has the same text in whichever form it is
-// written.
-func (p place) scalar(doc any) (string, bool) {
-	at, ok := p.of(doc)
-	if !ok {
-		return "", false
-	}
-	switch v := at.(type) {
-	case string:
-		return v, true
-	case json.Number:
-		return plain(v.String()), true
-	case bool:
-		return strconv.FormatBool(v), true
-	}
-	return "", false
-}
-
-// whole returns a whole number. An API may put it in quotes.
-func (p place) whole(doc any) (int64, error) {
-	text, ok := p.scalar(doc)
-	if !ok {
-		return 0, fmt.Errorf("has no number at %s", p.text)
-	}
-	n, err := integer(strings.TrimSpace(text))
-	if err != nil {
-		return 0, fmt.Errorf("has %s at %s, which is no whole number", quoted(text), p.text)
-	}
-	return n, nil
-}
 
 // plain returns a whole number without fraction and exponent, and any other text as it is.
 func plain(text string) string {
@@ -148,8 +65,56 @@ func document(body []byte) any {
 // A template is text with places for variables: /items/{{sku}}. The empty template is the empty text.
 type template []part
 
-// A part is a piece of text or a variable.
-type part struct{ text, variable string }
+// A part is a piece of text, or a variable, or a sum of variables (quantity+held). The text of a variable of the
+// environment is its value.
+type part struct {
+	text, variable string
+	number         bool // a whole number, not text, in a body that is a table
+}
+
+// value returns the value of a variable. It is empty if a sum or a number cannot be had, which check tells.
+func (p *part) value(v values) string {
+	if strings.HasPrefix(p.variable, environment) {
+		return p.text
+	}
+	if !p.counts() {
+		return v[p.variable]
+	}
+	n, err := p.sum(v)
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// counts reports whether the value must be a whole number.
+func (p *part) counts() bool { return p.number || strings.Contains(p.variable, "+") }
+
+func (p *part) sum(v values) (total int64, err error) {
+	for name := range strings.SplitSeq(p.variable, "+") {
+		n, err := integer(strings.TrimSpace(v[name]))
+		if err != nil {
+			return 0, fmt.Errorf("{{%s}}: %s is %s, which is no whole number", p.variable, name, quoted(v[name]))
+		}
+		if n > 0 && total > total+n || n < 0 && total < total+n {
+			return 0, fmt.Errorf("{{%s}} is too large", p.variable)
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// check returns an error if a value that must be a whole number is none.
+func (t template) check(v values) error {
+	for _, p := range t {
+		if p.counts() && !strings.HasPrefix(p.variable, environment) {
+			if _, err := p.sum(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // values are the values of the variables in one request.
 type values map[string]string
@@ -169,13 +134,38 @@ func parseTemplate(text string, variables []string) (template, error) {
 		if !closed {
 			return nil, fmt.Errorf("{{ without }}")
 		}
-		if name = strings.TrimSpace(name); !slices.Contains(variables, name) {
-			return nil, fmt.Errorf("{{%s}} is not known here; there is {{%s}}", name, strings.Join(variables, "}}, {{"))
+		p, err := variable(strings.TrimSpace(name), variables)
+		if err != nil {
+			return nil, err
 		}
-		t = append(t, part{variable: name})
+		t = append(t, p)
 		text = rest
 	}
 	return t, nil
+}
+
+// variable returns the part that a variable is.
+func variable(name string, variables []string) (part, error) {
+	ofEnvironment, isEnvironment := strings.CutPrefix(name, environment)
+	switch {
+	case isEnvironment && slices.Contains(variables, varEnv):
+		value := os.Getenv(ofEnvironment)
+		if value == "" {
+			return part{}, fmt.Errorf("{{%s}} is not set: give the environment variable %s a value", name,
+				ofEnvironment)
+		}
+		return part{text: value, variable: name}, nil
+	}
+	sum, number := strings.CutSuffix(name, ":number")
+	var names []string
+	for name := range strings.SplitSeq(sum, "+") {
+		names = append(names, strings.TrimSpace(name))
+		if !slices.Contains(variables, names[len(names)-1]) {
+			return part{}, fmt.Errorf("{{%s}} is not known here; there is {{%s}}", names[len(names)-1],
+				strings.Join(variables, "}}, {{"))
+		}
+	}
+	return part{variable: strings.Join(names, "+"), number: number}, nil
 }
 
 // fill inserts the values as they are.
@@ -193,9 +183,9 @@ func (t template) path(v values) string {
 			b.WriteString(p.text)
 			query = query || strings.Contains(p.text, "?")
 		case query:
-			b.WriteString(url.QueryEscape(v[p.variable]))
+			b.WriteString(url.QueryEscape(p.value(v)))
 		default:
-			b.WriteString(url.PathEscape(v[p.variable]))
+			b.WriteString(url.PathEscape(p.value(v)))
 		}
 	}
 	return b.String()
@@ -223,7 +213,7 @@ func (t template) escaped(v values, escape func(string) string) string {
 		if p.variable == "" {
 			b.WriteString(p.text)
 		} else {
-			b.WriteString(escape(v[p.variable]))
+			b.WriteString(escape(p.value(v)))
 		}
 	}
 	return b.String()

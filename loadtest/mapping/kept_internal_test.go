@@ -110,7 +110,7 @@ func FuzzMeaning(f *testing.F) {
 		f.Add(409, "text/html", body)
 	}
 	f.Fuzz(func(t *testing.T, status int, kind, body string) {
-		got := target.classify(loadtest.Request{SKU: "x", Quantity: 1, RequestID: "r"},
+		got := target.classify(loadtest.Request{SKU: "x", Quantity: 1, RequestID: "r"}, nil,
 			&loadtest.Answer{Status: status, Header: http.Header{"Content-Type": {kind}}, Body: []byte(body)})
 		accepted := got.Outcome == loadtest.Accepted
 		if got.Outcome == "" || accepted != (got.Receipt != nil) || accepted && got.OrderID == "" ||

@@ -2,10 +2,12 @@
 package mapping
 
 import (
+	"encoding/base64"
 	"fmt"
-	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // A File says how to use an inventory API: how to set stock, read it, deduct from it and list its orders, and what the
@@ -17,24 +19,29 @@ type File struct {
 	read   reading
 	deduct deduction
 	orders *listing // nil: the API lists none
+
+	ids     map[string]values // by SKU: its other names
+	skus    []string          // of ids, in the order of the file
+	late    time.Duration     // until orders and stock must show a sale; 0: loadtest.LateLimit
+	secrets map[string]string // from the environment: what is shown in place of each
 }
 
 // Name returns the name of the strategy in reports.
 func (f *File) Name() string { return f.name }
 
+// SKUs returns the SKUs of which the file tells other names, in its order. Without any, every SKU can be sold.
+func (f *File) SKUs() []string { return f.skus }
+
+// Late returns how late the API may show a sale in its orders and stock. 0 means loadtest.LateLimit.
+func (f *File) Late() time.Duration { return f.late }
+
 // Accepts reports whether a reply with that status is always accepted, or only sometimes, depending on its body.
 func (f *File) Accepts(status int) (always, sometimes bool) {
-	r := f.deduct.accepted
-	if r == nil || len(r.status) > 0 && !within(r.status, status) {
+	if !f.deduct.accepted.covers(status) {
 		return false, false
 	}
-	alone := r.field.empty() && !f.deduct.soldOut.covers(status) && !f.deduct.busy.covers(status)
+	alone := f.deduct.accepted.always(status) && !f.deduct.soldOut.covers(status) && !f.deduct.busy.covers(status)
 	return alone, !alone
-}
-
-// covers reports whether a reply with that status may match.
-func (r *rule) covers(status int) bool {
-	return r != nil && (len(r.status) == 0 || within(r.status, status))
 }
 
 // A question is the form of one request.
@@ -42,25 +49,40 @@ type question struct {
 	method  string
 	path    template
 	body    template // empty: none
+	isJSON  bool     // whether the body is a table, in which the values are escaped for JSON
 	headers []header
 	status  []statuses // statuses of success
+	busy    rules      // replies after which it is sent again
+	link    *url.URL   // in place of path, if an earlier reply has led to it; nil: it has not
 }
+
+// kind returns the media type of the body.
+func (q *question) kind() string { return contentType(q.headers) }
 
 type header struct {
 	name  string
 	value template
+	basic bool // the value is user:password of HTTP's basic scheme
+}
+
+// sent returns the value as it is sent.
+func (h *header) sent(v values) string {
+	if h.basic {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(h.value.fill(v)))
+	}
+	return h.value.fill(v)
 }
 
 // A reading says how to read the units left.
 type reading struct {
 	question
-	quantity place
+	quantity, less place // less may be empty
 }
 
 // A deduction says how to request a deduction, and what the replies mean.
 type deduction struct {
 	question
-	accepted, soldOut, busy *rule // nil: the API has no such reply
+	accepted, soldOut rules // soldOut may be empty, as busy: the API has no such reply
 
 	orderID, instance place // may be empty
 	effect
@@ -72,16 +94,11 @@ type effect struct{ read, remaining place }
 // A listing says how to list the orders.
 type listing struct {
 	question
-	list, next                   place // next may be empty: a single page
+	list                         place
+	next                         paging
+	where                        rules // which entries count; empty: all
 	orderID, quantity, requestID place // requestID may be empty
 	effect
-}
-
-// A rule says which replies have one meaning.
-type rule struct {
-	status []statuses // empty: any
-	field  place      // empty: the status alone decides
-	equals []string   // JSON scalars as text
 }
 
 // statuses is a range of HTTP statuses: 409 to 409, or 200 to 299 for 2xx.
@@ -96,45 +113,4 @@ func (s statuses) String() string {
 
 func within(list []statuses, status int) bool {
 	return slices.ContainsFunc(list, func(s statuses) bool { return s.from <= status && status <= s.to })
-}
-
-func (r *rule) matches(status int, doc any) bool {
-	if r == nil || len(r.status) > 0 && !within(r.status, status) {
-		return false
-	}
-	if r.field.empty() {
-		return true
-	}
-	if at, there := r.field.of(doc); there && at == nil {
-		return slices.Contains(r.equals, "null")
-	}
-	got, ok := r.field.scalar(doc)
-	return ok && slices.Contains(r.equals, got)
-}
-
-// overlaps reports whether one reply could match both rules: they share a status, and no field distinguishes them.
-func (r *rule) overlaps(other *rule) (statuses, bool) {
-	if r == nil || other == nil || r.toldApart(other) {
-		return statuses{}, false
-	}
-	if len(r.status) == 0 || len(other.status) == 0 {
-		return statuses{http.StatusOK, http.StatusOK}, true
-	}
-	for _, a := range r.status {
-		for _, b := range other.status {
-			if a.from <= b.to && b.from <= a.to {
-				return statuses{max(a.from, b.from), min(a.to, b.to)}, true
-			}
-		}
-	}
-	return statuses{}, false
-}
-
-// toldApart reports whether a field distinguishes the rules, whatever the status.
-func (r *rule) toldApart(other *rule) bool {
-	if r.field.empty() || other.field.empty() {
-		return false
-	}
-	shared := slices.ContainsFunc(r.equals, func(text string) bool { return slices.Contains(other.equals, text) })
-	return r.field.text != other.field.text || !shared
 }

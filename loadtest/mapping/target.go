@@ -5,8 +5,9 @@ import (
 	"embed"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ type Target struct {
 	*File
 	client *loadtest.Client
 	most   int // loadtest.MaxOrders, or fewer in tests
+	veil   veil
 
 	mu   sync.Mutex
 	skus map[string]*past // by SKU
@@ -51,7 +53,25 @@ func NewTarget(address, token string, concurrency int, f *File) (*Target, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Target{File: f, client: client, most: loadtest.MaxOrders, skus: make(map[string]*past)}, nil
+	t := &Target{File: f, client: client, most: loadtest.MaxOrders, skus: make(map[string]*past)}
+	secrets := maps.Clone(f.secrets)
+	if token != "" {
+		secrets[token] = "{{token}}"
+	}
+	headers := slices.Concat(f.read.headers, f.deduct.headers)
+	if f.set != nil {
+		headers = append(headers, f.set.headers...)
+	}
+	if f.orders != nil {
+		headers = append(headers, f.orders.headers...)
+	}
+	t.veil = newVeil(secrets, headers, values{varToken: token})
+	return t, nil
+}
+
+// errorf returns a TargetError without secrets.
+func (t *Target) errorf(format string, args ...any) error {
+	return t.veil.overError(t.client.Errorf(format, args...))
 }
 
 // URL returns the address of the service.
@@ -91,10 +111,10 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 	case err != nil:
 		return loadtest.Stock{}, err
 	case now.Quantity != quantity && t.set == nil:
-		return loadtest.Stock{}, t.client.Errorf("has %d units of %s, not %d: set the stock first, since the mapping "+
+		return loadtest.Stock{}, t.errorf("has %d units of %s, not %d: set the stock first, since the mapping "+
 			"does not say how (set)", now.Quantity, sku, quantity)
 	case now.Quantity != quantity:
-		return loadtest.Stock{}, t.client.Errorf("was asked for a stock of %d units of %s, and then said that there "+
+		return loadtest.Stock{}, t.errorf("was asked for a stock of %d units of %s, and then said that there "+
 			"are %d: does somebody else sell it, or is read.quantity wrong?", quantity, sku, now.Quantity)
 	}
 	orders, _, err := t.list(ctx, sku) // if it is only a part, Orders says so after the run
@@ -107,10 +127,10 @@ func (t *Target) SetStock(ctx context.Context, _, sku string, quantity int64) (l
 	return now, nil
 }
 
-// readBack reads the stock that was set. While the stock is different, readBack repeats that for loadtest.LateLimit:
-// the API may read from a cache or a replica.
+// readBack reads the stock that was set. While the stock is different, readBack repeats that for as long as the API may
+// be late: the API may read from a cache or a replica.
 func (t *Target) readBack(ctx context.Context, sku string, quantity int64) (now loadtest.Stock, err error) {
-	loadtest.LookAgain(ctx, loadtest.LateLimit, func() bool {
+	loadtest.LookAgain(ctx, t.late, func() bool {
 		now, err = t.Stock(ctx, "", sku)
 		return err == nil && now.Quantity != quantity && t.set != nil
 	})
@@ -123,9 +143,9 @@ func (t *Target) Stock(ctx context.Context, _, sku string) (loadtest.Stock, erro
 	if err != nil {
 		return loadtest.Stock{}, err
 	}
-	n, err := t.read.quantity.whole(got.doc)
+	n, err := t.read.units(got.source)
 	if err != nil {
-		return loadtest.Stock{}, t.strange(got, fmt.Errorf("%w (read.quantity)", err))
+		return loadtest.Stock{}, t.strange(got, err)
 	}
 	s := loadtest.Stock{SKU: sku, Quantity: n, Initial: n, Mapped: true, Unlisted: t.orders == nil}
 	if before := t.past(sku); before != nil {
@@ -135,6 +155,25 @@ func (t *Target) Stock(ctx context.Context, _, sku string) (loadtest.Stock, erro
 	return s, nil
 }
 
+// units returns the units left: the quantity, less what is taken off it.
+func (r *reading) units(s source) (int64, error) {
+	n, err := r.quantity.whole(s)
+	if err != nil {
+		return 0, fmt.Errorf("%w (read.quantity)", err)
+	}
+	if r.less.empty() {
+		return n, nil
+	}
+	less, err := r.less.whole(s)
+	if err != nil {
+		return 0, fmt.Errorf("%w (read.less)", err)
+	}
+	if left := n - less; (left < n) == (less > 0) {
+		return left, nil
+	}
+	return 0, fmt.Errorf("has %d less %d, which is too much for a number (read.less)", n, less)
+}
+
 // Orders returns the orders made since the stock was set. A list that is only a part is an error.
 func (t *Target) Orders(ctx context.Context, _, sku string) ([]loadtest.Order, error) {
 	all, hint, err := t.list(ctx, sku)
@@ -142,7 +181,8 @@ func (t *Target) Orders(ctx context.Context, _, sku string) ([]loadtest.Order, e
 	case err != nil:
 		return nil, err
 	case hint != "":
-		return nil, &loadtest.TargetError{URL: t.URL(), Err: phrases.Error("list-in-part", "n", len(all), "hint", hint)}
+		why := phrases.Error("list-in-part", "n", len(all), "hint", t.veil.over(hint))
+		return nil, &loadtest.TargetError{URL: t.URL(), Err: why}
 	}
 	before := t.past(sku)
 	if before == nil {
@@ -163,159 +203,139 @@ func (t *Target) past(sku string) *past {
 	return t.skus[sku]
 }
 
-func (t *Target) values(sku string) values { return values{varSKU: sku, varToken: t.client.Token()} }
-
-// list reads page after page. If the list is only a part of all orders, hint is the header of the reply that says so.
-func (t *Target) list(ctx context.Context, sku string) (orders []loadtest.Order, hint string, err error) {
-	if t.orders == nil {
-		return nil, "", nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, listLimit,
-		fmt.Errorf("the list of orders had no end within %v", listLimit))
-	defer cancel()
-	orders = []loadtest.Order{}
-	ids := make(map[string]bool)
-	v := t.values(sku)
-	seen := map[string]bool{"": true}
-	for {
-		got, err := t.ask(ctx, &t.orders.question, v)
-		if err != nil {
-			return nil, "", err
-		}
-		at, ok := t.orders.list.of(got.doc)
-		page, isList := at.([]any)
-		if !ok || !isList && at != nil { // null is Go's empty list
-			return nil, "", t.strange(got, fmt.Errorf("has no list at %s (orders.list)", t.orders.list.text))
-		}
-		for _, entry := range page {
-			o, err := t.order(sku, entry)
-			if err != nil {
-				return nil, "", t.strange(got, fmt.Errorf("has an order that %w", err))
-			}
-			orders, ids[o.OrderID] = append(orders, o), true
-		}
-		if len(orders) > t.most {
-			return nil, "", t.client.Errorf("answers %s %s with more than %d orders, which are not read",
-				t.orders.method, t.orders.path, t.most)
-		}
-		next, _ := t.orders.next.scalar(got.doc)
-		switch {
-		case t.orders.next.empty(), next == "", next == "false", next == "0": // or absent, or null: the last page
-			return orders, furtherPages(got.Header, len(seen), len(ids)), nil
-		case next == "true":
-			return nil, "", t.strange(got, fmt.Errorf("has true at %s, which is no cursor (orders.next)",
-				t.orders.next.text))
-		case len(next) > loadtest.MaxCursor:
-			return nil, "", t.strange(got, fmt.Errorf("has a cursor of %d bytes at %s (orders.next)", len(next),
-				t.orders.next.text))
-		case seen[next]:
-			return nil, "", t.client.Errorf("answers %s %s with a cursor that it gave before: "+
-				"after %d pages the list goes round in a circle "+
-				"(orders.next)", t.orders.method, t.orders.path, len(seen))
-		}
-		seen[next] = true
-		v[varCursor] = next
-	}
+func (t *Target) values(sku string) values {
+	v := values{varSKU: sku, varToken: t.client.Token()}
+	maps.Copy(v, t.ids[sku])
+	return v
 }
 
-// furtherPages returns the header of a list's last page that announces more pages or orders than were read, or "".
-func furtherPages(h http.Header, pages, orders int) string {
-	next := regexp.MustCompile(`(?i)>[^<]*;\s*rel\s*=\s*(next\b|"([^"]*\s)?next[\s"])`)
-	for _, link := range h.Values("Link") {
-		if next.MatchString(link) {
-			return "Link: " + link
-		}
+// entries returns the list in a reply.
+func (l *listing) entries(s source) ([]any, error) {
+	if l.list.filtered() {
+		return l.list.all(s), nil
 	}
-	for _, count := range []struct {
-		header string
-		read   int
-	}{{"X-WP-TotalPages", pages}, {"X-WP-Total", orders}} {
-		if all, err := strconv.Atoi(h.Get(count.header)); err == nil && all > count.read {
-			return fmt.Sprintf("%s: %d", count.header, all)
-		}
+	at, ok := l.list.of(s)
+	page, isList := at.([]any)
+	if !ok || !isList && at != nil { // null is Go's empty list
+		return nil, fmt.Errorf("has no list at %s (orders.list)", l.list.text)
 	}
-	return ""
+	return page, nil
 }
 
-func (t *Target) order(sku string, entry any) (loadtest.Order, error) {
-	o := loadtest.Order{SKU: sku}
+// order reads an entry of the list. ours is false if it does not count, or is an order of another SKU.
+func (t *Target) order(sku string, entry source) (o loadtest.Order, ours bool, err error) {
+	o = loadtest.Order{SKU: sku}
 	var ok bool
 	if o.OrderID, ok = t.orders.orderID.scalar(entry); !ok || o.OrderID == "" {
-		return o, fmt.Errorf("has nothing at %s (orders.order_id)", t.orders.orderID.text)
+		return o, false, fmt.Errorf("has nothing at %s (orders.order_id)", t.orders.orderID.text)
 	}
+	o.OrderID = t.veil.over(o.OrderID)
 	if len(o.OrderID) > loadtest.MaxID {
-		return o, fmt.Errorf("has an order id of %d bytes at %s, of which no more than %d are kept (orders.order_id)",
+		return o, false, fmt.Errorf(
+			"has an order id of %d bytes at %s, of which no more than %d are kept (orders.order_id)",
 			len(o.OrderID), t.orders.orderID.text, loadtest.MaxID)
 	}
-	var err error
-	if o.Quantity, err = t.orders.quantity.whole(entry); err == nil && o.Quantity < 1 {
+	found := t.orders.quantity.all(entry)
+	if len(t.orders.where) > 0 && !t.orders.where.matches(0, entry) ||
+		len(found) == 0 && t.orders.quantity.filtered() {
+		return o, false, nil
+	}
+	if o.Quantity, err = t.orders.quantity.sum(found, entry); err == nil && o.Quantity < 1 {
 		err = fmt.Errorf("has %d at %s", o.Quantity, t.orders.quantity.text)
 	}
 	if err != nil {
-		return o, fmt.Errorf("%w (orders.quantity)", err)
+		return o, false, fmt.Errorf("%w (orders.quantity)", err)
 	}
 	if !t.orders.requestID.empty() {
 		ref, _ := t.orders.requestID.scalar(entry) // orders of other clients may have none
-		o.RequestID = loadtest.Clip(ref)
+		o.RequestID = loadtest.Clip(t.veil.over(ref))
 	}
 	saw, err := t.orders.saw(entry, o.Quantity, t.past(sku))
 	o.Read, o.Remaining, o.Version, o.Blind = saw.Read, saw.Remaining, saw.Version, saw.Blind
-	return o, err
+	return o, true, err
 }
 
 // An answer is the reply to a request that had to succeed.
 type answer struct {
 	what string // the request
 	loadtest.Answer
-	doc any
+	source
 }
 
-// ask sends a request that must succeed.
+// busyLimit limits how long a request that does not sell is repeated while the API is busy.
+const busyLimit = 30 * time.Second
+
+// ask sends a request that must succeed. While the API is busy, it sends the request again.
 func (t *Target) ask(ctx context.Context, c *question, v values) (answer, error) {
+	for began := time.Now(); ; {
+		got, pause, busy, err := t.askOnce(ctx, c, v)
+		switch {
+		case err != nil || !busy:
+			return got, err
+		case time.Since(began)+pause > busyLimit:
+			return answer{}, t.errorf("is too busy for %s, and says so for %v", got.what,
+				time.Since(began).Round(time.Second))
+		}
+		if err := loadtest.Sleep(ctx, pause); err != nil {
+			return answer{}, t.errorf("is busy for %s: %w", got.what, err)
+		}
+	}
+}
+
+func (t *Target) askOnce(ctx context.Context, c *question, v values) (
+	got answer, pause time.Duration, busy bool, err error,
+) {
 	req, err := t.request(ctx, c, v)
 	if err != nil {
-		return answer{}, err
+		return got, 0, false, err
 	}
-	what := c.method + " " + req.URL.RequestURI()
-	ans, err := t.client.Ask(req, words.Text{})
-	switch {
-	case err != nil:
-		return answer{}, err
-	case !within(c.status, ans.Status) && ans.Redirect() != "":
-		return answer{}, t.client.Errorf("redirects %s to %s, which is not followed: give that address instead", what,
-			ans.Redirect())
-	case !within(c.status, ans.Status):
-		return answer{}, t.client.Errorf("answers %s with status %d, not %v as the mapping says: %s",
-			what, ans.Status, c.status, beginning(&ans))
+	got.what = c.method + " " + req.URL.RequestURI()
+	if got.Answer, err = t.client.Ask(req, words.Text{}); err != nil {
+		return got, 0, false, t.veil.overError(err)
 	}
-	return answer{what, ans, document(ans.Body)}, nil
+	got.source = source{document(got.Body), got.Answer.Header, v, t.veil}
+	if pause, _, busy = c.busy.pause(got.Status, got.source); busy {
+		return got, pause, true, nil
+	}
+	if to := t.veil.redirect(&got.Answer); !within(c.status, got.Status) && to != "" {
+		err = t.errorf("redirects %s to %s, which is not followed: give that address instead", got.what, to)
+	} else if !within(c.status, got.Status) {
+		err = t.errorf("answers %s with status %d, not %v as the mapping says: %s",
+			got.what, got.Status, c.status, t.veil.beginning(&got.Answer))
+	}
+	return got, 0, false, err
 }
 
 func (t *Target) strange(got answer, err error) error {
-	return t.client.Errorf("answers in another form than the mapping says: the reply to %s %w: %s", got.what, err,
-		beginning(&got.Answer))
+	return t.errorf("answers in another form than the mapping says: the reply to %s %w: %s", got.what, err,
+		t.veil.beginning(&got.Answer))
 }
 
 func (t *Target) request(ctx context.Context, c *question, v values) (*http.Request, error) {
-	kind := contentType(c.headers)
+	for _, part := range []template{c.path, c.body} {
+		if err := part.check(v); err != nil {
+			return nil, t.errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
+		}
+	}
+	kind := c.kind()
 	req, err := http.NewRequestWithContext(ctx, c.method, t.client.URL()+c.path.path(v),
 		strings.NewReader(c.body.content(kind, v)))
 	if err != nil {
-		return nil, t.client.Errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
+		return nil, t.errorf("cannot be asked: %s %s: %w", c.method, c.path, err)
+	}
+	if c.link != nil {
+		req.URL = c.link
 	}
 	if len(c.body) > 0 {
 		req.Header.Set("Content-Type", kind)
 	}
 	for _, h := range c.headers {
 		if h.name != "Content-Type" {
-			req.Header.Set(h.name, h.value.fill(v))
+			req.Header.Set(h.name, h.sent(v))
 		}
 	}
 	return req, nil
 }
-
-// beginning returns the beginning of a reply, for an error message.
-func beginning(a *loadtest.Answer) string { return quoted(string(a.Body)) }
 
 // quoted quotes the beginning of a text, for an error message.
 func quoted(text string) string {
@@ -336,18 +356,18 @@ func quoted(text string) string {
 
 // saw returns what a sale of quantity units read and wrote. If the reply reports one of the two, saw computes the
 // other.
-func (e effect) saw(doc any, quantity int64, before *past) (r loadtest.Receipt, err error) {
+func (e effect) saw(s source, quantity int64, before *past) (r loadtest.Receipt, err error) {
 	if e.read.empty() && e.remaining.empty() || before == nil {
 		return loadtest.Receipt{Blind: true}, nil
 	}
 	if !e.read.empty() {
-		if r.Read, err = e.read.whole(doc); err != nil {
+		if r.Read, err = e.read.whole(s); err != nil {
 			return loadtest.Receipt{Blind: true}, fmt.Errorf("%w (read)", err)
 		}
 		r.Remaining = r.Read - quantity
 	}
 	if !e.remaining.empty() {
-		if r.Remaining, err = e.remaining.whole(doc); err != nil {
+		if r.Remaining, err = e.remaining.whole(s); err != nil {
 			return loadtest.Receipt{Blind: true}, fmt.Errorf("%w (remaining)", err)
 		}
 		if e.read.empty() {
@@ -362,10 +382,16 @@ func (e effect) saw(doc any, quantity int64, before *past) (r loadtest.Receipt, 
 	return r, nil
 }
 
-// Deduct requests one deduction, once.
-func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
+// sale returns the values of the variables in a request for a deduction.
+func (t *Target) sale(r loadtest.Request) values {
 	v := t.values(r.SKU)
 	v[varQuantity], v[varRequest] = strconv.FormatInt(r.Quantity, 10), r.RequestID
+	return v
+}
+
+// Deduct requests one deduction, once.
+func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply {
+	v := t.sale(r)
 	req, err := t.request(ctx, &t.deduct.question, v)
 	if err != nil {
 		return loadtest.Reply{Outcome: loadtest.Failed, Error: err.Error()}
@@ -375,23 +401,25 @@ func (t *Target) Deduct(ctx context.Context, r loadtest.Request) loadtest.Reply 
 		// net/http repeats a GET without a body by itself when the server closes the connection. That would sell twice.
 		req.Body = io.NopCloser(strings.NewReader(""))
 	}
-	return t.client.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply { return t.classify(r, ans) })
+	reply := t.client.Attempt(req, func(ans *loadtest.Answer) loadtest.Reply { return t.classify(r, v, ans) })
+	reply.Error = t.veil.over(reply.Error) // of the connection
+	return reply
 }
 
 // classify interprets a reply to r. A reply that the mapping does not know is a failure only if its status says that
 // the request was refused (4xx). After any other status, units may have been sold.
-func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Reply {
-	doc := document(ans.Body)
-	reply := loadtest.Reply{Status: ans.Status, Instance: ans.Header.Get("X-Instance")}
-	if name, ok := t.deduct.instance.scalar(doc); ok && !t.deduct.instance.empty() {
-		reply.Instance = name
+func (t *Target) classify(r loadtest.Request, v values, ans *loadtest.Answer) loadtest.Reply {
+	got := source{document(ans.Body), ans.Header, v, t.veil}
+	reply := loadtest.Reply{Status: ans.Status, Instance: t.veil.over(ans.Header.Get("X-Instance"))}
+	if name, ok := t.deduct.instance.scalar(got); ok && !t.deduct.instance.empty() {
+		reply.Instance = t.veil.over(name)
 	}
 	var meant []loadtest.Outcome
 	for _, o := range []struct {
 		loadtest.Outcome
-		*rule
+		rules
 	}{{loadtest.Accepted, t.deduct.accepted}, {loadtest.SoldOut, t.deduct.soldOut}, {loadtest.Busy, t.deduct.busy}} {
-		if o.matches(ans.Status, doc) {
+		if o.matches(ans.Status, got) {
 			meant = append(meant, o.Outcome)
 		}
 	}
@@ -402,40 +430,43 @@ func (t *Target) classify(r loadtest.Request, ans *loadtest.Answer) loadtest.Rep
 	case len(meant) == 0:
 		reply.Outcome = loadtest.Unknown
 		reply.Error = fmt.Sprintf("status %d with %s, which the mapping does not know: %s", ans.Status, ans.Kind(),
-			beginning(ans))
+			t.veil.beginning(ans))
 		if ans.Status >= 400 && ans.Status < 500 && ans.Status != http.StatusRequestTimeout {
 			reply.Outcome = loadtest.Failed
 		}
-		if reply.Location = ans.Redirect(); reply.Location != "" {
+		if reply.Location = t.veil.redirect(ans); reply.Location != "" {
 			reply.Error = fmt.Sprintf("status %d redirects to %s, which is not followed", ans.Status, reply.Location)
 		}
 		if ans.Status == http.StatusTemporaryRedirect || ans.Status == http.StatusPermanentRedirect {
 			reply.Outcome = loadtest.Failed // the request must be sent elsewhere, so it had no effect here
 		}
 	case meant[0] == loadtest.Accepted:
-		if err := t.accept(&reply, r, doc); err != nil {
+		if err := t.accept(&reply, r, got); err != nil {
 			return loadtest.Reply{
 				Outcome: loadtest.Unknown, Status: ans.Status, Instance: reply.Instance,
-				Error: fmt.Sprintf("accepted, but the reply %v: %s", err, beginning(ans)),
+				Error: fmt.Sprintf("accepted, but the reply %v: %s", err, t.veil.beginning(ans)),
 			}
 		}
 	default:
 		reply.Outcome = meant[0]
+		if pause, told, busy := t.deduct.busy.pause(ans.Status, got); busy && told {
+			reply.Wait = pause
+		}
 	}
 	return reply
 }
 
 // accept fills in what the reply reports about the sale.
-func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, doc any) error {
+func (t *Target) accept(reply *loadtest.Reply, r loadtest.Request, s source) error {
 	reply.OrderID = r.RequestID // stands in for the order id if the API has none
 	if !t.deduct.orderID.empty() {
-		id, ok := t.deduct.orderID.scalar(doc)
+		id, ok := t.deduct.orderID.scalar(s)
 		if !ok || id == "" {
 			return fmt.Errorf("has nothing at %s (deduct.order_id)", t.deduct.orderID.text)
 		}
-		reply.OrderID = id
+		reply.OrderID = t.veil.over(id)
 	}
-	saw, err := t.deduct.saw(doc, r.Quantity, t.past(r.SKU))
+	saw, err := t.deduct.saw(s, r.Quantity, t.past(r.SKU))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,150 @@
+package mapping_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
+)
+
+const secret = "pa ss/w%rd\"x"
+
+// withAuth adds another way of authentication to each section: all but customers must say who they are.
+func withAuth(text string) string {
+	return "headers: {X-Key: '{{env.STOCK_TEST_KEY}}'}\nauth: {bearer: '{{env.STOCK_TEST_KEY}}-{{token}}'}\n" +
+		strings.NewReplacer(
+			"set: {", "set: {auth: {basic: {user: shop, password: '{{env.STOCK_TEST_KEY}}'}}, ",
+			"deduct:\n", "deduct:\n  auth: none\n  headers: {X-Key: guest}\n",
+			"orders:\n", "orders:\n  headers: {authorization: 'Key {{env.STOCK_TEST_KEY}}'}\n",
+		).Replace(text)
+}
+
+func authorized(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		want := map[string]string{
+			"POST /stock":  "Basic " + base64.StdEncoding.EncodeToString([]byte("shop:"+secret)),
+			"GET /stock":   "Bearer " + secret + "-s3cret",
+			"POST /orders": "",
+			"GET /orders":  "Key " + secret,
+		}[r.Method+" "+r.URL.Path]
+		key := secret
+		if want == "" {
+			key = "guest"
+		}
+		if r.Header.Get("Authorization") != want || r.Header.Get("X-Key") != key {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func TestAuth(t *testing.T) {
+	t.Setenv("STOCK_TEST_KEY", secret)
+	for racing, want := range map[bool]loadtest.Finding{false: loadtest.Holds, true: loadtest.Broken} {
+		r := judge(t, authorized(linesShop(&shelf{racing: racing})), withAuth(linesMapping), "7")
+		if r.Verdict.Finding != want {
+			t.Errorf("racing %v: %s %v", racing, r.Verdict.Finding, r.Verdict.Reasons)
+		}
+	}
+}
+
+// A shop may repeat everything that it is told. No secret is in what is then shown or kept, not even a part of one that
+// was cut off.
+func TestSecretsAreNotRepeated(t *testing.T) {
+	t.Setenv("STOCK_TEST_KEY", secret)
+	const text = `
+auth: {basic: {user: shop, password: "{{env.STOCK_TEST_KEY}}"}}
+set: {path: "/set?key={{env.STOCK_TEST_KEY}}"}
+read: {path: "/left/{{env.STOCK_TEST_KEY}}", quantity: told}
+deduct:
+  path: "/buy/{{sku}}?key={{env.STOCK_TEST_KEY}}"
+  headers: {X-Token: "{{token}}"}
+  accepted: {status: 200}
+  order_id: told
+  instance: told
+orders: {path: "/orders?{{env.STOCK_TEST_KEY}}", list: list, order_id: told, quantity: n, request_id: told}
+`
+	file, err := mapping.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pad := range 130 {
+		encoded := base64.StdEncoding.EncodeToString([]byte("shop:" + secret))
+		told := strings.Repeat("x", pad) + secret + encoded + "s3cret" + secret
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			quoted, _ := json.Marshal(told)
+			w.Header().Set("Location", "/"+url.PathEscape(told))
+			w.Header().Set("X-Instance", told)
+			switch {
+			case r.URL.Path == "/set":
+				w.WriteHeader(http.StatusTeapot)
+			case strings.HasPrefix(r.URL.Path, "/buy/moved"):
+				w.WriteHeader(http.StatusSeeOther)
+			case strings.HasPrefix(r.URL.Path, "/buy/strange"):
+				w.WriteHeader(http.StatusConflict)
+			}
+			fmt.Fprintf(w, `{"told":%s,"list":[{"told":%[1]s,"n":1}]}`, quoted)
+		}))
+		target, err := mapping.NewTarget(server.URL, "s3cret", 1, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, set := target.SetStock(t.Context(), "", "x", 9)
+		_, read := target.Stock(t.Context(), "", "x")
+		orders, _ := target.Orders(t.Context(), "", "x")
+		strategies, _ := target.Strategies(t.Context())
+		shown := fmt.Sprint(set, read, orders, strategies)
+		for _, sku := range []string{"x", "moved", "strange"} {
+			kept, _ := json.Marshal(target.Deduct(t.Context(), loadtest.Request{SKU: sku, Quantity: 1, RequestID: "r"}))
+			shown += string(kept)
+		}
+		target.Close()
+		server.Close()
+		_, gone := target.Stock(t.Context(), "", "x")
+		shown += fmt.Sprint(gone)
+		if set == nil || read == nil || gone == nil || len(orders) != 1 {
+			t.Fatal(set, read, gone, orders)
+		}
+		for _, part := range []string{secret[:5], "w%", "w%25", "rd\\\"x", encoded[:5], "s3c"} {
+			if strings.Contains(shown, part) {
+				t.Fatalf("after %d bytes, %q is shown: %s", pad, part, shown)
+			}
+		}
+	}
+}
+
+func TestWrongAuth(t *testing.T) {
+	t.Setenv("STOCK_TEST_LINES", "a\nb")
+	t.Setenv("STOCK_TEST_EMPTY", "")
+	for _, row := range []struct{ auth, want string }{
+		{"auth: some", `line 1: auth: "some" is not known; there is none, {bearer: TEXT}`},
+		{"auth: {}", "line 1: auth: must have bearer or basic, or be none"},
+		{"auth: [a]", "line 1: auth: must be a table"},
+		{"auth: {bearer: a, basic: {user: a, password: b}}", "line 1: auth: has two forms, bearer and basic"},
+		{"auth: {basic: {user: a}}", "line 1: auth.basic.password: is missing"},
+		{"auth: {basic: {user: 'a:b', password: c}}", "line 1: auth.basic.user: must have no colon"},
+		{"auth: {berer: a}", "line 1: auth.berer: is no key of auth; there is basic, bearer"},
+		{"auth: none\nheaders: {authorization: a}", "line 1: auth: and headers.Authorization are two forms"},
+		{"auth: {bearer: '{{env.STOCK_TEST_EMPTY}}'}", "line 1: auth.bearer: {{env.STOCK_TEST_EMPTY}} is not set: " +
+			"give the environment variable STOCK_TEST_EMPTY a value"},
+		{"auth: {bearer: '{{env.STOCK_TEST_LINES}}'}", "line 1: auth.bearer: cannot be sent in a header"},
+		{"headers: {A: '{{env.STOCK_TEST_LINES}}'}", "line 1: headers.A: cannot be sent in a header"},
+	} {
+		_, err := mapping.Parse([]byte(row.auth + least))
+		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v; want %s", row.auth, err, row.want)
+		}
+	}
+	place := strings.Replace(least, "quantity: stock", "quantity: 'a[b={{env.STOCK_TEST_LINES}}]'", 1)
+	if _, err := mapping.Parse([]byte(place)); err == nil || !strings.Contains(err.Error(), "is not known here") {
+		t.Errorf("a secret in a place: %v", err)
+	}
+}

@@ -1,0 +1,172 @@
+package mapping_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"example.com/stock/loadtest"
+	"example.com/stock/loadtest/mapping"
+)
+
+// busyShop is linesShop behind a limit: it turns away every fifth request.
+func busyShop(s *shelf) http.Handler {
+	next := linesShop(s)
+	var n atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1)%5 == 0 {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// What does not sell is asked again. A sale is busy, and counts as one that did not sell.
+func TestBusyShop(t *testing.T) {
+	t.Parallel()
+	text := "late: 20ms\nbusy: {status: 429, wait: 'header:Retry-After'}\n" +
+		strings.Replace(linesMapping, "  busy: {status: 429}\n", "", 1)
+	for racing, want := range map[bool]loadtest.Finding{false: loadtest.Holds, true: loadtest.Broken} {
+		r := judge(t, busyShop(&shelf{racing: racing}), text, "7")
+		outcomes := make(map[loadtest.Outcome]int)
+		for i := range r.Records {
+			outcomes[r.Records[i].Outcome]++
+		}
+		if r.Verdict.Finding != want ||
+			outcomes[loadtest.Busy] == 0 || outcomes[loadtest.Failed]+outcomes[loadtest.Unknown] > 0 {
+			t.Errorf("racing %v: %s %v %v", racing, r.Verdict.Finding, outcomes, r.Verdict.Reasons)
+		}
+	}
+}
+
+func TestBusyWait(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		busy, header string
+		want         time.Duration
+	}{
+		{"{status: 429}", "7", 0}, // as mappings before there was wait
+		{"{status: 429, wait: 20ms}", "7", 20 * time.Millisecond},
+		{"{status: 429, wait: 'header:Retry-After'}", "7", 7 * time.Second},
+		{"{status: 429, wait: 'header:Retry-After'}", "0.5", time.Second / 2},
+		{"{status: 429, wait: 'header:Retry-After'}", "86400", time.Minute},
+		{"{status: 429, wait: 'header:Retry-After'}", "-1", time.Second},
+		{"{status: 429, wait: 'header:Retry-After'}", "", time.Second},
+		{"{status: 429, wait: 'header:Retry-After'}", "Mon, 01 Jan 2001 00:00:00 GMT", 0},
+		{"[{status: 503, wait: 2s}, {status: 429, wait: 3s}]", "", 3 * time.Second},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", row.header)
+			w.WriteHeader(http.StatusTooManyRequests)
+		}))
+		file, err := mapping.Parse([]byte(strings.Replace(least, "path: /buy", "path: /buy, busy: "+row.busy, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := mapping.NewTarget(server.URL, "", 1, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := target.Deduct(t.Context(), loadtest.Request{SKU: "x", Quantity: 1, RequestID: "r"})
+		if got.Outcome != loadtest.Busy || got.Wait != row.want {
+			t.Errorf("%s, and the header is %q: %s, %v", row.busy, row.header, got.Outcome, got.Wait)
+		}
+		target.Close()
+		server.Close()
+	}
+}
+
+// A body that is a table is JSON, whatever the values are.
+func TestBodyTable(t *testing.T) {
+	t.Setenv("STOCK_TEST_NAME", `a"b`)
+	const text = `
+read: {path: /left, quantity: n}
+deduct:
+  path: /buy
+  body:
+    item: {sku: "{{sku}}", "a\"b": "x\"{{sku}}<{{env.STOCK_TEST_NAME}}"}
+    n: ["{{quantity:number}}", "{{quantity+quantity}}", "{{quantity + quantity : number}}", 7, 1.5, 0x10, "8"]
+    rest: [true, null, ~, [], {}, "", no]
+  accepted: {status: 200}
+`
+	file, err := mapping.Parse([]byte(strings.Replace(text, " : number", ":number", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent any
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	defer server.Close()
+	target, err := mapping.NewTarget(server.URL, "", 1, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	const sku = "é\"\\{{quantity}}\n"
+	got := target.Deduct(t.Context(), loadtest.Request{SKU: sku, Quantity: 2, RequestID: "r"})
+	want := map[string]any{
+		"item": map[string]any{"sku": sku, `a"b`: `x"` + sku + `<a"b`},
+		"n":    []any{2.0, "4", 4.0, 7.0, 1.5, "0x10", "8"},
+		"rest": []any{true, nil, nil, []any{}, map[string]any{}, "", "no"},
+	}
+	if got.Outcome != loadtest.Accepted || !reflect.DeepEqual(sent, want) {
+		t.Errorf("%+v; sent %v, want %v", got, sent, want)
+	}
+}
+
+// What is no whole number is not sent as one.
+func TestSumOfText(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{a: "{{sku:number}}"}`: `{{sku}}: sku is "x", which is no whole number`,
+		`'"{{quantity+sku}}"'`:  `{{quantity+sku}}: sku is "x", which is no whole number`,
+	} {
+		target := canned(t, strings.Replace(least, "path: /buy", "path: /buy, body: "+body, 1), nil)
+		got := target.Deduct(t.Context(), loadtest.Request{SKU: "x", Quantity: 1, RequestID: "r"})
+		if got.Outcome != loadtest.Failed || !strings.Contains(got.Error, want) {
+			t.Errorf("%s: %+v", body, got)
+		}
+	}
+}
+
+func TestWrongBodiesAndWaits(t *testing.T) {
+	t.Parallel()
+	with := func(keys string) string { return strings.Replace(least, "path: /buy", "path: /buy, "+keys, 1) }
+	for _, row := range []struct{ text, want string }{
+		{with("busy: {status: 429, wait: 2m}"), `line 3: deduct.busy.wait: "2m" is no duration from 1ms to 1m0s`},
+		{with("busy: {status: 429, wait: 'header:'}"), `line 3: deduct.busy.wait: "" is no name of a header`},
+		{with("sold_out: {status: 429, wait: 2s}"), "line 3: deduct.sold_out.wait: is no key of deduct.sold_out"},
+		{with("busy: {status: 200}"), "line 3: deduct.busy: takes status 200, as accepted does"},
+		{"busy: {status: 2xx}" + least, "deduct.busy: takes status 200, as accepted does"},
+		{"late: 11m" + least, `line 1: late: "11m" is no duration from 1ms to 10m0s`},
+		{"late: 3" + least, `line 1: late: "3" is no duration`},
+		{with("body: {a: 'b{{quantity:number}}'}"), "line 3: deduct.body: {{quantity:number}} must stand alone"},
+		{with("body: '{{quantity:number}}'"), "line 3: deduct.body: {{quantity:number}} is for a body that is a table"},
+		{with("body: {a: '{{held}}'}"), "line 3: deduct.body: {{held}} is not known here"},
+		{with("body: {a: '{{sku+held}}'}"), "line 3: deduct.body: {{held}} is not known here"},
+		{with("body: {a: 1, a: 2}"), "line 3: deduct.body.a: is there twice"},
+		{with("body: {[a]: 1}"), "line 3: deduct.body: can only have keys that are text"},
+		{with("body: &b [*b]"), "line 3: deduct.body: has more than 1000 values, or contains itself"},
+		{with("headers: {Content-Type: text/plain}, body: {a: 1}"), "deduct.body: is a table, which is sent as"},
+	} {
+		_, err := mapping.Parse([]byte(row.text))
+		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v; want %s", row.text, err, row.want)
+		}
+	}
+	file, err := mapping.Parse([]byte("late: 1500ms" + least))
+	if err != nil || fmt.Sprint(file.Late()) != "1.5s" {
+		t.Error(file, err)
+	}
+}
