@@ -235,7 +235,7 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 	}
 	switch {
 	case f.plan.SKU == "" && len(m.SKUs()) == 0:
-		return &loadtest.PlanError{Field: "sku", Reason: phrases.Say("wrong.sku-with-mapping")}
+		return wrong("sku", failure("wrong.sku-with-mapping"))
 	case f.plan.SKU == "":
 		f.plan.Listed = m.SKUs()
 	}
@@ -243,7 +243,7 @@ func (f *loadFlags) readTarget(flags *pflag.FlagSet) error {
 		return err
 	}
 	if len(m.SKUs()) > 0 && f.plan.WarmUp > 0 {
-		return &loadtest.PlanError{Field: "warm-up", Reason: phrases.Say("wrong.warm-up-with-ids")}
+		return wrong("warm-up", failure("wrong.warm-up-with-ids"))
 	}
 	f.mapping, f.strategies, f.plan.Late = m, []string{m.Name()}, m.Late()
 	return nil
