@@ -82,7 +82,7 @@ func (d *demo) checkout(ctx context.Context, servers *stack.Stack) error {
 	f := &result.Figures
 	fmt.Fprintf(d.out, "  %s\n", d.say("demo.attempts", "requests", f.Requests, "attempts", f.Attempts, "cut", f.Cut,
 		"unknown", f.Outcomes[checkout.Unknown]-f.Cut, "replayed", f.Replayed))
-	all := totalOf(result.Books)
+	all := checkout.Total(result.Books)
 	fmt.Fprintf(d.out, "  %s\n", d.say("demo.law", "orders", f.Orders, "late", f.Late, "received", all.Received,
 		"available", all.Available, "reserved", all.Reserved, "sold", all.Sold))
 	fmt.Fprintf(d.out, "  %s\n", d.in(result.Verdict.Sentence))
@@ -113,15 +113,4 @@ func (d *demo) mishaps(ctx context.Context, list []mishap) error {
 			"server", m.server.Name, "took", fmt.Sprintf("%.1f s", (time.Since(began)-at).Seconds())))
 	}
 	return nil
-}
-
-func totalOf(books []checkout.Book) (sum checkout.Counts) {
-	for i := range books {
-		c := &books[i].After
-		sum.Received += c.Received
-		sum.Available += c.Available
-		sum.Reserved += c.Reserved
-		sum.Sold += c.Sold
-	}
-	return sum
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"fmt"
+	"html"
 	"html/template"
 	"strings"
 
@@ -42,12 +44,15 @@ func ParsePage(text string, functions template.FuncMap) (*template.Template, err
 }
 
 // Both writes a text in both languages, of which the page shows one.
-func Both(t lab.Text) template.HTML {
+func Both(t lab.Text) template.HTML { return template.HTML(Spoken("span", t)) }
+
+// Spoken returns a text in both languages in elements of that name, as HTML, or once if they are equal.
+func Spoken(element string, t lab.Text) string {
 	if t.EN == t.ZH {
-		return template.HTML(template.HTMLEscapeString(t.EN))
+		return html.EscapeString(t.EN)
 	}
-	return template.HTML(`<span lang="en">` + template.HTMLEscapeString(t.EN) + `</span><span lang="zh">` +
-		template.HTMLEscapeString(t.ZH) + `</span>`)
+	return fmt.Sprintf(`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`, element,
+		html.EscapeString(t.EN), html.EscapeString(t.ZH))
 }
 
 // Policy returns the Content-Security-Policy of a single-file page with figures. Only script runs, and nothing is

@@ -49,9 +49,9 @@ func (d Diagram) Figure(lang string) template.HTML {
 	fmt.Fprintf(&b, `<figure class="steps" data-steps="%d" tabindex="0"><div class="steps-bar" hidden="">`+
 		`<button type="button" class="steps-back" disabled="">‹ %s</button>`+
 		`<button type="button" class="steps-next">%s ›</button><span class="steps-at"></span></div>`,
-		len(d.Steps), spoken("span", say("page.back")), spoken("span", say("page.next")))
+		len(d.Steps), Spoken("span", say("page.back")), Spoken("span", say("page.next")))
 	fmt.Fprintf(&b, `<p class="steps-say" aria-live="polite" hidden="">%s</p>`,
-		spoken("span", say("page.start", "of", len(d.Steps))))
+		Spoken("span", say("page.start", "of", len(d.Steps))))
 	// The heads of the lanes are a picture of their own, so that they stay in view while the other one scrolls.
 	fmt.Fprintf(&b, `<div class="steps-scroll"><svg class="heads" width="%[1]d" viewBox="0 0 %[1]d %[2]d" `+
 		`style="min-width:%[3]dpx" aria-hidden="true">`, p.width, headAt, p.width*4/5)
@@ -71,7 +71,7 @@ func (d Diagram) Figure(lang string) template.HTML {
 		if s.Harm {
 			class = ` class="harm"`
 		}
-		fmt.Fprintf(&b, `<li data-step="%d"%s>%s</li>`, i+1, class, spoken("span", s.Says))
+		fmt.Fprintf(&b, `<li data-step="%d"%s>%s</li>`, i+1, class, Spoken("span", s.Says))
 	}
 	b.WriteString(`</ol></figure>`)
 	return template.HTML(b.String())
@@ -85,15 +85,6 @@ func (d Diagram) caption() lab.Text {
 	}
 	lanes := lab.Text{EN: strings.Join(en, ", "), ZH: strings.Join(zh, "、")}
 	return say("page.picture", "case", d.Title, "steps", len(d.Steps), "lanes", lanes)
-}
-
-// spoken writes a text in both languages into elements of that name, or once if they are equal.
-func spoken(element string, t lab.Text) string {
-	if t.EN == t.ZH {
-		return html.EscapeString(t.EN)
-	}
-	return fmt.Sprintf(`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`, element,
-		html.EscapeString(t.EN), html.EscapeString(t.ZH))
 }
 
 type picture struct {
@@ -139,7 +130,7 @@ func (p *picture) draw(b *strings.Builder) {
 		if s.Break > 0 {
 			fmt.Fprintf(b, `<path class="break" d="M%[1]d,%[2]dl5,-4l5,8l5,-8l5,4"/>`+
 				`<text class="gap" x="%[3]d" y="%[4]d">%[5]s</text>`, axisWidth-34, y-28, axisWidth-8, y-24,
-				spoken("tspan", say("page.later", "for", Brief(s.Break))))
+				Spoken("tspan", say("page.later", "for", Brief(s.Break))))
 		}
 		if i == 0 || s.At-last >= time.Millisecond/10 {
 			fmt.Fprintf(b, `<text class="at" x="%d" y="%d">%s</text>`, axisWidth-10, y+4, Brief(s.At))
@@ -160,7 +151,7 @@ func (p *picture) heads(b *strings.Builder) {
 	for i, l := range p.Lanes {
 		x := p.x(i)
 		fmt.Fprintf(b, `<rect class="head" x="%d" y="12" width="%d" height="26" rx="4"/>`+
-			`<text class="name" x="%d" y="29">%s</text>`, x-laneWidth/2+8, laneWidth-16, x, spoken("tspan", l.Says))
+			`<text class="name" x="%d" y="29">%s</text>`, x-laneWidth/2+8, laneWidth-16, x, Spoken("tspan", l.Says))
 	}
 }
 
@@ -181,7 +172,7 @@ func (p *picture) step(b *strings.Builder, s Step, y int) {
 	}
 	if s.From == s.To {
 		fmt.Fprintf(b, `<g class="%s"><circle class="dot" cx="%d" cy="%d" r="4"/>`, class, from, y)
-		fmt.Fprintf(b, `<text class="note" x="%d" y="%d">%s</text></g>`, from+9, y+4, spoken("tspan", s.Label))
+		fmt.Fprintf(b, `<text class="note" x="%d" y="%d">%s</text></g>`, from+9, y+4, Spoken("tspan", s.Label))
 		return
 	}
 	sign := 1
@@ -196,10 +187,10 @@ func (p *picture) step(b *strings.Builder, s Step, y int) {
 	} else {
 		fmt.Fprintf(b, `<path class="tip" d="M%d,%dl%d,-5v10Z"/>`, to-1*sign, y, -9*sign)
 	}
-	fmt.Fprintf(b, `<text class="said" x="%d" y="%d">%s</text>`, (from+to)/2, y-5, spoken("tspan", s.Label))
+	fmt.Fprintf(b, `<text class="said" x="%d" y="%d">%s</text>`, (from+to)/2, y-5, Spoken("tspan", s.Label))
 	if s.Harm {
 		fmt.Fprintf(b, `<text class="said harm" x="%d" y="%d">⚠ %s</text>`, (from+to)/2, y+14,
-			spoken("tspan", say("page.harm")))
+			Spoken("tspan", say("page.harm")))
 	}
 	b.WriteString(`</g>`)
 }
@@ -222,7 +213,7 @@ func (p *picture) left(b *strings.Builder, i, y int) {
 		}
 		x := p.x(bar.Lane) + 8 + leaseWide + 4
 		fmt.Fprintf(b, `<text class="left" x="%d" y="%d">%s</text>`, x, y+14,
-			spoken("tspan", lab.Text{EN: short(bar.Who) + " " + Brief(bar.Left[i-bar.From]), ZH: short(bar.Who) + " " +
+			Spoken("tspan", lab.Text{EN: short(bar.Who) + " " + Brief(bar.Left[i-bar.From]), ZH: short(bar.Who) + " " +
 				Brief(bar.Left[i-bar.From])}))
 	}
 }
@@ -287,7 +278,7 @@ func (d Diagram) legend(b *strings.Builder) {
 	for _, kind := range []lab.Kind{lab.Lease, lab.Standing, "overlap", lab.Paused, lab.Thinks, lab.Fault} {
 		if occurs[kind] {
 			fmt.Fprintf(b, `<li><svg width="26" height="14" aria-hidden="true"><g class="bar b-%s"><rect x="1" y="1" `+
-				`width="24" height="12"/></g></svg>%s</li>`, kind, spoken("span", say("marks."+string(kind))))
+				`width="24" height="12"/></g></svg>%s</li>`, kind, Spoken("span", say("marks."+string(kind))))
 		}
 	}
 	b.WriteString(`</ul>`)
@@ -318,5 +309,5 @@ func chart(b *strings.Builder, c Chart) {
 		fmt.Fprintf(b, `<rect x="%d" y="%.1f" width="%d" height="%.1f"><title>%d: %d</title></rect>`, 38+wide*i,
 			8+height-tall, wide-1, tall, i+1, n)
 	}
-	fmt.Fprintf(b, `</svg><figcaption>%s</figcaption></figure>`, spoken("span", c.Says))
+	fmt.Fprintf(b, `</svg><figcaption>%s</figcaption></figure>`, Spoken("span", c.Says))
 }

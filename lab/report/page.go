@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"embed"
 	"fmt"
-	"html"
 	"html/template"
 	"io"
 	"regexp"
@@ -205,22 +204,13 @@ func ranks(c lab.Cell) map[string]string {
 // Ranked writes a text in both languages. It replaces long fencing tokens by their ranks, and puts the tokens into
 // titles.
 func (e exhibit) Ranked(t lab.Text) template.HTML {
-	return template.HTML(fence.ReplaceAllStringFunc(spoken("span", t), func(number string) string {
+	return template.HTML(fence.ReplaceAllStringFunc(diagram.Spoken("span", t), func(number string) string {
 		rank, ok := e.fences[number]
 		if !ok {
 			return number
 		}
 		return `<abbr title="` + number + `">` + rank + `</abbr>`
 	}))
-}
-
-// spoken writes a text in both languages into elements of that name, or once if they are equal.
-func spoken(element string, t lab.Text) string {
-	if t.EN == t.ZH {
-		return html.EscapeString(t.EN)
-	}
-	return fmt.Sprintf(`<%[1]s lang="en">%[2]s</%[1]s><%[1]s lang="zh">%[3]s</%[1]s>`, element, html.EscapeString(t.EN),
-		html.EscapeString(t.ZH))
 }
 
 // fold joins equal steps in a row, such as repeated tries, into one event.

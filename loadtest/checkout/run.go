@@ -24,6 +24,18 @@ type Book struct {
 	Events    []Event    `json:"-"` // with numbers after Before; see Evidence.Unheard
 }
 
+// Total adds up the counters of all SKUs at the end.
+func Total(books []Book) (sum Counts) {
+	for i := range books {
+		c := books[i].After
+		sum.Received += c.Received
+		sum.Available += c.Available
+		sum.Reserved += c.Reserved
+		sum.Sold += c.Sold
+	}
+	return sum
+}
+
 // Evidence is all evidence of a run.
 type Evidence struct {
 	Run     string

@@ -67,7 +67,7 @@ func WriteCheckout(w io.Writer, r *checkout.Result, style Style) error {
 		line("expiry", phrases.Say("checkout.swept", "mean", loadtest.Millis(f.SweptMS.MeanMS),
 			"most", loadtest.Millis(f.SweptMS.MaxMS)))
 	}
-	all := total(r.Books)
+	all := checkout.Total(r.Books)
 	line("stock", phrases.Say("checkout.stock", "received", all.Received, "available", all.Available,
 		"reserved", all.Reserved, "sold", all.Sold, "movements", f.Movements))
 	writeCommands(line, CheckoutCommands(r))
@@ -124,18 +124,6 @@ func problems(f *checkout.Figures) string {
 		parts = append(parts, fmt.Sprintf("%s %d", name, f.Problems[name]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// total adds up the counters of all SKUs.
-func total(books []checkout.Book) (sum checkout.Counts) {
-	for i := range books {
-		c := books[i].After
-		sum.Received += c.Received
-		sum.Available += c.Available
-		sum.Reserved += c.Reserved
-		sum.Sold += c.Sold
-	}
-	return sum
 }
 
 // ShowCheckoutProgress returns a progress function for checkout.Run that writes to w, as ShowProgress does.

@@ -55,7 +55,7 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) err
 		return err
 	}
 	v := &checkoutView{
-		voice: say, Lang: "en", R: r, F: &r.Figures, Visits: visits(&r.Figures), Total: total(r.Books),
+		voice: say, Lang: "en", R: r, F: &r.Figures, Visits: visits(&r.Figures), Total: checkout.Total(r.Books),
 		Style: template.CSS(read("page.css")), Patterns: template.HTML(read("patterns.svg")),
 		When: say.when(r.StartedAt), Problems: problems(&r.Figures), Commands: say.said(CheckoutCommands(r)),
 	}
