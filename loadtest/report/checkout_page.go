@@ -14,26 +14,22 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"example.com/stock/internal/words"
 	"example.com/stock/loadtest/checkout"
 )
 
 // A checkoutView is the data of the template of a checkout.
 type checkoutView struct {
 	voice
-	Lang, Heading, When, Word, Class string
-	Commit                           string
-	Style                            template.CSS
-	Patterns                         template.HTML
-	R                                *checkout.Result
-	F                                *checkout.Figures
-	Visits                           int
-	Total                            checkout.Counts
-	Checks                           []checkRow
-	StockWide, StockNarrow           template.HTML
-	Ways, Latency                    template.HTML
-	Problems                         string
-	Commands                         []string
+	pageHead
+	When, Word, Class      string
+	R                      *checkout.Result
+	F                      *checkout.Figures
+	Visits                 int
+	Checks                 []checkRow
+	StockWide, StockNarrow template.HTML
+	Ways, Latency          template.HTML
+	Problems               string
+	Commands               []string
 }
 
 type checkRow struct {
@@ -50,24 +46,17 @@ func WriteCheckoutHTML(w io.Writer, r *checkout.Result, commit, lang string) err
 	say := voice(lang)
 	t, err := template.New("checkout.html.tmpl").Funcs(template.FuncMap{
 		"millis": millis, "say": say.say, "in": say.in, "thousands": grouped,
-	}).ParseFS(files, "checkout.html.tmpl")
+	}).ParseFS(files, "checkout.html.tmpl", "head.html.tmpl")
 	if err != nil {
 		return err
 	}
 	v := &checkoutView{
-		voice: say, Lang: "en", R: r, F: &r.Figures, Visits: visits(&r.Figures), Total: checkout.Total(r.Books),
-		Style: template.CSS(read("page.css")), Patterns: template.HTML(read("patterns.svg")),
+		voice: say, pageHead: newHead(lang, say.say("checkout.title"), commit),
+		R: r, F: &r.Figures, Visits: visits(&r.Figures),
 		When: say.when(r.StartedAt), Problems: problems(&r.Figures), Commands: say.said(CheckoutCommands(r)),
-	}
-	if v.Commit = commit; commit == "" {
-		v.Commit = say.say("report.unknown")
-	}
-	if lang == words.Chinese {
-		v.Lang = "zh-CN"
 	}
 	word, shade := say.findingWord(r.Verdict.Finding)
 	v.Word, v.Class = word, classOf(shade)
-	v.Heading = say.say("checkout.title")
 	for i := range r.Verdict.Checks {
 		c := &r.Verdict.Checks[i]
 		word, shade := say.checkWord(c)

@@ -17,7 +17,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-//go:embed page.html.tmpl run.html.tmpl compare.html.tmpl checkout.html.tmpl page.css patterns.svg
+//go:embed head.html.tmpl page.html.tmpl run.html.tmpl compare.html.tmpl checkout.html.tmpl page.css patterns.svg
 var files embed.FS
 
 // A Group is a set of runs that can be compared, such as the same load on different strategies.
@@ -59,24 +59,45 @@ func WriteHTML(w io.Writer, p Page) error {
 			return fmt.Sprintf("%.1f %%",
 				100*float64(part)/float64(max(whole, 1)))
 		},
-	}).ParseFS(files, "page.html.tmpl", "run.html.tmpl", "compare.html.tmpl")
+	}).ParseFS(files, "page.html.tmpl", "head.html.tmpl", "run.html.tmpl", "compare.html.tmpl")
 	if err != nil {
 		return err
 	}
 	return t.Execute(w, p.view())
 }
 
-type pageView struct {
+// A pageHead is what the head and the foot of every page need.
+type pageHead struct {
 	Lang     string // for the browser
 	Title    string
 	Commit   string
 	Style    template.CSS
 	Patterns template.HTML
-	Notes    []string
-	Groups   []groupView
-	Single   *runView   // the only run
-	Summary  *summary   // of several runs
-	Race     []*runView // the run that lost most, and one with the same load that lost nothing
+}
+
+// newHead returns the head of a page. commit is that of the judging program; empty: unknown.
+func newHead(lang, title, commit string) pageHead {
+	h := pageHead{
+		Lang: "en", Title: title, Commit: commit,
+		Style:    template.CSS(read("page.css")),
+		Patterns: template.HTML(read("patterns.svg")),
+	}
+	if commit == "" {
+		h.Commit = voice(lang).say("report.unknown")
+	}
+	if lang == words.Chinese {
+		h.Lang = "zh-CN"
+	}
+	return h
+}
+
+type pageView struct {
+	pageHead
+	Notes   []string
+	Groups  []groupView
+	Single  *runView   // the only run
+	Summary *summary   // of several runs
+	Race    []*runView // the run that lost most, and one with the same load that lost nothing
 }
 
 type groupView struct {
@@ -87,20 +108,8 @@ type groupView struct {
 }
 
 func (p Page) view() pageView {
-	v := pageView{
-		Title:    p.Title,
-		Style:    template.CSS(read("page.css")),
-		Patterns: template.HTML(read("patterns.svg")),
-		Notes:    p.Notes,
-		Lang:     "en",
-	}
+	v := pageView{pageHead: newHead(p.Lang, p.Title, p.Commit), Notes: p.Notes}
 	say := voice(p.Lang)
-	if v.Commit = p.Commit; v.Commit == "" {
-		v.Commit = say.say("report.unknown")
-	}
-	if p.Lang == words.Chinese {
-		v.Lang = "zh-CN"
-	}
 	total := 0
 	for _, g := range p.Groups {
 		total += len(g.Runs)
