@@ -80,7 +80,12 @@ func TestUnknownCommands(t *testing.T) {
 		_, _, err := run(t.Context(), args...)
 		says(t, err, "unknown command", args[len(args)-1])
 	}
-	for _, args := range [][]string{{"serve", "--bogus"}, {"--bogus"}, {"demo", "--requests=many"}} {
+	for _, args := range [][]string{
+		{"serve", "--bogus"},
+		{"--bogus"},
+		{"lock", "--bogus"},
+		{"demo", "--requests=many"},
+	} {
 		if _, _, err := run(t.Context(), args...); err == nil {
 			t.Errorf("%q was accepted", args)
 		}
@@ -108,6 +113,7 @@ func TestExitStatus(t *testing.T) {
 		{"demo --ha", 1, "", `stock: --ha is a command now: use "stock lab failover"`},
 		{"lab failover --json /no/x", 1, "", "stock: --json: "},
 		{"lock zk-sequential k --no-wait -- true", 64, "", `is "stock lock run <strategy> <key> -- command" now`},
+		{"lock --bogus", 64, "", "--bogus"},
 		{"token --sub ann", 1, "", `use "stock orders token"`},
 		{"config --wait=1h", 1, "", "wait: 1h0m0s is not from 0s to 1m0s"},
 		{"serve --addr=x", 1, "", `stock: configuration:`},

@@ -21,6 +21,7 @@ import (
 	labreport "example.com/stock/lab/report"
 	"example.com/stock/lab/scenario"
 	"example.com/stock/lab/soak"
+	"example.com/stock/loadtest"
 )
 
 func labCommand(v voice) *cobra.Command {
@@ -116,14 +117,32 @@ func (r *labRun) choose(names []string) (err error) {
 	if len(r.options.Scenarios) == 0 {
 		return failure("lab.no-scenario")
 	}
+	return r.checkStrategies(all)
+}
+
+// checkStrategies refuses a strategy of --strategy that no scenario knows, and one that the chosen scenarios lack.
+func (r *labRun) checkStrategies(all []lab.Scenario) error {
+	known, chosen := subjects(all), subjects(r.options.Scenarios)
 	for _, name := range r.options.Strategies {
-		if !slices.ContainsFunc(r.options.Scenarios, func(s lab.Scenario) bool {
-			return slices.ContainsFunc(s.Cases, func(c lab.Case) bool { return c.Subject() == name })
-		}) {
+		switch {
+		case !slices.Contains(known, name):
+			return wrong("strategy", loadtest.UnknownStrategy(name, known))
+		case !slices.Contains(chosen, name):
 			return failure("lab.no-case", "strategy", name)
 		}
 	}
 	return nil
+}
+
+// subjects returns the strategies, and what stands in their place, of all cases, sorted.
+func subjects(scenarios []lab.Scenario) (names []string) {
+	for _, s := range scenarios {
+		for _, c := range s.Cases {
+			names = append(names, c.Subject())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (r *labRun) run(ctx context.Context) error {

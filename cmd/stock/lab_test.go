@@ -49,7 +49,8 @@ func TestLabRefusesWhatIsImpossible(t *testing.T) {
 	for _, row := range []struct{ args, want string }{
 		{"run", "name a scenario"},
 		{"run no-lokc", `unknown scenario "no-lokc"; did you mean no-lock?`},
-		{"run no-lock --strategy redlok", "redlok is no case of these scenarios"},
+		{"run delete-anothers-lock --strategy redlok", `unknown strategy "redlok"; did you mean redlock?`},
+		{"run delete-anothers-lock --strategy redlock", "redlock is no case of these scenarios"},
 		{"run no-lock --repeat 0", "--repeat: must be from 1 to 1000"},
 	} {
 		_, _, err := run(t.Context(), append([]string{"lab"}, strings.Fields(row.args)...)...)

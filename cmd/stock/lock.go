@@ -46,9 +46,13 @@ const (
 
 func lockCommand(v voice) *cobra.Command {
 	cmd := parent("lock", lockRunCommand(v), lockListCommand(v), lockEvictCommand(v))
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exitError{exitUsage, app.FlagError(err)} })
-	// What "stock lock run" is now was "stock lock", with the same flags.
-	cmd.FParseErrWhitelist.UnknownFlags = true
+	// What "stock lock run" is now was "stock lock", with the same flags after a strategy and a key.
+	cmd.SetFlagErrorFunc(func(failed *cobra.Command, err error) error {
+		if failed == cmd && failed.Flags().NArg() > 0 {
+			return exitError{exitUsage, failure("lock.moved")}
+		}
+		return exitError{exitUsage, app.FlagError(err)}
+	})
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if cmd.ArgsLenAtDash() >= 0 {
 			return exitError{exitUsage, failure("lock.moved")}
