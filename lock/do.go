@@ -78,8 +78,8 @@ type heldKey struct {
 // The same applies if work panics after that, or with such an error. Any other panic releases the lease.
 //
 // The error is the error of Acquire, or the error of work joined with the loss of the lease, even if only the release
-// has shown that loss. Another error of a release is not returned, because the lease runs out by itself; [Observe]
-// reports it.
+// has shown that loss. Work may return the cause of its ctx: then the loss is in the error once. Another error of a
+// release is not returned, because the lease runs out by itself; [Observe] reports it.
 //
 // Do does not promise that the write inside work came before the loss, so pass the fence to the store. Nor does it
 // promise that a write of unknown outcome has ended when the lease runs out. This is true only if the rest of the
@@ -118,7 +118,7 @@ func Do(
 	lease.atEnd(func() { cancel(lease.Err()) })
 
 	err = lease.during(func() error { return work(inside, lease.Fence()) })
-	if loss := lossIn(lease.conclude()); loss != nil {
+	if loss := lossIn(lease.conclude()); loss != nil && !errors.Is(err, loss) {
 		return errors.Join(err, loss)
 	}
 	return err

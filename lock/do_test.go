@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -86,6 +87,9 @@ func TestDoEndsTheWorkWithTheLoss(t *testing.T) {
 	})
 	if !errors.Is(err, lock.ErrLost) || !errors.Is(err, reason) {
 		t.Errorf("err = %v, want ErrLost because of %v", err, reason)
+	}
+	if strings.Count(err.Error(), reason.Error()) != 1 {
+		t.Errorf("err = %q, want the loss once, as the work has told of it", err)
 	}
 	if r.frees != 1 {
 		t.Errorf("freed %d times, want 1: what is left on the server is ours to remove", r.frees)

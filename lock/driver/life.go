@@ -19,14 +19,15 @@ type Life struct {
 	ctx context.Context // ends with ErrClosed
 	end context.CancelCauseFunc
 
-	mu   sync.Mutex // nothing is added to busy after the end
-	busy sync.WaitGroup
+	mu    sync.Mutex // guards waits; nothing is added to busy after the end
+	busy  sync.WaitGroup
+	waits map[*context.CancelCauseFunc]bool // of the waits that have not ended
 }
 
 // NewLife begins a Life. Close it.
 func NewLife() *Life {
 	ctx, end := context.WithCancelCause(context.Background())
-	return &Life{ctx: ctx, end: end}
+	return &Life{ctx: ctx, end: end, waits: make(map[*context.CancelCauseFunc]bool)}
 }
 
 // MayAcquire returns an error if no acquisition may begin, because the lock is closed, the key is invalid, or ctx has
@@ -46,9 +47,11 @@ func (l *Life) Wait(ctx context.Context) (context.Context, func()) {
 		return ctx, func() {}
 	}
 	l.busy.Add(1)
-	forget := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
+	l.waits[&cancel] = true // every acquisition is a wait, and context.AfterFunc would cost each of them more
 	return ctx, func() {
-		forget()
+		l.mu.Lock()
+		delete(l.waits, &cancel)
+		l.mu.Unlock()
 		cancel(nil)
 		l.busy.Done()
 	}
@@ -77,6 +80,9 @@ func (l *Life) Repeat(until time.Time, release func(context.Context) (done bool)
 func (l *Life) Close() {
 	l.mu.Lock()
 	l.end(lock.ErrClosed)
+	for cancel := range l.waits {
+		(*cancel)(lock.ErrClosed)
+	}
 	l.mu.Unlock()
 	l.busy.Wait()
 }

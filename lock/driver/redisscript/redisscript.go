@@ -14,7 +14,10 @@ import (
 // A Script is Lua source and its digest. All keys of a script must be in KEYS and share one slot, so that a node of a
 // cluster that is moving the slot can check whether it has all of them. If it does not, it answers TRYAGAIN and does
 // nothing.
-type Script struct{ Source, Digest string }
+type Script struct {
+	Source, Digest string
+	source, digest any // the same as arguments of a command, which would otherwise be allocated for each request
+}
 
 //go:embed may.lua
 var mayLua string
@@ -25,7 +28,8 @@ func New(source string) *Script {
 		source = mayLua + source
 	}
 	sum := sha1.Sum([]byte(source))
-	return &Script{source, hex.EncodeToString(sum[:])}
+	digest := hex.EncodeToString(sum[:])
+	return &Script{source, digest, source, digest}
 }
 
 // A Sender is a client or a pipeline.
@@ -45,15 +49,15 @@ func (s *Script) Run(ctx context.Context, c Sender, keys []string, args ...any) 
 
 // EvalSHA sends the digest of s.
 func (s *Script) EvalSHA(ctx context.Context, c Sender, keys []string, args []any) *redis.Cmd {
-	return eval(ctx, c, "evalsha", s.Digest, keys, args)
+	return eval(ctx, c, "evalsha", s.digest, keys, args)
 }
 
 // Eval sends the source of s.
 func (s *Script) Eval(ctx context.Context, c Sender, keys []string, args []any) *redis.Cmd {
-	return eval(ctx, c, "eval", s.Source, keys, args)
+	return eval(ctx, c, "eval", s.source, keys, args)
 }
 
-func eval(ctx context.Context, c Sender, command, body string, keys []string, args []any) *redis.Cmd {
+func eval(ctx context.Context, c Sender, command, body any, keys []string, args []any) *redis.Cmd {
 	all := append(make([]any, 0, 3+len(keys)+len(args)), command, body, len(keys))
 	for _, key := range keys {
 		all = append(all, key)
