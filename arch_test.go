@@ -204,45 +204,6 @@ var arrows = map[string]struct {
 	},
 }
 
-// rooms are the folders at the top, and what each is for. A stranger reads the first five to run a shop.
-var rooms = map[string]string{
-	"cmd":      "the only binary: a thin file for each command",
-	"app":      "one running instance: settings, servers, what is built on them, the end",
-	"handler":  "HTTP: routes, decoding, replies, problems",
-	"service":  "selling by strategies",
-	"lock":     "a module of its own: the contract, and a folder for each lock server",
-	"repo":     "stock on Redis and on MySQL",
-	"loadtest": "the load generator and the judge",
-	"lab":      "the fault lab, and the live wall for a class",
-	"internal": "what several rooms need, and nobody outside the module",
-	"orders":   "an order service that people copy and own",
-	"tools":    "a module of its own: benchmarks",
-	"deploy":   "nginx, images, and what installs servers",
-	"docs":     "guides, lessons, decisions, examples",
-}
-
-func TestRooms(t *testing.T) {
-	entries, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := make(map[string]bool)
-	for _, e := range entries {
-		made := []string{"bin", "out", "vendor"} // by make, and by go mod vendor
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && !slices.Contains(made, e.Name()) {
-			found[e.Name()] = true
-			if rooms[e.Name()] == "" {
-				t.Errorf("%s is a new folder at the top: its place is in one of the rooms", e.Name())
-			}
-		}
-	}
-	for name := range rooms {
-		if !found[name] {
-			t.Errorf("there is no %s", name)
-		}
-	}
-}
-
 // thirdParty lists the third-party modules that must stay in the packages listed.
 var thirdParty = map[string]struct {
 	packages []string
