@@ -119,6 +119,28 @@ func TestSentRequestIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// The controls: without the rule the same test counts three.
+func TestSentRequestWouldBeSentAgain(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ method, rule, without string }{
+		{"POST", "proxy_next_upstream error timeout;", "proxy_next_upstream error timeout non_idempotent;"},
+		{"PUT", "default again;", "default stock;"},
+		{"DELETE", "default again;", "default stock;"},
+	} {
+		t.Run(c.method, func(t *testing.T) {
+			all, addrs := threeInstances(t, drop)
+			edits := []string{c.rule, c.without}
+			if c.method != "POST" {
+				edits = append(edits, "proxy_method $stock_way_method;", "")
+			}
+			newGateway(t, addrs, edits...).do(c.method, "/v1/stock/a", "")
+			if n := hits(all); n != 3 {
+				t.Errorf("%s arrived %d times, want 3: the test above proves nothing", c.method, n)
+			}
+		})
+	}
+}
+
 // The same on a connection that is kept open: nginx treats a failure there in its own way.
 func TestSentRequestIsNotSentAgainOnKeptConnection(t *testing.T) {
 	t.Parallel()
@@ -264,6 +286,25 @@ func TestAffinityKeepsASKUAtOneInstance(t *testing.T) {
 	}
 	if round["instance-1"] != 3 || round["instance-2"] != 3 || round["instance-3"] != 3 {
 		t.Errorf("9 requests that name no SKU went to %v, want 3 each", round)
+	}
+}
+
+func TestAffinityLeavesADeadInstance(t *testing.T) {
+	t.Parallel()
+	all, addrs := threeInstances(t, answer)
+	dead := closedPort(t)
+	g := newGateway(t, append(addrs[:2:2], dead), affinity, strings.TrimPrefix(affinity, "# "))
+	for n := range 40 { // some belong to the instance that is away
+		path := fmt.Sprintf("/deduct_stock?sku=sku-%d", n)
+		first := g.do("POST", path, "")
+		if again := g.do("POST", path, ""); first.StatusCode != 200 || again.StatusCode != 200 ||
+			first.Header.Get("X-Instance") != again.Header.Get("X-Instance") {
+			t.Errorf("%s: %d by %s, then %d by %s", path, first.StatusCode, first.Header.Get("X-Instance"),
+				again.StatusCode, again.Header.Get("X-Instance"))
+		}
+	}
+	if a, b := all[0].hits.Load(), all[1].hits.Load(); a+b != 80 || a == 0 || b == 0 {
+		t.Errorf("80 requests arrived %d and %d times, want all of them at two instances", a, b)
 	}
 }
 
