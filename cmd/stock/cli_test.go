@@ -113,6 +113,7 @@ func TestExitStatus(t *testing.T) {
 		{"demo --ha", 1, "", `stock: --ha is a command now: use "stock lab failover"`},
 		{"lab failover --json /no/x", 1, "", "stock: --json: "},
 		{"lock zk-sequential k --no-wait -- true", 64, "", `is "stock lock run <strategy> <key> -- command" now`},
+		{"lock --no-wait zk-sequential k -- true", 64, "", `is "stock lock run <strategy> <key> -- command" now`},
 		{"lock --bogus", 64, "", "--bogus"},
 		{"token --sub ann", 1, "", `use "stock orders token"`},
 		{"config --wait=1h", 1, "", "wait: 1h0m0s is not from 0s to 1m0s"},

@@ -45,10 +45,12 @@ const (
 )
 
 func lockCommand(v voice) *cobra.Command {
-	cmd := parent("lock", lockRunCommand(v), lockListCommand(v), lockEvictCommand(v))
-	// What "stock lock run" is now was "stock lock", with the same flags after a strategy and a key.
+	run := lockRunCommand(v)
+	cmd := parent("lock", run, lockListCommand(v), lockEvictCommand(v))
+	// What "stock lock run" is now was "stock lock", with the same flags.
 	cmd.SetFlagErrorFunc(func(failed *cobra.Command, err error) error {
-		if failed == cmd && failed.Flags().NArg() > 0 {
+		absent, is := errors.AsType[*pflag.NotExistError](err)
+		if is && failed == cmd && run.Flags().Lookup(absent.GetSpecifiedName()) != nil {
 			return exitError{exitUsage, failure("lock.moved")}
 		}
 		return exitError{exitUsage, app.FlagError(err)}
