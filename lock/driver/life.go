@@ -21,7 +21,7 @@ type Life struct {
 
 	mu    sync.Mutex // guards waits; nothing is added to busy after the end
 	busy  sync.WaitGroup
-	waits map[*context.CancelCauseFunc]bool // of the waits that have not ended
+	waits map[*context.CancelCauseFunc]bool // that have not ended; by address, because a func is no key
 }
 
 // NewLife begins a Life. Close it.

@@ -15,8 +15,8 @@ import (
 // cluster that is moving the slot can check whether it has all of them. If it does not, it answers TRYAGAIN and does
 // nothing.
 type Script struct {
-	Source, Digest string
-	source, digest any // the same as arguments of a command, which would otherwise be allocated for each request
+	Source string
+	digest any // a string; converted once, and not for each request
 }
 
 //go:embed may.lua
@@ -28,8 +28,7 @@ func New(source string) *Script {
 		source = mayLua + source
 	}
 	sum := sha1.Sum([]byte(source))
-	digest := hex.EncodeToString(sum[:])
-	return &Script{source, digest, source, digest}
+	return &Script{source, hex.EncodeToString(sum[:])}
 }
 
 // A Sender is a client or a pipeline.
@@ -54,7 +53,7 @@ func (s *Script) EvalSHA(ctx context.Context, c Sender, keys []string, args []an
 
 // Eval sends the source of s.
 func (s *Script) Eval(ctx context.Context, c Sender, keys []string, args []any) *redis.Cmd {
-	return eval(ctx, c, "eval", s.source, keys, args)
+	return eval(ctx, c, "eval", s.Source, keys, args)
 }
 
 func eval(ctx context.Context, c Sender, command, body any, keys []string, args []any) *redis.Cmd {
