@@ -63,7 +63,6 @@ func TestRefusals(t *testing.T) {
 		return "POST " + path + " HTTP/1.1\r\n" + host + headers + "\r\n" + body
 	}
 	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\n" + host + "\r\n" }
-	chunk := "5\r\nhello\r\n0\r\n\r\n"
 	smuggled := "0\r\n\r\nDELETE /v1/stock/a HTTP/1.1\r\n" + host + "\r\n"
 	rows := []struct {
 		name, request string
@@ -71,83 +70,34 @@ func TestRefusals(t *testing.T) {
 		kind          string
 		instance      string // the member; "": a path that cannot be said
 	}{
-		{"a broken escape", get("/v1/stock/%zz"), 400, "invalid", ""},
-		{"an escaped NUL", get("/v1/stock/%00"), 400, "invalid", ""},
-		{"a NUL", get("/v1/stock/\x00"), 400, "invalid", ""},
-		{"a control character", get("/v1/stock/\x01"), 400, "invalid", ""},
+		{"a broken escape that would break the JSON", get(`/a"b\c%2f%zz`), 400, "invalid", ""},
 		{"up and out", get("/../../etc/passwd"), 400, "invalid", ""},
 		{"a path of 9 kB", get("/" + strings.Repeat("a", 9<<10)), 414, "invalid", ""},
-		{"a method in lower case", "post /deduct_stock HTTP/1.1\r\n" + host + "\r\n", 400, "invalid", ""},
 		{"CONNECT", "CONNECT example.com:443 HTTP/1.1\r\n" + host + "\r\n", 400, "invalid", ""},
-		{"CONNECT to a path", "CONNECT / HTTP/1.1\r\n" + host + "\r\n", 405, "method_not_allowed", "/"},
 		{"TRACE", "TRACE / HTTP/1.1\r\n" + host + "\r\n", 405, "method_not_allowed", "/"},
-		{"OPTIONS *", "OPTIONS * HTTP/1.1\r\n" + host + "\r\n", 400, "invalid", ""},
-		{"no HTTP", "EHLO gateway\r\n\r\n", 400, "invalid", ""},
 		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, "invalid", ""},
-		{"the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "invalid", ""},
-		{"HTTP/2 in words", "GET / HTTP/2.0\r\n" + host + "\r\n", 505, "invalid", ""},
 		{"HTTP/9", "GET / HTTP/9.1\r\n" + host + "\r\n", 505, "invalid", ""},
-		{"no version number", "GET / HTTP/x\r\n" + host + "\r\n", 400, "invalid", ""},
 		{"HTTP/0.9", "GET /v1/strategies\r\n", 400, "invalid", "/v1/strategies"},
 		{"no host", "GET / HTTP/1.1\r\n\r\n", 400, "invalid", "/"},
-		{"two hosts", "GET / HTTP/1.1\r\n" + host + host + "\r\n", 400, "invalid", "/"},
-		{"a host with a blank", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "invalid", "/"},
-		{"a host with a path", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400, "invalid", "/"},
 		{
 			"a header of 9 kB",
 			"GET / HTTP/1.1\r\n" + host + "X-A: " + strings.Repeat("a", 9<<10) + "\r\n\r\n",
 			431, "invalid", "/",
 		},
-		{
-			"2000 headers",
-			"GET / HTTP/1.1\r\n" + host + strings.Repeat("X-A: 1234567890\r\n", 2000) + "\r\n",
-			431, "invalid", "/",
-		},
 		{"two lengths", post("/x", "Content-Length: 5\r\nContent-Length: 6\r\n", "hello"), 400, "invalid", "/x"},
-		{
-			"twice the same length",
-			post("/x", "Content-Length: 5\r\nContent-Length: 5\r\n", "hello"),
-			400, "invalid", "/x",
-		},
-		{"a length that is none", post("/x", "Content-Length: -5\r\n", ""), 400, "invalid", "/x"},
-		{"a length with a plus", post("/x", "Content-Length: +5\r\n", "hello"), 400, "invalid", "/x"},
-		{"a list of lengths", post("/x", "Content-Length: 5, 5\r\n", "hello"), 400, "invalid", "/x"},
-		{"10 GB", post("/x", "Content-Length: 10737418240\r\n", ""), 413, "too_large", "/x"},
 		{
 			"a length and chunks",
 			post("/x", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", smuggled),
 			400, "invalid", "/x",
 		},
 		{
-			"chunks and a length",
-			post("/x", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", smuggled),
-			400, "invalid", "/x",
-		},
-		{
-			"chunks twice",
-			post("/x", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", chunk),
-			400, "invalid", "/x",
-		},
-		{"chunks and something", post("/x", "Transfer-Encoding: chunked, identity\r\n", chunk), 501, "invalid", "/x"},
-		{
-			"chunks with a tab",
-			post("/x", "Transfer-Encoding:\tchunked\r\nContent-Length: 5\r\n", smuggled),
-			501, "invalid", "/x",
-		},
-		{
 			"an encoding nobody knows",
 			post("/x", "Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n", smuggled),
 			501, "invalid", "/x",
 		},
-		{"gzip in transfer", post("/x", "Transfer-Encoding: gzip\r\n", chunk), 501, "invalid", "/x"},
 		{
 			"chunks in HTTP/1.0",
-			"POST /x HTTP/1.0\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n" + chunk,
-			400, "invalid", "/x",
-		},
-		{
-			"a chunk without a size",
-			post("/x", "Transfer-Encoding: chunked\r\n", "zz\r\nhello\r\n0\r\n\r\n"),
+			"POST /x HTTP/1.0\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n" + smuggled,
 			400, "invalid", "/x",
 		},
 		{
@@ -155,11 +105,7 @@ func TestRefusals(t *testing.T) {
 			post("/x", "Transfer-Encoding: chunked\r\n", "18000\r\n"+strings.Repeat("a", 0x18000)),
 			413, "too_large", "/x",
 		},
-		{"an escape that would break the JSON", get(`/a"b\c%2f%zz`), 400, "invalid", ""},
 		{"metrics", get("/metrics"), 404, "not_found", "/metrics"},
-		{"a lock", get("/v1/locks/zk-sequential/stock"), 404, "not_found", "/v1/locks/zk-sequential/stock"},
-		{"pauses", get("/v1/lab/pauses"), 404, "not_found", "/v1/lab/pauses"},
-		{"status of nginx, from outside", get("/nginx_status"), 404, "not_found", "/nginx_status"},
 		{"the problem itself", get("/nginx_problem"), 404, "not_found", "/nginx_problem"},
 	}
 	in := newInstance(t, "one", answer)
@@ -254,55 +200,36 @@ func TestProblemsSpeakTheReadersLanguage(t *testing.T) {
 	down := newGateway(t, []string{closedPort(t)})
 	lost := newGateway(t, []string{newInstance(t, "dies", drop).addr})
 	for _, row := range []struct {
-		name                             string
-		g                                *gateway
-		path, body                       string
-		title, detail, titleZH, detailZH string
+		name       string
+		g          *gateway
+		path, body string
 	}{
-		{
-			"nobody there", down, "/deduct_stock", "",
-			"No reply from an instance",
-			"no instance could be reached: nothing was done, the request can be sent again",
-			"实例没有响应", "没有能连上的实例：什么也没有做，可以重发这个请求",
-		},
-		{
-			"no reply", lost, "/deduct_stock", "", "No reply from an instance",
-			"an instance got the request and did not answer: whether it was carried out is unknown; " +
-				"look for the request id among the orders before you send it again",
-			"实例没有响应", "实例收到了请求但没有响应：是否已执行未知；重发之前，请先在订单中查找这个请求 id",
-		},
-		{
-			"a body of 100 KiB", down, "/deduct_stock", strings.Repeat("x", 100<<10),
-			"The body is too large", "a body may have 65536 bytes", "请求体太大", "请求体最多 65536 字节",
-		},
-		{
-			"not for the public", down, "/metrics", "",
-			"No such resource", "the gateway refused the request: nothing was done",
-			"没有这个资源", "网关拒绝了这个请求：什么也没有做",
-		},
+		{"nobody there", down, "/deduct_stock", ""},
+		{"no reply", lost, "/deduct_stock", ""},
+		{"a body of 100 KiB", down, "/deduct_stock", strings.Repeat("x", 100<<10)},
+		{"not for the public", down, "/metrics", ""},
 	} {
-		for lang, want := range map[string][2]string{"en": {row.title, row.detail}, "zh": {row.titleZH, row.detailZH}} {
+		for lang, chinese := range map[string]bool{"en": false, "zh": true} {
 			r := row.g.do("POST", row.path, row.body, "Accept-Language", lang)
-			if p := problemOf(t, r); p.Title != want[0] || p.Detail != want[1] {
-				t.Errorf("%s, %s: %+v, want %q", row.name, lang, p, want)
+			p := problemOf(t, r)
+			for _, said := range []string{p.Title, p.Detail} {
+				if regexp.MustCompile(`\p{Han}`).MatchString(said) != chinese {
+					t.Errorf("%s, %s: %s", row.name, lang, said)
+				}
 			}
 			if r.Header.Get("Content-Language") != lang || r.Header.Get("Vary") != "Accept-Language" {
 				t.Errorf("%s, %s: %v", row.name, lang, r.Header)
 			}
 		}
 	}
-	title := regexp.MustCompile(`(?m)^ +(en|zh):(\d+) +"`)
 	statuses := make(map[string]string)
-	for _, m := range title.FindAllStringSubmatch(shipped, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^ +(en|zh):(\d+) +"`).FindAllStringSubmatch(shipped, -1) {
 		statuses[m[2]] += m[1]
 	}
 	for status, langs := range statuses {
 		if langs != "enzh" {
 			t.Errorf("the title of %s is in %s", status, langs)
 		}
-	}
-	if len(statuses) < 11 {
-		t.Errorf("nginx.conf has %d titles", len(statuses))
 	}
 }
 
@@ -311,16 +238,10 @@ func TestAcceptLanguage(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t, []string{closedPort(t)})
 	for header, want := range map[string]string{
-		"": "en", "zh": "zh", "ZH-hans-cn": "zh", "zh-CN,zh;q=0.9,en;q=0.8": "zh", "en-US,en;q=0.9,zh-CN;q=0.8": "en",
-		" zh ; q=0.7 , en ; q=0.5": "zh", "fr, zh;q=0.1": "zh", "fr, de;q=0.5": "en", "*": "en",
-		"zh;q=0.5, *;q=0.4": "zh",
-		"*, zh;q=0.5":       "en", "en;q=0, zh;q=0.001": "zh", "en;q=0.000,zh": "zh",
-		"zh;q=0": "en", "zh-CN;q=0.0": "en",
-		"zh-CN;q=0, en": "en", "zh;q=0, zh-TW": "zh", "zha": "en", "zha, zh": "zh", "eng, zh": "zh",
-		"fr;q=0, zh": "zh",
-		"zh, en":     "zh", "en, zh": "en", ",,zh": "zh", ";;q=1,,zh;q=0.2": "zh",
+		"": "en", "zh": "zh", "ZH-hans-cn": "zh", "en-US,en;q=0.9,zh-CN;q=0.8": "en", "*": "en",
+		" zh ; q=0.7 , en ; q=0.5": "zh", "fr, de;q=0.5": "en", "*, zh;q=0.5": "en", "fr;q=0, zh": "zh",
+		"en;q=0.000,zh": "zh", "zh-CN;q=0.0": "en", "zha, zh": "zh", ";;q=1,,zh;q=0.2": "zh",
 		strings.Repeat("fr;q=0,", 1000) + "zh": "zh", // and soon
-		strings.Repeat("en;q=0 ,", 900) + "de": "en",
 	} {
 		r := g.do("GET", "/metrics", "", "Accept-Language", header)
 		if got := r.Header.Get("Content-Language"); got != want {
