@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The build in the image sees what .dockerignore lets through. A package, or a file that stock new writes, which it keeps
-// out would be found out only where an image is built, which is late.
+// The build in the image sees what .dockerignore lets through. A package, or a file that stock new writes, which it
+// keeps out would be found out only where an image is built, which is late.
 func TestDockerignoreLetsThroughWhatTheProgramNeeds(t *testing.T) {
 	t.Parallel()
 	through := strings.Fields(string(read(t, "../.dockerignore")))

@@ -256,14 +256,22 @@ func (r *Result) evidence() Evidence {
 // lateShare is the share of late or dropped requests above which an open loop deviates from its plan.
 const lateShare = 0.01
 
+// NeverRanOut returns, of a run that holds but asked for no more units than there were, the warning that it could not
+// oversell.
+func (r *Result) NeverRanOut() (warning words.Text, never bool) {
+	v := &r.Verdict
+	return phrases.Say("warning.never-ran-out", "left", v.RemainingUnits, "initial", v.InitialUnits),
+		v.Finding == Holds && v.SoldOut == 0 && v.RemainingUnits > 0
+}
+
 func (r *Result) warnings() []words.Text {
 	var list []words.Text
 	warn := func(key string, pairs ...any) { list = append(list, phrases.Say("warning."+key, pairs...)) }
 	if r.SettledMS > 0 {
 		warn("settled", "after", Millis(r.SettledMS))
 	}
-	if v := &r.Verdict; v.Finding == Holds && v.SoldOut == 0 && v.RemainingUnits > 0 {
-		warn("never-ran-out", "left", v.RemainingUnits, "initial", v.InitialUnits)
+	if text, never := r.NeverRanOut(); never {
+		list = append(list, text)
 	}
 	if !r.Plan.Open() {
 		return list

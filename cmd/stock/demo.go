@@ -183,8 +183,10 @@ const (
 
 // An act is one part of the demonstration: the same run with every strategy.
 type act struct {
+	number                int
 	title                 string
 	concurrency, requests int
+	folded                bool // only runs that surprise, or that show the race, have a row
 }
 
 // show plays all acts against the service at url.
@@ -198,18 +200,19 @@ func (d *demo) show(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
+	left := demoStock - demoRequests
 	for _, a := range []act{
 		{
-			d.say("demo.one", "stock", demoStock, "requests", demoRequests, "left", demoStock-demoRequests),
-			1, demoRequests,
+			number: 1, concurrency: demoRequests, requests: demoRequests,
+			title: d.say("demo.at-once", "stock", demoStock, "requests", demoRequests, "left", left),
 		},
 		{
-			d.say("demo.at-once", "requests", demoRequests, "left", demoStock-demoRequests),
-			demoRequests, demoRequests,
+			number: 2, concurrency: d.concurrency, requests: d.requests, folded: true,
+			title: d.say("demo.more", "requests", d.requests, "stock", demoStock, "at_once", d.concurrency),
 		},
 		{
-			d.say("demo.more", "requests", d.requests, "stock", demoStock, "at_once", d.concurrency),
-			d.concurrency, d.requests,
+			number: 3, concurrency: 1, requests: demoRequests, folded: true,
+			title: d.say("demo.one", "requests", demoRequests, "left", left),
 		},
 	} {
 		if err := d.play(ctx, client, a, casts); err != nil {
@@ -302,7 +305,27 @@ func (d *demo) play(ctx context.Context, client *loadtest.Client, a act, casts [
 	}
 	d.results = append(d.results, results...)
 	d.groups = append(d.groups, report.Group{Title: a.title, Runs: results})
-	return report.WriteTable(d.out, results, d.style(d.out, d.noColor))
+	if !a.folded {
+		return report.WriteTable(d.out, results, d.style(d.out, d.noColor))
+	}
+	return d.fold(results)
+}
+
+// fold writes the rows of those runs that show the race, or that were not as promised, and counts the others.
+func (d *demo) fold(results []*loadtest.Result) error {
+	rows := slices.DeleteFunc(slices.Clone(results), func(r *loadtest.Result) bool {
+		return r.Verdict.Kept && !r.Verdict.RaceSeen
+	})
+	if len(rows) > 0 {
+		if err := report.WriteTable(d.out, rows, d.style(d.out, d.noColor)); err != nil {
+			return err
+		}
+		fmt.Fprintln(d.out)
+	}
+	if kept := len(results) - len(rows); kept > 0 {
+		fmt.Fprintln(d.out, d.say("demo.kept", "n", kept))
+	}
+	return nil
 }
 
 // ticker shows the progress of a run on a terminal. In a file, its 39 lines would bury the tables.
@@ -388,8 +411,8 @@ func (d *demo) history(a act, c cast) (io.WriteCloser, error) {
 	if d.histories == "" {
 		return nil, nil
 	}
-	number, _, _ := strings.Cut(a.title, ".")
-	file, err := os.Create(filepath.Join(d.histories, fmt.Sprintf("%s-%s-%s.jsonl", number, c.strategy.Name, c.store)))
+	name := fmt.Sprintf("%d-%s-%s.jsonl", a.number, c.strategy.Name, c.store)
+	file, err := os.Create(filepath.Join(d.histories, name))
 	if err != nil {
 		return nil, fmt.Errorf("--histories: %w", err)
 	}

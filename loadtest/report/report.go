@@ -17,7 +17,7 @@ import (
 	"example.com/stock/loadtest"
 )
 
-//go:embed head.html.tmpl page.html.tmpl run.html.tmpl compare.html.tmpl checkout.html.tmpl page.css patterns.svg
+//go:embed *.html.tmpl page.css patterns.svg
 var files embed.FS
 
 // A Group is a set of runs that can be compared, such as the same load on different strategies.
@@ -38,7 +38,7 @@ type Page struct {
 // The largest numbers of holds and lanes that are drawn of a run, alone on a page and among others.
 const (
 	holdsAlone, lanesAlone = 400, 60
-	holdsBeside, lanesMany = 90, 24
+	holdsBeside, lanesMany = 90, 30
 	detailed               = 40 // runs of a page that are shown in detail; the others are in the tables
 )
 
@@ -59,7 +59,7 @@ func WriteHTML(w io.Writer, p Page) error {
 			return fmt.Sprintf("%.1f %%",
 				100*float64(part)/float64(max(whole, 1)))
 		},
-	}).ParseFS(files, "page.html.tmpl", "head.html.tmpl", "run.html.tmpl", "compare.html.tmpl")
+	}).ParseFS(files, "page.html.tmpl", "head.html.tmpl", "run.html.tmpl", "held.html.tmpl", "compare.html.tmpl")
 	if err != nil {
 		return err
 	}
@@ -129,11 +129,8 @@ func (p Page) view() pageView {
 		v.Title = say.say("page.runs", "n", total)
 	}
 	v.Summary = p.summary()
-	// The last groups matter most: the earlier ones lead up to them.
 	room := detailed
-	v.Groups = make([]groupView, len(p.Groups))
-	for n := len(p.Groups) - 1; n >= 0; n-- {
-		g := p.Groups[n]
+	for n, g := range p.Groups {
 		gv := groupView{Title: g.Title, Compare: newCompareView(say, g.Runs)}
 		for i, r := range g.Runs {
 			if room == 0 {
@@ -144,20 +141,23 @@ func (p Page) view() pageView {
 			gv.Runs = append(gv.Runs,
 				newRunView(say, r, fmt.Sprintf("g%dr%d", n, i), limits{holdsBeside, lanesMany}, false))
 		}
-		v.Groups[n] = gv
+		v.Groups = append(v.Groups, gv)
 	}
 	v.Race = race(v.Groups)
 	return v
 }
 
-// race returns the run that oversold and lost most, and the cure: among the runs of the same group and store that lost
-// nothing, the one with the strongest promise. Both are drawn on the same axes. It returns only the first if no run
-// kept a promise to lose nothing, and nil if no run lost anything.
+// race returns, of the first group with a race, the run that oversold and lost most, and the cure: among the runs of
+// the same group and store that lost nothing, the one with the strongest promise. Both are drawn on the same axes. It
+// returns only the first if no run kept a promise to lose nothing, and nil if no run lost anything.
 func race(groups []groupView) []*runView {
 	var worst, cure *runView
 	var part groupView
 	damage := func(v *runView) int64 { return v.V.OversoldUnits + max(v.V.LostUnits, 0) }
 	for _, g := range groups {
+		if worst != nil {
+			break
+		}
 		for _, r := range g.Runs {
 			if r.V.RaceSeen && r.StockNarrow != "" && (worst == nil || damage(r) > damage(worst)) {
 				worst, part = r, g

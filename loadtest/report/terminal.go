@@ -102,8 +102,6 @@ func (s Style) word(v *loadtest.Verdict) (string, tone) {
 	switch {
 	case v.Finding == loadtest.Holds:
 		return s.say("word.holds"), good
-	case v.Finding == loadtest.Broken && v.Kept:
-		return s.say("word.broken"), odd
 	case v.Finding == loadtest.Broken:
 		return s.say("word.broken"), bad
 	}
@@ -383,11 +381,22 @@ func writeNotes(b *strings.Builder, results []*loadtest.Result, style Style) {
 			b.WriteString("  - " + style.wrap(reason.Text.In(style.Lang), 4) + "\n")
 		}
 	}
+	left := 0
 	for _, r := range results {
+		ofMany, never := r.NeverRanOut()
+		if never {
+			left++
+		}
 		for _, text := range append(commands(r), r.Warnings...) {
+			if text == ofMany {
+				continue // said below, once for all runs
+			}
 			text := style.say("table.sentence", "run", named(r), "sentence", text)
 			b.WriteString("\n" + style.wrap(text, 2) + "\n")
 		}
+	}
+	if left > 0 {
+		b.WriteString("\n" + style.wrap(style.say("table.never-ran-out", "n", left), 2) + "\n")
 	}
 }
 

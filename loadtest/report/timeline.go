@@ -282,12 +282,15 @@ func (h *hold) room() room { return room{h.rec.SKU, h.rec.Segment} }
 // A pair is two holds that were in one critical section at once.
 type pair struct{ first, second *hold } // by their start
 
+// collide reports whether both read the same version.
+func (p pair) collide() bool { return p.first.rec.Version == p.second.rec.Version }
+
 func (p pair) overlap() float64 { return min(p.first.to, p.second.to) - p.second.from }
 
 // sentence names both holds.
 func (p pair) sentence() words.Text {
 	a, b, together := p.first.party(), p.second.party(), millis(p.overlap())
-	if p.first.rec.Version == p.second.rec.Version {
+	if p.collide() {
 		return phrases.Say("pair.same", "one", a, "other", b, "for", together, "version", p.first.rec.Version)
 	}
 	return phrases.Say("pair.other", "one", a, "other", b, "for", together)
@@ -312,7 +315,7 @@ type story struct {
 	length  float64   // of the run, in milliseconds
 	holds   []hold    // by from
 	pairs   int       // overlapping pairs in a room for one holder
-	shown   []pair    // the first of them
+	shown   []pair    // some of them: first those that read the same version, so that one update is lost
 	missing int       // accepted requests without times
 	batches map[string]*batch
 }
@@ -360,6 +363,7 @@ func (s *story) ms(t time.Time) float64 { return float64(t.Sub(s.start)) / float
 // meet finds the overlaps: one pass in the order of the starts, with the holds that have not ended yet.
 func (s *story) meet() {
 	inside := make(map[room][]*hold)
+	var harmless []pair
 	for i := range s.holds {
 		h := &s.holds[i]
 		if !h.excludes {
@@ -372,14 +376,18 @@ func (s *story) meet() {
 			}
 			p := pair{other, h}
 			s.pairs++
-			if len(s.shown) < maxPairs {
+			switch {
+			case p.collide() && len(s.shown) < maxPairs:
 				s.shown = append(s.shown, p)
+			case !p.collide() && len(harmless) < maxPairs:
+				harmless = append(harmless, p)
 			}
 			other.met(h, h.from, min(h.to, other.to))
 			h.met(other, h.from, min(h.to, other.to))
 		}
 		inside[h.room()] = append(there, h)
 	}
+	s.shown = append(s.shown, harmless[:min(len(harmless), maxPairs-len(s.shown))]...)
 }
 
 // met records that h overlapped other. The time from the first to the last overlap is drawn as one, gaps included.

@@ -94,6 +94,19 @@ func TestWhoIsRed(t *testing.T) {
 	}
 }
 
+// Pairs of which one lost an update stand before those that met without harm, whoever met first.
+func TestLossesAreNamedFirst(t *testing.T) {
+	p := page(t, ran("none", loadtest.Nowhere, false,
+		stay{worker: 1, asked: 0, from: 1, to: 5, version: 1},
+		stay{worker: 2, asked: 0, from: 2, to: 6, version: 2},
+		stay{worker: 3, asked: 0, from: 4, to: 8, version: 1}))
+	_, pairs, _ := strings.Cut(p, `<ol class="pairs">`)
+	first, _, _ := strings.Cut(pairs, "</li>")
+	if !strings.Contains(first, "o1") || !strings.Contains(first, "o3") {
+		t.Errorf("the first pair is %s, want o1 and o3, which read the same version", first)
+	}
+}
+
 // Bars are at their times: waits before holds, both in percent of the run.
 func TestBarsAreToScale(t *testing.T) {
 	p := page(t, ran("lock", loadtest.Cluster, true,
