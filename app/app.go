@@ -70,9 +70,7 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 		}
 	}
 	a.probed = a.checkPermits
-	if err := a.buildService(); err != nil {
-		return nil, errors.Join(err, a.closeListeners(), a.close())
-	}
+	a.buildService()
 	return a, nil
 }
 
@@ -86,8 +84,7 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 			LeaseTime: cfg.Lock.LeaseTime, RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments,
 			// A lock whose replicas do not acknowledge must be refused before its command times out.
 			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Redis.Timeout / 2,
-			Merge:      service.MergeOptions{Queue: cfg.Merge.Queue},
-			PlainLocks: !cfg.Lock.HandOver, Log: log,
+			MergeQueue: cfg.Merge.Queue, PlainLocks: !cfg.Lock.HandOver, Log: log,
 		},
 		backends: make(map[string]*health.Backend),
 		stores:   make(map[string]service.StoreConfig),
@@ -131,7 +128,7 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 // takes some 50 kB.
 const waiting = 10_000
 
-func (a *App) buildService() (err error) {
+func (a *App) buildService() {
 	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: a.buildStrategies(), Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: waiting,
@@ -140,8 +137,7 @@ func (a *App) buildService() (err error) {
 		a.steps = service.NewSteps(keptSteps)
 		config.Watch = a.steps
 	}
-	a.service, err = service.New(config)
-	return err
+	a.service = service.New(config)
 }
 
 // keptSteps is how many steps of sales an instance in lab mode keeps for viewers, of some 200 bytes each.
@@ -151,7 +147,7 @@ const keptSteps = 4096
 // report why.
 func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	config := service.StrategyConfig{
-		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
+		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented,
 		// In the lab a guard does not end, because a stock must stay unchanged after a scenario.
 		Weak: s.Promise.Scope != driver.Cluster && !a.cfg.Lab,
 	}

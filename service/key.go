@@ -135,11 +135,7 @@ func (s *Service) orderOf(ctx context.Context, d *deduction) (o Order, found boo
 	if d.store.Needs.Err() != nil {
 		return Order{}, false, nil
 	}
-	replayer, err := Capability[Replayer](d.store.Store)
-	if err != nil {
-		return Order{}, false, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
-	return replayer.Replay(Begin(ctx), d.SKU, d.Key)
+	return d.store.Store.Replay(Begin(ctx), d.SKU, d.Key)
 }

@@ -192,7 +192,7 @@ func TestWhatIsNotRefusedByARead(t *testing.T) {
 
 // A lock is not asked for what a read refuses: somebody else holds it here, for ever.
 func TestARefusalNeedsNoLock(t *testing.T) {
-	l := &revocableLock{}
+	l := &fencedLock{}
 	s := stage(t, service.UnderLock(l), redisStore(t))
 	if _, err := s.sell(t.Context(), quantity(initial)); err != nil {
 		t.Fatal(err)
