@@ -52,7 +52,7 @@ func (m *merger) merged(ctx context.Context, store Shop, sale *Sale) error {
 
 // sellBatch takes a batch from a queue and makes its sales in one step of the store.
 func (m *merger) sellBatch(q *mergeQueue) {
-	batch := cut(q)
+	batch := mergeBatch(q.Cut(maxBatch)) // its sales cannot leave any more
 	if len(batch) == 0 {
 		return
 	}
@@ -61,7 +61,8 @@ func (m *merger) sellBatch(q *mergeQueue) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*batch[0].sale.most)
 	defer cancel()
 	began := time.Now()
-	for _, w := range batch {
+	for i, w := range batch {
+		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: len(batch)}
 		w.sale.entered = began
 		w.sale.tell(Acquired)
 	}
@@ -110,15 +111,6 @@ func (m *merger) sell(ctx context.Context, store Shop, sale *Sale) error {
 	}
 	sale.wrote(ctx)
 	return nil
-}
-
-// cut removes the next batch from the queue. Its sales cannot leave any more.
-func cut(q *mergeQueue) mergeBatch {
-	batch := q.Cut(maxBatch)
-	for i, w := range batch {
-		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: len(batch)}
-	}
-	return batch
 }
 
 // write writes the orders of a batch in one step of the store. Each sale gets its order or its error.

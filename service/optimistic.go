@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
 // maxTries is how often a sale without a lock reads and tries to write. A request that does not wait tries only once.
@@ -49,7 +50,7 @@ func Optimistically(ctx context.Context, store Shop, sale *Sale) error {
 		if sale.tries >= maxTries || sale.Options.TryOnce {
 			return fmt.Errorf("%d tries: %w: %w", sale.tries, lock.ErrHeld, err)
 		}
-		pause(wait, retryPause(sale.tries, time.Since(began)))
+		_ = driver.Sleep(wait, rand.N(max(retryPause(sale.tries, time.Since(began)), 1))) // the end of wait is seen above
 	}
 }
 
@@ -67,16 +68,6 @@ func (s *Sale) attempt(ctx context.Context, store Store) error {
 		return err
 	}
 	return readThinkWrite(ctx, store, s)
-}
-
-// pause sleeps up to most, or until wait ends.
-func pause(wait context.Context, most time.Duration) {
-	timer := time.NewTimer(rand.N(max(most, 1)))
-	defer timer.Stop()
-	select {
-	case <-wait.Done():
-	case <-timer.C:
-	}
 }
 
 // swapping is a Store whose Write calls Swap.

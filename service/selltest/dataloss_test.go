@@ -133,27 +133,6 @@ func TestDataCheckSeedsUntilItIsAnswered(t *testing.T) {
 	}
 }
 
-// A store is open for sale only once it is seeded: else the first customer would be told that there is no such SKU.
-func TestDataCheckSeedsBeforeItOpens(t *testing.T) {
-	l := &ledger{lost: "request"}
-	seededAt := -1
-	k := service.NewDataCheck(service.DataCheckConfig{
-		Name: "redis", Origins: l, Seed: "stock", Quantity: 1,
-		Changed: func(err error) {
-			if err == nil {
-				seededAt = l.seeded
-			}
-		},
-	})
-	if err := k.Check(t.Context()); !errors.Is(err, service.ErrOutcomeUnknown) || k.Err() == nil {
-		t.Errorf("the seed was lost: %v, and the store is open: %v", err, k.Err() == nil)
-	}
-	finds(t, "asked again", k, nil)
-	if seededAt != 1 {
-		t.Errorf("it opened with %d seeds, want 1", seededAt)
-	}
-}
-
 // A store that is empty, or has other data than this instance knows, is not sold from by any instance until a person
 // has set the stock. It is not seeded then.
 func TestDataCheckNoticesALoss(t *testing.T) {
