@@ -45,12 +45,11 @@ type App struct {
 	pauses     service.Pauses // of lab mode
 	steps      *service.Steps // of lab mode; nil outside it
 	strategies []handler.Strategy
-	permits    map[string]*permit // by strategy: of those with a lock on a server
+	permits    []*health.Backend // of the strategies with a lock on a server
 
 	probes     sync.WaitGroup
 	probing    context.Context // the probes run until it ends
 	stopProbes context.CancelFunc
-	probed     func()         // called once, after the first probe of every server; may be nil
 	closers    []func() error // in order of opening
 }
 
@@ -69,7 +68,6 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 			return nil, errors.Join(err, a.closeListeners(), a.close())
 		}
 	}
-	a.probed = a.checkPermits
 	a.buildService()
 	return a, nil
 }
@@ -88,7 +86,6 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 		},
 		backends: make(map[string]*health.Backend),
 		stores:   make(map[string]service.StoreConfig),
-		permits:  make(map[string]*permit),
 	}
 	a.serverTLS = sync.OnceValues(a.readServerTLS)
 	return a
@@ -113,7 +110,7 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
 		for _, need := range config.Needs {
-			shown.Needs = append(shown.Needs, need.(handler.Backend))
+			shown.Needs = append(shown.Needs, need.(*health.Backend))
 		}
 		for _, store := range a.cfg.storesOf(s) {
 			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.backend(store)})
@@ -152,16 +149,12 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 		Weak: s.Promise.Scope != driver.Cluster && !a.cfg.Lab,
 	}
 	configured := true
-	checked := &permit{name: s.Name}
+	var servers []*health.Backend
 	for _, name := range s.Needs {
-		need := a.backends[name]
-		configured = configured && !need.IsAbsent()
-		checked.needs = append(checked.needs, need)
-		if s.Lock != nil {
-			config.Needs = append(config.Needs, permitted{need, checked})
-		} else {
-			config.Needs = append(config.Needs, need)
-		}
+		server := a.backends[name]
+		configured = configured && !server.IsAbsent()
+		servers = append(servers, server)
+		config.Needs = append(config.Needs, server)
 	}
 	if configured {
 		var closer func() error
@@ -169,11 +162,10 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 			events := a.metrics.Lock(s.Name)
 			events.Asked = a.traces.Lock(s.Name)
 			config.Lock = lock.Observe(l, events)
-			if len(checked.needs) > 0 {
-				a.permits[s.Name] = checked
-				checked.check = func(ctx context.Context) error {
-					return lock.Check(ctx, l, "check of "+s.Name+" by "+a.cfg.Instance)
-				}
+			if len(servers) > 0 {
+				permit := a.permit(s.Name, l, servers)
+				a.permits = append(a.permits, permit)
+				config.Needs = append(config.Needs, permit)
 			}
 			return config.Lock
 		})
