@@ -16,9 +16,9 @@ const GuardIdle = 10 * time.Second
 const LedgerGuard = "orders"
 
 // An idleStock is a stock whose guard has refused a request: since when it is known to have this tag. It is used to end
-// the guard of a Weak strategy, which excludes nobody, or only callers in its own process. Otherwise the first sale with
-// such a strategy would keep out all other strategies until a person sets the stock. The guard of any other strategy
-// lasts until a person sets the stock.
+// the guard of a Weak strategy, which excludes nobody, or only callers in its own process. Otherwise the first sale
+// with such a strategy would keep out all other strategies until a person sets the stock. The guard of any other
+// strategy lasts until a person sets the stock.
 type idleStock struct {
 	tag   string
 	since time.Time

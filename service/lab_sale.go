@@ -15,8 +15,8 @@ type labSale struct {
 	longer time.Duration // how much longer it may make the critical section
 }
 
-// heed limits the critical section. If the sale ignores the loss of its lease, neither the loss ends it nor a bound that
-// has passed while its process stood still.
+// heed limits the critical section. If the sale ignores the loss of its lease, neither the loss ends it nor a bound
+// that has passed while its process stood still.
 func (s *Sale) heed(ctx context.Context, bound time.Duration) (context.Context, context.CancelFunc) {
 	if s.lab.IgnoreLoss {
 		return context.WithTimeout(context.WithoutCancel(ctx), bound+MaxPause)
@@ -24,8 +24,8 @@ func (s *Sale) heed(ctx context.Context, bound time.Duration) (context.Context, 
 	return context.WithTimeout(ctx, bound)
 }
 
-// begin is called in the critical section, before the read, unless the read acquires the lock. Without fencing, the sale
-// forgets the fence there.
+// begin is called in the critical section, before the read, unless the read acquires the lock. Without fencing, the
+// sale forgets the fence there.
 func (s *Sale) begin(ctx context.Context) error {
 	if s.lab.Unfenced {
 		s.Fence = 0

@@ -50,7 +50,8 @@ func Optimistically(ctx context.Context, store Shop, sale *Sale) error {
 		if sale.tries >= maxTries || sale.Options.TryOnce {
 			return fmt.Errorf("%d tries: %w: %w", sale.tries, lock.ErrHeld, err)
 		}
-		_ = driver.Sleep(wait, rand.N(max(retryPause(sale.tries, time.Since(began)), 1))) // the end of wait is seen above
+		most := max(retryPause(sale.tries, time.Since(began)), 1)
+		_ = driver.Sleep(wait, rand.N(most)) // the end of wait is seen above
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 const MaxSegments = 64
 
 // Segmented splits the stock of a SKU into k segments, each with its own lock of l, so that k sales of one hot SKU can
-// be in their critical sections at a time. k is at most MaxSegments; 0: 8. Processes with different numbers can sell the
-// same SKU.
+// be in their critical sections at a time. k is at most MaxSegments; 0: 8. Processes with different numbers can sell
+// the same SKU.
 //
 // Requests go to the segments in turn. A segment with too few units takes a share of the reserve: 1/k of the rest, so
 // the shares shrink with the reserve, down to single units. When the reserve is empty, the request goes on to a
@@ -27,14 +27,16 @@ const MaxSegments = 64
 // docs/adr/README.md#segmented-stock.
 //
 // Writes and moves compare the versions that were read. So a sale holds the lock of its own segment alone, also while
-// it moves units out of others: the holder of another one finds that the version has changed, and begins again. A holder
-// that was paused past its lease cannot overwrite a move either. In the lab, "fencing=off" makes the writes blind.
+// it moves units out of others: the holder of another one finds that the version has changed, and begins again. A
+// holder that was paused past its lease cannot overwrite a move either. In the lab, "fencing=off" makes the writes
+// blind.
 //
 // Round trips: those of the lock, Segments and a write, as under a single lock. A move takes two more, and a change to
 // another segment an acquisition and a read.
 //
-// Requests are served in order only within a segment. After a holder crashes, its segment cannot be sold from until
-// the lease expires: a request that needs this segment waits, and may fail with lock.ErrHeld, but never as sold out.
+// Requests are served in order only within a segment. After a holder crashes, nobody enters its segment until the lease
+// expires: a request that must, because it is its turn or no other has as many units, waits, and may fail with
+// lock.ErrHeld, but never as sold out.
 func Segmented(l lock.Locker, k int) Seller {
 	k = min(cmp.Or(k, 8), MaxSegments)
 	var next atomic.Uint32
@@ -195,8 +197,7 @@ func (s *segmentedSale) move(ctx context.Context, view *Segments, at int, reserv
 	ctx, cancel := context.WithTimeout(ctx, s.most)
 	defer cancel()
 	err := s.store.Refill(ctx, Refill{
-		SKU: s.SKU, Epoch: view.Epoch, Strategy: s.Strategy, Into: view.Row(at), Reserve: reserve,
-		From: from,
+		SKU: s.SKU, Epoch: view.Epoch, Strategy: s.Strategy, Into: view.Row(at), Reserve: reserve, From: from,
 	})
 	if errors.Is(err, ErrConflict) || errors.Is(err, ErrStockReset) {
 		return nil

@@ -60,7 +60,7 @@ type Service struct {
 	keys     underKeys
 }
 
-// The most stocks that a Service remembers: as known, as sold out, and as idle under a guard that has refused a request.
+// The most stocks that a Service remembers: as known, as sold out, and as idle under a guard that has refused a sale.
 const (
 	maxKnown   = 50_000
 	maxSoldOut = 1024
@@ -237,8 +237,8 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 }
 
 // mustExist fails with ErrUnknownSKU if the store does not have the SKU. It reads the store unless this instance
-// knows the SKU. Lock servers store something for every key that was ever locked, a fence in Redis, a row in MySQL: so a
-// request for a SKU that does not exist must not acquire a lock. The store checks again in the critical section.
+// knows the SKU. Lock servers store something for every key that was ever locked, a fence in Redis, a row in MySQL: so
+// a request for a SKU that does not exist must not acquire a lock. The store checks again in the critical section.
 func (s *Service) mustExist(ctx context.Context, d *deduction) error {
 	stock := stockKey{d.store.Store, d.SKU}
 	if _, known := s.known.get(stock); known {

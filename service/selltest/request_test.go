@@ -96,7 +96,8 @@ func TestWhichStore(t *testing.T) {
 		for _, store := range []string{"redis", "mysql"} {
 			stock, err := s.Stock(t.Context(), store, s.sku)
 			if err != nil || (stock.Sold == 1) != (store == row.want) {
-				t.Errorf("%s on %q: %s has %+v, %v; want it sold from %q", row.strategy, row.asked, store, stock, err, row.want)
+				t.Errorf("%s on %q: %s has %+v, %v; want it sold from %q",
+					row.strategy, row.asked, store, stock, err, row.want)
 			}
 		}
 	}

@@ -20,7 +20,9 @@ func TestSegmentedSellsTheTail(t *testing.T) {
 			for _, quantities := range [][]int64{{1, 2, 3, 4, 5, 6, 7}, {7, 5, 3}, {30, 1}} {
 				t.Run(fmt.Sprint(on, name, quantities), func(t *testing.T) {
 					t.Parallel()
-					scenes := []*scene{stage(t, service.Segmented(l, 8), store), stage(t, service.Segmented(l, 3), store)}
+					scenes := []*scene{
+						stage(t, service.Segmented(l, 8), store), stage(t, service.Segmented(l, 3), store),
+					}
 					if _, err := scenes[0].SetStock(t.Context(), "", scenes[0].sku, 100); err != nil {
 						t.Fatal(err)
 					}
