@@ -45,12 +45,11 @@ type App struct {
 	pauses     service.Pauses // of lab mode
 	steps      *service.Steps // of lab mode; nil outside it
 	strategies []handler.Strategy
-	permits    map[string]*permit // by strategy: of those with a lock on a server
+	permits    []*health.Backend // of the strategies with a lock on a server
 
 	probes     sync.WaitGroup
 	probing    context.Context // the probes run until it ends
 	stopProbes context.CancelFunc
-	probed     func()         // called once, after the first probe of every server; may be nil
 	closers    []func() error // in order of opening
 }
 
@@ -69,10 +68,7 @@ func New(cfg Config, version string, log *slog.Logger) (*App, error) {
 			return nil, errors.Join(err, a.closeListeners(), a.close())
 		}
 	}
-	a.probed = a.checkPermits
-	if err := a.buildService(); err != nil {
-		return nil, errors.Join(err, a.closeListeners(), a.close())
-	}
+	a.buildService()
 	return a, nil
 }
 
@@ -86,12 +82,10 @@ func newApp(cfg Config, version string, log *slog.Logger) *App {
 			LeaseTime: cfg.Lock.LeaseTime, RepairSetNX: cfg.Lock.RepairSetNX, Segments: cfg.Lock.Segments,
 			// A lock whose replicas do not acknowledge must be refused before its command times out.
 			Replicas: cfg.Lock.Replicas, ReplicaTimeout: cfg.Redis.Timeout / 2,
-			Merge:      service.MergeOptions{Queue: cfg.Merge.Queue},
-			PlainLocks: !cfg.Lock.HandOver, Log: log,
+			MergeQueue: cfg.Merge.Queue, PlainLocks: !cfg.Lock.HandOver, Log: log,
 		},
 		backends: make(map[string]*health.Backend),
 		stores:   make(map[string]service.StoreConfig),
-		permits:  make(map[string]*permit),
 	}
 	a.serverTLS = sync.OnceValues(a.readServerTLS)
 	return a
@@ -116,7 +110,7 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 			Name: s.Name, Endpoint: s.Endpoint, Summary: s.Summary.EN, Promise: s.Promise, RoundTrips: s.RoundTrips,
 		}
 		for _, need := range config.Needs {
-			shown.Needs = append(shown.Needs, need.(handler.Backend))
+			shown.Needs = append(shown.Needs, need.(*health.Backend))
 		}
 		for _, store := range a.cfg.storesOf(s) {
 			shown.Stores = append(shown.Stores, handler.Store{Name: store, Backend: a.backend(store)})
@@ -131,7 +125,7 @@ func (a *App) buildStrategies() map[string]service.StrategyConfig {
 // takes some 50 kB.
 const waiting = 10_000
 
-func (a *App) buildService() (err error) {
+func (a *App) buildService() {
 	config := service.Config{
 		Instance: a.cfg.Instance, Strategies: a.buildStrategies(), Stores: a.stores, DefaultStore: a.cfg.Store,
 		Wait: a.cfg.Wait, Work: a.cfg.Work, Pauses: &a.pauses, Waiting: waiting,
@@ -140,8 +134,7 @@ func (a *App) buildService() (err error) {
 		a.steps = service.NewSteps(keptSteps)
 		config.Watch = a.steps
 	}
-	a.service, err = service.New(config)
-	return err
+	a.service = service.New(config)
 }
 
 // keptSteps is how many steps of sales an instance in lab mode keeps for viewers, of some 200 bytes each.
@@ -151,21 +144,17 @@ const keptSteps = 4096
 // report why.
 func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 	config := service.StrategyConfig{
-		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented, Fits: s.Fits,
+		Blocking: s.Promise.Blocking, Stores: s.Stores, Segmented: s.Segmented,
 		// In the lab a guard does not end, because a stock must stay unchanged after a scenario.
 		Weak: s.Promise.Scope != driver.Cluster && !a.cfg.Lab,
 	}
 	configured := true
-	checked := &permit{name: s.Name}
+	var servers []*health.Backend
 	for _, name := range s.Needs {
-		need := a.backends[name]
-		configured = configured && !need.IsAbsent()
-		checked.needs = append(checked.needs, need)
-		if s.Lock != nil {
-			config.Needs = append(config.Needs, permitted{need, checked})
-		} else {
-			config.Needs = append(config.Needs, need)
-		}
+		server := a.backends[name]
+		configured = configured && !server.IsAbsent()
+		servers = append(servers, server)
+		config.Needs = append(config.Needs, server)
 	}
 	if configured {
 		var closer func() error
@@ -173,11 +162,10 @@ func (a *App) build(s strategy.Strategy) service.StrategyConfig {
 			events := a.metrics.Lock(s.Name)
 			events.Asked = a.traces.Lock(s.Name)
 			config.Lock = lock.Observe(l, events)
-			if len(checked.needs) > 0 {
-				a.permits[s.Name] = checked
-				checked.check = func(ctx context.Context) error {
-					return lock.Check(ctx, l, "check of "+s.Name+" by "+a.cfg.Instance)
-				}
+			if len(servers) > 0 {
+				permit := a.permit(s.Name, l, servers)
+				a.permits = append(a.permits, permit)
+				config.Needs = append(config.Needs, permit)
 			}
 			return config.Lock
 		})

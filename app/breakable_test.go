@@ -46,7 +46,6 @@ func TestServersThatBreak(t *testing.T) {
 		{"ready is what a sale in MySQL needs", readyIsWhatASaleInMySQLNeeds},
 		{"statements in the binary log", statementsLogged},
 		{"the documented user of Redis", documentedUser},
-		{"an old master behind a proxy", oldMasterBehindAProxy},
 		{"Redis over TLS", redisOverTLS},
 		{"MySQL over TLS", mysqlOverTLS},
 	} {

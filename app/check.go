@@ -85,6 +85,7 @@ func isRedis(url string) error {
 
 // areMasters accepts the URLs of single servers, of which a majority is possible.
 func areMasters(urls []string) error {
+	seen := make(map[string]bool)
 	for _, url := range urls {
 		o, err := redisurl.Parse(url)
 		switch {
@@ -92,7 +93,10 @@ func areMasters(urls []string) error {
 			return err
 		case o.IsClusterMode || o.MasterName != "":
 			return errors.New("has a URL that is not of a single server")
+		case seen[o.Addrs[0]]:
+			return fmt.Errorf("has %s twice: the masters must be independent", o.Addrs[0])
 		}
+		seen[o.Addrs[0]] = true
 	}
 	if n := len(urls); n == 1 || n == 2 {
 		return fmt.Errorf("%d are no quorum: name at least 3 masters, better 5, or none", n)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -21,12 +20,8 @@ import (
 	"example.com/stock/service/strategy"
 )
 
-const (
-	// slots is the number of slots of every Redis Cluster.
-	slots = 16384
-	// tries is the number of slots, evenly spread, that a check tries. It misses a master that has few slots.
-	tries = 16
-)
+// tries is the number of slots that a check tries. It misses a master that has few slots.
+const tries = 16
 
 // clusterCheck returns a check that tries a write that changes nothing, all over the cluster. A PING would not be
 // enough, because it succeeds while the cluster refuses keys. While a part of the cluster takes writes, it is up with a
@@ -34,7 +29,7 @@ const (
 func clusterCheck(probe *redis.ClusterClient) func(context.Context) error {
 	var keys []string
 	for i := range tries {
-		keys = append(keys, keyIn(i*slots/tries))
+		keys = append(keys, fmt.Sprintf("stock:probe:{%d}", i)) // keys without a meaning, all over the slots
 	}
 	return func(ctx context.Context) error {
 		// A node that hangs must leave time to report the others.
@@ -114,23 +109,4 @@ func policyOf(ctx context.Context, probe *redis.ClusterClient) (policy string) {
 func isSlow(err error) bool {
 	var late net.Error
 	return errors.As(err, &late) && late.Timeout()
-}
-
-// keyIn returns an unused key in a slot. The slot of a key is the CRC16 of the text in its braces.
-func keyIn(slot int) string {
-	for n := 0; ; n++ {
-		tag, crc := strconv.Itoa(n), uint16(0)
-		for _, b := range []byte(tag) {
-			crc ^= uint16(b) << 8
-			for range 8 {
-				high := crc&0x8000 != 0
-				if crc <<= 1; high {
-					crc ^= 0x1021
-				}
-			}
-		}
-		if int(crc)%slots == slot {
-			return "stock:probe:{" + tag + "}"
-		}
-	}
 }

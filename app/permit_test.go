@@ -88,22 +88,6 @@ func TestAStrategyThatTheServerDenies(t *testing.T) {
 	}
 }
 
-// A right that every sale needs is missed by the probe: nothing can be sold, and the instance is not ready.
-func TestReadyNeedsTheRightsOfASale(t *testing.T) {
-	t.Parallel()
-	for _, right := range []string{"hincrby", "rpush"} {
-		t.Run(right, func(t *testing.T) {
-			t.Parallel()
-			i, admin := deniedTo(t, "&*", "+@all", "-"+right)
-			i.becomes(t, http.StatusServiceUnavailable, "+"+right)
-			if err := admin.Do(t.Context(), "ACL", "SETUSER", own(t), "+"+right).Err(); err != nil {
-				t.Fatal(err)
-			}
-			i.becomes(t, http.StatusOK, `"ready"`)
-		})
-	}
-}
-
 // A MySQL that writes its binary log by statements refuses what a lock writes at READ COMMITTED. That is said for this
 // lock before a sale, and the others sell.
 func statementsLogged(t *testing.T, lone *breakable) {

@@ -28,12 +28,12 @@ func (a *App) startProbes(ctx context.Context) {
 		first.Add(1)
 		a.probes.Go(func() { b.Run(a.probing, first.Done, a.backendChanged) })
 	}
+	for _, p := range a.permits {
+		a.probes.Go(func() { p.Run(a.probing, func() {}, a.permitChanged) })
+	}
 	asked := make(chan struct{})
 	a.probes.Go(func() {
 		first.Wait()
-		if a.probed != nil {
-			a.probed()
-		}
 		close(asked)
 	})
 	select {

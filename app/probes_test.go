@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -43,24 +42,5 @@ func TestWhatBecameOfABackend(t *testing.T) {
 		if !strings.Contains(log.String(), row.says) || !strings.Contains(log.String(), "backend=mysql") {
 			t.Errorf("%v: the log says %s", row.down, log.String())
 		}
-	}
-}
-
-// A server that no setting names has no series, so that nobody is alerted for it.
-func TestAnAbsentBackendHasNoSeries(t *testing.T) {
-	a := &App{metrics: metrics.New("1", "app-1"), log: slog.New(slog.DiscardHandler)}
-	a.backends = map[string]*health.Backend{
-		"mysql": health.Absent("mysql", "not-configured"),
-		"redis": health.New("redis", func(context.Context) error { return nil }),
-	}
-	a.startProbes(t.Context())
-	page := httptest.NewRecorder()
-	a.metrics.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
-	if err := a.close(); err != nil {
-		t.Error(err)
-	}
-	text := page.Body.String()
-	if !strings.Contains(text, `stock_backend_up{backend="redis"} 1`) || strings.Contains(text, `backend="mysql"`) {
-		t.Errorf("want series of redis only:\n%s", text)
 	}
 }

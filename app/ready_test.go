@@ -10,14 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 	"example.com/stock/lock/locktest/servertest"
 )
 
@@ -240,45 +238,28 @@ func TestABusyPoolIsNoOutage(t *testing.T) {
 	}
 }
 
-// A refusing is the hook of a client whose requests all fail with err.
-type refusing struct{ err error }
-
-func (refusing) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (refusing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (r refusing) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, c redis.Cmder) error {
-		c.SetErr(r.err)
-		return r.err
+// Redis is not ready before the pools of the requests are: go-redis lets a pool that could not connect refuse for a
+// second without a try.
+func TestAPoolThatCannotConnectIsAnOutage(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	defer client.Close()
+	check := through(func(context.Context) error { return nil }, []redis.UniversalClient{client})
+	if err := check(t.Context()); !errors.Is(err, lock.ErrDown) {
+		t.Errorf("%v, want down", err)
 	}
 }
 
-// A cannotSave is what Redis replies to everything, PING too, while it cannot save.
-type cannotSave struct{}
-
-func (cannotSave) Error() string {
-	return "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."
-}
-func (cannotSave) RedisError() {}
-
-// Redis is not ready before the pools of the requests are: go-redis lets a pool that could not connect refuse for a
-// second without a try. A server that begins to refuse between the probe's write and the pools' PING has answered: it
-// is not unreachable.
-func TestAPoolThatIsRefusedIsToldWhy(t *testing.T) {
-	for reason, err := range map[string]error{
-		"cannot-save": cannotSave{}, "": &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED},
-	} {
-		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-		defer client.Close()
-		client.AddHook(refusing{err})
-		err := through(func(context.Context) error { return nil }, []redis.UniversalClient{client, client})(t.Context())
-		down, _ := errors.AsType[*driver.DownError](err)
-		if !errors.Is(err, lock.ErrDown) || reason != "" && down.Reason != reason {
-			t.Errorf("%v, want reason %q", err, reason)
-		}
+// follow makes a Redis a replica of master, or with "" a master.
+func follow(t *testing.T, addr, master string) {
+	t.Helper()
+	host, port := "NO", "ONE"
+	if master != "" {
+		host, port, _ = net.SplitHostPort(master)
+	}
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	if err := c.ReplicaOf(t.Context(), host, port).Err(); err != nil {
+		t.Fatal(err)
 	}
 }
 

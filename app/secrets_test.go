@@ -2,9 +2,7 @@ package app
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,8 +26,8 @@ func TestNothingSecretIsShown(t *testing.T) {
 	for word, dsn := range map[string]string{"right": root, "wrong": servertest.AsUser(t, root, "nobody", mark)} {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
-			i := beginAloud(t, backends("--redis-url=redis://shop:"+word+"-"+mark+"@"+server.Addr, "--mysql-dsn="+dsn,
-				"--zookeeper-hosts=shop:"+mark+"@127.0.0.1:1", "--admin-token=admin-"+mark)...)
+			i := begin(t, backends("--redis-url=redis://shop:"+word+"-"+mark+"@"+server.Addr, "--mysql-dsn="+dsn,
+				"--zookeeper-hosts=shop:"+mark+"@127.0.0.1:1", "--admin-token=admin-"+mark, "--log-level=debug")...)
 			if word == "right" {
 				i.ready(t, "redis", "mysql")
 			} else {
@@ -61,17 +59,4 @@ func TestNothingSecretIsShown(t *testing.T) {
 			}
 		})
 	}
-}
-
-// beginAloud is begin for a log of every level, and for args that have the operator's token.
-func beginAloud(t *testing.T, args ...string) *instance {
-	t.Helper()
-	cfg := mustConfigure(t, append(slices.Clone(args),
-		"--addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0", "--instance=app-1")...)
-	i := &instance{log: &journal{}, patience: 10 * time.Second, ended: make(chan error, 1), client: &http.Client{
-		Transport: &http.Transport{DisableKeepAlives: true},
-	}}
-	log := slog.New(slog.NewTextHandler(i.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	i.run(t, cfg, log)
-	return i
 }

@@ -20,7 +20,6 @@ import (
 
 	"example.com/stock/lock/locktest/servertest"
 	"example.com/stock/repo/repotest"
-	"example.com/stock/service"
 )
 
 // An instance is an App in this process.
@@ -79,7 +78,11 @@ func beginWithin(t *testing.T, patience time.Duration, args ...string) *instance
 		ended: make(chan error, 1), log: &journal{}, patience: patience,
 		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	i.run(t, cfg, slog.New(slog.NewTextHandler(i.log, nil)))
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		t.Fatal(err)
+	}
+	i.run(t, cfg, slog.New(slog.NewTextHandler(i.log, &slog.HandlerOptions{Level: level})))
 	return i
 }
 
@@ -92,6 +95,9 @@ func (i *instance) run(t *testing.T, cfg Config, log *slog.Logger) {
 	}
 	for _, b := range i.app.backends {
 		b.Patience = i.patience
+	}
+	for _, p := range i.app.permits {
+		p.Patience = i.patience
 	}
 	i.arrived = &arrivals{Listener: i.app.listener}
 	i.app.listener = i.arrived
@@ -301,55 +307,6 @@ func TestNewOnATakenPort(t *testing.T) {
 		"listen for operators", "--admin-addr", "STOCK_ADMIN_ADDR", `"" for none`, taken, "address already in use")
 }
 
-// Two instances run in one process at the same time, and another one after them: none uses state of the process. They
-// share the stock, and each has its own name, listeners, metrics and end.
-func TestTwoInstancesInOneProcess(t *testing.T) {
-	t.Parallel()
-	args := backends("--redis-url=redis://"+servers.Redis(t).Addr, "--seed-sku="+own(t), "--seed-quantity=6")
-	one, two := begin(t, args...), begin(t, append(args, "--instance=app-2")...)
-	for _, i := range []*instance{one, two} {
-		i.ready(t, "redis")
-		for range 2 {
-			i.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
-		}
-		sold := i.metric(`stock_deductions_total{outcome="accepted",strategy="redis-watchdog"}`)
-		if sold != "2" {
-			t.Errorf("its metrics count %s sales, want its own 2", sold)
-		}
-	}
-	one.end(t)
-	if r := one.ask(http.MethodGet, "/livez"); r.err == nil {
-		t.Errorf("the first still answers: %d", r.status)
-	}
-	two.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
-	three := begin(t, args...)
-	three.ready(t, "redis")
-	three.must(t, http.MethodPost, "/deduct_stock_redisson", 200)
-	if r := two.must(t, http.MethodPost, "/deduct_stock_redisson", 409); r.field("type") != "/problems/sold_out" {
-		t.Errorf("after 6 sales of 6 units: %s, want sold_out", r.body)
-	}
-}
-
-// The endpoints for operators are not on the listener for clients, nor on any listener if there is none for
-// operators. Requests for them cost the server of the locks nothing.
-func TestOperatorsHaveAListenerOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	addr := servers.Redis(t).Addr
-	i := begin(t, backends("--redis-url=redis://"+addr, "--lab", "--seed-sku="+own(t))...)
-	i.ready(t, "redis")
-	for _, path := range []string{
-		"/metrics", "/v1/locks/segmented/" + own(t), "/v1/locks/redis-watchdog/" + own(t),
-		"/v1/lab/pauses",
-	} {
-		i.must(t, http.MethodGet, path, http.StatusNotFound)
-		if r := i.send(http.MethodGet, i.admin+path); r.status != http.StatusOK {
-			t.Errorf("for operators: %s: %d %s %v", path, r.status, r.body, r.err)
-		}
-	}
-	i.must(t, http.MethodDelete, "/v1/locks/redis-watchdog/"+own(t), http.StatusNotFound)
-	i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?quantity=1", http.StatusOK) // a load run sets stock, through nginx
-}
-
 // A listener that breaks ends Run with the reason, and with everything closed.
 func TestRunWithoutAListener(t *testing.T) {
 	args := append(everything(t), "--addr=127.0.0.1:0", "--admin-addr=")
@@ -370,90 +327,58 @@ func TestRunWithoutAListener(t *testing.T) {
 
 // Strategies that need a server without configuration are unavailable, with the reason; all others work.
 func TestAbsentBackends(t *testing.T) {
+	const redis, mysql, zookeeper = "set redis.url (STOCK_REDIS_URL)", "set mysql.dsn (STOCK_MYSQL_DSN)",
+		"set zookeeper.hosts (STOCK_ZOOKEEPER_HOSTS)"
 	for _, row := range []struct {
-		name    string
-		with    func(t *testing.T) string // a flag
-		works   map[string]string         // endpoint and store
-		reasons map[string]string         // of what does not work, by endpoint
-		ready   int
+		name  string
+		with  func(t *testing.T) string // a flag
+		ready int
+		store string
+		says  map[string]string // by endpoint: the setting that is missing, or "": it sells
 	}{
 		{
 			"redis only", func(t *testing.T) string { return "--redis-url=redis://" + servers.Redis(t).Addr },
+			200, "redis",
 			map[string]string{
-				"/deduct_stock_redisson": "redis", "/deduct_stock_atomic": "redis",
-				"/deduct_stock_sync": "redis",
+				"/deduct_stock_redisson": "", "/deduct_stock_sync": "", "/deduct_stock_zk": zookeeper,
+				"/deduct_stock_pessimistic": mysql,
 			},
-			map[string]string{
-				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
-					"(STOCK_ZOOKEEPER_HOSTS)",
-				"/deduct_stock_pessimistic": "mysql is down: it is not configured: set mysql.dsn (STOCK_MYSQL_DSN)",
-			},
-			200,
 		},
 		{
-			"mysql only", func(t *testing.T) string { return "--mysql-dsn=" + migrated(t) },
-			map[string]string{"/deduct_stock_pessimistic": "mysql", "/deduct_stock_sync": "mysql"},
+			"mysql only", func(t *testing.T) string { return "--mysql-dsn=" + migrated(t) }, 200, "mysql",
 			map[string]string{
-				"/deduct_stock_redisson": "redis is down: it is not configured: set redis.url (STOCK_REDIS_URL)",
-				"/deduct_stock_lock":     "redis is down: it is not configured: set redis.url (STOCK_REDIS_URL)",
-				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
-					"(STOCK_ZOOKEEPER_HOSTS)",
+				"/deduct_stock_pessimistic": "", "/deduct_stock_sync": "", "/deduct_stock_redisson": redis,
+				"/deduct_stock_zk": zookeeper,
 			},
-			200,
 		},
 		{
-			"nothing", func(*testing.T) string { return "--zookeeper-hosts=" }, nil,
-			map[string]string{
-				"/deduct_stock": "is down: it is not configured",
-				"/deduct_stock_zk": "zookeeper is down: it is not configured: set zookeeper.hosts " +
-					"(STOCK_ZOOKEEPER_HOSTS)",
-			},
-			503,
+			"nothing", func(*testing.T) string { return "--zookeeper-hosts=" }, 503, "",
+			map[string]string{"/deduct_stock": redis, "/deduct_stock_zk": zookeeper},
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			i := begin(t, backends(row.with(t), "--seed-sku="+own(t))...)
-			servertest.Eventually(t, 30*time.Second, "what is there is up", func() (bool, string) {
-				r := i.ask(http.MethodGet, "/readyz")
-				return r.status == row.ready, r.body
-			})
-			if row.ready != 200 {
-				if r := i.ask(http.MethodGet, "/readyz"); r.field("status") != "no strategy is available" {
-					t.Errorf("/readyz says %s", r.body)
+			i.becomes(t, row.ready)
+			listed := i.must(t, http.MethodGet, "/v1/strategies", 200).body
+			for endpoint, missing := range row.says {
+				if missing == "" {
+					i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?quantity=9&store="+row.store, 200)
+					i.must(t, http.MethodPost, endpoint+"?store="+row.store, 200)
+					continue
 				}
-			}
-			var catalogue struct {
-				Strategies []struct {
-					Endpoint, Reason string
-					Available        bool
+				r := i.must(t, http.MethodPost, endpoint, 503)
+				if name(r) != "backend_down" || !strings.Contains(r.body, missing) {
+					t.Errorf("POST %s: %s, want backend_down because of %q", endpoint, r.body, missing)
 				}
-			}
-			if err := json.Unmarshal(
-				[]byte(i.must(t, http.MethodGet, "/v1/strategies", 200).body), &catalogue,
-			); err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range catalogue.Strategies {
-				if store, works := row.works[s.Endpoint]; works {
-					i.must(t, http.MethodPut, "/v1/stock/"+own(t)+"?quantity=10&store="+store, 200)
-					i.must(t, http.MethodPost, s.Endpoint+"?store="+store, 200)
-					if !s.Available || s.Reason != "" {
-						t.Errorf("%s: available %t, because %q", s.Endpoint, s.Available, s.Reason)
-					}
-				}
-				if reason, told := row.reasons[s.Endpoint]; told {
-					if s.Available || !strings.Contains(s.Reason, reason) {
-						t.Errorf("%s: available %t, because %q; want %q", s.Endpoint, s.Available, s.Reason, reason)
-					}
-					r := i.must(t, http.MethodPost, s.Endpoint, 503)
-					detail, _ := r.field("detail").(string)
-					if r.field("type") != "/problems/backend_down" || !strings.Contains(detail, reason) {
-						t.Errorf("POST %s: %s, want backend_down because %q", s.Endpoint, r.body, reason)
-					}
+				if !strings.Contains(listed, missing) {
+					t.Errorf("/v1/strategies does not say %q: %s", missing, listed)
 				}
 			}
 			i.must(t, http.MethodGet, "/livez", 200)
+			if up := i.metric(`stock_backend_up{backend="zookeeper"}`); up != "missing" {
+				t.Errorf("zookeeper has a series: %s: somebody would be alerted", up)
+			}
 			i.end(t)
 		})
 	}
@@ -503,14 +428,5 @@ func TestServeWhileAnotherMigrates(t *testing.T) {
 		i.ended <- err
 	case <-time.After(time.Minute):
 		t.Error("it waits for the other before it stops")
-	}
-}
-
-// A reply is later than the longest wait and the longest hold of the lab. The connection must not end before.
-func TestAReplyMayTakeTheLongestWait(t *testing.T) {
-	t.Parallel()
-	a := &App{log: slog.New(slog.DiscardHandler)}
-	if got := a.newServer(t.Context(), nil).WriteTimeout; got <= 2*service.MaxWait {
-		t.Errorf("replies may take %v", got)
 	}
 }

@@ -28,8 +28,7 @@ type store struct {
 
 // sales is the store that sellers need.
 type sales interface {
-	service.Store
-	service.Inventory
+	service.Shop
 	Answers() uint64
 }
 

@@ -162,19 +162,6 @@ func TestFirstStartSeedsOnce(t *testing.T) {
 	}
 }
 
-// Without a seed the instance creates no stock, and requests that name no SKU mean the default one.
-func TestSeedOff(t *testing.T) {
-	t.Parallel()
-	url, _ := emptyRedis(t, 3)
-	i := begin(t, backends(url, "--redis-timeout=5s", "--seed-sku=")...)
-	i.ready(t, "redis")
-	if r := i.must(t, http.MethodPost, "/deduct_stock_atomic", 404); r.field("type") != "/problems/unknown_sku" {
-		t.Errorf("%s, want unknown_sku", r.body)
-	}
-	i.must(t, http.MethodPut, "/v1/stock/stock?quantity=3", 200)
-	i.must(t, http.MethodPost, "/deduct_stock_atomic", 200)
-}
-
 // A person sets the stock of an empty Redis before any probe has noticed the loss: that is as good as after.
 func TestSetBeforeTheLossIsNoticed(t *testing.T) {
 	t.Parallel()

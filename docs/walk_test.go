@@ -100,16 +100,13 @@ func sellBy(t *testing.T, name, endpoint string) (crossed []step) {
 	}
 	seller, closer := s.Build(servers, nil)
 	defer closer()
-	sells, err := service.New(service.Config{
+	sells := service.New(service.Config{
 		Strategies: map[string]service.StrategyConfig{name: {Seller: seller, Blocking: true}},
 		Stores: map[string]service.StoreConfig{
 			"fake": {Store: &fakeStore{at: at}, Needs: up{}, Data: service.Trusted{}},
 		},
 		DefaultStore: "fake", Wait: time.Minute, Work: time.Minute,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	h := handler.New(handler.Config{
 		Seller: sells, Strategies: []handler.Strategy{{Name: name, Endpoint: endpoint}}, DefaultSKU: "stock",
 		Meter: noMeter{}, Log: slog.New(slog.DiscardHandler), Draining: func() bool { return false },
@@ -173,8 +170,7 @@ func around(t *testing.T, frame runtime.Frame) string {
 
 // A fakeStore has 10 units, and calls at when it is asked to write.
 type fakeStore struct {
-	service.Store
-	service.Inventory
+	service.Shop
 	at func()
 }
 
@@ -186,6 +182,8 @@ func (s *fakeStore) Write(context.Context, service.Order) error {
 	s.at()
 	return nil
 }
+
+func (s *fakeStore) Swap(ctx context.Context, o service.Order) error { return s.Write(ctx, o) }
 
 func (s *fakeStore) Deduct(_ context.Context, o service.Order) (service.Order, error) {
 	s.at()

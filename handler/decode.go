@@ -69,12 +69,6 @@ func decode(c *gin.Context, allowed ...string) (fields, error) {
 	return f, nil
 }
 
-// noFields returns an error for a request that has fields.
-func noFields(c *gin.Context) error {
-	_, err := decode(c)
-	return err
-}
-
 func checkName(name string, allowed []string) error {
 	switch {
 	case slices.Contains(allowed, name):

@@ -58,9 +58,6 @@ type evictionReply struct {
 }
 
 func (h *handler) getLock(c *gin.Context) error {
-	if err := noFields(c); err != nil {
-		return err
-	}
 	strategy, key := c.Param("strategy"), c.Param("key")
 	s, err := h.Locks.Lock(c.Request.Context(), strategy, key)
 	if err != nil {
@@ -90,9 +87,6 @@ func stateOf(s lock.State) stateReply {
 }
 
 func (h *handler) deleteLock(c *gin.Context) error {
-	if err := noFields(c); err != nil {
-		return err
-	}
 	strategy, key := c.Param("strategy"), c.Param("key")
 	e, err := h.Locks.Evict(c.Request.Context(), strategy, key)
 	if err != nil {

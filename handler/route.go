@@ -21,7 +21,7 @@ type action func(*gin.Context) error
 func (h *handler) public() []route {
 	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
 	routes := append(h.onBoth(), []route{
-		{get, "/v1/strategies", false, h.strategies},
+		{get, "/v1/strategies", false, plain(h.strategies)},
 		{get, "/v1/stock/:sku", false, h.getStock},
 		{put, "/v1/stock/:sku", true, h.putStock},
 		{get, "/v1/stock/:sku/orders", false, h.getOrders},
@@ -40,18 +40,18 @@ func (h *handler) operators() []route {
 	const get, put, del = http.MethodGet, http.MethodPut, http.MethodDelete
 	routes := append(h.onBoth(), []route{
 		{get, "/metrics", false, h.metrics},
-		{get, "/v1/locks/:strategy/:key", false, h.getLock},
-		{del, "/v1/locks/:strategy/:key", true, h.deleteLock},
+		{get, "/v1/locks/:strategy/:key", false, plain(h.getLock)},
+		{del, "/v1/locks/:strategy/:key", true, plain(h.deleteLock)},
 	}...)
 	if !h.Lab {
 		return routes
 	}
 	return append(routes, []route{
-		{get, "/v1/lab/pauses", true, h.getPauses},
+		{get, "/v1/lab/pauses", true, plain(h.getPauses)},
 		{put, "/v1/lab/pauses", true, h.putPauses},
-		{del, "/v1/lab/pauses", true, h.deletePauses},
+		{del, "/v1/lab/pauses", true, plain(h.deletePauses)},
 		{put, "/v1/lab/pauses/:request", true, h.putPause},
-		{del, "/v1/lab/pauses/:request", true, h.deletePause},
+		{del, "/v1/lab/pauses/:request", true, plain(h.deletePause)},
 		{get, "/v1/lab/steps", true, h.getSteps},
 	}...)
 }
@@ -62,9 +62,19 @@ func (h *handler) onBoth() []route {
 	return []route{
 		{get, "/livez", false, h.livez},
 		{get, "/readyz", false, h.readyz},
-		{get, "/version", false, h.version},
-		{get, "/openapi.json", false, h.openAPI},
-		{get, "/problems/:name", false, h.explainProblem},
+		{get, "/version", false, plain(h.version)},
+		{get, "/openapi.json", false, plain(h.openAPI)},
+		{get, "/problems/:name", false, plain(h.explainProblem)},
+	}
+}
+
+// plain is handle for requests without fields. It refuses those that have some.
+func plain(handle action) action {
+	return func(c *gin.Context) error {
+		if _, err := decode(c); err != nil {
+			return err
+		}
+		return handle(c)
 	}
 }
 

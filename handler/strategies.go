@@ -45,9 +45,6 @@ type promiseReply struct {
 // strategies lists the catalogue, weakest first, with the reason for each strategy that cannot be used now. It also
 // returns what the servers report about themselves, because the reason may depend on this.
 func (h *handler) strategies(c *gin.Context) error {
-	if err := noFields(c); err != nil {
-		return err
-	}
 	lang := negotiate(c)
 	list := make([]strategyReply, len(h.Strategies))
 	for i, s := range h.Strategies {

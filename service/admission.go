@@ -30,36 +30,19 @@ func (u *underway) enter(most int) error {
 func (u *underway) leave() { u.requests.Add(-1) }
 
 // underKeys are the idempotency keys of requests under way. The zero value is ready.
-type underKeys struct {
-	mu   sync.Mutex
-	keys map[string]struct{}
-}
+type underKeys struct{ ids sync.Map }
 
 // enter returns false if a request with the key is under way. A request without a key excludes no other.
 func (u *underKeys) enter(key Key) bool {
 	if key.ID == "" {
 		return true
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if _, there := u.keys[key.ID]; there {
-		return false
-	}
-	if u.keys == nil {
-		u.keys = make(map[string]struct{})
-	}
-	u.keys[key.ID] = struct{}{}
-	return true
+	_, there := u.ids.LoadOrStore(key.ID, struct{}{})
+	return !there
 }
 
 // leave lets the next request with the key enter.
-func (u *underKeys) leave(key Key) {
-	if key.ID != "" {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		delete(u.keys, key.ID)
-	}
-}
+func (u *underKeys) leave(key Key) { u.ids.Delete(key.ID) }
 
 // ready returns an error if a server that the deduction needs is down, or if the store has lost its data.
 func (d *deduction) ready(ctx context.Context) error {

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"example.com/stock/lock"
@@ -16,41 +15,13 @@ const GuardIdle = 10 * time.Second
 // is not set again, which would lose the ledger.
 const LedgerGuard = "orders"
 
-// idle remembers how long stocks are unchanged, for stocks whose guard has refused a request. It is used to end the
-// guard of a Weak strategy, which excludes nobody, or only callers in its own process. Otherwise the first sale with
-// such a strategy would keep out all other strategies until a person sets the stock. The guard of any other strategy
-// lasts until a person sets the stock.
-type idle struct {
-	mu   sync.Mutex
-	seen map[idleKey]idleStock
-}
-
-type idleKey struct {
-	store string
-	sku   SKU
-}
-
+// An idleStock is a stock whose guard has refused a request: since when it is known to have this tag. It is used to end
+// the guard of a Weak strategy, which excludes nobody, or only callers in its own process. Otherwise the first sale
+// with such a strategy would keep out all other strategies until a person sets the stock. The guard of any other
+// strategy lasts until a person sets the stock.
 type idleStock struct {
 	tag   string
 	since time.Time
-}
-
-// maxIdle limits the memory. If a stock is forgotten, its guard lasts longer.
-const maxIdle = 1000
-
-// since returns the earliest time at which the stock is known to have had this tag.
-func (i *idle) since(key idleKey, tag string) time.Time {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if known, ok := i.seen[key]; ok && known.tag == tag {
-		return known.since
-	}
-	if i.seen == nil || len(i.seen) >= maxIdle {
-		i.seen = make(map[idleKey]idleStock)
-	}
-	now := time.Now()
-	i.seen[key] = idleStock{tag, now}
-	return now
 }
 
 // endGuard ends the guard that refused a sale, if the guard may end, and reports whether it did. It sets the stock to
@@ -69,7 +40,13 @@ func (s *Service) endGuard(ctx context.Context, d *deduction, refused error) boo
 	if err != nil || stock.Guard != guarded.Guard {
 		return false
 	}
-	if time.Since(s.idle.since(idleKey{d.Store, d.SKU}, stock.Tag())) < GuardIdle {
+	key := stockKey{d.store.Store, d.SKU}
+	idle, _ := s.idle.get(key)
+	if idle.tag != stock.Tag() {
+		s.idle.put(key, idleStock{stock.Tag(), time.Now()})
+		return false
+	}
+	if time.Since(idle.since) < GuardIdle {
 		return false
 	}
 	_, err = d.store.Store.SetIf(ctx, d.SKU, stock.Quantity, Condition{Match: []string{stock.Tag()}})

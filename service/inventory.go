@@ -1,20 +1,12 @@
 package service
 
-import (
-	"cmp"
-	"context"
-)
+import "context"
 
 // Stock returns the stock of sku in store. An empty store is the default one.
 func (s *Service) Stock(ctx context.Context, store string, sku SKU) (Stock, error) {
 	return inStore(ctx, s, store, func(ctx context.Context, config StoreConfig) (Stock, error) {
 		return config.Store.Read(ctx, sku)
 	})
-}
-
-// SetStock is SetStockIf without a condition.
-func (s *Service) SetStock(ctx context.Context, store string, sku SKU, quantity int64) (Stock, error) {
-	return s.SetStockIf(ctx, store, sku, quantity, Condition{})
 }
 
 // SetStockIf puts quantity units of sku in store and starts a new epoch: earlier orders no longer count as sold. If c
@@ -43,7 +35,7 @@ func (s *Service) SetStockIf(ctx context.Context, store string, sku SKU, quantit
 	if err != nil {
 		return stock, busy(err, config.Needs)
 	}
-	s.known[cmp.Or(store, s.DefaultStore)].add(sku)
+	s.known.put(stockKey{config.Store, sku}, struct{}{})
 	return stock, nil
 }
 
@@ -80,11 +72,7 @@ func (s *Service) Settle(ctx context.Context, store string, sku SKU, id string) 
 		return Settlement{}, Invalid("store", "missing-store")
 	}
 	return inStore(ctx, s, store, func(ctx context.Context, config StoreConfig) (Settlement, error) {
-		settler, ok := config.Store.(Settler)
-		if !ok {
-			return Settlement{}, Invalid("store", "cannot-settle")
-		}
-		order, written, err := settler.Settle(ctx, sku, id)
+		order, written, err := config.Store.Settle(ctx, sku, id)
 		return Settlement{written, order}, err
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -69,43 +70,25 @@ func digest(parts ...string) string {
 // KeyHeader is the header in which a client sends its idempotency key.
 const KeyHeader = "Idempotency-Key"
 
+// quoted is an idempotency key in quotes. In it, \" means " and \\ means \.
+var quoted = regexp.MustCompile(`^"((?:[^"\\]|\\["\\])*)"$`)
+
 // ParseKey checks an idempotency key: 1 to MaxKeyText visible ASCII characters. The IETF draft puts the key in quotes,
-// but most clients omit them; both forms are the same key. In quotes, \" means " and \\ means \.
+// but most clients omit them; both forms are the same key.
 func ParseKey(s string) (string, error) {
-	bad := func(reason string, values ...any) (string, error) {
-		return "", Invalid(KeyHeader, reason, values...)
-	}
 	key := s
 	if strings.HasPrefix(s, `"`) {
-		var b strings.Builder
-		rest, closed := s[1:], false
-		for i := 0; i < len(rest) && !closed; i++ {
-			switch c := rest[i]; {
-			case c == '"':
-				closed = true
-				if i < len(rest)-1 {
-					return bad("after-quote")
-				}
-			case c == '\\':
-				i++
-				if i == len(rest) || rest[i] != '"' && rest[i] != '\\' {
-					return bad("backslash")
-				}
-				b.WriteByte(rest[i])
-			default:
-				b.WriteByte(c)
-			}
+		inside := quoted.FindStringSubmatch(s)
+		if inside == nil {
+			return "", Invalid(KeyHeader, "quotes")
 		}
-		if !closed {
-			return bad("quote")
-		}
-		key = b.String()
+		key = strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(inside[1])
 	}
 	if len(key) < 1 || len(key) > MaxKeyText {
-		return bad("key-length", "least", 1, "most", MaxKeyText, "has", len(key))
+		return "", Invalid(KeyHeader, "key-length", "least", 1, "most", MaxKeyText, "has", len(key))
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return bad("ascii")
+		return "", Invalid(KeyHeader, "ascii")
 	}
 	return key, nil
 }
@@ -135,11 +118,7 @@ func (s *Service) orderOf(ctx context.Context, d *deduction) (o Order, found boo
 	if d.store.Needs.Err() != nil {
 		return Order{}, false, nil
 	}
-	replayer, err := Capability[Replayer](d.store.Store)
-	if err != nil {
-		return Order{}, false, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.Work)
 	defer cancel()
-	return replayer.Replay(Begin(ctx), d.SKU, d.Key)
+	return d.store.Store.Replay(Begin(ctx), d.SKU, d.Key)
 }

@@ -117,11 +117,7 @@ func (s *Service) raise(ctx context.Context, strategy string, t target, fence lo
 	for name, config := range s.Stores {
 		err := config.Needs.Err()
 		if err == nil {
-			fencer, ok := config.Store.(Fencer)
-			if !ok {
-				continue
-			}
-			err = fencer.Raise(Begin(ctx), t.sku, t.segment, strategy, uint64(fence))
+			err = config.Store.Raise(Begin(ctx), t.sku, t.segment, strategy, uint64(fence))
 		}
 		if !errors.Is(err, ErrUnknownSKU) {
 			told[name] = err

@@ -11,17 +11,11 @@ import (
 	"example.com/stock/lock"
 )
 
-// MergeOptions limit the batches of [Merged]. The zero value means the defaults.
-type MergeOptions struct {
-	// Limit is the largest number of sales in a batch; 0: 128. Redis serves nothing else while it executes a batch.
-	Limit int
-	// Queue is the largest number of sales of one SKU and store that wait for a batch; 0: 4096. Further sales are
-	// refused with lock.ErrOverloaded.
-	Queue int
-}
+// maxBatch is the largest number of sales in a batch. Redis serves nothing else while it executes a batch.
+const maxBatch = 128
 
-// Merged sells in batches: all deductions of one SKU that wait in this process are made in one step of the store. The
-// store must be a [Batcher], and a pointer.
+// Merged sells in batches: all deductions of one SKU that wait in this process are made in one step of the store.
+// The store must be a pointer.
 //
 // There is no timer: a batch consists of the sales that arrived during the previous batch (see package batching). For
 // each SKU and store one batch is under way at a time. A second one would only wait for the same row, and could
@@ -37,20 +31,28 @@ type MergeOptions struct {
 // retried. A batch may take twice Config.Work, like a single sale.
 //
 // Round trips for each batch: those of Batch.
-func Merged(o MergeOptions) Seller { return newMerger(o).merged }
+//
+// queue is the largest number of sales of one SKU and store that wait for a batch; 0: 4096. Further sales are refused
+// with lock.ErrOverloaded.
+func Merged(queue int) Seller {
+	m := &merger{queue: cmp.Or(queue, 4096)}
+	m.queues = batching.New(m.queue, m.sellBatch)
+	return m.merged
+}
 
-func (m *merger) merged(ctx context.Context, store Store, sale *Sale) error {
-	if err := Fits[Batcher](store); err != nil {
-		return err
+// merged pauses a sale of the lab before it joins its batch, and after the batch, so that the others are not delayed.
+func (m *merger) merged(ctx context.Context, store Shop, sale *Sale) error {
+	if err := sale.begin(WaitOf(ctx)); err != nil {
+		return waitEnded(err)
 	}
-	err := aroundBatch(ctx, store, func(store Store) error { return m.sell(ctx, store, sale) })
+	err := m.sell(ctx, store, sale)
 	sale.tell(Released)
 	return err
 }
 
 // sellBatch takes a batch from a queue and makes its sales in one step of the store.
 func (m *merger) sellBatch(q *mergeQueue) {
-	batch := m.cut(q)
+	batch := mergeBatch(q.Cut(maxBatch)) // its sales cannot leave any more
 	if len(batch) == 0 {
 		return
 	}
@@ -59,7 +61,8 @@ func (m *merger) sellBatch(q *mergeQueue) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*batch[0].sale.most)
 	defer cancel()
 	began := time.Now()
-	for _, w := range batch {
+	for i, w := range batch {
+		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: len(batch)}
 		w.sale.entered = began
 		w.sale.tell(Acquired)
 	}
@@ -71,7 +74,7 @@ func (m *merger) sellBatch(q *mergeQueue) {
 
 // A merger makes sales in batches, with a queue for each SKU and store.
 type merger struct {
-	MergeOptions
+	queue  int
 	queues *batching.Queues[stockKey, merging]
 }
 
@@ -87,13 +90,6 @@ type merging struct {
 	err  error
 }
 
-func newMerger(o MergeOptions) *merger {
-	o.Limit, o.Queue = cmp.Or(o.Limit, 128), cmp.Or(o.Queue, 4096)
-	m := &merger{MergeOptions: o}
-	m.queues = batching.New(o.Queue, m.sellBatch)
-	return m
-}
-
 // waitEnded returns the error of a sale whose wait ended before its batch began.
 func waitEnded(cause error) error {
 	if errors.Is(cause, context.DeadlineExceeded) {
@@ -103,41 +99,28 @@ func waitEnded(cause error) error {
 }
 
 // sell returns when the batch of the sale is finished, or when the sale has left the queue.
-func (m *merger) sell(ctx context.Context, store Store, sale *Sale) error {
+func (m *merger) sell(ctx context.Context, store Shop, sale *Sale) error {
 	w, err := m.queues.Do(WaitOf(ctx), stockKey{store, sale.SKU}, merging{sale: sale})
 	switch {
 	case errors.Is(err, batching.ErrFull):
-		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.Queue, sale.SKU, lock.ErrOverloaded)
+		return fmt.Errorf("%d sales of SKU %s wait for a batch: %w", m.queue, sale.SKU, lock.ErrOverloaded)
 	case err != nil:
 		return waitEnded(err)
 	case w.err != nil:
 		return w.err
 	}
-	sale.wrote()
+	sale.wrote(ctx)
 	return nil
 }
 
-// cut removes the next batch from the queue. Its sales cannot leave any more.
-func (m *merger) cut(q *mergeQueue) mergeBatch {
-	batch := q.Cut(m.Limit)
-	for i, w := range batch {
-		w.sale.batch = &InBatch{ID: batch[0].sale.ID, Place: i + 1, Size: len(batch)}
-	}
-	return batch
-}
-
 // write writes the orders of a batch in one step of the store. Each sale gets its order or its error.
-func (b mergeBatch) write(ctx context.Context, store Store) {
-	batcher, err := Capability[Batcher](store)
-	var results []BatchResult
-	if err == nil {
-		orders := make([]Order, len(b))
-		for i, w := range b {
-			orders[i] = w.sale.Order
-			w.sale.tell(Writes)
-		}
-		results, err = batcher.Batch(ctx, orders)
+func (b mergeBatch) write(ctx context.Context, store Shop) {
+	orders := make([]Order, len(b))
+	for i, w := range b {
+		orders[i] = w.sale.Order
+		w.sale.tell(Writes)
 	}
+	results, err := store.Batch(ctx, orders)
 	left := time.Now()
 	for i, w := range b {
 		w.sale.left = left

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,26 +8,21 @@ import (
 	"time"
 
 	"example.com/stock/lock"
+	"example.com/stock/lock/driver"
 )
 
-// OptimisticOptions limit the tries of [Optimistically]. The zero value means the defaults.
-type OptimisticOptions struct {
-	// Tries is the number of times that a sale reads and tries to write; 0: 100. A request that does not wait tries
-	// only once.
-	Tries int
-	// Pause limits the pause after the first conflict; 0: the duration of the try. The limit doubles with every
-	// conflict.
-	Pause time.Duration
-	// MaxPause limits every pause, after any number of conflicts; 0: 1 s.
-	MaxPause time.Duration
-}
+// maxTries is how often a sale without a lock reads and tries to write. A request that does not wait tries only once.
+const maxTries = 100
+
+// maxRetryPause limits every pause, after any number of conflicts.
+const maxRetryPause = time.Second
 
 // doublings is how often the limit of the pause doubles. With a pause of up to 64 times the length of a try, some 60
 // contenders rarely conflict.
 const doublings = 6
 
-// Optimistically sells without a lock from a store that is a [Swapper]: it reads, runs the business logic, and writes
-// if the version has not changed since the read. If another sale has written meanwhile, it starts over after a random
+// Optimistically sells without a lock: it reads, runs the business logic, and writes if the version has not changed
+// since the read. If another sale has written meanwhile, it starts over after a random
 // pause, until the request's wait ends or the tries are used up. Then it fails with lock.ErrHeld, joined with
 // ErrConflict or with the cause of the wait's end.
 //
@@ -42,35 +36,28 @@ const doublings = 6
 // It is not fair: a caller that has just sold may sell again at once, while earlier callers sleep, and a caller may use
 // up its tries. No update is lost, even if a process is paused: there is no lease, and its write fails because the
 // version has changed.
-func Optimistically(o OptimisticOptions) Seller {
-	o.Tries = cmp.Or(o.Tries, 100)
-	o.MaxPause = cmp.Or(o.MaxPause, time.Second)
-	return func(ctx context.Context, store Store, sale *Sale) error {
-		swapper, err := Capability[Swapper](store)
-		if err != nil {
+func Optimistically(ctx context.Context, store Shop, sale *Sale) error {
+	wait := WaitOf(ctx)
+	for {
+		if wait.Err() != nil {
+			return errors.Join(lock.ErrHeld, context.Cause(wait))
+		}
+		began := time.Now()
+		err := sale.attempt(ctx, swapping{store})
+		if !errors.Is(err, ErrConflict) {
 			return err
 		}
-		wait := WaitOf(ctx)
-		for {
-			if wait.Err() != nil {
-				return errors.Join(lock.ErrHeld, context.Cause(wait))
-			}
-			began := time.Now()
-			err = sale.attempt(ctx, swapping{store, swapper})
-			if !errors.Is(err, ErrConflict) {
-				return err
-			}
-			if sale.tries >= o.Tries || sale.Options.TryOnce {
-				return fmt.Errorf("%d tries: %w: %w", sale.tries, lock.ErrHeld, err)
-			}
-			pause(wait, o.bound(sale.tries, time.Since(began)))
+		if sale.tries >= maxTries || sale.Options.TryOnce {
+			return fmt.Errorf("%d tries: %w: %w", sale.tries, lock.ErrHeld, err)
 		}
+		most := max(retryPause(sale.tries, time.Since(began)), 1)
+		_ = driver.Sleep(wait, rand.N(most)) // the end of wait is seen above
 	}
 }
 
-// bound returns the limit of the pause after this number of conflicts. took is the duration of the last try.
-func (o OptimisticOptions) bound(conflicts int, took time.Duration) time.Duration {
-	return min(cmp.Or(o.Pause, took)<<min(conflicts-1, doublings), o.MaxPause)
+// retryPause returns the limit of the pause after this number of conflicts. took is the duration of the last try.
+func retryPause(conflicts int, took time.Duration) time.Duration {
+	return min(took<<min(conflicts-1, doublings), maxRetryPause)
 }
 
 func (s *Sale) attempt(ctx context.Context, store Store) error {
@@ -78,23 +65,13 @@ func (s *Sale) attempt(ctx context.Context, store Store) error {
 	defer cancel()
 	defer s.leave()
 	s.tries++
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
 	return readThinkWrite(ctx, store, s)
 }
 
-// pause sleeps up to most, or until wait ends.
-func pause(wait context.Context, most time.Duration) {
-	timer := time.NewTimer(rand.N(max(most, 1)))
-	defer timer.Stop()
-	select {
-	case <-wait.Done():
-	case <-timer.C:
-	}
-}
-
 // swapping is a Store whose Write calls Swap.
-type swapping struct {
-	Store
-	swapper Swapper
-}
+type swapping struct{ Shop }
 
-func (s swapping) Write(ctx context.Context, o Order) error { return s.swapper.Swap(ctx, o) }
+func (s swapping) Write(ctx context.Context, o Order) error { return s.Swap(ctx, o) }

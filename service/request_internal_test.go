@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -116,67 +115,6 @@ func TestHowLongARequestWaits(t *testing.T) {
 		if got := d.wait(time.Minute); got != row.want {
 			t.Errorf("%+v: %v", row, got)
 		}
-	}
-}
-
-// A shelf is a store with one stock.
-type shelf struct {
-	Store
-	Inventory
-	stock Stock
-	err   error
-	set   []Condition
-}
-
-func (s *shelf) Read(context.Context, SKU) (Stock, error) { return s.stock, s.err }
-
-func (s *shelf) SetIf(_ context.Context, _ SKU, quantity int64, c Condition) (Stock, error) {
-	s.set = append(s.set, c)
-	s.stock.Quantity = quantity
-	return s.stock, s.err
-}
-
-// The guard of a weak strategy ends when nothing was written for GuardIdle, and no other guard does.
-func TestWhoseGuardEnds(t *testing.T) {
-	for _, row := range []struct {
-		name  string
-		guard string // by the error
-		now   string // by the stock
-		err   error  // beside the guard
-		store error
-		idle  time.Duration
-		ends  bool
-	}{
-		{"weak and idle", "none", "none", nil, nil, GuardIdle, true},
-		{"not idle long enough", "none", "none", nil, nil, GuardIdle - 1, false},
-		{"strong", "lock", "lock", nil, nil, time.Hour, false},
-		{"another by now", "none", "lock", nil, nil, time.Hour, false},
-		{"a lease was lost", "none", "none", lock.ErrLost, nil, time.Hour, false},
-		{"the store is down", "none", "none", nil, lock.ErrDown, time.Hour, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			store := &shelf{stock: Stock{Quantity: 7, Epoch: 2, Version: 5, Guard: row.now}}
-			s := &Service{Config: Config{
-				Work:       time.Minute,
-				Strategies: map[string]StrategyConfig{"none": {Weak: true}, "lock": {}},
-			}}
-			refused := errors.Join(&GuardError{row.guard}, row.err)
-			d := &deduction{Request: Request{Store: "x", SKU: "a"}, store: StoreConfig{Store: store}}
-			if s.endGuard(t.Context(), d, refused) {
-				t.Errorf("%s: it ends at the first refusal", row.name)
-			}
-			time.Sleep(row.idle)
-			store.err = row.store
-			if got := s.endGuard(t.Context(), d, refused); got != row.ends || len(store.set) > 0 != row.ends {
-				t.Errorf("%s: ends %t, want %t; set %v", row.name, got, row.ends, store.set)
-			}
-			if row.ends && (!slices.Equal(store.set[0].Match, []string{"2-5-7"}) || store.stock.Quantity != 7) {
-				t.Errorf("%s: set on %v to %d", row.name, store.set[0], store.stock.Quantity)
-			}
-			if s.endGuard(t.Context(), d, ErrConflict) {
-				t.Errorf("%s: it ends without a refusal", row.name)
-			}
-		})
 	}
 }
 

@@ -13,7 +13,7 @@ type Sale struct {
 	Order
 	Options lock.Options  // without Wait: see locking
 	most    time.Duration // longest time in the critical section
-	paused  time.Duration // how much longer the lab may make it
+	lab     labSale       // what the lab does to it
 
 	// left is set before the lock is released, so that the times of two holders of a correct lock do not overlap
 	asked, entered, left time.Time
@@ -34,8 +34,7 @@ func (s *Service) sale(id string, req Request, stops *stops) *Sale {
 			ID: id, SKU: req.SKU, Quantity: req.Quantity, Strategy: req.Strategy, Instance: s.Instance,
 			RequestID: req.RequestID, CreatedAt: now, Key: req.Key,
 		},
-		most: s.Work, paused: req.Lab.Hold + stops.longest(), asked: now,
-		watch: s.Watch,
+		most: s.Work, lab: labSale{req.Lab, stops, req.Lab.Hold + stops.longest()}, asked: now, watch: s.Watch,
 	}
 	sale.Options = lock.Options{Owner: s.Instance + "/" + req.RequestID, OnWake: func() { sale.wakeups.Add(1) }}
 	return sale
@@ -59,7 +58,7 @@ func (s *Sale) enterFor(
 	s.entered = time.Now()
 	s.fence, s.Fence = fence, uint64(fence)
 	s.tell(Acquired)
-	return context.WithTimeout(ctx, bound)
+	return s.heed(ctx, bound)
 }
 
 // enterQueue is enter for a seller without a lock. Its sales wait in the store's queue, so it allows twice most: once
@@ -69,7 +68,7 @@ func (s *Sale) enterQueue(ctx context.Context) (context.Context, context.CancelF
 }
 
 // bound returns the time limit of the critical section, including the pauses of the lab.
-func (s *Sale) bound() time.Duration { return s.most + s.paused }
+func (s *Sale) bound() time.Duration { return s.most + s.lab.longer }
 
 // leave records the end of the critical section.
 func (s *Sale) leave() {
@@ -88,16 +87,15 @@ func (s *Sale) saw(stock Stock) {
 	s.tell(ReadIt)
 }
 
-// wrote records that the order is in the store. To call it again has no effect.
-func (s *Sale) wrote() {
-	if s.written {
-		return
-	}
+// wrote records that the order is in the store. The end of ctx during its pause changes nothing: if the lease is lost,
+// the lock reports it.
+func (s *Sale) wrote(ctx context.Context) {
 	s.written = true
 	if s.wroteAt.IsZero() { // else a batch has set it
 		s.wroteAt = time.Now()
 	}
 	s.tell(Wrote)
+	_ = s.lab.stops.at(ctx, AfterWrite)
 }
 
 func (s *Sale) receipt(store string, lost bool) Receipt {

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"example.com/stock/lock"
@@ -10,31 +11,37 @@ import (
 
 // A Seller makes a sale: it fills in sale and writes its order to store, or returns an error. A strategy is a Seller
 // with a name.
-type Seller func(ctx context.Context, store Store, sale *Sale) error
+type Seller func(ctx context.Context, store Shop, sale *Sale) error
 
 // UnderLock reads, thinks and writes while it holds the SKU's lock. All strategies with a lock differ only by l, and
 // so does the race without one.
 //
 // If the outcome of the write is not known, the lock is kept until its lease runs out, because the write may still
-// happen and would overwrite a sale in between. But if the write compares the version (see writeFenced), the lock is
+// happen and would overwrite a sale in between. But if the write compares the version (see fencing), the lock is
 // released at once. Locks without a fence write without a comparison, and so does the lab with "fencing=off".
 func UnderLock(l lock.Locker) Seller {
-	return func(ctx context.Context, store Store, sale *Sale) error {
+	return func(ctx context.Context, store Shop, sale *Sale) error {
 		return lock.Do(ctx, l, string(sale.SKU), sale.locking(ctx), func(ctx context.Context, fence lock.Fence) error {
 			ctx, cancel := sale.enter(ctx, fence)
 			defer cancel()
 			defer sale.leave()
-			return readThinkWrite(Begin(ctx), store, sale)
+			if err := sale.begin(ctx); err != nil {
+				return err
+			}
+			if err := sale.nest(ctx, l); err != nil {
+				return err
+			}
+			return readThinkWrite(Begin(ctx), fencing{store}, sale)
 		})
 	}
 }
 
 // InTransaction reads with the row locked, thinks, and writes, in one transaction of the store, which must be a
 // Transactor.
-func InTransaction(ctx context.Context, store Store, sale *Sale) error {
-	transactor, err := Capability[Transactor](store)
-	if err != nil {
-		return err
+func InTransaction(ctx context.Context, store Shop, sale *Sale) error {
+	transactor, can := store.(Transactor)
+	if !can {
+		return fmt.Errorf("a %T has no transactions: %w", store, errors.ErrUnsupported)
 	}
 	wait := WaitOf(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -48,7 +55,7 @@ func InTransaction(ctx context.Context, store Store, sale *Sale) error {
 			most = time.AfterFunc(sale.bound(), func() { cancel(context.DeadlineExceeded) })
 		}
 	}
-	err = transactor.Transact(ctx, sale.SKU, sale.Options.TryOnce, func(ctx context.Context, tx Store) error {
+	err := transactor.Transact(ctx, sale.SKU, sale.Options.TryOnce, func(ctx context.Context, tx Store) error {
 		defer sale.leave()
 		return readThinkWrite(ctx, readHook{tx, enter}, sale)
 	})
@@ -82,19 +89,19 @@ func (h readHook) Read(ctx context.Context, sku SKU) (Stock, error) {
 	return stock, err
 }
 
-// Atomically lets the store, which must be a Deductor, read and write in one step. It needs no lock.
-func Atomically(ctx context.Context, store Store, sale *Sale) error {
-	deductor, err := Capability[Deductor](store)
-	if err != nil {
-		return err
-	}
+// Atomically lets the store read and write in one step. It needs no lock.
+func Atomically(ctx context.Context, store Shop, sale *Sale) error {
 	ctx, cancel := sale.enterQueue(ctx)
 	defer cancel()
 	defer sale.leave()
-	order, err := deductor.Deduct(ctx, sale.Order)
+	if err := sale.begin(ctx); err != nil {
+		return err
+	}
+	sale.tell(Writes)
+	order, err := store.Deduct(ctx, sale.Order)
 	if err == nil {
 		sale.Order = order
-		sale.wrote()
+		sale.wrote(ctx)
 	}
 	return overdue(err)
 }
@@ -112,23 +119,27 @@ func readThinkWrite(ctx context.Context, store Store, sale *Sale) error {
 	}
 	// A service with more rules decides here, by prices, limits or credit.
 	sale.Remaining = stock.Quantity - sale.Quantity
-	if err := writeFenced(Begin(ctx), store, sale.Order); err != nil {
+	if err := sale.think(ctx); err != nil {
 		return err
 	}
-	sale.wrote()
+	if err := store.Write(Begin(ctx), sale.Order); err != nil {
+		return err
+	}
+	sale.wrote(ctx)
 	return nil
 }
 
-// writeFenced is Write, but if the order has a fence, it also compares the version that was read. The fence alone is
+// fencing is a Store whose Write also compares the version that was read, if the order has a fence. The fence alone is
 // not enough: a holder that was paused past its lease may write before the next holder does, and the store has not
 // seen the larger fence by then. The next holder has already read, so its blind write would lose that update. See
 // docs/adr/0005-a-fenced-write-compares-the-version.md.
-func writeFenced(ctx context.Context, store Store, o Order) error {
-	s, compares := store.(Swapper)
-	if o.Fence == 0 || !compares {
-		return store.Write(ctx, o)
+type fencing struct{ Shop }
+
+func (f fencing) Write(ctx context.Context, o Order) error {
+	if o.Fence == 0 {
+		return f.Shop.Write(ctx, o)
 	}
-	err := s.Swap(ctx, o)
+	err := f.Swap(ctx, o)
 	if errors.Is(err, ErrConflict) {
 		return ErrOvertaken
 	}

@@ -17,9 +17,8 @@ import (
 // A StrategyConfig is a Seller that requests can select by name.
 type StrategyConfig struct {
 	Seller    Seller
-	Fits      func(Store) error // returns an error if the Seller cannot use the store, see [Fits]; nil: it can use any
-	Blocking  bool              // requests wait by default; otherwise they try once, unless they ask to wait
-	Stores    []string          // the stores that it works on, the default first; empty: all
+	Blocking  bool     // requests wait by default; otherwise they try once, unless they ask to wait
+	Stores    []string // the stores that it works on, the default first; empty: all
 	Needs     []Dependency
 	Lock      lock.Locker // that the Seller uses, to inspect it and to evict from it; nil: there is none
 	Segmented bool        // the Lock has a key for each segment of a SKU, such as "sku#3"
@@ -28,10 +27,7 @@ type StrategyConfig struct {
 
 // A StoreConfig is a store that requests can select by name.
 type StoreConfig struct {
-	Store interface {
-		Store
-		Inventory
-	}
+	Store Shop
 	Needs Dependency
 	Data  Data // whether the store has its data; of a store that is trusted to keep them: Trusted
 }
@@ -56,31 +52,27 @@ type Config struct {
 // A Service sells. It is safe for concurrent use.
 type Service struct {
 	Config
-	known    map[string]*knownSKUs // by store
-	idle     idle
+	// known has the SKUs that this instance has found in a store or has set. With 64 bytes per SKU it needs some 10 MB.
+	known    *memory[stockKey, struct{}]
+	idle     *memory[stockKey, idleStock]
 	soldOut  *soldOut
 	underway underway
 	keys     underKeys
 }
 
-// New makes a Service. It fails if a strategy cannot use one of its stores.
-func New(c Config) (*Service, error) {
-	for name, strategy := range c.Strategies {
-		for store, config := range c.Stores {
-			if strategy.Fits == nil || config.Store == nil ||
-				len(strategy.Stores) > 0 && !slices.Contains(strategy.Stores, store) {
-				continue
-			}
-			if err := strategy.Fits(config.Store); err != nil {
-				return nil, fmt.Errorf("strategy %s on store %s: %w", name, store, err)
-			}
-		}
+// The most stocks that a Service remembers: as known, as sold out, and as idle under a guard that has refused a sale.
+const (
+	maxKnown   = 50_000
+	maxSoldOut = 1024
+	maxIdle    = 1000
+)
+
+// New makes a Service.
+func New(c Config) *Service {
+	return &Service{
+		Config: c, known: newMemory[stockKey, struct{}](maxKnown), idle: newMemory[stockKey, idleStock](maxIdle),
+		soldOut: newSoldOut(c.Work),
 	}
-	s := &Service{Config: c, known: make(map[string]*knownSKUs), soldOut: newSoldOut(c.Work)}
-	for store := range c.Stores {
-		s.known[store] = &knownSKUs{}
-	}
-	return s, nil
 }
 
 // A Request asks for a deduction.
@@ -117,7 +109,7 @@ type Receipt struct {
 // Deduct sells req.Quantity units of req.SKU.
 //
 // A SKU that the store does not have is refused before its lock is acquired. For this, the first request for a SKU
-// under a strategy with a lock reads the store once; see knownSKUs.
+// under a strategy with a lock reads the store once; see mustExist.
 //
 // Once a SKU is known to be sold out, concurrent requests share one read of the store and are refused by its result;
 // see [soldOut]. Requests with lab options are excepted.
@@ -206,10 +198,10 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	if err := d.ready(ctx); err != nil {
 		return Receipt{}, err
 	}
-	stock, known := stockKey{d.store.Store, d.SKU}, s.known[d.Store]
+	stock := stockKey{d.store.Store, d.SKU}
 	if d.Lab == (Lab{}) {
 		if err := s.soldOut.refuse(ctx, stock, d.backing, d.Strategy, d.Quantity); err != nil {
-			known.forget(d.SKU, err)
+			s.forget(stock, err)
 			return failed(slow(err, d.needs...))
 		}
 	}
@@ -231,12 +223,12 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 	sale.Options.TryOnce = tryOnce
 	sale.tell(Waits)
 	// If the client disconnects, ctx and the wait end, but the work goes on.
-	err = d.strategy.Seller(WithWait(context.WithoutCancel(ctx), wait), s.inLab(d, sale, stops), sale)
+	err = d.strategy.Seller(WithWait(context.WithoutCancel(ctx), wait), d.store.Store, sale)
 	lost := errors.Is(err, lock.ErrLost)
 	if err != nil && !(sale.written && lost) {
-		known.forget(d.SKU, err)
+		s.forget(stock, err)
 		if out, short := errors.AsType[*SoldOutError](err); short {
-			s.soldOut.note(stock, out.Remaining)
+			s.soldOut.left.put(stock, out.Remaining)
 		}
 		return failed(slow(err, d.needs...))
 	}
@@ -245,14 +237,27 @@ func (s *Service) attempt(ctx context.Context, d *deduction) (Receipt, error) {
 }
 
 // mustExist fails with ErrUnknownSKU if the store does not have the SKU. It reads the store unless this instance
-// knows the SKU.
+// knows the SKU. Lock servers store something for every key that was ever locked, a fence in Redis, a row in MySQL: so
+// a request for a SKU that does not exist must not acquire a lock. The store checks again in the critical section.
 func (s *Service) mustExist(ctx context.Context, d *deduction) error {
-	return s.known[d.Store].check(d.SKU, func() error {
-		ctx, cancel := context.WithTimeout(ctx, s.Work)
-		defer cancel()
-		_, err := d.store.Store.Read(ctx, d.SKU)
-		return err
-	})
+	stock := stockKey{d.store.Store, d.SKU}
+	if _, known := s.known.get(stock); known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Work)
+	defer cancel()
+	_, err := d.store.Store.Read(ctx, d.SKU)
+	if err == nil {
+		s.known.put(stock, struct{}{})
+	}
+	return err
+}
+
+// forget forgets a SKU that the store does not have any more, as err says.
+func (s *Service) forget(stock stockKey, err error) {
+	if errors.Is(err, ErrUnknownSKU) {
+		s.known.remove(stock)
+	}
 }
 
 // wait returns how long the deduction waits for the lock; 0: it tries once.

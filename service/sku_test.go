@@ -27,19 +27,9 @@ func TestParseSKU(t *testing.T) {
 		strings.Repeat("x", service.MaxSKU+1):   "characters (most=64, has=65)",
 		"a b":                                   "alphabet (at=2)",
 		" a":                                    "alphabet (at=1)",
-		"a\n":                                   "alphabet (at=2)",
 		"a{b}":                                  "alphabet (at=2)", // a hash tag of Redis Cluster
 		"a/b":                                   "alphabet (at=2)", // a path of ZooKeeper
-		"a\x00":                                 "alphabet (at=2)",
-		"a%":                                    "alphabet (at=2)",
-		"a'":                                    "alphabet (at=2)",
 		"naïve":                                 "alphabet (at=3)",
-		"库存":                                    "alphabet (at=1)",
-		"a\xff":                                 "alphabet (at=2)", // no UTF-8
-		"a@":                                    "alphabet (at=2)", // the neighbours of the ranges
-		"a[":                                    "alphabet (at=2)",
-		"a`":                                    "alphabet (at=2)",
-		"a;":                                    "alphabet (at=2)",
 		strings.Repeat("é", service.MaxSKU/2+1): "characters (most=64, has=66)",
 	} {
 		sku, err := service.ParseSKU(bad)
@@ -56,7 +46,7 @@ var goodSKU = regexp.MustCompile(`\A[A-Za-z0-9._:\-]{1,64}\z`)
 
 func FuzzParseSKU(f *testing.F) {
 	for _, seed := range []string{
-		"stock", "", "a{b}", "a/b", "a\n", "\xff", "é", "A-1.b_c:d",
+		"stock", "", "a{b}", "a/b", "a\n", "\xff", "é", "A-1.b_c:d", "a\x00", "a@", "a[", "a`", "a;", "库存",
 		strings.Repeat("x", 64), strings.Repeat("x", 65),
 	} {
 		f.Add(seed)

@@ -2,9 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"reflect"
 	"time"
 )
 
@@ -26,7 +23,19 @@ type Order struct {
 	Key       Key // no other order may have it; zero: none. It is written with the order, but not read with it
 }
 
-// A Store keeps stock and orders. ctx limits the time of each method.
+// A Shop is a store with all that the service and its sellers need. A [Transactor] can do more.
+type Shop interface {
+	Store
+	Segmenter // and so a Swapper
+	Deductor
+	Batcher
+	Inventory
+	Settler
+	Replayer
+	Fencer
+}
+
+// A Store is what a sale reads and writes. ctx limits the time of each method.
 //
 // An order whose Key was written before is refused with ErrKeyTaken. See [Replayer].
 //
@@ -80,21 +89,6 @@ type Transactor interface {
 	// fails with lock.ErrHeld at once. about is the SKU that do reads first, because transactions for the same SKU
 	// may have to take turns.
 	Transact(ctx context.Context, about SKU, tryOnce bool, do func(ctx context.Context, tx Store) error) error
-}
-
-// Capability returns store as T, such as a [Deductor], or an error if it does not implement T.
-func Capability[T any](store Store) (T, error) {
-	capable, ok := store.(T)
-	if !ok {
-		return capable, fmt.Errorf("a %T is no %v: %w", store, reflect.TypeFor[T](), errors.ErrUnsupported)
-	}
-	return capable, nil
-}
-
-// Fits returns an error if store is not a T. It is for StrategyConfig.Fits.
-func Fits[T any](store Store) error {
-	_, err := Capability[T](store)
-	return err
 }
 
 // A Settler is a store that can rule out that an order will still be written.

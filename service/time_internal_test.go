@@ -13,7 +13,7 @@ var errLeaseGone = errors.New("the lease is gone")
 // The thinking of the lab takes as long as it was told to, and no longer than the lease.
 func TestALostLeaseEndsAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &labStore{sale: &Sale{}, lab: Lab{Hold: time.Hour}}
+		s := &Sale{lab: labSale{Lab: Lab{Hold: time.Hour}}}
 		began := time.Now()
 		if err := s.think(t.Context()); err != nil || time.Since(began) != time.Hour {
 			t.Errorf("it thought for %v: %v", time.Since(began), err)
@@ -52,22 +52,17 @@ func TestAForgottenPauseEnds(t *testing.T) {
 
 // The pause is as long as a try at first, and twice as long with every conflict, up to a bound.
 func TestOptimisticPauses(t *testing.T) {
-	own := OptimisticOptions{MaxPause: time.Second}
-	given := OptimisticOptions{Pause: 100 * time.Millisecond, MaxPause: time.Second}
 	for _, row := range []struct {
-		o         OptimisticOptions
-		conflicts int
-		want      time.Duration
+		conflicts  int
+		took, want time.Duration
 	}{
-		{own, 1, time.Millisecond},
-		{own, 2, 2 * time.Millisecond},
-		{own, 7, 64 * time.Millisecond},
-		{own, 8, 64 * time.Millisecond},
-		{given, 1, 100 * time.Millisecond},
-		{given, 4, 800 * time.Millisecond},
-		{given, 5, time.Second},
+		{1, time.Millisecond, time.Millisecond},
+		{2, time.Millisecond, 2 * time.Millisecond},
+		{7, time.Millisecond, 64 * time.Millisecond},
+		{8, time.Millisecond, 64 * time.Millisecond},
+		{5, 100 * time.Millisecond, time.Second},
 	} {
-		if got := row.o.bound(row.conflicts, time.Millisecond); got != row.want {
+		if got := retryPause(row.conflicts, row.took); got != row.want {
 			t.Errorf("after %d conflicts %v, want %v", row.conflicts, got, row.want)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 // An admitting store is a real one that notes how its calls may queue in front of it.
 type admitting struct {
 	shop
-	swapper     service.Swapper
 	read, write context.Context
 }
 
@@ -29,7 +28,7 @@ func (a *admitting) Write(ctx context.Context, o service.Order) error {
 
 func (a *admitting) Swap(ctx context.Context, o service.Order) error {
 	a.write = ctx
-	return a.swapper.Swap(ctx, o)
+	return a.shop.Swap(ctx, o)
 }
 
 func (a *admitting) Deduct(ctx context.Context, o service.Order) (service.Order, error) {
@@ -45,13 +44,12 @@ func TestAdmissionOfASale(t *testing.T) {
 		read, write bool // begun
 	}{
 		"under a lock": {service.UnderLock(&local.Mutex{}), true, true},
-		"fenced":       {service.UnderLock(&revocableLock{}), true, true},
-		"optimistic":   {service.Optimistically(service.OptimisticOptions{}), false, true},
+		"fenced":       {service.UnderLock(&fencedLock{}), true, true},
+		"optimistic":   {service.Optimistically, false, true},
 		"atomic":       {service.Atomically, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			real := redisStore(t)
-			store := &admitting{shop: real, swapper: real}
+			store := &admitting{shop: redisStore(t)}
 			s := stage(t, row.seller, store)
 			client, leave := context.WithCancel(t.Context())
 			defer leave()
@@ -104,7 +102,7 @@ func TestATransactionThatFailsWasNotSold(t *testing.T) {
 func TestAnErrorAfterTheWriteIsTold(t *testing.T) {
 	broken := errors.New("the seller broke")
 	sell := service.UnderLock(&local.Mutex{})
-	s := stage(t, func(ctx context.Context, store service.Store, sale *service.Sale) error {
+	s := stage(t, func(ctx context.Context, store service.Shop, sale *service.Sale) error {
 		return errors.Join(sell(ctx, store, sale), broken)
 	}, redisStore(t))
 	_, err := s.sell(t.Context())

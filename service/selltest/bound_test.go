@@ -41,7 +41,7 @@ func (d *desk) Transact(
 func TestWorkIsBounded(t *testing.T) {
 	for name, seller := range map[string]service.Seller{
 		"lock":        service.UnderLock(&local.Mutex{}),
-		"optimistic":  service.Optimistically(service.OptimisticOptions{}),
+		"optimistic":  service.Optimistically,
 		"transaction": service.InTransaction,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,28 +91,4 @@ func (e endless) Transact(
 		return e.sent
 	}
 	return context.Cause(ctx)
-}
-
-// A store that does not finish in time has done nothing: that is load while the health probe says that it is up.
-func TestSlowIsNotDown(t *testing.T) {
-	s := stage(t, service.Atomically, &shelf{})
-	for _, slow := range []error{context.DeadlineExceeded, errors.Join(lock.ErrDown, context.DeadlineExceeded)} {
-		s.Strategies["it"] = service.StrategyConfig{Seller: func(
-			ctx context.Context, store service.Store, sale *service.Sale,
-		) error {
-			return service.Atomically(ctx, late{s.store, slow}, sale)
-		}}
-		_, err := s.sell(t.Context())
-		fails(t, err, all(lock.ErrOverloaded), lock.ErrDown)
-	}
-}
-
-// A late store was too slow.
-type late struct {
-	shop
-	err error
-}
-
-func (l late) Deduct(context.Context, service.Order) (service.Order, error) {
-	return service.Order{}, l.err
 }

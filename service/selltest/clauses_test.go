@@ -229,34 +229,3 @@ func (s *scene) inside(t *testing.T, kind service.StepKind, change ...func(*serv
 	}
 	return func() answer { free(); return <-done }
 }
-
-// MySQL under the defaults of another's program: every strategy that uses it, for its lock or for the stock alone,
-// sells each unit once.
-func TestStrategiesUnderHostileDefaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: make verify")
-	}
-	t.Parallel()
-	dsn := servertest.MariaDB(t)
-	admin := orm(t, dsn)
-	for _, isolation := range []string{"SERIALIZABLE", "READ-UNCOMMITTED"} {
-		err := admin.Exec("SET GLOBAL autocommit = 0, GLOBAL tx_isolation = '" + isolation +
-			"', GLOBAL sql_mode = 'ANSI_QUOTES', GLOBAL time_zone = '+05:45', GLOBAL completion_type = 1").Error
-		if err != nil {
-			t.Fatal(err)
-		}
-		openMySQL(t, dsn)
-		r := openRig(t, dsn)
-		for _, name := range []string{
-			"mysql-table", "mysql-for-update", "mysql-get-lock", "pessimistic", "optimistic", "atomic", "merged",
-		} {
-			t.Run(isolation+"/"+name, func(t *testing.T) {
-				s, err := strategy.Lookup(name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				sellsExactly(t, r.way(t, s, strategy.MySQL))
-			})
-		}
-	}
-}

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/stock/lock"
-	"example.com/stock/lock/local"
 	"example.com/stock/service"
 )
 
@@ -119,20 +117,6 @@ func TestDataCheckLooksAgainAfterALoss(t *testing.T) {
 	}
 }
 
-func TestDataCheckSeedsOnce(t *testing.T) {
-	l := &ledger{clock: time.Now()}
-	k := instance(l)
-	if !errors.Is(k.Err(), lock.ErrDown) {
-		t.Errorf("before it has looked: %v, want down", k.Err())
-	}
-	finds(t, "first start", k, nil)
-	finds(t, "again", k, nil)
-	finds(t, "a second instance", instance(l), nil)
-	if l.seeded != 1 || l.origin.Generation != 1 || l.origin.Lost {
-		t.Errorf("seeded %d times, origin %+v; want once, of generation 1", l.seeded, l.origin)
-	}
-}
-
 // As long as the store has not said that it is seeded, each look tries again.
 func TestDataCheckSeedsUntilItIsAnswered(t *testing.T) {
 	for _, lost := range []string{"request", "reply"} {
@@ -146,27 +130,6 @@ func TestDataCheckSeedsUntilItIsAnswered(t *testing.T) {
 		if l.seeded != 1 {
 			t.Errorf("the %s was lost: seeded %d times", lost, l.seeded)
 		}
-	}
-}
-
-// A store is open for sale only once it is seeded: else the first customer would be told that there is no such SKU.
-func TestDataCheckSeedsBeforeItOpens(t *testing.T) {
-	l := &ledger{lost: "request"}
-	seededAt := -1
-	k := service.NewDataCheck(service.DataCheckConfig{
-		Name: "redis", Origins: l, Seed: "stock", Quantity: 1,
-		Changed: func(err error) {
-			if err == nil {
-				seededAt = l.seeded
-			}
-		},
-	})
-	if err := k.Check(t.Context()); !errors.Is(err, service.ErrOutcomeUnknown) || k.Err() == nil {
-		t.Errorf("the seed was lost: %v, and the store is open: %v", err, k.Err() == nil)
-	}
-	finds(t, "asked again", k, nil)
-	if seededAt != 1 {
-		t.Errorf("it opened with %d seeds, want 1", seededAt)
 	}
 }
 
@@ -237,38 +200,4 @@ func TestDataCheckAcceptsALaterOrigin(t *testing.T) {
 	finds(t, "after", k, nil)
 	l.origin = service.Origin{ID: "ours", Generation: 5}
 	finds(t, "and back", k, service.ErrDataLost)
-}
-
-// What has lost its data answers nothing, because "absent" would mean nothing. Setting the stock opens it again.
-func TestAStoreThatLostItsDataSellsNothing(t *testing.T) {
-	l := &ledger{clock: time.Now()}
-	k := instance(l)
-	finds(t, "first start", k, nil)
-	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t), func(c *service.Config) {
-		here := c.Stores["here"]
-		here.Data = k
-		c.Stores["here"] = here
-	})
-	if _, err := s.sell(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l.lose()
-	finds(t, "lost", k, service.ErrDataLost)
-	for what, err := range map[string]error{
-		"sell":   second(s.sell(t.Context())),
-		"stock":  second(s.Stock(t.Context(), "", s.sku)),
-		"orders": second(s.Orders(t.Context(), "", s.sku, "", 1)),
-		"settle": second(s.Settle(t.Context(), "here", s.sku, "01890a5d-ac96-774b-bcce-b302099a8057")),
-	} {
-		if !errors.Is(err, service.ErrDataLost) {
-			t.Errorf("%s: %v, want it lost", what, err)
-		}
-	}
-	if _, err := s.SetStock(t.Context(), "", s.sku, initial); err != nil {
-		t.Errorf("set by a person: %v", err)
-	}
-	if _, err := s.sell(t.Context()); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
-	s.sold(t, 1)
 }

@@ -62,7 +62,7 @@ func settlesDoubt(t *testing.T, w *way) {
 			}
 			hasty := s
 			if row.trap.Do == wire.Hold {
-				hasty = &scene{Service: open(t, s.Config), sku: s.sku}
+				hasty = &scene{Service: service.New(s.Config), sku: s.sku}
 				hasty.Work = time.Second
 			}
 			row.trap.On = wire.ToServer

@@ -35,26 +35,20 @@ func (m *hookStore) Write(ctx context.Context, o service.Order) error {
 	return m.write(ctx, false)
 }
 
-// A revocableLock is a lock within this process whose leases the test can take away. Its fences grow.
-type revocableLock struct {
+// A fencedLock is a lock within this process. Its fences grow.
+type fencedLock struct {
 	queue lock.Queue
-	asked chan struct{} // told of every Acquire, if not nil
 	fence lock.Fence
-	evict context.CancelCauseFunc // the current holder
 }
 
-func (l *revocableLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
-	if l.asked != nil {
-		l.asked <- struct{}{}
-	}
+func (l *fencedLock) Acquire(ctx context.Context, key string, o lock.Options) (*lock.Lease, error) {
 	if err := l.queue.Enter(ctx, key, o); err != nil {
 		return nil, err
 	}
 	l.fence++
-	lease, evict := lock.NewLease(key, l.fence, func(context.Context) error {
+	lease, _ := lock.NewLease(key, l.fence, func(context.Context) error {
 		l.queue.Leave(key)
 		return nil
 	})
-	l.evict = evict
 	return lease, nil
 }

@@ -118,26 +118,6 @@ func TestAClientThatLeavesAPause(t *testing.T) {
 	s.sold(t, 1)
 }
 
-func TestReleaseNamesWhoIsLetGo(t *testing.T) {
-	t.Parallel()
-	s := stage(t, service.UnderLock(&local.None{}), redisStore(t))
-	l := linger(t, s, lab(service.Lab{Pause: pausesAt(t, "after_read")}))
-	l.next()
-	if _, err := l.pauses.Release("another"); !errors.Is(err, service.ErrNotPaused) {
-		t.Errorf("err = %v, want ErrNotPaused", err)
-	}
-	p, err := l.pauses.Release("r-1")
-	if err != nil || p.SKU != s.sku || p.Strategy != "it" || p.Point.String() != "after_read" || p.Since.IsZero() {
-		t.Errorf("%+v, %v", p, err)
-	}
-	if _, err := l.pauses.Release("r-1"); !errors.Is(err, service.ErrNotPaused) {
-		t.Errorf("released twice: %v", err)
-	}
-	if err := <-l.done; err != nil {
-		t.Error(err)
-	}
-}
-
 func TestNesting(t *testing.T) {
 	t.Parallel()
 	l := &local.Mutex{}

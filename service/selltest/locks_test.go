@@ -68,12 +68,12 @@ func TestLocksThatCannotBeAsked(t *testing.T) {
 		evict         error
 	}{
 		{
-			"no such strategy", &revocableLock{}, "that", "k", nil,
+			"no such strategy", &fencedLock{}, "that", "k", nil,
 			service.ErrUnknownStrategy, service.ErrUnknownStrategy,
 		},
 		{"no lock", nil, "it", "k", nil, service.ErrNotInspectable, service.ErrNotInspectable},
 		{
-			"a lock that does not tell", &revocableLock{}, "it", "k", nil,
+			"a lock that does not tell", &fencedLock{}, "it", "k", nil,
 			service.ErrNotInspectable, service.ErrNotEvictable,
 		},
 		{"its server is down", setnx(t, time.Minute), "it", "k", down, lock.ErrDown, lock.ErrDown},
@@ -98,8 +98,8 @@ func TestLocksThatCannotBeAsked(t *testing.T) {
 func TestEvictNamesASegment(t *testing.T) {
 	t.Parallel()
 	l := setnx(t, time.Minute)
-	s := stage(t, segmented(l, 2), redisStore(t), func(c *service.Config) {
-		c.Strategies["it"] = service.StrategyConfig{Seller: segmented(l, 2), Lock: l, Segmented: true}
+	s := stage(t, service.Segmented(l, 2), redisStore(t), func(c *service.Config) {
+		c.Strategies["it"] = service.StrategyConfig{Seller: service.Segmented(l, 2), Lock: l, Segmented: true}
 	})
 	for _, suffix := range []string{"", "#0", "#65"} {
 		_, err := s.Evict(t.Context(), "it", string(s.sku)+suffix)

@@ -33,14 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(servers.Around(m))
 }
 
-// A shop is all that a store on real servers is.
-type shop interface {
-	service.Store
-	service.Deductor
-	service.Batcher
-	service.Inventory
-	service.Replayer
-}
+type shop = service.Shop
 
 // dial opens a Redis client as the service does.
 func dial(t testing.TB, addr string) *redis.Client {
@@ -160,16 +153,6 @@ func (s *scene) told(w service.Watcher) func(*service.Request) {
 
 const initial = 10
 
-// open makes a Service that must fit its stores.
-func open(t testing.TB, c service.Config) *service.Service {
-	t.Helper()
-	s, err := service.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // stage sets a scene up. Times are long, so that no test passes by a bound that it does not mean.
 func stage(t testing.TB, seller service.Seller, store shop, change ...func(*service.Config)) *scene {
 	t.Helper()
@@ -196,9 +179,16 @@ func stage(t testing.TB, seller service.Seller, store shop, change ...func(*serv
 	for _, f := range change {
 		f(&c)
 	}
-	s.Service = open(t, c)
+	s.Service = service.New(c)
 	insist(t, func() error { return second(s.SetStock(t.Context(), "here", s.sku, initial)) })
 	return s
+}
+
+// SetStock sets the stock, whatever it is.
+func (s *scene) SetStock(
+	ctx context.Context, store string, sku service.SKU, quantity int64,
+) (service.Stock, error) {
+	return s.SetStockIf(ctx, store, sku, quantity, service.Condition{})
 }
 
 // insist does what may be done again until Work is long enough for it, which it may not be on a busy computer.

@@ -140,7 +140,7 @@ func quantity(n int64) func(*service.Request) {
 
 // merging runs a test in a bubble with a merged strategy on a counter whose first batch stays under way until it is let
 // go.
-func merging(t *testing.T, o service.MergeOptions, test func(c *crowd, store *counter, letGo func())) {
+func merging(t *testing.T, queue int, test func(c *crowd, store *counter, letGo func())) {
 	synctest.Test(t, func(t *testing.T) {
 		first := make(chan struct{})
 		store := &counter{}
@@ -150,7 +150,7 @@ func merging(t *testing.T, o service.MergeOptions, test func(c *crowd, store *co
 			}
 			return nil
 		}
-		s := stage(t, service.Merged(o), store)
+		s := stage(t, service.Merged(queue), store)
 		c := crowdOf(t, s)
 		letGo := sync.OnceFunc(func() { close(first); synctest.Wait() })
 		test(c, store, letGo)
@@ -159,23 +159,23 @@ func merging(t *testing.T, o service.MergeOptions, test func(c *crowd, store *co
 	})
 }
 
-// A batch is what came while the last one was under way, in the order of arrival, and at most the limit.
+// A batch is what came while the last one was under way, in the order of arrival.
 func TestMergedInOrderOfArrival(t *testing.T) {
-	merging(t, service.MergeOptions{Limit: 3}, func(c *crowd, store *counter, letGo func()) {
-		for i := range 8 {
+	merging(t, 0, func(c *crowd, store *counter, letGo func()) {
+		for i := range 4 {
 			c.come(fmt.Sprint(i))
 		}
 		letGo()
-		if want := []string{"0", "1 2 3", "4 5 6", "7"}; !slices.Equal(store.batches, want) {
+		if want := []string{"0", "1 2 3"}; !slices.Equal(store.batches, want) {
 			t.Errorf("batches %q, want %q", store.batches, want)
 		}
-		for i := range int64(8) {
+		for i := range int64(4) {
 			r, ok := c.sold[fmt.Sprint(i)]
 			if !ok || r.Read != initial-i || r.Remaining != initial-i-1 || r.Version != uint64(i+1) {
 				t.Errorf("sale %d: %+v, %v", i, r, c.errs[fmt.Sprint(i)])
 			}
 		}
-		for i, want := range []string{"0 1/1", "1 1/3", "1 2/3", "1 3/3", "4 1/3", "4 2/3", "4 3/3", "7 1/1"} {
+		for i, want := range []string{"0 1/1", "1 1/3", "1 2/3", "1 3/3"} {
 			first, place, _ := strings.Cut(want, " ")
 			if b := c.sold[fmt.Sprint(i)].Batch; b == nil || b.ID != c.sold[first].ID ||
 				fmt.Sprintf("%d/%d", b.Place, b.Size) != place {
@@ -193,7 +193,7 @@ func TestMergedInOrderOfArrival(t *testing.T) {
 // A sale that leaves the queue, or whose wait ends there, or that finds it full, was not sold and says why. One whose
 // batch has begun is finished.
 func TestMergedQueue(t *testing.T) {
-	merging(t, service.MergeOptions{Queue: 3}, func(c *crowd, store *counter, letGo func()) {
+	merging(t, 3, func(c *crowd, store *counter, letGo func()) {
 		gone := errors.New("the client went away")
 		for _, id := range []string{"0", "a", "b"} {
 			c.come(id)
@@ -220,7 +220,7 @@ func TestMergedQueue(t *testing.T) {
 
 // An error of the step is that of each of its sales, each with an order id of its own. Nothing is tried again.
 func TestMergedErrorIsEverybodys(t *testing.T) {
-	merging(t, service.MergeOptions{}, func(c *crowd, store *counter, letGo func()) {
+	merging(t, 0, func(c *crowd, store *counter, letGo func()) {
 		first := store.during
 		store.during = func(n int) error {
 			if n == 2 {

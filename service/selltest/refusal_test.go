@@ -189,19 +189,3 @@ func TestWhatIsNotRefusedByARead(t *testing.T) {
 		s.wants(t, "guarded", 1, 1)
 	})
 }
-
-// A lock is not asked for what a read refuses: somebody else holds it here, for ever.
-func TestARefusalNeedsNoLock(t *testing.T) {
-	l := &revocableLock{}
-	s := stage(t, service.UnderLock(l), redisStore(t))
-	if _, err := s.sell(t.Context(), quantity(initial)); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.sell(t.Context())
-	left(t, err, 0)
-	if _, err := l.Acquire(t.Context(), string(s.sku), lock.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.sell(t.Context())
-	left(t, err, 0)
-}

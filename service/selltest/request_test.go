@@ -3,7 +3,6 @@ package selltest
 import (
 	"errors"
 	"math"
-	"slices"
 	"testing"
 
 	"example.com/stock/lock/driver"
@@ -11,39 +10,38 @@ import (
 	"example.com/stock/service"
 )
 
-func TestQuantityBounds(t *testing.T) {
+// What is invalid is refused before the store is asked, which is down here.
+func TestBounds(t *testing.T) {
 	t.Parallel()
 	s := stage(t, service.UnderLock(&local.Mutex{}), redisStore(t))
 	if _, err := s.SetStock(t.Context(), "here", s.sku, service.MaxStock); err != nil {
 		t.Fatal(err)
 	}
-	down := &driver.DownError{Server: "store", Reason: "the test says so"}
-	for quantity, ok := range map[int64]bool{
-		1: true, 2: true, service.MaxQuantity: true,
-		0: false, -1: false, service.MaxQuantity + 1: false, math.MaxInt64: false, math.MinInt64: false,
-	} {
-		before, err := s.Stock(t.Context(), "", s.sku)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !ok {
-			s.keeping.turn(t, down) // what is invalid is refused before the store is asked
-		}
-		receipt, err := s.sell(t.Context(), func(r *service.Request) { r.Quantity = quantity })
-		s.keeping.turn(t, nil)
-		after, _ := s.Stock(t.Context(), "", s.sku)
-		if ok {
-			if err != nil || receipt.Quantity != quantity || after.Quantity != before.Quantity-quantity ||
-				after.Sold != before.Sold+quantity {
-				t.Errorf("quantity %d: %+v, %v; %d left of %d", quantity, receipt, err, after.Quantity, before.Quantity)
-			}
-			continue
-		}
-		invalid(t, err, "quantity", "from-to (least=1, most=1000000)")
-		if after != before {
-			t.Errorf("quantity %d: refused, but the stock went from %+v to %+v", quantity, before, after)
-		}
+	if r, err := s.sell(t.Context(), quantity(service.MaxQuantity)); err != nil || r.Quantity != service.MaxQuantity {
+		t.Errorf("the most that one may buy: %+v, %v", r, err)
 	}
+	s.keeping.turn(t, &driver.DownError{Server: "store", Reason: "the test says so"})
+	for _, n := range []int64{0, -1, service.MaxQuantity + 1, math.MaxInt64, math.MinInt64} {
+		_, err := s.sell(t.Context(), quantity(n))
+		invalid(t, err, "quantity", "from-to (least=1, most=1000000)")
+	}
+	for _, n := range []int64{-1, service.MaxStock + 1} {
+		_, err := s.SetStock(t.Context(), "", s.sku, n)
+		invalid(t, err, "quantity", "from-to (least=0, most=1000000000)")
+	}
+	for _, limit := range []int{0, -1, service.MaxPage + 1} {
+		_, err := s.Orders(t.Context(), "", s.sku, "", limit)
+		invalid(t, err, "limit", "from-to (least=1, most=1000)")
+	}
+	for _, err := range []error{
+		second(s.Stock(t.Context(), "oracle", s.sku)), second(s.SetStock(t.Context(), "oracle", s.sku, 1)),
+		second(s.Orders(t.Context(), "oracle", s.sku, "", 1)),
+	} {
+		invalid(t, err, "store", "one-of (list=[here])")
+	}
+	invalid(t, second(s.Settle(t.Context(), "", s.sku, "x")), "store", "missing-store")
+	_, err := s.sell(t.Context(), func(r *service.Request) { r.Strategy = "nun" })
+	fails(t, err, all(service.ErrUnknownStrategy))
 }
 
 func invalid(t *testing.T, err error, field, reason string) {
@@ -54,13 +52,7 @@ func invalid(t *testing.T, err error, field, reason string) {
 	}
 }
 
-func TestUnknownStrategy(t *testing.T) {
-	t.Parallel()
-	s := stage(t, service.Atomically, redisStore(t))
-	_, err := s.sell(t.Context(), func(r *service.Request) { r.Strategy = "nun" })
-	fails(t, err, all(service.ErrUnknownStrategy))
-}
-
+// A request is sold from the store that it names, or from the default, or from the first of its strategy.
 func TestWhichStore(t *testing.T) {
 	t.Parallel()
 	red, my := redisStore(t), mysqlStore(t)
@@ -101,62 +93,13 @@ func TestWhichStore(t *testing.T) {
 		} else if err != nil || receipt.Store != row.want {
 			t.Errorf("%s on %q: store %q, %v; want %q", row.strategy, row.asked, receipt.Store, err, row.want)
 		}
-		var where []string
-		for _, store := range []string{"mysql", "redis"} {
+		for _, store := range []string{"redis", "mysql"} {
 			stock, err := s.Stock(t.Context(), store, s.sku)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if stock.Sold == 1 && stock.Quantity == initial-1 {
-				where = append(where, store)
+			if err != nil || (stock.Sold == 1) != (store == row.want) {
+				t.Errorf("%s on %q: %s has %+v, %v; want it sold from %q",
+					row.strategy, row.asked, store, stock, err, row.want)
 			}
 		}
-		if want := slices.DeleteFunc([]string{row.want}, func(s string) bool { return s == "" }); !slices.Equal(
-			where, want,
-		) {
-			t.Errorf("%s on %q was sold from %v, want %v", row.strategy, row.asked, where, want)
-		}
-		for _, asked := range []string{"", "redis"} {
-			if stock, err := s.Stock(t.Context(), asked, s.sku); err != nil ||
-				(stock.Sold == 1) != (row.want == "redis") {
-				t.Errorf("Stock(%q) = %+v, %v", asked, stock, err)
-			}
-		}
-	}
-}
-
-func TestStockroomBounds(t *testing.T) {
-	t.Parallel()
-	s := stage(t, service.Atomically, redisStore(t))
-	s.keeping.turn(t, &driver.DownError{Server: "store", Reason: "the test says so"}) // it is not asked
-	for _, quantity := range []int64{-1, service.MaxStock + 1} {
-		_, err := s.SetStock(t.Context(), "", s.sku, quantity)
-		invalid(t, err, "quantity", "from-to (least=0, most=1000000000)")
-	}
-	s.keeping.turn(t, nil)
-	for _, limit := range []int{0, -1, service.MaxPage + 1} {
-		_, err := s.Orders(t.Context(), "", s.sku, "", limit)
-		invalid(t, err, "limit", "from-to (least=1, most=1000)")
-	}
-	for _, err := range []error{
-		second(s.Stock(t.Context(), "oracle", s.sku)), second(s.SetStock(t.Context(), "oracle", s.sku, 1)),
-		second(s.Orders(t.Context(), "oracle", s.sku, "", 1)),
-	} {
-		invalid(t, err, "store", "one-of (list=[here])")
-	}
-	s.sold(t, 0)
-}
-
-func TestSettleNamesItsStore(t *testing.T) {
-	s := stage(t, service.Atomically, redisStore(t))
-	r, err := s.sell(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Settle(t.Context(), "", s.sku, r.ID)
-	invalid(t, err, "store", "missing-store")
-	if settled, err := s.Settle(t.Context(), "here", s.sku, r.ID); err != nil || !settled.Written {
-		t.Errorf("%+v, %v; want the order", settled, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"example.com/stock/lock"
@@ -109,39 +108,4 @@ func TestStepsThatAreForgottenAreCounted(t *testing.T) {
 	}
 	ring.Tell(service.Step{})
 	<-more
-}
-
-// Whatever the pace of the reader: what it got and what it was told to have missed is all there was, in order.
-func TestAReaderKnowsWhatItMissed(t *testing.T) {
-	t.Parallel()
-	const tellers, each = 4, 5000
-	ring := service.NewSteps(32)
-	var all sync.WaitGroup
-	for range tellers {
-		all.Go(func() {
-			for range each {
-				ring.Tell(service.Step{Kind: service.ReadIt})
-			}
-		})
-	}
-	var last, got, missed uint64
-	for last < tellers*each {
-		steps, dropped, more := ring.After(last)
-		if more != nil {
-			<-more
-			continue
-		}
-		missed += dropped
-		for _, step := range steps {
-			got++
-			if step.Number != last+dropped+1 {
-				t.Fatalf("step %d after %d, with %d dropped", step.Number, last, dropped)
-			}
-			last, dropped = step.Number, 0
-		}
-	}
-	all.Wait()
-	if got+missed != tellers*each {
-		t.Errorf("%d read and %d missed of %d", got, missed, tellers*each)
-	}
 }

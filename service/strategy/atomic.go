@@ -20,7 +20,6 @@ func atomic() Strategy {
 		},
 		// Blocking, because it never fails for contention. Fenced, because there is no lease to lose.
 		Promise: driver.Promise{Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
-		Fits:    service.Fits[service.Deductor],
 		Seller:  func(Servers) service.Seller { return service.Atomically },
 	}
 }

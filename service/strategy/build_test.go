@@ -64,10 +64,7 @@ func dead(t *testing.T) strategy.Servers {
 }
 
 // noStore has the methods of every store, and panics when one is called: a seller that gets so far without the lock.
-type noStore struct {
-	service.Store
-	service.Segmenter
-}
+type noStore struct{ service.Shop }
 
 // An instance starts before its servers: nothing is opened by Build, what is used says that the server is down, and
 // the end leaves nothing.

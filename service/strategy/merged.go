@@ -24,7 +24,6 @@ func merged() Strategy {
 		},
 		// As for atomic: a batch is one step of the store, like a single sale there.
 		Promise: driver.Promise{Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
-		Fits:    service.Fits[service.Batcher],
-		Seller:  func(s Servers) service.Seller { return service.Merged(s.Merge) },
+		Seller:  func(s Servers) service.Seller { return service.Merged(s.MergeQueue) },
 	}
 }

@@ -22,7 +22,6 @@ func optimistic() Strategy {
 		},
 		// Blocking, because it retries for as long as the request waits. Fenced, because there is no lease to lose.
 		Promise: driver.Promise{Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true},
-		Fits:    service.Fits[service.Swapper],
-		Seller:  func(Servers) service.Seller { return service.Optimistically(service.OptimisticOptions{}) },
+		Seller:  func(Servers) service.Seller { return service.Optimistically },
 	}
 }

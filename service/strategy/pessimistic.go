@@ -25,7 +25,6 @@ func pessimistic() Strategy {
 		Promise: driver.Promise{
 			Exclusive: true, Scope: driver.Cluster, Fenced: true, Blocking: true, SignalsLoss: true,
 		},
-		Fits:   service.Fits[service.Transactor],
 		Seller: func(Servers) service.Seller { return service.InTransaction },
 	}
 }

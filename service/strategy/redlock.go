@@ -1,11 +1,7 @@
 package strategy
 
 import (
-	"context"
-	"fmt"
-
 	"example.com/stock/lock"
-	"example.com/stock/lock/driver"
 	"example.com/stock/lock/redislock"
 )
 
@@ -38,33 +34,9 @@ func redlock() Strategy {
 				Quarantine:  s.RedlockQuarantine,
 			})
 			if err != nil {
-				if s.Log != nil {
-					s.Log.Error("redlock cannot be used", "err", err)
-				}
-				return unusable{err}
+				panic(err) // whoever has a setting for the masters checks them
 			}
 			return l
 		},
 	}
 }
-
-// unusable is the lock of a wrong configuration. Its methods fail with the reason, which names addresses and so
-// appears only in the log. The other strategies work.
-type unusable struct{ why error }
-
-func (u unusable) down() error {
-	return fmt.Errorf(
-		"%w: %w",
-		driver.NewDown(Redlock, "unusable-masters"), u.why,
-	)
-}
-
-func (u unusable) Acquire(context.Context, string, lock.Options) (*lock.Lease, error) {
-	return nil, u.down()
-}
-
-func (u unusable) Inspect(context.Context, string) (lock.State, error) {
-	return lock.State{}, u.down()
-}
-
-func (u unusable) Keys(context.Context) ([]string, error) { return nil, u.down() }

@@ -37,9 +37,8 @@ func segmented() Strategy {
 		RoundTrips: 2,
 		Lock:       redisWatchdog().Lock,
 		Segmented:  true,
-		Fits:       service.Fits[service.Segmenter],
 		Around: func(s Servers, l lock.Locker) service.Seller {
-			return service.Segmented(l, service.SegmentedOptions{Segments: s.Segments})
+			return service.Segmented(l, s.Segments)
 		},
 	}
 }

@@ -45,7 +45,6 @@ type Strategy struct {
 	Around    func(Servers, lock.Locker) service.Seller // what sells under the Lock; nil: service.UnderLock
 	Segmented bool                                      // Around acquires a lock for each segment of a SKU
 	Seller    func(Servers) service.Seller
-	Fits      func(service.Store) error // returns why a store does not suit, see service.Fits; nil: all do
 }
 
 // A Text is a text in two languages.
@@ -72,8 +71,7 @@ type Servers struct {
 	RedlockNodeTimeout time.Duration // how long one node may take; 0: the default
 	RedlockQuarantine  time.Duration // see redislock.RedlockOptions; 0: the default, negative: none
 
-	Merge service.MergeOptions // of merged
-
+	MergeQueue int  // the most sales of a SKU that wait for a batch of merged; 0: the default
 	Segments   int  // of each SKU that is sold in segments; 0: the default
 	PlainLocks bool // no lock.HandOver inside the process: every request contends at the server
 	Log        *slog.Logger
