@@ -122,6 +122,7 @@ func TestWhoEndedTheWait(t *testing.T) {
 	stop(cause)
 	// The socket has the deadline of ctx, and may notice it first.
 	unnoticed := RedisFault(lateContext{t.Context()}, "read", "k", &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded})
+	lost := OutcomeUnknown("read", io.EOF)
 	for name, row := range map[string]struct {
 		err  error
 		is   []error
@@ -131,9 +132,9 @@ func TestWhoEndedTheWait(t *testing.T) {
 		"late, a wait":     {WaitEnded(late, "read"), []error{context.DeadlineExceeded}, []error{lock.ErrDown}},
 		"gone":             {CtxEnded(gone, "read"), []error{context.Canceled}, []error{lock.ErrDown}},
 		"stopped":          {CtxEnded(stopped, "read"), []error{context.Canceled, cause}, []error{lock.ErrDown}},
-		"repeat, stopped":  {IdempotentFailure(stopped, "read", io.EOF), []error{cause}, []error{lock.ErrDown}},
-		"repeat, late":     {IdempotentFailure(late, "read", io.EOF), []error{lock.ErrDown}, nil},
-		"repeat, in time":  {IdempotentFailure(t.Context(), "read", io.EOF), []error{lock.ErrDown}, nil},
+		"repeat, stopped":  {Idempotent(stopped, "read", lost), []error{cause}, []error{lock.ErrDown}},
+		"repeat, late":     {Idempotent(late, "read", lost), []error{lock.ErrDown}, nil},
+		"repeat, in time":  {Idempotent(t.Context(), "read", lost), []error{lock.ErrDown}, nil},
 		"mysql, gone":      {MySQLFault(gone, "read", io.EOF), []error{context.Canceled}, []error{lock.ErrDown}},
 		"mysql, in time":   {MySQLFault(t.Context(), "read", io.EOF), []error{lock.ErrDown}, nil},
 		"mysql, answered":  {MySQLFault(gone, "read", told(mysqlerr.LockNowait)), []error{lock.ErrHeld}, nil},

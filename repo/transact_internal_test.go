@@ -130,6 +130,7 @@ func TestWhichConnectionsAreDropped(t *testing.T) {
 		"a refusal":                {"", refuses, 1},
 		"a refusal, then no reply": {"ROLLBACK", refuses, 2},
 		"a panic":                  {"", func(*gorm.DB) error { panic("a bug") }, 2},
+		"read-only":                {"", func(*gorm.DB) error { return told(mysqlerr.OptionPrevents) }, 2},
 		"no transaction":           {"START TRANSACTION", refuses, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
